@@ -1,13 +1,14 @@
-//! Points at which a test can end the process, make it panic or hold it, to see what the next life makes of that.
-//! Only with the feature `failpoints`, which the tests turn on; elsewhere a point is nothing. Not here: where they are.
+//! Failpoints: a test can end, panic or pause the process at them, to check how the next process recovers. They need
+//! the feature `failpoints`, which the tests enable; without it they do nothing.
+//! Not here: their positions.
 
-/// Comes past a point.
+/// Runs the action of this failpoint, if a test set one.
 #[inline]
 pub fn reach(name: &'static str) {
     reach_of(name, "");
 }
 
-/// Comes past a point on behalf of something: a request's id, a path.
+/// Runs the action of this failpoint for one subject: a request's id, or a path.
 #[cfg(not(feature = "failpoints"))]
 #[inline]
 pub fn reach_of(_name: &'static str, _whose: &str) {}
@@ -23,8 +24,8 @@ mod armed {
     use std::sync::OnceLock;
     use std::sync::atomic::{AtomicU32, Ordering};
 
-    /// What the points do: `NAME[/WHOSE]=ACTION[@NTH]`, several between commas. ACTION is `kill`, `panic` or
-    /// `hold:PATH`, which makes PATH and waits until it is removed.
+    /// The actions: `NAME[/WHOSE]=ACTION[@NTH]`, separated by commas. ACTION is `kill`, `panic` or `hold:PATH`. `hold`
+    /// creates PATH and waits until it is removed.
     const VARIABLE: &str = "PUNIE_FAILPOINTS";
 
     static POINTS: OnceLock<Vec<Point>> = OnceLock::new();
@@ -33,7 +34,7 @@ mod armed {
         name: String,
         whose: Option<String>,
         action: Action,
-        /// Only the nth time, from 1; every time where none is given.
+        /// Runs only the nth time, from 1; every time if absent.
         nth: Option<u32>,
         reached: AtomicU32,
     }
@@ -44,7 +45,7 @@ mod armed {
         Hold(PathBuf),
     }
 
-    /// Comes past a point on behalf of something: a request's id, a path.
+    /// Runs the action of this failpoint for one subject: a request's id, or a path.
     pub fn reach_of(name: &'static str, whose: &str) {
         let points = POINTS.get_or_init(|| parse(&std::env::var(VARIABLE).unwrap_or_default()));
         for point in points.iter().filter(|point| point.name == name) {
@@ -68,7 +69,7 @@ mod armed {
         }
     }
 
-    /// As by SIGKILL: nothing is unwound, flushed or said.
+    /// Ends the process like SIGKILL: nothing is unwound or flushed.
     fn die() {
         #[cfg(unix)]
         let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);

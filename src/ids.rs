@@ -1,11 +1,11 @@
-//! The identifiers that travel on the wire, each parsed once, at the door; and how hashes are written.
-//! Not here: how any of them is stored or sent.
+//! The identifiers of the contract, validated once on arrival, and the hexadecimal form of hashes.
+//! Not here: their storage and transmission.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Why a text is not an identifier.
+/// The reason why a text is not an identifier.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{kind} must be 1 to {max} characters of A-Z a-z 0-9 _ -{extra}, not {got}")]
 pub struct BadId {
@@ -36,17 +36,17 @@ macro_rules! identifier {
         pub struct $name(String);
 
         impl $name {
-            /// Checks the grammar and takes the text.
+            /// Checks the grammar and creates the identifier.
             ///
             /// # Errors
-            /// [`BadId`] when the text is empty, too long or has other characters.
+            /// [`BadId`] if the text is empty, too long, or contains other characters.
             pub fn parse(text: impl Into<String>) -> Result<Self, BadId> {
                 let text = text.into();
                 check($kind, &text, $max, $extra)?;
                 Ok(Self(text))
             }
 
-            /// The identifier as it travels.
+            /// Returns the identifier's text.
             pub fn as_str(&self) -> &str {
                 &self.0
             }
@@ -74,31 +74,32 @@ macro_rules! identifier {
 }
 
 identifier!(
-    /// One request, made by the caller (UUIDv7 by convention). It also names files, hence its grammar.
+    /// A request's id, made by the caller (UUIDv7 by convention). It also names files, hence its grammar.
     RequestId, "a request id", 128, ""
 );
 identifier!(
-    /// This device: a UUID made once and kept in the home.
+    /// This device's id: a UUID made once and stored in the home folder.
     DeviceId, "a device id", 128, ""
 );
 identifier!(
-    /// A conversation: calls of one are kept in order. Callers use their own keys, hence the wider grammar.
+    /// A conversation's id. Calls of one conversation keep their order. Callers use their own keys, hence the wider
+    /// grammar.
     ConversationId, "a conversation id", 256, ".:/@+="
 );
 identifier!(
-    /// The name of a tool as asked for; it need not exist.
+    /// A tool's name as a request gives it; the tool need not exist.
     ToolName, "a tool name", 128, "."
 );
 identifier!(
-    /// One process life's claim on requests: made at start, renewed while it runs.
+    /// The id under which a process claims requests: made at its start, renewed while it runs.
     LeaseId, "a lease id", 128, ""
 );
 identifier!(
-    /// One process of a device: made at its start, so that two processes with one identity are told apart.
+    /// The id of a device's process, made at its start. It tells two processes with the same identity apart.
     ProcessId, "a process id", 128, ""
 );
 
-/// Bytes in lower-case hexadecimal, as every hash and every random name travels.
+/// Returns the bytes in lower-case hexadecimal, the form of all hashes and random names.
 pub fn hex(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let digits = bytes.iter().flat_map(|b| [DIGITS[usize::from(b >> 4)], DIGITS[usize::from(b & 15)]]);
@@ -106,12 +107,13 @@ pub fn hex(bytes: &[u8]) -> String {
 }
 
 impl RequestId {
-    /// A new, time-ordered id (UUIDv7, RFC 9562 section 5.7).
+    /// Creates a time-ordered id (UUIDv7, RFC 9562 section 5.7).
     pub fn new() -> Self {
         Self(uuid::Uuid::now_v7().to_string())
     }
 
-    /// When it was made, in milliseconds since 1970, where it is a UUIDv7 in its usual form: other ids carry no time.
+    /// Returns the creation time in milliseconds since 1970 if the id is a UUIDv7 in its usual form. Other ids carry no
+    /// time.
     pub fn made_at_ms(&self) -> Option<i64> {
         let id = uuid::Uuid::try_parse(&self.0).ok()?;
         let is_v7 = id.get_version_num() == 7 && id.get_variant() == uuid::Variant::RFC4122;
@@ -127,28 +129,28 @@ impl Default for RequestId {
 }
 
 impl DeviceId {
-    /// A new random id (UUIDv4, RFC 9562 section 5.4).
+    /// Creates a random id (UUIDv4, RFC 9562 section 5.4).
     pub fn random() -> Self {
         Self(uuid::Uuid::new_v4().to_string())
     }
 }
 
 impl LeaseId {
-    /// A new random id, one for each process life.
+    /// Creates a random id, one for each process.
     pub fn random() -> Self {
         Self(uuid::Uuid::new_v4().to_string())
     }
 }
 
 impl ProcessId {
-    /// A new random id, one for each start of a process.
+    /// Creates a random id, one for each start of a process.
     pub fn random() -> Self {
         Self(uuid::Uuid::new_v4().to_string())
     }
 }
 
 impl From<&RequestId> for ConversationId {
-    /// A request without a conversation is its own conversation.
+    /// Returns the request's id as the conversation of a request without one.
     fn from(id: &RequestId) -> Self {
         Self(id.0.clone())
     }

@@ -1,5 +1,5 @@
-//! What a request is, what comes of it, and the only way from an outcome to something postable.
-//! Not here: the wire's JSON (backend::wire) and what is durable (journal).
+//! Requests, their outcomes, and the one way from an outcome to a payload that may be posted.
+//! Not here: the JSON of requests (`backend::wire`), and storage (`journal`).
 
 mod meta;
 mod payload;
@@ -22,46 +22,47 @@ use crate::ids::{ConversationId, RequestId, ToolName};
 /// One request as the backend offered it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolRequest {
-    /// Made by the caller; the device dedups by it.
+    /// The id that the caller made; the device runs each id once.
     pub id: RequestId,
-    /// The tool asked for; it may not exist.
+    /// The tool that is asked for; it may not exist.
     pub tool: ToolName,
-    /// The arguments as JSON text, not yet looked at.
+    /// The arguments as JSON text, not yet parsed.
     pub args: String,
     /// Calls of one conversation keep their order.
     pub conversation: ConversationId,
-    /// What kind of agent asks, where the caller said so.
+    /// The kind of agent that asks, if the caller named it.
     pub agent_type: Option<String>,
-    /// When the backend stored it, in its milliseconds.
+    /// The time at which the backend stored it: milliseconds of the backend's clock.
     pub created_at_ms: f64,
-    /// When its answer stops being of use, in the backend's milliseconds.
+    /// The time after which its answer is useless: milliseconds of the backend's clock.
     pub deadline_ms: Option<f64>,
-    /// Whether the caller already took it back.
+    /// True if the caller has already cancelled it.
     pub cancelled: bool,
-    /// When the caller signed it, in milliseconds since 1970 by the caller's clock. Not kept by the journal, like the
-    /// signature: both are for the door.
+    /// The time at which the caller signed it: milliseconds since 1970 by the caller's clock. The journal stores
+    /// neither this nor the signature, because both are checked on arrival only.
     pub issued_at_ms: Option<f64>,
     /// The caller's signature, as base64.
     pub signature: Option<String>,
 }
 
-/// What a tool may do, declared once: it decides the gate, what may run side by side, and what a crash means.
+/// The most that a tool may do, declared once. It decides about approval, about parallel calls, and about repeating a
+/// call after a crash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, Default)]
 #[serde(rename_all = "snake_case")]
 pub enum Effect {
-    /// Changes nothing; may run beside others and again after a crash.
+    /// Changes nothing; may run beside other calls and again after a crash.
     #[default]
     Reads,
-    /// Changes files; at most once.
+    /// Changes files; runs at most once.
     Writes,
-    /// Runs programs; at most once.
+    /// Runs programs; runs at most once.
     Executes,
-    /// Waits for a person; at most once, and holds no lane.
+    /// Waits for a person; runs at most once and occupies no queue.
     AsksUser,
 }
 
 impl Effect {
-    /// The name in the catalog and the journal.
+    /// Returns the name in the catalog and the journal.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Reads => "reads",
@@ -71,7 +72,7 @@ impl Effect {
         }
     }
 
-    /// Whether running it a second time could do harm.
+    /// Returns whether a second run could do harm.
     pub fn at_most_once(self) -> bool {
         self != Self::Reads
     }
@@ -104,7 +105,7 @@ pub enum ErrorCode {
 }
 
 impl ErrorCode {
-    /// The code as it travels in `meta.code`.
+    /// Returns the code for `meta.code`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::InvalidArgs => "invalid_args",
@@ -129,35 +130,35 @@ impl ErrorCode {
         }
     }
 
-    /// Whether asking the same again may succeed without anything being changed first.
+    /// Returns whether the same call may succeed later without any change.
     pub fn retryable(self) -> bool {
         matches!(self, Self::Timeout | Self::Busy | Self::Interrupted | Self::Expired)
     }
 }
 
-/// How a call ended: a result or an error, never both, never neither.
+/// The outcome of a call: either a result or an error.
 #[derive(Debug)]
 pub enum Outcome {
-    /// The tool answered. A command that failed is an answer too.
+    /// The tool's answer. A command that failed is an answer, too.
     Ok(Reply),
-    /// The call failed; the text says what to do next.
+    /// A failure; its text says what to do next.
     Error(Failure),
-    /// The caller took it back; the text says what had been done.
+    /// The caller cancelled the call; the text says what was done before.
     Cancelled(Failure),
 }
 
 /// A failed or cancelled call.
 #[derive(Debug)]
 pub struct Failure {
-    /// Why, as a stable code.
+    /// The reason as a stable code.
     pub code: ErrorCode,
-    /// Why and what next, for the model.
+    /// The reason and the next step, for the model.
     pub text: String,
-    /// Whatever is known beside it.
+    /// Other facts about it.
     pub meta: Meta,
 }
 
-/// The kind of an outcome, as the wire and the journal name it.
+/// The kind of an outcome, as the contract and the journal name it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[expect(missing_docs, reason = "the names are the wire's own words")]
@@ -168,7 +169,7 @@ pub enum OutcomeKind {
 }
 
 impl OutcomeKind {
-    /// The word on the wire.
+    /// Returns the name on the wire.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Ok => "ok",

@@ -1,5 +1,5 @@
-//! The contract's functions over Convex's HTTP API: arguments in, typed answers out. Sessions are opened when a
-//! function says so; every other decision is the caller's.
+//! The contract's functions over Convex's HTTP API, with typed arguments and answers. It renews sessions by itself only
+//! to correct a signature's time; all other decisions are the caller's.
 
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -22,30 +22,30 @@ use crate::approval_answer::ApprovalOption;
 use crate::ids::{LeaseId, ProcessId, RequestId};
 use crate::redact::Secret;
 
-/// How much of a catalog travels in one call.
+/// The largest part of a catalog in one call.
 const CATALOG_PAGE_BYTES: usize = 2 << 20;
 const CATALOG_PAGE_ITEMS: usize = 100;
 
-/// A Convex deployment, or anything that speaks like one.
+/// A Convex deployment, or a server with the same API.
 pub struct ConvexBackend {
     functions: HttpFunctions,
     signer: Arc<dyn Signer>,
     tokens: Arc<dyn TokenStore>,
     token: watch::Sender<Option<Secret<String>>>,
-    /// Made when it is first needed: reading the system's certificates takes its time.
+    /// Created on first use, because loading the system's certificates takes time.
     wakeup: OnceLock<Result<Arc<Dialer>, BadUrl>>,
     pairing_code: Mutex<Option<String>>,
-    /// The deployment that is worked for, once it is known.
+    /// The deployment that this device works for, once known.
     backend_id: OnceLock<String>,
     lease: Duration,
-    /// Which process of the device this is, where it is one that beats.
+    /// This process of the device, if it sends heartbeats.
     process: Option<ProcessId>,
     clock: SigningClock,
 }
 
 impl ConvexBackend {
-    /// A device's view of a deployment. The pairing code is needed once, when the device is new there; `lease` is how
-    /// long a claim lasts without being renewed.
+    /// Creates a client for a device. The pairing code is needed once, when the device is new to the deployment.
+    /// `lease` is the lifetime of a claim without renewal.
     pub fn new(
         functions: HttpFunctions,
         signer: Arc<dyn Signer>,
@@ -68,13 +68,13 @@ impl ConvexBackend {
         }
     }
 
-    /// Opens sessions with the deployment of this id only, where one is known.
+    /// Restricts sessions to the deployment of this id, if one is known.
     #[must_use]
     pub fn only_with(self, backend_id: Option<String>) -> Self {
         Self { backend_id: backend_id.map(OnceLock::from).unwrap_or_default(), ..self }
     }
 
-    /// The same as one process of the device, which the backend tells from others with the same identity.
+    /// Sets the process id, by which the backend tells processes with the same identity apart.
     #[must_use]
     pub fn with_process(mut self, process: ProcessId) -> Self {
         self.process = Some(process);
@@ -99,7 +99,7 @@ impl ConvexBackend {
         answered
     }
 
-    /// Calls with `{deviceId, token}` added.
+    /// Calls a function with `{deviceId, token}` added.
     async fn device_call<const N: usize>(
         &self,
         kind: FunctionKind,
@@ -189,7 +189,7 @@ impl Backend for ConvexBackend {
     fn open_session(&self) -> Reply<'_, Session> {
         Box::pin(async move {
             match self.try_open_session().await {
-                // The refusal brought the backend's clock, or a later moment is enough: signing once more mends both.
+                // The refusal carried the backend's clock, or only needs a later time: signing again fixes both.
                 Err(error)
                     if matches!(
                         error.disposition(),
@@ -327,8 +327,8 @@ impl Backend for ConvexBackend {
     fn publish<'a>(&'a self, kind: CatalogKind, revision: u64, items: &'a [CatalogItem]) -> Reply<'a, ()> {
         Box::pin(async move {
             let mut rest = items;
-            // Only a call that is `complete` deletes what it does not name, and it must then name everything. A set
-            // of several pages is therefore first reduced to its first page, and then filled again.
+            // Only a `complete` call deletes items, namely all that it does not list, so it would have to list
+            // everything. A set of several pages is therefore first reduced to its first page and then extended.
             let mut complete = true;
             loop {
                 let mut bytes = 0;

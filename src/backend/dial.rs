@@ -1,4 +1,5 @@
-//! Opens a WebSocket: the connection, TLS, the handshake, and what each failure means. Not here: what is said on it.
+//! Opens WebSockets: connection, TLS, handshake, and the meaning of each failure.
+//! Not here: the messages on them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -27,28 +28,28 @@ use super::proxy::{ProxyRules, ProxyServer};
 use super::transport::{BadUrl, is_loopback};
 use crate::redact::Secret;
 
-/// Any stream of bytes, with TLS or without.
+/// A byte stream, with or without TLS.
 pub(super) trait Bytes: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Bytes for T {}
 
 /// An open WebSocket.
 pub(super) type Socket = WebSocketStream<Box<dyn Bytes>>;
 
-/// Until the handshake is through.
+/// The time limit until the handshake is done.
 const CONNECT: Duration = Duration::from_secs(10);
 
-/// One address, to be dialled any number of times.
+/// A WebSocket address that can be connected to any number of times.
 pub(super) struct Dialer {
     url: Url,
     tls: Option<TlsConnector>,
     proxy: Option<ProxyServer>,
     limits: WebSocketConfig,
-    /// Whether a socket was ever opened.
+    /// True once a socket was opened.
     has_opened: AtomicBool,
 }
 
 impl Dialer {
-    /// For this address; messages of more bytes are not read.
+    /// Prepares connections to this address. Messages over `most_bytes` are refused.
     ///
     /// # Errors
     /// [`BadUrl`].
@@ -80,15 +81,15 @@ impl Dialer {
         Ok(Self { url, tls, proxy, limits, has_opened: AtomicBool::new(false) })
     }
 
-    /// The address, without secrets.
+    /// Returns the address, without secrets.
     pub(super) fn url(&self) -> &str {
         self.url.as_str().trim_end_matches('/')
     }
 
-    /// Opens a socket, showing this token.
+    /// Opens a socket with this token.
     ///
     /// # Errors
-    /// [`BackendError`], as an HTTP call to the same place would have it.
+    /// [`BackendError`], as for an HTTP call to the same address.
     pub(super) async fn dial(
         &self,
         token: Option<&Secret<String>>,
@@ -111,7 +112,7 @@ impl Dialer {
 
     async fn stream(&self) -> Result<Box<dyn Bytes>, String> {
         let host = self.url.host_str().unwrap_or_default();
-        // An IPv6 address has brackets in a URL and nowhere else.
+        // An IPv6 address has brackets in URLs only.
         let host = host.trim_matches(['[', ']']).to_owned();
         let port = self.url.port().unwrap_or(if self.tls.is_some() { 443 } else { 80 });
         let plain = match &self.proxy {
@@ -148,13 +149,13 @@ impl Dialer {
         Ok(request)
     }
 
-    /// What a failed handshake means.
+    /// Returns the meaning of a failed handshake.
     fn failed(&self, error: &Error) -> BackendError {
         let Error::Http(response) = error else { return self.unreachable(&error.to_string()) };
         let (status, headers) = (response.status().as_u16(), response.headers());
         match status {
             401 | 403 => BackendError::Unauthorized { code: format!("status {status}") },
-            // Another place answers: a login page, a proxy, a web server without WebSockets.
+            // Another server answers: a login page, a proxy, or a web server without WebSockets.
             200..=399 | 407 | 511 => BackendError::Intercepted {
                 url: self.url().to_owned(),
                 cause: format!("status {status} in place of a WebSocket"),
@@ -169,14 +170,14 @@ impl Dialer {
         }
     }
 
-    /// The other end closed the socket, or it is gone.
+    /// Returns the error for a socket that the other end closed or that is lost.
     pub(super) fn closed(&self, frame: Option<&CloseFrame>) -> BackendError {
         let Some(frame) = frame else {
             return self.unreachable("the connection was closed without a reason");
         };
         let (code, reason) = (u16::from(frame.code), shown(frame.reason.as_str()));
         match code {
-            // Policy, unauthorized and forbidden; and what many servers use for the last two.
+            // Policy, unauthorized and forbidden, with the codes that many servers use for the last two.
             1008 | 3000 | 3003 | 4401 | 4403 => {
                 BackendError::Unauthorized { code: format!("close {code} {reason}").trim_end().to_owned() }
             }
@@ -203,7 +204,7 @@ async fn encrypt(tls: &TlsConnector, host: String, stream: Box<dyn Bytes>) -> Re
     Ok(Box::new(encrypted))
 }
 
-/// A connection with this host that goes through a proxy.
+/// Connects to this host through a proxy.
 async fn tunnel(proxy: &ProxyServer, host: &str, port: u16) -> Result<Box<dyn Bytes>, String> {
     let at_proxy = |cause: String| format!("at the proxy: {cause}");
     let (proxy_host, proxy_port) = proxy.place();
@@ -232,7 +233,7 @@ fn asked_wait(headers: &HeaderMap) -> Option<Duration> {
     retry_after(headers, SystemTime::now())
 }
 
-/// Words of the other end, as a log can have them.
+/// Returns the other end's text in a form that is safe to log.
 fn shown(reason: &str) -> String {
     reason.chars().filter(|c| !c.is_control()).take(120).collect()
 }

@@ -1,24 +1,24 @@
-//! What can go wrong with a backend call, and what to do about each.
+//! The errors of backend calls, and the reaction to each.
 
 use std::time::Duration;
 
 /// A failed call.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum BackendError {
-    /// No answer: refused, reset, timed out, no name. Whether the call took effect is unknown.
+    /// No answer: connection refused or reset, timeout, or unknown host. The call may or may not have taken effect.
     #[error("{url} cannot be reached: {cause}")]
     Unreachable {
         /// The backend's address.
         url: String,
-        /// The transport's words.
+        /// The transport's message.
         cause: String,
     },
-    /// Something answered, but not this API: a captive portal, a proxy, half a reply.
+    /// Something else answered: a captive portal, a proxy, or a truncated reply.
     #[error("{url} did not answer as an event backend: {cause}")]
     Intercepted {
         /// The backend's address.
         url: String,
-        /// What came instead.
+        /// A description of the answer.
         cause: String,
     },
     /// The address answers 404 and has never answered as a backend: it is probably wrong.
@@ -27,12 +27,12 @@ pub enum BackendError {
         /// The backend's address.
         url: String,
     },
-    /// The answer is longer than what is read.
+    /// The answer exceeds the size limit.
     #[error("{url} answered with more than {limit} bytes")]
     Oversized {
         /// The backend's address.
         url: String,
-        /// What is read at most.
+        /// The size limit in bytes.
         limit: usize,
     },
     /// An HTTP status that says to come back later.
@@ -40,46 +40,47 @@ pub enum BackendError {
     Busy {
         /// The HTTP status.
         status: u16,
-        /// Its code, where it gave one.
+        /// The backend's code, if it gave one.
         code: String,
-        /// When it wants to be asked again.
+        /// The wait that the backend asked for.
         retry_after: Option<Duration>,
     },
     /// The caller's or the device's credentials were refused before any function ran.
     #[error("the backend refused the credentials ({code})")]
     Unauthorized {
-        /// Its code, where it gave one.
+        /// The backend's code, if it gave one.
         code: String,
     },
-    /// The request itself was refused before any function ran: a fault of ours, or of the address.
+    /// The request was refused before any function ran: an error of the runner or a wrong address.
     #[error("the backend refused the call with status {status}: {message}")]
     BadCall {
         /// The HTTP status.
         status: u16,
-        /// Its words.
+        /// The backend's message.
         message: String,
     },
-    /// A function failed without saying why in a form to act on; on a production deployment also: quota, paused.
+    /// A function failed without a code to act on. On a production deployment this also means an exceeded quota or a
+    /// paused deployment.
     #[error("the backend's function failed: {message}")]
     Function {
-        /// Its words.
+        /// The backend's message.
         message: String,
     },
     /// A function refused, with a code.
     #[error("the backend refused: {0}")]
     Refused(Refusal),
-    /// Another deployment answers at the address than before: what is kept for that one is not for this one.
+    /// Another deployment than before answers at the address. Data stored for the old one is not valid for it.
     #[error("another backend answers at {url} than before")]
     OtherBackend {
         /// The address.
         url: String,
     },
-    /// A function's answer is not of the contract's shape.
+    /// A function's answer does not match the contract.
     #[error("the backend's answer to {function} is not of the agreed shape: {cause}")]
     Shape {
         /// The function.
         function: &'static str,
-        /// What does not fit.
+        /// The part that does not match.
         cause: String,
     },
 }
@@ -90,7 +91,7 @@ pub enum BackendError {
 pub struct Refusal {
     /// The code.
     pub code: String,
-    /// More words, where there are.
+    /// The message, if there is one.
     pub message: String,
     /// The limit of `TOO_LARGE`, in bytes.
     pub limit: Option<u64>,
@@ -98,42 +99,42 @@ pub struct Refusal {
     pub server_now_ms: Option<f64>,
 }
 
-/// How soon a failed call may be repeated.
+/// The delay before a failed call may be repeated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pause {
-    /// After the back-off.
+    /// The usual back-off.
     BackOff,
-    /// After the back-off, and at least so many of its first intervals.
+    /// The back-off, and at least this many of its first intervals.
     Intervals(u32),
-    /// When the backend says: after this time, and little more.
+    /// The time that the backend asked for, with little added.
     Asked(Duration),
 }
 
-/// What to do about a failed call.
+/// The reaction to a failed call.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Disposition {
-    /// Ask again, so soon.
+    /// Repeat the call after this delay.
     Retry(Pause),
-    /// Ask again, seldom: the deployment may be out of order for long.
+    /// Repeat the call rarely: the deployment may be out of order for long.
     RetrySlowly,
-    /// Open the session anew, then ask again.
+    /// Open a new session, then repeat the call.
     Reopen,
-    /// Correct the clock by this reading, then ask again.
+    /// Correct the clock to this time, then repeat the call.
     CorrectClock(Option<f64>),
-    /// Sign anew, then ask again.
+    /// Sign again, then repeat the call.
     SignAgain,
-    /// Shrink the payload to this many bytes, then ask again.
+    /// Shrink the payload to this many bytes, then repeat the call.
     Shrink(Option<u64>),
-    /// Asking again can never succeed.
+    /// Do not repeat the call: it can never succeed.
     Never,
 }
 
-/// The reason why nothing comes through to the backend, the one that matters most to a person first.
+/// The reason why the backend cannot be used, in order of importance to a person.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ConnectionProblem {
     /// The backend refuses this device.
     Refused,
-    /// Something between here and the backend answers in its place.
+    /// Something between the device and the backend answers in its place.
     Intercepted,
     /// There is no backend at the address.
     NoBackend,
@@ -141,12 +142,12 @@ pub enum ConnectionProblem {
     Unreachable,
     /// The backend asks to wait.
     Busy,
-    /// The backend fails, or answers what is not understood.
+    /// The backend fails, or its answers are not understood.
     Failing,
 }
 
 impl ConnectionProblem {
-    /// The word for it in `status` and in scripts.
+    /// Returns the name in `status` and in scripts.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Refused => "refused",
@@ -160,14 +161,14 @@ impl ConnectionProblem {
 }
 
 impl BackendError {
-    /// What to do about it.
+    /// Returns the reaction to this error.
     pub fn disposition(&self) -> Disposition {
         match self {
             Self::Busy { retry_after: Some(time), .. } => Disposition::Retry(Pause::Asked(*time)),
-            // Convex gave up a slot after seconds of waiting, or repeated the transaction itself several times.
+            // Convex waited seconds for a free slot and gave up, or repeated the transaction itself several times.
             Self::Busy { status: 429, .. } => Disposition::Retry(Pause::Intervals(3)),
             Self::Busy { status: 503, .. } => Disposition::Retry(Pause::Intervals(1)),
-            // An address without a backend may be one whose functions are being deployed.
+            // An address without a backend may be one whose functions are just being deployed.
             Self::Busy { .. }
             | Self::Unreachable { .. }
             | Self::Intercepted { .. }
@@ -175,14 +176,14 @@ impl BackendError {
             | Self::OtherBackend { .. }
             | Self::Oversized { .. } => Disposition::Retry(Pause::BackOff),
             Self::Unauthorized { .. } => Disposition::Reopen,
-            // Something on the way takes less than the contract says.
+            // A server in between accepts less than the contract allows.
             Self::BadCall { status: 413, .. } => Disposition::Shrink(None),
             Self::BadCall { .. } | Self::Function { .. } | Self::Shape { .. } => Disposition::RetrySlowly,
             Self::Refused(refusal) => refusal.disposition(),
         }
     }
 
-    /// The reason that a person is given while nothing comes through.
+    /// Returns the reason that people see while the backend cannot be used.
     pub fn problem(&self) -> ConnectionProblem {
         match (self, self.disposition()) {
             (Self::Intercepted { .. }, _) => ConnectionProblem::Intercepted,
@@ -195,7 +196,7 @@ impl BackendError {
         }
     }
 
-    /// The contract's code, where the backend gave one.
+    /// Returns the contract's code, if the backend gave one.
     pub fn code(&self) -> Option<&str> {
         match self {
             Self::Refused(refusal) => Some(&refusal.code),

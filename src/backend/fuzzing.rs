@@ -1,11 +1,12 @@
-//! The door to the wire's shapes for the fuzz targets. Absent from every normal build. Not here: the shapes (wire).
+//! The entry point of the fuzz targets to the reply parsers; compiled for fuzzing and tests only.
+//! Not here: the parsers (`wire`).
 
 use serde_json::Value;
 
 use super::wire;
 use crate::ids::DeviceId;
 
-/// Reads a value as each of the replies; a page that is read has something for each of its events.
+/// Parses a value as each kind of reply. A parsed page has one entry for each of its events.
 pub(crate) fn replies(value: &Value) {
     let own = DeviceId::parse("dev").expect("a word is an id");
     if let Ok(page) = wire::page(value, &own) {

@@ -1,4 +1,5 @@
-//! Convex's HTTP functions API, client side: one call, its answer or its error. Not here: which functions exist.
+//! The client of Convex's HTTP functions API: sends one call and returns its value or its error.
+//! Not here: which functions exist.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -16,38 +17,38 @@ use super::transport::{BadUrl, TransportOptions, build_client, is_loopback};
 use super::upload::{Uplink, Upload};
 use crate::redact::Secret;
 
-/// Whether a function reads or writes.
+/// The kind of a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FunctionKind {
-    /// Reads; may be cached.
+    /// It reads; answers may be cached.
     Query,
-    /// Writes, in one transaction.
+    /// It writes, in one transaction.
     Mutation,
-    /// Whatever the function is: for the operator, whose functions are not for everybody.
+    /// Any kind. For the operator, whose functions are not public.
     Any,
 }
 
-/// Calls functions of one deployment.
+/// A client for the functions of one deployment.
 #[derive(Debug, Clone)]
 pub struct HttpFunctions {
-    /// Of all clones; replaced whole when its connections are forgotten.
+    /// Shared by all clones; replaced as a whole when its connections are dropped.
     client: Arc<RwLock<Client>>,
     base: Url,
     query: Url,
     mutation: Url,
     any: Url,
-    /// The operator's key, where it is the operator who calls.
+    /// The operator's key, if the operator calls.
     admin_key: Option<Secret<String>>,
     proxy: Option<ProxyServer>,
     options: TransportOptions,
-    /// The backend's clock minus ours in milliseconds, as the last answer's date told.
+    /// The backend's clock minus the local one in milliseconds, from the date of the last answer.
     dated_offset_ms: Arc<AtomicI64>,
-    /// Whether a function has ever answered.
+    /// True once a function has answered.
     has_answered: Arc<AtomicBool>,
     uplink: Uplink,
 }
 
-/// No answer has told yet.
+/// No answer had a date yet.
 const UNDATED: i64 = i64::MIN;
 
 /// The body of a call.
@@ -65,7 +66,7 @@ impl Call<'_> {
 }
 
 impl HttpFunctions {
-    /// For the deployment at this address.
+    /// Creates a client for the deployment at this address.
     ///
     /// # Errors
     /// [`BadUrl`].
@@ -84,7 +85,7 @@ impl HttpFunctions {
         if !secure {
             return Err(BadUrl::Insecure(base.to_string()));
         }
-        // Installing twice is harmless: the first one stays.
+        // Installing it twice is harmless: the first one stays.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let proxy = options.proxies.server_for(&base)?;
         let client = build_client(&base, proxy.as_ref(), &options)
@@ -106,18 +107,18 @@ impl HttpFunctions {
         })
     }
 
-    /// The same with the operator's key, which goes with every call.
+    /// Returns the client with the operator's key, which it sends with every call.
     #[must_use]
     pub fn with_admin_key(self, key: Secret<String>) -> Self {
         Self { admin_key: Some(key), ..self }
     }
 
-    /// The address, without secrets.
+    /// Returns the address, without secrets.
     pub fn url(&self) -> &str {
         self.base.as_str().trim_end_matches('/')
     }
 
-    /// Prepares to open the sync socket of this deployment; messages of more bytes are not read.
+    /// Prepares a connection to the deployment's sync socket. Messages over `most_bytes` are refused.
     ///
     /// # Errors
     /// [`BadUrl`].
@@ -128,8 +129,7 @@ impl HttpFunctions {
         Dialer::new(&url, self.options.allow_insecure_http, most_bytes, &self.options.proxies)
     }
 
-    /// Forgets all connections that are kept: after a sleep they are dead and do not know it. Calls under way keep
-    /// theirs.
+    /// Drops all pooled connections: after a sleep they are dead without a sign of it. Calls in flight keep theirs.
     pub fn refresh_connections(&self) {
         match build_client(&self.base, self.proxy.as_ref(), &self.options) {
             Ok(fresh) => *self.client.write().unwrap_or_else(PoisonError::into_inner) = fresh,
@@ -141,12 +141,12 @@ impl HttpFunctions {
         self.client.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The backend's clock minus ours in milliseconds, by the date of the last call's answer.
+    /// Returns the backend's clock minus the local one in milliseconds, from the date of the last answer.
     pub fn dated_offset_ms(&self) -> Option<i64> {
         Some(self.dated_offset_ms.load(Ordering::Relaxed)).filter(|offset| *offset != UNDATED)
     }
 
-    /// Whether something answers at the address that may be an event backend.
+    /// Checks that the address answers like an event backend.
     ///
     /// # Errors
     /// [`BackendError::Unreachable`], [`BackendError::Intercepted`], [`BackendError::NoBackend`].
@@ -163,10 +163,10 @@ impl HttpFunctions {
         Ok(())
     }
 
-    /// Calls a function. `held` is how long the call asks to be held, or zero.
+    /// Calls a function. `held` is the time for which the call asks to be held, or zero.
     ///
     /// # Errors
-    /// [`BackendError`]; after `Unreachable` the call may or may not have taken effect.
+    /// [`BackendError`]. After `Unreachable` the call may or may not have taken effect.
     pub async fn call(
         &self,
         kind: FunctionKind,
@@ -217,7 +217,7 @@ impl HttpFunctions {
         if matches!(answered, Ok(_) | Err(BackendError::Function { .. } | BackendError::Refused(_))) {
             self.has_answered.store(true, Ordering::Relaxed);
         }
-        // The date of whatever else may sit on the way is no business of ours.
+        // The date of an answer that is not the backend's does not count.
         if let Some(offset) = offset
             && !matches!(answered, Err(BackendError::Intercepted { .. }))
         {
@@ -256,7 +256,7 @@ impl HttpFunctions {
         let parsed: Value = serde_json::from_slice(body).unwrap_or_default();
         let word = |key: &str| parsed.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
         match status.as_u16() {
-            // The API refuses in JSON. A gate in between that does not must not make this device think it is barred.
+            // The API refuses in JSON. A gateway that answers otherwise says nothing about this device's credentials.
             401 | 403 if parsed.is_object() => BackendError::Unauthorized { code: word("code") },
             401 | 403 | 407 | 511 => self.intercepted(&format!("a gate that answers with {status}")),
             201..=299 => self.intercepted(&format!("an empty success ({status})")),
@@ -319,12 +319,12 @@ fn function_error(answer: &Value) -> BackendError {
     })
 }
 
-/// Seconds or an HTTP date (RFC 9110 section 10.2.3), at most ten minutes.
+/// Parses `Retry-After`: seconds or an HTTP date (RFC 9110 section 10.2.3), capped at ten minutes.
 pub(super) fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
     const CAP: Duration = Duration::from_mins(10);
     let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
     if let Ok(seconds) = text.parse::<u64>() {
-        // Zero says nothing about when: the back-off alone decides then.
+        // Zero gives no time, so only the back-off applies.
         return (seconds > 0).then(|| Duration::from_secs(seconds).min(CAP));
     }
     if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -334,14 +334,14 @@ pub(super) fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Durati
     at.duration_since(now).ok().map(|wait| wait.min(CAP))
 }
 
-/// The answer's `Date` minus now, in milliseconds; it tells the second only.
+/// Returns the answer's `Date` minus now in milliseconds, exact to the second.
 fn dated_offset(headers: &HeaderMap, now: SystemTime) -> Option<i64> {
     let at = httpdate::parse_http_date(headers.get(DATE)?.to_str().ok()?).ok()?;
     let ms = |age: Duration| i64::try_from(age.as_millis()).unwrap_or(i64::MAX);
     Some(at.duration_since(now).map_or_else(|behind| -ms(behind.duration()), ms))
 }
 
-/// Whether the answer is made for people.
+/// Returns whether the answer is an HTML page.
 fn is_page(headers: &HeaderMap) -> bool {
     let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
     kind.is_some_and(|kind| kind.trim_start().to_ascii_lowercase().starts_with("text/html"))
@@ -370,7 +370,7 @@ mod tests {
 
     #[test]
     fn the_time_to_wait_comes_in_seconds_or_as_a_date_and_has_a_cap() {
-        // RFC 9110's own example of a date.
+        // The example of RFC 9110.
         let now = httpdate::parse_http_date("Fri, 31 Dec 1999 23:59:00 GMT").expect("a date");
         let wait = |text: &str| {
             let headers = HeaderMap::from_iter([(RETRY_AFTER, text.parse().expect("a header"))]);
@@ -421,15 +421,16 @@ mod tests {
         ] {
             assert_eq!(disposition(status, json), (expected, trouble), "{status}");
         }
-        // A gate on the way refuses in HTML; that says nothing about this device.
+        // A gateway that refuses in HTML says nothing about this device.
         for status in [401, 403] {
             assert_eq!(disposition(status, page), (retry, "intercepted"), "{status}");
         }
-        // Functions that are missing for a moment, at a backend that has answered; else the address is probably wrong.
+        // A backend that has answered before may miss its functions for a moment; otherwise the address is probably
+        // wrong.
         assert_eq!(disposition(404, page), (retry, "no_backend"));
         functions.has_answered.store(true, Ordering::Relaxed);
         assert_eq!(disposition(404, json), (retry, "busy"));
-        // What the backend names itself goes before everything.
+        // A wait that the backend asks for takes precedence.
         let named = Some(Duration::from_secs(7));
         for status in [StatusCode::TOO_MANY_REQUESTS, StatusCode::SERVICE_UNAVAILABLE, StatusCode::NOT_FOUND]
         {

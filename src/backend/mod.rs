@@ -1,5 +1,6 @@
-//! The wire to the event backend, as the device sees it: one trait, its errors with what to do about each, and the
-//! client that speaks Convex's HTTP functions API. Not here: when anything is called (runner).
+//! The device's side of the event backend: one trait, its errors with the reaction to each, and clients for Convex's
+//! HTTP functions API and for WebSocket workers.
+//! Not here: when the runner makes these calls (`runner`).
 
 mod convex;
 mod dial;
@@ -39,23 +40,23 @@ use tokio::sync::watch;
 use crate::ids::{LeaseId, RequestId};
 use crate::request::{OutcomeKind, ToolRequest};
 
-/// What every backend call gives back.
+/// The future that every backend call returns.
 pub type Reply<'a, T> = Pin<Box<dyn Future<Output = Result<T, BackendError>> + Send + 'a>>;
 
 /// An event backend. Every call is safe to repeat.
 pub trait Backend: Send + Sync + 'static {
-    /// Makes this device known and its token valid.
+    /// Registers this device and makes its token valid.
     fn open_session(&self) -> Reply<'_, Session>;
-    /// The next page of events after the cursor, oldest first; may be held for `wait` until there is one.
+    /// Returns the next page of events after the cursor, oldest first. The backend may hold the call for `wait` until
+    /// there is one.
     fn poll<'a>(&'a self, cursor: Option<&'a str>, limit: u32, wait: Duration) -> Reply<'a, Page>;
-    /// Every request that has no result yet, whatever the cursor says, by its id ([`Offered::Open`]).
+    /// Lists the ids of all requests without a result, whatever the cursor is ([`Offered::Open`]).
     fn list_open(&self) -> Reply<'_, Vec<Offered>>;
-    /// Those of these requests that have no result yet, with their bodies; not more than a page of them.
+    /// Fetches the bodies of those of these requests that have no result yet, at most one page of them.
     fn fetch_open<'a>(&'a self, ids: &'a [RequestId]) -> Reply<'a, Vec<Offered>>;
     /// Claims a request for this lease, or renews the claim.
     fn claim<'a>(&'a self, id: &'a RequestId, lease: &'a LeaseId) -> Reply<'a, Claim>;
-    /// Tells what a running request has to show so far: the `n`-th piece, JSON text. A backend without a place for it
-    /// drops it.
+    /// Sends the `n`-th piece of a running request's progress, as JSON text. A backend without progress drops it.
     fn tell<'a>(
         &'a self,
         _id: &'a RequestId,
@@ -65,33 +66,35 @@ pub trait Backend: Send + Sync + 'static {
     ) -> Reply<'a, Told> {
         Box::pin(std::future::ready(Ok(Told { cancelled: false, watched: false })))
     }
-    /// Stores a result; storing it again changes nothing.
+    /// Stores a result. Storing it again changes nothing.
     fn post<'a>(&'a self, result: ResultPost<'a>) -> Reply<'a, Posted>;
-    /// Says that the device is there, or about to go, and how long after this it means to say so again.
+    /// Reports that the device is online or about to leave, and the time until its next report.
     fn beat(&self, online: bool, every: Duration, health: Value) -> Reply<'_, Beat>;
     /// Replaces the catalog of one kind.
     fn publish<'a>(&'a self, kind: CatalogKind, revision: u64, items: &'a [CatalogItem]) -> Reply<'a, ()>;
-    /// Tells whoever waits that a request offered again gets no result, where the wire has a way to say so.
+    /// Tells the caller that a repeated request gets no result, if the protocol can express that.
     fn decline<'a>(&'a self, _id: &'a RequestId, _why: Declined) -> Reply<'a, ()> {
         Box::pin(std::future::ready(Ok(())))
     }
-    /// Calls `heard` whenever there may be something to poll for, until what it listens on ends; says why it did.
+    /// Calls `heard` whenever there may be something to poll for. Ends when its connection ends, and returns the
+    /// reason.
     fn wakeups<'a>(&'a self, _heard: &'a (dyn Fn() + Send + Sync)) -> Reply<'a, Infallible> {
         Box::pin(std::future::pending())
     }
-    /// Whether the lasting connection is up, where the wire has one.
+    /// Returns the status of the permanent connection, true while it is up, if the backend has one.
     fn link(&self) -> Option<watch::Receiver<bool>> {
         None
     }
-    /// The backend's clock minus ours in milliseconds, to the second, as its answers' dates tell; none before an answer.
+    /// The backend's clock minus the local one, from the `Date` header of its answers: milliseconds, exact to the
+    /// second. `None` before the first answer.
     fn dated_offset_ms(&self) -> Option<i64> {
         None
     }
-    /// The way to ask the caller's side; none where this backend has no such thing.
+    /// Returns the way to ask the caller for approval, if this backend has one.
     fn permissions(&self) -> Option<&dyn Permissions> {
         None
     }
-    /// Forgets pooled connections, after a sleep or an outage.
+    /// Closes pooled connections, after a sleep or an outage.
     fn refresh_connections(&self) {}
 }
 
@@ -100,9 +103,9 @@ pub trait Backend: Send + Sync + 'static {
 pub struct Session {
     /// The backend's clock, in milliseconds.
     pub server_now_ms: f64,
-    /// The id of the deployment; none where it has none.
+    /// The id of the deployment, if it has one.
     pub backend_id: Option<String>,
-    /// Whether another process with this device's identity is there, too.
+    /// True if another process with this device's identity is online.
     pub other_process: bool,
 }
 
@@ -111,31 +114,31 @@ pub struct Session {
 pub struct Page {
     /// The events, oldest first.
     pub events: Vec<Offered>,
-    /// Where the next page begins.
+    /// The cursor of the next page.
     pub cursor: Option<String>,
-    /// Whether there is nothing more for now.
+    /// True if there are no more events for now.
     pub is_done: bool,
-    /// When the next one is asked for.
+    /// The time of the next poll.
     pub next: Next,
 }
 
-/// When the next page is asked for.
+/// The time of the next poll.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Next {
-    /// As the runner's own rhythm has it.
+    /// By the runner's own poll schedule.
     Rhythm,
     /// After this time.
     After(Duration),
-    /// At once: asking waits by itself for what is pushed to us. The cursor means something to this life only.
+    /// At once: the poll itself waits for pushed events. The cursor is valid in this process only.
     Pushed,
 }
 
-/// Why a request that was offered again gets no result.
+/// The reason why a repeated request gets no result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Declined {
-    /// Its tool or its arguments are not those that its id is known with.
+    /// Its tool or arguments differ from those first seen with its id.
     Conflict,
-    /// It was answered, and the result is not kept any more.
+    /// It was answered before, and the result is no longer stored.
     Forgotten,
 }
 
@@ -144,25 +147,25 @@ pub enum Declined {
 pub enum Offered {
     /// A request.
     Request(ToolRequest),
-    /// The caller took this request back.
+    /// The caller cancelled this request.
     Cancel(RequestId),
-    /// A request without a result, by its id alone.
+    /// A request without a result, by its id only.
     Open {
         /// Its id.
         id: RequestId,
-        /// Whether the caller took it back.
+        /// True if the caller cancelled it.
         cancelled: bool,
     },
-    /// A request of which only the id (and perhaps more) can be read.
+    /// A request of which only the id, and perhaps more, is readable.
     Unreadable {
-        /// What could be read, the rest empty.
+        /// The readable parts; the others are empty.
         request: ToolRequest,
-        /// What is wrong with it.
+        /// The problem with it.
         why: String,
     },
-    /// An event that names no request, or is of a kind that this version does not know.
+    /// An event without a request id, or of a kind that this version does not know.
     Skipped {
-        /// What is wrong with it.
+        /// The problem with it.
         why: String,
     },
 }
@@ -171,54 +174,54 @@ pub enum Offered {
 #[derive(Debug, Clone)]
 #[expect(clippy::struct_excessive_bools, reason = "they are four answers of the wire, each by itself")]
 pub struct Claim {
-    /// Whether the request is ours now.
+    /// True if the request now belongs to this device.
     pub granted: bool,
-    /// Why not, in the backend's word.
+    /// The reason for a refusal, as the backend names it.
     pub reason: String,
-    /// How long another lease is in force, where that is why: asking again then may help.
+    /// The time until another device's lease ends, if that is the reason. A new claim may succeed then.
     pub leased_for: Option<Duration>,
-    /// How many leases were granted for it, ours among them.
+    /// The number of leases granted for it so far, with this one.
     pub attempt: u32,
-    /// Whether it is refused because there is a result already.
+    /// True if it was refused because there is a result already.
     pub answered: bool,
-    /// Whether the caller took it back meanwhile.
+    /// True if the caller has cancelled it.
     pub cancelled: bool,
-    /// Whether a caller listens for progress.
+    /// True if a caller listens for progress.
     pub watched: bool,
 }
 
 /// The answer to a piece of progress.
 #[derive(Debug, Clone, Copy)]
 pub struct Told {
-    /// Whether the caller took the request back.
+    /// True if the caller cancelled the request.
     pub cancelled: bool,
-    /// Whether a caller still listens.
+    /// True if a caller still listens.
     pub watched: bool,
 }
 
-/// A result on its way out.
+/// A result to be sent.
 #[derive(Debug, Clone, Copy)]
 pub struct ResultPost<'a> {
-    /// The request answered.
+    /// The answered request.
     pub id: &'a RequestId,
-    /// The lease it was claimed under.
+    /// The lease under which it was claimed.
     pub lease: &'a LeaseId,
-    /// How the call ended.
+    /// The outcome of the call.
     pub kind: OutcomeKind,
     /// The JSON text.
     pub payload: &'a str,
-    /// Whether something was left out.
+    /// True if something was left out.
     pub truncated: bool,
 }
 
-/// The backend has the result.
+/// The backend's acknowledgement of a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Posted {
     /// It was stored now.
     Stored,
-    /// It was there already.
+    /// It was stored before.
     Duplicate,
-    /// It was sent and has arrived; whether it was kept there nobody says, and it may be asked for again.
+    /// It has arrived. The protocol does not say whether it was stored, so it may be requested again.
     Sent,
 }
 
@@ -227,13 +230,13 @@ pub enum Posted {
 pub struct Beat {
     /// The backend's clock, in milliseconds.
     pub server_now_ms: f64,
-    /// When it wants the next one.
+    /// The backend's wish for the time until the next one.
     pub next: Option<Duration>,
-    /// Whether another process with this device's identity is there, too.
+    /// True if another process with this device's identity is online.
     pub other_process: bool,
 }
 
-/// What a catalog lists.
+/// The kind of the items of a catalog.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names are the wire's own words")]
 pub enum CatalogKind {
@@ -243,7 +246,7 @@ pub enum CatalogKind {
 }
 
 impl CatalogKind {
-    /// The word on the wire.
+    /// Returns the name on the wire.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Tool => "tool",
@@ -253,12 +256,12 @@ impl CatalogKind {
     }
 }
 
-/// One entry of a catalog.
+/// An entry of a catalog.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CatalogItem {
     /// Unique within its kind.
     pub key: String,
-    /// SHA-256 of the body in hex: an unchanged item is not written again.
+    /// SHA-256 of the body in hex. The backend does not rewrite an unchanged item.
     pub hash: String,
     /// JSON text.
     pub body: String,

@@ -1,35 +1,35 @@
-//! Approvals on the wire: the device asks, the caller's side or the person at the device answers. Not here: what the
-//! device asks about and what comes of the answer (runner).
+//! Approvals through the backend: the device asks, and the caller or the person at the device answers.
+//! Not here: the choice of calls to ask about, and the effect of the answer (`runner`).
 
 use super::Reply;
 use crate::approval_answer::{AnsweredBy, ApprovalOption};
 use crate::ids::RequestId;
 
-/// A backend through which the caller's side can be asked.
+/// A backend that passes approval questions on to the caller.
 pub trait Permissions: Send + Sync {
-    /// Asks; asking the same again changes nothing. Tells the answer, where there is one already.
+    /// Asks a question and returns the answer, if there is one already. Asking the same question again changes nothing.
     fn ask<'a>(&'a self, question: &'a Question) -> Reply<'a, Option<Answer>>;
-    /// The answer to this question, once there is one; may be held for `wait` until there is.
+    /// Returns the answer to this question, if there is one. The backend may hold the call for `wait` until there is.
     fn answer_to<'a>(&'a self, id: &'a RequestId, wait: std::time::Duration) -> Reply<'a, Option<Answer>>;
-    /// Answers as the person at the device. Tells the answer that stands, which may be another one; none where the
-    /// question is over.
+    /// Answers for the person at the device. Returns the answer that counts, which may be another one, or `None` if the
+    /// question is closed.
     fn answer<'a>(&'a self, id: &'a RequestId, option: ApprovalOption) -> Reply<'a, Option<Answer>>;
 }
 
-/// A question to whoever may answer it.
+/// An approval question for the caller or the person at the device.
 #[derive(Debug, Clone)]
 pub struct Question {
-    /// Its own id.
+    /// The id of the question.
     pub id: RequestId,
-    /// The request whose call waits.
+    /// The request whose call waits for the answer.
     pub request: RequestId,
-    /// What would be run, for people; 4 KiB at most.
+    /// A description of the call for people; at most 4 KiB.
     pub title: String,
-    /// When the call is refused for want of an answer, by the backend's clock, in milliseconds.
+    /// The time at which an unanswered call is refused: milliseconds of the backend's clock.
     pub expires_at_ms: f64,
 }
 
-/// The answer that stands.
+/// The answer that counts: the first one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Answer {
     /// The chosen option.

@@ -1,6 +1,6 @@
-//! The proxy through which a backend is reached, if any: the one of the configuration, else the one that the environment
-//! names. A backend on this machine is reached directly. Not here: reading either (config), the calls (http), the
-//! sockets (dial).
+//! The proxy to a backend: the configured one, else the one of the environment. A backend on this machine is reached
+//! directly.
+//! Not here: reading the configuration (`config`), calls (`http`), sockets (`dial`).
 
 use std::fmt;
 
@@ -12,20 +12,20 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use super::dial::Bytes;
 use super::transport::{BadUrl, is_loopback};
 
-/// The most bytes of a proxy's answer to `CONNECT` that are read.
+/// The size limit of a proxy's answer to `CONNECT`.
 const MAX_ANSWER: usize = 16 << 10;
 
-/// The proxies that the environment and the configuration name, in the form of the variables `HTTP_PROXY`,
-/// `HTTPS_PROXY`, `ALL_PROXY` and `NO_PROXY`. They may hold passwords, so that they are never shown.
+/// The proxies of the environment and the configuration, in the form of the variables `HTTP_PROXY`, `HTTPS_PROXY`,
+/// `ALL_PROXY` and `NO_PROXY`. They may contain passwords, so `Debug` hides them.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct ProxyRules {
-    /// For backends whose address begins with `http` or `ws`.
+    /// For backends with an `http` or `ws` address.
     pub http: String,
-    /// For backends whose address begins with `https` or `wss`.
+    /// For backends with an `https` or `wss` address.
     pub https: String,
-    /// For backends for which the two above name none.
+    /// For backends that have no proxy by the two above.
     pub all: String,
-    /// The hosts that are reached directly, separated by commas.
+    /// The hosts to reach directly, separated by commas.
     pub no: String,
 }
 
@@ -36,10 +36,10 @@ impl fmt::Debug for ProxyRules {
 }
 
 impl ProxyRules {
-    /// The proxy for this address.
+    /// Returns the proxy for this address.
     ///
     /// # Errors
-    /// [`BadUrl::Proxy`] for one that speaks no HTTP.
+    /// [`BadUrl::Proxy`] for a proxy that does not speak HTTP.
     pub fn server_for(&self, url: &Url) -> Result<Option<ProxyServer>, BadUrl> {
         if is_loopback(url) {
             return Ok(None);
@@ -87,18 +87,18 @@ impl ProxyServer {
         Ok(Self { url, authorization })
     }
 
-    /// The host and the port to connect to.
+    /// Returns the host and the port to connect to.
     pub fn place(&self) -> (String, u16) {
         let host = self.url.host_str().unwrap_or_default().trim_matches(['[', ']']).to_owned();
         (host, self.url.port_or_known_default().unwrap_or(80))
     }
 
-    /// Whether the connection with the proxy itself is encrypted.
+    /// Returns whether the connection to the proxy itself is encrypted.
     pub(super) fn is_https(&self) -> bool {
         self.url.scheme() == "https"
     }
 
-    /// The same for the HTTP client.
+    /// Returns the proxy in the HTTP client's form.
     pub(super) fn for_client(&self) -> reqwest::Result<reqwest::Proxy> {
         let proxy = reqwest::Proxy::all(self.url.clone())?;
         Ok(match &self.authorization {
@@ -107,10 +107,10 @@ impl ProxyServer {
         })
     }
 
-    /// Asks the proxy on this connection for a tunnel to a host (`CONNECT`, RFC 9110 section 9.3.6).
+    /// Opens a tunnel to a host on this connection to the proxy (`CONNECT`, RFC 9110 section 9.3.6).
     ///
     /// # Errors
-    /// Why there is none.
+    /// The reason why there is no tunnel.
     pub(super) async fn open_tunnel(
         &self,
         stream: &mut impl Bytes,
@@ -128,7 +128,7 @@ impl ProxyServer {
         stream.write_all(&request).await.map_err(|cause| cause.to_string())?;
         stream.flush().await.map_err(|cause| cause.to_string())?;
         let mut answer = Vec::new();
-        // Byte by byte: what follows the head is the tunnel's.
+        // Byte by byte, because the bytes after the head belong to the tunnel.
         while !answer.ends_with(b"\r\n\r\n") {
             if answer.len() >= MAX_ANSWER {
                 return Err("the proxy's answer is too long".to_owned());

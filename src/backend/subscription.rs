@@ -1,5 +1,5 @@
-//! Subscriptions by Convex's sync protocol: queries that are held on a socket, and each value that the backend has of
-//! them. Not here: which queries, and what is done with a value.
+//! Subscriptions by Convex's sync protocol: queries on a socket, and each new value of them.
+//! Not here: which queries, and the use of their values.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -17,29 +17,29 @@ use super::http::HttpFunctions;
 /// The longest message that a caller reads: a page of progress, or a result.
 const MOST_BYTES: usize = 16 << 20;
 
-/// Silence after which the socket is given up. The backend says something every 15 s.
+/// The socket is given up after this much silence. The backend sends something every 15 s.
 const SILENCE: Duration = Duration::from_mins(1);
 
-/// Until a message is written.
+/// The time limit for writing a message.
 const WRITE: Duration = Duration::from_secs(10);
 
-/// A socket on which queries are subscribed to.
+/// A socket for query subscriptions.
 pub struct SyncSocket {
     socket: Socket,
     dialer: Arc<Dialer>,
-    /// Of the set of queries; each change makes the next.
+    /// The version of the query set; each change increments it.
     version: u32,
     heard: Instant,
 }
 
-/// The new value of a query by its number, or why it has none.
+/// A query's number with its new value, or with the error that replaces it.
 pub type Change = (u32, Result<Value, BackendError>);
 
 impl HttpFunctions {
-    /// Opens a socket to the same deployment on which queries can be subscribed to.
+    /// Opens a socket to the same deployment for query subscriptions.
     ///
     /// # Errors
-    /// [`BackendError`], as a call to the same place would have it.
+    /// [`BackendError`], as for an HTTP call to the same address.
     pub async fn open_sync_socket(&self) -> Result<SyncSocket, BackendError> {
         let dialer = self
             .sync_socket(MOST_BYTES)
@@ -55,7 +55,7 @@ impl SyncSocket {
         let socket = dialer.dial(None, &[(HeaderName::from_static("convex-client"), client)]).await?;
         let mut opened = Self { socket, dialer, version: 0, heard: Instant::now() };
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |age| age.as_secs_f64() * 1e3);
-        // Nothing is ever mutated here, so that no session has to be taken up again.
+        // The runner sends no mutations here, so there is no session to resume.
         let session = uuid::Uuid::new_v4().to_string();
         opened
             .send(&json!({
@@ -69,10 +69,11 @@ impl SyncSocket {
         Ok(opened)
     }
 
-    /// Lets go the queries of these numbers, and subscribes to others: number, path, arguments.
+    /// Unsubscribes from the queries of these numbers and subscribes to others, each given by number, path and
+    /// arguments.
     ///
     /// # Errors
-    /// The socket is gone.
+    /// The socket is closed.
     pub async fn replace_queries(
         &mut self,
         removed: &[u32],
@@ -94,10 +95,10 @@ impl SyncSocket {
         .await
     }
 
-    /// Waits until values have changed; those of one moment come together. Nothing is lost where the wait is given up.
+    /// Waits for new values; values of one commit arrive together. Dropping the future loses nothing.
     ///
     /// # Errors
-    /// The socket is gone, silent, or speaks another protocol.
+    /// The socket is closed, silent, or speaks another protocol.
     pub async fn next_changes(&mut self) -> Result<Vec<Change>, BackendError> {
         loop {
             let silent_at = self.heard + SILENCE;
@@ -117,7 +118,7 @@ impl SyncSocket {
                     }
                 }
                 Some(Ok(Message::Close(frame))) => return Err(self.dialer.closed(frame.as_ref())),
-                // Pings of the socket say that a proxy lives, and nothing of what is behind it.
+                // WebSocket pings only show that a proxy is alive, not the backend behind it.
                 Some(Ok(_)) => {}
                 Some(Err(error)) => return Err(self.dialer.unreachable(&error.to_string())),
                 None => return Err(self.dialer.closed(None)),
@@ -133,7 +134,7 @@ impl SyncSocket {
         }
     }
 
-    /// The changes that a message brings.
+    /// Returns the query changes in a message.
     fn changes_in(&self, text: &str) -> Result<Vec<Change>, BackendError> {
         let mut message: Value = serde_json::from_str(text)
             .map_err(|cause| self.intercepted(&format!("a message that is not JSON ({cause})")))?;
@@ -164,7 +165,7 @@ fn change(change: &mut Value) -> Option<Change> {
     }
 }
 
-/// The function refused: perhaps because the session is closed.
+/// The function refused, for example because the session is closed.
 fn failure(change: &Value) -> BackendError {
     let message = words(change, "errorMessage");
     match change["errorData"]["code"].as_str() {

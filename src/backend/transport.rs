@@ -1,4 +1,5 @@
-//! The way to a backend: which addresses are allowed, its limits, the HTTP client. Not here: what is said on it.
+//! The connection settings for a backend: allowed addresses, limits, and the HTTP client.
+//! Not here: the calls.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,18 +13,18 @@ use super::proxy::{ProxyRules, ProxyServer};
 /// The limits of the transport.
 #[derive(Clone)]
 pub struct TransportOptions {
-    /// Until a connection stands.
+    /// The time limit for connecting.
     pub connect_timeout: Duration,
-    /// Until the whole answer is there, once the body is sent. A call that asks to be held has that long and ten seconds
-    /// more.
+    /// The time limit from the sent body to the complete answer. A call that asks to be held has ten seconds more than
+    /// the hold.
     pub total_timeout: Duration,
-    /// The largest answer that is read, after decompression.
+    /// The largest answer that is accepted, after decompression.
     pub max_answer_bytes: usize,
-    /// Whether plain `http` is allowed to hosts other than this machine.
+    /// Allows plain `http` to other hosts than this machine.
     pub allow_insecure_http: bool,
-    /// The proxies that there are.
+    /// The proxies to use.
     pub proxies: ProxyRules,
-    /// Who finds the addresses of a name; the system where nobody is named.
+    /// The name resolver; the system's if absent.
     pub resolver: Option<Arc<dyn Resolve>>,
 }
 
@@ -43,7 +44,7 @@ impl Default for TransportOptions {
         Self {
             connect_timeout: Duration::from_secs(10),
             total_timeout: Duration::from_secs(30),
-            // A page of the contract's 4 MiB, escaped once more at worst, and more than any function may return.
+            // A page of the contract has 4 MiB, at worst escaped once more. This is more than any function may return.
             max_answer_bytes: 24 << 20,
             allow_insecure_http: false,
             proxies: ProxyRules::default(),
@@ -52,10 +53,10 @@ impl Default for TransportOptions {
     }
 }
 
-/// The address cannot be used.
+/// The reason why an address cannot be used.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum BadUrl {
-    /// It is not an address.
+    /// It is not a URL.
     #[error("{0:?} is not a URL like https://name.convex.cloud: {1}")]
     Unparsable(String, String),
     /// It would send the token in the clear.
@@ -63,7 +64,7 @@ pub enum BadUrl {
         "{0} is plain http to another machine, which would show the token to everyone in between; use https"
     )]
     Insecure(String),
-    /// It carries a password, which would end in logs.
+    /// It contains a password, which would end up in logs.
     #[error("the backend's address must not carry a user name or password")]
     Credentials,
     /// The proxy cannot be used.
@@ -74,7 +75,7 @@ pub enum BadUrl {
     Client(String),
 }
 
-/// The HTTP client for this address.
+/// Builds the HTTP client for this address.
 ///
 /// # Errors
 /// It cannot be set up.
@@ -83,27 +84,27 @@ pub(super) fn build_client(
     proxy: Option<&ProxyServer>,
     options: &TransportOptions,
 ) -> reqwest::Result<Client> {
-    // Longer than the time between two heartbeats, which would else each open a connection; what stands between may
-    // forget one that was silent for longer. On this machine nothing does, and a timer to look would wake an idle device
-    // for nothing else.
+    // Longer than the time between two heartbeats, which would otherwise each open a connection. A router or proxy may
+    // drop a connection that was idle for longer. On this machine there is none, and an idle timer would wake the
+    // device for nothing.
     let idle = (!is_loopback(base)).then_some(Duration::from_secs(90));
     let mut client = Client::builder()
         .connect_timeout(options.connect_timeout)
         .pool_idle_timeout(idle)
         .tcp_nodelay(true)
         .redirect(reqwest::redirect::Policy::none())
-        // Which proxy there is, if any, is decided here, for calls and sockets alike.
+        // The proxy is chosen by this program, the same for calls and sockets.
         .no_proxy();
     #[cfg(any(target_os = "linux", target_os = "android"))]
     {
-        // The system would count a line that is slow, and waited for here (upload), as one that is dead.
+        // The system would treat a slow upload, which `upload` waits for, as a dead connection.
         client = client.tcp_user_timeout(None);
     }
     if let Some(proxy) = proxy {
         client = client.proxy(proxy.for_client()?);
     }
     if base.scheme() == "http" && proxy.is_none_or(|proxy| !proxy.is_https()) {
-        // No certificate will ever be looked at; reading the system's takes longer than all else at the start.
+        // No certificate will be checked, and loading the system's takes longer than everything else at the start.
         client = client.tls_certs_only([]);
     }
     if let Some(resolver) = &options.resolver {
@@ -112,7 +113,7 @@ pub(super) fn build_client(
     client.build()
 }
 
-/// Whether the address is on this machine.
+/// Returns whether the address is on this machine.
 pub(super) fn is_loopback(url: &Url) -> bool {
     url.host_str().is_some_and(|host| {
         host == "localhost"

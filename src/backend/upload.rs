@@ -1,5 +1,6 @@
-//! The body of a call on its way to the backend, and how long the call waits for an answer: as long as the line carries
-//! something, and not a fixed time, since a large result needs minutes on a slow line. Not here: the call itself (http).
+//! The body of a call to the backend, and the time limit for its answer. The limit is not fixed: a large result needs
+//! minutes on a slow line, so the call waits as long as bytes are moving.
+//! Not here: the call itself (`http`).
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -12,21 +13,21 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use tokio::time::{Instant, sleep_until};
 
-/// The bytes that are handed to the connection at a time: few, so that progress on a slow line is noticed.
+/// The bytes passed to the connection at a time. Small, so that progress on a slow line is noticed.
 const PIECE: usize = 8 << 10;
 
-/// A body of fewer bytes is handed over whole, and does not count as a load for the line.
+/// A smaller body is passed on in one piece and does not count as load.
 const SMALL: usize = 16 << 10;
 
-/// The slowest line that is waited for, in bytes a second. All large bodies that are sent at once share it.
+/// The lowest upload rate that the runner waits for, in bytes per second. All large bodies in flight share it.
 const MIN_RATE: u64 = 4 << 10;
 
-/// The large bodies that are being sent to one backend.
+/// The number of bytes in large bodies that are being sent to one backend.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Uplink(Arc<AtomicU64>);
 
 impl Uplink {
-    /// Prepares a body for sending. The upload must be kept until the call is over.
+    /// Prepares a body for sending. Keep the returned guard until the call is over.
     pub(super) fn begin(&self, body: Vec<u8>) -> (reqwest::Body, Upload) {
         let total = body.len();
         let last_progress = Arc::new(Mutex::new(Instant::now()));
@@ -41,11 +42,11 @@ impl Uplink {
     }
 }
 
-/// A body that is being sent.
+/// A guard for a body that is being sent. Dropping it removes the body's bytes from the load.
 pub(super) struct Upload {
     uplink: Uplink,
     total: usize,
-    /// What of it counts as a load for the line.
+    /// The bytes of this body that count as load.
     load: u64,
     last_progress: Arc<Mutex<Instant>>,
 }
@@ -57,13 +58,13 @@ impl Drop for Upload {
 }
 
 impl Upload {
-    /// The size of the body.
+    /// Returns the size of the body in bytes.
     pub(super) fn total(&self) -> usize {
         self.total
     }
 
-    /// Waits until the call has made no progress for too long; how long that was. What was handed over may still sit in
-    /// the system's buffers, beside the bodies of other calls, so that `patience` begins when a slow line is done.
+    /// Waits until the call has made no progress for too long, and returns that time. Sent bytes may still wait in the
+    /// system's buffers, beside the bodies of other calls. So `patience` starts after the time that a slow line needs.
     pub(super) async fn stalled(&self, patience: Duration) -> Duration {
         loop {
             let last_progress = *self.last_progress.lock().unwrap_or_else(PoisonError::into_inner);
@@ -75,7 +76,8 @@ impl Upload {
         }
     }
 
-    /// The time that the slowest line needs for everything that is being sent. Small calls do not wait for large ones.
+    /// Returns the time that the slowest line needs for everything in flight; zero for small calls, which do not wait
+    /// for large ones.
     fn sending_time(&self) -> Duration {
         if self.load == 0 {
             return Duration::ZERO;
@@ -84,7 +86,7 @@ impl Upload {
     }
 }
 
-/// A body in pieces, which notes when each is handed over.
+/// A body that is sent in pieces and records the time of each.
 struct Pieces {
     rest: Bytes,
     last_progress: Arc<Mutex<Instant>>,

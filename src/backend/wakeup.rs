@@ -1,6 +1,6 @@
-//! The wake-up socket: a subscription to the device's newest event (`events:head`). All that is heard on it means "poll
-//! now"; no event comes this way, so that a socket that lies, stalls or dies loses nothing.
-//! Not here: the protocol (subscription), when it is opened and what a wake-up costs at most (runner).
+//! The wake-up socket: a subscription to the device's newest event (`events:head`). Every message on it means "poll
+//! now" and carries no event. So a socket that lies, stalls or breaks loses nothing.
+//! Not here: the protocol (`subscription`), the times at which it is opened and the limit on wake-ups (`runner`).
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -14,13 +14,13 @@ use super::subscription::SyncSocket;
 use crate::ids::DeviceId;
 use crate::redact::Secret;
 
-/// The longest message that is read: a number is all that is subscribed to.
+/// The longest message that is accepted: the subscribed value is one number.
 pub(super) const MOST_BYTES: usize = 1 << 20;
 
-/// The session's token, as it changes.
+/// The session's current token.
 pub(super) type Token = watch::Receiver<Option<Secret<String>>>;
 
-/// Subscribes and calls `heard` for the first answer and for each further one, until the socket ends; says why it did.
+/// Subscribes, and calls `heard` for the first answer and each later one. Returns the reason when the socket ends.
 pub(super) async fn listen(
     dialer: Arc<Dialer>,
     device: &DeviceId,
@@ -40,7 +40,7 @@ async fn subscribe(
     heard: &(dyn Fn() + Send + Sync),
 ) -> Result<Infallible, BackendError> {
     let mut socket = SyncSocket::open(dialer).await?;
-    // Each token has a query of its own number.
+    // Each token gets a new query number.
     let mut query = 0;
     loop {
         let now = token.borrow_and_update().clone().ok_or_else(unauthorized)?;

@@ -1,5 +1,5 @@
-//! The contract's JSON shapes, and nowhere else. Numbers in replies are floats; fields may be added; a request that
-//! does not fit is that request's fault, never the page's.
+//! The JSON of the contract; no other module reads or writes it. Numbers in replies are floats, and unknown fields are
+//! allowed. A malformed request is reported by itself and does not fail its page.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::approval_answer::{AnsweredBy, ApprovalOption};
 use crate::ids::{ConversationId, DeviceId, RequestId, ToolName};
 use crate::request::ToolRequest;
 
-/// What does not fit.
+/// The reason why a value does not match the contract.
 pub(super) type Misfit = String;
 
 pub(super) fn page(value: &Value, own: &DeviceId) -> Result<Page, Misfit> {
@@ -23,7 +23,7 @@ pub(super) fn page(value: &Value, own: &DeviceId) -> Result<Page, Misfit> {
     })
 }
 
-/// When the backend wants the next poll, where it says so.
+/// Returns the backend's wish for the next poll, if it states one.
 fn next_poll(page: &Value) -> Next {
     match page.get("nextPollMs").and_then(Value::as_f64) {
         Some(ms) if ms.is_finite() => {
@@ -54,7 +54,7 @@ fn event(event: &Value, own: &DeviceId) -> Offered {
             _ => skipped("a cancel without a usable request id"),
         },
         Some("tool_request") => match event.get("request") {
-            // The body is gone: the request was answered and aged out.
+            // The body is gone: the request was answered, and the backend deleted it by age.
             None | Some(Value::Null) => skipped("a request whose body the backend no longer has"),
             Some(body) => request(body, own),
         },
@@ -114,11 +114,11 @@ fn fields(id: &RequestId, body: &Value) -> Result<ToolRequest, Misfit> {
     })
 }
 
-/// What can be read of a request that does not fit, so that it can be answered.
+/// Reads as much as possible of a malformed request, so that it can be answered.
 fn remains(id: RequestId, body: &Value) -> ToolRequest {
     let tool = body.get("toolName").and_then(Value::as_str).and_then(|name| ToolName::parse(name).ok());
     let args = body.get("args").map(|args| {
-        // By key, so that a call that is sent again by a store that keeps no order is the same call.
+        // Sorted by key: a store that does not keep the order must not turn a repeated call into a different one.
         let mut args = args.clone();
         args.sort_all_objects();
         args.to_string()
@@ -158,12 +158,12 @@ pub(super) fn claim(value: &Value) -> Result<Claim, Misfit> {
     })
 }
 
-/// Whether the caller took the request back, as replies say beside their own.
+/// Returns whether a reply says that the caller cancelled the request.
 pub(super) fn cancelled(value: &Value) -> bool {
     value.get("cancelled").and_then(Value::as_bool).unwrap_or(false)
 }
 
-/// Whether a caller listens for progress. A backend that does not say is sent it, as it always was.
+/// Returns whether a caller listens for progress; true if the backend does not say, as older ones do not.
 pub(super) fn watched(value: &Value) -> bool {
     value.get("watched").and_then(Value::as_bool).unwrap_or(true)
 }
@@ -180,7 +180,7 @@ pub(super) fn server_now(value: &Value) -> Result<f64, Misfit> {
     value.get("serverNowMs").and_then(Value::as_f64).ok_or_else(|| "no serverNowMs".to_owned())
 }
 
-/// The id of the deployment, where it says one that can be kept in a file.
+/// Returns the id of the deployment, if it is one that can be stored in a file.
 pub(super) fn backend_id(session: &Value) -> Option<String> {
     let id = session.get("backendId").and_then(Value::as_str)?;
     let fits = (1..=64).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_graphic());
@@ -197,12 +197,12 @@ pub(super) fn beat(value: &Value) -> Result<Beat, Misfit> {
     })
 }
 
-/// Whether the backend knows of another process with this device's identity.
+/// Returns whether the backend knows of another process with this device's identity.
 pub(super) fn other_process(value: &Value) -> bool {
     value.get("otherProcess").and_then(Value::as_bool).unwrap_or(false)
 }
 
-/// The arguments of a question.
+/// Returns the arguments of an approval question.
 pub(super) fn question(question: &Question) -> [(&'static str, Option<Value>); 5] {
     let option = |option: ApprovalOption| json!({ "optionId": option.as_str(), "name": option.label(), "kind": option.as_str() });
     let options = ApprovalOption::ALL.into_iter().map(option).collect();
@@ -215,7 +215,7 @@ pub(super) fn question(question: &Question) -> [(&'static str, Option<Value>); 5
     ]
 }
 
-/// The answer in a reply or a listed question; none where there is none yet, or none that can be read.
+/// Returns the answer in a reply or a listed question, or `None` if there is none or it is unreadable.
 pub(super) fn answer(value: &Value) -> Option<Answer> {
     let answer = value.get("answer")?;
     let text = |key: &str| answer.get(key).and_then(Value::as_str);
@@ -225,20 +225,20 @@ pub(super) fn answer(value: &Value) -> Option<Answer> {
     })
 }
 
-/// The answer to the question of this id among those listed.
+/// Finds the answer to the question of this id in a list of questions.
 pub(super) fn answer_among(list: &Value, id: &RequestId) -> Option<Answer> {
     let is_it = |question: &&Value| question.get("permissionId").and_then(Value::as_str) == Some(id.as_str());
     list.as_array()?.iter().find(is_it).and_then(answer)
 }
 
-/// An argument object; what is absent is left out, never null.
+/// Builds an argument object. Absent arguments are left out, never null.
 pub(super) fn args<const N: usize>(fields: [(&str, Option<Value>); N]) -> Value {
     let map: Map<String, Value> =
         fields.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))).collect();
     Value::Object(map)
 }
 
-/// Milliseconds as the wire wants them: a float.
+/// Returns milliseconds as the contract wants them: a float.
 #[expect(clippy::cast_precision_loss, reason = "milliseconds since 1970 are far below 2^53")]
 pub(super) fn millis(ms: i64) -> Value {
     json!(ms as f64)

@@ -1,5 +1,5 @@
-//! Arguments: their shapes, refused as Convex validators refuse them, and their bounds.
-//! A wrong shape is a refusal without data; a value out of bounds is `INVALID_ARGUMENT` or `TOO_LARGE`.
+//! Arguments: their shapes, validated like in Convex, and their limits.
+//! A wrong shape is a refusal without data; a value out of range is `INVALID_ARGUMENT` or `TOO_LARGE`.
 
 use std::fmt;
 
@@ -11,10 +11,10 @@ use serde_json::value::RawValue;
 
 use super::failure::Failure;
 
-/// The most bytes of UTF-8 that one payload may have.
+/// The most bytes of UTF-8 in one payload.
 pub(super) const PAYLOAD_LIMIT: usize = 900 * 1024;
 
-/// The largest whole number that a float carries exactly.
+/// The largest integer that a float represents exactly.
 const MAX_WHOLE: f64 = 9_007_199_254_740_992.0;
 
 /// Reads a function's arguments. Unknown, missing and mistyped fields are refused.
@@ -24,7 +24,7 @@ pub(super) fn read<T: DeserializeOwned>(args: &RawValue) -> Result<T, Failure> {
         .map_err(|bad| Failure::Refused(format!("ArgumentValidationError: {bad}")))
 }
 
-/// For `#[serde(default, deserialize_with)]`: an optional argument is absent, never null.
+/// A deserializer for `#[serde(default, deserialize_with)]`: an optional argument may be absent, but not null.
 pub(super) fn optional<'de, D, T>(from: D) -> Result<Option<T>, D::Error>
 where
     D: Deserializer<'de>,
@@ -33,7 +33,7 @@ where
     T::deserialize(from).map(Some)
 }
 
-/// For `#[serde(deserialize_with)]`: an argument that must be there and may be null.
+/// A deserializer for `#[serde(deserialize_with)]`: a required argument that may be null.
 pub(super) fn nullable<'de, D, T>(from: D) -> Result<Option<T>, D::Error>
 where
     D: Deserializer<'de>,
@@ -42,7 +42,7 @@ where
     Option::deserialize(from)
 }
 
-/// Text within a bound that is no payload's: names, labels, signatures.
+/// Checks the length of a text that is no payload: a name, a label or a signature.
 pub(super) fn bounded<'t>(field: &str, text: &'t str, max: usize) -> Result<&'t str, Failure> {
     if text.len() <= max {
         return Ok(text);
@@ -50,28 +50,27 @@ pub(super) fn bounded<'t>(field: &str, text: &'t str, max: usize) -> Result<&'t 
     Err(Failure::invalid(format!("{field} must be at most {max} bytes")))
 }
 
-/// The bound of an optional text.
+/// Checks the length of an optional text.
 pub(super) fn bounded_if_any(field: &str, text: Option<&str>, max: usize) -> Result<(), Failure> {
     text.map_or(Ok(()), |text| bounded(field, text, max).map(drop))
 }
 
-/// A payload within its bound: what is larger must be shrunk by its sender.
+/// Checks the size of a payload. The sender must shrink a larger one.
 pub(super) fn payload(field: &str, text: &str, limit: usize) -> Result<(), Failure> {
     if text.len() <= limit { Ok(()) } else { Err(Failure::too_large(field, limit)) }
 }
 
-/// A number, however the client spelled it: as JSON, or wrapped as official clients wrap
-/// integers and special floats.
+/// A number in any encoding: plain JSON, or wrapped as official clients wrap integers and special floats.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Number(f64);
 
 impl Number {
-    /// The number, if it is one that can be reckoned with.
+    /// Returns the number if it is finite.
     pub fn finite(self, field: &str) -> Result<f64, Failure> {
         if self.0.is_finite() { Ok(self.0) } else { Err(Failure::invalid(format!("{field} must be finite"))) }
     }
 
-    /// The number as a whole one, not negative.
+    /// Returns the number if it is a non-negative integer.
     pub fn whole(self, field: &str) -> Result<i64, Failure> {
         if self.0.is_finite() && self.0.fract() == 0.0 && (0.0..=MAX_WHOLE).contains(&self.0) {
             #[expect(clippy::cast_possible_truncation, reason = "whole and within 2^53")]
@@ -129,7 +128,7 @@ impl<'de> Visitor<'de> for NumberVisitor {
     }
 }
 
-/// Only what JSON cannot spell may be wrapped as a float.
+/// Accepts only floats that JSON cannot represent.
 fn special<E: de::Error>(number: f64) -> Result<Number, E> {
     if number.is_finite() && !(number == 0.0 && number.is_sign_negative()) {
         return Err(de::Error::custom("an ordinary float must not be wrapped"));

@@ -1,5 +1,5 @@
-//! Who is calling: a device by its session token, a caller by its minted one.
-//! Not here: signatures, which prove a device's key when a session is opened.
+//! Authentication: a device by its session token, a caller by its minted token.
+//! Not here: signatures, which prove a device's key when it opens a session.
 
 use rusqlite::{Connection, OptionalExtension as _};
 
@@ -7,7 +7,7 @@ use super::failure::{Code, Failure};
 use super::secrets::{hash, same};
 use crate::ids::DeviceId;
 
-/// The device whose current session this token is.
+/// Returns the device if this is the token of its current session.
 pub(super) fn device(db: &Connection, device_id: &str, token: &str) -> Result<DeviceId, Failure> {
     let id = DeviceId::parse(device_id)?;
     let stored: Option<([u8; 32], bool)> = db
@@ -21,7 +21,7 @@ pub(super) fn device(db: &Connection, device_id: &str, token: &str) -> Result<De
     }
 }
 
-/// A device that a caller may send requests to.
+/// Returns a device that callers may send requests to.
 pub(super) fn addressee(db: &Connection, device_id: &str) -> Result<DeviceId, Failure> {
     let id = DeviceId::parse(device_id)?;
     let revoked: Option<bool> = db
@@ -35,19 +35,19 @@ pub(super) fn addressee(db: &Connection, device_id: &str) -> Result<DeviceId, Fa
     }
 }
 
-/// What a caller wants to do.
+/// An action of a caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CallerAction {
-    /// Ask a device for a tool, take that back, see what comes of it.
+    /// Send requests to a device, cancel them, and read their results.
     Ask,
-    /// See and answer what devices ask about.
+    /// Read and answer the questions of devices.
     Approve,
-    /// See which devices there are and what they offer: open to every caller.
+    /// List the devices and their catalogs; every caller may do this.
     Look,
 }
 
 impl CallerAction {
-    /// Whether a token with this word of the operator is good for it.
+    /// Returns whether the token's restriction, set by the operator, allows the action.
     fn is_allowed(self, may: Option<&str>) -> bool {
         match (self, may) {
             (Self::Look, _) | (_, None) => true,
@@ -65,8 +65,8 @@ impl CallerAction {
     }
 }
 
-/// Refuses whoever holds no caller token, or one that is not good for this. A token is looked up by its hash, so timing
-/// tells nothing of it.
+/// Refuses an unknown caller token, and one that does not allow the action. Tokens are looked up by their hash, so
+/// timing reveals nothing.
 pub(super) fn caller(db: &Connection, token: &str, action: CallerAction) -> Result<(), Failure> {
     let may: Option<Option<String>> = db
         .prepare_cached("SELECT may FROM callers WHERE token_hash = ?1")?
@@ -80,12 +80,12 @@ pub(super) fn caller(db: &Connection, token: &str, action: CallerAction) -> Resu
     Err(Failure::thrown(Code::CallerUnauthorized, refusal))
 }
 
-/// The device never opened a session here.
+/// Returns the failure for a device that never opened a session here.
 pub(super) fn unknown_device() -> Failure {
     Failure::thrown(Code::DeviceUnknown, "no device of this id has opened a session")
 }
 
-/// The owner withdrew the device.
+/// Returns the failure for a device that the owner revoked.
 pub(super) fn revoked_device() -> Failure {
     Failure::thrown(Code::DeviceUnauthorized, "this device was revoked")
 }

@@ -1,5 +1,5 @@
-//! `catalog:upsertMany` and `catalog:list`: the tools, skills, agents and plugins that a device has.
-//! Bodies are JSON text that nobody here reads.
+//! `catalog:upsertMany` and `catalog:list`: a device's tools, skills, agents and plugins. Bodies are JSON text that the
+//! backend does not parse.
 
 use std::collections::HashSet;
 
@@ -15,7 +15,7 @@ use crate::ids::DeviceId;
 
 /// The most items in one call.
 const MOST_ITEMS: usize = 1000;
-/// The most bytes of one kind's bodies: `list` returns them in one reply.
+/// The most bytes of one kind's bodies, because `list` returns them in one reply.
 const KIND_LIMIT: usize = 6 * 1024 * 1024;
 
 #[derive(Clone, Copy, Deserialize)]
@@ -38,7 +38,7 @@ impl Kind {
     }
 }
 
-/// One thing that a device has. The hash tells whether the body changed.
+/// An item of a catalog. The hash shows if the body changed.
 #[derive(Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Item {
@@ -55,7 +55,7 @@ pub(super) struct UpsertMany {
     token: String,
     kind: Kind,
     revision: Number,
-    /// Whether these items are all there are: what is not among them is deleted.
+    /// True if these items are the complete set: all others are deleted.
     complete: bool,
     items: Vec<Item>,
 }
@@ -86,7 +86,7 @@ impl UpsertMany {
         Ok(())
     }
 
-    /// Notes the revision. False: a higher one was seen, and this call comes too late to count.
+    /// Stores the revision. Returns false if a higher one is stored already: this call is too late and has no effect.
     fn advances(&self, db: &Connection, device: &DeviceId) -> Result<bool, Failure> {
         let noted = db
             .prepare_cached(
@@ -126,7 +126,7 @@ impl UpsertMany {
         Ok(())
     }
 
-    /// Deletes what this complete set does not hold.
+    /// Deletes the items that are not in this complete set.
     fn remove_others(&self, db: &Connection, device: &DeviceId) -> rusqlite::Result<f64> {
         let kept: HashSet<&str> = self.items.iter().map(|item| item.key.as_str()).collect();
         let stored: Vec<String> = db
@@ -180,7 +180,7 @@ impl Mutation for UpsertMany {
     }
 }
 
-/// The arguments of `list`: a caller asks with its token, a device with its own.
+/// The arguments of `list`: the token of a caller or of the device.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct List {
@@ -194,7 +194,7 @@ pub(super) struct List {
 
 impl Query for List {
     const PATH: &'static str = "catalog:list";
-    /// By key.
+    /// Sorted by key.
     type Reply = Vec<Item>;
 
     fn run(&self, view: &View<'_>) -> Result<Self::Reply, Failure> {

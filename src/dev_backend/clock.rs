@@ -1,5 +1,5 @@
-//! Time as the backend sees it: the wall clock, injected, and the commit clock that orders events.
-//! Not here: how long a held poll waits; that is the runtime's own timer.
+//! The backend's clocks: the wall clock, which tests can replace, and the commit clock, which orders events.
+//! Not here: the waiting time of a held poll, which uses the runtime's timer.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,24 +7,24 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use rusqlite::Connection;
 
-/// Where the backend reads the time: the system's clock, or a test's.
+/// The backend's wall clock: the system's, or a test's.
 #[derive(Clone)]
 pub struct Clock(Arc<dyn Fn() -> f64 + Send + Sync>);
 
 impl Clock {
-    /// The system's clock.
+    /// Returns the system's clock.
     pub fn system() -> Self {
         Self::new(|| {
             SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64() * 1000.0)
         })
     }
 
-    /// A clock of the caller's own: milliseconds since 1970.
+    /// Creates a clock from a function that returns milliseconds since 1970.
     pub fn new(now_ms: impl Fn() -> f64 + Send + Sync + 'static) -> Self {
         Self(Arc::new(now_ms))
     }
 
-    /// Milliseconds since 1970, whole: fractions would only make replies longer.
+    /// Returns whole milliseconds since 1970; fractions would only make replies longer.
     pub fn now_ms(&self) -> f64 {
         (self.0)().floor()
     }
@@ -42,8 +42,8 @@ impl fmt::Debug for Clock {
     }
 }
 
-/// Moves the commit clock: nanoseconds now, or one more than the last commit when the wall clock
-/// stood still or went back. Part of the caller's transaction, so a rolled-back commit leaves no trace.
+/// Advances the commit clock to the current time in nanoseconds. If the wall clock stood still or went back, it
+/// advances by one. This is part of the caller's transaction, so a commit that is rolled back leaves no trace.
 pub(super) fn next_seq(tx: &Connection, now_ms: f64) -> rusqlite::Result<i64> {
     #[expect(
         clippy::cast_possible_truncation,
@@ -54,12 +54,12 @@ pub(super) fn next_seq(tx: &Connection, now_ms: f64) -> rusqlite::Result<i64> {
         .query_row([nanos], |row| row.get(0))
 }
 
-/// The time of the last commit in this snapshot.
+/// Returns the time of the last commit in this snapshot.
 pub(super) fn last_seq(db: &Connection) -> rusqlite::Result<i64> {
     db.prepare_cached("SELECT last_seq FROM clock")?.query_row([], |row| row.get(0))
 }
 
-/// The same in milliseconds.
+/// Returns the time of the last commit in milliseconds.
 #[expect(clippy::cast_precision_loss, reason = "to the millisecond")]
 pub(super) fn last_ms(db: &Connection) -> rusqlite::Result<f64> {
     Ok(last_seq(db)? as f64 / 1e6)

@@ -1,15 +1,16 @@
-//! What commits changed, for whoever holds the values of queries: a count, and by topic the last commit that may have
-//! changed what it names. Not here: the values, and who waits for one device's inbox (`wakeups`).
+//! The changes of commits, for subscribed queries: a count of commits, and per topic the last commit that may have
+//! changed it.
+//! Not here: the values, and calls that wait for a device's inbox (`wakeups`).
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::sync::watch;
 
-/// How many topics are told apart. Two that share a place cost a query that is run in vain, nothing else.
+/// The number of topic slots. Two topics in the same slot cost an unnecessary run of a query, nothing else.
 const PLACES: usize = 1024;
 
-/// Something that a query reads and a mutation writes: one table's rows of one key.
+/// A unit that queries read and mutations write: the rows of one table with one key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Topic(usize);
 
@@ -21,29 +22,29 @@ impl Topic {
         Self(hasher.finish() as usize % PLACES)
     }
 
-    /// The inbox of a device.
+    /// Returns the topic of a device's inbox.
     pub fn inbox(device_id: &str) -> Self {
         Self::new("inbox", device_id)
     }
 
-    /// The result of a request.
+    /// Returns the topic of a request's result.
     pub fn result(request_id: &str) -> Self {
         Self::new("result", request_id)
     }
 
-    /// What a request has to say while it runs.
+    /// Returns the topic of a request's progress.
     pub fn progress(request_id: &str) -> Self {
         Self::new("progress", request_id)
     }
 }
 
-/// Which topics: of a query, those it reads; of a commit, those it changed.
+/// The topics that a query reads, or that a commit changed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) enum Topics {
-    /// Any of them: what is true of whoever does not say.
+    /// Any topic: the default without a declaration.
     #[default]
     All,
-    /// These at most.
+    /// At most these.
     Only(Vec<Topic>),
 }
 
@@ -66,7 +67,7 @@ impl Default for Commits {
 }
 
 impl Commits {
-    /// Says that a commit is there to be read, and what it changed.
+    /// Announces a commit that is readable now, with its changes.
     pub fn publish(&self, changed: &Topics) {
         self.count.send_modify(|count| {
             *count += 1;
@@ -81,17 +82,17 @@ impl Commits {
         });
     }
 
-    /// Hears of every commit from now on.
+    /// Subscribes to all later commits.
     pub fn listen(&self) -> watch::Receiver<u64> {
         self.count.subscribe()
     }
 
-    /// How many there were. Ask before taking a snapshot: what is published later may be missing from it.
+    /// Returns the number of commits. Call it before taking a snapshot: later commits may be missing from it.
     pub fn count(&self) -> u64 {
         *self.count.borrow()
     }
 
-    /// Whether a commit since that count may have changed what is read.
+    /// Returns whether a commit since that count may have changed these topics.
     pub fn touched_since(&self, count: u64, read: &Topics) -> bool {
         let newer = |place: &AtomicU64| place.load(Ordering::Acquire) > count;
         match read {

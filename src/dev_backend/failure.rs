@@ -1,11 +1,11 @@
-//! How a function says no: an error with data that clients act on, or one that only a person can mend.
+//! Failures of functions: errors with data that clients act on, and errors that only a person can fix.
 //! Not here: refusals before a function runs, which are HTTP statuses.
 
 use serde::Serialize;
 
 use crate::ids::BadId;
 
-/// The codes clients act on. A client decides by the code, never by the text.
+/// The codes of errors. Clients decide by the code, never by the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub(super) enum Code {
@@ -25,7 +25,7 @@ pub(super) enum Code {
     TooLarge,
 }
 
-/// The data of an error that a function threw on purpose (`errorData` on the wire).
+/// The data of an error that a function raised on purpose (`errorData` in the reply).
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Thrown {
@@ -37,41 +37,41 @@ pub(super) struct Thrown {
     pub server_now_ms: Option<f64>,
 }
 
-/// Why a call has no value.
+/// The reason why a call has no value.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Failure {
-    /// Thrown on purpose: its data reaches the client in every mode.
+    /// Raised on purpose: its data reaches the client in every mode.
     #[error("Uncaught ConvexError: {}", .0.message)]
     Thrown(Thrown),
-    /// The call itself is wrong: unknown function, wrong kind, arguments of another shape.
+    /// The call itself is wrong: unknown function, wrong kind, or malformed arguments.
     #[error("{0}")]
     Refused(String),
     /// The database failed.
     #[error("the embedded backend's database failed: {0}")]
     Database(#[from] rusqlite::Error),
-    /// The value could not be written as JSON.
+    /// The value could not be serialized as JSON.
     #[error("a reply could not be written: {0}")]
     Reply(#[from] serde_json::Error),
-    /// The system gave no random bytes.
+    /// The system provided no random bytes.
     #[error("no random bytes: {0}")]
     Random(#[from] getrandom::Error),
-    /// The server is stopping, or the call's own job died.
+    /// The server is stopping, or the call's job panicked.
     #[error("the embedded backend is stopping")]
     Stopping,
 }
 
 impl Failure {
-    /// An error with a code and nothing else to act on.
+    /// Creates an error with a code and no further data.
     pub fn thrown(code: Code, message: impl Into<String>) -> Self {
         Self::Thrown(Thrown { code, message: message.into(), limit: None, server_now_ms: None })
     }
 
-    /// An argument of the right shape that cannot mean anything.
+    /// Creates an error for a well-formed argument with an invalid value.
     pub fn invalid(message: impl Into<String>) -> Self {
         Self::thrown(Code::InvalidArgument, message)
     }
 
-    /// Text longer than the contract lets it be.
+    /// Creates an error for text over the contract's size limit.
     pub fn too_large(what: &str, limit: usize) -> Self {
         #[expect(clippy::cast_precision_loss, reason = "limits are a few MiB")]
         Self::Thrown(Thrown {
@@ -82,7 +82,7 @@ impl Failure {
         })
     }
 
-    /// A signature made too far from the server's time.
+    /// Creates an error for a signature whose time is too far from the server's.
     pub fn stale(server_now_ms: f64) -> Self {
         Self::Thrown(Thrown {
             code: Code::SignatureStale,
@@ -93,14 +93,14 @@ impl Failure {
     }
 }
 
-/// What a client is told of a failure.
+/// The part of a failure that a client sees.
 pub(super) struct Told<'f> {
     pub message: String,
     pub data: Option<&'f Thrown>,
 }
 
 impl Failure {
-    /// In production only thrown data tells what happened.
+    /// Returns the client's view. In production only the data of raised errors has details.
     pub fn told(&self, production: bool) -> Told<'_> {
         let message = if production {
             let id = uuid::Uuid::new_v4().simple().to_string();
@@ -114,7 +114,7 @@ impl Failure {
         Told { message, data: self.data() }
     }
 
-    /// The data of an error that was thrown on purpose.
+    /// Returns the data of an error that was raised on purpose.
     pub fn data(&self) -> Option<&Thrown> {
         match self {
             Self::Thrown(thrown) => Some(thrown),

@@ -1,6 +1,6 @@
-//! Faults on purpose, for people who test an agent or a runner against the embedded backend: which call goes wrong how,
-//! and how often. A layer before the routes that exists only where somebody asked for it. Not here: how a fault is
-//! written (`script`), and what comes out of the socket (`reply`).
+//! Injected faults, to test an agent or a runner against the embedded backend. A layer in front of the routes, present
+//! only on request, fails chosen calls a chosen number of times.
+//! Not here: the syntax of faults, and faulty replies (both in `faults/`).
 
 mod reply;
 mod script;
@@ -19,52 +19,52 @@ use serde::Deserialize;
 
 use super::http::BODY_LIMIT;
 
-/// How a call goes wrong.
+/// A way in which a call fails.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fault {
     /// The connection is closed before the function runs.
     Unheard,
     /// The function runs and commits, and the connection is closed instead of answering.
     Drop,
-    /// The function does not run; this status is the answer.
+    /// The function does not run; the answer has this status.
     Status {
         /// The HTTP status.
         status: u16,
         /// The `code` of the body.
         code: String,
-        /// The `Retry-After` header, as it stands.
+        /// The value of the `Retry-After` header.
         retry_after: Option<String>,
     },
-    /// The function does not run; the answer sends the caller elsewhere.
+    /// The function does not run; the answer redirects to this address.
     Redirect(String),
-    /// The function does not run; a login page is the answer, with status 200.
+    /// The function does not run; the answer is a login page with status 200.
     Html,
-    /// The function runs; of its answer so many bytes come, and then the connection is closed.
+    /// The function runs; the connection is closed after this many bytes of its answer.
     Cut(usize),
-    /// The function runs; its answer is whole for HTTP and half for JSON.
+    /// The function runs; its answer is complete HTTP with half of the JSON.
     Half,
-    /// The function runs; its answer comes at so many bytes a second.
+    /// The function runs; its answer arrives at this many bytes a second.
     Slow(usize),
-    /// The function runs; so many bytes of white space come before its answer.
+    /// The function runs; this many bytes of white space precede its answer.
     Oversize(usize),
-    /// The function runs; the `Date` of its answer is off by so many seconds.
+    /// The function runs; the `Date` of its answer is off by this many seconds.
     Date(i64),
-    /// The events of the page come last first.
+    /// The events of the page are in reverse order.
     Reorder,
-    /// Each event of the page comes twice.
+    /// Each event of the page is duplicated.
     Duplicate,
-    /// The cursor of the page is that of the very beginning.
+    /// The cursor of the page is the initial one.
     Rewind,
-    /// The requests of the page have these arguments instead of theirs.
+    /// The requests of the page have these arguments instead of their own.
     Args(String),
 }
 
-/// One line of a plan.
+/// A planned fault.
 #[derive(Debug)]
 struct Planned {
     /// `module:function`, a route such as `/version`, or `*` for all.
     target: String,
-    /// How often it is still to happen; without a number, until it is taken back.
+    /// The number of remaining times; unlimited if absent.
     left: Option<u32>,
     fault: Fault,
 }
@@ -75,38 +75,38 @@ struct Plan {
     calls: HashMap<String, u32>,
 }
 
-/// A handle on what goes wrong; its clones are the same plan.
+/// A handle on the planned faults; clones share the plan.
 #[derive(Debug, Clone, Default)]
 pub struct Faults(Arc<Mutex<Plan>>);
 
 impl Faults {
-    /// Nothing goes wrong yet.
+    /// Creates a plan without faults.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The plan that a script describes, a line a fault: `events:appendResult x2 drop`.
+    /// Creates a plan from a script with one fault per line, such as `events:appendResult x2 drop`.
     ///
     /// # Errors
-    /// [`BadFault`] with the line that cannot be understood.
+    /// [`BadFault`] with the invalid line.
     pub fn parse(script: &str) -> Result<Self, BadFault> {
         let plan = Plan { planned: script::read(script)?, ..Plan::default() };
         Ok(Self(Arc::new(Mutex::new(plan))))
     }
 
-    /// The next `times` calls of a function go wrong, or all of them. Of several faults of one function, the one that
-    /// was planned first happens first.
+    /// Plans a fault for the next `times` calls of a function, or for all of them. Faults of the same function happen
+    /// in the order of planning.
     pub fn plan(&self, target: &str, times: impl Into<Option<u32>>, fault: Fault) {
         let planned = Planned { target: target.to_owned(), left: times.into(), fault };
         self.lock().planned.push(planned);
     }
 
-    /// Nothing goes wrong any more.
+    /// Removes all planned faults.
     pub fn clear(&self) {
         self.lock().planned.clear();
     }
 
-    /// How often a function was called, well or ill.
+    /// Returns the number of calls of a function, with and without faults.
     pub fn calls(&self, function: &str) -> u32 {
         self.lock().calls.get(function).copied().unwrap_or(0)
     }
@@ -115,7 +115,7 @@ impl Faults {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What becomes of this call.
+    /// Takes the fault for this call, if one is planned.
     pub(super) fn strike(&self, target: String) -> Option<Fault> {
         let mut plan = self.lock();
         let due = plan
@@ -131,10 +131,10 @@ impl Faults {
     }
 }
 
-/// Lets a call go as it is planned to.
+/// Handles a call with its planned fault.
 pub(super) async fn apply(State(faults): State<Faults>, request: Request, next: Next) -> Response {
     let (parts, body) = request.into_parts();
-    // A body that cannot be read is answered as it would be without this layer: it names no function.
+    // An unreadable body names no function, and is answered as without this layer.
     let body = to_bytes(body, BODY_LIMIT + 1).await.unwrap_or_default();
     let fault = faults.strike(target(parts.uri.path(), &body));
     let call = next.run(Request::from_parts(parts, Body::from(body)));
@@ -143,7 +143,7 @@ pub(super) async fn apply(State(faults): State<Faults>, request: Request, next: 
         Some(fault) => match reply::instead(&fault) {
             Some(answer) => answer,
             None => match call.await {
-                // From here on it is a socket, whose calls have faults of their own.
+                // The connection is now a socket, whose calls have their own faults.
                 answer if answer.status() == StatusCode::SWITCHING_PROTOCOLS => answer,
                 answer => reply::spoilt(answer, &fault).await,
             },
@@ -151,7 +151,7 @@ pub(super) async fn apply(State(faults): State<Faults>, request: Request, next: 
     }
 }
 
-/// The function that a call names, else its route.
+/// Returns the function that a call names, or its route.
 fn target(route: &str, body: &[u8]) -> String {
     #[derive(Deserialize)]
     struct Named {

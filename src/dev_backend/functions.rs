@@ -1,5 +1,5 @@
-//! The functions that the backend serves, and how a call becomes a reply.
-//! Adding one: implement `Query` or `Mutation` beside its kin, and add its line to `FUNCTIONS`.
+//! The table of the backend's functions, and the way from a call to a reply. To add a function, implement the trait for
+//! queries or mutations beside similar functions, and add a line to `FUNCTIONS`.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use super::store::Commit;
 use super::{args, catalog, devices, events, operator, permissions};
 use crate::ids::DeviceId;
 
-/// Every function, by path.
+/// All public functions, by path.
 const FUNCTIONS: &[Function] = &[
     mutation::<events::append::AppendRequest>(),
     mutation::<events::cancel::Cancel>(),
@@ -43,7 +43,7 @@ const FUNCTIONS: &[Function] = &[
     query::<catalog::List>(),
 ];
 
-/// The functions of the operator, who shows the admin key. To everybody else there are none of these names.
+/// The operator's functions, which need the admin key. Without it they do not exist.
 const OPERATOR_FUNCTIONS: &[Function] = &[
     mutation::<operator::MintCaller>(),
     query::<operator::ListCallers>(),
@@ -53,16 +53,16 @@ const OPERATOR_FUNCTIONS: &[Function] = &[
     mutation::<operator::RevokeDevice>(),
 ];
 
-/// Which functions a call may name.
+/// The set of functions that a call may name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Scope {
-    /// Those for everybody.
+    /// The public ones.
     Public,
     /// Those of the operator, too.
     Operator,
 }
 
-/// What a function may do. Actions (calls to the outside) exist on the wire; we have none.
+/// The kind of a function. Actions (calls to other services) exist in the protocol; this backend has none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Query,
@@ -80,77 +80,77 @@ impl Kind {
     }
 }
 
-/// A function that only reads. The struct is its arguments.
+/// A function that only reads. The implementing struct is its arguments.
 pub(super) trait Query: DeserializeOwned + Send + Sync + 'static {
     /// `module:function`.
     const PATH: &'static str;
-    /// The value it returns; every number in it is an `f64`.
+    /// The returned value; its numbers are all `f64`.
     type Reply: Serialize + Send;
 
     /// Answers from one snapshot.
     fn run(&self, db: &View<'_>) -> Result<Self::Reply, Failure>;
 
-    /// What the reply depends on: a subscription is run again when a commit changed some of it. Whether the asker's
-    /// token is good need not be named, because commits that change tokens do not say what they change.
+    /// Returns the topics that the reply depends on: a commit that changes one of them runs subscribed queries again.
+    /// Token checks need no topic, because commits that change tokens count as changes of all topics.
     fn reads(&self) -> Topics {
         Topics::All
     }
 
-    /// For whom and how long the call may be held while there is nothing to say.
+    /// Returns the device and the longest time for which the call may be held while its reply is empty.
     fn hold(&self) -> Option<Hold> {
         None
     }
 
-    /// Whether this reply says nothing, so that a held call goes on waiting.
+    /// Returns whether a reply is empty, so that a held call goes on waiting.
     fn is_empty(_reply: &Self::Reply) -> bool {
         false
     }
 }
 
-/// A function that writes, in one transaction. The struct is its arguments.
+/// A function that writes, in one transaction. The implementing struct is its arguments.
 pub(super) trait Mutation: DeserializeOwned + Send + 'static {
     /// `module:function`.
     const PATH: &'static str;
-    /// The value it returns; every number in it is an `f64`.
+    /// The returned value; its numbers are all `f64`.
     type Reply: Serialize + Send;
 
-    /// Does it, or leaves no trace.
+    /// Runs completely, or leaves no trace.
     fn run(self, db: &mut Commit<'_>) -> Result<Self::Reply, Failure>;
 }
 
-/// What a query sees: one snapshot, and no clock. On Convex a query is run again when its rows change, never because
-/// time has passed.
+/// The input of a query: one snapshot, without a clock. On Convex a query is run again when its rows change, never
+/// because time has passed.
 pub(super) struct View<'c> {
     pub db: &'c Connection,
 }
 
-/// A call that may wait for a device's next event.
+/// A wait for a device's next event.
 pub(super) struct Hold {
     pub device: DeviceId,
     pub at_most: Duration,
 }
 
-/// The longest that a call is held.
+/// The longest time for which a call is held.
 const LONGEST_WAIT_MS: f64 = 25_000.0;
 
 impl Hold {
-    /// For as long as was asked and may be; none where no wait was asked for.
+    /// Returns the hold for the requested time, capped at the limit, or `None` if no wait was requested.
     pub fn of(device: DeviceId, wait_ms: f64) -> Option<Self> {
         let wait_ms = Some(wait_ms).filter(|wait| *wait > 0.0)?.min(LONGEST_WAIT_MS);
         Some(Self { device, at_most: Duration::from_secs_f64(wait_ms / 1000.0) })
     }
 }
 
-/// A reply's value as JSON, or why there is none.
+/// A reply's value as JSON, or the failure.
 pub(super) type Answer = Result<Box<RawValue>, Failure>;
 type Answering = Pin<Box<dyn Future<Output = Answer> + Send>>;
 
-/// A query with its arguments, to be run as often as needed.
+/// A query with its arguments; it can run any number of times.
 pub(super) trait Look: Send + Sync {
     /// Answers from one snapshot.
     fn look(&self, view: &View<'_>) -> Answer;
 
-    /// What the answer depends on.
+    /// Returns the topics that the answer depends on.
     fn reads(&self) -> Topics;
 }
 
@@ -164,9 +164,9 @@ impl<Q: Query> Look for Q {
     }
 }
 
-/// A mutation with its arguments, to be run once.
+/// A mutation with its arguments; it runs once.
 pub(super) trait Change: Send {
-    /// Does it within this transaction.
+    /// Runs within this transaction.
     fn change(self: Box<Self>, commit: &mut Commit<'_>) -> Answer;
 }
 
@@ -176,7 +176,7 @@ impl<M: Mutation> Change for M {
     }
 }
 
-/// One line of the table.
+/// An entry of the table.
 pub(super) struct Function {
     path: &'static str,
     run: Run,
@@ -225,8 +225,8 @@ impl Function {
     }
 }
 
-/// The one spelling of a function's path: `events.js:list` is `events:list`, and a path without a function names the
-/// default one. What is no path comes back shortened, to be shown.
+/// Returns the canonical form of a function's path: `events.js:list` becomes `events:list`, and a path without a
+/// function names the default one. The error quotes an invalid path, shortened.
 pub(super) fn canonical(path: &str) -> Result<String, String> {
     let (module, function) = path.split_once(':').unwrap_or((path, "default"));
     let module = module.strip_suffix(".js").unwrap_or(module);
@@ -240,7 +240,7 @@ pub(super) fn canonical(path: &str) -> Result<String, String> {
     Err(format!("{shown:?} is not the path of a function"))
 }
 
-/// Calls a function by its path, as the given kind, or as whatever it is.
+/// Calls a function by its path. With `kind`, the function must be of that kind.
 pub(super) async fn call(
     backend: Arc<Backend>,
     path: &str,
@@ -258,7 +258,7 @@ pub(super) async fn call(
     }
 }
 
-/// A query, read and not yet run.
+/// Prepares a query without running it.
 pub(super) fn look(path: &str, args: &RawValue) -> Result<Box<dyn Look>, Failure> {
     let function = Function::find(path, Scope::Public)?;
     match function.run {
@@ -267,7 +267,7 @@ pub(super) fn look(path: &str, args: &RawValue) -> Result<Box<dyn Look>, Failure
     }
 }
 
-/// A mutation, read and not yet run.
+/// Prepares a mutation without running it.
 pub(super) fn change(path: &str, args: &RawValue) -> Result<Box<dyn Change>, Failure> {
     let function = Function::find(path, Scope::Public)?;
     match function.run {
@@ -276,7 +276,7 @@ pub(super) fn change(path: &str, args: &RawValue) -> Result<Box<dyn Change>, Fai
     }
 }
 
-/// Why there is no such action.
+/// Returns the failure for an action, since there are none.
 pub(super) fn no_action(path: &str) -> Failure {
     Function::find(path, Scope::Public).map_or_else(|why| why, |function| function.is_no(Kind::Action))
 }
@@ -295,7 +295,7 @@ async fn answer_query<Q: Query>(backend: Arc<Backend>, query: Q) -> Answer {
     let deadline = Instant::now() + hold.at_most;
     let mut armed = backend.wakeups.arm(&hold.device);
     loop {
-        // Look again now that the wake-up is armed: a commit since the last look is not lost.
+        // Read again now that the wake-up is armed: a commit since the last read is not missed.
         (empty, reply) = look()?;
         if !empty {
             return Ok(reply);
@@ -359,7 +359,7 @@ mod tests {
         called(backend, "events:listForDevice", args)
     }
 
-    /// Drives a call until it has nothing more to do, and says whether it is held.
+    /// Polls a call until it makes no further progress. Returns whether it is held.
     async fn is_held(call: Pin<&mut impl Future>) -> bool {
         tokio::select! {
             biased;

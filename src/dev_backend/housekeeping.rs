@@ -1,6 +1,6 @@
-//! What happens by itself: requests whose time is up without an answer are closed, and what is old is deleted. Inbox
-//! rows go from behind, so that every cursor stays good. No id runs twice: the small row of a request goes only where the
-//! time in its id has it refused from then on; where the id carries no time, the row stays.
+//! Periodic housekeeping: closes requests whose time is up, and deletes old rows. Inbox rows are deleted from the
+//! oldest on, so every cursor stays valid. No id runs twice: the small row of a request is deleted only if the time in
+//! its id makes the backend refuse it from then on. If the id carries no time, the row stays.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,30 +13,30 @@ use super::server::Backend;
 use super::store::Commit;
 use crate::ids::RequestId;
 
-/// How often it is looked.
+/// The interval.
 const EVERY: Duration = Duration::from_mins(1);
-/// The most rows in one transaction: calls wait no longer than that takes.
+/// The most rows per transaction, because other calls wait for it.
 const BATCH: u32 = 100;
-/// How long what is finished is kept. A device forgets what it answered no sooner.
+/// The retention of finished requests. A device keeps its answers at least as long.
 const KEPT_MS: f64 = 30.0 * 86_400_000.0;
-/// How far a caller's clock may be ahead of ours for the rows of its requests to be deleted.
+/// The tolerance for a caller's clock that is ahead when request rows are deleted.
 const AHEAD_MS: f64 = 3_600_000.0;
-/// How long a device that is there has to answer a late request itself.
+/// The time that an online device has to answer a late request itself.
 const GRACE_MS: f64 = 60_000.0;
-/// How long a device that claimed a request may be away after its lease, before its answer comes too late: a command
-/// that ran for long has one that is worth waiting for.
+/// The time after the end of its lease that a device may be away before its answer is too late. Long-running commands
+/// have answers that are worth waiting for.
 const CLAIMED_GRACE_MS: f64 = 600_000.0;
 
-/// Whether an id was made before all that is kept, by the time in it: the row of its request may be gone.
+/// Returns whether an id is older than all retained requests, by the time in it: the row of its request may be deleted.
 pub(super) fn is_past_retention(id: &RequestId, now_ms: f64) -> bool {
     #[expect(clippy::cast_precision_loss, reason = "48 bits of milliseconds")]
     let made_at_ms = id.made_at_ms().map(|made| made as f64);
     made_at_ms.is_some_and(|made| made <= now_ms - (KEPT_MS - AHEAD_MS))
 }
 
-/// Looks again and again until the backend stops.
+/// Runs the housekeeping until the backend stops.
 pub(super) async fn keep(backend: Arc<Backend>) {
-    // Not at once: devices that were cut off from us have their grace too.
+    // The first run waits one interval, so that devices that were cut off have their grace, too.
     let mut ticks = tokio::time::interval_at(tokio::time::Instant::now() + EVERY, EVERY);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
@@ -53,7 +53,7 @@ pub(super) async fn keep(backend: Arc<Backend>) {
     }
 }
 
-/// Closes and deletes all that is due; says how many rows that were.
+/// Closes and deletes everything that is due, and returns the number of rows.
 pub(super) async fn once(backend: &Arc<Backend>) -> Result<usize, Failure> {
     let mut done = 0;
     loop {
@@ -81,9 +81,9 @@ struct Overdue {
     attempt: i32,
 }
 
-/// Answers requests whose deadline passed, or that nobody took for as long as anything is kept, where no lease on them
-/// is in force or was lately. A device that is there does so itself;
-/// the late result of one that was away is refused with `RESULT_EXISTS`.
+/// Answers requests whose deadline has passed, and those that stayed unclaimed for the whole retention. Requests with a
+/// current or recent lease are skipped. An online device answers by itself; the late result of another one is refused
+/// with `RESULT_EXISTS`.
 fn close_overdue(db: &mut Commit<'_>) -> Result<usize, Failure> {
     let overdue: Vec<Overdue> = db
         .prepare_cached(
@@ -135,7 +135,8 @@ fn forget_inbox(db: &Commit<'_>) -> Result<usize, Failure> {
         .execute((before, BATCH))?)
 }
 
-/// Deletes old results with all that belongs to their requests; the small row where its id is refused from now on.
+/// Deletes old results with all that belongs to their requests. The request's small row is deleted if its id is refused
+/// from now on.
 fn forget_results(db: &Commit<'_>) -> Result<usize, Failure> {
     let old: Vec<String> = db
         .prepare_cached(
@@ -151,7 +152,7 @@ fn forget_results(db: &Commit<'_>) -> Result<usize, Failure> {
                  (SELECT request_id, n FROM progress WHERE request_id = ?1 LIMIT ?2)",
             )?
             .execute((request, BATCH))?;
-        // The result goes last: as long as it is there, the next batch finds what is left.
+        // The result is deleted last, so that the next batch still finds the rest.
         if rows >= BATCH as usize {
             return Ok(rows);
         }

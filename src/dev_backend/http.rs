@@ -1,6 +1,6 @@
-//! Convex's HTTP functions API: what a call looks like on the wire, and its answer.
-//! Refusals before a function runs are statuses with `{code, message}`; whatever a function says is
-//! a 200. Not here: what the functions do, who may come in (`door`), and the socket (`sync`).
+//! The server side of Convex's HTTP functions API: parses calls and writes their answers. A refusal before a function
+//! runs is a status with `{code, message}`; every answer of a function is a 200.
+//! Not here: the functions, the header checks (in `http/`), and the socket (`sync`).
 
 mod door;
 
@@ -25,10 +25,10 @@ use super::server::Backend;
 use super::sync::{self, Timestamp};
 use door::Identity;
 
-/// The largest body: 16 MiB of arguments and what surrounds them.
+/// The largest body: 16 MiB of arguments and their envelope.
 pub(super) const BODY_LIMIT: usize = 16 * 1024 * 1024 + 2000;
 
-/// The routes, behind the door, and behind faults where there are any to come.
+/// Builds the routes, behind the header checks and the injected faults, if any.
 pub(super) fn router(backend: Arc<Backend>) -> Router {
     let faults = backend.faults.clone();
     let routes = Router::new()
@@ -53,7 +53,7 @@ pub(super) fn router(backend: Arc<Backend>) -> Router {
     routes.layer(from_fn(door::guard))
 }
 
-/// A call refused before any function ran.
+/// A refusal of a call before any function ran.
 pub(super) struct Refusal {
     status: StatusCode,
     code: &'static str,
@@ -80,7 +80,7 @@ impl IntoResponse for Refusal {
     }
 }
 
-/// The body of a call. `raw` parts are read only once the function is known.
+/// The body of a call. `raw` parts are parsed once the function is known.
 #[derive(Deserialize)]
 struct Call<'b> {
     path: Option<String>,
@@ -95,7 +95,7 @@ struct Call<'b> {
 impl<'b> Call<'b> {
     fn read(body: &'b [u8]) -> Result<Self, Refusal> {
         let call: Self = serde_json::from_slice(body).map_err(|bad| Refusal::bad_body(bad.to_string()))?;
-        // Both print our values alike: the functions use no integers, bytes or special floats.
+        // Both formats write our values alike, because the functions use no integers, bytes or special floats.
         match call.format.as_deref() {
             None | Some("json" | "convex_encoded_json") => {}
             Some(other) => {
@@ -108,12 +108,12 @@ impl<'b> Call<'b> {
         }
     }
 
-    /// The function that the body names.
+    /// Returns the function that the body names.
     fn path(&self) -> Result<String, Refusal> {
         canonical(self.path.as_deref().ok_or_else(|| Refusal::bad_body("missing field `path`"))?)
     }
 
-    /// The arguments: an object, or an array that holds it.
+    /// Returns the arguments: an object, or the object in an array.
     fn args(&self) -> Result<&'b RawValue, Refusal> {
         let args = self.args.ok_or_else(|| Refusal::bad_body("missing field `args`: send {} for none"))?;
         if !args.get().starts_with('[') {
@@ -133,14 +133,14 @@ fn canonical(path: &str) -> Result<String, Refusal> {
 
 type Answered = Result<Response, Refusal>;
 
-/// A call of one kind: the body names the function.
+/// Handles a call of one kind; the body names the function.
 async fn by_kind(State(backend): State<Arc<Backend>>, request: Request, kind: Kind) -> Answered {
     let (body, identity) = accept(request, &backend).await?;
     let call = Call::read(&body)?;
     Ok(answer(&backend, &call.path()?, Some(kind), call.args()?, identity).await)
 }
 
-/// A call of any kind by the owner of the database; `npx convex run` is one.
+/// Handles a call of any kind by the owner of the database, such as `npx convex run`.
 async fn by_admin(State(backend): State<Arc<Backend>>, request: Request) -> Answered {
     let (body, identity) = accept(request, &backend).await?;
     if identity != Identity::Admin {
@@ -151,7 +151,7 @@ async fn by_admin(State(backend): State<Arc<Backend>>, request: Request) -> Answ
     Ok(answer(&backend, &call.path()?, None, call.args()?, identity).await)
 }
 
-/// Names the snapshot of now, so that queries can be answered from it for a while.
+/// Takes a snapshot and returns its time, for later queries.
 async fn name_snapshot(State(backend): State<Arc<Backend>>, headers: HeaderMap) -> Answered {
     door::check_client(&headers)?;
     door::identity(&headers, &backend)?;
@@ -168,7 +168,7 @@ async fn name_snapshot(State(backend): State<Arc<Backend>>, headers: HeaderMap) 
     }
 }
 
-/// A query from a snapshot that was named before.
+/// Answers a query from an earlier snapshot.
 async fn from_snapshot(State(backend): State<Arc<Backend>>, request: Request) -> Answered {
     let (body, _) = accept(request, &backend).await?;
     let call = Call::read(&body)?;
@@ -192,7 +192,7 @@ async fn from_snapshot(State(backend): State<Arc<Backend>>, request: Request) ->
     }
 }
 
-/// A call of any kind: the address names the function, its parts divided by slashes.
+/// Handles a call of any kind; the address names the function, its parts separated by slashes.
 async fn by_path(
     State(backend): State<Arc<Backend>>,
     Path(path): Path<String>,
@@ -227,7 +227,7 @@ fn enveloped(answer: Answer, production: bool) -> Response {
     }
 }
 
-/// What a function's error looks like. In production only thrown data tells what happened.
+/// Returns a function's error as JSON. In production only the data of raised errors has details.
 fn error_envelope(failure: &Failure, production: bool) -> String {
     #[derive(Serialize)]
     #[serde(rename_all = "camelCase")]
@@ -242,7 +242,7 @@ fn error_envelope(failure: &Failure, production: bool) -> String {
         .expect("texts and finite numbers are JSON")
 }
 
-/// Checks the headers and takes the body.
+/// Checks the headers and reads the body.
 async fn accept(request: Request, backend: &Backend) -> Result<(Bytes, Identity), Refusal> {
     door::check_client(request.headers())?;
     let identity = door::identity(request.headers(), backend)?;

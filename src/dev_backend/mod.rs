@@ -1,11 +1,12 @@
-//! The embedded backend: the contract's functions over SQLite, spoken as Convex's HTTP functions API and its sync
-//! protocol. It listens on loopback only. It shares no code with the client in `backend`, only the wire.
+//! The embedded backend: the contract's functions over SQLite, with Convex's HTTP functions API and sync protocol. It
+//! listens on loopback only. It shares no code with the client in `backend`, only the protocol.
 //!
 //! - `server`: start and stop; `http`: calls; `sync`: sockets, with subscriptions.
-//! - `functions`: the table of functions and how a call becomes a reply; `args`: shapes and bounds.
-//! - `events`, `devices`, `catalog`, `permissions`: the functions; `operator`: those behind the admin key.
-//! - `faults`: misbehaving on purpose, for whoever tests an agent; not there unless asked for.
-//! - `store`: the database; `snapshots`: what is read of its past; `clock`: its time; `commits`: what changed; `wakeups`: who waits for a device's inbox.
+//! - `functions`: the table of functions and the handling of calls; `args`: shapes and limits.
+//! - `events`, `devices`, `catalog`, `permissions`: the functions; `operator`: those that need the admin key.
+//! - `faults`: injected faults for testing an agent; off by default.
+//! - `store`: the database; `snapshots`: reads of its past; `commits`: changes for subscriptions; `wakeups`: calls that
+//!   wait for a device's inbox.
 
 mod args;
 mod auth;

@@ -1,5 +1,5 @@
-//! The operator's functions, behind the admin key: caller tokens, the pairing code, devices that are withdrawn. They are
-//! those of the hosted backend, so that `npx convex run` and `punie-runner operator` work with both.
+//! The operator's functions, which need the admin key: caller tokens, the pairing code, and revoked devices. The hosted
+//! backend has the same ones, so `npx convex run` and `punie-runner operator` work with both.
 
 use rusqlite::Connection;
 use serde::{Deserialize, Serialize};
@@ -14,7 +14,7 @@ use crate::ids::DeviceId;
 /// The most bytes of a caller's name.
 const NAME_LIMIT: usize = 256;
 
-/// What a caller may do, as the operator says it.
+/// The permission of a caller, as the operator sets it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum May {
@@ -24,7 +24,7 @@ enum May {
 }
 
 impl May {
-    /// The word that is stored and listed; none for both.
+    /// Returns the stored and listed text; `None` for both permissions.
     fn word(self) -> Option<&'static str> {
         match self {
             Self::Ask => Some("ask"),
@@ -34,7 +34,7 @@ impl May {
     }
 }
 
-/// Mints a token for a caller and returns it, this once: its hash alone is kept.
+/// Creates a caller's token and returns it. Only its hash is stored.
 pub(super) fn mint(db: &Connection, name: &str, may: Option<&str>, now_ms: f64) -> Result<String, Failure> {
     let token = secrets::new_token()?;
     db.prepare_cached("INSERT INTO callers (token_hash, name, minted_at_ms, may) VALUES (?1, ?2, ?3, ?4)")?
@@ -78,7 +78,7 @@ impl Mutation for MintCaller {
 #[serde(deny_unknown_fields)]
 pub(super) struct ListCallers {}
 
-/// A caller, without its token.
+/// A listed caller, without its token.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct ListedCaller {
@@ -90,7 +90,7 @@ pub(super) struct ListedCaller {
 
 impl Query for ListCallers {
     const PATH: &'static str = "callers:list";
-    /// By name.
+    /// Sorted by name.
     type Reply = Vec<ListedCaller>;
 
     fn run(&self, view: &View<'_>) -> Result<Self::Reply, Failure> {
@@ -111,7 +111,7 @@ pub(super) struct RevokeCaller {
     name: String,
 }
 
-/// The value of `callers:revoke`: how many tokens were withdrawn.
+/// The value of `callers:revoke`: the number of revoked tokens.
 #[derive(Serialize)]
 pub(super) struct RevokedCallers {
     revoked: f64,
@@ -173,7 +173,7 @@ pub(super) struct RevokeDevice {
     device_id: String,
 }
 
-/// The value of `devices:revoke`: whether there was such a device.
+/// The value of `devices:revoke`: true if the device exists.
 #[derive(Serialize)]
 pub(super) struct RevokedDevice {
     revoked: bool,
@@ -188,7 +188,7 @@ impl Mutation for RevokeDevice {
         let revoked = db
             .prepare_cached("UPDATE devices SET revoked = 1 WHERE device_id = ?1")?
             .execute([device.as_str()])?;
-        // A poll that is held ends now, with the refusal.
+        // A held poll ends now, with the refusal.
         db.touch(&device);
         Ok(RevokedDevice { revoked: revoked > 0 })
     }

@@ -1,23 +1,23 @@
-//! Tokens and the pairing code: how they are made, and how they are compared.
-//! Tokens are kept as SHA-256 only; the pairing code is kept plain, because it is shown at every start.
+//! Tokens and the pairing code: their creation and comparison. Tokens are stored as SHA-256 only. The pairing code is
+//! stored in plain text, because every start shows it.
 
 use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
 
 use crate::ids::hex;
 
-/// Letters and digits without those that look alike (I, L, O, U).
+/// Letters and digits without the look-alikes I, L, O and U.
 const READABLE: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
 
 /// A SHA-256.
 pub(super) type Hash = [u8; 32];
 
-/// The hash of a text.
+/// Returns the hash of a text.
 pub(super) fn hash(text: &str) -> Hash {
     Sha256::digest(text.as_bytes()).into()
 }
 
-/// The hash of several fields, each told from the next by its length, and from an absent one.
+/// Returns the hash of several fields. Lengths separate them, and absent fields are marked.
 pub(super) fn hash_fields(fields: &[Option<&str>]) -> Hash {
     let mut hasher = Sha256::new();
     for field in fields {
@@ -33,7 +33,7 @@ pub(super) fn hash_fields(fields: &[Option<&str>]) -> Hash {
     hasher.finalize().into()
 }
 
-/// The hash that 64 hexadecimal digits spell.
+/// Parses a hash from 64 hexadecimal digits.
 pub(super) fn hash_from_hex(text: &str) -> Option<Hash> {
     let digits = text.as_bytes();
     if digits.len() != 64 {
@@ -47,31 +47,31 @@ pub(super) fn hash_from_hex(text: &str) -> Option<Hash> {
     Some(hash)
 }
 
-/// Whether two secrets are the same, in a time that does not tell how much of them is.
+/// Compares two secrets in constant time.
 pub(super) fn same(left: &[u8], right: &[u8]) -> bool {
     left.ct_eq(right).into()
 }
 
-/// A new token of 256 random bits.
+/// Returns a new token of 256 random bits.
 pub(super) fn new_token() -> Result<String, getrandom::Error> {
     let mut bytes = [0; 32];
     getrandom::fill(&mut bytes)?;
     Ok(hex(&bytes))
 }
 
-/// A new admin key, in the form that hosted ones have: a name, and 256 random bits.
+/// Returns a new admin key in the form of hosted ones: a name and 256 random bits.
 pub(super) fn new_admin_key() -> Result<String, getrandom::Error> {
     Ok(format!("punie-dev|{}", new_token()?))
 }
 
-/// A new pairing code: 40 random bits in 8 characters that can be read aloud.
+/// Returns a new pairing code: 40 random bits in 8 characters that can be read aloud.
 pub(super) fn new_pairing_code() -> Result<String, getrandom::Error> {
     let mut bytes = [0; 8];
     getrandom::fill(&mut bytes)?;
     Ok(bytes.iter().map(|b| char::from(READABLE[usize::from(b & 31)])).collect())
 }
 
-/// A pairing code as people type it: case, blanks, dashes and look-alikes do not matter.
+/// Compares a typed pairing code; case, blanks, dashes and look-alikes do not matter.
 pub(super) fn same_pairing_code(typed: &str, code: &str) -> bool {
     let typed: String = typed
         .chars()

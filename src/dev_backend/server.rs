@@ -1,4 +1,4 @@
-//! A running backend: its start, its stop, and what its owner may do beside the wire.
+//! The backend's server: start, stop, and the owner's direct access.
 
 use std::io;
 use std::net::Ipv4Addr;
@@ -22,46 +22,46 @@ use super::store::{Finished, Store, StoreError};
 use super::wakeups::Wakeups;
 use super::{auth, housekeeping, http, operator, secrets};
 
-/// Connections that may wait to be taken: a device that finds no room tries again a second later.
+/// The listen backlog. A device that finds it full tries again a second later.
 const BACKLOG: u32 = 4096;
-/// How long a stop waits for calls under way.
+/// The time that a stop gives to running calls.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// How a backend is started.
+/// The options of a backend.
 #[derive(Debug, Clone)]
 pub struct DevBackendOptions {
-    /// The database file; made when it is not there.
+    /// The database file; created if it does not exist.
     pub db: PathBuf,
-    /// The port on 127.0.0.1; 0 takes any free one.
+    /// The port on 127.0.0.1; 0 chooses a free one.
     pub port: u16,
-    /// Where it reads the time.
+    /// The wall clock.
     pub clock: Clock,
-    /// Hide the text of errors without data, as production deployments do.
+    /// Hides the text of errors without data, as production deployments do.
     pub production_errors: bool,
-    /// Hold calls that ask for it until there is something, which Convex does not.
+    /// Holds calls that ask for it until there is an event, which Convex does not.
     pub holds: bool,
-    /// What goes wrong on purpose, if anything may.
+    /// The faults to inject, if any.
     pub faults: Option<Faults>,
 }
 
-/// Why a backend did not start or answer its owner.
+/// The reason why a backend did not start or could not answer its owner.
 #[derive(Debug, thiserror::Error)]
 pub enum DevBackendError {
     /// The database could not be opened.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The port could not be listened on.
+    /// The port cannot be listened on.
     #[error("cannot listen on 127.0.0.1:{port}: {source}")]
     Listen {
         /// The port.
         port: u16,
-        /// Why.
+        /// The reason.
         source: std::io::Error,
     },
-    /// The database refused.
+    /// The database failed.
     #[error("the backend's database failed: {0}")]
     Database(String),
-    /// The system gave no random bytes.
+    /// The system provided no random bytes.
     #[error("no random bytes: {0}")]
     Random(#[from] getrandom::Error),
 }
@@ -78,7 +78,7 @@ impl From<rusqlite::Error> for DevBackendError {
     }
 }
 
-/// What every call works with.
+/// The shared state of all calls.
 #[derive(Debug)]
 pub(super) struct Backend {
     pub store: Store,
@@ -95,7 +95,7 @@ pub(super) struct Backend {
 }
 
 impl Backend {
-    /// Lets go of old snapshots until it stops: one that nobody asks for again must not stay.
+    /// Evicts expired snapshots until the backend stops. Without this, a snapshot without further reads would stay.
     async fn tidy(&self) {
         while timeout(snapshots::KEPT / 3, self.stopping.cancelled()).await.is_err() {
             self.snapshots.forget_old();
@@ -103,13 +103,14 @@ impl Backend {
         self.snapshots.forget_all();
     }
 
-    /// Whether this is the key of the database's owner.
+    /// Returns whether this is the admin key.
     pub fn is_admin(&self, key: &str) -> bool {
         let key = key.split_once(':').map_or(key, |(key, _acting_as)| key);
         secrets::same(key.as_bytes(), self.admin_key.as_bytes())
     }
 
-    /// Tells whoever waits for what a commit did. On the writer's thread, so that it is said in the order of commits.
+    /// Notifies waiting calls and subscriptions of a commit. Called on the writer's thread, so notifications keep the
+    /// order of commits.
     pub fn tell(&self, finished: Finished) {
         for device in finished.devices {
             self.wakeups.wake(&device);
@@ -131,10 +132,10 @@ pub struct DevBackend {
 }
 
 impl DevBackend {
-    /// Opens the database and listens. When this returns, calls are answered.
+    /// Opens the database and listens. The backend answers calls when this returns.
     ///
     /// # Errors
-    /// [`DevBackendError`] when the file, its lock or the port cannot be had.
+    /// [`DevBackendError`] if the file, its lock or the port is unavailable.
     #[expect(clippy::unused_async, reason = "it can only be made within a runtime, and says so")]
     pub async fn start(options: DevBackendOptions) -> Result<Self, DevBackendError> {
         let DevBackendOptions { db, port, clock, production_errors, holds, faults } = options;
@@ -145,7 +146,7 @@ impl DevBackend {
         let listen = |source| DevBackendError::Listen { port, source };
         let listener = listener(port).map_err(listen)?;
         let url = format!("http://{}", listener.local_addr().map_err(listen)?);
-        // A reply is two small writes: with Nagle's algorithm the second waits for a delayed ACK.
+        // A reply is two small writes. With Nagle's algorithm the second would wait for a delayed ACK.
         let listener = listener.tap_io(|socket| drop(socket.set_nodelay(true)));
         let stopping = CancellationToken::new();
         let backend = Arc::new(Backend {
@@ -165,7 +166,7 @@ impl DevBackend {
             .with_graceful_shutdown(stopping.clone().cancelled_owned());
         let mut serving = JoinSet::new();
         serving.spawn(async move {
-            // Serving ends by the stop alone: a connection that fails is that connection's end.
+            // Serving ends only with the stop: a failed connection ends by itself.
             drop(served.await);
         });
         serving.spawn(housekeeping::keep(Arc::clone(&backend)));
@@ -174,30 +175,30 @@ impl DevBackend {
         Ok(Self { backend, url, pairing, serving, _stop_when_dropped: stopping.drop_guard() })
     }
 
-    /// Where it listens, without a slash at the end.
+    /// Returns the address, without a trailing slash.
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// The code that a new device had to show at this start; the operator may have renewed it since.
+    /// Returns the pairing code at this start; the operator may have renewed it since.
     pub fn pairing_code(&self) -> &str {
         &self.pairing.code
     }
 
-    /// Whether the operator lets no new device in, as it was at this start.
+    /// Returns whether pairing was closed at this start.
     pub fn pairing_is_closed(&self) -> bool {
         self.pairing.closed
     }
 
-    /// The key of this database's owner, made at its first start.
+    /// Returns the admin key, made at the first start.
     pub fn admin_key(&self) -> &str {
         &self.backend.admin_key
     }
 
-    /// Makes a token with which a caller may send requests. This is the only time that it is seen.
+    /// Creates a token with which a caller may send requests. It cannot be read again later.
     ///
     /// # Errors
-    /// [`DevBackendError`] when the database or the system's random source fails.
+    /// [`DevBackendError`] if the database or the system's random source fails.
     pub fn mint_caller(&self, name: &str) -> Result<String, DevBackendError> {
         let (name, now_ms) = (name.to_owned(), self.backend.clock.now_ms());
         let backend = Arc::clone(&self.backend);
@@ -209,21 +210,21 @@ impl DevBackend {
         Ok(minted?)
     }
 
-    /// Whether a token was minted for this database.
+    /// Returns whether a token was minted for this database.
     pub fn caller_token_is_valid(&self, token: &str) -> bool {
         self.backend.store.read(|db| auth::caller(db, token, auth::CallerAction::Look)).is_ok()
     }
 
-    /// Does now what is done every minute: closes requests whose time is up and deletes what is old. Says how many
-    /// rows that were.
+    /// Runs the minutely housekeeping now: closes requests whose time is up and deletes old rows. Returns the number of
+    /// rows.
     ///
     /// # Errors
-    /// [`DevBackendError`] when the database fails.
+    /// [`DevBackendError`] if the database fails.
     pub async fn housekeep(&self) -> Result<usize, DevBackendError> {
         Ok(housekeeping::once(&self.backend).await?)
     }
 
-    /// Stops: held polls return at once, calls under way are finished, the database is closed.
+    /// Stops the backend: held polls return at once, running calls finish, and the database is closed.
     pub async fn stop(mut self) {
         self.backend.stopping.cancel();
         self.backend.sockets.close();
@@ -246,24 +247,24 @@ impl DevBackend {
     }
 }
 
-/// Listens on this machine alone, with room for thousands of devices that come back at once.
+/// Listens on loopback only, with a backlog for thousands of devices that reconnect at once.
 fn listener(port: u16) -> io::Result<TcpListener> {
     let socket = TcpSocket::new_v4()?;
-    // On Windows this would let another process listen beside us.
+    // On Windows this would let another process listen on the same port.
     #[cfg(not(windows))]
     socket.set_reuseaddr(true)?;
     socket.bind((Ipv4Addr::LOCALHOST, port).into())?;
     socket.listen(BACKLOG)
 }
 
-/// How new devices are let in.
+/// The state of pairing.
 #[derive(Debug)]
 struct Pairing {
     code: String,
     closed: bool,
 }
 
-/// The pairing code of this database, made when there is none.
+/// Returns the database's pairing code; creates it if there is none.
 fn pairing(store: &Store) -> Result<Pairing, DevBackendError> {
     let fresh = secrets::new_pairing_code()?;
     let pairing = store.write_now(move |db| -> rusqlite::Result<Pairing> {
@@ -275,7 +276,7 @@ fn pairing(store: &Store) -> Result<Pairing, DevBackendError> {
     Ok(pairing)
 }
 
-/// The admin key of this database, made when there is none.
+/// Returns the database's admin key; creates it if there is none.
 fn admin_key(store: &Store) -> Result<String, DevBackendError> {
     let fresh = secrets::new_admin_key()?;
     let key = store.write_now(move |db| -> rusqlite::Result<String> {

@@ -1,5 +1,5 @@
-//! Ed25519 signatures of a device: what is signed, by whom, and when.
-//! Not here: which key belongs to which device.
+//! Ed25519 signatures of devices: the checks of keys, signatures and signing times.
+//! Not here: the keys of the devices.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -7,10 +7,10 @@ use ed25519_dalek::{Signature, VerifyingKey};
 
 use super::failure::{Code, Failure};
 
-/// How far a signature's time may be from the server's, either way.
+/// The largest difference between a signature's time and the server's.
 const SKEW_MS: f64 = 5.0 * 60.0 * 1000.0;
 
-/// A public key as it travels: 32 raw bytes in standard base64.
+/// Parses a public key: 32 raw bytes in standard base64.
 pub(super) fn public_key(text: &str) -> Result<VerifyingKey, Failure> {
     STANDARD
         .decode(text)
@@ -20,13 +20,13 @@ pub(super) fn public_key(text: &str) -> Result<VerifyingKey, Failure> {
         .ok_or_else(|| Failure::invalid("publicKey must be an Ed25519 key: 32 bytes in base64"))
 }
 
-/// A key that was checked when it was pinned.
+/// Returns a stored key, which was checked when it was pinned.
 pub(super) fn pinned(bytes: &[u8; 32]) -> Result<VerifyingKey, Failure> {
     VerifyingKey::from_bytes(bytes).map_err(|_| Failure::invalid("the pinned key of this device is damaged"))
 }
 
-/// Checks a signature (64 raw bytes in standard base64) over a text. The strict check also refuses
-/// weak keys, for which one signature fits many texts.
+/// Checks a signature (64 raw bytes in standard base64) of a text. The strict check also refuses weak keys, for which
+/// one signature fits many texts.
 pub(super) fn verify(key: &VerifyingKey, text: &str, signature: &str) -> Result<(), Failure> {
     let bad =
         || Failure::thrown(Code::BadSignature, "the signature does not fit the key and the signed text");
@@ -34,8 +34,8 @@ pub(super) fn verify(key: &VerifyingKey, text: &str, signature: &str) -> Result<
     key.verify_strict(text.as_bytes(), &Signature::from_bytes(&bytes)).map_err(|_| bad())
 }
 
-/// Refuses a signature made too long ago, or by a clock that runs ahead. The reply carries the
-/// server's time, so that the device can correct its own.
+/// Refuses a signature that is too old, or made by a clock that is ahead. The error carries the server's time, so that
+/// the device can correct its clock.
 pub(super) fn fresh(signed_at_ms: i64, server_now_ms: f64) -> Result<(), Failure> {
     #[expect(clippy::cast_precision_loss, reason = "signed times are within 2^53")]
     let skew = (signed_at_ms as f64 - server_now_ms).abs();

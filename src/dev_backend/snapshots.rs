@@ -1,5 +1,5 @@
-//! Snapshots that stay readable for a while after they were named, so that several calls can be answered from one.
-//! Not here: reads that need a snapshot for one call only; those are the store's.
+//! Database snapshots that stay readable for a while, so that several calls can be answered from one.
+//! Not here: snapshots for a single call (`store`).
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,12 +12,12 @@ use super::clock::last_seq;
 use super::failure::Failure;
 use super::store::{StoreError, connect};
 
-/// How long a snapshot is kept. Until then the database's log cannot begin anew.
+/// The lifetime of a snapshot. Until its end, the database's write-ahead log cannot start over.
 pub(super) const KEPT: Duration = Duration::from_secs(30);
-/// As many as are kept at once; then the oldest goes.
+/// The most snapshots at once; a new one evicts the oldest.
 const MOST: usize = 8;
 
-/// The snapshots that are kept.
+/// The readable snapshots.
 #[derive(Debug)]
 pub(super) struct Snapshots {
     path: PathBuf,
@@ -32,16 +32,16 @@ struct Kept {
 }
 
 impl Snapshots {
-    /// Of the database in this file.
+    /// Creates an empty cache for the database in this file.
     pub fn of(path: PathBuf) -> Self {
         Self { path, kept: Mutex::default() }
     }
 
-    /// Keeps what is there now, and gives its time on the commit clock.
+    /// Takes a snapshot and returns its time on the commit clock.
     pub fn keep(&self) -> Result<i64, StoreError> {
         let db = connect(&self.path)?;
         db.execute_batch("BEGIN")?;
-        // The first read makes the snapshot.
+        // In SQLite the first read takes the snapshot.
         let ts = last_seq(&db)?;
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.retain(|kept| kept.ts != ts);
@@ -52,7 +52,7 @@ impl Snapshots {
         Ok(ts)
     }
 
-    /// Reads the snapshot of this time, unless it is gone.
+    /// Reads from the snapshot of this time. Returns `None` if it is gone.
     pub fn read<T>(
         &self,
         ts: i64,
@@ -66,13 +66,13 @@ impl Snapshots {
         Some(job(&db))
     }
 
-    /// Lets go of those whose time is over.
+    /// Evicts expired snapshots.
     pub fn forget_old(&self) {
         let now = Instant::now();
         self.kept.lock().unwrap_or_else(PoisonError::into_inner).retain(|kept| now < kept.until);
     }
 
-    /// Lets go of all.
+    /// Evicts all snapshots.
     pub fn forget_all(&self) {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }

@@ -1,5 +1,5 @@
-//! The database: one writer on a thread of its own, a few readers beside it, one transaction a call.
-//! Not here: what the transactions say; that is each function's.
+//! The database: one writer on its own thread, a few readers, one transaction per call.
+//! Not here: the statements, which belong to the functions.
 
 use std::fmt;
 use std::fs::{File, OpenOptions, TryLockError};
@@ -19,14 +19,14 @@ use super::commits::{Topic, Topics};
 use super::failure::Failure;
 use crate::ids::{DeviceId, RequestId};
 
-/// As many reads as may run at once; each takes microseconds, so few are enough.
+/// The most concurrent reads; each takes microseconds, so few are enough.
 const READERS: usize = 4;
-/// As many long reads as may run beside those.
+/// The most concurrent long reads, in addition.
 const LONG_READERS: usize = 2;
-/// More than the number of distinct statements, so that none is ever prepared twice.
+/// More than the number of distinct statements, so that each is prepared once.
 const STATEMENTS: usize = 64;
 
-/// Why the database could not be opened.
+/// The reason why the database could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// The file or its lock cannot be written.
@@ -34,21 +34,21 @@ pub enum StoreError {
     File {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         source: std::io::Error,
     },
-    /// Another backend has it open: its held polls would not hear of our commits.
+    /// Another backend has opened it: its held polls would not notice our commits.
     #[error("another backend uses {}", .0.display())]
     InUse(PathBuf),
-    /// SQLite refused it.
+    /// SQLite failed.
     #[error("the backend's database failed: {0}")]
     Sqlite(#[from] rusqlite::Error),
-    /// Its tables could not be brought up to date.
+    /// Its tables could not be updated to the current schema.
     #[error("the backend's database could not be migrated: {0}")]
     Migration(#[from] rusqlite_migration::Error),
 }
 
-/// Numbered migrations: a shipped one is never edited.
+/// The numbered migrations. Never edit one that was released.
 pub(super) fn migrations() -> Migrations<'static> {
     Migrations::new(vec![
         M::up(include_str!("../../migrations/dev_backend/001_tables.sql")),
@@ -81,7 +81,7 @@ impl fmt::Debug for Store {
 }
 
 impl Store {
-    /// Opens or makes the file and brings its tables up to date.
+    /// Opens or creates the file and updates its tables to the current schema.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         let lock = lock(path)?;
         let mut writer = connect(path)?;
@@ -101,7 +101,7 @@ impl Store {
         })
     }
 
-    /// Runs a job on the writer's thread, after those before it. The caller's thread is free meanwhile.
+    /// Runs a job on the writer's thread, after earlier jobs, without blocking the caller's thread.
     pub async fn write<T, F>(&self, job: F) -> Result<T, Failure>
     where
         T: Send + 'static,
@@ -111,7 +111,7 @@ impl Store {
         answer.await.map_err(|_| Failure::Stopping)
     }
 
-    /// The same for a caller that is not async, or that may block for a moment.
+    /// Runs a job on the writer's thread and blocks until it is done.
     pub fn write_now<T, F>(&self, job: F) -> Result<T, Failure>
     where
         T: Send + 'static,
@@ -122,14 +122,14 @@ impl Store {
         answer.recv().map_err(|_| Failure::Stopping)
     }
 
-    /// Runs a short read on this thread, on whichever reader is free. In WAL mode no read waits for
-    /// the writer, and a poll takes microseconds: handing it to another thread would cost more.
+    /// Runs a short read on the calling thread, with a free reader. In WAL mode reads do not wait for the writer, and a
+    /// poll takes microseconds: passing it to another thread would cost more.
     pub fn read<T>(&self, job: impl FnOnce(&Connection) -> Result<T, Failure>) -> Result<T, Failure> {
         self.readers.read(job)
     }
 
-    /// Runs a read that may be long, away from the runtime's threads and from the short reads. Those who ask take
-    /// turns in the order they came.
+    /// Runs a read that may be long, on a blocking thread and with separate readers. Callers are served in the order of
+    /// arrival.
     pub async fn read_long<T, F>(&self, job: F) -> Result<T, Failure>
     where
         T: Send + 'static,
@@ -145,13 +145,13 @@ impl Store {
         read.await.map_err(|_| Failure::Stopping)?
     }
 
-    /// Ends the writer after the jobs that wait, and gives the file back.
+    /// Stops the writer after the queued jobs, and releases the file.
     pub fn close(&self) {
         drop(self.jobs.lock().unwrap_or_else(PoisonError::into_inner).take());
         let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
-        // The last to let go may be a job of the writer's own: it ends by itself.
+        // A job on the writer's own thread may call this; the thread then ends by itself.
         if let Some(writer) = writer.filter(|writer| writer.thread().id() != std::thread::current().id()) {
-            // A writer that died has told its callers already.
+            // The callers of a writer that panicked have their errors already.
             drop(writer.join());
         }
     }
@@ -178,7 +178,7 @@ impl Drop for Store {
     }
 }
 
-/// Connections that only read.
+/// A pool of connections that only read.
 struct Readers(Vec<Mutex<Connection>>);
 
 impl Readers {
@@ -186,7 +186,7 @@ impl Readers {
         (0..count).map(|_| connect(path).map(Mutex::new)).collect::<Result<_, _>>().map(Self)
     }
 
-    /// One snapshot on whichever is free, else on the first as soon as it is.
+    /// Reads a snapshot with a free connection, or waits for the first one.
     fn read<T>(&self, job: impl FnOnce(&Connection) -> Result<T, Failure>) -> Result<T, Failure> {
         let free = self.0.iter().find_map(|reader| match reader.try_lock() {
             Ok(reader) => Some(reader),
@@ -202,8 +202,8 @@ impl Readers {
     }
 }
 
-/// The writer's thread: one job after the other. A job that panics is rolled back and costs only
-/// its own caller an answer.
+/// Runs jobs one after the other on the writer's thread. A job that panics is rolled back, and only its caller gets no
+/// answer.
 fn write_in_turn(mut db: Connection, queue: &mpsc::Receiver<Job>, lock: &File) {
     for job in queue {
         if catch_unwind(AssertUnwindSafe(|| job(&mut db))).is_err() {
@@ -211,18 +211,18 @@ fn write_in_turn(mut db: Connection, queue: &mpsc::Receiver<Job>, lock: &File) {
         }
     }
     drop(db);
-    // By name: with the file alone it would stay with a program that is just being started, until that begins.
+    // Explicitly: otherwise a child process that is just starting would keep the lock until its exec.
     let _ = lock.unlock();
 }
 
-/// One backend per file: the lock lies beside it and goes with the process.
+/// Locks the file for this backend. The lock file lies beside it, and the lock ends with the process.
 fn lock(path: &Path) -> Result<File, StoreError> {
     let failed = |source| StoreError::File { path: path.into(), source };
     let mut private = OpenOptions::new();
     private.create(true).truncate(false).write(true);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut private, 0o600);
-    // Made here, so that SQLite, which takes the file's mode for its companions, finds it private.
+    // Created here, so that SQLite, which copies the file's mode to its companion files, finds it private.
     private.open(path).map_err(failed)?;
     let mut beside = path.as_os_str().to_owned();
     beside.push(".lock");
@@ -234,12 +234,12 @@ fn lock(path: &Path) -> Result<File, StoreError> {
     }
 }
 
-/// A connection with the settings that all of this database have.
+/// Opens a connection with the settings of this database.
 pub(super) fn connect(path: &Path) -> Result<Connection, StoreError> {
     crate::record_locks::install();
     let db = Connection::open(path)?;
     db.busy_timeout(Duration::from_secs(5))?;
-    // WAL lets reads run beside the writer; NORMAL loses nothing when the process dies.
+    // WAL lets reads run beside the writer; NORMAL loses nothing if the process dies.
     db.pragma_update(None, "journal_mode", "WAL")?;
     db.pragma_update(None, "synchronous", "NORMAL")?;
     db.pragma_update(None, "cache_size", -8 * 1024)?;
@@ -247,7 +247,7 @@ pub(super) fn connect(path: &Path) -> Result<Connection, StoreError> {
     Ok(db)
 }
 
-/// One mutation's transaction.
+/// The transaction of one mutation.
 pub(super) struct Commit<'c> {
     tx: Transaction<'c>,
     /// The time of this commit.
@@ -260,24 +260,24 @@ pub(super) struct Commit<'c> {
     settled: Option<Settled>,
 }
 
-/// Where a commit stands in the commit clock, and whether it changed anything.
+/// A commit's position on the commit clock, with a flag for changes.
 #[derive(Debug, Clone, Copy)]
 struct Settled {
     seq: i64,
     changed: bool,
 }
 
-/// What a durable commit did.
+/// The effects of a durable commit.
 #[derive(Debug)]
 pub(super) struct Finished {
-    /// The devices whose inbox grew: wake them.
+    /// The devices whose inbox grew, to be woken.
     pub devices: Vec<DeviceId>,
-    /// What it changed, if anything.
+    /// The changed topics, if anything changed.
     pub changed: Option<Topics>,
 }
 
 impl<'c> Commit<'c> {
-    /// Begins. The writer is alone, so it never has to wait for the lock or to start over.
+    /// Begins a transaction. The writer is alone, so it never waits for the lock or starts over.
     pub fn begin(db: &'c mut Connection, now_ms: f64) -> rusqlite::Result<Self> {
         let tx = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let changes_before = tx.total_changes();
@@ -285,7 +285,7 @@ impl<'c> Commit<'c> {
         Ok(Self { tx, now_ms, seq: None, rows: 0, touched, changes_before, topics, settled: None })
     }
 
-    /// The sequence number of this commit: all rows of one transaction share it.
+    /// Returns the sequence number of this commit, which all rows of the transaction share.
     pub fn seq(&mut self) -> rusqlite::Result<i64> {
         if let Some(seq) = self.seq {
             return Ok(seq);
@@ -295,7 +295,7 @@ impl<'c> Commit<'c> {
         Ok(seq)
     }
 
-    /// Appends one row to a device's inbox, and has its listeners woken after the commit.
+    /// Appends a row to a device's inbox, and wakes its waiting calls after the commit.
     pub fn notify(&mut self, device: &DeviceId, event: &str, request: &RequestId) -> rusqlite::Result<()> {
         let seq = self.seq()?;
         self.tx
@@ -308,19 +308,19 @@ impl<'c> Commit<'c> {
         Ok(())
     }
 
-    /// Has whoever listens for this device look again after the commit.
+    /// Wakes the calls that wait for this device after the commit.
     pub fn touch(&mut self, device: &DeviceId) {
         self.touched.push(device.clone());
     }
 
-    /// Says that no query is touched but those that read one of these, or do not say what they read. Without this,
-    /// every subscribed query is run again.
+    /// Limits the subscribed queries to run again: those that read one of these topics, or declare none. Without this
+    /// call, all of them run again.
     pub fn changes_only(&mut self, topics: impl Into<Vec<Topic>>) {
         self.topics = Topics::Only(topics.into());
     }
 
-    /// The time of this commit on the commit clock, which has moved if anything changed so far. What is written after
-    /// this is no news for anybody.
+    /// Returns the time of this commit, which is a new one if anything changed so far. Later writes of this transaction
+    /// are not announced.
     pub fn settle(&mut self) -> rusqlite::Result<i64> {
         if let Some(settled) = self.settled {
             return Ok(settled.seq);
@@ -331,7 +331,7 @@ impl<'c> Commit<'c> {
         Ok(seq)
     }
 
-    /// Makes it durable. Whom it concerns is returned: tell them then, not before.
+    /// Commits the transaction. Notify the devices and subscriptions in the returned value now, not before.
     pub fn finish(mut self) -> rusqlite::Result<Finished> {
         self.settle()?;
         self.tx.commit()?;

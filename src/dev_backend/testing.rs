@@ -1,4 +1,4 @@
-//! What this room's unit tests share: databases with the real tables, and one device.
+//! Helpers of this module's unit tests: databases with the real tables, and one device.
 
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ pub(super) fn device(db: &Connection) -> DeviceId {
     DeviceId::parse("d").expect("an id")
 }
 
-/// A backend without a socket, with the device `d` and a caller whose token is `c`.
+/// A backend without a socket, with the device `d` and the caller token `c`.
 pub(super) fn backend() -> (Arc<Backend>, TempDir) {
     let home = tempfile::tempdir().expect("a folder");
     let path = home.path().join("b.sqlite3");
@@ -65,7 +65,7 @@ pub(super) fn backend() -> (Arc<Backend>, TempDir) {
     (Arc::new(backend), home)
 }
 
-/// The steps by which SQLite would answer.
+/// Returns the steps of SQLite's query plan.
 pub(super) fn plan(db: &Connection, sql: &str) -> Vec<String> {
     let mut statement = db.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).expect("valid SQL");
     let unbound = vec![rusqlite::types::Null; statement.parameter_count()];

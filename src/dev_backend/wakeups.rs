@@ -1,5 +1,5 @@
-//! Who waits for a device's next event, and how a commit tells them.
-//! Not here: what they find when they look; a wake-up carries nothing.
+//! Calls that wait for a device's next event, and their wake-up by commits.
+//! Not here: the events themselves; a wake-up carries no data.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,15 +16,14 @@ struct Listeners {
     count: usize,
 }
 
-/// The devices that somebody waits for.
+/// The devices for which calls wait.
 #[derive(Debug, Default)]
 pub(super) struct Wakeups {
     waiting: Arc<Waiting>,
 }
 
 impl Wakeups {
-    /// Begins to listen. Arm before looking: a commit between the look and the wait then ends the
-    /// wait at once.
+    /// Starts listening. Arm before reading: a commit between the read and the wait then ends the wait at once.
     pub fn arm(&self, device: &DeviceId) -> Armed {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         let listeners = waiting
@@ -35,7 +34,7 @@ impl Wakeups {
         Armed { device: device.clone(), signal, waiting: Arc::clone(&self.waiting) }
     }
 
-    /// Tells everyone who waits for this device to look again.
+    /// Wakes all calls that wait for this device.
     pub fn wake(&self, device: &DeviceId) {
         let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(listeners) = waiting.get(device) {
@@ -44,7 +43,7 @@ impl Wakeups {
     }
 }
 
-/// One listener. Dropping it forgets the device when it was the last.
+/// One waiting call. Dropping the last one removes the device.
 #[derive(Debug)]
 pub(super) struct Armed {
     device: DeviceId,
@@ -53,7 +52,7 @@ pub(super) struct Armed {
 }
 
 impl Armed {
-    /// Ends at the first commit since arming, or since this last ended.
+    /// Completes at the first commit since arming, or since it last completed.
     pub async fn woken(&mut self) {
         self.signal.changed().await.expect("the sender stays in the map while a listener lives");
     }

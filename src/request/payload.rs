@@ -1,5 +1,5 @@
-//! The payload's JSON text: how it is written, and how one that a backend finds too large is made smaller.
-//! Not here: scrubbing and clipping (seal).
+//! The JSON text of a result payload, and its reduction for a backend that finds it too large.
+//! Not here: masking and clipping (`seal`).
 
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -8,7 +8,7 @@ use super::OutcomeKind;
 use crate::output::Budget;
 use crate::output::clip::clip_again;
 
-/// The most that the contract lets a payload be, in bytes of UTF-8.
+/// The contract's limit for a payload, in bytes of UTF-8.
 pub(super) const WIRE_LIMIT: usize = 900 << 10;
 
 /// `{toolName, result | error, meta}`.
@@ -23,7 +23,7 @@ pub(super) struct Payload<'a> {
     meta: &'a super::Meta,
 }
 
-/// What stands under `result` or `error`.
+/// The value of `result` or `error`.
 #[derive(Debug, Clone, Copy, Serialize)]
 #[serde(untagged)]
 pub(super) enum Answer<'a> {
@@ -48,11 +48,11 @@ impl<'a> Payload<'a> {
     }
 }
 
-/// A payload as it was sealed, in at most so many bytes; none when it fits already or is no payload.
+/// Shrinks a sealed payload to at most this many bytes. Returns `None` if it already fits or is no payload.
 ///
-/// The text is cut in its middle once more. Its first part keeps its line numbers, so that the new marker says
-/// where to read on; it gives no figures, for those of the text that was sealed are in the part it replaces. An answer in JSON becomes its text first. Where even the facts are too many, only those that a
-/// caller acts on stay.
+/// Another part is cut from the middle of the text. The first part keeps its line numbers, so the new marker says where
+/// to read on. The marker has no byte counts, because those of the sealed text are in the part that it replaces. A JSON
+/// answer becomes text first. If the facts alone are too large, only those that a caller acts on stay.
 pub fn shrink_payload(payload: &str, limit_bytes: usize) -> Option<String> {
     if payload.len() <= limit_bytes {
         return None;
@@ -101,7 +101,7 @@ pub fn shrink_payload(payload: &str, limit_bytes: usize) -> Option<String> {
     }
 }
 
-/// The facts without which a reply misleads.
+/// The facts without which a reply would mislead.
 const ESSENTIAL: [&str; 9] = [
     "code",
     "retryable",
@@ -114,7 +114,7 @@ const ESSENTIAL: [&str; 9] = [
     "attempt",
 ];
 
-/// The text in about so many characters, and how many of its bytes are left out.
+/// Shortens a text to about this many characters. Returns it with the number of omitted bytes.
 fn shorter(text: &str, chars: usize, handle: Option<&str>) -> (String, u64) {
     let smallest = *Budget::RANGE.start();
     if chars >= smallest {
@@ -125,7 +125,7 @@ fn shorter(text: &str, chars: usize, handle: Option<&str>) -> (String, u64) {
     (format!("{} [...]", &text[..end]), (text.len() - end) as u64)
 }
 
-/// Takes the data out of an answer that carries some in base64: a part of it is worth nothing.
+/// Removes base64 data from an answer, because a part of it is useless. Returns whether there was any.
 fn leave_data_out(body: &mut Value) -> bool {
     let Value::Object(answer) = body else { return false };
     if answer.get("encoding").and_then(Value::as_str) != Some("base64") || answer.remove("data").is_none() {

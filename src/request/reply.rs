@@ -1,51 +1,51 @@
-//! What a tool hands back when it worked.
+//! The answer of a tool that succeeded.
 
 use serde_json::Value;
 
 use super::Meta;
 use crate::output::Budget;
 
-/// The answer itself.
+/// The content of an answer.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Body {
-    /// Text for the model; sealing clips it to the budget and keeps the whole behind a handle.
+    /// Text for the model. Sealing clips it to the budget and stores the whole text under a handle.
     Text(String),
-    /// Text that the tool has already brought within its budget, with its own marker for what is left out.
+    /// Text that the tool has already clipped to its budget, with its own marker for omitted parts.
     Fitted(String),
-    /// A JSON value, where the tool's description says so.
+    /// A JSON value, if the tool's description announces one.
     Json(Value),
 }
 
-/// A tool's answer with the facts beside it.
+/// A tool's answer with facts about it.
 #[derive(Debug, Clone)]
 pub struct Reply {
-    /// The answer.
+    /// The content.
     pub body: Body,
-    /// The facts.
+    /// The facts about the answer.
     pub meta: Meta,
-    /// How much text the call asked for.
+    /// The amount of text that the call asked for.
     pub budget: Budget,
 }
 
 impl Reply {
-    /// An answer in text, clipped to the default budget when it is sealed.
+    /// Creates a text answer; sealing clips it to the default budget.
     pub fn text(text: impl Into<String>) -> Self {
         Self { body: Body::Text(text.into()), meta: Meta::default(), budget: Budget::default() }
     }
 
-    /// An answer in text that is already within its budget.
+    /// Creates a text answer that is already within its budget.
     pub fn fitted(text: impl Into<String>) -> Self {
         Self { body: Body::Fitted(text.into()), meta: Meta::default(), budget: Budget::default() }
     }
 
-    /// The same answer with these facts.
+    /// Returns the answer with these facts.
     #[must_use]
     pub fn with_meta(mut self, meta: Meta) -> Self {
         self.meta = meta;
         self
     }
 
-    /// The same answer under this budget.
+    /// Returns the answer with this budget.
     #[must_use]
     pub fn with_budget(mut self, budget: Budget) -> Self {
         self.budget = budget;

@@ -1,5 +1,5 @@
-//! From an outcome to a reply that may be posted: scrubbed, clipped, within the wire's limit.
-//! Not here: when it is posted, and what is durable of it.
+//! The way from an outcome to a reply that may be posted: masked, clipped, and within the contract's limit.
+//! Not here: posting it, and its storage.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -14,24 +14,24 @@ use crate::output::figures::{grouped, size};
 use crate::output::{Budget, OutputStore};
 use crate::redact::Redactor;
 
-/// What sealing needs to know.
+/// The inputs of sealing.
 #[derive(Debug)]
 pub struct Sealing<'a> {
     /// Masks secret values.
     pub redactor: &'a Redactor,
-    /// Keeps what is clipped.
+    /// Stores the full text of clipped replies.
     pub store: &'a OutputStore,
-    /// The request answered.
+    /// The answered request.
     pub request: &'a RequestId,
     /// The tool asked for.
     pub tool: &'a ToolName,
-    /// How long it took.
+    /// The duration of the call.
     pub duration: Duration,
-    /// Which execution this was, from 1; none where nothing ran.
+    /// The number of this execution, from 1; `None` if nothing ran.
     pub attempt: Option<u32>,
 }
 
-/// A reply that is scrubbed and within its limits. Only [`Outcome::seal`] makes one.
+/// A reply that is masked and within its limits. Only [`Outcome::seal`] creates one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CleanReply {
     kind: OutcomeKind,
@@ -41,24 +41,24 @@ pub struct CleanReply {
 }
 
 impl CleanReply {
-    /// How the call ended.
+    /// Returns the kind of the outcome.
     pub fn kind(&self) -> OutcomeKind {
         self.kind
     }
-    /// The JSON text that is posted.
+    /// Returns the JSON text to post.
     pub fn payload(&self) -> &str {
         &self.payload
     }
-    /// Whether something was left out.
+    /// Returns whether something was omitted.
     pub fn truncated(&self) -> bool {
         self.truncated
     }
-    /// The code of an error.
+    /// Returns the code of an error.
     pub fn code(&self) -> Option<&str> {
         self.code.as_deref()
     }
 
-    /// The same reply in at most so many bytes, for a backend that takes less than the contract says.
+    /// Shrinks the reply to at most this many bytes, for a backend that accepts less than the contract says.
     #[must_use]
     pub fn shrink(&self, limit_bytes: usize) -> Self {
         match shrink_payload(&self.payload, limit_bytes) {
@@ -69,7 +69,7 @@ impl CleanReply {
 }
 
 impl Outcome {
-    /// About how many bytes of text sealing goes through.
+    /// Estimates the bytes of text that sealing processes.
     pub fn weight(&self) -> usize {
         match self {
             Self::Ok(reply) => match &reply.body {
@@ -80,11 +80,11 @@ impl Outcome {
         }
     }
 
-    /// Scrubs, clips and writes the payload.
+    /// Masks and clips the outcome, and writes the payload.
     ///
-    /// Text over its budget is kept whole (scrubbed) behind a handle, which its marker names. A JSON answer has no
-    /// budget but the wire's: one that is too large even for that becomes its own JSON text, clipped and kept like
-    /// any text, since a model can go on from there and not from an error. May write a file.
+    /// Text over its budget is stored whole (masked) under a handle, which the marker names. A JSON answer has no
+    /// budget but the contract's limit. Beyond that, its JSON text is clipped and stored like any text, because a model
+    /// can use a part of it, but not an error. May write a file.
     pub fn seal(self, sealing: &Sealing<'_>) -> CleanReply {
         let (kind, body, mut meta, budget) = match self {
             Self::Ok(reply) => (OutcomeKind::Ok, reply.body, reply.meta, reply.budget),
@@ -94,7 +94,7 @@ impl Outcome {
         meta.duration_ms = u64::try_from(sealing.duration.as_millis()).ok();
         meta.attempt = sealing.attempt;
         let mut scrub = Scrub { redactor: sealing.redactor, masked: 0 };
-        // A warning that is cut first would show a part of a value.
+        // Before clipping: a clipped warning could show a part of a secret.
         scrub.meta(&mut meta);
         bound(&mut meta);
         let body = scrub.body(body);
@@ -107,7 +107,7 @@ impl Outcome {
     }
 }
 
-/// Names, quotes and numbers counted by the thumb.
+/// Estimates the size of a JSON value; names, quotes and numbers count with a flat size.
 fn weight_of(value: &Value) -> usize {
     match value {
         Value::String(text) => text.len(),
@@ -120,13 +120,13 @@ fn weight_of(value: &Value) -> usize {
 fn failed(kind: OutcomeKind, failure: Failure) -> (OutcomeKind, Body, Meta, Budget) {
     let mut meta = failure.meta;
     meta.code = Some(failure.code.as_str().to_owned());
-    // What may have had its effect is not to be repeated without a look.
+    // A call that may have had its effect must be inspected before it is repeated.
     meta.retryable = Some(failure.code.retryable() && !meta.may_have_run);
     let body = if meta.text_is_fitted { Body::Fitted(failure.text) } else { Body::Text(failure.text) };
     (kind, body, meta, Budget::default())
 }
 
-/// The facts beside a text must not crowd it out of the payload.
+/// Limits the facts, so that they leave space for the text in the payload.
 fn bound(meta: &mut Meta) {
     const WARNINGS: usize = 20;
     const WARNING_CHARS: u64 = 1_000;
@@ -146,7 +146,7 @@ fn bound(meta: &mut Meta) {
     }
 }
 
-/// Masks secrets wherever a reply holds text, and counts.
+/// Masks secrets in all texts of a reply and counts them.
 struct Scrub<'a> {
     redactor: &'a Redactor,
     masked: u64,
@@ -174,7 +174,7 @@ impl Scrub<'_> {
         }
     }
 
-    /// Strings and keys are masked; a number whose digits are a secret becomes the mask.
+    /// Masks strings and keys. A number whose digits are a secret becomes the mask.
     fn value(&mut self, value: Value) -> Value {
         match value {
             Value::String(text) => Value::String(self.text(text)),
@@ -200,7 +200,7 @@ impl Scrub<'_> {
         }
     }
 
-    /// Every field that a tool fills with text of its own; codes, hashes and handles are ours.
+    /// Masks every field that a tool fills with free text. Codes, hashes and handles come from the runner.
     fn meta(&mut self, meta: &mut Meta) {
         meta.warnings.iter_mut().for_each(|warning| self.in_place(warning));
         meta.files.iter_mut().for_each(|file| self.in_place(&mut file.path));
@@ -210,7 +210,7 @@ impl Scrub<'_> {
     }
 }
 
-/// Puts a payload together from what is scrubbed.
+/// Builds the payload from masked parts.
 struct Writing<'a> {
     sealing: &'a Sealing<'a>,
     kind: OutcomeKind,
@@ -218,7 +218,7 @@ struct Writing<'a> {
 }
 
 impl Writing<'_> {
-    /// The payload and whether something was left out.
+    /// Returns the payload, and whether something was omitted.
     fn body(mut self, body: Body, budget: Budget) -> (String, bool) {
         let text = match body {
             Body::Text(text) => return self.clipped(&text, budget),
@@ -259,7 +259,7 @@ impl Writing<'_> {
                 self.meta.omitted_bytes = Some(part.omitted_bytes);
             }
             let payload = self.write(Answer::Text(&part.text));
-            // JSON writes a control character in six bytes, so that a text within its budget may still be too much.
+            // JSON writes a control character in six bytes, so a text within its budget may still be too large.
             if payload.len() <= WIRE_LIMIT || budget.max_chars() == *Budget::RANGE.start() {
                 return (payload, self.meta.truncated);
             }
@@ -267,7 +267,8 @@ impl Writing<'_> {
         }
     }
 
-    /// Keeps the whole, unless the tool did; without it the marker names no handle and a warning says why.
+    /// Stores the full text, unless the tool did, and returns its handle. On failure there is no handle, and a warning
+    /// gives the reason.
     fn keep(&mut self, text: &str) -> Option<String> {
         if self.meta.handle.is_some() {
             return self.meta.handle.clone();

@@ -1,5 +1,5 @@
-//! What a caller signs of a request, so that whatever lies between it and the device can neither make nor change one.
-//! Not here: what a device does with a request whose signature is wrong (runner), and where keys are kept (config).
+//! A caller's signature of a request. Nothing between the caller and the device can create or change a signed request.
+//! Not here: the reaction to a wrong signature (`runner`), and the storage of keys (`config`).
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -9,29 +9,29 @@ use sha2::{Digest, Sha256};
 use super::ToolRequest;
 use crate::ids::{ConversationId, DeviceId, RequestId, hex};
 
-/// What is signed.
+/// The signed parts of a request.
 #[derive(Debug, Clone, Copy)]
 pub struct Signed<'a> {
     /// The request's id.
     pub request: &'a RequestId,
-    /// The device that is to do it.
+    /// The device that the request is for.
     pub device: &'a DeviceId,
     /// The tool.
     pub tool: &'a str,
     /// The arguments as JSON text.
     pub args: &'a str,
-    /// When it was signed, in whole milliseconds since 1970.
+    /// The time of signing, in whole milliseconds since 1970.
     pub issued_at_ms: i64,
-    /// Until when it may be begun, the same; none where the device's own limit holds.
+    /// The latest time at which it may start, in the same unit. `None` if the device's own limit applies.
     pub deadline_ms: Option<i64>,
-    /// The conversation; none where the request is its own.
+    /// The conversation; `None` if the request is its own.
     pub conversation: Option<&'a ConversationId>,
-    /// What kind of agent asks; none and an empty one are the same.
+    /// The kind of agent that asks; `None` and an empty text mean the same.
     pub agent_type: Option<&'a str>,
 }
 
 impl Signed<'_> {
-    /// The text whose bytes are signed: one field a line, the agent's kind, which may hold anything, last.
+    /// Returns the text that is signed: one field per line. The agent's kind is last, because it may contain anything.
     pub fn text(&self) -> String {
         let args = hex(&Sha256::digest(self.args));
         let deadline = self.deadline_ms.map_or_else(|| "-".to_owned(), |at| at.to_string());
@@ -46,57 +46,58 @@ impl Signed<'_> {
         )
     }
 
-    /// Its signature by this key (a seed of 32 bytes): 64 bytes as base64.
+    /// Signs with this key (a seed of 32 bytes). Returns 64 bytes as base64.
     pub fn sign(&self, seed: &[u8; 32]) -> String {
         STANDARD.encode(SigningKey::from_bytes(seed).sign(self.text().as_bytes()).to_bytes())
     }
 }
 
-/// The public key that belongs to a private one (a seed of 32 bytes), as base64.
+/// Returns the public key of a private key (a seed of 32 bytes), as base64.
 pub fn public_key_of(seed: &[u8; 32]) -> String {
     STANDARD.encode(SigningKey::from_bytes(seed).verifying_key().as_bytes())
 }
 
-/// Whose requests this device runs: those signed for it with this key.
+/// The check that a request is signed for this device with the configured key.
 #[derive(Debug, Clone)]
 pub struct RequestAuth {
     device: DeviceId,
     key: VerifyingKey,
 }
 
-/// Why a request is not taken for the key holder's.
+/// The reason why a request does not count as signed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NotSigned {
-    /// It has no signature, or does not say when it was signed.
+    /// It has no signature or no signing time.
     Missing,
-    /// The signature is not the key's for this request at this device.
+    /// The signature does not match the key, the request and this device.
     Bad,
-    /// It was signed too long ago, or its deadline has passed; by how many milliseconds.
+    /// It was signed too long ago, or its deadline has passed, by this many milliseconds.
     Expired(i64),
-    /// It was signed in the future, by this machine's clock; by how many milliseconds.
+    /// It was signed in the future by this machine's clock, by this many milliseconds.
     Early(i64),
 }
 
 impl RequestAuth {
-    /// By how much this machine's clock may be off, in milliseconds.
+    /// The tolerance for this machine's clock, in milliseconds.
     pub const SKEW_MS: f64 = 300_000.0;
     /// The same as a whole number.
     pub const SKEW_MS_WHOLE: i64 = 300_000;
 
-    /// Requires signatures for this device with this key, 32 bytes; none where these are no key.
+    /// Requires signatures for this device with this key of 32 bytes. Returns `None` if it is not a valid key.
     pub fn new(device: DeviceId, key: &[u8; 32]) -> Option<Self> {
         VerifyingKey::from_bytes(key).ok().filter(|key| !key.is_weak()).map(|key| Self { device, key })
     }
 
-    /// The key: its 32 bytes as base64.
+    /// Returns the key's 32 bytes as base64.
     pub fn key_text(&self) -> String {
         STANDARD.encode(self.key.as_bytes())
     }
 
-    /// Checks a request at this time of this machine, in milliseconds; one without a deadline is good for `ttl_ms`.
+    /// Checks a request at this time of this machine, in milliseconds. A request without a deadline is valid for
+    /// `ttl_ms`.
     ///
     /// # Errors
-    /// It must not be run.
+    /// The request must not run.
     pub fn check(&self, request: &ToolRequest, now_ms: f64, ttl_ms: f64) -> Result<(), NotSigned> {
         let (Some(issued), Some(signature)) = (request.issued_at_ms, &request.signature) else {
             return Err(NotSigned::Missing);
@@ -128,13 +129,13 @@ impl RequestAuth {
         Ok(())
     }
 
-    /// Until when a signed request may be begun, in milliseconds.
+    /// Returns the latest time at which a signed request may start, in milliseconds.
     fn expiry(request: &ToolRequest, ttl_ms: f64) -> f64 {
         request.deadline_ms.unwrap_or_else(|| request.issued_at_ms.unwrap_or_default() + ttl_ms)
     }
 }
 
-/// A time that is a whole number of milliseconds.
+/// Returns the time as a whole number of milliseconds, or `None` if it is not one.
 #[expect(clippy::cast_possible_truncation, reason = "bounded just before")]
 fn whole(ms: f64) -> Option<i64> {
     (ms.fract() == 0.0 && ms.abs() < 9e15).then_some(ms as i64)
@@ -185,7 +186,7 @@ mod tests {
 
     #[test]
     fn what_another_program_signed_is_taken() {
-        // Made with Node's crypto of the text that docs/audit.md describes.
+        // Created with Node's crypto from the text that docs/audit.md describes.
         let whole =
             "TloLEPynriOAoskeAF/rvZ7DQqqmR0c5BvOF2qpD6uF3oeEdNTbW65/DA59XDb7jGqPAkbIJdzwCL7aqY3obCQ==";
         let least =

@@ -1,9 +1,10 @@
-//! What sealing will mask, for whoever cuts a text before that. Not here: the masking (seal).
+//! The positions of secrets in a text, so that text is not cut inside a secret before it is masked.
+//! Not here: the masking (`seal`).
 
 use crate::output::{MaskedTexts, Standing, Uncut};
 use crate::redact::{MASK, Redactor};
 
-/// The values that this redactor knows, now and later.
+/// Returns the positions of the secrets that this redactor knows, now and later.
 pub fn uncut(redactor: &Redactor) -> Uncut {
     Uncut::new(Known(redactor.clone()))
 }

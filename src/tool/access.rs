@@ -1,32 +1,32 @@
-//! The declaration of what a call accesses, from its decoded arguments. Policy, approvals and confinement decide by it and
-//! hold no names of tools or arguments.
+//! The declaration of a call's access, derived from its decoded arguments. Policy, approvals and confinement decide by
+//! it, and contain no names of tools or arguments.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-/// What a call accesses. Paths are as the caller wrote them.
+/// The access of a call. Paths are as the caller wrote them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Access {
-    /// The files and folders that it reads.
+    /// The files and folders to read.
     pub reads: Vec<String>,
-    /// The files and folders that it writes.
+    /// The files and folders to write.
     pub writes: Vec<String>,
-    /// The place that it reads if it names no path.
+    /// The location to read if it names no path.
     pub default_location: DefaultLocation,
-    /// Other files that it accesses and that cannot be named before it runs, in words.
+    /// Other files, described in words because they cannot be named before the call runs.
     pub unnamed: Option<&'static str>,
     /// A name that may be a file of the workspace or a program.
     pub file_or_program: Option<String>,
-    /// The command that it runs.
+    /// The command to run.
     pub command: Option<CommandAccess>,
-    /// It starts programs that no argument names: git's hooks and filters.
+    /// True if it starts programs that no argument names, such as git's hooks and filters.
     pub starts_programs: bool,
-    /// The call that it makes a request of its own of.
+    /// The call that it starts as a new request.
     pub starts_call: Option<StartedCall>,
 }
 
-/// The place that a call reads if it names no path.
+/// The location that a call reads if it names no path.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum DefaultLocation {
     /// None.
@@ -34,7 +34,7 @@ pub enum DefaultLocation {
     Nowhere,
     /// The first workspace.
     FirstWorkspace,
-    /// All workspaces; where there is only one, this folder of it.
+    /// All workspaces; with a single workspace, this folder of it.
     AllWorkspaces(Option<String>),
 }
 
@@ -45,18 +45,18 @@ pub struct CommandAccess {
     pub text: CommandText,
     /// The folder in which it starts.
     pub folder: CommandFolder,
-    /// The variables that the call sets.
+    /// The environment variables that the call sets.
     pub env: BTreeMap<String, String>,
 }
 
 /// A command as a call gives it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CommandText {
-    /// A line for the shell.
+    /// A command line for the shell.
     Line(String),
     /// A program with its arguments, without a shell.
     Program(String, Vec<String>),
-    /// Text and keys for a program that runs already.
+    /// Text and keys for a running program.
     Typed(String, Vec<String>),
 }
 
@@ -68,11 +68,11 @@ pub enum CommandFolder {
     FirstWorkspace,
     /// The folder of this path.
     Named(String),
-    /// A folder that is found only when the command runs, with the path that the call gives.
+    /// A folder that is known only when the command runs, with the path that the call gives.
     Unknown(Option<String>),
 }
 
-/// A call that another call makes a request of its own of.
+/// A call that another call starts as a new request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StartedCall {
     /// The tool's name.
@@ -82,34 +82,34 @@ pub struct StartedCall {
 }
 
 impl Access {
-    /// A call that accesses no file and runs nothing.
+    /// Declares no access to files and no command.
     pub fn nothing() -> Self {
         Self::default()
     }
 
-    /// A call that reads these files and folders; an empty path names nothing.
+    /// Declares reads of these files and folders; empty paths are ignored.
     pub fn reads<P: AsRef<str>>(paths: impl IntoIterator<Item = P>) -> Self {
         Self { reads: named_paths(paths), ..Self::default() }
     }
 
-    /// A call that writes these files; an empty path names nothing.
+    /// Declares writes of these files; empty paths are ignored.
     pub fn writes<P: AsRef<str>>(paths: impl IntoIterator<Item = P>) -> Self {
         Self { writes: named_paths(paths), ..Self::default() }
     }
 
-    /// The same, reading this place if no path is named.
+    /// Adds the location to read if no path is named.
     #[must_use]
     pub fn or_default(self, default_location: DefaultLocation) -> Self {
         Self { default_location, ..self }
     }
 
-    /// The same, starting programs that no argument names.
+    /// Adds the start of programs that no argument names.
     #[must_use]
     pub fn starting_programs(self) -> Self {
         Self { starts_programs: true, ..self }
     }
 
-    /// A call that runs a command in the folder that it names, or in the first workspace.
+    /// Declares a command in this folder, or in the first workspace.
     pub fn command(text: CommandText, folder: Option<&str>) -> Self {
         let folder =
             folder.map_or(CommandFolder::FirstWorkspace, |path| CommandFolder::Named(path.to_owned()));
@@ -117,7 +117,7 @@ impl Access {
         Self { command: Some(command), ..Self::default() }
     }
 
-    /// All paths that it names.
+    /// Returns all named paths.
     pub fn paths(&self) -> impl Iterator<Item = &str> {
         self.reads.iter().chain(&self.writes).map(String::as_str)
     }

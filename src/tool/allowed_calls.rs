@@ -1,13 +1,14 @@
-//! The calls that a person allowed lately, for the tasks that they made: the person saw the whole of such a task.
+//! The calls that a person allowed lately. A task that such a call made needs no further approval, because the person
+//! saw it completely.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
 use crate::ids::RequestId;
 
-/// The most calls that are remembered, the newest.
+/// The most calls that are stored; older ones are dropped.
 const CAPACITY: usize = 1_000;
-/// The end of a task's id, behind the id of the call that made it.
+/// The suffix of a task's id, after the id of the call that made it.
 const TASK_SUFFIX: &str = "-task";
 
 /// The calls that a person allowed lately.

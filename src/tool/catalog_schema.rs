@@ -1,5 +1,5 @@
-//! The JSON schema of a tool's arguments: derived from its struct, and shortened for the catalog.
-//! Not here: the rest of a catalog item (spec).
+//! The JSON schema of a tool's arguments: generated from its struct, and shortened for the catalog.
+//! Not here: the rest of a catalog item.
 
 use schemars::generate::SchemaSettings;
 use schemars::transform::RecursiveTransform;
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 /// The format of an argument that is a path.
 pub(super) const PATH_FORMAT: &str = "path";
 
-/// The schema of an argument struct (draft 2020-12).
+/// Returns the schema of an argument struct (draft 2020-12).
 pub(super) fn derive<T: JsonSchema>() -> Value {
     let generator = SchemaSettings::draft2020_12()
         .with(|settings| settings.inline_subschemas = true)
@@ -18,8 +18,8 @@ pub(super) fn derive<T: JsonSchema>() -> Value {
     generator.into_root_schema_for::<T>().to_value()
 }
 
-/// A schema as a model needs it. Rust's number formats say nothing to it, and that null is the same as absent need not
-/// be said at every key. The format `path` stays: it tells which arguments are paths.
+/// Simplifies a schema for models: removes Rust's number formats and the null variants of optional keys. The format
+/// `path` stays, because it marks the arguments that are paths.
 fn plain(schema: &mut Schema) {
     if schema.get("format").is_some_and(|format| format != PATH_FORMAT) {
         schema.remove("format");
@@ -47,7 +47,7 @@ fn plain(schema: &mut Schema) {
             }
         }
     }
-    // Words that one may choose from are a list of words.
+    // Alternatives that are all constants become a list of words.
     if let Some(Value::Array(variants)) = schema.get("oneOf") {
         let words: Option<Vec<Value>> =
             variants.iter().map(|variant| variant.get("const").cloned()).collect();
@@ -57,22 +57,23 @@ fn plain(schema: &mut Schema) {
             schema.insert("enum".to_owned(), Value::Array(words));
         }
     }
-    // The list's own description says what its texts are.
+    // The list's own description also describes its texts.
     if let Some(items) = schema.get_mut("items").and_then(Value::as_object_mut)
         && items.get("type").is_some_and(|kind| kind == "string")
     {
         items.remove("description");
     }
-    // The breaks of a comment's lines mean nothing. The tool's own text keeps them, for people read it as it is.
+    // Line breaks of a comment mean nothing to a model. The tool's own text keeps them, because people read it
+    // unchanged.
     let of_a_key = schema.get("properties").is_none();
     if let Some(Value::String(text)) = schema.get_mut("description").filter(|_| of_a_key) {
         *text = text.replace('\n', " ");
     }
 }
 
-/// The schema as the catalog carries it: without what says nothing to a caller. A key that has no description of its
-/// own is described with another tool, which the text names, and is left out; of a tool that does the same as another
-/// (`is_twin`) only names and types are given.
+/// Returns the schema for the catalog, without parts that tell a caller nothing. A key without a description is
+/// documented with another tool, which the text names, and is omitted. A tool that duplicates another (`is_twin`) shows
+/// only names and types.
 pub(super) fn publish(schema: &Value, is_twin: bool) -> Value {
     let mut published = shorten(schema);
     if let Some(Value::Object(properties)) = published.get_mut("properties") {
@@ -103,7 +104,7 @@ fn says_something(key: &str, value: &Value) -> bool {
         "minimum" => value.as_i64() != Some(0),
         "default" => ![json!(false), json!(0), json!(""), json!([]), json!({})].contains(value),
         "format" => value != PATH_FORMAT,
-        // Other names of keys are accepted, and an unknown key is refused with the one that was meant.
+        // Other names of keys are accepted, and the error for an unknown key suggests the right one.
         "items" | "additionalProperties" => !value.is_boolean(),
         _ => true,
     }

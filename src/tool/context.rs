@@ -1,4 +1,5 @@
-//! What a call knows about itself: ids, cancel, deadline. Not here: what a tool needs to work (its `Deps`).
+//! The context of a call: ids, cancellation, deadline.
+//! Not here: a tool's dependencies (its `Deps`).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,33 +14,34 @@ use super::progress::Progress;
 use crate::ids::{ConversationId, RequestId};
 use crate::output::Uncut;
 
-/// The request's own facts, handed to every tool.
+/// The facts of a request, passed to every tool.
 #[derive(Debug, Clone)]
 pub struct ToolCx {
     /// The request being answered.
     pub request: RequestId,
     /// The conversation it belongs to.
     pub conversation: ConversationId,
-    /// What kind of agent asks, where the caller said so.
+    /// The kind of agent that asks, if the caller named it.
     pub agent_type: Option<String>,
-    /// Cancelled when the caller takes the request back, at its deadline, and when the runner stops.
+    /// Cancelled when the caller cancels the request, at its deadline, and when the runner stops.
     pub cancel: CancellationToken,
-    /// Cancelled when the runner itself is about to end: what is being stopped then has seconds, not its usual grace.
+    /// Cancelled when the runner itself is about to end. A call that is being stopped then has seconds instead of the
+    /// usual grace.
     pub winding_up: CancellationToken,
-    /// When the answer stops being of use.
+    /// The time after which the answer is useless.
     pub deadline: Option<Instant>,
-    /// Writes down what it declares.
+    /// Records the declared effects.
     pub intents: Arc<dyn Intents>,
-    /// Keeps what it is about to change.
+    /// Stores before-images of files that the call changes.
     pub keeping: Option<Keeping>,
-    /// Shows what there is while it runs.
+    /// Shows progress while the call runs.
     pub progress: Progress,
-    /// What is masked on its way out: who cuts a text for an answer does not cut through it.
+    /// The positions of secrets, so that a text for an answer is not cut inside one.
     pub uncut: Uncut,
 }
 
 impl ToolCx {
-    /// A context for a call outside any conversation, as `punie-runner call` makes.
+    /// Creates a context for a call outside any conversation, as `punie-runner call` makes.
     pub fn detached(request: RequestId) -> Self {
         let conversation = ConversationId::from(&request);
         Self {
@@ -56,11 +58,11 @@ impl ToolCx {
         }
     }
 
-    /// Writes down what is about to be done; when this returns, a later life will know of it, and what is there now
-    /// is kept.
+    /// Declares effects before they are made. When it returns, the declaration and the before-images are stored, so
+    /// that a later process finds them.
     ///
     /// # Errors
-    /// It could not be written down: then it must not be done.
+    /// They could not be recorded; then they must not be made.
     pub async fn declare(&self, intents: Vec<Intent>) -> Result<(), ToolError> {
         if let Some(keeping) = &self.keeping {
             keeping.keep(&self.request, &intents).await;
@@ -73,12 +75,12 @@ impl ToolCx {
         self.cancel.cancelled().await;
     }
 
-    /// Whether the call should stop; for loops that do not wait.
+    /// Returns whether the call should stop; for loops that do not wait.
     pub fn is_cancelled(&self) -> bool {
         self.cancel.is_cancelled()
     }
 
-    /// What is left until the deadline, at most `limit`.
+    /// Returns the time until the deadline, at most `limit`.
     pub fn time_left(&self, limit: Duration) -> Duration {
         self.deadline.map_or(limit, |at| limit.min(at.saturating_duration_since(Instant::now())))
     }

@@ -1,6 +1,5 @@
-//! From argument text to a tool's typed arguments, with errors that a model can act on.
-//! The leniency that all tools share is here and nowhere else: aliases, camelCase, null as absent, numbers and
-//! booleans as strings.
+//! Decodes argument text to a tool's typed arguments, with errors that a model can act on. All leniency that tools
+//! share is here: aliases, camelCase, null as absent, numbers and booleans as strings.
 
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -8,13 +7,13 @@ use serde_json::{Map, Value};
 use super::strict::{self, StrictError};
 use super::{ToolError, ToolSpec};
 
-/// The largest whole number that every JSON reader reads as it is: to many, numbers are floats.
+/// The largest integer that every JSON reader reads exactly; many read numbers as floats.
 const EXACT: u64 = 1 << 53;
 
-/// The largest argument text that is looked at: the wire's own limit is 900 KiB.
+/// The size limit of the argument text. The contract's own limit is 900 KiB.
 const MAX_ARGUMENT_BYTES: usize = 12 << 20;
 
-/// A key that some agents add to every call, to say why it is made.
+/// A key that some agents add to every call, for its reason.
 const ACCEPTED_EVERYWHERE: &[&str] = &["explanation"];
 
 pub(super) fn arguments<T: DeserializeOwned>(spec: &ToolSpec, text: &str) -> Result<T, ToolError> {
@@ -26,7 +25,7 @@ pub(super) fn arguments<T: DeserializeOwned>(spec: &ToolSpec, text: &str) -> Res
     })
 }
 
-/// The arguments as they were given: one JSON object, and nothing that two readers would read in two ways.
+/// Parses the arguments: one JSON object that all readers interpret alike.
 pub(super) fn object(spec: &ToolSpec, text: &str) -> Result<Map<String, Value>, ToolError> {
     if text.len() > MAX_ARGUMENT_BYTES {
         return Err(refuse(
@@ -44,7 +43,8 @@ pub(super) fn object(spec: &ToolSpec, text: &str) -> Result<Map<String, Value>, 
     }
 }
 
-/// Keys under their own names, nulls gone, strings turned into the numbers and booleans that the schema wants.
+/// Brings arguments to canonical form: the tool's own keys, no nulls, and strings converted to the numbers and booleans
+/// of the schema.
 pub(super) fn canonical(spec: &ToolSpec, given: Map<String, Value>) -> Result<Map<String, Value>, ToolError> {
     let empty = Map::new();
     let properties = spec.schema.get("properties").and_then(Value::as_object).unwrap_or(&empty);
@@ -108,7 +108,7 @@ fn snake_case(key: &str) -> String {
     out
 }
 
-/// Whether a schema takes values of this JSON type.
+/// Returns whether a schema accepts values of this JSON type.
 fn wants(schema: &Value, name: &str) -> bool {
     match schema.get("type") {
         Some(Value::String(one)) => one == name,
@@ -122,7 +122,7 @@ fn variants(schema: &Value) -> impl Iterator<Item = &Value> {
     lists.flatten()
 }
 
-/// Refuses a value of another kind, in the schema's words. Without this, the words would be those of Rust's types.
+/// Refuses a value of another type, in the schema's terms instead of Rust's type names.
 fn fitting(spec: &ToolSpec, name: &str, schema: &Value, value: Value) -> Result<Value, ToolError> {
     let anything = schema.get("type").is_none() && variants(schema).next().is_none();
     let fits = anything
@@ -153,7 +153,7 @@ fn fitting(spec: &ToolSpec, name: &str, schema: &Value, value: Value) -> Result<
     Ok(value)
 }
 
-/// What a schema takes, in words.
+/// Describes the accepted types in words.
 fn wanted(schema: &Value) -> String {
     const WORDS: [(&str, &str); 6] = [
         ("string", "a string"),
@@ -172,7 +172,7 @@ fn wanted(schema: &Value) -> String {
     words.join(" or ")
 }
 
-/// A value in an error: its kind, and itself where it is short.
+/// Describes a value for an error: its type, and the value itself if it is short.
 fn shown(value: &Value) -> String {
     const SHORT: usize = 60;
     let text = value.to_string();
@@ -208,7 +208,7 @@ fn coerce(schema: &Value, value: Value) -> Value {
             return written_out().unwrap_or(value);
         }
         let of_texts = schema.pointer("/items/type").is_some_and(|kind| kind == "string");
-        // With blanks in it, it may be meant as several.
+        // A text with white space may be meant as several items.
         if wants("array") && of_texts && !text.is_empty() && !text.contains(char::is_whitespace) {
             return Value::Array(vec![value]);
         }
@@ -230,8 +230,7 @@ fn coerce(schema: &Value, value: Value) -> Value {
     value
 }
 
-/// The refusal of arguments, with what the tool takes.
-/// A number or a boolean as text, where only texts are wanted.
+/// Converts a number or a boolean to text, for a key that accepts only texts.
 fn as_text(value: Value) -> Value {
     match value {
         Value::Number(_) | Value::Bool(_) => Value::String(value.to_string()),
@@ -239,6 +238,7 @@ fn as_text(value: Value) -> Value {
     }
 }
 
+/// Creates the error for refused arguments, with the accepted keys.
 pub(super) fn refuse(spec: &ToolSpec, cause: &str) -> ToolError {
     ToolError::invalid_args(format!("{}: {cause}. {}", spec.name, known_keys(spec)))
 }
@@ -300,7 +300,7 @@ fn kind_of(value: &Value) -> &'static str {
     }
 }
 
-/// Up to two names close to the one asked for, nearest first.
+/// Returns up to two similar names, the nearest first.
 pub(super) fn nearest<'a>(asked: &str, names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     let flat = |text: &str| text.to_ascii_lowercase().replace(['_', '-'], "");
     let wanted = flat(asked);

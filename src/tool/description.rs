@@ -1,5 +1,5 @@
-//! The view of a call for the person who follows it or decides about it. The tool builds it from the decoded arguments,
-//! so that editors need no list of tools and no names of arguments.
+//! The description of a call for the person who follows or approves it. The tool builds it from the decoded arguments,
+//! so editors need no list of tools and no names of arguments.
 
 use std::path::{Path, PathBuf};
 
@@ -7,25 +7,25 @@ use serde_json::Value;
 
 use super::{Access, CommandText};
 
-/// How many arguments of a call that describes itself no further are named in its title.
+/// The number of arguments in the default title.
 const NAMED_ARGUMENTS: usize = 4;
 
-/// The view of one call.
+/// The description of a call.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CallDescription {
-    /// The call in one sentence; `None`: it follows from what the call accesses.
+    /// The call in one sentence. If `None`, it is derived from the call's access.
     pub title: Option<CallTitle>,
-    /// The line at which its first file is read, from 1.
+    /// The line at which it reads its first file, from 1.
     pub line: Option<u64>,
-    /// How far a yes for a whole session may reach.
+    /// The largest scope of an approval for a whole session.
     pub scope: AllowScope,
-    /// The changes that it would make to files.
+    /// The proposed changes to files.
     pub changes: Vec<ProposedChange>,
-    /// What it accesses; filled in from [`Tool::access`](super::Tool::access).
+    /// The call's access, from [`Tool::access`](super::Tool::access).
     pub access: Access,
 }
 
-/// How far a yes for a whole session may reach.
+/// The largest scope of an approval for a whole session.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum AllowScope {
     /// The same tool with the same arguments.
@@ -37,7 +37,7 @@ pub enum AllowScope {
     SameCommand,
 }
 
-/// A sentence about a call, such as `Edit src/main.rs`. Paths stand as the caller wrote them until it is rendered.
+/// A sentence about a call, such as `Edit src/main.rs`. Its paths are as the caller wrote them until it is rendered.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CallTitle {
     before: String,
@@ -45,12 +45,12 @@ pub struct CallTitle {
     after: String,
 }
 
-/// A change that a call would make to one file.
+/// A change that a call would make to a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProposedChange {
     /// The file, as the caller wrote it.
     pub path: String,
-    /// The path that the file gets.
+    /// The file's new path.
     pub moved_to: Option<String>,
     /// The change to its text.
     pub content: ProposedContent,
@@ -67,24 +67,24 @@ pub enum ProposedContent {
     Replaced(Vec<Replacement>),
 }
 
-/// A piece of text and the text that takes its place.
+/// A piece of text and its replacement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Replacement {
-    /// The text as it is.
+    /// The current text.
     pub old: String,
-    /// The text that takes its place.
+    /// The new text.
     pub new: String,
-    /// It is replaced wherever it stands.
+    /// True if all occurrences are replaced.
     pub everywhere: bool,
 }
 
 impl CallDescription {
-    /// A call with this title.
+    /// Describes a call by this title.
     pub fn titled(title: CallTitle) -> Self {
         Self { title: Some(title), ..Self::default() }
     }
 
-    /// A call that changes a file, titled by a verb and the file's path.
+    /// Describes a change of one file, with a title from a verb and the path.
     pub fn file_change(verb: &str, path: &str, content: ProposedContent) -> Self {
         let change = ProposedChange { path: path.to_owned(), moved_to: None, content };
         Self {
@@ -94,7 +94,7 @@ impl CallDescription {
         }
     }
 
-    /// The title where the tool gives none: the command that runs, else the tool with its first plain arguments.
+    /// Returns the title for a call without its own: the command, or the tool with its first plain arguments.
     pub(super) fn default_title(&self, tool: &str, args: &Value) -> CallTitle {
         match self.access.command.as_ref().map(|command| &command.text) {
             Some(CommandText::Line(line)) => CallTitle::sentence(format!("Run `{line}`")),
@@ -108,25 +108,25 @@ impl CallDescription {
 }
 
 impl CallTitle {
-    /// A sentence without a path.
+    /// Creates a title without a path.
     pub fn sentence(text: impl Into<String>) -> Self {
         Self { before: text.into(), ..Self::default() }
     }
 
-    /// A verb and the files that it is about.
+    /// Creates a title from a verb and the files.
     pub fn about_files<P: Into<String>>(verb: &str, paths: impl IntoIterator<Item = P>) -> Self {
         let paths = paths.into_iter().map(Into::into).collect();
         Self { before: verb.to_owned(), paths, after: String::new() }
     }
 
-    /// The same with this text at its end.
+    /// Appends this text.
     #[must_use]
     pub fn followed_by(mut self, text: &str) -> Self {
         self.after.push_str(text);
         self
     }
 
-    /// The sentence, with paths written from the project's folders on.
+    /// Returns the sentence, with paths relative to the project's folders.
     pub fn render(&self, roots: &[PathBuf]) -> String {
         let shown = |path: &String| path_from_root(path, roots).to_owned();
         let paths = match self.paths.as_slice() {
@@ -138,14 +138,14 @@ impl CallTitle {
         format!("{}{paths}{}", self.before, self.after)
     }
 
-    /// This call starts the other one.
+    /// Returns the title of a call that starts another one.
     pub(super) fn starting(self, other: &Self) -> Self {
         let before = format!("{}: {}", self.before, other.before);
         Self { before, paths: other.paths.clone(), after: other.after.clone() }
     }
 }
 
-/// A call by its name and first plain arguments.
+/// Returns a sentence from the tool's name and its first plain arguments.
 fn call_sentence(tool: &str, args: &Value) -> String {
     let plain = |(name, value): (&String, &Value)| match value {
         Value::String(text) => Some(format!("{name} `{text}`")),

@@ -1,5 +1,5 @@
-//! From typed tools to entries found by name, and from an entry to a call that can run: the one place where types are
-//! erased. Not here: which entries there are (registry).
+//! Erases the types of tools: a tool becomes an entry with a name, and an entry decodes calls that can run.
+//! Not here: the set of entries (`registry`).
 
 use std::future::Future;
 use std::pin::Pin;
@@ -12,7 +12,7 @@ use super::{
 };
 use crate::request::{Effect, Reply};
 
-/// The tools of one domain, with what they share.
+/// The tools of one domain, with their shared dependencies.
 pub struct ToolSet<D> {
     domain: &'static str,
     deps: D,
@@ -20,7 +20,7 @@ pub struct ToolSet<D> {
 }
 
 impl<D: Clone + Send + Sync + 'static> ToolSet<D> {
-    /// An empty domain.
+    /// Creates an empty domain.
     pub fn new(domain: &'static str, deps: D) -> Self {
         Self { domain, deps, entries: Vec::new() }
     }
@@ -57,7 +57,8 @@ impl<D: Clone + Send + Sync + 'static> ToolSet<D> {
         self
     }
 
-    /// Adds a tool that is offered where it can work. Elsewhere a call of it says why it cannot.
+    /// Adds a tool that the catalog offers only if it can work on this device. Otherwise a call of it returns the
+    /// reason.
     #[must_use]
     pub fn with_where<T: Tool<Deps = D>>(self, can_work: bool) -> Self {
         let mut set = self.with::<T>();
@@ -67,7 +68,7 @@ impl<D: Clone + Send + Sync + 'static> ToolSet<D> {
         set
     }
 
-    /// Adds to the catalog's description of the tool added last what holds on this device.
+    /// Adds a note about this device to the description of the last added tool.
     #[must_use]
     pub fn on_this_device(mut self, facts: &str) -> Self {
         if let Some(entry) = self.entries.last_mut() {
@@ -76,7 +77,7 @@ impl<D: Clone + Send + Sync + 'static> ToolSet<D> {
         self
     }
 
-    /// The domain's tools, ready for a [`Registry`](super::Registry).
+    /// Returns the tools for a [`Registry`](super::Registry).
     pub fn into_entries(self) -> Vec<Entry> {
         self.entries
     }
@@ -91,13 +92,13 @@ pub struct Entry {
     varies: bool,
     decode: Decode,
     describe: fn(&ToolSpec, &str) -> Option<CallDescription>,
-    /// Keeps what its calls change.
+    /// Stores before-images for its calls.
     images: Option<Arc<dyn BeforeImages>>,
 }
 
 impl Entry {
-    /// A tool that is described while the program runs. `check` says what is wrong with arguments, as a part of a
-    /// sentence; `run` is given the effect that the call was promised with, and must not do more.
+    /// Creates a tool that is described at run time. `check` returns the problem with the arguments, as part of a
+    /// sentence. `run` gets the effect that was declared for the call, and must not exceed it.
     pub fn described<C, R, F>(spec: ToolSpec, check: C, run: R) -> Self
     where
         C: Fn(&Map<String, Value>) -> Result<(), String> + Send + Sync + 'static,
@@ -110,15 +111,15 @@ impl Entry {
             check(&arguments).map_err(|cause| decode::refuse(spec, &cause))?;
             let (run, effect) = (Arc::clone(&run), spec.effect);
             let run: Run = Box::new(move |cx| Box::pin(async move { run(cx, arguments, effect).await }));
-            // Files that only its own party knows by these names.
+            // Only the provider knows its files by these names.
             let access = Access::nothing();
             Ok(ReadyCall { effect, access, declares: false, keeping: None, run })
         };
         Self::from_decode(spec, Box::new(decode))
     }
 
-    /// Several described tools of one name as one, for calls of which only running them tells whose they are: with the
-    /// first one's description, the most that any of them may do, and arguments that any of them takes.
+    /// Merges several tools of one name into one, for calls whose owner is known only when they run. The result has the
+    /// first one's description and the strongest effect, and accepts arguments of any of them.
     pub(super) fn together(entries: Vec<Arc<Entry>>) -> Option<Arc<Self>> {
         let mut spec = match entries.as_slice() {
             [] | [_] => return entries.into_iter().next(),
@@ -146,18 +147,18 @@ impl Entry {
         Self { spec, varies: false, decode, describe: |_, _| None, images: None }
     }
 
-    /// Describes a call with these arguments for a person; `None` where the tool knows nothing of it.
+    /// Describes a call with these arguments for a person; `None` if the tool cannot describe it.
     pub(super) fn describe(&self, args: &str) -> Option<CallDescription> {
         (self.describe)(&self.spec, args)
     }
 
-    /// What the catalog shows of it.
+    /// Returns the catalog's view of the tool.
     pub fn spec(&self) -> &ToolSpec {
         &self.spec
     }
 
-    /// What a call with these arguments may do. Arguments that cannot be decoded count as the most that the tool may
-    /// do: such a call is refused before it does anything.
+    /// Returns the effect of a call with these arguments. Undecodable arguments count as the tool's strongest effect,
+    /// because such a call is refused before it does anything.
     pub fn effect_of(&self, args: &str) -> Effect {
         if !self.varies {
             return self.spec.effect;
@@ -165,23 +166,23 @@ impl Entry {
         self.decode(args).map_or(self.spec.effect, |ready| ready.effect)
     }
 
-    /// Decodes the arguments; nothing has been touched yet.
+    /// Decodes the arguments, without any effect.
     ///
     /// # Errors
-    /// `invalid_args`, naming the key, what it must be and the known keys.
+    /// `invalid_args`, with the key, the expected value and the known keys.
     pub fn decode(&self, args: &str) -> Result<ReadyCall, ToolError> {
         let mut ready = (self.decode)(&self.spec, args)?;
         ready.keeping = self.images.clone().map(|images| Keeping::of(images, &self.spec.name));
         Ok(ready)
     }
 
-    /// From now on what its calls change is kept here.
+    /// Stores before-images of its calls here from now on.
     pub(super) fn keep_in(&mut self, images: Arc<dyn BeforeImages>) {
         self.images = Some(images);
     }
 }
 
-/// A call whose arguments are decoded.
+/// A call with decoded arguments.
 pub struct ReadyCall {
     effect: Effect,
     access: Access,
@@ -191,30 +192,30 @@ pub struct ReadyCall {
 }
 
 impl ReadyCall {
-    /// What it may do.
+    /// Returns the effect of the call.
     pub fn effect(&self) -> Effect {
         self.effect
     }
 
-    /// What it touches.
+    /// Returns the access of the call.
     pub fn access(&self) -> &Access {
         &self.access
     }
 
-    /// What a gate decides by.
+    /// Returns the input for the gate.
     pub fn decoded<'a>(&'a self, args: &'a str) -> Decoded<'a> {
         Decoded { effect: self.effect, access: &self.access, args }
     }
 
-    /// Whether it declares its effects before it makes them.
+    /// Returns whether it declares its effects before it makes them.
     pub fn declares(&self) -> bool {
         self.declares
     }
 
-    /// Runs it.
+    /// Runs the call.
     ///
     /// # Errors
-    /// Whatever the tool answers.
+    /// The tool's error.
     pub async fn run(self, cx: ToolCx) -> Result<Reply, ToolError> {
         let Some(keeping) = self.keeping else { return (self.run)(cx).await };
         let cx = ToolCx { keeping: Some(keeping.clone()), ..cx };

@@ -1,11 +1,11 @@
-//! The one error that a tool may return. Its text speaks to the model, its code to programs.
+//! The only error type of tools. Its text is for the model, its code for programs.
 
 use std::fmt;
 use std::io;
 
 use crate::request::{ErrorCode, Failure, Meta};
 
-/// Why a call failed and what to do next.
+/// The reason of a failed call, with the next step.
 #[derive(Debug, Clone)]
 pub struct ToolError {
     code: ErrorCode,
@@ -14,32 +14,32 @@ pub struct ToolError {
 }
 
 impl ToolError {
-    /// An error with this code. The text names the cause and the next step, and is one or a few lines.
+    /// Creates an error with this code. The text gives the reason and the next step, in one or a few lines.
     pub fn new(code: ErrorCode, text: impl Into<String>) -> Self {
         Self { code, text: text.into(), meta: Box::default() }
     }
 
-    /// The arguments cannot be used.
+    /// Creates an error for unusable arguments.
     pub fn invalid_args(text: impl Into<String>) -> Self {
         Self::new(ErrorCode::InvalidArgs, text)
     }
 
-    /// What was named does not exist.
+    /// Creates an error for something that does not exist.
     pub fn not_found(text: impl Into<String>) -> Self {
         Self::new(ErrorCode::NotFound, text)
     }
 
-    /// The call was taken back; the text says what had been done.
+    /// Creates an error for a cancelled call; the text says what was done before.
     pub fn cancelled(text: impl Into<String>) -> Self {
         Self::new(ErrorCode::Cancelled, text)
     }
 
-    /// The fault is ours.
+    /// Creates an error for a bug of the runner.
     pub fn internal(text: impl Into<String>) -> Self {
         Self::new(ErrorCode::Internal, text)
     }
 
-    /// An operation of the system failed on `what` (a path or a program, as the model named it).
+    /// Creates an error for a failed system operation on `what` (a path or a program, as the model named it).
     pub fn io(what: impl fmt::Display, cause: &io::Error) -> Self {
         let code = match cause.kind() {
             io::ErrorKind::NotFound => ErrorCode::NotFound,
@@ -47,30 +47,30 @@ impl ToolError {
             io::ErrorKind::IsADirectory => ErrorCode::IsDirectory,
             _ => ErrorCode::Io,
         };
-        // The number behind the system's text tells a reader nothing.
+        // The error number at the end of the system's text is of no use to a reader.
         let text = cause.to_string();
         let words = text.rsplit_once(" (os error").map_or(text.as_str(), |(words, _)| words);
         Self::new(code, format!("{what}: {words}"))
     }
 
-    /// The same error with these facts.
+    /// Returns the error with these facts.
     #[must_use]
     pub fn with_meta(mut self, meta: Meta) -> Self {
         self.meta = Box::new(meta);
         self
     }
 
-    /// The stable code.
+    /// Returns the stable code.
     pub fn code(&self) -> ErrorCode {
         self.code
     }
 
-    /// The facts beside it.
+    /// Returns the facts about the error.
     pub fn meta(&self) -> &Meta {
         &self.meta
     }
 
-    /// The text for the model.
+    /// Returns the text for the model.
     pub fn text(&self) -> &str {
         &self.text
     }

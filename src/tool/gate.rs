@@ -1,55 +1,56 @@
-//! The question asked before every call. Not here: who answers it (policy, a person).
+//! The decision about every call before it runs.
+//! Not here: the deciders (`policy`, a person).
 
 use std::future::Future;
 use std::pin::Pin;
 
 use super::{Access, Effect, ToolCx, ToolError, ToolSpec};
 
-/// A gate's answer: how the call may run, or the error that the caller gets.
+/// The gate's answer: permission to run, or the error for the caller.
 pub type Permit<'a> = Pin<Box<dyn Future<Output = Result<Permission, ToolError>> + Send + 'a>>;
 
-/// Whether what was asked about is still what would run.
+/// The result of a second check after an approval.
 pub type Still<'a> = Pin<Box<dyn Future<Output = Result<(), ToolError>> + Send + 'a>>;
 
-/// How a call may run.
+/// The permission for a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Permission {
-    /// At once.
+    /// It may run at once.
     Given,
-    /// Once a person has said yes.
+    /// It may run after a person approves it.
     Ask(Asked),
 }
 
-/// What a person is asked about.
+/// The subject of a question for approval.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Asked {
-    /// Why, in words, where there is more to say than that the owner wants it.
+    /// The reason, if there is more to say than that the owner wants to be asked.
     pub why: Option<String>,
-    /// What an answer for the rest of the conversation is about, within the tool.
+    /// The part of the tool that an answer for the rest of the conversation covers.
     pub topic: Option<String>,
-    /// The name of the owner's rule; none where the configuration's list asks.
+    /// The name of the owner's rule; `None` if the configuration's list asks.
     pub rule: Option<String>,
-    /// What would run: each thing with a digest of it.
+    /// The things that would run, each with a digest.
     pub bound: Vec<(String, String)>,
 }
 
-/// What is known of a call once it is decoded.
+/// A decoded call.
 #[derive(Debug, Clone, Copy)]
 pub struct Decoded<'a> {
-    /// What this call may do, which may be less than the most that its tool may do.
+    /// The effect of this call, which may be weaker than the tool's.
     pub effect: Effect,
-    /// What it touches.
+    /// The access of the call.
     pub access: &'a Access,
     /// The argument text.
     pub args: &'a str,
 }
 
-/// Decides whether a decoded call may run.
+/// Decides if a decoded call may run.
 pub trait Gate: Send + Sync + 'static {
-    /// Says yes, sends to a person, or gives the denial with its reason and the smallest change that would allow the
-    /// call.
+    /// Allows the call, asks a person, or denies it. A denial has the reason and the smallest change that would allow
+    /// the call.
     fn permit<'a>(&'a self, cx: &'a ToolCx, tool: &'a ToolSpec, call: Decoded<'a>) -> Permit<'a>;
 
-    /// Says no where what a person said yes to has changed since. Asked right before the call runs.
+    /// Denies the call if its approved parts have changed since. Called right before the call runs.
     fn still<'a>(&'a self, tool: &'a ToolSpec, access: &'a Access, asked: &'a Asked) -> Still<'a>;
 }

@@ -1,5 +1,6 @@
-//! Tools that others run, for as long as they are there. Two that offer one name share one entry in the catalog. Not
-//! here: whose call it is when one comes (the entry knows when it runs).
+//! Tools of other programs (editors), registered while those are connected. Two with the same name share one catalog
+//! entry.
+//! Not here: which of them runs a call (the entry decides when it runs).
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,14 +9,14 @@ use tokio::sync::watch;
 
 use super::Entry;
 
-/// The most guests that are shown at once.
+/// The most such tools in the catalog.
 const MOST: usize = 512;
-/// The most bytes of their entries in the catalog: a backend takes some megabytes of one kind.
+/// The most bytes of their catalog entries: a backend accepts some megabytes of one kind.
 const MOST_BYTES: usize = 2 << 20;
-/// How many that have gone are remembered by name.
+/// The most removed tools whose names are remembered.
 const MOST_DEPARTED: usize = 512;
 
-/// All guests.
+/// All tools of other programs.
 #[derive(Default)]
 pub(super) struct Guests {
     state: Mutex<State>,
@@ -26,13 +27,13 @@ pub(super) struct Guests {
 struct State {
     next: u64,
     parties: BTreeMap<u64, Vec<Arc<Entry>>>,
-    /// What follows from the parties.
+    /// Derived from the groups.
     by_name: BTreeMap<String, Arc<Entry>>,
-    /// Whose they were, by name.
+    /// The origins of removed tools, by name.
     departed: BTreeMap<String, String>,
 }
 
-/// The stay of guests that came together. Dropping it ends it.
+/// The registration of a group of tools. Dropping it removes them.
 #[must_use = "guests go when this is dropped"]
 pub struct Stay {
     guests: Arc<Guests>,
@@ -79,7 +80,7 @@ impl Guests {
         self.state().by_name.keys().cloned().collect()
     }
 
-    /// Whose this tool was, where it is gone.
+    /// Returns the origin of a tool that was removed.
     pub(super) fn departed(&self, name: &str) -> Option<String> {
         self.state().departed.get(name).cloned()
     }
@@ -94,7 +95,7 @@ impl Guests {
 }
 
 impl State {
-    /// Works out what there is by name, the oldest party first.
+    /// Rebuilds the map by name; earlier groups come first.
     fn arrange(&mut self) {
         let mut named: BTreeMap<&str, Vec<Arc<Entry>>> = BTreeMap::new();
         let (mut count, mut bytes) = (0, 0);

@@ -1,6 +1,6 @@
-//! What a call declares before it does it, and what a later life finds of it: so that after a crash the answer says
-//! what is there instead of what may be. Not here: where a declaration is written down (journal), and who looks what
-//! became of it (whoever serves the files and the repositories).
+//! Effects that a call declares before it makes them, and their state as found by a later process. With them, the
+//! answer after a crash reports facts instead of possibilities.
+//! Not here: the storage of declarations (`journal`), and the inspection of files and repositories.
 
 use std::fmt;
 use std::future::Future;
@@ -12,78 +12,78 @@ use super::{Reply, ToolError};
 use crate::ids::RequestId;
 use crate::request::Meta;
 
-/// One effect as it is about to be made. Paths are absolute, without links, and lay in a workspace when this was
-/// written; hashes are SHA-256 in hex. It is kept as JSON, so a field may be added but never change its meaning.
+/// A declared effect. Paths are absolute and without links, and lay in a workspace when they were written. Hashes are
+/// SHA-256 in hex. It is stored as JSON: a field may be added but must not change its meaning.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Intent {
-    /// A file gets this content, by a file beside it that takes its place, or goes.
+    /// A file gets this content or is removed. New content is written to a temporary file that then replaces it.
     File {
         /// The file.
         path: String,
-        /// What it holds before; absent where there is none.
+        /// The current content; absent if there is no file.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         before: Option<String>,
-        /// What it shall hold; absent where it shall be gone.
+        /// The new content; absent if the file is to be removed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         after: Option<String>,
-        /// Whether its owner shall be able to run it, where that is a part of the change.
+        /// True if the owner is to be able to run it; absent if the change does not concern this.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         executable: Option<bool>,
-        /// The path of the new content until it takes the file's place; of the old content where the file shall go.
+        /// The path of the new content until it replaces the file, or of the old content if the file is removed.
         temp: String,
     },
-    /// A file is written beside another one, whose place it shall take once that is declared.
+    /// A temporary file is written beside another one; replacing that one is declared separately.
     Beside {
         /// Its path.
         temp: String,
     },
-    /// A file gets another path, in one step.
+    /// A file is moved in one step.
     Move {
-        /// Where it is.
+        /// The current path.
         from: String,
-        /// Where it shall be, where nothing is yet.
+        /// The new path, where nothing exists yet.
         to: String,
-        /// What it holds, where that is known.
+        /// The hash of its content, if known.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         sha256: Option<String>,
     },
-    /// Files are put into the index of a git repository. To do so twice is the same as once.
+    /// Files are staged in the index of a git repository. Staging them twice has the effect of once.
     Stage {
-        /// The working tree's top.
+        /// The top folder of the working tree.
         repository: String,
-        /// When this was declared, in milliseconds since 1970.
+        /// The time of this declaration, in milliseconds since 1970.
         since_ms: u64,
     },
     /// A commit is made on HEAD.
     Commit {
-        /// The working tree's top.
+        /// The top folder of the working tree.
         repository: String,
-        /// The commit that HEAD was; absent where there was none.
+        /// The commit at HEAD before; absent if there was none.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         head: Option<String>,
-        /// The hash of the message, without blanks at line ends and needless empty lines.
+        /// The hash of the message, without trailing white space and surplus empty lines.
         message: String,
-        /// When this was declared, in milliseconds since 1970.
+        /// The time of this declaration, in milliseconds since 1970.
         since_ms: u64,
     },
-    /// Something of which nothing can be said afterwards, in words.
+    /// An effect that cannot be inspected afterwards, in words.
     Vague {
-        /// What it is.
+        /// The description.
         what: String,
     },
 }
 
-/// Done once the declaration is durable against a power cut.
+/// Completes once the declaration is on disk, safe from a power failure.
 pub type Declared<'a> = Pin<Box<dyn Future<Output = Result<(), ToolError>> + Send + 'a>>;
 
-/// Writes down what calls declare.
+/// Records the declared effects of calls.
 pub trait Intents: fmt::Debug + Send + Sync + 'static {
-    /// Writes these down, behind what the call declared before. Where it fails, nothing may be done.
+    /// Records these effects after the earlier ones of the call. If it fails, the effects must not be made.
     fn declare<'a>(&'a self, request: &'a RequestId, intents: Vec<Intent>) -> Declared<'a>;
 }
 
-/// Writes nothing down: for calls that no later life asks about.
+/// Records nothing, for calls that no later process inspects.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Unrecorded;
 
@@ -93,19 +93,18 @@ impl Intents for Unrecorded {
     }
 }
 
-/// What became of what a call declared, after its runner ended in the middle. Nothing of its making is left lying
-/// about.
+/// The state of a call's declared effects after a crash of the runner. Temporary files of the call are removed by then.
 #[derive(Debug)]
 pub enum Aftermath {
-    /// Nothing was done: the call can be run again.
+    /// Nothing was done, so the call can run again.
     Untouched,
-    /// All of it is done; this is what the call answers with.
+    /// Everything was done; this is the answer of the call.
     Done(Box<Reply>),
-    /// Neither: what is there now, in words, and as facts.
+    /// Neither of both: the current state, in words and as facts.
     Unclear {
-        /// For the model.
+        /// The text for the model.
         text: String,
-        /// For programs.
+        /// The facts for programs.
         meta: Box<Meta>,
     },
 }

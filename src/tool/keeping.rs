@@ -1,5 +1,5 @@
-//! Before-images: what files were before a call changes them, kept so that the change can be taken back. Not here:
-//! where they are kept and how they come back (trash).
+//! Before-images: copies of files from before a call changes them, so that the change can be undone.
+//! Not here: their storage and the undo (`trash`).
 
 use std::fmt;
 use std::future::Future;
@@ -10,16 +10,18 @@ use super::Intent;
 use crate::ids::RequestId;
 use crate::request::{Body, Reply};
 
-/// Done once what was there is kept, durable against a power cut; with what could not be kept, in words.
+/// Completes once the before-images are on disk, safe from a power failure; returns remarks on those that could not be
+/// stored.
 pub type Kept<'a> = Pin<Box<dyn Future<Output = Vec<String>> + Send + 'a>>;
 
-/// Keeps what calls are about to change.
+/// Stores before-images for calls.
 pub trait BeforeImages: fmt::Debug + Send + Sync + 'static {
-    /// Keeps what these effects will change. It never stops a call: what cannot be kept is said in the answer.
+    /// Stores before-images for these effects. It never stops a call: the answer mentions images that could not be
+    /// stored.
     fn keep<'a>(&'a self, request: &'a RequestId, tool: &'a str, intents: &'a [Intent]) -> Kept<'a>;
 }
 
-/// Keeping for one call, with what is to be said of it.
+/// The before-images of one call, with remarks for its answer.
 #[derive(Debug, Clone)]
 pub struct Keeping {
     images: Arc<dyn BeforeImages>,
@@ -37,7 +39,7 @@ impl Keeping {
         self.remarks.lock().unwrap_or_else(PoisonError::into_inner).extend(remarks);
     }
 
-    /// The answer, with what could not be kept.
+    /// Adds the remarks to the answer.
     pub(super) fn remarked(&self, mut reply: Reply) -> Reply {
         for remark in self.remarks.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
             if let Body::Text(text) | Body::Fitted(text) = &mut reply.body {

@@ -1,5 +1,5 @@
-//! The contract between the engine and the tools: what a tool declares, what it gets, what it may answer.
-//! The engine knows no tool and a tool knows no engine; they meet in `handlers::registry`.
+//! The contract between the engine and the tools: a tool's declaration, its inputs, and its answers. The engine and the
+//! tools do not know each other; `handlers::registry` connects them.
 
 mod access;
 mod allowed_calls;
@@ -36,7 +36,7 @@ pub use progress::{Audience, Progress, Untold};
 pub use registry::{DuplicateName, Registry};
 pub use spec::{DEVICE, Lane, ToolSpec};
 
-/// What a tool says about its calls, handed on so that whoever serves or implements a tool needs this room only.
+/// Re-exported so that code that serves or implements tools needs this module only.
 pub use crate::request::{Body, Effect, ErrorCode, FileChange, Meta, Reply};
 
 use std::future::Future;
@@ -45,66 +45,65 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-/// One tool. The implementing struct is its arguments; its doc comment is what a model reads.
+/// A tool. The implementing struct is its arguments; its doc comment is the description for models.
 ///
-/// Everything else is read from this one declaration: the name, the schema in the catalog, what the gate is
-/// asked, which lane a call takes and what a crash means for it.
+/// Everything else comes from this declaration: the name, the catalog's schema, the question for approval, the queue,
+/// and the treatment after a crash.
 pub trait Tool: DeserializeOwned + JsonSchema + Send + 'static {
-    /// The name on the wire.
+    /// The name in the catalog and in requests.
     const NAME: &'static str;
-    /// The most that any call of it may do: what the catalog says.
+    /// The most that any call of it may do, as the catalog shows it.
     const EFFECT: Effect;
-    /// The argument that decides how much of [`Tool::EFFECT`] a call may do, as [`Tool::effect`] reads it.
+    /// The argument that decides how much of [`Tool::EFFECT`] a call may do; [`Tool::effect`] reads it.
     const EFFECT_DEPENDS_ON: Option<&'static str> = None;
-    /// Whether it declares every effect through its context before it makes it, so that nothing has happened where
-    /// nothing is declared. Then a crash leads to no guess: the next life looks, and runs it again or says what it did.
+    /// True if it declares every effect through its context before it makes it: without a declaration nothing has
+    /// happened. After a crash the next process then inspects the declared effects. It runs the call again or reports
+    /// its effects.
     const DECLARES: bool = false;
-    /// Whether its calls wait in their conversation's queue.
+    /// The queue of its calls.
     const LANE: Lane = Lane::Conversation;
-    /// Whether its calls can do nothing but end what was begun before: nobody needs to be asked about those.
+    /// True if its calls can only end something that runs already. Such calls need no approval.
     const ONLY_ENDS: bool = false;
-    /// Names that models use for a key, each with the key it stands for. Any camelCase spelling of a key is
-    /// accepted without being listed.
+    /// Other names that models use for a key, each with the key. A key's camelCase form is accepted without an entry.
     const ALIASES: &'static [(&'static str, &'static str)] = &[];
-    /// Arguments that work, as JSON text, for the catalog's reader.
+    /// Working arguments as JSON text, for readers of the catalog.
     const EXAMPLES: &'static [&'static str] = &[];
-    /// Keys that tools of other agents have and this one accepts beside those of its schema: [`Tool::normalize`] gives
-    /// them their meaning, and what it leaves is dropped.
+    /// Keys of other agents' tools that this one accepts beside those of its schema. [`Tool::normalize`] interprets
+    /// them; the rest is dropped.
     const ACCEPTED: &'static [&'static str] = &[];
-    /// Names that other agents have for such a tool: suggested where one of them is called, never run.
+    /// Names of such a tool at other agents. They are suggested for an unknown name, and never run.
     const KNOWN_AS: &'static [&'static str] = &[];
-    /// The tool whose work this one does with the arguments that older callers know.
+    /// The tool that does the same work with the current arguments; this one accepts those of older callers.
     const SAME_AS: Option<&'static str> = None;
-    /// Its bounds in words, each with its figure, for the catalog's reader: `2,000 lines a call, 10,000 at most`.
+    /// Its limits in words, each with its number, for readers of the catalog: `2,000 lines a call, 10,000 at most`.
     const LIMITS: &'static [&'static str] = &[];
-    /// What its domain hands it.
+    /// The dependencies that its domain provides.
     type Deps: Clone + Send + Sync + 'static;
-    /// What it answers with.
+    /// The type of its answers.
     type Output: Into<Reply>;
 
-    /// What a call with these arguments may do, never more than [`Tool::EFFECT`]. It is asked only of a tool whose
-    /// [`Tool::EFFECT_DEPENDS_ON`] an argument, for every other call is known without looking at its arguments.
+    /// Returns the most that this call may do, never more than [`Tool::EFFECT`]. It is called only if
+    /// [`Tool::EFFECT_DEPENDS_ON`] names an argument; otherwise the effect does not depend on the arguments.
     fn effect(&self) -> Effect {
         Self::EFFECT
     }
 
-    /// Turns arguments that are written as other agents write them into this tool's own. It runs before the policy
-    /// reads them.
+    /// Converts arguments in other agents' form to this tool's own, before the policy reads them.
     fn normalize(_arguments: &mut Map<String, Value>) {}
 
-    /// Declares what the call accesses. Policy, approvals and confinement decide by this alone, so every argument that is
-    /// a path is in it.
+    /// Declares the call's access. Policy, approvals and confinement decide by this alone, so it contains every
+    /// argument that is a path.
     fn access(&self) -> Access;
 
-    /// Describes the call for a person. The default names the command that it runs, or the tool with its arguments.
+    /// Describes the call for a person. The default names its command, or the tool with its arguments.
     fn describe(&self) -> CallDescription {
         CallDescription::default()
     }
 
-    /// Does the work. Long waits race `cx.cancelled()`; the engine adds deadline, panic guard and budget.
+    /// Runs the call. Long waits race the context's cancellation; the engine adds deadline, panic guard and budget.
     ///
     /// # Errors
-    /// A [`ToolError`] whose text tells the model why and what to do next.
+    /// A [`ToolError`] whose text gives the model the reason and the next step.
     fn run(
         self,
         cx: &ToolCx,

@@ -1,5 +1,6 @@
-//! Who follows calls as they happen and may be asked about them: a person before a connected editor. The engine tells,
-//! and goes on whatever becomes of it. Not here: what is shown, and how it is asked.
+//! Observers of running calls: a person at a connected editor, who may also be asked for approval. The engine does not
+//! depend on their success.
+//! Not here: the display and the questions.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -10,17 +11,18 @@ use serde_json::Value;
 use super::{CallDescription, Effect, ToolSpec};
 use crate::ids::{ConversationId, RequestId};
 
-/// Follows calls.
+/// Observes calls.
 pub trait Observer: Send + Sync + 'static {
-    /// Returns whether anybody may follow this conversation's calls; else they need not be described.
+    /// Returns whether a person may follow this conversation's calls; otherwise they need not be described.
     fn may_follow(&self, conversation: &ConversationId) -> bool;
 
-    /// A call is about to be prepared; none where nobody follows it. What is returned is told how it goes on until it
-    /// is dropped; a call that is dropped before it ended was left, or failed inside.
+    /// Announces a call that is about to be prepared; returns `None` if it is not followed. The result is informed
+    /// about the call until it is dropped. If it is dropped before the end, the call was abandoned or failed
+    /// internally.
     fn observe(&self, call: CallView<'_>) -> Option<Arc<dyn ObservedCall>>;
 }
 
-/// A call as an observer sees it, secrets masked.
+/// A call as an observer sees it, with secrets masked.
 #[derive(Debug, Clone, Copy)]
 pub struct CallView<'a> {
     /// The request.
@@ -29,30 +31,30 @@ pub struct CallView<'a> {
     pub conversation: &'a ConversationId,
     /// The tool.
     pub tool: &'a ToolSpec,
-    /// The most that this call may do.
+    /// The strongest effect of this call.
     pub effect: Effect,
-    /// It is what a Task tool made a request of its own of.
+    /// True if it is the request that a Task tool made.
     pub of_task: bool,
-    /// The arguments; null where they are no JSON.
+    /// The arguments; null if they are not JSON.
     pub args: &'a Value,
-    /// The tool's own view of the call.
+    /// The tool's description of the call.
     pub description: &'a CallDescription,
-    /// The tool and its arguments in one line that hides nothing.
+    /// The tool with its arguments in one line, nothing omitted.
     pub title: &'a str,
 }
 
-/// What somebody said to a call.
+/// A person's decision about a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verdict {
-    /// A clear yes; anything else is a no.
+    /// True for a clear approval; everything else is a denial.
     pub allowed: bool,
-    /// Who said it, or why there was no word, as a part of a sentence: `the person at Zed`.
+    /// The decider, or the reason why there is no decision, as part of a sentence: `the person at Zed`.
     pub by: String,
-    /// How long it holds, or what to do about it, as the end of a sentence.
+    /// The duration of the decision or the next step, as the end of a sentence.
     pub then: String,
 }
 
-/// The advice to a model whose conversation a person has stopped.
+/// Returns the advice for a model whose conversation a person has stopped.
 pub fn advice_when_stopped(conversation: &ConversationId) -> String {
     format!(
         "Do not ask again, in this or another way: nothing of this conversation writes or runs anything until the \
@@ -61,46 +63,46 @@ pub fn advice_when_stopped(conversation: &ConversationId) -> String {
     )
 }
 
-/// The answer to a question, some time.
+/// The decision, when it is made.
 pub type Word<'a> = Pin<Box<dyn Future<Output = Verdict> + Send + 'a>>;
 
-/// How a call ended, as its result says it.
+/// The end of a call, as its result states it.
 #[derive(Debug, Clone, Copy)]
 pub struct Ended<'a> {
-    /// The tool answered; else it failed, was refused or was cancelled.
+    /// True if the tool answered; false if the call failed, was refused or was cancelled.
     pub ok: bool,
-    /// The JSON text of the result as it is posted: clipped and masked.
+    /// The JSON text of the posted result: clipped and masked.
     pub payload: &'a str,
 }
 
-/// One call that is followed.
+/// A call that is followed.
 pub trait ObservedCall: Send + Sync + 'static {
-    /// Whether the person there wants to be asked about it before it runs.
+    /// Returns whether the person wants to be asked before it runs.
     fn wants_a_say(&self) -> bool;
 
-    /// What is to be said to it without a question: it was said before, and holds. Nobody is asked then.
+    /// Returns an earlier decision that still applies; then nothing is asked.
     fn known(&self) -> Option<Verdict>;
 
-    /// Asks. Dropping this takes the question back.
+    /// Asks for approval. Dropping the future withdraws the question.
     fn ask(&self) -> Word<'_>;
 
-    /// It runs from here on.
+    /// Reports that it runs.
     fn started(&self);
 
-    /// It has printed this, masked; `omitted_bytes` before it were left out.
+    /// Reports output, already masked, after `omitted_bytes` that were dropped.
     fn printed(&self, text: &str, omitted_bytes: u64);
 
-    /// Whether it ran where the person is, and not on this machine's terms: no confinement of ours held it.
+    /// Returns whether it ran in the editor, outside of the runner's sandbox.
     fn ran_in_editor(&self) -> bool;
 
-    /// It has ended.
+    /// Reports its end.
     fn ended(&self, ending: Ended<'_>);
 
-    /// Completes when the person there wants it to stop.
+    /// Completes when the person wants it to stop.
     fn stopped(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
 }
 
-/// Nobody follows anything.
+/// An observer that follows nothing.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Unobserved;
 

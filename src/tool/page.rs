@@ -1,5 +1,5 @@
-//! The catalog as one page of Markdown: docs/tools.md is this, and a test holds it to the registry.
-//! Not here: the catalog as the wire carries it (spec).
+//! The catalog as a Markdown page. A test compares docs/tools.md with it.
+//! Not here: the catalog as JSON.
 
 use std::fmt::Write as _;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::{Lane, ToolSpec};
 
-/// Every tool with its arguments, limits and examples.
+/// Returns the page: every tool with its arguments, limits and examples.
 pub fn page<'a>(specs: impl Iterator<Item = &'a ToolSpec>) -> String {
     let specs: Vec<&ToolSpec> = specs.collect();
     let mut text = "# The tools\n\nThis page is written by `punie-runner tools --markdown`; a test compares it with \
@@ -68,7 +68,7 @@ fn section(text: &mut String, spec: &ToolSpec) {
     text.push_str("```\n");
 }
 
-/// A row for each key, those first that a call must have; the keys of a list's items follow it.
+/// Returns a table row for each key, required ones first. The keys of a list's items follow the list.
 fn rows(schema: &Value) -> Vec<String> {
     let mut rows = Vec::new();
     gather(schema, "", &mut rows);
@@ -90,7 +90,7 @@ fn gather(schema: &Value, prefix: &str, rows: &mut Vec<String>) {
     }
 }
 
-/// `integer from 1 to 10000, default 2`
+/// Returns a type such as `integer from 1 to 10000, default 2`.
 fn kind(about: &Value) -> String {
     let mut text = match (&about["type"], &about["enum"]) {
         (_, Value::Array(words)) => {

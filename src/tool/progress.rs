@@ -1,63 +1,63 @@
-//! What a call has to show while it runs. Lossy by design: nothing waits for it, and the answer never depends on it.
-//! Not here: how often any of it is sent, and where to (runner).
+//! The output of a running call. It may be lossy: nothing waits for it, and the answer does not depend on it.
+//! Not here: the interval and the destination (`runner`).
 
 use tokio::sync::watch;
 
-/// The most text that is kept until it is taken; of more, the end.
+/// The most unread text; of more, only the end is kept.
 const MOST: usize = 64 * 1024;
 
-/// Text that nobody has taken yet.
+/// Text that has not been read yet.
 #[derive(Debug, Default)]
 pub struct Untold {
-    /// The newest of it.
+    /// The newest part of it.
     pub text: String,
-    /// How many bytes before that were dropped since it was last taken.
+    /// The number of bytes dropped before it since the last read.
     pub omitted_bytes: u64,
 }
 
-/// Where a call shows what there is so far. What is shown is masked before it leaves the device.
+/// The output of a call so far. It is masked before it leaves the device.
 #[derive(Debug, Clone, Default)]
 pub struct Progress {
-    /// To the caller, which gets the end with the result.
+    /// For the caller, who gets the last part with the result.
     caller: Option<watch::Sender<Untold>>,
-    /// To somebody who follows the call and sees the end as it comes.
+    /// For a follower, who also gets the last part as progress.
     follower: Option<watch::Sender<Untold>>,
 }
 
-/// The other end of it.
+/// The reading end.
 #[derive(Debug)]
 pub struct Audience(watch::Receiver<Untold>, watch::Sender<Untold>);
 
 impl Progress {
-    /// A place to show things, and the caller's side that watches it.
+    /// Creates progress for a caller, with the caller's reading end.
     pub fn watched() -> (Self, Audience) {
         let (sender, audience) = Audience::new();
         (Self { caller: Some(sender), follower: None }, audience)
     }
 
-    /// The same place with a follower who watches it too.
+    /// Adds a follower, with the follower's reading end.
     #[must_use]
     pub fn followed(self) -> (Self, Audience) {
         let (sender, audience) = Audience::new();
         (Self { follower: Some(sender), ..self }, audience)
     }
 
-    /// Whether anybody watches: where not, there is no need to look for something to show.
+    /// Returns whether there are readers; without any there is no need to collect output.
     pub fn is_watched(&self) -> bool {
         self.caller.is_some() || self.follower.is_some()
     }
 
-    /// Whether somebody wants to see the end too, which the caller gets with the result.
+    /// Returns whether there is a reader for the last part, which the caller gets with the result.
     pub fn is_followed(&self) -> bool {
         self.follower.is_some()
     }
 
-    /// Shows this, after what was shown before; `omitted_bytes` of it had to be left out in front of it.
+    /// Appends text, after `omitted_bytes` that were dropped.
     pub fn show(&self, text: &str, omitted_bytes: u64) {
         self.caller.iter().chain(&self.follower).for_each(|sender| add(sender, text, omitted_bytes));
     }
 
-    /// Shows the last of it, to a follower only.
+    /// Appends the last part, for a follower only.
     pub fn show_end(&self, text: &str, omitted_bytes: u64) {
         self.follower.iter().for_each(|sender| add(sender, text, omitted_bytes));
     }
@@ -75,7 +75,7 @@ fn add(sender: &watch::Sender<Untold>, text: &str, omitted_bytes: u64) {
 }
 
 impl Untold {
-    /// Drops from the front what is over `most` bytes.
+    /// Drops text at the front to keep at most `most` bytes.
     pub fn keep_last(&mut self, most: usize) {
         let Some(over) = self.text.len().checked_sub(most).filter(|over| *over > 0) else { return };
         let cut = (over..=self.text.len()).find(|at| self.text.is_char_boundary(*at)).unwrap_or(over);
@@ -90,14 +90,14 @@ impl Audience {
         (sender.clone(), Self(receiver, sender))
     }
 
-    /// Waits until there is something, and takes all of it. Ends only with the call's own end.
+    /// Waits for text and takes all of it. It never returns without text, even after the end of the call.
     pub async fn next(&mut self) -> Untold {
-        // This end holds a sender, so that the wait ends by news alone.
+        // This end holds a sender, so only new text ends the wait.
         let _ = self.0.wait_for(|untold| !untold.text.is_empty()).await;
         self.rest()
     }
 
-    /// Takes what there is, which may be nothing.
+    /// Takes the unread text, which may be empty.
     pub fn rest(&mut self) -> Untold {
         let mut taken = Untold::default();
         self.1.send_modify(|untold| std::mem::swap(untold, &mut taken));

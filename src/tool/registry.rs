@@ -1,5 +1,5 @@
-//! Every tool by name: this device's own, which never change, and guests, which come and go with whoever runs them.
-//! Not here: how types are erased (entry), and how guests of one name are told apart (guests).
+//! All tools by name: the device's own, which never change, and those of connected programs (editors).
+//! Not here: type erasure, and several such tools of one name.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -12,19 +12,19 @@ use super::guests::{Guests, Stay};
 use super::{BeforeImages, CallDescription, CallTitle, Entry, ToolError, ToolSpec, decode};
 use crate::request::{Effect, ErrorCode};
 
-/// Two tools want one name; found at start, never at a call.
+/// Two tools have the same name; detected at start.
 #[derive(Debug, thiserror::Error)]
 #[error("two tools are called {0}; a name belongs to one tool")]
 pub struct DuplicateName(Cow<'static, str>);
 
-/// Every tool that can be called, by name.
+/// All tools that can be called, by name.
 pub struct Registry {
     own: BTreeMap<Cow<'static, str>, Arc<Entry>>,
     guests: Arc<Guests>,
 }
 
 impl Registry {
-    /// Takes the domains' tools.
+    /// Creates a registry of the domains' tools.
     ///
     /// # Errors
     /// [`DuplicateName`].
@@ -39,20 +39,20 @@ impl Registry {
         Ok(Self { own, guests: Arc::default() })
     }
 
-    /// The same, with what this device's own tools change in files kept here.
+    /// Stores before-images for the device's own tools here.
     #[must_use]
     pub fn keeping(mut self, images: &Arc<dyn BeforeImages>) -> Self {
-        // Nobody else has an entry yet.
+        // No entry is shared yet.
         for entry in self.own.values_mut().filter_map(Arc::get_mut) {
             entry.keep_in(Arc::clone(images));
         }
         self
     }
 
-    /// The tool of this name.
+    /// Finds the tool of this name.
     ///
     /// # Errors
-    /// `unknown_tool`, with the names that are close.
+    /// `unknown_tool`, with similar names.
     pub fn find(&self, name: &str) -> Result<Arc<Entry>, ToolError> {
         self.get(name).ok_or_else(|| self.unknown(name))
     }
@@ -61,29 +61,29 @@ impl Registry {
         self.own.get(name).cloned().or_else(|| self.guests.get(name))
     }
 
-    /// This device's own tools, in order of name.
+    /// Returns the device's own tools, by name.
     pub fn specs(&self) -> impl Iterator<Item = &ToolSpec> {
         self.own.values().map(|entry| entry.spec())
     }
 
-    /// Everything that can be called now, guests included, in order of name: what the catalog shows.
+    /// Returns all tools that can be called now, by name, as in the catalog.
     pub fn entries(&self) -> Vec<Arc<Entry>> {
         let mut all: Vec<_> = self.own.values().cloned().chain(self.guests.all()).collect();
         all.sort_by(|a, b| a.spec().name.cmp(&b.spec().name));
         all
     }
 
-    /// Whether this device has a tool of its own by that name.
+    /// Returns whether the device has its own tool of this name.
     pub fn has_own(&self, name: &str) -> bool {
         self.own.contains_key(name)
     }
 
-    /// What this call may do, if there is a tool of that name.
+    /// Returns the effect of this call, if the tool exists.
     pub fn effect(&self, name: &str, args: &str) -> Option<Effect> {
         self.get(name).map(|entry| entry.effect_of(args))
     }
 
-    /// Describes a call for a person: its title, what it accesses, the changes that it would make.
+    /// Describes a call for a person: its title, its access, the proposed changes.
     pub fn describe(&self, name: &str, args: &Value) -> CallDescription {
         let entry = self.get(name);
         let mut described = entry.and_then(|entry| entry.describe(&args.to_string())).unwrap_or_default();
@@ -98,14 +98,14 @@ impl Registry {
         described
     }
 
-    /// Takes in the tools that somebody else runs, until what is returned is dropped. One that is named as a tool of
-    /// this device is left out: a guest hides nothing.
+    /// Registers tools of a connected program until the result is dropped. Tools with the name of a device's own tool
+    /// are ignored, so that they cannot hide it.
     pub fn welcome(&self, entries: Vec<Entry>) -> Stay {
         let entries = entries.into_iter().filter(|entry| !self.has_own(&entry.spec().name)).collect();
         self.guests.welcome(entries)
     }
 
-    /// Changes its value whenever guests have come or gone.
+    /// Returns a counter that changes when such tools are added or removed.
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.guests.changes()
     }

@@ -1,4 +1,5 @@
-//! What is known of a tool from its declaration: the catalog's entry. Not here: how it runs.
+//! The properties of a tool from its declaration: its catalog entry.
+//! Not here: running it.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -9,60 +10,60 @@ use serde_json::{Map, Value, json};
 use super::{Tool, catalog_schema};
 use crate::request::Effect;
 
-/// Which queue a call takes.
+/// The queue of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Lane {
-    /// In order with the other calls of its conversation: effects alone, reads side by side.
+    /// In order with the other calls of its conversation: effects alone, reads in parallel.
     Conversation,
-    /// At once, beside everything: for tools that look after calls that run.
+    /// At once, beside all others: for tools that manage running calls.
     Control,
 }
 
 /// A tool as the catalog shows it.
 #[derive(Debug, Clone)]
 pub struct ToolSpec {
-    /// The name on the wire.
+    /// The name in the catalog and in requests.
     pub name: Cow<'static, str>,
-    /// The domain it belongs to, which is its category.
+    /// The domain, which is also its category.
     pub domain: &'static str,
-    /// What a model reads to decide when to use it.
+    /// The text by which a model decides when to use it.
     pub description: String,
-    /// What holds for it on this device alone; the catalog adds it to the description.
+    /// Text that applies to this device only; the catalog adds it to the description.
     pub on_this_device: String,
     /// The arguments' JSON schema (draft 2020-12).
     pub schema: Value,
-    /// The most that a call of it may do.
+    /// The strongest effect of its calls.
     pub effect: Effect,
     /// The argument that decides how much of it a call may do.
     pub effect_depends_on: Option<&'static str>,
-    /// Which queue its calls take.
+    /// The queue of its calls.
     pub lane: Lane,
-    /// Names accepted for keys.
+    /// Other accepted names of keys.
     pub aliases: &'static [(&'static str, &'static str)],
-    /// Keys accepted beside those of the schema.
+    /// Keys that it accepts beside those of the schema.
     pub accepted: &'static [&'static str],
-    /// Names that other agents have for such a tool.
+    /// Names of such a tool at other agents.
     pub known_as: &'static [&'static str],
-    /// The tool whose work it does with older callers' arguments.
+    /// The tool that does the same work with current arguments.
     pub same_as: Option<&'static str>,
-    /// Turns arguments as other agents write them into its own.
+    /// Converts arguments in other agents' form to its own.
     pub normalize: fn(&mut Map<String, Value>),
-    /// Arguments that work.
+    /// Working arguments.
     pub examples: &'static [&'static str],
-    /// Its bounds in words.
+    /// Its limits in words.
     pub limits: &'static [&'static str],
-    /// Its kind in ACP's words, where whoever runs it says so; else it follows from domain and effect.
+    /// Its kind in ACP's terms, if its provider states it; otherwise it follows from domain and effect.
     pub stated_kind: Option<&'static str>,
-    /// What it belongs to beside its domain.
+    /// Its categories beside its domain.
     pub categories: Vec<String>,
-    /// Who runs it: [`DEVICE`], or an editor by its name.
+    /// Its provider: [`DEVICE`], or an editor's name.
     pub origin: Cow<'static, str>,
-    /// Whether its calls can do nothing but end what was begun before.
+    /// True if its calls can only end something that runs already.
     pub only_ends: bool,
-    /// Whether the catalog shows it: a tool that cannot work here is left out.
+    /// True if the catalog shows it; a tool that cannot work here is omitted.
     pub offered: bool,
-    /// Whether a person who follows is asked before every call, whatever the owner's settings ask about.
+    /// True if a follower is asked before every call, whatever the owner's settings are.
     pub always_asks: bool,
 }
 
@@ -106,13 +107,13 @@ impl ToolSpec {
         }
     }
 
-    /// The arguments under their own names, as the tool reads them; none where they cannot be read.
+    /// Returns the arguments under the tool's own keys, or `None` if they are unreadable.
     pub fn canonical(&self, args: &str) -> Option<Value> {
         let given = super::decode::object(self, args).ok()?;
         super::decode::canonical(self, given).ok().map(Value::Object)
     }
 
-    /// The kind as ACP names it (ToolKind of the Agent Client Protocol, version 1).
+    /// Returns the kind in ACP's terms (ToolKind of the Agent Client Protocol, version 1).
     pub fn kind(&self) -> &'static str {
         if let Some(kind) = self.stated_kind {
             return kind;
@@ -126,7 +127,7 @@ impl ToolSpec {
         }
     }
 
-    /// The catalog item that the backend stores and a caller reads.
+    /// Returns the catalog item that the backend stores and a caller reads.
     pub fn catalog_body(&self) -> Value {
         let more = self.categories.iter().map(String::as_str).filter(|name| *name != self.domain);
         let categories: Vec<&str> = std::iter::once(self.domain).chain(more).collect();
@@ -146,20 +147,20 @@ impl ToolSpec {
         Value::Object(body)
     }
 
-    /// The part of the catalog item that a model reads: name, description, schema, other names of keys, an example.
+    /// Returns the part of the catalog item for models: name, description, schema, other names of keys, an example.
     pub fn model_view(&self) -> Map<String, Value> {
         let mut view = Map::new();
         view.insert("name".to_owned(), json!(self.name));
         let facts = [self.description.as_str(), &self.on_this_device];
         view.insert("description".to_owned(), json!(facts.join("\n\n").trim_end()));
-        // The schema of another party's tool is theirs.
+        // The schema of another provider's tool is passed on unchanged.
         let schema = if self.origin == DEVICE {
             catalog_schema::publish(&self.schema, self.same_as.is_some())
         } else {
             self.schema.clone()
         };
         view.insert("schema".to_owned(), schema);
-        // What stands with another tool is not said twice.
+        // The other tool's entry already has the rest.
         if self.same_as.is_some() {
             return view;
         }

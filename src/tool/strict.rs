@@ -1,15 +1,15 @@
-//! JSON as it must be: no duplicate keys, no numbers that JSON readers disagree about.
+//! A strict JSON parser: no duplicate keys, and no numbers that readers interpret differently.
 
 use std::fmt;
 
 use serde::de::{self, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
-/// Why a text was refused.
+/// The reason why a text was refused.
 #[derive(Debug)]
 pub(super) struct StrictError(pub String);
 
-/// How many arrays and objects may lie in each other.
+/// The deepest allowed nesting of arrays and objects.
 const DEEPEST: usize = 64;
 
 /// Parses a JSON text; serde_json refuses lone surrogates and huge exponents.
@@ -20,7 +20,7 @@ pub(super) fn parse(text: &str) -> Result<Value, StrictError> {
     parsed.map_err(|error| StrictError(error.to_string()))
 }
 
-/// A value in which at most so many more lie in each other.
+/// A value with at most this many further levels of nesting.
 #[derive(Clone, Copy)]
 struct Strict {
     deeper: usize,

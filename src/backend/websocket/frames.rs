@@ -1,5 +1,6 @@
-//! The frames of the second wire, and nowhere else: what a worker's text asks for, and the texts that answer it. A frame
-//! that cannot be used is that frame's fault, never the connection's. Not here: sockets.
+//! The frames of the WebSocket protocol; no other module reads or writes them. An unusable frame is reported by itself
+//! and does not end the connection.
+//! Not here: sockets.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -9,32 +10,32 @@ use super::super::{Declined, Offered, ResultPost};
 use crate::ids::{ConversationId, RequestId, ToolName, hex};
 use crate::request::{OutcomeKind, ToolRequest};
 
-/// What a frame comes to.
+/// The result of parsing a frame.
 #[derive(Debug)]
 pub(super) enum Heard {
-    /// Something for the runner.
+    /// An event for the runner.
     Event(Offered),
-    /// It cannot be used; this says so to whoever sent it.
+    /// An error frame for the sender, because the frame is unusable.
     Answer(String),
-    /// Nothing to do with us.
+    /// A frame that is not meant for the runner.
     Ignored(String),
 }
 
-/// All calls of a worker are one conversation: they begin in the order in which they came, and one with effects waits
-/// for those before it.
+/// The conversation of all calls of a worker. They start in the order of arrival, and one with effects waits for those
+/// before it.
 const CONVERSATION: &str = "websocket";
 
-/// Ids that the grammar of ours does not have travel inside as this and the hexadecimal of their bytes.
+/// The prefix of ids that do not fit our grammar; the hexadecimal of their bytes follows it.
 const FOREIGN: &str = "ws-";
 
-/// So that the encoded form still is an id of ours.
+/// The limit that keeps the encoded form within our grammar.
 const LONGEST_FOREIGN: usize = 60;
 
-/// The errors that callers of this wire compare with, to the letter. What our tools say beyond them stays here.
+/// Errors that callers of this protocol compare literally. Additional text of our tools is cut off.
 const EXACT: [&str; 3] =
     ["Error: Not a git repository", "Error: File not found", "Error: Security violation"];
 
-/// Reads a frame.
+/// Parses a frame.
 pub(super) fn read(text: &str) -> Heard {
     let frame = match serde_json::from_str::<Value>(text) {
         Ok(Value::Object(frame)) => frame,
@@ -45,13 +46,13 @@ pub(super) fn read(text: &str) -> Heard {
         Some("tool_call") => with_id(&frame, |id| Heard::Event(call(id, &frame))),
         Some("tool_cancel") => with_id(&frame, |id| Heard::Event(Offered::Cancel(id))),
         Some("error") => Heard::Ignored(format!("the worker reports an error: {}", short(text))),
-        // Answering what is not ours could begin an endless exchange.
+        // Answering an unknown type could start an endless exchange.
         Some(other) => Heard::Ignored(format!("a frame of the unknown type {:?}", short(other))),
         None => Heard::Answer(error(None, "the frame has no type; tool_call and tool_cancel are understood")),
     }
 }
 
-/// What is said to a frame of bytes.
+/// Returns the error frame for a binary frame.
 pub(super) fn binary() -> String {
     error(None, "binary frames are not understood; send the JSON as a text frame")
 }
@@ -75,7 +76,7 @@ fn call(id: RequestId, frame: &Map<String, Value>) -> Offered {
     let args = match frame.get("args") {
         None | Some(Value::Null) => "{}".to_owned(),
         Some(args) => {
-            // By key, so that a call that is sent again by a store that keeps no order is the same call.
+            // Sorted by key: a store that does not keep the order must not turn a repeated call into a different one.
             let mut args = args.clone();
             args.sort_all_objects();
             args.to_string()
@@ -108,7 +109,7 @@ fn call(id: RequestId, frame: &Map<String, Value>) -> Offered {
     }
 }
 
-/// The frame that answers a call.
+/// Returns the frame that answers a call.
 pub(super) fn result(post: &ResultPost<'_>) -> String {
     let payload: Value = serde_json::from_str(post.payload).unwrap_or_default();
     let text = |key: &str| match payload.get(key) {
@@ -124,11 +125,11 @@ pub(super) fn result(post: &ResultPost<'_>) -> String {
     answered(&Value::String(outer_id(post.id)), success, &output)
 }
 
-/// The frame for a request that was offered again and gets no result.
+/// Returns the frame for a repeated request that gets no result.
 pub(super) fn declined(id: &RequestId, why: Declined) -> String {
     let id = outer_id(id);
     match why {
-        // No result: the one of the call that the id stands for is still to come, or was sent.
+        // This is no result: the result of the first call with this id was sent or is still to come.
         Declined::Conflict => error(
             Some(&id),
             "this id came before with another tool or other arguments; this call was not run, give it an id of its own",
@@ -153,7 +154,7 @@ fn error(id: Option<&str>, message: &str) -> String {
     }
 }
 
-/// The id as the journal has it.
+/// Returns the id for the journal.
 fn inner_id(id: &str) -> Option<RequestId> {
     match RequestId::parse(id) {
         Ok(known) if !id.starts_with(FOREIGN) => Some(known),
@@ -162,7 +163,7 @@ fn inner_id(id: &str) -> Option<RequestId> {
     }
 }
 
-/// The id as the worker gave it.
+/// Returns the id as the worker gave it.
 fn outer_id(id: &RequestId) -> String {
     let foreign = id.as_str().strip_prefix(FOREIGN).and_then(|digits| {
         let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
@@ -176,7 +177,7 @@ fn short(text: &str) -> String {
     text.chars().take(80).collect()
 }
 
-/// Our clock: the wire brings no other.
+/// Returns the local time, because the protocol carries none.
 pub(super) fn now_ms() -> f64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |age| age.as_secs_f64() * 1_000.0)
 }
@@ -208,7 +209,7 @@ mod tests {
             r#"{"id":"c2","args":{"path":"a","content":"b"},"tool":"write_file","type":"tool_call","x":1}"#,
         );
         assert_eq!(call.args, r#"{"content":"b","path":"a"}"#, "however it was ordered");
-        // What is no object reaches the tool's own reader, which says what it wants.
+        // The tool's decoder refuses arguments that are not an object, and names the expected type.
         assert_eq!(request(r#"{"type":"tool_call","tool":"read_file","id":"c3","args":[1]}"#).args, "[1]");
     }
 

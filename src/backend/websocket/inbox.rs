@@ -1,5 +1,6 @@
-//! Calls that arrived and were not yet taken. Bounded: while it is full nothing is read from the socket, and the worker
-//! has to wait. What was handed out stays until the runner asks for what comes after it. Not here: sockets.
+//! Calls that have arrived and that the runner has not taken yet. The queue is bounded: while it is full, nothing is
+//! read from the socket, and the worker has to wait. Calls stay queued until the runner polls with a later cursor.
+//! Not here: sockets.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -8,23 +9,23 @@ use tokio::sync::Notify;
 
 use super::super::Offered;
 
-/// How many may wait.
+/// The most calls in the queue.
 const MOST: usize = 1_024;
 
-/// How many bytes may wait; the one that goes beyond it is still taken.
+/// The bytes at which the queue is full; the call that exceeds them is still accepted.
 const MOST_BYTES: usize = 16 << 20;
 
-/// How many bytes are handed out at once; the first is always.
+/// The most bytes per page; the first call always fits.
 const PAGE_BYTES: usize = 4 << 20;
 
-/// The calls of one life of the runner.
+/// The queued calls of this process.
 pub(super) struct Inbox {
-    /// Marks the cursors of this life.
+    /// The prefix of this process's cursors.
     life: String,
     state: Mutex<State>,
-    /// Tells that something arrived.
+    /// Notified when a call arrives.
     arrived: Notify,
-    /// Tells that there is room.
+    /// Notified when capacity is freed.
     freed: Notify,
 }
 
@@ -32,7 +33,7 @@ pub(super) struct Inbox {
 struct State {
     waiting: VecDeque<Waiting>,
     bytes: usize,
-    /// The number of the last that arrived.
+    /// The number of the last call that arrived.
     last: u64,
 }
 
@@ -52,7 +53,7 @@ impl Inbox {
         }
     }
 
-    /// Something arrived, in a frame of so many bytes.
+    /// Appends an event that came in a frame of this size.
     pub(super) fn put(&self, event: Offered, bytes: usize) {
         let mut state = self.state();
         state.last += 1;
@@ -63,21 +64,21 @@ impl Inbox {
         self.arrived.notify_one();
     }
 
-    /// Whether more may be read.
+    /// Returns whether the queue accepts more.
     pub(super) fn has_room(&self) -> bool {
         let state = self.state();
         state.waiting.len() < MOST && state.bytes < MOST_BYTES
     }
 
-    /// Waits until more may be read.
+    /// Waits until the queue accepts more.
     pub(super) async fn room(&self) {
         while !self.has_room() {
             self.freed.notified().await;
         }
     }
 
-    /// Drops what comes before the cursor, which the runner has, and gives what comes after it, with the cursor
-    /// behind that. A cursor of another life, or of another backend, says nothing.
+    /// Drops the events up to the cursor, which the runner has stored, and returns the next ones with their cursor. A
+    /// cursor of another process or backend is ignored.
     pub(super) fn after(&self, cursor: Option<&str>, most: u32) -> (Vec<Offered>, Option<String>) {
         let taken =
             cursor.and_then(|cursor| cursor.strip_prefix(&self.life)?.strip_prefix(':')?.parse().ok());
@@ -102,7 +103,7 @@ impl Inbox {
         (events, behind)
     }
 
-    /// Waits until something arrives that was not looked for yet.
+    /// Waits until a new event arrives.
     pub(super) async fn arrival(&self) {
         self.arrived.notified().await;
     }

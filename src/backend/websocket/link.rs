@@ -1,6 +1,8 @@
-//! The one connection to the worker: opened when somebody needs it and it is not there, proven by a ping or a call before
-//! it is used. When it is tried again after a failure is for whoever asks (the runner's back-off); only links that do not
-//! last are slowed down here, because each of them looks like a success. Not here: what goes on it (traffic).
+//! The one connection to the worker. It is opened on demand, and a ping or a call must arrive before it is used.
+//!
+//! The time of a retry after a failure is the caller's choice (the runner's back-off). Only connections that end soon
+//! after they were opened are delayed here, because each of them looks like a success.
+//! Not here: the messages.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,13 +18,13 @@ use super::traffic::{Order, Pace, Traffic};
 use crate::backend::dial::Dialer;
 use crate::backend::error::BackendError;
 
-/// A link that ended before this did not last.
+/// A connection that ended before this was short-lived.
 const LASTING: Duration = Duration::from_secs(10);
 
-/// The longest wait between links that do not last.
+/// The longest wait between short-lived connections.
 const LONGEST_GAP: Duration = Duration::from_secs(30);
 
-/// The connection and what makes it anew.
+/// Opens the connection when it is needed, and keeps it.
 pub(super) struct Links {
     dialer: Arc<Dialer>,
     token: ShownToken,
@@ -35,9 +37,9 @@ pub(super) struct Links {
 #[derive(Default)]
 struct Slot {
     link: Option<Arc<Link>>,
-    /// Links on end that did not last.
+    /// The number of short-lived connections in a row.
     short: u32,
-    /// When and how opening one failed last.
+    /// The time and the error of the last failure to connect.
     failed: Option<(Instant, BackendError)>,
     work: JoinSet<()>,
 }
@@ -56,15 +58,15 @@ impl Links {
         Self { dialer, token, inbox, pace, slot: Mutex::default(), is_up: watch::Sender::new(false) }
     }
 
-    /// Whether there is one.
+    /// Subscribes to the status of the connection: true while it is up.
     pub(super) fn is_up(&self) -> watch::Receiver<bool> {
         self.is_up.subscribe()
     }
 
-    /// The connection, opened now if there is none.
+    /// Returns the connection; opens one if there is none.
     ///
     /// # Errors
-    /// Why none can be opened; to whoever waited meanwhile too.
+    /// The reason why no connection can be opened. Callers that waited meanwhile get the same error.
     pub(super) async fn get(&self) -> Result<Arc<Link>, BackendError> {
         let asked = Instant::now();
         let mut slot = self.slot.lock().await;
@@ -93,9 +95,9 @@ impl Links {
         }
     }
 
-    /// Lets go of the connection, after a sleep of the machine: it may be dead and not know it.
+    /// Drops the connection after a sleep of the machine: it may be dead without a sign of it.
     pub(super) fn drop_link(&self) {
-        // While somebody opens one there is none to let go.
+        // While another task opens a connection there is none to drop.
         if let Ok(mut slot) = self.slot.try_lock() {
             slot.link = None;
             slot.work.abort_all();
@@ -103,7 +105,7 @@ impl Links {
         }
     }
 
-    /// Closes the connection, if there is one, and waits until that is done.
+    /// Closes the connection, if there is one, and waits for its end.
     pub(super) async fn close(&self) {
         let mut slot = self.slot.lock().await;
         if let Some(link) = slot.link.take() {
@@ -120,7 +122,7 @@ impl Links {
         let (dialer, inbox) = (Arc::clone(&self.dialer), Arc::clone(&self.inbox));
         let traffic = Traffic::new(socket, dialer, inbox, taken, self.pace);
         let is_up = self.is_up.clone();
-        // A link that was replaced is over, or nobody uses it.
+        // The replaced connection has ended, or has no users.
         slot.work.abort_all();
         slot.work = JoinSet::new();
         slot.work.spawn(async move {
@@ -129,7 +131,7 @@ impl Links {
             tell_end.send_replace(Some(end));
             is_up.send_replace(false);
         });
-        // A worker that refuses us after the handshake does so before it answers or asks anything.
+        // A worker that refuses this device after the handshake does so before it answers or sends anything.
         tokio::select! {
             answered = self.arrives(&link, None) => answered?,
             () = self.inbox.arrival() => {}
@@ -138,10 +140,10 @@ impl Links {
         Ok(link)
     }
 
-    /// Sends this, if it is anything, and waits until the other end has it.
+    /// Sends this text, if any, and waits until the worker has received it.
     ///
     /// # Errors
-    /// Why that is not known.
+    /// The reason why the arrival is unknown.
     pub(super) async fn arrives(&self, link: &Link, text: Option<String>) -> Result<(), BackendError> {
         let (done, heard) = oneshot::channel();
         let sending = async {
@@ -159,7 +161,7 @@ impl Links {
 }
 
 impl Link {
-    /// Sends this and waits for nothing.
+    /// Sends this text without waiting for a confirmation.
     pub(super) async fn tell(&self, text: String) -> Result<(), BackendError> {
         match self.orders.send(Order::Tell(text)).await {
             Ok(()) => Ok(()),
@@ -167,12 +169,12 @@ impl Link {
         }
     }
 
-    /// Whether this is the first look at it.
+    /// Returns true for the first caller only.
     pub(super) fn is_new(&self) -> bool {
         !self.seen.swap(true, Ordering::Relaxed)
     }
 
-    /// Why it ended, once it has.
+    /// Waits for the connection's end and returns its reason.
     pub(super) async fn end(&self) -> BackendError {
         let mut ended = self.ended.clone();
         let told = ended.wait_for(Option::is_some).await.ok().and_then(|end| end.clone());
@@ -185,7 +187,7 @@ impl Link {
     }
 }
 
-/// It was let go of from here.
+/// Returns the error for a connection that was dropped on this side.
 fn dropped() -> BackendError {
     BackendError::Unreachable {
         url: "the worker".to_owned(),
@@ -194,7 +196,7 @@ fn dropped() -> BackendError {
 }
 
 impl Slot {
-    /// How long to wait before a link is opened in place of the last one.
+    /// Returns the delay before a connection replaces the last one.
     fn gap(&mut self) -> Duration {
         let Some(last) = self.link.take() else { return Duration::ZERO };
         if last.born.elapsed() >= LASTING {

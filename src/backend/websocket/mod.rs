@@ -1,10 +1,13 @@
-//! The second wire: a worker sends `tool_call` frames over one WebSocket, and gets a `tool_result` for each. The same
-//! journal and outbox stand behind it as behind Convex. Not here: the runner's rhythm, and what any tool says.
+//! The WebSocket backend: a worker sends `tool_call` frames over one connection and gets a `tool_result` for each.
+//! Journal and outbox are the same as for Convex.
+//! Not here: the runner's poll schedule, and the tools' answers.
 //!
-//! The protocol has no acknowledgement. A result counts as delivered when a ping that was sent after it is answered: the
-//! other end has then read it, for a connection keeps its order. Before that, whatever happens to the connection, it is
-//! sent again. What the worker does with it nobody says, so the journal keeps it for a day, and a call that comes again
-//! under the same id gets the same result again. A worker that reconnects sends again what it still waits for.
+//! The protocol has no acknowledgement. A result counts as delivered when the worker answers a ping that was sent after
+//! it: a connection keeps its order, so the worker has read the result by then. A result without that answer is sent
+//! again, on a new connection if need be.
+//!
+//! The worker may lose a result after that, so the journal keeps it for a day. A call with the same id gets the same
+//! result again. A worker that reconnects repeats the calls that it still waits for.
 
 mod frames;
 mod inbox;
@@ -30,25 +33,25 @@ use super::{
 use crate::ids::{LeaseId, RequestId};
 use crate::redact::Secret;
 
-/// The longest message that is read. The largest file that a tool writes, with what JSON makes of it.
+/// The longest message that is accepted: the largest file that a tool writes, escaped as JSON.
 const MOST_BYTES: usize = 16 << 20;
 
-/// How long one pass waits for something more to arrive: the wire does not say when there is no more.
+/// The shortest wait of a poll for more events, because the protocol does not announce the end of a batch.
 const QUIET: Duration = Duration::from_secs(1);
 
-/// Gives the token that the worker is shown, read anew for each connection.
+/// Returns the token that the worker is shown; called for each connection.
 pub type ShownToken = Arc<dyn Fn() -> Option<Secret<String>> + Send + Sync>;
 
-/// How the connection is kept.
+/// The options of the connection.
 #[derive(Debug, Clone)]
 pub struct WebSocketOptions {
     /// Silence after which a ping is sent.
     pub ping: Duration,
-    /// How long after that the connection counts as dead.
+    /// The time after a ping at which the connection counts as dead.
     pub pong_timeout: Duration,
-    /// Whether plain `ws` is allowed to hosts other than this machine.
+    /// Allows plain `ws` to other hosts than this machine.
     pub allow_insecure: bool,
-    /// The proxies that there are.
+    /// The proxies to use.
     pub proxies: ProxyRules,
 }
 
@@ -59,14 +62,14 @@ impl Default for WebSocketOptions {
     }
 }
 
-/// A worker at the other end of a WebSocket.
+/// A backend that is a worker at the other end of a WebSocket.
 pub struct WebSocketBackend {
     links: Links,
     inbox: Arc<Inbox>,
 }
 
 impl WebSocketBackend {
-    /// The worker at this address. Nothing is opened yet.
+    /// Creates the backend for the worker at this address, without connecting.
     ///
     /// # Errors
     /// [`BadUrl`].
@@ -77,7 +80,7 @@ impl WebSocketBackend {
         Ok(Self { links: Links::new(dialer, token, Arc::clone(&inbox), pace), inbox })
     }
 
-    /// What arrived since the cursor, if anything did.
+    /// Returns the events that arrived since the cursor, if there are any.
     fn page(&self, cursor: Option<&str>, limit: u32) -> Option<Page> {
         let (events, cursor) = self.inbox.after(cursor, limit);
         cursor.map(|cursor| Page { events, cursor: Some(cursor), is_done: false, next: Next::Pushed })
@@ -89,13 +92,13 @@ impl WebSocketBackend {
         limit: u32,
         wait: Duration,
     ) -> Result<Page, super::BackendError> {
-        // What arrived on a connection that is gone by now was asked all the same.
+        // Calls that arrived on a lost connection still count.
         if let Some(page) = self.page(cursor, limit) {
             return Ok(page);
         }
         let link = self.links.get().await?;
         let nothing = Page { events: Vec::new(), cursor: None, is_done: true, next: Next::Pushed };
-        // That there is a connection again is news to whoever has results to send.
+        // A new connection ends the poll, so that waiting results are sent.
         if link.is_new() && !wait.is_zero() {
             return Ok(nothing);
         }
@@ -114,13 +117,13 @@ impl WebSocketBackend {
     }
 }
 
-/// Nobody has another clock to offer.
+/// Returns the local time as a session: the protocol has no other clock.
 fn now() -> Session {
     Session { server_now_ms: frames::now_ms(), backend_id: None, other_process: false }
 }
 
 impl Backend for WebSocketBackend {
-    /// There are no sessions here: the token, which may be another by now, is shown when the connection is opened.
+    /// Does nothing, because there are no sessions. Each connection sends the current token.
     fn open_session(&self) -> Reply<'_, Session> {
         Box::pin(std::future::ready(Ok(now())))
     }
@@ -137,7 +140,7 @@ impl Backend for WebSocketBackend {
         Box::pin(std::future::ready(Ok(Vec::new())))
     }
 
-    /// A call that is sent to us is ours.
+    /// Grants every claim: a call that was sent here belongs to this device.
     fn claim<'a>(&'a self, _id: &'a RequestId, _lease: &'a LeaseId) -> Reply<'a, Claim> {
         let granted = Claim {
             granted: true,
@@ -159,8 +162,8 @@ impl Backend for WebSocketBackend {
         })
     }
 
-    /// That the connection stands is all that a worker can know of us, and its own pings see to that. The last word closes
-    /// it.
+    /// Ensures a connection, which is all that a worker can observe; its own pings do the rest. The last heartbeat
+    /// closes the connection.
     fn beat(&self, online: bool, _every: Duration, _health: Value) -> Reply<'_, Beat> {
         Box::pin(async move {
             if online {
@@ -172,7 +175,7 @@ impl Backend for WebSocketBackend {
         })
     }
 
-    /// A worker has no catalog.
+    /// Does nothing: a worker has no catalog.
     fn publish<'a>(&'a self, _kind: CatalogKind, _revision: u64, _items: &'a [CatalogItem]) -> Reply<'a, ()> {
         Box::pin(std::future::ready(Ok(())))
     }

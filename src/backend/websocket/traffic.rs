@@ -1,5 +1,5 @@
-//! What goes on one open socket, in one task: frames in, results out, pings both ways. Not here: opening sockets, and
-//! what follows when one ends (link).
+//! The task of one open socket: it receives frames, sends results and pings, and answers pings.
+//! Not here: opening sockets, and the reaction to their end.
 
 use std::collections::VecDeque;
 use std::future::pending;
@@ -19,50 +19,50 @@ use super::inbox::Inbox;
 use crate::backend::dial::{Dialer, Socket};
 use crate::backend::error::BackendError;
 
-/// Until one frame is written; a peer that takes longer does not read.
+/// The time limit for writing one frame. A slower peer does not read.
 const WRITE: Duration = Duration::from_secs(30);
 
-/// How long the other end may go on sending what is not read any more, so that it gets to our reason.
+/// The time for which unread input is still accepted while closing, so that the peer receives the close reason.
 const LINGER: Duration = Duration::from_secs(3);
 
-/// How often silence is probed.
+/// The ping intervals.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Pace {
     /// Silence after which a ping is sent.
     pub idle: Duration,
-    /// Silence after a ping that ends the link.
+    /// Silence after a ping that ends the connection.
     pub patience: Duration,
 }
 
-/// What the link is asked for.
+/// A command to the socket's task.
 pub(super) enum Order {
-    /// Send this, if it is anything, and a ping after it; `done` hears when that ping is answered. Whatever was sent
-    /// before it has then arrived.
+    /// Send this text, if any, and then a ping. `done` fires when that ping is answered: everything sent before it has
+    /// then arrived.
     Send(Option<String>, oneshot::Sender<()>),
-    /// Send this and wait for nothing.
+    /// Send this text without waiting for a confirmation.
     Tell(String),
     /// Close the socket.
     Close,
 }
 
-/// One socket at work.
+/// The task that owns one socket.
 pub(super) struct Traffic {
     socket: Socket,
     dialer: Arc<Dialer>,
     inbox: Arc<Inbox>,
     orders: mpsc::Receiver<Order>,
     pace: Pace,
-    /// The number of the last ping; each ping carries its own.
+    /// The number of the last ping; each ping carries its number.
     pings: u64,
-    /// Who waits for which ping's answer, oldest first.
+    /// The senders that wait for an answer to a ping, oldest first.
     waiting: VecDeque<(u64, oneshot::Sender<()>)>,
-    /// When a ping was sent after which no pong came yet.
+    /// The time of the first ping without a pong so far.
     asked: Option<Instant>,
-    /// When anything came last.
+    /// The time of the last received message.
     heard: Instant,
 }
 
-/// Why a socket's work is over.
+/// The reason why a socket ended.
 type End = BackendError;
 
 impl Traffic {
@@ -77,7 +77,7 @@ impl Traffic {
         Self { socket, dialer, inbox, orders, pace, pings: 0, waiting, asked: None, heard }
     }
 
-    /// Works until the socket ends, and says why it did. Who waits for a pong then hears nothing.
+    /// Runs until the socket ends, and returns the reason. Senders that wait for a pong get an error.
     pub(super) async fn run(mut self) -> End {
         loop {
             if let Err(end) = self.turn().await {
@@ -104,7 +104,7 @@ impl Traffic {
                 None => Err(self.dialer.closed(None)),
             },
             () = self.inbox.room(), if !reads => {
-                // The silence was ours.
+                // The runner was not reading, so the silence is not the peer's.
                 self.heard = Instant::now();
                 Ok(())
             }
@@ -128,7 +128,7 @@ impl Traffic {
         self.write(Message::Ping(Bytes::copy_from_slice(&number))).await
     }
 
-    /// Nothing came for a while.
+    /// Handles a silence: sends a ping, or ends the connection after an unanswered one.
     async fn probe(&mut self) -> Result<(), End> {
         if self.asked.is_none() {
             return self.ping().await;
@@ -151,17 +151,17 @@ impl Traffic {
                 self.acknowledge_close().await;
                 return Err(self.dialer.closed(frame.as_ref()));
             }
-            // The library answers pings itself.
+            // The library answers pings by itself.
             Message::Ping(_) | Message::Frame(_) => {}
         }
         Ok(())
     }
 
-    /// A pong answers its ping and all before it (RFC 6455, 5.5.3).
+    /// Completes the ping with this payload and all before it (RFC 6455, 5.5.3).
     fn answered(&mut self, payload: &[u8]) {
         let Ok(number) = payload.try_into().map(u64::from_be_bytes) else { return };
         while let Some((_, done)) = self.waiting.pop_front_if(|(waiting, _)| *waiting <= number) {
-            // Whoever gave up waiting sends again, which harms nothing.
+            // A sender that gave up waiting sends again, which is harmless.
             let _ = done.send(());
         }
         if number == self.pings {
@@ -179,7 +179,7 @@ impl Traffic {
         }
     }
 
-    /// What came breaks the rules, or the connection is gone.
+    /// Returns the end for a protocol violation or a lost connection.
     async fn broken(&mut self, error: Error) -> End {
         match error {
             Error::Capacity(_) => self.leave(CloseCode::Size, "the message is too large").await,
@@ -193,8 +193,8 @@ impl Traffic {
         }
     }
 
-    /// Closes with a reason, and reads on for a moment without looking: a connection that is closed over unread bytes
-    /// is reset, and the reason is lost with it.
+    /// Closes with a reason and discards input for a moment. A connection that is closed over unread bytes is reset,
+    /// and the reason is lost.
     async fn leave(&mut self, code: CloseCode, reason: &str) -> End {
         let frame = CloseFrame { code, reason: reason.chars().take(100).collect::<String>().into() };
         let parting = async {
@@ -206,8 +206,8 @@ impl Traffic {
         self.dialer.unreachable(&format!("the connection was closed from here: {reason}"))
     }
 
-    /// Answers the other end's Close frame with its own status code (RFC 6455, 5.5.1). The library has queued that frame,
-    /// and refuses to send another: it is only flushed. Then the other end closes the connection.
+    /// Answers the peer's Close frame with its own status code (RFC 6455, 5.5.1). The library has queued that frame and
+    /// refuses another, so it is only flushed. Then the peer closes the connection.
     async fn acknowledge_close(&mut self) {
         let parting = async {
             if self.socket.flush().await.is_ok() {
@@ -218,7 +218,7 @@ impl Traffic {
     }
 }
 
-/// Reads what the other end still sends, until it closes the connection.
+/// Discards input until the peer closes the connection.
 async fn discard_rest(socket: &mut Socket) {
     let mut unread = vec![0; 64 << 10];
     while matches!(socket.get_mut().read(&mut unread).await, Ok(read) if read > 0) {}

@@ -1,4 +1,4 @@
-//! `devices:heartbeat`: a device says that it is there, signed, so that nobody else can say it.
+//! `devices:heartbeat`: a device reports that it is online. The report is signed, so that only the device can make it.
 
 use rusqlite::OptionalExtension as _;
 use serde::{Deserialize, Serialize};
@@ -15,7 +15,7 @@ use crate::ids::{DeviceId, ProcessId};
 /// The most bytes of a health report.
 const HEALTH_LIMIT: usize = 4 * 1024;
 
-/// The arguments.
+/// The arguments of `heartbeat`.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(in crate::dev_backend) struct Heartbeat {
@@ -24,24 +24,24 @@ pub(in crate::dev_backend) struct Heartbeat {
     signature: String,
     #[serde(default, deserialize_with = "optional")]
     online: Option<bool>,
-    /// How often the device means to beat: seldom while a wake-up socket stands.
+    /// The device's interval of heartbeats; long while it has a wake-up socket.
     #[serde(default, deserialize_with = "optional")]
     beat_ms: Option<Number>,
-    /// JSON text; the latest beat's word stands, also its silence.
+    /// The device's health as JSON text; each heartbeat replaces it, also with nothing.
     #[serde(default, deserialize_with = "optional")]
     health: Option<String>,
-    /// One for each start of the device's process; older devices have none.
+    /// An id for each start of the device's process; older devices have none.
     #[serde(default, deserialize_with = "optional")]
     process_id: Option<String>,
 }
 
-/// The value.
+/// The value of `heartbeat`.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(in crate::dev_backend) struct Heard {
     server_now_ms: f64,
     next_beat_ms: f64,
-    /// Whether another process with this device's identity beats, too.
+    /// True if another process with this device's identity sends heartbeats.
     #[serde(skip_serializing_if = "is_false")]
     other_process: bool,
 }
@@ -98,7 +98,7 @@ impl Mutation for Heartbeat {
 }
 
 impl Heartbeat {
-    /// Gives the list of the device's processes with this beat, and whether there is another one.
+    /// Returns the list of the device's processes after this heartbeat, and whether there is another process.
     fn note_process(
         &self,
         db: &Commit<'_>,

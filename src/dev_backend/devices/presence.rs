@@ -1,6 +1,6 @@
-//! `devices:presence` and `devices:list`: which devices there are, and what each last said; how it fares is in the first
-//! alone. `online` is the last beat's own word. Whether that beat is recent enough (2.5 times `beatMs`) is the reader's to judge by
-//! `seenAtMs`, as on Convex, where a query that looked at the clock would not be run again when the time is up.
+//! `devices:presence` and `devices:list`: the devices with their last heartbeats. Only the first one has the device's
+//! health. `online` is the last heartbeat's own statement. The reader judges by `seenAtMs` if that heartbeat is recent
+//! enough (2.5 times `beatMs`). On Convex a query that used the clock would not be run again when the time is up.
 
 use rusqlite::{OptionalExtension as _, Row};
 use serde::{Deserialize, Serialize};
@@ -11,13 +11,13 @@ use crate::dev_backend::failure::Failure;
 use crate::dev_backend::functions::{Query, View};
 use crate::ids::DeviceId;
 
-/// When a device was last heard, and what it said. Absent parts were never said.
+/// The last heartbeat of a device. Absent parts were never sent.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(in crate::dev_backend) struct Sighting {
     #[serde(skip_serializing_if = "Option::is_none")]
     seen_at_ms: Option<f64>,
-    /// How long after that beat the next one is to come.
+    /// The time from that heartbeat to the next one.
     #[serde(skip_serializing_if = "Option::is_none")]
     beat_ms: Option<f64>,
     online: bool,
@@ -43,7 +43,7 @@ pub(in crate::dev_backend) struct Presence {
 
 impl Query for Presence {
     const PATH: &'static str = "devices:presence";
-    /// Null for a device that never beat.
+    /// Null for a device without any heartbeat.
     type Reply = Option<Sighting>;
 
     fn run(&self, view: &View<'_>) -> Result<Self::Reply, Failure> {
@@ -68,7 +68,7 @@ pub(in crate::dev_backend) struct List {
     device_id: Option<String>,
 }
 
-/// A device as its owner sees it.
+/// A device in the owner's list.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(in crate::dev_backend) struct Listed {
@@ -77,7 +77,7 @@ pub(in crate::dev_backend) struct Listed {
     platform: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     seen_at_ms: Option<f64>,
-    /// How long after that beat the next one is to come.
+    /// The time from that heartbeat to the next one.
     #[serde(skip_serializing_if = "Option::is_none")]
     beat_ms: Option<f64>,
     online: bool,
@@ -85,7 +85,7 @@ pub(in crate::dev_backend) struct Listed {
 
 impl Query for List {
     const PATH: &'static str = "devices:list";
-    /// Every device that is not revoked, or the one asked for, by id.
+    /// All devices that are not revoked, or the requested one, sorted by id.
     type Reply = Vec<Listed>;
 
     fn run(&self, view: &View<'_>) -> Result<Self::Reply, Failure> {

@@ -1,17 +1,18 @@
-//! Which processes of one device beat: how two that share an identity (a copied home) are told from one that was
-//! restarted. A device is told of another process only when that one beat after the asker's own first beat. A process
-//! that has ended cannot do that, so that a restart, after a crash too, is never taken for a second process.
-//! Not here: where the list is kept (presence).
+//! The processes of a device that send heartbeats. The list tells two processes with the same identity (a copied home
+//! folder) from one that was restarted. A device is told of another process only if that one sent a heartbeat after the
+//! device's own first one. A process that has ended cannot do so, so a restart never looks like a second process, even
+//! after a crash.
+//! Not here: the storage of the list (`presence`).
 
 use rusqlite::{Connection, OptionalExtension as _};
 use serde::{Deserialize, Serialize};
 
 use crate::ids::DeviceId;
 
-/// The most processes that are remembered of one device.
+/// The most remembered processes per device.
 const MOST: usize = 8;
 
-/// One process, by its beats.
+/// A process with its heartbeats.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Process {
@@ -19,17 +20,17 @@ struct Process {
     id: String,
     first_ms: f64,
     last_ms: f64,
-    /// After so long without a beat it counts as gone: two beats after its last one.
+    /// The time at which it counts as gone: two intervals after its last heartbeat.
     until_ms: f64,
 }
 
-/// The processes of one device, the one that beat last at the end.
+/// The processes of a device; the last heartbeat is at the end.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(super) struct Processes(Vec<Process>);
 
 impl Processes {
-    /// Reads those of a device; none before its first beat.
+    /// Loads the processes of a device; the list is empty before its first heartbeat.
     pub fn of(db: &Connection, device: &DeviceId) -> rusqlite::Result<Self> {
         let text: Option<Option<String>> = db
             .prepare_cached("SELECT processes FROM presence WHERE device_id = ?1")?
@@ -43,7 +44,8 @@ impl Processes {
         serde_json::to_string(&self.0).expect("texts and finite numbers are JSON")
     }
 
-    /// Notes a beat of this process, which is to beat again within `next_ms`; one that says goodbye is taken off.
+    /// Records a heartbeat of this process, whose next one is due within `next_ms`. A process that goes offline is
+    /// removed.
     pub fn beat(&mut self, process_id: &str, online: bool, now_ms: f64, next_ms: f64) {
         let first_ms = self.find(process_id).map_or(now_ms, |own| own.first_ms);
         self.0.retain(|process| process.id != process_id && process.until_ms >= now_ms);
@@ -55,7 +57,7 @@ impl Processes {
         self.0.drain(..surplus);
     }
 
-    /// Tells whether another process has beaten since the first beat of this one, and is not gone.
+    /// Returns whether another process has sent a heartbeat since this one's first, and is not gone.
     pub fn others_than(&self, process_id: &str, now_ms: f64) -> bool {
         let Some(own) = self.find(process_id) else { return false };
         self.0

@@ -1,5 +1,5 @@
-//! `devices:openSession`: a device proves its key and names the token it will use from now on.
-//! The first time, it also shows the pairing code, and the key is pinned for good.
+//! `devices:openSession`: a device proves its key and sets the token of its session. The first time it also shows the
+//! pairing code, and its key is pinned for good.
 
 use ed25519_dalek::VerifyingKey;
 use rusqlite::OptionalExtension as _;
@@ -18,7 +18,7 @@ use crate::ids::{DeviceId, ProcessId};
 /// The version of the contract that this backend speaks.
 const CONTRACT_VERSION: f64 = 1.0;
 
-/// The arguments.
+/// The arguments of `openSession`.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(in crate::dev_backend) struct OpenSession {
@@ -27,34 +27,34 @@ pub(in crate::dev_backend) struct OpenSession {
     name: String,
     platform: String,
     signed_at_ms: Number,
-    /// SHA-256 of the token in hexadecimal: the token itself does not travel here.
+    /// SHA-256 of the token in hexadecimal; the token itself is not sent.
     token_hash: String,
     signature: String,
     #[serde(default, deserialize_with = "optional")]
     pairing_code: Option<String>,
-    /// One for each start of the device's process; older devices have none.
+    /// An id for each start of the device's process; older devices have none.
     #[serde(default, deserialize_with = "optional")]
     process_id: Option<String>,
 }
 
-/// The value.
+/// The value of `openSession`.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(in crate::dev_backend) struct Opened {
     device_id: DeviceId,
-    /// Whether this call made the device known.
+    /// True if this call registered the device.
     registered: bool,
     server_now_ms: f64,
     contract_version: f64,
-    /// Which deployment this is, whatever its address.
+    /// The id of the deployment, independent of its address.
     backend_id: String,
-    /// Whether another process with this device's identity beats, too.
+    /// True if another process with this device's identity sends heartbeats.
     #[serde(skip_serializing_if = "is_false")]
     other_process: bool,
 }
 
 impl OpenSession {
-    /// Checks the signature before its age: only who holds the key learns more than that it is bad.
+    /// Checks the signature before its age: only the key's holder learns more than that it is bad.
     fn verify(&self, device: &DeviceId, now_ms: f64) -> Result<VerifyingKey, Failure> {
         let key = signature::public_key(&self.public_key)?;
         let signed_at = self.signed_at_ms.whole("signedAtMs")?;
@@ -83,7 +83,7 @@ impl OpenSession {
     }
 }
 
-/// The id of this database, made when it is first asked for.
+/// Returns the id of this database; creates it on the first call.
 fn backend_id(db: &Commit<'_>) -> rusqlite::Result<String> {
     let fresh = uuid::Uuid::new_v4().to_string();
     db.execute("INSERT INTO deployment (only, id) VALUES (1, ?1) ON CONFLICT DO NOTHING", [fresh])?;

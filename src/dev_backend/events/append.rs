@@ -1,4 +1,4 @@
-//! `events:appendRequest`: a caller asks a device for one tool call.
+//! `events:appendRequest`: a caller sends a device one tool call.
 
 use rusqlite::OptionalExtension as _;
 use serde::{Deserialize, Serialize};
@@ -15,7 +15,7 @@ use crate::dev_backend::secrets::{Hash, hash_fields};
 use crate::dev_backend::store::Commit;
 use crate::ids::{ConversationId, DeviceId, RequestId, ToolName};
 
-/// The arguments.
+/// The arguments of `appendRequest`.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(in crate::dev_backend) struct AppendRequest {
@@ -35,12 +35,13 @@ pub(in crate::dev_backend) struct AppendRequest {
     issued_at_ms: Option<Number>,
     #[serde(default, deserialize_with = "optional")]
     signature: Option<String>,
-    /// The caller listens for progress, as if it had called `watchProgress` at once. Not part of what was asked.
+    /// True if the caller listens for progress, as if it called `watchProgress` at once. Not part of the request's
+    /// hash.
     #[serde(default, deserialize_with = "optional")]
     progress: Option<bool>,
 }
 
-/// The value.
+/// The value of `appendRequest`.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(in crate::dev_backend) struct Appended {
@@ -49,7 +50,7 @@ pub(in crate::dev_backend) struct Appended {
 }
 
 impl AppendRequest {
-    /// Refuses what cannot be stored, with a code the caller can act on.
+    /// Refuses a malformed request, with a code that the caller can act on.
     fn check(&self) -> Result<(), Failure> {
         args::payload("args", &self.args, PAYLOAD_LIMIT)?;
         ToolName::parse(&self.tool_name)?;
@@ -63,7 +64,7 @@ impl AppendRequest {
         Ok(())
     }
 
-    /// The hash of all that was asked: the same id with any other hash is another request.
+    /// Returns the hash of the whole request: the same id with another hash is another request.
     fn body_hash(&self) -> Result<Hash, Failure> {
         let number = |field, n: Option<Number>| {
             n.map(|n| n.finite(field)).transpose().map(|n| n.map(|n| n.to_string()))
@@ -138,7 +139,7 @@ impl Mutation for AppendRequest {
                 Code::RequestIdReused,
                 "a request of this id with another body is stored already; make a new id",
             )),
-            // By the commit clock, which never goes back: what was deleted once stays refused.
+            // Uses the commit clock, which never goes back: a deleted id stays refused.
             None if is_past_retention(&request_id, db.now_ms.max(last_ms(db)?)) => Err(Failure::invalid(
                 "the time in this request id lies before all that is kept here; make a new id, and look at your clock",
             )),

@@ -10,7 +10,7 @@ use crate::dev_backend::functions::Mutation;
 use crate::dev_backend::store::Commit;
 use crate::ids::{DeviceId, RequestId};
 
-/// The arguments.
+/// The arguments of `cancel`.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(in crate::dev_backend) struct Cancel {
@@ -19,7 +19,7 @@ pub(in crate::dev_backend) struct Cancel {
     request_id: String,
 }
 
-/// The value.
+/// The value of `cancel`.
 #[derive(Serialize)]
 pub(in crate::dev_backend) struct Cancelled {
     state: State,
@@ -28,11 +28,11 @@ pub(in crate::dev_backend) struct Cancelled {
 #[derive(Serialize)]
 #[serde(rename_all = "lowercase")]
 enum State {
-    /// The device was told, by this call or an earlier one; its result is still to come.
+    /// The device was notified, by this call or an earlier one; its result is still to come.
     Cancelling,
-    /// There is a result: nothing is left to cancel.
+    /// There is a result, so there is nothing to cancel.
     Finished,
-    /// No such request.
+    /// There is no such request.
     Unknown,
 }
 

@@ -1,5 +1,5 @@
-//! `events:claim`: one process asks to be the one that runs a request.
-//! A refusal is a value with a reason, because it is an ordinary outcome, not a fault.
+//! `events:claim`: a process claims the right to run a request. A refusal is a value with a reason, because it is an
+//! ordinary outcome and no error.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,12 +11,12 @@ use crate::dev_backend::functions::Mutation;
 use crate::dev_backend::store::Commit;
 use crate::ids::{LeaseId, RequestId};
 
-/// How long a lease lives when the device does not say.
+/// The default lifetime of a lease.
 const LEASE_MS: f64 = 60_000.0;
-/// The longest it may ask for.
+/// The longest lifetime of a lease.
 const LONGEST_LEASE_MS: f64 = 600_000.0;
 
-/// The arguments.
+/// The arguments of `claim`.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(in crate::dev_backend) struct Claim {
@@ -28,33 +28,33 @@ pub(in crate::dev_backend) struct Claim {
     lease_ms: Option<Number>,
 }
 
-/// The value.
+/// The value of `claim`.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(in crate::dev_backend) struct Claimed {
     granted: bool,
     reason: Reason,
-    /// How often another lease was granted; a renewal does not count.
+    /// The number of leases granted so far; renewals do not count.
     attempt: f64,
     cancelled: bool,
-    /// What is left of the lease in force, ours or the other's; 0 when there is none.
+    /// The rest of the current lease, the device's own or another one; 0 if there is none.
     expires_in_ms: f64,
-    /// Whether a caller listens for progress: while none does, the device sends none.
+    /// True if a caller listens for progress; otherwise the device sends none.
     watched: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum Reason {
-    /// This lease is new, or took over from one that expired: attempt grew by one.
+    /// This lease is new, or replaces an expired one; `attempt` was incremented.
     Granted,
-    /// This lease was the last one granted already, expired or not: it lives on.
+    /// This lease was the last one granted, expired or not; it is extended.
     Renewed,
-    /// Refused: another lease is in force. Ask again when it has expired.
+    /// Refused: another lease is current. Ask again after its end.
     Leased,
     /// Refused: there is a result.
     Finished,
-    /// Refused: this device has no request of this id.
+    /// Refused: this device has no request with this id.
     Unknown,
 }
 

@@ -7,7 +7,7 @@ use crate::dev_backend::commits::{Topic, Topics};
 use crate::dev_backend::failure::Failure;
 use crate::dev_backend::functions::{Query, View};
 
-/// The arguments.
+/// The arguments of `head`.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(in crate::dev_backend) struct Head {
@@ -17,7 +17,7 @@ pub(in crate::dev_backend) struct Head {
 
 impl Query for Head {
     const PATH: &'static str = "events:head";
-    /// Decimal text: nanoseconds do not fit a float.
+    /// Decimal text, because nanoseconds do not fit a float.
     type Reply = Option<String>;
 
     fn reads(&self) -> Topics {

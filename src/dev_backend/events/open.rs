@@ -1,6 +1,6 @@
 //! `events:listOpenIds` and `events:listOpen`: a device's requests without a result, oldest first, whatever its cursor
-//! says. A device asks for the ids, and then for those alone that it does not know. Both are bounded: what does not fit
-//! shows once the older ones are answered.
+//! is. A device asks for the ids, and then for the unknown ones. Both replies are bounded: the rest appears once the
+//! older requests are answered.
 
 use std::sync::LazyLock;
 
@@ -26,7 +26,7 @@ pub(in crate::dev_backend) struct ListOpenIds {
     token: String,
 }
 
-/// An open request, without its body.
+/// An open request without its body.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(in crate::dev_backend) struct OpenId {
@@ -34,7 +34,7 @@ pub(in crate::dev_backend) struct OpenId {
     cancelled: bool,
 }
 
-/// The partial index holds open requests alone, so finished ones cost nothing.
+/// The partial index holds open requests only, so finished ones cost nothing.
 const IDS_SQL: &str = "SELECT request_id, cancelled FROM requests WHERE device_id = ?1 AND state = 'open' \
                        ORDER BY seq";
 
@@ -61,7 +61,7 @@ impl Query for ListOpenIds {
 pub(in crate::dev_backend) struct ListOpen {
     device_id: String,
     token: String,
-    /// Only these, as far as they are open; all of them where it is absent.
+    /// Restricts the reply to those of these that are open; without it, all are returned.
     #[serde(default, deserialize_with = "optional")]
     request_ids: Option<Vec<String>>,
 }
@@ -80,7 +80,7 @@ static NAMED_SQL: LazyLock<String> = LazyLock::new(|| {
     )
 });
 
-/// A reply that is filled until it is full.
+/// A reply that is filled up to its limits.
 #[derive(Default)]
 struct Reply {
     open: Vec<Box<RawValue>>,
@@ -88,7 +88,7 @@ struct Reply {
 }
 
 impl Reply {
-    /// Takes a request. False: it does not fit any more.
+    /// Adds a request. Returns false if it does not fit.
     fn add(&mut self, row: &Row<'_>) -> Result<bool, Failure> {
         let request = to_raw_value(&ToolRequest::from_row(row, 0)?)?;
         self.bytes += request.get().len();

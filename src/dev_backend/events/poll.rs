@@ -1,9 +1,8 @@
 //! `events:listForDevice`: one page of a device's inbox after its cursor, oldest first.
 //!
-//! Rows are never skipped, also not those of finished requests: the cursor counts commits, and the
-//! device's journal knows what it has answered. `request` is there for a `tool_request` whose body
-//! is still stored; it is null for a `tool_cancel` (its request always came before) and for a body
-//! that is gone.
+//! Rows of finished requests are included, because the cursor counts commits and the device's journal knows its
+//! answers. `request` is set for a `tool_request` whose body is still stored. It is null for a `tool_cancel`, which
+//! always follows its request, and for a deleted body.
 
 use std::sync::LazyLock;
 
@@ -17,12 +16,12 @@ use crate::dev_backend::failure::Failure;
 use crate::dev_backend::functions::{Hold, Query, View};
 use crate::ids::DeviceId;
 
-/// Events in a page when the device does not say.
+/// The default number of events per page.
 const LIMIT: i64 = 64;
-/// The most it may ask for.
+/// The most events per page.
 const MOST: i64 = 512;
 
-/// The arguments.
+/// The arguments of `listForDevice`.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(in crate::dev_backend) struct ListForDevice {
@@ -36,7 +35,7 @@ pub(in crate::dev_backend) struct ListForDevice {
     wait_ms: Option<Number>,
 }
 
-/// The value.
+/// The value of `listForDevice`.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(in crate::dev_backend) struct Page {
@@ -55,8 +54,8 @@ struct Event {
     request: Option<ToolRequest>,
 }
 
-/// A range of the inbox's own key, with each row's body looked up by it: the cost is the page's,
-/// however long the inbox is.
+/// Reads a range of the inbox's own key and looks up each row's body by it. The cost depends on the page, not on the
+/// length of the inbox.
 static SQL: LazyLock<String> = LazyLock::new(|| {
     format!(
         "SELECT i.seq, i.type, i.request_id, a.number IS NOT NULL, {COLUMNS} FROM inbox i \
@@ -66,8 +65,8 @@ static SQL: LazyLock<String> = LazyLock::new(|| {
     )
 });
 
-/// A page under way. Rows of one commit share a seq and stay together: a cursor between them
-/// would lose the rest.
+/// A page under construction. Rows of one commit share a sequence number and stay together: a cursor between them would
+/// lose the rest.
 struct Pager {
     limit: usize,
     events: Vec<Box<RawValue>>,
@@ -87,8 +86,8 @@ impl Pager {
         self.group.push(event);
     }
 
-    /// Takes the group that has come together. False: it has to wait for the next page, because
-    /// this one is full. The first group always fits.
+    /// Adds the collected group to the page. Returns false if the page is full and the group has to wait for the next
+    /// one. The first group always fits.
     fn close_group(&mut self, seq: i64) -> bool {
         let fits =
             self.events.len() + self.group.len() <= self.limit && self.bytes + self.group_bytes <= PAGE_BYTES;

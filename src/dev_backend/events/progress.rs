@@ -1,7 +1,6 @@
-//! `events:appendProgress`, `events:watchProgress` and `events:listProgress`: what a running request has to say so far.
-//! Lossy by design: a piece may be missing, and none ever holds up the result. A device sends pieces only while a
-//! caller listens: the caller says so with `watchProgress`, again and again, and the device learns it from the replies
-//! to `claim` and `appendProgress`.
+//! `events:appendProgress`, `events:watchProgress` and `events:listProgress`: the output of a running request. Pieces
+//! may be lost, and none delays the result. A device sends pieces only while a caller listens. The caller says so with
+//! repeated calls of `watchProgress`, and the device reads it in the replies to `claim` and `appendProgress`.
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
@@ -17,7 +16,7 @@ use crate::ids::{LeaseId, RequestId};
 
 /// The most bytes of one piece.
 const PIECE_LIMIT: usize = 64 * 1024;
-/// The most pieces of one answer.
+/// The most pieces in one reply.
 const MOST: usize = 1_000;
 
 /// The arguments of `appendProgress`.
@@ -35,11 +34,11 @@ pub(in crate::dev_backend) struct AppendProgress {
 /// The value of `appendProgress`.
 #[derive(Serialize)]
 pub(in crate::dev_backend) struct Noted {
-    /// False when this number was taken already, or the request is finished.
+    /// False if this number was stored before, or the request is finished.
     stored: bool,
-    /// Whether the caller has cancelled: progress doubles as a look at that.
+    /// True if the caller has cancelled the request.
     cancelled: bool,
-    /// Whether a caller still listens.
+    /// True if a caller still listens.
     watched: bool,
 }
 
@@ -79,18 +78,18 @@ pub(in crate::dev_backend) struct WatchProgress {
 #[serde(rename_all = "camelCase")]
 pub(in crate::dev_backend) struct Watching {
     state: WatchState,
-    /// For how long that counts: call it again before then.
+    /// The validity of this call; call again before its end.
     expires_in_ms: f64,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "lowercase")]
 enum WatchState {
-    /// Progress is sent from the device's next reply on.
+    /// The device sends progress from its next reply on.
     Watching,
     /// There is a result, and no more progress.
     Finished,
-    /// No such request.
+    /// There is no such request.
     Unknown,
 }
 
@@ -134,7 +133,7 @@ struct Piece {
 
 impl Query for ListProgress {
     const PATH: &'static str = "events:listProgress";
-    /// The pieces after `after`, in order; ask again after the last one until there is none.
+    /// The pieces after `after`, in order. Ask again after the last one until the reply is empty.
     type Reply = Vec<Box<RawValue>>;
 
     fn reads(&self) -> Topics {

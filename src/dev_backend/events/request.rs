@@ -1,4 +1,4 @@
-//! A request as it travels to the device, and its state as the functions of its life see it.
+//! A request in the form for the device, and its status for the functions of its life cycle.
 
 use rusqlite::{Connection, OptionalExtension as _, Row};
 use serde::Serialize;
@@ -9,11 +9,11 @@ use crate::ids::{DeviceId, RequestId};
 /// The most bytes of events or requests in one reply.
 pub(super) const PAGE_BYTES: usize = 4 * 1024 * 1024;
 
-/// The columns of [`ToolRequest::from_row`], of `requests r` joined with `request_args a`.
+/// The columns for [`ToolRequest::from_row`], from `requests r` joined with `request_args a`.
 pub(super) const COLUMNS: &str = "r.request_id, r.tool_name, a.args, r.conversation_id, r.agent_type, \
      r.created_at_ms, r.deadline_ms, r.cancelled, r.attempt, r.issued_at_ms, r.signature";
 
-/// What a device is asked to do.
+/// A request in the form for the device.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(in crate::dev_backend) struct ToolRequest {
@@ -36,7 +36,7 @@ pub(in crate::dev_backend) struct ToolRequest {
 }
 
 impl ToolRequest {
-    /// Reads [`COLUMNS`], which begin at this index.
+    /// Reads [`COLUMNS`], starting at this column.
     pub fn from_row(row: &Row<'_>, first: usize) -> rusqlite::Result<Self> {
         Ok(Self {
             request_id: row.get(first)?,
@@ -54,10 +54,10 @@ impl ToolRequest {
     }
 }
 
-/// How long a caller counts as listening for progress since it last said so.
+/// The time for which one call of `watchProgress` counts.
 pub(in crate::dev_backend) const WATCH_MS: f64 = 60_000.0;
 
-/// Where a request stands.
+/// The status of a request.
 pub(in crate::dev_backend) struct Standing {
     pub device: String,
     pub finished: bool,
@@ -66,12 +66,12 @@ pub(in crate::dev_backend) struct Standing {
     /// The last lease granted, expired or not.
     pub lease: Option<String>,
     pub lease_expires_at_ms: f64,
-    /// Until when a caller listens for progress.
+    /// The time until which a caller listens for progress.
     pub watched_until_ms: f64,
 }
 
 impl Standing {
-    /// Looks a request up.
+    /// Loads the status of a request.
     pub fn of(db: &Connection, request: &RequestId) -> rusqlite::Result<Option<Self>> {
         db.prepare_cached(
             "SELECT device_id, state = 'finished', cancelled, attempt, lease_id, lease_expires_at_ms, \
@@ -92,19 +92,19 @@ impl Standing {
         .optional()
     }
 
-    /// The same for a device's own request: another device's is as unknown as none.
+    /// Loads the status of a device's own request. Another device's request counts as unknown.
     pub fn of_device(db: &Connection, request: &RequestId, device: &DeviceId) -> Result<Self, Failure> {
         Self::of(db, request)?
             .filter(|standing| standing.device == device.as_str())
             .ok_or_else(|| Failure::thrown(Code::RequestUnknown, "this device has no request of this id"))
     }
 
-    /// Whether a caller listens for progress, so that sending it is worth a call.
+    /// Returns whether a caller listens for progress, so that it is worth sending.
     pub fn is_watched(&self, now_ms: f64) -> bool {
         !self.finished && now_ms < self.watched_until_ms
     }
 
-    /// Refuses a lease that is not the last one granted. A request that was never claimed has none.
+    /// Refuses a lease that is not the last one granted. An unclaimed request has none.
     pub fn holds(&self, lease: &str) -> Result<(), Failure> {
         match &self.lease {
             Some(last) if last == lease => Ok(()),

@@ -1,4 +1,4 @@
-//! `events:appendResult` and `events:getResult`: what came of a request. The first one stored wins.
+//! `events:appendResult` and `events:getResult`: the results of requests. The first stored result wins.
 
 use rusqlite::OptionalExtension as _;
 use serde::{Deserialize, Serialize};
@@ -45,7 +45,7 @@ impl Outcome {
     }
 }
 
-/// The value of `appendResult`: exactly one of the two is true.
+/// The value of `appendResult`; exactly one field is true.
 #[derive(Serialize)]
 pub(in crate::dev_backend) struct Kept {
     stored: bool,
@@ -94,7 +94,7 @@ impl Mutation for AppendResult {
             .query_row([request.as_str()], |row| row.get(0))
             .optional()?;
         match stored {
-            // Asked before the lease: a repeat after a lost reply is a repeat whoever holds it now.
+            // Checked before the lease: a repeat after a lost reply is a repeat under any lease.
             Some(stored) if stored == hash => Ok(Kept { stored: false, duplicate: true }),
             Some(_) => {
                 Err(Failure::thrown(Code::ResultExists, "another result of this request is stored already"))
@@ -135,7 +135,7 @@ pub(in crate::dev_backend) struct KeptResult {
 
 impl Query for GetResult {
     const PATH: &'static str = "events:getResult";
-    /// Null while there is no result, and for a request nobody made.
+    /// Null while there is no result, and for an unknown request.
     type Reply = Option<KeptResult>;
 
     fn reads(&self) -> Topics {

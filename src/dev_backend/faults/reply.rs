@@ -1,4 +1,4 @@
-//! What a fault puts on the wire: an answer instead of the function's, or the function's answer, spoilt.
+//! Faulty replies: a replacement for the function's answer, or the corrupted answer.
 
 use std::io;
 use std::pin::Pin;
@@ -16,10 +16,10 @@ use super::Fault;
 
 const LOGIN: &str = "<!doctype html><title>Welcome</title><p>Please log in to use this network.";
 
-/// How much filler goes out at once.
+/// The filler that is sent at once.
 static FILLER: [u8; 64 << 10] = [b' '; 64 << 10];
 
-/// The answer of a fault that lets no function run.
+/// Returns the answer of a fault that prevents the function from running.
 pub(super) fn instead(fault: &Fault) -> Option<Response> {
     let answer = |status: u16, kind: &'static str, body: String| {
         let mut answer = Response::new(Body::from(body));
@@ -48,10 +48,10 @@ pub(super) fn instead(fault: &Fault) -> Option<Response> {
     })
 }
 
-/// The function's own answer, spoilt.
+/// Corrupts the function's own answer.
 pub(super) async fn spoilt(answer: Response, fault: &Fault) -> Response {
     let (mut parts, body) = answer.into_parts();
-    // What the functions answer is in memory already.
+    // The functions' answers are in memory anyway.
     let whole = to_bytes(body, usize::MAX).await.unwrap_or_default();
     let mut announced = whole.len();
     let body = match fault {
@@ -93,7 +93,7 @@ pub(super) async fn spoilt(answer: Response, fault: &Fault) -> Response {
     Response::from_parts(parts, body)
 }
 
-/// A page with its events or its cursor changed; anything else as it is.
+/// Changes the events or the cursor of a page; other answers stay as they are.
 fn spoilt_page(whole: &Bytes, fault: &Fault) -> Bytes {
     let Ok(mut answer) = serde_json::from_slice::<Value>(whole) else { return whole.clone() };
     let Some(events) = answer.pointer_mut("/value/events").and_then(Value::as_array_mut) else {
@@ -121,13 +121,13 @@ fn spoilt_page(whole: &Bytes, fault: &Fault) -> Bytes {
 enum Piece {
     Bytes(Bytes),
     Wait(Duration),
-    /// What came before goes out first.
+    /// Earlier parts are sent first.
     Flush,
-    /// The connection ends here.
+    /// The connection is closed here.
     Break,
 }
 
-/// A body that keeps to a script.
+/// A body that is sent by a script.
 struct Scripted {
     pieces: Box<dyn Iterator<Item = Piece> + Send>,
     waiting: Option<Pin<Box<Sleep>>>,

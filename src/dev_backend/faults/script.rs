@@ -1,8 +1,8 @@
-//! Faults as text: `TARGET [xN] FAULT [VALUE]`, a line each or divided by ` ; `; `#` begins a remark.
+//! The syntax of faults: `TARGET [xN] FAULT [VALUE]`, one per line or separated by ` ; `. `#` starts a comment.
 
 use super::{Fault, Planned};
 
-/// A line that cannot be understood.
+/// An invalid line.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the fault {line:?} cannot be understood: {why}")]
 pub struct BadFault {
@@ -10,7 +10,7 @@ pub struct BadFault {
     why: String,
 }
 
-/// Every fault as it is written, for messages.
+/// The syntax of all faults, for error messages.
 const KINDS: &str = "unheard, drop, status CODE [code=WORD] [retry-after=VALUE], redirect URL, html, cut BYTES, half, \
                      slow BYTES_A_SECOND, oversize BYTES, date SECONDS, reorder, duplicate, rewind, args JSON";
 
@@ -57,7 +57,7 @@ fn status(value: &str) -> Result<Fault, String> {
     let (status, rest) = word(value);
     let status = status.parse().ok().filter(|status| (200..600).contains(status));
     let status = status.ok_or_else(|| format!("status needs a number from 200 to 599, not {value:?}"))?;
-    // The rest of the line is the header's: an HTTP date has spaces.
+    // The rest of the line is the header's value, because an HTTP date contains spaces.
     let (words, retry_after) = match rest.split_once("retry-after=") {
         Some((words, date)) => (words.trim(), Some(date.trim().to_owned())),
         None => (rest, None),
@@ -70,7 +70,7 @@ fn status(value: &str) -> Result<Fault, String> {
     Ok(Fault::Status { status, code: code.to_owned(), retry_after })
 }
 
-/// The first word and what follows it.
+/// Splits off the first word.
 fn word(text: &str) -> (&str, &str) {
     text.split_once(char::is_whitespace).map_or((text, ""), |(word, rest)| (word, rest.trim_start()))
 }

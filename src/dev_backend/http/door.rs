@@ -1,5 +1,5 @@
-//! Who may come in: programs of this machine, and pages that it serves itself. The headers of a call, read before
-//! anything runs. Not here: the tokens in the arguments, which each function checks.
+//! Checks of a call's headers before anything runs. Only programs on this machine and pages that it serves may call.
+//! Not here: tokens in the arguments, which each function checks.
 
 use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header};
@@ -11,8 +11,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use super::Refusal;
 use crate::dev_backend::server::Backend;
 
-/// Refuses what a page from elsewhere sends, also one whose name was made to point here, and lets pages of this machine
-/// read the answers.
+/// Refuses calls from pages of other hosts, also after DNS rebinding, and lets pages of this machine read the answers.
 pub(super) async fn guard(request: Request, next: Next) -> Response {
     if let Err(refusal) = check_host(request.headers()) {
         return refusal.into_response();
@@ -43,7 +42,7 @@ pub(super) async fn guard(request: Request, next: Next) -> Response {
     answer
 }
 
-/// A name that points here by somebody else's doing is not ours.
+/// Refuses names of other hosts that resolve to this machine (DNS rebinding).
 fn check_host(headers: &HeaderMap) -> Result<(), Refusal> {
     match headers.get(header::HOST).map(HeaderValue::to_str) {
         None => Ok(()),
@@ -64,7 +63,7 @@ fn is_local_page(origin: &HeaderValue) -> bool {
         && origin.authority().is_some_and(|authority| is_local_authority(authority.as_str()))
 }
 
-/// `localhost`, a name below it, or a loopback address, with or without a port.
+/// Returns whether this is `localhost`, a name below it, or a loopback address, with or without a port.
 fn is_local_authority(authority: &str) -> bool {
     let Ok(authority) = authority.parse::<axum::http::uri::Authority>() else {
         return false;
@@ -79,7 +78,7 @@ fn is_local_authority(authority: &str) -> bool {
     }
 }
 
-/// Who calls, if it says so.
+/// Checks the form of the client's version header, if there is one.
 pub(in crate::dev_backend) fn check_client(headers: &HeaderMap) -> Result<(), Refusal> {
     match headers.get("convex-client") {
         Some(client) if !client.as_bytes().contains(&b'-') => {
@@ -89,16 +88,17 @@ pub(in crate::dev_backend) fn check_client(headers: &HeaderMap) -> Result<(), Re
     }
 }
 
-/// Who a call's header says that it is.
+/// The identity in a call's Authorization header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Identity {
-    /// Nobody; tokens of ours travel in the arguments.
+    /// None; callers' and devices' tokens are in the arguments.
     None,
     /// The owner of the database.
     Admin,
 }
 
-/// No provider of user tokens is configured, so none of those can be good.
+/// Returns the identity in the Authorization header. User tokens are always refused, because no provider of them is
+/// configured.
 pub(super) fn identity(headers: &HeaderMap, backend: &Backend) -> Result<Identity, Refusal> {
     let Some(value) = headers.get(header::AUTHORIZATION).map(HeaderValue::to_str) else {
         return Ok(Identity::None);
@@ -128,7 +128,7 @@ fn looks_like_jwt(token: &str) -> bool {
     [head, claims].iter().all(|part| serde_json::from_slice::<serde_json::Map<_, _>>(part).is_ok())
 }
 
-/// Only JSON is read. This also keeps web pages out: a form cannot send it without a preflight.
+/// Requires JSON. This also keeps web pages out, because a form cannot send it without a preflight request.
 pub(super) fn check_content_type(headers: &HeaderMap) -> Result<(), Refusal> {
     let essence = headers
         .get(header::CONTENT_TYPE)

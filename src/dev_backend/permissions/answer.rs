@@ -1,4 +1,4 @@
-//! `permissions:answer`: the caller, or somebody at the device, decides. The first answer in time stands.
+//! `permissions:answer`: the caller or a person at the device decides. The first answer in time counts.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,7 +9,7 @@ use crate::dev_backend::functions::Mutation;
 use crate::dev_backend::store::Commit;
 use crate::ids::{DeviceId, RequestId};
 
-/// The arguments.
+/// The arguments of `permissions:answer`.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(in crate::dev_backend) struct AnswerPermission {
@@ -23,10 +23,10 @@ pub(in crate::dev_backend) struct AnswerPermission {
     option_id: String,
 }
 
-/// The value.
+/// The value of `permissions:answer`.
 #[derive(Serialize)]
 pub(in crate::dev_backend) struct Answered {
-    /// Whether this answer is the one that stands.
+    /// True if this answer is the one that counts.
     accepted: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     answer: Option<Answer>,

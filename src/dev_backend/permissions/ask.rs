@@ -1,4 +1,4 @@
-//! `permissions:ask`: a device wants to know whether it may run a call of its own.
+//! `permissions:ask`: a device asks if it may run a call.
 
 use std::collections::HashSet;
 
@@ -16,12 +16,12 @@ use crate::ids::RequestId;
 
 /// The most bytes of a title.
 const TITLE_LIMIT: usize = 4 * 1024;
-/// The most answers to choose from.
+/// The most options of a question.
 const MOST_OPTIONS: usize = 8;
-/// The most bytes of an option's id and of its name.
+/// The most bytes of an option's id, and of its name.
 const OPTION_LIMIT: usize = 256;
 
-/// The arguments.
+/// The arguments of `permissions:ask`.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(in crate::dev_backend) struct AskPermission {
@@ -34,7 +34,7 @@ pub(in crate::dev_backend) struct AskPermission {
     expires_at_ms: Number,
 }
 
-/// The value.
+/// The value of `permissions:ask`.
 #[derive(Serialize)]
 pub(in crate::dev_backend) struct Asked {
     created: bool,
@@ -43,7 +43,7 @@ pub(in crate::dev_backend) struct Asked {
 }
 
 impl AskPermission {
-    /// Refuses what nobody could answer.
+    /// Refuses a malformed question.
     fn check(&self) -> Result<(), Failure> {
         args::payload("title", &self.title, TITLE_LIMIT)?;
         if !(1..=MOST_OPTIONS).contains(&self.options.len()) {

@@ -1,5 +1,6 @@
-//! Approvals: a device asks whether it may run a call, the caller or somebody at the device answers, first answer
-//! wins. Not here: what may be asked and what comes of no answer, which the device decides.
+//! Approvals: a device asks if it may run a call, and the caller or a person at the device answers. The first answer
+//! counts.
+//! Not here: which calls need approval, and the result of a missing answer; the device decides these.
 
 pub(super) mod answer;
 pub(super) mod ask;
@@ -13,7 +14,7 @@ use super::failure::Failure;
 use super::secrets::Hash;
 use crate::ids::DeviceId;
 
-/// Who may look and answer: the device by its session, or a caller.
+/// The parties that may read and answer questions: the device by its session, or a caller.
 enum Party {
     Caller,
     Device(DeviceId),
@@ -41,7 +42,7 @@ impl Party {
     }
 }
 
-/// One of the answers that may be given.
+/// An option of a question.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Choice {
@@ -50,7 +51,7 @@ struct Choice {
     kind: Kind,
 }
 
-/// What an answer comes to.
+/// The meaning of an option.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Kind {
@@ -60,7 +61,7 @@ enum Kind {
     RejectAlways,
 }
 
-/// The answer that stands.
+/// The answer that counts.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Answer {
@@ -70,20 +71,20 @@ struct Answer {
 }
 
 impl Answer {
-    /// Reads option_id, answered_by and answered_at_ms, which begin at this index.
+    /// Reads option_id, answered_by and answered_at_ms, starting at this column.
     fn from_row(row: &Row<'_>, first: usize) -> rusqlite::Result<Option<Self>> {
         let Some(option_id) = row.get(first)? else { return Ok(None) };
         Ok(Some(Self { option_id, by: row.get(first + 1)?, answered_at_ms: row.get(first + 2)? }))
     }
 }
 
-/// A stored question, as far as asking again and answering look at it.
+/// The parts of a stored question that repeated questions and answers need.
 struct Stored {
     device: String,
     body_hash: Hash,
     options: String,
     expires_at_ms: f64,
-    /// Its request has no result yet.
+    /// True while its request has no result.
     open: bool,
     answer: Option<Answer>,
 }

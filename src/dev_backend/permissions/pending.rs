@@ -1,5 +1,5 @@
-//! `permissions:pending`: what is asked now. A caller sees what nobody has answered; the device sees the answers too,
-//! until the request has its result. Whether a question has expired is judged by the reader.
+//! `permissions:pending`: the open questions. A caller sees unanswered ones. The device sees answered ones too, until
+//! the request has its result. The reader judges if a question has expired.
 
 use rusqlite::Row;
 use serde::{Deserialize, Serialize};
@@ -11,7 +11,7 @@ use crate::dev_backend::failure::Failure;
 use crate::dev_backend::functions::{Hold, Query, View};
 use crate::ids::DeviceId;
 
-/// The arguments.
+/// The arguments of `permissions:pending`.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(in crate::dev_backend) struct Pending {
@@ -25,7 +25,7 @@ pub(in crate::dev_backend) struct Pending {
     wait_ms: Option<Number>,
 }
 
-/// A question.
+/// A listed question.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(in crate::dev_backend) struct Question {
@@ -68,7 +68,7 @@ impl Pending {
 
 impl Query for Pending {
     const PATH: &'static str = "permissions:pending";
-    /// Oldest first.
+    /// Sorted from oldest to newest.
     type Reply = Vec<Question>;
 
     fn run(&self, view: &View<'_>) -> Result<Self::Reply, Failure> {
@@ -77,7 +77,7 @@ impl Query for Pending {
         self.wait()?;
         let only = device.map(DeviceId::parse).transpose()?;
         let which = match party {
-            // By way of the open requests, which are few however many there were.
+            // Starts from the open requests, which are few, while the questions of all time may be many.
             Party::Device(_) => {
                 "requests r JOIN permissions p ON p.request_id = r.request_id \
                  WHERE r.state = 'open' AND r.device_id = ?1"

@@ -1,10 +1,11 @@
-//! Long messages in parts, for clients that put them together again. Not here: who can.
+//! Splits long messages for clients that join the parts.
+//! Not here: which clients do.
 
-/// A longer Transition is cut. The parts are a little longer on the wire, where quotes are escaped.
+/// The size over which a Transition is split. On the wire the parts are a little longer, because quotes are escaped.
 pub(super) const CHUNK_BYTES: usize = 5_000_000;
 
-/// The text in parts of at most so many bytes, cut between characters. No part is empty, and none is too long unless a
-/// single character is.
+/// Splits a text into parts of at most this many bytes, between characters. No part is empty, and none is too long
+/// unless a single character is.
 pub(super) fn parts(text: &str, most: usize) -> impl Iterator<Item = &str> {
     let mut rest = text;
     std::iter::from_fn(move || {

@@ -1,5 +1,5 @@
-//! A mutation over a socket runs once, however often its client sends it: its value is kept by session and number, in
-//! the transaction of the mutation itself. Failed ones leave no trace, and no value to keep.
+//! Runs a socket's mutation once, however often its client sends it. Its value is stored by session and number, in the
+//! mutation's own transaction. A failed mutation stores nothing.
 
 use std::sync::Arc;
 
@@ -14,10 +14,10 @@ use crate::dev_backend::secrets::{Hash, hash_fields};
 use crate::dev_backend::server::Backend;
 use crate::dev_backend::store::Commit;
 
-/// How long a value is kept: 14 days, as the hosted backend does.
+/// The retention of values: 14 days, as in the hosted backend.
 const KEPT_MS: f64 = 14.0 * 24.0 * 3_600_000.0;
 
-/// Which mutation of which client.
+/// The key of a mutation: the client's session, its number, and a hash.
 pub(super) struct CallKey {
     session: Uuid,
     request_id: u32,
@@ -30,14 +30,14 @@ impl CallKey {
     }
 }
 
-/// A mutation that is committed.
+/// A committed mutation.
 #[derive(Debug)]
 pub(super) struct Done {
     pub ts: Timestamp,
     pub value: Box<RawValue>,
 }
 
-/// Runs a mutation, or says what came of it when it ran.
+/// Runs a mutation, or returns its stored value if it ran before.
 pub(super) async fn once(
     backend: &Arc<Backend>,
     key: CallKey,
@@ -85,9 +85,9 @@ fn kept(db: &Connection, key: &CallKey) -> Result<Option<Done>, Failure> {
     }
 }
 
-/// Begins a socket: moves the commit clock past what its client has seen, which may have been a database that is gone,
-/// and deletes what is too old to be asked for again. The clock moves to the present at most, where the next commit
-/// would take it anyway: whoever connects has shown no token yet.
+/// Prepares for a new socket. Deletes stored values that are too old to be requested again. Advances the commit clock
+/// past the client's last observed time, which may come from a deleted database. The clock advances to the present at
+/// most, as the next commit would do, because the client has shown no token yet.
 pub(super) async fn begin(backend: &Backend, observed: Timestamp) -> Result<(), Failure> {
     let now_ms = backend.clock.now_ms();
     #[expect(clippy::cast_possible_truncation, reason = "the cast saturates")]

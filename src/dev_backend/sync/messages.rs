@@ -1,4 +1,5 @@
-//! The messages of the sync protocol, as they are on the wire. Not here: what is done with them.
+//! The messages of the sync protocol.
+//! Not here: their handling.
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -7,12 +8,12 @@ use uuid::Uuid;
 use super::timestamp::Timestamp;
 use crate::dev_backend::failure::{Failure, Thrown};
 
-/// A message that no client of this protocol sends.
+/// A message that is invalid in this protocol.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the message cannot be understood: {0}")]
 pub(super) struct BadMessage(String);
 
-/// What a client says. Fields that nothing here needs are not read.
+/// A message of the client. Unused fields are not parsed.
 #[derive(Debug)]
 pub(super) enum FromClient<'m> {
     Connect(Connect),
@@ -31,12 +32,12 @@ pub(super) struct Connect {
     pub session_id: Uuid,
     #[serde(default)]
     pub max_observed_timestamp: Option<Timestamp>,
-    /// The client's time in milliseconds; 0 when it does not say.
+    /// The client's time in milliseconds; 0 if it does not say.
     #[serde(default)]
     pub client_ts: f64,
 }
 
-/// Queries to hold, and to let go.
+/// Queries to add and to remove.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct ModifyQuerySet<'m> {
@@ -102,7 +103,7 @@ pub(super) struct Call<'m> {
 pub(super) struct Args<'m>(#[serde(borrow)] Vec<&'m RawValue>);
 
 impl<'m> Args<'m> {
-    /// The object.
+    /// Returns the object.
     pub fn only(&self) -> Result<&'m RawValue, Failure> {
         match self.0.as_slice() {
             [only] => Ok(only),
@@ -111,7 +112,7 @@ impl<'m> Args<'m> {
     }
 }
 
-/// Who the client says it is.
+/// The identity that the client claims.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Authenticate {
@@ -159,7 +160,7 @@ fn unknown(kind: &str) -> BadMessage {
     BadMessage(format!("the type {shown:?} is unknown"))
 }
 
-/// Where a socket stands: how often its query set and its identity changed, and the snapshot that its values are of.
+/// The version of a socket: the number of changes of its query set and of its identity, and the snapshot of its values.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Version {
@@ -168,7 +169,7 @@ pub(super) struct Version {
     pub ts: Timestamp,
 }
 
-/// What a client is told.
+/// A message to the client.
 #[derive(Debug, Serialize)]
 #[serde(tag = "type", rename_all_fields = "camelCase")]
 pub(super) enum ToClient<'m> {
@@ -176,8 +177,8 @@ pub(super) enum ToClient<'m> {
         start_version: Version,
         end_version: Version,
         modifications: &'m [Modification],
-        /// By how many milliseconds the client's clock is behind ours, and our time in nanoseconds. Clients measure
-        /// with both, or with neither.
+        /// The milliseconds by which the client's clock is behind ours, and the server's time in nanoseconds. Clients
+        /// use both or neither.
         #[serde(flatten)]
         measured: Option<Measured>,
     },
@@ -190,7 +191,7 @@ pub(super) enum ToClient<'m> {
     MutationResponse {
         request_id: u32,
         success: bool,
-        /// The value, or the message when there is none.
+        /// The value, or the error message.
         result: &'m RawValue,
         ts: Option<Timestamp>,
         log_lines: [(); 0],
@@ -220,7 +221,7 @@ impl ToClient<'_> {
     }
 }
 
-/// What a client needs to know to tell how long a Transition was on its way.
+/// The data from which a client computes how long a Transition took to arrive.
 #[derive(Debug, Clone, Copy, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Measured {
@@ -228,7 +229,7 @@ pub(super) struct Measured {
     pub server_ts: i64,
 }
 
-/// What changed for one query.
+/// The change of one query.
 #[derive(Debug, Serialize)]
 #[serde(tag = "type", rename_all_fields = "camelCase")]
 pub(super) enum Modification {

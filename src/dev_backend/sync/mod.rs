@@ -1,11 +1,11 @@
-//! The sync protocol: sockets with subscriptions and mutations, as Convex's own clients speak it.
+//! The sync protocol: sockets with subscriptions and mutations, compatible with Convex's own clients.
 //!
-//! - `socket`: one connection from its first message to its end; `query_set`: the queries that it holds.
-//! - `dedup`: a mutation that is sent again is not run again.
-//! - `messages`, `timestamp`, `chunks`: what is on the wire.
+//! - `socket`: one connection from its first message to its end; `query_set`: its subscribed queries.
+//! - `dedup`: a repeated mutation runs only once.
+//! - `messages`, `timestamp`, `chunks`: the messages' encoding.
 //!
-//! Memory is bounded by the socket: it holds no queue, and no value once it is sent. What a slow reader has not read
-//! yet keeps its own socket from looking again, and no other.
+//! Memory is bounded per socket: it holds no queue, and no value after sending it. A slow reader delays only its own
+//! socket's queries.
 
 mod chunks;
 mod dedup;
@@ -31,12 +31,12 @@ use super::server::Backend;
 
 /// The most sockets at once.
 const MOST_SOCKETS: usize = 256;
-/// The largest message: 16 MiB of arguments and what surrounds them.
+/// The largest message: 16 MiB of arguments and their envelope.
 const MESSAGE_BYTES: usize = http::BODY_LIMIT;
 
 type Upgrade = Result<WebSocketUpgrade, WebSocketUpgradeRejection>;
 
-/// A socket of a client that says in a header what it is.
+/// Accepts a socket of a client that names its version in a header.
 pub(super) async fn unversioned(
     State(backend): State<Arc<Backend>>,
     headers: HeaderMap,
@@ -45,7 +45,7 @@ pub(super) async fn unversioned(
     accept(backend, &headers, upgrade, false)
 }
 
-/// A socket of the npm client, which says its version in the address.
+/// Accepts a socket of the npm client, which names its version in the address.
 pub(super) async fn versioned(
     State(backend): State<Arc<Backend>>,
     Path(version): Path<String>,
@@ -69,7 +69,7 @@ fn accept(backend: Arc<Backend>, headers: &HeaderMap, upgrade: Upgrade, chunks: 
         return Refusal::new(status, "TooManyConcurrentRequests", message).into_response();
     }
     let upgrade = upgrade.max_message_size(MESSAGE_BYTES).max_frame_size(MESSAGE_BYTES);
-    // Counted from here, so that a stop waits for sockets whose upgrade is still under way.
+    // Counted from here, so that a stop waits for sockets that are still being upgraded.
     let counted = backend.sockets.token();
     upgrade.on_upgrade(move |socket| async move {
         socket::serve(backend, socket, chunks).await;
@@ -77,14 +77,14 @@ fn accept(backend: Arc<Backend>, headers: &HeaderMap, upgrade: Upgrade, chunks: 
     })
 }
 
-/// From 1.28.0 on, the npm client puts the parts of a long Transition together.
+/// Returns whether the npm client joins the parts of a long Transition, as it does from 1.28.0 on.
 fn joins_chunks(version: &str) -> bool {
     let mut numbers = version.split(['.', '-', '+']).map_while(|part| part.parse::<u32>().ok());
     let (major, minor) = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
     (major, minor) >= (1, 28)
 }
 
-/// The function that a message names.
+/// Returns the function that a message names.
 fn path(path: &str, component: Option<&str>) -> Result<String, Failure> {
     match component {
         None | Some("") => functions::canonical(path).map_err(Failure::Refused),

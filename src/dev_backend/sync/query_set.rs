@@ -1,5 +1,5 @@
-//! The queries of one socket: which it holds, what its client was last told of each, and what is to be told now.
-//! Not here: messages on their way, and the socket's versions (`session`).
+//! The queries of one socket: the subscribed queries, the last values sent, and pending changes.
+//! Not here: sending messages, and the socket's versions (`socket`).
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -14,20 +14,20 @@ use crate::dev_backend::failure::Failure;
 use crate::dev_backend::functions::{self, Answer, Look, View};
 use crate::dev_backend::secrets::Hash;
 
-/// The most queries that a socket may hold.
+/// The most queries per socket.
 pub(super) const MOST_QUERIES: usize = 1024;
-/// The most bytes that they may be.
+/// The most bytes of these queries.
 const MOST_BYTES: usize = 16 * 1024 * 1024;
-/// A Transition ends before this many bytes of values, unless its first one alone is more; the next one goes on from
-/// there. Clients refuse frames of more than 16 MiB, and a socket must not hold a reader for long.
+/// The size limit of a Transition's values; a single larger value is sent alone, and the next Transition continues.
+/// Clients refuse frames over 16 MiB, and a socket must not occupy a reader for long.
 const TRANSITION_BYTES: usize = 8 * 1024 * 1024;
 
-/// The queries, by the client's own numbers.
+/// The subscribed queries, by the client's numbers.
 #[derive(Debug, Default)]
 pub(super) struct QuerySet {
     held: BTreeMap<u32, Held>,
     bytes: usize,
-    /// What the next Transition says beside values.
+    /// Changes for the next Transition that are not values.
     said: Vec<Modification>,
 }
 
@@ -35,13 +35,13 @@ struct Held {
     query: Result<Box<dyn Look>, Refused>,
     reads: Topics,
     bytes: usize,
-    /// The count of commits before the snapshot of the last look.
+    /// The commit count before the snapshot of the last run.
     looked: Option<u64>,
-    /// What the client knows. Values themselves are not kept.
+    /// The hash of the last value sent. Values are not stored.
     told: Option<Hash>,
 }
 
-/// Why a query will never have a value.
+/// The reason why a query will never have a value.
 #[derive(Debug)]
 struct Refused(String);
 
@@ -55,10 +55,10 @@ impl fmt::Debug for Held {
 }
 
 impl QuerySet {
-    /// Holds a query from now on. One too many is answered with why, and is not held.
+    /// Subscribes to a query. Over the limit, the client gets an error for the query, which is not added.
     ///
     /// # Errors
-    /// When the number is taken: client and server are of two minds about the set.
+    /// The number is in use: client and server disagree about the set.
     pub fn add(&mut self, add: &Add<'_>, production: bool) -> Result<(), String> {
         if self.held.contains_key(&add.query_id) {
             return Err(format!("the query {} is held already", add.query_id));
@@ -77,7 +77,7 @@ impl QuerySet {
         Ok(())
     }
 
-    /// Lets a query go; one that was refused is not here any more.
+    /// Unsubscribes a query; one that was refused is not in the set.
     pub fn remove(&mut self, query_id: u32) {
         if let Some(gone) = self.held.remove(&query_id) {
             self.bytes -= gone.bytes;
@@ -85,18 +85,18 @@ impl QuerySet {
         self.said.push(Modification::Removed { query_id });
     }
 
-    /// Whether any value may have changed since it was last looked at.
+    /// Returns whether a value may have changed since its last run.
     pub fn is_due(&self, commits: &Commits) -> bool {
         self.held.values().any(|held| held.is_due(commits))
     }
 
-    /// What is to be told beside values.
+    /// Takes the pending changes that are not values.
     pub fn take_said(&mut self) -> Vec<Modification> {
         std::mem::take(&mut self.said)
     }
 
-    /// Looks at all that is due, in one snapshot that is younger than `count` commits, and tells what changed. False:
-    /// there is more to look at than one turn should hold.
+    /// Runs all queries that are due, in one snapshot not older than `count` commits, and collects changed values.
+    /// Returns false if more queries are due than fit one turn.
     pub fn look(
         &mut self,
         view: &View<'_>,
@@ -112,7 +112,7 @@ impl QuerySet {
             };
             let (hash, size) = fingerprint(&answer);
             let is_news = held.told != Some(hash);
-            // What is no news was read all the same, while others waited for their turn.
+            // Unchanged values count, too: other sockets waited while they were read.
             if bytes > 0 && bytes + size > TRANSITION_BYTES {
                 return false;
             }
@@ -136,7 +136,7 @@ impl Held {
     }
 }
 
-/// A query by its path and arguments.
+/// Prepares a query by its path and arguments.
 fn read(
     path: &str,
     component: Option<&str>,
@@ -145,7 +145,7 @@ fn read(
     functions::look(&super::path(path, component)?, args?)
 }
 
-/// What tells two answers apart, and about how many bytes it takes to tell this one.
+/// Returns a hash that differs between answers, and the answer's approximate size in bytes.
 fn fingerprint(answer: &Answer) -> (Hash, usize) {
     let (mark, text) = match answer {
         Ok(value) => (b'v', Cow::Borrowed(value.get())),
@@ -169,7 +169,7 @@ mod tests {
         set.add(&serde_json::from_str(&text).expect("an Add"), false)
     }
 
-    /// What is new, and whether that is all.
+    /// Returns the new values, and whether these are all.
     fn looked(set: &mut QuerySet, backend: &Backend) -> (Vec<Modification>, bool) {
         let (count, mut changed) = (backend.commits.count(), Vec::new());
         let complete = backend
@@ -212,10 +212,10 @@ mod tests {
         });
         mutate(&backend, "events:appendRequest", append.clone()).await;
         assert_eq!(told(&mut set, &backend), [0, 1]);
-        // It is stored already: nothing is committed.
+        // It is stored already, so nothing is committed.
         mutate(&backend, "events:appendRequest", append).await;
         assert!(!set.is_due(&backend.commits));
-        // A claim is read by the list of open requests, which has to be run to know.
+        // The list of open requests reads claims, so it has to run to find out.
         let lease = json!({ "deviceId": "d", "token": "t", "requestId": "r", "leaseId": "l" });
         mutate(&backend, "events:claim", lease.clone()).await;
         assert!(set.is_due(&backend.commits) && !set.held[&2].is_due(&backend.commits));
@@ -232,7 +232,7 @@ mod tests {
         assert_eq!(told(&mut set, &backend), [0]);
     }
 
-    /// Mutations say what they change and queries what they read: here every one of them is held to its word.
+    /// Mutations declare the topics they change, and queries those they read. This checks every declaration.
     #[tokio::test]
     async fn no_change_is_missed_whoever_makes_it() {
         let (backend, _home) = testing::backend();

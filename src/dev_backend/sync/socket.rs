@@ -1,5 +1,5 @@
-//! One socket, from its first message to its end: messages in their order, news when there are any, a sign of life
-//! when there are none. Not here: which values are news (`query_set`), and that a mutation runs once (`dedup`).
+//! A socket from its first message to its end. It handles messages in order, sends changes, and pings a silent client.
+//! Not here: finding changes (`query_set`), and running a mutation once (`dedup`).
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -24,13 +24,13 @@ use crate::dev_backend::faults::Fault;
 use crate::dev_backend::functions::{self, View};
 use crate::dev_backend::server::Backend;
 
-/// After so long without a message of ours there is a Ping. Clients give up after 30 to 60 s.
+/// The silence of the server after which it sends a Ping. Clients give up after 30 to 60 s.
 const PING_EVERY: Duration = Duration::from_secs(15);
-/// A client that says nothing for so long, not even that it lives, is gone.
+/// The silence after which a client counts as gone.
 const SILENCE: Duration = Duration::from_mins(2);
-/// How long a client may take to read one message.
+/// The time that a client has to read one message.
 const SLOWEST: Duration = Duration::from_secs(30);
-/// How long its goodbye is waited for.
+/// The time to wait for the client's close.
 const GOODBYE: Duration = Duration::from_secs(1);
 /// The most changes of the query set in one message.
 const MOST_CHANGES: usize = 4 * MOST_QUERIES;
@@ -61,38 +61,38 @@ struct Socket {
     backend: Arc<Backend>,
     ws: WebSocket,
     joins_chunks: bool,
-    /// Changes with every commit.
+    /// The count of commits.
     news: watch::Receiver<u64>,
-    /// The client's session, once it has said so.
+    /// The client's session, after its first message.
     session: Option<Uuid>,
-    /// What the client was told last.
+    /// The version that the client was sent last.
     version: Version,
     queries: QuerySet,
-    /// By how many milliseconds the client's clock is behind ours, if it has told its time.
+    /// The milliseconds by which the client's clock is behind ours, if it sent its time.
     clock_skew: Option<f64>,
-    /// The last Transition was full.
+    /// True if the last Transition was full.
     has_more: bool,
     said_at: Instant,
     asked_at: Option<Instant>,
 }
 
-/// Why a socket ends.
+/// The reason why a socket ends.
 #[derive(Debug)]
 enum End {
-    /// The client has closed it, or cannot be reached.
+    /// The client closed it, or is unreachable.
     Gone,
-    /// A fault on purpose: not even a goodbye.
+    /// An injected fault: closed without a goodbye.
     Cut,
-    /// The client does not speak this protocol; the official one gives up for good.
+    /// The client violated the protocol; the official one then gives up for good.
     Fatal(String),
-    /// The client is not who it says.
+    /// The client's token is invalid.
     Unauthenticated(&'static str, u32),
-    /// We close it, and the client may come again. The reason begins with a code.
+    /// The server closes it, and the client may reconnect. The reason begins with a code.
     Closed(u16, String),
 }
 
 impl End {
-    /// Something here failed: the client comes again and asks again.
+    /// Returns the end for an internal failure; the client reconnects and asks again.
     fn failed(failure: &Failure) -> Self {
         Self::Closed(1011, format!("InternalServerError: {failure}"))
     }
@@ -101,7 +101,7 @@ impl End {
 impl Socket {
     async fn run(&mut self) -> Result<Infallible, End> {
         loop {
-            // The arms are tried in a random order: news cannot keep messages from being heard, nor they the news.
+            // The branches are tried in random order, so changes and messages cannot starve each other.
             tokio::select! {
                 () = self.backend.stopping.cancelled() => {
                     return Err(End::Closed(1001, "InternalServerError: the embedded backend is stopping".into()));
@@ -194,7 +194,7 @@ impl Socket {
                 self.say_outcome(call.request_id, &value, Some(ts), None).await?;
                 next.ts = next.ts.max(ts);
             }
-            // Nobody knows whether it ran: to say that it failed could be wrong, to be asked again is not.
+            // It is unknown if it ran: to report a failure could be wrong, but a repeated call is safe.
             Err(failure @ Failure::Stopping) => return Err(End::failed(&failure)),
             Err(failure) => {
                 self.say_outcome(
@@ -223,7 +223,7 @@ impl Socket {
             .await
     }
 
-    /// There are no actions, and their clients are told so.
+    /// Refuses an action, since there are none.
     async fn act(&mut self, call: &Call<'_>) -> Result<(), End> {
         let failure = path(&call.udf_path, call.component_path.as_deref())
             .map_or_else(|bad| bad, |path| functions::no_action(&path));
@@ -254,10 +254,10 @@ impl Socket {
         self.transition(Some(Version { identity: held + 1, ..self.version })).await
     }
 
-    /// Says what is new, in one Transition: the official clients of Rust and Python show their users every Transition,
-    /// so there is none without news, unless a version must be reached.
+    /// Sends all changes in one Transition. The official Rust and Python clients show users every Transition. So an
+    /// empty one is sent only if a version must be reached.
     async fn transition(&mut self, must: Option<Version>) -> Result<(), End> {
-        // What is published from here on wakes this socket again.
+        // Later commits wake this socket again.
         self.news.mark_unchanged();
         self.has_more = false;
         let mut end = must.unwrap_or(self.version);
@@ -321,7 +321,7 @@ impl Socket {
         if asked_at.elapsed() >= SILENCE {
             return Err(End::Closed(1001, "SilentClient: no ping was answered for 2 minutes".into()));
         }
-        // The one is for the client's own clock, the other is answered by its WebSocket without its doing.
+        // The first is answered by the client's WebSocket library, the second is for the client's own timer.
         self.send(Message::Ping(axum::body::Bytes::new())).await?;
         self.say(&ToClient::Ping).await
     }
@@ -330,7 +330,7 @@ impl Socket {
         self.send(Message::Text(message.to_text().into())).await
     }
 
-    /// Hands a message to the system. Nothing waits behind it: until it is read, nothing else is done here.
+    /// Sends a message. Until it is written, the socket does nothing else, so no queue builds up.
     async fn send(&mut self, message: Message) -> Result<(), End> {
         let sent = tokio::select! {
             biased;
@@ -348,7 +348,7 @@ impl Socket {
         self.backend.production_errors
     }
 
-    /// Says goodbye as the end demands, and waits a moment for the other's.
+    /// Closes the connection as the end requires, and waits a moment for the client's close.
     async fn part(mut self, end: End) {
         let (last_word, frame) = match end {
             End::Cut => return,
@@ -383,7 +383,7 @@ async fn run_once(backend: &Arc<Backend>, session: Uuid, call: &Call<'_>) -> Res
     dedup::once(backend, key, functions::change(&path, args)?).await
 }
 
-/// A failed mutation's message, as the value that it takes the place of.
+/// Returns a failed mutation's message in place of its value.
 fn refusal(failure: &Failure, production: bool) -> Box<RawValue> {
     to_raw_value(&failure.told(production).message).expect("text is JSON")
 }

@@ -1,4 +1,4 @@
-//! A time of the commit clock as the sync protocol writes it: 8 bytes, the least first, in base64.
+//! The sync protocol's form of a time of the commit clock: 8 bytes, little-endian, in base64.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -10,12 +10,12 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 pub(in crate::dev_backend) struct Timestamp(u64);
 
 impl Timestamp {
-    /// Of a sequence number of the store.
+    /// Converts a sequence number of the store.
     pub fn of_seq(seq: i64) -> Self {
         Self(u64::try_from(seq).unwrap_or(0))
     }
 
-    /// As a sequence number, if it can be one.
+    /// Returns the sequence number, if it is in range.
     pub fn seq(self) -> Option<i64> {
         i64::try_from(self.0).ok()
     }
