@@ -1,4 +1,4 @@
-//! The tools, one folder a domain, one file a tool. This file is the only list of domains.
+//! The tools: one folder per domain, one file per tool. The only list of domains.
 
 pub mod file;
 pub mod git;
@@ -10,28 +10,28 @@ pub mod terminal;
 
 use crate::tool::{DuplicateName, Registry};
 
-/// What each domain needs.
+/// The dependencies of all tools, by domain.
 pub struct Deps {
-    /// Files.
+    /// For the file tools.
     pub file: file::FileDeps,
-    /// Searching.
+    /// For the search tools.
     pub search: search::SearchDeps,
-    /// Commands and the shells that stay.
+    /// For commands and background shells.
     pub shell: shell::ShellDeps,
-    /// Commands as ACP's terminals know them.
+    /// For the terminal tools, which follow ACP's terminal methods.
     pub terminal: terminal::TerminalDeps,
-    /// Repositories.
+    /// For the git tools.
     pub git: git::GitDeps,
-    /// Kept outputs and tasks.
+    /// For the tools that read stored outputs and tasks.
     pub state: state::StateDeps,
-    /// Databases.
+    /// For the SQLite tools.
     pub sqlite: sqlite::SqliteDeps,
 }
 
-/// Every tool of this device.
+/// Builds the registry of all tools.
 ///
 /// # Errors
-/// [`DuplicateName`], which is a fault of this program.
+/// [`DuplicateName`], which is a programming error.
 pub fn registry(deps: Deps) -> Result<Registry, DuplicateName> {
     Registry::new([
         file::tools(deps.file),

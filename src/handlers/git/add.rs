@@ -1,4 +1,5 @@
-//! GitAdd: stages files for the next commit. Not here: which files may be staged (staging), and committing (commit).
+//! GitAdd: stages files for the next commit. Not here: the checks that decide which files may be staged, and the
+//! commit.
 
 use std::fmt::Write as _;
 
@@ -12,7 +13,7 @@ use crate::acp::RawPath;
 use crate::output::figures::counted;
 use crate::tool::{Access, DefaultLocation, Effect, ErrorCode, Meta, Reply, Tool, ToolCx, ToolError};
 
-/// How many files are listed.
+/// The largest number of files that an answer lists.
 const LISTED: usize = 100;
 
 /// Stage new, changed and deleted files; then use GitCommit. A folder stands for its changed files.
@@ -85,7 +86,7 @@ fn report(batch: &Batch) -> String {
     text
 }
 
-/// What is refused, and what to do about it.
+/// Lists the refused paths with their reasons, and advises about secrets.
 pub(super) fn refusals(batch: &Batch) -> String {
     let mut text = format!("Refused {}, not staged:\n", counted(batch.refused.len() as u64, "path"));
     for (path, why) in batch.refused.iter().take(LISTED) {

@@ -1,5 +1,5 @@
-//! What became of a commit or of staging that a call declared and did not see the end of: told from the repository,
-//! with the locks of our own that a killed git left taken away. Not here: whether the call is run again (the engine).
+//! Recovery of an interrupted commit or staging: reads the outcome from the repository and removes locks that a
+//! killed git of ours left. Not here: whether the call runs again (the engine).
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -14,22 +14,22 @@ use crate::acp::local::neighbours::may_run_in;
 use crate::ids::{RequestId, hex};
 use crate::tool::{Aftermath, Intent, ToolCx, ToolError};
 
-/// How far back a commit is looked for: others may have been made since.
+/// The number of commits to search, because others may have been made since.
 const LOOKED_BACK: &str = "--max-count=50";
 
-/// When something is declared, in milliseconds since 1970.
+/// Returns the current time in milliseconds since 1970.
 pub(super) fn now_ms() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// What tells a message from others, however git tidied it up.
+/// Hashes a commit message so that git's whitespace cleanup does not change the hash.
 pub(super) fn message_hash(message: &str) -> String {
     let lines: Vec<&str> = message.trim().lines().map(str::trim_end).collect();
     let mut hasher = Sha256::new();
     let mut empty_before = false;
     for line in lines {
-        // Empty lines in a row are one.
+        // Several empty lines in a row count as one.
         if !(line.is_empty() && empty_before) {
             hasher.update(line);
             hasher.update(b"\n");
@@ -39,12 +39,12 @@ pub(super) fn message_hash(message: &str) -> String {
     hex(&hasher.finalize())
 }
 
-/// Whether one of these is about a repository.
+/// Returns whether one of the intents concerns a repository.
 pub fn concerns(intents: &[Intent]) -> bool {
     intents.iter().any(|intent| matches!(intent, Intent::Stage { .. } | Intent::Commit { .. }))
 }
 
-/// Looks what became of it. A git of that call that still runs is ended first.
+/// Finds out whether the declared staging and commits were done. First kills any git of that call that still runs.
 pub async fn settle(deps: &GitDeps, request: &RequestId, intents: &[Intent]) -> Aftermath {
     end_what_runs(request).await;
     let cx = ToolCx::detached(request.clone());
@@ -85,7 +85,7 @@ fn unclear(text: String) -> Aftermath {
 
 async fn staged(cx: &ToolCx, deps: &GitDeps, top: &str, since_ms: u64) -> Result<Aftermath, ToolError> {
     let repository = Repository::open(cx, deps, &RawPath::from(top)).await?;
-    // To stage the same files once more is the same as once.
+    // Staging the same files twice has the same result as once.
     Ok(unlock(deps, &repository, None, since_ms).map_or(Aftermath::Untouched, unclear))
 }
 
@@ -116,7 +116,7 @@ async fn committed(
     )))
 }
 
-/// The commit on top of `before` that has the message, if there is one.
+/// Returns the commit on top of `before` that has this message, if there is one.
 pub(super) async fn ours(
     cx: &ToolCx,
     repository: &Repository,
@@ -138,8 +138,8 @@ pub(super) async fn ours(
     Ok(made)
 }
 
-/// Takes away the locks that are younger than the declaration, where no other git works here that could hold them.
-/// What is said of one that stays.
+/// Removes git locks that are newer than the declaration, unless another git that may hold them runs here. Returns a
+/// warning about a lock that stays.
 fn unlock(deps: &GitDeps, repository: &Repository, branch: Option<&str>, since_ms: u64) -> Option<String> {
     let since = UNIX_EPOCH + Duration::from_millis(since_ms);
     let branch = branch.filter(|branch| branch.starts_with("refs/")).map(|branch| format!("{branch}.lock"));
@@ -164,7 +164,7 @@ fn unlock(deps: &GitDeps, repository: &Repository, branch: Option<&str>, since_m
     left
 }
 
-/// Removes a file beneath the workspace.
+/// Removes a file in the workspace. Returns whether it was removed.
 fn remove(deps: &GitDeps, path: &str) -> bool {
     let Ok(found) = deps.workspace.resolve(&RawPath::from(path)) else { return false };
     found.absolute().to_str() == Some(path)
@@ -172,7 +172,7 @@ fn remove(deps: &GitDeps, path: &str) -> bool {
 }
 
 impl Repository {
-    /// Says of a commit on this HEAD that it is about to be made.
+    /// Returns the intent to make a commit on top of this HEAD.
     pub(super) fn commit_intent(&self, head: Option<&String>, message: &str) -> Intent {
         match self.top.to_str() {
             Some(top) => Intent::Commit {
@@ -185,7 +185,7 @@ impl Repository {
         }
     }
 
-    /// Says that files are about to be staged.
+    /// Returns the intent to stage files.
     pub(super) fn stage_intent(&self) -> Intent {
         match self.top.to_str() {
             Some(top) => Intent::Stage { repository: top.to_owned(), since_ms: now_ms() },

@@ -1,4 +1,4 @@
-//! GitBlame: which commit last changed each line of a file. Not here: all commits of a file (log).
+//! GitBlame: the commit that last changed each line of a file. Not here: all commits of a file (GitLog).
 
 use std::fmt::Write as _;
 use std::ops::RangeInclusive;
@@ -75,7 +75,7 @@ impl Tool for GitBlame {
             None => None,
         };
         prove_ignored_inside(cx, deps, &repository).await?;
-        // One more line tells whether there is more.
+        // One extra line tells whether the file goes on.
         let range = format!("-L{},{}", lines.start(), lines.end() + 1);
         let mut arguments = vec!["blame", "--line-porcelain", "--no-textconv", "--no-progress", &range];
         arguments.extend(id.as_deref());
@@ -121,7 +121,7 @@ impl GitBlame {
         Ok(start..=end.min(start + MOST - 1))
     }
 
-    /// Why git would not: the file is not in its history, or it is shorter.
+    /// Explains why git failed: the file is not in its history, or it has fewer lines.
     async fn refusal(
         &self,
         cx: &ToolCx,
@@ -148,8 +148,8 @@ impl GitBlame {
     }
 }
 
-/// A list of commits to look through is read from a file that the settings name; one from elsewhere would show in
-/// git's complaint about it.
+/// Checks that `blame.ignoreRevsFile` lies in the workspace, because git's error message would quote a file from
+/// elsewhere.
 async fn prove_ignored_inside(cx: &ToolCx, deps: &GitDeps, repository: &Repository) -> Result<(), ToolError> {
     let question = ["config", "-z", "--type=path", "--get-all", "blame.ignoreRevsFile"];
     let answer = repository.git.run(cx, &question).await?;
@@ -167,7 +167,7 @@ async fn prove_ignored_inside(cx: &ToolCx, deps: &GitDeps, repository: &Reposito
     Ok(())
 }
 
-/// A line with its origin.
+/// A line of a file with the commit that last changed it.
 #[derive(Debug, Default, Clone)]
 struct Blamed {
     id: String,
@@ -185,7 +185,7 @@ impl Blamed {
     }
 }
 
-/// Reads `--line-porcelain`.
+/// Parses the output of `git blame --line-porcelain`.
 fn read(output: &[u8]) -> Vec<Blamed> {
     let mut lines = Vec::new();
     let mut line = Blamed::default();
@@ -237,7 +237,7 @@ fn render(lines: &[Blamed], goes_on: &str) -> String {
     text
 }
 
-/// The day, where the author was.
+/// Formats the day in the author's time zone.
 fn date(line: &Blamed) -> String {
     let zone: i64 = line.zone.parse().unwrap_or(0);
     let local = line.seconds + (zone / 100 * 60 + zone % 100) * 60;

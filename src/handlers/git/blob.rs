@@ -1,16 +1,16 @@
-//! One file as a commit has it, on its way to an answer. Not here: which file (show).
+//! Content of one file at a commit, prepared for an answer. Not here: choosing the file (GitShow).
 
 use super::command::Sink;
 use super::whole::{Kept, Whole};
 use crate::output::hygiene::Decoder;
 use crate::output::{Budget, Clipped, HeadTail};
 
-/// How much is looked at to tell text from other files.
+/// The number of bytes examined to tell text from binary.
 const SNIFFED: usize = 8 << 10;
 
-/// Takes a file.
+/// A sink for a file's content that keeps its beginning and end within a budget.
 pub(super) struct Blob {
-    /// There until the end.
+    /// `Some` until the end.
     whole: Option<Whole>,
     masked: Vec<u8>,
     decoder: Decoder,
@@ -21,7 +21,7 @@ pub(super) struct Blob {
 }
 
 impl Blob {
-    /// With this budget for what is shown.
+    /// Creates the sink with a budget for the text to show.
     pub(super) fn new(whole: Whole, budget: Budget) -> Self {
         Self {
             whole: Some(whole),
@@ -45,14 +45,14 @@ impl Blob {
         self.ends.push(&text);
     }
 
-    /// Nothing more comes: how many lines there are, what is shown of them, and where the rest is.
+    /// Ends the input. Returns the number of lines, the text to show, and the place of the whole content.
     pub(super) fn end(&mut self) -> (u64, Clipped, Kept) {
         let (rest, kept) = self.whole.take().map(Whole::end).unwrap_or_default();
         self.push(&rest, true);
         (self.ends.lines(), self.ends.render(kept.handle.as_deref()), kept)
     }
 
-    /// How many bytes were no text.
+    /// Returns the number of bytes that were not valid text.
     pub(super) fn lossy(&self) -> u64 {
         self.decoder.lossy()
     }

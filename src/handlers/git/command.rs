@@ -1,6 +1,5 @@
-//! The one way git is started: found by absolute path, with an environment made from nothing, and with every
-//! setting overridden by which a repository could have a program run. Not here: which repository (repository), and
-//! what is done while it runs (process).
+//! The only place that starts git: by absolute path, with a fresh environment, and with every setting overridden that
+//! could run a program. Not here: choosing the repository, and reading the output while git runs.
 #![expect(clippy::disallowed_methods, reason = "this file is the one that starts git")]
 
 use std::ffi::{OsStr, OsString};
@@ -20,83 +19,85 @@ use crate::acp::local::confinement::Confinement;
 use crate::output::hygiene::CommandText;
 use crate::tool::{ToolCx, ToolError};
 
-/// How much output is held; then git is stopped.
+/// The largest output held in memory. git is stopped beyond it.
 pub(super) const MAX_OUTPUT: usize = 8 << 20;
-/// How long one run may take.
+/// The time limit of one run.
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// git, ready to be started in a folder of the workspace.
+/// git, ready to run in a folder of the workspace.
 #[derive(Debug, Clone)]
 pub(super) struct Git {
     program: PathBuf,
     folder: PathBuf,
     environment: Vec<(OsString, OsString)>,
     settings: Vec<(String, String)>,
-    /// Those for runs without hooks.
+    /// Overrides for runs without hooks.
     without_hooks: Vec<(String, String)>,
     confinement: Confinement,
 }
 
-/// What a run gave.
+/// The result of a run.
 #[derive(Debug)]
 pub(super) struct Answer {
-    /// None where git was stopped because its output was enough, and where a signal ended it.
+    /// `None` if git was stopped because its output was enough, or if a signal ended it.
     pub(super) exit_code: Option<i32>,
     pub(super) output: Vec<u8>,
     pub(super) complaint: String,
-    /// The output was longer than what is kept.
+    /// The output was longer than the limit.
     pub(super) cut: bool,
-    /// Something that git started holds its output open.
+    /// A process that git started still holds its output open.
     pub(super) left_open: bool,
 }
 
 impl Answer {
-    /// The output as text; names that are no text have their bytes replaced.
+    /// Returns the output as text, with invalid UTF-8 replaced.
     pub(super) fn text(&self) -> String {
         String::from_utf8_lossy(&self.output).into_owned()
     }
 
-    /// The first line, for answers that have one.
+    /// Returns the first line of the output.
     pub(super) fn line(&self) -> String {
         self.text().lines().next().unwrap_or_default().to_owned()
     }
 
-    /// Whether git did what it was asked to, as far as it was let.
+    /// Returns whether git succeeded, or was stopped only because its output was long enough.
     pub(super) fn worked(&self) -> bool {
         self.cut || self.exit_code == Some(0)
     }
 }
 
-/// Takes output as it comes, on a thread of its own, in memory that does not grow with it.
+/// A consumer of git's output, called on its own thread, whose memory use does not grow with the output.
 pub(super) trait Sink: Send + 'static {
-    /// Takes a piece; false when it is enough.
+    /// Accepts a chunk. Returns false when no more is wanted.
     fn take(&mut self, piece: &[u8]) -> bool;
 }
 
-/// How a run differs from a quick look.
+/// Options of a run that is more than a quick read.
 #[derive(Debug, Default)]
 pub(super) struct Manner {
-    /// What git reads.
+    /// Standard input for git.
     pub(super) input: Option<Vec<u8>>,
-    /// It changes the repository: it is asked to end before it is made to, so that it leaves no lock.
+    /// The run changes the repository. On a stop it gets SIGTERM before SIGKILL, so that it can remove its lock.
     pub(super) writes: bool,
-    /// The repository's hooks run, and see git as their user does: only what runs other programs is overridden.
+    /// The repository's hooks run and see git as the user has it. Only settings that run other programs are
+    /// overridden.
     pub(super) hooks: bool,
-    /// For a subcommand that refuses to take paths literally; its paths must begin so that they mean nothing else.
+    /// For a subcommand that does not accept literal pathspecs. The caller's paths then need a prefix that makes them
+    /// literal.
     pub(super) with_patterns: bool,
-    /// Longer than a look may take.
+    /// A time limit longer than that of a quick read.
     pub(super) limit: Option<Duration>,
 }
 
 impl Manner {
-    /// A look that is told by its input what at.
+    /// Options for a quick read that takes its arguments from standard input.
     pub(super) fn fed(input: Vec<u8>) -> Self {
         Self { input: Some(input), ..Self::default() }
     }
 }
 
 impl Git {
-    /// Finds git and prepares it.
+    /// Finds git and prepares its environment.
     pub(super) fn new(deps: &GitDeps, folder: &Path, ceiling: &Path) -> Result<Self, ToolError> {
         let program = program::find(deps).ok_or_else(|| {
             ToolError::not_found("git is not installed on this machine, or not on the runner's PATH.")
@@ -104,9 +105,9 @@ impl Git {
         let set = |name: &str, value: &Path| (OsString::from(name), value.as_os_str().to_owned());
         let mut environment = vec![
             set("HOME", &deps.home),
-            // Not the workspace's programs, should a workspace be on the PATH.
+            // Leaves out programs of a workspace, in case one is on the PATH.
             (OsString::from("PATH"), program::search_path(deps)),
-            // Looking for a repository ends at the workspace.
+            // The search for a repository stops at the workspace.
             set("GIT_CEILING_DIRECTORIES", ceiling),
         ];
         environment.extend(VARIABLES.iter().map(|(name, value)| ((*name).into(), (*value).into())));
@@ -126,28 +127,28 @@ impl Git {
         })
     }
 
-    /// The same git in another folder.
+    /// Sets the folder in which git runs.
     pub(super) fn move_to(&mut self, folder: &Path) {
         folder.clone_into(&mut self.folder);
     }
 
-    /// Overrides one more setting. The key may hold any character: it does not pass through a command line, where
-    /// `=` would end it.
+    /// Overrides one more setting. The key may contain any character, because it does not pass through a command line
+    /// where `=` would end it.
     pub(super) fn set(&mut self, key: String, value: &str) {
         self.settings.push((key, value.to_owned()));
     }
 
-    /// The same, but where hooks run.
+    /// Overrides a setting for runs without hooks.
     pub(super) fn set_but_for_hooks(&mut self, key: String, value: &str) {
         self.without_hooks.push((key, value.to_owned()));
     }
 
-    /// Whether settings name hooks.
+    /// Returns whether settings name hooks.
     pub(super) fn knows_more_hooks(&self) -> bool {
         !self.without_hooks.is_empty()
     }
 
-    /// Runs git to its end, until enough is printed, or until the call is over.
+    /// Runs git until it ends, prints enough, or the call ends.
     pub(super) async fn run<S: AsRef<OsStr>>(
         &self,
         cx: &ToolCx,
@@ -156,7 +157,7 @@ impl Git {
         self.run_as(cx, arguments, Manner::default()).await
     }
 
-    /// The same in a manner of its own.
+    /// Runs git with options.
     pub(super) async fn run_as<S: AsRef<OsStr>>(
         &self,
         cx: &ToolCx,
@@ -168,7 +169,7 @@ impl Git {
         Ok(answer(cx, &ending, output))
     }
 
-    /// Runs git into a sink.
+    /// Runs git and passes its output to a sink.
     pub(super) async fn pour<A: AsRef<OsStr>, S: Sink>(
         &self,
         cx: &ToolCx,
@@ -207,7 +208,7 @@ impl Git {
         drive(cx, command, plan, out).await
     }
 
-    /// Started by the words before it, where there are any.
+    /// Builds the command, started through the wrapper command line `before` if it is not empty.
     fn command<S: AsRef<OsStr>>(
         &self,
         cx: &ToolCx,
@@ -224,7 +225,7 @@ impl Git {
             None => Command::new(&self.program),
         };
         command.args(["--no-pager", "--no-optional-locks"]);
-        // A hook's own git would find no file by a pattern either.
+        // With literal pathspecs, git commands in a hook could not use patterns.
         if !(manner.hooks || manner.with_patterns) {
             command.arg("--literal-pathspecs");
         }
@@ -249,7 +250,8 @@ impl Git {
         for (i, (key, value)) in settings.iter().enumerate() {
             command.env(format!("GIT_CONFIG_KEY_{i}"), key).env(format!("GIT_CONFIG_VALUE_{i}"), value);
         }
-        // Before it is confined: then it can neither lower the limit nor tell the system who goes first.
+        // Set up before the confinement, because a confined process can neither lower its limit nor raise its OOM
+        // score.
         #[cfg(unix)]
         crate::acp::local::tying::tie(&mut command, &cx.request);
         command
@@ -263,12 +265,12 @@ fn answer(cx: &ToolCx, ending: &Ending, output: Vec<u8>) -> Answer {
     } else {
         cx.uncut.end_before(heard, heard.len(), false)
     };
-    // Masked before it is cut.
+    // Masked before it is cut, so that no part of a secret stays.
     let complaint = said(&cx.uncut.masked(&heard[..end]));
     Answer { exit_code: ending.exit_code, output, complaint, cut: ending.cut, left_open: ending.left_open }
 }
 
-/// What git or a hook says, without colours and progress.
+/// Returns the messages of git or of a hook without colours and progress lines.
 fn said(bytes: &[u8]) -> String {
     let (mut cleaner, mut clean) = (CommandText::default(), String::new());
     cleaner.push(&String::from_utf8_lossy(bytes), &mut clean);

@@ -1,4 +1,4 @@
-//! GitCommit: makes a commit and lets the repository's hooks have their say. Not here: how (committing).
+//! GitCommit: makes a commit and runs the repository's hooks. Not here: the steps of the commit itself.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -59,7 +59,7 @@ impl Tool for GitCommit {
     type Output = Reply;
 
     fn access(&self) -> Access {
-        // With `paths` the repository is found from these, and `path` is not looked at.
+        // With `paths`, the repository is found from them and `path` is ignored.
         let folder = self.paths.is_none().then_some(&self.path);
         let paths = self.paths.iter().flatten().chain(folder).map(RawPath::as_str);
         Access::reads(paths).or_default(DefaultLocation::FirstWorkspace).starting_programs()

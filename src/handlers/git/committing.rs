@@ -1,5 +1,5 @@
-//! Making a commit: what must hold before it, the commit, and what is said afterwards. Not here: the arguments of the
-//! tools that commit (commit, git_add_commit), and what may be staged (staging).
+//! The steps of a commit: the checks before it, the commit, and the report. Not here: the arguments of the tools that
+//! commit, and the choice of files that may be staged.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -23,30 +23,30 @@ use crate::output::Budget;
 use crate::output::clip::clip;
 use crate::tool::{ErrorCode, Meta, Reply, ToolCx, ToolError};
 
-/// How long hooks may take.
+/// The time limit for hooks.
 const HOOK_LIMIT: Duration = Duration::from_mins(5);
 const LONGEST_MESSAGE: usize = 64 << 10;
-/// How much of what hooks print is shown.
+/// The characters of hook output in an answer.
 const HOOK_OUTPUT: u64 = 10_000;
-/// How much of the list of files is shown.
+/// The characters of the file list in an answer.
 const LIST: usize = 4_000;
 
 const BEFORE_THE_END: &str = "the commit was made before the device's runner ended; it was not made twice";
 
-/// What is to be committed.
+/// A commit that a tool asks for.
 pub(super) struct Order {
     pub(super) tool: &'static str,
     pub(super) message: String,
-    /// What to stage first.
+    /// Files to stage first.
     pub(super) batch: Option<Batch>,
-    /// Only what is below these; all that is staged where there are none.
+    /// Commit only changes below these paths; `None` commits all that is staged.
     pub(super) only: Option<Vec<Part>>,
     pub(super) amend: bool,
-    /// Whether hooks run.
+    /// Run the repository's hooks.
     pub(super) hooks: bool,
 }
 
-/// Stages, commits and reports.
+/// Stages the files, makes the commit and reports it.
 pub(super) async fn commit(
     cx: &ToolCx,
     deps: &GitDeps,
@@ -82,7 +82,7 @@ pub(super) async fn commit(
             let text = format!("Nothing was committed, and nothing staged.\n{}", refusals(batch));
             return Err(ToolError::new(ErrorCode::PolicyDenied, text));
         }
-        // Whatever is staged for it: the commit counts.
+        // One intent covers the staging as well: only the commit counts.
         cx.declare(vec![repository.commit_intent(before.as_ref(), &message)]).await?;
         stage(cx, repository, batch).await?;
     }
@@ -95,14 +95,14 @@ pub(super) async fn commit(
     let limit = order.hooks.then_some(HOOK_LIMIT);
     let manner = Manner { input, writes: true, hooks: order.hooks, limit, ..Manner::default() };
     let ran = repository.git.run_as(cx, &arguments, manner).await;
-    // What happened is seen by the commit itself, also when the call is over.
+    // The commit itself tells the outcome, even when the call has ended.
     let after = ToolCx { cancel: CancellationToken::new(), deadline: None, ..cx.clone() };
     let now = repository.head(&after).await?;
     let moved = now.filter(|now| Some(now) != before.as_ref());
     let made = match moved {
-        // A hook may have changed the message, and a replaced commit has another parent.
+        // A hook may have changed the message, and an amended commit has another parent.
         Some(head) if order.hooks || order.amend => Some(head),
-        // Somebody else may have committed meanwhile.
+        // Another process may have committed meanwhile.
         Some(_) => ours(&after, repository, before.as_deref(), &message_hash(&message)).await?,
         None => None,
     };
@@ -147,7 +147,7 @@ fn checked(tool: &str, message: &str) -> Result<String, ToolError> {
     Err(ToolError::invalid_args(format!("{tool}: `message` {why}.")))
 }
 
-/// git guesses a name from the machine's where there is none; that is nobody's.
+/// Requires a configured name and address, because git would otherwise guess them from the machine's name.
 async fn prove_identity(cx: &ToolCx, repository: &Repository) -> Result<(), ToolError> {
     for role in ["GIT_AUTHOR_IDENT", "GIT_COMMITTER_IDENT"] {
         if !repository.git.run(cx, &["var", role]).await?.worked() {
@@ -181,7 +181,7 @@ fn refuse_conflicts(status: &Status) -> Result<(), ToolError> {
     )))
 }
 
-/// The paths to commit where they are not all that is staged.
+/// Returns the paths to commit, or `None` to commit all that is staged.
 fn what(
     deps: &GitDeps,
     repository: &Repository,
@@ -230,7 +230,7 @@ fn what(
     if ours.is_empty() {
         return Err(nothing());
     }
-    // Without the repository's own meaning of a pattern.
+    // Takes the path literally, even in a run with hooks, where pathspecs are patterns.
     let prefix: &[u8] = if order.hooks { b":(top,literal)" } else { b"" };
     Ok(Some(ours.iter().map(|change| [prefix, &change.path].concat()).collect()))
 }
@@ -248,11 +248,11 @@ fn arguments(message: &str, order: &Order, part: bool) -> Vec<String> {
     arguments
 }
 
-/// What is worth knowing beside the commit.
+/// Returns warnings about signing and about a published commit.
 async fn notes(cx: &ToolCx, repository: &Repository, order: &Order) -> Result<Vec<String>, ToolError> {
     let mut notes = repository.notes.clone();
     let signing = repository.git.run(cx, &["config", "--type=bool", "--get-all", "commit.gpgSign"]).await?;
-    // The last one is ours.
+    // The last value is our own override.
     if signing.text().lines().rev().nth(1) == Some("true") {
         notes.push("commit.gpgSign is set, but the commit is not signed: signing needs the user".to_owned());
     }
@@ -267,7 +267,7 @@ async fn notes(cx: &ToolCx, repository: &Repository, order: &Order) -> Result<Ve
     Ok(notes)
 }
 
-/// git made no commit.
+/// Explains why git made no commit.
 fn refused(repository: &Repository, answer: &Answer, hooks: &[&str]) -> Result<ToolError, ToolError> {
     refuse_if_locked(repository)?;
     if hooks.is_empty() {
@@ -293,7 +293,7 @@ fn printed(answer: &Answer) -> String {
     clip(&answer.complaint, Budget::chars(Some(HOOK_OUTPUT)), None).text
 }
 
-/// What is said of a commit that was made in an earlier life of the runner.
+/// Reports a commit that an earlier process of the runner made.
 pub(super) async fn made_before(
     cx: &ToolCx,
     repository: &Repository,
@@ -314,7 +314,7 @@ pub(super) async fn made_before(
     Ok(reply)
 }
 
-/// What still runs of what the call started, by name.
+/// Returns the names of the processes that the call started and that still run.
 async fn left_running(cx: &ToolCx) -> Vec<String> {
     #[cfg(unix)]
     {
@@ -329,7 +329,7 @@ async fn left_running(cx: &ToolCx) -> Vec<String> {
     }
 }
 
-/// A commit that was made.
+/// A finished commit to report.
 struct Report {
     id: String,
     answer: Answer,

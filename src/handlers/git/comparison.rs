@@ -1,5 +1,5 @@
-//! Two states of a repository side by side, within a budget: how many files and lines differ, then the diff itself,
-//! and what of it had no room. Not here: which states (diff, show), and reading what git prints (stat, patch).
+//! A diff within a budget: the numbers of files and lines, the diff itself, and the list of omitted files. Not here:
+//! the choice of revisions, and the parsing of git's output.
 
 use std::fmt::Write as _;
 
@@ -12,36 +12,37 @@ use crate::output::figures::{counted, size};
 use crate::output::{Budget, Clipped};
 use crate::tool::{Meta, Reply, ToolCx, ToolError};
 
-/// How many of the files without room are listed with the call that shows each.
+/// The number of omitted files that are listed with the call that shows each.
 const NAMED: usize = 50;
-/// Characters set aside for what is said about files without room.
+/// Characters reserved for the note about omitted files.
 const WORDS: usize = 400;
 
-/// What is compared, in git's words.
+/// A comparison in git's terms.
 pub(super) struct Comparison {
     /// `diff` or `show`, with the commits.
     pub(super) command: Vec<String>,
     pub(super) path: Option<String>,
     pub(super) context: u64,
     pub(super) ignore_whitespace: bool,
-    /// The call that shows one file of it, but for its path: `GitDiff staged=true`.
+    /// The call that shows one file of the diff, without its path: `GitDiff staged=true`.
     pub(super) again: Option<String>,
-    /// Which output of its call it is, from 0.
+    /// The number of this output within its call, from 0.
     pub(super) number: u32,
 }
 
-/// How much of it is wanted.
+/// Limits on the answer.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Wanted {
     pub(super) budget: Budget,
-    /// No lines, only how many.
+    /// Only count lines.
     pub(super) stat_only: bool,
-    /// The diff alone where it fits.
+    /// Return the diff without a heading, if it fits.
     pub(super) bare: bool,
 }
 
 impl Comparison {
-    /// Flags of every comparison: no program of the repository's choice, no colours, no look at the files of submodules.
+    /// Builds the arguments of every comparison. They disable external programs, colours and the scan of submodule
+    /// files.
     fn arguments<'a>(&'a self, more: &[&'a str]) -> Vec<&'a str> {
         let (verb, revisions) = self.command.split_first().expect("a comparison has a command");
         let mut arguments = vec![verb.as_str()];
@@ -63,7 +64,7 @@ impl Comparison {
         with_path(&arguments, self.path.as_deref())
     }
 
-    /// Which files differ.
+    /// Returns the files that differ, with their line counts.
     pub(super) async fn stat(&self, cx: &ToolCx, repository: &Repository) -> Result<Stat, ToolError> {
         let more = ["--raw", "--numstat", "-z", "--abbrev=10"];
         let answer = repository.git.run(cx, &self.arguments(&more)).await?;
@@ -73,7 +74,7 @@ impl Comparison {
         Ok(Stat::read(&answer.output, answer.cut))
     }
 
-    /// The answer, under a title. Where nothing differs it is the title alone.
+    /// Builds the answer under a title. Without differences it is the title alone.
     pub(super) async fn answer(
         &self,
         cx: &ToolCx,
@@ -94,7 +95,7 @@ impl Comparison {
         let head = format!("{summary}{list}\n");
         let room = room.saturating_sub(head.chars().count() + WORDS).max(500);
         let context = format!("-U{}", self.context);
-        // What is said about files without room has a fourth.
+        // A quarter is reserved for the note about omitted files.
         let patch = Patch::new(Whole::new(cx, deps, room, self.number), room / 4 * 3, room);
         let (answer, patch) = repository.git.pour(cx, &self.arguments(&["--patch", &context]), patch).await?;
         if !answer.worked() {
@@ -111,7 +112,7 @@ impl Comparison {
         meta.lossy_chars = (taken.lossy > 0).then_some(taken.lossy);
         meta.control_chars = (taken.controls > 0).then_some(taken.controls);
         if kept.text.is_some() && (taken.left_out_count == 0 || ends.omitted_lines == 0) {
-            // What there is no room for beside the words about it fits without them.
+            // The diff fits without that note.
             let shown = if taken.left_out_count == 0 { &taken.text } else { &ends.text };
             let text = if read.wanted.bare { shown.to_owned() } else { format!("{}{shown}", read.head) };
             return Reply::text(text).with_meta(meta).with_budget(read.wanted.budget);
@@ -135,7 +136,7 @@ impl Comparison {
         Reply::fitted(format!("{}{body}", read.head)).with_meta(meta).with_budget(read.wanted.budget)
     }
 
-    /// Which files had no room, and how to get each.
+    /// Lists the omitted files, each with the call that shows it.
     fn left_out(&self, deps: &GitDeps, repository: &Repository, read: &Read) -> String {
         let Read { taken, kept, .. } = read;
         let mut note = format!("[The whole diff ({}) is too long for one answer.", size(kept.bytes));
@@ -154,7 +155,7 @@ impl Comparison {
                 _ => format!("\n  {}{figures}", super::names::path(path)),
             };
             used += line.chars().count();
-            // The rest of the budget is the diff's.
+            // The rest of the budget belongs to the diff.
             if used + WORDS > read.room / 4 {
                 break;
             }
@@ -174,7 +175,7 @@ impl Comparison {
     }
 }
 
-/// What an answer is put together from.
+/// The parts of an answer.
 struct Read {
     stat: Stat,
     head: String,
@@ -185,7 +186,7 @@ struct Read {
     ends: Clipped,
 }
 
-/// A path of the repository as a call takes it, in JSON; none for one that is no text.
+/// Formats a repository path as a JSON argument for a call, or returns `None` if it is not valid UTF-8.
 pub(super) fn call_path(deps: &GitDeps, repository: &Repository, path: &[u8]) -> Option<String> {
     let path = repository.top.join(std::str::from_utf8(path).ok()?);
     let path = path.strip_prefix(deps.workspace.first()).unwrap_or(&path);

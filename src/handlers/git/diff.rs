@@ -1,4 +1,5 @@
-//! GitDiff: two states of the files side by side. Not here: one commit (show), which files changed (status).
+//! GitDiff: compares two states of the files. Not here: one commit (GitShow), and the list of changed files
+//! (GitStatus).
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -89,7 +90,8 @@ impl Tool for GitDiff {
         Access::reads([self.path.as_str()]).or_default(DefaultLocation::FirstWorkspace)
     }
 
-    /// `a..b` compares two commits; `a...b` what b did since it left a. A side that is not named is HEAD.
+    /// Splits ranges: `a..b` compares two commits, `a...b` shows the changes of b since it left a. An empty side
+    /// means HEAD.
     fn normalize(arguments: &mut Map<String, Value>) {
         let range = arguments.get("from").and_then(Value::as_str).filter(|_| !arguments.contains_key("to"));
         let Some((from, to)) = range.and_then(|range| range.split_once("..")) else { return };
@@ -183,7 +185,7 @@ impl GitDiff {
         Ok((comparison, format!("{parted}{title}")))
     }
 
-    /// What else there is to see, where the question was about uncommitted changes.
+    /// Returns a hint about other uncommitted changes, if the call asked about uncommitted changes.
     async fn nothing(&self, cx: &ToolCx, repository: &Repository) -> Result<String, ToolError> {
         if self.from.is_some() {
             return Ok(String::new());
@@ -204,7 +206,7 @@ impl GitDiff {
     }
 }
 
-/// The status of what was asked for.
+/// Reads the status of the requested path.
 pub(super) async fn status_of(cx: &ToolCx, repository: &Repository) -> Result<Status, ToolError> {
     let answer = repository.ask(cx, &super::status::QUESTION, repository.pathspec()).await?;
     Ok(Status::read(&answer.output))

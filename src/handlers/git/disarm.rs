@@ -1,10 +1,10 @@
-//! The programs that a repository's settings name, whatever they are called: each is overridden. Not here: settings
-//! whose names are known (settings).
+//! Overrides for programs that a repository's settings name under arbitrary keys. Not here: settings with fixed
+//! names.
 
 use super::command::{Answer, Git};
 use crate::tool::{ErrorCode, ToolCx, ToolError};
 
-/// Overrides them; gives the filters that are named, which then change nothing.
+/// Overrides the programs and returns the names of the filters among them, which then change nothing.
 pub(super) async fn disarm(cx: &ToolCx, git: &mut Git) -> Result<Vec<String>, ToolError> {
     let answer = git.run(cx, &["config", "--list", "-z", "--name-only", "--includes"]).await?;
     if !answer.worked() || answer.cut {
@@ -21,7 +21,7 @@ pub(super) async fn disarm(cx: &ToolCx, git: &mut Git) -> Result<Vec<String>, To
         let Some((section, name, variable)) = parts(key) else { continue };
         match (section, variable) {
             ("filter", "clean" | "smudge" | "process") => {
-                // Empty is "no filter"; a required filter that does nothing would be an error.
+                // An empty value means "no filter". A required filter that does nothing would be an error.
                 git.set(key.to_owned(), "");
                 git.set(format!("filter.{name}.required"), "false");
                 if !filters.iter().any(|known| known == name) {
@@ -34,7 +34,7 @@ pub(super) async fn disarm(cx: &ToolCx, git: &mut Git) -> Result<Vec<String>, To
             | ("remote", "uploadpack" | "receivepack" | "vcs" | "proxy")
             | ("trailer", "command" | "cmd")
             | ("credential", "helper") => git.set(key.to_owned(), "false"),
-            // Since git 2.54 settings name hooks as well; those of a commit run with the others.
+            // Since git 2.54, settings can name hooks too. Those of a commit run together with its hook files.
             ("hook", "command") => {
                 git.set_but_for_hooks(key.to_owned(), "true");
                 git.set_but_for_hooks(format!("hook.{name}.enabled"), "false");
@@ -50,7 +50,7 @@ fn unreadable(answer: &Answer) -> ToolError {
     ToolError::new(ErrorCode::Io, format!("The repository's settings cannot be read: {why}"))
 }
 
-/// `filter.a.b.clean` as `filter`, `a.b`, `clean`.
+/// Splits `filter.a.b.clean` into `filter`, `a.b`, `clean`.
 fn parts(key: &str) -> Option<(&str, &str, &str)> {
     let (section, rest) = key.split_once('.')?;
     let (name, variable) = rest.rsplit_once('.')?;

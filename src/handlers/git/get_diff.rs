@@ -1,4 +1,4 @@
-//! get_diff: what is not committed and what is staged, in one text. Not here: either alone (git_diff, diff).
+//! get_diff: uncommitted and staged changes in one text. Not here: either of them alone (GitDiff, git_diff).
 
 use std::fmt::Write as _;
 
@@ -39,7 +39,7 @@ impl Tool for GetDiff {
 
     async fn run(self, cx: &ToolCx, deps: &GitDeps) -> Result<Reply, ToolError> {
         let repository = Repository::open(cx, deps, &self.path).await?;
-        // Before the first commit there is nothing to compare with but what is staged.
+        // Before the first commit, only staged files can be compared.
         let not_committed = if repository.head(cx).await?.is_some() { "HEAD" } else { "--cached" };
         let halves: [(&str, &str, &str); 2] = [
             ("Not committed (git diff HEAD)", not_committed, "GitDiff from=\"HEAD\""),
@@ -71,7 +71,7 @@ impl Tool for GetDiff {
     }
 }
 
-/// The facts of both halves. Each half names its own handle in its text; the facts have room for one.
+/// Merges the metadata of both halves. Each half names its own handle in its text, since the metadata has only one.
 fn joined(first: Meta, second: Meta) -> Meta {
     let sum = |a: Option<u64>, b: Option<u64>| a.map_or(b, |a| Some(a + b.unwrap_or(0)));
     Meta {

@@ -1,4 +1,4 @@
-//! get_git_status: git_status under its other name. Not here: the list itself (git_status).
+//! get_git_status: another name of git_status.
 
 use schemars::JsonSchema;
 use serde::Deserialize;

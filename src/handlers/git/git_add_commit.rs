@@ -1,4 +1,4 @@
-//! git_add_commit: stages files and commits them, without running anything. Not here: commits with hooks (commit).
+//! git_add_commit: stages and commits files without running programs. Not here: commits with hooks (GitCommit).
 
 use schemars::JsonSchema;
 use serde::Deserialize;

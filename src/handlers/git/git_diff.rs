@@ -1,4 +1,4 @@
-//! git_diff: what changed in the files, as git prints it. Not here: comparing commits (diff).
+//! git_diff: changes of the files as git prints them. Not here: comparing commits (GitDiff).
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -73,7 +73,7 @@ impl Tool for PlainDiff {
     }
 }
 
-/// A comparison as git makes it by default.
+/// Builds a comparison with git's default options.
 pub(super) fn plain_comparison(command: &[&str], path: Option<&str>, again: &str, number: u32) -> Comparison {
     Comparison {
         command: command.iter().map(|word| (*word).to_owned()).collect(),

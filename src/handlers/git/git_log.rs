@@ -1,4 +1,4 @@
-//! git_log: the last commits. Not here: a part of the history by author, time or range (log).
+//! git_log: the last commits. Not here: selection by author, time or range (GitLog).
 
 use schemars::JsonSchema;
 use serde::Deserialize;

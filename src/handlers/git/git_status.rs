@@ -1,4 +1,4 @@
-//! git_status: the plain list of git itself. Not here: the branch and the counts (status).
+//! git_status: git's own plain list. Not here: the branch and the counts (GitStatus).
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -39,7 +39,7 @@ impl Tool for PlainStatus {
     }
 }
 
-/// The list, with names that stay on their lines.
+/// Lists the changes in git's short format, one per line, with unusual names quoted.
 pub(super) async fn plain_status(cx: &ToolCx, deps: &GitDeps, path: &RawPath) -> Result<Reply, ToolError> {
     let repository = Repository::open(cx, deps, path).await?;
     let question = [

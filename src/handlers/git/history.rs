@@ -1,4 +1,5 @@
-//! Commits in a list, one a line, newest first. Not here: which ones (log), and one with its changes (show).
+//! A list of commits, one per line, newest first. Not here: the filters (GitLog), and one commit with its changes
+//! (GitShow).
 
 use std::fmt::Write as _;
 
@@ -8,12 +9,12 @@ use super::{names, revision};
 use crate::output::figures::{counted, grouped};
 use crate::tool::{ToolCx, ToolError};
 
-/// What git prints of a commit, in this order, each with a NUL behind it.
+/// Fields that git prints for each commit, each with a NUL after it.
 const FORMAT: &str = "--format=%H%x00%P%x00%an%x00%ad%x00%D%x00%s";
 const FIELDS: usize = 6;
 const DATE: &str = "--date=format:%Y-%m-%d %H:%M %z";
 
-/// One commit.
+/// One commit of the list.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Entry {
     id: String,
@@ -24,31 +25,31 @@ pub(super) struct Entry {
     subject: String,
 }
 
-/// A part of the history.
+/// A page of the history to list.
 #[derive(Debug, Default)]
 pub(super) struct Slice<'a> {
-    /// Further arguments: what the commits must be like.
+    /// Further arguments that select commits.
     pub(super) filters: Vec<String>,
-    /// A commit or a range, by ids.
+    /// A commit or a range, given by ids.
     pub(super) revision: &'a str,
     pub(super) path: Option<&'a str>,
     pub(super) count: u64,
     pub(super) skip: u64,
 }
 
-/// What was found of it.
+/// The commits of a page.
 #[derive(Debug)]
 pub(super) struct Found {
     pub(super) entries: Vec<Entry>,
     pub(super) more: bool,
-    /// It was more than is read at once.
+    /// git's output was longer than the runner reads.
     pub(super) cut: bool,
-    /// The clone is shallow: it does not have the commits before some of its own.
+    /// The clone is shallow: it lacks the parents of some of its commits.
     pub(super) is_shallow: bool,
 }
 
 impl Slice<'_> {
-    /// Asks for it, and for one more, to know whether there is more.
+    /// Reads the page and one more commit, which tells whether more follow.
     pub(super) async fn read(&self, cx: &ToolCx, repository: &Repository) -> Result<Found, ToolError> {
         let (count, skip) = (format!("--max-count={}", self.count + 1), format!("--skip={}", self.skip));
         let mut arguments = vec!["log", "-z", "--no-color", FORMAT, DATE, &count, &skip];
@@ -69,7 +70,7 @@ impl Slice<'_> {
 }
 
 impl Found {
-    /// The lines, and how to go on.
+    /// Formats the commits and says how to continue.
     pub(super) fn render(&self, skip: u64) -> String {
         let mut text = String::new();
         for entry in &self.entries {
@@ -91,7 +92,7 @@ impl Found {
         text
     }
 
-    /// What is known of older commits, where there are no more here.
+    /// Says why no older commits follow.
     pub(super) fn end(&self) -> &'static str {
         if self.is_shallow {
             "this clone is shallow, so older commits may exist that it does not have; `git fetch --unshallow` in Bash \
@@ -126,7 +127,7 @@ impl Entry {
     }
 }
 
-/// That there is no history yet.
+/// Returns the message for a branch without commits.
 pub(super) fn none_yet() -> String {
     "There are no commits yet: the branch that is checked out has none.".to_owned()
 }

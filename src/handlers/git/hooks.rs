@@ -1,4 +1,4 @@
-//! Which of the repository's hooks a commit would run. Not here: running them, which git does.
+//! The repository's hooks that a commit would run. Not here: running them, which git does.
 
 use std::path::PathBuf;
 
@@ -6,7 +6,7 @@ use super::command::Manner;
 use super::repository::Repository;
 use crate::tool::{ToolCx, ToolError};
 
-/// Those of a commit.
+/// The hooks that a commit can run.
 const OF_A_COMMIT: [&str; 7] = [
     "pre-commit",
     "prepare-commit-msg",
@@ -17,7 +17,7 @@ const OF_A_COMMIT: [&str; 7] = [
     "post-index-change",
 ];
 
-/// The hooks that are there and may run, wherever the settings say that hooks are.
+/// Returns the executable commit hooks, in the hooks folder or in the settings.
 pub(super) async fn of_a_commit(
     cx: &ToolCx,
     repository: &Repository,
@@ -30,7 +30,7 @@ pub(super) async fn of_a_commit(
     Ok(OF_A_COMMIT.into_iter().filter(is_one).collect())
 }
 
-/// The events for which settings name hooks, by a git that knows of that (2.54).
+/// Returns the events of hooks in the settings, if this git supports them (since 2.54).
 async fn named(cx: &ToolCx, repository: &Repository) -> Result<Vec<String>, ToolError> {
     if !repository.git.knows_more_hooks() || !knows_of_it(&repository.git.run(cx, &["version"]).await?.line())
     {
@@ -41,12 +41,12 @@ async fn named(cx: &ToolCx, repository: &Repository) -> Result<Vec<String>, Tool
     Ok(pairs.split('\0').filter_map(|pair| Some(pair.split_once('\n')?.1.to_owned())).collect())
 }
 
-/// `git version 2.54.0`.
+/// Parses `git version 2.54.0`.
 fn knows_of_it(version: &str) -> bool {
     let mut numbers = version.trim_start_matches("git version ").split('.').map(str::parse::<u32>);
     match (numbers.next(), numbers.next()) {
         (Some(Ok(major)), Some(Ok(minor))) => (major, minor) >= (2, 54),
-        // Rather one too many than none.
+        // Assume support, because listing a hook too many is safer than missing one.
         _ => true,
     }
 }

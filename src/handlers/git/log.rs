@@ -1,4 +1,4 @@
-//! GitLog: which commits there are. Not here: what one of them changed (show).
+//! GitLog: lists commits. Not here: the changes of one of them (GitShow).
 
 use std::time::{Duration, SystemTime};
 
@@ -118,7 +118,7 @@ impl Tool for GitLog {
     }
 }
 
-/// The answer, with what was cut.
+/// Builds the answer, with a warning if git's list was cut.
 pub(super) fn reply(found: &Found, text: String, mut notes: Vec<String>) -> Reply {
     notes.retain(|note| !note.starts_with("the filters"));
     if found.cut {
@@ -128,7 +128,7 @@ pub(super) fn reply(found: &Found, text: String, mut notes: Vec<String>) -> Repl
 }
 
 impl GitLog {
-    /// What the commits must be like, for git and in words.
+    /// Returns the filters as git arguments and as text for the answer.
     async fn filters(
         &self,
         cx: &ToolCx,
@@ -170,7 +170,8 @@ impl GitLog {
     }
 }
 
-/// The moment that a text means. git takes any text for a date, and what it does not understand for now.
+/// Resolves a date with git. Rejects results close to now, because git reads text that it does not understand as
+/// "now".
 async fn moment(cx: &ToolCx, repository: &Repository, key: &str, text: &str) -> Result<u64, ToolError> {
     let answer = repository.git.run(cx, &["rev-parse", &format!("--since={text}")]).await?;
     let seconds = answer.line().strip_prefix("--max-age=").and_then(|text| text.parse::<u64>().ok());

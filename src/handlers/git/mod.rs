@@ -1,4 +1,4 @@
-//! Git: what changed in a repository, its history, and committing. Not here: anything that talks to another machine.
+//! Git: changes of a repository, its history, and commits. Not here: operations that contact another machine.
 
 mod add;
 mod aftermath;
@@ -48,22 +48,22 @@ use crate::acp::local::confinement::Confinement;
 use crate::output::{FilterFactory, OutputStore};
 use crate::tool::{Entry, ToolSet};
 
-/// What the git tools need.
+/// The dependencies of the git tools.
 #[derive(Clone)]
 pub struct GitDeps {
-    /// The folders in which repositories may be looked at.
+    /// The folders in which the tools may read repositories.
     pub workspace: Workspace,
-    /// The PATH on which git is looked for.
+    /// The PATH on which the runner looks for git.
     pub search_path: String,
-    /// The user's home, where git finds the user's own settings.
+    /// The user's home folder, with the user's own git settings.
     pub home: PathBuf,
-    /// Keeps what is too long for an answer.
+    /// Stores outputs that are too long for an answer.
     pub outputs: OutputStore,
-    /// Masks secrets in what is kept.
+    /// Creates the filters that mask secrets in stored outputs.
     pub filters: FilterFactory,
-    /// Whose turn it is to change a repository.
+    /// Locks that let one call at a time change a repository.
     pub turns: Turns,
-    /// What confines git and what it starts.
+    /// The sandbox for git and its child processes.
     pub confinement: Confinement,
 }
 
@@ -73,7 +73,7 @@ impl fmt::Debug for GitDeps {
     }
 }
 
-/// The git tools.
+/// Returns the git tools.
 pub fn tools(deps: GitDeps) -> Vec<Entry> {
     ToolSet::new("git", deps)
         .with::<status::GitStatus>()

@@ -1,22 +1,22 @@
-//! Names and texts of a repository as an answer shows them: on one line, with nothing in them that a reader cannot
-//! see. Not here: what stands in files, which is shown as it is.
+//! Names and texts of a repository for display, with invisible characters escaped. Not here: file contents, which are
+//! shown unchanged.
 
 use std::fmt::Write as _;
 
 use crate::output::path_text::{is_unseen, unquoted_path_bytes};
 
-/// How much of a branch's name, an author's or a subject is shown.
+/// The characters shown of a branch name, an author or a subject.
 const SHOWN: usize = 200;
 
-/// A path, as every tool shows it.
+/// Formats a path as all tools do.
 pub(super) use crate::output::path_text::path_bytes_text as path;
 
-/// The path that git quoted, or the bytes as they are.
+/// Returns the path that git quoted, or the bytes unchanged.
 pub(super) fn unquoted(text: &[u8]) -> Vec<u8> {
     unquoted_path_bytes(text).unwrap_or_else(|| text.to_vec())
 }
 
-/// A name or a subject, on one line and not too long.
+/// Formats a name or a subject on one line, cut to a maximum length.
 pub(super) fn line(text: &str) -> String {
     let mut out = String::new();
     for (at, c) in text.chars().enumerate() {
@@ -29,7 +29,7 @@ pub(super) fn line(text: &str) -> String {
     out
 }
 
-/// A text of several lines.
+/// Formats a text of several lines.
 pub(super) fn block(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.replace("\r\n", "\n").chars() {

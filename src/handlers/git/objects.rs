@@ -1,5 +1,5 @@
-//! Where what a repository is made of lies: its objects, with what it borrows from others, and its state must lie in the
-//! workspace, or it would show what is elsewhere. Not here: where the repository itself is (repository).
+//! Checks that a repository's objects and state lie in the workspace, because git would otherwise show content from
+//! elsewhere. Objects borrowed through alternates count too. Not here: the place of the repository itself.
 #![expect(clippy::disallowed_methods, reason = "what git would follow is looked at as git would find it")]
 
 use std::collections::HashSet;
@@ -9,21 +9,21 @@ use std::path::{Path, PathBuf};
 use crate::acp::Workspace;
 use crate::acp::local::is_absent;
 
-/// As deep as git goes.
+/// git's own limit for nested alternates.
 const DEEPEST: usize = 5;
-/// From how many other places objects may be taken.
+/// The largest number of object stores to check.
 const PLACES: usize = 1_000;
-/// A list of others that is longer than this is none that anybody made by hand, in bytes.
+/// The largest alternates file to read, in bytes.
 const LONGEST: u64 = 64 << 10;
-/// How many entries of a folder are looked at.
+/// The largest number of folder entries to check.
 const MOST: usize = 4_096;
-/// Of objects: the folders whose entries git opens by name, and how many of these are looked at.
+/// The folders of an object store whose entries git opens by name, each with the number of entries to check.
 const FOLDERS: &[(&str, usize)] =
     &[("", MOST), ("pack", 65_536), ("info", MOST), ("info/commit-graphs", MOST)];
-/// What in a repository may lead anywhere, since no tool here reads it.
+/// Entries that no tool here reads, so their links may lead anywhere.
 const APART: &[&str] = &["hooks", "lfs", "annex", "modules"];
 
-/// Where it reaches outside, in words; none where all of it lies in the workspace. Blocks.
+/// Returns a description of the first path outside the workspace, or `None`. Blocks.
 pub(super) fn outside(git_dir: &Path, common: &Path, workspace: &Workspace) -> Option<String> {
     let own = (git_dir != common).then_some(git_dir);
     let mut places = own.into_iter().chain([common]);
@@ -33,12 +33,12 @@ pub(super) fn outside(git_dir: &Path, common: &Path, workspace: &Workspace) -> O
 fn objects(common: &Path, workspace: &Workspace) -> Option<String> {
     let (mut waiting, mut seen) = (vec![(common.join("objects"), 0)], HashSet::new());
     while let Some((objects, depth)) = waiting.pop() {
-        // What is not there gives no objects.
+        // A missing store has no objects.
         let Ok(real) = objects.canonicalize() else { continue };
         if !is_in(&real, workspace) {
             return Some(format!("it takes objects from {}", objects.display()));
         }
-        // Lists may name a place again and again, and each other.
+        // Alternates may name a store repeatedly, and each other.
         if !seen.insert(real.clone()) {
             continue;
         }
@@ -70,7 +70,7 @@ fn is_in(path: &Path, workspace: &Workspace) -> bool {
     workspace.roots().any(|root| path.starts_with(root))
 }
 
-/// An entry of a folder that is a link to somewhere else, or that the folder cannot be looked through.
+/// Describes a link in a folder that leads outside the workspace, or the reason why the folder cannot be read.
 fn linked_entry(folder: &Path, most: usize, workspace: &Workspace) -> Option<String> {
     let entries = match std::fs::read_dir(folder) {
         Ok(entries) => entries,
@@ -97,7 +97,7 @@ fn linked_entry(folder: &Path, most: usize, workspace: &Workspace) -> Option<Str
     None
 }
 
-/// Of a link, in words, if it does. One that leads nowhere shows nothing.
+/// Describes a link that leads outside the workspace. A dangling link is harmless.
 fn leads_outside(link: &Path, workspace: &Workspace) -> Option<String> {
     match link.canonicalize() {
         Ok(real) if is_in(&real, workspace) => None,
@@ -107,7 +107,7 @@ fn leads_outside(link: &Path, workspace: &Workspace) -> Option<String> {
     }
 }
 
-/// The list, read without waiting for what is no file, and without following a link.
+/// Reads an alternates file. Rejects pipes and devices, and does not follow a symbolic link.
 fn text_of(workspace: &Workspace, list: &Path) -> io::Result<Vec<u8>> {
     let file = workspace.open_found(list)?;
     if !file.metadata()?.is_file() {
@@ -118,7 +118,7 @@ fn text_of(workspace: &Workspace, list: &Path) -> io::Result<Vec<u8>> {
     if text.len() as u64 > LONGEST { Err(io::Error::other("it is too long")) } else { Ok(text) }
 }
 
-/// A line as a path; none where git would read it as quoted, or it is no text.
+/// Parses a line as a path. Returns `None` for a line that git would unquote, or that is not UTF-8.
 fn unquoted(line: &[u8]) -> Option<PathBuf> {
     let text = std::str::from_utf8(line).ok()?;
     (!text.starts_with('"')).then(|| PathBuf::from(text))

@@ -1,5 +1,5 @@
-//! A diff as it arrives: whole files of it while there is room, and which ones had none. Not here: what is compared
-//! (comparison), and how the answer is put together.
+//! A sink for a diff: keeps whole files within a budget and the paths of the omitted ones. Not here: the revisions,
+//! and the layout of the answer.
 
 use super::command::Sink;
 use super::names;
@@ -8,56 +8,57 @@ use crate::output::clip::{Budget, clip};
 use crate::output::hygiene::Decoder;
 use crate::output::{Clipped, HeadTail};
 
-/// A line longer than this is not waited for: it is passed on in parts.
+/// A longer line is processed in parts.
 const LONGEST_LINE: usize = 64 << 10;
-/// How many files without room are remembered by name.
+/// The largest number of omitted files to remember by path.
 const NAMED: usize = 2_000;
 
-/// Takes a diff.
+/// A sink for git's diff output.
 pub(super) struct Patch {
-    /// There until the end.
+    /// `Some` until the end.
     whole: Option<Whole>,
     masked: Vec<u8>,
     decoder: Decoder,
-    /// A line that has not ended.
+    /// A line that has not ended yet.
     pending: String,
-    /// The pending text goes on within a line.
+    /// The pending text continues a line.
     inside: bool,
     section: Section,
     room: usize,
-    /// As it was at the beginning, for a file alone.
+    /// The initial budget, used for a file that is alone in the diff.
     budget: usize,
     head_tail: HeadTail,
     taken: Taken,
 }
 
-/// What became of it.
+/// The content collected from a diff.
 #[derive(Debug, Default)]
 pub(super) struct Taken {
-    /// The files that there was room for.
+    /// The files that fit the budget.
     pub(super) text: String,
     pub(super) shown: usize,
-    /// The paths of those that there was no room for, as far as they are remembered.
+    /// The paths of omitted files, up to a limit.
     pub(super) left_out: Vec<Vec<u8>>,
     pub(super) left_out_count: usize,
     pub(super) lossy: u64,
     pub(super) controls: u64,
 }
 
-/// One file's part.
+/// The part of the diff for one file.
 #[derive(Debug, Default)]
 struct Section {
     text: String,
     path: Option<Vec<u8>>,
-    /// It is over what there is room for.
+    /// It exceeds the budget.
     over: bool,
-    /// Its lines begin with those that name the file.
+    /// Its header lines, which name the file, have not ended.
     in_header: bool,
     begun: bool,
 }
 
 impl Patch {
-    /// With so many characters for whole files, and so many for its two ends; all of it is also kept.
+    /// Creates the sink with `room` characters for whole files and `ends` characters for beginning and end. The whole
+    /// diff is stored as well.
     pub(super) fn new(whole: Whole, room: usize, ends: usize) -> Self {
         Self {
             whole: Some(whole),
@@ -73,7 +74,8 @@ impl Patch {
         }
     }
 
-    /// Nothing more comes: the files with room, the whole, and its two ends for a file that is alone.
+    /// Ends the input. Returns the files that fit, the stored output, and the beginning and end for a file that is
+    /// alone.
     pub(super) fn end(mut self) -> (Taken, Kept, Clipped) {
         let (last, kept) = self.whole.take().map(Whole::end).unwrap_or_default();
         let mut rest = String::new();
@@ -102,7 +104,7 @@ impl Patch {
         }
     }
 
-    /// A line, or the next part of a very long one.
+    /// Processes a line, or the next part of a very long one.
     fn line(&mut self, line: &str) {
         let begins = !std::mem::replace(&mut self.inside, !line.ends_with('\n'));
         let header =
@@ -128,7 +130,7 @@ impl Patch {
         self.head_tail.push(&shown);
         if !self.section.over {
             self.section.text.push_str(&shown);
-            // In bytes, and generously: long lines will be cut, and then it may fit.
+            // A generous limit in bytes: the file may still fit once its long lines are cut.
             if self.section.text.len() > 8 * self.budget {
                 self.section.over = true;
                 self.section.text = String::new();
@@ -160,7 +162,7 @@ impl Patch {
 }
 
 impl Section {
-    /// Learns the file's name from a line of the header; later lines say it better.
+    /// Reads the file's path from a header line. Later lines are more exact and replace earlier ones.
     fn name(&mut self, line: &str) {
         let name = |text: &str| Some(names::unquoted(text.trim_end_matches('\t').as_bytes()));
         let side = |text: &str, prefix: &[u8]| {
@@ -188,7 +190,7 @@ impl Section {
     }
 }
 
-/// `a/x b/x` as `x`.
+/// Parses `a/x b/x` as `x`.
 fn same_on_both_sides(rest: &str) -> Option<Vec<u8>> {
     let half = rest.len().checked_sub(1)? / 2;
     let (first, second) = (rest.get(..half)?, rest.get(half + 1..)?);

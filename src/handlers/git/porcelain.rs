@@ -1,21 +1,21 @@
-//! `git status --porcelain=v2 -z`, read. Not here: how an answer shows it (status).
+//! Parser for `git status --porcelain=v2 -z`. Not here: the layout of the answer (GitStatus).
 
 use super::names;
 
-/// What the status says of the branch.
+/// The state of the branch.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Branch {
-    /// None before the first commit.
+    /// `None` before the first commit.
     pub(super) commit: Option<String>,
-    /// None when no branch is checked out.
+    /// `None` if HEAD is detached.
     pub(super) name: Option<String>,
     pub(super) upstream: Option<String>,
-    /// None when the upstream is gone.
+    /// `None` if the upstream branch no longer exists.
     pub(super) ahead_behind: Option<(u64, u64)>,
     pub(super) stashes: u64,
 }
 
-/// Where a change stands.
+/// The state of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Place {
     Conflicted,
@@ -24,19 +24,19 @@ pub(super) enum Place {
     Untracked,
 }
 
-/// One change of one file. A file that is changed in the index and in the working tree has two.
+/// One change of one file. A file that is changed both in the index and in the working tree has two.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Change {
     pub(super) place: Place,
-    /// Git's letter, or two for a conflict.
+    /// Git's letter, or two letters for a conflict.
     pub(super) letters: String,
     pub(super) path: Vec<u8>,
-    /// Where it was before it was renamed or copied.
+    /// The path before a rename or copy.
     pub(super) from: Option<Vec<u8>>,
 }
 
 impl Change {
-    /// `modified`, `renamed`, `deleted by them`.
+    /// Returns the change in words: `modified`, `renamed`, `deleted by them`.
     pub(super) fn word(&self) -> &'static str {
         match self.letters.as_str() {
             "M" => "modified",
@@ -57,7 +57,7 @@ impl Change {
         }
     }
 
-    /// The path, with where it was before.
+    /// Formats the path, with the previous path if it was renamed.
     pub(super) fn shown(&self) -> String {
         match &self.from {
             Some(from) => format!("{} -> {}", names::path(from), names::path(&self.path)),
@@ -66,16 +66,16 @@ impl Change {
     }
 }
 
-/// A whole status.
+/// The parsed status.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Status {
     pub(super) branch: Branch,
-    /// In the order in which they matter.
+    /// Sorted by importance.
     pub(super) changes: Vec<Change>,
 }
 
 impl Status {
-    /// Reads it. What is not understood is left out: newer versions of git may say more.
+    /// Parses the output and skips unknown records, because newer versions of git may add some.
     pub(super) fn read(output: &[u8]) -> Self {
         let mut status = Self::default();
         let mut records = output.split(|byte| *byte == 0);
@@ -119,13 +119,13 @@ impl Status {
         self.changes.push(Change { place, letters, path: path.to_vec(), from });
     }
 
-    /// How many changes stand there.
+    /// Counts the changes in a state.
     pub(super) fn count(&self, place: Place) -> usize {
         self.changes.iter().filter(|change| change.place == place).count()
     }
 }
 
-/// The two letters and the path of a record with so many fields before the path.
+/// Returns the two letters and the path of a record with `before` fields before the path.
 fn fields(record: &[u8], before: usize) -> Option<(String, &[u8])> {
     let mut fields = record.splitn(before + 1, |byte| *byte == b' ');
     let letters = String::from_utf8_lossy(fields.nth(1)?).into_owned();
@@ -149,7 +149,7 @@ impl Branch {
     }
 }
 
-/// `+2 -1`.
+/// Parses `+2 -1`.
 fn ahead_behind(text: &str) -> Option<(u64, u64)> {
     let (ahead, behind) = text.split_once(' ')?;
     Some((ahead.strip_prefix('+')?.parse().ok()?, behind.strip_prefix('-')?.parse().ok()?))

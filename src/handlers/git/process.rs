@@ -1,5 +1,5 @@
-//! One git while it runs: what it reads and prints, its limit, its cancel, and stopping it with all that it started.
-//! Not here: what it is told (command).
+//! A running git: its input and output, its time limit, cancellation, and stopping it with its child processes. Not
+//! here: the command line and environment.
 
 use std::io;
 use std::pin::pin;
@@ -13,32 +13,32 @@ use tokio::time::Instant;
 use crate::ids::RequestId;
 use crate::tool::{ErrorCode, ToolCx, ToolError};
 
-/// How much of git's complaints, and of what its hooks print, is held.
+/// The largest amount of stderr of git and its hooks that is held.
 pub(super) const MAX_COMPLAINT: usize = 256 << 10;
-/// How long after its end nothing may come before what holds its output open is left alone.
+/// After git's exit, the time without output until a process that holds the pipes open is left alone.
 const DRAIN: Duration = Duration::from_secs(1);
-/// How long a git that writes may take to put its locks away.
+/// The time that a git that writes gets to remove its locks.
 const GRACE: Duration = Duration::from_secs(2);
 const CHUNK: usize = 64 << 10;
 
-/// What a run is given.
+/// The parameters of a run.
 pub(super) struct Plan {
     pub(super) input: Option<Vec<u8>>,
     pub(super) limit: Duration,
-    /// Ask it to end first.
+    /// Send SIGTERM before SIGKILL.
     pub(super) gently: bool,
 }
 
-/// Where the output goes.
+/// The destination of the output.
 pub(super) enum Out<'a> {
-    /// Up to so many bytes of it are held.
+    /// A buffer, up to this many bytes.
     Hold(&'a mut Vec<u8>, usize),
-    /// All of it is handed on, as long as somebody takes it.
+    /// A channel that receives all of it, until the receiver is dropped.
     Pour(mpsc::Sender<Vec<u8>>),
 }
 
 impl Out<'_> {
-    /// False when it was enough.
+    /// Accepts a chunk. Returns false when no more is wanted.
     async fn take(&mut self, piece: &[u8]) -> bool {
         match self {
             Self::Hold(held, max) => {
@@ -51,7 +51,7 @@ impl Out<'_> {
     }
 }
 
-/// How a run ended.
+/// The result of a run.
 pub(super) struct Ending {
     pub(super) exit_code: Option<i32>,
     pub(super) complaint: Vec<u8>,
@@ -59,7 +59,7 @@ pub(super) struct Ending {
     pub(super) left_open: bool,
 }
 
-/// Starts git and stays with it until it ended, printed enough, or the call is over.
+/// Starts git and waits until it ends, has printed enough, or the call ends.
 pub(super) async fn drive(
     cx: &ToolCx,
     mut command: Command,
@@ -141,7 +141,7 @@ async fn read(pipe: &mut (impl AsyncRead + Unpin), chunk: &mut [u8]) -> io::Resu
     pipe.read(chunk).await
 }
 
-/// A git that stops reading says why by its exit code.
+/// Writes the input. A write error is only logged, because the exit code tells why git stopped reading.
 async fn feed(pipe: Option<ChildStdin>, input: Option<Vec<u8>>) {
     if let (Some(mut pipe), Some(input)) = (pipe, input)
         && let Err(cause) = pipe.write_all(&input).await
@@ -150,7 +150,7 @@ async fn feed(pipe: Option<ChildStdin>, input: Option<Vec<u8>>) {
     }
 }
 
-/// Stops git and what it started, and waits until it is gone.
+/// Stops git and its child processes, and waits until git is gone.
 async fn stop(child: &mut Child, request: &RequestId, gently: bool) {
     #[cfg(unix)]
     {
@@ -158,12 +158,12 @@ async fn stop(child: &mut Child, request: &RequestId, gently: bool) {
         let identity = leader.and_then(crate::acp::local::identity::ProcessIdentity::of);
         if gently {
             signal(leader, rustix::process::Signal::TERM);
-            // One that is gone is collected by this, so that its group is signalled no more.
+            // Reaps a git that is gone, so that its group gets no further signal.
             let _ = tokio::time::timeout(GRACE, child.wait()).await;
         }
         signal(child.id(), rustix::process::Signal::KILL);
         if let Some(identity) = identity {
-            // What left the group carries the mark of the call.
+            // Processes that left the group carry the call's mark in their environment.
             let request = request.clone();
             let hunt = tokio::task::spawn_blocking(move || {
                 crate::acp::local::kill::kill_survivor(&identity, &request)

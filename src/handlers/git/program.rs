@@ -1,16 +1,16 @@
-//! Which git is started: by absolute path, and never one of the workspace's own. Not here: how (command).
+//! The git program: found by absolute path, and never inside a workspace. Not here: how it is started.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use super::GitDeps;
 
-/// The folders of the PATH that are absolute and in no workspace, for git and what it starts.
+/// Returns the PATH for git and its child processes: absolute folders outside the workspaces.
 pub(super) fn search_path(deps: &GitDeps) -> OsString {
     std::env::join_paths(trusted(deps)).unwrap_or_default()
 }
 
-/// git by absolute path; a workspace's own `git` is never it.
+/// Returns the absolute path of git, which never lies in a workspace.
 pub(super) fn find(deps: &GitDeps) -> Option<PathBuf> {
     let name = if cfg!(windows) { "git.exe" } else { "git" };
     trusted(deps).map(|folder| folder.join(name)).find(|file| is_program(file, deps))
@@ -41,7 +41,7 @@ fn is_program(file: &Path, deps: &GitDeps) -> bool {
     }
 }
 
-/// Windows programs need to know where the system is; it is on the drive that git is on, by default.
+/// Guesses SystemRoot, which Windows programs need: on the drive of git.
 pub(super) fn windows_root(program: &Path) -> Option<OsString> {
     let mut root: OsString = program.components().next()?.as_os_str().to_owned();
     root.push("\\Windows");

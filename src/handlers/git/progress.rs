@@ -1,4 +1,5 @@
-//! What a repository is in the middle of: a merge, a rebase, and who holds its index. Not here: changing it.
+//! Unfinished operations of a repository, such as a merge or a rebase, and the lock of its index. Not here: changing
+//! them.
 
 use std::io::Read as _;
 use std::path::Path;
@@ -7,7 +8,7 @@ use super::GitDeps;
 use super::repository::Repository;
 use crate::tool::{ErrorCode, ToolError};
 
-/// Something that was begun and not ended.
+/// An operation that was started and is not finished.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Progress {
     Merge,
@@ -19,7 +20,7 @@ pub(super) enum Progress {
 }
 
 impl Progress {
-    /// What it is, and how it goes on.
+    /// Says which operation is in progress and how to continue or abort it.
     pub(super) fn words(self) -> &'static str {
         match self {
             Self::Merge => {
@@ -46,13 +47,13 @@ impl Progress {
         }
     }
 
-    /// Whether the next commit ends it with all that is staged.
+    /// Returns whether the next commit finishes the operation with everything that is staged.
     pub(super) fn takes_all(self) -> bool {
         matches!(self, Self::Merge | Self::CherryPick | Self::Revert)
     }
 }
 
-/// What is in progress.
+/// Returns the operations in progress.
 pub(super) fn in_progress(repository: &Repository) -> Vec<Progress> {
     let is_there = |name: &str| repository.git_dir.join(name).symlink_metadata().is_ok();
     let mut found = Vec::new();
@@ -67,7 +68,7 @@ pub(super) fn in_progress(repository: &Repository) -> Vec<Progress> {
         ("REVERT_HEAD", Progress::Revert),
         ("BISECT_LOG", Progress::Bisect),
     ] {
-        // A rebase picks its commits one by one; that it does is no news.
+        // A rebase cherry-picks its commits, so that is not reported separately.
         if is_there(name) && !(found.contains(&Progress::Rebase) && progress == Progress::CherryPick) {
             found.push(progress);
         }
@@ -75,7 +76,7 @@ pub(super) fn in_progress(repository: &Repository) -> Vec<Progress> {
     found
 }
 
-/// How far a rebase is: `2 of 5`.
+/// Returns the progress of a rebase: `2 of 5`.
 pub(super) fn rebase_step(deps: &GitDeps, repository: &Repository) -> Option<String> {
     let folders = [("rebase-merge", "msgnum", "end"), ("rebase-apply", "next", "last")];
     folders.iter().find_map(|(folder, now, end)| {
@@ -90,7 +91,7 @@ fn number(deps: &GitDeps, file: &Path) -> Option<u64> {
     text.trim().parse().ok()
 }
 
-/// Another git's lock is never taken away: that git may be alive.
+/// Fails if the index is locked. The lock is never removed, because another git may still be running.
 pub(super) fn refuse_if_locked(repository: &Repository) -> Result<(), ToolError> {
     let lock = repository.git_dir.join("index.lock");
     let Ok(meta) = lock.symlink_metadata() else { return Ok(()) };

@@ -1,4 +1,4 @@
-//! Which repository a path belongs to, and that all of it lies in the workspace. Not here: what is asked of it.
+//! Finds the repository of a path and checks that all of it lies in the workspace. Not here: the queries.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,42 +9,42 @@ use super::{disarm, names, objects};
 use crate::acp::{RawPath, Workspace};
 use crate::tool::{ErrorCode, ToolCx, ToolError};
 
-/// What a path names in its repository.
+/// A requested path in its repository.
 #[derive(Debug)]
 pub(super) struct Part {
-    /// From the repository's top; empty for the top itself.
+    /// Relative to the working tree; empty for the working tree itself.
     pub(super) path: String,
     pub(super) kind: Kind,
-    /// As an answer shows it.
+    /// The form shown in answers.
     pub(super) shown: String,
 }
 
-/// What is there now.
+/// The kind of file at a path now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Folder,
     File,
-    /// Nothing: only the repository can know it.
+    /// Nothing is there, but git may know the path.
     Gone,
 }
 
-/// A repository that may be asked, and the path within it that was asked for.
+/// A checked repository with the path that was requested.
 #[derive(Debug)]
 pub(super) struct Repository {
     pub(super) git: Git,
-    /// Its working tree, in which git runs.
+    /// The working tree, in which git runs.
     pub(super) top: PathBuf,
-    /// Where its state is: the index, HEAD, locks.
+    /// The git folder, with the index, HEAD and locks.
     pub(super) git_dir: PathBuf,
     pub(super) part: Part,
-    /// The filters that its settings name. They are not run.
+    /// The filters in its settings, which do not run.
     pub(super) filters: Vec<String>,
-    /// What the answer leaves out and why.
+    /// Warnings about things that the answer leaves out.
     pub(super) notes: Vec<String>,
 }
 
 impl Repository {
-    /// Finds the repository of a path and disarms it.
+    /// Finds the repository of a path and disables the programs in its settings.
     pub(super) async fn open(cx: &ToolCx, deps: &GitDeps, path: &RawPath) -> Result<Self, ToolError> {
         let resolved = deps.workspace.resolve(path)?;
         let root = resolved.root();
@@ -80,17 +80,17 @@ impl Repository {
         Ok(Self { git, top, git_dir, part, filters, notes })
     }
 
-    /// The path asked for, unless it is the whole repository.
+    /// Returns the requested path, unless it is the whole repository.
     pub(super) fn pathspec(&self) -> Option<&str> {
         (!self.part.path.is_empty()).then_some(self.part.path.as_str())
     }
 
-    /// The path asked for where it is a file; a folder stands for its repository.
+    /// Returns the requested path if it is a file. For a folder, the tools query the whole repository.
     pub(super) fn file(&self) -> Option<&str> {
         if self.part.kind == Kind::Folder { None } else { self.pathspec() }
     }
 
-    /// Runs a subcommand on a path; its exit code must be 0.
+    /// Runs a subcommand on a path. Fails if git fails.
     pub(super) async fn ask(
         &self,
         cx: &ToolCx,
@@ -101,11 +101,11 @@ impl Repository {
         if answer.worked() { Ok(answer) } else { Err(complaint(&answer)) }
     }
 
-    /// What is gone must have been there: of a path that never was, "no changes" would be misleading.
+    /// Fails if the requested path is missing and git never tracked it, because "no changes" would then mislead.
     pub(super) async fn prove_known(&self, cx: &ToolCx) -> Result<(), ToolError> {
         let Part { path, kind: Kind::Gone, shown } = &self.part else { return Ok(()) };
         for list in [["ls-files", "--", path].as_slice(), &["ls-tree", "--name-only", "HEAD", "--", path]] {
-            // Without a first commit there is no HEAD to list, and so nothing in it.
+            // Without a first commit there is no HEAD, so its list is empty.
             if !self.git.run(cx, list).await?.output.is_empty() {
                 return Ok(());
             }
@@ -117,7 +117,7 @@ impl Repository {
     }
 }
 
-/// Arguments with a path after `--`, where it can only be a path.
+/// Appends a path after `--`, so that git cannot read it as an option or revision.
 pub(super) fn with_path<'a>(arguments: &[&'a str], path: Option<&'a str>) -> Vec<&'a str> {
     let mut arguments = arguments.to_vec();
     arguments.push("--");
@@ -125,8 +125,8 @@ pub(super) fn with_path<'a>(arguments: &[&'a str], path: Option<&'a str>) -> Vec
     arguments
 }
 
-/// What git itself takes for the repository must lie in the workspace: `core.worktree`, a `.git` file and
-/// `commondir` can each lead elsewhere.
+/// Asks git for the folders of the repository and checks that they lie in the workspace. `core.worktree`, a `.git`
+/// file and `commondir` can each lead elsewhere.
 async fn places(cx: &ToolCx, deps: &GitDeps, git: &Git, marker: &Path) -> Result<[PathBuf; 3], ToolError> {
     let asked =
         ["rev-parse", "--show-toplevel", "--absolute-git-dir", "--path-format=absolute", "--git-common-dir"];
@@ -143,7 +143,7 @@ async fn places(cx: &ToolCx, deps: &GitDeps, git: &Git, marker: &Path) -> Result
         .map_err(|_| ToolError::internal("The look at the repository did not get to its end."))?
 }
 
-/// The real paths of these places, which lie in the workspace with what the repository is made of. Blocks.
+/// Resolves the folders and checks that they and the objects lie in the workspace. Blocks.
 fn inside(places: &str, workspace: &Workspace) -> Result<[PathBuf; 3], ToolError> {
     let mut found = Vec::new();
     for place in places.lines() {
@@ -159,8 +159,8 @@ fn inside(places: &str, workspace: &Workspace) -> Result<[PathBuf; 3], ToolError
     reaches.map_or(Ok(found), |why| Err(outside(&why)))
 }
 
-/// The folder to look for the repository from, and what the path is. For what was deleted that is the deepest folder
-/// that is still there.
+/// Returns the folder from which to look for the repository, and the kind of the path. For a deleted path, that is
+/// the deepest existing parent.
 fn standing(path: &Path, root: &Path, shown: &str) -> Result<(PathBuf, Kind), ToolError> {
     let mut kind = Kind::Folder;
     for folder in path.ancestors().take_while(|folder| folder.starts_with(root)) {
@@ -174,13 +174,13 @@ fn standing(path: &Path, root: &Path, shown: &str) -> Result<(PathBuf, Kind), To
     Err(ToolError::invalid_args(format!("{shown} is neither a folder nor a file.")))
 }
 
-/// The `.git` that makes the folder part of a repository. Without one inside the workspace git is not even started.
+/// Finds the `.git` above a folder. Without one inside the workspace, git is not even started.
 fn marker(folder: &Path, root: &Path) -> Result<PathBuf, ToolError> {
     let found = |dir: &Path| Some(dir.join(".git")).filter(|git| git.symlink_metadata().is_ok());
     if let Some(git) = folder.ancestors().take_while(|dir| dir.starts_with(root)).find_map(found) {
         return Ok(git);
     }
-    // What git itself takes for a repository: these three.
+    // git's own test for a bare repository.
     let is_bare = |dir: &&Path| ["HEAD", "objects", "refs"].iter().all(|name| dir.join(name).exists());
     if let Some(git) = folder.ancestors().take_while(|dir| dir.starts_with(root)).find(is_bare) {
         return Err(bare(git));
@@ -195,7 +195,7 @@ fn not_a_repository() -> ToolError {
     ToolError::not_found("Error: Not a git repository")
 }
 
-/// A repository without files to work on.
+/// Returns the error for a repository without a working tree.
 fn bare(git: &Path) -> ToolError {
     let git = git.display();
     ToolError::not_found(format!(
@@ -214,7 +214,7 @@ fn outside(why: &str) -> ToolError {
     )
 }
 
-/// git would not tell where the repository is, although there is a `.git`.
+/// Explains why git rejects a repository although a `.git` exists.
 fn refusal(answer: &Answer, marker: &Path) -> ToolError {
     if let Some(owner) = foreign_owner(marker) {
         return ToolError::new(
@@ -248,7 +248,7 @@ fn foreign_owner(_marker: &Path) -> Option<String> {
     None
 }
 
-/// git refused, for a reason that is its own.
+/// Builds the error for a run that git itself ended with a failure.
 pub(super) fn complaint(answer: &Answer) -> ToolError {
     let code = answer
         .exit_code

@@ -1,21 +1,21 @@
-//! From what a caller calls a commit to its id. Not here: what is shown of it (log, show).
+//! Resolves revisions to commit ids. Not here: showing the commits (GitLog, GitShow).
 
 use super::command::Answer;
 use super::names;
 use super::repository::Repository;
 use crate::tool::{ToolCx, ToolError};
 
-/// How much of a commit's id is shown.
+/// The characters shown of a commit id.
 const SHORT: usize = 10;
-/// No name of a branch needs more.
+/// More than any branch name needs.
 const MAX_CHARS: usize = 300;
 
-/// The beginning of a commit's id, as answers show it.
+/// Shortens a commit id for an answer.
 pub(super) fn short(id: &str) -> &str {
     id.get(..SHORT).unwrap_or(id)
 }
 
-/// A value that could be taken for an option, or holds what no value holds, is refused before git sees it.
+/// Rejects a value that git could read as an option, or with characters that no valid value has.
 pub(super) fn plain<'a>(key: &str, text: &'a str) -> Result<&'a str, ToolError> {
     let text = text.trim();
     let why = if text.is_empty() {
@@ -36,7 +36,7 @@ pub(super) fn plain<'a>(key: &str, text: &'a str) -> Result<&'a str, ToolError> 
 }
 
 impl Repository {
-    /// The id of the commit that is called so; a tag stands for its commit.
+    /// Resolves a revision to a commit id, and a tag to its commit.
     pub(super) async fn commit(&self, cx: &ToolCx, key: &str, text: &str) -> Result<String, ToolError> {
         let text = plain(key, text)?;
         match self.id(cx, text).await? {
@@ -45,7 +45,7 @@ impl Repository {
         }
     }
 
-    /// The last commit; none before the first.
+    /// Returns the id of the last commit, or `None` before the first.
     pub(super) async fn head(&self, cx: &ToolCx) -> Result<Option<String>, ToolError> {
         self.id(cx, "HEAD").await
     }
@@ -59,7 +59,7 @@ impl Repository {
         Ok((answer.exit_code == Some(0) && is_id).then_some(id))
     }
 
-    /// The ids on both sides of `a..b` or `a...b` with what is between them, or one id.
+    /// Resolves both sides of `a..b` or `a...b` to ids and keeps the dots. Resolves a single revision to one id.
     pub(super) async fn range(&self, cx: &ToolCx, key: &str, text: &str) -> Result<String, ToolError> {
         let text = plain(key, text)?;
         let dots = if text.contains("...") { "..." } else { ".." };

@@ -1,17 +1,17 @@
-//! What a file that is about to be committed must not be: by its name, and by what stands in it. Not here: masking
-//! what is shown (redact).
+//! Detects secrets in files before a commit, by file name and by content. Not here: masking secrets in output (the
+//! redact module).
 
 use std::collections::BTreeSet;
 use std::io::{self, Read};
 
 use crate::redact::lookalikes;
 
-/// How much of a file is looked at.
+/// The bytes of a file that are scanned.
 pub(super) const LOOKED_AT: u64 = 16 << 20;
 const CHUNK: usize = 256 << 10;
-/// What looks like a secret is recognised again by so much of it.
+/// The characters that identify a match when two scans are compared.
 const PRINT: usize = 160;
-/// A find this close to a chunk's end is looked at again with what follows.
+/// A match this close to a chunk's end is scanned again with the text after it.
 const OVERLAP: usize = 4 << 10;
 
 const NAMES: &[&str] = &[
@@ -42,10 +42,10 @@ const NAMES: &[&str] = &[
 const ENDINGS: &[&str] =
     &[".pem", ".key", ".p12", ".pfx", ".jks", ".keystore", ".kdbx", ".ppk", ".env", ".ovpn", ".tfstate"];
 
-/// Examples are there to be committed.
+/// Example files are meant to be committed.
 const EXAMPLES: &[&str] = &["example", "sample", "template", "dist", "defaults"];
 
-/// Why a name looks like that of a secret.
+/// Explains why a file name looks like that of a secret.
 pub(super) fn by_name(path: &[u8]) -> Option<String> {
     let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path);
     let name = String::from_utf8_lossy(name).to_lowercase();
@@ -69,30 +69,30 @@ pub(super) fn by_name(path: &[u8]) -> Option<String> {
     Some(format!("its name looks like that of a secret ({rule})"))
 }
 
-/// Something in a file that looks like a secret, recognised by its beginning, which is never shown.
+/// A text that looks like a secret, identified by its beginning, which is never shown.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Find {
     rule: &'static str,
     print: String,
 }
 
-/// What a file holds that matters here.
+/// The result of scanning a file.
 #[derive(Debug, Default)]
 pub(super) struct Content {
     pub(super) finds: BTreeSet<Find>,
-    /// The first of them: its kind and its line.
+    /// The rule and the line of the first match.
     first: Option<(&'static str, u64)>,
-    /// The mark of a conflict that was not resolved.
+    /// The file has a conflict marker (`<<<<<<<`).
     pub(super) conflict_mark: bool,
 }
 
 impl Content {
-    /// What is in it that is not in the other.
+    /// Returns whether this scan found secrets that the other did not.
     pub(super) fn beyond(&self, other: &Self) -> bool {
         self.finds.difference(&other.finds).next().is_some()
     }
 
-    /// Why it looks like a secret, without showing it.
+    /// Describes the first match by kind and line, without showing it.
     pub(super) fn reason(&self) -> Option<String> {
         let (rule, line) = self.first?;
         let what = match rule {
@@ -102,7 +102,7 @@ impl Content {
         Some(format!("line {line} looks like {what}"))
     }
 
-    /// Looks at a file, piece by piece.
+    /// Scans a file in chunks.
     pub(super) fn of(file: &mut impl Read, is_cancelled: impl Fn() -> bool) -> io::Result<Self> {
         let mut content = Self::default();
         let mut window: Vec<u8> = Vec::new();
@@ -123,10 +123,10 @@ impl Content {
         }
     }
 
-    /// Takes what begins in the first `done` bytes.
+    /// Records matches that begin in the first `done` bytes.
     fn look(&mut self, window: &[u8], done: usize, first_line: u64) {
         let text = String::from_utf8_lossy(window);
-        // Bytes that are no text grow when they are replaced; then a find may be taken twice, which does no harm.
+        // Replacing invalid UTF-8 makes the text longer. A match may then be recorded twice, which is harmless.
         for found in lookalikes(&text) {
             if found.range.start >= done && done < window.len() {
                 break;
@@ -143,7 +143,7 @@ impl Content {
     }
 }
 
-/// Whether there is a key behind the heading: many programs merely name the heading.
+/// Returns whether key data follows the header. Many programs contain only the header.
 fn has_key(text: &str) -> bool {
     const LEAST: usize = 32;
     let Some(label) = text.find("KEY-----") else { return false };
@@ -162,7 +162,7 @@ mod tests {
         Content::of(&mut text.as_bytes(), || false).expect("no file fails here")
     }
 
-    /// Built from parts, so that no scanner takes this file for a leak.
+    /// Assembled at run time, so that secret scanners do not flag this file.
     fn token() -> String {
         format!("ghp_{}", "Ab3".repeat(12))
     }

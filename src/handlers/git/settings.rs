@@ -1,7 +1,7 @@
-//! The settings and variables that every git gets, whatever its files say. They come from the environment of the
-//! command, which git takes over every file. Not here: programs that have a name of the repository's choice (disarm).
+//! Settings and environment variables for every git. They are set in the environment, which overrides all files. Not
+//! here: programs under arbitrary keys of a repository.
 
-/// By these a repository could have a program run.
+/// Override settings that could run a program.
 pub(super) const SAFE: &[(&str, &str)] = &[
     ("core.fsmonitor", "false"),
     ("core.sshCommand", "false"),
@@ -22,19 +22,19 @@ pub(super) const SAFE: &[(&str, &str)] = &[
     ("protocol.ext.allow", "never"),
     ("safe.bareRepository", "explicit"),
     ("submodule.recurse", "false"),
-    // Nobody commits as a name that git guessed.
+    // Commits need a configured name; git must not guess one.
     ("user.useConfigOnly", "true"),
-    // Nothing is to go on in the background.
+    // No maintenance in the background.
     ("gc.auto", "0"),
     ("maintenance.auto", "false"),
 ];
 
-/// No hook, for everything but a commit.
+/// Disables hooks for everything except a commit.
 pub(super) const NO_HOOKS: (&str, &str) = ("core.hooksPath", "/dev/null");
 
-/// By these the form of an answer would depend on whose repository it is.
+/// Override settings that change the output format.
 pub(super) const PLAIN: &[(&str, &str)] = &[
-    // Names as they are; control characters are still escaped.
+    // Names are not quoted, but control characters are still escaped.
     ("core.quotePath", "false"),
     ("i18n.logOutputEncoding", "UTF-8"),
     ("diff.ignoreSubmodules", "all"),
@@ -52,7 +52,7 @@ pub(super) const PLAIN: &[(&str, &str)] = &[
     ("add.ignoreErrors", "false"),
 ];
 
-/// Variables for git and for all that it starts.
+/// Environment variables for git and its child processes.
 pub(super) const VARIABLES: &[(&str, &str)] = &[
     ("LANG", "C.UTF-8"),
     ("LC_ALL", "C.UTF-8"),
@@ -66,7 +66,7 @@ pub(super) const VARIABLES: &[(&str, &str)] = &[
     ("GIT_ASKPASS", "false"),
     ("SSH_ASKPASS", "false"),
     ("GIT_MERGE_AUTOEDIT", "no"),
-    // An object that a partial clone lacks is not fetched.
+    // Objects missing from a partial clone are not fetched.
     ("GIT_NO_LAZY_FETCH", "1"),
     ("GIT_ALLOW_PROTOCOL", "none"),
 ];

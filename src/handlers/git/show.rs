@@ -1,4 +1,4 @@
-//! GitShow: one commit with its changes, or a file as a commit has it. Not here: two commits compared (diff).
+//! GitShow: one commit with its changes, or a file at a commit. Not here: comparing two commits (GitDiff).
 
 use std::fmt::Write as _;
 
@@ -20,10 +20,10 @@ use crate::output::clip::clip;
 use crate::output::figures::{counted, size};
 use crate::tool::{Access, DefaultLocation, Effect, ErrorCode, Meta, Reply, Tool, ToolCx, ToolError};
 
-/// How much of a message is shown.
+/// The characters shown of a commit message.
 const MESSAGE: u64 = 4_000;
 const MOST_CONTEXT: u64 = 1_000;
-/// Characters of the budget that a file's title may take.
+/// The characters of the budget reserved for a file's title.
 const TITLE: usize = 300;
 
 /// Show a commit with message, files and diff; or with `path`, a file's content or a folder's list as that commit
@@ -84,7 +84,7 @@ impl Tool for GitShow {
         Access::reads([self.path.as_str()]).or_default(DefaultLocation::FirstWorkspace)
     }
 
-    /// `HEAD:src/main.rs` names a path in a commit, as git has it.
+    /// Splits `HEAD:src/main.rs` into commit and path.
     fn normalize(arguments: &mut Map<String, Value>) {
         let asked = arguments.get("ref").and_then(Value::as_str).and_then(|text| text.split_once(':'));
         let Some((revision, path)) = asked.map(|(revision, path)| (revision.to_owned(), path.to_owned()))
@@ -123,7 +123,7 @@ impl GitShow {
             path: None,
             context: self.context_lines.unwrap_or(3).min(MOST_CONTEXT),
             ignore_whitespace: false,
-            // Without a parent there is nothing that one file could be compared with.
+            // GitDiff for a single file needs a parent.
             again: commit
                 .parents
                 .first()
@@ -136,7 +136,7 @@ impl GitShow {
         comparison.answer(cx, deps, repository, (&title, stat), wanted).await
     }
 
-    /// A path as the commit has it.
+    /// Shows a path at the commit.
     async fn at(
         &self,
         cx: &ToolCx,
@@ -238,7 +238,7 @@ impl GitShow {
     }
 }
 
-/// One name of a folder.
+/// One entry of a folder.
 struct TreeEntry {
     mode: String,
     kind: String,
@@ -248,7 +248,7 @@ struct TreeEntry {
 }
 
 impl TreeEntry {
-    /// `100644 blob 3f2a      12` and a name behind a tab.
+    /// Parses `100644 blob 3f2a      12`, a tab and a name.
     fn read(record: &[u8]) -> Option<Self> {
         let tab = record.iter().position(|byte| *byte == b'\t')?;
         let head = String::from_utf8_lossy(&record[..tab]);
@@ -263,7 +263,7 @@ impl TreeEntry {
     }
 }
 
-/// What is known of a commit but for its changes.
+/// The description of a commit without its changes.
 struct Commit {
     parents: Vec<String>,
     author: String,
@@ -290,7 +290,7 @@ impl Commit {
             author: names::line(field(1)),
             committer: names::line(field(2)),
             refs: names::line(field(3)),
-            // It is cut later.
+            // Masked now, because the message is cut later.
             message: names::block(&cx.uncut.masked_text(field(4).trim())),
         })
     }

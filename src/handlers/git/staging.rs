@@ -1,5 +1,4 @@
-//! From the paths that a caller names to the files that may be staged, and staging them. Not here: what the caller is
-//! told (add, commit).
+//! Selects the files that may be staged and stages them. Not here: the text of the answer.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -14,7 +13,7 @@ use super::secrets::{Content, by_name};
 use crate::acp::RawPath;
 use crate::tool::{ErrorCode, ToolCx, ToolError};
 
-/// How many paths one call may name.
+/// The largest number of paths in one call.
 pub(super) const MOST_PATHS: usize = 500;
 
 /// A file that may be staged.
@@ -23,12 +22,12 @@ pub(super) struct Candidate {
     pub(super) path: Vec<u8>,
     pub(super) place: Place,
     letters: String,
-    /// Something about it that is worth a word.
+    /// A remark for the answer.
     pub(super) remark: Option<&'static str>,
 }
 
 impl Candidate {
-    /// `new`, `modified`, `deleted`.
+    /// Returns `new`, `modified`, `deleted` or `resolved`.
     pub(super) fn word(&self) -> &'static str {
         match (self.place, self.letters.as_str()) {
             (Place::Untracked, _) => "new",
@@ -39,26 +38,26 @@ impl Candidate {
     }
 }
 
-/// What is to be staged.
+/// The files to stage, and the refused ones.
 #[derive(Debug, Default)]
 pub(super) struct Batch {
     pub(super) accepted: Vec<Candidate>,
-    /// Each with the reason.
+    /// Each path with its reason.
     pub(super) refused: Vec<(Vec<u8>, String)>,
-    /// Paths that were named and have nothing to stage.
+    /// Requested paths without anything to stage.
     pub(super) unchanged: Vec<String>,
 }
 
-/// Which files paths stand for.
+/// The kind of files to stage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Which {
-    /// New ones too.
+    /// Also new files.
     All,
-    /// Those that git knows.
+    /// Only files that git tracks.
     Tracked,
 }
 
-/// The repository of these paths, and the paths from its top.
+/// Opens the repository of these paths and resolves the paths in it.
 pub(super) async fn open(
     cx: &ToolCx,
     deps: &GitDeps,
@@ -85,7 +84,7 @@ pub(super) async fn open(
     Ok((repository, parts))
 }
 
-/// One more path of the same repository.
+/// Resolves another path of the same repository.
 pub(super) fn part(
     deps: &GitDeps,
     tool: &str,
@@ -108,7 +107,7 @@ pub(super) fn part(
     Ok(Part { path: inside.to_owned(), kind, shown })
 }
 
-/// Sorts what these paths name into what may be staged and what may not. Nothing is changed.
+/// Sorts the changed files below the paths into accepted and refused ones. Changes nothing.
 pub(super) async fn sort(
     cx: &ToolCx,
     deps: &GitDeps,
@@ -164,7 +163,7 @@ pub(super) async fn sort(
     Ok(batch)
 }
 
-/// Refuses one after the other what must not be staged; the rest is accepted.
+/// Checks each candidate and records it as accepted or refused.
 async fn vet(
     cx: &ToolCx,
     deps: &GitDeps,
@@ -219,7 +218,7 @@ async fn refusal(
         candidate.remark = Some("still has conflict marks (<<<<<<<)");
     }
     let Some(why) = content.reason() else { return Ok(None) };
-    // What the repository has already is no news.
+    // Secrets that the repository has already are not reported.
     if !is_new && !content.beyond(&in_index(cx, repository, &candidate.path).await?) {
         return Ok(None);
     }
@@ -232,20 +231,20 @@ async fn look(cx: &ToolCx, deps: &GitDeps, file: PathBuf) -> std::io::Result<Con
     tokio::task::spawn_blocking(looking).await.map_err(std::io::Error::other)?
 }
 
-/// What the index has of a file.
+/// Scans a file's content in the index.
 async fn in_index(cx: &ToolCx, repository: &Repository, path: &[u8]) -> Result<Content, ToolError> {
     let Ok(path) = std::str::from_utf8(path) else { return Ok(Content::default()) };
     let answer = repository.git.run(cx, &["cat-file", "blob", &format!(":0:{path}")]).await?;
     Ok(Content::of(&mut answer.output.as_slice(), || false).unwrap_or_default())
 }
 
-/// The named paths that are ignored, each with the rule.
+/// Returns the requested paths that are ignored, each with the rule.
 async fn ignored(
     cx: &ToolCx,
     repository: &Repository,
     parts: &[Part],
 ) -> Result<BTreeMap<Vec<u8>, String>, ToolError> {
-    // With a folder before it, no path is a pattern.
+    // With `./` before it, git does not read a path as a pattern.
     let asked: Vec<Vec<u8>> = parts
         .iter()
         .filter(|part| !part.path.is_empty())
@@ -257,7 +256,7 @@ async fn ignored(
     let input = nul_ended(asked.iter().map(Vec::as_slice));
     let manner = Manner { with_patterns: true, ..Manner::fed(input) };
     let answer = repository.git.run_as(cx, &["check-ignore", "--verbose", "-z", "--stdin"], manner).await?;
-    // 1 is "none of them".
+    // 1 means that none is ignored.
     if !matches!(answer.exit_code, Some(0 | 1)) {
         return Err(complaint(&answer));
     }
@@ -268,7 +267,7 @@ async fn ignored(
         if pattern.starts_with('!') {
             continue;
         }
-        // A rule from elsewhere may stand among the user's own affairs.
+        // A rule outside the repository may reveal private settings, so it is not quoted.
         let is_the_repositorys =
             |rules: PathBuf| rules.starts_with(&repository.top) || rules.starts_with(&repository.git_dir);
         let rule = if repository.top.join(&source).canonicalize().is_ok_and(is_the_repositorys) {
@@ -282,7 +281,7 @@ async fn ignored(
     Ok(found)
 }
 
-/// The files that a filter would change on their way in, each with the filter.
+/// Returns the files that a filter would change when staged, each with the filter.
 async fn filtered(
     cx: &ToolCx,
     repository: &Repository,
@@ -303,7 +302,7 @@ async fn filtered(
     Ok(ours.map(|record| (record[0].to_vec(), names::line(&String::from_utf8_lossy(record[2])))).collect())
 }
 
-/// A path that is gone must have been tracked.
+/// Fails if a missing path was not tracked.
 async fn known(cx: &ToolCx, repository: &Repository, part: &Part) -> Result<(), ToolError> {
     for list in [["ls-files", "--"].as_slice(), &["ls-tree", "--name-only", "--full-tree", "HEAD", "--"]] {
         let arguments: Vec<&str> = list.iter().copied().chain([part.path.as_str()]).collect();
@@ -328,14 +327,14 @@ pub(super) async fn stage(cx: &ToolCx, repository: &Repository, batch: &Batch) -
     let answer =
         repository.git.run_as(cx, &["add", "--pathspec-from-file=-", "--pathspec-file-nul"], manner).await?;
     if !answer.worked() {
-        // Another git may have come in between.
+        // Another git may have locked the index meanwhile.
         refuse_if_locked(repository)?;
         return Err(complaint(&answer));
     }
     Ok(())
 }
 
-/// Paths as git reads them from its input.
+/// Joins paths in git's NUL-terminated input format.
 pub(super) fn nul_ended<'a>(paths: impl Iterator<Item = &'a [u8]>) -> Vec<u8> {
     paths.flat_map(|path| path.iter().copied().chain([0])).collect()
 }

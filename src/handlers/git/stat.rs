@@ -1,4 +1,4 @@
-//! Which files a comparison touches, and by how many lines: `--raw --numstat -z`, read. Not here: the lines (patch).
+//! Parser for `git diff --raw --numstat -z`: the changed files with line counts. Not here: the changed lines.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -6,22 +6,22 @@ use std::fmt::Write as _;
 use super::names;
 use crate::output::figures::{counted, grouped};
 
-/// Lines added and removed; none for a file that is no text.
+/// Lines added and removed; `None` for a binary file.
 type Lines = Option<(u64, u64)>;
 
-/// One file of a comparison.
+/// One file of a diff.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct FileStat {
     /// Git's letter: A, D, M, R, C, T, U.
     pub(super) letter: char,
-    /// Lines added and removed; none for a file that is no text.
+    /// Lines added and removed; `None` for a binary file.
     pub(super) lines: Lines,
     pub(super) path: Vec<u8>,
     pub(super) from: Option<Vec<u8>>,
 }
 
 impl FileStat {
-    /// The path, with where it was before.
+    /// Formats the path, with the previous path if it was renamed.
     pub(super) fn shown(&self) -> String {
         match &self.from {
             Some(from) => format!("{} -> {}", names::path(from), names::path(&self.path)),
@@ -29,7 +29,7 @@ impl FileStat {
         }
     }
 
-    /// `+12 -3`, `binary`.
+    /// Formats the counts: `+12 -3` or `binary`.
     pub(super) fn figures(&self) -> String {
         match self.lines {
             Some((added, removed)) => format!("+{} -{}", grouped(added), grouped(removed)),
@@ -38,16 +38,16 @@ impl FileStat {
     }
 }
 
-/// All files of a comparison.
+/// All files of a diff.
 #[derive(Debug, Default)]
 pub(super) struct Stat {
     pub(super) files: Vec<FileStat>,
-    /// There are more than were read.
+    /// The list was cut.
     pub(super) cut: bool,
 }
 
 impl Stat {
-    /// Reads it.
+    /// Parses git's output.
     pub(super) fn read(output: &[u8], cut: bool) -> Self {
         let mut letters: HashMap<&[u8], char> = HashMap::new();
         let mut files = Vec::new();
@@ -59,7 +59,7 @@ impl Stat {
                     tokens.next();
                 }
                 let Some(path) = tokens.next() else { break };
-                // A conflict is listed as such first, then by what it did to the file.
+                // A conflict is listed first as such, then by its change.
                 letters
                     .entry(path)
                     .and_modify(|known| *known = if *known == 'U' { 'U' } else { letter })
@@ -81,13 +81,13 @@ impl Stat {
         Self { files, cut }
     }
 
-    /// Lines added and removed in all.
+    /// Sums up the lines added and removed.
     pub(super) fn totals(&self) -> (u64, u64) {
         let sum = |(added, removed): (u64, u64), (a, r): (u64, u64)| (added + a, removed + r);
         self.files.iter().filter_map(|file| file.lines).fold((0, 0), sum)
     }
 
-    /// `3 files changed, +12 -4`.
+    /// Formats `3 files changed, +12 -4`.
     pub(super) fn summary(&self) -> String {
         let (added, removed) = self.totals();
         let more = if self.cut { "more than " } else { "" };
@@ -99,7 +99,7 @@ impl Stat {
         )
     }
 
-    /// A line a file, as many as there is room for, and how many are left out.
+    /// Lists one file per line within `room` characters, and counts the rest.
     pub(super) fn list(&self, room: usize) -> String {
         let mut text = String::new();
         let mut used = 0;
@@ -117,18 +117,18 @@ impl Stat {
         text
     }
 
-    /// What is known of a file by its path.
+    /// Returns the entry of a path.
     pub(super) fn of(&self, path: &[u8]) -> Option<&FileStat> {
         self.files.iter().find(|file| file.path == path)
     }
 }
 
-/// `:100644 100644 aa bb R100` as `R`.
+/// Parses `:100644 100644 aa bb R100` as `R`.
 fn raw_letter(token: &[u8]) -> char {
     token.rsplit(|byte| *byte == b' ').next().and_then(<[u8]>::first).map_or('M', |byte| char::from(*byte))
 }
 
-/// `12 3 path`, with tabs; the path is empty where two follow.
+/// Parses `12 3 path`, separated by tabs. The path is empty for a rename, whose two paths follow.
 fn numstat(token: &[u8]) -> Option<(Lines, &[u8])> {
     let mut fields = token.splitn(3, |byte| *byte == b'\t');
     let (added, removed, path) = (fields.next()?, fields.next()?, fields.next()?);

@@ -1,5 +1,5 @@
-//! GitStatus: where the branch stands and which files changed. Not here: what changed in them (diff), and the plain
-//! list of git itself (git_status).
+//! GitStatus: the state of the branch and the changed files. Not here: the changes in them (GitDiff), and git's own
+//! plain list (git_status).
 
 use std::fmt::Write as _;
 
@@ -15,7 +15,7 @@ use crate::acp::RawPath;
 use crate::output::figures::{counted, grouped};
 use crate::tool::{Access, DefaultLocation, Effect, Meta, Reply, Tool, ToolCx, ToolError};
 
-/// What git is asked, in the form that is read.
+/// The arguments of the status query that the parser reads.
 pub(super) const QUESTION: [&str; 9] = [
     "status",
     "--porcelain=v2",
@@ -51,7 +51,7 @@ pub(super) struct GitStatus {
     offset: u64,
 }
 
-/// The first workspace folder.
+/// Returns the first workspace folder.
 pub(super) fn here() -> RawPath {
     RawPath::from(".")
 }
@@ -143,7 +143,7 @@ fn line(change: &Change) -> String {
     }
 }
 
-/// The branch, what is in progress, the counts.
+/// Describes the branch, the operations in progress and the counts.
 pub(super) fn head(deps: &GitDeps, repository: &Repository, status: &Status) -> String {
     let mut text = branch_words(&status.branch);
     text.push('\n');
@@ -159,7 +159,7 @@ pub(super) fn head(deps: &GitDeps, repository: &Repository, status: &Status) -> 
     text
 }
 
-/// `2 staged, 1 untracked`, or that nothing is.
+/// Formats `2 staged, 1 untracked`, or says that nothing changed.
 pub(super) fn counts(status: &Status, path: Option<&str>) -> String {
     let named = [
         (Place::Conflicted, "in conflict"),

@@ -1,5 +1,5 @@
-//! One change of a repository at a time: two calls of different conversations would stage into each other's commit.
-//! Not here: what others do in it meanwhile (git's own lock).
+//! One change of a repository at a time, because two calls would otherwise stage into each other's commit. Not here:
+//! changes by other programs, against which git has its own lock.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -9,15 +9,15 @@ use tokio::sync::OwnedMutexGuard;
 
 use crate::tool::{ToolCx, ToolError};
 
-/// Whose turn it is in each repository; clones share it.
+/// One lock per repository; clones share the locks.
 #[derive(Clone, Default)]
 pub struct Turns(Arc<Mutex<HashMap<PathBuf, Arc<tokio::sync::Mutex<()>>>>>);
 
 impl Turns {
-    /// Waits until no other call changes the repository of this git folder; the turn ends when the guard is dropped.
+    /// Waits until no other call changes this repository, and locks it until the guard is dropped.
     ///
     /// # Errors
-    /// The call was cancelled, or its time was up, while it waited.
+    /// The call was cancelled, or reached its time limit, while it waited.
     pub(super) async fn take(&self, cx: &ToolCx, git_dir: &Path) -> Result<OwnedMutexGuard<()>, ToolError> {
         let turn = {
             let mut turns = self.0.lock().unwrap_or_else(PoisonError::into_inner);

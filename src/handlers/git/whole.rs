@@ -1,43 +1,44 @@
-//! The whole of an output that may be too long for an answer: masked, in memory while it is short, and kept for
-//! ReadOutput once it is not. Not here: which part of it is shown (patch, blob).
+//! Captures a whole output, with secrets masked: in memory while it is short, then in the output store for
+//! ReadOutput. Not here: the part that an answer shows.
 
 use super::GitDeps;
 use crate::ids::RequestId;
 use crate::output::{OutputStore, Spool, StreamFilter};
 use crate::tool::ToolCx;
 
-/// An output as it arrives.
+/// An output being captured.
 pub(super) struct Whole {
     outputs: OutputStore,
     request: RequestId,
     number: u32,
     filter: Box<dyn StreamFilter>,
-    /// Everything while it is short.
+    /// The whole output while it is short.
     held: Vec<u8>,
     chars: usize,
     limit: usize,
     long: bool,
     spool: Option<Spool>,
-    /// Why it cannot be kept.
+    /// The reason why the output store cannot store it.
     refused: Option<String>,
     bytes: u64,
 }
 
-/// Where it went.
+/// The captured output.
 #[derive(Debug, Default)]
 pub(super) struct Kept {
-    /// All of it, where it is short.
+    /// The whole output, if it is short.
     pub(super) text: Option<Vec<u8>>,
-    /// Where ReadOutput finds it, where it is not.
+    /// The handle for ReadOutput, if it is long.
     pub(super) handle: Option<String>,
-    /// Why not all of it is kept.
+    /// The reason why the stored output is incomplete.
     pub(super) cut_short: Option<String>,
     pub(super) bytes: u64,
     pub(super) redactions: u64,
 }
 
 impl Whole {
-    /// Nothing yet; up to `limit` characters count as short. A call with several outputs numbers them.
+    /// Starts a capture in which up to `limit` characters count as short. `number` tells several outputs of a call
+    /// apart.
     pub(super) fn new(cx: &ToolCx, deps: &GitDeps, limit: usize, number: u32) -> Self {
         Self {
             outputs: deps.outputs.clone(),
@@ -54,8 +55,8 @@ impl Whole {
         }
     }
 
-    /// Takes a piece and gives what may be shown of it, in place of what `masked` held; false once no more would be
-    /// kept.
+    /// Pushes a chunk and replaces the content of `masked` by its masked text. Returns false once nothing more would
+    /// be stored.
     pub(super) fn take(&mut self, piece: &[u8], masked: &mut Vec<u8>) -> bool {
         masked.clear();
         self.bytes += piece.len() as u64;
@@ -65,7 +66,7 @@ impl Whole {
 
     fn keep(&mut self, masked: &[u8]) -> bool {
         if !self.long {
-            // Every byte but those that go on with a character.
+            // Count characters: every byte except UTF-8 continuation bytes.
             self.chars += masked.iter().filter(|byte| (**byte & 0xc0) != 0x80).count();
             self.held.extend_from_slice(masked);
             self.long = self.chars > self.limit || self.held.len() > 4 * self.limit;
@@ -88,7 +89,7 @@ impl Whole {
         spool.cut_short().is_none()
     }
 
-    /// Nothing more comes: gives what was held back and where all of it is.
+    /// Ends the capture. Returns the masked rest and the captured output.
     pub(super) fn end(mut self) -> (Vec<u8>, Kept) {
         let mut rest = Vec::new();
         self.filter.finish(&mut rest);

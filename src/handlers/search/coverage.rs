@@ -1,4 +1,4 @@
-//! What a search did not look at, and how that is told. Not here: the search.
+//! The parts that a search skipped, and the note about them. Not here: the search.
 
 use std::fmt::Write as _;
 
@@ -6,21 +6,21 @@ use super::listing::Kind;
 use super::walk::Start;
 use crate::output::figures::{counted, grouped};
 
-/// So many left out paths are remembered for a second look.
+/// The largest number of skipped paths to remember for a second search.
 const MAX_LEFT: usize = 10_000;
-/// So many of them are named.
+/// The largest number of them to name.
 const MAX_NAMED: usize = 8;
 
-/// What was left out and why.
+/// The skipped parts, with the reasons.
 #[derive(Debug, Default)]
 pub(super) struct Coverage {
-    /// Ignored and hidden folders, and files that would have been looked at; the first found.
+    /// The first ignored and hidden folders, and those files among them that were of interest.
     pub(super) left: Vec<Start>,
-    /// The ignored ones of them, by their path from where the search began.
+    /// The ignored entries among them.
     ignored: Vec<Start>,
     ignored_folders: u64,
     ignored_files: u64,
-    /// Not all that was left out is in `left`.
+    /// More was skipped than is remembered.
     pub(super) more_left: bool,
     /// Directories and files that could not be opened.
     pub(super) unreadable: u64,
@@ -32,18 +32,18 @@ pub(super) struct Coverage {
     pub(super) too_large: u64,
     /// Files in UTF-32, which are not searched.
     pub(super) utf32: u64,
-    /// Large files without a match that are not UTF-8, though their beginning is: they were searched as bytes.
+    /// Large files without a match that begin as UTF-8 but are not: they were searched as bytes.
     pub(super) not_utf8: u64,
-    /// Files that were looked into.
+    /// Files that were searched.
     pub(super) searched: u64,
-    /// Files without a match that have one in another case, as long as that was looked for.
+    /// Files without a match that would match in another case, as far as that was checked.
     pub(super) other_case: u64,
-    /// The time was up.
+    /// The search ran out of time.
     pub(super) timed_out: bool,
 }
 
 impl Coverage {
-    /// Remembers what is left out.
+    /// Records a skipped entry.
     pub(super) fn leave(&mut self, start: Start, hidden: bool) {
         if !hidden {
             let folder = start.kind == Kind::Folder;
@@ -77,7 +77,7 @@ impl Coverage {
         self.other_case += other.other_case;
     }
 
-    /// The last lines of an answer; empty when everything was looked at.
+    /// Formats the last lines of an answer; empty if nothing was skipped.
     pub(super) fn footer(&self) -> String {
         let mut parts = Vec::new();
         let mut ignored = |count: u64, folders: bool, one: &str, many: &str| {
@@ -123,7 +123,7 @@ impl Coverage {
         text
     }
 
-    /// The names of what is ignored, those nearest to the top first.
+    /// Lists ignored paths, those closest to the top first.
     fn names(&self, folders: bool, count: u64) -> String {
         let mut nearest: Vec<_> =
             self.ignored.iter().filter(|start| (start.kind == Kind::Folder) == folders).collect();

@@ -1,11 +1,11 @@
-//! Which files are decoded before they are searched, so that Grep finds in them what Read shows. Not here: how an
-//! encoding is told from bytes (`acp::content`).
+//! Detection of the files to decode before a search, so that Grep finds the text that Read shows. Not here: the
+//! detection of an encoding (`acp::content`).
 
 use crate::acp::content::{self, HEAD};
 use crate::acp::encoding::Encoding;
 
-/// The encoding to decode a file from, by its first bytes or (`whole`) all of them. None for UTF-8 and for data that is
-/// not text: they are searched as they are.
+/// Returns the encoding to decode a file from, given its first bytes or (`whole`) all of them. Returns `None` for
+/// UTF-8 and binary data, which are searched as they are.
 pub(super) fn encoding_to_decode(text: &[u8], whole: bool) -> Option<Encoding> {
     if !has_nul_at_start(text) && std::str::from_utf8(text).is_ok() {
         return None;
@@ -13,12 +13,12 @@ pub(super) fn encoding_to_decode(text: &[u8], whole: bool) -> Option<Encoding> {
     content::classify(text, whole).ok().filter(|encoding| !encoding.is_utf8())
 }
 
-/// True for UTF-16, and for most data that is not text.
+/// Returns true for UTF-16, and for most binary data.
 pub(super) fn has_nul_at_start(text: &[u8]) -> bool {
     memchr::memchr(0, &text[..text.len().min(HEAD)]).is_some()
 }
 
-/// A byte order mark, by which the searcher itself decodes.
+/// Returns whether the text begins with a byte order mark, by which the searcher itself decodes.
 pub(super) fn has_mark(text: &[u8]) -> bool {
     Encoding::by_mark(text).is_some()
 }

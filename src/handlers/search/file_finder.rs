@@ -1,4 +1,4 @@
-//! The walk that finds files by name, on several threads. Not here: the pattern (`file_glob`) and the answer (`glob`).
+//! The search for files by name, on several threads. Not here: the pattern and the answer (Glob).
 
 use std::cmp::Reverse;
 use std::path::PathBuf;
@@ -27,7 +27,7 @@ pub(super) enum SortOrder {
     Any,
 }
 
-/// A found path, ordered by what the list is ordered by.
+/// A found path, ordered as the list is.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct FoundPath {
     pub(super) newest: Reverse<Option<SystemTime>>,
@@ -39,12 +39,12 @@ pub(super) struct FoundPath {
 pub(super) struct FoundPaths {
     pub(super) files: Vec<FoundPath>,
     pub(super) count: u64,
-    /// The walk ended because enough was found.
+    /// The search stopped because enough was found.
     pub(super) stopped: bool,
     pub(super) coverage: Coverage,
 }
 
-/// Where to look for what, until when.
+/// A search for names: its folders, pattern, kind of entry and time limit.
 #[derive(Clone, Copy)]
 pub(super) struct FileSearch<'a> {
     pub(super) scope: &'a Scope,
@@ -62,7 +62,7 @@ impl FileSearch<'_> {
         }
     }
 
-    /// Looks through the scope, or through what an earlier search of it left out.
+    /// Searches the scope, or the parts that an earlier search skipped.
     pub(super) fn run(&self, order: SortOrder, keep: usize, left: Option<&Coverage>) -> FoundPaths {
         let pages = Mutex::new(Page::new(keep, |_: &FoundPath| 1));
         let count = AtomicU64::new(0);
@@ -85,7 +85,7 @@ impl FileSearch<'_> {
     }
 }
 
-/// One thread's part of the search.
+/// The search on one thread.
 struct Finder<'a> {
     search: &'a FileSearch<'a>,
     order: SortOrder,
@@ -124,7 +124,7 @@ impl Look for Finder<'_> {
     }
 
     fn file(&mut self, spot: &Spot<'_>) -> Next {
-        // Only what a walk begins with is not chosen by its name.
+        // Only the start of a walk comes here without its name having been checked.
         if self.take(spot, self.search.kind) == Take::Quit { Next::Quit } else { Next::On }
     }
 }

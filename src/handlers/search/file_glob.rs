@@ -1,4 +1,4 @@
-//! A file pattern: checked, split into a literal folder and the rest, compiled. Not here: walking.
+//! A file pattern: checked, split into a literal folder and the rest, and compiled. Not here: the walk.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -7,27 +7,27 @@ use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 
 use crate::tool::ToolError;
 
-/// A pattern longer than this is no pattern that a person or a model means.
+/// No real pattern is longer.
 const MAX_BYTES: usize = 4_096;
-/// Alternatives inside alternatives inside alternatives: more than this only serves to exhaust memory.
+/// The largest nesting of alternatives. Deeper patterns only serve to exhaust memory.
 const MAX_NESTING: usize = 8;
-/// All alternatives of a pattern together.
+/// The largest number of alternatives in a pattern.
 const MAX_ALTERNATIVES: usize = 512;
 
-/// What a file's path must match.
+/// A compiled file pattern.
 #[derive(Debug, Clone)]
 pub(super) struct FileGlob {
     set: GlobSet,
-    /// The pattern is about a name's ending only, as most are: `*.rs`, `**/*.rs`.
+    /// The suffix, if the pattern only tests that, as most do: `*.rs`, `**/*.rs`.
     ending: Option<String>,
-    /// A pattern without a slash is about the name alone, at any depth.
+    /// A pattern without a slash tests the name alone, at any depth.
     name_only: bool,
     negated: bool,
     whole: String,
 }
 
 impl FileGlob {
-    /// Checks and compiles. A leading `!` turns it round.
+    /// Checks and compiles a pattern. A leading `!` negates it.
     pub(super) fn new(pattern: &str) -> Result<Self, ToolError> {
         let (negated, pattern) = match pattern.strip_prefix('!') {
             Some(rest) => (true, rest),
@@ -46,7 +46,7 @@ impl FileGlob {
         Ok(Self { set, ending: ending_of(&whole), name_only: !whole.contains('/'), negated, whole })
     }
 
-    /// The same for a pattern whose folder was split off: without a slash it is about that folder alone.
+    /// Compiles a pattern whose folder was split off. Without a slash it matches in that folder alone.
     pub(super) fn below(pattern: &str) -> Result<Self, ToolError> {
         Self::new(pattern).map(|glob| {
             let ending = glob.ending.filter(|_| !glob.name_only);
@@ -54,7 +54,7 @@ impl FileGlob {
         })
     }
 
-    /// The same in any case; none where that says nothing new.
+    /// Returns the same pattern without case, or `None` if that makes no difference.
     pub(super) fn in_any_case(&self) -> Option<Self> {
         if self.negated || !self.whole.chars().any(char::is_alphabetic) {
             return None;
@@ -63,7 +63,7 @@ impl FileGlob {
         Some(Self { set, ending: None, ..self.clone() })
     }
 
-    /// Whether a file matches, by its path from where the search begins and its name.
+    /// Returns whether a file matches, given its path relative to the start of the search and its name.
     pub(super) fn matches(&self, rel: &Path, name: &OsStr) -> bool {
         let hit = match &self.ending {
             Some(ending) => name.as_encoded_bytes().ends_with(ending.as_bytes()),
@@ -79,19 +79,19 @@ fn compile(pattern: &str, any_case: bool) -> Result<GlobSet, globset::Error> {
     GlobSetBuilder::new().add(glob).build()
 }
 
-/// The folder that a pattern names before its first wildcard, and the rest: `src/**/*.rs` is `src` and `**/*.rs`.
-/// Walking that folder alone finds the same files sooner.
+/// Splits off the folder before the first wildcard: `src/**/*.rs` is `src` and `**/*.rs`. Walking that folder alone
+/// finds the same files sooner.
 pub(super) fn split(pattern: &str) -> (&str, &str) {
     let wild = pattern.find(['*', '?', '[', '{', '\\']).unwrap_or(pattern.len());
     match pattern[..wild].rfind('/') {
-        // `/*.rs` is about the root folder itself.
+        // `/*.rs` means the root folder itself.
         Some(0) => ("/", &pattern[1..]),
         Some(slash) => (&pattern[..slash], &pattern[slash + 1..]),
         None => ("", pattern),
     }
 }
 
-/// What a name must end with, if that is all that the pattern says.
+/// Returns the suffix, if the pattern tests only that.
 fn ending_of(pattern: &str) -> Option<String> {
     let name = pattern.strip_prefix("**/").unwrap_or(pattern);
     let ending = name.strip_prefix('*')?;

@@ -1,5 +1,5 @@
-//! One folder of a search on Linux: held open, listed once, its files opened by their name in it, links never
-//! followed. What is swapped meanwhile cannot lead outside. Not here: which of them are looked at (walk).
+//! A folder of a search on Linux: an open handle through which files are opened by name, without following links. A
+//! folder replaced meanwhile cannot lead outside. Not here: the selection of files.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -16,17 +16,17 @@ use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RawDir};
 use super::listing::{Kind, Listing};
 use crate::acp::Workspace;
 
-/// More folders than this are not held open at once; their files are then opened by their path.
+/// Beyond this number of open folders, files are opened by path.
 const MAX_HELD: usize = 256;
 
-/// How many folders are held, and whom to ask for the others.
+/// The number of open folders, and the workspace that opens further ones.
 #[derive(Debug)]
 pub(super) struct Folders {
     workspace: Workspace,
     held: AtomicUsize,
 }
 
-/// A folder by its path and, mostly, by a handle.
+/// A folder given by its path and usually an open handle.
 #[derive(Debug)]
 pub(super) struct Folder {
     path: PathBuf,
@@ -39,21 +39,21 @@ impl Folders {
         Arc::new(Self { workspace, held: AtomicUsize::new(0) })
     }
 
-    /// Opens the folder that a search begins with. Its path must be absolute and in the workspace.
+    /// Opens the folder in which a search begins. Its path must be absolute and in the workspace.
     pub(super) fn open(self: &Arc<Self>, path: &Path) -> io::Result<Folder> {
         let fd = OwnedFd::from(self.workspace.open_found(path)?);
         self.held.fetch_add(1, Ordering::Relaxed);
         Ok(Folder { path: path.to_owned(), fd: Some(fd), folders: Arc::clone(self) })
     }
 
-    /// Opens a file that a search begins with.
+    /// Opens a file with which a search begins.
     pub(super) fn open_file(&self, path: &Path) -> io::Result<File> {
         self.workspace.open_found(path)
     }
 }
 
 impl Folder {
-    /// Opens the folder of this name in here.
+    /// Opens a folder in this folder.
     pub(super) fn enter(&self, name: &OsStr) -> io::Result<Self> {
         let path = self.path.join(name);
         let Some(fd) = &self.fd else { return self.folders.open(&path) };
@@ -63,7 +63,7 @@ impl Folder {
         Ok(Self { path, fd: Some(fd), folders: Arc::clone(&self.folders) })
     }
 
-    /// Reads its names. Afterwards the handle is kept only where there are not too many.
+    /// Reads the names in the folder. Closes the handle if too many folders are open.
     pub(super) fn list(&mut self, listing: &mut Listing) -> io::Result<()> {
         listing.names.clear();
         if let Some(fd) = &self.fd {
@@ -73,7 +73,7 @@ impl Folder {
                 let name = entry.file_name().to_bytes();
                 if name != b"." && name != b".." {
                     let kind = match entry.file_type() {
-                        // Some file systems do not say.
+                        // Some file systems do not report the type.
                         FileType::Unknown => kind_at(fd, OsStr::from_bytes(name)),
                         known => kind(known),
                     };
@@ -87,13 +87,13 @@ impl Folder {
         Ok(())
     }
 
-    /// Opens a file in here without waiting for anybody.
+    /// Opens a file in this folder without blocking.
     pub(super) fn open_file(&self, name: &OsStr) -> io::Result<File> {
         let Some(fd) = &self.fd else { return self.folders.open_file(&self.path.join(name)) };
         Ok(File::from(rustix::fs::openat(fd, name, READ, Mode::empty())?))
     }
 
-    /// When a file in here was changed last.
+    /// Returns the time of a file's last change.
     pub(super) fn modified(&self, name: &OsStr) -> Option<SystemTime> {
         let stat = match &self.fd {
             Some(fd) => rustix::fs::statat(fd, name, AtFlags::SYMLINK_NOFOLLOW),
@@ -119,14 +119,14 @@ impl Drop for Folder {
     }
 }
 
-/// A FIFO opens at once, a link and a terminal do nothing.
+/// A FIFO opens without blocking, a symbolic link fails, and a terminal does not become the controlling one.
 const READ: OFlags = OFlags::RDONLY
     .union(OFlags::NONBLOCK)
     .union(OFlags::NOCTTY)
     .union(OFlags::NOFOLLOW)
     .union(OFlags::CLOEXEC);
 
-/// Opens a file with rules, which may lie above the workspace; only a regular one.
+/// Opens a file with ignore rules, which may lie above the workspace. Accepts only regular files.
 pub(super) fn open_rules(path: &Path) -> Option<File> {
     let fd = rustix::fs::openat(CWD, path, READ, Mode::empty()).ok()?;
     let regular = FileType::from_raw_mode(rustix::fs::fstat(&fd).ok()?.st_mode) == FileType::RegularFile;

@@ -1,6 +1,6 @@
-//! One folder of a search where there are no handles to folders: its path. Weaker than on Linux: a folder that is
-//! replaced by a link between its listing and its reading may be listed elsewhere; its files are still opened through
-//! the workspace. Not here: which of them are looked at (walk).
+//! A folder of a search on systems without folder handles, given by its path. This is weaker than on Linux: a folder
+//! that is replaced by a link meanwhile may be listed elsewhere. Its files are still opened through the workspace.
+//! Not here: the selection of files.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -12,13 +12,13 @@ use std::time::SystemTime;
 use super::listing::{Kind, Listing};
 use crate::acp::Workspace;
 
-/// Whom to ask for the files.
+/// The workspace that opens the files.
 #[derive(Debug)]
 pub(super) struct Folders {
     workspace: Workspace,
 }
 
-/// A folder by its path.
+/// A folder given by its path.
 #[derive(Debug)]
 pub(super) struct Folder {
     path: PathBuf,
@@ -30,24 +30,24 @@ impl Folders {
         Arc::new(Self { workspace })
     }
 
-    /// The folder that a search begins with.
+    /// Returns the folder in which a search begins.
     pub(super) fn open(self: &Arc<Self>, path: &Path) -> io::Result<Folder> {
         Ok(Folder { path: path.to_owned(), folders: Arc::clone(self) })
     }
 
-    /// Opens a file that a search begins with.
+    /// Opens a file with which a search begins.
     pub(super) fn open_file(&self, path: &Path) -> io::Result<File> {
         self.workspace.open_found(path)
     }
 }
 
 impl Folder {
-    /// The folder of this name in here.
+    /// Returns a folder in this folder.
     pub(super) fn enter(&self, name: &OsStr) -> io::Result<Self> {
         self.folders.open(&self.path.join(name))
     }
 
-    /// Reads its names.
+    /// Reads the names in the folder.
     pub(super) fn list(&mut self, listing: &mut Listing) -> io::Result<()> {
         listing.names.clear();
         for entry in self.path.read_dir()? {
@@ -63,18 +63,18 @@ impl Folder {
         Ok(())
     }
 
-    /// Opens a file in here.
+    /// Opens a file in this folder.
     pub(super) fn open_file(&self, name: &OsStr) -> io::Result<File> {
         self.folders.open_file(&self.path.join(name))
     }
 
-    /// When a file in here was changed last.
+    /// Returns the time of a file's last change.
     pub(super) fn modified(&self, name: &OsStr) -> Option<SystemTime> {
         self.path.join(name).symlink_metadata().and_then(|meta| meta.modified()).ok()
     }
 }
 
-/// Opens a file with rules, which may lie above the workspace; only a regular one.
+/// Opens a file with ignore rules, which may lie above the workspace. Accepts only regular files.
 pub(super) fn open_rules(path: &Path) -> Option<File> {
     path.symlink_metadata().ok().filter(std::fs::Metadata::is_file)?;
     File::options().read(true).open(path).ok()

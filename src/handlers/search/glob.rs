@@ -1,4 +1,4 @@
-//! Glob: files by name, newest first. Not here: files by content (grep).
+//! Glob: files by name, newest first. Not here: files by content (Grep).
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -21,9 +21,9 @@ use crate::tool::{
     Access, CallDescription, CallTitle, DefaultLocation, Effect, Reply, Tool, ToolCx, ToolError,
 };
 
-/// How many paths one answer lists at most.
+/// The largest number of paths in an answer.
 const MAX_LIMIT: u64 = 2_000;
-/// How far into the list a call may look.
+/// The largest offset into the list.
 const MAX_OFFSET: u64 = 1_000_000;
 
 /// Find files by name, newest first. For contents use Grep.
@@ -145,15 +145,15 @@ impl Tool for Glob {
 }
 
 impl Glob {
-    /// The folders to walk and what files below them must match.
+    /// Returns the folders to walk and the pattern for files below them.
     fn place(&self, deps: &SearchDeps) -> Result<(Vec<PathBuf>, FileGlob), ToolError> {
         let pattern = self.pattern.strip_prefix("./").unwrap_or(&self.pattern);
-        // Before anything is resolved: a pattern that is refused must not touch the disk.
+        // Checked before any path is resolved, because a rejected pattern must not touch the disk.
         let whole = FileGlob::new(pattern)?;
         let (folder, rest) = split(pattern);
         let absolute = Path::new(folder).is_absolute();
         let path = self.path.as_ref().map(RawPath::as_str).filter(|path| !path.is_empty());
-        // With several workspaces a relative folder may be in any of them.
+        // With several workspaces, a relative folder may be in any of them.
         let anywhere = path.is_none() && !absolute && deps.workspace.roots().count() > 1;
         if folder.is_empty() || rest.is_empty() || pattern.starts_with('!') || anywhere {
             return Ok((Self::folders(deps, self.path.as_ref())?, whole));
@@ -216,7 +216,7 @@ impl Glob {
         text + &found.coverage.footer()
     }
 
-    /// No hit: whether ignored files would have matched, which is the usual cause.
+    /// Explains an empty result. The usual cause is that ignored files would have matched.
     fn nothing(&self, search: &FileSearch<'_>, coverage: &Coverage, base: &str) -> String {
         let mut text = format!("No {} match {:?}{base}.", &counted(0, search.noun())[2..], self.pattern);
         if !coverage.left.is_empty() && !coverage.timed_out {
@@ -237,7 +237,7 @@ impl Glob {
         text + &coverage.footer()
     }
 
-    /// Folders that match, and names that differ only in case.
+    /// Finds folders that match, and names that differ only in case.
     fn near_misses(&self, search: &FileSearch<'_>) -> String {
         const NAMED: usize = 3;
         let halt = search.halt.within(Duration::from_secs(2));
@@ -273,7 +273,7 @@ fn to_size(n: u64) -> usize {
     usize::try_from(n).unwrap_or(usize::MAX)
 }
 
-/// The folder in which a pattern with folders of its own is looked for, where it has any.
+/// Returns the literal folder at the start of a pattern, if it has one.
 fn pattern_base(pattern: &str) -> Option<&str> {
     let (base, rest) = split(pattern.strip_prefix("./").unwrap_or(pattern));
     (!base.is_empty() && !rest.is_empty() && !pattern.starts_with('!')).then_some(base)

@@ -1,5 +1,4 @@
-//! Grep: files and lines by content. Not here: how a pattern is compiled (line_pattern), how files are searched
-//! (sweep), how findings are shown (report).
+//! Grep: files and lines by content. Not here: compiling a pattern, searching files, and formatting the findings.
 
 use std::time::Duration;
 
@@ -22,13 +21,13 @@ use crate::tool::{
     Access, CallDescription, CallTitle, DefaultLocation, Effect, Reply, Tool, ToolCx, ToolError,
 };
 
-/// How many files or lines one answer gives at most.
+/// The largest number of files or lines in an answer.
 const MAX_RESULTS: u64 = 2_000;
-/// How far into the results a call may look.
+/// The largest offset into the results.
 const MAX_OFFSET: u64 = 100_000;
-/// A search over several lines holds a file as a whole.
+/// A multiline search holds a whole file in memory.
 const MAX_MULTILINE: u64 = 64 << 20;
-/// How many lines around a match one side shows at most.
+/// The largest number of context lines on each side.
 const MAX_CONTEXT: u64 = 50;
 
 /// Search file contents by regular expression (ripgrep's syntax: no look-around, no backreferences).
@@ -172,7 +171,7 @@ impl Tool for Grep {
         "patterns up to 64 KiB of text and 10 MiB compiled; matching is linear in the text",
         "lines over 400 bytes are cut around the match; 50 lines of context a side",
     ];
-    // Lines always have their numbers.
+    // Line numbers are always shown.
     const ACCEPTED: &'static [&'static str] = &["-n", "line_numbers", "case_sensitive"];
     const EXAMPLES: &'static [&'static str] = &[
         r#"{"pattern":"fn main","type":"rust"}"#,
@@ -264,7 +263,7 @@ impl Grep {
         })
     }
 
-    /// No hit: what the usual causes are, as far as they are true here.
+    /// Explains an empty result by the usual causes, as far as they apply.
     fn hints(&self, search: &Search<'_>, findings: &Findings, patterns: Patterns) -> Vec<String> {
         let coverage = &findings.coverage;
         let mut hints = Vec::new();

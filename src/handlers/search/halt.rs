@@ -1,5 +1,5 @@
-//! When a search must stop: its time is up or its call was taken back. Not here: stopping because enough was
-//! found, which the walk decides itself.
+//! The stop of a search when its time is up or its call is cancelled. Not here: stopping because enough was found,
+//! which the walk decides.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::tool::{ToolCx, ToolError};
 
-/// What the walking threads look at between files.
+/// The signal that the walking threads check between files.
 #[derive(Debug, Clone)]
 pub(super) struct Halt {
     cancelled: Arc<AtomicBool>,
@@ -20,7 +20,7 @@ impl Halt {
         Self { cancelled: Arc::default(), late: Arc::default(), deadline: Instant::now() + limit }
     }
 
-    /// The same call, but with at most this much of its time: for a second look that only adds a hint.
+    /// Returns a signal for the same call with a shorter time limit, for a second search that only adds a hint.
     pub(super) fn within(&self, limit: Duration) -> Self {
         Self {
             cancelled: Arc::clone(&self.cancelled),
@@ -29,7 +29,7 @@ impl Halt {
         }
     }
 
-    /// Whether to stop now.
+    /// Returns whether to stop now.
     pub(super) fn over(&self) -> bool {
         if self.cancelled.load(Ordering::Relaxed) || self.late.load(Ordering::Relaxed) {
             return true;
@@ -41,19 +41,19 @@ impl Halt {
         false
     }
 
-    /// Whether the time was up before the search was through.
+    /// Returns whether the time was up before the search ended.
     pub(super) fn late(&self) -> bool {
         self.late.load(Ordering::Relaxed)
     }
 }
 
-/// Runs a search on a thread of its own, for as long as `timeout_ms` and the call's deadline allow.
+/// Runs a search on its own thread, within `timeout_ms` and the call's deadline.
 pub(super) async fn search<T: Send + 'static>(
     cx: &ToolCx,
     timeout_ms: u64,
     work: impl FnOnce(&Halt) -> Result<T, ToolError> + Send + 'static,
 ) -> Result<T, ToolError> {
-    // Some time is kept back for the answer itself when the call's own deadline is the nearer one.
+    // Reserves some time for the answer, in case the call's own deadline is closer.
     let limit = cx.time_left(Duration::from_millis(timeout_ms.clamp(1, 600_000)));
     let halt = Halt::after(limit.saturating_sub(limit / 50));
     let theirs = halt.clone();
@@ -62,7 +62,7 @@ pub(super) async fn search<T: Send + 'static>(
         biased;
         () = cx.cancelled() => {
             halt.cancelled.store(true, Ordering::Relaxed);
-            // The threads look at the flag between files, so this wait is short; nothing is left running.
+            // The threads check the flag between files, so this wait is short and no thread keeps running.
             if let Err(broken) = running.await && broken.is_panic() {
                 return Err(ToolError::internal("The search failed. This is a fault of the tool."));
             }

@@ -1,4 +1,4 @@
-//! What is kept of one file's matching lines while it is searched. Not here: which files, and how it is shown.
+//! The matching lines of one file, collected while it is searched. Not here: the selection of files, and the answer.
 
 use std::io;
 use std::ops::Range;
@@ -11,49 +11,49 @@ use grep_searcher::{Searcher, Sink, SinkContext, SinkMatch};
 
 use crate::output::Uncut;
 
-/// A line longer than this is cut around its match.
+/// Longer lines are cut around the match.
 const MAX_LINE: usize = 400;
-/// How many lines of one match over several lines are kept.
+/// The largest number of lines to keep of one multiline match.
 const MAX_BLOCK: usize = 200;
 
-/// What is kept of the lines.
+/// The detail to keep of matching lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Keep {
-    /// Whether there is one.
+    /// Only that a line matches.
     Whether,
-    /// How many there are.
+    /// The number of matching lines.
     Count,
     /// The lines themselves.
     Lines,
-    /// Of each line the parts that match.
+    /// The matching parts of each line.
     Matches,
 }
 
 /// A line of an answer.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Line {
-    /// Its number, from 1.
+    /// The line number, from 1.
     pub(super) number: u64,
-    /// Whether it matches, or only stands beside one that does.
+    /// False for a context line.
     pub(super) matches: bool,
-    /// Its text, cut around the match where it is long.
+    /// The text, cut around the match if it is long.
     pub(super) text: String,
 }
 
-/// One file's matching lines, as they are found.
+/// The matching lines of one file, as they are found.
 #[derive(Debug)]
 pub(super) struct Lines {
     matcher: RegexMatcher,
     keep: Keep,
     pub(super) kept: Vec<Line>,
     pub(super) matched: u64,
-    /// There is a NUL byte: its lines are no text, so it is only known whether one matches.
+    /// The file contains a NUL byte. Its lines are not text, so only the fact of a match is recorded.
     pub(super) binary: bool,
-    /// Lines with bytes that are no text.
+    /// Lines with invalid UTF-8.
     pub(super) lossy: u64,
-    /// The encoding that was told from the bytes, where they had to be decoded.
+    /// The detected encoding, if the file had to be decoded.
     pub(super) decoded_from: Option<&'static str>,
-    /// No cut goes through one of these.
+    /// Secrets through which no line may be cut.
     uncut: Uncut,
 }
 
@@ -84,10 +84,10 @@ impl Lines {
 }
 
 impl Lines {
-    /// The parts of a line that match, each as a line of its own. Of a match over several lines it is the whole line.
+    /// Returns the matching parts of a line, each on a line of its own. A multiline match gives the whole line.
     fn matching_parts(&mut self, number: u64, line: &[u8]) -> String {
         let mut parts = Vec::new();
-        // A pattern that has compiled finds without fail.
+        // A compiled pattern does not fail here.
         let _ = self.matcher.clone().find_iter(line, |found| {
             if !found.is_empty() && parts.len() < MAX_BLOCK {
                 parts.push(self.text(&line[found.start()..found.end()]));
@@ -137,12 +137,12 @@ impl Sink for &mut Lines {
         self.kept.clear();
         let known = self.matched > 0;
         self.matched = u64::from(known);
-        // The rest is searched as long as there is no hit.
+        // Search the rest only while there is no match.
         Ok(!known)
     }
 }
 
-/// About [`MAX_LINE`] bytes of a line around what matches in it.
+/// Cuts a line to about [`MAX_LINE`] bytes around the match.
 fn cut(line: &[u8], found: Range<usize>, uncut: &Uncut) -> String {
     let boundary = |mut at: usize| {
         while at < line.len() && line[at] & 0xC0 == 0x80 {
@@ -152,49 +152,49 @@ fn cut(line: &[u8], found: Range<usize>, uncut: &Uncut) -> String {
     };
     let before = MAX_LINE.saturating_sub(found.len()) / 2;
     let start = found.start.saturating_sub(before).min(line.len().saturating_sub(MAX_LINE));
-    // What is masked as a whole is short then, however long it is here.
+    // A secret at the edge is kept whole, because masking makes it short.
     let Range { start, end } = uncut.whole(line, boundary(start)..boundary(start + MAX_LINE));
     let left = if start > 0 { "[...] " } else { "" };
     let right = if end < line.len() { " [...]" } else { "" };
     format!("{left}{}{right} (line of {} bytes)", String::from_utf8_lossy(&line[start..end]), line.len())
 }
 
-/// Why a file was not searched to its end.
+/// The reason why a file was not searched to its end.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Unsearched {
     /// It is over the size limit.
     TooLarge,
     /// It cannot be opened or read.
     Unreadable,
-    /// It is UTF-32, which nothing here decodes.
+    /// It is in UTF-32, which the runner does not decode.
     Utf32,
-    /// The search is over.
+    /// The search was stopped.
     Halted,
 }
 
-/// One file's part of an answer; ordered by what the answer is ordered by.
+/// The results for one file, ordered as the answer is.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct FileHits {
-    /// Newest first, where that is the order; else the same for all.
+    /// The time of the last change, newest first, if that is the order; otherwise the same for all.
     pub(super) newest: std::cmp::Reverse<Option<std::time::SystemTime>>,
     /// The folder that was searched.
     pub(super) root: Arc<Path>,
-    /// The file's path from there.
+    /// The file's path relative to it.
     pub(super) rel: PathBuf,
-    /// Matching lines that were counted; 1 where only whether there is one was asked.
+    /// The number of matching lines, or 1 if only the fact of a match was wanted.
     pub(super) matched: u64,
-    /// The lines, where they were asked for.
+    /// The lines, if they were wanted.
     pub(super) lines: Vec<Line>,
-    /// There is a NUL byte in it, and no lines are kept.
+    /// The file contains a NUL byte, so no lines are kept.
     pub(super) binary: bool,
-    /// Lines with bytes that are no text.
+    /// Lines with invalid UTF-8.
     pub(super) lossy: u64,
-    /// The encoding that was told from the bytes, where they had to be decoded.
+    /// The detected encoding, if the file had to be decoded.
     pub(super) decoded_from: Option<&'static str>,
 }
 
 impl FileHits {
-    /// The file.
+    /// Returns the absolute path of the file.
     pub(super) fn path(&self) -> PathBuf {
         self.root.join(&self.rel)
     }

@@ -1,4 +1,4 @@
-//! One large file searched piece by piece. Not here: which files (sweep), what is kept of the lines (hits).
+//! The search of one large file in chunks. Not here: the selection of files, and the collected lines.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -12,14 +12,14 @@ use super::sweep::Search;
 use super::walk::Spot;
 use crate::acp::encoding::Utf8Tally;
 
-/// A file that is not held as a whole.
+/// A file that is not held in memory as a whole.
 pub(super) struct LargeFile<'a> {
     pub(super) search: &'a Search<'a>,
     pub(super) spot: &'a Spot<'a>,
 }
 
 impl LargeFile<'_> {
-    /// Searches it from its beginning to its end, and tells in passing whether it is UTF-8.
+    /// Searches the whole file. Also checks whether it is UTF-8, if asked.
     pub(super) fn search(
         &self,
         searcher: &mut Searcher,
@@ -47,8 +47,8 @@ impl LargeFile<'_> {
     }
 }
 
-/// A file being searched piece by piece: each piece looks at the halt, and none is read past the size limit, though
-/// the file grow meanwhile.
+/// A reader that checks the stop signal before each chunk and the size limit after it, because the file may grow
+/// meanwhile.
 #[derive(Debug)]
 struct Reading<'a> {
     file: File,
@@ -56,7 +56,7 @@ struct Reading<'a> {
     read: u64,
     halt: &'a Halt,
     stopped: &'a mut Option<Unsearched>,
-    /// Tells whether it is UTF-8, where that is asked.
+    /// Checks for UTF-8, if wanted.
     tally: Option<&'a mut Utf8Tally>,
 }
 

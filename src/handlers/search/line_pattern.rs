@@ -1,4 +1,4 @@
-//! What a line must match: a regular expression or a literal text, compiled within limits. Not here: searching.
+//! A regular expression or literal text for lines, compiled within limits. Not here: the search.
 
 use std::borrow::Cow;
 
@@ -8,46 +8,46 @@ use regex_syntax::hir::{Capture, Hir, HirKind, Literal, Repetition};
 
 use crate::tool::ToolError;
 
-/// A pattern longer than this is no pattern that a person or a model means.
+/// No real pattern is longer.
 const MAX_PATTERN: usize = 64 << 10;
-/// The compiled program. Matching is linear in the text whatever the pattern; this bounds the other factor.
+/// The largest compiled size. Matching is linear in the text, and this bounds the other factor.
 const MAX_PROGRAM: usize = 10 << 20;
 
-/// What has a meaning of its own in a pattern.
+/// The characters with a special meaning in a pattern.
 const META: [char; 14] = ['\\', '.', '+', '*', '?', '(', ')', '|', '[', ']', '{', '}', '^', '$'];
 
 const ESCAPE: &str =
     "Escape the characters that are meant literally, or use literal=true to search for the text as it is.";
 
-/// How a pattern is to be read.
+/// The interpretation of a pattern.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Reading {
     /// Every character stands for itself.
     pub(super) literal: bool,
     /// `a` matches `A`.
     pub(super) case_insensitive: bool,
-    /// A match may go over several lines, and `.` matches a line's end.
+    /// A match may span lines, and `.` matches a line end.
     pub(super) multiline: bool,
 }
 
-/// Compiles the same pattern for any case, to say where only the case is another. It matches wherever the pattern
-/// itself does. None where it is too large.
+/// Compiles the pattern for any case, so that an answer can say where only the case differs. It matches wherever the
+/// pattern does. Returns `None` if it is too large.
 pub(super) fn compile_for_any_case(pattern: &str, reading: Reading) -> Option<RegexMatcher> {
     let mut builder = builder(pattern, Reading { case_insensitive: true, ..reading });
     if is_plain_ascii(pattern, reading.literal) {
-        // For plain ASCII text the letters outside it that are another case of one inside it, such as the Kelvin
-        // sign, are not worth the time that looking for them takes.
+        // For ASCII text, matching non-ASCII letters that are another case of an ASCII one, such as the Kelvin sign,
+        // is not worth the time.
         builder.unicode(false);
     }
     build(&builder, pattern, reading).ok()
 }
 
-/// True for a pattern that stands for itself, in ASCII.
+/// Returns whether the pattern is literal ASCII text.
 pub(super) fn is_plain_ascii(pattern: &str, literal: bool) -> bool {
     pattern.is_ascii() && (literal || !pattern.contains(META))
 }
 
-/// Compiles.
+/// Checks and compiles a pattern.
 pub(super) fn compile(pattern: &str, reading: Reading) -> Result<RegexMatcher, ToolError> {
     if pattern.is_empty() {
         return Err(ToolError::invalid_args(
@@ -66,7 +66,7 @@ pub(super) fn compile(pattern: &str, reading: Reading) -> Result<RegexMatcher, T
         ));
     }
     if !reading.literal {
-        // The builder puts a group around the pattern, which is no part of what the caller wrote.
+        // Parsed alone first, because the builder wraps the pattern in a group that the caller did not write.
         let parsed = ParserBuilder::new().utf8(false).build().parse(pattern);
         parsed.map_err(|error| refuse(&error.to_string(), pattern, ESCAPE))?;
     }
@@ -92,14 +92,13 @@ fn build(
     let pattern = with_any_line_ends(pattern, reading);
     let built = builder.build(&pattern);
     if built.is_err() && !reading.literal && pattern.contains('#') {
-        // A comment at the end, which `(?x)` allows, would hold the parenthesis that the builder adds.
+        // With `(?x)`, a comment at the end would swallow the parenthesis that the builder adds.
         return builder.build(&format!("{pattern}\n")).or(built);
     }
     built
 }
 
-/// The pattern of a search over lines, in which a line feed stands for the end of a line: in files that end lines with
-/// CRLF a carriage return comes before it.
+/// Rewrites a multiline pattern so that a line feed also matches CRLF.
 fn with_any_line_ends(pattern: &str, reading: Reading) -> Cow<'_, str> {
     if !reading.multiline {
         return Cow::Borrowed(pattern);
@@ -107,17 +106,17 @@ fn with_any_line_ends(pattern: &str, reading: Reading) -> Cow<'_, str> {
     let escaped = if reading.literal { regex_syntax::escape(pattern) } else { pattern.to_owned() };
     let mut parser = ParserBuilder::new();
     parser.utf8(false).multi_line(true).dot_matches_new_line(true).crlf(asks_for_an_end(pattern, reading));
-    // What is no pattern is refused as it was written.
+    // An invalid pattern is reported as the caller wrote it.
     let changed = parser.build().parse(&escaped).ok().and_then(|hir| after_returns(&hir));
     changed.map_or(Cow::Borrowed(pattern), |hir| Cow::Owned(hir.to_string()))
 }
 
-/// Whether it matters how a line ends.
+/// Returns whether the pattern can test for a line end.
 fn asks_for_an_end(pattern: &str, reading: Reading) -> bool {
     !reading.literal && pattern.contains('$')
 }
 
-/// With an optional carriage return before each line feed; none where there is no line feed.
+/// Puts an optional carriage return before each line feed. Returns `None` if there is no line feed.
 fn after_returns(hir: &Hir) -> Option<Hir> {
     let all = |parts: &[Hir]| {
         let changed: Vec<Option<Hir>> = parts.iter().map(after_returns).collect();
@@ -163,9 +162,9 @@ fn builder(pattern: &str, reading: Reading) -> RegexMatcherBuilder {
         .case_insensitive(reading.case_insensitive)
         .fixed_strings(reading.literal && !pattern.contains('\n'))
         .multi_line(true)
-        // One more than the parser's own, for the group that the builder adds.
+        // One more than the parser's default, for the group that the builder adds.
         .nest_limit(251)
-        // A line may end with CRLF. Where nothing is asked of its end, a carriage return is as any other character.
+        // A line may end with CRLF. Without `$`, a carriage return is an ordinary character.
         .crlf(asks_for_an_end(pattern, reading))
         .dot_matches_new_line(reading.multiline)
         .size_limit(MAX_PROGRAM)

@@ -1,22 +1,21 @@
-//! The names in a folder, as they were read, in few pieces of memory. Not here: reading them (folder), choosing among
-//! them (walk).
+//! The names in a folder, stored in few allocations. Not here: reading them from the system, and choosing among them.
 
 use std::ffi::OsStr;
 
-/// How much the system is asked for at once. It must hold the longest name there is.
+/// The size of one read from the system. It must hold the longest possible name.
 const BUFFER: usize = 32 << 10;
 
-/// What a name stands for; a link for itself.
+/// The kind of a folder entry, without following a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     File,
     Folder,
     Link,
-    /// A FIFO, a socket, a device: never opened.
+    /// A FIFO, a socket or a device: never opened.
     Other,
 }
 
-/// What one thread lists folders with, one after the other.
+/// The buffers with which a thread lists one folder after the other.
 #[derive(Debug)]
 pub(super) struct Listing {
     #[cfg_attr(
@@ -33,7 +32,7 @@ impl Default for Listing {
     }
 }
 
-/// Names with what they stand for.
+/// Names with their kinds.
 #[derive(Debug, Default)]
 pub(super) struct Names {
     texts: Texts,
@@ -55,7 +54,7 @@ impl Names {
         self.entries.len()
     }
 
-    /// The name at a place that there is.
+    /// Returns the name at an index. Panics if there is none.
     pub(super) fn at(&self, place: usize) -> (&OsStr, Kind) {
         let (text, kind) = &self.entries[place];
         (self.texts.get(text), *kind)
@@ -65,7 +64,7 @@ impl Names {
         self.entries.iter().map(|(text, kind)| (self.texts.get(text), *kind))
     }
 
-    /// Only those that stay, in order, without the room that the others took.
+    /// Returns the names that the filter accepts, sorted, without spare capacity.
     pub(super) fn chosen(&self, mut stays: impl FnMut(&OsStr, Kind) -> bool) -> Self {
         let mut chosen = Self::default();
         let mut staying: Vec<(&OsStr, Kind)> =
@@ -80,12 +79,12 @@ impl Names {
     }
 }
 
-/// The texts of names, one behind the other.
+/// The texts of all names in one buffer.
 #[cfg(unix)]
 #[derive(Debug, Default)]
 struct Texts(Vec<u8>);
 
-/// Where a name is among the texts.
+/// The range of a name in the buffer.
 #[cfg(unix)]
 type Text = std::ops::Range<usize>;
 
@@ -110,7 +109,7 @@ impl Texts {
     }
 }
 
-/// Nothing: elsewhere a piece of a name is not known to be one, so each is kept for itself.
+/// Empty: on other systems a slice of a name cannot be turned back into one, so each name is stored separately.
 #[cfg(not(unix))]
 #[derive(Debug, Default)]
 struct Texts;

@@ -1,5 +1,5 @@
-//! Search: finding files by name (Glob) and by content (Grep), in this process, without an external program.
-//! Not here: reading what was found (file).
+//! Search: files by name (Glob) and by content (Grep), in this process, without an external program. Not here:
+//! reading files.
 
 mod coverage;
 mod file_encoding;
@@ -30,17 +30,17 @@ use std::path::PathBuf;
 use crate::acp::Workspace;
 use crate::tool::{Entry, ToolSet};
 
-/// What the search tools need.
+/// The dependencies of the search tools.
 #[derive(Debug, Clone)]
 pub struct SearchDeps {
     /// The folders that may be searched.
     pub workspace: Workspace,
-    /// The user's own git ignore file (`core.excludesFile`), which is heeded as git does. It may lie outside the
-    /// workspace; only its patterns are read.
+    /// The user's own git ignore file (`core.excludesFile`), applied as git does. It may lie outside the workspace,
+    /// because only its patterns are read.
     pub user_ignore: Option<PathBuf>,
 }
 
-/// The search tools.
+/// Returns the search tools.
 pub fn tools(deps: SearchDeps) -> Vec<Entry> {
     ToolSet::new("search", deps).with::<glob::Glob>().with::<grep::Grep>().into_entries()
 }

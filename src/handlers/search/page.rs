@@ -1,20 +1,21 @@
-//! The first so many of an ordered list that is never held as a whole. Not here: what is in it.
+//! The first items of an ordered list that is never held as a whole. Not here: the items.
 
 use std::sync::{Mutex, PoisonError};
 
-/// Keeps the smallest items up to a total weight, in memory that follows that weight and not what was offered.
+/// Keeps the smallest items up to a total weight. Its memory depends on that weight, not on the number of items
+/// offered.
 #[derive(Debug)]
 pub(super) struct Page<T> {
     keep: usize,
     weigh: fn(&T) -> usize,
     weight: usize,
     items: Vec<T>,
-    /// Where the last item that is needed stands, once there are enough: what comes after it is not even taken in.
+    /// The index of the last needed item, once there are enough. Items after it are rejected at once.
     last: Option<usize>,
 }
 
 impl<T: Ord> Page<T> {
-    /// A page for items that weigh `keep` together.
+    /// Creates a list that keeps items with a total weight of `keep`.
     pub(super) fn new(keep: usize, weigh: fn(&T) -> usize) -> Self {
         Self { keep: keep.max(1), weigh, weight: 0, items: Vec::new(), last: None }
     }
@@ -32,19 +33,19 @@ impl<T: Ord> Page<T> {
         }
     }
 
-    /// The last item that is needed, once there are enough.
+    /// Returns the last needed item, once there are enough.
     pub(super) fn last(&self) -> Option<&T> {
         self.last.map(|last| &self.items[last])
     }
 
-    /// Takes over another thread's items.
+    /// Adds the items of another thread.
     pub(super) fn absorb(&mut self, other: Self) {
         for item in other.items {
             self.push(item);
         }
     }
 
-    /// The kept items, in order.
+    /// Returns the kept items in order.
     pub(super) fn into_items(mut self) -> Vec<T> {
         self.prune();
         self.items
@@ -64,7 +65,7 @@ impl<T: Ord> Page<T> {
     }
 }
 
-/// Takes what is behind a lock. A thread that panicked has poisoned it; what it left is still whole.
+/// Locks a mutex. A panicked thread poisons it, but leaves its content consistent.
 pub(super) fn unlocked<T>(lock: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     lock.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -77,7 +78,7 @@ mod tests {
     proptest! {
         #[test]
         fn it_keeps_enough_weight(offered in proptest::collection::btree_set(0_usize..100_000, 0..3_000), keep in 1_usize..300, turn in any::<usize>()) {
-            // Each number weighs its last digit, and they are offered from somewhere in the middle on.
+            // Each number weighs its last digit, and the order of the offers starts in the middle.
             let weigh: fn(&usize) -> usize = |n| n % 10;
             let sorted: Vec<usize> = offered.into_iter().collect();
             let mut page = Page::new(keep, weigh);

@@ -1,4 +1,4 @@
-//! What a walk has still to do, in order of path, and what a thread takes of it at once. Not here: the threads (walk).
+//! The remaining tasks of a walk in order of path, and the size of a thread's batches. Not here: the threads.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -7,47 +7,47 @@ use std::sync::Arc;
 use super::listing::Kind;
 use super::walk::{Place, Start};
 
-/// After so many files in which nothing was found, a thread takes more than one at once,
+/// After this many files without a match, a thread takes several files at once,
 const QUIET: usize = 32;
-/// but no more than this: another thread may find that they are not needed.
+/// but at most this many, because another thread may find that they are not needed.
 const MAX_SHARE: usize = 8;
 
-/// What is still to do, and how far the walk need go.
+/// The remaining tasks, and the path at which the walk may end.
 #[derive(Default)]
 pub(super) struct Queue {
-    /// What the walk has not begun with yet; the next is the last.
+    /// Starts of the walk that are still to do; the next one is last.
     starts: Vec<Start>,
-    /// Folders with names that are still to do, the smallest at the end.
+    /// Folders with remaining names, the smallest at the end.
     frames: Vec<Frame>,
-    /// How many threads are at work and may add frames.
+    /// The number of threads that are working and may add folders.
     pub(super) working: usize,
-    /// How many wait for a frame.
+    /// The number of threads that wait for a task.
     pub(super) waiting: usize,
     pub(super) until: Option<(Arc<Path>, PathBuf)>,
     pub(super) over: bool,
 }
 
-/// A folder and the place of its next name.
+/// A folder and the index of its next name.
 pub(super) struct Frame {
     pub(super) place: Arc<Place>,
     pub(super) next: usize,
 }
 
-/// What a thread does next.
+/// The next task of a thread.
 pub(super) enum Work {
     Start(Start),
     Enter(Arc<Place>, usize),
-    /// The files at these places.
+    /// Search the files at these indexes.
     Look(Arc<Place>, Range<usize>),
 }
 
 impl Queue {
-    /// The last of these is begun with.
+    /// Creates a queue that begins with the last of these.
     pub(super) fn starting_with(starts: Vec<Start>) -> Self {
         Self { starts, ..Self::default() }
     }
 
-    /// Puts a folder's names where their order demands.
+    /// Inserts a folder in the order of paths.
     pub(super) fn push(&mut self, frame: Frame) {
         let mut at = self.frames.len();
         while at > 0 && self.frames[at - 1].place.comes_before(&frame.place) {
@@ -56,12 +56,14 @@ impl Queue {
         self.frames.insert(at, frame);
     }
 
-    /// Past the last that is needed; but what is being entered now may still bring smaller ones.
+    /// Returns whether a path comes after the last one that is needed. Folders being read may still add smaller
+    /// paths.
     pub(super) fn is_needless(&self, root: &Arc<Path>, rel: &Path) -> bool {
         self.until.as_ref().is_some_and(|(last, until)| (root, rel) > (last, until))
     }
 
-    /// The next work. Folders that are done with go to `spent`: to close one takes longer than all this.
+    /// Returns the next task. Finished folders go to `spent`, because closing one takes longer than the rest of this
+    /// function.
     pub(super) fn take(&mut self, quiet: usize, threads: usize, spent: &mut Vec<Frame>) -> Option<Work> {
         while let Some(done) = self.frames.pop_if(|frame| frame.next == frame.place.names.len()) {
             spent.push(done);
@@ -83,7 +85,8 @@ impl Queue {
         Some(if kind == Kind::Folder { Work::Enter(place, at) } else { Work::Look(place, at..at + count) })
     }
 
-    /// How many files a thread takes at once. One where the walk may end any time, and where few are left.
+    /// Returns the number of files for a batch. It is 1 while the walk may end soon, and small when few files are
+    /// left.
     fn share(&self, quiet: usize, threads: usize) -> usize {
         let most = if quiet < QUIET { 1 } else { MAX_SHARE };
         match self.frames.as_slice() {
@@ -94,14 +97,14 @@ impl Queue {
 }
 
 impl Place {
-    /// Whether its names that are left come before those in another folder. The names left in a folder above come
-    /// after those in a folder below that was entered already.
+    /// Returns whether the remaining names come before those of another folder. Names left in a parent come after
+    /// those of a subfolder that was entered already.
     fn comes_before(&self, other: &Self) -> bool {
         (&self.root, &self.rel) < (&other.root, &other.rel)
             && !(self.root == other.root && other.rel.starts_with(&self.rel))
     }
 
-    /// How many names from a place on are no folders, up to so many.
+    /// Counts the names from an index on that are not folders, up to a maximum.
     fn files_from(&self, at: usize, most: usize) -> usize {
         let end = self.names.len().min(at + most);
         (at..end).take_while(|at| self.names.at(*at).1 != Kind::Folder).count()

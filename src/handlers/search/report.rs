@@ -1,4 +1,4 @@
-//! How Grep's findings are shown. Not here: the finding.
+//! The answer of Grep. Not here: the search.
 
 use std::fmt::Write as _;
 use std::ops::Range;
@@ -9,16 +9,16 @@ use super::scope::{Scope, shown};
 use super::sweep::{Findings, Plan};
 use crate::output::figures::{counted, grouped};
 
-/// What was asked.
+/// A request with the hints for its answer.
 pub(super) struct Report<'a> {
     pub(super) pattern: &'a str,
     pub(super) scope: &'a Scope,
     pub(super) plan: &'a Plan,
-    /// What to try where nothing was found.
+    /// Advice for an empty result.
     pub(super) hints: Vec<String>,
 }
 
-/// The answer.
+/// Renders the answer.
 pub(super) fn text(report: &Report<'_>, findings: &Findings) -> String {
     let place = match report.scope.roots.as_slice() {
         [one] => format!("in {}", one.display()),
@@ -149,7 +149,7 @@ fn decoded_from(file: &FileHits) -> String {
     file.decoded_from.map(|name| format!(" (decoded from {name})")).unwrap_or_default()
 }
 
-/// The lines that belong to `take` matches from the `skip`-th on: they and the context around them.
+/// Returns the range of lines for `take` matches from number `skip` on, with their context.
 fn window(lines: &[Line], skip: usize, take: usize, (before, after): (usize, usize)) -> Range<usize> {
     let matches: Vec<usize> = (0..lines.len()).filter(|i| lines[*i].matches).skip(skip).take(take).collect();
     let (Some(first), Some(last)) = (matches.first(), matches.last()) else { return 0..0 };
@@ -174,7 +174,7 @@ fn at_least(findings: &Findings) -> &'static str {
 fn lines_and_files(findings: &Findings) -> String {
     let (lines, files) = (counted(findings.lines, "matching line"), counted(findings.found, "file"));
     let at_least = at_least(findings);
-    // The last file that was looked into may have more of them.
+    // The last file that was searched may have further matches.
     format!("Found {at_least}{lines} in {at_least}{files}")
 }
 
@@ -216,7 +216,7 @@ mod tests {
 
     #[test]
     fn a_window_takes_its_matches_with_their_context() {
-        // Matches at 3 and 6, one line of context each.
+        // Matches at 3 and 6, with one line of context each.
         let lines =
             [line(2, false), line(3, true), line(4, false), line(5, false), line(6, true), line(7, false)];
         assert_eq!(window(&lines, 0, 1, (1, 1)), 0..3);

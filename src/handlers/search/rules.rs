@@ -1,5 +1,5 @@
-//! Which names are ignored: .ignore, .gitignore, .git/info/exclude and the user's own git ignore file, with git's
-//! precedence. Not here: hidden names and file types (scope).
+//! Ignore rules: .ignore, .gitignore, .git/info/exclude and the user's own git ignore file, with git's precedence.
+//! Not here: hidden names and file types.
 
 use std::cell::OnceCell;
 use std::collections::VecDeque;
@@ -15,15 +15,15 @@ use super::folder::{Folder, open_rules};
 use super::listing::Kind;
 use super::page::unlocked;
 
-/// A file with rules is read up to here; what comes after is no rule that a person wrote.
+/// The bytes of a rules file that are read. No hand-written file is longer.
 const MAX_RULES: u64 = 1 << 20;
 
-/// So many texts of rules are known at once,
+/// The number of rules files in the cache,
 const MAX_KNOWN: usize = 128;
-/// none of which is longer than this.
+/// none of them longer than this.
 const MAX_TEXT: usize = 16 << 10;
 
-/// The rules that hold in a folder.
+/// The rules that apply in a folder.
 #[derive(Debug, Clone)]
 pub(super) struct Rules {
     nearest: Option<Arc<Level>>,
@@ -31,37 +31,37 @@ pub(super) struct Rules {
     known: Arc<Known>,
 }
 
-/// What the same text was compiled to. Many folders have the same rules, such as those that a tool wrote, and compiling
-/// them takes longer than walking the folder.
+/// A cache of compiled rules by their text. Many folders have the same rules, and compiling them takes longer than
+/// walking the folder.
 #[derive(Debug, Default)]
 struct Known(Mutex<VecDeque<(Vec<u8>, Arc<Gitignore>)>>);
 
-/// One folder's rules, about paths from there. Most folders have none and so no level.
+/// The rules of one folder, for paths relative to it. Most folders have none and need no level.
 #[derive(Debug)]
 struct Level {
     ignore: Option<Arc<Gitignore>>,
     git: Option<Arc<Gitignore>>,
     exclude: Option<Arc<Gitignore>>,
-    /// How many bytes of a path lead to it.
+    /// The length of the path prefix that leads to the folder.
     base: usize,
-    /// It lies above the searched folder: paths to it are absolute.
+    /// It lies above the searched folder, so paths are matched as absolute ones.
     above: bool,
-    /// A repository begins here, so git's rules from further up do not hold.
+    /// A repository begins here, so git's rules from parent folders do not apply.
     repository: bool,
     up: Option<Arc<Level>>,
 }
 
-/// What a folder has that matters here.
+/// The entries of a folder that concern ignore rules.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Signs {
     pub(super) ignore: bool,
     pub(super) git_ignore: bool,
-    /// `.git` itself: a folder, or the file that a work tree has in its place.
+    /// `.git` itself: a folder, or the file that a linked work tree has instead.
     pub(super) git: Option<Kind>,
 }
 
 impl Rules {
-    /// The rules that come from above a folder, and the user's own. They are read; nothing else out there is.
+    /// Reads the rules of the parent folders and of the user. Nothing else is read there.
     pub(super) fn above(root: &Path, user: Option<&Path>) -> Self {
         let known = Arc::new(Known::default());
         let mut levels = Vec::new();
@@ -81,12 +81,12 @@ impl Rules {
             nearest =
                 Some(Arc::new(Level { ignore, git, exclude, base, above: true, repository, up: nearest }));
         }
-        // Git takes an anchored pattern of the user's file from the top of the repository.
+        // For the user's file, git anchors patterns at the top of the repository.
         let user = known.read(user.and_then(open_rules));
         Self { nearest, user, known }
     }
 
-    /// The rules in a folder below, whose path from the searched folder is `rel`.
+    /// Returns the rules in a subfolder, whose path relative to the searched folder is `rel`.
     pub(super) fn below(&self, rel: &Path, folder: &Folder, signs: Signs) -> Self {
         let repository = signs.git.is_some();
         if !signs.ignore && !signs.git_ignore && !repository {
@@ -112,7 +112,7 @@ impl Rules {
         Self { nearest: Some(Arc::new(level)), user: self.user.clone(), known: Arc::clone(&self.known) }
     }
 
-    /// Whether a path is ignored, given that the folders on the way are not.
+    /// Returns whether a path is ignored, given that its parent folders are not.
     pub(super) fn ignore<'a>(&'a self, root: &Path, rel: &Path, folder: bool) -> bool {
         let absolute: OnceCell<PathBuf> = OnceCell::new();
         let (mut git, mut exclude) = (Match::None, Match::None);
@@ -124,7 +124,7 @@ impl Rules {
             let says = |rules: &'a Option<Arc<Gitignore>>| {
                 rules.as_ref().map_or(Match::None, |rules| rules.matched(path, folder))
             };
-            // The nearest word of an .ignore file is above all that git says.
+            // The nearest decision of an .ignore file overrides all git rules.
             match says(&level.ignore) {
                 Match::None => {}
                 said => return said.is_ignore(),
@@ -146,7 +146,7 @@ fn first<'a>(said: Match<&'a Glob>, next: impl FnOnce() -> Match<&'a Glob>) -> M
 }
 
 impl Known {
-    /// Reads rules about paths from the folder that they stand for. A line that is no rule is passed over, as git does.
+    /// Loads rules for paths relative to their folder. Skips invalid lines, as git does.
     fn read(&self, file: Option<File>) -> Option<Arc<Gitignore>> {
         let mut bytes = Vec::new();
         file?.take(MAX_RULES).read_to_end(&mut bytes).ok()?;
@@ -170,19 +170,19 @@ impl Known {
     }
 }
 
-/// How many bytes of a path lead to what is in a folder.
+/// Returns the length of the path prefix that entries of a folder share.
 fn bytes_to(folder: &Path) -> usize {
     folder.join("x").as_os_str().len() - 1
 }
 
-/// A path without its first so many bytes, which end with a separator.
+/// Skips the first `base` bytes of a path, which end with a separator.
 #[cfg(unix)]
 fn behind(path: &Path, base: usize) -> &Path {
     use std::os::unix::ffi::OsStrExt;
     Path::new(std::ffi::OsStr::from_bytes(path.as_os_str().as_bytes().get(base..).unwrap_or_default()))
 }
 
-/// A path without its first so many bytes, which end with a separator.
+/// Skips the first `base` bytes of a path, which end with a separator.
 #[cfg(not(unix))]
 fn behind(path: &Path, base: usize) -> &Path {
     path.ancestors()

@@ -1,5 +1,5 @@
-//! Which files a search looks at: the folders, hidden names, ignored names, file types. Not here: the order and the
-//! threads (walk), what is looked for (glob, sweep).
+//! The files that a search covers: folders, hidden names, ignored names and file types. Not here: the order, the
+//! threads and the pattern.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -18,14 +18,14 @@ use crate::acp::{RawPath, Workspace};
 use crate::output::path_text::path_text;
 use crate::tool::ToolError;
 
-/// The files that a search looks at.
+/// The files that a search covers.
 #[derive(Debug, Clone)]
 pub(super) struct Scope {
     /// Absolute folders (or one file) inside the workspace.
     pub(super) roots: Vec<PathBuf>,
-    /// Look at what ignore files exclude, too.
+    /// Include files that ignore rules exclude.
     pub(super) include_ignored: bool,
-    /// Look at names that begin with a dot, too.
+    /// Include names that begin with a dot.
     pub(super) hidden: bool,
     /// Only files of these types.
     pub(super) types: Option<Types>,
@@ -34,35 +34,35 @@ pub(super) struct Scope {
     pub(super) workspace: Workspace,
 }
 
-/// What becomes of a name that matches.
+/// The handling of a matching name.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Take {
-    /// It is looked at later, in order of path.
+    /// It is handled later, in order of path.
     Later,
-    /// That was all.
+    /// It is handled.
     Done,
-    /// Nothing more is needed.
+    /// The search needs no more.
     Quit,
 }
 
-/// One thread's part of a search.
+/// The handler of a search on one thread.
 pub(super) trait Look: Send {
-    /// What is looked for: files, folders or links.
+    /// Returns the kind of entry that the search looks for.
     fn kind(&self) -> Kind;
-    /// Links to files are looked for, too.
+    /// Returns whether links to files count as well.
     fn wants_links(&self) -> bool {
         false
     }
-    /// Whether the path is one that is looked for.
+    /// Returns whether the name or path matches.
     fn matches(&self, spot: &Spot<'_>) -> bool;
-    /// A path that matches and is not ignored.
+    /// Handles an entry that matches and is not ignored.
     fn take(&mut self, spot: &Spot<'_>, kind: Kind) -> Take;
-    /// A file that is to be looked into.
+    /// Searches a file.
     fn file(&mut self, spot: &Spot<'_>) -> Next;
 }
 
 impl Scope {
-    /// The folder asked for, or all workspaces.
+    /// Resolves the requested folder; without one, returns all workspaces.
     pub(super) fn roots(workspace: &Workspace, path: Option<&RawPath>) -> Result<Vec<PathBuf>, ToolError> {
         let Some(path) = path.filter(|path| !path.as_str().is_empty()) else {
             let mut roots: Vec<PathBuf> = workspace.roots().map(Path::to_owned).collect();
@@ -89,13 +89,13 @@ impl Scope {
         Ok(vec![resolved.absolute().to_owned()])
     }
 
-    /// Looks at every file, on several threads, until the lookers or the halt end it.
+    /// Walks all files on several threads, until the handlers or the stop signal end it.
     pub(super) fn walk<L: Look>(&self, halt: &Halt, looker: impl Fn() -> L + Sync) -> Coverage {
         let starts: Vec<Start> = self.roots.iter().map(|root| self.start(root)).collect();
         self.walk_from(&starts, halt, looker)
     }
 
-    /// Looks at what an earlier walk left out because it is ignored or hidden.
+    /// Walks the entries that an earlier walk skipped as ignored or hidden.
     pub(super) fn walk_left<L: Look>(
         &self,
         left: &[Start],
@@ -133,19 +133,19 @@ impl Scope {
         self.types.as_ref().is_none_or(|types| !types.matched(rel, false).is_ignore())
     }
 
-    /// True for a link to a file of a workspace: what Read takes.
+    /// Returns whether a link leads to a file in a workspace, which Read accepts.
     fn leads_to_file(&self, spot: &Spot<'_>) -> bool {
         let real = spot.path().canonicalize();
         real.is_ok_and(|real| real.is_file() && self.workspace.roots().any(|root| real.starts_with(root)))
     }
 
-    /// Another folder of this search lies inside this one: it is walked for itself.
+    /// Returns whether the folder is another root of this search, which is walked separately.
     fn is_other_root(&self, place: &Place, rel: &Path) -> bool {
         self.roots.len() > 1 && self.roots.contains(&place.root.join(rel))
     }
 }
 
-/// Chooses on one thread, and hands its counts over when the thread is done.
+/// The choice of entries on one thread. Adds its counts to the total at the end.
 struct Chooser<'a, L> {
     scope: &'a Scope,
     looker: L,
@@ -166,7 +166,7 @@ impl<L: Look> Visit for Chooser<'_, L> {
     }
 
     fn file(&mut self, spot: &Spot<'_>) -> Next {
-        // A name from a folder was looked at there.
+        // Names found in a folder were checked there.
         if spot.named && !(self.looker.matches(spot) && self.scope.of_type(spot.rel)) {
             return Next::On;
         }
@@ -179,9 +179,9 @@ impl<L: Look> Visit for Chooser<'_, L> {
 }
 
 impl<L: Look> Chooser<'_, L> {
-    /// Whether a name stays: to be entered, or to be looked into.
+    /// Returns whether to keep a name, to enter the folder or to search the file.
     fn name(&mut self, place: &Place, rel: &Path, name: &OsStr, kind: Kind, next: &mut Next) -> bool {
-        // A repository's own records are never what is looked for, hidden files or not.
+        // The contents of `.git` are never searched, even with hidden files.
         if name == ".git" {
             return false;
         }
@@ -243,7 +243,7 @@ fn signs(names: &Names) -> Signs {
     signs
 }
 
-/// The files of a language, by the names that ripgrep has for them.
+/// Returns the files of a language, by ripgrep's type names.
 pub(super) fn types(name: &str) -> Result<Types, ToolError> {
     let mut builder = TypesBuilder::new();
     builder.add_defaults();
@@ -263,7 +263,7 @@ pub(super) fn types(name: &str) -> Result<Types, ToolError> {
     })
 }
 
-/// A path as another tool takes it: relative to the first workspace, absolute outside it.
+/// Formats a path as tools accept it: relative to the first workspace, or absolute outside it.
 pub(super) fn shown(first: &Path, path: &Path) -> String {
     path_text(path.strip_prefix(first).ok().filter(|rest| !rest.as_os_str().is_empty()).unwrap_or(path))
 }

@@ -1,5 +1,5 @@
-//! A search through many files at once: what each thread does with a file and how the parts come together.
-//! Not here: the tool's arguments (grep), what is kept of one file (hits), how it is shown (report).
+//! The content search through many files: the work of each thread, and the merged result. Not here: the tool's
+//! arguments, the lines of one file, and the answer.
 
 use std::cmp::Reverse;
 use std::fs::File;
@@ -26,18 +26,18 @@ use crate::acp::content::is_utf32;
 use crate::acp::encoding::{Encoding as TextEncoding, Utf8Tally};
 use crate::output::Uncut;
 
-/// One piece of a file in memory: a line longer than this cannot be searched.
+/// The largest chunk in memory. A longer line cannot be searched.
 const MAX_HEAP: usize = 64 << 20;
-/// A file up to this size is searched in one piece.
+/// Files up to this size are searched in one piece.
 const WHOLE: usize = 512 << 10;
-/// Most files are smaller than this, and are read without asking for their size.
+/// Most files are smaller than this, and are read without a query for their size.
 const FIRST: usize = 64 << 10;
 
-/// How to search and how much to keep.
+/// The way to search, and the amount to keep.
 #[derive(Debug, Clone)]
 pub(super) struct Plan {
     pub(super) mode: OutputMode,
-    /// Of matching lines only the parts that match.
+    /// Keep only the matching parts of lines.
     pub(super) only_matching: bool,
     pub(super) before: usize,
     pub(super) after: usize,
@@ -46,30 +46,30 @@ pub(super) struct Plan {
     pub(super) order: Order,
     pub(super) multiline: bool,
     pub(super) max_filesize: u64,
-    /// The call asked for a higher limit than there is.
+    /// The call asked for a higher limit than the maximum.
     pub(super) is_filesize_lowered: bool,
     pub(super) encoding: Option<Encoding>,
-    /// What is masked on its way out.
+    /// The secrets that are masked in answers.
     pub(super) uncut: Uncut,
 }
 
-/// What to look for.
+/// The compiled pattern.
 #[derive(Debug, Clone)]
 pub(super) struct Patterns {
     pub(super) exact: RegexMatcher,
-    /// The same in any case, to tell of it where nothing is found.
+    /// The same pattern for any case, for a hint if nothing matches.
     pub(super) any_case: Option<RegexMatcher>,
-    /// Plain ASCII text, whose bytes are the same in every encoding but UTF-16.
+    /// The pattern is ASCII text, whose bytes are the same in every encoding except UTF-16.
     pub(super) is_ascii: bool,
 }
 
 impl Plan {
-    /// One more than is shown, to know whether there is more.
+    /// Returns one more than is shown, which tells whether more exists.
     fn enough(&self) -> u64 {
         self.offset + self.max + 1
     }
 
-    /// Whether the search ends when enough is found. Counts are wanted in full.
+    /// Returns whether the search ends when enough is found. Counts must be complete.
     fn ends_early(&self) -> bool {
         match self.order {
             Order::Any => true,
@@ -93,20 +93,20 @@ impl Plan {
     }
 }
 
-/// What was found.
+/// The result of a search.
 pub(super) struct Findings {
-    /// The files, in order, as far as they are needed.
+    /// The files in order, as many as are needed.
     pub(super) files: Vec<FileHits>,
-    /// How many files have a match, as far as was looked.
+    /// The number of files with a match, in the part that was searched.
     pub(super) found: u64,
-    /// How many lines match, as far as was looked.
+    /// The number of matching lines, in the part that was searched.
     pub(super) lines: u64,
-    /// There may be more than was counted: the search ended when enough was found.
+    /// The search ended early, so there may be more.
     pub(super) stopped: bool,
     pub(super) coverage: Coverage,
 }
 
-/// A search: where, how, until when.
+/// A search: its files, plan and time limit.
 #[derive(Clone, Copy)]
 pub(super) struct Search<'a> {
     pub(super) scope: &'a Scope,
@@ -116,8 +116,8 @@ pub(super) struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// Looks through the files, or through those that an earlier search left out, until all are seen, enough is
-    /// found, or the halt ends it.
+    /// Searches the files, or those that an earlier search skipped, until all are done, enough is found, or the stop
+    /// signal ends it.
     pub(super) fn run(&self, patterns: &Patterns, left: Option<&Coverage>) -> Findings {
         let weigh: fn(&FileHits) -> usize = match self.plan.mode {
             OutputMode::Content => |hits| usize::try_from(hits.matched).unwrap_or(usize::MAX),
@@ -133,7 +133,7 @@ impl Search<'_> {
         let lines = self.plan.mode == OutputMode::Content;
         let looker = || FileSearch {
             search: self,
-            // A copy for each thread: a shared one would make them wait for its scratch space.
+            // One copy per thread, because threads would wait for the scratch space of a shared one.
             patterns: patterns.clone(),
             searcher: self.plan.searcher(lines, BinaryDetection::none(), None),
             binary_searcher: self.plan.searcher(false, BinaryDetection::convert(0), None),
@@ -151,7 +151,7 @@ impl Search<'_> {
         let files = total.page.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner).into_items();
         let stopped = total.stopped.into_inner();
         if stopped {
-            // What other threads had found by then is left out: the same search says the same again.
+            // Later hits of other threads are dropped, so that the same search gives the same answer.
             found = files.len() as u64;
             lines = files.iter().map(|file| file.matched).sum();
         }
@@ -159,7 +159,7 @@ impl Search<'_> {
     }
 }
 
-/// What the threads add up.
+/// The sums over all threads.
 struct Total {
     page: Mutex<Page<FileHits>>,
     coverage: Mutex<Coverage>,
@@ -175,14 +175,14 @@ impl Total {
     }
 }
 
-/// One thread's part of the search.
+/// The search on one thread.
 struct FileSearch<'a> {
     search: &'a Search<'a>,
     patterns: Patterns,
     searcher: Searcher,
-    /// Takes NUL bytes for line ends.
+    /// Treats NUL bytes as line ends.
     binary_searcher: Searcher,
-    /// The same with the lines that are wanted, for files that are not in memory as a whole.
+    /// The same, with the wanted lines, for files that are not in memory as a whole.
     piece_searcher: Searcher,
     buffer: Vec<u8>,
     coverage: Coverage,
@@ -210,7 +210,7 @@ impl FileSearch<'_> {
         Ok(lines.filter(|lines| lines.matched > 0))
     }
 
-    /// Reads the first piece of a file, for most files all of it.
+    /// Reads the beginning of a file, which for most files is all of it.
     fn fill(&mut self, file: &mut File) -> Result<usize, Unsearched> {
         let max = self.search.plan.max_filesize;
         let (mut read, mut ask) = (0, FIRST);
@@ -224,7 +224,7 @@ impl FileSearch<'_> {
             if read as u64 > max {
                 return Err(Unsearched::TooLarge);
             }
-            // A regular file gives less than it is asked for only at its end.
+            // A regular file returns fewer bytes than asked only at its end.
             if read < ask {
                 break;
             }
@@ -247,8 +247,8 @@ impl FileSearch<'_> {
         let encoding = if plain { encoding_to_decode(text, true) } else { None };
         let decoded = encoding.map(|encoding| encoding.decode(text).0);
         let text = decoded.as_ref().map_or(text, |decoded| decoded.as_bytes());
-        // One look at the whole text tells for most files that nothing is in it. It does not hold for what the
-        // searcher decodes, and for patterns that ask where a text begins or ends.
+        // One test of the whole text excludes most files. It is not valid for text that the searcher decodes, or for
+        // patterns that test for the start or end of the text.
         if plain && (self.search.plan.multiline || exact.line_terminator().is_some()) {
             let any_case = self.patterns.any_case.as_ref().filter(|_| self.total.is_empty());
             match any_case {
@@ -287,7 +287,7 @@ impl FileSearch<'_> {
         searched.map(|()| Some(lines)).map_err(|_| Unsearched::Unreadable)
     }
 
-    /// Searches a larger file piece by piece, from its beginning; the first piece is in memory and tells the encoding.
+    /// Searches a larger file in chunks. Its beginning is in memory and tells the encoding.
     fn pieces(&mut self, spot: &Spot<'_>) -> Result<Option<Lines>, Unsearched> {
         let plain = self.search.plan.encoding.is_none() && !has_mark(&self.buffer);
         let encoding = if plain { encoding_to_decode(&self.buffer, false) } else { None };
@@ -297,7 +297,7 @@ impl FileSearch<'_> {
             self.search.plan.searcher(lines, BinaryDetection::convert(0), by_name)
         });
         let (keep, searcher) = (self.keep(), decoder.as_mut().unwrap_or(&mut self.piece_searcher));
-        // Where the encoding shows only later, a pattern beyond ASCII is not found.
+        // If the encoding shows only later in the file, a non-ASCII pattern is not found.
         let mut tally = (plain && encoding.is_none() && !self.patterns.is_ascii).then(Utf8Tally::default);
         let file = LargeFile { search: self.search, spot };
         let mut lines = file.search(searcher, &self.patterns.exact, keep, tally.as_mut())?;
@@ -314,7 +314,7 @@ impl FileSearch<'_> {
         Ok(Some(lines))
     }
 
-    /// Adds a file's hits to those of all threads.
+    /// Adds the hits of a file to the result.
     fn found(&self, spot: &Spot<'_>, lines: Lines) -> Next {
         let plan = self.search.plan;
         let newest = if plan.order == Order::Mtime { spot.modified() } else { None };
@@ -328,7 +328,7 @@ impl FileSearch<'_> {
             lossy: lines.lossy,
             decoded_from: lines.decoded_from,
         };
-        // The search of a file ends after enough lines, too.
+        // The search of a single file also ends after enough lines.
         let capped = plan.mode == OutputMode::Content && hits.matched >= plan.enough();
         let files = self.total.files.fetch_add(1, Ordering::Relaxed) + 1;
         let lines = self.total.lines.fetch_add(hits.matched, Ordering::Relaxed) + hits.matched;

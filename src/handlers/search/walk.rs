@@ -1,7 +1,6 @@
-//! A walk through folders on several threads, in order of path: of all that is known, the smallest is always next.
-//! So the first so many results are known before the rest is looked at, and no more is in memory than the folders
-//! on the way. Not here: which is next (queue), which names are looked at (scope), what is done with a file (glob,
-//! sweep).
+//! A parallel walk through folders in order of path: the smallest known path is always next. The first results are
+//! therefore known before the rest is read, and memory holds only the folders on the way. Not here: the queue, the
+//! choice of names, and the handling of files.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -19,17 +18,17 @@ use super::page::unlocked;
 use super::queue::{Frame, Queue, Work};
 use super::rules::Rules;
 
-/// More threads than this wait for the disk and for each other.
+/// More threads would only wait for the disk and for each other.
 const MAX_THREADS: usize = 12;
-/// So often a thread asks for the queue before it sleeps until it is free.
+/// The number of attempts to lock the queue before a thread sleeps.
 const PATIENCE: usize = 200;
 
-/// Where a walk begins.
+/// The start of a walk.
 #[derive(Debug, Clone)]
 pub(super) struct Start {
-    /// What paths are relative to.
+    /// The folder that paths are relative to.
     pub(super) root: Arc<Path>,
-    /// The path from there.
+    /// The path relative to it.
     pub(super) rel: PathBuf,
     pub(super) kind: Kind,
     pub(super) rules: Option<Rules>,
@@ -39,21 +38,21 @@ pub(super) struct Start {
 #[derive(Debug)]
 pub(super) struct Place {
     pub(super) root: Arc<Path>,
-    /// Its path from the root.
+    /// The path relative to the root.
     pub(super) rel: PathBuf,
     pub(super) folder: Folder,
-    /// None where everything is looked at.
+    /// `None` if nothing is ignored.
     pub(super) rules: Option<Rules>,
-    /// The names in it that were chosen, in order.
+    /// The chosen names, in order.
     pub(super) names: Names,
 }
 
-/// Where a file is.
+/// An entry of the walk.
 pub(super) struct Spot<'a> {
     pub(super) root: &'a Arc<Path>,
     pub(super) rel: &'a Path,
     pub(super) name: &'a OsStr,
-    /// It was asked for by its own path.
+    /// The call named it by its own path.
     pub(super) named: bool,
     source: Source<'a>,
 }
@@ -68,7 +67,7 @@ impl<'a> Spot<'a> {
         Self { root: &place.root, rel, name, named: false, source: Source::Folder(&place.folder) }
     }
 
-    /// The absolute path.
+    /// Returns the absolute path.
     pub(super) fn path(&self) -> PathBuf {
         self.root.join(self.rel)
     }
@@ -88,30 +87,31 @@ impl<'a> Spot<'a> {
     }
 }
 
-/// How a walk goes on after a file.
+/// The decision about the rest of the walk.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Next {
-    /// As before.
+    /// Continue.
     On,
-    /// As before; something was found, so the end may be near.
+    /// Continue; there was a match, so the end may be near.
     Found,
-    /// Nothing that comes after this path below this root is needed any more.
+    /// Paths after this one below this root are no longer needed.
     Until(Arc<Path>, PathBuf),
-    /// Nothing is needed any more.
+    /// Nothing more is needed.
     Quit,
 }
 
-/// One thread's part of a walk.
+/// The visitor of a walk on one thread.
 pub(super) trait Visit: Send {
-    /// Chooses among the names in a folder: what is given back is entered or given to `file` later, in order of path.
+    /// Chooses among the names in a folder. Chosen folders are entered and chosen files are visited later, in order
+    /// of path.
     fn choose(&mut self, place: &mut Place, names: &Names, path: &mut OsString) -> (Names, Next);
-    /// A file that was chosen, or that the walk began with.
+    /// Visits a chosen file, or one with which the walk began.
     fn file(&mut self, spot: &Spot<'_>) -> Next;
-    /// A folder could not be opened or listed.
+    /// Counts a folder that could not be opened or listed.
     fn unreadable(&mut self);
 }
 
-/// Walks until all is seen, the visitors have enough, or the halt ends it.
+/// Walks until all is done, the visitors have enough, or the stop signal ends it.
 pub(super) fn walk<V: Visit>(
     folders: &Arc<Folders>,
     starts: &[Start],
@@ -137,29 +137,29 @@ pub(super) fn walk<V: Visit>(
     });
 }
 
-/// What the threads share.
+/// The state shared by the threads.
 struct Shared<'a> {
     state: Mutex<Queue>,
     wake: Condvar,
-    /// The walk is over, or there is something that it need not look at.
+    /// The walk is over, or some paths may be skipped.
     bounded: AtomicBool,
     threads: usize,
     halt: &'a Halt,
     folders: &'a Arc<Folders>,
 }
 
-/// What a thread works with.
+/// The working state of a thread.
 #[derive(Default)]
 struct Desk {
     listing: Listing,
     path: OsString,
-    /// How many files were looked into since something was found.
+    /// The number of files searched since the last match.
     quiet: usize,
-    /// The thread counts among those at work.
+    /// The thread counts as working.
     working: bool,
     /// The folder that was entered last.
     found: Option<Frame>,
-    /// Folders that are done with and not closed yet.
+    /// Finished folders that are not closed yet.
     spent: Vec<Frame>,
 }
 
@@ -235,7 +235,7 @@ impl Shared<'_> {
             return None;
         };
         if folder.list(&mut desk.listing).is_err() {
-            // What was listed before it failed is looked at all the same.
+            // Names that were read before the error are used.
             visitor.unreadable();
         }
         let mut place = Place { root, rel, folder, rules, names: Names::default() };
@@ -264,8 +264,7 @@ impl Shared<'_> {
         }
     }
 
-    /// The queue is another's for less time than it takes to be put to sleep and woken up, which on a busy machine is
-    /// long: so it is asked for again and again first.
+    /// Locks the queue. Spins first, because another thread holds it for less time than sleeping and waking takes.
     fn queue(&self) -> MutexGuard<'_, Queue> {
         for turn in 0..PATIENCE {
             if let Ok(queue) = self.state.try_lock() {
@@ -276,7 +275,7 @@ impl Shared<'_> {
         unlocked(&self.state)
     }
 
-    /// Hands in what came of the last work, and takes the next.
+    /// Returns the folder found by the last task to the queue, and takes the next task.
     fn take(&self, desk: &mut Desk) -> Option<Work> {
         let mut state = self.queue();
         state.working -= usize::from(std::mem::take(&mut desk.working));
@@ -306,7 +305,7 @@ impl Shared<'_> {
     }
 }
 
-/// Ends the walk for all when one thread has panicked.
+/// Ends the walk for all threads if one of them panics.
 struct Broken<'a, 'b>(&'a Shared<'b>);
 
 impl Drop for Broken<'_, '_> {
@@ -318,7 +317,7 @@ impl Drop for Broken<'_, '_> {
 }
 
 impl Place {
-    /// The path of a name in here, written into a buffer.
+    /// Joins a name to the path of the folder, in a buffer.
     pub(super) fn path_of<'a>(&self, name: &OsStr, buffer: &'a mut OsString) -> &'a Path {
         buffer.clear();
         if !self.rel.as_os_str().is_empty() {

@@ -1,4 +1,5 @@
-//! Bash: one command line, waited for or sent to the background. Not here: what runs in the background afterwards.
+//! Bash: one command line, in the foreground or started in the background. Not here: background shells after their
+//! start.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -26,16 +27,16 @@ use crate::tool::{
 
 const DEFAULT_LIMIT: u64 = 120_000;
 const LONGEST_LIMIT: u64 = 600_000;
-/// How long a command sent to the background is watched first.
+/// The time for which a new background command is watched.
 const FIRST_LOOK: Duration = Duration::from_secs(1);
-/// How long a command may be watched before it goes on by itself, in milliseconds.
+/// The limits of the time, in milliseconds, after which a command goes on in the background.
 const YIELD: std::ops::RangeInclusive<u64> = 250..=60_000;
-/// Sizes of a terminal's window that programs draw well in.
+/// The window sizes of a terminal in which programs draw well.
 const COLS: std::ops::RangeInclusive<u64> = 20..=500;
 const ROWS: std::ops::RangeInclusive<u64> = 5..=200;
-/// How much of a purpose the list of shells shows.
+/// The characters of a purpose in the list of shells.
 const PURPOSE: usize = 100;
-/// Characters of the budget that are kept free for what is said beside the output.
+/// Characters of the budget reserved for notes beside the output.
 const WORDS: u64 = 900;
 const ADVICE: &str = "Run long commands with run_in_background=true or yield_ms, or give a larger timeout (at most \
                       600000 ms).";
@@ -116,7 +117,7 @@ impl Tool for Bash {
     }
 
     fn describe(&self) -> CallDescription {
-        // A yes for the session is about the words of a command that has nothing else beside it.
+        // An approval for the session covers the same command line only if no other argument is set.
         let Self { working_directory, yield_ms, env, stdin, cols, rows, max_chars, .. } = self;
         let is_plain = !(self.run_in_background || self.tty || self.raw)
             && (yield_ms, cols, rows, max_chars) == (&None, &None, &None, &None)
@@ -139,7 +140,7 @@ impl Tool for Bash {
 }
 
 impl Bash {
-    /// Runs it in this folder, whose right to be used was established, with these secrets.
+    /// Runs the command in a folder that the caller has checked, with these secrets.
     pub(super) async fn run_in(
         self,
         cx: &ToolCx,
@@ -197,7 +198,7 @@ impl Bash {
             .transpose()
     }
 
-    /// The terminal's window, where one is asked for.
+    /// Returns the terminal's window size, if the call asks for a terminal.
     fn window(&self) -> Result<Option<WindowSize>, ToolError> {
         if !self.tty {
             if self.cols.is_some() || self.rows.is_some() {
@@ -239,7 +240,7 @@ fn within(
     )))
 }
 
-/// A text on one line, shortened.
+/// Puts a text on one line and shortens it.
 fn one_line(text: &str) -> String {
     let words = text.split(|c: char| c.is_control() || c.is_whitespace()).filter(|word| !word.is_empty());
     let line = words.collect::<Vec<_>>().join(" ");
@@ -249,7 +250,7 @@ fn one_line(text: &str) -> String {
     }
 }
 
-/// What is said of a command in the list of shells.
+/// The description of a command in the list of shells.
 struct About {
     command: String,
     folder: String,
@@ -263,7 +264,7 @@ impl About {
     }
 }
 
-/// The answer to a command that is over. What it left running becomes a shell.
+/// Answers for a command that has ended. Processes that it left running become a background shell.
 async fn in_foreground(
     deps: &ShellDeps,
     run: Run,
@@ -300,13 +301,13 @@ async fn in_foreground(
     Ok(Reply::fitted(output_with_status(&text, Some(&left))).with_meta(meta))
 }
 
-/// The answer to a command that took longer than the caller wanted to wait. It belongs to the caller from now on:
-/// whoever asks for this does not want it stopped by a clock.
+/// Answers for a command that runs longer than `yield_ms` and turns it into a background shell. It has no time limit
+/// then, because a caller that sets `yield_ms` does not want it killed.
 async fn left_running(deps: &ShellDeps, guard: TerminalGuard, about: About) -> Result<Reply, ToolError> {
     let output = deps.terminals.terminal_output(OutputQuery::all(guard.id())).await?;
     let shell = deps.shells.admit(deps.terminals.as_ref(), about.shell(guard)).await;
     deps.shells.tidy(&deps.terminals).await;
-    // It may have ended just now; the next look will say how.
+    // If it ended just now, the next query reports that.
     let status = format!(
         "Still running after {}, now as shell {} in the background, without a time limit.",
         seconds(output.elapsed),
@@ -317,7 +318,7 @@ async fn left_running(deps: &ShellDeps, guard: TerminalGuard, about: About) -> R
     Ok(Reply::fitted(text).with_meta(with_handle(&output)))
 }
 
-/// The answer, with the shell that holds the port that a failed command wanted.
+/// Adds the shell that holds the port that a failed command wanted.
 async fn with_holder(deps: &ShellDeps, command: &str, mut reply: Reply) -> Reply {
     let failed = reply.meta.exit_code.is_some_and(|code| code != 0);
     if let (true, Body::Text(text) | Body::Fitted(text)) = (failed, &mut reply.body)
@@ -328,7 +329,7 @@ async fn with_holder(deps: &ShellDeps, command: &str, mut reply: Reply) -> Reply
     reply
 }
 
-/// Starts a command that goes on by itself, and looks at its beginning.
+/// Starts a background command and returns its first output.
 async fn in_background(
     cx: &ToolCx,
     deps: &ShellDeps,
@@ -373,7 +374,7 @@ async fn in_background(
     Ok(Reply::fitted(text).with_meta(with_handle(&output)))
 }
 
-/// How to go on with a shell that runs.
+/// Says how to follow a running shell.
 fn follow_words(output: &TerminalOutput) -> String {
     let typing = if output.tty { "; WriteShell types into it" } else { "" };
     format!("[ShellStatus since={} shows what comes next{typing}; KillShell ends it]", output.cursor)

@@ -1,4 +1,4 @@
-//! What Bash and SkillBash accept beside their own keys, and their bounds in words. Not here: the keys themselves (bash).
+//! Further keys that Bash and SkillBash accept, and the text of their limits. Not here: the main keys (Bash).
 
 use serde_json::{Map, Value};
 
@@ -20,10 +20,10 @@ pub(super) const ALIASES: &[(&str, &str)] = &[
     ("max_output_chars", "max_chars"),
 ];
 
-/// Keys of other agents' shells that are accepted.
+/// Keys of other agents' shell tools that are accepted and ignored.
 pub(super) const ACCEPTED: &[&str] = &["max_output_tokens", "justification", "login", "shell"];
 
-/// Turns a size in tokens into one in characters, four of them to a token.
+/// Converts a limit in tokens to one in characters, at four characters per token.
 pub(super) fn normalize(arguments: &mut Map<String, Value>) {
     let tokens = arguments.get("max_output_tokens").and_then(Value::as_u64);
     if let Some(tokens) = tokens.filter(|_| !arguments.contains_key("max_chars")) {
@@ -32,7 +32,7 @@ pub(super) fn normalize(arguments: &mut Map<String, Value>) {
     }
 }
 
-/// The bounds of a command.
+/// The limits of a command.
 pub(super) const LIMITS: &[&str] = &[
     "a command line of 131,071 bytes; larger data on stdin",
     "120,000 ms a command, 600,000 ms at most; none in the background",

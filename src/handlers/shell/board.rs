@@ -1,4 +1,4 @@
-//! The list of shells in the background. Not here: the processes behind it (the terminal client).
+//! The list of background shells. Not here: their processes (the terminal client).
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -8,39 +8,39 @@ use crate::acp::terminals::{ExitStatus, OpenTerminal, OutputQuery, TerminalId, T
 use crate::output::OutputHandle;
 use crate::tool::ToolError;
 
-/// How many shells are listed before those that ended longest ago are forgotten.
+/// The largest number of shells in the list. Beyond it, the shells that ended longest ago are removed.
 const LISTED: usize = 50;
-/// How many of those that have ended a list shows.
+/// The number of ended shells that an answer lists.
 const ENDED_SHOWN: usize = 10;
-/// The beginning of every shell's name.
+/// The prefix of shell ids.
 const NAME: &str = "sh_";
 
-/// One shell in the background.
+/// A background shell.
 #[derive(Debug, Clone)]
 pub struct Shell {
-    /// Its name: `sh_1`.
+    /// Its id: `sh_1`.
     pub id: String,
     /// Its terminal.
     pub terminal: TerminalId,
-    /// The process id of its command, where this is known.
+    /// The process id of its command, if known.
     pub pid: Option<u32>,
     /// The command.
     pub command: String,
-    /// The folder it started in.
+    /// The folder in which it started.
     pub folder: String,
-    /// What the caller said it is for.
+    /// The purpose that the caller gave.
     pub purpose: Option<String>,
-    /// There for one of an earlier life of the runner that is over; it has no terminal.
+    /// The end of a shell of an earlier runner process; such a shell has no terminal.
     pub past: Option<Arc<Past>>,
 }
 
 impl Shell {
-    /// The number in its name.
+    /// Returns the number in its id.
     pub fn number(&self) -> u32 {
         self.id.strip_prefix(NAME).and_then(|number| number.parse().ok()).unwrap_or(0)
     }
 
-    /// `sh_1 (pid 4312)`
+    /// Formats the id with the process id: `sh_1 (pid 4312)`.
     pub fn shown(&self) -> String {
         match self.pid {
             Some(pid) => format!("{} (pid {pid})", self.id),
@@ -48,7 +48,7 @@ impl Shell {
         }
     }
 
-    /// The command and what it is for, on one line.
+    /// Formats the command and its purpose on one line.
     pub fn title(&self) -> String {
         let mut line: String =
             self.command.chars().take(100).map(|c| if c.is_control() { ' ' } else { c }).collect();
@@ -62,7 +62,7 @@ impl Shell {
     }
 }
 
-/// A command that becomes a shell.
+/// A command to be added as a shell.
 pub(super) struct Newcomer {
     pub terminal: OpenTerminal,
     pub command: String,
@@ -70,19 +70,19 @@ pub(super) struct Newcomer {
     pub purpose: Option<String>,
 }
 
-/// A shell of an earlier life of the runner.
+/// A shell of an earlier runner process.
 pub struct Remembered {
-    /// The number in its name.
+    /// The number in its id.
     pub number: u32,
     /// The process id of its command.
     pub pid: Option<u32>,
     /// The command.
     pub command: String,
-    /// The folder it started in.
+    /// The folder in which it started.
     pub folder: String,
-    /// What the caller said it is for.
+    /// The purpose that the caller gave.
     pub purpose: Option<String>,
-    /// Its terminal, where it runs on, or what became of it.
+    /// Its terminal if it still runs, otherwise its end.
     pub now: Result<TerminalId, Past>,
 }
 
@@ -105,17 +105,17 @@ struct Listed {
 }
 
 impl ShellBoard {
-    /// An empty board that nobody writes down.
+    /// Creates an empty list without records.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// An empty board of which every change is written down.
+    /// Creates an empty list whose changes are recorded.
     pub fn recorded(records: Arc<dyn ShellRecords>) -> Self {
         Self { listed: Mutex::default(), records }
     }
 
-    /// Lists the shells of earlier lives, oldest first, before there is any of this one.
+    /// Adds the shells of earlier runner processes, oldest first. Must run before any new shell is added.
     pub fn remember(&self, shells: impl IntoIterator<Item = Remembered>) {
         let mut listed = self.listed();
         for known in shells {
@@ -136,7 +136,7 @@ impl ShellBoard {
         }
     }
 
-    /// Lists a shell, gives it its name, and writes it down.
+    /// Adds a shell, gives it an id and records it.
     pub(super) async fn admit(&self, client: &dyn TerminalClient, newcomer: Newcomer) -> Shell {
         let shell = {
             let mut listed = self.listed();
@@ -163,19 +163,19 @@ impl ShellBoard {
             runs: is_alive(&known),
         };
         self.records.begun(new).await;
-        // An end before it was written down was told to nobody who could note it.
+        // An end before this point could not be recorded by a listener yet.
         if let (None, Some(exit)) = (&known.exit, look().await.exit) {
             self.records.ended(shell.number(), &exit.status);
         }
         shell
     }
 
-    /// Every shell.
+    /// Returns all shells.
     pub(super) fn all(&self) -> Vec<Shell> {
         self.listed().shells.clone()
     }
 
-    /// The shell of this name.
+    /// Returns the shell with this id.
     pub(super) fn find(&self, id: &str) -> Result<Shell, ToolError> {
         let listed = self.listed();
         if let Some(shell) = listed.shells.iter().find(|shell| shell.id == id.trim()) {
@@ -190,7 +190,7 @@ impl ShellBoard {
         Err(ToolError::not_found(format!("There is no shell {id:?}. {hint}")))
     }
 
-    /// A running shell with the same command in the same folder.
+    /// Returns a running shell with the same command in the same folder.
     pub(super) async fn twin(
         &self,
         client: &dyn TerminalClient,
@@ -207,12 +207,12 @@ impl ShellBoard {
         None
     }
 
-    /// Writes down that a shell is over, with all it had left running.
+    /// Records that a shell and all its processes have ended.
     pub(super) fn ended(&self, shell: &Shell, exit: &ExitStatus) {
         self.records.ended(shell.number(), exit);
     }
 
-    /// Forgets those that ended longest ago when the list has become long.
+    /// Removes the shells that ended longest ago, if the list is too long.
     pub(super) async fn tidy(&self, client: &Arc<dyn TerminalClient>) {
         let all = self.all();
         let mut surplus = all.len().saturating_sub(LISTED);
@@ -237,8 +237,8 @@ impl ShellBoard {
     }
 }
 
-/// Every shell with what its terminal says: first those that run, then those that ended last, [`ENDED_SHOWN`] at most;
-/// and how many more have ended.
+/// Lists running shells, then the latest ended ones, at most [`ENDED_SHOWN`], with their output. Also returns the
+/// number of further ended shells.
 pub(super) async fn overview(
     board: &ShellBoard,
     client: &dyn TerminalClient,
@@ -254,7 +254,7 @@ pub(super) async fn overview(
     (shown, more)
 }
 
-/// What a shell's terminal says.
+/// Returns the output and state of a shell.
 pub(super) async fn state(
     client: &dyn TerminalClient,
     shell: &Shell,
@@ -267,7 +267,7 @@ pub(super) async fn state(
     client.terminal_output(OutputQuery { id: shell.terminal.clone(), since }).await
 }
 
-/// Whether the command runs, or something it left behind.
+/// Returns whether the command or a process that it left still runs.
 pub(super) fn is_alive(output: &TerminalOutput) -> bool {
     output.exit.is_none() || !output.left.is_empty()
 }

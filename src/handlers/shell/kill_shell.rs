@@ -1,5 +1,5 @@
-//! KillShell: ends one shell with its whole process tree. Not here: ending the call that runs in the foreground, which
-//! is what a cancel does.
+//! KillShell: ends one shell with its whole process tree. Not here: ending the foreground call, which is a
+//! cancellation.
 
 use std::time::Duration;
 
@@ -15,9 +15,9 @@ use crate::tool::{
 
 const GRACE: u64 = 2_000;
 const LONGEST_GRACE: u64 = 30_000;
-/// How long what was killed may take to be read to its end.
+/// The time limit for reading the rest of the output after the kill.
 const SETTLE: Duration = Duration::from_secs(2);
-/// How many last lines the answer shows.
+/// The number of last lines in the answer.
 const LAST_LINES: usize = 20;
 
 /// End a background command with every process it started.
@@ -85,7 +85,7 @@ impl Tool for KillShell {
             );
             return Err(ToolError::new(ErrorCode::Io, text));
         }
-        // The last words; a command that hangs in the system is the only one that has none yet.
+        // Waits for the last output. Only a command that hangs in the kernel has not ended by now.
         let settled = deps.terminals.wait_for_terminal_exit(&shell.terminal);
         let _ = tokio::time::timeout(SETTLE, settled).await;
         let after = state(deps.terminals.as_ref(), &shell, None).await?;

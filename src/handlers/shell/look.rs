@@ -1,5 +1,4 @@
-//! Shells as others than the shell tools see them: a line each, for whoever lists all that runs beside a conversation.
-//! Not here: what a shell prints.
+//! Snapshots of shells for lists of everything that runs beside a conversation. Not here: the output of a shell.
 
 use super::board::{Shell, ShellBoard, is_alive, overview, state};
 use super::shell_status::state_words;
@@ -7,28 +6,28 @@ use crate::acp::TerminalClient;
 use crate::acp::terminals::TerminalOutput;
 use crate::tool::ToolError;
 
-/// A shell at one moment.
+/// The state of a shell at one moment.
 #[derive(Debug, Clone)]
 pub struct ShellLook {
-    /// Its name: `sh_1`.
+    /// Its id: `sh_1`.
     pub id: String,
-    /// Its command and what it is for, on one line.
+    /// Its command and purpose, on one line.
     pub title: String,
-    /// What it does, in words: `running for 12.4 s`.
+    /// Its state in words: `running for 12.4 s`.
     pub state: String,
-    /// Whether it runs, or something it left behind.
+    /// Its command or a process that it left still runs.
     pub running: bool,
-    /// Where its output is kept, once there is some.
+    /// The handle of its stored output, if there is any.
     pub handle: Option<String>,
 }
 
-/// One shell; none where there is no such shell.
+/// Returns a snapshot of one shell, or `None` if it does not exist.
 pub async fn look_at(board: &ShellBoard, client: &dyn TerminalClient, id: &str) -> Option<ShellLook> {
     let shell = board.find(id).ok()?;
     Some(look(&shell, state(client, &shell, Some(u64::MAX)).await))
 }
 
-/// The shells that run, and those that ended last.
+/// Returns snapshots of the running shells and the latest ended ones.
 pub async fn look_at_all(board: &ShellBoard, client: &dyn TerminalClient) -> Vec<ShellLook> {
     let (shells, _) = overview(board, client).await;
     shells.into_iter().map(|(shell, output)| look(&shell, output)).collect()

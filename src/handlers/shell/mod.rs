@@ -1,5 +1,5 @@
-//! The shell: commands that a model writes, in the foreground and in the background.
-//! Not here: how processes are started, read and stopped (the terminal client).
+//! The shell: commands that a model writes, in the foreground and in the background. Not here: starting, reading and
+//! stopping processes (the terminal client).
 
 mod bash;
 mod bash_keys;
@@ -25,28 +25,28 @@ pub use board::{Remembered, Shell, ShellBoard};
 pub use look::{ShellLook, look_at, look_at_all};
 pub use records::{NewShell, Past, ShellRecords, Unrecorded, Written};
 
-/// What the shell tools share.
+/// The dependencies of the shell tools.
 #[derive(Clone)]
 pub struct ShellDeps {
     /// Starts the commands.
     pub terminals: Arc<dyn TerminalClient>,
-    /// The folders they may start in.
+    /// The folders in which commands may start.
     pub workspace: Workspace,
-    /// The shells in the background.
+    /// The background shells.
     pub shells: Arc<ShellBoard>,
     /// Opens applications.
     pub apps: Arc<dyn AppClient>,
-    /// Where the owner's skills and secrets are.
+    /// The home folder with the owner's skills and secrets.
     pub home: Home,
-    /// Is told of each secret before a command gets it.
+    /// Learns each secret before a command gets it.
     pub redactor: Redactor,
-    /// What commands may do, for a model to read.
+    /// The rules for commands, in words for a model.
     pub command_rules: String,
-    /// Whether applications may be opened, and there is a display to open them on.
+    /// Applications may be opened, and there is a display for them.
     pub opens_apps: bool,
 }
 
-/// The tools of this domain.
+/// Returns the shell tools.
 pub fn tools(deps: ShellDeps) -> Vec<Entry> {
     let (command_rules, opens_apps) = (deps.command_rules.clone(), deps.opens_apps);
     ToolSet::new("shell", deps)

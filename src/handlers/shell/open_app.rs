@@ -1,5 +1,4 @@
-//! OpenApp: an application on the desktop of the person at the machine. Not here: commands, whose output is of
-//! interest (Bash).
+//! OpenApp: opens an application on the desktop of the person at the machine. Not here: commands with output (Bash).
 
 use std::path::{Path, PathBuf};
 
@@ -17,7 +16,7 @@ use crate::tool::{
 const LONGEST_NAME: usize = 255;
 const MOST_ARGS: usize = 100;
 const LONGEST_ARG: usize = 32 << 10;
-/// Beside letters and digits, what the name of an application may hold; and what the path of one may.
+/// Characters besides letters and digits that the name or the path of an application may contain.
 const NAME_SIGNS: &str = " ._+-";
 const PATH_SIGNS: &str = " ._+-/~@(),";
 
@@ -80,13 +79,13 @@ impl Tool for OpenApp {
         if cx.is_cancelled() {
             return Err(ToolError::cancelled("Nothing was opened."));
         }
-        // Not raced with the cancel: it is over in a moment, and afterwards nobody could say whether it was opened.
+        // Not interrupted by a cancellation: it takes only a moment, and otherwise the outcome would be unknown.
         let opened = deps.apps.open_app(request).await?;
         answer(app, &opened)
     }
 }
 
-/// The name, if it is one.
+/// Returns the trimmed name, if it is valid.
 fn checked(app: &str) -> Result<&str, ToolError> {
     let app = app.trim();
     let refuse = |why: &str| Err(ToolError::invalid_args(format!("`app`: {why} Nothing was opened.")));
@@ -126,7 +125,7 @@ fn check_args(args: &[String]) -> Result<(), ToolError> {
             );
             return Err(ToolError::new(ErrorCode::TooLarge, text));
         }
-        // On Windows one more program reads the words before the application gets them.
+        // On Windows, cmd.exe parses the arguments before the application gets them.
         let strange = |c: char| c == '\0' || (cfg!(windows) && "\"&|<>^%!()\r\n".contains(c));
         if let Some(strange) = arg.chars().find(|c| strange(*c)) {
             let text =
@@ -151,7 +150,7 @@ fn existing_folder(path: &WorkspacePath) -> Result<PathBuf, ToolError> {
     }
 }
 
-/// What is started: a bare name is looked up by the system, a path is that path; either may mean a file of the
+/// Builds the request. The system looks up a bare name, and a path names itself. Both may mean a file of the
 /// workspace.
 fn request(deps: &ShellDeps, app: &str, args: Vec<String>, cwd: PathBuf) -> Result<AppRequest, ToolError> {
     let from_here = if app.starts_with(['/', '~']) { PathBuf::from(app) } else { cwd.join(app) };

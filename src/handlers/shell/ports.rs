@@ -1,21 +1,21 @@
-//! The ports that shells listen on: said of each, and of the one that holds a port that a failed command wanted.
-//! Not here: how they are found (the terminal client).
+//! The ports on which shells listen, and the shell that holds the port that a failed command wanted. Not here:
+//! finding the ports (the terminal client).
 
 use super::ShellDeps;
 use super::board::{Shell, is_alive, state};
 use crate::acp::TerminalClient;
 
-/// What programs print when a port is taken: the system's words, and the name of its error.
+/// Texts that programs print when a port is taken.
 const TAKEN: &[&str] = &["address already in use", "address in use", "eaddrinuse"];
 
-/// `, listening on 127.0.0.1:3000`; nothing where it listens nowhere.
+/// Formats `, listening on 127.0.0.1:3000`, or nothing.
 pub(super) async fn listening_words(client: &dyn TerminalClient, shell: &Shell) -> String {
     let found = listeners(client, shell).await;
     if found.is_empty() { String::new() } else { format!(", listening on {}", found.join(", ")) }
 }
 
-/// Which of our shells holds the port that a failed command could not have; none where the output does not speak of a
-/// taken port, or none of them holds it.
+/// Names the shell that holds the port that a failed command wanted. Returns `None` if the output mentions no taken
+/// port, or if no shell holds it.
 pub(super) async fn holder_words(deps: &ShellDeps, command: &str, output: &str) -> Option<String> {
     let folded = output.to_ascii_lowercase();
     let told: Vec<&str> =
@@ -23,7 +23,7 @@ pub(super) async fn holder_words(deps: &ShellDeps, command: &str, output: &str) 
     if told.is_empty() {
         return None;
     }
-    // Some programs do not say which port; then the command may.
+    // Some programs do not print the port, but the command may contain it.
     let wanted: Vec<u16> = told.into_iter().chain([command]).flat_map(numbers).collect();
     for shell in deps.shells.all() {
         let client = deps.terminals.as_ref();
@@ -50,7 +50,7 @@ async fn listeners(client: &dyn TerminalClient, shell: &Shell) -> Vec<String> {
     client.terminal_listeners(&shell.terminal).await.unwrap_or_default()
 }
 
-/// Every number in a text that could be a port.
+/// Returns every number in a text that could be a port.
 fn numbers(text: &str) -> impl Iterator<Item = u16> {
     text.split(|c: char| !c.is_ascii_digit())
         .filter_map(|digits| digits.parse().ok())

@@ -1,5 +1,4 @@
-//! What the list of shells needs of whoever writes them down, so that they are still known after a restart of the
-//! runner. Not here: how that is done.
+//! The interface for records of shells, which survive a restart of the runner. Not here: its implementation.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -7,34 +6,34 @@ use std::pin::Pin;
 use super::board::Shell;
 use crate::acp::terminals::{CommandTrace, ExitStatus, TerminalOutput};
 
-/// Done when it is written down.
+/// A future that completes once the record is stored.
 pub type Written<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 
-/// A shell to be written down.
+/// A shell to record.
 pub struct NewShell<'a> {
-    /// Its name and what is said of it.
+    /// The shell.
     pub shell: &'a Shell,
-    /// Identifies its command beyond this process.
+    /// Identifies its command across runner processes.
     pub trace: Option<&'a CommandTrace>,
-    /// Where its output is kept, if it has printed anything.
+    /// The handle of its stored output, if it has printed anything.
     pub handle: Option<&'a str>,
-    /// How its command has ended, if it has.
+    /// The exit status of its command, if it has ended.
     pub exit: Option<&'a ExitStatus>,
-    /// Whether the command runs, or something it left behind.
+    /// Its command or a process that it left still runs.
     pub runs: bool,
 }
 
-/// Writes shells down.
+/// Records shells.
 pub trait ShellRecords: Send + Sync + 'static {
-    /// There is a new one.
+    /// Records a new shell.
     fn begun<'a>(&'a self, shell: NewShell<'a>) -> Written<'a>;
-    /// It has ended; what is known already is not changed.
+    /// Records the end of a shell. Does not change an end that is already recorded.
     fn ended(&self, number: u32, exit: &ExitStatus);
-    /// It is not listed any more.
+    /// Records that a shell was removed from the list.
     fn forgotten(&self, number: u32);
 }
 
-/// Writes nothing down: for a command that runs one tool and ends.
+/// Records nothing, for a process that runs one tool and exits.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Unrecorded;
 
@@ -46,11 +45,11 @@ impl ShellRecords for Unrecorded {
     fn forgotten(&self, _: u32) {}
 }
 
-/// A shell of an earlier life of the runner that is over.
+/// An ended shell of an earlier runner process.
 #[derive(Debug)]
 pub struct Past {
-    /// What became of it: `ended before the runner was restarted, exit code 0`.
+    /// Its end in words: `ended before the runner was restarted, exit code 0`.
     pub words: String,
-    /// What is known of its output.
+    /// Its output, as far as known.
     pub output: TerminalOutput,
 }

@@ -1,4 +1,4 @@
-//! ShellStatus: which shells there are, and what one of them prints. Not here: stopping one.
+//! ShellStatus: lists shells, and shows the output of one. Not here: stopping one.
 
 use std::time::Duration;
 
@@ -163,7 +163,7 @@ impl ShellStatus {
     }
 }
 
-/// How to read on while more may come, and how to read the whole output where the answer does not show it.
+/// Says how to read further output, and how to read the whole output if the answer does not show it.
 fn footer(output: &TerminalOutput, is_whole: bool) -> Option<String> {
     let runs = is_alive(output) || output.exit.as_ref().is_some_and(|exit| exit.output_open);
     let cursor = runs.then(|| format!("since={} for what comes next", output.cursor));
@@ -173,7 +173,7 @@ fn footer(output: &TerminalOutput, is_whole: bool) -> Option<String> {
     (!parts.is_empty()).then(|| format!("[{}]", parts.join("; ")))
 }
 
-/// The output once there is what is waited for, or the time is up.
+/// Waits for a matching line, new output, the end of the command, or the end of the wait time. Returns the output.
 async fn wait(
     asked: &ShellStatus,
     cx: &ToolCx,
@@ -182,7 +182,7 @@ async fn wait(
     matcher: Option<&RegexMatcher>,
 ) -> Result<TerminalOutput, ToolError> {
     let until = Instant::now() + Duration::from_millis(asked.wait_ms.unwrap_or(0).min(LONGEST_WAIT));
-    // Of an earlier runner's shell the last lines are all there is: no cursor counts in them.
+    // Of a shell from an earlier runner process only the last lines are known, so a cursor does not apply.
     let since = asked.since.filter(|_| shell.past.is_none());
     loop {
         let output = state(deps.terminals.as_ref(), shell, since).await?;
@@ -202,7 +202,7 @@ async fn wait(
     }
 }
 
-/// `running for 12.4 s`, `ended after 3.1 s with exit code 0`.
+/// Describes the state: `running for 12.4 s`, `ended after 3.1 s with exit code 0`.
 pub(super) fn state_words(shell: &Shell, output: &TerminalOutput) -> String {
     if let Some(past) = &shell.past {
         return past.words.clone();
@@ -220,6 +220,6 @@ pub(super) fn compile(pattern: &str) -> Result<RegexMatcher, ToolError> {
 }
 
 pub(super) fn matches(matcher: &RegexMatcher, line: &str) -> bool {
-    // The error type has no values: matching cannot fail.
+    // The error type has no values, so matching cannot fail.
     matcher.is_match(line.as_bytes()).unwrap_or(false)
 }

@@ -1,5 +1,4 @@
-//! SkillBash: Bash in the folder of one of the owner's skills. Not here: how a command is run (bash), and what a skill
-//! is (home).
+//! SkillBash: Bash in the folder of one of the owner's skills. Not here: running the command, and loading skills.
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
@@ -23,8 +22,8 @@ Run a command in an enabled skill's folder, as its instructions name it.
 Takes Bash's other arguments, too. The secrets that the skill declares are in the variables and files (below \
 $PUNIE_SECRETS) that it names, and masked in the output.";
 
-/// The arguments: a skill, and those of Bash. They are read and described by hand here so that Bash's are written
-/// down once: serde can take a struct's fields into another one only where unknown keys are let through.
+/// The arguments: a skill, and those of Bash. Deserialization and schema are written by hand, because serde cannot
+/// flatten a struct and reject unknown keys at the same time.
 pub(super) struct SkillBash {
     skill_id: String,
     bash: Bash,
@@ -87,7 +86,7 @@ impl Tool for SkillBash {
     fn access(&self) -> Access {
         let mut access = self.bash.access();
         if let Some(command) = &mut access.command {
-            // The skill's own folder is found when it runs.
+            // The skill's own folder is resolved when the command runs.
             let given = self.bash.working_directory.as_ref();
             command.folder = CommandFolder::Unknown(given.map(|path| path.as_str().to_owned()));
         }
@@ -120,7 +119,7 @@ const SKILL_ALIASES: [(&str, &str); bash_keys::ALIASES.len() + 3] = {
     all
 };
 
-/// The skill, if its commands may be run.
+/// Returns the skill, if its commands may run.
 async fn find(home: &Home, id: &str) -> Result<Skill, ToolError> {
     let id = id.trim().to_owned();
     if id.is_empty() {
@@ -158,13 +157,13 @@ fn unknown(id: &str, skills: &[Skill], problems: &[Problem]) -> ToolError {
     ToolError::not_found(format!("There is no skill {id:?}. {hint} Nothing was run."))
 }
 
-/// Where the command runs: the skill's folder is trusted for that, and for nothing else.
+/// Returns the folder for the command. The skill's own folder is trusted only for running commands in it.
 fn folder(skill: &Skill, deps: &ShellDeps, asked: Option<&RawPath>) -> Result<PathBuf, ToolError> {
     let own = skill.file.parent().unwrap_or(Path::new(""));
     let own = Workspace::open(&[own.to_owned()])
         .map_err(|cause| ToolError::io(format_args!("the folder of the skill {:?}", skill.id), &cause))?;
     let Some(raw) = asked else { return Ok(own.first().to_owned()) };
-    // The user's own folder is known to the workspace only.
+    // Only the workspace can expand the user's home folder.
     let from_home = raw.as_str().starts_with(['~', '$', '%']);
     let found = match own.resolve(raw) {
         Err(refused)

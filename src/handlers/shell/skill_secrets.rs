@@ -1,5 +1,5 @@
-//! The secrets of a skill on their way to one of its commands: looked up, told to the redactor, laid out. Not here: where
-//! they are kept, how files are laid out and removed (home), and the command (bash).
+//! The secrets of a skill for one of its commands: loaded, registered with the redactor, and mounted. Not here:
+//! storing secrets, the mounted files, and the command.
 
 use std::sync::Arc;
 
@@ -8,13 +8,14 @@ use crate::home::{Home, HomeError, MountPlace, Mounted, MountedFile, SecretMount
 use crate::redact::Redactor;
 use crate::tool::{ErrorCode, Meta, ToolError};
 
-/// Why a skill's secrets are not to be had.
+/// The reason why a skill's secrets are unavailable.
 enum Trouble {
     Missing(String),
     Home(HomeError),
 }
 
-/// What the skill declares, ready for one command, and what is to be said of it; nothing where it declares none.
+/// Mounts the secrets that the skill declares for one command. Returns them with warnings; `None` if it declares
+/// none.
 pub(super) async fn mount(
     deps: &ShellDeps,
     skill: &Skill,
@@ -46,7 +47,7 @@ fn lay_out(
     for SecretMount { provider, place } in declared {
         let found = secrets.get(&provider).map_err(Trouble::Home)?;
         let value = found.ok_or_else(|| Trouble::Missing(provider.clone()))?;
-        // Before anything can print it.
+        // Registered before a command can print it.
         if !redactor.add(&value) {
             warnings.push(format!("The secret for {provider} is too short to be masked in output."));
         }

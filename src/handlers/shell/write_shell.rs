@@ -1,5 +1,5 @@
-//! WriteShell: types into a shell that has a terminal, and shows what comes of it. Not here: starting one (Bash) and
-//! following one without typing (ShellStatus).
+//! WriteShell: types into a shell that has a terminal, and shows the new output. Not here: starting one (Bash), and
+//! reading without typing (ShellStatus).
 
 use std::time::Duration;
 
@@ -111,7 +111,7 @@ impl Tool for WriteShell {
 }
 
 impl WriteShell {
-    /// What is typed, in order.
+    /// Returns the key strokes to send, in order.
     fn strokes(&self) -> Result<Vec<Stroke>, ToolError> {
         let text = self.text.as_deref().unwrap_or_default();
         let names = self.keys.as_deref().unwrap_or_default();
@@ -159,7 +159,7 @@ impl WriteShell {
     }
 }
 
-/// What is new once the time is up, the command has ended, or a line matches.
+/// Waits for a matching line, the end of the command, or the end of the wait time. Returns the new output.
 async fn wait(
     asked: &WriteShell,
     cx: &ToolCx,
@@ -186,7 +186,7 @@ async fn wait(
     }
 }
 
-/// Whether the shell can be typed into.
+/// Fails if the shell cannot be typed into.
 fn check(shell: &Shell, now: &TerminalOutput) -> Result<(), ToolError> {
     if let Some(past) = &shell.past {
         return Err(ToolError::invalid_args(format!(

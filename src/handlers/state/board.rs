@@ -1,4 +1,4 @@
-//! What the Task tools need of whoever keeps tasks. Not here: how they are kept.
+//! The interface between the task tools and the runner's tasks. Not here: its implementation.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -7,89 +7,89 @@ use std::time::Duration;
 use crate::ids::RequestId;
 use crate::tool::{ErrorCode, ToolCx, ToolError};
 
-/// What the board gives back.
+/// The future that the methods return.
 pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, ToolError>> + Send + 'a>>;
 
-/// Keeps calls that run beside the conversation that asked for them.
+/// Runs calls as tasks beside the conversation that started them.
 pub trait TaskBoard: Send + Sync + 'static {
-    /// Promises to run this call and gives the task's name. The arguments are checked first.
+    /// Checks the arguments, accepts the call and returns the task's id.
     fn start<'a>(&'a self, cx: &'a ToolCx, tool: &'a str, args: &'a str) -> Answer<'a, String>;
 
-    /// How far the task of this name has come; none where there is no such task.
+    /// Returns the state of a task, or `None` if it does not exist.
     fn look<'a>(&'a self, name: &'a str) -> Answer<'a, Option<TaskView>>;
 
-    /// The tasks that were asked for within this time, the latest first, at most so many.
+    /// Returns the tasks started within this time, latest first, up to a limit.
     fn recent(&self, within: Duration, limit: u32) -> Answer<'_, Vec<TaskLine>>;
 
-    /// A shell in the background, by the name that Bash gave it; none where no such shell is known.
+    /// Returns a background shell by the id that Bash gave it, or `None` if it is unknown.
     fn shell<'a>(&'a self, id: &'a str) -> Answer<'a, Option<ShellView>> {
         let _ = id;
         Box::pin(async { Ok(None) })
     }
 
-    /// Every shell in the background that is known.
+    /// Returns all known background shells.
     fn shells(&self) -> Answer<'_, Vec<ShellView>> {
         Box::pin(async { Ok(Vec::new()) })
     }
 }
 
-/// How far a task has come.
+/// The state of a task.
 #[derive(Debug, Clone)]
 pub struct TaskView {
-    /// The request that it is: its output is kept under that.
+    /// The request of its call, under which its output is stored.
     pub request: RequestId,
-    /// The tool it runs.
+    /// The tool that it runs.
     pub tool: String,
-    /// Since it was asked for, or how long it took.
+    /// The time since the request, or the duration of an ended task.
     pub elapsed: Duration,
-    /// Where it stands.
+    /// Its stage.
     pub stage: TaskStage,
 }
 
-/// Where a task stands.
+/// The stage of a task.
 #[derive(Debug, Clone)]
 pub enum TaskStage {
-    /// Promised, not begun.
+    /// Accepted, not started.
     Waiting,
     /// Running.
     Running,
-    /// Done; the result's payload as the wire has it.
+    /// Done, with the payload of the result as sent to the backend.
     Done(String),
-    /// Done long ago; the result is no longer kept.
+    /// Done long ago; the result is no longer stored.
     Forgotten,
 }
 
-/// One task in the list of all.
+/// A task in a list.
 #[derive(Debug, Clone)]
 pub struct TaskLine {
-    /// Its name.
+    /// Its id.
     pub name: String,
-    /// The tool it runs.
+    /// The tool that it runs.
     pub tool: String,
     /// The beginning of its arguments.
     pub args: String,
-    /// Since it was asked for, or how long it took.
+    /// The time since the request, or the duration of an ended task.
     pub elapsed: Duration,
-    /// Where it stands, in a word or two: `running`, `done`, `failed`.
+    /// Its state in a word: `running`, `done`, `failed`.
     pub state: &'static str,
 }
 
-/// A shell in the background, as far as a task's reader needs it.
+/// A background shell, as shown by TaskOutput.
 #[derive(Debug, Clone)]
 pub struct ShellView {
-    /// Its name: `sh_1`.
+    /// Its id: `sh_1`.
     pub id: String,
     /// Its command, on one line.
     pub title: String,
-    /// What it does, in words: `running for 12.4 s`.
+    /// Its state in words: `running for 12.4 s`.
     pub state: String,
-    /// Whether more can come of it.
+    /// More output may come.
     pub running: bool,
-    /// Where its output is kept, once there is some.
+    /// The handle of its stored output, if there is any.
     pub handle: Option<String>,
 }
 
-/// The board of a command that runs one tool and ends: nothing could look after a task.
+/// Refuses all tasks, for a process that runs one tool and exits.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NoTasks;
 

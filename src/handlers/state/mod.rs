@@ -1,4 +1,4 @@
-//! State: what outlives a call: the full text of clipped outputs, and tasks. Not here: who keeps them.
+//! State that outlives a call: the full text of cut outputs, and tasks. Not here: storing it.
 
 pub mod board;
 mod news;
@@ -12,16 +12,16 @@ use crate::output::OutputStore;
 use crate::tool::{Entry, ToolSet};
 use board::TaskBoard;
 
-/// What the state tools need.
+/// The dependencies of the state tools.
 #[derive(Clone)]
 pub struct StateDeps {
-    /// The kept outputs.
+    /// The stored outputs.
     pub outputs: OutputStore,
     /// The tasks.
     pub board: Arc<dyn TaskBoard>,
 }
 
-/// The state tools.
+/// Returns the state tools.
 pub fn tools(deps: StateDeps) -> Vec<Entry> {
     let mut entries =
         ToolSet::new("state", deps.outputs.clone()).with::<read_output::ReadOutput>().into_entries();

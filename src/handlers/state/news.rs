@@ -1,25 +1,25 @@
-//! What a command has printed since somebody last looked: from a cursor on, in bytes of the kept output. Not here: the
-//! status that goes with it (task_output), and pages by line (read_output).
+//! New output of a command after a cursor, in bytes of the stored output. Not here: the state of the task, and pages
+//! by line (ReadOutput).
 
 use std::io;
 
 use crate::output::hygiene::{self, CommandText, Decoder};
 use crate::output::{FindError, OutputHandle, OutputStore};
 
-/// What is new.
+/// New output.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct News {
-    /// Its text, without escapes.
+    /// The text, without escape sequences.
     pub(super) text: String,
-    /// The cursor after it.
+    /// The cursor after the text.
     pub(super) next: u64,
-    /// How many bytes are kept after that one.
+    /// The number of stored bytes after that cursor.
     pub(super) rest: u64,
-    /// Something before it was left out.
+    /// Output before the text was omitted.
     pub(super) is_cut: bool,
 }
 
-/// Reads on from a cursor, at most so many bytes; none where nothing is kept.
+/// Reads from a cursor, at most `room` bytes. Returns `None` if no output is stored.
 pub(super) fn since(
     outputs: &OutputStore,
     handle: &OutputHandle,
@@ -39,16 +39,16 @@ pub(super) fn since(
     Ok(Some(News { text: cleaned(bytes), next, rest: size.saturating_sub(next), is_cut: false }))
 }
 
-/// The last characters and the cursor after them; none where nothing is kept.
+/// Reads the last characters and the cursor after them. Returns `None` if no output is stored.
 pub(super) fn latest(outputs: &OutputStore, handle: &OutputHandle, chars: usize) -> io::Result<Option<News>> {
     let Some(news) = since(outputs, handle, u64::MAX, 0)? else { return Ok(None) };
-    // So many bytes hold them, with some colour between.
+    // Enough bytes for the characters, with some colour codes.
     let from = news.next.saturating_sub(6 * chars as u64);
     let Some(mut news) = since(outputs, handle, from, 8 * chars)? else { return Ok(None) };
     if from > 0
         && let Some(newline) = memchr::memchr(b'\n', news.text.as_bytes())
     {
-        // It may begin inside of something.
+        // The text may begin inside a character or an escape sequence.
         news.text.drain(..=newline);
     }
     let before = news.text.len();
@@ -61,8 +61,8 @@ pub(super) fn latest(outputs: &OutputStore, handle: &OutputHandle, chars: usize)
     Ok(Some(news))
 }
 
-/// Where a reader may stop and go on later: at the end of a line, if there is one and more follows; never inside a
-/// character or an escape sequence, for the rest of either would be taken for text.
+/// Returns the end of the part that may be shown now. If more follows, that is the end of a line. It never lies
+/// inside a character or an escape sequence, whose rest would be read as text.
 fn clean_end(bytes: &[u8], whole: bool) -> usize {
     let mut end = bytes.len();
     if !whole && let Some(newline) = memchr::memrchr(b'\n', bytes) {
@@ -81,7 +81,7 @@ fn clean_end(bytes: &[u8], whole: bool) -> usize {
             end = escape;
         }
     }
-    // Something is shown at last: a reader that never gets on would ask for ever.
+    // Show something in any case, because a reader without progress would ask forever.
     if end == 0 { bytes.len() } else { end }
 }
 

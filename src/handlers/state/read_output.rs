@@ -1,4 +1,4 @@
-//! ReadOutput: a page of the full output that a clipped result left out. Not here: how outputs are kept (output).
+//! ReadOutput: a page of an output that was cut in its answer. Not here: storing outputs.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -65,11 +65,11 @@ fn some_context() -> u64 {
     2
 }
 
-/// The most lines of one answer.
+/// The largest number of lines in an answer.
 const MAX_LINES: u64 = 10_000;
-/// The most lines of context on either side.
+/// The largest number of context lines on each side.
 const MAX_CONTEXT: u64 = 20;
-/// Characters of the budget that header and footer may take.
+/// Characters of the budget reserved for header and footer.
 const FRAME: usize = 400;
 
 impl Tool for ReadOutput {
@@ -102,7 +102,7 @@ impl Tool for ReadOutput {
             return Err(cancelled());
         }
         let outputs = outputs.clone();
-        // Dropped with the call, whatever ends it, so that nobody reads on for nobody.
+        // Dropped at the end of the call, so that the reading stops with it.
         let halting = Halting::default();
         let halt = halting.0.clone();
         let reading = tokio::task::spawn_blocking(move || self.read(&outputs, halt));
@@ -247,7 +247,7 @@ impl ReadOutput {
     }
 }
 
-/// Takes out of a line what a terminal would not show, and remembers whether there was any.
+/// Removes control sequences from lines, and records whether there were any.
 struct Cleaning {
     raw: bool,
     removed: bool,
@@ -267,7 +267,7 @@ impl Cleaning {
     }
 }
 
-/// Stops the reading when the call ends before it.
+/// Stops the reading when it is dropped.
 #[derive(Default)]
 struct Halting(Halt);
 
@@ -281,7 +281,7 @@ fn cancelled() -> ToolError {
     ToolError::cancelled("ReadOutput was cancelled; nothing was changed.")
 }
 
-/// Matches as `number<tab>text`, context with a dash after the number, `--` where lines are left out between.
+/// Formats matches as `number<tab>text` and context with a dash after the number. `--` stands for omitted lines.
 fn match_lines(lines: &[KeptLine], cleaning: &mut Cleaning) -> String {
     let mut text = String::new();
     let mut last = None;

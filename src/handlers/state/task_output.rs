@@ -1,4 +1,4 @@
-//! TaskOutput: which tasks there are, how far one has come and what came of it. Not here: starting one (Task).
+//! TaskOutput: lists tasks, and shows the state and result of one. Not here: starting one (Task).
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -15,15 +15,15 @@ use crate::output::figures::size;
 use crate::output::{OutputHandle, OutputStore};
 use crate::tool::{Access, Effect, Lane, Meta, Reply, Tool, ToolCx, ToolError};
 
-/// How much of a running task's output is shown when no cursor is given.
+/// The characters of a running task's output to show without a cursor.
 const SO_FAR_CHARS: usize = 4_000;
-/// How much new output one answer carries.
+/// The bytes of new output in one answer.
 const NEWS_BYTES: usize = 24_000;
-/// How far back the list of tasks reaches, and how long it gets.
+/// The age and the number of tasks in a list.
 const LISTED_WITHIN: Duration = Duration::from_hours(24);
 const LISTED: u32 = 50;
 const LONGEST_WAIT: u64 = 30_000;
-/// How often a task that is waited for is looked at: soon at first, for short ones.
+/// The shortest and longest delay between two checks of a task. It starts short for the sake of short tasks.
 const LOOKS: [Duration; 2] = [Duration::from_millis(20), Duration::from_millis(250)];
 
 /// Show the status and result of a task; without task_id, the tasks of the last 24 hours.
@@ -71,7 +71,7 @@ impl Tool for TaskOutput {
         Access::nothing()
     }
 
-    /// `block` says whether to wait; whoever waits longer than one call may asks again.
+    /// Converts `block`, which says whether to wait. A caller that wants to wait longer than one call can ask again.
     fn normalize(arguments: &mut Map<String, Value>) {
         let block = arguments.remove("block").and_then(|block| block.as_bool());
         match block {
@@ -101,7 +101,7 @@ impl Tool for TaskOutput {
         let name = asked.to_owned();
         let view = self.task(cx, deps, &name, until).await?;
         let (outputs, asked) = (deps.outputs.clone(), self);
-        // What was printed is on the disk.
+        // The output is on disk.
         tokio::task::spawn_blocking(move || asked.of_task(&name, view, &outputs))
             .await
             .map_err(|error| ToolError::internal(format!("TaskOutput: {error}")))
@@ -109,7 +109,7 @@ impl Tool for TaskOutput {
 }
 
 impl TaskOutput {
-    /// The task, once it has ended or the time is up.
+    /// Waits until the task ends or the time is up, and returns its state.
     async fn task(
         &self,
         cx: &ToolCx,
@@ -128,7 +128,7 @@ impl TaskOutput {
         }
     }
 
-    /// The shell, likewise.
+    /// Waits until the shell ends or the time is up, and returns its state.
     async fn shell(
         &self,
         cx: &ToolCx,
@@ -179,7 +179,7 @@ impl TaskOutput {
                     self.printed(&format!("{head}{exit}."), &handle, outputs, false)
                 });
                 match rest {
-                    // Of a failure the reason is told in any case.
+                    // Of a failed task, always give the reason.
                     Some(reply) if done.verdict == "is done" => reply.with_meta(done.meta),
                     _ => Reply::fitted(format!("{head}:\n{}", done.text)).with_meta(done.meta),
                 }
@@ -195,7 +195,8 @@ impl TaskOutput {
             .unwrap_or_else(|| Reply::text(format!("{head}\n(nothing was printed so far)")))
     }
 
-    /// The head, then what is new, or the end of what there is; none where nothing is kept.
+    /// Formats the header, then the new output, or the end of the output without a cursor. Returns `None` if no
+    /// output is stored.
     fn printed(
         &self,
         head: &str,
@@ -229,7 +230,7 @@ impl TaskOutput {
     }
 }
 
-/// How to read on, and any other part; nothing at the end of an output that was shown whole.
+/// Says how to read further output, and any other part. Returns `None` at the end of an output that was shown whole.
 fn footer(news: &News, handle: &OutputHandle, running: bool) -> Option<String> {
     let next = if news.rest > 0 {
         format!("{} more: since={}; ", size(news.rest), news.next)
@@ -282,7 +283,7 @@ fn unknown(asked: &str) -> ToolError {
     ))
 }
 
-/// How a task ended: its own answer, and that a failed one failed.
+/// The outcome of a task: its own answer, and a note if it failed.
 struct Ending {
     verdict: &'static str,
     text: String,

@@ -1,5 +1,5 @@
-//! The terminals that outlive the call that started them, each bound to its conversation. Not here: the processes
-//! behind them (the terminal client), and the shells of Bash.
+//! The terminals that outlive the call that started them, each bound to its conversation. Not here: their processes
+//! (the terminal client), and Bash's shells.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -8,22 +8,22 @@ use crate::acp::{TerminalClient, TerminalId};
 use crate::ids::ConversationId;
 use crate::tool::{ErrorCode, ToolError};
 
-/// How many terminals there may be; those that ended longest ago are forgotten to make room.
+/// The largest number of terminals. The ones that ended longest ago are evicted first.
 pub(super) const MOST: usize = 100;
 
-/// One terminal that lasts.
+/// A terminal that outlives its call.
 #[derive(Debug, Clone)]
 pub(super) struct Lasting {
-    /// Its name for the conversation: `term-0`, counted over all of them.
+    /// Its id for the conversation: `term-0`, counted over all conversations.
     pub name: TerminalId,
-    /// Its process id, where this is known.
+    /// Its process id, if known.
     pub pid: Option<u32>,
     conversation: ConversationId,
-    /// Its name for the client, which counts terminals of single calls too.
+    /// Its id for the client, which also counts terminals of single calls.
     pub terminal: TerminalId,
 }
 
-/// All terminals of this process life that last, oldest first.
+/// All lasting terminals of this runner process, oldest first.
 #[derive(Debug, Default)]
 pub struct TerminalBoard {
     listed: Mutex<Listed>,
@@ -36,7 +36,7 @@ struct Listed {
 }
 
 impl TerminalBoard {
-    /// Names a terminal for a conversation.
+    /// Adds a terminal of a conversation and gives it an id.
     pub(super) fn admit(&self, conversation: &ConversationId, open: OpenTerminal) -> Lasting {
         let mut listed = self.listed();
         let name = TerminalId::nth(listed.given);
@@ -46,7 +46,7 @@ impl TerminalBoard {
         lasting
     }
 
-    /// The conversation's terminal of this name.
+    /// Returns the conversation's terminal with this id.
     pub(super) fn find(&self, conversation: &ConversationId, name: &str) -> Result<Lasting, ToolError> {
         let listed = self.listed();
         let own = || listed.terminals.iter().filter(|terminal| terminal.conversation == *conversation);
@@ -64,7 +64,7 @@ impl TerminalBoard {
         )))
     }
 
-    /// Forgets a terminal. Whoever is told that it was there has to release it, and nobody else.
+    /// Removes a terminal. Returns whether it was listed; only the caller that gets true must release it.
     pub(super) fn forget(&self, lasting: &Lasting) -> bool {
         let mut listed = self.listed();
         let before = listed.terminals.len();
@@ -72,10 +72,10 @@ impl TerminalBoard {
         listed.terminals.len() < before
     }
 
-    /// Makes room for one more.
+    /// Evicts ended terminals until one more fits.
     ///
     /// # Errors
-    /// `busy` when all run.
+    /// `busy` if all of them run.
     pub(super) async fn make_room(&self, client: &dyn TerminalClient) -> Result<(), ToolError> {
         let all = self.listed().terminals.clone();
         let mut surplus = (all.len() + 1).saturating_sub(MOST);
@@ -102,7 +102,7 @@ impl TerminalBoard {
     }
 }
 
-/// What a terminal says now.
+/// Returns the output and state of a terminal.
 pub(super) async fn look(
     client: &dyn TerminalClient,
     lasting: &Lasting,
@@ -111,7 +111,7 @@ pub(super) async fn look(
     client.terminal_output(OutputQuery { id: lasting.terminal.clone(), since }).await
 }
 
-/// Whether the command runs, or something it left behind.
+/// Returns whether the command, or a process that it left, still runs or holds the output open.
 pub(super) fn is_alive(output: &TerminalOutput) -> bool {
     output.exit.as_ref().is_none_or(|exit| exit.output_open) || !output.left.is_empty()
 }

@@ -1,4 +1,4 @@
-//! get_shell_info: what runs command lines here, and in which surroundings. Not here: running one.
+//! get_shell_info: describes the shell and its environment. Not here: running a command.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::acp::terminals::{CreateTerminal, Launch, conclude, run_to_end};
 use crate::tool::{Access, Effect, ErrorCode, Reply, Tool, ToolCx, ToolError};
 
 const LIMIT: Duration = Duration::from_secs(20);
-/// Each answer on a line of its own, told by its name and not by its place.
+/// Prints one labelled answer per line.
 const QUESTIONS: &str = "printf 'Shell: %s\\nVersion: %s\\nLogin shell: %s\\nWorking directory: %s\\nPATH: %s\\n' \
                          \"$BASH\" \"$BASH_VERSION ($MACHTYPE)\" \"${SHELL:-not set}\" \"$PWD\" \"$PATH\"";
 

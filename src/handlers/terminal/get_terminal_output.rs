@@ -1,4 +1,4 @@
-//! get_terminal_output: what a lasting terminal has printed and how it is. Not here: waiting for more of it.
+//! get_terminal_output: the output and state of a lasting terminal. Not here: waiting for more output.
 
 use schemars::JsonSchema;
 use serde::Deserialize;

@@ -1,4 +1,5 @@
-//! kill_terminal: ends the command of a lasting terminal, which stays readable. Not here: forgetting it.
+//! kill_terminal: ends the command of a lasting terminal, whose output stays readable. Not here: releasing the
+//! terminal.
 
 use std::time::Duration;
 
@@ -10,9 +11,9 @@ use super::board::{is_alive, look};
 use crate::acp::terminals::{Ladder, StopSignal, ending_words, facts, list};
 use crate::tool::{Access, Effect, ErrorCode, Lane, Reply, Tool, ToolCx, ToolError};
 
-/// How long the command may take to end by itself once it was asked to.
+/// The time between SIGTERM and SIGKILL.
 const GRACE: Duration = Duration::from_secs(2);
-/// How long what was killed may take to be read to its end.
+/// The time limit for reading the rest of the output after the kill.
 const SETTLE: Duration = Duration::from_secs(2);
 
 /// Same as KillShell, for a terminal of run_command. Its id and output stay.
@@ -60,7 +61,7 @@ impl Tool for KillTerminal {
             );
             return Err(ToolError::new(ErrorCode::Io, text));
         }
-        // The last words; a command that hangs in the system is the only one that has none yet.
+        // Waits for the last output. Only a command that hangs in the kernel has not ended by now.
         let _ = tokio::time::timeout(SETTLE, client.wait_for_terminal_exit(&lasting.terminal)).await;
         let after = look(client, &lasting, Some(u64::MAX)).await?;
         Ok(Reply::text(format!("Killed terminal {}", lasting.name)).with_meta(facts(&after)))

@@ -1,5 +1,4 @@
-//! The terminal by the Agent Client Protocol's way of running a command: created, waited for, read, released.
-//! Not here: shells in the background and their list.
+//! Terminals as in the Agent Client Protocol: created, waited for, read and released. Not here: background shells.
 
 mod board;
 mod get_shell_info;
@@ -16,26 +15,26 @@ use crate::tool::{Entry, ToolSet};
 
 pub use board::TerminalBoard;
 
-/// What the terminal tools share.
+/// The dependencies of the terminal tools.
 #[derive(Clone)]
 pub struct TerminalDeps {
     /// Starts the commands.
     pub terminals: Arc<dyn TerminalClient>,
-    /// The folders they may start in.
+    /// The folders in which commands may start.
     pub workspace: Workspace,
     /// The terminals that outlive their call.
     pub board: Arc<TerminalBoard>,
-    /// Tells what commands may do, as it holds now.
+    /// Returns the current rules for commands.
     pub command_rules: CommandRules,
 }
 
-/// Gives a sentence or two about what commands may do.
+/// A function that describes the rules for commands in a sentence or two.
 pub type CommandRules = Arc<dyn Fn() -> String + Send + Sync>;
 
-/// Names that models use for the key that the tools for one terminal take.
+/// Names that models use for the key of a terminal.
 const ALIASES: &[(&str, &str)] = &[("id", "terminal_id"), ("terminal", "terminal_id")];
 
-/// The tools of this domain.
+/// Returns the terminal tools.
 pub fn tools(deps: TerminalDeps) -> Vec<Entry> {
     ToolSet::new("terminal", deps)
         .with::<run_command::RunCommand>()

@@ -1,4 +1,4 @@
-//! release_terminal: ends what still runs in a lasting terminal and forgets it. Not here: ending it without that.
+//! release_terminal: ends the processes of a lasting terminal and removes it. Not here: ending them alone.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use super::board::{is_alive, look};
 use crate::acp::terminals::{Ladder, facts};
 use crate::tool::{Access, Effect, Lane, Reply, Tool, ToolCx, ToolError};
 
-/// How long what was ended may take to be read to its end.
+/// The time limit for reading the rest of the output after the kill.
 const SETTLE: Duration = Duration::from_secs(2);
 
 /// Same as KillShell, for a terminal of run_command. Its id is forgotten; ReadOutput still shows its output.
@@ -43,7 +43,7 @@ impl Tool for ReleaseTerminal {
         let client = deps.terminals.as_ref();
         let ran = is_alive(&look(client, &lasting, Some(u64::MAX)).await?);
         if ran {
-            // Ended first and forgotten then: its last words and its end are part of the answer.
+            // Killed before it is removed, because the answer includes its last output and its end.
             client.kill_terminal(&lasting.terminal, Ladder::timeout()).await?;
             let _ = tokio::time::timeout(SETTLE, client.wait_for_terminal_exit(&lasting.terminal)).await;
         }

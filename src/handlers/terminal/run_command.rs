@@ -1,5 +1,5 @@
-//! run_command: one command on the client's terminal, from start to end, or left on a terminal that lasts. Not here:
-//! what is done with such a terminal afterwards.
+//! run_command: one command in a terminal, until its end or on a lasting terminal. Not here: operations on lasting
+//! terminals.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::output::Budget;
 use crate::tool::{Access, CommandText, Effect, Meta, Reply, Tool, ToolCx, ToolError};
 
 const LIMIT: Duration = Duration::from_mins(2);
-/// Characters of the budget that are kept free for what is said beside the output.
+/// Characters of the budget reserved for notes beside the output.
 const WORDS: u64 = 700;
 const ADVICE: &str = "The limit is 120 s; run long commands with background=true.";
 
@@ -100,7 +100,7 @@ impl Tool for RunCommand {
     }
 }
 
-/// Starts a command on a terminal of the conversation's.
+/// Starts a command on a lasting terminal of the conversation.
 async fn in_background(cx: &ToolCx, deps: &TerminalDeps, create: CreateTerminal) -> Result<Reply, ToolError> {
     if cx.is_cancelled() {
         return Err(ToolError::cancelled("The command was not started."));
