@@ -1,5 +1,5 @@
-//! Opening an application for the person at the machine. Not one of ACP's methods: an editor has no such thing. Not
-//! here: which names a tool takes, and the words of its answer.
+//! Opens an application for the person at the machine. This is not a method of ACP, because editors have none for it.
+//! Not here: the names that a tool accepts, and the text of its reply.
 
 use std::path::PathBuf;
 
@@ -8,24 +8,24 @@ use super::terminals::ExitStatus;
 
 /// Opens applications on the desktop.
 pub trait AppClient: Send + Sync + 'static {
-    /// Starts an application and lets it go: it belongs to the person from then on, and nothing here ends it.
+    /// Starts an application and detaches it. It then belongs to the person, and the runner does not end it.
     ///
     /// # Errors
-    /// `not_found` where there is no such program and nothing that opens the file, `permission_denied`,
-    /// `policy_denied` on a system where this cannot be done, `io`.
+    /// `not_found` if there is neither such a program nor one that opens the file, `permission_denied`, `policy_denied`
+    /// on a system where this is not possible, `io`.
     fn open_app(&self, request: AppRequest) -> Answer<'_, OpenedApp>;
 }
 
-/// What to open.
+/// The application to open.
 #[derive(Debug, Clone)]
 pub struct AppRequest {
-    /// A name that the system looks up, or a path without links.
+    /// A name that the system looks up, or a path without symlinks.
     pub app: String,
-    /// Its arguments, passed on as they are.
+    /// Its arguments, passed on unchanged.
     pub args: Vec<String>,
-    /// Where it starts.
+    /// Its working directory.
     pub cwd: PathBuf,
-    /// The file that is meant where there is no program of that name; the desktop chooses what opens it.
+    /// The file to open if there is no program of that name; the desktop chooses the program.
     pub file: Option<PathBuf>,
 }
 
@@ -34,10 +34,10 @@ pub struct AppRequest {
 pub struct OpenedApp {
     /// Its process id.
     pub pid: u32,
-    /// The program that opens things by the desktop's choice, where it was needed.
+    /// The program that opens files by the desktop's choice, if it was used.
     pub opener: Option<&'static str>,
-    /// How it ended, if it did so at once.
+    /// Its exit status, if it ended at once.
     pub ended: Option<ExitStatus>,
-    /// Whether there is a screen to show windows on, as far as the runner can see.
+    /// There is a screen for windows, as far as the runner can see.
     pub display: bool,
 }

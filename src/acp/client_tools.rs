@@ -1,7 +1,8 @@
-//! The client side of ACP as one interface: what an agent may ask of whoever runs its tools. Served by this machine
-//! (`acp::local`), by a connected editor (`acp::editor`), and by a fake in tests. Not here: what a tool makes of it.
+//! The client side of ACP as one interface: the methods that an agent may call on the client that runs its tools.
+//! Implemented by this machine (`acp::local`), by a connected editor (`acp::editor`), and by a fake in tests. Not here:
+//! the tools' use of them.
 //!
-//! What the tools of this device need beside the protocol (hashes, cursors, kept outputs) is in
+//! The tools of this device need more than the protocol has (hashes, cursors, stored outputs). That is in
 //! [`FileClient`](super::FileClient) and [`TerminalClient`](super::TerminalClient).
 
 use std::future::Future;
@@ -18,31 +19,31 @@ use super::protocol::{
     WaitForTerminalExitResponse, WriteTextFileRequest, WriteTextFileResponse,
 };
 
-/// What a client method gives back: the protocol's answer, or its error with a code.
+/// The future of a client method: the protocol's answer, or its error with a code.
 pub type Served<'a, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 'a>>;
 
 /// The client methods of the Agent Client Protocol, version 1, with the discovery of tools.
 ///
-/// A method that a client does not serve answers `method not found` (-32601); over a connection it is then not even
-/// sent. Dropping an answer that is awaited tells the other side that it is not wanted any more.
+/// A method that a client does not serve answers `method not found` (-32601); over a connection it is not even sent.
+/// Dropping an awaited answer tells the other side to cancel the request.
 pub trait ClientTools: Send + Sync + 'static {
-    /// `fs/read_text_file`: a text file, unsaved changes included; `line` counts from 1.
+    /// `fs/read_text_file`: reads a text file, unsaved changes included; `line` counts from 1.
     fn read_text_file(&self, request: ReadTextFileRequest) -> Served<'_, ReadTextFileResponse>;
 
-    /// `fs/write_text_file`: replaces or makes a text file.
+    /// `fs/write_text_file`: replaces or creates a text file.
     fn write_text_file(&self, request: WriteTextFileRequest) -> Served<'_, WriteTextFileResponse>;
 
     /// `session/request_permission`: asks the person whether a tool call may run.
     fn request_permission(&self, request: RequestPermissionRequest) -> Served<'_, RequestPermissionResponse>;
 
-    /// `session/update`: shows something; nobody answers.
+    /// `session/update`: shows an update; it has no answer.
     fn session_update(&self, update: SessionNotification) -> Served<'_, ()>;
 
     /// `terminal/create`: starts a command and returns at once.
     fn create_terminal(&self, request: CreateTerminalRequest) -> Served<'_, CreateTerminalResponse>;
 
-    /// `terminal/output`: what was printed so far, the newest where there is a limit, and how the command ended if it
-    /// has.
+    /// `terminal/output`: returns the output so far, the newest part if there is a limit, and the exit status if the
+    /// command has ended.
     fn terminal_output(&self, request: TerminalOutputRequest) -> Served<'_, TerminalOutputResponse>;
 
     /// `terminal/wait_for_exit`: waits for the command, never for the end of its pipe.
@@ -57,15 +58,15 @@ pub trait ClientTools: Send + Sync + 'static {
     /// `terminal/release`: ends the command and forgets the id.
     fn release_terminal(&self, request: ReleaseTerminalRequest) -> Served<'_, ReleaseTerminalResponse>;
 
-    /// `_punie/discover_tools`, an extension: the tools that the client offers beside the protocol's.
+    /// `_punie/discover_tools`, an extension: lists the tools that the client offers beside the protocol's.
     fn discover_tools(&self, session: SessionId) -> Served<'_, ToolCatalog>;
 
-    /// A request that is an extension; its name on the wire begins with an underscore.
+    /// Sends an extension request; its method name begins with an underscore.
     fn ext_method(&self, method: String, params: Value) -> Served<'_, Value>;
 
-    /// A notification that is an extension; nobody answers.
+    /// Sends an extension notification; it has no answer.
     fn ext_notification(&self, method: String, params: Value) -> Served<'_, ()>;
 
-    /// An agent is connected from here on.
+    /// Tells the client that an agent is connected.
     fn on_connect(&self, agent: Implementation);
 }

@@ -1,9 +1,9 @@
-//! What a file is, told from its first bytes: text in an encoding, or one of the formats that are not text. The one
-//! place where that is decided. Not here: how an encoding is told among encodings (encoding), and reading a format.
+//! Classifies a file by its first bytes: text in an encoding, or one of the formats that are not text. No other module
+//! decides that. Not here: detecting an encoding (encoding), and reading a format.
 
 use super::encoding::Encoding;
 
-/// So many bytes of a file are looked at to tell text from other data.
+/// The bytes at the start of a file by which text is told from other data.
 pub const HEAD: usize = 8 << 10;
 
 const UTF32_LE: &[u8] = b"\xFF\xFE\0\0";
@@ -30,18 +30,18 @@ pub enum Format {
     Tar,
     /// Data packed with gzip, which may be a tar archive.
     Gzip,
-    /// Anything else.
+    /// Any other format.
     Other,
 }
 
-/// What a file is that is not text, and what to do with it instead.
+/// The description of a file that is not text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Binary {
     /// The format.
     pub format: Format,
-    /// With its article: `a PNG image`.
+    /// The name of the format with its article: `a PNG image`.
     pub kind: &'static str,
-    /// What to do with it, as a sentence.
+    /// Advice on tools for the file, as a sentence.
     pub hint: &'static str,
 }
 
@@ -91,11 +91,11 @@ const MAGIC: &[(&[u8], Format, &str, &str)] = &[
     (b"wOF2", Format::Other, "a WOFF2 font", MEDIA),
 ];
 
-/// The encoding of a file that is text. `bytes` are its first ones, [`HEAD`] at least where it has so many; `whole`
-/// says that they are all of them.
+/// Returns the encoding of a text file. `bytes` are its first [`HEAD`] bytes or more; `whole` means that they are the
+/// whole file.
 ///
 /// # Errors
-/// What it is that is not text.
+/// The description of a file that is not text.
 pub fn classify(bytes: &[u8], whole: bool) -> Result<Encoding, Binary> {
     let head = &bytes[..bytes.len().min(HEAD)];
     if let Some(marked) = Encoding::by_mark(head) {
@@ -115,8 +115,8 @@ pub fn classify(bytes: &[u8], whole: bool) -> Result<Encoding, Binary> {
     Ok(Encoding::of(bytes, whole))
 }
 
-/// True for the byte order marks of UTF-32, which nothing here decodes. That of its little-endian form begins as the one
-/// of UTF-16 does.
+/// Returns whether the head begins with a byte order mark of UTF-32, which is not decoded. The little-endian mark
+/// begins like that of UTF-16.
 pub fn is_utf32(head: &[u8]) -> bool {
     head.starts_with(UTF32_LE) || head.starts_with(UTF32_BE)
 }
@@ -124,7 +124,7 @@ pub fn is_utf32(head: &[u8]) -> bool {
 fn by_magic(head: &[u8]) -> Option<Binary> {
     let known = |format, kind, hint| Some(Binary { format, kind, hint });
     if let Some((_, format, kind, hint)) = MAGIC.iter().find(|(magic, ..)| head.starts_with(magic)) {
-        // A few marks are also the beginning of plain words.
+        // A few magic numbers are also the beginning of plain words.
         let also_a_word =
             magic_is_printable(kind) && std::str::from_utf8(head).is_ok() && !has_odd_bytes(head);
         if !also_a_word || head.contains(&0) {
@@ -149,14 +149,14 @@ fn by_magic(head: &[u8]) -> Option<Binary> {
     None
 }
 
-/// `BM` may begin a word; four reserved zeros and the size of a known header behind it do not.
+/// `BM` may begin a word, but not with four reserved zeros and the size of a known header behind it.
 fn is_bitmap(head: &[u8]) -> bool {
     head.starts_with(b"BM")
         && head.get(6..10) == Some(&[0; 4])
         && matches!(head.get(14..18), Some([12 | 40 | 52 | 56 | 64 | 108 | 124, 0, 0, 0]))
 }
 
-/// Kinds whose mark is letters that a text may begin with.
+/// Returns whether the magic number of this kind is letters that a text may begin with.
 fn magic_is_printable(kind: &str) -> bool {
     matches!(kind, "bzip2 data" | "an MP3 recording" | "an Ogg recording" | "a WOFF font" | "a WOFF2 font")
 }
@@ -166,7 +166,8 @@ fn has_odd_bytes(head: &[u8]) -> bool {
     odd * 10 > head.len() * 3
 }
 
-/// A control character that plain text does not have. Escape is not counted: logs are full of it.
+/// Returns whether a byte is a control character that plain text does not have. Escape does not count, because logs are
+/// full of it.
 fn is_control(byte: u8) -> bool {
     (byte < 0x20 && !matches!(byte, b'\t' | b'\n' | b'\r' | 0x0C | 0x1B)) || byte == 0x7F
 }

@@ -1,4 +1,4 @@
-//! How a file's bytes are text: telling the encoding, decoding, encoding. Not here: whether a file is text at all.
+//! Text encodings of files: detecting, decoding and encoding. Not here: deciding whether a file is text.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -6,32 +6,32 @@ use std::fmt;
 use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
 use encoding_rs::{DecoderResult, EncoderResult};
 
-/// How a file's bytes are text.
+/// The encoding of a text file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Encoding {
     /// UTF-8.
     Utf8,
-    /// UTF-8 behind a byte order mark.
+    /// UTF-8 with a byte order mark.
     Utf8Bom,
-    /// UTF-16, little end first, behind a byte order mark.
+    /// UTF-16, little-endian, with a byte order mark.
     Utf16Le,
-    /// UTF-16, big end first, behind a byte order mark.
+    /// UTF-16, big-endian, with a byte order mark.
     Utf16Be,
-    /// UTF-16, little end first, without a mark.
+    /// UTF-16, little-endian, without a mark.
     Utf16LeUnmarked,
-    /// UTF-16, big end first, without a mark.
+    /// UTF-16, big-endian, without a mark.
     Utf16BeUnmarked,
     /// One of the older encodings of the Encoding Standard (WHATWG): windows-1252, Shift_JIS and the like. In all of
-    /// them the byte 0x0A is a line feed and nothing else.
+    /// them the byte 0x0A is always a line feed.
     Legacy(&'static encoding_rs::Encoding),
 }
 
-/// A character that an encoding has no bytes for.
+/// A character that an encoding cannot represent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Unencodable {
     /// The character.
     pub character: char,
-    /// What it was to be written in.
+    /// The encoding.
     pub encoding: Encoding,
 }
 
@@ -45,7 +45,7 @@ impl fmt::Display for Unencodable {
 impl std::error::Error for Unencodable {}
 
 impl Encoding {
-    /// The name in an answer.
+    /// Returns the name for a reply.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Utf8 => "utf-8",
@@ -58,9 +58,9 @@ impl Encoding {
         }
     }
 
-    /// By one of the labels that the Encoding Standard knows ("latin1", "windows-1252", "sjis", "utf-16le"); in any
-    /// case. None for a label of nothing, and for those of encodings that cannot be written back. A label says
-    /// nothing of a mark: [`Encoding::in_file`] does.
+    /// Returns the encoding of a label of the Encoding Standard ("latin1", "windows-1252", "sjis", "utf-16le"), in any
+    /// case. `None` for unknown labels, and for encodings that cannot be written. A label does not say whether there is
+    /// a mark: [`Encoding::in_file`] does.
     pub fn by_label(label: &str) -> Option<Self> {
         let found = encoding_rs::Encoding::for_label(label.as_bytes())?;
         match found {
@@ -72,7 +72,7 @@ impl Encoding {
         }
     }
 
-    /// By the byte order mark that these bytes begin with.
+    /// Returns the encoding of the byte order mark that these bytes begin with.
     pub fn by_mark(head: &[u8]) -> Option<Self> {
         if super::content::is_utf32(head) {
             return None;
@@ -82,7 +82,7 @@ impl Encoding {
             .find(|encoding| head.starts_with(encoding.mark()))
     }
 
-    /// The same encoding as this file has it, which begins so: behind its mark, where there is one.
+    /// Returns the same encoding with or without a mark, as in the file that begins with `head`.
     #[must_use]
     pub fn in_file(self, head: &[u8]) -> Self {
         match (self, Self::by_mark(head)) {
@@ -96,17 +96,17 @@ impl Encoding {
         }
     }
 
-    /// Whether it is UTF-8, with a mark or without.
+    /// Returns whether it is UTF-8, with or without a mark.
     pub fn is_utf8(self) -> bool {
         matches!(self, Self::Utf8 | Self::Utf8Bom)
     }
 
-    /// Whether its characters are of two bytes each, or four.
+    /// Returns whether it is UTF-16, with or without a mark.
     pub fn is_utf16(self) -> bool {
         !self.is_utf8() && !matches!(self, Self::Legacy(_))
     }
 
-    /// The codec of the Encoding Standard.
+    /// Returns the codec of the Encoding Standard.
     pub(in crate::acp) fn codec(self) -> &'static encoding_rs::Encoding {
         match self {
             Self::Utf8 | Self::Utf8Bom => encoding_rs::UTF_8,
@@ -116,7 +116,7 @@ impl Encoding {
         }
     }
 
-    /// The byte order mark it is known by.
+    /// Returns its byte order mark.
     pub fn mark(self) -> &'static [u8] {
         match self {
             Self::Utf8 | Self::Legacy(_) | Self::Utf16LeUnmarked | Self::Utf16BeUnmarked => b"",
@@ -126,11 +126,11 @@ impl Encoding {
         }
     }
 
-    /// The encoding of text without a mark: strict UTF-8 where it is that, else what it most likely is. `whole` says
-    /// that these are all the bytes; otherwise the last character may be cut.
+    /// Detects the encoding of text without a mark: UTF-8 if it is valid, else the most likely one. `whole` means that
+    /// these are all bytes; otherwise the last character may be incomplete.
     ///
-    /// UTF-8 with a few damaged places stays UTF-8: hardly any other text has more sequences that are right by
-    /// chance than bytes that are wrong.
+    /// UTF-8 with a few invalid bytes stays UTF-8: other text rarely has more valid sequences by chance than invalid
+    /// bytes.
     pub fn of(bytes: &[u8], whole: bool) -> Self {
         if let Some(marked) = Self::by_mark(bytes) {
             return marked;
@@ -138,7 +138,7 @@ impl Encoding {
         if let Some(wide) = Self::utf16_without_mark(&bytes[..bytes.len().min(super::content::HEAD)]) {
             return wide;
         }
-        // By far the most files.
+        // Most files are UTF-8.
         if std::str::from_utf8(bytes).is_ok() {
             return Self::Utf8;
         }
@@ -158,12 +158,12 @@ impl Encoding {
         let mut detector = EncodingDetector::new(Iso2022JpDetection::Deny);
         detector.feed(bytes, whole);
         let likely = Self::Legacy(detector.guess(None, Utf8Detection::Deny));
-        // What even the likeliest encoding cannot read is shown as it is, with its faults counted.
+        // If even the likeliest encoding cannot decode it, the text is shown as UTF-8 with its faults counted.
         if whole && likely.decode(bytes).1 > 0 { Self::Utf8 } else { likely }
     }
 
-    /// UTF-16 without a mark, where every other byte is NUL as far as makes no doubt: no NUL where the letter is, hardly
-    /// anything but NUL beside it, and no control character among the letters.
+    /// Detects UTF-16 without a mark, if there is no doubt. The low bytes must have no NUL and no control characters,
+    /// and almost all high bytes must be NUL.
     pub(in crate::acp) fn utf16_without_mark(head: &[u8]) -> Option<Self> {
         let (units, _) = head.as_chunks::<2>();
         if units.len() < 4 {
@@ -184,7 +184,8 @@ impl Encoding {
             .find_map(|(letter, encoding)| is_wide(letter).then_some(encoding))
     }
 
-    /// The text of these bytes, which are behind any mark, and how many places are no text and became U+FFFD.
+    /// Decodes these bytes, which follow any mark. Returns the text, and the number of invalid places that became
+    /// U+FFFD.
     pub fn decode(self, bytes: &[u8]) -> (Cow<'_, str>, u64) {
         let codec = match self {
             Self::Utf8 | Self::Utf8Bom => {
@@ -214,10 +215,10 @@ impl Encoding {
         }
     }
 
-    /// The bytes of this text, without a mark.
+    /// Encodes this text, without a mark.
     ///
     /// # Errors
-    /// The first character that it has no bytes for.
+    /// The first character that the encoding cannot represent.
     pub fn encode(self, text: &str) -> Result<Cow<'_, [u8]>, Unencodable> {
         let encoding = match self {
             Self::Utf8 | Self::Utf8Bom => return Ok(Cow::Borrowed(text.as_bytes())),
@@ -247,24 +248,24 @@ impl Encoding {
     }
 }
 
-/// Whether text that comes in pieces is UTF-8, as [`Encoding::of`] judges it of a whole without a mark.
+/// Detects UTF-8 in text that comes in pieces, as [`Encoding::of`] does for a whole text without a mark.
 #[derive(Debug, Default)]
 pub struct Utf8Tally {
     right: u64,
     wrong: u64,
-    /// The beginning of a character that the next piece may finish.
+    /// The beginning of a character that the next piece may complete.
     begun: Vec<u8>,
 }
 
 impl Utf8Tally {
-    /// Looks at the next piece.
+    /// Counts the characters of the next piece.
     pub fn push(&mut self, piece: &[u8]) {
         if self.begun.is_empty() && piece.is_ascii() {
             return;
         }
         let joined = [std::mem::take(&mut self.begun).as_slice(), piece].concat();
         let mut rest = joined.as_slice();
-        // In UTF-8 that is right, each character that is not ASCII has one byte that begins with two ones.
+        // In valid UTF-8, each character that is not ASCII has one byte that begins with two ones.
         let characters = |bytes: &[u8]| bytes.iter().filter(|byte| **byte >= 0xC0).count() as u64;
         while let Err(error) = std::str::from_utf8(rest) {
             let (right, wrong) = rest.split_at(error.valid_up_to());
@@ -279,7 +280,7 @@ impl Utf8Tally {
         self.right += characters(rest);
     }
 
-    /// The judgement, when there are no more pieces.
+    /// Returns whether the text is UTF-8, after the last piece.
     pub fn is_utf8(&self) -> bool {
         let wrong = self.wrong + self.begun.len() as u64;
         wrong == 0 || self.right > wrong

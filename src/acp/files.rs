@@ -1,4 +1,4 @@
-//! ACP's file methods with what they take and give. Not here: who serves them.
+//! ACP's file methods with their arguments and results. Not here: their implementations.
 
 use std::fmt;
 use std::io::{Read, Seek};
@@ -18,82 +18,82 @@ use crate::tool::ToolCx;
 
 /// Reads and writes text files inside the workspace.
 ///
-/// The first two methods are the protocol's; an editor that is connected can serve them too. The others are what
-/// the tools of this machine need beside them.
+/// The first two methods are the protocol's, and a connected editor can serve them too. The others are for the tools of
+/// this machine.
 pub trait FileClient: Send + Sync + 'static {
-    /// Some lines of a text file.
+    /// Reads some lines of a text file.
     ///
-    /// Fails with `is_directory`, `not_text`, `not_found` (with near names), `too_large` where the lines cannot be
+    /// Fails with `is_directory`, `not_text`, `not_found` (with similar names), `too_large` if the lines cannot be
     /// reached in bounded time, `cancelled`.
     fn read_text_file<'a>(&'a self, cx: &'a ToolCx, request: ReadTextFile) -> Answer<'a, TextWindow>;
 
-    /// Replaces or makes a file: readers see the old content or the new one, never a part. It is declared before
-    /// anything is done.
+    /// Replaces or creates a file: readers see the old content or the new one, never a part. It is declared before the
+    /// file is changed.
     ///
     /// Fails with `policy_denied`, `stale` when the [`Precondition`] does not hold, `is_directory`.
     fn write_text_file<'a>(&'a self, cx: &'a ToolCx, request: WriteTextFile) -> Answer<'a, Written>;
 
-    /// Checks a write without making it, so that several can be declared and made together. Fails like
+    /// Checks a write without making it, so that several writes can be declared and made together. Fails like
     /// `write_text_file`.
     fn prepare_file<'a>(
         &'a self,
         cx: &'a ToolCx,
         request: WriteTextFile,
     ) -> Answer<'a, Box<dyn PreparedWrite>>;
-    /// Writes what was prepared and declared beside its file.
+    /// Writes the content of a prepared and declared write beside its file.
     fn stage_file<'a>(
         &'a self,
         cx: &'a ToolCx,
         write: Box<dyn PreparedWrite>,
     ) -> Answer<'a, Box<dyn PreparedWrite>>;
-    /// Puts what was staged in its file's place. Fails with `stale`.
+    /// Replaces the file with staged content. Fails with `stale`.
     fn place_file<'a>(&'a self, cx: &'a ToolCx, write: Box<dyn PreparedWrite>) -> Answer<'a, Written>;
 
-    /// A whole file's bytes, for editing. Fails like `read_text_file`, and with `too_large` above `max_bytes`.
+    /// Loads a whole file's bytes, for editing. Fails like `read_text_file`, and with `too_large` above `max_bytes`.
     fn load_file<'a>(&'a self, cx: &'a ToolCx, path: WorkspacePath, max_bytes: u64)
     -> Answer<'a, LoadedFile>;
 
-    /// A file's bytes as they are, to look into a format that is not text. Fails like `read_text_file`, but for
-    /// `not_text` where it is a regular file.
+    /// Opens a file's raw bytes, for formats that are not text. Fails like `read_text_file`, but for `not_text` where
+    /// it is a regular file.
     fn open_file<'a>(&'a self, cx: &'a ToolCx, path: WorkspacePath) -> Answer<'a, OpenedFile>;
-    /// Takes a file away. Fails with `policy_denied`, `not_found`, `stale`, `is_directory`.
+    /// Removes a file. Fails with `policy_denied`, `not_found`, `stale`, `is_directory`.
     fn remove_file<'a>(&'a self, cx: &'a ToolCx, request: RemoveFile) -> Answer<'a, ()>;
 
-    /// Gives a file another path, where there is nothing yet. Fails with `policy_denied`, `not_found`, `stale`.
+    /// Moves a file to a path that does not exist yet. Fails with `policy_denied`, `not_found`, `stale`.
     fn move_file<'a>(&'a self, cx: &'a ToolCx, request: MoveFile) -> Answer<'a, ()>;
 
-    /// Takes a folder away if it is empty; true if it was.
+    /// Removes a folder if it is empty. Returns whether it was.
     fn remove_empty_folder<'a>(&'a self, cx: &'a ToolCx, path: WorkspacePath) -> Answer<'a, bool>;
 
-    /// What is in a folder.
+    /// Lists a folder.
     fn list_folder<'a>(&'a self, cx: &'a ToolCx, request: ListFolder) -> Answer<'a, FolderListing>;
 }
 
-/// Which part of a file to read.
+/// The part of a file to read.
 #[derive(Debug, Clone)]
 pub struct ReadTextFile {
     /// The file.
     pub path: WorkspacePath,
     /// The first line.
     pub start: Start,
-    /// At most so many lines.
+    /// The most lines to return.
     pub lines: u64,
-    /// At most so many characters, but one line at least.
+    /// The most characters to return, but at least one line.
     pub max_chars: usize,
-    /// A line longer than this is cut in its middle.
+    /// Longer lines are cut in their middle.
     pub line_chars: usize,
-    /// Read it as this, whatever it looks like; none tells it from the bytes.
+    /// The encoding to use; `None` to detect it from the bytes.
     pub encoding: Option<Encoding>,
 }
 
-/// Where a window begins.
+/// The start of a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Start {
     /// At this line, from 1.
     Line(u64),
-    /// So many lines before the end, from 1: the last line.
+    /// This many lines before the end; 1 is the last line.
     FromEnd(u64),
-    /// Inside one line, at this character, both from 1; the window is the rest of that line only.
+    /// Inside one line, at this character, both from 1; the window is only the rest of that line.
     Inside {
         /// The line.
         line: u64,
@@ -105,45 +105,45 @@ pub enum Start {
 /// Some lines of a text file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TextWindow {
-    /// The lines with their own endings. Long ones are cut in their middle, which is said in their text.
+    /// The lines with their own endings. Long lines are cut in their middle, with a note in the text.
     pub text: String,
-    /// The number of the first line: from 1, or negative (from -1, the last line) where lines before are not counted.
+    /// The number of the first line: from 1, or negative (-1 is the last line) if earlier lines were not counted.
     pub first: i64,
-    /// How many lines `text` has.
+    /// The number of lines in `text`.
     pub lines: u64,
-    /// How many lines the file has.
+    /// The number of lines in the file.
     pub total: LineTotal,
-    /// Whether the window ends where the file ends.
+    /// The window ends at the end of the file.
     pub at_end: bool,
-    /// The last line of the window is longer than what is looked at of one line; what follows it is not known.
+    /// The last line of the window is longer than the part of one line that is read; the rest is unknown.
     pub stopped_in_line: bool,
     /// The file's size in bytes.
     pub size: u64,
-    /// How the bytes are read as text.
+    /// The encoding of the text.
     pub encoding: Encoding,
-    /// How its lines end, as far as was looked at.
+    /// Its line endings, in the part that was read.
     pub endings: Endings,
-    /// SHA-256 of the whole file in hex; none above [`TextWindow::HASHED`] bytes, of a file that changed while it was
-    /// read, and of one whose size the system does not know.
+    /// The SHA-256 of the whole file in hex. `None` above [`TextWindow::HASHED`] bytes, if the file changed while it
+    /// was read, or if the system does not know its size.
     pub sha256: Option<String>,
-    /// The file changed while it was read; this is as much as it had before.
+    /// The file changed while it was read; the window ends at its earlier size.
     pub changed: bool,
-    /// How many places in the window were not valid text and are U+FFFD.
+    /// The number of invalid places in the window that became U+FFFD.
     pub lossy: u64,
-    /// How many bytes are not valid UTF-8: of the whole file where it was read for this window, else of the window.
-    /// None of other encodings.
+    /// The number of bytes that are not valid UTF-8: in the whole file if it was read for this window, else in the
+    /// window. 0 for other encodings.
     pub invalid_bytes: u64,
-    /// How many control characters the window holds.
+    /// The number of control characters in the window.
     pub control: u64,
-    /// How many bytes of long lines are left out.
+    /// The number of bytes of long lines that are left out.
     pub omitted_bytes: u64,
-    /// The first line that is cut in its middle, counted from 0 in the window, and how many characters come before
-    /// the cut.
+    /// The first line that is cut in its middle, counted from 0 in the window, and the number of characters before the
+    /// cut.
     pub first_cut: Option<(u64, u64)>,
-    /// Of [`Start::Inside`]: so many characters before the one asked for the text begins, since that one stands within
-    /// what is masked as a whole.
+    /// For [`Start::Inside`]: the number of characters by which the text begins earlier than requested, because the
+    /// requested one lies in a masked range.
     pub back: u64,
-    /// Where it is from.
+    /// The source of the text.
     pub source: Source,
 }
 
@@ -152,30 +152,30 @@ impl TextWindow {
     pub const HASHED: u64 = 100 << 20;
 }
 
-/// How many lines there are.
+/// The number of lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LineTotal {
     /// Counted to the end.
     Exactly(u64),
-    /// Counted so far; the file goes on.
+    /// Counted so far; the file continues.
     MoreThan(u64),
 }
 
-/// How lines end.
+/// The line endings of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Endings {
     /// There is no line ending.
     None,
-    /// All with a line feed.
+    /// All lines end in a line feed.
     Lf,
-    /// All with carriage return and line feed.
+    /// All lines end in a carriage return and a line feed.
     Crlf,
     /// Both kinds.
     Mixed,
 }
 
 impl Endings {
-    /// The name in an answer.
+    /// Returns the name for a reply.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::None => "no line ending",
@@ -185,7 +185,7 @@ impl Endings {
         }
     }
 
-    /// How the lines of these bytes end.
+    /// Detects the line endings of these bytes.
     pub fn of(bytes: &[u8]) -> Self {
         let (mut lf, mut crlf) = (false, false);
         for at in memchr::memchr_iter(b'\n', bytes) {
@@ -206,65 +206,65 @@ impl Endings {
     }
 }
 
-/// What to write, and when.
+/// A write and its condition.
 #[derive(Debug, Clone)]
 pub struct WriteTextFile {
     /// The file.
     pub path: WorkspacePath,
-    /// What it shall hold.
+    /// The new content.
     pub content: NewContent,
-    /// What must hold for it to be written.
+    /// The condition for the write.
     pub only_if: Precondition,
-    /// Make missing folders on the way.
+    /// Creates missing parent folders.
     pub create_folders: bool,
-    /// Set or take away the right to run it; none leaves it as it is.
+    /// Sets or clears the permission to execute it; `None` leaves it unchanged.
     pub executable: Option<bool>,
 }
 
 /// The bytes to write.
 #[derive(Debug, Clone)]
 pub enum NewContent {
-    /// This text. A byte order mark, UTF-16 and CRLF endings of the file that it replaces are kept.
+    /// This text. A byte order mark, UTF-16 and CRLF endings of the replaced file are preserved.
     Text(String),
-    /// The old bytes with these places replaced, every other byte as it was. In order, without overlap.
+    /// The old bytes with these ranges replaced. The splices are in order, without overlap.
     Spliced {
         /// The bytes that were loaded.
         old: Arc<Vec<u8>>,
-        /// What to put where.
+        /// The replacements.
         splices: Vec<Splice>,
     },
-    /// The same of a file that is too big to hold: what stays is copied from the file itself, so it must be as it was
-    /// when the places were found ([`Precondition::AsLoaded`]).
+    /// The same for a file that is too large for memory. Unchanged bytes are copied from the file itself, so it must be
+    /// as it was when the ranges were found ([`Precondition::AsLoaded`]).
     SplicedOnDisk {
-        /// What the bytes of each place end with; looked at again before they are replaced.
+        /// The bytes that each range ends with, which are checked again before they are replaced.
         old: Arc<[u8]>,
-        /// What to put where.
+        /// The replacements.
         splices: Vec<DiskSplice>,
     },
 }
 
-/// One replaced place.
+/// One replaced range.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Splice {
-    /// The bytes that go.
+    /// The bytes to remove.
     pub range: Range<usize>,
-    /// The bytes that come.
+    /// The bytes to insert.
     pub with: Vec<u8>,
 }
 
-/// One replaced place of a file that is not held.
+/// One replaced range of a file that is not in memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DiskSplice {
-    /// The bytes that go.
+    /// The bytes to remove.
     pub range: Range<u64>,
-    /// The bytes that come; one text may come at many places.
+    /// The bytes to insert, which several splices may share.
     pub with: Arc<[u8]>,
 }
 
-/// What must hold for a file to be written.
+/// The condition for a write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Precondition {
-    /// Nothing.
+    /// No condition.
     None,
     /// There is no such file.
     Absent,
@@ -274,16 +274,16 @@ pub enum Precondition {
     AsLoaded(Stamp),
 }
 
-/// What tells one state of a file from another without reading it.
+/// The metadata that changes when a file changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Stamp {
-    /// Device and inode, where there are such.
+    /// Device and inode, where the system has them.
     pub file: (u64, u64),
     /// In bytes.
     pub size: u64,
     /// Last change of the content, in nanoseconds since 1970.
     pub modified: i128,
-    /// Last change of the file's own record, where there is such.
+    /// Last change of the file's metadata, where the system has it.
     pub changed: i128,
 }
 
@@ -292,49 +292,49 @@ pub struct Stamp {
 pub struct LoadedFile {
     /// Its bytes.
     pub bytes: Arc<Vec<u8>>,
-    /// How they are text.
+    /// Its encoding.
     pub encoding: Encoding,
-    /// The file's state when it was read; one that no file has where the bytes are not the disk's.
+    /// The file's stamp when it was read; if the bytes are not from the disk, one that no file has.
     pub stamp: Stamp,
-    /// Where the bytes are from.
+    /// The source of the bytes.
     pub source: Source,
 }
 
 impl LoadedFile {
-    /// SHA-256 of the bytes, in hex.
+    /// Returns the SHA-256 of the bytes, in hex.
     pub fn sha256(&self) -> String {
         hex(&Sha256::digest(self.bytes.as_slice()))
     }
 }
 
-/// What a write did.
+/// The result of a write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Written {
-    /// There was no such file.
+    /// The file did not exist.
     pub created: bool,
-    /// The file held these bytes already; it was not touched.
+    /// The file had these bytes already and was not touched.
     pub unchanged: bool,
-    /// SHA-256 before, in hex; none for a new file.
+    /// The SHA-256 before, in hex; `None` for a new file.
     pub before: Option<String>,
-    /// SHA-256 after, in hex.
+    /// The SHA-256 after, in hex.
     pub after: String,
     /// Its size now.
     pub size: u64,
-    /// What was done that the content did not ask for.
+    /// Notes on changes that the content did not ask for.
     pub warnings: Vec<String>,
-    /// Who wrote it.
+    /// The writer: this machine or an editor.
     pub by: Source,
 }
 
-/// Bytes that can be read from any place.
+/// Seekable bytes.
 pub trait ReadSeek: Read + Seek + Send {}
 
 impl<T: Read + Seek + Send> ReadSeek for T {}
 
-/// Reads until the buffer is full or the file ends; how many bytes that were.
+/// Reads until the buffer is full or the file ends. Returns the number of bytes.
 ///
 /// # Errors
-/// What the file says, interruptions apart.
+/// The file's error, except interruptions.
 pub fn read_full(file: &mut dyn Read, buffer: &mut [u8]) -> std::io::Result<usize> {
     let mut filled = 0;
     while filled < buffer.len() {
@@ -348,15 +348,15 @@ pub fn read_full(file: &mut dyn Read, buffer: &mut [u8]) -> std::io::Result<usiz
     Ok(filled)
 }
 
-/// A file that is open.
+/// An open file.
 pub struct OpenedFile {
     /// Its bytes, from the first.
     pub bytes: Box<dyn ReadSeek>,
-    /// How many there are.
+    /// The number of bytes.
     pub size: u64,
-    /// The state in which it was opened.
+    /// The stamp when it was opened.
     pub stamp: Stamp,
-    /// What they are.
+    /// The type of its content.
     pub content: Result<Encoding, Binary>,
 }
 
@@ -369,22 +369,22 @@ impl fmt::Debug for OpenedFile {
     }
 }
 
-/// Which file to take away, and when.
+/// The removal of a file and its condition.
 #[derive(Debug, Clone)]
 pub struct RemoveFile {
     /// The file.
     pub path: WorkspacePath,
-    /// What must hold for it.
+    /// The condition for it.
     pub only_if: Precondition,
 }
 
-/// Which file gets which path, and when.
+/// The move of a file and its condition.
 #[derive(Debug, Clone)]
 pub struct MoveFile {
-    /// Where it is.
+    /// The current path.
     pub from: WorkspacePath,
-    /// Where it shall be. Missing folders on the way are made.
+    /// The new path. Missing parent folders are created.
     pub to: WorkspacePath,
-    /// What must hold of the file for it.
+    /// The condition on the file.
     pub only_if: Precondition,
 }

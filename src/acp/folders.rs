@@ -1,56 +1,56 @@
-//! What a folder's listing asks for and gives. Not here: who lists.
+//! The arguments and results of listing a folder. Not here: the listing.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 
 use super::WorkspacePath;
 
-/// Which folder to list.
+/// A folder to list.
 #[derive(Debug, Clone)]
 pub struct ListFolder {
     /// The folder.
     pub path: WorkspacePath,
-    /// With everything below it, but for `.git` and what ignore files name.
+    /// Includes all levels below it, except `.git` and ignored files.
     pub recursive: bool,
     /// The first entry, from 1; negative from the end.
     pub offset: i64,
-    /// At most so many entries.
+    /// The most entries to return.
     pub limit: usize,
 }
 
-/// What is in a folder.
+/// The entries of a folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FolderListing {
-    /// The number of the first entry that is given, from 1.
+    /// The number of the first returned entry, from 1.
     pub first: u64,
-    /// In order of name.
+    /// The entries, sorted by name.
     pub entries: Vec<FolderEntry>,
-    /// How many there are in all, or were seen before the listing stopped.
+    /// The number of all entries, or of those seen before the listing stopped.
     pub total: u64,
-    /// The counting stopped early: there may be more than `total`.
+    /// Counting stopped early, so there may be more than `total`.
     pub cut_short: bool,
 }
 
-/// One name in a folder.
+/// One entry of a folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FolderEntry {
-    /// Its path from the listed folder.
+    /// Its path relative to the listed folder.
     pub name: OsString,
-    /// What it is.
+    /// Its kind.
     pub kind: EntryKind,
 }
 
-/// What a name in a folder stands for.
+/// The kind of a folder's entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EntryKind {
-    /// A file of so many bytes.
+    /// A file of this many bytes.
     File(u64),
     /// A folder.
     Folder,
-    /// A link, with what it says.
+    /// A symlink, with its target.
     Link(PathBuf),
     /// A FIFO, a socket or a device.
     Special,
-    /// It could not be looked at.
+    /// An entry without readable metadata.
     Unknown,
 }

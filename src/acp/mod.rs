@@ -1,5 +1,5 @@
-//! Who really touches files and processes: the client tools of the Agent Client Protocol, served by this machine
-//! or by a connected editor. Not here: what a tool makes of them (handlers).
+//! Access to files and processes: the client tools of the Agent Client Protocol, served by this machine or by a
+//! connected editor. Not here: the tools that use them (handlers).
 
 pub mod agent;
 pub mod apps;
@@ -31,5 +31,5 @@ pub use local::LocalClient;
 pub use terminals::{TerminalClient, TerminalId};
 pub use workspace::{RawPath, Workspace, WorkspacePath};
 
-/// What every client method gives back.
+/// The future of a client method.
 pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, ToolError>> + Send + 'a>>;

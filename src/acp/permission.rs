@@ -1,7 +1,7 @@
-//! The gate: what stays inside the workspace is allowed, and `acp::workspace` proves that it does, unless the owner's
-//! rules say otherwise; what they ask about waits for a person. What the machine has no room for is refused before it
-//! begins, and what runs programs where these are confined less than the owner requires. Not here: what the rules mean
-//! (policy).
+//! The permission gate of tool calls. Calls inside the workspace are allowed, and `acp::workspace` proves that they are
+//! inside, unless the owner's rules say otherwise. Calls that the rules ask about wait for a person. Calls are refused
+//! without free descriptors, or if they start programs with less confinement than the owner requires. Not here: the
+//! meaning of the rules (policy).
 
 mod binding;
 mod facts;
@@ -25,8 +25,8 @@ use crate::tool::{
     ToolError, ToolSpec,
 };
 
-/// Allows every call for which there is room, once a person has said yes where the owner wants that; the paths of each
-/// are contained when they are resolved.
+/// The gate that allows a call if there are free descriptors and the owner's rules allow it. Asks a person first if the
+/// owner wants that. The paths of a call are checked when they are resolved.
 #[derive(Clone, Default)]
 pub struct InsideWorkspace {
     ask: Vec<AskAbout>,
@@ -34,50 +34,50 @@ pub struct InsideWorkspace {
     policy: Option<Arc<Policy>>,
 }
 
-/// The owner's rules, and what is needed to hold a call against them.
+/// The owner's rules, with the context to check a call against them.
 pub struct Policy {
     /// The rules in force.
     pub standing: StandingRules,
-    /// The folders.
+    /// The workspace folders.
     pub workspace: Workspace,
-    /// Where commands run.
+    /// The terminals in which commands run.
     pub terminals: LocalTerminals,
 }
 
-/// Which calls a person is asked about.
+/// The calls that a person is asked about.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AskAbout {
-    /// All that have this effect.
+    /// All calls with this effect.
     Effect(Effect),
-    /// All of this tool.
+    /// All calls of this tool.
     Tool(String),
 }
 
 impl InsideWorkspace {
-    /// Asks about these.
+    /// Creates a gate that asks about these calls.
     pub fn asking(ask: Vec<AskAbout>) -> Self {
         Self { ask, ..Self::default() }
     }
 
-    /// The same, and refuses what would run programs with less confinement than the owner requires.
+    /// Also refuses calls that would run programs with less confinement than the owner requires.
     #[must_use]
     pub fn confined(self, confinement: Confinement) -> Self {
         Self { confinement, ..self }
     }
 
-    /// The same, by the owner's rules.
+    /// Also applies the owner's rules.
     #[must_use]
     pub fn ruled(self, policy: Policy) -> Self {
         Self { policy: Some(Arc::new(policy)), ..self }
     }
 
-    /// Whether what the call would start may start with the confinement that there is.
+    /// Checks whether the programs of a call may start with the available confinement.
     async fn confines(&self, tool: &ToolSpec, call: Decoded<'_>) -> Result<(), ToolError> {
         let starts = call.effect == Effect::Executes || call.access.starts_programs;
         if !starts || tool.origin != DEVICE || tool.lane == Lane::Control {
             return Ok(());
         }
-        // What the desktop opens is not confined.
+        // The desktop's programs are not confined.
         if call.access.file_or_program.is_some() {
             self.confinement.permit_app()?;
         }
@@ -91,12 +91,12 @@ impl InsideWorkspace {
         })
     }
 
-    /// The owner's rules, where this gate goes by any.
+    /// Returns the owner's rules, if this gate applies any.
     pub fn standing(&self) -> Option<&StandingRules> {
         self.policy.as_ref().map(|policy| &policy.standing)
     }
 
-    /// What the policy says to a call, without anything being used up or run.
+    /// Returns the policy's verdict on a call, without using up grants or running the call.
     pub async fn verdict(&self, tool: &ToolSpec, call: Decoded<'_>) -> Result<Verdict, ToolError> {
         let (effect, access) = (call.effect, call.access.clone());
         let asks = self.asks(tool, effect);
@@ -105,7 +105,7 @@ impl InsideWorkspace {
         aside(move || policy.judged(&tool, effect, &access, asks, None).map(|(verdict, _)| verdict)).await?
     }
 
-    /// What the rules and the list of the configuration say together.
+    /// Decides by the rules and the configuration's list.
     async fn by_rules(
         &self,
         cx: &ToolCx,
@@ -131,7 +131,7 @@ impl InsideWorkspace {
                     let folder = facts::folder(&policy.workspace, &access);
                     let bound = binding::of(&call, folder.as_deref(), &search_path);
                     let unfound = binding::unfound(&call, folder.as_deref());
-                    // What nobody could be shown is nothing that they can have allowed for later.
+                    // A file that the person could not be shown cannot have been allowed for later calls.
                     let topic = match &unfound {
                         Some(_) => Some(format!("request {request}")),
                         None => topic(&verdict, &call, &tool, effect, &args),
@@ -153,7 +153,7 @@ impl InsideWorkspace {
 }
 
 impl Policy {
-    /// The verdict on a call, with the call as it was judged. What a verdict for a request rests on is used up by it.
+    /// Returns the verdict on a call, and the call as it was judged. A verdict for a request uses up its grants.
     fn judged(
         &self,
         tool: &ToolSpec,
@@ -177,7 +177,7 @@ impl Policy {
         let mut grants = self.standing.grants_for(request);
         loop {
             let with = with_fewest(&mut grants, |grants| judge(&standing.rules, asks, &call, grants));
-            // What does not run uses nothing up.
+            // A call that does not run uses up no grant.
             let Some(request) = request.filter(|_| with.decision < Decision::Deny) else {
                 return Ok((with, call));
             };
@@ -186,14 +186,14 @@ impl Policy {
                     reach_of("grant.used", request.as_str());
                     return Ok((with, call));
                 }
-                // Another request was quicker.
+                // Another request used the grant first.
                 Some(lost) => grants.retain(|grant| grant.id != *lost),
             }
         }
     }
 }
 
-/// The verdict by as few of the grants as lead to it: what a call does not need is not taken from another.
+/// Returns the verdict with the fewest grants that lead to it, so that a call uses no grant that it does not need.
 fn with_fewest(grants: &mut Vec<Grant>, judged: impl Fn(&[Grant]) -> Verdict) -> Verdict {
     let mut with = judged(grants);
     for id in with.grants.clone() {
@@ -211,7 +211,7 @@ fn plain(asks: bool) -> Verdict {
     judge(&crate::policy::Rules::default(), asks, &call, &[])
 }
 
-/// Looks at files beside the loop.
+/// Runs file access outside the event loop.
 async fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, ToolError> {
     tokio::task::spawn_blocking(work).await.map_err(|fallen| ToolError::internal(fallen.to_string()))
 }
@@ -253,8 +253,8 @@ fn why(verdict: &Verdict) -> Option<String> {
     }
 }
 
-/// What a yes for the rest of the conversation is about: all that stands against the call, nothing less and nothing
-/// more. None where only the configuration's list asks, which is about the tool.
+/// Identifies the subject of an approval for the rest of the conversation: exactly the reasons against the call. `None`
+/// if only the configuration's list asks, which is about the tool.
 fn topic(verdict: &Verdict, call: &Call, tool: &ToolSpec, effect: Effect, args: &str) -> Option<String> {
     if verdict.about.iter().all(|about| about.by == "policy.ask") {
         return None;
@@ -269,7 +269,7 @@ fn topic(verdict: &Verdict, call: &Call, tool: &ToolSpec, effect: Effect, args: 
         add(&about.by);
         add(&about.part);
     }
-    // What no rule names of a command line is known by the whole of it: the folder, variables, texts that it is given.
+    // A part of a command line that no rule names is identified by the whole arguments: folder, variables and texts.
     if call.script.is_some() && verdict.about.iter().any(|about| !about.part.is_empty()) {
         let mut whole = tool.canonical(args).unwrap_or_default();
         if let Some(map) = whole.as_object_mut() {
@@ -282,7 +282,7 @@ fn topic(verdict: &Verdict, call: &Call, tool: &ToolSpec, effect: Effect, args: 
 
 impl Gate for InsideWorkspace {
     fn permit<'a>(&'a self, cx: &'a ToolCx, tool: &'a ToolSpec, call: Decoded<'a>) -> Permit<'a> {
-        // What ends other calls makes room.
+        // A call that ends other calls frees descriptors.
         let room = tool.lane == Lane::Control || descriptors::are_to_be_had();
         Box::pin(async move {
             if !room {

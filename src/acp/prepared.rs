@@ -1,28 +1,27 @@
-//! A write that is ready to be made: checked, its bytes and hashes known, nothing done yet. What makes several of them
-//! one: all are declared together, then all are written beside their files, then each takes its place. Not here: who
-//! prepares one.
+//! A write that is ready to be made: its checks have passed, its bytes and hashes are known, and no file has changed.
+//! Several writes become one by stages: all are declared, then all are staged beside their files, then each replaces
+//! its file. Not here: preparing one.
 
 use super::files::Written;
 use crate::tool::{Intent, ToolError};
 
-/// A write between its checks and its end. Dropping it takes away what it has written beside the file.
+/// A write between its checks and its end. Dropping it removes the staged content.
 ///
 /// The methods block.
 pub trait PreparedWrite: Send {
-    /// What is to be declared next: before it is staged the whole change, or only where the new content is written
-    /// where that is hashed beside the writing; then the change before it is placed. None where the file is as it
-    /// shall be already.
+    /// Returns the intent to declare next. Before staging it is the whole change, or only the temporary path if hashing
+    /// happens while staging; after staging it is the change. `None` if the file has the content already.
     fn intent(&self) -> Option<Intent>;
 
-    /// Writes the content beside the file and makes it durable. Folders on the way are made.
+    /// Writes the content beside the file and makes it durable. Missing parent folders are created.
     ///
     /// # Errors
-    /// The disk's.
+    /// The disk's error.
     fn stage(&mut self) -> Result<(), ToolError>;
 
-    /// Puts what was staged in the file's place, for whoever looks and for good.
+    /// Replaces the file with the staged content, durably.
     ///
     /// # Errors
-    /// `stale` where the file is not any more as it was when this was prepared; the disk's.
+    /// `stale` if the file changed since this was prepared; the disk's error.
     fn place(self: Box<Self>) -> Result<Written, ToolError>;
 }

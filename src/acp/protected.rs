@@ -1,5 +1,5 @@
-//! Paths inside a workspace that file tools never write: whoever controls them runs code later, or loosens what
-//! watches over it. Not here: what a shell command finds there (local::guarded).
+//! Protected paths inside a workspace, which file tools never write because they can run code later or weaken
+//! protections. Not here: the effects of shell commands on them (local::guarded).
 
 use std::ffi::OsStr;
 use std::path::{Component, Path};
@@ -9,14 +9,14 @@ use crate::tool::{ErrorCode, ToolError};
 /// The rule that protects a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Protection {
-    /// The protected path, as `.git/hooks`.
+    /// The protected path, such as `.git/hooks`.
     pub rule: &'static str,
-    /// What it could do.
+    /// The harm that writing it could do.
     pub why: &'static str,
 }
 
 impl Protection {
-    /// The refusal for a path as it is shown.
+    /// Builds the error for a path, given as it is displayed.
     pub fn denied(self, shown: &str) -> ToolError {
         let Self { rule, why } = self;
         ToolError::new(
@@ -32,14 +32,14 @@ impl Protection {
 const EDITOR: &str = "an editor runs what is configured there";
 const SHELL: &str = "a shell runs it at its start";
 const AGENT: &str = "it configures an agent";
-/// Of git's configuration.
+/// The reason for git's configuration.
 pub(in crate::acp) const GIT: &str = "git runs what is configured there";
-/// Of git's hooks.
+/// The reason for git's hooks.
 pub(in crate::acp) const HOOKS: &str = "git runs what is in there";
-/// Of `.git` itself.
+/// The reason for `.git` itself.
 pub(in crate::acp) const REPOSITORY: &str = "it says where the repository is";
 
-/// Folders: they and everything in them, wherever in the workspace they are.
+/// Folders that are protected with all their content, anywhere in the workspace.
 const FOLDERS: &[(&str, &str)] = &[
     (".vscode", EDITOR),
     (".idea", EDITOR),
@@ -50,7 +50,7 @@ const FOLDERS: &[(&str, &str)] = &[
     (".punie", "it configures this runner"),
 ];
 
-/// Files, wherever in the workspace they are.
+/// Files that are protected anywhere in the workspace.
 const FILES: &[(&str, &str)] = &[
     (".gitmodules", GIT),
     (".gitconfig", GIT),
@@ -77,7 +77,7 @@ const FILES: &[(&str, &str)] = &[
 /// Folders in a user's `.config`.
 const CONFIGS: &[(&str, &str)] = &[(".config/fish", SHELL), (".config/git", GIT)];
 
-/// The rule for a path from a workspace folder, whether the path exists or not.
+/// Returns the rule for a path relative to a workspace folder; the path need not exist.
 pub fn rule_for(rel: &Path) -> Option<Protection> {
     let names: Vec<String> = rel
         .components()
@@ -96,14 +96,14 @@ pub fn rule_for(rel: &Path) -> Option<Protection> {
             if within.is_empty() && !is_bare {
                 return Some(Protection { rule: ".git", why: REPOSITORY });
             }
-            // Also below modules and worktrees, which hold whole repositories.
+            // Also below modules and worktrees, which contain whole repositories.
             if within.iter().any(|name| name == "hooks") {
                 return Some(Protection { rule: ".git/hooks", why: HOOKS });
             }
             if within.last().is_some_and(|name| name == "config" || name == "config.worktree") {
                 return Some(Protection { rule: ".git/config", why: GIT });
             }
-            // Says where configuration and hooks are instead.
+            // These files name other folders for configuration and hooks.
             if within.last().is_some_and(|name| name == "commondir" || name == "gitdir") {
                 return Some(Protection { rule: ".git/commondir", why: GIT });
             }
@@ -114,7 +114,7 @@ pub fn rule_for(rel: &Path) -> Option<Protection> {
         {
             return Some(Protection { rule, why });
         }
-        // As a folder too: a file's parent of that name is the same mistake.
+        // Also if a parent folder has that name.
         if let Some((rule, why)) = FILES.iter().find(|(rule, _)| rule == name) {
             return Some(Protection { rule, why });
         }
@@ -122,13 +122,13 @@ pub fn rule_for(rel: &Path) -> Option<Protection> {
     None
 }
 
-/// The protected names with what they could do, but for those within a repository.
+/// Returns the protected names with their reasons, except those within a repository.
 pub(in crate::acp) fn names() -> impl Iterator<Item = (&'static str, &'static str)> {
     FOLDERS.iter().chain(FILES).chain(CONFIGS).copied()
 }
 
-/// A name as the most lenient file system would compare it: without case, invisible and combining characters,
-/// without what Windows drops at the end, and without a stream's name.
+/// Normalizes a name as the most lenient file system compares it. Removes case, invisible and combining characters, a
+/// trailing dot or blank (Windows) and the name of a stream.
 pub(in crate::acp) fn folded(name: &OsStr) -> String {
     let text = name.to_string_lossy();
     let text = text.split(':').next().unwrap_or_default();
@@ -142,7 +142,8 @@ pub(in crate::acp) fn folded(name: &OsStr) -> String {
     folded.trim_end_matches(['.', ' ']).to_owned()
 }
 
-/// Characters that some file systems leave out when they compare names, and marks that make a twin of a name.
+/// Returns whether some file systems ignore this character when they compare names, or whether it is a mark that makes
+/// a lookalike of a name.
 pub(in crate::acp) fn is_ignored(c: char) -> bool {
     matches!(
         c,

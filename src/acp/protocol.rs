@@ -1,5 +1,5 @@
-//! The Agent Client Protocol, version 1, as its official crate has it: the one place from which the rest of the
-//! program takes the crate's names, so that a new major version of it is a change of few files.
+//! The Agent Client Protocol, version 1, from its official crate. The rest of the program uses the crate only through
+//! this module, so that a new major version changes few files.
 
 pub use agent_client_protocol::v1::schema::*;
 pub use agent_client_protocol::v1::{ConnectionTo, Responder};
@@ -9,12 +9,12 @@ pub use agent_client_protocol::{
     on_receive_notification, on_receive_request, schema::ProtocolVersion,
 };
 
-/// The error for a session that was never opened, or is over.
+/// Builds the error for a session that was never opened or has ended.
 pub fn session_not_found(id: &SessionId) -> Error {
     agent_client_protocol::v1::schema::Error::session_not_found(id.clone()).into()
 }
 
-/// The error for what is not there: a file, a terminal.
+/// Builds the error for a missing file or terminal.
 pub fn missing(what: String) -> Error {
     agent_client_protocol::v1::schema::Error::resource_not_found(Some(what)).into()
 }

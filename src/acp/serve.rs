@@ -1,5 +1,5 @@
-//! The client side of a connection, served by whoever has the client methods: what makes this machine, or a fake, an
-//! editor for an agent at the other end. Not here: the methods (client_tools), and the agent's side (agent).
+//! The client side of a connection: serves the client methods of this machine, or of a fake, to an agent at the other
+//! end. Not here: the methods (client_tools), and the agent's side (agent).
 
 use std::future::Future;
 use std::sync::Arc;
@@ -19,15 +19,14 @@ use super::protocol::{
     WriteTextFileRequest, on_receive_notification, on_receive_request,
 };
 
-/// The extension by which an agent asks for a client's own tools.
+/// The extension method by which an agent asks for a client's own tools.
 const DISCOVER: &str = "_punie/discover_tools";
 
-/// Serves the client methods over this transport for as long as the foreground runs, which is given the connection to
-/// the agent. Every request is served in a task of its own, so that the connection never waits for an answer; updates
-/// are handed on one after the other.
+/// Serves the client methods over this transport while `foreground` runs, which gets the connection to the agent. Each
+/// request is served in its own task, so that the connection never waits for an answer. Updates are passed on in order.
 ///
 /// # Errors
-/// The foreground's, and those of the connection.
+/// The error of `foreground` or of the connection.
 pub async fn serve_client<R>(
     client: Arc<dyn ClientTools>,
     transport: impl ConnectTo<Client> + 'static,
@@ -66,7 +65,7 @@ pub async fn serve_client<R>(
             },
             on_receive_notification!(),
         )
-        // What has another name comes last: these would take everything.
+        // Last, because these match every remaining method.
         .on_receive_request(
             async move |message: UntypedMessage, responder: Responder<Value>, _cx: ConnectionTo<Agent>| {
                 if !message.method.starts_with('_') {
@@ -98,7 +97,7 @@ pub async fn serve_client<R>(
         .await
 }
 
-/// Begins the conversation with the agent: says what this client serves, and tells the client who the agent is.
+/// Initializes the connection: sends this client's capabilities to the agent, and tells the client the agent's name.
 ///
 /// # Errors
 /// Those of the connection, and the agent's.
@@ -115,13 +114,13 @@ pub async fn introduce(
     Ok(answer)
 }
 
-/// What the handlers of one connection share.
+/// The state that the handlers of one connection share.
 #[derive(Clone)]
 struct Desk {
     client: Arc<dyn ClientTools>,
     tasks: TaskTracker,
     updates: mpsc::UnboundedSender<SessionNotification>,
-    /// Cancelled when the connection is over: nobody waits for an answer any more.
+    /// Cancelled when the connection has ended and answers are useless.
     over: CancellationToken,
 }
 
@@ -146,7 +145,7 @@ impl Desk {
         }
     }
 
-    /// Answers when there is an answer, in a task of its own; given up when nobody wants it any more.
+    /// Answers in a separate task, which ends early if the request is cancelled or the connection ends.
     fn answer<T: JsonRpcResponse + Send>(
         &self,
         responder: Responder<T>,

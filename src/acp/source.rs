@@ -1,25 +1,25 @@
-//! Where the text of a file comes from: the disk, or an editor that is connected and may have changed it since. Not
-//! here: who decides that (`acp::editor`).
+//! The source of a file's text: the disk, or a connected editor with possibly unsaved changes. Not here: choosing it
+//! (`acp::editor`).
 
-/// Where a file's text came from.
+/// The source of a file's text.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Source {
-    /// The disk; no editor follows the call, or the file is none of its own.
+    /// The disk; no editor follows the call, or the file is not in the editor's project.
     #[default]
     Disk,
-    /// The disk, though an editor has the file, for this reason: a sentence.
+    /// The disk, although an editor has the file, for this reason: a sentence.
     DiskInstead(String),
     /// An editor.
     Editor {
         /// Its name.
         name: String,
-        /// The text is not what is on the disk.
+        /// The text differs from the disk.
         unsaved: bool,
     },
 }
 
 impl Source {
-    /// What a reader of the text must know: that it is not on the disk.
+    /// Returns a note for readers of the text if it is not on disk.
     pub fn note(&self) -> Option<String> {
         match self {
             Self::Editor { name, unsaved: true } => {
@@ -29,12 +29,12 @@ impl Source {
         }
     }
 
-    /// Whether it is text that is not on the disk.
+    /// Returns whether the text is not on disk.
     pub fn is_unsaved(&self) -> bool {
         matches!(self, Self::Editor { unsaved: true, .. })
     }
 
-    /// Why an editor that has the file was left out.
+    /// Returns the reason why an editor that has the file was not used.
     pub fn warning(&self) -> Option<&str> {
         match self {
             Self::DiskInstead(why) => Some(why),
@@ -42,7 +42,7 @@ impl Source {
         }
     }
 
-    /// `editor` where it was one; for an answer's facts.
+    /// Returns `editor` if it was one, for a reply's metadata.
     pub fn fact(&self) -> Option<String> {
         matches!(self, Self::Editor { .. }).then(|| "editor".to_owned())
     }

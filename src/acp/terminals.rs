@@ -1,5 +1,4 @@
-//! ACP's terminal methods and what they take and give. Not here: who serves them, and which texts a tool makes of
-//! their answers.
+//! ACP's terminal methods with their arguments and results. Not here: their implementations, and the texts of tools.
 
 mod keys;
 mod report;
@@ -23,20 +22,20 @@ pub use report::{
 pub use run::{Ending, Run, TerminalGuard, Watched, run_or_leave, run_to_end};
 pub use signal::{Ladder, Rung, StopSignal, signal_name};
 
-/// Starts commands and looks after them. The methods are those of the Agent Client Protocol, version 1, each with a
+/// Starts commands and manages them. The methods are those of the Agent Client Protocol, version 1, each with a
 /// superset of its arguments.
 pub trait TerminalClient: Send + Sync + 'static {
     /// `terminal/create`: starts a command and returns at once.
     ///
     /// # Errors
     /// `invalid_args`, `policy_denied` (an environment entry), `too_large` (a command over the system's limit),
-    /// `not_found` (the program or the folder), `permission_denied`, `io`. Nothing has been started then.
+    /// `not_found` (the program or the folder), `permission_denied`, `io`. No command was started then.
     fn create_terminal(&self, request: CreateTerminal) -> Answer<'_, OpenTerminal>;
 
-    /// `terminal/output`: what was printed so far; never waits.
+    /// `terminal/output`: returns the output so far; never waits.
     ///
     /// # Errors
-    /// `not_found` for an id that was released or never given.
+    /// `not_found` for an id that was released or never existed.
     fn terminal_output(&self, query: OutputQuery) -> Answer<'_, TerminalOutput>;
 
     /// Beyond the protocol: waits until more was read than `seen` (an earlier answer's `bytes_read`), or until the
@@ -46,36 +45,36 @@ pub trait TerminalClient: Send + Sync + 'static {
     /// `not_found`, as above.
     fn wait_for_terminal_output<'a>(&'a self, id: &'a TerminalId, seen: u64) -> Answer<'a, ()>;
 
-    /// Beyond the protocol: types at a terminal that was created with a `tty`. The moment for which a program that
-    /// does not read is waited for is short; what it did not take is told.
+    /// Beyond the protocol: types at a terminal that was created with a `tty`. It waits only briefly for a program that
+    /// does not read, and reports the number of bytes that were not taken.
     ///
     /// # Errors
-    /// `not_found`, as above; `invalid_args` for a command without a tty, or one that has closed it; `too_large` for
-    /// a line that the terminal would cut.
+    /// `not_found`, as above; `invalid_args` for a command without a tty, or one that has closed it; `too_large` for a
+    /// line that the terminal would truncate.
     fn write_terminal<'a>(&'a self, id: &'a TerminalId, strokes: Vec<Stroke>) -> Answer<'a, Typed>;
 
-    /// `terminal/wait_for_exit`: waits for the command itself, never for the end of a pipe that something it left
-    /// behind still holds.
+    /// `terminal/wait_for_exit`: waits for the command itself, never for the end of a pipe that a background process
+    /// still holds.
     ///
     /// # Errors
     /// `not_found`, as above.
     fn wait_for_terminal_exit<'a>(&'a self, id: &'a TerminalId) -> Answer<'a, TerminalExit>;
 
-    /// `terminal/kill`: stops the command and every process that it started, directly or not. What another service
-    /// was asked to start was never its child and goes on. The id stays valid.
+    /// `terminal/kill`: stops the command and all its descendants. A process that another service started for it was
+    /// never its child and continues. The id stays valid.
     ///
     /// # Errors
-    /// `not_found`, as above. Something that already ended is not an error.
+    /// `not_found`, as above. A command that has already ended is not an error.
     fn kill_terminal<'a>(&'a self, id: &'a TerminalId, ladder: Ladder) -> Answer<'a, Stopped>;
 
-    /// `terminal/release`: stops what still runs and forgets the id.
+    /// `terminal/release`: stops a command that still runs and forgets the id.
     ///
     /// # Errors
     /// `not_found`, as above.
     fn release_terminal<'a>(&'a self, id: &'a TerminalId) -> Answer<'a, ()>;
 
-    /// Beyond the protocol: the addresses that the command and what it started listen on, as `127.0.0.1:3000`. Empty
-    /// where this is not known.
+    /// Beyond the protocol: returns the addresses that the command and its descendants listen on, such as
+    /// `127.0.0.1:3000`. Empty if they are unknown.
     ///
     /// # Errors
     /// `not_found`, as above.
@@ -83,21 +82,21 @@ pub trait TerminalClient: Send + Sync + 'static {
         Box::pin(std::future::ready(Ok(Vec::new())))
     }
 
-    /// The same as `release_terminal` without waiting, for a caller that is being dropped.
+    /// Does the same as `release_terminal` without waiting, for a caller that is being dropped.
     fn abandon_terminal(&self, id: TerminalId);
 }
 
-/// The name of a terminal: `term-0`, `term-1` and so on.
+/// The id of a terminal: `term-0`, `term-1` and so on.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct TerminalId(String);
 
 impl TerminalId {
-    /// The `n`-th terminal of this process life.
+    /// Returns the id of the `n`-th terminal of this process.
     pub fn nth(n: u64) -> Self {
         Self(format!("term-{n}"))
     }
 
-    /// As it travels.
+    /// Returns the id as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -115,16 +114,16 @@ impl fmt::Display for TerminalId {
     }
 }
 
-/// What is started.
+/// A command to start.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Launch {
-    /// A command line, read by bash.
+    /// A command line, parsed by bash.
     Shell(String),
-    /// A program with its arguments, read by nobody.
+    /// A program with its arguments, which no shell parses.
     Program {
         /// The program: a path, or a name looked up on the PATH.
         command: String,
-        /// Its arguments, passed on as they are.
+        /// Its arguments, passed on unchanged.
         args: Vec<String>,
     },
 }
@@ -144,9 +143,9 @@ impl fmt::Display for Launch {
 /// The size of a terminal's window, in characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WindowSize {
-    /// How wide a line is.
+    /// The width of a line.
     pub cols: u16,
-    /// How many lines there are.
+    /// The number of lines.
     pub rows: u16,
 }
 
@@ -156,59 +155,59 @@ impl Default for WindowSize {
     }
 }
 
-/// What came of typing.
+/// The result of typing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Typed {
-    /// How many bytes were to be typed.
+    /// The number of bytes to type.
     pub given: usize,
-    /// How many the terminal took.
+    /// The number of bytes that the terminal accepted.
     pub taken: usize,
 }
 
-/// What a command with a terminal waits for, as far as the system shows it.
+/// The input that a command with a terminal waits for, as far as the system shows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InputWait {
     /// A line that its terminal does not echo, as at a password prompt.
     Unechoed,
-    /// Input: a process of it is blocked reading its terminal.
+    /// Input: one of its processes is blocked reading its terminal.
     Blocked,
 }
 
-/// The arguments of `terminal/create`. Beyond the protocol's: how much text is wanted, what the command reads,
-/// whether it gets a terminal of its own, and the request under whose name its output is kept.
+/// The arguments of `terminal/create`. Beyond the protocol's are the wanted amount of text, the input, the terminal's
+/// window, and the request under which the output is stored.
 #[derive(Debug, Clone)]
 pub struct CreateTerminal {
-    /// What to start.
+    /// The command to start.
     pub launch: Launch,
     /// Entries added to the environment; those that change how programs are loaded are refused.
     pub env: Vec<(String, String)>,
-    /// Where it starts: absolute, and inside the workspace already.
+    /// Its working directory: absolute, and known to be inside the workspace.
     pub cwd: PathBuf,
-    /// How much output an editor should keep. This machine keeps all of it on disk and does not need it.
+    /// The bytes of output that an editor should keep. This machine stores all of it on disk and does not need it.
     pub output_byte_limit: Option<u64>,
-    /// How much text is wanted back.
+    /// The wanted amount of text.
     pub budget: Budget,
-    /// Keep escape sequences and progress lines.
+    /// Keeps escape sequences and progress lines.
     pub raw: bool,
-    /// What the command reads; nothing means an empty input.
+    /// The command's input; `None` means an empty input.
     pub stdin: Option<String>,
-    /// A pseudo terminal of this size as its input and output; its input is then what is typed there.
+    /// The size of a pseudo terminal that is its input and output; the input is then typed there.
     pub tty: Option<WindowSize>,
-    /// It is meant to go on by itself: it lives through a crash of the runner, whose next life takes it up again.
+    /// A background command, which survives a crash of the runner and is taken over by the next run.
     pub background: bool,
-    /// It goes on when its call is over, so it runs on this machine whoever follows the call.
+    /// The command continues when its call has ended, so it runs on this machine even if an editor follows the call.
     pub outlives_call: bool,
-    /// Secrets that it is given, for as long as anything of it runs. It then runs on this machine, and ends with the
+    /// Secrets for the command, until all of its processes have ended. It then runs on this machine, and ends with the
     /// runner.
     pub mounted: Option<Arc<Mounted>>,
-    /// The request that asks.
+    /// The request that starts it.
     pub request: RequestId,
-    /// Which of the request's outputs this is, from 0.
+    /// The number of this output among those of the request, from 0.
     pub output_number: u32,
 }
 
 impl CreateTerminal {
-    /// Starts this at this place, with everything else at its default.
+    /// Starts this in this folder, with defaults for all other arguments.
     pub fn new(request: &RequestId, launch: Launch, cwd: PathBuf) -> Self {
         Self {
             launch,
@@ -231,20 +230,20 @@ impl CreateTerminal {
 /// A terminal that was started.
 #[derive(Debug, Clone)]
 pub struct OpenTerminal {
-    /// Its name from now on.
+    /// Its id.
     pub id: TerminalId,
-    /// The command's process id, where this is known.
+    /// The command's process id, if it is known.
     pub pid: Option<u32>,
-    /// Identifies it beyond this process; absent where the system does not tell processes apart.
+    /// Identifies the command beyond this process; `None` where the system cannot tell processes apart.
     pub trace: Option<CommandTrace>,
 }
 
 /// Identifies a command beyond the runner process that started it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommandTrace {
-    /// Which process it is, for ever.
+    /// The permanent identity of its process.
     pub identity: String,
-    /// The named pipe of its output; absent where the command ends with the runner.
+    /// The named pipe of its output; `None` if the command ends with the runner.
     pub output: Option<PathBuf>,
     /// The request that started it.
     pub request: RequestId,
@@ -255,79 +254,79 @@ pub struct CommandTrace {
 /// The arguments of `terminal/output`.
 #[derive(Debug, Clone)]
 pub struct OutputQuery {
-    /// Which terminal.
+    /// The terminal.
     pub id: TerminalId,
-    /// Only what was printed after this cursor of an earlier answer.
+    /// Requests only the output after this cursor of an earlier answer.
     pub since: Option<u64>,
 }
 
 impl OutputQuery {
-    /// All of it.
+    /// Requests the whole output.
     pub fn all(id: &TerminalId) -> Self {
         Self { id: id.clone(), since: None }
     }
 }
 
-/// What a terminal has printed.
+/// The output of a terminal.
 #[derive(Debug, Clone, Default)]
 pub struct TerminalOutput {
-    /// The text, within the budget; with a cursor, what is new, at most the last 64 KiB of it.
+    /// The text, within the budget; with a cursor, the new text, at most its last 64 KiB.
     pub text: String,
-    /// How many bytes the text leaves out.
+    /// The number of bytes that the text leaves out.
     pub omitted_bytes: u64,
-    /// Where the whole is kept; absent when nothing was printed yet, or when nothing of it could be kept.
+    /// The handle of the stored output; `None` if there is no output yet, or none could be stored.
     pub handle: Option<OutputHandle>,
     /// The next `since`.
     pub cursor: u64,
-    /// How many bytes were read from the command so far.
+    /// The number of bytes that were read from the command so far.
     pub bytes_read: u64,
-    /// How the command ended, if it has.
+    /// The command's exit, if it has ended.
     pub exit: Option<TerminalExit>,
-    /// How long the command ran, or runs so far.
+    /// The time that the command ran, or has run so far.
     pub elapsed: Duration,
-    /// What it left behind that still lives; only looked for after the command ended.
+    /// Background processes that still run; only searched after the command ended.
     pub left: Vec<ProcessName>,
-    /// Bytes that were no text.
+    /// The number of bytes that were not valid text.
     pub lossy_chars: u64,
-    /// Secret values masked.
+    /// The number of masked secrets.
     pub redactions: u64,
-    /// Why not everything is on disk.
+    /// The reason why the stored output is incomplete.
     pub cut_short: Option<String>,
-    /// Whether the command has a terminal to type at.
+    /// The command has a terminal to type at.
     pub tty: bool,
-    /// What it waits for to be typed; when it was stopped, what it waited for then.
+    /// The input that it waits for; if it was stopped, the input that it waited for then.
     pub input: Option<InputWait>,
-    /// Characters after the text that are not shown yet: they may be the beginning of a secret.
+    /// The number of characters after the text that are not shown yet, because a secret may begin there.
     pub held_back: usize,
     /// The command runs in an editor's terminal.
     pub in_editor: bool,
-    /// Things worth knowing of where and how it ran.
+    /// Notes on where and how it ran.
     pub warnings: Vec<String>,
-    /// Why a command that failed may have, where its confinement explains it.
+    /// The probable reason why a command failed, if its confinement explains it.
     pub hint: Option<String>,
 }
 
-/// How a command ended.
+/// The exit status of a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ExitStatus {
-    /// By itself, with this code.
+    /// It exited with this code.
     Code(i32),
-    /// By a signal, as `SIGKILL`.
+    /// It was ended by a signal, such as `SIGKILL`.
     Signal(String),
-    /// In a way that nobody saw, for this reason.
+    /// Its exit was not observed, for this reason.
     Unseen(&'static str),
 }
 
-/// What a shell makes of a program that SIGKILL ended: 128 and the signal's number.
+/// The exit code by which a shell reports SIGKILL: 128 and the signal's number.
 pub const KILLED: i32 = 137;
 
 impl ExitStatus {
-    /// Whether it ended with a code that says that something went wrong.
+    /// Returns whether it exited with a code other than 0.
     pub fn is_a_failure(&self) -> bool {
         matches!(self, Self::Code(code) if *code != 0)
     }
 
-    /// Whether SIGKILL ended it, or a program of it as a shell tells that.
+    /// Returns whether SIGKILL ended it, or one of its programs as a shell reports it.
     pub fn may_be_a_kill(&self) -> bool {
         match self {
             Self::Code(code) => *code == KILLED,
@@ -340,17 +339,17 @@ impl ExitStatus {
 /// The end of a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TerminalExit {
-    /// How it ended.
+    /// Its exit status.
     pub status: ExitStatus,
-    /// Something it started still holds the output open.
+    /// A background process still holds the output open.
     pub output_open: bool,
-    /// What it left running.
+    /// The background processes that still run.
     pub left: Vec<ProcessName>,
-    /// It was killed, or a process of it was, and the system ended something for want of memory meanwhile.
+    /// The command or one of its processes was killed, and the system ended a process for lack of memory meanwhile.
     pub out_of_memory: bool,
 }
 
-/// A process, as an answer names it.
+/// A process, as a reply names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProcessName {
     /// Its id.
@@ -365,13 +364,13 @@ impl fmt::Display for ProcessName {
     }
 }
 
-/// What came of stopping a command.
+/// The result of stopping a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stopped {
-    /// The last signal sent; none when nothing ran any more.
+    /// The last signal sent; `None` if no process was running any more.
     pub by: Option<StopSignal>,
-    /// What would not die.
+    /// The processes that could not be ended.
     pub survivors: Vec<ProcessName>,
-    /// The editor that was told to stop it, where it ran there: which signal it sends is its own matter.
+    /// The editor that was told to stop the command, if it ran there; the editor chooses the signal.
     pub in_editor: Option<String>,
 }

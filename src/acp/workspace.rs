@@ -1,8 +1,8 @@
-//! The folders that the tools may touch, and the proof that a path lies in one of them.
+//! The folders that the tools may access, and the proof that a path lies in one of them.
 //!
-//! A root is opened once and held. Every later open happens relative to that held folder, and on Linux the kernel
-//! itself refuses to leave it, whatever is swapped meanwhile. Not here: what a tool does with a path (handlers),
-//! and which paths inside are off limits for writing (`acp::protected`).
+//! A root is opened once and held open. Every later open is relative to that folder, and on Linux the kernel itself
+//! refuses to leave it, even if a path is replaced meanwhile. Not here: the tools' use of a path (handlers), and
+//! protected paths inside (`acp::protected`).
 
 mod failure;
 mod lexical;
@@ -31,7 +31,7 @@ use serde::Deserialize;
 use crate::tool::{ErrorCode, ToolError};
 use held::Held;
 
-/// As many links as Linux itself follows.
+/// The number of symlinks that Linux itself follows.
 const MAX_LINKS: usize = 40;
 
 /// A path as the model wrote it: absolute, relative to the first workspace, or beginning with `~`.
@@ -41,7 +41,7 @@ const MAX_LINKS: usize = 40;
 pub struct RawPath(String);
 
 impl RawPath {
-    /// The text as given.
+    /// Returns the text as given.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -60,7 +60,7 @@ pub struct Workspace {
     home: Option<Arc<Path>>,
 }
 
-/// One held folder with the two spellings under which a caller may know it.
+/// One open folder, with the two paths by which a caller may name it.
 #[derive(Debug)]
 struct Root {
     held: Held,
@@ -69,7 +69,7 @@ struct Root {
 }
 
 impl Workspace {
-    /// Opens the folders; each must exist, and there must be one. `~` is not expanded.
+    /// Opens the folders; at least one is needed, and each must exist. `~` is not expanded.
     pub fn open(roots: &[PathBuf]) -> io::Result<Self> {
         Self::open_with_home(roots, None)
     }
@@ -84,21 +84,21 @@ impl Workspace {
         Ok(Self { roots: roots.into(), home: home.map(Arc::from) })
     }
 
-    /// The folders, the first of which relative paths are resolved against.
+    /// Returns the folders. Relative paths are resolved against the first one.
     pub fn roots(&self) -> impl Iterator<Item = &Path> {
         self.roots.iter().map(|root| root.canonical.as_path())
     }
 
-    /// The first folder.
+    /// Returns the first folder.
     pub fn first(&self) -> &Path {
         &self.roots[0].canonical
     }
 
-    /// Resolves a path and proves that it lies in a workspace; it need not exist. Links that stay inside are
-    /// followed, so the result holds none.
+    /// Resolves a path and proves that it lies in a workspace; it need not exist. Symlinks that stay inside are
+    /// followed, so the result has none.
     ///
     /// # Errors
-    /// `outside_workspace` naming the workspaces and the link that led out, or `invalid_args`.
+    /// `outside_workspace` naming the workspaces and the symlink that led out, or `invalid_args`.
     pub fn resolve(&self, raw: &RawPath) -> Result<WorkspacePath, ToolError> {
         let asked = lexical::parse(raw.as_str(), self.home.as_deref())?;
         let (root, rel) = self.split(&asked.path).ok_or_else(|| self.outside(raw, None))?;
@@ -114,11 +114,11 @@ impl Workspace {
         Ok(found)
     }
 
-    /// Opens a file that a walk through a workspace found, beneath the folder that is held: should a folder on the
-    /// way have become a link since, this fails. It does not wait, and it does not look at what kind of file it is.
+    /// Opens a file that a walk through a workspace found, beneath the open root. It fails if a folder on the way has
+    /// become a symlink since. It does not block, and does not check the kind of the file.
     ///
     /// # Errors
-    /// `CrossesDevices` when the path lies in no workspace, or why it cannot be opened.
+    /// `CrossesDevices` when the path lies in no workspace, or the system's error.
     pub fn open_found(&self, absolute: &Path) -> io::Result<File> {
         let found = self.roots.iter().find_map(|root| Some((root, rest_of(absolute, &root.canonical)?)));
         let (root, rel) =
@@ -126,8 +126,8 @@ impl Workspace {
         root.held.open_file(rel)
     }
 
-    /// A path that was found in a workspace earlier, without links; none where it lies in no workspace. Whatever opens
-    /// it refuses links that came since.
+    /// Returns a path that was found earlier, without symlinks; `None` if it lies in no workspace. Opening it refuses
+    /// symlinks that were put there since.
     pub fn found(&self, absolute: &Path) -> Option<WorkspacePath> {
         let (root, rel) = self
             .roots
@@ -142,7 +142,8 @@ impl Workspace {
         Some(WorkspacePath::new(Arc::clone(root), rel.to_owned(), rel.to_owned(), exists, None))
     }
 
-    /// The root that holds an absolute path by its spelling, with the rest; the first root for a relative one.
+    /// Returns the root that contains an absolute path by its spelling, with the rest of the path; the first root for a
+    /// relative path.
     fn split(&self, path: &Path) -> Option<(Arc<Root>, PathBuf)> {
         if path.is_relative() {
             return Some((Arc::clone(&self.roots[0]), path.to_owned()));
@@ -157,8 +158,8 @@ impl Workspace {
             .min_by_key(|(_, rest)| rest.components().count())
     }
 
-    /// Follows links one by one where the kernel would not: it takes no absolute link, not even one that leads
-    /// back inside. Whatever comes of it is opened beneath the root again, so nothing here is trusted.
+    /// Follows symlinks one by one if the kernel refuses: it accepts no absolute symlink, not even one that leads back
+    /// inside. The result is opened beneath the root again, so no result here is trusted.
     fn locate(&self, raw: &RawPath, root: Arc<Root>, rel: PathBuf) -> Result<WorkspacePath, ToolError> {
         let asked = rel.clone();
         let (mut root, mut rel) = (root, rel);
@@ -227,7 +228,7 @@ impl Workspace {
     }
 }
 
-/// The error for a file where a folder should be: under the rest of a path, or before a slash at its end.
+/// Builds the error for a file in place of a folder: above the rest of a path, or before a slash at its end.
 fn not_a_folder(raw: &RawPath, file: &Path, rest: &Path, link: Option<&DanglingLink>) -> ToolError {
     let (raw, shown) = (raw.as_str(), file.display());
     let via = link.map_or_else(String::new, |met| {
@@ -252,19 +253,19 @@ impl Root {
     }
 }
 
-/// Why a path could not be opened as it stands, found by trying one component after the other.
+/// The reason why a path could not be resolved, found by trying one component after the other.
 enum Stumble {
-    /// Something changed meanwhile; trying again tells.
+    /// The path changed meanwhile; it must be resolved again.
     Gone,
-    /// The parent is there, the rest is not.
+    /// The parent exists, the rest does not.
     Missing { parent: PathBuf, rest: PathBuf },
-    /// A link that the kernel would not follow, or that leads to nothing.
+    /// A symlink that the kernel does not follow, or that is dangling.
     Link { parent: PathBuf, name: PathBuf, target: PathBuf, rest: PathBuf },
     /// The path climbs out by itself.
     Outside,
-    /// There is a file where a folder should be, with what is asked for below it.
+    /// There is a file in place of a folder, and the path continues below it.
     NotFolder { file: PathBuf, rest: PathBuf },
-    /// Anything else, such as no permission.
+    /// Any other error, such as missing permission.
     Failed(io::Error),
 }
 
@@ -296,7 +297,7 @@ fn stumble(root: &Root, rel: &Path) -> Stumble {
             _ => Stumble::Failed(cause),
         };
     }
-    // Every part is there, so it was the slash at the end that was refused.
+    // Every component exists, so the slash at the end was refused.
     if is_file(root, &parent) {
         return Stumble::NotFolder { file: parent, rest: PathBuf::new() };
     }
@@ -307,7 +308,8 @@ fn is_file(root: &Root, rel: &Path) -> bool {
     root.held.metadata(rel).is_ok_and(|metadata| !metadata.is_dir())
 }
 
-/// What of a path comes behind this folder's. The texts first: part by part takes a quarter as long as opening it.
+/// Returns the rest of a path behind this folder. Compares the text first, because comparing components takes a quarter
+/// as long as opening the file.
 #[cfg(unix)]
 fn rest_of<'a>(path: &'a Path, folder: &Path) -> Option<&'a Path> {
     use std::os::unix::ffi::OsStrExt as _;

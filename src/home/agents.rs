@@ -1,4 +1,5 @@
-//! Agents: `agents/<id>/AGENT.md`, a prompt and what the agent may use. Not here: publishing or running them.
+//! Agent definitions in `agents/<id>/AGENT.md`: a prompt, and the tools and skills that the agent may use. Not here:
+//! publishing or running them.
 
 use std::num::NonZeroU32;
 use std::path::PathBuf;
@@ -17,38 +18,38 @@ const FILE: &str = "AGENT.md";
 pub struct Agent {
     /// The name of its folder.
     pub id: String,
-    /// For people; the id unless the head says otherwise.
+    /// A name for people; the id unless the head has another.
     pub name: String,
-    /// When to use it; the first line of the body unless the head says.
+    /// The purpose of the agent; the first line of the body unless the head has another.
     pub description: String,
-    /// Which kinds of agent it can stand for.
+    /// The kinds of agent that it can replace.
     pub agent_types: Vec<String>,
-    /// The only tools it may use; any if absent.
+    /// The only tools that it may use; all tools if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tools: Option<Vec<String>>,
-    /// Skills it begins with.
+    /// The skills that it starts with.
     pub default_skills: Vec<String>,
-    /// The model it asks for.
+    /// The model that it asks for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// How deep it may hand tasks on.
+    /// The most levels of tasks that it may delegate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_task_depth: Option<NonZeroU32>,
-    /// Words to find it by.
+    /// Search terms for it.
     pub tags: Vec<String>,
-    /// As written.
+    /// The version as written.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// Whether it may be used.
+    /// The agent may be used.
     pub enabled: bool,
     /// Its prompt, in Markdown.
     pub body: String,
-    /// Where it lies on this machine; never published.
+    /// Its path on this machine; never published.
     #[serde(skip)]
     pub file: PathBuf,
 }
 
-/// The head of an `AGENT.md`. Fields of other products are passed over.
+/// The head of an `AGENT.md`. Fields of other products are ignored.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Head {
@@ -76,7 +77,7 @@ struct Head {
 }
 
 impl Agent {
-    /// The agent as the catalog has it.
+    /// Converts the agent to its entry in the catalog.
     pub fn catalog_item(&self) -> CatalogItem {
         CatalogItem::of(&self.id, self)
     }
@@ -102,8 +103,8 @@ impl From<Document<Head>> for Agent {
     }
 }
 
-/// All agents of the home in order of their ids, and what is wrong with the rest. Reads files: call it where
-/// blocking is allowed.
+/// Loads all agents of the home sorted by id, with the problems of the others. Reads files: call it where blocking is
+/// allowed.
 pub fn load_agents(home: &Home) -> (Vec<Agent>, Vec<Problem>) {
     let (documents, mut problems) = document::read_all::<Head>(home, &home.agents_dir(), FILE);
     problems

@@ -1,5 +1,5 @@
-//! Questions to the person at this machine whether a call may run: a file each while one is open, and beside it the
-//! file of the answer. Not here: what is asked and what comes of an answer (runner), and the backend's side of it.
+//! Stores the approval questions to the person at this machine: one file for each open question, and beside it the file
+//! of its answer. Not here: the content of a question and the effect of an answer (runner), and the backend's side.
 #![expect(clippy::disallowed_methods, reason = "this file owns the open questions of the home")]
 
 use std::fs;
@@ -14,7 +14,7 @@ use super::layout::Home;
 use crate::approval_answer::ApprovalOption;
 use crate::ids::RequestId;
 
-/// A question that is open.
+/// An open approval question.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct OpenQuestion {
@@ -24,11 +24,11 @@ pub struct OpenQuestion {
     pub request_id: RequestId,
     /// The tool.
     pub tool: String,
-    /// What would be run.
+    /// The call's title.
     pub title: String,
-    /// When it was asked, in milliseconds since 1970.
+    /// The time when it was asked, in milliseconds since 1970.
     pub asked_at_ms: i64,
-    /// When the call is refused for want of an answer, in milliseconds since 1970.
+    /// The time when the call is refused if there is no answer, in milliseconds since 1970.
     pub expires_at_ms: i64,
 }
 
@@ -39,7 +39,7 @@ pub struct Approvals {
 }
 
 impl Approvals {
-    /// Those of this home.
+    /// Returns the questions of this home.
     pub fn of(home: &Home) -> Self {
         Self { folder: home.approvals_dir() }
     }
@@ -52,7 +52,7 @@ impl Approvals {
         self.folder.join(format!("{id}.answer"))
     }
 
-    /// Opens a question.
+    /// Stores a question.
     ///
     /// # Errors
     /// [`HomeError`] when it cannot be written.
@@ -65,12 +65,12 @@ impl Approvals {
         atomic::write(&path, &text, Readers::OwnerOnly).map_err(HomeError::unwritable(&path))
     }
 
-    /// The option that the person here has chosen, if any.
+    /// Returns the option that the person here has chosen, if any.
     pub fn answered(&self, id: &RequestId) -> Option<ApprovalOption> {
         fs::read_to_string(self.answer(id)).ok().map(|text| ApprovalOption::from_text(&text))
     }
 
-    /// Closes a question, whatever came of it.
+    /// Removes a question and its answer.
     pub fn close(&self, id: &RequestId) {
         for path in [self.question(id), self.answer(id)] {
             if let Err(error) = fs::remove_file(&path)
@@ -81,7 +81,7 @@ impl Approvals {
         }
     }
 
-    /// Closes what an earlier life of the runner left, answers to questions that were over among it.
+    /// Removes the questions and answers of an earlier run of the runner.
     pub fn close_all(&self) {
         for file in fs::read_dir(&self.folder).into_iter().flatten().flatten() {
             if let Err(error) = fs::remove_file(file.path()) {
@@ -90,7 +90,7 @@ impl Approvals {
         }
     }
 
-    /// The open questions, oldest first.
+    /// Returns the open questions, oldest first.
     pub fn list(&self) -> Vec<OpenQuestion> {
         let files = fs::read_dir(&self.folder).into_iter().flatten().flatten();
         let read = |path: PathBuf| serde_json::from_slice(&fs::read(path).ok()?).ok();
@@ -103,15 +103,15 @@ impl Approvals {
         questions
     }
 
-    /// Answers a question as the person here. Returns whether this is the first answer given here, to a question that
-    /// is still open.
+    /// Answers a question for the person here. Returns whether this is the first such answer to a question that is
+    /// still open.
     ///
     /// # Errors
     /// [`HomeError`] when it cannot be written.
     pub fn choose(&self, id: &RequestId, option: ApprovalOption) -> Result<bool, HomeError> {
         let path = self.answer(id);
         match atomic::create_new(&path, option.as_str().as_bytes(), Readers::OwnerOnly) {
-            // Taken off the list in this moment: then nobody reads the answer.
+            // The question was closed at this moment, so the answer will not be read.
             Ok(()) if !self.question(id).exists() => {
                 self.close(id);
                 Ok(false)

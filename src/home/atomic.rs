@@ -1,25 +1,26 @@
-//! Writes whole files so that a reader, a crash or a full disk never shows half of one: a new file in the same
-//! folder, synced, then put in place under its name. Not here: appending, and files that are changed in place.
+//! Writes whole files atomically: a reader, a crash or a full disk never shows a partial file. The content goes to a
+//! new file in the same folder, which is synced and then renamed. Not here: appending, and files that are changed in
+//! place.
 #![expect(clippy::disallowed_methods, reason = "this file owns the whole-file writes of the home")]
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-/// Who may read the written file.
+/// The users that may read the written file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Readers {
     /// This user only (0600).
     OwnerOnly,
-    /// As the file that was there before, else as the umask says.
+    /// Those of the previous file, else those that the umask allows.
     AsBefore,
 }
 
-/// Writes the file, in place of the one that may be there. A link in its place is replaced, not followed.
+/// Writes the file, replacing an existing one. A symlink in its place is replaced, not followed.
 ///
 /// # Errors
-/// What the system said. The old file is then untouched, unless it was the folder that could not be synced: then the new one
-/// stands there, and may be gone again after a power cut.
+/// The system's error. The old file is then unchanged, unless syncing the folder failed: then the new file is there,
+/// but may be lost after a power failure.
 pub fn write(path: &Path, bytes: &[u8], readers: Readers) -> io::Result<()> {
     let draft = Draft::write(path, bytes, readers)?;
     fs::rename(&draft.path, path)?;
@@ -27,13 +28,14 @@ pub fn write(path: &Path, bytes: &[u8], readers: Readers) -> io::Result<()> {
     sync_dir(parent(path))
 }
 
-/// Writes the file only if there is none: whoever comes second gets `AlreadyExists`, and nobody sees half of it.
+/// Writes the file only if there is none. Of several writers only the first succeeds, and no reader sees a partial
+/// file.
 ///
 /// # Errors
-/// `AlreadyExists`, or what the system said.
+/// `AlreadyExists`, or the system's error.
 pub fn create_new(path: &Path, bytes: &[u8], readers: Readers) -> io::Result<()> {
     let draft = Draft::write(path, bytes, readers)?;
-    // A hard link, unlike a rename, refuses to replace what is there. The draft goes when it is dropped.
+    // A hard link, unlike a rename, never replaces a file. Dropping the draft removes its other name.
     fs::hard_link(&draft.path, path)?;
     drop(draft);
     sync_dir(parent(path))
@@ -80,7 +82,7 @@ impl Draft {
 
 impl Drop for Draft {
     fn drop(&mut self) {
-        // Nothing better can be done with a draft that cannot be removed: it is inert.
+        // A draft that cannot be removed is harmless.
         let _ = fs::remove_file(&self.path);
     }
 }
@@ -89,7 +91,7 @@ fn parent(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// Makes the new name durable. Only some systems have, and need, a way to do so.
+/// Makes the new name durable. Only some systems support and need this.
 pub(super) fn sync_dir(dir: &Path) -> io::Result<()> {
     #[cfg(unix)]
     {

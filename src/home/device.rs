@@ -1,5 +1,5 @@
-//! Who this device is: an id and an Ed25519 key, made once and never replaced by the program. A damaged identity
-//! stops the command, because a new one would be a stranger to the backend. Not here: sessions and their tokens.
+//! The identity of this device: an id and an Ed25519 key, created once and never replaced by the program. A damaged
+//! identity stops the command, because the backend would not know a new one. Not here: sessions and their tokens.
 #![expect(clippy::disallowed_methods, reason = "this file owns the identity's two files")]
 
 use std::fmt;
@@ -23,20 +23,20 @@ use super::tokens::random_32;
 use crate::ids::DeviceId;
 use crate::redact::Secret;
 
-/// No file of an identity is longer.
+/// The most bytes of an identity file.
 const MAX_BYTES: u64 = 4096;
 
 const MEND: &str = "Restore it from a backup; or move device.json and keys/device.ed25519 aside and pair again, as a \
                     new device";
 
-/// This device, able to sign.
+/// This device's identity, with the key to sign.
 #[derive(Clone)]
 pub struct DeviceIdentity {
     record: Record,
     key: SigningKey,
 }
 
-/// `device.json`.
+/// The content of `device.json`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Record {
@@ -44,7 +44,7 @@ struct Record {
     public_key: String,
     /// Milliseconds since 1970.
     created_at: u64,
-    /// The machine that it was made on, or first seen on; none where that does not tell.
+    /// The machine where it was created or first seen; `None` if the machine has no id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     machine: Option<String>,
 }
@@ -62,16 +62,17 @@ impl fmt::Debug for DeviceIdentity {
 }
 
 impl DeviceIdentity {
-    /// The identity of this home, made now if there is none. Of several commands at once, one makes it.
+    /// Loads the identity of this home, or creates it if there is none. Of several commands at once, one creates it.
     ///
     /// # Errors
-    /// [`HomeError`] when it is damaged, half there, open to others, or cannot be written. The files are then left
-    /// as they were.
+    /// [`HomeError`] when it is damaged, incomplete, readable by others, or cannot be written. The files then stay as
+    /// they were.
     pub fn load_or_create(home: &Home) -> Result<Self, HomeError> {
         Self::on(home, &Machine::here())
     }
 
-    /// The same on this machine. An identity of another machine is refused; one that is bound to none is bound.
+    /// Loads or creates the identity on this machine. An identity of another machine is refused, and one without a
+    /// machine is bound to this one.
     ///
     /// # Errors
     /// As above, and [`HomeError::OtherMachine`].
@@ -89,31 +90,31 @@ impl DeviceIdentity {
         }
     }
 
-    /// The private key as its file holds it, so that it can be masked wherever it turns up; none before the identity
-    /// is made.
+    /// Returns the private key as its file holds it, so that it can be masked in outputs; `None` before the identity is
+    /// created.
     ///
     /// # Errors
-    /// When the file cannot be read or others may read it.
+    /// [`HomeError`] when the file cannot be read or others may read it.
     pub fn key_text(home: &Home) -> Result<Option<Secret<String>>, HomeError> {
         Ok(key_text(&home.key_file())?.map(Secret::new))
     }
 
-    /// The device's id.
+    /// Returns the device's id.
     pub fn id(&self) -> &DeviceId {
         &self.record.id
     }
 
-    /// When it was made, in milliseconds since 1970.
+    /// Returns the time when it was created, in milliseconds since 1970.
     pub fn created_at_ms(&self) -> u64 {
         self.record.created_at
     }
 
-    /// The public key: its 32 bytes as base64.
+    /// Returns the public key: its 32 bytes as base64.
     pub fn public_key_base64(&self) -> &str {
         &self.record.public_key
     }
 
-    /// The signature of the text's bytes: its 64 bytes as base64.
+    /// Signs the text's bytes. Returns the 64 bytes of the signature as base64.
     pub fn sign(&self, text: &str) -> String {
         STANDARD.encode(self.key.sign(text.as_bytes()).to_bytes())
     }
@@ -137,8 +138,8 @@ impl DeviceIdentity {
         Ok(Self { record, key })
     }
 
-    /// The record is written under another name first and gets its own last. So whatever moment the power fails,
-    /// the next start finds no identity, one to finish, or a whole one.
+    /// The record is written under another name first and renamed last. So a power failure at any moment leaves no
+    /// identity, one that can be finished, or a whole one.
     fn create(home: &Home, machine: &Machine) -> Result<Self, HomeError> {
         let seed = random_32();
         let key = SigningKey::from_bytes(&seed);
@@ -155,7 +156,7 @@ impl DeviceIdentity {
         Self::finish(home, key)
     }
 
-    /// Gives the record its name, if it is the one of this key.
+    /// Renames the unfinished record, if it belongs to this key.
     fn finish(home: &Home, key: SigningKey) -> Result<Self, HomeError> {
         let (unfinished, finished) = (home.unfinished_device_file(), home.device_file());
         match read_record(&unfinished)? {
@@ -179,7 +180,7 @@ fn read_record(path: &Path) -> Result<Option<Record>, HomeError> {
     serde_json::from_str(&text).map(Some).map_err(|error| damaged(path, error.to_string()))
 }
 
-/// The key file's text without the blanks around it.
+/// Reads the key file's text without surrounding blanks.
 fn key_text(path: &Path) -> Result<Option<String>, HomeError> {
     let Some(file) = modes::open_secret(path)? else { return Ok(None) };
     Ok(Some(read_text(file, path)?.trim().to_owned()))
@@ -188,7 +189,7 @@ fn key_text(path: &Path) -> Result<Option<String>, HomeError> {
 fn read_key(path: &Path) -> Result<Option<SigningKey>, HomeError> {
     let Some(text) = key_text(path)? else { return Ok(None) };
     let seed = STANDARD.decode(&text).ok().and_then(|bytes| <[u8; 32]>::try_from(bytes).ok());
-    // What was read is not shown: it may be most of a key.
+    // The error must not show the text, which may be most of a key.
     let seed = seed.ok_or_else(|| damaged(path, "it does not hold 32 bytes as base64".to_owned()))?;
     Ok(Some(SigningKey::from_bytes(&seed)))
 }

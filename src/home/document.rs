@@ -1,5 +1,5 @@
-//! The owner's documents: `<folder>/<id>/<FILE>.md`, each with a head and a body. One that cannot be used is a
-//! [`Problem`] and never hides the others. Not here: the fields of a skill or an agent.
+//! The owner's documents: `<folder>/<id>/<FILE>.md`, each with a head and a body. A document that cannot be used
+//! becomes a [`Problem`] and does not affect the others. Not here: the fields of a skill or an agent.
 #![expect(clippy::disallowed_methods, reason = "this file owns the reading of skills and agents")]
 
 use std::fmt;
@@ -16,19 +16,19 @@ use super::layout::Home;
 use super::modes;
 use crate::ids::hex;
 
-/// No skill or agent is longer.
+/// The most bytes of a skill or an agent.
 const MAX_BYTES: u64 = 1024 * 1024;
-/// No folder has more of them.
+/// The most documents of one folder.
 const MAX_DOCUMENTS: usize = 1000;
 /// The longest name of a document's folder.
 const MAX_ID: usize = 64;
 
-/// Something of the owner's that is not as it should be, and was passed over.
+/// A fault in the owner's files that was skipped.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
-    /// Where.
+    /// The file or folder.
     pub path: PathBuf,
-    /// What is wrong, and what came of it.
+    /// The fault and its effect.
     pub what: String,
 }
 
@@ -43,14 +43,14 @@ impl fmt::Display for Problem {
 pub struct CatalogItem {
     /// The id.
     pub key: String,
-    /// SHA-256 of the body text, in hex: changes exactly when the body does.
+    /// The SHA-256 of the body text, in hex: it changes exactly when the body does.
     pub hash: String,
-    /// JSON text.
+    /// The entry as JSON text.
     pub body: String,
 }
 
 impl CatalogItem {
-    /// The entry of anything that can be written as JSON with fields in a fixed order.
+    /// Creates the entry of a value that serializes to JSON with a fixed order of fields.
     pub(super) fn of(key: &str, value: &impl Serialize) -> Self {
         let body = serde_json::to_string(value).expect("plain texts and lists are always JSON");
         Self { key: key.to_owned(), hash: hex(&Sha256::digest(body.as_bytes())), body }
@@ -82,8 +82,7 @@ pub(super) fn read_all<T: DeserializeOwned + Default>(
     (documents, problems)
 }
 
-/// The folders in `dir` (links to folders too), in order of their names. Plain files and hidden ones are none of
-/// our business.
+/// Lists the folders in `dir`, including symlinks to folders, sorted by name. Plain and hidden files are ignored.
 pub(super) fn folders(dir: &Path, problems: &mut Vec<Problem>) -> Vec<PathBuf> {
     let mut problem = |what: String| problems.push(Problem { path: dir.to_owned(), what });
     let entries = match fs::read_dir(dir) {
@@ -136,8 +135,8 @@ fn id_of(folder: &Path) -> Result<String, String> {
     ))
 }
 
-/// Reads a plain file that lies in the home once all links are followed. The owner's links within the home are
-/// followed; one that leads out of it could publish anything.
+/// Reads a plain file that lies in the home after all symlinks are resolved. A symlink that leads out of the home is
+/// refused, because it could publish any file.
 fn read_inside(home: &Home, file: &Path, file_name: &str) -> Result<String, String> {
     let real = match fs::canonicalize(file) {
         Ok(real) => real,
@@ -164,14 +163,14 @@ fn read_inside(home: &Home, file: &Path, file_name: &str) -> Result<String, Stri
     String::from_utf8(bytes).map_err(|_| "is not UTF-8 text".to_owned())
 }
 
-/// What a document is for, when its head does not say: the first line of its body that is neither blank nor a
+/// Returns the purpose of a document without one in its head: the first line of its body that is neither blank nor a
 /// heading.
 pub(super) fn first_line(body: &str) -> String {
     let line = body.lines().map(str::trim).find(|line| !line.is_empty() && !line.starts_with('#'));
     line.unwrap_or_default().chars().take(200).collect()
 }
 
-/// Remarks on a head that names another id than its folder.
+/// Reports a head that names another id than its folder.
 pub(super) fn other_id(document_id: &str, written: Option<&str>, file: &Path) -> Option<Problem> {
     let written = written.filter(|written| *written != document_id)?;
     Some(Problem {

@@ -1,26 +1,25 @@
-//! What can be wrong with the home, each with the way to mend it. Not here: problems of one skill or agent, which
-//! never stop anything.
+//! The errors of the home, each with advice. Not here: problems of one skill or agent, which never stop a command.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Why the home, or a file in it, cannot be used.
+/// The reason why the home, or a file in it, cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum HomeError {
-    /// The disk, the mount or the permissions say no.
+    /// The disk, the mount or the permissions prevent writing.
     #[error("{} cannot be written: {source}. Free or mount the disk, or name another home with --home", path.display())]
     Unwritable {
-        /// What was to be written.
+        /// The file or folder to be written.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// It is there and cannot be read.
+    /// It exists but cannot be read.
     #[error("{} cannot be read: {source}", path.display())]
     Unreadable {
-        /// What was to be read.
+        /// The file or folder to be read.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// Other users of the machine may read or change it.
@@ -30,46 +29,46 @@ pub enum HomeError {
         shell_word(path)
     )]
     TooOpen {
-        /// What is too open.
+        /// The file or folder.
         path: PathBuf,
-        /// The mode it has.
+        /// Its mode.
         mode: u32,
-        /// The argument of `chmod` that mends it.
+        /// The argument of `chmod` that fixes it.
         mend: &'static str,
     },
-    /// It belongs to somebody else.
+    /// It belongs to another user.
     #[error(
         "{} belongs to user {owner}, and this process runs as user {us}. Run as its owner, or name another home with \
          --home",
         path.display()
     )]
     NotOurs {
-        /// What belongs to another user.
+        /// The file or folder.
         path: PathBuf,
-        /// The owner's number.
+        /// The owner's user id.
         owner: u32,
-        /// Our own number.
+        /// The user id of this process.
         us: u32,
     },
-    /// Something else lies where a folder or a plain file should.
+    /// It is neither the folder nor the plain file that is needed.
     #[error("{} is not {wanted}. Move it aside, or name another home with --home", path.display())]
     WrongKind {
-        /// Where.
+        /// The path.
         path: PathBuf,
-        /// What should be there.
+        /// The kind of file that is needed.
         wanted: &'static str,
     },
-    /// The file does not hold what it should.
+    /// The file has wrong content.
     #[error("{} is damaged: {why}. {mend}", path.display())]
     Damaged {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The fault in it.
         why: String,
-        /// What to do.
+        /// The advice.
         mend: String,
     },
-    /// The system's keychain does not keep or give the key of the owner's secrets.
+    /// The system's keychain does not store or return the key of the owner's secrets.
     #[error(
         "the key of the secrets is not to be had from the system's keychain: {why}. Unlock it, or log in to the desktop \
          that it belongs to. Where it is lost, restore {} from a backup of the time when the key was in it; or move that \
@@ -77,9 +76,9 @@ pub enum HomeError {
         file.display()
     )]
     Keychain {
-        /// What was wrong, as a part of a sentence.
+        /// The reason, as part of a sentence.
         why: String,
-        /// The file that the key is in otherwise.
+        /// The file that holds the key otherwise.
         file: PathBuf,
     },
     /// The home was copied here from the machine that the identity belongs to.
@@ -93,7 +92,7 @@ pub enum HomeError {
         /// The file with the id and the machine.
         record: PathBuf,
     },
-    /// One half of the device's identity is gone.
+    /// One half of the device's identity is missing.
     #[error(
         "this device's identity is not whole: {} is missing while {} is there. Restore it from a backup; or move the \
          other half aside too and pair again, as a new device",
@@ -101,12 +100,12 @@ pub enum HomeError {
         present.display()
     )]
     HalfIdentity {
-        /// The file that should be there.
+        /// The missing file.
         missing: PathBuf,
-        /// The file that is.
+        /// The existing file.
         present: PathBuf,
     },
-    /// The private key is not the one whose public half is written down.
+    /// The private key does not match the recorded public key.
     #[error(
         "this device's identity does not fit together: {} is not the key of {}. Restore both from one backup; or move \
          both aside and pair again, as a new device",
@@ -121,19 +120,19 @@ pub enum HomeError {
     },
 }
 
-/// Which of the three kinds of failure it is, for the exit code.
+/// The kind of a failure, for the exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cause {
     /// State cannot be written or read (73).
     Disk,
     /// Refused, because others could read or change it (77).
     Safety,
-    /// What lies there is not what should (78).
+    /// The content of a file is wrong (78).
     Content,
 }
 
 impl HomeError {
-    /// Which kind of failure it is.
+    /// Returns the kind of failure.
     pub fn cause(&self) -> Cause {
         match self {
             Self::Unwritable { .. } | Self::Unreadable { .. } | Self::Keychain { .. } => Cause::Disk,
@@ -145,7 +144,7 @@ impl HomeError {
         }
     }
 
-    /// The exit code of a command that stops at this.
+    /// Returns the exit code of a command that stops with this error.
     pub fn exit_code(&self) -> u8 {
         match self.cause() {
             Cause::Disk => 73,
@@ -165,7 +164,7 @@ impl HomeError {
     }
 }
 
-/// The path as it can be pasted into a shell.
+/// Quotes the path for a shell.
 fn shell_word(path: &Path) -> String {
     let text = path.display().to_string();
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+@:".contains(c);

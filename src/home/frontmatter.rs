@@ -1,5 +1,5 @@
-//! A Markdown text that may begin with YAML between two `---` lines. Tolerant of byte order marks, line ends and a
-//! missing head; a head that is there and cannot be read is an error. Not here: what the fields mean.
+//! Parses Markdown text that may begin with YAML between two `---` lines. Accepts byte order marks, any line endings
+//! and a missing head; a head that cannot be read is an error. Not here: the meaning of the fields.
 
 use std::fmt;
 
@@ -8,33 +8,34 @@ use serde::de::{DeserializeOwned, Deserializer, SeqAccess, Visitor};
 use serde_saphyr::options::DuplicateKeyPolicy;
 use serde_saphyr::{Error, Options};
 
-/// A head longer than this is not one that a person wrote.
+/// The longest head, in bytes; people write shorter ones.
 const MAX_HEAD: usize = 64 * 1024;
-/// Levels of lists and maps in a head.
+/// The most levels of lists and maps in a head.
 const MAX_DEPTH: usize = 16;
-/// Values in a head.
+/// The most values in a head.
 const MAX_NODES: usize = 4_000;
-/// References (`*name`) in a head; more than a few only occur in texts made to exhaust a reader.
+/// The most references (`*name`) in a head; more than a few only occur in texts that attack the parser.
 const MAX_ALIASES: usize = 64;
 
 const FENCE: &str = "---";
 
-/// Why a head could not be read.
+/// The reason why a head could not be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum BadHead {
     /// The first line opens a head that no line closes.
     #[error("line 1 opens a head with --- that no later line closes")]
     Unclosed,
-    /// More than a head may have.
+    /// The head is longer than the limit.
     #[error("its head is longer than {} KiB", MAX_HEAD / 1024)]
     TooLong,
-    /// Not YAML, or not the fields that are wanted.
+    /// It is not YAML, or has wrong fields.
     #[error("its head cannot be read: {0}")]
     Yaml(String),
 }
 
-/// Splits the text and reads its head; without one, the fields have their defaults and all of it is body.
-/// Line ends of the body become `\n`, so that the same text has the same hash everywhere.
+/// Splits the text and parses its head. Without a head, the fields have their defaults and the whole text is the body.
+/// Line ends of the body become `
+/// `, so that the same text has the same hash everywhere.
 pub(super) fn parse<T: DeserializeOwned + Default>(text: &str) -> Result<(T, String), BadHead> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text).replace("\r\n", "\n");
     let Some((head, body)) = split(&text)? else { return Ok((T::default(), text)) };
@@ -45,7 +46,7 @@ pub(super) fn parse<T: DeserializeOwned + Default>(text: &str) -> Result<(T, Str
     Ok((fields.unwrap_or_default(), body.to_owned()))
 }
 
-/// The head, with its opening line so that line numbers are those of the file, and the body.
+/// Splits off the head, with its opening line so that line numbers are those of the file, and the body.
 fn split(text: &str) -> Result<Option<(&str, &str)>, BadHead> {
     let mut lines = text.split_inclusive('\n');
     let Some(first) = lines.next().filter(|first| first.trim_end() == FENCE) else { return Ok(None) };
@@ -81,7 +82,7 @@ fn limits() -> Options {
 }
 
 fn yaml(error: &Error) -> BadHead {
-    // The reader's own text may quote the file; one line of it says enough.
+    // The parser's message may quote the file; its first line is enough.
     let text = error.without_snippet().to_string();
     BadHead::Yaml(text.lines().next().unwrap_or("no reason given").chars().take(300).collect())
 }

@@ -1,11 +1,11 @@
-//! The door to heads of Markdown files for the fuzz targets. Absent from every normal build. Not here: the reading
+//! The entry point of the fuzz targets to Markdown heads. Absent from every normal build. Not here: parsing
 //! (frontmatter).
 
 use std::collections::BTreeMap;
 
 use super::frontmatter;
 
-/// Reads a head as any fields at all, and as lists; a text without one is all body.
+/// Parses a head as arbitrary fields, and as lists. A text without a head must be all body.
 pub(crate) fn head(text: &str) {
     let read = frontmatter::parse::<BTreeMap<String, serde_json::Value>>(text);
     let _ = frontmatter::parse::<BTreeMap<String, frontmatter::List>>(text);

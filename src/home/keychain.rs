@@ -1,8 +1,8 @@
-//! The system's keychain, for the key of the owner's secrets: asked by the program that comes with it, so that nothing of
-//! it stays in this process. Not here: what is kept there and when (secrets).
+//! The system's keychain, which can hold the key of the owner's secrets. It is accessed through the system's own
+//! program, so that none of its state stays in this process. Not here: the use of the key (secrets).
 //!
-//! Linux has `secret-tool` for the Secret Service (libsecret); macOS has `security`. Values go by pipes, never on a command
-//! line, which everybody may read.
+//! Linux has `secret-tool` for the Secret Service (libsecret); macOS has `security`. Values are passed through pipes,
+//! because other users can read command lines.
 #![expect(clippy::disallowed_methods, reason = "this file starts the keychain's own program")]
 
 use std::io::{Read, Write as _};
@@ -15,20 +15,20 @@ use super::tokens::random_32;
 use crate::ids::hex;
 use crate::redact::Secret;
 
-/// How long it may take. It may ask the user to unlock it.
+/// The time limit of the program, which may ask the user to unlock the keychain.
 const PATIENCE: Duration = Duration::from_mins(1);
 const LOOK: Duration = Duration::from_millis(10);
-/// More than it has to say, in bytes.
+/// The most bytes of output that are read.
 const MOST: u64 = 8 << 10;
 
 const SERVICE: &str = "punie-runner";
 const LABEL: &str = "punie-runner: the key of the secrets";
 
-/// One entry of the keychain, by its name: letters and digits.
+/// One entry of the keychain, by its name of letters and digits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Entry(String);
 
-/// The keychain's program with its words, and what it reads.
+/// The keychain's program, its arguments and its input.
 struct Asked {
     program: &'static str,
     args: Vec<String>,
@@ -36,12 +36,12 @@ struct Asked {
 }
 
 impl Entry {
-    /// Under a new name.
+    /// Creates an entry with a new random name.
     pub fn new() -> Self {
         Self(hex(&random_32()[..16]))
     }
 
-    /// Of this name; none where it has anything but letters and digits.
+    /// Returns the entry of this name; `None` if the name has other characters than letters and digits.
     pub fn named(name: &str) -> Option<Self> {
         let is_plain = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric());
         is_plain.then(|| Self(name.to_owned()))
@@ -51,27 +51,27 @@ impl Entry {
         &self.0
     }
 
-    /// Keeps a value, in place of the one that may be there. It has letters, digits, `+`, `/` and `=`.
+    /// Stores a value, replacing an existing one. The value has letters, digits, `+`, `/` and `=` only.
     ///
     /// # Errors
-    /// Why not, as a part of a sentence.
+    /// The reason, as part of a sentence.
     pub fn keep(&self, value: &Secret<String>) -> Result<(), String> {
         run(&self.asked("store", Some(value))?).map(drop)
     }
 
-    /// The value.
+    /// Reads the value.
     ///
     /// # Errors
-    /// Why it is not to be had, as a part of a sentence; also where there is none.
+    /// The reason, as part of a sentence, also when there is no value.
     pub fn value(&self) -> Result<Secret<String>, String> {
         let said = run(&self.asked("lookup", None)?)?;
         Ok(Secret::new(said.trim().to_owned()))
     }
 
-    /// Forgets it.
+    /// Deletes the entry.
     ///
     /// # Errors
-    /// Why not, as a part of a sentence.
+    /// The reason, as part of a sentence.
     pub fn forget(&self) -> Result<(), String> {
         run(&self.asked("clear", None)?).map(drop)
     }
@@ -88,7 +88,7 @@ impl Entry {
         Ok(Asked { program, args, input: value.map(|value| value.expose().clone()).unwrap_or_default() })
     }
 
-    /// By the program's own prompt: what it reads there stands on no command line.
+    /// Uses the program's interactive mode, so that the value is not on a command line.
     #[cfg(target_os = "macos")]
     fn asked(&self, verb: &str, value: Option<&Secret<String>>) -> Result<Asked, String> {
         let (name, value) = (&self.0, value.map(Secret::expose).map(String::as_str).unwrap_or_default());
@@ -108,7 +108,7 @@ impl Entry {
     }
 }
 
-/// What the program says when all is well.
+/// Runs the program. Returns its output if it succeeds.
 fn run(asked: &Asked) -> Result<String, String> {
     let Asked { program, args, input } = asked;
     let name = Path::new(program).file_name().unwrap_or_default().display();
@@ -117,7 +117,7 @@ fn run(asked: &Asked) -> Result<String, String> {
     command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().map_err(|cause| failed(&format!("could not be started ({cause})")))?;
     let until = Instant::now() + PATIENCE;
-    // As short as this, it fits into the pipe; dropped, the program sees its end.
+    // An input this short fits into the pipe. Dropping the pipe ends the input.
     let written = child.stdin.take().map_or(Ok(()), |mut pipe| pipe.write_all(input.as_bytes()));
     let status = loop {
         match child.try_wait() {
@@ -137,25 +137,26 @@ fn run(asked: &Asked) -> Result<String, String> {
     match (status.success(), complaint) {
         (true, _) => written.map(|()| said).map_err(|cause| failed(&cause)),
         (false, Some(complaint)) => Err(failed(&format!("says: {complaint}"))),
-        // Of what is not there and of what stays locked it says nothing.
+        // The program prints nothing for a missing entry or a locked keychain.
         (false, None) => Err(failed(&"does not have it, or stays locked")),
     }
 }
 
-/// What an ended program left in a pipe. A program of its own that holds the pipe open is not waited for.
+/// Reads the output that an ended program left in a pipe. Does not wait for a child of that program that holds the pipe
+/// open.
 #[cfg(unix)]
 fn text(pipe: Option<impl Read + std::os::fd::AsFd>) -> String {
     let mut bytes = Vec::new();
     if let Some(pipe) = pipe
         && rustix::fs::fcntl_setfl(&pipe, rustix::fs::OFlags::NONBLOCK).is_ok()
     {
-        // What was read before it would have to wait stays.
+        // Bytes that were read before the pipe would block are kept.
         let _ = pipe.take(MOST).read_to_end(&mut bytes);
     }
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// Nothing: no program is asked here.
+/// Returns an empty text, because no program is run on this system.
 #[cfg(not(unix))]
 fn text(_: Option<impl Read>) -> String {
     String::new()

@@ -1,21 +1,21 @@
-//! The floor plan of the home: one name for each file and folder in it. Nobody else joins paths under `~/.punie`.
+//! The layout of the home: the path of each file and folder in it. No other module joins paths under `~/.punie`.
 
 use std::path::{Path, PathBuf};
 
 use super::error::HomeError;
 use super::modes::{self, Openness};
 
-/// The folder `~/.punie`, made and checked.
+/// The folder `~/.punie`, after it was created and checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Home {
     root: PathBuf,
 }
 
 impl Home {
-    /// Makes what is missing, readable for this user only, and checks what is there.
+    /// Creates missing folders, readable by this user only, and checks existing ones.
     ///
     /// # Errors
-    /// [`HomeError`] when something cannot be written, is open to other users, or is not a folder.
+    /// [`HomeError`] when a path cannot be written, is open to other users, or is not a folder.
     pub fn open(root: &Path) -> Result<Self, HomeError> {
         let home = Self { root: root.to_owned() };
         modes::ensure_root(&home.root)?;
@@ -50,162 +50,165 @@ impl Home {
         Ok(home)
     }
 
-    /// The folder itself.
+    /// Returns the folder itself.
     pub fn root(&self) -> &Path {
         &self.root
     }
-    /// `config.toml`, written by the owner.
+    /// Returns `config.toml`, written by the owner.
     pub fn config_file(&self) -> PathBuf {
         self.root.join("config.toml")
     }
-    /// `policy.toml`, written by the owner.
+    /// Returns `policy.toml`, written by the owner.
     pub fn policy_file(&self) -> PathBuf {
         self.root.join("policy.toml")
     }
-    /// `device.json`: the device's id and public key.
+    /// Returns `device.json`: the device's id and public key.
     pub fn device_file(&self) -> PathBuf {
         self.root.join("device.json")
     }
-    /// `device.json.new`: there only while an identity is being made.
+    /// Returns `device.json.new`, which only exists while an identity is created.
     pub(super) fn unfinished_device_file(&self) -> PathBuf {
         self.root.join("device.json.new")
     }
-    /// `keys/`: private keys.
+    /// Returns `keys/`: private keys.
     pub fn keys_dir(&self) -> PathBuf {
         self.root.join("keys")
     }
-    /// `keys/device.ed25519`: the device's private key.
+    /// Returns `keys/device.ed25519`: the device's private key.
     pub fn key_file(&self) -> PathBuf {
         self.keys_dir().join("device.ed25519")
     }
-    /// `keys/device.lock`: held while an identity is being made.
+    /// Returns `keys/device.lock`, held while an identity is created.
     pub(super) fn identity_lock_file(&self) -> PathBuf {
         self.keys_dir().join("device.lock")
     }
-    /// `keys/secrets.key`: opens the owner's secrets.
+    /// Returns `keys/secrets.key`, which decrypts the owner's secrets.
     pub fn secrets_key_file(&self) -> PathBuf {
         self.keys_dir().join("secrets.key")
     }
-    /// `keys/secrets.lock`: held while the owner's secrets are changed.
+    /// Returns `keys/secrets.lock`, held while the owner's secrets are changed.
     pub(super) fn secrets_lock_file(&self) -> PathBuf {
         self.keys_dir().join("secrets.lock")
     }
-    /// `secrets/`: the owner's secrets, and nothing that changes otherwise.
+    /// Returns `secrets/`: the owner's secrets and no other files.
     pub fn secrets_dir(&self) -> PathBuf {
         self.root.join("secrets")
     }
-    /// `secrets/sealed.json`: the owner's secrets, sealed.
+    /// Returns `secrets/sealed.json`: the owner's secrets, encrypted.
     pub fn secrets_file(&self) -> PathBuf {
         self.secrets_dir().join("sealed.json")
     }
-    /// `state/mounts/`: secrets as files, for as long as the commands run that were given them.
+    /// Returns `state/mounts/`: secrets as files, while the commands run that use them.
     pub fn mounts_dir(&self) -> PathBuf {
         self.state_dir().join("mounts")
     }
-    /// `state/`: what must survive a restart.
+    /// Returns `state/`: the state that must survive a restart.
     pub fn state_dir(&self) -> PathBuf {
         self.root.join("state")
     }
-    /// `state/journal.sqlite3`.
+    /// Returns `state/journal.sqlite3`.
     pub fn journal_file(&self) -> PathBuf {
         self.state_dir().join("journal.sqlite3")
     }
-    /// `state/outputs/`: the full outputs of clipped calls.
+    /// Returns `state/outputs/`: the full outputs of clipped calls.
     pub fn outputs_dir(&self) -> PathBuf {
         self.state_dir().join("outputs")
     }
-    /// `state/shells/`: named pipes of commands in the background.
+    /// Returns `state/shells/`: named pipes of background commands.
     pub fn shells_dir(&self) -> PathBuf {
         self.state_dir().join("shells")
     }
-    /// `tmp/`: the temporary files of commands. Not deeper, since a socket's path may have 107 characters only.
+    /// Returns `tmp/`: the temporary files of commands. It is at the top level because a socket's path has at most 107
+    /// characters.
     pub fn temp_dir(&self) -> PathBuf {
         self.root.join("tmp")
     }
-    /// `state/self-test/`: there only while the runner finds out what confinement keeps in.
+    /// Returns `state/self-test/`, which only exists while the runner tests its sandbox.
     pub fn self_test_dir(&self) -> PathBuf {
         self.state_dir().join("self-test")
     }
-    /// `state/scripts/`: commands for editors' terminals, while they run.
+    /// Returns `state/scripts/`: commands for editors' terminals, while they run.
     pub fn scripts_dir(&self) -> PathBuf {
         self.state_dir().join("scripts")
     }
-    /// `state/switches/`: what the owner, or the runner's own caution, has switched on.
+    /// Returns `state/switches/`: the switches that the owner, or the runner after crashes, turned on.
     pub fn switches_dir(&self) -> PathBuf {
         self.state_dir().join("switches")
     }
-    /// `state/approvals/`: what waits for the word of the person here.
+    /// Returns `state/approvals/`: open questions to the person at this machine.
     pub fn approvals_dir(&self) -> PathBuf {
         self.state_dir().join("approvals")
     }
-    /// `state/supervision/`: what persons at editors decided about conversations.
+    /// Returns `state/supervision/`: the decisions about conversations that persons made in editors.
     pub fn supervision_dir(&self) -> PathBuf {
         self.state_dir().join("supervision")
     }
-    /// `state/threads/`: what the threads of editors have shown.
+    /// Returns `state/threads/`: the calls that editors' threads have shown.
     pub fn threads_dir(&self) -> PathBuf {
         self.state_dir().join("threads")
     }
-    /// `state/grants/`: what the owner allowed for once or for a while.
+    /// Returns `state/grants/`: the owner's permissions for one call or for a time.
     pub fn grants_dir(&self) -> PathBuf {
         self.state_dir().join("grants")
     }
-    /// `state/trash/`: what tools deleted, for a while.
+    /// Returns `state/trash/`: files that tools deleted, kept for a while.
     pub fn trash_dir(&self) -> PathBuf {
         self.state_dir().join("trash")
     }
-    /// `state/trash/requests/`: a manifest for each request whose before-images are kept.
+    /// Returns `state/trash/requests/`: a manifest for each request with stored before-images.
     pub fn trash_manifests_dir(&self) -> PathBuf {
         self.trash_dir().join("requests")
     }
-    /// `state/trash/objects/`: the before-images, each by its hash.
+    /// Returns `state/trash/objects/`: the before-images, each by its hash.
     pub fn trash_objects_dir(&self) -> PathBuf {
         self.trash_dir().join("objects")
     }
-    /// `state/trash/incoming/`: what commands are removing just now; the only place in the home that they may write.
+    /// Returns `state/trash/incoming/`: files that commands are removing now; the only folder in the home that they may
+    /// write.
     pub fn trash_incoming_dir(&self) -> PathBuf {
         self.trash_dir().join("incoming")
     }
-    /// `state/trash/removed/`: what commands have removed.
+    /// Returns `state/trash/removed/`: files that commands have removed.
     pub fn trash_removed_dir(&self) -> PathBuf {
         self.trash_dir().join("removed")
     }
-    /// `state/trash/doomed/`: what is on its way out.
+    /// Returns `state/trash/doomed/`: entries that are being deleted.
     pub fn trash_doomed_dir(&self) -> PathBuf {
         self.trash_dir().join("doomed")
     }
-    /// `state/trash/programs/`: the names under which commands find this program first.
+    /// Returns `state/trash/programs/`: the names under which commands find this program first.
     pub fn trash_programs_dir(&self) -> PathBuf {
         self.trash_dir().join("programs")
     }
-    /// `state/trash/undone.jsonl`: what was taken back.
+    /// Returns `state/trash/undone.jsonl`: the log of undone changes.
     pub fn trash_log_file(&self) -> PathBuf {
         self.trash_dir().join("undone.jsonl")
     }
-    /// `state/trash/key`: proves whose manifest is whose.
+    /// Returns `state/trash/key`, which authenticates the manifests.
     pub fn trash_key_file(&self) -> PathBuf {
         self.trash_dir().join("key")
     }
-    /// `state/trash/lock`: held while something in the trash is moved.
+    /// Returns `state/trash/lock`, held while an entry of the trash is moved.
     pub fn trash_lock_file(&self) -> PathBuf {
         self.trash_dir().join("lock")
     }
-    /// `state/audit.jsonl`: what was asked, decided and done; beside it `audit.head` and `audit.lock`.
+    /// Returns the folder of `audit.jsonl`, the log of requests, decisions and actions, with `audit.head` and
+    /// `audit.lock` beside it.
     pub fn audit_dir(&self) -> PathBuf {
         self.state_dir()
     }
-    /// `state/runner.lock`: held by the one runner of this home.
+    /// Returns `state/runner.lock`, held by the one runner of this home.
     pub fn lock_file(&self) -> PathBuf {
         self.state_dir().join("runner.lock")
     }
-    /// `state/editor.sock`: where editors reach the runner that is up.
+    /// Returns `state/editor.sock`, through which editors connect to the running runner.
     pub fn editor_socket(&self) -> PathBuf {
         self.state_dir().join("editor.sock")
     }
-    /// Takes away what a runner left there that is no more; for whoever holds the lock.
+    /// Removes the socket of a runner that has ended. The caller must hold the runner's lock.
     ///
     /// # Errors
-    /// The system's.
+    /// The system's error.
     #[expect(clippy::disallowed_methods, reason = "this file owns the names in the home")]
     pub fn clear_editor_socket(&self) -> std::io::Result<()> {
         match std::fs::remove_file(self.editor_socket()) {
@@ -213,31 +216,31 @@ impl Home {
             _ => Ok(()),
         }
     }
-    /// `tokens/`: a folder for each backend's address, in it one secret per file.
+    /// Returns `tokens/`: a folder for each backend's address, with one secret per file.
     pub fn tokens_dir(&self) -> PathBuf {
         self.root.join("tokens")
     }
-    /// `skills/`: one folder per skill.
+    /// Returns `skills/`: one folder per skill.
     pub fn skills_dir(&self) -> PathBuf {
         self.root.join("skills")
     }
-    /// `agents/`: one folder per agent.
+    /// Returns `agents/`: one folder per agent.
     pub fn agents_dir(&self) -> PathBuf {
         self.root.join("agents")
     }
-    /// `plugins/`: one folder per plugin.
+    /// Returns `plugins/`: one folder per plugin.
     pub fn plugins_dir(&self) -> PathBuf {
         self.root.join("plugins")
     }
-    /// `logs/`: written while in the background.
+    /// Returns `logs/`: the logs of a runner in the background.
     pub fn logs_dir(&self) -> PathBuf {
         Self::logs_below(&self.root)
     }
-    /// The same of a home that is not made yet: logging starts before anything else.
+    /// Returns the log folder of a home that may not exist yet, because logging starts first.
     pub fn logs_below(root: &Path) -> PathBuf {
         root.join("logs")
     }
-    /// `dev-backend.sqlite3`: the embedded backend's store.
+    /// Returns `dev-backend.sqlite3`: the embedded backend's store.
     pub fn dev_backend_file(&self) -> PathBuf {
         self.root.join("dev-backend.sqlite3")
     }

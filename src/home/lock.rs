@@ -1,5 +1,5 @@
-//! One runner per home: an operating system lock that a crash releases by itself. Beside it the lock files that guard one
-//! file's change.
+//! One runner per home: an operating system lock that a crash releases. Also the lock files that guard changes to one
+//! file.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
@@ -9,16 +9,16 @@ use std::time::{Duration, Instant};
 use super::error::HomeError;
 use super::layout::Home;
 
-/// How long those who only look may stand in the way. Looking takes microseconds, unless the machine is busy.
+/// The time to wait for commands that only test the lock. A test takes microseconds, unless the machine is busy.
 const ONLOOKERS: Duration = Duration::from_secs(2);
 
-/// Held for the life of the runner. The file stays; the lock on it goes with the process.
+/// The lock of a running runner. The file stays; the lock on it ends with the process.
 #[derive(Debug)]
 pub struct RunnerLock {
     file: File,
 }
 
-/// Why the lock was not to be had.
+/// The reason why the lock could not be taken.
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
     /// Another runner holds it.
@@ -27,7 +27,7 @@ pub enum LockError {
         pid.map_or_else(String::new, |pid| format!(" (process {pid})"))
     )]
     Held {
-        /// Which process, if it could be read.
+        /// The process id, if it could be read.
         pid: Option<u32>,
     },
     /// The lock file cannot be written or read.
@@ -36,7 +36,7 @@ pub enum LockError {
 }
 
 impl LockError {
-    /// The exit code of a command that stops at this.
+    /// Returns the exit code of a command that stops with this error.
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Held { .. } => 75,
@@ -45,14 +45,14 @@ impl LockError {
     }
 }
 
-/// Waits for whoever holds this lock at the moment; it goes with what is returned.
+/// Waits for this lock, which is released when the returned file is dropped.
 pub(super) fn wait_for(path: &Path) -> Result<File, HomeError> {
     let file = lock_file(path)?;
     file.lock().map_err(HomeError::unwritable(path))?;
     Ok(file)
 }
 
-/// The file that a lock is on, made if it is not there.
+/// Opens the lock file, and creates it if it is missing.
 fn lock_file(path: &Path) -> Result<File, HomeError> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false);
@@ -62,7 +62,7 @@ fn lock_file(path: &Path) -> Result<File, HomeError> {
 }
 
 impl RunnerLock {
-    /// Takes the lock, at once or not at all, and writes down who holds it.
+    /// Takes the lock without waiting for another runner, and writes this process's id to it.
     ///
     /// # Errors
     /// [`LockError::Held`] while another process (or another part of this one) holds it.
@@ -75,11 +75,12 @@ impl RunnerLock {
                 write_pid(&mut file, Some(std::process::id())).map_err(HomeError::unwritable(&path))?;
                 return Ok(Self { file });
             }
-            // A runner's lock is exclusive, an onlooker's is shared: if a shared one is to be had, no runner runs.
+            // A runner holds an exclusive lock, a tester a shared one. If a shared lock can be taken, no runner is
+            // running.
             if !taken(file.try_lock_shared(), &path)? {
                 let pid = read_pid(&mut file);
-                // Ended while it started a command, a runner leaves its lock to that for the moment before the command's
-                // program runs. One that has just begun says who it is in a moment.
+                // A runner that ended while it started a command leaves its lock to the child until the child's `exec`.
+                // A runner that has just started writes its process id in a moment.
                 if pid.is_some_and(lives) {
                     return Err(LockError::Held { pid });
                 }
@@ -92,10 +93,10 @@ impl RunnerLock {
         Err(LockError::Held { pid: read_pid(&mut file) })
     }
 
-    /// Whether a runner holds the lock, without taking it from anybody.
+    /// Returns the runner that holds the lock, without taking the lock from it.
     ///
     /// # Errors
-    /// [`HomeError`] if the lock file is there and cannot be read.
+    /// [`HomeError`] if the lock file exists and cannot be read.
     pub fn peek(home: &Home) -> Result<Option<Holder>, HomeError> {
         let path = home.lock_file();
         let mut file = match OpenOptions::new().read(true).open(&path) {
@@ -110,17 +111,18 @@ impl RunnerLock {
     }
 }
 
-/// The runner that is at work.
+/// The runner that holds the lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Holder {
-    /// Its process, if it could be read.
+    /// Its process id, if it could be read.
     pub pid: Option<u32>,
 }
 
 impl Drop for RunnerLock {
     fn drop(&mut self) {
-        // The number is taken back so that nobody is misled, and the lock given up by name: with the file alone it would
-        // go only when the last program has begun that was being started meanwhile. A crash releases both that way.
+        // The process id is cleared so that it misleads no reader. The lock is released explicitly, because children
+        // that are being started inherit the file and would hold the lock until their `exec`. A crash releases both in
+        // that way.
         let _ = write_pid(&mut self.file, None);
         let _ = self.file.unlock();
     }

@@ -1,5 +1,4 @@
-//! Which machine this is, so that a home that was copied to another one is noticed. Not here: what is done about it
-//! (device).
+//! The identity of this machine, by which a copied home is detected. Not here: the reaction to that (device).
 #![cfg_attr(
     target_os = "linux",
     expect(clippy::disallowed_methods, reason = "the machine's id is a file of the system")
@@ -9,16 +8,16 @@ use sha2::{Digest, Sha256};
 
 use crate::ids::{DeviceId, hex};
 
-/// How many bytes of the digest are kept: enough to tell machines apart.
+/// The stored bytes of the digest, enough to tell machines apart.
 const BYTES: usize = 16;
 
-/// A machine, as far as the system tells machines apart.
+/// The system's id of a machine, if it has one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Machine(Option<String>);
 
 impl Machine {
-    /// This one. Unknown within a container, whose id is its image's or changes each time it is made; and on systems
-    /// other than Linux so far.
+    /// Detects this machine. It is unknown in a container, whose id is its image's or changes with each container, and
+    /// on systems other than Linux.
     #[cfg(target_os = "linux")]
     pub fn here() -> Self {
         const CONTAINERS: &[&str] = &["/.dockerenv", "/run/.containerenv", "/run/host/container-manager"];
@@ -32,25 +31,25 @@ impl Machine {
             .map_or(Self::unknown(), |id| Self::of_id(&id))
     }
 
-    /// This one: unknown on this system.
+    /// Returns an unknown machine, because this system is not supported.
     #[cfg(not(target_os = "linux"))]
     pub fn here() -> Self {
         Self::unknown()
     }
 
-    /// One that does not tell.
+    /// Returns a machine without an id.
     pub fn unknown() -> Self {
         Self(None)
     }
 
-    /// The machine of this id. One that was not given yet is none.
+    /// Returns the machine of this id. An id that is not set yet counts as none.
     pub fn of_id(id: &str) -> Self {
         let id = id.trim();
         Self((!id.is_empty() && id != "uninitialized").then(|| id.to_owned()))
     }
 
-    /// What a device keeps of it. The id itself is nobody's business (machine-id(5)), and that of another device on
-    /// the same machine is another.
+    /// Returns the digest of the machine that a device stores. The id itself is confidential (machine-id(5)), and each
+    /// device on the same machine gets another digest.
     pub(super) fn binding(&self, device: &DeviceId) -> Option<String> {
         let id = self.0.as_ref()?;
         let digest = Sha256::digest(format!("punie-runner machine\n{device}\n{id}"));

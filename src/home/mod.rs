@@ -1,5 +1,5 @@
-//! The home of the runner, `~/.punie`: where everything lies, with which modes, and what the owner put there.
-//! Not here: what the journal and the kept outputs contain, and the reading of `config.toml`.
+//! The runner's home, `~/.punie`: its layout, its file modes, and the owner's files in it. Not here: the content of the
+//! journal and the stored outputs, and parsing `config.toml`.
 
 mod agents;
 mod approvals;

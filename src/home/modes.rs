@@ -1,5 +1,5 @@
-//! Who may read and change what: folders and secret files are made for this user alone, and looser ones are
-//! refused. On systems without modes the folder's inherited access rules stand. Not here: what the files hold.
+//! File modes of the home. Folders and secret files are created for this user alone, and more open ones are refused. On
+//! systems without modes the folder's inherited access rules apply. Not here: the content of the files.
 
 use std::fs::{DirBuilder, File, Metadata, OpenOptions};
 use std::io::{self, ErrorKind};
@@ -7,20 +7,20 @@ use std::path::Path;
 
 use super::error::HomeError;
 
-/// How open a folder may be.
+/// The access that other users may have to a folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Openness {
-    /// Nobody else may even look.
+    /// Other users may not even read it.
     OursAlone,
-    /// Others may look; nobody else may write.
+    /// Other users may read it but not write to it.
     OursToWrite,
-    /// Others may look and a group of the owner's choice may write, as the usual umask of many systems has it.
+    /// Other users may read it and its group may write to it, as the usual umask of many systems has it.
     NotForeign,
 }
 
 #[cfg(unix)]
 impl Openness {
-    /// The mode bits that must not be set, and the argument of `chmod` that takes them away.
+    /// Returns the mode bits that must not be set, and the argument of `chmod` that clears them.
     fn forbidden(self) -> (u32, &'static str) {
         match self {
             Self::OursAlone => (0o077, "700"),
@@ -30,13 +30,13 @@ impl Openness {
     }
 }
 
-/// Makes the home itself where it is missing, with its parents.
+/// Creates the home itself and its parents if they are missing.
 pub(super) fn ensure_root(path: &Path) -> Result<(), HomeError> {
     make(path, true)?;
     check_dir(path, Openness::OursToWrite)
 }
 
-/// Makes a folder of the home where it is missing, and checks it.
+/// Creates a folder of the home if it is missing, and checks it.
 pub(super) fn ensure_dir(path: &Path, openness: Openness) -> Result<(), HomeError> {
     make(path, false)?;
     check_dir(path, openness)
@@ -100,7 +100,7 @@ fn check_mode(_: &Path, _: &Metadata, _: Openness) -> Result<(), HomeError> {
     Ok(())
 }
 
-/// Refuses early what would fail later: a read-only mount, a folder without the right to write.
+/// Fails early on a read-only mount or a folder without write permission.
 pub(super) fn check_writable(dir: &Path) -> Result<(), HomeError> {
     #[cfg(unix)]
     {
@@ -118,7 +118,8 @@ pub(super) fn check_writable(dir: &Path) -> Result<(), HomeError> {
     }
 }
 
-/// Opens what may be no file for reading: a pipe would stop us there for ever. A link at its end is followed or refused.
+/// Opens a file that may be a pipe for reading, without blocking. A symlink at the end of the path is followed or
+/// refused.
 pub(super) fn open_without_waiting(path: &Path, follows: bool) -> std::io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true);
@@ -134,10 +135,10 @@ pub(super) fn open_without_waiting(path: &Path, follows: bool) -> std::io::Resul
     options.open(path)
 }
 
-/// Opens a secret file for reading, if it is there: a plain file, ours, and closed to everybody else.
+/// Opens a secret file for reading, if it exists. It must be a plain file of this user that no other user can read.
 pub(super) fn open_secret(path: &Path) -> Result<Option<File>, HomeError> {
     let wrong_kind = || HomeError::WrongKind { path: path.to_owned(), wanted: "a plain file" };
-    // A link could lead to a file that others may change.
+    // A symlink could lead to a file that other users may change.
     let file = match open_without_waiting(path, false) {
         Ok(file) => file,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),

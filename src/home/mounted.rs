@@ -1,8 +1,8 @@
-//! Secrets that one command is given: variables, and files in a folder that is there for as long as the command is. Not
-//! here: which secrets a skill declares (secret_mounts) and where they are kept (secrets).
+//! Secrets for one command: variables, and files in a folder that exists as long as the command. Not here: the secrets
+//! that a skill declares (secret_mounts), and their storage (secrets).
 //!
-//! Each folder has a lock that is held by the process that made it. What a process left that is no more can therefore
-//! be told from what is in use, whoever looks.
+//! Each folder has a lock that is held by the process that created it. So any process can tell a stale folder from one
+//! in use.
 #![expect(clippy::disallowed_methods, reason = "this file owns the folders of mounted secrets")]
 
 use std::collections::BTreeSet;
@@ -17,12 +17,12 @@ use crate::redact::Secret;
 
 /// The variable that names the folder of a command's secret files.
 pub const FOLDER_VARIABLE: &str = "PUNIE_SECRETS";
-/// The end of a lock's name; before it stands the folder's.
+/// The suffix of a lock's name, after the folder's name.
 const LOCK: &str = ".lock";
-/// Held while a folder is made or left ones are removed.
+/// Held while a folder is created or stale ones are removed.
 const TURN: &str = "turn";
 
-/// What a command is given of secrets. The files go when this does.
+/// The secrets of one command. Dropping this removes the files.
 pub struct Mounted {
     variables: Vec<(String, Secret<String>)>,
     folder: Option<Folder>,
@@ -30,19 +30,19 @@ pub struct Mounted {
 
 /// One secret as a file.
 pub struct MountedFile {
-    /// Where, below the folder: plain names.
+    /// The path below the folder, of plain names.
     pub path: PathBuf,
     /// The variable that holds the file's path, if one was declared.
     pub variable: Option<String>,
-    /// What it holds.
+    /// The content of the file.
     pub value: Secret<String>,
 }
 
 impl Mounted {
-    /// Lays the files out, for this user alone.
+    /// Writes the files, readable by this user alone.
     ///
     /// # Errors
-    /// [`HomeError`] when something cannot be written; nothing is left then.
+    /// [`HomeError`] when a file cannot be written; all files are removed then.
     pub fn lay_out(
         home: &Home,
         mut variables: Vec<(String, Secret<String>)>,
@@ -63,12 +63,12 @@ impl Mounted {
         Ok(Self { variables, folder: Some(folder) })
     }
 
-    /// The variables: secrets, and where the files are.
+    /// Returns the variables: secrets, and the paths of the files.
     pub fn variables(&self) -> impl Iterator<Item = (&str, &str)> {
         self.variables.iter().map(|(name, value)| (name.as_str(), value.expose().as_str()))
     }
 
-    /// The folder of the files, if there are any.
+    /// Returns the folder of the files, if there are any.
     pub fn folder(&self) -> Option<&Path> {
         self.folder.as_ref().map(|folder| folder.path.as_path())
     }
@@ -81,17 +81,17 @@ impl fmt::Debug for Mounted {
     }
 }
 
-/// Removes the folders of processes that are no more. Returns how many there were.
+/// Removes the folders of processes that have ended. Returns the number of folders.
 ///
 /// # Errors
-/// [`HomeError`] when the folder cannot be read, or something in it not be removed.
+/// [`HomeError`] when the folder cannot be read or an entry cannot be removed.
 pub fn remove_left(home: &Home) -> Result<usize, HomeError> {
     let place = home.mounts_dir();
     let _turn = turn(&place)?;
     sweep(&place).map_err(HomeError::unwritable(&place))
 }
 
-/// A folder that is removed when this goes.
+/// A folder that is removed when this is dropped.
 struct Folder {
     path: PathBuf,
     lock: PathBuf,
@@ -101,7 +101,7 @@ struct Folder {
 impl Folder {
     fn make(place: &Path) -> Result<Self, HomeError> {
         let _turn = turn(place)?;
-        // What another process could not remove is not for the next start only.
+        // Files that another process could not remove must not wait for the next start of the runner.
         if let Err(cause) = sweep(place) {
             tracing::warn!(%cause, "secrets that an earlier command was given could not be removed");
         }
@@ -115,7 +115,7 @@ impl Folder {
     }
 
     fn write(&self, file: &Path, value: &str) -> io::Result<()> {
-        // One by one: a folder in between is for this user alone as well.
+        // Created one by one, so that each folder in between is private as well.
         let below: Vec<&Path> = file.ancestors().skip(1).take_while(|path| *path != self.path).collect();
         for folder in below.into_iter().rev().filter(|folder| !folder.is_dir()) {
             make_folder(folder)?;
@@ -158,7 +158,7 @@ fn make_folder(path: &Path) -> io::Result<()> {
     builder.create(path)
 }
 
-/// Removes every folder whose lock nobody holds. For whoever has the turn.
+/// Removes every folder whose lock is not held. The caller must hold the lock of all mounts.
 fn sweep(place: &Path) -> io::Result<usize> {
     let mut names = BTreeSet::new();
     for entry in fs::read_dir(place)? {

@@ -1,5 +1,5 @@
-//! Becoming a new device: what the old one was and owed is set aside, and the next identity begins with nothing.
-//! Not here: making that identity (device).
+//! Turns this home into a new device: sets the old identity and its open work aside, so that the next identity starts
+//! empty. Not here: creating that identity (device).
 #![expect(clippy::disallowed_methods, reason = "this file moves the files of an identity")]
 
 use std::fs;
@@ -12,12 +12,12 @@ use super::error::HomeError;
 use super::layout::Home;
 use super::tokens::{TokenName, Tokens};
 
-/// Sets the identity, its session and its journal aside: they get names that nothing looks for, and stay for their
-/// owner. Only while no runner works with this home. Returns the new names.
+/// Renames the identity, its session and its journal to unused names, so that the owner keeps them. No runner may use
+/// this home meanwhile. Returns the new names.
 ///
 /// # Errors
-/// [`HomeError::Unwritable`] when something cannot be renamed. The journal goes first and the identity last, so that
-/// what was not finished can be asked for again.
+/// [`HomeError::Unwritable`] when a file cannot be renamed. The journal is renamed first and the identity last, so that
+/// an interrupted call can be repeated.
 pub fn set_aside(home: &Home) -> Result<Vec<PathBuf>, HomeError> {
     let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let suffix = format!("aside-{}", since_1970.as_millis());

@@ -1,4 +1,4 @@
-//! The owner's policy in the home: the text of policy.toml, and the grants beside it. Not here: what either says.
+//! The owner's policy in the home: the text of policy.toml, and the grants beside it. Not here: their meaning.
 #![expect(clippy::disallowed_methods, reason = "this file owns the policy's files in the home")]
 
 use std::fs;
@@ -12,11 +12,11 @@ use super::layout::Home;
 use super::modes;
 use crate::ids::RequestId;
 
-/// How long a file that was just changed must stay as it is: an editor may be in the middle of saving it.
+/// The time in which a changed file must stay the same, because an editor may still be saving it.
 const SETTLED_FOR: Duration = Duration::from_millis(30);
-/// How often that is looked at before the text is taken as it is.
+/// The most checks before the text is used as it is.
 const LOOKS: u32 = 10;
-/// A larger file is not read.
+/// The largest file that is read.
 const MAX_BYTES: u64 = 1024 * 1024;
 
 /// The text of policy.toml.
@@ -26,31 +26,31 @@ pub struct PolicyFile {
     workspaces: Vec<PathBuf>,
 }
 
-/// What tells one state of the file from another without reading it; none where there is no file.
+/// The metadata that changes with the file; `None` if there is no file.
 pub type PolicyStamp = Option<(SystemTime, u64, u64)>;
 
 impl PolicyFile {
-    /// That of this home.
+    /// Returns the policy file of this home.
     pub fn of(home: &Home) -> Self {
         Self { path: home.policy_file(), workspaces: Vec::new() }
     }
 
-    /// The same, and refuses a link into one of these folders (absolute, without links), where a call could write the
-    /// rules that it is held against.
+    /// Refuses a symlink into one of these folders (absolute, without symlinks), where a call could change its own
+    /// rules.
     #[must_use]
     pub fn outside(self, workspaces: Vec<PathBuf>) -> Self {
         Self { workspaces, ..self }
     }
 
-    /// Where it is.
+    /// Returns its path.
     pub fn path(&self) -> &std::path::Path {
         &self.path
     }
 
-    /// How it looks from outside.
+    /// Returns the file's current stamp.
     ///
     /// # Errors
-    /// The system's, unless there is no file.
+    /// The system's error, unless there is no file.
     pub fn stamp(&self) -> io::Result<PolicyStamp> {
         match fs::metadata(&self.path) {
             Ok(found) => {
@@ -65,10 +65,11 @@ impl PolicyFile {
         }
     }
 
-    /// The text as it is now; none where there is no file.
+    /// Reads the current text; `None` if there is no file.
     ///
     /// # Errors
-    /// The system's; `InvalidData` where it is no file, too large or no UTF-8, `PermissionDenied` where others may write it.
+    /// The system's error. `InvalidData` if it is not a file, too large or not UTF-8; `PermissionDenied` if others may
+    /// write it.
     pub fn read(&self) -> io::Result<Option<String>> {
         match fs::symlink_metadata(&self.path) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
@@ -87,7 +88,7 @@ impl PolicyFile {
         }
     }
 
-    /// What is in the file.
+    /// Reads the content of the file.
     fn text(&self) -> io::Result<String> {
         let invalid = |text: &str| Err(io::Error::new(ErrorKind::InvalidData, text));
         let file = modes::open_without_waiting(&self.path, true)?;
@@ -102,7 +103,7 @@ impl PolicyFile {
         Ok(text)
     }
 
-    /// A link is as safe as what it leads to.
+    /// Checks the target of a symlink like the file itself.
     fn check_target(&self) -> io::Result<()> {
         let target = fs::canonicalize(&self.path).map_err(|error| {
             let text = format!("is a link that leads nowhere ({error}); remove it, or mend what it leads to");
@@ -116,10 +117,10 @@ impl PolicyFile {
         check_ours(&fs::metadata(&target)?)
     }
 
-    /// The text once it has stopped changing, with the stamp it had then. Blocks for a moment.
+    /// Reads the text once it has stopped changing, with the stamp it had then. Blocks for a moment.
     ///
     /// # Errors
-    /// The system's.
+    /// The system's error.
     pub fn settled(&self) -> io::Result<(Option<String>, PolicyStamp)> {
         let mut before = self.stamp()?;
         for _ in 0..LOOKS {
@@ -134,7 +135,7 @@ impl PolicyFile {
         Ok((self.read()?, before))
     }
 
-    /// Writes it.
+    /// Writes the file.
     ///
     /// # Errors
     /// [`HomeError`] when it cannot be written.
@@ -144,7 +145,7 @@ impl PolicyFile {
     }
 }
 
-/// Whoever may write the rules makes them.
+/// Fails if another user may write the file, and so could set the rules.
 #[cfg(unix)]
 fn check_ours(found: &fs::Metadata) -> io::Result<()> {
     use std::os::unix::fs::MetadataExt;
@@ -162,14 +163,14 @@ fn check_ours(_: &fs::Metadata) -> io::Result<()> {
     Ok(())
 }
 
-/// The grants of a home: a file each, and beside it the name of the request that used it up.
+/// The grants of a home: one file each, and beside it the name of the request that used it up.
 #[derive(Debug, Clone)]
 pub struct GrantFiles {
     folder: PathBuf,
 }
 
 impl GrantFiles {
-    /// Those of this home.
+    /// Returns the grants of this home.
     pub fn of(home: &Home) -> Self {
         Self { folder: home.grants_dir() }
     }
@@ -182,7 +183,7 @@ impl GrantFiles {
         self.folder.join(format!("{id}.used"))
     }
 
-    /// Keeps a grant.
+    /// Stores a grant.
     ///
     /// # Errors
     /// [`HomeError`] when it cannot be written.
@@ -191,7 +192,7 @@ impl GrantFiles {
         atomic::create_new(&path, text, Readers::OwnerOnly).map_err(HomeError::unwritable(&path))
     }
 
-    /// The texts of all grants, used up or not.
+    /// Returns the texts of all grants, used up or not.
     pub fn all(&self) -> Vec<Vec<u8>> {
         let files = fs::read_dir(&self.folder).into_iter().flatten().flatten().map(|file| file.path());
         let mut files: Vec<PathBuf> =
@@ -200,7 +201,7 @@ impl GrantFiles {
         files.iter().filter_map(|path| fs::read(path).ok()).collect()
     }
 
-    /// The request that used a grant up; an unreadable answer is nobody's request.
+    /// Returns the request that used a grant up; an empty name if that cannot be read.
     pub fn used_by(&self, id: &str) -> Option<String> {
         match fs::read_to_string(self.used(id)) {
             Ok(request) => Some(request),
@@ -209,8 +210,8 @@ impl GrantFiles {
         }
     }
 
-    /// Uses a grant up for this request, durably; whether it is this request's now. Asking again for the same request
-    /// says yes again.
+    /// Uses a grant up for this request, durably. Returns whether the grant belongs to this request; a repeated call
+    /// gives the same answer.
     pub fn use_up(&self, id: &str, request: &RequestId) -> bool {
         match atomic::create_new(&self.used(id), request.as_str().as_bytes(), Readers::OwnerOnly) {
             Ok(()) => true,
@@ -224,9 +225,9 @@ impl GrantFiles {
         }
     }
 
-    /// Forgets a grant.
+    /// Removes a grant.
     pub fn remove(&self, id: &str) {
-        // The grant first: without it the other file means nothing.
+        // The grant first, because the other file is ignored without it.
         for path in [self.grant(id), self.used(id)] {
             if let Err(error) = fs::remove_file(&path)
                 && error.kind() != ErrorKind::NotFound

@@ -1,5 +1,5 @@
-//! The key that a caller signs requests with: a file of the caller's own choice, made once, readable for its owner
-//! alone. It need not be on the device; only its public half is pinned there. Not here: what is signed (request).
+//! The key by which a caller signs requests: a file that the caller chooses, created once and readable by its owner
+//! alone. It need not be on the device, where only its public key is pinned. Not here: the signed text (request).
 
 use std::io::Read;
 use std::path::Path;
@@ -13,13 +13,13 @@ use super::modes;
 use super::tokens::random_32;
 use crate::redact::Secret;
 
-/// No key file is longer.
+/// The most bytes of a key file.
 const MAX_BYTES: u64 = 4096;
 
-/// Makes a key in a new file; its 32 bytes.
+/// Creates a key in a new file. Returns its 32 bytes.
 ///
 /// # Errors
-/// There is a file already, or it cannot be written.
+/// The file exists already, or it cannot be written.
 pub fn make_request_key(path: &Path) -> Result<Secret<[u8; 32]>, HomeError> {
     let seed = random_32();
     let text = STANDARD.encode(seed) + "\n";
@@ -27,16 +27,16 @@ pub fn make_request_key(path: &Path) -> Result<Secret<[u8; 32]>, HomeError> {
     Ok(Secret::new(seed))
 }
 
-/// Reads the key of a file; none where there is no file.
+/// Reads the key of a file; `None` if there is no file.
 ///
 /// # Errors
-/// Others may read it, or it holds no key.
+/// Others may read the file, or it has no valid key.
 pub fn read_request_key(path: &Path) -> Result<Option<Secret<[u8; 32]>>, HomeError> {
     let Some(file) = modes::open_secret(path)? else { return Ok(None) };
     let mut text = String::new();
     file.take(MAX_BYTES).read_to_string(&mut text).map_err(HomeError::unreadable(path))?;
     let seed = STANDARD.decode(text.trim()).ok().and_then(|bytes| <[u8; 32]>::try_from(bytes).ok());
-    // What was read is not shown: it may be most of a key.
+    // The error must not show the text, which may be most of a key.
     let seed = seed.ok_or_else(|| HomeError::Damaged {
         path: path.to_owned(),
         why: "it does not hold 32 bytes as base64".to_owned(),

@@ -1,5 +1,5 @@
-//! Text that only the holder of a key can read or change unnoticed: ChaCha20-Poly1305 under a fresh nonce. Not here: where
-//! the key and the text lie (secrets).
+//! Authenticated encryption of a text: ChaCha20-Poly1305 with a fresh nonce. Not here: the files of the key and the
+//! text (secrets).
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -8,13 +8,13 @@ use serde::{Deserialize, Serialize};
 
 use super::tokens::random_32;
 
-/// What the file is and how it is sealed. Sealed along, so that another kind of file does not pass for this one.
+/// The type of the file and its encryption. It is authenticated too, so that another type of file is not accepted.
 const FORMAT: &str = "punie-secrets-1 chacha20-poly1305";
 
 /// The key: 32 random bytes.
 pub(super) type Key = [u8; 32];
 
-/// Sealed text as its file has it.
+/// The encrypted text in its file.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Envelope {
@@ -23,7 +23,7 @@ struct Envelope {
     sealed: String,
 }
 
-/// Seals bytes. The nonce is random: of its 96 bits two would be alike only after billions of writes under one key.
+/// Encrypts bytes. The nonce has 96 random bits, so two would only be equal after billions of writes under one key.
 pub(super) fn seal(key: &Key, plain: &[u8]) -> String {
     let random = random_32();
     let mut nonce = [0; NONCE_LEN];
@@ -40,10 +40,10 @@ pub(super) fn seal(key: &Key, plain: &[u8]) -> String {
     serde_json::to_string(&envelope).expect("three texts are JSON") + "\n"
 }
 
-/// Opens what was sealed.
+/// Decrypts a text.
 ///
 /// # Errors
-/// What is wrong with it, as a part of a sentence. Nothing of its content is told.
+/// The reason, as part of a sentence, without any of the content.
 pub(super) fn open(key: &Key, text: &str) -> Result<Vec<u8>, &'static str> {
     let envelope: Envelope = serde_json::from_str(text).map_err(|_| "it is cut short, or no such file")?;
     if envelope.format != FORMAT {

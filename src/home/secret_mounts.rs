@@ -1,32 +1,32 @@
-//! The secrets that a skill's head asks for: `secretMounts`, by environment variable or by file. Not here: giving them
-//! (mounted).
+//! The secrets that a skill's head requests under `secretMounts`, by environment variable or by file. Not here: passing
+//! them to commands (mounted).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};
 
 use serde::Deserialize;
 
-/// One secret that a skill's commands are given.
+/// One secret for a skill's commands.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SecretMount {
-    /// The name under which the owner keeps it.
+    /// The name of the secret in the owner's store.
     pub provider: String,
-    /// How commands find it.
+    /// The variable or file through which commands get it.
     pub place: MountPlace,
 }
 
-/// How commands find a secret.
+/// The variable or file through which commands get a secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MountPlace {
-    /// In this variable.
+    /// The value of this variable.
     Variable(String),
-    /// In a file, whose path this variable holds.
+    /// A file, with its path in this variable.
     FileOf(String),
-    /// In a file at this path below the folder of the command's secrets.
+    /// A file at this path below the folder of the command's secrets.
     File(PathBuf),
 }
 
-/// What a head says under `secretMounts`.
+/// The entries under `secretMounts` in a head.
 #[derive(Debug, Default, Deserialize)]
 #[serde(try_from = "Written")]
 pub(super) struct SecretMounts(Vec<SecretMount>);
@@ -55,7 +55,7 @@ impl Mount {
 }
 
 impl SecretMounts {
-    /// The mounts, variables first.
+    /// Returns the mounts, variables first.
     pub(super) fn into_list(self) -> Vec<SecretMount> {
         self.0
     }
@@ -99,8 +99,8 @@ fn is_variable(name: &str) -> bool {
     !name.is_empty() && name.bytes().enumerate().all(fits)
 }
 
-/// A variable's name, or a path that is taken from the folder of the command's secrets wherever it begins: no file of
-/// the owner's is written over or removed.
+/// Parses a variable's name, or a path relative to the folder of the command's secrets. An absolute path is made
+/// relative too, so that no file of the owner is overwritten or removed.
 fn file_place(name: &str) -> Option<MountPlace> {
     if is_variable(name) {
         return Some(MountPlace::FileOf(name.to_owned()));

@@ -1,9 +1,9 @@
-//! The owner's secrets, by name: one sealed file, its key beside the device's. Not here: the runner's own tokens (tokens),
-//! and giving secrets to commands (mounted).
+//! The owner's secrets, by name: one encrypted file, with its key beside the device's. Not here: the runner's own
+//! tokens (tokens), and passing secrets to commands (mounted).
 //!
-//! The key is a file that only this user may read, or, at the owner's wish, in the system's keychain, which the file then
-//! says. That keeps the values out of backups and syncs of the home that leave `keys/` out, out of the way of whoever
-//! looks at the file, and shows any change to it. It does not keep them from other programs of the same user.
+//! The key is a file that only this user may read. If the owner wishes, it is in the system's keychain, and the file
+//! names the entry. Backups and syncs that exclude `keys/` then have no readable values. A person who opens the file
+//! cannot read them, and any change to it is detected. Other programs of the same user can still read them.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -26,9 +26,9 @@ use super::sealed::{self, Key};
 use super::tokens::random_32;
 use crate::redact::Secret;
 
-/// More than any key or certificate has.
+/// The longest value, more than any key or certificate needs.
 const MAX_VALUE: usize = 64 << 10;
-/// More than all of them together.
+/// The largest file of all secrets.
 const MAX_FILE: u64 = 16 << 20;
 const MAX_NAME: usize = 128;
 
@@ -40,54 +40,54 @@ pub struct Secrets {
     lock: PathBuf,
 }
 
-/// What is told of a secret.
+/// The public part of a secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SecretEntry {
-    /// The name under which skills ask for it.
+    /// The name by which skills request it.
     pub name: String,
-    /// When it was set, in milliseconds since 1970.
+    /// The time when it was set, in milliseconds since 1970.
     pub set_at_ms: i64,
 }
 
-/// Tells of changes as long as it is kept.
+/// Reports changes as long as it is held.
 #[derive(Debug)]
 pub struct SecretsWatch {
-    /// Changes whenever the file may have.
+    /// Notified whenever the file may have changed.
     pub changed: watch::Receiver<()>,
     _watcher: RecommendedWatcher,
-    // Keeps the receiver from hearing "closed" should the system give the watcher up.
+    // Keeps the receiver open if the system drops the watcher.
     _sender: watch::Sender<()>,
 }
 
-/// Why a secret cannot be kept.
+/// The reason why a secret cannot be stored.
 #[derive(Debug, thiserror::Error)]
 pub enum SecretError {
     /// The name or the value cannot be used.
     #[error("{0}")]
     Unusable(String),
-    /// The home's files.
+    /// The home's files cannot be used.
     #[error(transparent)]
     Home(#[from] HomeError),
 }
 
-/// Where the key is.
+/// The place of the key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum KeyPlace {
-    /// In a file of the home's, `keys/secrets.key`.
+    /// The file `keys/secrets.key` of the home.
     File,
-    /// In the system's keychain.
+    /// The system's keychain.
     Keychain,
 }
 
-/// How a key's file begins that says where the key is: then comes the name of the keychain's entry.
+/// The prefix of a key file that names an entry of the keychain.
 const ELSEWHERE: &str = "keychain ";
 
-/// What the key's file holds.
+/// The content of the key's file.
 enum Stored {
     /// The key.
     Here(Key),
-    /// The entry of the keychain that does.
+    /// The name of the keychain's entry that holds the key.
     Elsewhere(Entry),
 }
 
@@ -107,7 +107,7 @@ impl Stored {
     }
 }
 
-/// What is sealed, by name.
+/// The encrypted content, by name.
 type All = BTreeMap<String, Kept>;
 
 #[derive(Serialize, Deserialize)]
@@ -117,21 +117,21 @@ struct Kept {
 }
 
 impl Secrets {
-    /// Those of this home.
+    /// Returns the secrets of this home.
     pub fn of(home: &Home) -> Self {
         Self { file: home.secrets_file(), key: home.secrets_key_file(), lock: home.secrets_lock_file() }
     }
 
-    /// The names, in their order.
+    /// Returns the names, sorted.
     ///
     /// # Errors
-    /// [`HomeError`] when the file or its key is damaged, gone, or open to others.
+    /// [`HomeError`] when the file or its key is damaged, missing, or open to others.
     pub fn list(&self) -> Result<Vec<SecretEntry>, HomeError> {
         let entry = |(name, kept): (String, Kept)| SecretEntry { name, set_at_ms: kept.set_at_ms };
         Ok(self.read()?.0.into_iter().map(entry).collect())
     }
 
-    /// The value of this name, if there is one.
+    /// Returns the value of this name, if there is one.
     ///
     /// # Errors
     /// As above.
@@ -139,7 +139,7 @@ impl Secrets {
         Ok(self.read()?.0.remove(name).map(|kept| Secret::new(kept.value)))
     }
 
-    /// Every value, for masking.
+    /// Returns every value, for masking.
     ///
     /// # Errors
     /// As above.
@@ -147,10 +147,10 @@ impl Secrets {
         Ok(self.read()?.0.into_values().map(|kept| Secret::new(kept.value)).collect())
     }
 
-    /// Keeps a value under this name, in place of the one that may be there. Returns whether the name is new.
+    /// Stores a value under this name, replacing an existing one. Returns whether the name is new.
     ///
     /// # Errors
-    /// [`SecretError`] for a name or a value that cannot be used, and as above. What was kept stays as it was then.
+    /// [`SecretError`] for a name or a value that cannot be used, and as above. The stored secrets are then unchanged.
     pub fn set(&self, name: &str, value: &Secret<String>) -> Result<bool, SecretError> {
         check(name, value.expose()).map_err(SecretError::Unusable)?;
         let _writing = lock::wait_for(&self.lock)?;
@@ -161,7 +161,7 @@ impl Secrets {
         Ok(is_new)
     }
 
-    /// Forgets this name. Returns whether it was there.
+    /// Removes this name. Returns whether it existed.
     ///
     /// # Errors
     /// As [`Secrets::list`], and when the file cannot be written.
@@ -175,7 +175,7 @@ impl Secrets {
         Ok(was_there)
     }
 
-    /// Where the key is, or will be.
+    /// Returns the current or future place of the key.
     ///
     /// # Errors
     /// [`HomeError`] when its file cannot be read.
@@ -183,11 +183,11 @@ impl Secrets {
         Ok(self.key_file()?.map_or(KeyPlace::File, |stored| stored.place()))
     }
 
-    /// Moves the key, or makes it there. Returns whether it was elsewhere.
+    /// Moves the key to this place, or creates it there. Returns whether the place changed.
     ///
     /// # Errors
-    /// [`HomeError::Keychain`] where the keychain does not keep it or does not give it, and as [`Secrets::list`]. The key
-    /// is where it was then.
+    /// [`HomeError::Keychain`] if the keychain does not store or return it, and as [`Secrets::list`]. The key is then
+    /// still in its old place.
     pub fn keep_key_in(&self, place: KeyPlace) -> Result<bool, HomeError> {
         let _writing = lock::wait_for(&self.lock)?;
         let before = self.key_file()?;
@@ -195,7 +195,7 @@ impl Secrets {
             return Ok(false);
         }
         let key = before.as_ref().map(|stored| self.key_in(stored)).transpose()?;
-        // A key that does not open what is sealed, or that is gone, is not moved: that would look as if all were well.
+        // A missing or wrong key is not moved, because that would hide the fault.
         if let Some(text) = text_of(&self.file)? {
             self.unsealed(&text, key)?;
         }
@@ -207,24 +207,24 @@ impl Secrets {
         let text =
             entry.as_ref().map_or_else(|| STANDARD.encode(key), |it| format!("{ELSEWHERE}{}", it.name()));
         let written = atomic::write(&self.key, format!("{text}\n").as_bytes(), Readers::OwnerOnly);
-        // The file of before may be there again after a power cut, where writing did not get to its end.
+        // If writing failed halfway, the old file may be back after a power failure.
         let before = before.and_then(Stored::entry).filter(|_| written.is_ok());
         self.forget_unnamed(before.into_iter().chain(entry));
         written.map(|()| true).map_err(HomeError::unwritable(&self.key))
     }
 
-    /// Forgets those entries of the keychain that the key's file does not name. Writing may fail once the file is replaced:
-    /// only it says which is needed.
+    /// Deletes those keychain entries that the key's file does not name. Writing may have failed after the file was
+    /// replaced, so the file is read again.
     fn forget_unnamed(&self, entries: impl Iterator<Item = Entry>) {
         let Ok(now) = self.key_file() else { return };
         let named = now.and_then(Stored::entry);
         entries.filter(|entry| Some(entry) != named.as_ref()).for_each(|entry| forget(&entry));
     }
 
-    /// What the key's file says, where there is one.
+    /// Reads the key's file, if there is one.
     fn key_file(&self) -> Result<Option<Stored>, HomeError> {
         let Some(text) = text_of(&self.key)? else { return Ok(None) };
-        // What was read is not shown: it may be most of a key.
+        // The error must not show the text, which may be most of a key.
         let (stored, why) = match text.strip_prefix(ELSEWHERE) {
             Some(name) => {
                 (Entry::named(name.trim()).map(Stored::Elsewhere), "it names no entry of the keychain")
@@ -236,7 +236,7 @@ impl Secrets {
         stored.map(Some).ok_or_else(damaged)
     }
 
-    /// Under a new name, which it is only told by once it was seen to be there.
+    /// Stores the key under a new name. The name is returned only after the key was read back.
     fn keep_in_keychain(&self, key: &Key) -> Result<Entry, HomeError> {
         let entry = Entry::new();
         let told = |why| HomeError::Keychain { why, file: self.key.clone() };
@@ -256,12 +256,12 @@ impl Secrets {
         key_of(value.expose()).ok_or_else(|| told("what it gives is no key".to_owned()))
     }
 
-    /// Tells when the file changes; none where the system cannot.
+    /// Watches the file for changes; `None` if the system cannot.
     pub fn watch(&self) -> Option<SecretsWatch> {
         let (sender, changed) = watch::channel(());
         let heard = sender.clone();
         let watched = notify::recommended_watcher(move |event: notify::Result<Event>| {
-            // Reading is no change, or looking at the file would set this off again.
+            // Reading is not a change; otherwise reading the file would trigger another event.
             if event.map_or(true, |event| !event.kind.is_access()) {
                 let _ = heard.send(());
             }
@@ -279,7 +279,7 @@ impl Secrets {
         }
     }
 
-    /// All that is kept, with the key that opens it; nothing where there is no file.
+    /// Reads all secrets, with the key that decrypts them; none if there is no file.
     fn read(&self) -> Result<(All, Option<Key>), HomeError> {
         let Some(text) = text_of(&self.file)? else { return Ok((All::new(), None)) };
         let key = self.read_key()?;
@@ -298,8 +298,8 @@ impl Secrets {
             .map_err(|_| self.damaged("what is sealed in it cannot be read".to_owned()))
     }
 
-    /// Only after [`Secrets::read`] has read what is there, and with the key that it gave: a file that could not be read is
-    /// never written over.
+    /// Writes all secrets, with the key that [`Secrets::read`] returned. Only called after that read, so that an
+    /// unreadable file is never overwritten.
     fn write(&self, all: &All, key: Option<Key>) -> Result<(), HomeError> {
         let key = match key.map_or_else(|| self.read_key(), |key| Ok(Some(key)))? {
             Some(key) => key,
@@ -322,7 +322,7 @@ impl Secrets {
         }
     }
 
-    /// Under the lock, so that nobody makes another one meanwhile.
+    /// Creates a key. Called under the lock, so that no other process creates one meanwhile.
     fn new_key(&self) -> Result<Key, HomeError> {
         let key = random_32();
         let text = STANDARD.encode(key) + "\n";
@@ -353,7 +353,7 @@ fn mend(file: &Path) -> String {
     )
 }
 
-/// The text of a file that only its owner may read.
+/// Reads the text of a file that only its owner may read.
 fn text_of(path: &Path) -> Result<Option<String>, HomeError> {
     let Some(file) = modes::open_secret(path)? else { return Ok(None) };
     let mut bytes = Vec::new();
@@ -367,7 +367,7 @@ fn text_of(path: &Path) -> Result<Option<String>, HomeError> {
     String::from_utf8(bytes).map(Some).map_err(|_| damaged("it is not text"))
 }
 
-/// Says what is wrong with a name or a value, as a sentence.
+/// Checks a name and a value; an error is a sentence.
 fn check(name: &str, value: &str) -> Result<(), String> {
     let fits = |c: char| c.is_ascii_alphanumeric() || "._-/:@".contains(c);
     if name.is_empty() || name.len() > MAX_NAME || !name.chars().all(fits) {

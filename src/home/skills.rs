@@ -1,4 +1,4 @@
-//! Skills: `skills/<id>/SKILL.md`, instructions that the owner gives to agents. Not here: publishing them.
+//! Skills in `skills/<id>/SKILL.md`: instructions that the owner gives to agents. Not here: publishing them.
 
 use std::path::PathBuf;
 
@@ -17,33 +17,33 @@ const FILE: &str = "SKILL.md";
 pub struct Skill {
     /// The name of its folder.
     pub id: String,
-    /// For people; the id unless the head says otherwise.
+    /// A name for people; the id unless the head has another.
     pub name: String,
-    /// When to use it; the first line of the body unless the head says.
+    /// The purpose of the skill; the first line of the body unless the head has another.
     pub description: String,
-    /// Which kinds of agent it is for; all if empty.
+    /// The kinds of agent that it is for; all if empty.
     pub agent_types: Vec<String>,
-    /// The only tools it may use; any if absent.
+    /// The only tools that it may use; all tools if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tools: Option<Vec<String>>,
-    /// Words to find it by.
+    /// Search terms for it.
     pub tags: Vec<String>,
-    /// As written.
+    /// The version as written.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// Whether it may be used.
+    /// The skill may be used.
     pub enabled: bool,
-    /// The secrets that its commands are given, in this order; not published.
+    /// The secrets for its commands, in this order; not published.
     #[serde(skip)]
     pub secrets: Vec<SecretMount>,
     /// The instructions, in Markdown.
     pub body: String,
-    /// Where it lies on this machine; never published.
+    /// Its path on this machine; never published.
     #[serde(skip)]
     pub file: PathBuf,
 }
 
-/// The head of a `SKILL.md`. Fields of other products are passed over.
+/// The head of a `SKILL.md`. Fields of other products are ignored.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Head {
@@ -68,7 +68,7 @@ struct Head {
 }
 
 impl Skill {
-    /// The skill as the catalog has it.
+    /// Converts the skill to its entry in the catalog.
     pub fn catalog_item(&self) -> CatalogItem {
         CatalogItem::of(&self.id, self)
     }
@@ -92,8 +92,8 @@ impl From<Document<Head>> for Skill {
     }
 }
 
-/// All skills of the home in order of their ids, and what is wrong with the rest. Reads files: call it where
-/// blocking is allowed.
+/// Loads all skills of the home sorted by id, with the problems of the others. Reads files: call it where blocking is
+/// allowed.
 pub fn load_skills(home: &Home) -> (Vec<Skill>, Vec<Problem>) {
     let (documents, mut problems) = document::read_all::<Head>(home, &home.skills_dir(), FILE);
     problems

@@ -1,6 +1,6 @@
-//! What persons at editors decided about conversations: which are stopped, and which are asked about because an editor
-//! was attached to them. A file each, so that it holds over restarts of the runner and can be lifted whether or not one
-//! runs. Not here: which calls that refuses (runner), and which are asked about (acp::editor).
+//! The decisions about conversations that persons made in editors: which are stopped, and which require approval
+//! because an editor was attached to them. Each is a file, so it survives restarts and can be removed without a running
+//! runner. Not here: refusing stopped calls (runner), and asking (acp::editor).
 #![expect(
     clippy::disallowed_methods,
     reason = "this file owns the decisions about conversations in the home"
@@ -25,9 +25,9 @@ use crate::ids::{ConversationId, hex};
 pub struct StoppedConversation {
     /// Its id.
     pub conversation_id: String,
-    /// Who stopped it, or how that came, as `the person at Zed stopped the turn`.
+    /// The reason, such as `the person at Zed stopped the turn`.
     pub reason: String,
-    /// Since when, in milliseconds since 1970.
+    /// The time of the stop, in milliseconds since 1970.
     pub since_ms: i64,
 }
 
@@ -38,28 +38,29 @@ struct StopFile {
     reason: String,
 }
 
-/// The conversations that are asked about because an editor was attached to them.
+/// The conversations that require approval because an editor was attached to them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct AskedConversations {
-    /// All of them: an editor was attached to all.
+    /// An editor was attached to all conversations.
     pub all: bool,
-    /// Those that an editor was attached to by name.
+    /// The conversations that an editor was attached to by name.
     pub conversations: Vec<String>,
 }
 
-/// What persons at editors decided about conversations.
+/// The store of persons' decisions about conversations.
 #[derive(Debug, Clone)]
 pub struct Supervision {
     folder: PathBuf,
 }
 
 impl Supervision {
-    /// The decisions stored in this home.
+    /// Returns the decisions stored in this home.
     pub fn of(home: &Home) -> Self {
         Self { folder: home.supervision_dir() }
     }
 
-    /// The file of a stop. Conversation ids may be longer than a file name and hold slashes.
+    /// Returns the file of a stop. It is named by a hash, because conversation ids may be too long for a file name and
+    /// contain slashes.
     fn stop_file(&self, conversation: &ConversationId) -> PathBuf {
         self.file("stopped", conversation)
     }
@@ -68,7 +69,7 @@ impl Supervision {
         self.folder.join(format!("{kind}-{}", hex(&Sha256::digest(conversation.as_str()))))
     }
 
-    /// Stops a conversation. One that is stopped already keeps its moment and reason.
+    /// Stops a conversation. One that is stopped already keeps its time and reason.
     ///
     /// # Errors
     /// [`HomeError`] when it cannot be written.
@@ -87,7 +88,7 @@ impl Supervision {
         }
     }
 
-    /// Why this conversation is stopped, if it is. A file that cannot be read counts: it was written to stop something.
+    /// Returns the reason why this conversation is stopped, if it is. An unreadable file counts as a stop.
     pub fn why_stopped(&self, conversation: &ConversationId) -> Option<String> {
         match fs::read(self.stop_file(conversation)) {
             Err(error) if error.kind() == ErrorKind::NotFound => None,
@@ -99,7 +100,7 @@ impl Supervision {
         }
     }
 
-    /// The file that says that this conversation, or every one, is asked about.
+    /// Returns the file which says that calls of this conversation, or of all, require approval.
     fn asked_file(&self, of: Option<&ConversationId>) -> PathBuf {
         match of {
             Some(conversation) => self.file("asked", conversation),
@@ -107,7 +108,7 @@ impl Supervision {
         }
     }
 
-    /// Asks about the calls of this conversation, or of all, from now on.
+    /// Requires approval of the calls of this conversation, or of all, from now on.
     ///
     /// # Errors
     /// [`HomeError`] when it cannot be written.
@@ -122,7 +123,7 @@ impl Supervision {
         }
     }
 
-    /// Whether calls of this conversation are asked about. A file that cannot be looked at counts.
+    /// Returns whether calls of this conversation require approval. A file that cannot be checked counts.
     pub fn asks_about(&self, conversation: &ConversationId) -> bool {
         let missing = |path: PathBuf| {
             fs::symlink_metadata(path).is_err_and(|error| error.kind() == ErrorKind::NotFound)
@@ -130,8 +131,8 @@ impl Supervision {
         !(missing(self.asked_file(None)) && missing(self.asked_file(Some(conversation))))
     }
 
-    /// Asks no more about the calls of this conversation; of any, where none is named. Returns whether that changed
-    /// anything.
+    /// Requires no more approval of the calls of this conversation, or of any if none is named. Returns whether that
+    /// changed anything.
     ///
     /// # Errors
     /// [`HomeError`] when a file cannot be removed.
@@ -142,7 +143,7 @@ impl Supervision {
         remove(&self.asked_file(Some(conversation)))
     }
 
-    /// The conversations that are asked about.
+    /// Returns the conversations that require approval.
     pub fn asked(&self) -> AskedConversations {
         let all = self.asked_file(None);
         let (every, named): (Vec<_>, Vec<_>) = self.files("asked-").partition(|path| *path == all);
@@ -152,7 +153,7 @@ impl Supervision {
         AskedConversations { all: !every.is_empty(), conversations }
     }
 
-    /// Lets a conversation go on. Returns whether it was stopped.
+    /// Resumes a conversation. Returns whether it was stopped.
     ///
     /// # Errors
     /// [`HomeError`] when the file cannot be removed.
@@ -160,7 +161,7 @@ impl Supervision {
         remove(&self.stop_file(conversation))
     }
 
-    /// Lets every conversation go on. Returns how many were stopped.
+    /// Resumes every conversation. Returns how many were stopped.
     ///
     /// # Errors
     /// [`HomeError`] when a file cannot be removed.
@@ -172,7 +173,7 @@ impl Supervision {
         Ok(resumed)
     }
 
-    /// The stopped conversations, oldest first.
+    /// Returns the stopped conversations, oldest first.
     pub fn stopped(&self) -> Vec<StoppedConversation> {
         let read = |path: PathBuf| {
             let stop: StopFile = serde_json::from_slice(&fs::read(&path).ok()?).ok()?;

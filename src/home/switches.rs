@@ -1,5 +1,5 @@
-//! The owner's switches: small files whose being there says that the runner must not begin anything. They survive
-//! restarts and work whether or not a runner runs. Not here: what the runner makes of them.
+//! The owner's switches: small files whose existence tells the runner to start no call. They survive restarts and work
+//! without a running runner. Not here: the runner's reaction.
 #![expect(clippy::disallowed_methods, reason = "this file owns the switches of the home")]
 
 use std::fs;
@@ -15,23 +15,23 @@ use super::atomic::{self, Readers};
 use super::error::HomeError;
 use super::layout::Home;
 
-/// What can be switched.
+/// A switch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Switch {
-    /// The owner wants nothing new to begin.
+    /// The owner paused new calls.
     Paused,
-    /// The runner crashed several times in a row and begins nothing until it is trusted again.
+    /// The runner crashed several times in a row and starts no call until it is trusted again.
     SafeMode,
 }
 
-/// A switch that is on.
+/// The state of a switch that is on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SwitchedOn {
-    /// Since when, in milliseconds since 1970; 0 where that cannot be read.
+    /// The time when it was turned on, in milliseconds since 1970; 0 if that cannot be read.
     #[serde(default)]
     pub since_ms: i64,
-    /// Why, for people.
+    /// The reason, for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
@@ -42,18 +42,18 @@ pub struct Switches {
     folder: PathBuf,
 }
 
-/// Tells of changes as long as it is kept.
+/// Reports changes as long as it is held.
 #[derive(Debug)]
 pub struct SwitchWatch {
-    /// Changes its value whenever a switch may have been moved.
+    /// Notified whenever a switch may have changed.
     pub moved: watch::Receiver<u64>,
     _watcher: RecommendedWatcher,
-    // Keeps the receiver from hearing "closed" should the system give the watcher up.
+    // Keeps the receiver open if the system drops the watcher.
     _sender: Arc<watch::Sender<u64>>,
 }
 
 impl Switches {
-    /// Those of this home.
+    /// Returns the switches of this home.
     pub fn of(home: &Home) -> Self {
         Self { folder: home.switches_dir() }
     }
@@ -65,7 +65,7 @@ impl Switches {
         })
     }
 
-    /// The switch, if it is on. A file that cannot be read is on all the same: it was meant to stop something.
+    /// Returns the state of a switch, if it is on. An unreadable file counts as on, because it was meant to stop calls.
     pub fn read(&self, switch: Switch) -> Option<SwitchedOn> {
         match fs::read(self.file(switch)) {
             Ok(text) => {
@@ -76,7 +76,7 @@ impl Switches {
         }
     }
 
-    /// Switches on; one that is on already keeps its moment and reason. Returns whether it was off.
+    /// Turns a switch on. One that is on already keeps its time and reason. Returns whether it was off.
     ///
     /// # Errors
     /// [`HomeError`] when it cannot be written.
@@ -93,7 +93,7 @@ impl Switches {
         }
     }
 
-    /// Switches off. Returns whether it was on.
+    /// Turns a switch off. Returns whether it was on.
     ///
     /// # Errors
     /// [`HomeError`] when it cannot be removed.
@@ -106,13 +106,14 @@ impl Switches {
         }
     }
 
-    /// Tells when a switch is moved; none where the system cannot.
+    /// Watches the switches for changes; `None` if the system cannot.
     pub fn watch(&self) -> Option<SwitchWatch> {
         let (sender, moved) = watch::channel(0_u64);
         let sender = Arc::new(sender);
         let heard = Arc::clone(&sender);
         let watched = notify::recommended_watcher(move |event: notify::Result<Event>| {
-            // A lost event may hide a change; reading is none, or looking at a switch would set this off again.
+            // A lost event may hide a change, so it counts. Reading does not, because reading a switch would trigger
+            // another event.
             if event.map_or(true, |event| !event.kind.is_access()) {
                 heard.send_modify(|n| *n += 1);
             }

@@ -1,5 +1,6 @@
-//! What the threads of editors have shown, a file each, so that an editor can open a thread again. Titles and outcomes
-//! only: arguments and results stay with the journal. Not here: how a thread is shown (acp::agent).
+//! Stores the calls that the threads of editors have shown, one file per thread, so that an editor can open a thread
+//! again. Only titles and outcomes are stored; arguments and results stay in the journal. Not here: displaying a thread
+//! (acp::agent).
 #![expect(clippy::disallowed_methods, reason = "this file owns the threads of the home")]
 
 use std::fs::{self, OpenOptions};
@@ -12,14 +13,14 @@ use serde::{Deserialize, Serialize};
 use super::layout::Home;
 use crate::ids::{ConversationId, RequestId};
 
-/// How many threads are kept.
+/// The most threads that are kept.
 const MOST_THREADS: usize = 200;
-/// How many calls of a thread are shown again.
+/// The most calls of a thread that are shown again.
 const MOST_CALLS: usize = 200;
-/// A longer file is begun anew with its last calls.
+/// A longer file is rewritten with its last calls.
 const LARGEST: u64 = 1 << 20;
 
-/// Something that happened in a thread.
+/// An event in a thread.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", rename_all_fields = "camelCase", tag = "event")]
 pub enum ThreadEvent {
@@ -31,27 +32,27 @@ pub enum ThreadEvent {
     Call {
         /// The request.
         request_id: RequestId,
-        /// What it did, as a sentence.
+        /// The call's title, as a sentence.
         title: String,
         /// ACP's kind of the tool.
         kind: String,
-        /// Whether it succeeded.
+        /// The call succeeded.
         ok: bool,
     },
 }
 
-/// What a thread was attached to.
+/// The conversations that a thread was attached to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Attachment {
-    /// The conversation; all, where none is named.
+    /// The conversation; `None` for all.
     pub conversation_id: Option<ConversationId>,
 }
 
 /// A thread as its file has it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Thread {
-    /// What it was attached to when it ended; none where it was not attached.
+    /// Its attachment when it ended; `None` if it was not attached.
     pub attached: Option<Attachment>,
     /// Its latest calls, oldest first.
     pub calls: Vec<ThreadEvent>,
@@ -64,17 +65,17 @@ pub struct Threads {
 }
 
 impl Threads {
-    /// Those of this home.
+    /// Returns the threads of this home.
     pub fn of(home: &Home) -> Self {
         Self { folder: home.threads_dir() }
     }
 
-    /// The file of a thread; none where its id is none of ours. Its grammar keeps it in the folder.
+    /// Returns the file of a thread; `None` for an invalid id. The grammar of ids keeps the file in the folder.
     fn file(&self, id: &str) -> Option<PathBuf> {
         RequestId::parse(id).ok().map(|id| self.folder.join(format!("{id}.jsonl")))
     }
 
-    /// Begins a thread, and forgets the oldest ones where there are many.
+    /// Begins a thread, and removes the oldest ones if there are too many.
     pub fn begin(&self, id: &str) {
         let files = fs::read_dir(&self.folder).into_iter().flatten().flatten();
         let age = |file: &fs::DirEntry| {
@@ -90,7 +91,7 @@ impl Threads {
         self.write(id, "");
     }
 
-    /// Adds what happened in a thread. Nobody waits for it to be durable.
+    /// Adds an event to a thread, without syncing it to disk.
     ///
     /// # Panics
     /// Never: texts are always JSON.
@@ -122,7 +123,7 @@ impl Threads {
         }
     }
 
-    /// A thread; none where there is none of this id. A line that cannot be read is left out.
+    /// Reads a thread; `None` if there is none of this id. Unreadable lines are skipped.
     pub fn read(&self, id: &str) -> Option<Thread> {
         let text = fs::read(self.file(id)?).ok()?;
         let mut thread = Thread::default();

@@ -1,6 +1,6 @@
-//! Named secrets, one per file that only this user may read, so that none needs to be on a command line. Each belongs to
-//! a backend and lies in a folder that is named after its address: `tokens/my-app.convex.cloud/caller`.
-//! Not here: the device's private key.
+//! Named secrets, one per file that only this user may read, so that no command line needs them. Each belongs to a
+//! backend and lies in a folder that is named after its address: `tokens/my-app.convex.cloud/caller`. Not here: the
+//! device's private key.
 #![expect(clippy::disallowed_methods, reason = "this file moves and lists the files of tokens")]
 
 use std::fmt::Write as _;
@@ -16,7 +16,7 @@ use super::layout::Home;
 use super::modes::{self, Openness};
 use crate::redact::Secret;
 
-/// Longer than any token or signed claim in use.
+/// The most bytes of a token; tokens and signed claims in use are shorter.
 const MAX_BYTES: u64 = 16 * 1024;
 
 /// The secrets that have a file.
@@ -24,16 +24,16 @@ const MAX_BYTES: u64 = 16 * 1024;
 pub enum TokenName {
     /// The device's session with its backend.
     Device,
-    /// What a caller shows to ask for tools.
+    /// The caller's token for tool requests.
     Caller,
-    /// What the owner of the embedded backend shows to call any function as Convex's own tools do.
+    /// The owner's key to the embedded backend, which allows calling any function as Convex's own tools do.
     Admin,
-    /// What the backend itself wants to be shown, where it wants something.
+    /// The backend's own access token, if it requires one.
     Backend,
 }
 
 impl TokenName {
-    /// The file's name.
+    /// Returns the file's name.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Device => "device",
@@ -44,9 +44,9 @@ impl TokenName {
     }
 }
 
-/// All of them.
+/// All token names.
 const ALL: [TokenName; 4] = [TokenName::Device, TokenName::Caller, TokenName::Admin, TokenName::Backend];
-/// The file with the id of the deployment that answered last. It is no secret.
+/// The file with the id of the deployment that answered last. It is not secret.
 const BACKEND_ID: &str = "backend-id";
 
 /// The tokens of one backend.
@@ -56,12 +56,12 @@ pub struct Tokens {
 }
 
 impl Tokens {
-    /// The tokens of the backend at this address.
+    /// Returns the tokens of the backend at this address.
     pub fn of(home: &Home, address: &str) -> Self {
         Self { dir: home.tokens_dir().join(folder_name(address)) }
     }
 
-    /// Those of every backend that has some.
+    /// Returns the tokens of every backend that has some.
     ///
     /// # Errors
     /// [`HomeError`] when the folder cannot be read.
@@ -74,13 +74,13 @@ impl Tokens {
         Ok(folders.map(|dir| Self { dir }).collect())
     }
 
-    /// Those that a version before this one kept, without saying whose they are.
+    /// Returns the tokens of an earlier version, which stored them without a backend.
     pub fn unassigned(home: &Home) -> Self {
         Self { dir: home.tokens_dir() }
     }
 
-    /// Gives this backend what lies in `tokens/` itself, but for the key of the embedded backend: a version before this
-    /// one kept its tokens there, and their owner may put one there.
+    /// Moves the tokens in `tokens/` itself to this backend, except the key of the embedded backend. An earlier version
+    /// stored its tokens there, and the owner may still put one there.
     ///
     /// # Errors
     /// [`HomeError::Unwritable`].
@@ -96,7 +96,7 @@ impl Tokens {
         Ok(())
     }
 
-    /// Moves a token here, if it is there and none is here.
+    /// Moves a token here, if it exists there and not here.
     ///
     /// # Errors
     /// [`HomeError::Unwritable`].
@@ -109,7 +109,7 @@ impl Tokens {
         std::fs::rename(&from, &to).map_err(HomeError::unwritable(&to))
     }
 
-    /// Gives a token that is not used any more a name that nothing looks for.
+    /// Renames a token that is not used any more.
     ///
     /// # Errors
     /// [`HomeError::Unwritable`].
@@ -120,7 +120,7 @@ impl Tokens {
         std::fs::rename(&path, aside).map_err(HomeError::unwritable(&path))
     }
 
-    /// Removes all of them.
+    /// Removes all tokens of this backend.
     ///
     /// # Errors
     /// [`HomeError::Unwritable`].
@@ -128,7 +128,7 @@ impl Tokens {
         std::fs::remove_dir_all(&self.dir).map_err(HomeError::unwritable(&self.dir))
     }
 
-    /// The id of the deployment that answered here last, where it said one.
+    /// Returns the id of the deployment that answered here last, if it sent one.
     pub fn backend_id(&self) -> Option<String> {
         let path = self.dir.join(BACKEND_ID);
         let mut id = String::new();
@@ -137,7 +137,7 @@ impl Tokens {
         Some(id.trim().to_owned()).filter(|id| !id.is_empty())
     }
 
-    /// Keeps that id.
+    /// Stores the deployment's id.
     ///
     /// # Errors
     /// [`HomeError::Unwritable`].
@@ -150,10 +150,10 @@ impl Tokens {
         atomic::write(&path, id.as_bytes(), Readers::OwnerOnly).map_err(HomeError::unwritable(&path))
     }
 
-    /// Every token that can be read.
+    /// Reads every token that can be read.
     ///
     /// # Errors
-    /// As [`Tokens::read`]; but a session's token that is none is passed over: the next session replaces it.
+    /// As [`Tokens::read`], except that an invalid session token is skipped, because the next session replaces it.
     pub fn read_all(&self) -> Result<Vec<Secret<String>>, HomeError> {
         let mut known = Vec::new();
         for name in ALL {
@@ -172,20 +172,20 @@ impl Tokens {
         modes::ensure_dir(&self.dir, Openness::OursAlone)
     }
 
-    /// The folder.
+    /// Returns the folder.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// Where this token lies, for messages.
+    /// Returns the token's path, for messages.
     pub fn path(&self, name: TokenName) -> PathBuf {
         self.dir.join(name.as_str())
     }
 
-    /// The token, if its file is there. Blanks around it are not part of it.
+    /// Reads the token, if its file exists, without surrounding blanks.
     ///
     /// # Errors
-    /// [`HomeError`] when others may read the file, or it holds no usable token.
+    /// [`HomeError`] when others may read the file, or it has no usable token.
     pub fn read(&self, name: TokenName) -> Result<Option<Secret<String>>, HomeError> {
         let path = self.path(name);
         let Some(file) = modes::open_secret(&path)? else { return Ok(None) };
@@ -199,7 +199,7 @@ impl Tokens {
         })
     }
 
-    /// Writes the token in place of the old one.
+    /// Writes the token, replacing the old one.
     ///
     /// # Errors
     /// [`HomeError`] when it cannot be written, or could not be read again.
@@ -211,7 +211,8 @@ impl Tokens {
             .map_err(HomeError::unwritable(&path))
     }
 
-    /// The token, made now if there is none. Of several at once, one makes it and all get the same.
+    /// Reads the token, or creates it if there is none. Of several callers at once, one creates it and all get the
+    /// same.
     ///
     /// # Errors
     /// As [`Tokens::read`] and [`Tokens::write`].
@@ -240,8 +241,8 @@ impl Tokens {
     }
 }
 
-/// The folder of a backend's address: its host, its port where it has one, its path. What stands in a URL and not in a
-/// plain name is told apart, so that no two addresses share a folder but those that differ in `http` and `https`.
+/// Names the folder of a backend's address by its host, port and path. Special characters are encoded, so that only
+/// addresses that differ in `http` and `https` share a folder.
 fn folder_name(address: &str) -> String {
     let place = address.split_once("://").map_or(address, |(_scheme, place)| place);
     let mut name = String::new();
@@ -250,19 +251,19 @@ fn folder_name(address: &str) -> String {
             'a'..='z' | 'A'..='Z' | '0'..='9' | '.' | '-' => name.push(c),
             ':' => name.push('_'),
             other => {
-                // Writing to a text does not fail.
+                // Writing to a `String` does not fail.
                 let _ = write!(name, "%{:x}", u32::from(other));
             }
         }
     }
-    // Files of these names stood here before, and may still.
+    // Files of these names may still exist here from earlier versions.
     if name.starts_with('.') || ALL.iter().any(|token| token.as_str() == name) {
         name.push('_');
     }
     name
 }
 
-/// A token goes into headers and JSON: printable, without blanks, of a sensible length.
+/// Checks a token, which must fit into headers and JSON: printable, without blanks, of limited length.
 fn usable(text: &str) -> Result<Secret<String>, &'static str> {
     let token = text.trim();
     if token.is_empty() {
@@ -277,12 +278,12 @@ fn usable(text: &str) -> Result<Secret<String>, &'static str> {
     Ok(Secret::new(token.to_owned()))
 }
 
-/// A new random token: 32 bytes as base64url.
+/// Creates a random token: 32 bytes as base64url.
 pub fn fresh_token() -> Secret<String> {
     Secret::new(URL_SAFE_NO_PAD.encode(random_32()))
 }
 
-/// 32 bytes from the system's random source.
+/// Returns 32 bytes from the system's random source.
 pub(super) fn random_32() -> [u8; 32] {
     let mut bytes = [0; 32];
     getrandom::fill(&mut bytes).expect("the system's random source does not fail once the system is up");

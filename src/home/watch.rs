@@ -1,5 +1,5 @@
-//! Says when something in `skills/` or `agents/` has changed, so that it is read again. Sleeps until the system
-//! calls; where the system cannot, it says so and stays silent. Not here: what changed, and the reading.
+//! Reports changes in `skills/` or `agents/`, so that they are read again. It sleeps until the system sends an event.
+//! If the system cannot, it reports that once and stays silent. Not here: finding the change, and reading the files.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,23 +13,23 @@ use tokio::time::{Instant, timeout};
 use super::document::{self, Problem};
 use super::layout::Home;
 
-/// How long it must be quiet before a change is reported: an editor writes a file in several steps.
+/// The time without events before a change is reported, because an editor writes a file in several steps.
 const QUIET: Duration = Duration::from_millis(300);
-/// A change is reported after this long even if it never gets quiet.
+/// The longest time before a change is reported, even if events continue.
 const LONGEST: Duration = Duration::from_secs(3);
 
-/// The signal. Changes made before [`Watch::open`] returns are not in it; read after opening.
+/// The signal of changes. Changes before [`Watch::open`] returns are not in it, so read the files after opening.
 #[derive(Debug)]
 pub struct Watch {
     touched: watch::Receiver<()>,
-    /// When the change that is not yet reported began.
+    /// The start of the change that is not yet reported.
     since: Option<Instant>,
     eyes: Option<Arc<Mutex<Eyes>>>,
-    // Keeps the receiver from ever hearing "closed".
+    // Keeps the receiver open.
     _sender: Arc<watch::Sender<()>>,
 }
 
-/// The system's watcher and what it has to look at.
+/// The system's watcher and the folders that it watches.
 #[derive(Debug)]
 struct Eyes {
     watcher: RecommendedWatcher,
@@ -64,14 +64,14 @@ impl Watch {
         (Self { touched, since: None, eyes, _sender: sender }, problems)
     }
 
-    /// Waits for the next change, and then until it has been quiet for a moment. What happens after this returns
-    /// is the next change. Dropping the wait loses nothing.
+    /// Waits for the next change, and then until no event has come for a moment. Events after the return are the next
+    /// change. Cancelling the wait loses no change.
     pub async fn changed(&mut self) {
         let since = if let Some(since) = self.since {
             since
         } else {
             if self.touched.changed().await.is_err() {
-                // Nobody can call any more, which cannot happen while this holds a sender: sleep, do not spin.
+                // The sender cannot be gone while this holds one; if it were, this must sleep and not spin.
                 std::future::pending::<()>().await;
             }
             *self.since.insert(Instant::now())
@@ -81,7 +81,7 @@ impl Watch {
         self.since = None;
     }
 
-    /// New folders are looked at before the change is reported, so that nothing written into them is missed.
+    /// Watches new folders before the change is reported, so that no file written into them is missed.
     async fn look_again(&self) {
         let Some(eyes) = self.eyes.clone() else { return };
         let look = move || eyes.lock().unwrap_or_else(PoisonError::into_inner).look();
@@ -94,8 +94,8 @@ impl Watch {
 }
 
 impl Eyes {
-    /// Looks at both folders and each folder in them, not deeper: a skill may bring a whole project along. A folder
-    /// that is already watched is watched again, because it may be a new one under an old name.
+    /// Watches both folders and their direct subfolders, but not deeper, because a skill may contain a whole project. A
+    /// folder that is already watched is watched again, because it may be a new one with an old name.
     fn look(&mut self) -> notify::Result<()> {
         let mut worst = Ok(());
         for root in &self.roots {
@@ -111,7 +111,7 @@ impl Eyes {
     }
 }
 
-/// Reading is not a change; otherwise reading the skills again would set this off again.
+/// Returns whether an event is a change. Reading is not, because reading the skills would trigger another event.
 fn changes(event: &Event) -> bool {
     match event.kind {
         EventKind::Access(AccessKind::Close(AccessMode::Write)) => true,

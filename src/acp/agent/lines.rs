@@ -1,5 +1,5 @@
-//! The protocol's lines over bytes: one JSON message each, bounded, and read whatever an editor writes. A line that is
-//! no text or too long spoils itself and no other. Not here: what the messages say.
+//! Line transport of the protocol: one JSON message per line, bounded in length. A line that is too long or is not
+//! UTF-8 affects no other line. Not here: the meaning of the messages.
 
 use std::io;
 use std::sync::Arc;
@@ -10,23 +10,25 @@ use tokio::io::{AsyncBufRead, AsyncBufReadExt as _, AsyncRead, AsyncWrite, Async
 
 use crate::acp::protocol::Lines;
 
-/// The longest line that is taken, in bytes; the same limit as in the protocol's own TypeScript library.
+/// The longest accepted line, in bytes; the same limit as in the protocol's own TypeScript library.
 pub const MOST_LINE: usize = 32 << 20;
-/// The code of what stands for an answer that is longer than that; outside the ranges that JSON-RPC and ACP reserve.
+/// The error code that replaces an answer longer than that; outside the ranges that JSON-RPC and ACP reserve.
 pub const TOO_LONG: i32 = -31_003;
-/// The method of what stands for a request that is longer than that; it is answered with an error.
+/// The method that replaces a request longer than that; it is answered with an error.
 pub const TOO_LONG_REQUEST: &str = "_punie/too_long";
-/// How much of each end of a line that is too long is looked at for its id.
+/// The bytes of each end of a line that is too long that are searched for its id.
 const END: usize = 4_096;
-/// How many updates an editor may be behind before pictures of progress are left out, and before all are.
+/// The most updates that may wait: before progress updates are dropped, and before all updates are.
 const BEHIND: (usize, usize) = (500, 5_000);
 
-/// How many updates wait to be written: the protocol's library keeps as many as there are.
+/// The number of updates that wait to be written. It is bounded here because the protocol's library queues without
+/// limit.
 #[derive(Debug, Default)]
 pub struct Backlog(AtomicUsize);
 
 impl Backlog {
-    /// Whether another update may join; what is not needed for the state of a call is left out sooner.
+    /// Counts another update, if the queue has space for it. Updates that do not change a call's state are dropped
+    /// sooner.
     pub fn takes(&self, is_needed: bool) -> bool {
         let most = if is_needed { BEHIND.1 } else { BEHIND.0 };
         let taken = self.0.load(Ordering::Relaxed) < most;
@@ -38,13 +40,13 @@ impl Backlog {
 
     fn wrote(&self, line: &str) {
         if line.get(..line.floor_char_boundary(120)).is_some_and(|head| head.contains("\"session/update\"")) {
-            // One that was counted.
+            // This line was counted when it was queued.
             let _ = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| n.checked_sub(1));
         }
     }
 }
 
-/// A transport over these two ends.
+/// Opens a line transport over this reader and writer.
 pub fn lines(
     reader: impl AsyncRead + Send + Unpin + 'static,
     writer: impl AsyncWrite + Send + Unpin + 'static,
@@ -74,13 +76,13 @@ pub fn lines(
             }
         }
     });
-    // Unfolding futures are not Unpin; the library wants neither more nor less than these.
+    // Unfolding futures are not `Unpin`, and the library requires exactly these bounds.
     Lines::new(Box::pin(outgoing), Box::pin(incoming))
 }
 
-/// The next line without its end, in text whatever it was; none at the end. One that is too long is not kept, and
-/// becomes what answers it: an error where it was the answer to a request of ours, a request that is refused where it
-/// was one of theirs, else something that is no JSON.
+/// Reads the next line without its end, replacing invalid UTF-8; `None` at the end of the input. A line that is too
+/// long is replaced. An answer becomes an error, a request becomes one that will be refused, and any other line becomes
+/// text that is not JSON.
 async fn next_line(reader: &mut (impl AsyncBufRead + Unpin), most: usize) -> io::Result<Option<String>> {
     let (mut line, mut tail) = (Vec::new(), Vec::new());
     let mut length = 0_usize;
@@ -123,7 +125,7 @@ async fn next_line(reader: &mut (impl AsyncBufRead + Unpin), most: usize) -> io:
     Ok(Some(text))
 }
 
-/// What stands for a line that was too long, told from its two ends.
+/// Builds the replacement of a line that was too long, from the line's two ends.
 fn instead_of(head: &[u8], tail: &[u8]) -> String {
     let (head, tail) = (String::from_utf8_lossy(head), String::from_utf8_lossy(tail));
     let (kind, id) = identify(&head);
@@ -139,14 +141,14 @@ fn instead_of(head: &[u8], tail: &[u8]) -> String {
     }
 }
 
-/// What a message is.
+/// The kind of a JSON-RPC message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Request,
     Answer,
 }
 
-/// What a message is and its id as JSON, from the keys of the outermost object, as far as its beginning goes.
+/// Reads the kind of a message and its id as JSON, from the outermost keys in the part of the message that is there.
 fn identify(head: &str) -> (Option<Kind>, Option<String>) {
     let (mut kind, mut id) = (None, None);
     let mut read = || -> Option<()> {
@@ -166,12 +168,12 @@ fn identify(head: &str) -> (Option<Kind>, Option<String>) {
             rest = rest.trim_start().strip_prefix(',')?;
         }
     };
-    // It ends where the beginning does.
+    // `None` only means that the head ended.
     let _ = read();
     (kind, id)
 }
 
-/// The id of a message that has it as the last key of its outermost object.
+/// Returns the id of a message that has it as the last key of its outermost object.
 fn last_id(tail: &str) -> Option<String> {
     let mut rest = tail[tail.rfind("\"id\"")? + 4..].trim_start().strip_prefix(':')?;
     let value: serde_json::Value = first_json(&mut rest)?;

@@ -1,5 +1,5 @@
-//! The runner as an agent that an editor launches: the protocol's agent side over a connection, whose one prompt opens
-//! a turn for the backend's calls. Not here: what is shown in that turn and who serves the calls (`acp::editor`).
+//! The runner as an ACP agent that an editor launches. Its one useful prompt opens a turn for the backend's calls. Not
+//! here: the display and execution of those calls (`acp::editor`).
 
 mod lines;
 mod opening;
@@ -27,57 +27,57 @@ pub use lines::{Backlog, MOST_LINE, TOO_LONG, lines};
 pub use prompts::Ask;
 use seats::Seats;
 
-/// What an asked host gives back.
+/// The future of a method of the agent's host.
 pub type Hosted<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// The program around the agent: the runner that it belongs to.
+/// The program that runs the agent: the runner.
 pub trait Host: Send + Sync + 'static {
-    /// A session of this folder is opened: sees to it that calls come in.
+    /// Makes the runner take calls for a session that was opened in this folder.
     ///
     /// # Errors
-    /// Why none will, in words for the person at the editor.
+    /// The reason why no calls will come in, written for the person at the editor.
     fn open<'a>(&'a self, folder: &'a Path) -> Hosted<'a, Result<(), String>>;
 
-    /// The tools of its own that this session's editor offers are to be found out; what is returned is kept for as
-    /// long as the session is, and says in a line what came of it.
+    /// Discovers the tools that this session's editor offers. Returns a summary line, and a value that is held as long
+    /// as the session exists.
     fn welcome(&self, session: Arc<EditorSession>) -> Hosted<'_, (String, Box<dyn Send + Sync>)>;
 
-    /// How the runner fares, in lines for the person at the editor.
+    /// Describes the runner's state, in lines for the person at the editor.
     fn status(&self) -> Hosted<'_, String>;
 
-    /// Where it is stored what threads have shown; none where that is not stored.
+    /// Returns the store of threads, or `None` where threads are not stored.
     fn threads(&self) -> Option<Threads> {
         None
     }
 
-    /// A path without links, if there is such a folder.
+    /// Resolves a path to a folder without symlinks, if there is such a folder.
     fn folder(&self, path: &Path) -> Option<PathBuf>;
 }
 
-/// What every connection of an editor shares.
+/// The settings and handles that all connections of an editor share.
 #[derive(Clone)]
 pub struct AgentSetup {
     /// The sessions that are attached.
     pub editors: Editors,
-    /// What the owner wants of editors.
+    /// The owner's settings for editors.
     pub settings: EditorSettings,
-    /// The program around it.
+    /// The program that runs the agent.
     pub host: Arc<dyn Host>,
     /// Cancelled when the runner stops.
     pub stopping: CancellationToken,
 }
 
-/// How a connection went.
+/// The result of a connection that ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Served {
-    /// A turn was open when it ended.
+    /// A turn was open when the connection ended.
     pub was_attached: bool,
 }
 
-/// Serves one editor until its connection ends. Calls that are under way then go on by themselves.
+/// Serves one editor until its connection ends. Calls that are running then continue on their own.
 ///
 /// # Errors
-/// The transport's.
+/// The transport's error.
 pub async fn serve(
     setup: &AgentSetup,
     transport: impl ConnectTo<Agent> + 'static,
@@ -86,7 +86,7 @@ pub async fn serve(
     let tasks = TaskTracker::new();
     let seats = Arc::new(Seats::new(setup.clone(), tasks.clone(), backlog));
     let [introducing, opening, loading, prompting, cancelling] = std::array::from_fn(|_| Arc::clone(&seats));
-    // Handlers run on the loop that answers come in by: none of them waits for anything.
+    // Handlers run on the loop that receives answers, so none of them may wait.
     let ended = Agent
         .v1()
         .name("punie-runner")
@@ -129,7 +129,7 @@ pub async fn serve(
             },
             on_receive_notification!(),
         )
-        // What has another name comes last: this would take everything.
+        // Last, because it matches every remaining method.
         .on_receive_request(
             async move |message: UntypedMessage,
                         responder: Responder<serde_json::Value>,

@@ -1,5 +1,5 @@
-//! Opening sessions: new ones, and threads of an earlier connection (`session/load`), whose calls are shown and which
-//! are attached to what they were attached to. Not here: what of a thread is stored (home).
+//! Opens sessions: new ones, and threads of an earlier connection (`session/load`). A loaded thread shows its calls
+//! again and is attached to the same conversation. Not here: the storage of threads (home).
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,15 +19,15 @@ use crate::acp::protocol::{
 use crate::home::{Thread, ThreadEvent};
 use crate::ids::ConversationId;
 
-/// What is left to do for a session once it is answered.
+/// The setup that remains for a session after the request for it was answered.
 struct Opening {
     folder: PathBuf,
     opened: watch::Sender<Option<Result<String, String>>>,
 }
 
 impl Seats {
-    /// Opens a session. The runner is started, and the editor's own tools are found out, after the answer: an editor
-    /// may take nothing before it.
+    /// Opens a session. The runner is started, and the editor's tools are discovered, only after the answer, because an
+    /// editor may accept nothing before it.
     pub(super) fn open(
         self: Arc<Self>,
         request: &NewSessionRequest,
@@ -48,7 +48,7 @@ impl Seats {
         Ok(())
     }
 
-    /// Adds a session of these folders.
+    /// Adds a session with these folders.
     fn add_seat(
         &self,
         id: SessionId,
@@ -76,7 +76,7 @@ impl Seats {
         Ok((seat, Opening { folder, opened }))
     }
 
-    /// Starts the runner for a session, and finds out the editor's own tools.
+    /// Starts the runner for a session and discovers the editor's tools.
     fn open_seat(self: &Arc<Self>, seat: &Seat, opening: Opening) {
         let session = Arc::clone(&seat.session);
         session.update(SessionUpdate::AvailableCommandsUpdate(AvailableCommandsUpdate::new(commands())));
@@ -94,7 +94,7 @@ impl Seats {
         });
     }
 
-    /// Opens a thread of an earlier connection. What it showed is shown before the answer, as the protocol has it.
+    /// Opens a thread of an earlier connection. Its calls are shown before the answer, as the protocol requires.
     pub(super) fn load(
         self: Arc<Self>,
         request: &LoadSessionRequest,
@@ -124,8 +124,8 @@ impl Seats {
         Ok(())
     }
 
-    /// Attaches a thread as it was, without a prompt: what a person has stopped stays stopped until that person says
-    /// `attach`.
+    /// Attaches a loaded thread without a prompt. Conversations that a person stopped stay stopped until that person
+    /// says `attach`.
     async fn attach_again(&self, seat: &Seat, of: Option<ConversationId>) {
         if let Begun::First(prompt, _) = seat.begin(true) {
             self.attach(seat, of, prompt, std::future::pending()).await;
@@ -133,7 +133,7 @@ impl Seats {
     }
 }
 
-/// An earlier call, as it ended.
+/// Converts a stored call into the update that shows how it ended.
 fn earlier_call(event: ThreadEvent) -> Option<SessionUpdate> {
     let ThreadEvent::Call { request_id, title, kind, ok } = event else { return None };
     let status = if ok { ToolCallStatus::Completed } else { ToolCallStatus::Failed };

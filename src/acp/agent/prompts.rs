@@ -1,22 +1,22 @@
-//! What a person can say to the runner in an editor: few words, since the work comes from the backend. Not here: what
-//! is done about it.
+//! The commands that a person can type in an editor. There are few, because the work comes from the backend. Not here:
+//! carrying them out.
 
 use crate::ids::ConversationId;
 
-/// What a prompt asks for.
+/// A command in a prompt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ask {
-    /// Open a turn for the calls of this conversation; of all, where none is named.
+    /// Opens a turn for the calls of this conversation, or of all conversations if none is named.
     Attach(Option<ConversationId>),
-    /// Say how things are.
+    /// Describes the state of the runner.
     Status,
-    /// Take back what was allowed for the session.
+    /// Revokes the permissions that were given for the session.
     Revoke,
-    /// Anything else: what can be said.
+    /// Lists the commands; the meaning of any other text.
     Help,
 }
 
-/// Each word with what it does, for the editor's list of commands.
+/// The name, help and argument hint of each command, for the editor's list of commands.
 pub(super) const COMMANDS: &[(&str, &str, Option<&str>)] = &[
     (
         "attach",
@@ -27,7 +27,7 @@ pub(super) const COMMANDS: &[(&str, &str, Option<&str>)] = &[
     ("revoke", "Take back what was allowed for this session", None),
 ];
 
-/// What is answered to anything that is none of them.
+/// The answer to a prompt that is no command.
 pub(super) const HELP: &str = "This agent runs tools for a remote agent; it does not chat. Say one of:\n\n\
     - `attach` (or `attach CONVERSATION`): the backend's tool calls are shown here until you stop the turn; you are \
     asked here, and files are read and written through this editor\n\
@@ -35,7 +35,7 @@ pub(super) const HELP: &str = "This agent runs tools for a remote agent; it does
     - `revoke`: take back what was allowed for this session";
 
 impl Ask {
-    /// Reads a prompt; a slash before the word is what editors put there.
+    /// Parses a prompt. Editors put a slash before the command.
     pub fn read(text: &str) -> Self {
         let mut words = text.split_whitespace();
         let first = words.next().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The sessions of one connection, and the turns that are open in them. Not here: what is shown in a turn.
+//! The sessions of one connection and their open turns. Not here: the display of calls in a turn.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,9 +19,9 @@ use crate::acp::protocol::{
 use crate::home::{Attachment, ThreadEvent};
 use crate::ids::ConversationId;
 
-/// How many sessions one editor may have open.
+/// The most sessions that one editor may have open.
 const MOST_SESSIONS: usize = 256;
-/// How long the calls of a turn that was stopped may take to end before the turn is answered all the same.
+/// The time that the calls of a stopped turn have to end before the turn is answered anyway.
 const LAST_WORDS: Duration = Duration::from_secs(20);
 
 /// The sessions of one connection.
@@ -30,7 +30,7 @@ pub(super) struct Seats {
     pub(super) tasks: TaskTracker,
     pub(super) backlog: Option<Arc<Backlog>>,
     state: Mutex<State>,
-    /// Cancelled when the connection is over.
+    /// Cancelled when the connection is closed.
     pub(super) gone: CancellationToken,
 }
 
@@ -44,34 +44,34 @@ struct State {
 /// One session.
 pub(super) struct Seat {
     pub(super) session: Arc<EditorSession>,
-    /// The runner cannot take calls in, for this reason.
+    /// Set once the runner takes calls (a summary of the tools) or cannot (the reason).
     trouble: watch::Receiver<Option<Result<String, String>>>,
-    /// The prompt that is under way.
+    /// The prompt that is open.
     prompt: Mutex<Option<OpenPrompt>>,
-    /// How many of its turns are open: an older one may be ending.
+    /// The number of its open turns. It may be two, because an older turn may still be ending.
     attached: AtomicUsize,
 }
 
 /// A prompt that has not been answered.
 #[derive(Clone, Default)]
 pub(super) struct OpenPrompt {
-    /// Cancelled to end it.
+    /// Cancelled to end the prompt.
     cancel: CancellationToken,
-    /// Cancelled once a stop of it is stored: a turn that begins after it must not be stopped by it.
+    /// Cancelled once its stop is stored, so that the stop does not affect a turn that begins later.
     stopped: CancellationToken,
     /// Cancelled when its turn has ended.
     ended: CancellationToken,
-    /// There is none: the thread was attached when it was loaded.
+    /// The turn has no prompt: the thread was attached when it was loaded.
     is_loaded: bool,
 }
 
-/// What becomes of a prompt to attach.
+/// The result of a prompt to attach.
 pub(super) enum Begun {
-    /// It opens a turn, after this one.
+    /// It opens a turn, after the earlier prompt has ended.
     First(OpenPrompt, Option<OpenPrompt>),
     /// It waits for the end of the turn that was opened when the thread was loaded.
     Joins(OpenPrompt),
-    /// A turn is open.
+    /// Another turn is open.
     Busy,
 }
 
@@ -84,7 +84,7 @@ impl Seats {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes who the editor is and what it serves.
+    /// Stores the editor's name and capabilities.
     pub(super) fn introduce(&self, request: InitializeRequest) {
         let name = request.client_info.map(|info| {
             let name = info.title.unwrap_or(info.name);
@@ -104,24 +104,24 @@ impl Seats {
         state.capabilities = capabilities;
     }
 
-    /// The editor's name and what it serves, if it may open another session.
+    /// Returns the editor's name and capabilities, if it may open another session.
     pub(super) fn editor(&self) -> Option<(String, ClientCapabilities)> {
         let state = self.state();
         let has_room = state.seats.len() < MOST_SESSIONS;
         has_room.then(|| (state.editor.clone(), state.capabilities.clone()))
     }
 
-    /// Whether a session of this id is open.
+    /// Returns whether a session of this id is open.
     pub(super) fn is_open(&self, id: &SessionId) -> bool {
         self.state().seats.contains_key(id)
     }
 
-    /// Adds a session that is open.
+    /// Adds an open session.
     pub(super) fn add(&self, seat: &Arc<Seat>) {
         self.state().seats.insert(seat.session.id.clone(), Arc::clone(seat));
     }
 
-    /// Answers a prompt, some time: the turn of `attach` lasts until somebody ends it.
+    /// Answers a prompt in a task: the turn of `attach` lasts until the person, the editor or the runner ends it.
     pub(super) fn prompt(
         self: Arc<Self>,
         request: &PromptRequest,
@@ -134,7 +134,7 @@ impl Seats {
         let words: Vec<&str> = request.prompt.iter().filter_map(text_of).collect();
         let ask = Ask::read(&words.join(" "));
         let seats = Arc::clone(&self);
-        // From here on a cancel finds it, however soon it comes.
+        // Registered before the task starts, so that a cancel that comes at once finds it.
         let begun = matches!(ask, Ask::Attach(_)).then(|| seat.begin(false));
         self.tasks.spawn(async move {
             let reason = match ask {
@@ -215,7 +215,7 @@ impl Seats {
             turn.stop().await;
         }
         drop(stopped);
-        // All that is shown comes before the end of the turn.
+        // All updates of the turn must be sent before its end.
         tokio::select! {
             _ = tokio::time::timeout(LAST_WORDS, turn.quiet()) => {}
             () = self.gone.cancelled() => {}
@@ -224,7 +224,8 @@ impl Seats {
         reason
     }
 
-    /// Answers a prompt to attach where the session was attached when it was loaded: with the end of that turn.
+    /// Answers a prompt to attach in a session that was attached when it was loaded. The answer comes at the end of
+    /// that turn.
     async fn join_turn(&self, seat: &Seat, of: Option<&ConversationId>, loaded: &OpenPrompt) -> StopReason {
         self.setup.editors.resume(of);
         seat.session
@@ -243,7 +244,7 @@ impl Seats {
         format!("{runner}\n- attached: {attached}\n\n{}\n", opened.trim_end())
     }
 
-    /// The person stopped the turn.
+    /// Ends the turn of this session because the person stopped it.
     pub(super) fn cancel(&self, id: &SessionId) {
         let seat = self.state().seats.get(id).cloned();
         if let Some(seat) = seat
@@ -253,7 +254,7 @@ impl Seats {
         }
     }
 
-    /// The connection is over; whether a turn was open.
+    /// Ends all turns because the connection closed. Returns whether a turn was open.
     pub(super) fn leave(&self) -> bool {
         let attached = |seat: &Arc<Seat>| seat.attached.load(Ordering::Relaxed) > 0;
         let was_attached = self.state().seats.values().any(attached);
@@ -279,7 +280,7 @@ impl Drop for Attached<'_> {
 }
 
 impl Seat {
-    /// This session, in which no turn is open; the other argument tells when the runner takes calls in, or cannot.
+    /// Creates a session without an open turn. `trouble` is set once the runner takes calls, or cannot.
     pub(super) fn new(
         session: Arc<EditorSession>,
         trouble: watch::Receiver<Option<Result<String, String>>>,
@@ -287,7 +288,7 @@ impl Seat {
         Self { session, trouble, prompt: Mutex::default(), attached: AtomicUsize::new(0) }
     }
 
-    /// Takes the place of the one prompt of a session that waits, unless one waits already.
+    /// Registers a prompt to attach, unless the session has one already.
     pub(super) fn begin(&self, is_loaded: bool) -> Begun {
         let mut prompt = self.prompt.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(standing) = prompt.as_ref().filter(|standing| !standing.cancel.is_cancelled()) {
@@ -298,7 +299,7 @@ impl Seat {
         Begun::First(begun, before)
     }
 
-    /// What is said when the turn is open.
+    /// Builds the message that is shown when the turn is open.
     fn attached_words(&self, of: Option<&ConversationId>) -> String {
         let whose = of.map_or_else(|| "the backend".to_owned(), |of| format!("conversation {of}"));
         let serves = self.words().unwrap_or_default();
@@ -309,7 +310,7 @@ impl Seat {
         )
     }
 
-    /// Waits until the runner takes calls in, or cannot.
+    /// Waits until the runner takes calls, or cannot.
     async fn opened(&self) -> Result<String, String> {
         let mut trouble = self.trouble.clone();
         match trouble.wait_for(Option::is_some).await {
@@ -318,7 +319,7 @@ impl Seat {
         }
     }
 
-    /// What came of asking the editor for its own tools.
+    /// Returns the summary of the editor's own tools, once they were discovered.
     fn words(&self) -> Option<String> {
         self.trouble.borrow().as_ref()?.as_ref().ok().cloned()
     }

@@ -1,5 +1,5 @@
-//! Asking a connected editor: no longer than its owner allows, and what an answer that is an error means. Not here:
-//! what is asked.
+//! Requests to a connected editor: their time limit, and the meaning of an error answer. Not here: the requests
+//! themselves.
 
 use crate::acp::agent::TOO_LONG;
 use crate::acp::client_tools::Served;
@@ -9,29 +9,29 @@ use crate::acp::terminals::seconds;
 use super::client::NO_ANSWER;
 use super::session::EditorSession;
 
-/// ACP's code for a file, a session or a terminal that is not there.
+/// ACP's code for a file, session or terminal that does not exist.
 const NOT_FOUND: i32 = -32_002;
 const METHOD_NOT_FOUND: i32 = -32_601;
 const INVALID_PARAMS: i32 = -32_602;
-/// What stands for an answer that is no such answer.
+/// JSON-RPC's code for an answer that cannot be parsed.
 const PARSE_ERROR: i32 = -32_700;
-/// So much of an editor's own words is passed on.
+/// The most characters of an editor's error message that are passed on.
 const WORDS: usize = 300;
 
-/// Why there is no answer.
+/// The reason why a request got no usable answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Trouble {
-    /// It has no such file or terminal, or does not serve the question at all.
+    /// The editor has no such file or terminal, or does not serve the method at all.
     NotThere,
-    /// The connection ended before the answer; the editor may have done what it was asked.
+    /// The connection ended before the answer. The editor may have carried out the request.
     Gone(String),
-    /// None came in time; it may yet do what it was asked.
+    /// No answer came in time. The editor may still carry out the request.
     Silent(String),
-    /// It answered, and not what can be understood; it may have done what it was asked.
+    /// The answer cannot be read. The editor may have carried out the request.
     Garbled(String),
-    /// It did not take the question as it was put, in its own words, and so has done nothing.
+    /// The editor rejected the parameters, with this message, and has done nothing.
     Refused(String),
-    /// It failed, in its own words.
+    /// The editor failed, with this message.
     Said(String),
 }
 
@@ -57,7 +57,7 @@ impl Trouble {
         Self::Silent(format!("{} did not answer within {limit}", session.editor))
     }
 
-    /// The cause, as a sentence without its end.
+    /// Describes the cause, as a sentence without its full stop.
     pub fn said(&self, session: &EditorSession) -> String {
         match self {
             Self::NotThere => format!("{} has no such thing", session.editor),
@@ -69,19 +69,19 @@ impl Trouble {
         }
     }
 
-    /// Whether what was asked for may have happened, or may yet.
+    /// Returns whether the request may have been carried out, or may still be.
     pub fn is_unclear(&self) -> bool {
         matches!(self, Self::Gone(_) | Self::Silent(_) | Self::Garbled(_))
     }
 
-    /// Whether the question was turned away before anything could come of it. An error of any other kind may come
-    /// after what was asked for has begun.
+    /// Returns whether the request was rejected before it had any effect. Errors of other kinds may come after the work
+    /// has begun.
     pub fn is_refusal(&self) -> bool {
         matches!(self, Self::NotThere | Self::Refused(_))
     }
 }
 
-/// An error's message and detail on one line.
+/// Joins an error's message and detail on one line.
 fn words(error: &Error) -> String {
     let detail =
         error.data.as_ref().map(|data| data.as_str().map_or_else(|| data.to_string(), str::to_owned));
@@ -93,7 +93,7 @@ fn words(error: &Error) -> String {
     line.trim().to_owned()
 }
 
-/// Waits for an answer, as long as the owner allows.
+/// Waits for an answer, within the owner's time limit.
 pub(super) async fn within<T>(session: &EditorSession, asked: Served<'_, T>) -> Result<T, Trouble> {
     match tokio::time::timeout(session.settings.timeout, asked).await {
         Ok(answered) => answered.map_err(|error| Trouble::of(session, &error)),

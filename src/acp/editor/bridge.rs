@@ -1,5 +1,5 @@
-//! A tool that only an editor knows, as a tool of the registry: checked against its schema here, run there. Not here:
-//! which tools those are (discovery, tiers), and who is asked before (the engine).
+//! A tool that only an editor has, as an entry of the tool registry. Its arguments are checked here, and it runs in the
+//! editor. Not here: the choice of those tools, and their permission.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -17,9 +17,9 @@ use crate::tool::{Effect, Entry, ErrorCode, Lane, Meta, Reply, ToolCx, ToolError
 
 /// The domain of such tools.
 const DOMAIN: &str = "editor";
-/// The most bytes of an editor's words in an error.
+/// The most bytes of an editor's message in an error.
 const WORDS: usize = 2048;
-/// JSON-RPC's and ACP's codes that say something of their own.
+/// The JSON-RPC and ACP error codes that are told apart.
 mod code {
     pub const METHOD_NOT_FOUND: i32 = -32_601;
     pub const INVALID_PARAMS: i32 = -32_602;
@@ -27,7 +27,8 @@ mod code {
     pub const RESOURCE_NOT_FOUND: i32 = -32_002;
 }
 
-/// What a call of it may do, by what the editor says of it. What is not plainly a look is taken for the most.
+/// Derives the effect of a tool from the editor's description of it. A tool that is not clearly read-only counts as one
+/// that executes.
 pub(super) fn effect(tool: &ToolDescriptor) -> Effect {
     match tool.kind.as_str() {
         "read" | "search" | "think" | "fetch" if !tool.requires_permission => Effect::Reads,
@@ -35,10 +36,10 @@ pub(super) fn effect(tool: &ToolDescriptor) -> Effect {
     }
 }
 
-/// The tool for the registry.
+/// Builds the registry entry of a tool.
 ///
 /// # Errors
-/// Its schema is none.
+/// Its schema is not a valid one.
 pub(super) fn entry(
     session: &EditorSession,
     tool: &ToolDescriptor,
@@ -79,17 +80,17 @@ pub(super) fn entry(
     Ok(Entry::described(spec, check, run))
 }
 
-/// What is asked.
+/// A call of an editor's tool.
 struct Asked<'a> {
     name: &'a str,
     arguments: Map<String, Value>,
-    /// The most that the call may do: it was claimed, recorded and asked about for that.
+    /// The largest effect that the call may have: it was claimed, recorded and approved for that.
     promised: Effect,
-    /// The schema that the arguments fit already.
+    /// The schema that the arguments were checked against.
     checked: &'a Value,
 }
 
-/// Calls the tool at the editor in whose turn the request is.
+/// Calls the tool in the editor in whose turn the request is.
 async fn call(editors: &Editors, cx: &ToolCx, asked: Asked<'_>) -> Result<Reply, ToolError> {
     let name = asked.name;
     let Some(shown) = editors.call(&cx.request) else {
@@ -128,7 +129,7 @@ async fn call(editors: &Editors, cx: &ToolCx, asked: Asked<'_>) -> Result<Reply,
     wait(session, tool, cx, params).await
 }
 
-/// Sends the call and waits for what comes of it. Whoever stops waiting has told the editor so.
+/// Sends the call and waits for its answer. Dropping the future tells the editor to cancel the call.
 async fn wait(
     session: &EditorSession,
     tool: &ToolDescriptor,
@@ -138,7 +139,7 @@ async fn wait(
     let limit = cx.time_left(session.settings.tool_timeout);
     let answered = session.client.ext_method(format!("_{}", tool.name), params);
     let (who, name) = (&session.editor, &tool.name);
-    // A look that was cut off changed nothing.
+    // A read that was cut off changed nothing.
     let doubt = if effect(tool).at_most_once() { " It may have had its effect all the same." } else { "" };
     let facts = || Meta { may_have_run: !doubt.is_empty(), ..Meta::default() };
     tokio::select! {
@@ -158,7 +159,7 @@ async fn wait(
     }
 }
 
-/// The editor's error in its own words, with the code that fits.
+/// Converts the editor's error into a tool error with the matching code.
 fn failed(who: &str, name: &str, doubt: &str, error: &Error) -> ToolError {
     let facts = || Meta { may_have_run: !doubt.is_empty(), ..Meta::default() };
     if is_connection_terminated(error) || is_incoming_transport_closed(error) {

@@ -1,5 +1,5 @@
-//! A connected editor as a client: every method goes over the wire, where the editor said that it serves it. Not
-//! here: which calls are the editor's (session, turns).
+//! A connected editor as a client. Each method is sent over the connection, if the editor said that it serves it. Not
+//! here: the choice of the calls that an editor serves (session, turns).
 
 use std::future::Future;
 use std::sync::Arc;
@@ -19,9 +19,9 @@ use crate::acp::protocol::{
     WriteTextFileResponse,
 };
 
-/// The extension by which a client says which tools it offers.
+/// The extension method by which a client lists the tools that it offers.
 const DISCOVER: &str = "_punie/discover_tools";
-/// The code of an answer that did not come in time; outside the ranges that JSON-RPC and ACP reserve.
+/// The error code of an answer that did not come in time; outside the ranges that JSON-RPC and ACP reserve.
 pub const NO_ANSWER: i32 = -31_002;
 
 /// An editor at the other end of a connection.
@@ -33,7 +33,8 @@ pub struct EditorClient {
 }
 
 impl EditorClient {
-    /// This end of the connection; each answer may take so long, but for those that wait for a person or a command.
+    /// Creates the client of a connection. `timeout` limits each answer, except those that wait for a person or a
+    /// command.
     pub fn new(
         connection: ConnectionTo<Client>,
         capabilities: ClientCapabilities,
@@ -43,7 +44,8 @@ impl EditorClient {
         Self { connection, capabilities, timeout, backlog }
     }
 
-    /// A request that must be answered soon, or none at all where the editor does not serve it.
+    /// Sends a request that must be answered within the time limit. Fails at once if the editor does not serve the
+    /// method.
     fn soon<'a, T>(
         &self,
         serves: bool,
@@ -72,7 +74,7 @@ impl EditorClient {
         self.capabilities.terminal
     }
 
-    /// Sent once it is polled, not when it is made.
+    /// Builds a request that is sent when it is first polled.
     fn request<R>(&self, request: R) -> impl Future<Output = Result<R::Response, Error>> + Send + 'static
     where
         R: agent_client_protocol::JsonRpcRequest + Send + 'static,
@@ -118,7 +120,7 @@ impl ClientTools for EditorClient {
     }
 
     fn create_terminal(&self, request: CreateTerminalRequest) -> Served<'_, CreateTerminalResponse> {
-        // Who asks bounds the wait, and goes on listening: a terminal that comes too late must be released.
+        // The caller limits the wait and keeps listening, because a terminal that comes too late must be released.
         Self::late(self.has_terminals(), "terminal/create", self.request(request))
     }
 

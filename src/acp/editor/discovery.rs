@@ -1,5 +1,5 @@
-//! The tools that a client offers of its own: when it is asked for them, and what of its answer is believed. Not here:
-//! what follows for the registry (tiers), and calling one (bridge).
+//! The tools that a client offers: when the client is asked for them, and which of its descriptors are accepted. Not
+//! here: adding them to the registry (tiers), and calling one (bridge).
 
 use std::collections::HashSet;
 use std::fmt;
@@ -9,29 +9,29 @@ use serde_json::{Map, Value};
 
 use super::session::EditorSession;
 
-/// A client that takes longer to say what it offers offers nothing.
+/// A client that takes longer to list its tools counts as one that has none.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// The most tools of one client.
 const MOST_TOOLS: usize = 256;
 /// The most bytes of one descriptor, as compact JSON.
 const MOST_BYTES: usize = 64 << 10;
-/// The most bytes of all of them.
+/// The most bytes of all descriptors together.
 const MOST_BYTES_IN_ALL: usize = 512 << 10;
-/// The most problems that are told one by one.
+/// The most problems that are reported one by one.
 const MOST_PROBLEMS: usize = 32;
 /// The most categories of one tool.
 const MOST_CATEGORIES: usize = 16;
 /// The longest name.
 const LONGEST_NAME: usize = 64;
-/// The kinds that ACP has words for.
+/// The tool kinds that ACP defines.
 const KINDS: &[&str] =
     &["read", "edit", "delete", "move", "search", "execute", "think", "fetch", "switch_mode", OTHER];
 const OTHER: &str = "other";
 
-/// When a client is asked which tools it offers.
+/// The condition for asking a client for its tools.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Discover {
-    /// Where it announced that it can be asked.
+    /// If the client announced that it can be asked.
     #[default]
     Announced,
     /// Always.
@@ -45,20 +45,20 @@ pub enum Discover {
 pub struct ToolDescriptor {
     /// Its name, unique within the catalog.
     pub name: String,
-    /// What kind it is, in ACP's words: `read`, `edit`, `execute` and so on.
+    /// Its ACP kind: `read`, `edit`, `execute` and so on.
     pub kind: String,
-    /// What a model reads.
+    /// The description for a model.
     pub description: String,
     /// The arguments' JSON schema.
     pub parameters: Value,
-    /// Whether a person is asked before it runs.
+    /// A person is asked before it runs.
     pub requires_permission: bool,
-    /// What it belongs to.
+    /// The categories that it belongs to.
     pub categories: Vec<String>,
 }
 
 impl ToolDescriptor {
-    /// The name that callers use: a request names no tool with a slash.
+    /// Returns the name that callers use, which has no slash because a request cannot name a tool with one.
     pub fn tool_name(&self) -> String {
         self.name.replace('/', ".")
     }
@@ -92,7 +92,7 @@ fn text<'a>(entry: &'a Map<String, Value>, key: &str) -> Result<&'a str, String>
     value.as_str().ok_or_else(|| format!("`{key}` must be a string"))
 }
 
-/// Nothing else counts as a no: somebody may have meant a yes.
+/// Any value but true, false and null is an error: it may have been meant as true.
 fn flag(entry: &Map<String, Value>, key: &str) -> Result<bool, String> {
     match entry.get(key) {
         None | Some(Value::Null) => Ok(false),
@@ -109,12 +109,12 @@ fn words(entry: &Map<String, Value>, key: &str) -> Result<Vec<String>, String> {
     Ok(words.take(MOST_CATEGORIES).map(str::to_owned).collect())
 }
 
-/// Something about a client's tools that was not taken as it was given.
+/// A problem in a client's list of tools.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
-    /// Which tool: its name where it has one, else its place in the list; the answer as a whole otherwise.
+    /// The tool's name if it has one, else its place in the list; for a problem with the whole answer, a fixed word.
     pub of: String,
-    /// What is wrong.
+    /// The problem.
     pub why: String,
 }
 
@@ -124,7 +124,7 @@ impl fmt::Display for Problem {
     }
 }
 
-/// The tools that a client offers; never changed once it is read.
+/// The tools that a client offers; never changed once it was read.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ToolCatalog {
     tools: Vec<ToolDescriptor>,
@@ -132,17 +132,17 @@ pub struct ToolCatalog {
 }
 
 impl ToolCatalog {
-    /// These tools.
+    /// Creates a catalog of these tools.
     pub fn new(tools: Vec<ToolDescriptor>) -> Self {
         Self { tools, problems: Vec::new() }
     }
 
-    /// No tools, and why.
+    /// Creates a catalog without tools, with the reason.
     pub fn failed(why: impl Into<String>) -> Self {
         Self { tools: Vec::new(), problems: vec![Problem { of: "discovery".into(), why: why.into() }] }
     }
 
-    /// Reads a client's answer, entry by entry: one that is bad is left out and told of, and takes no other with it.
+    /// Parses a client's answer, entry by entry. A bad entry is left out and reported, and does not affect the others.
     pub fn read(answer: &Value) -> Self {
         let Some(entries) = answer.get("tools").and_then(Value::as_array) else {
             return Self::failed("the answer has no list `tools`");
@@ -186,33 +186,33 @@ impl ToolCatalog {
         self.problems.push(Problem { of: of.into(), why: why.into() });
     }
 
-    /// All of them, in the client's order.
+    /// Returns all tools, in the client's order.
     pub fn tools(&self) -> &[ToolDescriptor] {
         &self.tools
     }
 
-    /// What was left out, and why.
+    /// Returns the entries that were left out, with the reasons.
     pub fn problems(&self) -> &[Problem] {
         &self.problems
     }
 
-    /// The tool of this name.
+    /// Returns the tool of this name.
     pub fn by_name(&self, name: &str) -> Option<&ToolDescriptor> {
         self.tools.iter().find(|tool| tool.name == name)
     }
 
-    /// The tools of this kind.
+    /// Returns the tools of this kind.
     pub fn by_kind(&self, kind: &str) -> Vec<&ToolDescriptor> {
         self.tools.iter().filter(|tool| tool.kind == kind).collect()
     }
 
-    /// The tools that belong to this.
+    /// Returns the tools of this category.
     pub fn by_category(&self, category: &str) -> Vec<&ToolDescriptor> {
         self.tools.iter().filter(|tool| tool.categories.iter().any(|own| own == category)).collect()
     }
 }
 
-/// How an entry that is bad is told of.
+/// Returns the label of a bad entry in a report.
 fn called(entry: &Value, at: usize) -> String {
     match entry.get("name").and_then(Value::as_str) {
         Some(name) => format!("tools[{at}] {:?}", name.chars().take(LONGEST_NAME).collect::<String>()),
@@ -220,19 +220,19 @@ fn called(entry: &Value, at: usize) -> String {
     }
 }
 
-/// The word in ACP's own spelling, which lives as long as the program.
+/// Returns ACP's name of a kind as a static string.
 pub(super) fn kind_word(kind: &str) -> &'static str {
     KINDS.iter().find(|known| **known == kind).copied().unwrap_or(OTHER)
 }
 
 impl EditorSession {
-    /// The tools that the client offers of its own. It is asked for them once, at the first call of this; a client
-    /// that must not be asked, fails or takes too long offers none.
+    /// Returns the tools that the client offers. The client is asked once, at the first call. One that must not be
+    /// asked, fails or takes too long offers none.
     pub async fn own_tools(&self) -> &ToolCatalog {
         self.catalog.get_or_init(|| self.ask_for_tools()).await
     }
 
-    /// The same, where the client was asked already.
+    /// Returns the tools that the client offers, if it was asked already.
     pub fn known_tools(&self) -> Option<&ToolCatalog> {
         self.catalog.get()
     }
@@ -257,7 +257,7 @@ impl EditorSession {
         }
     }
 
-    /// Whether the client said that it can be asked for its tools.
+    /// Returns whether the client announced that it can be asked for its tools.
     fn announces_tools(&self) -> bool {
         let Some(meta) = &self.capabilities.meta else { return false };
         let nested = meta.get("punie").and_then(|punie| punie.get("discoverTools"));

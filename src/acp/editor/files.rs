@@ -1,5 +1,6 @@
-//! Text files as a connected editor has them: unsaved changes included. Only what is UTF-8 text on disk, or not there
-//! yet, and small enough to travel whole; everything else is this machine's. Not here: writing (writes).
+//! Reads text files through a connected editor, unsaved changes included. This applies to UTF-8 files that are small
+//! enough for one message, and to files that do not exist yet. All others are read from disk. Not here: writing
+//! (writes).
 
 use std::sync::Arc;
 
@@ -13,57 +14,57 @@ use crate::acp::{LocalClient, WorkspacePath};
 use crate::output::figures;
 use crate::tool::{ErrorCode, ToolCx, ToolError};
 
-/// A file above this size on disk is not asked of an editor: it would come as one line of JSON.
+/// A file larger than this on disk is not requested from an editor, because it would come as one line of JSON.
 pub(super) const MOST: u64 = 4 << 20;
 
-/// What is known of a file when an editor was asked.
+/// The result of looking up a file on disk and in the editor.
 pub(super) enum Found {
-    /// The editor's and the disk's.
+    /// The file as the editor and the disk have it.
     Held(Held),
-    /// It is none of the editor's, for a reason that may be worth telling.
+    /// The file must be read from disk, for a reason that may be worth reporting.
     Local(Option<String>),
-    /// The editor may hold something else than the disk, and did not say; why.
+    /// The editor may have other text than the disk but did not say so, for this reason.
     Unknown(String),
 }
 
-/// What to do about a file that is not on the disk.
+/// The handling of a file that is not on disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum IfMissing {
     /// Ask the editor, which may have text that was never saved.
     Ask,
-    /// Take it for new: an editor that is asked for a missing file shows an error.
+    /// Treat it as new, because an editor that is asked for a missing file shows an error.
     New,
 }
 
-/// One file, on the disk and in the editor.
+/// One file, on disk and in the editor.
 pub(super) struct Held {
-    /// What is on the disk; none where nothing is.
+    /// The file on disk, if it exists.
     pub disk: Option<LoadedFile>,
-    /// What the editor has, as it would be on disk; none where it has nothing of a file that is not there.
+    /// The editor's text, encoded as it would be on disk; `None` if the file does not exist and the editor has no text.
     pub text: Option<Arc<Vec<u8>>>,
     pub spelling: Spelling,
 }
 
 impl Held {
-    /// The bytes as somebody who reads sees them.
+    /// Returns the bytes that a reader sees.
     pub fn now(&self) -> Option<&Arc<Vec<u8>>> {
         self.text.as_ref().or(self.disk.as_ref().map(|disk| &disk.bytes))
     }
 
-    /// Whether the editor has something that is not on the disk.
+    /// Returns whether the editor has text that is not on disk.
     pub fn is_unsaved(&self) -> bool {
         self.text.is_some() && self.text.as_ref() != self.disk.as_ref().map(|disk| &disk.bytes)
     }
 
-    /// The disk's state where that is what is held. Unsaved text has one that no file has: who writes it later must
-    /// compare the bytes, for the editor may be gone by then, and its text with it.
+    /// Returns the disk's stamp if the disk has the same text. Unsaved text gets a stamp that no file has. So a later
+    /// write must compare the bytes, because the editor and its text may be gone by then.
     fn stamp(&self) -> Stamp {
         let nothing = Stamp { file: (0, 0), size: 0, modified: 0, changed: 0 };
         self.disk.as_ref().filter(|_| !self.is_unsaved()).map_or(nothing, |disk| disk.stamp)
     }
 }
 
-/// Looks on the disk and asks the editor, which reads this file.
+/// Loads a file from disk and asks the editor for its text.
 ///
 /// # Errors
 /// `cancelled`.
@@ -112,7 +113,7 @@ pub(super) async fn look(
     let words = trouble.said(session);
     Ok(match (trouble, disk) {
         (Trouble::Gone(_), _) => Found::Local(Some(format!("{words}; this is the file on disk."))),
-        // Who has no text of a file that is not there may say so in any words.
+        // Editors report a file that they do not have by different errors.
         (Trouble::NotThere | Trouble::Refused(_) | Trouble::Said(_), None) => {
             Found::Held(Held { disk: None, text: None, spelling: Spelling::default() })
         }
@@ -121,7 +122,7 @@ pub(super) async fn look(
     })
 }
 
-/// A window of the text that the editor has, or of the file on disk.
+/// Reads a window of the editor's text, or of the file on disk.
 pub(super) async fn read(
     local: &LocalClient,
     cx: &ToolCx,
@@ -147,8 +148,8 @@ pub(super) async fn read(
     Ok(window)
 }
 
-/// The whole text that the editor has, or the file on disk. What an editor has is given whole, whatever `max_bytes`:
-/// its own bound is small.
+/// Loads the editor's whole text, or the file on disk. `max_bytes` does not apply to the editor's text, whose own bound
+/// is small.
 pub(super) async fn load(
     local: &LocalClient,
     cx: &ToolCx,

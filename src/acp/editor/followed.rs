@@ -1,4 +1,4 @@
-//! A write of this machine's that a connected editor follows: shown there as a difference once it is made. Not here:
+//! A write on this machine that a connected editor follows: once it is made, the editor shows it as a diff. Not here:
 //! writes that the editor makes (writes).
 
 use std::io::Read as _;
@@ -10,10 +10,10 @@ use crate::acp::files::Written;
 use crate::acp::prepared::PreparedWrite;
 use crate::tool::{Intent, ToolError};
 
-/// A longer text is not shown.
+/// The largest text that is shown, in bytes.
 const SHOWN: u64 = 256 << 10;
 
-/// A write that is made here and shown there.
+/// A write that is made on this machine and shown in the editor.
 pub(super) struct Followed {
     write: Box<dyn PreparedWrite>,
     call: Arc<ShownCall>,
@@ -22,16 +22,16 @@ pub(super) struct Followed {
     warning: Option<String>,
 }
 
-/// As much of a file as can be shown.
+/// The text of a file, as far as it can be shown.
 enum Small {
     Missing,
     Text(String),
-    /// It is long, or no text.
+    /// It is too long or not text.
     Other,
 }
 
 impl Followed {
-    /// This write, with what is to be said of it beside.
+    /// Wraps this write, with a warning to add to its result.
     pub fn new(
         write: Box<dyn PreparedWrite>,
         call: Arc<ShownCall>,
@@ -71,7 +71,7 @@ impl PreparedWrite for Followed {
 }
 
 impl Small {
-    /// What is there now. Blocks.
+    /// Reads the file as it is now. Blocks.
     fn of(path: &WorkspacePath) -> Self {
         let file = match path.open_read() {
             Ok(file) => file,

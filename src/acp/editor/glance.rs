@@ -1,5 +1,5 @@
-//! What a person reads of a call: its title at a glance, all of its arguments where they decide about it, the file that
-//! it is about. Nothing in how a call is written hides what it does. Not here: when it is shown (shown).
+//! The text of a call for a person: its title, all arguments for the decision about it, and the file that it concerns.
+//! Invisible characters are escaped, so that none can hide the effect of a call. Not here: when it is shown (shown).
 
 use std::path::PathBuf;
 
@@ -11,18 +11,18 @@ use crate::acp::protocol::{ToolCallLocation, ToolKind};
 use crate::acp::{RawPath, Workspace};
 use crate::tool::CallView;
 
-/// Titles are read at a glance.
+/// The most bytes of a title, which is read at a glance.
 const TITLE: usize = 300;
-/// The most of the arguments that is shown to whoever decides; both ends of more.
+/// The most bytes of the arguments that are shown with the question; of longer ones, both ends.
 const WHOLE: usize = 24 * 1024;
 
-/// What the call would do, in one sentence.
+/// Describes the call in one sentence.
 pub(super) fn title(call: CallView<'_>, roots: &[PathBuf]) -> String {
     let title = call.description.title.as_ref().map(|title| title.render(roots));
     both_ends(&seen(&title.unwrap_or_default()), TITLE)
 }
 
-/// All the arguments, each under its name, texts as they are.
+/// Formats all arguments, each under its name, with texts unquoted.
 pub(super) fn whole(args: &Value) -> String {
     let Some(map) = args.as_object() else { return fenced(&seen_lines(&args.to_string())) };
     let line = |(name, value): (&String, &Value)| match value.as_str() {
@@ -34,12 +34,12 @@ pub(super) fn whole(args: &Value) -> String {
     fenced(&both_ends(&text.join("\n"), WHOLE))
 }
 
-/// The ACP kind of this name.
+/// Converts a name to the ACP kind.
 pub(super) fn kind(name: &str) -> ToolKind {
     serde_json::from_value(json!(name)).unwrap_or_default()
 }
 
-/// The first file that a call accesses, for an editor that follows along: where the tool would find it.
+/// Returns the first file that a call accesses, as the tool would resolve it, for an editor that follows along.
 pub(super) fn locations(call: CallView<'_>, workspace: Option<&Workspace>) -> Vec<ToolCallLocation> {
     let path = call.description.access.paths().next();
     let found = path.and_then(|path| workspace?.resolve(&RawPath::from(path)).ok());
@@ -51,17 +51,17 @@ pub(super) fn locations(call: CallView<'_>, workspace: Option<&Workspace>) -> Ve
     vec![location]
 }
 
-/// A text in which every character is seen, in one line.
+/// Escapes all invisible characters, so that the text is one line.
 fn seen(text: &str) -> String {
     text.chars().flat_map(|c| shown(c, false)).collect()
 }
 
-/// The same with its lines.
+/// Escapes invisible characters but keeps line breaks and tabs.
 fn seen_lines(text: &str) -> String {
     text.chars().flat_map(|c| shown(c, true)).collect()
 }
 
-/// A character as it is, or in words where it would not be seen.
+/// Escapes a character that would not be visible.
 fn shown(c: char, in_lines: bool) -> Vec<char> {
     let stays = in_lines && matches!(c, '\n' | '\t');
     let unseen = !stays
@@ -71,7 +71,7 @@ fn shown(c: char, in_lines: bool) -> Vec<char> {
     if unseen { c.escape_unicode().collect() } else { vec![c] }
 }
 
-/// The beginning and the end of a text.
+/// Shortens a text to its beginning and end.
 fn both_ends(text: &str, most: usize) -> String {
     if text.len() <= most {
         return text.to_owned();

@@ -1,6 +1,6 @@
-//! A connected editor as the one who runs tools: which session a call belongs to, what the editor serves of it, and
-//! what the person there sees and says. This machine is the ground on which all of it is laid: what an editor does not
-//! serve, or only did until it was closed, is done here. Not here: the connection itself (`acp::agent`).
+//! Connected editors as clients that carry out calls. An editor serves some methods for the calls of its session, shows
+//! these calls and asks about them. The runner does the rest on this machine, also after the editor was closed. Not
+//! here: the connection itself (`acp::agent`).
 
 mod asking;
 mod bridge;

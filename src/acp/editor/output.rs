@@ -1,14 +1,15 @@
-//! What a running command prints, as an editor is shown it: as it comes where the editor takes that, else the newest
-//! of it now and then, so that a flood of output is no flood of messages. Not here: what is masked in it (the engine).
+//! The output of a running command as an editor shows it. It is streamed if the editor supports that. Otherwise the
+//! newest part is shown from time to time, because much output must not become many messages. Not here: masking (the
+//! engine).
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// The most text that is shown at once of a command's output.
+/// The most bytes of a command's output that are shown at once.
 const SHOWN: usize = 16 * 1024;
-/// The least time between two pictures of it.
+/// The shortest time between two previews.
 const EVERY: Duration = Duration::from_millis(500);
 
 /// The newest output of one call.
@@ -23,7 +24,7 @@ struct State {
 }
 
 impl Newest {
-    /// Takes more in; the picture to show now, if it is time for one.
+    /// Appends output. Returns the preview to show now, if the last one is old enough.
     pub(super) fn push(&self, text: &str, omitted: u64) -> Option<String> {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         state.omitted += omitted;
@@ -47,7 +48,7 @@ impl Newest {
     }
 }
 
-/// Text between fences that it cannot break out of.
+/// Puts a text between fences that it cannot break out of.
 pub(super) fn fenced(text: &str) -> String {
     let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
     let fence = "`".repeat(longest.max(2) + 1);

@@ -1,6 +1,6 @@
-//! This machine as the client of the tools, with connected editors laid over it: of a call that is followed, what its
-//! editor serves is done there, and everything else here. With no editor attached it costs one lock. Not here: how
-//! each is done there (files, writes, terminals).
+//! This machine as the client of the tools, with connected editors before it. A call that an editor follows uses the
+//! editor for the methods that it serves, and this machine for all others. Without an attached editor it costs one
+//! lock. Not here: the editor's methods (files, writes, terminals).
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -25,34 +25,33 @@ use crate::acp::{Answer, LocalClient, WorkspacePath};
 use crate::ids::RequestId;
 use crate::tool::{ToolCx, ToolError};
 
-/// Connected editors over this machine. Clones share everything.
+/// Connected editors over this machine. Clones share all state.
 #[derive(Clone)]
 pub struct Overlay {
     editors: Editors,
     local: LocalClient,
     terminals: EditorTerminals,
-    /// Why commands run here that were meant for an editor.
+    /// The reasons why commands that were meant for an editor run on this machine.
     instead: Arc<Mutex<HashMap<TerminalId, String>>>,
 }
 
 impl Overlay {
-    /// These editors over this machine; scripts for their terminals are written into this folder, which is this
-    /// device's own.
+    /// Puts these editors before this machine. Scripts for their terminals are written into this private folder.
     pub fn new(editors: Editors, local: LocalClient, scripts: PathBuf) -> Self {
         let terminals = EditorTerminals::new(local.clone(), scripts);
         Self { editors, local, terminals, instead: Arc::default() }
     }
 
-    /// The call, if its editor reads this file.
+    /// Returns the call, if its editor serves reads of this file.
     fn reader(&self, request: &RequestId, path: &WorkspacePath) -> Option<Arc<ShownCall>> {
         self.editors.call(request).filter(|call| call.session().reads(path))
     }
 
-    /// The call, if this command of it belongs into its editor's terminal.
+    /// Returns the call, if this command should run in its editor's terminal.
     fn runner(&self, request: &CreateTerminal) -> Option<Arc<ShownCall>> {
         let lasts = request.background || request.outlives_call || request.mounted.is_some();
         let plain = request.tty.is_none() && !lasts && request.stdin.is_none();
-        // What is sent is read by bash.
+        // The script is written for bash.
         let call = self.editors.call(&request.request).filter(|_| plain && cfg!(unix))?;
         call.session().runs().then_some(call)
     }
@@ -184,7 +183,7 @@ impl TerminalClient for Overlay {
 
     fn wait_for_terminal_output<'a>(&'a self, id: &'a TerminalId, seen: u64) -> Answer<'a, ()> {
         if self.terminals.has(id) {
-            // An editor does not tell when there is more; its commands are those that are waited for.
+            // An editor does not report new output; its commands always run in the foreground.
             return Box::pin(async move { self.terminals.wait(id).await.map(drop) });
         }
         self.local.wait_for_terminal_output(id, seen)

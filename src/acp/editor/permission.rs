@@ -1,6 +1,6 @@
-//! What a person is asked before a call runs, and what is made of the answer. Decided by the kind of the option that
-//! was chosen, never by its place or its id's looks; whatever is unclear is a no. Not here: how far a yes for the whole
-//! session reaches (scope).
+//! The permission question in an editor and the meaning of its answer. The kind of the chosen option decides, never its
+//! position or the form of its id. An unclear answer means no. Not here: the scope of a permission for the whole
+//! session (scope).
 
 use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};
@@ -11,12 +11,12 @@ use crate::acp::protocol::{
 };
 use crate::tool::AllowedCalls;
 
-/// What was allowed in a session.
+/// The permissions that were given in a session.
 #[derive(Debug, Default)]
 pub(super) struct Remembered {
-    /// For the whole of it.
+    /// Permissions for the whole session.
     scopes: Mutex<HashSet<Scope>>,
-    /// Single calls.
+    /// Permissions for single calls.
     pub(super) calls: AllowedCalls,
 }
 
@@ -35,7 +35,7 @@ impl Remembered {
     }
 }
 
-/// What may be chosen.
+/// Builds the options that are offered.
 pub(super) fn options(scope: &Scope) -> Vec<PermissionOption> {
     use PermissionOptionKind::{AllowAlways, AllowOnce, RejectOnce};
     let option = |id: &str, name: String, kind| {
@@ -48,22 +48,22 @@ pub(super) fn options(scope: &Scope) -> Vec<PermissionOption> {
     ]
 }
 
-/// What was said.
+/// The meaning of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Said {
-    /// Yes, to this call.
+    /// Allows this call.
     Once,
-    /// Yes, to all of this kind in the session.
+    /// Allows all calls of this scope in the session.
     Always,
-    /// No.
+    /// Rejects the call.
     No,
-    /// The question was put away without an answer.
+    /// The question was closed without an answer.
     Dismissed,
-    /// An answer that is none of what was offered.
+    /// The answer is none of the offered options.
     Unclear,
 }
 
-/// What an outcome says, by the kind of what was chosen from what was offered.
+/// Interprets an outcome by the kind of the option that was chosen.
 pub(super) fn said(outcome: &RequestPermissionOutcome, offered: &[PermissionOption]) -> Said {
     let chosen = match outcome {
         RequestPermissionOutcome::Selected(chosen) => &chosen.option_id,

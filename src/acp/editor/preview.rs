@@ -1,6 +1,6 @@
-//! The changes that a call would make to files, as differences for the person who is asked about it. Where a change can
-//! be made exactly as it is written, the whole file is shown before and after; else the pieces that the call names. Not
-//! here: the changes that were made (followed, sending).
+//! The changes that a call would make to files, as diffs for the person who is asked. A change that can be applied
+//! exactly is shown as the whole file before and after. Otherwise the pieces that the call names are shown. Not here:
+//! changes that were made (followed, sending).
 
 use std::io::Read as _;
 use std::path::PathBuf;
@@ -9,23 +9,23 @@ use crate::acp::protocol::Diff;
 use crate::acp::{RawPath, Workspace};
 use crate::tool::{ProposedChange, ProposedContent, Replacement};
 
-/// Longer differences are not shown.
+/// Larger diffs are not shown.
 const LARGEST: usize = 256 << 10;
 
-/// The differences that these changes make; `None` where there are none, or they are too long. Blocks: files are read.
+/// Builds the diffs of these changes; `None` if there are none or they are too long. Blocks, because files are read.
 pub(super) fn differences(changes: &[ProposedChange], workspace: &Workspace) -> Option<Vec<Diff>> {
     let diffs: Vec<Diff> = changes.iter().flat_map(|change| proposed(workspace, change)).collect();
     let size = |diff: &Diff| diff.new_text.len() + diff.old_text.as_ref().map_or(0, String::len);
     (!diffs.is_empty() && diffs.iter().map(size).sum::<usize>() <= LARGEST).then_some(diffs)
 }
 
-/// Where a path leads, as an absolute one.
+/// Resolves a path to an absolute one.
 fn absolute(workspace: &Workspace, path: &str) -> PathBuf {
     let found = workspace.resolve(&RawPath::from(path));
     found.map_or_else(|_| workspace.first().join(path), |found| found.absolute().to_owned())
 }
 
-/// The text of a file as it is on disk; none where there is none, it is long, or no text.
+/// Reads a file from disk; `None` if it does not exist, is too long or is not UTF-8 text.
 fn on_disk(workspace: &Workspace, path: &str) -> Option<String> {
     let file = workspace.resolve(&RawPath::from(path)).ok()?.open_read().ok()?;
     let mut bytes = Vec::new();
@@ -56,12 +56,12 @@ fn proposed(workspace: &Workspace, change: &ProposedChange) -> Vec<Diff> {
     {
         return vec![difference(workspace, shown_at, Some(before.clone()), &after)];
     }
-    // The tool may find the text by looser rules; what it looks for, and what it puts there, is what can be shown.
+    // The tool may find the text by looser rules, so only the searched text and its replacement can be shown.
     let piece = |edit: &Replacement| difference(workspace, shown_at, Some(edit.old.clone()), &edit.new);
     replacements.iter().map(piece).collect()
 }
 
-/// The text after an edit, where that is beyond doubt.
+/// Applies an edit to a text, if its position is unambiguous.
 fn apply(text: &str, edit: &Replacement) -> Option<String> {
     if edit.old.is_empty() {
         return None;

@@ -1,5 +1,5 @@
-//! Arguments held against the JSON schema that an editor gave for them, by the crate `boon`. Nothing is ever loaded:
-//! a schema that refers to another document is refused.
+//! Checks arguments against an editor's JSON schema, with the crate `boon`. No document is ever loaded: a schema that
+//! refers to another one is refused.
 
 use std::error::Error;
 use std::fmt::Write as _;
@@ -9,12 +9,12 @@ use boon::{
 };
 use serde_json::Value;
 
-/// Where the schema lives as far as its own references are concerned.
+/// The schema's own URL, for references within it.
 const PLACE: &str = "punie:///arguments";
-/// The most faults that are named at once.
+/// The most faults that are reported at once.
 const MOST_FAULTS: usize = 5;
 
-/// A schema that is ready to be used.
+/// A compiled schema.
 pub(super) struct ArgumentSchema {
     schemas: Schemas,
     root: SchemaIndex,
@@ -29,7 +29,7 @@ impl UrlLoader for Nothing {
 }
 
 impl ArgumentSchema {
-    /// Takes a schema of any usual draft; 2020-12 where it names none. Why not, as a part of a sentence.
+    /// Compiles a schema of any usual draft, 2020-12 if it names none. An error is part of a sentence.
     pub(super) fn new(schema: &Value) -> Result<Self, String> {
         let (mut schemas, mut compiler) = (Schemas::new(), Compiler::new());
         compiler.use_loader(Box::new(Nothing));
@@ -39,7 +39,7 @@ impl ArgumentSchema {
         Ok(Self { schemas, root })
     }
 
-    /// What is wrong with these arguments, as a part of a sentence.
+    /// Checks arguments; an error is part of a sentence.
     pub(super) fn check(&self, arguments: &Value) -> Result<(), String> {
         self.schemas.validate(arguments, self.root).map_err(|error| {
             let mut faults = Vec::new();
@@ -49,7 +49,7 @@ impl ArgumentSchema {
     }
 }
 
-/// The innermost causes.
+/// Collects the innermost causes.
 fn gather(error: &ValidationError<'_, '_>, faults: &mut Vec<String>) {
     if faults.len() == MOST_FAULTS {
         return;

@@ -1,5 +1,5 @@
-//! How far a yes for a whole session reaches. Narrow where in doubt: exactly the same call. Wider only for a file tool in
-//! one folder of the workspace, and for a few commands whose first words say what they do.
+//! The scope of a permission for a whole session. It is exactly the same call, except for a file tool in one workspace
+//! folder and a few commands with known effects.
 
 use std::path::PathBuf;
 
@@ -8,10 +8,10 @@ use serde_json::Value;
 use crate::acp::{RawPath, Workspace};
 use crate::tool::{AllowScope, CallDescription, CallView, CommandText};
 
-/// How far a yes for the whole session reaches.
+/// The calls that a permission for the whole session covers.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum Scope {
-    /// This tool on files of this folder of the workspace.
+    /// This tool on files of this workspace folder.
     Folder { tool: String, root: PathBuf },
     /// This tool with simple commands that begin with these words.
     Command { tool: String, words: Vec<String> },
@@ -19,12 +19,12 @@ pub(super) enum Scope {
     Exactly { tool: String, args: String },
 }
 
-/// Programs that only show, whatever plain words follow.
+/// Programs that only show something, with any plain arguments.
 const SHOWING: &[&str] = &[
     "ls", "cat", "head", "tail", "wc", "grep", "pwd", "echo", "which", "stat", "du", "df", "diff", "cmp",
     "true", "false", "uname",
 ];
-/// Programs that are many programs: with which first words what they do is known.
+/// Programs with subcommands, and the subcommands with known effects.
 const BY_FIRST_WORD: &[(&str, &[&str])] = &[
     ("cargo", &["build", "check", "test", "clippy", "fmt", "doc", "bench", "tree"]),
     ("git", &["status", "log", "diff", "show", "blame"]),
@@ -33,17 +33,17 @@ const BY_FIRST_WORD: &[(&str, &[&str])] = &[
     ("pnpm", &["test"]),
     ("yarn", &["test"]),
 ];
-/// Words by which one of those would write elsewhere, or run something that it was not asked for.
+/// Options that make one of those programs write elsewhere or run another program.
 const TELLING: &[&str] = &["--output", "--config", "--ext-diff", "--textconv", "-c", "-C", "-O", "-o"];
 
 impl Scope {
-    /// The widest scope that a yes to this call may have.
+    /// Returns the widest scope that allowing this call may have.
     pub(super) fn of_call(call: CallView<'_>, workspace: Option<&Workspace>) -> Self {
         let wider = Self::wider(&call.tool.name, call.description, workspace);
         wider.unwrap_or_else(|| Self::same_call(&call.tool.name, call.args))
     }
 
-    /// A scope that covers more than the same call, where the tool and the call allow it.
+    /// Returns a scope that covers more than the same call, if the tool and the call allow it.
     fn wider(tool: &str, call: &CallDescription, workspace: Option<&Workspace>) -> Option<Self> {
         let (tool, access) = (tool.to_owned(), &call.access);
         match call.scope {
@@ -60,14 +60,14 @@ impl Scope {
         }
     }
 
-    /// These arguments, in whatever order they come.
+    /// Returns the scope of these arguments, in any order.
     pub(super) fn same_call(tool: &str, args: &Value) -> Self {
         let mut args = args.clone();
         args.sort_all_objects();
         Self::Exactly { tool: tool.to_owned(), args: args.to_string() }
     }
 
-    /// As the person reads it.
+    /// Returns the label of the option that the person sees.
     pub(super) fn name(&self) -> String {
         match self {
             Self::Folder { tool, root } => format!("Allow {tool} in {} for this session", root.display()),
@@ -77,7 +77,7 @@ impl Scope {
     }
 }
 
-/// The words that tell what a command does, of one that is nothing but words and known by its first ones.
+/// Returns the words that identify a simple command's effect; `None` for any command that is not plain and known.
 fn beginning(line: &str) -> Option<Vec<String>> {
     let plain = |c: char| c.is_ascii_alphanumeric() || " _-./:=@%+,".contains(c);
     if !line.chars().all(plain) {

@@ -1,21 +1,20 @@
-//! A command as an editor's terminal is given it. Editors join a program and its arguments with blanks and hand the
-//! line to whatever shell the person there uses, in an environment of their own. So what goes over is a file that bash
-//! reads: it drops what no command is given here, and each word means what it is. Not here: the file
-//! (`acp::local::script_file`).
+//! Writes a command for an editor's terminal. Editors join a program and its arguments with blanks and pass the line to
+//! the person's shell, in an environment of their own. So the command is sent as a bash script, which removes the
+//! variables that no command gets here and quotes each word. Not here: the file (`acp::local::script_file`).
 
 use std::path::Path;
 
 use crate::acp::local::environment::refused_in_bash;
 use crate::acp::terminals::Launch;
 
-/// What bash is told before its file: to read no other, and to take neither functions nor options from the environment.
+/// Makes bash read no startup file, and take no functions or options from the environment.
 pub(super) const PRIVILEGED: &str = "-p";
 
-/// The text of a file for bash that runs this command.
+/// Builds the text of a bash script that runs this command.
 pub(super) fn script(launch: &Launch) -> String {
-    // As on this machine: nothing of the person's own shell, and nothing to read.
+    // As on this machine: no startup files of the person's shell, and no input.
     let words = match launch {
-        // For env an equals sign makes a variable of the first word.
+        // `env` would take a first word with an equals sign as a variable.
         Launch::Program { command, args } if command.contains('=') => {
             let own = ["bash", "--noprofile", "--norc", "-c", r#"exec -- "$0" "$@""#, command];
             own.into_iter().chain(args.iter().map(String::as_str)).map(quoted).collect::<Vec<_>>()
@@ -28,8 +27,8 @@ pub(super) fn script(launch: &Launch) -> String {
     format!("{}exec </dev/null env \"${{refused[@]}}\" -- {}\n", clearing(), words.join(" "))
 }
 
-/// Takes out of the environment what the editor has and no command is given: which names there are is only known where
-/// it runs. Names that are none for bash are only seen by env.
+/// Builds the part of the script that removes refused variables. The editor's variables are only known where the script
+/// runs. Names that bash does not accept are only seen by `env`.
 fn clearing() -> String {
     let (refused, ours) = refused_in_bash();
     format!(
@@ -44,19 +43,19 @@ fn clearing() -> String {
     )
 }
 
-/// Whether this file's path can be an argument as it is.
+/// Returns whether this path can be an argument without quotes.
 pub(super) fn fits(path: &Path) -> bool {
     path.to_str().is_some_and(is_plain)
 }
 
-/// Whether every shell reads this as the one word that it is.
+/// Returns whether every shell reads this text as one literal word.
 fn is_plain(word: &str) -> bool {
     let plain =
         |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.' | b'/' | b'-' | b'+' | b':' | b',');
     !word.is_empty() && word.bytes().all(plain)
 }
 
-/// As one word of bash.
+/// Quotes a text as one word of bash.
 fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }

@@ -1,5 +1,5 @@
-//! A write that a connected editor makes: sent as a whole, and told afterwards from what is on the disk. Once it is
-//! sent nobody takes it back. Not here: whether it may be made (writes).
+//! A write that a connected editor makes. The whole text is sent, and the result is checked on disk. Once sent it
+//! cannot be taken back. Not here: the checks before it (writes).
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::acp::{LocalClient, WorkspacePath};
 use crate::failpoint::reach_of;
 use crate::tool::{ErrorCode, Intent, Meta, ToolCx, ToolError};
 
-/// What is on the disk after the editor was asked.
+/// The file on disk after the editor was asked to write it.
 enum Now {
     Missing,
     Bytes(Arc<Vec<u8>>),
@@ -25,42 +25,42 @@ enum Now {
     Unknown,
 }
 
-/// A write that is checked.
+/// A write that passed the checks.
 pub(super) struct Checked {
-    /// The same write as this machine would make it; only declared.
+    /// The same write on this machine, used only for its declaration.
     pub here: Box<dyn PreparedWrite>,
     pub path: WorkspacePath,
-    /// What was looked at.
+    /// The file as it was when it was checked.
     pub held: Held,
-    /// What the file shall hold.
+    /// The new content of the file.
     pub new: Arc<Vec<u8>>,
-    /// The editor must still have what was looked at.
+    /// The editor must still have the text that was checked.
     pub exact: bool,
     pub create_folders: bool,
-    /// What was done that the content did not ask for.
+    /// Notes on changes that the content did not ask for.
     pub warnings: Vec<String>,
 }
 
-/// A write that can be sent.
+/// A write that is ready to be sent.
 pub(super) struct Sending {
     local: LocalClient,
-    /// The call's own, until it is sent.
+    /// The call's own context, until the write is sent.
     cx: ToolCx,
     call: Arc<ShownCall>,
     checked: Checked,
-    /// The whole change, whatever its size: nothing is staged, so there is no later moment at which it could be told.
+    /// The whole change, whatever its size. Nothing is staged, so it cannot be declared later.
     declared: Option<Intent>,
     runtime: Handle,
 }
 
 impl Sending {
-    /// To the editor that follows this call.
+    /// Prepares a write to the editor that follows this call.
     pub fn new(local: &LocalClient, cx: &ToolCx, call: Arc<ShownCall>, checked: Checked) -> Self {
         let declared = declaration(&checked);
         Self { local: local.clone(), cx: cx.clone(), call, checked, declared, runtime: Handle::current() }
     }
 
-    /// Refuses to replace what came since it was looked at.
+    /// Fails if the file changed since it was checked.
     async fn look_again(&self) -> Result<(), ToolError> {
         let shown = self.checked.path.shown();
         let session = self.call.session();
@@ -83,7 +83,7 @@ impl Sending {
     }
 
     async fn on_disk(&self) -> Now {
-        // Nobody takes back what is sent: what came of it is looked at even when the call is cancelled by then.
+        // The write cannot be taken back, so its result is read even if the call was cancelled meanwhile.
         let cx = ToolCx { cancel: CancellationToken::new(), ..self.cx.clone() };
         match self.local.load_file(&cx, self.checked.path.clone(), 2 * MOST).await {
             Ok(loaded) => Now::Bytes(loaded.bytes),
@@ -97,7 +97,7 @@ impl Sending {
             self.look_again().await?;
         }
         let shown = self.checked.path.shown();
-        // The editor may have taken its time to say what it has.
+        // The call may have been cancelled while the editor was asked for its text.
         if self.cx.is_cancelled() {
             return Err(ToolError::cancelled(format!(
                 "Writing {shown} was cancelled before anything was sent to {}.",
@@ -117,7 +117,7 @@ impl Sending {
         let is_there = matches!(&now, Now::Bytes(now) if *now == self.checked.new);
         let name = self.call.session().editor.clone();
         if let Err(trouble) = sent {
-            // The same bytes as before would prove nothing.
+            // If the bytes are the same as before, they prove nothing.
             if !is_there || as_before {
                 return Err(self.failed(&trouble, &now, as_before));
             }
@@ -166,7 +166,7 @@ impl Sending {
         }
     }
 
-    /// What came of a write that the editor did not say yes to.
+    /// Builds the error of a write that the editor did not confirm.
     fn failed(&self, trouble: &Trouble, now: &Now, as_before: bool) -> ToolError {
         let (shown, said) = (self.checked.path.shown(), trouble.said(self.call.session()));
         let state = match now {
@@ -192,7 +192,7 @@ impl PreparedWrite for Sending {
     }
 
     fn stage(&mut self) -> Result<(), ToolError> {
-        // Whether an editor makes folders is its own matter.
+        // An editor may not create folders.
         if self.checked.create_folders
             && let Err(cause) = self.checked.path.open_parent(true)
         {
@@ -207,10 +207,10 @@ impl PreparedWrite for Sending {
     }
 }
 
-/// What is declared of a write: the disk's hashes before and after.
+/// Declares a write by the hashes of the file on disk, before and after.
 fn declaration(checked: &Checked) -> Option<Intent> {
     match (checked.here.intent(), checked.path.absolute().to_str()) {
-        // This machine would hash the bytes beside its own writing, which there is none of here.
+        // A local write would hash the bytes while it stages them, and this write stages none.
         (Some(Intent::Beside { temp }), Some(path)) => Some(Intent::File {
             path: path.to_owned(),
             before: checked.held.disk.as_ref().map(|disk| sha256(&disk.bytes)),

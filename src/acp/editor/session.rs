@@ -1,4 +1,4 @@
-//! One session of a connected editor: who it is, what it serves, and which files are its own.
+//! One session of a connected editor: its name, the methods that it serves, and the files of its project.
 
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
@@ -15,20 +15,20 @@ use crate::acp::{ClientTools, WorkspacePath};
 use crate::home::{ThreadEvent, Threads};
 use crate::tool::Effect;
 
-/// What the owner wants of editors.
+/// The owner's settings for editors.
 #[derive(Debug, Clone)]
 pub struct EditorSettings {
-    /// Text files of the editor's project are read and written by it, where it serves that.
+    /// Text files of the editor's project are read and written by it, if it serves that.
     pub files: bool,
-    /// Commands run in its terminals, where it has them.
+    /// Commands run in the editor's terminals, if it has any.
     pub terminals: bool,
-    /// The person there is asked before calls with these effects.
+    /// The person is asked before calls with these effects.
     pub ask: Vec<Effect>,
-    /// How long the editor has to answer anything else.
+    /// The time limit of all other requests to the editor.
     pub timeout: Duration,
-    /// When it is asked for tools of its own.
+    /// The condition for asking the editor for its own tools.
     pub discover: Discover,
-    /// How long a tool of its own may take, where the call has no nearer deadline.
+    /// The time limit of the editor's own tools, unless the call has an earlier deadline.
     pub tool_timeout: Duration,
 }
 
@@ -49,26 +49,26 @@ impl Default for EditorSettings {
 pub struct EditorSession {
     /// Its id on the wire.
     pub id: SessionId,
-    /// The editor's own name, as `Zed 0.210`.
+    /// The editor's name, such as `Zed 0.210`.
     pub editor: String,
-    /// What it serves.
+    /// The methods of the editor.
     pub client: Arc<dyn ClientTools>,
-    /// What it said it serves.
+    /// The capabilities that the editor declared.
     pub capabilities: ClientCapabilities,
-    /// The project's folders, without links: files elsewhere are none of the editor's.
+    /// The project's folders, without symlinks. The editor does not serve files elsewhere.
     pub roots: Vec<PathBuf>,
-    /// What the owner wants.
+    /// The owner's settings.
     pub settings: EditorSettings,
-    /// What the person there has allowed for the whole session.
+    /// The permissions that the person gave for the whole session.
     pub(super) remembered: Remembered,
-    /// The tools it offers of its own; asked for once.
+    /// The editor's own tools, requested once.
     pub(super) catalog: OnceCell<ToolCatalog>,
-    /// Where it is stored what the session has shown.
+    /// The store of the session's thread.
     threads: OnceLock<Threads>,
 }
 
 impl EditorSession {
-    /// A session of which nothing is remembered yet.
+    /// Creates a session without permissions.
     pub fn new(
         id: SessionId,
         editor: String,
@@ -90,26 +90,26 @@ impl EditorSession {
         }
     }
 
-    /// Stores from now on what the session shows.
+    /// Sets the store in which the session's events are recorded from now on.
     pub fn record_in(&self, threads: Threads) {
-        // A session has one place for that.
+        // A session has one store.
         let _ = self.threads.set(threads);
     }
 
-    /// Stores something that happened in the session.
+    /// Records an event of the session.
     pub fn record(&self, event: &ThreadEvent) {
         if let Some(threads) = self.threads.get() {
             threads.add(&self.id.to_string(), event);
         }
     }
 
-    /// Says something to the person there.
+    /// Sends a message to the person.
     pub fn say(&self, text: &str) {
         let chunk = ContentChunk::new(ContentBlock::from(text.to_owned()));
         self.update(SessionUpdate::AgentMessageChunk(chunk));
     }
 
-    /// Hands something to the connection; nobody waits for it to be shown.
+    /// Passes an update to the connection, without waiting until it is shown.
     pub fn update(&self, update: SessionUpdate) {
         let sent = self.client.session_update(SessionNotification::new(self.id.clone(), update));
         if let Some(Err(error)) = futures_util::FutureExt::now_or_never(sent) {
@@ -117,39 +117,39 @@ impl EditorSession {
         }
     }
 
-    /// The person there, as a part of a sentence.
+    /// Names the person, as part of a sentence.
     pub(super) fn person(&self) -> String {
         format!("the person at {}", self.editor)
     }
 
-    /// Whether a file belongs to the editor's project.
+    /// Returns whether a file belongs to the editor's project.
     pub fn holds(&self, path: &WorkspacePath) -> bool {
         self.roots.iter().any(|root| path.absolute().starts_with(root))
     }
 
-    /// Whether this file is read through the editor.
+    /// Returns whether this file is read through the editor.
     pub fn reads(&self, path: &WorkspacePath) -> bool {
         self.settings.files && self.capabilities.fs.read_text_file && self.holds(path)
     }
 
-    /// Whether this file is written through the editor. One that writes what it cannot read is not trusted with it:
-    /// nobody could say what it replaced.
+    /// Returns whether this file is written through the editor. An editor that cannot read is not used for writing,
+    /// because the replaced text would be unknown.
     pub fn writes(&self, path: &WorkspacePath) -> bool {
         self.reads(path) && self.capabilities.fs.write_text_file
     }
 
-    /// Whether commands run in the editor's terminals.
+    /// Returns whether commands run in the editor's terminals.
     pub fn runs(&self) -> bool {
         self.settings.terminals && self.capabilities.terminal
     }
 
-    /// Whether the editor shows a command's output as it comes, sent beside the tool call.
+    /// Returns whether the editor shows streamed output, sent beside the tool call.
     pub(super) fn shows_output(&self) -> bool {
         let announced = self.capabilities.meta.as_ref().and_then(|meta| meta.get("terminal_output"));
         announced.and_then(serde_json::Value::as_bool) == Some(true)
     }
 
-    /// Takes back all that was allowed for the whole session; how much that was.
+    /// Revokes all permissions for the whole session. Returns how many there were.
     pub fn revoke(&self) -> usize {
         self.remembered.clear()
     }

@@ -1,5 +1,5 @@
-//! One tool call as an editor shows it, from pending to its end: whatever becomes of the call, it is finished there.
-//! Not here: which turn it belongs to (turns), and what a person's answer means (permission).
+//! One tool call as an editor shows it, from pending to its end. Every call is finished there, also one that is
+//! dropped. Not here: the turn that it belongs to (turns), and the meaning of a person's answer (permission).
 
 use std::future::Future;
 use std::path::Path;
@@ -29,14 +29,14 @@ use crate::tool::{
     CallView, Effect, Ended, Lane, ObservedCall, ProposedChange, Verdict, Word, advice_when_stopped,
 };
 
-/// The most of an answer's text that is shown.
+/// The most bytes of a result's text that are shown.
 const ANSWER: usize = 16 * 1024;
-/// How long after a question was put away it may turn out that the whole turn was stopped: the two messages come in
+/// The time after a dismissed question in which the whole turn may turn out to be stopped: the two messages come in
 /// either order.
 const STOP_FOLLOWS: Duration = Duration::from_secs(1);
 /// Diffs of longer texts are not shown.
 const DIFF: usize = 256 * 1024;
-/// Nor more of them in all: each update of the call carries them again.
+/// The limit of all diffs of a call together, because each of its updates carries all of them.
 const DIFFS: usize = 512 * 1024;
 
 /// A tool call that is shown in a turn.
@@ -53,7 +53,7 @@ pub struct ShownCall {
     changes: Vec<ProposedChange>,
     asks: bool,
     newest: Newest,
-    /// The editor runs it, or may have.
+    /// The call was sent to the editor, which may have run it.
     in_editor: AtomicBool,
     state: Mutex<State>,
 }
@@ -63,20 +63,20 @@ struct State {
     is_over: bool,
     diffs: Vec<Diff>,
     diff_bytes: usize,
-    /// The terminal it is shown with: the editor's own, or one that only shows what is printed here.
+    /// The terminal that the call is shown with: the editor's own, or one that only shows output of this machine.
     terminal: Option<TerminalId>,
-    /// That terminal is fed from here.
+    /// The terminal only shows output that this machine sends.
     fed: bool,
     started: bool,
 }
 
 impl ShownCall {
-    /// Shows a call that waits.
+    /// Shows a pending call.
     pub(super) fn begin(turn: &Arc<Open>, call: CallView<'_>, workspace: Option<&Workspace>) -> Self {
         let session = &turn.session;
         let executes = call.effect == Effect::Executes && call.tool.lane != Lane::Control;
         let asked = session.settings.ask.contains(&call.effect) && !call.tool.only_ends;
-        // Whoever allowed a task saw the whole of it.
+        // The person who allowed a task saw all its calls.
         let known = call.of_task && session.remembered.calls.made_task(call.request);
         let asks = call.tool.always_asks || asked && !known;
         let shown = Self {
@@ -118,17 +118,17 @@ impl ShownCall {
         shown
     }
 
-    /// The session it is shown in.
+    /// Returns the session that it is shown in.
     pub fn session(&self) -> &Arc<EditorSession> {
         &self.turn.session
     }
 
-    /// Whether it has ended, or its turn has.
+    /// Returns whether the call or its turn has ended.
     pub fn is_over(&self) -> bool {
         self.turn.over.is_cancelled() || self.state().is_over
     }
 
-    /// A file got other text; shown as a difference at once and with the end.
+    /// Shows a file change as a diff, at once and again at the end of the call.
     pub fn wrote(&self, path: &Path, before: Option<&str>, after: &str) {
         let size = before.map_or(0, str::len) + after.len();
         {
@@ -146,12 +146,12 @@ impl ShownCall {
         self.update(ToolCallUpdateFields::new().content(self.contents(None)));
     }
 
-    /// It was sent to the editor to be run there.
+    /// Records that the call was sent to the editor.
     pub fn sent_to_editor(&self) {
         self.in_editor.store(true, Ordering::Relaxed);
     }
 
-    /// It runs in this terminal of the editor.
+    /// Shows the editor's terminal in which the call runs.
     pub fn runs_in(&self, terminal: TerminalId) {
         self.state().terminal = Some(terminal);
         self.update(ToolCallUpdateFields::new().content(self.contents(None)));
@@ -169,7 +169,7 @@ impl ShownCall {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The terminal that shows what is printed here, where the editor has such a thing.
+    /// Returns the terminal that shows output of this machine, if the editor has one.
     fn fed(&self) -> Option<TerminalId> {
         Some(self.state()).filter(|state| state.fed)?.terminal.clone()
     }
@@ -178,7 +178,7 @@ impl ShownCall {
         self.send(SessionUpdate::ToolCallUpdate(ToolCallUpdate::new(self.id.clone(), fields)));
     }
 
-    /// Nobody waits for what is shown; a client hands it to its connection at once.
+    /// Passes an update to the connection, without waiting until it is shown.
     fn send(&self, update: SessionUpdate) {
         let session = &self.turn.session;
         let sent = session.client.session_update(SessionNotification::new(session.id.clone(), update));
@@ -187,7 +187,7 @@ impl ShownCall {
         }
     }
 
-    /// Ends what is shown; only the first end counts.
+    /// Ends the display of the call; only the first end counts.
     fn finish(&self, status: ToolCallStatus, text: Option<&str>, raw: Option<&Value>) {
         if std::mem::replace(&mut self.state().is_over, true) {
             return;
@@ -224,13 +224,13 @@ impl ShownCall {
         self.turn.live.send_modify(|live| *live -= 1);
     }
 
-    /// The refusal of a call whose question will not be answered any more: for good, and its conversation is stopped.
+    /// Stops the call's conversation and refuses the call, because its question will not be answered any more.
     async fn refuse_for_good(&self, why: String) -> Verdict {
         self.turn.stop_conversations([self.conversation.clone()], why.clone()).await;
         Verdict { allowed: false, by: why, then: advice_when_stopped(&self.conversation) }
     }
 
-    /// Completes with the reason when the person stops the turn over the question, or the editor is closed.
+    /// Completes with the reason when the person stops the turn or the editor is closed.
     async fn given_up(&self) -> String {
         tokio::select! {
             biased;
@@ -243,7 +243,7 @@ impl ShownCall {
         format!("{} was closed before anybody answered", self.turn.session.editor)
     }
 
-    /// What the person decides about: the differences that an edit makes, else all of the arguments.
+    /// Returns the content of the question: the diffs of an edit, else all arguments.
     async fn question(&self) -> Vec<ToolCallContent> {
         let (changes, workspace) = (self.changes.clone(), self.workspace.clone());
         let reading =
@@ -294,7 +294,7 @@ impl ShownCall {
             Ok(Said::Unclear) => {
                 no(format!("{} answered with none of the offered options", session.editor), again)
             }
-            // The connection may be over before the turn is.
+            // The connection may end before the turn does.
             Err(error) if is_incoming_transport_closed(&error) || is_connection_terminated(&error) => {
                 self.refuse_for_good(self.closed()).await
             }
@@ -343,7 +343,7 @@ impl ObservedCall for ShownCall {
             let update = ToolCallUpdate::new(self.id.clone(), ToolCallUpdateFields::new()).meta(meta);
             self.send(SessionUpdate::ToolCallUpdate(update));
         } else if self.state().terminal.is_some() {
-            // The editor's own, which shows it already.
+            // The editor's own terminal shows it already.
         } else if let Some(newest) = self.newest.push(text, omitted_bytes) {
             self.update(ToolCallUpdateFields::new().content(self.contents(Some(&fenced(&newest)))));
         }
@@ -384,7 +384,7 @@ fn clipped(text: &str, most: usize) -> &str {
     &text[..text.floor_char_boundary(most)]
 }
 
-/// The result without its text, which is shown beside it.
+/// Shortens the result's text, which is shown beside it.
 fn small(mut raw: Value) -> Value {
     for key in ["result", "error"] {
         if let Some(value) = raw.get_mut(key)

@@ -1,11 +1,11 @@
-//! How an editor spells a text that is on disk: many keep neither the byte order mark nor CRLF line endings in what
-//! they hold, and put both back when they save. Not here: asking for the text.
+//! The form of a file's text in an editor. Many editors hold a text without its byte order mark and CRLF line endings,
+//! and restore both when they save. Not here: requesting the text.
 
 use crate::acp::files::Endings;
 
 const MARK: &[u8] = b"\xEF\xBB\xBF";
 
-/// In what an editor's text of a file differs from the file as a matter of form.
+/// The differences in form between an editor's text and the file on disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Spelling {
     /// The file has a byte order mark and the editor's text has none.
@@ -15,7 +15,7 @@ pub(super) struct Spelling {
 }
 
 impl Spelling {
-    /// Told from both.
+    /// Detects the differences between a file and the editor's text.
     pub fn between(disk: &[u8], text: &str) -> Self {
         Self {
             no_mark: disk.starts_with(MARK) && !text.starts_with('\u{FEFF}'),
@@ -23,7 +23,8 @@ impl Spelling {
         }
     }
 
-    /// The editor's text as it would be on disk; the disk's own bytes where it is the same text.
+    /// Converts the editor's text to bytes as they would be on disk. Returns the disk's own bytes if the text is the
+    /// same.
     pub fn on_disk(self, disk: &[u8], text: &str) -> Vec<u8> {
         if self.for_editor(disk).as_deref() == Some(text) {
             return disk.to_vec();
@@ -37,7 +38,7 @@ impl Spelling {
         bytes
     }
 
-    /// Bytes of the disk as the editor would have them; none where they are not UTF-8.
+    /// Converts bytes of the disk to the editor's form; `None` if they are not UTF-8.
     pub fn for_editor(self, bytes: &[u8]) -> Option<String> {
         let bytes = if self.no_mark { bytes.strip_prefix(MARK).unwrap_or(bytes) } else { bytes };
         let text = std::str::from_utf8(bytes).ok()?;

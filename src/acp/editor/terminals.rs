@@ -1,5 +1,5 @@
-//! Commands of calls that run in a connected editor's terminals: created, shown in their call, waited for, read and
-//! released there. Not here: which commands these are (overlay), and how a command is written for them (script).
+//! Runs commands in a connected editor's terminals: creates a terminal, shows it in its call, waits for it, reads it
+//! and releases it. Not here: the choice of these commands (overlay), and their scripts (script).
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -29,19 +29,19 @@ use crate::acp::terminals::{
 use crate::output::figures;
 use crate::tool::{ErrorCode, Meta, ToolError};
 
-/// So much output an editor is asked to keep, where the call does not say.
+/// The bytes of output that an editor is asked to keep, if the call sets no limit.
 const KEPT: u64 = 1 << 20;
 
-/// The editors' terminals that are open. Clones share them.
+/// The open terminals of editors. Clones share them.
 #[derive(Clone)]
 pub(super) struct EditorTerminals(Arc<Shared>);
 
 struct Shared {
     local: LocalClient,
-    /// Where scripts are written.
+    /// The folder for scripts.
     scripts: PathBuf,
     open: Mutex<HashMap<TerminalId, Arc<Command>>>,
-    /// What is sent when nobody waits any more.
+    /// Requests that are sent although no call waits for them any more.
     tasks: TaskTracker,
 }
 
@@ -53,30 +53,30 @@ struct Command {
     started: Instant,
     runtime: Handle,
     state: Mutex<State>,
-    /// Gone with the command.
+    /// Removed with the command.
     _script: ScriptFile,
 }
 
 #[derive(Default)]
 struct State {
     ended: Option<(TerminalExit, Duration)>,
-    /// What the editor last said it printed.
+    /// The output that the editor returned last.
     printed: String,
     cut: bool,
-    /// The whole, once it is over.
+    /// The whole output, once the command has ended.
     whole: Option<TerminalOutput>,
 }
 
-/// How it came that a command does not run in the editor.
+/// The reason why a command does not run in the editor.
 pub(super) enum NotThere {
-    /// It can run on this machine; why it does.
+    /// The command can run on this machine, with this reason.
     Local(String),
-    /// It must not run at all, or may run there already.
+    /// The command must not run, or may run in the editor already.
     Refused(ToolError),
 }
 
 impl EditorTerminals {
-    /// With this folder for scripts, made when it is needed.
+    /// Uses this folder for scripts, which is created when it is needed.
     pub fn new(local: LocalClient, scripts: PathBuf) -> Self {
         Self(Arc::new(Shared { local, scripts, open: Mutex::default(), tasks: TaskTracker::new() }))
     }
@@ -98,7 +98,7 @@ impl EditorTerminals {
         let wire = match self.created(&session, asked).await {
             Ok(wire) => wire,
             Err(trouble) if trouble.is_refusal() => return Err(NotThere::Local(trouble.said(&session))),
-            // Once it took the question it may have started the command, whatever it said then.
+            // An editor that accepted the request may have started the command, whatever it answered.
             Err(trouble) => {
                 let text = format!(
                     "{} while the command was started in its terminal; it may run there.",
@@ -123,7 +123,7 @@ impl EditorTerminals {
         Ok(OpenTerminal { id, pid: None, trace: None })
     }
 
-    /// The command as it goes over.
+    /// Builds the command line that is sent to the editor, with its script.
     async fn on_the_wire(
         &self,
         session: &EditorSession,
@@ -146,7 +146,8 @@ impl EditorTerminals {
         Ok(("bash".to_owned(), vec![PRIVILEGED.to_owned(), path], script))
     }
 
-    /// The terminal's name on the wire. One that is created after nobody waits for it any more is released.
+    /// Requests a terminal and returns its id on the wire. A terminal that is created after the wait has ended is
+    /// released.
     async fn created(
         &self,
         session: &Arc<EditorSession>,
@@ -167,12 +168,12 @@ impl EditorTerminals {
         }
     }
 
-    /// Whether it is one of these.
+    /// Returns whether this terminal is an editor's.
     pub fn has(&self, id: &TerminalId) -> bool {
         self.open().contains_key(id)
     }
 
-    /// What it has printed.
+    /// Returns the output of a command.
     pub async fn output(&self, query: OutputQuery) -> Result<TerminalOutput, ToolError> {
         let command = self.find(&query.id)?;
         if query.since.is_none()
@@ -215,7 +216,7 @@ impl EditorTerminals {
         Ok(output)
     }
 
-    /// Waits for its end.
+    /// Waits for the end of a command.
     pub async fn wait(&self, id: &TerminalId) -> Result<TerminalExit, ToolError> {
         let command = self.find(id)?;
         if let Some((exit, _)) = &command.state().ended {
@@ -229,7 +230,7 @@ impl EditorTerminals {
         }
     }
 
-    /// Has it stopped; its name stays good.
+    /// Stops a command; its id stays valid.
     pub async fn kill(&self, id: &TerminalId) -> Result<Stopped, ToolError> {
         let command = self.find(id)?;
         let session = &command.session;
@@ -247,14 +248,14 @@ impl EditorTerminals {
         }
     }
 
-    /// Gives it up, and waits until the editor has taken note.
+    /// Releases a terminal and waits until the editor has answered.
     pub async fn release(&self, id: &TerminalId) -> Result<(), ToolError> {
         let command = self.open().remove(id).ok_or_else(|| unknown(id))?;
         release(&command.session, command.wire.clone()).await;
         Ok(())
     }
 
-    /// The same without waiting.
+    /// Releases a terminal without waiting.
     pub fn abandon(&self, id: &TerminalId) {
         let Some(command) = self.open().remove(id) else { return };
         let runtime = command.runtime.clone();
@@ -275,7 +276,7 @@ impl Command {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes note of how it ended; the first word counts.
+    /// Records the exit of the command; only the first report counts.
     fn ended(&self, status: &TerminalExitStatus) -> TerminalExit {
         let exit = TerminalExit {
             status: exit_status(status),
@@ -287,7 +288,7 @@ impl Command {
         self.state().ended.get_or_insert((exit, elapsed)).0.clone()
     }
 
-    /// Asks what it has printed; what is to be said where there is no answer.
+    /// Fetches the output from the editor. Returns warnings if there is no answer.
     async fn ask_for_output(&self) -> Vec<String> {
         let session = &self.session;
         let request = TerminalOutputRequest::new(session.id.clone(), self.wire.clone());
@@ -303,7 +304,7 @@ impl Command {
             Err(trouble) => {
                 let mut state = self.state();
                 if state.printed.is_empty() {
-                    // Nothing known is not the same as nothing printed.
+                    // Unknown output must not look like empty output.
                     "[what it printed is not known]".clone_into(&mut state.printed);
                 }
                 vec![format!("{}; the end of the output may be missing.", trouble.said(session))]
@@ -320,7 +321,7 @@ fn exit_status(status: &TerminalExitStatus) -> ExitStatus {
     }
 }
 
-/// A signal by the name that is used here, however the editor puts it.
+/// Converts a signal's name or number, in any spelling, to the name that is used here.
 fn signal_called(text: &str) -> String {
     let text = text.trim();
     if let Some(name) = text.parse().ok().and_then(signal_name) {
@@ -335,7 +336,7 @@ fn signal_called(text: &str) -> String {
     )
 }
 
-/// The error of a command that nobody can follow any more.
+/// Builds the error of a command that cannot be followed any more.
 fn lost(session: &EditorSession, trouble: &Trouble) -> ToolError {
     let text = format!(
         "{}; the command ran in its terminal, and what became of it is not known.",

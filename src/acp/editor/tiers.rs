@@ -1,5 +1,5 @@
-//! What a session adds to the tools of this machine: by its own catalog, else by what it said it serves, else nothing.
-//! This machine's tools are always there; an editor never gets a call that it did not say it serves.
+//! The tools that a session adds to those of this machine: by its catalog, else by its capabilities, else none. This
+//! machine's tools are always there. An editor gets no call that it did not say it serves.
 
 use std::fmt;
 
@@ -9,18 +9,18 @@ use super::session::EditorSession;
 use super::turns::Editors;
 use crate::tool::{Registry, Stay};
 
-/// How it is known what an editor does.
+/// The source of an editor's abilities.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tier {
-    /// By the catalog of its own tools.
+    /// The catalog of its own tools.
     Catalog,
-    /// By the capabilities that it declared.
+    /// The capabilities that it declared.
     Capabilities,
-    /// It does nothing: every tool runs on this machine.
+    /// None: every tool runs on this machine.
     Local,
 }
 
-/// What an editor can do in place of this machine.
+/// A task that an editor can do in place of this machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Service {
     /// Reads text files of its project.
@@ -32,7 +32,7 @@ pub enum Service {
 }
 
 impl Tier {
-    /// The first of the three that there is something for.
+    /// Returns the first tier that applies.
     pub fn of(catalog: &ToolCatalog, serves: &[Service]) -> Self {
         if !catalog.tools().is_empty() {
             Self::Catalog
@@ -43,7 +43,7 @@ impl Tier {
         }
     }
 
-    /// Its number, from 1.
+    /// Returns its number, from 1.
     pub fn number(self) -> u8 {
         match self {
             Self::Catalog => 1,
@@ -54,7 +54,7 @@ impl Tier {
 }
 
 impl Service {
-    /// What a session serves: what its editor declared and the owner wants.
+    /// Returns the services that the editor declared and the owner's settings allow.
     pub fn of(session: &EditorSession) -> Vec<Self> {
         let (fs, files) = (&session.capabilities.fs, session.settings.files);
         let served = [
@@ -74,25 +74,24 @@ impl Service {
     }
 }
 
-/// What was found out about a session. While this is held, the editor's own tools are in the registry.
+/// The result of discovering a session's tools. While this is held, the editor's own tools are in the registry.
 pub struct Discovered {
     /// The editor, as it names itself.
     pub editor: String,
-    /// How it is known what it does.
+    /// The source of its abilities.
     pub tier: Tier,
-    /// What it does in place of this machine.
+    /// The services that it offers in place of this machine.
     pub serves: Vec<Service>,
-    /// Tools of its catalog that this machine has itself; they stay this machine's, and the editor serves what they
-    /// need of it.
+    /// Tools of its catalog that this machine has as well. They run on this machine, with the editor's services.
     pub known: Vec<String>,
-    /// Tools of its own, as callers name them.
+    /// Its own tools, by the names that callers use.
     pub own: Vec<String>,
-    /// What was left out, and why.
+    /// The tools that were left out, with the reasons.
     pub problems: Vec<Problem>,
     _stay: Stay,
 }
 
-/// Asks a session for its tools, once, and takes those into the registry that this machine does not have.
+/// Requests a session's tools, once, and registers those that this machine does not have.
 pub async fn discover(session: &EditorSession, registry: &Registry, editors: &Editors) -> Discovered {
     let catalog = session.own_tools().await;
     let (mut known, mut own, mut guests) = (Vec::new(), Vec::new(), Vec::new());

@@ -1,5 +1,5 @@
-//! Which open turn of which session a call belongs to. A person opens a turn by attaching a session; until it ends,
-//! calls are shown in it and the editor may serve them. Not here: how the wire says that (`acp::agent`).
+//! The open turns of sessions, and the calls that belong to them. A person opens a turn by attaching a session. Until
+//! it ends, calls are shown in it and the editor may serve them. Not here: the protocol (`acp::agent`).
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
@@ -15,47 +15,47 @@ use crate::home::Supervision;
 use crate::ids::{ConversationId, RequestId};
 use crate::tool::{CallView, Effect, ObservedCall, Observer};
 
-/// The sessions that are attached now, and the calls that they are shown.
+/// The sessions that are attached now, and the calls that they show.
 #[derive(Clone, Default)]
 pub struct Editors(Arc<Shared>);
 
 #[derive(Default)]
 struct Shared {
     state: Mutex<State>,
-    /// How many turns are open.
+    /// The number of open turns.
     open: watch::Sender<usize>,
-    /// Where paths are, once it is known.
+    /// The workspace, once it is known.
     workspace: OnceLock<Workspace>,
-    /// What persons decided about conversations, and the effects that they are asked about; once it is known.
+    /// The store of persons' decisions about conversations, and the effects that are asked about; once known.
     supervision: OnceLock<(Supervision, Vec<Effect>)>,
 }
 
 #[derive(Default)]
 struct State {
     turns: Vec<Arc<Open>>,
-    /// The sessions that are open, attached or not.
+    /// The open sessions, attached or not.
     threads: Vec<Arc<EditorSession>>,
     calls: HashMap<RequestId, Weak<ShownCall>>,
 }
 
-/// A turn that is open.
+/// An open turn.
 pub(super) struct Open {
     pub(super) session: Arc<EditorSession>,
-    /// The one conversation that it is for; all, where none is named.
+    /// The conversation that the turn is for; `None` for all.
     of: Option<ConversationId>,
-    /// The conversations of the calls that it was shown.
+    /// The conversations of the calls that were shown in it.
     conversations: Mutex<HashSet<ConversationId>>,
-    /// What persons decided about conversations.
+    /// The store of persons' decisions about conversations.
     supervision: Option<Supervision>,
-    /// Cancelled when it is over: nothing is shown in it any more.
+    /// Cancelled when the turn ends; nothing is shown in it afterwards.
     pub(super) over: CancellationToken,
-    /// Cancelled when the person wants its calls to stop.
+    /// Cancelled when the person stops the turn's calls.
     pub(super) stop: CancellationToken,
-    /// How many of its calls have not ended.
+    /// The number of its calls that have not ended.
     pub(super) live: watch::Sender<usize>,
 }
 
-/// A session that is open. Dropping this closes it.
+/// An open session. Dropping this closes it.
 pub struct OpenThread {
     editors: Editors,
     session: Arc<EditorSession>,
@@ -67,38 +67,38 @@ impl Drop for OpenThread {
     }
 }
 
-/// An open turn, as whoever opened it holds it. Dropping it ends it.
+/// The owner's handle of an open turn. Dropping it ends the turn.
 pub struct Turn {
     editors: Editors,
     open: Arc<Open>,
 }
 
 impl Editors {
-    /// What paths in calls mean.
+    /// Sets the workspace that paths in calls refer to.
     pub fn work_in(&self, workspace: Workspace) {
-        // There is one machine to a set of editors.
+        // A set of editors has one workspace.
         let _ = self.0.workspace.set(workspace);
     }
 
-    /// Where it is stored what persons decided about conversations, and the effects that they are asked about.
+    /// Sets the store of persons' decisions about conversations, and the effects that are asked about.
     pub fn supervise(&self, supervision: Supervision, ask: Vec<Effect>) {
-        // There is one home to a set of editors.
+        // A set of editors has one home.
         let _ = self.0.supervision.set((supervision, ask));
     }
 
-    /// Adds a session that is open, until what this returns is dropped.
+    /// Adds an open session, until the returned value is dropped.
     pub fn open_thread(&self, session: &Arc<EditorSession>) -> OpenThread {
         self.state().threads.push(Arc::clone(session));
         OpenThread { editors: self.clone(), session: Arc::clone(session) }
     }
 
-    /// The sessions that are open, attached or not.
+    /// Returns the open sessions, attached or not.
     pub(super) fn open_sessions(&self) -> Vec<Arc<EditorSession>> {
         self.state().threads.clone()
     }
 
-    /// Opens a turn of this session: for one conversation, or for all. What the person is asked about there is asked
-    /// about from now on, with or without an editor.
+    /// Opens a turn of this session, for one conversation or for all. From now on the person is asked about its calls,
+    /// with or without an editor.
     pub fn attach(&self, session: Arc<EditorSession>, of: Option<ConversationId>) -> Turn {
         let supervision = self.0.supervision.get().map(|(supervision, _)| supervision.clone());
         if let Some(supervision) = supervision.as_ref().filter(|_| !session.settings.ask.is_empty())
@@ -122,7 +122,7 @@ impl Editors {
         Turn { editors: self.clone(), open }
     }
 
-    /// Lets a conversation go on that a person has stopped; every one, where none is named.
+    /// Resumes a conversation that a person stopped; every one if none is named.
     pub fn resume(&self, of: Option<&ConversationId>) {
         let Some((supervision, _)) = self.0.supervision.get() else { return };
         let resumed = match of {
@@ -138,24 +138,23 @@ impl Editors {
         }
     }
 
-    /// The call that is shown for a request, and with it the session that may serve it; none where nobody follows it,
-    /// or its turn is over.
+    /// Returns the shown call of a request, whose session may serve it; `None` if no open turn shows it.
     pub fn call(&self, request: &RequestId) -> Option<Arc<ShownCall>> {
         let call = self.state().calls.get(request)?.upgrade()?;
         (!call.is_over()).then_some(call)
     }
 
-    /// How many turns are open, and when that changes.
+    /// Returns a receiver of the number of open turns.
     pub fn open(&self) -> watch::Receiver<usize> {
         self.0.open.subscribe()
     }
 
-    /// The sessions that have a turn open, the newest last.
+    /// Returns the sessions that have an open turn, the newest last.
     pub fn sessions(&self) -> Vec<Arc<EditorSession>> {
         self.state().turns.iter().map(|turn| Arc::clone(&turn.session)).collect()
     }
 
-    /// The turn for a conversation: one that names it before those for all, the newest before older ones.
+    /// Finds the turn for a conversation: one that names it before those for all, newer ones before older ones.
     fn turn_for(&self, conversation: &ConversationId) -> Option<Arc<Open>> {
         let state = self.state();
         let open = || state.turns.iter().rev().filter(|turn| !turn.stop.is_cancelled());
@@ -163,7 +162,7 @@ impl Editors {
         named.or_else(|| open().find(|turn| turn.of.is_none())).cloned()
     }
 
-    /// Shows a call in the turn that is open for its conversation, if one is.
+    /// Shows a call in the open turn of its conversation, if there is one.
     pub(super) fn show(&self, call: CallView<'_>) -> Option<Arc<ShownCall>> {
         let turn = self.turn_for(call.conversation)?;
         turn.note_conversation(&call);
@@ -174,8 +173,8 @@ impl Editors {
         Some(shown)
     }
 
-    /// Whether a person wants to be asked about a call that no turn shows: a thread is open, or an editor was attached
-    /// to its conversation.
+    /// Returns whether a person must be asked about a call that no turn shows. That is so if a thread is open or an
+    /// editor was attached to its conversation.
     fn asks_unattended(&self, call: &CallView<'_>) -> bool {
         let Some((supervision, ask)) = self.0.supervision.get() else { return false };
         let asked = ask.contains(&call.effect) && !call.tool.only_ends;
@@ -203,7 +202,7 @@ impl Observer for Editors {
 }
 
 impl Open {
-    /// Records which conversation a shown call belongs to. A request without one is its own, and has no later calls.
+    /// Records the conversation of a shown call. A request without a conversation is its own, and has no later calls.
     fn note_conversation(&self, call: &CallView<'_>) {
         if call.conversation.as_str() != call.request.as_str() {
             self.conversations().insert(call.conversation.clone());
@@ -214,7 +213,7 @@ impl Open {
         self.conversations.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Refuses what these conversations would write or run until a person lets them go on.
+    /// Refuses writes and commands of these conversations until a person resumes them.
     pub(super) async fn stop_conversations(
         &self,
         conversations: impl IntoIterator<Item = ConversationId> + Send + 'static,
@@ -228,20 +227,19 @@ impl Open {
                 }
             }
         });
-        // It ends by itself.
+        // The task also ends if it is not awaited.
         let _ = stopping.await;
     }
 }
 
 impl Turn {
-    /// The session whose turn it is.
+    /// Returns the session of the turn.
     pub fn session(&self) -> &Arc<EditorSession> {
         &self.open.session
     }
 
-    /// The person stops it: its conversations write and run nothing more, the calls that are shown in it are told to
-    /// stop, and later ones are not shown. Where it is only dropped, as when the editor was closed, calls go on by
-    /// themselves.
+    /// Stops the turn for the person. Its conversations write and run nothing more, calls shown in it are told to stop,
+    /// and later ones are not shown. If the turn is only dropped, because the editor was closed, its calls go on.
     pub async fn stop(&self) {
         let mut conversations = self.open.conversations().clone();
         conversations.extend(self.open.of.clone());
@@ -252,7 +250,7 @@ impl Turn {
 
     /// Waits until every call that is shown in it has ended.
     pub async fn quiet(&self) {
-        // The sender lives as long as this.
+        // `self` holds the sender.
         let _ = self.open.live.subscribe().wait_for(|live| *live == 0).await;
     }
 }

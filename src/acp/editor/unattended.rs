@@ -1,6 +1,6 @@
-//! A call that no editor shows although a person wants to be asked about such calls: it waits on the device's own list
-//! of approvals, and in an editor as soon as one is attached to its conversation. Not here: which calls those are
-//! (turns), and the list itself (the engine).
+//! A call that no editor shows although a person must be asked about it. It waits on the device's list of approvals,
+//! and in an editor once one is attached to its conversation. Not here: the choice of these calls (turns), and the list
+//! (the engine).
 
 use std::future::Future;
 use std::pin::Pin;
@@ -31,7 +31,7 @@ pub(super) struct UnattendedCall {
 }
 
 impl UnattendedCall {
-    /// This call, which none of these editors shows.
+    /// Wraps a call that none of these editors shows.
     pub(super) fn new(editors: Editors, call: CallView<'_>) -> Self {
         Self {
             editors,
@@ -60,7 +60,7 @@ impl UnattendedCall {
         }
     }
 
-    /// Tells the threads that are open and not attached that a call waits.
+    /// Tells the open threads that are not attached that a call waits.
     fn notify_threads(&self) {
         for session in self.editors.open_sessions() {
             session.say(&format!(

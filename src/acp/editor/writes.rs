@@ -1,5 +1,5 @@
-//! Preparing a write of a file that a connected editor has: every check that a write of this machine's passes, judged
-//! by what the editor has where that was what was read. Not here: sending it (sending).
+//! Prepares the write of a file that a connected editor may have. It passes every check of a local write, against the
+//! editor's text if that was read. Not here: sending it (sending).
 
 use std::sync::Arc;
 
@@ -15,11 +15,11 @@ use crate::acp::{LocalClient, WorkspacePath};
 use crate::output::figures;
 use crate::tool::{ErrorCode, ToolCx, ToolError};
 
-/// Checks a write of a call that is followed, and decides who makes it.
+/// Checks a write of a call that an editor follows, and chooses between the editor and this machine.
 ///
 /// # Errors
-/// Those of a write of this machine's; `stale` where the editor has something else than was read, or unsaved text that
-/// it would lose; `io` where it does not say what it has.
+/// Those of a local write. `stale` if the editor has other text than was read, or unsaved text that would be lost. `io`
+/// if the editor does not return its text.
 pub(super) async fn prepare(
     local: &LocalClient,
     cx: &ToolCx,
@@ -34,7 +34,7 @@ pub(super) async fn prepare(
     if !session.reads(&path) {
         return here(local, cx, call, request, None).await;
     }
-    // Without a condition the write replaces whatever the editor may have of a file that is not on the disk.
+    // Without a condition the write replaces any text that the editor has of a file that is not on disk.
     let missing = if request.only_if == Precondition::None { IfMissing::New } else { IfMissing::Ask };
     let held = match look(local, cx, &session, &path, missing).await? {
         Found::Held(held) => held,
@@ -53,7 +53,7 @@ pub(super) async fn prepare(
     let is_there = held.now().is_some_and(|now| **now == new);
     let unsaved = held.is_unsaved();
     if !unsaved && is_there && request.executable.is_none() {
-        // The disk has it: the local check says so.
+        // The disk has this content already, which the local write reports.
         return here(local, cx, call, request, None).await;
     }
     let Some(why) = why_not(&session, &held, &request, &new) else {
@@ -83,7 +83,7 @@ pub(super) async fn prepare(
     here(local, cx, call, request, None).await
 }
 
-/// Written on this machine, and shown in the editor.
+/// Prepares a write on this machine that is shown in the editor.
 async fn here(
     local: &LocalClient,
     cx: &ToolCx,
@@ -96,7 +96,7 @@ async fn here(
     Ok(Box::new(Followed::new(write, call, path, warning)))
 }
 
-/// Why the editor cannot make this write, as the end of a sentence.
+/// Returns the reason why the editor cannot make this write, as the end of a sentence.
 fn why_not(session: &EditorSession, held: &Held, request: &WriteTextFile, new: &[u8]) -> Option<String> {
     if !session.writes(&request.path) {
         return Some("which does not take writes".to_owned());
@@ -110,7 +110,7 @@ fn why_not(session: &EditorSession, held: &Held, request: &WriteTextFile, new: &
     held.spelling.for_editor(new).is_none().then(|| "which takes only UTF-8".to_owned())
 }
 
-/// Holds the request's condition against what the editor has.
+/// Checks the request's condition against the editor's text.
 fn judge(session: &EditorSession, held: &Held, request: &WriteTextFile) -> Result<(), ToolError> {
     let shown = request.path.shown();
     let name = &session.editor;
@@ -118,7 +118,7 @@ fn judge(session: &EditorSession, held: &Held, request: &WriteTextFile) -> Resul
         (Precondition::Absent, Some(_)) if held.disk.is_none() => {
             Err(stale(&shown, &format!("is open in {name}, not saved yet, and overwrite is \"never\"")))
         }
-        // For a file that is there the local check has the words.
+        // If the file exists, the local check reports it.
         (Precondition::None | Precondition::Absent, _) => Ok(()),
         (_, None) => Err(stale(&shown, "does not exist any more")),
         (Precondition::Content(expected), Some(now)) => {
@@ -145,7 +145,7 @@ fn judge(session: &EditorSession, held: &Held, request: &WriteTextFile) -> Resul
     }
 }
 
-/// All that the file shall hold, as it would be on disk, and what was done to it.
+/// Builds the whole new content as it would be on disk, with notes on the changes made to it.
 fn content(held: &Held, request: &WriteTextFile) -> (Vec<u8>, Vec<String>) {
     match &request.content {
         NewContent::Text(text) => {
@@ -179,11 +179,11 @@ fn spliced(old: &[u8], splices: &[Splice]) -> Vec<u8> {
     new
 }
 
-/// The same write as this machine would make it: for its checks, and for the declaration, whose hashes are the disk's.
+/// Builds the same write for this machine: for its checks, and for the declaration with the disk's hashes.
 fn as_on_disk(held: &Held, request: &WriteTextFile, new: &[u8]) -> WriteTextFile {
     let path: WorkspacePath = request.path.clone();
     let (content, only_if) = match &held.disk {
-        // Refused by the local check, with its words.
+        // The local check refuses it.
         Some(_) if request.only_if == Precondition::Absent => (request.content.clone(), Precondition::Absent),
         Some(disk) => {
             let splices = vec![Splice { range: 0..disk.bytes.len(), with: new.to_vec() }];

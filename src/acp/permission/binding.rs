@@ -1,5 +1,5 @@
-//! What a person's yes is bound to: the folder, and the programs and scripts that a command line leads to. Arguments
-//! are the request's own and cannot change; what they lead to can. Not here: the asking.
+//! Binds an approval to the folder, programs and scripts that a command line leads to. The arguments are part of the
+//! request and cannot change, but the files can. Not here: the question.
 #![expect(clippy::disallowed_methods, reason = "programs are looked up as a shell would, and only read")]
 
 use std::fs::{self, File};
@@ -14,22 +14,22 @@ use crate::policy::Call;
 use crate::policy::shell::{Script, Simple, Word, moves_somewhere, runs_files};
 use crate::tool::{ErrorCode, ToolError, ToolSpec};
 
-/// A larger file is known by its size and time only.
+/// Larger files are identified by size and modification time only.
 const LARGEST: u64 = 256 << 20;
-/// The most folders of a line in which its programs are looked for.
+/// The most folders of a line in which its programs are searched.
 const MOST_FOLDERS: usize = 16;
 
-/// The most files of one command's redirections.
+/// The most redirected files of one command.
 const MOST_READ: usize = 16;
 
-/// Each thing with its digest.
+/// Each file or folder with its digest.
 type Bound = Vec<(String, String)>;
 
-/// What a call leads to at this moment.
+/// Collects the files and folders that a call leads to at this moment.
 pub(super) fn of(call: &Call, folder: Option<&Path>, search_path: &str) -> Bound {
     let mut bound = Bound::new();
     for place in &call.places {
-        // A link that is swapped leads elsewhere.
+        // A replaced symlink leads elsewhere.
         note(&mut bound, format!("the path {}", place.shown), place.absolute.join("\n"));
     }
     let Some(script) = &call.script else { return bound };
@@ -50,7 +50,7 @@ pub(super) fn of(call: &Call, folder: Option<&Path>, search_path: &str) -> Bound
     bound
 }
 
-/// The folders that a line goes to, each from where it began and from those before it.
+/// Returns the folders that a line changes to, each relative to the first folder and to those before it.
 fn moved_to(script: &Script, folder: Option<&Path>) -> Vec<PathBuf> {
     let Some(folder) = folder.filter(|_| script.moves) else { return Vec::new() };
     let mut known = vec![folder.to_owned()];
@@ -70,7 +70,8 @@ fn moved_to(script: &Script, folder: Option<&Path>) -> Vec<PathBuf> {
     known.split_off(1)
 }
 
-/// Which programs and scripts of a line are known only when it runs: nobody can be shown what they are.
+/// Returns the reason why a program or script of a line is known only when it runs, and so cannot be shown to the
+/// person.
 pub(super) fn unfound(call: &Call, folder: Option<&Path>) -> Option<String> {
     let script = call.script.as_ref()?;
     let mut known = moved_to(script, folder);
@@ -80,7 +81,7 @@ pub(super) fn unfound(call: &Call, folder: Option<&Path>) -> Option<String> {
         let name = simple.words.first().map_or("", |name| &name.text);
         simple.opaque.is_some() || runs_files(base(name))
     };
-    // Brackets with a redirection have no name: any command in them may read it.
+    // A group with a redirection has no name, and any command in it may read the file.
     let runs_input = script.commands.iter().any(runs);
     let is_missing = |text: &str| {
         let is_found = || known.iter().any(|folder| folder.join(text).is_file());
@@ -96,7 +97,7 @@ pub(super) fn unfound(call: &Call, folder: Option<&Path>) -> Option<String> {
                 "which program `{name}` is cannot be told before the line runs, for it sets PATH"
             ));
         }
-        // A script that lies in the first folder may be another one's namesake.
+        // The same name may be another script in another folder.
         let scripts = scripts_of(simple).filter(|_| somewhere).find(|word| is_missing(&word.text));
         let given =
             simple.redirects.iter().filter(|redirect| redirect.reads).map(|redirect| &redirect.target);
@@ -110,14 +111,14 @@ pub(super) fn unfound(call: &Call, folder: Option<&Path>) -> Option<String> {
     None
 }
 
-/// The words of a command that may be scripts, where it runs such.
+/// Returns the words of a command that may be scripts, if its program runs scripts.
 fn scripts_of(simple: &Simple) -> impl Iterator<Item = &Word> {
     let runs = simple.words.first().is_some_and(|name| name.literal && runs_files(base(&name.text)));
     let words = simple.words.iter().skip(1).filter(move |_| runs);
     words.filter(|word| word.literal && !word.text.starts_with('-'))
 }
 
-/// Whether a shell looks a command of this name up.
+/// Returns whether a shell searches PATH for a command of this name.
 fn is_looked_up(name: &str) -> bool {
     const BUILTINS: &[&str] = &[
         ":", "alias", "builtin", "cd", "command", "declare", "echo", "eval", "exec", "exit", "export",
@@ -131,7 +132,7 @@ fn base(name: &str) -> &str {
     Path::new(name).file_name().and_then(|name| name.to_str()).unwrap_or_default()
 }
 
-/// Refuses what is not what was asked about.
+/// Returns an error if something changed since the question was asked.
 pub(super) fn compare(tool: &ToolSpec, before: &Bound, now: &Bound) -> Result<(), ToolError> {
     let Some((what, _)) =
         before.iter().find(|one| !now.contains(one)).or_else(|| now.iter().find(|one| !before.contains(one)))
@@ -154,13 +155,13 @@ fn note(bound: &mut Bound, what: String, digest: String) {
     }
 }
 
-/// The program of a command, the script that it is given, and the files that it reads by redirections.
+/// Returns a command's program, its scripts, and the files that it reads by redirections.
 fn files_of(simple: &Simple, folder: Option<&Path>, search_path: &str) -> Vec<PathBuf> {
     let is_file = |path: &PathBuf| fs::metadata(path).is_ok_and(|metadata| metadata.is_file());
-    // Without a folder only whole paths lead anywhere.
+    // Without a folder only absolute paths can be resolved.
     let whole = |word: &Word| folder.or(Path::new(&word.text).is_absolute().then_some(Path::new("/")));
     let path = |word: &Word| Some(whole(word)?.join(&word.text));
-    // What is read may be a script: it is told by the program alone.
+    // A redirected file may be a script, which only the program decides.
     let read = simple.redirects.iter().filter(|redirect| redirect.reads && redirect.target.literal);
     let mut found: Vec<PathBuf> =
         read.filter_map(|redirect| path(&redirect.target)).filter(is_file).take(MOST_READ).collect();
@@ -171,7 +172,7 @@ fn files_of(simple: &Simple, folder: Option<&Path>, search_path: &str) -> Vec<Pa
     found
 }
 
-/// Where a shell finds a program.
+/// Finds a program as a shell does.
 fn program(name: &str, folder: Option<&Path>, search_path: &str) -> Option<PathBuf> {
     if name.contains('/') {
         return Some(folder.unwrap_or(Path::new("/")).join(name));
@@ -182,7 +183,7 @@ fn program(name: &str, folder: Option<&Path>, search_path: &str) -> Option<PathB
         .find(|path| fs::metadata(path).is_ok_and(|metadata| metadata.is_file()))
 }
 
-/// What a file is, by its content and by where its name leads.
+/// Identifies a file by its content and its resolved path.
 fn digest(path: &Path) -> String {
     let real = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let content = hash(&real).unwrap_or_else(|error| error.kind().to_string());
@@ -207,7 +208,7 @@ fn hash(path: &Path) -> std::io::Result<String> {
     Ok(STANDARD.encode(hasher.finalize()))
 }
 
-/// Which folder it is, whatever its name.
+/// Identifies a folder independently of its name.
 fn identity(folder: &Path) -> String {
     match fs::metadata(folder) {
         #[cfg(unix)]

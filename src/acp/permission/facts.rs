@@ -1,4 +1,5 @@
-//! What a call touches, by the access that it declares: files, folders, commands. Not here: what the policy says to it.
+//! Describes a call for the policy by its declared access: files, folders and commands. Not here: the policy's
+//! decision.
 
 #![expect(
     clippy::disallowed_methods,
@@ -17,15 +18,15 @@ use crate::tool::{
     Access, CommandAccess, CommandFolder, CommandText, DefaultLocation, Effect, ToolError, ToolSpec,
 };
 
-/// Keys that stop a program and say nothing to a shell.
+/// Keys that stop a program and are no input for a shell.
 const STOPPING_KEYS: &[&str] = &["ctrl-c", "ctrl-d", "ctrl-z"];
-/// Files of redirections that are none.
+/// Redirection targets that are not files.
 const NO_FILES: &[&str] = &["/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/tty"];
 
-/// The call as the policy sees it.
+/// Describes a call for the policy.
 ///
 /// # Errors
-/// A command line that is too long to be run is not read either.
+/// The command line is too long to be run; it is then not parsed either.
 pub(super) fn of(
     workspace: &Workspace,
     tool: &ToolSpec,
@@ -40,10 +41,10 @@ pub(super) fn of(
     Ok(Call { tool: tool.name.to_string(), effect, only_ends: tool.only_ends, places, script })
 }
 
-/// The files that the redirections of a command line open.
+/// Returns the files that the redirections of a command line open.
 fn redirections(workspace: &Workspace, script: &Script, folder: Option<&Path>) -> Vec<Place> {
     let redirects = script.commands.iter().flat_map(|simple| &simple.redirects);
-    // Of a word that is not written out, its text is not all.
+    // The text of a word that is not literal is incomplete.
     let is_none = |word: &&shell::Word| word.literal && NO_FILES.contains(&word.text.as_str());
     let targets = redirects.map(|redirect| &redirect.target).filter(|word| !is_none(word));
     let place_of = |word: &shell::Word| {
@@ -56,7 +57,7 @@ fn redirections(workspace: &Workspace, script: &Script, folder: Option<&Path>) -
     targets.map(place_of).collect()
 }
 
-/// The folder in which a call's commands run; none where it cannot be told, or it runs none.
+/// Returns the folder in which a call's commands run; `None` if it is unknown.
 pub(super) fn folder(workspace: &Workspace, access: &Access) -> Option<PathBuf> {
     match access.command.as_ref().map(|command| &command.folder) {
         Some(CommandFolder::Named(given)) => {
@@ -71,7 +72,7 @@ fn places(workspace: &Workspace, access: &Access) -> Vec<Place> {
     let mut places: Vec<Place> = access.paths().map(|path| place(workspace, Path::new(path))).collect();
     places.extend(access.unnamed.map(|shown| Place { shown: shown.to_owned(), ..Place::default() }));
     if let Some(name) = &access.file_or_program {
-        // A bare name may be a file of the workspace, too; one that is none names a program.
+        // A bare name may be a file of the workspace. If there is no such file, it names a program.
         let folder = folder(workspace, access).unwrap_or_else(|| workspace.first().to_owned());
         let path = if name.starts_with('~') { PathBuf::from(name) } else { folder.join(name) };
         let is_file = name.contains('/') || path.exists();
@@ -92,7 +93,7 @@ fn places(workspace: &Workspace, access: &Access) -> Vec<Place> {
     places
 }
 
-/// A file that a command opens, wherever links lead: nothing keeps it in the workspace.
+/// Resolves a file that a command opens through all symlinks, because commands are not confined to the workspace.
 fn target(workspace: &Workspace, path: &Path) -> Place {
     let mut place = place(workspace, path);
     match real(path) {
@@ -112,7 +113,7 @@ fn target(workspace: &Workspace, path: &Path) -> Place {
     place
 }
 
-/// Where a path leads over all its links; none where that cannot be told. What does not exist yet has no links.
+/// Resolves a path through all symlinks; `None` if that fails. The part that does not exist has no symlinks.
 fn real(path: &Path) -> Option<PathBuf> {
     if !path.is_absolute() {
         return None;
@@ -140,7 +141,7 @@ fn real(path: &Path) -> Option<PathBuf> {
     }
 }
 
-/// A path by all its spellings.
+/// Describes a path by all its spellings.
 fn place(workspace: &Workspace, path: &Path) -> Place {
     let text = path.to_string_lossy();
     let found = workspace.resolve(&RawPath::from(text.as_ref())).ok();
@@ -162,7 +163,7 @@ fn place(workspace: &Workspace, path: &Path) -> Place {
     }
 }
 
-/// A path without `.` and `..`, by its text alone.
+/// Removes `.` and `..` from a path, by its text alone.
 fn plainly(path: &Path) -> PathBuf {
     let mut plain = PathBuf::new();
     for part in path.components() {
@@ -180,7 +181,7 @@ fn slashed(path: &Path) -> String {
     if cfg!(windows) { text.replace('\\', "/") } else { text.into_owned() }
 }
 
-/// The commands that a call runs. What is too long for a program to be given is not even read.
+/// Parses the commands that a call runs. A line that is too long to be passed to a program is an error.
 fn script(command: &CommandAccess) -> Result<Option<Script>, ToolError> {
     let mut script = match &command.text {
         CommandText::Line(line) => {
@@ -193,19 +194,19 @@ fn script(command: &CommandAccess) -> Result<Option<Script>, ToolError> {
         }
         CommandText::Typed(text, keys) => return Ok(typed(text, keys)),
     };
-    // Variables of a call may change what its commands are, as those of a command line may.
+    // Variables of a call may change its commands, as those of a command line may.
     command.env.iter().for_each(|(name, value)| script.is_given(name, value));
     Ok(Some(script))
 }
 
-/// What is typed may be a command, or the half of one: nobody can tell what the program makes of it.
+/// Parses typed text, which may be a command or part of one. The program that reads it is unknown.
 fn typed(text: &str, keys: &[String]) -> Option<Script> {
     if text.is_empty() && keys.iter().all(|key| STOPPING_KEYS.contains(&key.as_str())) {
         return None;
     }
     let mut script = match check_pieces([text]) {
         Ok(()) => shell::read(text),
-        // A shell takes more on its input than a program in an argument; it is not read.
+        // A shell reads longer input than an argument may be; such text is not parsed.
         Err(_) => Script::default(),
     };
     script.hidden.push("what is typed goes to a program that already runs".to_owned());

@@ -1,8 +1,9 @@
-//! The rules and grants in force: read when they change, and what is done while they cannot be read. Not here: what
-//! they say to a call.
+//! The owner's rules and grants in force: loaded again when they change, with a safe state while they cannot be read.
+//! Not here: their decision about a call.
 //!
-//! A file that breaks while the runner runs is loud and closes things: nothing that changes anything begins until it is
-//! mended, for the owner has said something new and nobody knows what. Reads go on by the rules as they were.
+//! If the file becomes invalid while the runner runs, an error is logged, and no call that changes anything starts
+//! until it is fixed. The reason: the owner wrote a new rule that is unknown. Calls that only read continue under the
+//! previous rules.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -29,20 +30,21 @@ struct Seen {
     standing: Standing,
 }
 
-/// What holds at a moment.
+/// The rules in force at one moment.
 #[derive(Debug, Clone, Default)]
 pub struct Standing {
     /// The last rules that could be read.
     pub rules: Arc<Rules>,
-    /// Why what is written now cannot be.
+    /// The reason why the current file cannot be read.
     pub broken: Option<String>,
 }
 
 impl StandingRules {
-    /// Reads the rules of a home, which do not lie in any of these workspaces. `is_tool` knows this device's own tools.
+    /// Loads the rules of a home. The file must not lie in any of these workspaces. `is_tool` recognizes this device's
+    /// own tools.
     ///
     /// # Errors
-    /// What is wrong with the file: a runner does not start with rules that it cannot read.
+    /// The fault in the file: a runner does not start with rules that it cannot read.
     pub fn load(home: &Home, workspaces: Vec<PathBuf>, is_tool: IsTool) -> Result<Self, Broken> {
         let file = PolicyFile::of(home).outside(workspaces);
         let unread = |error: std::io::Error| Broken { line: None, text: error.to_string() };
@@ -53,15 +55,15 @@ impl StandingRules {
         Ok(Self { file, grants: GrantFiles::of(home), is_tool, seen: Mutex::new(seen) })
     }
 
-    /// Whether there is anything to hold a call against; a look from outside, for every call.
+    /// Returns whether there are rules to check a call against, from the file's metadata only. Runs for every call.
     pub(super) fn say_something(&self) -> bool {
-        // The loop calls this: it waits for nobody who reads the file just now.
+        // Called on the event loop, so it must not wait for another thread that reads the file.
         let Ok(seen) = self.seen.try_lock() else { return true };
         let is_same = self.file.stamp().is_ok_and(|stamp| stamp == seen.stamp);
         !is_same || seen.standing.broken.is_some() || !seen.standing.rules.is_empty()
     }
 
-    /// What holds now. Reads the file where it changed, which takes a moment.
+    /// Returns the rules in force. Reads the file if it changed, which takes a moment.
     pub fn now(&self) -> Standing {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         if self.file.stamp().is_ok_and(|stamp| stamp == seen.stamp) {
@@ -89,7 +91,7 @@ impl StandingRules {
                     );
                 }
                 seen.standing.broken = Some(why);
-                // One that could not even be read is tried again at the next call.
+                // A file that could not be read at all is tried again at the next call.
                 if let Some(stamp) = stamp {
                     seen.stamp = stamp;
                 }
@@ -98,7 +100,7 @@ impl StandingRules {
         seen.standing.clone()
     }
 
-    /// The grants in force, for this request, or for any that comes.
+    /// Returns the grants in force that this request may use, or that any new request may use.
     pub fn grants_for(&self, request: Option<&RequestId>) -> Vec<Grant> {
         let now = now_ms();
         let all = self.grants.all();
@@ -110,14 +112,14 @@ impl StandingRules {
         read.filter(|grant| grant.is_in_force(now) && is_free(grant)).collect()
     }
 
-    /// Gives a leave from now on, and forgets those that are over.
+    /// Adds a grant that holds from now on, and removes expired ones.
     ///
     /// # Errors
     /// [`HomeError`] when it cannot be written.
     pub fn grant(&self, target: Target, once: bool, lasts: Duration) -> Result<Grant, HomeError> {
         let now = now_ms();
         let lasts_ms = i64::try_from(lasts.as_millis()).unwrap_or(i64::MAX);
-        // In the order in which they are given, by their names too.
+        // Version 7 ids sort by the time at which they were given.
         let id = Uuid::now_v7().simple().to_string();
         let grant = Grant { id, target, once, made_ms: now, until_ms: now.saturating_add(lasts_ms) };
         for old in self.grants.all().iter().filter_map(|text| serde_json::from_slice::<Grant>(text).ok()) {
@@ -130,15 +132,15 @@ impl StandingRules {
         Ok(grant)
     }
 
-    /// Takes a leave back.
+    /// Removes a grant.
     pub fn revoke(&self, id: &str) {
         self.grants.remove(id);
     }
 
-    /// Adds a rule to the file, as it stands on the disk; with the name it got.
+    /// Adds a rule to the file as it is on disk. Returns the rule's name.
     ///
     /// # Errors
-    /// [`Broken`] where the file is broken before or would be after; else what the system said.
+    /// [`Broken`] if the file is invalid before or after the change; else the system's error.
     pub fn add(&self, rule: &NewRule, decision: Decision) -> Result<Result<String, Broken>, HomeError> {
         let text = match self.file.read() {
             Ok(text) => text.unwrap_or_default(),
@@ -150,7 +152,7 @@ impl StandingRules {
         }
     }
 
-    /// Uses up a grant that is for one request only; whether it is this request's.
+    /// Uses up a grant that is for one request only. Returns whether it belongs to this request.
     pub(super) fn use_up(&self, grants: &[Grant], id: &str, request: &RequestId) -> bool {
         grants
             .iter()
@@ -159,7 +161,7 @@ impl StandingRules {
     }
 }
 
-/// The wall clock, in milliseconds since 1970: grants end by it.
+/// Returns the wall clock in milliseconds since 1970; grants expire by it.
 fn now_ms() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_millis()).unwrap_or(i64::MAX)

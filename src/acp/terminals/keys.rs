@@ -1,7 +1,7 @@
-//! What can be typed at a terminal: text and keys, and the bytes that a keyboard sends for them. Not here: writing
-//! them (the terminal client).
+//! Input that can be typed at a terminal: text and keys, with the bytes that a keyboard sends for them. Not here:
+//! writing them (the terminal client).
 
-/// One piece of what is typed.
+/// One piece of typed input.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Stroke {
     /// Characters; each line break in them is typed as Enter.
@@ -11,7 +11,7 @@ pub enum Stroke {
 }
 
 impl Stroke {
-    /// Appends the bytes. `application` says whether the program asked for the other form of the cursor keys.
+    /// Appends the bytes. `application` means that the program asked for the cursor keys' application mode.
     pub fn encode(&self, application: bool, out: &mut Vec<u8>) {
         match self {
             Self::Text(text) => {
@@ -25,19 +25,19 @@ impl Stroke {
 /// A key, by the bytes of an xterm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Key {
-    /// Always the same bytes.
+    /// A key that always sends the same bytes.
     Plain(&'static str),
-    /// A cursor key by its last letter: its bytes depend on what the program asked for.
+    /// A cursor key by its last letter; its bytes depend on the cursor key mode.
     Cursor(char),
-    /// With Ctrl held down: one control character.
+    /// A key with Ctrl: one control character.
     Control(u8),
     /// A printed character.
     Character(char),
-    /// A printed character with Alt held down.
+    /// A printed character with Alt.
     Alt(char),
 }
 
-/// Keys with a name of their own; further names for the same key stand beside it.
+/// Named keys, each with its aliases.
 const NAMED: &[(&[&str], Key)] = &[
     (&["enter", "return", "cr"], Key::Plain("\r")),
     (&["tab"], Key::Plain("\t")),
@@ -70,13 +70,13 @@ const NAMED: &[(&[&str], Key)] = &[
 ];
 
 impl Key {
-    /// The names there are, for one who gave another.
+    /// The accepted names, for an error message.
     pub const NAMES: &'static str = "enter, tab, shift-tab, escape, space, backspace, delete, insert, up, down, left, \
                                      right, home, end, page-up, page-down, f1 to f12, ctrl-a to ctrl-z, ctrl-space, \
                                      ctrl-[, ctrl-\\, ctrl-], ctrl-^, ctrl-_, alt- with a character, or one character";
 
-    /// The key of this name. Case does not count, `_`, `+` and blanks are as good as `-`, and Ctrl may be written
-    /// `^C` or `C-c` too.
+    /// Parses a key's name. Case is ignored, `_`, `+` and blanks count as `-`, and Ctrl may also be written `^C` or
+    /// `C-c`.
     pub fn named(name: &str) -> Option<Self> {
         let mut letters = name.chars();
         if let (Some(only), None) = (letters.next(), letters.next()) {
@@ -115,7 +115,7 @@ impl Key {
     }
 }
 
-/// What follows a modifier and its separator.
+/// Returns the text after a modifier and its separator.
 fn after_prefix<'a>(name: &'a str, modifiers: &[&str]) -> Option<&'a str> {
     let at = name.find(['-', '_', '+', ' '])?;
     let (modifier, rest) = name.split_at(at);

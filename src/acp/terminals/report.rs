@@ -1,4 +1,4 @@
-//! The words and facts in which the end of a command is reported, the same for every tool that runs one.
+//! Reports the end of a command, as text and metadata that are the same for every tool that runs one.
 
 use std::time::Duration;
 
@@ -9,11 +9,11 @@ use super::{
 use crate::output::figures::counted;
 use crate::tool::{ErrorCode, Meta, ToolError};
 
-/// How many processes an answer names.
+/// The most processes that a report names.
 const NAMED: usize = 3;
 
-/// What a run comes to: text and facts for one that ended by itself, whatever its code; an error with everything
-/// that was printed for one that was stopped. `advice` says what to do about a command over its time.
+/// Reports a finished run. A command that ended by itself gives text and metadata, whatever its exit code. A stopped
+/// one gives an error with all of its output. `advice` is added to a timeout.
 ///
 /// # Errors
 /// `timeout` or `cancelled`.
@@ -53,7 +53,7 @@ pub fn conclude(run: &Run, advice: &str) -> Result<(String, Meta), ToolError> {
     }
 }
 
-/// Why a command was killed that nobody here stopped, as far as that is known.
+/// Returns the probable reason why the system killed a command that this runner did not stop.
 fn killed_words(exit: &TerminalExit) -> Option<&'static str> {
     if exit.out_of_memory {
         return Some(
@@ -72,7 +72,7 @@ fn so_far(output: &str, status: &str) -> String {
     output_with_status(output, Some(status))
 }
 
-/// What stopping came to, in words.
+/// Describes the result of stopping a command.
 fn stopped_words(stopped: &Stopped) -> String {
     let how = match (stopped.by, &stopped.in_editor) {
         (_, Some(editor)) => format!("{editor} was told to stop the command"),
@@ -87,7 +87,7 @@ fn stopped_words(stopped: &Stopped) -> String {
     format!("{how}, but {} could not be ended", list(&stopped.survivors))
 }
 
-/// Processes by name, the first few of them.
+/// Lists processes by name, the first few of them.
 pub fn list(processes: &[ProcessName]) -> String {
     let text = processes.iter().take(NAMED).map(ToString::to_string).collect::<Vec<_>>().join(", ");
     match processes.len().saturating_sub(NAMED) {
@@ -96,7 +96,7 @@ pub fn list(processes: &[ProcessName]) -> String {
     }
 }
 
-/// How a command ended, as a part of a sentence: `exit code 1`.
+/// Describes the end of a command as part of a sentence: `exit code 1`.
 pub fn ending_words(status: &ExitStatus) -> String {
     match status {
         ExitStatus::Code(code) => format!("exit code {code}"),
@@ -105,7 +105,7 @@ pub fn ending_words(status: &ExitStatus) -> String {
     }
 }
 
-/// The last line of an answer: how the command ended. Nothing for a success that printed something.
+/// Returns the last line of a report, which says how the command ended; `None` for a success with output.
 pub fn status_line(status: &ExitStatus, elapsed: Duration, printed: bool) -> Option<String> {
     let took = seconds(elapsed);
     match status {
@@ -120,7 +120,7 @@ pub fn status_line(status: &ExitStatus, elapsed: Duration, printed: bool) -> Opt
     }
 }
 
-/// What the shell means by a code of its own.
+/// Explains an exit code that the shell sets itself.
 fn explain(code: i32) -> Option<String> {
     match code {
         126 => Some(
@@ -134,8 +134,8 @@ fn explain(code: i32) -> Option<String> {
     }
 }
 
-/// What the text of a command that runs does not show: characters held back, and that it waits for input. Nothing
-/// where there is neither.
+/// Describes the state of a running command that its text does not show: held-back characters and waiting for input.
+/// `None` if there is neither.
 pub fn unshown_words(output: &TerminalOutput) -> Option<String> {
     let held = u64::try_from(output.held_back).unwrap_or(u64::MAX);
     let held = (held > 0).then(|| {
@@ -153,7 +153,7 @@ pub fn unshown_words(output: &TerminalOutput) -> Option<String> {
     (!lines.is_empty()).then(|| lines.join("\n"))
 }
 
-/// What a command waited for when it was stopped.
+/// Describes the input that a command waited for when it was stopped.
 fn waited_words(output: &TerminalOutput) -> &'static str {
     match output.input {
         Some(InputWait::Unechoed) => {
@@ -166,12 +166,12 @@ fn waited_words(output: &TerminalOutput) -> &'static str {
     }
 }
 
-/// A duration as `12.4 s`.
+/// Formats a duration as `12.4 s`.
 pub fn seconds(elapsed: Duration) -> String {
     format!("{:.1} s", elapsed.as_secs_f64())
 }
 
-/// The output, then the status on a line of its own.
+/// Joins the output and the status, with the status on its own line.
 pub fn output_with_status(output: &str, status: Option<&str>) -> String {
     let output = output.trim_end_matches(['\n', '\r']);
     match (output.is_empty(), status) {
@@ -181,7 +181,7 @@ pub fn output_with_status(output: &str, status: Option<&str>) -> String {
     }
 }
 
-/// The facts of an output, for an answer's meta.
+/// Converts an output to the metadata of a reply.
 pub fn facts(output: &TerminalOutput) -> Meta {
     let mut meta = Meta {
         truncated: output.omitted_bytes > 0,
@@ -205,7 +205,7 @@ pub fn facts(output: &TerminalOutput) -> Meta {
             meta.killed = Some("oom".to_owned());
         }
     }
-    // A command in an editor's terminal is the editor's, and as free as that.
+    // The editor runs the command in its own terminal, without confinement.
     meta.confinement = output.in_editor.then(|| "none".to_owned());
     meta.source = output.in_editor.then(|| "editor".to_owned());
     meta.warnings.extend(output.warnings.iter().cloned());

@@ -1,5 +1,5 @@
-//! One command from start to end: created, waited for under a time limit and the caller's cancel, stopped where
-//! need be, read. Not here: the words in which a tool reports it.
+//! Runs one command from start to end: creates its terminal, waits for it, stops it on timeout or cancel, and reads its
+//! output. Not here: the text in which a tool reports it.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -11,13 +11,13 @@ use super::{
 };
 use crate::tool::{ToolCx, ToolError};
 
-/// How long a stopped command may take to be seen to have ended. More is only needed for one that hangs in the
-/// kernel, which no signal reaches.
+/// The time in which a killed command should be seen to end. Only a command that hangs in the kernel, out of reach of
+/// signals, needs more.
 const SETTLE: Duration = Duration::from_secs(2);
-/// How often a running command's output is looked at for somebody who watches.
+/// The interval at which a followed command's output is read.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// A terminal that is released when its owner is dropped, whatever the reason.
+/// A terminal that is released when its owner is dropped.
 pub struct TerminalGuard {
     client: Arc<dyn TerminalClient>,
     terminal: OpenTerminal,
@@ -25,7 +25,7 @@ pub struct TerminalGuard {
 }
 
 impl TerminalGuard {
-    /// Starts a command under guard.
+    /// Starts a command in a guarded terminal.
     ///
     /// # Errors
     /// Those of [`TerminalClient::create_terminal`].
@@ -37,23 +37,23 @@ impl TerminalGuard {
         Ok(Self { client: Arc::clone(client), terminal, armed: true })
     }
 
-    /// The terminal guarded.
+    /// Returns the id of the guarded terminal.
     pub fn id(&self) -> &TerminalId {
         &self.terminal.id
     }
 
-    /// The command's process id, where this is known.
+    /// Returns the command's process id, if it is known.
     pub fn pid(&self) -> Option<u32> {
         self.terminal.pid
     }
 
-    /// Lets the terminal live on; somebody else looks after it now.
+    /// Ends the guard without releasing the terminal, which the caller now owns.
     pub fn keep(mut self) -> OpenTerminal {
         self.armed = false;
         self.terminal.clone()
     }
 
-    /// Stops what still runs and forgets the terminal.
+    /// Stops a command that still runs and releases the terminal.
     pub async fn release(mut self) {
         self.armed = false;
         if let Err(gone) = self.client.release_terminal(&self.terminal.id).await {
@@ -70,40 +70,40 @@ impl Drop for TerminalGuard {
     }
 }
 
-/// Why a command is no longer waited for.
+/// The reason why a command is no longer waited for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ending {
     /// It ended by itself.
     Finished(TerminalExit),
-    /// It ran over its time and was stopped.
+    /// It exceeded its time limit and was stopped.
     TimedOut(Stopped),
-    /// The caller took the call back and it was stopped.
+    /// The caller cancelled the call and it was stopped.
     Cancelled(Stopped),
 }
 
-/// A command that is over.
+/// A command that has ended.
 pub struct Run {
-    /// Why it is over.
+    /// The reason why it ended.
     pub ending: Ending,
-    /// What it printed.
+    /// Its output.
     pub output: TerminalOutput,
-    /// Its terminal, still open: something it left behind may be worth keeping.
+    /// Its terminal, still open because its background processes may be worth keeping.
     pub guard: TerminalGuard,
 }
 
-/// A command that was watched for a while.
+/// A command after it was waited for.
 pub enum Watched {
-    /// It is over.
+    /// It has ended.
     Over(Box<Run>),
-    /// It still runs; nobody has stopped it.
+    /// It still runs and was not stopped.
     Running(TerminalGuard),
 }
 
-/// Runs a command to its end. Partial output is never lost: a command over its time or taken back is stopped with
-/// all its processes, and what it had printed is in the answer.
+/// Runs a command to its end. Partial output is never lost: a command that times out or is cancelled is stopped with
+/// all its processes, and the result has its output.
 ///
 /// # Errors
-/// Those of starting it, and `cancelled` when the call was taken back before that.
+/// Those of starting it, and `cancelled` when the call was cancelled before that.
 pub async fn run_to_end(
     client: &Arc<dyn TerminalClient>,
     cx: &ToolCx,
@@ -116,7 +116,7 @@ pub async fn run_to_end(
     }
 }
 
-/// The same, but a command that still runs after `patience` is left running, with no time limit any more.
+/// Runs a command, but leaves it running without a time limit if it still runs after `patience`.
 ///
 /// # Errors
 /// As above.
@@ -140,7 +140,8 @@ async fn watch(
     if cx.is_cancelled() {
         return Err(ToolError::cancelled("The command was not started."));
     }
-    // Not raced with the cancel: once begun, a start is seen through, or nobody could say whether it happened.
+    // Not raced with the cancel: a start that has begun is completed, because otherwise it would be unknown whether the
+    // command started.
     let has_terminal = request.tty.is_some();
     let guard = TerminalGuard::create(client, request).await?;
     let out_of_patience = async {
@@ -154,7 +155,7 @@ async fn watch(
         biased;
         exit = client.wait_for_terminal_exit(guard.id()) => Ending::Finished(exit?),
         () = cx.cancelled() => {
-            // A runner that ends cannot wait ten seconds for each.
+            // A runner that shuts down cannot wait ten seconds for each command.
             let ladder = if cx.winding_up.is_cancelled() { Ladder::timeout() } else { Ladder::cancel() };
             Ending::Cancelled(stop(client, &guard, ladder).await?)
         }
@@ -162,7 +163,7 @@ async fn watch(
         () = out_of_patience => return Ok(Watched::Running(guard)),
         () = tokio::time::sleep(limit) => {
             if has_terminal {
-                // Looked at before the command is stopped; what cannot be known keeps it from nothing.
+                // Read before the command is stopped. An error must not prevent the stop.
                 let before = client.terminal_output(OutputQuery::all(guard.id())).await;
                 input = before.ok().and_then(|output| output.input);
             }
@@ -178,7 +179,7 @@ async fn watch(
     Ok(Watched::Over(Box::new(Run { ending, output, guard })))
 }
 
-/// Shows what the command prints after `since`, as often as anybody could want to look, for as long as this is awaited.
+/// Shows the command's output after `since` at regular intervals, as long as this is awaited.
 async fn show_output(
     client: &Arc<dyn TerminalClient>,
     cx: &ToolCx,
@@ -188,7 +189,7 @@ async fn show_output(
     while cx.progress.is_watched() {
         tokio::time::sleep(LOOK_EVERY).await;
         let query = OutputQuery { id: id.clone(), since: Some(*since) };
-        // A terminal that is gone has nothing to show; whoever waits for its end learns why.
+        // A closed terminal has nothing to show, and the wait for its end reports the reason.
         if let Ok(output) = client.terminal_output(query).await {
             *since = output.cursor;
             cx.progress.show(&output.text, output.omitted_bytes);
@@ -197,7 +198,7 @@ async fn show_output(
     std::future::pending().await
 }
 
-/// Stops a command and waits until its last words have been read.
+/// Stops a command and waits until the rest of its output has been read.
 async fn stop(
     client: &Arc<dyn TerminalClient>,
     guard: &TerminalGuard,

@@ -1,4 +1,4 @@
-//! Signals by name and the ladder by which a command is stopped. Not here: sending them.
+//! Signals by name, and the sequence of signals by which a command is stopped. Not here: sending them.
 
 use std::fmt;
 use std::time::Duration;
@@ -28,7 +28,7 @@ pub enum StopSignal {
 }
 
 impl StopSignal {
-    /// The system's name.
+    /// Returns the system's name of the signal.
     pub fn name(self) -> &'static str {
         match self {
             Self::Interrupt => "SIGINT",
@@ -46,26 +46,26 @@ impl fmt::Display for StopSignal {
     }
 }
 
-/// One step: a signal, and how long it may take to have its effect.
+/// One step of stopping: a signal, and the time until the next step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rung {
-    /// What is sent.
+    /// The signal to send.
     pub signal: StopSignal,
-    /// How long the next rung waits; a command that ends at once costs no waiting.
+    /// The time before the next step. A command that ends sooner is not waited for.
     pub grace: Duration,
 }
 
-/// The steps by which a command is stopped; after the last comes SIGKILL, always.
+/// The steps by which a command is stopped. SIGKILL always follows the last one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ladder(Vec<Rung>);
 
 impl Ladder {
-    /// These steps.
+    /// Creates a sequence of these steps.
     pub fn of(rungs: Vec<Rung>) -> Self {
         Self(rungs)
     }
 
-    /// For a call that was taken back: as a person at the keyboard would, then firmly.
+    /// Returns the steps for a cancelled call: SIGINT as from a keyboard, then SIGTERM.
     pub fn cancel() -> Self {
         Self(vec![
             Rung { signal: StopSignal::Interrupt, grace: Duration::from_secs(2) },
@@ -73,12 +73,12 @@ impl Ladder {
         ])
     }
 
-    /// For a command over its time.
+    /// Returns the steps for a command that exceeded its time limit.
     pub fn timeout() -> Self {
         Self::asked(StopSignal::Terminate, Duration::from_secs(2))
     }
 
-    /// One signal, then SIGKILL after the grace.
+    /// Returns the steps of one signal, then SIGKILL after `grace`.
     pub fn asked(signal: StopSignal, grace: Duration) -> Self {
         match signal {
             StopSignal::Kill => Self::kill(),
@@ -86,18 +86,18 @@ impl Ladder {
         }
     }
 
-    /// SIGKILL at once.
+    /// Returns a sequence that sends SIGKILL at once.
     pub fn kill() -> Self {
         Self(Vec::new())
     }
 
-    /// The steps before SIGKILL.
+    /// Returns the steps before SIGKILL.
     pub fn rungs(&self) -> &[Rung] {
         &self.0
     }
 }
 
-/// The name of a signal by its number, as `SIGSEGV`.
+/// Returns the name of a signal, such as `SIGSEGV`.
 #[cfg(unix)]
 pub fn signal_name(number: i32) -> Option<&'static str> {
     let known = [
@@ -127,7 +127,7 @@ pub fn signal_name(number: i32) -> Option<&'static str> {
     known.iter().find(|(n, _)| *n == number).map(|(_, name)| *name)
 }
 
-/// The name of a signal by its number; this system has none.
+/// Returns `None`, because this system has no signals.
 #[cfg(not(unix))]
 pub fn signal_name(_number: i32) -> Option<&'static str> {
     None

@@ -1,5 +1,6 @@
-//! A held folder on Linux: every open is `openat2` beneath it (openat2(2): RESOLVE_BENEATH, RESOLVE_NO_MAGICLINKS),
-//! so the kernel refuses to leave it whatever is swapped meanwhile. Not here: which link to follow by hand.
+//! A workspace folder that is held open on Linux. Every open is `openat2` beneath it (openat2(2): RESOLVE_BENEATH,
+//! RESOLVE_NO_MAGICLINKS), so the kernel refuses to leave it even if a path is replaced meanwhile. Not here: the
+//! symlinks that are followed explicitly.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, Metadata};
@@ -14,7 +15,7 @@ use rustix::io::Errno;
 
 use super::in_words;
 
-/// A rename elsewhere in the system makes the kernel ask for another try; ten thousand in a row do not happen.
+/// A concurrent rename makes the kernel return EAGAIN; ten thousand in a row do not happen.
 const MAX_TRIES: usize = 10_000;
 
 /// A workspace folder, opened once.
@@ -37,7 +38,7 @@ fn beneath(dir: impl AsFd, rel: &Path, flags: OFlags, more: ResolveFlags) -> io:
     Err(Errno::AGAIN.into())
 }
 
-/// The path of an open file as the kernel sees it now.
+/// Returns the current path of an open file, from the kernel.
 fn path_of(fd: &impl AsRawFd) -> io::Result<PathBuf> {
     let link = format!("/proc/self/fd/{}", fd.as_raw_fd());
     let target = rustix::fs::readlinkat(CWD, link, Vec::with_capacity(256))?;
@@ -53,7 +54,7 @@ impl Held {
         Ok((Self { fd, canonical: canonical.clone(), owner }, canonical))
     }
 
-    /// The path without links, from this folder. `CrossesDevices` when it leads out.
+    /// Resolves a path without symlinks, relative to this folder. `CrossesDevices` when it leads out.
     pub(super) fn real(&self, rel: &Path) -> io::Result<PathBuf> {
         let fd = beneath(&self.fd, rel, OFlags::PATH, ResolveFlags::empty())?;
         let now = path_of(&fd)?;
@@ -65,14 +66,14 @@ impl Held {
         now.strip_prefix(&moved).map(Path::to_owned).map_err(|_| Errno::XDEV.into())
     }
 
-    /// What the link `name` in the folder `parent` says; an error when it is not a link.
+    /// Reads the symlink `name` in the folder `parent`; an error when it is not a symlink.
     pub(super) fn link_target(&self, parent: &Path, name: &OsStr) -> io::Result<PathBuf> {
         let dir = beneath(&self.fd, parent, OFlags::PATH | OFlags::DIRECTORY, ResolveFlags::NO_SYMLINKS)?;
         let target = rustix::fs::readlinkat(&dir, name, Vec::new())?;
         Ok(PathBuf::from(OsStr::from_bytes(target.to_bytes())))
     }
 
-    /// Opens whatever is there without waiting for anybody: a FIFO without a writer opens at once.
+    /// Opens any kind of file without waiting: a FIFO without a writer opens at once.
     pub(super) fn open_file(&self, rel: &Path) -> io::Result<File> {
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
         match beneath(&self.fd, rel, flags, ResolveFlags::NO_SYMLINKS) {
@@ -94,7 +95,7 @@ impl Held {
         Ok(Folder { fd: beneath(&self.fd, rel, flags, ResolveFlags::NO_SYMLINKS)? })
     }
 
-    /// More than one name, and owned by neither this user nor the workspace's owner.
+    /// Returns whether a file has more than one name and is owned by neither this user nor the workspace's owner.
     pub(super) fn is_foreign_hard_link(&self, metadata: &Metadata) -> bool {
         metadata.nlink() > 1
             && metadata.uid() != self.owner
@@ -102,7 +103,7 @@ impl Held {
     }
 }
 
-/// What a thing is that is neither a file nor a folder.
+/// Names the kind of a special file.
 pub(super) fn special_kind(metadata: &Metadata) -> &'static str {
     let kind = metadata.file_type();
     if kind.is_fifo() {
@@ -116,20 +117,20 @@ pub(super) fn special_kind(metadata: &Metadata) -> &'static str {
     }
 }
 
-/// An open folder; names in it are taken as they are, links are never followed.
+/// An open folder. Names in it are used as they are, and symlinks are never followed.
 #[derive(Debug)]
 pub struct Folder {
     fd: OwnedFd,
 }
 
 impl Folder {
-    /// A path to a name in here for whoever can only open by path. It leads through the open folder itself, so it
-    /// is good for as long as this lives, whatever is put in the folder's place.
+    /// Returns a path to a name in here, for code that can only open by path. It leads through the open folder itself,
+    /// so it stays valid as long as this value, even if the folder is replaced.
     pub fn path_of(&self, name: &OsStr) -> PathBuf {
         PathBuf::from(format!("/proc/self/fd/{}", self.fd.as_raw_fd())).join(name)
     }
 
-    /// Makes a file that must not exist yet.
+    /// Creates a file that must not exist yet.
     pub fn create_new(&self, name: &OsStr, mode: u32) -> io::Result<File> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         Ok(File::from(rustix::fs::openat(&self.fd, name, flags, Mode::from_raw_mode(mode))?))
@@ -141,24 +142,24 @@ impl Folder {
         Ok(File::from(beneath(&self.fd, Path::new(name), flags, ResolveFlags::NO_SYMLINKS)?))
     }
 
-    /// What the name stands for, a link for itself.
+    /// Returns the metadata of a name; of a symlink, its own.
     pub fn metadata(&self, name: &OsStr) -> io::Result<Metadata> {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         File::from(rustix::fs::openat(&self.fd, name, flags, Mode::empty())?).metadata()
     }
 
-    /// What a link says.
+    /// Returns the target of a symlink.
     pub fn link_target(&self, name: &OsStr) -> io::Result<PathBuf> {
         let target = rustix::fs::readlinkat(&self.fd, name, Vec::new())?;
         Ok(PathBuf::from(OsStr::from_bytes(target.to_bytes())))
     }
 
-    /// Puts one name in place of another, in one step.
+    /// Renames an entry over another one, atomically.
     pub fn rename(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
         Ok(rustix::fs::renameat(&self.fd, from, &self.fd, to)?)
     }
 
-    /// Exchanges what two names stand for, in one step where the file system can.
+    /// Exchanges two entries, atomically if the file system supports it.
     pub fn exchange(&self, one: &OsStr, other: &OsStr) -> io::Result<()> {
         match rustix::fs::renameat_with(&self.fd, one, &self.fd, other, RenameFlags::EXCHANGE) {
             Err(Errno::INVAL | Errno::NOSYS) => {}
@@ -171,7 +172,7 @@ impl Folder {
         self.rename(&aside, one)
     }
 
-    /// Gives a file its name only if nothing has that name, in one step where the file system can.
+    /// Renames a file only if the new name is free, atomically if the file system supports it.
     pub fn rename_new(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
         match rustix::fs::renameat_with(&self.fd, from, &self.fd, to, RenameFlags::NOREPLACE) {
             Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {}
@@ -179,7 +180,7 @@ impl Folder {
         }
         match rustix::fs::linkat(&self.fd, from, &self.fd, to, AtFlags::empty()) {
             Ok(()) => self.remove(from),
-            // There are no hard links on this file system; a name that is taken says so before.
+            // The file system has no hard links. If the name is taken, another error came before this one.
             Err(Errno::PERM | Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP | Errno::MLINK) => {
                 self.look_and_rename(from, self, to)
             }
@@ -187,8 +188,7 @@ impl Folder {
         }
     }
 
-    /// Gives a file a name in another folder only if nothing there has that name, in one step where the file system
-    /// can.
+    /// Moves a file to another folder only if the new name is free, atomically if the file system supports it.
     pub fn move_new(&self, from: &OsStr, folder: &Self, to: &OsStr) -> io::Result<()> {
         match rustix::fs::renameat_with(&self.fd, from, &folder.fd, to, RenameFlags::NOREPLACE) {
             Err(Errno::INVAL | Errno::NOSYS) => {}
@@ -197,7 +197,7 @@ impl Folder {
         self.look_and_rename(from, folder, to)
     }
 
-    /// The same in two steps: what gets the name between them is replaced.
+    /// Checks and renames in two steps. A file that gets the name in between is replaced.
     fn look_and_rename(&self, from: &OsStr, folder: &Self, to: &OsStr) -> io::Result<()> {
         match folder.metadata(to) {
             Err(cause) if cause.kind() == io::ErrorKind::NotFound => {
@@ -218,7 +218,7 @@ impl Folder {
         Ok(rustix::fs::unlinkat(&self.fd, name, AtFlags::empty())?)
     }
 
-    /// The folder of this name in here, made where it is missing.
+    /// Opens a folder in here, and creates it if it is missing.
     pub fn enter_or_make(&self, name: &OsStr) -> io::Result<Self> {
         match rustix::fs::mkdirat(&self.fd, name, Mode::from_raw_mode(0o777)) {
             Ok(()) => self.sync()?,
@@ -234,7 +234,7 @@ impl Folder {
         Ok(rustix::fs::fsync(&self.fd)?)
     }
 
-    /// The names in it, in no order.
+    /// Returns the names in it, unsorted.
     pub fn names(&self) -> io::Result<Vec<OsString>> {
         let mut names = Vec::new();
         let failed = |cause: Errno| in_words(cause.into());

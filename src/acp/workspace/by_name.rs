@@ -1,5 +1,6 @@
-//! A held folder where there is no `openat2`: paths are made canonical, compared by component and then opened by
-//! name. Weaker than on Linux: what is swapped between the check and the open is not noticed. Not here: Linux.
+//! A workspace folder on systems without `openat2`. Paths are made canonical, compared by component and then opened by
+//! name. This is weaker than on Linux: a path that is replaced between the check and the open is not noticed. Not here:
+//! Linux.
 #![expect(clippy::disallowed_methods, reason = "this room resolves paths")]
 
 use std::ffi::{OsStr, OsString};
@@ -7,7 +8,7 @@ use std::fs::{File, Metadata, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// A workspace folder by its canonical name.
+/// A workspace folder by its canonical path.
 #[derive(Debug)]
 pub(super) struct Held {
     canonical: PathBuf,
@@ -22,19 +23,19 @@ impl Held {
         Ok((Self { canonical: canonical.clone() }, canonical))
     }
 
-    /// The path without links, from this folder. `CrossesDevices` when it leads out.
+    /// Resolves a path without symlinks, relative to this folder. `CrossesDevices` when it leads out.
     pub(super) fn real(&self, rel: &Path) -> io::Result<PathBuf> {
         let real = std::fs::canonicalize(self.canonical.join(rel))?;
         let outside = || io::Error::new(io::ErrorKind::CrossesDevices, "leads out of the workspace");
         real.strip_prefix(&self.canonical).map(Path::to_owned).map_err(|_| outside())
     }
 
-    /// What the link `name` in the folder `parent` says; an error when it is not a link.
+    /// Reads the symlink `name` in the folder `parent`; an error when it is not a symlink.
     pub(super) fn link_target(&self, parent: &Path, name: &OsStr) -> io::Result<PathBuf> {
         std::fs::read_link(self.canonical.join(parent).join(name))
     }
 
-    /// The absolute path, if it is still the one that was resolved.
+    /// Returns the absolute path, if it is still the resolved one.
     fn unchanged(&self, rel: &Path) -> io::Result<PathBuf> {
         if self.real(rel)? != rel {
             return Err(io::Error::other("was replaced by a link meanwhile"));
@@ -66,30 +67,30 @@ impl Held {
         Ok(Folder { path })
     }
 
-    /// Not known here.
+    /// Returns false, because it is not known on this system.
     pub(super) fn is_foreign_hard_link(&self, _metadata: &Metadata) -> bool {
         false
     }
 }
 
-/// What a thing is that is neither a file nor a folder.
+/// Names the kind of a special file.
 pub(super) fn special_kind(_metadata: &Metadata) -> &'static str {
     "a device, a socket or a FIFO"
 }
 
-/// An open folder; here, its path.
+/// An open folder, represented by its path.
 #[derive(Debug)]
 pub struct Folder {
     path: PathBuf,
 }
 
 impl Folder {
-    /// A path to a name in here for whoever can only open by path.
+    /// Returns a path to a name in here, for code that can only open by path.
     pub fn path_of(&self, name: &OsStr) -> PathBuf {
         self.path.join(name)
     }
 
-    /// Makes a file that must not exist yet.
+    /// Creates a file that must not exist yet.
     pub fn create_new(&self, name: &OsStr, _mode: u32) -> io::Result<File> {
         OpenOptions::new().write(true).create_new(true).open(self.path.join(name))
     }
@@ -99,22 +100,22 @@ impl Folder {
         File::open(self.path.join(name))
     }
 
-    /// What the name stands for, a link for itself.
+    /// Returns the metadata of a name; of a symlink, its own.
     pub fn metadata(&self, name: &OsStr) -> io::Result<Metadata> {
         std::fs::symlink_metadata(self.path.join(name))
     }
 
-    /// What a link says.
+    /// Returns the target of a symlink.
     pub fn link_target(&self, name: &OsStr) -> io::Result<PathBuf> {
         std::fs::read_link(self.path.join(name))
     }
 
-    /// Puts one name in place of another, in one step.
+    /// Renames an entry over another one, atomically.
     pub fn rename(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
         std::fs::rename(self.path.join(from), self.path.join(to))
     }
 
-    /// Exchanges what two names stand for.
+    /// Exchanges two entries.
     pub fn exchange(&self, one: &OsStr, other: &OsStr) -> io::Result<()> {
         let mut aside = one.to_owned();
         aside.push(".old");
@@ -123,13 +124,13 @@ impl Folder {
         self.rename(&aside, one)
     }
 
-    /// Gives a file its name only if nothing has that name, in one step.
+    /// Renames a file only if the new name is free, atomically.
     pub fn rename_new(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
         std::fs::hard_link(self.path.join(from), self.path.join(to))?;
         self.remove(from)
     }
 
-    /// Gives a file a name in another folder only if nothing there has that name.
+    /// Moves a file to another folder only if the new name is free.
     pub fn move_new(&self, from: &OsStr, folder: &Self, to: &OsStr) -> io::Result<()> {
         match folder.metadata(to) {
             Err(cause) if cause.kind() == io::ErrorKind::NotFound => {
@@ -150,7 +151,7 @@ impl Folder {
         std::fs::remove_file(self.path.join(name))
     }
 
-    /// The folder of this name in here, made where it is missing.
+    /// Opens a folder in here, and creates it if it is missing.
     pub fn enter_or_make(&self, name: &OsStr) -> io::Result<Self> {
         let path = self.path.join(name);
         match std::fs::create_dir(&path) {
@@ -163,12 +164,12 @@ impl Folder {
         Ok(Self { path })
     }
 
-    /// Folders cannot be synced everywhere; the rename is left to the system.
+    /// Does nothing, because not every system can sync folders.
     pub fn sync(&self) -> io::Result<()> {
         Ok(())
     }
 
-    /// The names in it, in no order.
+    /// Returns the names in it, unsorted.
     pub fn names(&self) -> io::Result<Vec<OsString>> {
         std::fs::read_dir(&self.path)?.map(|entry| Ok(entry?.file_name())).collect()
     }

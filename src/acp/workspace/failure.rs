@@ -1,9 +1,10 @@
-//! What went wrong with a path, in words a reader can act on: the system's own text ends in a bare number. Not here:
-//! which path it was (the caller says that before), and the code of the answer.
+//! Explains I/O errors of paths with advice, because the system's own text ends in a bare number. Not here: the path
+//! (the caller names it first), and the code of the reply.
 
 use std::io;
 
-/// The same failure, of the same kind, in words that say what to do. One that is in our words already stays.
+/// Converts an error to one of the same kind with advice in its text. An error that has text of this program stays as
+/// it is.
 pub(in crate::acp) fn in_words(cause: io::Error) -> io::Error {
     if cause.raw_os_error().is_none() {
         return cause;
@@ -30,7 +31,7 @@ pub(in crate::acp) fn in_words(cause: io::Error) -> io::Error {
             "it is in use by another program. Try again when that has ended"
         }
         kind => {
-            // The number behind the system's text tells a reader nothing.
+            // The number behind the system's text does not help a reader.
             let text = cause.to_string();
             let text = text.rsplit_once(" (os error").map_or(text.as_str(), |(words, _)| words);
             return io::Error::new(kind, format!("{text}. Look at it with Bash, for example `stat`."));

@@ -1,4 +1,4 @@
-//! What can be said of a path by its text alone. Not here: what the file system makes of it.
+//! Parses paths by their text alone. Not here: resolving them in the file system.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -8,13 +8,13 @@ use crate::tool::ToolError;
 /// A path text after expansion.
 #[derive(Debug)]
 pub(super) struct Asked {
-    /// Absolute or relative to the first workspace.
+    /// Absolute, or relative to the first workspace.
     pub path: PathBuf,
-    /// The text ends in a separator, so only a folder will do.
+    /// The text ends in a separator, so the path must be a folder.
     pub names_folder: bool,
 }
 
-/// The longest path and the longest name that Linux takes, in bytes (PATH_MAX counts a final NUL).
+/// The longest path and the longest name on Linux, in bytes (PATH_MAX counts a final NUL).
 const MAX_PATH: usize = 4_095;
 const MAX_NAME: usize = 255;
 
@@ -46,7 +46,7 @@ pub(super) fn parse(text: &str, home: Option<&Path>) -> Result<Asked, ToolError>
     {
         return Err(ToolError::invalid_args(format!("{text}: {hazard}.")));
     }
-    // A name that is quoted stands for itself.
+    // A quoted name is literal.
     let path = if given == *text { expand(text, home)? } else { PathBuf::from(&given) };
     if path.components().eq([Component::ParentDir]) {
         return Err(ToolError::invalid_args(".. names no file. Give a path in the workspace."));
@@ -60,7 +60,7 @@ fn is_separator(c: char) -> bool {
 }
 
 fn expand(text: &str, home: Option<&Path>) -> Result<PathBuf, ToolError> {
-    // A backslash separates after %USERPROFILE% on every system: that spelling comes from Windows.
+    // After %USERPROFILE% a backslash is a separator on every system, because that spelling comes from Windows.
     for (mark, also) in [("~", '/'), ("$HOME", '/'), ("${HOME}", '/'), ("%USERPROFILE%", '\\')] {
         let Some(rest) = text.strip_prefix(mark) else { continue };
         if !(rest.is_empty() || rest.starts_with(is_separator) || rest.starts_with(also)) {
@@ -77,7 +77,7 @@ fn expand(text: &str, home: Option<&Path>) -> Result<PathBuf, ToolError> {
     Ok(PathBuf::from(text))
 }
 
-/// Whether the path climbs above its start when `..` is taken by the text alone.
+/// Returns whether the path climbs above its start when `..` is resolved by the text alone.
 pub(super) fn escapes(rel: &Path) -> bool {
     let mut depth = 0_usize;
     for part in rel.components() {
@@ -91,7 +91,7 @@ pub(super) fn escapes(rel: &Path) -> bool {
     false
 }
 
-/// What Windows would make of a path text that a model surely did not mean.
+/// Returns the unintended meaning that a path text would have on Windows.
 fn windows_hazard(text: &str) -> Option<&'static str> {
     let flat = text.replace('/', "\\");
     if flat.starts_with(r"\\") {

@@ -1,4 +1,4 @@
-//! A path that lies in a workspace, and the ways to open it. Not here: how it was proven (`Workspace::resolve`).
+//! A path in a workspace, and its open operations. Not here: its resolution (`Workspace::resolve`).
 
 use std::ffi::OsString;
 use std::fs::{File, Metadata};
@@ -11,8 +11,8 @@ use super::{Root, in_words};
 use crate::acp::protected::{self, Protection};
 use crate::output::path_text::path_text;
 
-/// A path that lies in a workspace. It holds no links; whoever puts one there afterwards gets an error on opening,
-/// never another file.
+/// A path that lies in a workspace and has no symlinks. If one is put there later, opening fails; it never opens
+/// another file.
 #[derive(Debug, Clone)]
 pub struct WorkspacePath {
     root: Arc<Root>,
@@ -24,12 +24,12 @@ pub struct WorkspacePath {
     pub(super) names_folder: bool,
 }
 
-/// A symbolic link that leads to nothing.
+/// A symbolic link to a file that does not exist.
 #[derive(Debug, Clone)]
 pub struct DanglingLink {
-    /// Where the link is.
+    /// The path of the link.
     pub link: PathBuf,
-    /// What it says.
+    /// The target of the link.
     pub target: PathBuf,
 }
 
@@ -47,42 +47,42 @@ impl WorkspacePath {
         Self { root, rel, absolute, asked, exists, dangling, names_folder: false }
     }
 
-    /// The absolute path, for showing and for walking.
+    /// Returns the absolute path, for display and for walking.
     pub fn absolute(&self) -> &Path {
         &self.absolute
     }
 
-    /// The path as an answer shows it, and as [`super::Workspace::resolve`] takes it.
+    /// Returns the path as a reply shows it, and as [`super::Workspace::resolve`] accepts it.
     pub fn shown(&self) -> String {
         path_text(&self.absolute)
     }
 
-    /// The workspace folder it lies in.
+    /// Returns the workspace folder that it lies in.
     pub fn root(&self) -> &Path {
         &self.root.canonical
     }
 
-    /// The path from that folder, without links.
+    /// Returns the path relative to that folder, without symlinks.
     pub fn relative(&self) -> &Path {
         &self.rel
     }
 
-    /// Whether there was something when it was resolved.
+    /// Returns whether the path existed when it was resolved.
     pub fn existed(&self) -> bool {
         self.exists
     }
 
-    /// Whether the text ended in a slash, so that only a folder will do.
+    /// Returns whether the text ended in a slash, so that the path must be a folder.
     pub fn names_folder(&self) -> bool {
         self.names_folder
     }
 
-    /// The link that led to nothing, if one did.
+    /// Returns the dangling link that the path led through, if there was one.
     pub fn dangling_link(&self) -> Option<&DanglingLink> {
         self.dangling.as_ref()
     }
 
-    /// The rule that keeps this path from being written, by its true name or by the name that was asked for.
+    /// Returns the rule that protects this path from writes, by its resolved name or by the requested one.
     pub fn protection(&self) -> Option<Protection> {
         protected::rule_for(&self.rel).or_else(|| protected::rule_for(&self.asked))
     }
@@ -90,17 +90,17 @@ impl WorkspacePath {
     /// Opens the file for reading.
     ///
     /// # Errors
-    /// `IsADirectory` for a folder, `InvalidInput` at once for anything else that is not a regular file, and
-    /// `PermissionDenied` for a hard link to another user's file: it may be a door to a file from elsewhere.
+    /// `IsADirectory` for a folder, and `InvalidInput` at once for any other file that is not regular.
+    /// `PermissionDenied` for a hard link to another user's file, which may be a file from outside the workspace.
     pub fn open_read(&self) -> io::Result<File> {
-        // To open a FIFO lets its writer go on, and to open a device may do something: neither is opened at all.
+        // Opening a FIFO lets its writer continue, and opening a device may have effects, so neither is opened.
         self.check_regular(&self.metadata().map_err(in_words)?)?;
         let file = self.root.held.open_file(&self.rel).map_err(in_words)?;
         self.check_regular(&file.metadata().map_err(in_words)?)?;
         Ok(file)
     }
 
-    /// What the file system knows of it.
+    /// Returns the metadata of the file.
     pub fn metadata(&self) -> io::Result<Metadata> {
         self.root.held.metadata(&self.rel)
     }
@@ -110,10 +110,10 @@ impl WorkspacePath {
         self.root.held.open_folder(&self.rel).map_err(in_words)
     }
 
-    /// Opens the folder it lies in, to write beside or over it, with its name there.
+    /// Opens the folder that contains it, with its name there, to write beside or over it.
     ///
     /// # Errors
-    /// `NotFound` where the folder is missing and `create` is false; `IsADirectory` for a workspace folder itself.
+    /// `NotFound` if the folder is missing and `create` is false; `IsADirectory` for a workspace folder itself.
     pub fn open_parent(&self, create: bool) -> io::Result<(Folder, OsString)> {
         let (Some(parent), Some(name)) = (self.rel.parent(), self.rel.file_name()) else {
             return Err(io::Error::new(io::ErrorKind::IsADirectory, "is a workspace folder"));
