@@ -72,7 +72,7 @@ fn every_fault_of_the_page_is_a_test_and_every_such_test_is_on_the_page() {
     let mut tests = BTreeSet::new();
     tests_of(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it"), &mut tests);
     tests_of(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &mut tests);
-    let text = page("delivery.md");
+    let text = page("contributing/faults.md");
     let mut named = BTreeSet::new();
     for number in 1..=68 {
         let start = format!("| F{number:02} |");

@@ -2,7 +2,7 @@
 //! and what of it cannot be told before it runs. Not here: whether any of it may run (rules).
 //!
 //! It is a reader of its own, strict where a shell is lenient: what it does not know for certain is said to be hidden,
-//! and then a person is asked (docs/decisions.md says why no parser was taken). It works in bounded depth and steps.
+//! and then a person is asked (docs/contributing/decisions.md says why no parser was taken). It works in bounded depth and steps.
 
 mod ansi;
 mod arithmetic;
