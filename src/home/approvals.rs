@@ -8,9 +8,9 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::atomic::{self, Readers};
 use super::error::HomeError;
 use super::layout::Home;
+use crate::durable::{self, Readers};
 use crate::ids::RequestId;
 
 /// A question that is open.
@@ -61,7 +61,7 @@ impl Approvals {
     pub fn open(&self, question: &OpenQuestion) -> Result<(), HomeError> {
         let path = self.question(&question.id);
         let text = serde_json::to_vec(question).expect("texts and numbers are JSON");
-        atomic::write(&path, &text, Readers::OwnerOnly).map_err(HomeError::unwritable(&path))
+        durable::replace_file(&path, &text, Readers::OwnerOnly).map_err(HomeError::unwritable(&path))
     }
 
     /// The option that the person here has chosen, if any.
@@ -109,7 +109,7 @@ impl Approvals {
     /// [`HomeError`] when it cannot be written.
     pub fn choose(&self, id: &RequestId, option: &str) -> Result<bool, HomeError> {
         let path = self.answer(id);
-        match atomic::create_new(&path, option.as_bytes(), Readers::OwnerOnly) {
+        match durable::create_file(&path, option.as_bytes(), Readers::OwnerOnly) {
             // Taken off the list in this moment: then nobody reads the answer.
             Ok(()) if !self.question(id).exists() => {
                 self.close(id);

@@ -9,9 +9,10 @@ use std::path::{Path, PathBuf};
 
 use source::Source;
 
-/// Who may use whom, besides `ids`, `record_locks` and `failpoint`, which are for all.
+/// Who may use whom, besides `ids`, `durable`, `record_locks` and `failpoint`, which are for all.
 const TABLE: &[(&str, &[&str])] = &[
     ("ids", &[]),
+    ("durable", &[]),
     ("failpoint", &[]),
     ("record_locks", &[]),
     ("output", &[]),
@@ -78,7 +79,7 @@ fn trespasses(path: &Path, text: &str) -> Vec<String> {
     };
     let closed = own == ["config", "raw"];
     let may = |used: &[String]| match used.first().map(String::as_str) {
-        None | Some("ids" | "record_locks" | "failpoint") => true,
+        None | Some("ids" | "durable" | "record_locks" | "failpoint") => true,
         Some(other) if other != room => allowed.contains(&other),
         Some("handlers") => used.get(1) == own.get(1) || own.len() < 2,
         Some(_) => !closed || used.starts_with(own),

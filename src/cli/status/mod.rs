@@ -15,7 +15,7 @@ use crate::home::{
     AskedConversations, DeviceIdentity, Home, KeyPlace, RunnerLock, Secrets, StoppedConversation,
     Supervision, Switch, SwitchedOn, Switches,
 };
-use crate::journal::{LiveCounts, Pending, Reader, Salvage, WaitingBackend, has_room_at};
+use crate::journal::{DamageReport, LiveCounts, Pending, Reader, WaitingBackend, has_room_at};
 use crate::runner::{Clock, SKEW_MS};
 use crate::sandbox::Level;
 use protection::{Limits, PolicyStatus};
@@ -49,7 +49,7 @@ struct Status {
     other_backends: Vec<OtherBackend>,
     can_execute: CanExecute,
     /// The last time that the journal was damaged and what became of it.
-    salvage: Option<Salvage>,
+    salvage: Option<DamageReport>,
     version: &'static str,
     /// The life of the runner that is, or was the last.
     epoch: Option<u64>,
@@ -270,7 +270,7 @@ struct Facts {
     epoch: Option<u64>,
     trouble: Option<String>,
     link: Option<String>,
-    salvage: Option<Salvage>,
+    salvage: Option<DamageReport>,
     elsewhere: Vec<WaitingBackend>,
     /// What the runner last said that is not as it should be, in its words.
     degraded: String,
@@ -322,7 +322,7 @@ impl Facts {
             epoch: reader.recall("epoch")?.and_then(|text| text.parse().ok()),
             trouble: reader.recall("backend_trouble")?,
             link: reader.recall("backend_link")?,
-            salvage: reader.salvage()?,
+            salvage: reader.damage_report()?,
             elsewhere: reader.waiting_elsewhere()?,
             degraded: reader.recall("degraded")?.unwrap_or_default(),
         })
