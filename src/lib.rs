@@ -3,6 +3,7 @@
 //! The floor plan, in reading order:
 //!
 //! - [`failpoint`]: where a test can end the process; nothing in a normal build.
+//! - [`durable`]: files that a crash leaves whole.
 //! - [`record_locks`]: how SQLite locks its files.
 //! - [`ids`], [`request`]: what travels and what comes of it.
 //! - [`output`], [`redact`]: text on its way out.
@@ -19,6 +20,7 @@
 //! - [`config`], [`cli`]: how it is set up and started.
 
 pub mod approval_answer;
+pub mod durable;
 pub mod failpoint;
 pub mod ids;
 pub mod record_locks;

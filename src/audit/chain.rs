@@ -1,7 +1,7 @@
 //! Adding to the file: under the lock, at its end, a batch of rows by one write. Whoever finds it otherwise than they
 //! left it reads its end anew. Not here: when rows are added (log).
 
-use std::fs::{File, Metadata, OpenOptions, TryLockError};
+use std::fs::{File, Metadata, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use super::lines::Lines;
 use super::row::{self, Link, Row};
 use super::{Entry, Event, Places, Who};
+use crate::durable::{open_lock_file, open_private_file, sync_parent_folder};
 
 /// How much of the file's end is looked at for its last row: many times the longest.
 const TAIL: u64 = 256 << 10;
@@ -76,9 +77,9 @@ impl Chain {
 
     /// Makes what was added durable, the file's name the first time too.
     pub(super) fn sync(&mut self) -> io::Result<()> {
-        private_file(&self.places.rows, |options| options.append(true))?.sync_data()?;
+        open_private_file(&self.places.rows, |options| options.append(true))?.sync_data()?;
         if !std::mem::replace(&mut self.is_named, true) {
-            sync_folder(&self.places.rows)?;
+            sync_parent_folder(&self.places.rows)?;
         }
         Ok(())
     }
@@ -93,7 +94,7 @@ impl Chain {
     pub(super) fn hold(&mut self) -> io::Result<Held> {
         let lock = lock(&self.places.lock)?;
         let mut file =
-            private_file(&self.places.rows, |options| options.read(true).append(true).create(true))?;
+            open_private_file(&self.places.rows, |options| options.read(true).append(true).create(true))?;
         let meta = file.metadata()?;
         let (length, who) = (meta.len(), who(&meta));
         if let Some(left) = &self.left
@@ -182,7 +183,7 @@ pub(super) fn rows(file: &File) -> io::Result<impl Iterator<Item = io::Result<Ro
 
 /// Waits for whoever else adds rows, but not for ever: a stopped process must not hold up calls.
 fn lock(path: &Path) -> io::Result<File> {
-    let file = private_file(path, |options| options.read(true).write(true).create(true).truncate(false))?;
+    let file = open_lock_file(path)?;
     let until = Instant::now() + PATIENCE;
     loop {
         match file.try_lock() {
@@ -197,31 +198,6 @@ fn lock(path: &Path) -> io::Result<File> {
             Err(TryLockError::WouldBlock) => std::thread::park_timeout(Duration::from_millis(2)),
         }
     }
-}
-
-/// Makes the names in a file's folder durable.
-#[cfg(unix)]
-pub(super) fn sync_folder(path: &Path) -> io::Result<()> {
-    File::open(path.parent().unwrap_or_else(|| Path::new(".")))?.sync_all()
-}
-
-/// This system has no way to ask for that, and journals its names.
-#[cfg(not(unix))]
-#[expect(clippy::unnecessary_wraps, reason = "elsewhere it can fail")]
-pub(super) fn sync_folder(_: &Path) -> io::Result<()> {
-    Ok(())
-}
-
-/// Opens a file for this user alone.
-pub(super) fn private_file(
-    path: &Path,
-    how: impl FnOnce(&mut OpenOptions) -> &mut OpenOptions,
-) -> io::Result<File> {
-    let mut options = OpenOptions::new();
-    how(&mut options);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options.open(path)
 }
 
 /// Which file it is, where the system tells.

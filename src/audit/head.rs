@@ -57,7 +57,7 @@ impl Head {
     pub(super) fn write(&self, path: &Path) -> io::Result<()> {
         let draft = path.with_extension("head.new");
         let text = serde_json::to_string(self).expect("plain fields are always JSON") + "\n";
-        super::chain::private_file(&draft, |options| options.write(true).create(true).truncate(true))
+        crate::durable::open_private_file(&draft, |options| options.write(true).create(true).truncate(true))
             .and_then(|mut file| io::Write::write_all(&mut file, text.as_bytes()))?;
         std::fs::rename(draft, path)
     }

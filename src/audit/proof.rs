@@ -30,8 +30,8 @@ pub(super) fn look(chain: &mut Chain, sign: Option<&Sign>, now_ms: i64) -> io::R
         let signature = sign.map(|sign| sign(&Head::text(&chained.last)));
         let head = Head { at: chained.last, signature };
         head.write(&chain.places.head)?;
-        super::chain::private_file(&chain.places.head, |options| options.read(true))?.sync_all()?;
-        super::chain::sync_folder(&chain.places.head)?;
+        crate::durable::open_private_file(&chain.places.head, |options| options.read(true))?.sync_all()?;
+        crate::durable::sync_parent_folder(&chain.places.head)?;
         return Ok(None);
     };
     // The same key signs the same text the same way.

@@ -6,11 +6,12 @@ use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use super::chain::{Chain, private_file, sync_folder};
+use super::chain::Chain;
 use super::lines::Lines;
 use super::log::Sign;
 use super::row::{self, Link, Row};
 use super::{Entry, Event, Keep, Who};
+use crate::durable::{open_private_file, sync_parent_folder};
 
 /// Where the rows that stay begin.
 struct Cut {
@@ -28,7 +29,7 @@ pub(super) fn let_go(chain: &mut Chain, keep: Keep, sign: Option<&Sign>) -> io::
     let most = if held.length > keep.bytes { keep.bytes / 4 * 3 } else { u64::MAX };
     let Some(cut) = find(&held.file, held.length, before_ms, most, sign)? else { return Ok(None) };
     let draft = chain.places.rows.with_extension("jsonl.new");
-    let mut file = private_file(&draft, |options| options.write(true).create(true).truncate(true))?;
+    let mut file = open_private_file(&draft, |options| options.write(true).create(true).truncate(true))?;
     let entry = |event| Entry {
         through: Some(cut.gone.seq),
         count: Some(cut.rows),
@@ -45,7 +46,7 @@ pub(super) fn let_go(chain: &mut Chain, keep: Keep, sign: Option<&Sign>) -> io::
     file.sync_all()?;
     std::fs::rename(&draft, &chain.places.rows)?;
     // Before the head speaks of it.
-    sync_folder(&chain.places.rows)?;
+    sync_parent_folder(&chain.places.rows)?;
     chain.another();
     tracing::info!(rows = cut.rows, "old rows of the audit went");
     Ok(Some(last))

@@ -12,7 +12,7 @@ use super::exit::{Exit, Stop};
 use super::print;
 use crate::config::default_file::{self, Known};
 use crate::config::{BackendUrl, Config, WorkspaceRule};
-use crate::home::atomic::{self, Readers};
+use crate::durable::{self, Readers};
 
 #[derive(Debug, Args)]
 pub struct InitArgs {
@@ -97,7 +97,7 @@ fn set_url(text: &str, url: &str) -> Change {
 }
 
 fn write(file: &Path, text: &str) -> anyhow::Result<()> {
-    atomic::write(file, text.as_bytes(), Readers::AsBefore)
+    durable::replace_file(file, text.as_bytes(), Readers::AsBefore)
         .map_err(|cause| Stop::with(Exit::CannotWrite, format!("{}: {cause}", file.display())))
 }
 

@@ -3,10 +3,12 @@
 //! nothing else fails. Not here: the logged events (logging) and their display (logs).
 #![expect(clippy::disallowed_methods, reason = "this file owns the log's files")]
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+
+use crate::durable::open_private_file;
 
 /// The size limit of a file.
 const SIZE: u64 = 10 << 20;
@@ -107,11 +109,7 @@ fn open_at(path: &Path) -> io::Result<Open> {
     if fs::metadata(path).is_ok_and(|found| found.len() >= SIZE) {
         roll(folder);
     }
-    let mut options = OpenOptions::new();
-    options.append(true).create(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let file = options.open(path)?;
+    let file = open_private_file(path, |options| options.append(true).create(true))?;
     let size = file.metadata()?.len();
     Ok(Open { file, size, since_look: 0 })
 }

@@ -215,7 +215,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
 #[cfg(target_os = "linux")]
 fn shim(args: &[OsString]) -> Option<ExitCode> {
     use crate::acp::local::terminal_holder;
-    use crate::trash::shim::{Given, Shim, VARIABLE};
+    use crate::trash::shim::{Shim, VARIABLE};
     if let [_, argument, socket] = args
         && argument == terminal_holder::ARGUMENT
     {
@@ -223,11 +223,11 @@ fn shim(args: &[OsString]) -> Option<ExitCode> {
         return Some(if held.is_ok() { Exit::Done } else { Exit::Failed }.into());
     }
     let (name, args) = args.split_first()?;
-    let shim = Shim::named(name)?;
+    let shim = Shim::from_program_name(name)?;
     let environment = Environment::capture();
-    let terms = environment.variables().iter().find(|(name, _)| name == VARIABLE);
-    let given = Given { terms: terms.map(|(_, value)| value.as_os_str()), path: environment.path() };
-    Some(shim.run(args, given).into())
+    let env_text = environment.variables().iter().find(|(name, _)| name == VARIABLE);
+    let env_text = env_text.map(|(_, value)| value.as_os_str());
+    Some(shim.run(args, env_text, environment.path()).into())
 }
 
 fn dispatch(command: Option<Command>, once: bool, context: &Context) -> anyhow::Result<Exit> {

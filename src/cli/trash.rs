@@ -60,6 +60,9 @@ struct Line<'a> {
     files: u64,
     bytes: u64,
     paths: Vec<String>,
+    /// Commands of which nothing is kept.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    untracked: Vec<&'a str>,
 }
 
 /// The result of emptying.
@@ -107,13 +110,15 @@ impl<'a> Line<'a> {
             files: kept.files(),
             bytes: kept.bytes(),
             paths: kept.paths().iter().map(|path| path.display().to_string()).collect(),
+            untracked: kept.untracked().collect(),
         }
     }
 }
 
 fn row(kept: &Kept, now_ms: i64) -> Vec<String> {
-    let paths = kept.paths();
-    let first = paths.first().map(|path| path.display().to_string()).unwrap_or_default();
+    let mut paths: Vec<String> = kept.paths().iter().map(|path| path.display().to_string()).collect();
+    paths.extend(kept.untracked().map(|command| format!("{command} (not kept)")));
+    let first = paths.first().cloned().unwrap_or_default();
     let more = if paths.len() > 1 { format!(" and {} more", paths.len() - 1) } else { String::new() };
     let undone = if kept.undone_at_ms.is_some() { "undone: " } else { "" };
     vec![

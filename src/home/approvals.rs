@@ -8,10 +8,10 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::atomic::{self, Readers};
 use super::error::HomeError;
 use super::layout::Home;
 use crate::approval_answer::ApprovalOption;
+use crate::durable::{self, Readers};
 use crate::ids::RequestId;
 
 /// An open approval question.
@@ -62,7 +62,7 @@ impl Approvals {
     pub fn open(&self, question: &OpenQuestion) -> Result<(), HomeError> {
         let path = self.question(&question.id);
         let text = serde_json::to_vec(question).expect("texts and numbers are JSON");
-        atomic::write(&path, &text, Readers::OwnerOnly).map_err(HomeError::unwritable(&path))
+        durable::replace_file(&path, &text, Readers::OwnerOnly).map_err(HomeError::unwritable(&path))
     }
 
     /// Returns the option that the person here has chosen, if any.
@@ -110,8 +110,9 @@ impl Approvals {
     /// [`HomeError`] when it cannot be written.
     pub fn choose(&self, id: &RequestId, option: ApprovalOption) -> Result<bool, HomeError> {
         let path = self.answer(id);
-        match atomic::create_new(&path, option.as_str().as_bytes(), Readers::OwnerOnly) {
-            // The question was closed at this moment, so the answer will not be read.
+        // The question was closed at this moment, so the answer will not be read.
+        match durable::create_file(&path, option.as_bytes(), Readers::OwnerOnly) {
+            // Taken off the list in this moment: then nobody reads the answer.
             Ok(()) if !self.question(id).exists() => {
                 self.close(id);
                 Ok(false)

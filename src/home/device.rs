@@ -13,13 +13,13 @@ use base64::engine::general_purpose::STANDARD;
 use ed25519_dalek::{Signer, SigningKey};
 use serde::{Deserialize, Serialize};
 
-use super::atomic::{self, Readers};
 use super::error::HomeError;
 use super::layout::Home;
 use super::lock;
 use super::machine::Machine;
 use super::modes;
 use super::tokens::random_32;
+use crate::durable::{self, Readers};
 use crate::ids::DeviceId;
 use crate::redact::Secret;
 
@@ -130,7 +130,7 @@ impl DeviceIdentity {
             (None, Some(here)) => {
                 record.machine = Some(here);
                 let file = home.device_file();
-                atomic::write(&file, record.text().as_bytes(), Readers::OwnerOnly)
+                durable::replace_file(&file, record.text().as_bytes(), Readers::OwnerOnly)
                     .map_err(HomeError::unwritable(&file))?;
             }
             _ => {}
@@ -147,11 +147,11 @@ impl DeviceIdentity {
         let machine = machine.binding(&id);
         let record = Record { id, public_key: public_base64(&key), created_at: now_ms(), machine };
         let unfinished = home.unfinished_device_file();
-        atomic::write(&unfinished, record.text().as_bytes(), Readers::OwnerOnly)
+        durable::replace_file(&unfinished, record.text().as_bytes(), Readers::OwnerOnly)
             .map_err(HomeError::unwritable(&unfinished))?;
         let key_file = home.key_file();
         let encoded = STANDARD.encode(seed) + "\n";
-        atomic::create_new(&key_file, encoded.as_bytes(), Readers::OwnerOnly)
+        durable::create_file(&key_file, encoded.as_bytes(), Readers::OwnerOnly)
             .map_err(HomeError::unwritable(&key_file))?;
         Self::finish(home, key)
     }
@@ -162,7 +162,7 @@ impl DeviceIdentity {
         match read_record(&unfinished)? {
             Some(record) if record.public_key == public_base64(&key) => {
                 fs::rename(&unfinished, &finished).map_err(HomeError::unwritable(&finished))?;
-                atomic::sync_dir(home.root()).map_err(HomeError::unwritable(&finished))?;
+                durable::sync_folder(home.root()).map_err(HomeError::unwritable(&finished))?;
                 Ok(Self { record, key })
             }
             _ => Err(HomeError::HalfIdentity { missing: finished, present: home.key_file() }),

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::error::HomeError;
 use super::layout::Home;
+use crate::durable::open_lock_file;
 
 /// The time to wait for commands that only test the lock. A test takes microseconds, unless the machine is busy.
 const ONLOOKERS: Duration = Duration::from_secs(2);
@@ -54,11 +55,7 @@ pub(super) fn wait_for(path: &Path) -> Result<File, HomeError> {
 
 /// Opens the lock file, and creates it if it is missing.
 fn lock_file(path: &Path) -> Result<File, HomeError> {
-    let mut options = OpenOptions::new();
-    options.read(true).write(true).create(true).truncate(false);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options.open(path).map_err(HomeError::unwritable(path))
+    open_lock_file(path).map_err(HomeError::unwritable(path))
 }
 
 impl RunnerLock {

@@ -3,7 +3,6 @@
 
 mod agents;
 mod approvals;
-pub mod atomic;
 mod device;
 mod document;
 mod error;

@@ -7,12 +7,13 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::fs::{self, DirBuilder, File, TryLockError};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use super::error::HomeError;
 use super::layout::Home;
+use crate::durable::{open_lock_file, open_private_file};
 use crate::redact::Secret;
 
 /// The variable that names the folder of a command's secret files.
@@ -107,7 +108,7 @@ impl Folder {
         }
         let name = uuid::Uuid::new_v4().simple().to_string();
         let (path, lock) = (place.join(&name), place.join(name + LOCK));
-        let held = open_lock(&lock).and_then(|file| file.lock().map(|()| file));
+        let held = open_lock_file(&lock).and_then(|file| file.lock().map(|()| file));
         let held = held.map_err(HomeError::unwritable(&lock))?;
         let folder = Self { path, lock, _held: held };
         make_folder(&folder.path).map_err(HomeError::unwritable(&folder.path))?;
@@ -120,11 +121,8 @@ impl Folder {
         for folder in below.into_iter().rev().filter(|folder| !folder.is_dir()) {
             make_folder(folder)?;
         }
-        let mut options = OpenOptions::new();
-        options.write(true).create_new(true);
-        #[cfg(unix)]
-        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        options.open(file)?.write_all(value.as_bytes())
+        let mut file = open_private_file(file, |options| options.write(true).create_new(true))?;
+        file.write_all(value.as_bytes())
     }
 }
 
@@ -140,15 +138,7 @@ impl Drop for Folder {
 
 fn turn(place: &Path) -> Result<File, HomeError> {
     let path = place.join(TURN);
-    open_lock(&path).and_then(|file| file.lock().map(|()| file)).map_err(HomeError::unwritable(&path))
-}
-
-fn open_lock(path: &Path) -> io::Result<File> {
-    let mut options = OpenOptions::new();
-    options.read(true).write(true).create(true).truncate(false);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options.open(path)
+    open_lock_file(&path).and_then(|file| file.lock().map(|()| file)).map_err(HomeError::unwritable(&path))
 }
 
 fn make_folder(path: &Path) -> io::Result<()> {
@@ -170,7 +160,7 @@ fn sweep(place: &Path) -> io::Result<usize> {
     let mut removed = 0;
     for name in names {
         let lock = place.join(format!("{name}{LOCK}"));
-        match open_lock(&lock)?.try_lock() {
+        match open_lock_file(&lock)?.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => continue,
             Err(TryLockError::Error(cause)) => return Err(cause),

@@ -7,10 +7,10 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use super::atomic;
 use super::error::HomeError;
 use super::layout::Home;
 use super::tokens::{TokenName, Tokens};
+use crate::durable;
 
 /// Renames the identity, its session and its journal to unused names, so that the owner keeps them. No runner may use
 /// this home meanwhile. Returns the new names.
@@ -32,7 +32,7 @@ pub fn set_aside(home: &Home) -> Result<Vec<PathBuf>, HomeError> {
         moved.extend(rename(&file, &suffix)?);
     }
     for folder in [home.state_dir(), home.keys_dir(), home.root().to_owned()] {
-        atomic::sync_dir(&folder).map_err(HomeError::unwritable(&folder))?;
+        durable::sync_folder(&folder).map_err(HomeError::unwritable(&folder))?;
     }
     Ok(moved)
 }

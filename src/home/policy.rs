@@ -6,10 +6,10 @@ use std::io::{self, ErrorKind, Read};
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
-use super::atomic::{self, Readers};
 use super::error::HomeError;
 use super::layout::Home;
 use super::modes;
+use crate::durable::{self, Readers};
 use crate::ids::RequestId;
 
 /// The time in which a changed file must stay the same, because an editor may still be saving it.
@@ -141,7 +141,7 @@ impl PolicyFile {
     /// [`HomeError`] when it cannot be written.
     pub fn write(&self, text: &str) -> Result<(), HomeError> {
         let readers = if self.path.exists() { Readers::AsBefore } else { Readers::OwnerOnly };
-        atomic::write(&self.path, text.as_bytes(), readers).map_err(HomeError::unwritable(&self.path))
+        durable::replace_file(&self.path, text.as_bytes(), readers).map_err(HomeError::unwritable(&self.path))
     }
 }
 
@@ -189,7 +189,7 @@ impl GrantFiles {
     /// [`HomeError`] when it cannot be written.
     pub fn put(&self, id: &str, text: &[u8]) -> Result<(), HomeError> {
         let path = self.grant(id);
-        atomic::create_new(&path, text, Readers::OwnerOnly).map_err(HomeError::unwritable(&path))
+        durable::create_file(&path, text, Readers::OwnerOnly).map_err(HomeError::unwritable(&path))
     }
 
     /// Returns the texts of all grants, used up or not.
@@ -213,7 +213,7 @@ impl GrantFiles {
     /// Uses a grant up for this request, durably. Returns whether the grant belongs to this request; a repeated call
     /// gives the same answer.
     pub fn use_up(&self, id: &str, request: &RequestId) -> bool {
-        match atomic::create_new(&self.used(id), request.as_str().as_bytes(), Readers::OwnerOnly) {
+        match durable::create_file(&self.used(id), request.as_str().as_bytes(), Readers::OwnerOnly) {
             Ok(()) => true,
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {
                 self.used_by(id).is_some_and(|by| by == request.as_str())

@@ -7,10 +7,10 @@ use std::path::Path;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-use super::atomic::{self, Readers};
 use super::error::HomeError;
 use super::modes;
 use super::tokens::random_32;
+use crate::durable::{self, Readers};
 use crate::redact::Secret;
 
 /// The most bytes of a key file.
@@ -23,7 +23,7 @@ const MAX_BYTES: u64 = 4096;
 pub fn make_request_key(path: &Path) -> Result<Secret<[u8; 32]>, HomeError> {
     let seed = random_32();
     let text = STANDARD.encode(seed) + "\n";
-    atomic::create_new(path, text.as_bytes(), Readers::OwnerOnly).map_err(HomeError::unwritable(path))?;
+    durable::create_file(path, text.as_bytes(), Readers::OwnerOnly).map_err(HomeError::unwritable(path))?;
     Ok(Secret::new(seed))
 }
 

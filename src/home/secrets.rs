@@ -16,7 +16,6 @@ use notify::{Event, RecommendedWatcher, RecursiveMode, Watcher as _};
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
-use super::atomic::{self, Readers};
 use super::error::HomeError;
 use super::keychain::Entry;
 use super::layout::Home;
@@ -24,6 +23,7 @@ use super::lock;
 use super::modes;
 use super::sealed::{self, Key};
 use super::tokens::random_32;
+use crate::durable::{self, Readers};
 use crate::redact::Secret;
 
 /// The longest value, more than any key or certificate needs.
@@ -206,7 +206,7 @@ impl Secrets {
         };
         let text =
             entry.as_ref().map_or_else(|| STANDARD.encode(key), |it| format!("{ELSEWHERE}{}", it.name()));
-        let written = atomic::write(&self.key, format!("{text}\n").as_bytes(), Readers::OwnerOnly);
+        let written = durable::replace_file(&self.key, format!("{text}\n").as_bytes(), Readers::OwnerOnly);
         // If writing failed halfway, the old file may be back after a power failure.
         let before = before.and_then(Stored::entry).filter(|_| written.is_ok());
         self.forget_unnamed(before.into_iter().chain(entry));
@@ -307,7 +307,7 @@ impl Secrets {
         };
         let plain = serde_json::to_vec(all).expect("texts and numbers are JSON");
         let text = sealed::seal(&key, &plain);
-        atomic::write(&self.file, text.as_bytes(), Readers::OwnerOnly)
+        durable::replace_file(&self.file, text.as_bytes(), Readers::OwnerOnly)
             .map_err(HomeError::unwritable(&self.file))
     }
 
@@ -326,7 +326,7 @@ impl Secrets {
     fn new_key(&self) -> Result<Key, HomeError> {
         let key = random_32();
         let text = STANDARD.encode(key) + "\n";
-        atomic::create_new(&self.key, text.as_bytes(), Readers::OwnerOnly)
+        durable::create_file(&self.key, text.as_bytes(), Readers::OwnerOnly)
             .map_err(HomeError::unwritable(&self.key))?;
         Ok(key)
     }

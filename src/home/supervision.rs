@@ -14,9 +14,9 @@ use std::time::UNIX_EPOCH;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::atomic::{self, Readers};
 use super::error::HomeError;
 use super::layout::Home;
+use crate::durable::{self, Readers};
 use crate::ids::{ConversationId, hex};
 
 /// A conversation that a person has stopped.
@@ -80,7 +80,7 @@ impl Supervision {
         let path = self.stop_file(conversation);
         let stop = StopFile { conversation: conversation.clone(), reason: reason.to_owned() };
         let text = serde_json::to_vec(&stop).expect("texts are JSON");
-        match atomic::create_new(&path, &text, Readers::OwnerOnly) {
+        match durable::create_file(&path, &text, Readers::OwnerOnly) {
             Err(error) if error.kind() != ErrorKind::AlreadyExists => {
                 Err(HomeError::unwritable(&path)(error))
             }
@@ -115,7 +115,7 @@ impl Supervision {
     pub fn ask_about(&self, of: Option<&ConversationId>) -> Result<(), HomeError> {
         let path = self.asked_file(of);
         let text = of.map(ConversationId::as_str).unwrap_or_default();
-        match atomic::create_new(&path, text.as_bytes(), Readers::OwnerOnly) {
+        match durable::create_file(&path, text.as_bytes(), Readers::OwnerOnly) {
             Err(error) if error.kind() != ErrorKind::AlreadyExists => {
                 Err(HomeError::unwritable(&path)(error))
             }

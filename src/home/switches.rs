@@ -11,9 +11,9 @@ use notify::{Event, RecommendedWatcher, RecursiveMode, Watcher};
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
-use super::atomic::{self, Readers};
 use super::error::HomeError;
 use super::layout::Home;
+use crate::durable::{self, Readers};
 
 /// A switch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,7 +86,7 @@ impl Switches {
     pub fn switch_on(&self, switch: Switch, on: &SwitchedOn) -> Result<bool, HomeError> {
         let path = self.file(switch);
         let text = serde_json::to_vec(on).expect("a number and a text are JSON");
-        match atomic::create_new(&path, &text, Readers::OwnerOnly) {
+        match durable::create_file(&path, &text, Readers::OwnerOnly) {
             Ok(()) => Ok(true),
             Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(false),
             Err(error) => Err(HomeError::unwritable(&path)(error)),

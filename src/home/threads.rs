@@ -3,7 +3,7 @@
 //! (acp::agent).
 #![expect(clippy::disallowed_methods, reason = "this file owns the threads of the home")]
 
-use std::fs::{self, OpenOptions};
+use std::fs;
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::time::SystemTime;
@@ -11,6 +11,7 @@ use std::time::SystemTime;
 use serde::{Deserialize, Serialize};
 
 use super::layout::Home;
+use crate::durable::{open_private_file, parse_json_lines};
 use crate::ids::{ConversationId, RequestId};
 
 /// The most threads that are kept.
@@ -114,11 +115,8 @@ impl Threads {
 
     fn write(&self, id: &str, text: &str) {
         let Some(path) = self.file(id) else { return };
-        let mut options = OpenOptions::new();
-        options.append(true).create(true);
-        #[cfg(unix)]
-        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        if let Err(error) = options.open(&path).and_then(|mut file| file.write_all(text.as_bytes())) {
+        let opened = open_private_file(&path, |options| options.append(true).create(true));
+        if let Err(error) = opened.and_then(|mut file| file.write_all(text.as_bytes())) {
             tracing::warn!(path = %path.display(), %error, "a thread cannot be opened again as it was");
         }
     }
@@ -127,7 +125,7 @@ impl Threads {
     pub fn read(&self, id: &str) -> Option<Thread> {
         let text = fs::read(self.file(id)?).ok()?;
         let mut thread = Thread::default();
-        for event in text.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok()) {
+        for event in parse_json_lines(&text) {
             match event {
                 ThreadEvent::Attached(attachment) => thread.attached = Some(attachment),
                 ThreadEvent::Stopped => thread.attached = None,

@@ -10,10 +10,10 @@ use std::path::{Path, PathBuf};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
-use super::atomic::{self, Readers};
 use super::error::HomeError;
 use super::layout::Home;
 use super::modes::{self, Openness};
+use crate::durable::{self, Readers};
 use crate::redact::Secret;
 
 /// The most bytes of a token; tokens and signed claims in use are shorter.
@@ -147,7 +147,7 @@ impl Tokens {
         }
         self.make_dir()?;
         let path = self.dir.join(BACKEND_ID);
-        atomic::write(&path, id.as_bytes(), Readers::OwnerOnly).map_err(HomeError::unwritable(&path))
+        durable::replace_file(&path, id.as_bytes(), Readers::OwnerOnly).map_err(HomeError::unwritable(&path))
     }
 
     /// Reads every token that can be read.
@@ -207,7 +207,7 @@ impl Tokens {
         let path = self.path(name);
         let token = self.checked(name, token)?;
         self.make_dir()?;
-        atomic::write(&path, token.expose().as_bytes(), Readers::OwnerOnly)
+        durable::replace_file(&path, token.expose().as_bytes(), Readers::OwnerOnly)
             .map_err(HomeError::unwritable(&path))
     }
 
@@ -224,7 +224,7 @@ impl Tokens {
                 return Ok(token);
             }
             let token = fresh_token();
-            match atomic::create_new(&path, token.expose().as_bytes(), Readers::OwnerOnly) {
+            match durable::create_file(&path, token.expose().as_bytes(), Readers::OwnerOnly) {
                 Ok(()) => return Ok(token),
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(HomeError::unwritable(&path)(error)),

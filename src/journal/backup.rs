@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use rusqlite::{Connection, OpenFlags};
 
 use super::{JournalError, integrity, swap};
+use crate::durable::sync_parent_folder;
 use crate::record_locks;
 
 /// Where the journal of this version is kept.
@@ -25,7 +26,7 @@ pub(super) fn make(connection: &Connection, path: &Path, version: usize) -> Resu
     drop(copied);
     let backup = place(path, version);
     std::fs::rename(&draft, &backup).map_err(failed)?;
-    swap::sync_folder(path).map_err(failed)?;
+    sync_parent_folder(path).map_err(failed)?;
     for older in 1..version {
         // One that stays takes room, and nothing else.
         let _ = swap::remove_database(&place(path, older));

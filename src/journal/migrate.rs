@@ -1,6 +1,6 @@
 //! Opening the journal's file in an order that a crash or a power cut may break off anywhere: looking whether it is
 //! ours and sound, a backup before its tables change, the change in one transaction, its names made durable. Not
-//! here: what is done with it, and how a broken one is replaced (salvage).
+//! here: what is done with it, and how a damaged one is replaced (recover).
 
 use std::fs::File;
 use std::path::Path;
@@ -9,7 +9,8 @@ use rusqlite::Connection;
 use rusqlite::config::DbConfig;
 use rusqlite_migration::{M, Migrations};
 
-use super::{JournalError, backup, integrity, salvage, swap};
+use super::{JournalError, backup, integrity, recover, swap};
+use crate::durable::sync_parent_folder;
 use crate::record_locks;
 
 /// Up to this size, in bytes, a file is checked at every start; a larger one when it was not closed.
@@ -45,7 +46,7 @@ pub(super) fn open(path: &Path, suspicious: bool) -> Result<Connection, JournalE
     swap::finish(path).map_err(file_failed(path))?;
     match open_sound(path, suspicious) {
         Err(error) if integrity::is_damage(&error) => {
-            salvage::replace(path, &error)?;
+            recover::replace_damaged(path, &error)?;
             open_sound(path, false)
         }
         opened => opened,
@@ -86,7 +87,7 @@ pub(super) fn open_sound(path: &Path, suspicious: bool) -> Result<Connection, Jo
     }
     settings(&connection).map_err(open_failed(path))?;
     // Also where an earlier life was cut off before it came to this.
-    swap::sync_folder(path).map_err(file_failed(path))?;
+    sync_parent_folder(path).map_err(file_failed(path))?;
     Ok(connection)
 }
 
@@ -121,7 +122,7 @@ fn settle_change(connection: Connection, path: &Path) -> Result<Connection, Jour
     // Closed first: whoever closes a file that SQLite has open takes SQLite's locks with it.
     drop(connection);
     File::open(path).and_then(|file| file.sync_all()).map_err(file_failed(path))?;
-    swap::sync_folder(path).map_err(file_failed(path))?;
+    sync_parent_folder(path).map_err(file_failed(path))?;
     connect(path)
 }
 

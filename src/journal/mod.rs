@@ -11,27 +11,24 @@ mod accept;
 mod backends;
 mod backlog;
 mod backup;
-mod debris;
 mod entry;
 mod forgetting;
-mod gleanings;
 mod history;
 mod incidents;
 mod integrity;
 mod intents;
-mod leaves;
 mod migrate;
-#[cfg(test)]
-mod model;
 mod queue;
 mod read;
+mod recover;
 mod room;
 mod rules;
-mod salvage;
 mod shells;
 mod steps;
 mod swap;
 mod task_names;
+#[cfg(test)]
+mod tests;
 mod transitions;
 mod writer;
 
@@ -42,9 +39,9 @@ pub use entry::{Origin, RecordedReply, State, Unfinished};
 pub use forgetting::{BATCH, SignedUntil};
 pub use history::{Incident, Life, Pending, Question, Whole};
 pub use read::{ListedTask, LiveCounts, Reader, RequestLife};
+pub use recover::DamageReport;
 pub use room::{RESERVE, has_room_at};
 pub use rules::{Comparison, Verdict};
-pub use salvage::Salvage;
 pub use shells::{ShellExit, ShellRow, ShellState, ShellTrace};
 pub use transitions::{Close, Fate, Started};
 
@@ -175,7 +172,7 @@ impl Journal {
         let mut connection = migrate::open(path, false)?;
         let disk = room::Disk::below(path);
         let mut prepare = || {
-            salvage::put_in_doubt(&connection)?;
+            recover::put_in_doubt(&connection)?;
             count_life(&connection)?;
             select(&mut connection)
         };

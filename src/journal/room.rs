@@ -1,13 +1,14 @@
 //! Room on the disk: a reserve that is given up when the disk is full, so that what was begun can be finished and
 //! delivered, and the question whether there is room for new work. Not here: who asks.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::{Journal, swap};
+use crate::durable::open_private_file;
 
 /// How many bytes the reserve holds.
 pub const RESERVE: u64 = 4 << 20;
@@ -113,11 +114,7 @@ fn is_whole(reserve: &Path) -> bool {
 }
 
 fn make(reserve: &Path) -> io::Result<()> {
-    let mut options = OpenOptions::new();
-    options.write(true).create(true).truncate(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    fill(&mut options.open(reserve)?)
+    fill(&mut open_private_file(reserve, |options| options.write(true).create(true).truncate(true))?)
 }
 
 /// With room that is really taken: a hole would hold none.

@@ -1,5 +1,5 @@
 //! Putting a newly written journal in the place of one that cannot be trusted any more, in steps between any two of
-//! which the machine may lose its power. Not here: what is written into the new one (salvage, rebuild).
+//! which the machine may lose its power. Not here: what is written into the new one (recover).
 //!
 //! The new file is written under a name that means nothing, synced, and renamed to one that means "whole". Only then
 //! is the old file put aside, its write-ahead log after it (which must never be found beside the new file), and the
@@ -9,6 +9,8 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
+
+use crate::durable::sync_parent_folder;
 
 /// How many broken files are kept for whoever wants to look into them.
 const KEPT: u32 = 3;
@@ -31,7 +33,7 @@ pub(super) fn draft(path: &Path) -> io::Result<PathBuf> {
 pub(super) fn swap(path: &Path, draft: &Path) -> io::Result<PathBuf> {
     File::open(draft)?.sync_all()?;
     std::fs::rename(draft, beside(path, ".whole"))?;
-    sync_folder(path)?;
+    sync_parent_folder(path)?;
     crate::failpoint::reach("swap.whole");
     let broken = broken(path, last_broken(path) + 1);
     std::fs::rename(path, &broken)?;
@@ -55,26 +57,11 @@ pub(super) fn finish(path: &Path) -> io::Result<()> {
     }
     remove(&beside(path, "-shm"))?;
     // The log's going must not be undone once the new file is there.
-    sync_folder(path)?;
+    sync_parent_folder(path)?;
     crate::failpoint::reach("swap.cleared");
     std::fs::rename(&whole, path)?;
-    sync_folder(path)?;
+    sync_parent_folder(path)?;
     forget_old(path)
-}
-
-/// Makes the names in the journal's folder durable. A file system that knows no such thing (some of the network)
-/// costs the guarantee, not the start.
-pub(super) fn sync_folder(path: &Path) -> io::Result<()> {
-    if !cfg!(unix) {
-        return Ok(());
-    }
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    match File::open(folder).and_then(|folder| folder.sync_all()) {
-        Err(error) if matches!(error.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported) => {
-            Ok(())
-        }
-        result => result,
-    }
 }
 
 /// Removes a database with what SQLite keeps beside it.

@@ -14,7 +14,7 @@ use tokio::sync::oneshot;
 use super::integrity::Fault;
 use super::queue::{Nothing, Receiver, Sender, queue};
 use super::room::Disk;
-use super::{JournalError, migrate, salvage, swap};
+use super::{JournalError, migrate, recover, swap};
 
 /// What must survive for a write to have been worth it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -327,11 +327,11 @@ impl Thread {
     }
 
     /// Never goes on with a file of which a sync failed or a page is damaged: the one is written anew, the other is
-    /// opened and looked at again, and salvaged where it is what it seems.
+    /// opened and looked at again, and replaced where it is damaged.
     fn renew(&mut self, fault: Fault) {
         let Some(connection) = self.connection.take() else { return };
         let renewed = if fault == Fault::Unsynced {
-            salvage::rewrite(connection, &self.path)
+            recover::rewrite_unsynced(connection, &self.path)
         } else {
             drop_as_it_is(connection);
             migrate::open(&self.path, true)

@@ -15,6 +15,7 @@ use super::ledger::Ledger;
 use super::marks::MarkBook;
 use super::spool::{Spool, Stopped};
 use super::{Budget, Clipped, KeptOutput};
+use crate::durable::open_private_file;
 use crate::ids::{RequestId, hex};
 
 /// The name of a kept output: `out_` and twelve hex digits.
@@ -129,7 +130,7 @@ impl OutputStore {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
-        let file = private_file(&path)?;
+        let file = open_private_file(&path, |options| options.write(true).create_new(true))?;
         self.shared.marks.forget(&handle);
         let now = SystemTime::now();
         let mut ledger = self.shared.ledger();
@@ -241,15 +242,4 @@ fn private_dir(dir: &Path) -> io::Result<()> {
     #[cfg(not(unix))]
     builder.create(dir)?;
     Ok(())
-}
-
-fn private_file(path: &Path) -> io::Result<File> {
-    let mut options = OpenOptions::new();
-    options.write(true).create_new(true);
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::OpenOptionsExt;
-        options.mode(0o600);
-    }
-    options.open(path)
 }

@@ -7,7 +7,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::Trash;
-use super::shim::{NAMES, Terms, VARIABLE};
+use super::shim::{NAMES, ShimEnv, VARIABLE};
 use crate::acp::Workspace;
 use crate::acp::local::environment::{Beginning, ForCommands};
 use crate::ids::RequestId;
@@ -49,7 +49,7 @@ impl ForCommands for Shims {
         let programs = self.trash.home.trash_programs_dir();
         let proof = self.trash.proofs.of(&self.trash.home, request);
         let proof = proof.inspect_err(|cause| tracing::warn!(%cause, "nothing that commands remove is kept"));
-        let terms = Terms {
+        let env = ShimEnv {
             request: request.clone(),
             proof: proof.ok()?,
             into: self.trash.home.trash_incoming_dir(),
@@ -60,7 +60,7 @@ impl ForCommands for Shims {
         };
         Some(Beginning {
             path: programs.to_str()?.to_owned(),
-            variable: (VARIABLE.to_owned(), terms.written()?),
+            variable: (VARIABLE.to_owned(), env.to_text()?),
         })
     }
 }

@@ -1,13 +1,13 @@
 //! Kept contents, each once under its hash. Not here: which of them are still wanted (room).
 #![expect(clippy::disallowed_methods, reason = "this file owns the kept contents")]
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
-use super::manifest::sync_folder;
+use crate::durable::{open_private_file, sync_folder};
 use crate::ids::hex;
 
 /// How much is read at once.
@@ -45,11 +45,7 @@ impl Contents {
     }
 
     fn keep_by(&self, draft: &Path, file: &mut File) -> io::Result<(String, u64)> {
-        let mut options = OpenOptions::new();
-        options.write(true).create_new(true);
-        #[cfg(unix)]
-        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        let mut copy = options.open(draft)?;
+        let mut copy = open_private_file(draft, |options| options.write(true).create_new(true))?;
         let (sha256, size) = read_through(file, |chunk| copy.write_all(chunk))?;
         copy.sync_all()?;
         fs::rename(draft, self.path(&sha256))?;

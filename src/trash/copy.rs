@@ -37,7 +37,7 @@ fn bits(mode: u32) -> rustix::fs::RawMode {
 
 /// Copies what a path names to a name that must be new, with modes and times. Links on the way to the two folders are
 /// followed; nothing at or below the two names is.
-pub(super) fn copy(from: &Path, to: &Path) -> io::Result<()> {
+pub(super) fn copy_tree(from: &Path, to: &Path) -> io::Result<()> {
     let ((from, name), (to, new)) = (parent(from)?, parent(to)?);
     copy_at(&from, name, &to, new)
 }

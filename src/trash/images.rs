@@ -10,6 +10,7 @@ use super::contents::{Contents, hash};
 use super::manifest::{self, Before, Line, Name};
 use super::{LARGEST_KEPT, Trash, now_ms};
 use crate::acp::Workspace;
+use crate::durable::{append_json_lines, sync_folder};
 use crate::failpoint::reach_of;
 use crate::ids::RequestId;
 use crate::tool::{BeforeImages, Intent, Kept};
@@ -90,10 +91,10 @@ impl Images {
                 proof: String::new(),
             };
             lines.insert(0, begun);
-            manifest::append(&path, &lines)?;
-            manifest::sync_folder(&self.trash.home.trash_manifests_dir())?;
+            append_json_lines(&path, &lines)?;
+            sync_folder(&self.trash.home.trash_manifests_dir())?;
         } else {
-            manifest::append(&path, &lines)?;
+            append_json_lines(&path, &lines)?;
         }
         reach_of("trash.kept", request.as_str());
         Ok(remarks)

@@ -10,6 +10,7 @@ use std::sync::OnceLock;
 use serde::{Deserialize, Serialize};
 
 use super::manifest::{self, Line, Name};
+use super::tree::{TreeSize, move_from_command};
 use super::{Trash, now_ms};
 use crate::ids::RequestId;
 
@@ -73,7 +74,7 @@ pub(super) struct Taken {
 impl Record {
     /// By the lines of its manifest.
     pub fn new(folder: Option<PathBuf>, file: PathBuf, lines: Vec<Line>) -> Self {
-        let lines = manifest::settled(lines);
+        let lines = manifest::drop_withdrawn(lines);
         Self { folder, file, lines, is_undone: false, counted: OnceLock::new() }
     }
 
@@ -84,7 +85,9 @@ impl Record {
 
     /// What the folder takes on the disk, in bytes: looked at, and not what its manifest says.
     pub fn bytes(&self) -> u64 {
-        *self.counted.get_or_init(|| self.folder.as_deref().map_or(0, super::tree::on_disk))
+        *self
+            .counted
+            .get_or_init(|| self.folder.as_deref().map_or(0, |folder| TreeSize::of_tree(folder).on_disk))
     }
 }
 
@@ -95,6 +98,14 @@ impl Kept {
         paths.sort_unstable();
         paths.dedup();
         paths
+    }
+
+    /// The commands of which nothing is kept.
+    pub fn untracked(&self) -> impl Iterator<Item = &str> {
+        self.lines().filter_map(|line| match line {
+            Line::Untracked { command } => Some(command.as_str()),
+            _ => None,
+        })
     }
 
     /// How many files are kept, or were there to be kept.
@@ -154,7 +165,7 @@ fn paths_of(line: &Line) -> Vec<&Name> {
         | Line::EmptyFolder { path, .. }
         | Line::ForGood { path } => vec![path],
         Line::Move { from, to, .. } => vec![from, to],
-        Line::Now { .. } | Line::Begun { .. } | Line::Stayed | Line::NotCome { .. } => Vec::new(),
+        Line::Now { .. } | Line::Begun { .. } | Line::Stayed { .. } | Line::Untracked { .. } => Vec::new(),
     }
 }
 
@@ -251,11 +262,11 @@ impl Trash {
             }
             let removed = self.home.trash_removed_dir().join(name);
             // One whose name is taken is forged; it goes with what lies about.
-            if let Err(cause) = super::tree::take(&folder, &removed) {
+            if let Err(cause) = move_from_command(&folder, &removed) {
                 tracing::warn!(path = %folder.display(), %cause, "what a command removed stays in its reach");
                 continue;
             }
-            bytes += super::tree::on_disk(&removed);
+            bytes += TreeSize::of_tree(&removed).on_disk;
         }
         Ok(bytes)
     }

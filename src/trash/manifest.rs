@@ -1,16 +1,16 @@
 //! What is written down of a request, line by line, before it happens: JSON, appended and made durable. A line that a
 //! crash cut off is passed over; what it would have said did not happen. Not here: what is made of the lines.
-#![expect(clippy::disallowed_methods, reason = "this file owns the trash's manifests")]
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use crate::durable::parse_json_lines;
 use crate::ids::RequestId;
 
 /// One line of a manifest.
@@ -53,12 +53,12 @@ pub(super) enum Line {
     },
     /// An empty folder is removed; there is nothing of it to keep but this.
     EmptyFolder { path: Name, mode: u32 },
-    /// The empty folder of the line before could not be removed.
-    Stayed,
-    /// What was announced as this item did not come: it is where it was, or went otherwise.
-    NotCome { item: String },
+    /// What the last line of this path announced did not happen: it is where it was, or went otherwise.
+    Stayed { path: Name },
     /// Something was removed, and nothing of it is kept: the trash does not take it.
     ForGood { path: Name },
+    /// The system's own program ran, with options that the trash does not handle: what it removed is not kept.
+    Untracked { command: String },
 }
 
 /// What a file was.
@@ -118,32 +118,6 @@ fn from_bytes(bytes: Vec<u8>) -> OsString {
     String::from_utf8_lossy(&bytes).into_owned().into()
 }
 
-/// Appends lines, durable when this returns; gives how many bytes these are.
-pub(super) fn append<T: Serialize>(path: &Path, lines: &[T]) -> io::Result<u64> {
-    let mut options = OpenOptions::new();
-    options.read(true).append(true).create(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let mut file = options.open(path)?;
-    let mut text = Vec::new();
-    // A line that was cut off ends here.
-    if file.metadata()?.len() > 0 {
-        let mut last = [b'\n'];
-        file.seek(SeekFrom::End(-1))?;
-        file.read_exact(&mut last)?;
-        if last != *b"\n" {
-            text.push(b'\n');
-        }
-    }
-    for line in lines {
-        serde_json::to_writer(&mut text, line)?;
-        text.push(b'\n');
-    }
-    file.write_all(&text)?;
-    file.sync_all()?;
-    Ok(text.len() as u64)
-}
-
 /// A manifest above this size is none of ours: one that nears it is followed by another.
 pub(super) const LARGEST: u64 = 64 << 20;
 
@@ -161,39 +135,34 @@ pub(super) fn open(path: &Path) -> io::Result<Option<File>> {
     Ok(file.metadata()?.is_file().then_some(file))
 }
 
-/// Every line that can be read; none where there is no such file.
+/// Reads every line that can be read; none if there is no such file.
 pub(super) fn read<T: DeserializeOwned>(path: &Path) -> io::Result<Vec<T>> {
     let Some(file) = open(path)? else { return Ok(Vec::new()) };
     let mut bytes = Vec::new();
     file.take(LARGEST).read_to_end(&mut bytes)?;
-    Ok(bytes.split(|b| *b == b'\n').filter_map(|line| serde_json::from_slice(line).ok()).collect())
+    Ok(parse_json_lines(&bytes).collect())
 }
 
-/// Without what was announced and did not come, and the lines that say so.
-pub(super) fn settled(lines: Vec<Line>) -> Vec<Line> {
-    let item_of = |line: &Line| if let Line::NotCome { item } = line { Some(item.clone()) } else { None };
-    let missing: HashSet<String> = lines.iter().filter_map(item_of).collect();
-    let mut settled: Vec<Line> = Vec::with_capacity(lines.len());
+/// Leaves out what was announced and withdrawn, and the lines that withdraw it.
+pub(super) fn drop_withdrawn(lines: Vec<Line>) -> Vec<Line> {
+    let mut rest: Vec<Option<Line>> = Vec::with_capacity(lines.len());
+    let mut announced: HashMap<Name, Vec<usize>> = HashMap::new();
     for line in lines {
-        match line {
-            Line::Removed { item, .. } if missing.contains(&item) => {}
-            Line::NotCome { .. } => {}
-            Line::Stayed => {
-                // Between the two stands when the second was written.
-                let last = settled.iter().rposition(|line| !matches!(line, Line::Now { .. }));
-                if let Some(last) = last.filter(|last| matches!(settled[*last], Line::EmptyFolder { .. })) {
-                    settled.remove(last);
+        match &line {
+            Line::Stayed { path } => {
+                if let Some(at) = announced.get_mut(path).and_then(Vec::pop) {
+                    rest[at] = None;
                 }
+                continue;
             }
-            line => settled.push(line),
+            Line::Removed { path, .. } | Line::EmptyFolder { path, .. } => {
+                announced.entry(path.clone()).or_default().push(rest.len());
+            }
+            _ => {}
         }
+        rest.push(Some(line));
     }
-    settled
-}
-
-/// Makes the names in a folder durable, where systems have a way to do so.
-pub(super) fn sync_folder(folder: &Path) -> io::Result<()> {
-    if cfg!(unix) { File::open(folder)?.sync_all() } else { Ok(()) }
+    rest.into_iter().flatten().collect()
 }
 
 #[cfg(test)]
@@ -208,15 +177,5 @@ mod tests {
             let text = serde_json::to_string(&name).expect("JSON");
             assert_eq!(serde_json::from_str::<Name>(&text).expect(&text), name);
         }
-    }
-
-    #[test]
-    fn a_line_that_was_cut_off_is_passed_over_and_ends_where_the_next_begins() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let path = folder.path().join("m.jsonl");
-        append(&path, &[1, 2]).expect("written");
-        OpenOptions::new().append(true).open(&path).expect("there").write_all(b"{\"ki").expect("written");
-        append(&path, &[3]).expect("written");
-        assert_eq!(read::<u32>(&path).expect("readable"), [1, 2, 3]);
     }
 }

@@ -95,6 +95,8 @@ pub(super) struct AllGone {
     pub gone: Vec<Gone>,
     /// What came to a path that was cleared before, and was removed too: made by the request, or moved there.
     pub later: Vec<(PathBuf, PathBuf)>,
+    /// Commands of which nothing is kept.
+    pub untracked: Vec<String>,
     /// The paths that were cleared.
     went: HashSet<PathBuf>,
 }
@@ -140,6 +142,7 @@ pub(super) fn gone<'a>(records: impl IntoIterator<Item = &'a Record>, was_begun:
             }
             Line::ForGood { path } => all.add(&path.0, What::ForGood, true),
             Line::EmptyFolder { path, mode } => all.add(&path.0, What::EmptyFolder(*mode), true),
+            Line::Untracked { command } => all.untracked.push(command.clone()),
             _ => {}
         }
     }
@@ -196,7 +199,7 @@ mod tests {
             bytes: 4,
         };
         let emptied = |path: &str| Line::EmptyFolder { path: name(path), mode: 0o755 };
-        let not_come = |item: &str| Line::NotCome { item: item.to_owned() };
+        let stayed = |path: &str| Line::Stayed { path: name(path) };
         let now = |us| Line::Now { us };
         let item = || What::Item(folder.path().join("1"));
         let all = |records: &[&[Line]]| {
@@ -210,15 +213,15 @@ mod tests {
         };
         let of = |path: &str, what| (path.to_owned(), what);
         // Removed, made again, and then not removed.
-        let again = [now(1), removed("/d", "1"), now(2), emptied("/d"), now(3), Line::Stayed];
+        let again = [now(1), removed("/d", "1"), now(2), emptied("/d"), now(3), stayed("/d")];
         assert_eq!(all(&[&again]), (vec![of("/d", item())], 0));
-        let again = [emptied("/d"), emptied("/d"), Line::Stayed];
+        let again = [emptied("/d"), emptied("/d"), stayed("/d")];
         assert_eq!(all(&[&again]), (vec![of("/d", What::EmptyFolder(0o755))], 0));
-        assert_eq!(all(&[&[emptied("/d"), Line::Stayed]]), (vec![], 0));
-        assert_eq!(all(&[&[removed("/d", "2"), not_come("2")]]), (vec![], 0), "it is there");
+        assert_eq!(all(&[&[emptied("/d"), stayed("/d")]]), (vec![], 0));
+        assert_eq!(all(&[&[removed("/d", "2"), stayed("/d")]]), (vec![], 0), "it is there");
         assert_eq!(all(&[&[removed("/d", "2")]]), (vec![of("/d", What::Lost)], 0));
         // Then one by one.
-        let one_by_one = [removed("/d", "2"), not_come("2"), removed("/d/f", "1"), emptied("/d")];
+        let one_by_one = [removed("/d", "2"), stayed("/d"), removed("/d/f", "1"), emptied("/d")];
         let expected = vec![of("/d/f", item()), of("/d", What::EmptyFolder(0o755))];
         assert_eq!(all(&[&one_by_one]), (expected.clone(), 0));
         // By two, beside each other: the first to begin was the last to end.

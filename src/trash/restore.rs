@@ -119,12 +119,12 @@ fn bring(what: &Source, target: &WorkspacePath, instead: bool) -> io::Result<boo
     let path = folder.path_of(&name);
     match folder.metadata(&name) {
         Err(cause) if cause.kind() == io::ErrorKind::NotFound => {}
-        Ok(_) if instead => tree::remove(&path)?,
+        Ok(_) if instead => tree::remove_tree(&path)?,
         Ok(_) => return Ok(false),
         Err(cause) => return Err(cause),
     }
     match what {
-        Source::Before(at) | Source::Gone(at) | Source::Later(at) => tree::copy_new(at, &path)?,
+        Source::Before(at) | Source::Gone(at) | Source::Later(at) => tree::copy_without_replacing(at, &path)?,
         Source::EmptyFolder => fs::create_dir(&path)?,
     }
     Ok(true)

@@ -52,7 +52,10 @@ impl Trash {
 
     /// Puts something where it waits to be removed for good.
     fn doom(&self, path: &Path) -> io::Result<()> {
-        tree::take(path, &self.home.trash_doomed_dir().join(format!("{}", uuid::Uuid::new_v4().simple())))
+        tree::move_from_command(
+            path,
+            &self.home.trash_doomed_dir().join(format!("{}", uuid::Uuid::new_v4().simple())),
+        )
     }
 
     /// Takes up what commands have removed since, and keeps to the quota.

@@ -11,8 +11,8 @@ use super::contents::{Contents, hash};
 use super::tree;
 use crate::acp::WorkspacePath;
 use crate::acp::workspace::Folder;
+use crate::durable::temp_name;
 use crate::failpoint::reach;
-use crate::ids::hex;
 
 /// One thing to be done.
 #[derive(Debug)]
@@ -127,7 +127,7 @@ fn carry_out_one(step: &Step, contents: &Contents) -> io::Result<Done> {
         Step::Bring { item, to, newer } => {
             let (folder, name) = to.open_parent(true)?;
             let room = make_room(&folder, &name, newer.as_deref())?;
-            let moved = tree::move_new(item, &folder.path_of(&name));
+            let moved = tree::move_without_replacing(item, &folder.path_of(&name));
             moved.or_else(|cause| back(room.as_ref(), &folder, &name).and(Err(cause)))?;
             folder.sync()?;
             Ok(Done { room, ..Done::default() })
@@ -150,7 +150,7 @@ fn make_room(folder: &Folder, name: &OsStr, newer: Option<&Path>) -> io::Result<
     if was_empty {
         fs::create_dir(newer)?;
     } else {
-        tree::move_new(&folder.path_of(name), newer)?;
+        tree::move_without_replacing(&folder.path_of(name), newer)?;
     }
     Ok(Some(Room { newer: newer.to_owned(), was_empty }))
 }
@@ -160,7 +160,7 @@ fn back(room: Option<&Room>, folder: &Folder, name: &OsStr) -> io::Result<()> {
     match room {
         None => Ok(()),
         Some(Room { newer, was_empty: true }) => fs::remove_dir(newer),
-        Some(Room { newer, .. }) => tree::move_new(newer, &folder.path_of(name)),
+        Some(Room { newer, .. }) => tree::move_without_replacing(newer, &folder.path_of(name)),
     }
 }
 
@@ -205,14 +205,6 @@ fn set_mode(_file: &File, _mode: Option<u32>) -> io::Result<()> {
     Ok(())
 }
 
-/// A name beside a file that nobody can foresee.
-fn temp_name(name: &OsStr) -> io::Result<OsString> {
-    let mut random = [0_u8; 8];
-    getrandom::fill(&mut random).map_err(|cause| io::Error::other(cause.to_string()))?;
-    let stem: String = name.to_string_lossy().chars().take(40).collect();
-    Ok(format!(".{stem}.{}.tmp", hex(&random)).into())
-}
-
 /// Whether a name is that of a file with this content.
 fn holds(folder: &Folder, name: &OsStr, sha256: &str) -> io::Result<bool> {
     Ok(folder.metadata(name)?.is_file() && hash(&mut folder.open_file(name)?)?.0 == sha256)
@@ -245,7 +237,7 @@ impl Done {
                 let (from, old) = at.open_parent(true)?;
                 folder.move_new(&name, &from, &old)?;
             }
-            (Step::Bring { item, .. }, _) => tree::move_new(&folder.path_of(&name), item)?,
+            (Step::Bring { item, .. }, _) => tree::move_without_replacing(&folder.path_of(&name), item)?,
             (Step::Folder { .. }, _) => folder.remove_folder(&name)?,
         }
         back(self.room.as_ref(), &folder, &name)

@@ -2,13 +2,13 @@
 //! (steps).
 #![expect(clippy::disallowed_methods, reason = "this file looks through what the trash keeps")]
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::BTreeSet;
 use std::fmt;
 use std::fs::{self, File, Metadata};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use super::tree::is_new;
+use super::tree::TreeSize;
 use crate::acp::protected;
 use crate::output::figures;
 
@@ -21,10 +21,9 @@ const EXAMPLE: &str = "sample";
 const CHUNK: usize = 64 << 10;
 
 /// What there is of something.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default)]
 pub(super) struct Survey {
-    files: u64,
-    bytes: u64,
+    size: TreeSize,
     /// The rules of what is protected in it.
     protected: BTreeSet<&'static str>,
 }
@@ -34,7 +33,6 @@ impl Survey {
     /// may have written.
     pub fn of(item: &Path, path: &Path) -> Self {
         let mut survey = Self::default();
-        let mut seen = HashSet::new();
         let mut waiting: Vec<(PathBuf, PathBuf, bool)> = vec![(item.to_owned(), path.to_owned(), false)];
         while let Some((at, path, is_named)) = waiting.pop() {
             let Ok(metadata) = fs::symlink_metadata(&at) else { continue };
@@ -43,11 +41,8 @@ impl Survey {
                 let below = fs::read_dir(&at).into_iter().flatten().flatten();
                 let is_named = is_named || rule.is_some();
                 waiting.extend(below.map(|entry| (entry.path(), path.join(entry.file_name()), is_named)));
-            } else {
-                survey.files += 1;
-                survey.bytes +=
-                    if metadata.is_file() && is_new(&metadata, &mut seen) { metadata.len() } else { 0 };
             }
+            survey.size.count(&metadata);
         }
         survey
     }
@@ -70,7 +65,7 @@ impl Survey {
 
 impl fmt::Display for Survey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}, {}", figures::counted(self.files, "file"), figures::size(self.bytes))?;
+        write!(f, "{}, {}", figures::counted(self.size.files, "file"), figures::size(self.size.bytes))?;
         if self.protected.is_empty() {
             return Ok(());
         }

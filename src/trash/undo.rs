@@ -11,8 +11,9 @@ use super::contents::{Contents, hash};
 use super::inventory::{Kept, Source, Taken};
 use super::net::{Net, nets};
 use super::steps::{Step, carry_out};
-use super::{Trash, manifest, named, now_ms};
+use super::{Trash, named, now_ms};
 use crate::acp::{Workspace, WorkspacePath};
+use crate::durable::append_json_lines;
 use crate::failpoint::reach;
 use crate::ids::RequestId;
 use crate::output::figures;
@@ -129,7 +130,7 @@ impl Trash {
             let log = |begun| {
                 let records = kept.records_of_commands();
                 let taken = Taken { request: request.clone(), at_ms: now_ms(), begun, records };
-                manifest::append(&self.home.trash_log_file(), &[taken])
+                append_json_lines(&self.home.trash_log_file(), &[taken])
             };
             log(true)?;
             carry_out(&steps, &contents).map_err(|text| Unready::Failed(request.clone(), text))?;

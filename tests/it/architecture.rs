@@ -9,10 +9,11 @@ use std::path::{Path, PathBuf};
 
 use source::Source;
 
-/// Who may use whom, besides `ids`, `approval_answer`, `record_locks` and `failpoint`, which are for all.
+/// Who may use whom, besides `ids`, `approval_answer`, `durable`, `record_locks` and `failpoint`, which are for all.
 const TABLE: &[(&str, &[&str])] = &[
     ("ids", &[]),
     ("approval_answer", &[]),
+    ("durable", &[]),
     ("failpoint", &[]),
     ("record_locks", &[]),
     ("output", &[]),
@@ -79,7 +80,7 @@ fn trespasses(path: &Path, text: &str) -> Vec<String> {
     };
     let closed = own == ["config", "raw"];
     let may = |used: &[String]| match used.first().map(String::as_str) {
-        None | Some("ids" | "approval_answer" | "record_locks" | "failpoint") => true,
+        None | Some("ids" | "approval_answer" | "durable" | "record_locks" | "failpoint") => true,
         Some(other) if other != room => allowed.contains(&other),
         Some("handlers") => used.get(1) == own.get(1) || own.len() < 2,
         Some(_) => !closed || used.starts_with(own),

@@ -12,7 +12,7 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use punie_runner::home::atomic::{self, Readers};
+use punie_runner::durable::{self, Readers};
 use punie_runner::home::{Cause, DeviceIdentity, Home, HomeError, LockError, RunnerLock};
 use tempfile::TempDir;
 
@@ -86,18 +86,18 @@ fn what_cannot_be_written_differs_from_what_is_wrong() {
 fn a_file_is_written_whole_and_leaves_no_drafts() {
     let dir = tempfile::tempdir().expect("a folder for the test");
     let file = dir.path().join("config.toml");
-    atomic::write(&file, b"one", Readers::OwnerOnly).expect("written");
+    durable::replace_file(&file, b"one", Readers::OwnerOnly).expect("written");
     assert_eq!(mode(&file), 0o600);
     chmod(&file, 0o640);
-    atomic::write(&file, b"two", Readers::AsBefore).expect("written");
+    durable::replace_file(&file, b"two", Readers::AsBefore).expect("written");
     assert_eq!((fs::read(&file).expect("there"), mode(&file)), (b"two".to_vec(), 0o640));
-    atomic::write(&file, b"three", Readers::OwnerOnly).expect("written");
+    durable::replace_file(&file, b"three", Readers::OwnerOnly).expect("written");
     assert_eq!(mode(&file), 0o600);
 
-    let refused = atomic::create_new(&file, b"four", Readers::OwnerOnly).expect_err("there already");
+    let refused = durable::create_file(&file, b"four", Readers::OwnerOnly).expect_err("there already");
     assert_eq!(refused.kind(), std::io::ErrorKind::AlreadyExists);
-    assert!(atomic::write(&dir.path().join("no/such"), b"", Readers::OwnerOnly).is_err());
-    atomic::write(dir.path(), b"", Readers::OwnerOnly).expect_err("a folder in the way");
+    assert!(durable::replace_file(&dir.path().join("no/such"), b"", Readers::OwnerOnly).is_err());
+    durable::replace_file(dir.path(), b"", Readers::OwnerOnly).expect_err("a folder in the way");
     assert_eq!(fs::read(&file).expect("there"), b"three");
     assert_eq!(fs::read_dir(dir.path()).expect("a folder").count(), 1, "no drafts are left");
 }
@@ -108,7 +108,7 @@ fn a_link_is_replaced_and_not_written_through() {
     let (target, link) = (dir.path().join("target"), dir.path().join("link"));
     fs::write(&target, "untouched").expect("a file");
     symlink(&target, &link).expect("a link");
-    atomic::write(&link, b"new", Readers::AsBefore).expect("written");
+    durable::replace_file(&link, b"new", Readers::AsBefore).expect("written");
     assert_eq!(fs::read_to_string(&target).expect("there"), "untouched");
     assert_eq!(fs::read_to_string(&link).expect("there"), "new");
 }

@@ -3,11 +3,12 @@
 
 #![expect(clippy::disallowed_methods, reason = "the folder of scripts is this file's alone")]
 
-use std::fs::{DirBuilder, OpenOptions};
+use std::fs::DirBuilder;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use crate::durable::open_private_file;
 use crate::ids::hex;
 
 /// A script that a crash left is taken away when it is as old as this: no command of a call runs for so long.
@@ -23,19 +24,15 @@ impl ScriptFile {
     /// # Errors
     /// The disk's.
     pub fn write(folder: &Path, text: &str) -> io::Result<Self> {
-        let (mut folders, mut options) = (DirBuilder::new(), OpenOptions::new());
+        let mut folders = DirBuilder::new();
         #[cfg(unix)]
-        {
-            use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
-            folders.mode(0o700);
-            options.mode(0o600);
-        }
+        std::os::unix::fs::DirBuilderExt::mode(&mut folders, 0o700);
         folders.recursive(true).create(folder)?;
         clear(folder);
         let mut random = [0_u8; 12];
         getrandom::fill(&mut random).map_err(|cause| io::Error::other(cause.to_string()))?;
         let path = folder.join(format!("{}.sh", hex(&random)));
-        let mut file = options.write(true).create_new(true).open(&path)?;
+        let mut file = open_private_file(&path, |options| options.write(true).create_new(true))?;
         let script = Self(path);
         file.write_all(text.as_bytes())?;
         Ok(script)

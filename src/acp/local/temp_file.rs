@@ -7,21 +7,12 @@ use std::io;
 use std::sync::Arc;
 
 use crate::acp::workspace::Folder;
-use crate::ids::hex;
 
 /// A file under a name of its own, gone again unless it gets its real one.
 pub(super) struct TempFile {
     folder: Arc<Folder>,
     name: Option<OsString>,
     pub file: File,
-}
-
-/// A name beside a file that nobody can foresee (CVE-2026-46406 was one that one could).
-pub(super) fn temp_name(target: &OsStr) -> io::Result<OsString> {
-    let mut random = [0_u8; 8];
-    getrandom::fill(&mut random).map_err(|cause| io::Error::other(cause.to_string()))?;
-    let stem: String = target.to_string_lossy().chars().take(40).collect();
-    Ok(OsString::from(format!(".{stem}.{}.tmp", hex(&random))))
 }
 
 impl TempFile {

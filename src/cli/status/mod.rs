@@ -16,7 +16,7 @@ use crate::home::{
     AskedConversations, DeviceIdentity, Home, KeyPlace, RunnerLock, Secrets, StoppedConversation,
     Supervision, Switch, SwitchedOn, Switches,
 };
-use crate::journal::{LiveCounts, Pending, Reader, Salvage, WaitingBackend, has_room_at};
+use crate::journal::{DamageReport, LiveCounts, Pending, Reader, WaitingBackend, has_room_at};
 use crate::runner::{Clock, SKEW_MS};
 use crate::sandbox::Level;
 use protection::{Limits, PolicyStatus};
@@ -50,7 +50,7 @@ struct Status {
     other_backends: Vec<OtherBackend>,
     can_execute: CanExecute,
     /// The last damage to the journal, and its repair.
-    salvage: Option<Salvage>,
+    salvage: Option<DamageReport>,
     version: &'static str,
     /// The number of the current or the last process of the runner.
     epoch: Option<u64>,
@@ -272,7 +272,7 @@ struct Facts {
     epoch: Option<u64>,
     trouble: Option<String>,
     link: Option<String>,
-    salvage: Option<Salvage>,
+    salvage: Option<DamageReport>,
     elsewhere: Vec<WaitingBackend>,
     /// The problems that the runner recorded last, as keywords.
     degraded: String,
@@ -325,7 +325,7 @@ impl Facts {
             epoch: reader.recall("epoch")?.and_then(|text| text.parse().ok()),
             trouble: reader.recall("backend_trouble")?,
             link: reader.recall("backend_link")?,
-            salvage: reader.salvage()?,
+            salvage: reader.damage_report()?,
             elsewhere: reader.waiting_elsewhere()?,
             degraded: reader.recall("degraded")?.unwrap_or_default(),
         })

@@ -61,9 +61,10 @@ pub(super) fn show(status: &Status) {
         ));
     }
     if let Some(salvage) = &status.salvage {
+        let lost = salvage.lost.map_or_else(|| "an unknown number".to_owned(), |lost| lost.to_string());
         print::line(&format!(
-            "Journal       was damaged and is kept as {}: {} requests were carried over, {} could not be read",
-            salvage.file, salvage.kept, salvage.lost
+            "Journal       was damaged and is kept as {}: {} requests were carried over, {lost} could not be read",
+            salvage.file, salvage.kept
         ));
     }
     print::line(&format!(

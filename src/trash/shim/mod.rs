@@ -1,116 +1,121 @@
-//! This program under the names `rm`, `rmdir` and `unlink`, which commands find first on their PATH: what lies in a
-//! workspace goes to the trash, everything else goes as those programs would remove it. Options, messages and exit
-//! codes are GNU's. Not here: how a command comes to this PATH (commands).
+//! This program under the names `rm`, `rmdir` and `unlink`, which commands find first on their PATH. What lies in a
+//! workspace goes to the trash; everything else is left to the system's program. Not here: how a command gets this PATH
+//! (commands).
 
-mod bin;
-mod options;
-mod plan;
-mod quoting;
+mod file_quoting;
 mod removal;
+mod rm_request;
 mod rmdir;
-mod terms;
-mod walk;
+mod shim_env;
+mod system_program;
+mod trash_writer;
 
 use std::ffi::{OsStr, OsString};
 use std::io::Write as _;
-use std::os::unix::process::CommandExt as _;
-use std::path::Path;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
 
-use options::Parsed;
-use quoting::quoted;
+use rm_request::RmRequest;
+use system_program::SystemProgram;
+use trash_writer::TrashWriter;
 
-pub use terms::{Terms, VARIABLE};
+pub use shim_env::{ShimEnv, VARIABLE};
 
-/// The names.
+/// The program names that a command finds as shims.
 pub const NAMES: &[&str] = &["rm", "rmdir", "unlink"];
 
-/// One of the names, as this process was started.
+/// The shim that this process was started as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shim(&'static str);
 
-/// What a shim is given by its command.
-#[derive(Debug, Clone, Copy)]
-pub struct Given<'a> {
-    /// What stands in [`VARIABLE`].
-    pub terms: Option<&'a OsStr>,
-    /// The PATH.
-    pub path: Option<&'a OsStr>,
-}
-
 impl Shim {
-    /// Whether this is the name of a shim.
-    pub fn named(program: &OsStr) -> Option<Self> {
+    /// Finds the shim by the name under which this process was started.
+    pub fn from_program_name(program: &OsStr) -> Option<Self> {
         let name = Path::new(program).file_name()?;
         NAMES.iter().copied().find(|known| name == *known).map(Self)
     }
 
-    /// Does what was typed and gives the exit code.
-    pub fn run(self, args: &[OsString], given: Given<'_>) -> u8 {
-        let terms = given.terms.and_then(OsStr::to_str).and_then(Terms::parse);
-        // Started by somebody else, it is nobody's shim.
-        let Some(terms) = terms else { return self.hand_on(args, given.path, None) };
-        let parsed = match self.0 {
-            "rm" => options::rm(args),
-            "rmdir" => options::rmdir(args),
-            _ => options::unlink(args),
-        };
-        match parsed {
-            Parsed::Rm(asked) => removal::remove(&terms, &asked),
-            Parsed::Rmdir(asked) => rmdir::remove(&terms, &asked),
-            Parsed::Unlink(path) => removal::unlink(&terms, &path),
-            Parsed::About => self.hand_on(args, given.path, Some(&terms.programs)),
-            Parsed::Refused(text) => {
-                complain(self.0, &text);
-                1
+    /// Runs the shim and returns its exit code. `env_text` is the value of [`VARIABLE`], `search_path` the PATH.
+    pub fn run(self, args: &[OsString], env_text: Option<&OsStr>, search_path: Option<&OsStr>) -> u8 {
+        let env = env_text.and_then(OsStr::to_str).and_then(ShimEnv::parse);
+        let system = SystemProgram::find(self.0, search_path, env.as_ref());
+        // A shim that no command of ours started is the system's program.
+        let Some(env) = env else { return system.replace_process(args) };
+        match (self.0, args) {
+            ("rm", _) => match RmRequest::parse(args) {
+                Some(request) => removal::remove_files(&env, &request, system),
+                None => run_untracked(&env, args, &system),
+            },
+            ("rmdir", _) => rmdir::remove_empty_folders(&env, args, &system),
+            (_, [path]) if !path.as_bytes().starts_with(b"-") => {
+                let request = RmRequest { operands: vec![path.clone()], ..RmRequest::default() };
+                removal::remove_files(&env, &request, system)
             }
-            Parsed::Wrong(text) => {
-                complain(self.0, &text);
-                complain_plainly(&format!("Try '{} --help' for more information.", self.0));
-                1
-            }
+            _ => system.replace_process(args),
         }
     }
+}
 
-    /// Becomes the program of this name that comes next on the PATH.
-    #[expect(clippy::disallowed_methods, reason = "the shim becomes the program whose place it took")]
-    fn hand_on(self, args: &[OsString], path: Option<&OsStr>, ours: Option<&Path>) -> u8 {
-        let own = std::env::current_exe().ok();
-        let path = path.unwrap_or(OsStr::new("/usr/bin:/bin"));
-        let folders = std::env::split_paths(path).filter(|folder| Some(folder.as_path()) != ours);
-        let is_another = |program: &Path| {
-            program.is_file()
-                && std::fs::canonicalize(program).ok().is_none_or(|real| Some(&real) != own.as_ref())
-        };
-        let Some(program) = folders.map(|folder| folder.join(self.0)).find(|program| is_another(program))
-        else {
-            complain(self.0, "there is no other program of this name on the PATH");
-            return 127;
-        };
-        let cause = std::process::Command::new(&program).arg0(self.0).args(args).exec();
-        complain(self.0, &format!("{} cannot be started: {cause}", quoted(program.as_os_str())));
-        126
+/// Runs the system's program for options that the shim does not handle, after noting that nothing of it is kept.
+fn run_untracked(env: &ShimEnv, args: &[OsString], system: &SystemProgram) -> u8 {
+    let is_option = |arg: &&OsString| arg.as_bytes().starts_with(b"-");
+    if args.iter().any(|arg| !is_option(&arg) && Path::new(arg).symlink_metadata().is_ok()) {
+        let options = args.iter().take_while(|arg| *arg != "--").filter(is_option);
+        let options: Vec<_> = options.map(|option| option.to_string_lossy()).collect();
+        let options = options.join(" ");
+        TrashWriter::new(env, system.name).announce_untracked(&format!("{} {options}", system.name));
+        let text = format!("the trash does not handle {options}; what this removes is gone for good");
+        complain(system.name, &text);
     }
+    system.replace_process(args)
 }
 
-/// Says something on stderr. Nobody is left to hear that it is closed.
-fn complain(who: &str, text: &str) {
-    complain_plainly(&format!("{who}: {text}"));
+/// Writes a message to stderr. If stderr is closed, nobody is left to read it.
+fn complain(program: &str, text: &str) {
+    let _ = writeln!(std::io::stderr().lock(), "{program}: {text}");
 }
 
-fn complain_plainly(text: &str) {
-    let _ = writeln!(std::io::stderr().lock(), "{text}");
-}
-
-/// Says something on stdout; whether it was heard.
-fn say(text: &str) -> bool {
-    writeln!(std::io::stdout().lock(), "{text}").is_ok()
-}
-
-/// The system's words without the number behind them.
-fn in_words(cause: &std::io::Error) -> String {
+/// Formats an error without the number that the standard library adds.
+fn error_text(cause: &std::io::Error) -> String {
     let text = cause.to_string();
-    match text.split_once(" (os error") {
-        Some((words, _)) => words.to_owned(),
-        None => text,
+    text.split_once(" (os error").map_or_else(|| text.clone(), |(words, _)| words.to_owned())
+}
+
+/// Resolves the links on the way to a path, but not the path itself. Returns `None` for `/`, `.` and `..`.
+#[expect(clippy::disallowed_methods, reason = "the path is compared with the workspaces")]
+fn resolve_parent(path: &Path) -> Option<PathBuf> {
+    let operand = without_trailing_slashes(path).as_os_str().as_bytes();
+    let name_start = operand.iter().rposition(|byte| *byte == b'/').map_or(0, |at| at + 1);
+    let (parent, name) = operand.split_at(name_start);
+    if matches!(name, b"" | b"." | b"..") {
+        return None;
+    }
+    let parent = if parent.is_empty() { Path::new(".") } else { Path::new(OsStr::from_bytes(parent)) };
+    Some(std::fs::canonicalize(parent).ok()?.join(OsStr::from_bytes(name)))
+}
+
+/// Returns the path as typed, without the slashes at its end.
+fn without_trailing_slashes(path: &Path) -> &Path {
+    let bytes = path.as_os_str().as_bytes();
+    let end = bytes.iter().rposition(|byte| *byte != b'/').map_or(bytes.len().min(1), |at| at + 1);
+    Path::new(OsStr::from_bytes(&bytes[..end]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_part_of_an_operand_is_not_resolved_and_dots_name_nothing() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let top = dir.path().canonicalize().expect("there");
+        std::os::unix::fs::symlink("/", top.join("link")).expect("linked");
+        for name in ["link", "link/", "link//", "missing"] {
+            let resolved = resolve_parent(&dir.path().join(name)).expect(name);
+            assert_eq!(resolved, top.join(name.trim_end_matches('/')), "{name}");
+        }
+        for path in ["/", "//", ".", "..", "a/.", "a/..", "./", ""] {
+            assert_eq!(resolve_parent(Path::new(path)), None, "{path}");
+        }
     }
 }

@@ -1,359 +1,347 @@
-//! `rm` and `unlink`: each operand as those programs would take it, but what lies in a workspace goes to the trash, a
-//! tree in one step where nothing in it would have stopped a removal one by one. Not here: the options.
+//! `rm` and `unlink`: what lies in a workspace goes to the trash, a tree in one step where that is possible. What the
+//! trash does not take is handed to the system's program, which removes it or says why not. Not here: the options
+//! (rm_request) and the folders of the trash (trash_writer).
 #![expect(clippy::disallowed_methods, reason = "this file removes files, which is what was asked for")]
 
-use std::ffi::OsStr;
 use std::fs::{self, Metadata};
-use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
-use std::os::unix::fs::MetadataExt as _;
+use std::io::{self, IsTerminal as _, Write as _};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::Access;
+use rustix::fs::{Access, AtFlags, CWD, accessat};
 
-use super::bin::{Bin, empty_folder, removed};
-use super::options::{Ask, PreserveRoot, Rm};
-use super::plan::{Announced, Way};
-use super::quoting::quoted;
-use super::terms::Terms;
-use super::walk::{Tree, is_behind_a_link, kind, last_part, may, trimmed, true_path};
-use super::{complain, complain_plainly, in_words, say};
+use super::file_quoting::quote_file_name;
+use super::shim_env::{Share, ShimEnv, UsedQuota};
+use super::trash_writer::{MAX_LINES, TrashWriter};
+use super::{RmRequest, SystemProgram, complain, error_text, resolve_parent, without_trailing_slashes};
 use crate::output::figures;
-use crate::trash::tree::{self, Unmoved};
+use crate::trash::manifest::{Line, Name};
+use crate::trash::tree::{self, TreeSize};
 
-/// A removal at work.
-pub(super) struct Removal<'a> {
-    pub name: &'static str,
-    pub terms: &'a Terms,
-    pub asked: &'a Rm,
-    pub bin: Bin<'a>,
-    failed: bool,
-    /// Somebody sits at the other end of stdin.
-    pub attended: bool,
-    /// That something is gone for good was said.
-    pub warned: bool,
+/// A tree is no longer divided to fill the rest of the quota where that is no more than this, in bytes.
+const SMALL_REST: u64 = 64 << 10;
+/// So many paths are handed to the system's program at once: their texts fit into what the kernel passes on.
+const PATHS_PER_RUN: usize = 256;
+
+/// One run of `rm` or `unlink`.
+struct Removal<'a> {
+    env: &'a ShimEnv,
+    request: &'a RmRequest,
+    system: SystemProgram,
+    writer: TrashWriter<'a>,
+    used: UsedQuota,
+    /// The system's `rm` asks before it removes what is write-protected.
+    asks_about_protected: bool,
+    /// The reason why a file could not be moved.
+    move_failure: Option<String>,
+    has_warned: bool,
+    exit_code: u8,
 }
 
-/// `rm`.
-pub(super) fn remove(terms: &Terms, asked: &Rm) -> u8 {
-    let attended = io::stdin().is_terminal();
+/// The way in which one path is removed.
+enum Plan {
+    /// It is not there, which is no error.
+    Skip,
+    /// To the trash in one step.
+    Move(PlannedMove),
+    /// First what is in the folder, then the folder.
+    Empty,
+    /// By the system's program.
+    HandOver,
+}
+
+/// A file or a tree that goes to the trash in one step.
+struct PlannedMove {
+    item: String,
+    /// Its path without links.
+    real: PathBuf,
+    size: TreeSize,
+    share: Share,
+    is_folder: bool,
+}
+
+/// What became of one path.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum End {
+    Gone,
+    /// It is there, and the reason was given.
+    Stays,
+    /// The system's program is to remove it.
+    Left,
+}
+
+/// Removes the operands and returns the exit code.
+pub(super) fn remove_files(env: &ShimEnv, request: &RmRequest, system: SystemProgram) -> u8 {
+    let asks = system.name == "rm" && !request.force && io::stdin().is_terminal();
     let mut removal = Removal {
-        name: "rm",
-        terms,
-        asked,
-        bin: Bin::new(terms, "rm"),
-        failed: false,
-        attended,
-        warned: false,
+        env,
+        request,
+        writer: TrashWriter::new(env, system.name),
+        system,
+        used: UsedQuota::default(),
+        asks_about_protected: asks,
+        move_failure: None,
+        has_warned: false,
+        exit_code: 0,
     };
-    if asked.ask == Ask::Once && !removal.is_wanted_at_all() {
-        return 0;
-    }
-    let paths: Vec<PathBuf> = asked.operands.iter().map(PathBuf::from).collect();
-    for (path, way) in paths.iter().zip(removal.plan(&paths)) {
-        removal.operand(path, &way);
-    }
-    u8::from(removal.failed)
-}
-
-/// `unlink`.
-pub(super) fn unlink(terms: &Terms, path: &OsStr) -> u8 {
-    let asked = Rm { ask: Ask::Never, operands: vec![path.to_owned()], ..Rm::default() };
-    let bin = Bin::new(terms, "unlink");
-    let mut removal =
-        Removal { name: "unlink", terms, asked: &asked, bin, failed: false, attended: false, warned: false };
-    let fault = match fs::symlink_metadata(path) {
-        Ok(metadata) if metadata.is_dir() => Some("Is a directory".to_owned()),
-        Ok(metadata) => removal.dispose(Path::new(path), &metadata).err().map(|cause| in_words(&cause)),
-        Err(cause) => Some(in_words(&cause)),
-    };
-    if let Some(fault) = &fault {
-        complain("unlink", &format!("cannot unlink {}: {fault}", quoted(path)));
-    }
-    u8::from(fault.is_some())
+    let paths: Vec<PathBuf> = request.operands.iter().map(PathBuf::from).collect();
+    removal.remove_paths(&paths);
+    removal.exit_code
 }
 
 impl Removal<'_> {
-    /// The one question of `-I`.
-    fn is_wanted_at_all(&self) -> bool {
-        let many = self.asked.operands.len();
-        if !self.asked.recursive && many <= 3 {
-            return true;
+    /// Removes the operands, or what is in one folder. Returns whether all of it is gone.
+    fn remove_paths(&mut self, paths: &[PathBuf]) -> bool {
+        let mut all_gone = true;
+        for paths in paths.chunks(MAX_LINES) {
+            let mut left = Vec::new();
+            for (path, end) in paths.iter().zip(self.remove_chunk(paths)) {
+                match end {
+                    End::Gone => {}
+                    End::Stays => all_gone = false,
+                    End::Left => left.push(path.as_path()),
+                }
+            }
+            for left in left.chunks(PATHS_PER_RUN) {
+                all_gone &= self.run_system_program(left, None);
+            }
         }
-        let arguments = figures::counted(many as u64, "argument");
-        let how = if self.asked.recursive { " recursively" } else { "" };
-        self.is_wanted(&format!("remove {arguments}{how}? "))
+        all_gone
     }
 
-    fn operand(&mut self, path: &Path, way: &Way) {
+    /// Plans these paths, announces those that go to the trash at once, and removes one after the other.
+    fn remove_chunk(&mut self, paths: &[PathBuf]) -> Vec<End> {
+        let mut used = self.used;
+        let plans: Vec<Plan> = paths.iter().map(|path| self.plan_removal(path, &mut used)).collect();
+        let lines: Vec<Line> = plans.iter().filter_map(Plan::announcement).collect();
+        let folder = if lines.is_empty() { None } else { self.writer.announce(&lines) };
+        if folder.is_some() {
+            self.used = used;
+        }
+        let ends = paths.iter().zip(plans).map(|(path, plan)| match (plan, &folder) {
+            (Plan::Skip, _) => End::Gone,
+            (Plan::Move(planned), Some(folder)) => self.move_to_trash(path, &planned, folder),
+            (Plan::Empty, _) => self.remove_folder(path),
+            (Plan::Move(_) | Plan::HandOver, _) => End::Left,
+        });
+        ends.collect()
+    }
+
+    /// Decides how a path is removed, and counts what goes to the trash.
+    fn plan_removal(&mut self, path: &Path, used: &mut UsedQuota) -> Plan {
         let metadata = match fs::symlink_metadata(path) {
             Ok(metadata) => metadata,
-            Err(cause) => return self.cannot_find(path, &cause),
+            Err(cause) if self.request.force && is_missing(&cause) => return Plan::Skip,
+            Err(_) => return Plan::HandOver,
         };
-        if metadata.is_dir() && !self.may_begin(path, &metadata) {
-            return;
+        let Some(real) = self.find_real_path(path, &metadata) else { return Plan::HandOver };
+        let is_folder = metadata.is_dir();
+        if self.writer.failure.is_some() || self.is_protected(path, &metadata) {
+            return Plan::HandOver;
         }
-        self.go(path, &metadata, &metadata, way);
-    }
-
-    /// In this way, and one by one where it cannot go in one step. False where something stays.
-    fn go(&mut self, path: &Path, metadata: &Metadata, top: &Metadata, way: &Way) -> bool {
-        match way {
-            Way::Whole(announced) => self.go_whole(path, announced) || self.one_by_one(path, metadata, top),
-            Way::ForGood(real, tree) if tree::remove(Path::new(trimmed(path.as_os_str()))).is_ok() => {
-                self.bin.went_for_good(real);
-                self.tell_all(tree);
-                true
+        if is_folder && !self.request.recursive {
+            let is_empty = fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none());
+            return if self.request.empty_dirs && is_empty { Plan::Empty } else { Plan::HandOver };
+        }
+        if self.env.is_above_kept_folder(&real) {
+            return Plan::Empty;
+        }
+        let Some(workspace) = self.env.find_workspace(&real) else { return Plan::HandOver };
+        let share = Share::of_path(&real, workspace);
+        // Only files are copied to another file system, one by one: what was copied must be what is removed.
+        let is_elsewhere = is_folder && self.is_on_other_file_system(&metadata);
+        if is_elsewhere && share == Share::Full {
+            return Plan::Empty;
+        }
+        let mut size = TreeSize::default();
+        if self.measure_tree(path, &metadata, metadata.dev(), &mut size).is_err() {
+            return if is_folder { Plan::Empty } else { Plan::HandOver };
+        }
+        let free = self.env.free_space(share, *used);
+        if size.on_disk > free {
+            if is_folder && free > SMALL_REST && share == Share::Full {
+                return Plan::Empty;
             }
-            _ => self.one_by_one(path, metadata, top),
+            self.warn_about_quota(path, share);
+            return Plan::HandOver;
         }
+        if is_elsewhere {
+            return Plan::Empty;
+        }
+        used.add(share, size.on_disk);
+        Plan::Move(PlannedMove { item: self.writer.next_item(), real, size, share, is_folder })
     }
 
-    /// Whether a folder may be removed at all.
-    fn may_begin(&mut self, path: &Path, metadata: &Metadata) -> bool {
-        let shown = quoted(path.as_os_str());
-        if !self.asked.recursive && !self.asked.empty_folders {
-            self.cannot(path, "Is a directory");
-            return false;
-        }
-        let last = last_part(path.as_os_str());
-        if last == "." || last == ".." {
-            self.fails(&format!("refusing to remove '.' or '..' directory: skipping {shown}"));
-            return false;
-        }
-        let is_root =
-            fs::metadata("/").is_ok_and(|root| (root.dev(), root.ino()) == (metadata.dev(), metadata.ino()));
-        if self.asked.recursive && is_root && self.asked.preserve_root != PreserveRoot::No {
-            let same = if path == Path::new("/") { "" } else { " (same as '/')" };
-            self.fails(&format!("it is dangerous to operate recursively on {shown}{same}"));
-            complain(self.name, "use --no-preserve-root to override this failsafe");
-            return false;
-        }
-        let above = true_path(path).and_then(|real| fs::symlink_metadata(real.parent()?).ok());
-        if self.asked.preserve_root == PreserveRoot::All
-            && above.is_some_and(|above| above.dev() != metadata.dev())
-        {
-            self.fails(&format!("skipping {shown}, since it's on a different device"));
-            complain(self.name, "and --preserve-root=all is in effect");
-            return false;
-        }
-        true
+    /// The path without links, if the trash has to do with it: not for a folder that is named by a link and a slash.
+    fn find_real_path(&self, path: &Path, metadata: &Metadata) -> Option<PathBuf> {
+        let real = resolve_parent(path)?;
+        let is_behind_link = metadata.is_dir() && fs::symlink_metadata(&real).is_ok_and(|at| at.is_symlink());
+        let is_ours = self.env.find_workspace(&real).is_some() || self.env.is_above_kept_folder(&real);
+        (is_ours && !is_behind_link).then_some(real)
     }
 
-    /// False where it cannot go in one step: then it goes one by one.
-    fn go_whole(&mut self, path: &Path, announced: &Announced) -> bool {
-        let Some(place) = self.bin.place(&announced.item) else { return false };
-        let from = Path::new(trimmed(path.as_os_str()));
-        let is_folder = fs::symlink_metadata(from).is_ok_and(|found| found.is_dir());
-        let moved = if is_folder {
-            tree::rename_new(from, &place).is_ok()
+    fn is_on_other_file_system(&self, metadata: &Metadata) -> bool {
+        fs::metadata(&self.env.into).is_ok_and(|trash| trash.dev() != metadata.dev())
+    }
+
+    fn is_protected(&self, path: &Path, metadata: &Metadata) -> bool {
+        self.asks_about_protected && !metadata.is_symlink() && !may_access(path, Access::WRITE_OK)
+    }
+
+    /// Counts what is in a tree. Fails where a removal one by one would stop, so that the tree cannot go in one step.
+    fn measure_tree(
+        &self,
+        path: &Path,
+        metadata: &Metadata,
+        device: u64,
+        size: &mut TreeSize,
+    ) -> io::Result<()> {
+        if metadata.dev() != device || self.is_protected(path, metadata) {
+            return Err(io::ErrorKind::Other.into());
+        }
+        if metadata.is_dir() {
+            let paths = list_folder(path)?;
+            for below in &paths {
+                self.measure_tree(below, &fs::symlink_metadata(below)?, device, size)?;
+            }
+            if !paths.is_empty() && !may_access(path, Access::WRITE_OK | Access::EXEC_OK) {
+                return Err(io::ErrorKind::PermissionDenied.into());
+            }
+        }
+        size.count(metadata);
+        if self.request.verbose {
+            size.paths.push((path.to_owned(), metadata.is_dir()));
+        }
+        Ok(())
+    }
+
+    fn move_to_trash(&mut self, path: &Path, planned: &PlannedMove, folder: &Path) -> End {
+        let (from, to) = (without_trailing_slashes(path), folder.join(&planned.item));
+        let moved = if planned.is_folder {
+            tree::rename_without_replacing(from, &to)
         } else {
-            tree::move_file_new(from, &place).is_ok()
+            tree::move_file(from, &to)
         };
-        if moved {
-            self.tell_all(&announced.tree);
-            return true;
-        }
-        self.bin.gives_back(announced.share, announced.tree.on_disk);
-        self.bin.did_not_come(&announced.item);
-        match fs::symlink_metadata(from) {
-            Err(cause) if cause.kind() == io::ErrorKind::NotFound => {
-                self.cannot_find(path, &cause);
-                true
+        let Err(cause) = moved else {
+            for (path, is_folder) in &planned.size.paths {
+                self.print_removed(path, *is_folder);
             }
-            _ => false,
-        }
-    }
-
-    /// Complains of what is not there, unless that is fine.
-    fn cannot_find(&mut self, path: &Path, cause: &io::Error) {
-        if !self.is_gone_anyhow(cause) {
-            self.cannot(path, &in_words(cause));
-        }
-    }
-
-    /// Whether it is not there, or somebody else was faster, where that is as good.
-    fn is_gone_anyhow(&self, cause: &io::Error) -> bool {
-        self.asked.missing_is_fine
-            && matches!(cause.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
-    }
-
-    /// As the program itself goes about it: what is in a folder first. False where something stays.
-    fn one_by_one(&mut self, path: &Path, metadata: &Metadata, top: &Metadata) -> bool {
-        if !metadata.is_dir() {
-            return self.is_agreed(path, metadata, "remove") && self.file(path, metadata);
-        }
-        if self.asked.one_file_system && metadata.dev() != top.dev() {
-            self.fails(&format!("skipping {}, since it's on a different device", quoted(path.as_os_str())));
-            return false;
-        }
-        // Paths, since entries would hold the folder open, and folders lie deeper than many may be open.
-        let read = fs::read_dir(path).and_then(|all| all.map(|entry| Ok(entry?.path())).collect());
-        let paths: Vec<PathBuf> = match read {
-            Ok(paths) => paths,
-            // It may be empty all the same.
-            Err(cause) => return self.folder(path, metadata, Some(&cause)),
+            return End::Gone;
         };
-        if !paths.is_empty() {
-            if !self.asked.recursive {
-                self.cannot(path, "Directory not empty");
-                return false;
-            }
-            if !self.is_agreed(path, metadata, "descend into") {
-                return false;
-            }
+        self.used.subtract(planned.share, planned.size.on_disk);
+        self.writer.withdraw(folder, [planned.real.clone()]);
+        if planned.is_folder {
+            return self.remove_folder(path);
         }
-        let mut all_gone = true;
-        for (path, way) in paths.iter().zip(self.plan(&paths)) {
-            match fs::symlink_metadata(path) {
-                Ok(below) => all_gone &= self.go(path, &below, top, &way),
-                Err(cause) if cause.kind() == io::ErrorKind::NotFound => {}
-                Err(cause) => {
-                    self.cannot(path, &in_words(&cause));
-                    all_gone = false;
-                }
-            }
-        }
-        all_gone && self.is_agreed(path, metadata, "remove") && self.folder(path, metadata, None)
+        self.move_failure = Some(error_text(&cause));
+        End::Left
     }
 
-    fn file(&mut self, path: &Path, metadata: &Metadata) -> bool {
-        match self.dispose(path, metadata) {
-            Ok(()) => {
-                self.tell(path, false);
-                true
-            }
-            Err(cause) if self.is_gone_anyhow(&cause) => true,
-            Err(cause) => {
-                self.cannot(path, &in_words(&cause));
-                false
-            }
+    /// Removes what is in a folder, then the folder.
+    fn remove_folder(&mut self, path: &Path) -> End {
+        let (Ok(metadata), Ok(entries)) = (fs::symlink_metadata(path), list_folder(path)) else {
+            return End::Left;
+        };
+        if !self.remove_paths(&entries) {
+            return End::Stays;
         }
-    }
-
-    fn folder(&mut self, path: &Path, metadata: &Metadata, unread: Option<&io::Error>) -> bool {
-        // What a link leads to is not removed by its name: that fails below.
-        let real = true_path(path)
-            .filter(|real| !is_behind_a_link(path, metadata) && self.terms.workspace(real).is_some());
-        let announced =
-            real.is_some_and(|real| self.bin.announce(&[empty_folder(&real, metadata.mode() & 0o7777)]));
-        self.warn_once();
-        match fs::remove_dir(trimmed(path.as_os_str())) {
-            Ok(()) => {
-                self.tell(path, true);
-                true
-            }
-            Err(cause) => {
-                if announced {
-                    self.bin.stayed();
-                }
-                let is_gone = self.is_gone_anyhow(&cause);
-                if !is_gone {
-                    self.cannot(path, &in_words(unread.unwrap_or(&cause)));
-                }
-                is_gone
-            }
-        }
-    }
-
-    /// Removes one that is no folder: into the trash, or away.
-    fn dispose(&mut self, path: &Path, metadata: &Metadata) -> io::Result<()> {
-        let real = true_path(path).filter(|real| !real.starts_with(&self.terms.into));
-        let inside = real.and_then(|real| {
-            let share = self.terms.share(&real, self.terms.workspace(&real)?);
-            Some((real, share))
+        let real = resolve_parent(path).filter(|real| self.env.find_workspace(real).is_some());
+        let announced = real.and_then(|real| {
+            let mode = metadata.permissions().mode() & 0o7777;
+            let line = Line::EmptyFolder { path: Name(real.clone()), mode };
+            Some((self.writer.announce(&[line])?, real))
         });
-        let Some((real, share)) = inside else { return fs::remove_file(path) };
-        let (size, length) =
-            if metadata.is_file() { (tree::taken(metadata), metadata.len()) } else { (0, 0) };
-        if size > self.terms.room(share, self.bin.taken()) {
-            self.tell_what_is_over(path, share);
-            fs::remove_file(path)?;
-            self.bin.went_for_good(&real);
-            return Ok(());
+        if fs::remove_dir(without_trailing_slashes(path)).is_ok() {
+            self.print_removed(path, true);
+            return End::Gone;
         }
-        let item = self.bin.name();
-        if !self.bin.announce(&[removed(&real, &item, 1, length)]) {
-            self.warn_once();
-            return fs::remove_file(path);
+        if let Some((folder, real)) = announced {
+            self.writer.withdraw(&folder, [real]);
         }
-        let Some(place) = self.bin.place(&item) else { return fs::remove_file(path) };
-        match tree::move_file_new(path, &place) {
-            Ok(()) => {
-                self.bin.takes(share, size);
-                Ok(())
-            }
-            Err(Unmoved::Removal(cause))
-                if matches!(cause.kind(), io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied) =>
-            {
-                self.bin.did_not_come(&item);
-                Err(cause)
-            }
-            Err(Unmoved::Copy(cause) | Unmoved::Removal(cause)) => {
-                let removed = fs::remove_file(path);
-                self.bin.did_not_come(&item);
-                removed?;
-                self.bin.went_for_good(&real);
-                let (shown, why) = (quoted(path.as_os_str()), in_words(&cause));
-                complain(
-                    self.name,
-                    &format!("{shown} could not be put into the trash ({why}); it is removed for good"),
-                );
-                Ok(())
-            }
-        }
+        if self.run_system_program(&[path], Some("-d")) { End::Gone } else { End::Stays }
     }
 
-    fn warn_once(&mut self) {
-        if let Some(why) = self.bin.unusable.as_ref().filter(|_| !self.warned) {
-            complain(
-                self.name,
-                &format!("the trash cannot be used ({why}); what is removed is gone for good"),
-            );
-            self.warned = true;
+    /// Has the system's program remove these paths, with our options or with this one in place of `-r`. What it removed
+    /// in a workspace is noted as gone for good. Returns whether it succeeded.
+    fn run_system_program(&mut self, paths: &[&Path], instead: Option<&'static str>) -> bool {
+        let is_there = |path: &Path| path.symlink_metadata().is_ok();
+        let before: Vec<(&Path, PathBuf)> = paths
+            .iter()
+            .filter(|path| is_there(path))
+            .filter_map(|path| Some((*path, resolve_parent(path)?)))
+            .filter(|(_, real)| self.env.find_workspace(real).is_some())
+            .collect();
+        let options = self.request.options().map(|option| match instead {
+            Some(other) if option == "-r" => other,
+            _ => option,
+        });
+        let args = options.map(Path::new).chain([Path::new("--")]).chain(paths.iter().copied());
+        let exit_code = self.system.run(args);
+        if exit_code != 0 {
+            self.exit_code = exit_code;
         }
+        let gone: Vec<(&Path, PathBuf)> = before.into_iter().filter(|(_, real)| !is_there(real)).collect();
+        if let Some((first, _)) = gone.first() {
+            self.warn_about_loss(first);
+            let lines: Vec<Line> =
+                gone.into_iter().map(|(_, real)| Line::ForGood { path: Name(real) }).collect();
+            self.writer.announce(&lines);
+        }
+        exit_code == 0
     }
 
-    /// Whether whoever sits there agrees, where that is asked.
-    fn is_agreed(&self, path: &Path, metadata: &Metadata, verb: &str) -> bool {
-        let guarded = !metadata.is_symlink() && !may(path, Access::WRITE_OK);
-        let asks = match self.asked.ask {
-            Ask::Always => true,
-            Ask::Never => false,
-            Ask::Once | Ask::Protected => guarded && self.attended,
+    fn warn_about_quota(&mut self, path: &Path, share: Share) {
+        let (shown, limit) = (quote_file_name(path), figures::size(self.env.limit(share)));
+        self.warn_once(&format!(
+            "{shown} and what follows is over the {limit} that the trash takes of this; what does not fit is removed for \
+             good"
+        ));
+    }
+
+    fn warn_about_loss(&mut self, path: &Path) {
+        let because = |why: &String| format!(" ({why})");
+        let text = if let Some(why) = &self.writer.failure {
+            format!("the trash cannot be used{}; what is removed is gone for good", because(why))
+        } else {
+            let why = self.move_failure.as_ref().map(because).unwrap_or_default();
+            format!("{} could not be put into the trash{why}; it is removed for good", quote_file_name(path))
         };
-        if !asks {
-            return true;
-        }
-        let protected = if guarded { "write-protected " } else { "" };
-        self.is_wanted(&format!("{verb} {protected}{} {}? ", kind(metadata), quoted(path.as_os_str())))
+        self.warn_once(&text);
     }
 
-    fn is_wanted(&self, question: &str) -> bool {
-        let mut err = io::stderr().lock();
-        let _ = write!(err, "{}: {question}", self.name).and_then(|()| err.flush());
-        let mut answer = String::new();
-        io::stdin().lock().read_line(&mut answer).is_ok() && answer.starts_with(['y', 'Y'])
-    }
-
-    fn tell_all(&mut self, tree: &Tree) {
-        for (path, is_folder) in &tree.told {
-            self.tell(path, *is_folder);
+    fn warn_once(&mut self, text: &str) {
+        if !std::mem::replace(&mut self.has_warned, true) {
+            complain(self.system.name, text);
         }
     }
 
-    fn tell(&mut self, path: &Path, is_folder: bool) {
+    /// Says what is gone, as `rm -v` does.
+    fn print_removed(&mut self, path: &Path, is_folder: bool) {
         let what = if is_folder { "removed directory" } else { "removed" };
-        if self.asked.verbose && !say(&format!("{what} {}", quoted(path.as_os_str()))) {
-            self.failed = true;
+        if self.request.verbose && writeln!(io::stdout().lock(), "{what} {}", quote_file_name(path)).is_err()
+        {
+            self.exit_code = 1;
         }
     }
+}
 
-    fn cannot(&mut self, path: &Path, why: &str) {
-        self.fails(&format!("cannot remove {}: {why}", quoted(path.as_os_str())));
+impl Plan {
+    fn announcement(&self) -> Option<Line> {
+        let Self::Move(PlannedMove { item, real, size, .. }) = self else { return None };
+        let (files, bytes) = (size.files, size.bytes);
+        Some(Line::Removed { path: Name(real.clone()), item: item.clone(), files, bytes })
     }
+}
 
-    fn fails(&mut self, text: &str) {
-        complain_plainly(&format!("{}: {text}", self.name));
-        self.failed = true;
-    }
+fn may_access(path: &Path, access: Access) -> bool {
+    accessat(CWD, path, access, AtFlags::EACCESS).is_ok()
+}
+
+fn is_missing(cause: &io::Error) -> bool {
+    matches!(cause.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}
+
+/// Lists paths, since entries would keep the folder open: trees are deeper than files may be open.
+fn list_folder(path: &Path) -> io::Result<Vec<PathBuf>> {
+    fs::read_dir(path)?.map(|entry| Ok(entry?.path())).collect()
 }

@@ -1,64 +1,55 @@
-//! `rmdir`: empty folders only, as that program removes them. The folder itself goes; that it was there, and with which
-//! mode, is written down first. Not here: the options.
-#![expect(clippy::disallowed_methods, reason = "this file removes folders, which is what was asked for")]
+//! `rmdir`: the system's program removes the folders. Which empty folders there were, and with which modes, is written
+//! down first.
+#![expect(clippy::disallowed_methods, reason = "this file looks at the folders that are to be removed")]
 
+use std::ffi::OsString;
 use std::fs;
-use std::io;
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use super::bin::{Bin, empty_folder};
-use super::options::Rmdir;
-use super::quoting::quoted;
-use super::terms::Terms;
-use super::walk::true_path;
-use super::{complain, in_words, say};
+use super::{ShimEnv, SystemProgram, TrashWriter, complain, resolve_parent};
+use crate::trash::manifest::{Line, Name};
 
-/// `rmdir`.
-pub(super) fn remove(terms: &Terms, asked: &Rmdir) -> u8 {
-    let mut bin = Bin::new(terms, "rmdir");
-    let mut failed = false;
-    for operand in &asked.operands {
-        let mut path = Path::new(operand);
-        let mut what = "failed to remove";
-        loop {
-            if asked.verbose {
-                say(&format!("rmdir: removing directory, {}", quoted(path.as_os_str())));
-            }
-            if let Err(cause) = one(terms, &mut bin, path) {
-                let full =
-                    matches!(cause.kind(), io::ErrorKind::DirectoryNotEmpty | io::ErrorKind::AlreadyExists);
-                if !(full && asked.full_is_fine) {
-                    complain("rmdir", &format!("{what} {}: {}", quoted(path.as_os_str()), in_words(&cause)));
-                    failed = true;
-                }
-                break;
-            }
-            match path.parent().filter(|parent| asked.parents && *parent != Path::new("")) {
-                Some(parent) => (path, what) = (parent, "failed to remove directory"),
-                None => break,
-            }
-        }
+/// Announces the empty folders among the operands, runs the program, and withdraws what it did not remove.
+pub(super) fn remove_empty_folders(env: &ShimEnv, args: &[OsString], system: &SystemProgram) -> u8 {
+    let mut writer = TrashWriter::new(env, system.name);
+    let folders: Vec<PathBuf> = find_candidates(args)
+        .into_iter()
+        .filter_map(resolve_parent)
+        .filter(|path| env.find_workspace(path).is_some())
+        .collect();
+    let lines: Vec<Line> = folders
+        .iter()
+        .filter_map(|path| {
+            let mode = fs::symlink_metadata(path).ok().filter(fs::Metadata::is_dir)?.permissions().mode();
+            Some(Line::EmptyFolder { path: Name(path.clone()), mode: mode & 0o7777 })
+        })
+        .collect();
+    let announced = if lines.is_empty() { None } else { writer.announce(&lines) };
+    if let Some(why) = &writer.failure {
+        complain(system.name, &format!("the trash cannot be used ({why}); what is removed cannot be undone"));
     }
-    if let Some(why) = &bin.unusable {
-        complain("rmdir", &format!("the trash cannot be used ({why}); what is removed cannot be undone"));
+    let exit_code = system.run(args);
+    if let Some(folder) = announced {
+        let stayed: Vec<PathBuf> =
+            folders.into_iter().filter(|path| path.symlink_metadata().is_ok()).collect();
+        writer.withdraw(&folder, stayed);
     }
-    u8::from(failed)
+    exit_code
 }
 
-fn one(terms: &Terms, bin: &mut Bin<'_>, path: &Path) -> io::Result<()> {
-    let inside = true_path(path).filter(|real| terms.workspace(real).is_some());
-    if let Some(real) = inside
-        && let Ok(metadata) = fs::symlink_metadata(path)
-        && metadata.is_dir()
-        && fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none())
-    {
-        let announced = bin.announce(&[empty_folder(&real, metadata.permissions().mode() & 0o7777)]);
-        return fs::remove_dir(path).inspect_err(|_| {
-            if announced {
-                bin.stayed();
-            }
-        });
-    }
-    fs::remove_dir(path)
+/// The operands that are empty folders; with `-p` also the folders above them that the path names.
+fn find_candidates(args: &[OsString]) -> Vec<&Path> {
+    let (options, operands): (Vec<&OsString>, Vec<&OsString>) =
+        args.iter().partition(|arg| arg.as_bytes().starts_with(b"-"));
+    // One option too many that is taken for `-p` costs a line that is withdrawn.
+    let with_parents = options.iter().any(|option| option.as_bytes().contains(&b'p'));
+    let is_empty = |path: &Path| fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none());
+    operands
+        .into_iter()
+        .map(Path::new)
+        .filter(|path| is_empty(path))
+        .flat_map(|path| path.ancestors().take(if with_parents { usize::MAX } else { 1 }))
+        .collect()
 }

@@ -12,11 +12,14 @@ use super::{Now, Plan, shown};
 use crate::acp::WorkspacePath;
 use crate::output::figures;
 
+/// So much is shown of a command of which nothing is kept: a command may have written the line itself.
+const MAX_COMMAND_CHARS: usize = 200;
+
 impl Plan<'_> {
     /// What commands removed, the last first: so what a folder held that went after it finds its folder again.
     pub(super) fn removals(&mut self) {
         let records = self.kept.records.iter().filter(|record| !record.is_undone);
-        let AllGone { gone, later, .. } = gone(records, self.kept.was_begun);
+        let AllGone { gone, later, untracked, .. } = gone(records, self.kept.was_begun);
         if let Some((path, _)) = later.first() {
             let many = figures::counted(later.len() as u64, "thing");
             self.later = Some(format!(
@@ -25,6 +28,11 @@ impl Plan<'_> {
                 named(path),
                 self.kept.request
             ));
+        }
+        for command in untracked {
+            let command = named(Path::new(&command.chars().take(MAX_COMMAND_CHARS).collect::<String>()));
+            self.lost
+                .push(format!("{command}: the system's own program did this; what it removed is not kept"));
         }
         for Gone { path, what } in gone.into_iter().rev() {
             let is_folder = || path.symlink_metadata().is_ok_and(|found| found.is_dir());

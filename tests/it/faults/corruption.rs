@@ -112,7 +112,7 @@ async fn f14_whichever_page_is_damaged_the_rest_is_carried_over() {
     let file = written(dir.path()).await;
     let mut sound = Vec::new();
     std::fs::File::open(&file).expect("opens").read_to_end(&mut sound).expect("reads");
-    let (mut damaged, mut in_part) = (0, 0);
+    let (mut damaged, mut in_part, mut leading) = (0, 0, 0);
     for page in 0..sound.len() / PAGE {
         let after = tempfile::tempdir().expect("a folder");
         let file = after.path().join("journal.sqlite3");
@@ -121,7 +121,7 @@ async fn f14_whichever_page_is_damaged_the_rest_is_carried_over() {
         let broken = std::fs::read(&file).expect("reads");
         let journal = Journal::open(&file).expect("it opens");
         let reader = journal.reader().expect("reads");
-        let (kept, lost) = match reader.salvage().expect("reads") {
+        let (kept, lost) = match reader.damage_report().expect("reads") {
             Some(salvage) => {
                 damaged += 1;
                 let aside = after.path().join(&salvage.file);
@@ -129,12 +129,14 @@ async fn f14_whichever_page_is_damaged_the_rest_is_carried_over() {
                 (salvage.kept, salvage.lost)
             }
             // A page that nothing stands on.
-            None => (300, 0),
+            None => (300, Some(0)),
         };
-        // The first page says where everything is, also how much.
-        assert!(page == 0 || kept + lost == 300, "page {page}: {kept} kept, {lost} lost");
-        // Whatever page is gone, it takes only the rows with it that stood on it.
-        assert!(kept >= 200, "page {page}: only {kept} kept");
+        // Where the tables themselves cannot be found, nobody knows how much was in them.
+        assert!(lost.is_none_or(|lost| kept + lost == 300), "page {page}: {kept} kept, {lost:?} lost");
+        // A page takes the rows with it that stood on it; one that leads to others takes all, and the backend still
+        // lists what is open of them.
+        assert!(kept >= 200 || kept == 0, "page {page}: only {kept} kept");
+        leading += u32::from(kept == 0);
         in_part += u32::from(kept < 300 && kept > 0);
         let all = (0..300).filter(|n| {
             let id = RequestId::parse(format!("r{n:03}")).expect("an id");
@@ -155,12 +157,16 @@ async fn f14_whichever_page_is_damaged_the_rest_is_carried_over() {
         // It takes new requests as any journal does.
         accept(&journal, &["new".to_owned()], Effect::Executes).await;
     }
-    assert!(damaged > 10 && in_part > 3, "{damaged} damaged, {in_part} in part");
+    assert!(
+        damaged > 10 && in_part > 3 && leading < 5,
+        "{damaged} damaged, {in_part} in part, {leading} leading"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f14_a_runner_with_a_damaged_journal_starts_says_so_and_repeats_nothing() {
-    for page in [1, 4, 9] {
+    // Of a file whose first page is damaged nothing can be read.
+    for page in [0, 1, 4, 9] {
         let stage = Stage::with("[limits]\nlease_ms = 1000\nlease_renew_ms = 300\n").await;
         let runner = stage.run();
         for n in 0..12 {

@@ -71,11 +71,8 @@ const LINES: &[&str] = &[
     "rm -v a b",
     "rm -rv empty",
     "rm -rv full/inner",
-    "rm -x a",
     "rm --recursive full",
-    "rm --forse a",
     "rm --ver",
-    "rm --force=1 a",
     "rm -- -dash",
     "rm -dash",
     "rm ./-dash",
@@ -84,7 +81,6 @@ const LINES: &[&str] = &[
     "rm -rf ..",
     "rm -r full/.",
     "rm -rf /",
-    "rm --no-preserve a",
     "rm \"it's\"",
     "rm link",
     "rm -r link",
@@ -95,18 +91,6 @@ const LINES: &[&str] = &[
     "rm -f a/b",
     "rm ''",
     "rm -f ''",
-    "rm -i a </dev/null",
-    "echo y | rm -i a",
-    "printf 'y\\nn\\n' | rm -i a b",
-    "yes | rm -ri full",
-    "printf 'n\\n' | rm -ri full",
-    "echo y | rm -rI full a",
-    "echo n | rm -I a b c it*",
-    "rm -I a b",
-    "rm --interactive=never a",
-    "rm --interactive=what a",
-    "rm --preserve-root=some a",
-    "rm --one-file-system -r full",
     "rm -rf full/inner full",
     "rm full/x a full",
     "rm -r full -v",
@@ -130,10 +114,65 @@ const LINES: &[&str] = &[
     "rmdir --version | head -1",
     "touch $'n\\nl'; rm -v $'n\\nl'",
     "touch $'b\\377'; rm -v $'b\\377'",
-    "rm *",
-    "rm -r *",
     "command rm a; echo $?",
 ];
+
+/// What the shim leaves to the system's program.
+const HANDED_OVER: &[&str] = &[
+    "rm -x a",
+    "rm --forse a",
+    "rm --force=1 a",
+    "rm --no-preserve a",
+    "rm -i a </dev/null",
+    "echo y | rm -i a",
+    "printf 'y\\nn\\n' | rm -i a b",
+    "yes | rm -ri full",
+    "printf 'n\\n' | rm -ri full",
+    "echo y | rm -rI full a",
+    "echo n | rm -I a b c it*",
+    "rm -I a b",
+    "rm --interactive=never a",
+    "rm --interactive=what a",
+    "rm --preserve-root=some a",
+    "rm --one-file-system -r full",
+    "rm *",
+    "rm -r *",
+];
+
+#[test]
+fn what_the_trash_does_not_handle_the_systems_program_does_and_its_loss_is_announced() {
+    let owner = Owner::new();
+    learn_terms(&owner);
+    for line in HANDED_OVER {
+        let (theirs, left) = run(&owner, line, false);
+        let (ours, here) = run(&owner, line, true);
+        let (announced, err) = ours.err.split_once('\n').expect("a line about the trash");
+        assert!(announced.starts_with("rm: the trash does not handle -"), "{line}: {ours:?}");
+        assert!(announced.ends_with("gone for good"), "{line}: {ours:?}");
+        assert_eq!(
+            (ours.code, &ours.out, err, &here),
+            (theirs.code, &theirs.out, &*theirs.err, &left),
+            "{line}"
+        );
+    }
+}
+
+#[test]
+fn an_undo_names_what_the_trash_did_not_handle_and_brings_back_the_rest() {
+    let owner = Owner::new();
+    owner.write("work/asked", "x");
+    let (request, _, text) = owner.runs("yes | rm -i asked");
+    assert!(text.contains("the trash does not handle -i") && !owner.path("work/asked").exists(), "{text}");
+    owner.is_refused(&request, "rm -i: the system's own program did this; what it removed is not kept");
+    let listed = owner.types(&["trash", "list"]);
+    assert!(listed.out.contains("rm -i (not kept)"), "{listed:?}");
+    owner.write("work/asked", "x");
+    owner.write("work/kept", "kept\n");
+    let (request, _, _) = owner.runs("yes | rm -i asked; rm kept");
+    let undone = owner.types(&["undo", &request]);
+    assert!(undone.code == 0 && undone.out.contains("rm -i: the system's own program"), "{undone:?}");
+    assert_eq!((owner.read("work/kept"), owner.path("work/asked").exists()), ("kept\n".to_owned(), false));
+}
 
 #[test]
 fn options_messages_and_exit_codes_are_the_systems() {

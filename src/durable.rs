@@ -1,0 +1,186 @@
+//! Writing files so that a crash or a power cut leaves them whole: private files, temporary names, whole files put in
+//! place in one step, lines of JSON, and names made durable. Not here: what is written, and where.
+#![expect(clippy::disallowed_methods, reason = "this module owns the ways to write files durably")]
+
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::ids::hex;
+
+/// The users who may read a written file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Readers {
+    /// This user only (0600).
+    OwnerOnly,
+    /// As the file that was there before, else as the umask says.
+    AsBefore,
+}
+
+/// Makes the names in a folder durable. A file system that cannot do that, as some network file systems, costs the
+/// guarantee and is no error.
+///
+/// # Errors
+/// The system's.
+pub fn sync_folder(folder: &Path) -> io::Result<()> {
+    if !cfg!(unix) {
+        return Ok(());
+    }
+    match File::open(folder).and_then(|folder| folder.sync_all()) {
+        Err(cause) if matches!(cause.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported) => {
+            Ok(())
+        }
+        synced => synced,
+    }
+}
+
+/// Makes the name of a file durable.
+///
+/// # Errors
+/// The system's.
+pub fn sync_parent_folder(path: &Path) -> io::Result<()> {
+    sync_folder(parent_folder(path))
+}
+
+/// Opens a file; one that is made by this is readable for this user only.
+///
+/// # Errors
+/// The system's.
+pub fn open_private_file(
+    path: &Path,
+    set_options: impl FnOnce(&mut OpenOptions) -> &mut OpenOptions,
+) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    set_options(&mut options).open(path)
+}
+
+/// Opens a file to lock it; made for this user only if it is not there.
+///
+/// # Errors
+/// The system's.
+pub fn open_lock_file(path: &Path) -> io::Result<File> {
+    open_private_file(path, |options| options.read(true).write(true).create(true).truncate(false))
+}
+
+/// Makes a hidden name for a file beside its target that nobody can foresee (CVE-2026-46406 was one that could be).
+///
+/// # Errors
+/// The system has no random bytes.
+pub fn temp_name(target: &OsStr) -> io::Result<OsString> {
+    let mut random = [0_u8; 8];
+    getrandom::fill(&mut random).map_err(|cause| io::Error::other(cause.to_string()))?;
+    let stem: String = target.to_string_lossy().chars().take(40).collect();
+    Ok(OsString::from(format!(".{stem}.{}.tmp", hex(&random))))
+}
+
+/// Writes a whole file in place of the one that may be there. A link in its place is replaced, not followed.
+///
+/// # Errors
+/// The system's. The old file is then untouched, unless its folder could not be synced: then the new one stands there, and
+/// may be gone again after a power cut.
+pub fn replace_file(path: &Path, bytes: &[u8], readers: Readers) -> io::Result<()> {
+    let draft = Draft::write(path, bytes, readers)?;
+    // The draft has no name any more that could be removed when it is dropped.
+    fs::rename(&draft.path, path)?;
+    sync_parent_folder(path)
+}
+
+/// Writes a whole file only if there is none. A reader never sees half of it.
+///
+/// # Errors
+/// `AlreadyExists`, or the system's.
+pub fn create_file(path: &Path, bytes: &[u8], readers: Readers) -> io::Result<()> {
+    let draft = Draft::write(path, bytes, readers)?;
+    // A hard link, unlike a rename, refuses to replace what is there. The draft goes when it is dropped.
+    fs::hard_link(&draft.path, path)?;
+    drop(draft);
+    sync_parent_folder(path)
+}
+
+/// Appends values as lines of JSON, durable when this returns; returns how many bytes these are.
+///
+/// # Errors
+/// The system's.
+pub fn append_json_lines<T: Serialize>(path: &Path, values: &[T]) -> io::Result<u64> {
+    let mut file = open_private_file(path, |options| options.read(true).append(true).create(true))?;
+    let mut text = Vec::new();
+    // A line that a crash cut off ends here.
+    if file.metadata()?.len() > 0 {
+        let mut last = [b'\n'];
+        file.seek(SeekFrom::End(-1))?;
+        file.read_exact(&mut last)?;
+        if last != *b"\n" {
+            text.push(b'\n');
+        }
+    }
+    for value in values {
+        serde_json::to_writer(&mut text, value)?;
+        text.push(b'\n');
+    }
+    file.write_all(&text)?;
+    file.sync_all()?;
+    Ok(text.len() as u64)
+}
+
+/// Reads lines of JSON and passes over those that are none: a crash may have cut one off.
+pub fn parse_json_lines<T: DeserializeOwned>(bytes: &[u8]) -> impl Iterator<Item = T> {
+    bytes.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok())
+}
+
+/// A written file before it has its name. It is removed when it is dropped.
+struct Draft {
+    path: PathBuf,
+}
+
+impl Draft {
+    fn write(target: &Path, bytes: &[u8], readers: Readers) -> io::Result<Self> {
+        let path = parent_folder(target).join(temp_name(OsStr::new("punie"))?);
+        let mut file = match readers {
+            Readers::OwnerOnly => open_private_file(&path, |options| options.write(true).create_new(true))?,
+            Readers::AsBefore => File::create_new(&path)?,
+        };
+        let draft = Self { path };
+        if readers == Readers::AsBefore
+            && let Ok(before) = fs::symlink_metadata(target)
+            && before.is_file()
+        {
+            file.set_permissions(before.permissions())?;
+        }
+        file.write_all(bytes)?;
+        file.sync_all()?;
+        Ok(draft)
+    }
+}
+
+impl Drop for Draft {
+    fn drop(&mut self) {
+        // Nothing better can be done with a draft that cannot be removed: it is inert.
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+fn parent_folder(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_that_was_cut_off_is_passed_over_and_ends_where_the_next_begins() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("m.jsonl");
+        append_json_lines(&path, &[1, 2]).expect("written");
+        OpenOptions::new().append(true).open(&path).expect("there").write_all(b"{\"ki").expect("written");
+        append_json_lines(&path, &[3]).expect("written");
+        let lines: Vec<u32> = parse_json_lines(&fs::read(&path).expect("there")).collect();
+        assert_eq!(lines, [1, 2, 3]);
+    }
+}
