@@ -1,7 +1,7 @@
-//! The answers to a question about a call, in ACP's words, as the wire, the device's own list and the audit write them.
-//! Not here: who is asked, and when (runner).
+//! The answers to an approval question, with ACP's option names, as the wire, the device's own list and the audit
+//! write them.
 
-/// An answer to choose. Anything that is not clearly one of these counts as [`ApprovalOption::RejectOnce`].
+/// The answer to an approval question. An unclear text counts as [`ApprovalOption::RejectOnce`].
 ///
 /// The names are those of ACP's permission options: <https://agentclientprotocol.com/protocol/tool-calls>.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,7 +17,7 @@ pub enum ApprovalOption {
 }
 
 impl ApprovalOption {
-    /// All of them, in the order in which they are offered.
+    /// All options, in the order in which they are offered.
     pub const ALL: [Self; 4] = [Self::AllowOnce, Self::AllowAlways, Self::RejectOnce, Self::RejectAlways];
 
     /// The option for a yes or a no, to one call or for the rest of the conversation.
@@ -30,7 +30,7 @@ impl ApprovalOption {
         }
     }
 
-    /// Reads an answer. Whatever is unclear is a no to this call.
+    /// Parses an answer; an unclear one rejects this call.
     pub fn from_text(text: &str) -> Self {
         Self::ALL.into_iter().find(|option| option.as_str() == text).unwrap_or(Self::RejectOnce)
     }
@@ -45,7 +45,7 @@ impl ApprovalOption {
         }
     }
 
-    /// The option as people read it.
+    /// The option's label for people.
     pub fn label(self) -> &'static str {
         match self {
             Self::AllowOnce => "Allow",
@@ -55,12 +55,12 @@ impl ApprovalOption {
         }
     }
 
-    /// Returns whether it is a yes.
+    /// Returns whether the option allows the call.
     pub fn is_allowed(self) -> bool {
         matches!(self, Self::AllowOnce | Self::AllowAlways)
     }
 
-    /// Returns whether it holds for the rest of the conversation.
+    /// Returns whether the answer holds for the rest of the conversation.
     pub fn is_always(self) -> bool {
         matches!(self, Self::AllowAlways | Self::RejectAlways)
     }
@@ -76,7 +76,7 @@ pub enum AnsweredBy {
 }
 
 impl AnsweredBy {
-    /// Reads the side's name on the wire.
+    /// Parses the side's name on the wire.
     pub fn from_text(text: &str) -> Self {
         if text == Self::Device.as_str() { Self::Device } else { Self::Caller }
     }

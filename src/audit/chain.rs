@@ -1,5 +1,5 @@
-//! Adding to the file: under the lock, at its end, a batch of rows by one write. Whoever finds it otherwise than they
-//! left it reads its end anew. Not here: when rows are added (log).
+//! Appends rows to the audit file: under a lock, at its end, one write for a batch. A process that finds the file
+//! changed since its own last write reads the end again. Not here: when rows are added (the writer).
 
 use std::fs::{File, Metadata, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -11,36 +11,36 @@ use super::row::{self, Link, Row};
 use super::{Entry, Event, Places, Who};
 use crate::durable::{open_lock_file, open_private_file, sync_parent_folder};
 
-/// How much of the file's end is looked at for its last row: many times the longest.
+/// The bytes at the file's end that are searched for the last row: many times the longest row.
 const TAIL: u64 = 256 << 10;
 
-/// How long the lock is waited for: whoever else has it writes one row, or leaves out old ones.
+/// The longest wait for the lock. Another process holds it only to write one row or to remove old ones.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// The file as it was left.
+/// The audit file and its state after this process's last write.
 #[derive(Debug)]
 pub(super) struct Chain {
     pub places: Places,
     left: Option<Left>,
-    /// Its name is durable.
+    /// The file's name is durable.
     is_named: bool,
 }
 
-/// What is remembered of the file.
+/// The file's state after this process's last write.
 #[derive(Debug)]
 struct Left {
     length: u64,
-    /// Its device and number, where the system tells.
+    /// The file's device and inode number, on systems that have them.
     who: Option<(u64, u64)>,
     last: Link,
 }
 
-/// The file, open and ours alone for a moment.
+/// The file, open and locked.
 pub(super) struct Held {
     pub file: File,
     pub length: u64,
     pub last: Link,
-    /// What the file ended with that is no row, and is cut off.
+    /// The bytes of an incomplete row at the file's end; they are cut off.
     torn: u64,
     _lock: File,
 }
@@ -50,7 +50,7 @@ impl Chain {
         Self { places, left: None, is_named: false }
     }
 
-    /// Adds these rows, all or none; where the chain then stands.
+    /// Appends these rows, all or none, and returns the new last link.
     pub(super) fn append(&mut self, entries: &[Entry]) -> io::Result<Link> {
         let mut held = self.hold()?;
         let mut text = String::with_capacity(512 * entries.len());
@@ -64,7 +64,7 @@ impl Chain {
             held.last = last;
         }
         if let Err(error) = held.file.write_all(text.as_bytes()) {
-            // Half a row would be cut off by whoever comes next; where even this fails, it is.
+            // The next process would cut off half a row; it does so where even this fails.
             let _ = held.file.set_len(held.length);
             self.another();
             return Err(error);
@@ -75,7 +75,7 @@ impl Chain {
         Ok(last)
     }
 
-    /// Makes what was added durable, the file's name the first time too.
+    /// Makes the appended rows durable, and the first time also the file's name.
     pub(super) fn sync(&mut self) -> io::Result<()> {
         open_private_file(&self.places.rows, |options| options.append(true))?.sync_data()?;
         if !std::mem::replace(&mut self.is_named, true) {
@@ -84,7 +84,7 @@ impl Chain {
         Ok(())
     }
 
-    /// Where the chain stands: what the next row follows.
+    /// Returns the last link, which the next row follows.
     pub(super) fn last(&mut self) -> io::Result<Link> {
         let held = self.hold()?;
         Ok(held.last)
@@ -106,11 +106,11 @@ impl Chain {
         let (mut last, torn) = last_row(&mut file, length)?;
         if let Some(left) = &self.left {
             if left.last.seq >= last.seq {
-                // Somebody took rows away under our hands, or put others there: what follows shows it.
+                // Another process removed or replaced rows meanwhile: the next row's hash shows it.
                 last = left.last.clone();
             } else if row_at(&file, length - torn, left.last.seq)?.is_some_and(|hash| hash != left.last.hash)
             {
-                // More came, but not after ours.
+                // More rows came, but they do not follow ours.
                 last.hash.clone_from(&left.last.hash);
             }
         }
@@ -121,18 +121,18 @@ impl Chain {
         Ok(Held { file, length, last, torn, _lock: lock })
     }
 
-    /// Remembers how the file is left.
+    /// Remembers the file's state after a write.
     pub(super) fn leave(&mut self, held: &Held) {
         let who = held.file.metadata().ok().and_then(|meta| who(&meta));
         self.left = Some(Left { length: held.length, who, last: held.last.clone() });
     }
 
-    /// The next row follows this, whatever stands in the file.
+    /// Makes the next row follow this link, regardless of the file's content.
     pub(super) fn follows(&mut self, last: Link) {
         self.left = Some(Left { length: 0, who: None, last });
     }
 
-    /// The file is not as it was left; its last row still is.
+    /// Marks the file as changed; its last row is still known.
     pub(super) fn another(&mut self) {
         if let Some(left) = &mut self.left {
             left.who = None;
@@ -140,7 +140,7 @@ impl Chain {
     }
 }
 
-/// The last row, and how many bytes behind the last end of a line are part of none.
+/// Finds the last row, and counts the bytes after the last line end, which belong to no row.
 fn last_row(file: &mut File, length: u64) -> io::Result<(Link, u64)> {
     let from = length.saturating_sub(TAIL);
     file.seek(SeekFrom::Start(from))?;
@@ -149,12 +149,12 @@ fn last_row(file: &mut File, length: u64) -> io::Result<(Link, u64)> {
     let whole = tail.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
     let torn = (tail.len() - whole) as u64;
     let lines = tail[..whole].split(|byte| *byte == b'\n').rev();
-    // What is no row, or a changed one, stays where it is: `verify` finds it there.
+    // An unreadable or changed row stays in place, where `verify` finds it.
     let last = lines.filter(|line| !line.is_empty()).find_map(Row::read);
     Ok((last.map_or_else(Link::none, |row| row.link()), torn))
 }
 
-/// The hash of the row of this number, looked for from the end; none where there is no such row.
+/// Returns the hash of the row with this number, searching from the end; `None` if there is no such row.
 pub(super) fn row_at(file: &File, length: u64, seq: u64) -> io::Result<Option<String>> {
     let mut reading = file.try_clone()?;
     reading.seek(SeekFrom::Start(length.saturating_sub(TAIL)))?;
@@ -174,14 +174,14 @@ pub(super) fn row_at(file: &File, length: u64, seq: u64) -> io::Result<Option<St
     Ok(None)
 }
 
-/// All that is a row, from the beginning.
+/// Reads all rows from the beginning.
 pub(super) fn rows(file: &File) -> io::Result<impl Iterator<Item = io::Result<Row>>> {
     let mut reading = file.try_clone()?;
     reading.seek(SeekFrom::Start(0))?;
     Ok(Lines::of(reading).filter_map(|line| line.map(|line| Row::read(&line.bytes)).transpose()))
 }
 
-/// Waits for whoever else adds rows, but not for ever: a stopped process must not hold up calls.
+/// Takes the lock, waiting a bounded time: a stopped process must not block calls.
 fn lock(path: &Path) -> io::Result<File> {
     let file = open_lock_file(path)?;
     let until = Instant::now() + PATIENCE;
@@ -200,7 +200,7 @@ fn lock(path: &Path) -> io::Result<File> {
     }
 }
 
-/// Which file it is, where the system tells.
+/// Returns the file's device and inode number, on systems that have them.
 #[cfg(unix)]
 #[expect(clippy::unnecessary_wraps, reason = "other systems do not tell")]
 fn who(meta: &Metadata) -> Option<(u64, u64)> {

@@ -1,12 +1,12 @@
-//! What a row says. Everything is optional but the time, what happened and on whose behalf. Texts from elsewhere are
-//! cut short; none of them is an argument or a result.
+//! The content of an audit row. Only the time, the event and the actor are required. Texts from elsewhere are
+//! truncated; none of them is an argument or a result.
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::ids::hex;
 
-/// What happened.
+/// The event that a row records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Event {
@@ -14,19 +14,20 @@ pub enum Event {
     Begun,
     /// A call was answered: it ended, or was refused before it began.
     Answered,
-    /// A request was refused at the door: unreadable, not signed as it must be, for another device.
+    /// A request was refused on arrival: unreadable, without the required signature, or for another device.
     Refused,
-    /// A second request came under a known id with another tool or other arguments; it was not run.
+    /// A second request used a known id with another tool or other arguments; it was not run.
     Conflict,
-    /// A caller took a request back that was waiting or running.
+    /// A caller cancelled a request that was waiting or running.
     Cancelled,
-    /// A caller took a request back that was over or never seen.
+    /// A caller cancelled a request that was finished or never seen.
     IdleCancel,
-    /// The backend will not take a reply: it has another one, say; why is the code or the detail.
+    /// The backend does not accept a reply, for example because it has another one; the code or the detail gives the
+    /// reason.
     Undeliverable,
     /// The backend refused a heartbeat of this device as stale or as a repeat.
     HeartbeatRefused,
-    /// Nothing new begins: a pause, or safe mode.
+    /// New calls are held back: by a pause or by safe mode.
     Held,
     /// Calls may begin again.
     Released,
@@ -34,7 +35,7 @@ pub enum Event {
     Pause,
     /// The owner's `resume`.
     Resume,
-    /// The owner took back what a request had changed.
+    /// The owner undid the changes of a request.
     Undo,
     /// The owner emptied the trash.
     TrashEmptied,
@@ -46,19 +47,19 @@ pub enum Event {
     Started,
     /// A runner stopped.
     Stopped,
-    /// Rows could not be written; how many.
+    /// Rows could not be written; `count` says how many.
     Lost,
-    /// The file ended within a row, as a crash or a power cut leaves it; how many bytes were cut off.
+    /// The file ended within a row, as after a crash or a power cut; `count` says how many bytes were cut off.
     Torn,
-    /// A runner found no head of this device when it started: nothing vouches for the rows before.
+    /// A runner found no head signed by this device when it started, so the earlier rows are unproven.
     Unproven,
-    /// Old rows went, up to and with this number.
+    /// Old rows were removed, up to and including the number in `through`.
     Expired,
-    /// In the place of the rows that went: the number and the hash of the last of them.
+    /// Replaces removed rows: the number and the hash of the last of them.
     Checkpoint,
 }
 
-/// On whose behalf.
+/// The actor on whose behalf something happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Who {
@@ -66,7 +67,7 @@ pub enum Who {
     Caller,
     /// A call that another call started (Task).
     Task,
-    /// Whoever sits at this device.
+    /// The person at this device.
     Owner,
     /// The runner itself.
     Runner,
@@ -74,27 +75,27 @@ pub enum Who {
     Backend,
 }
 
-/// What was decided about a call.
+/// The decision about a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Decision {
-    /// It needed nobody's word.
+    /// It needed no approval.
     Allowed,
-    /// Somebody was asked and said yes; `by` says who.
+    /// A person was asked and allowed it; `by` says who.
     Asked,
-    /// It was not begun; `code` says why.
+    /// It was not started; `code` gives the reason.
     Denied,
 }
 
-/// What one row says.
+/// The content of one row.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Entry {
-    /// When, in milliseconds since 1970, by this machine's clock.
+    /// The time in milliseconds since 1970, by this machine's clock.
     pub at_ms: i64,
-    /// What happened.
+    /// The event.
     pub event: Event,
-    /// On whose behalf.
+    /// The actor.
     pub who: Who,
     /// The request.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -102,7 +103,7 @@ pub struct Entry {
     /// Its conversation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub conversation_id: Option<String>,
-    /// What kind of agent asked, as the caller says.
+    /// The kind of agent that asked, as the caller says.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent_type: Option<String>,
     /// The tool asked for.
@@ -111,22 +112,22 @@ pub struct Entry {
     /// SHA-256 of the arguments' JSON text, in hex.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub args_hash: Option<String>,
-    /// What was decided.
+    /// The decision.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub decision: Option<Decision>,
-    /// Who said yes, or moved the switch.
+    /// The person or side that allowed the call or changed the switch.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
     /// The error's stable code.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub code: Option<String>,
-    /// The rule that decided, where one did.
+    /// The rule that decided, if one did.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rule: Option<String>,
     /// The confinement in force.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub confinement: Option<String>,
-    /// Which execution, from 1.
+    /// The number of the execution, from 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub attempt: Option<u32>,
     /// `ok`, `error` or `cancelled`.
@@ -141,22 +142,22 @@ pub struct Entry {
     /// The call was cut off and may have had its effect.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub may_have_run: bool,
-    /// How many bytes the result's JSON text has.
+    /// The size of the result's JSON text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bytes: Option<u64>,
-    /// How long the call took, in milliseconds.
+    /// The call's duration in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<u64>,
-    /// The number of the last row that went, of `expired` rows.
+    /// In `expired` rows, the number of the last removed row.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub through: Option<u64>,
-    /// How many: rows lost, bytes cut off, requests let go of.
+    /// A count: rows lost, bytes cut off, requests dropped.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub count: Option<u64>,
-    /// The device's word for a checkpoint, 64 bytes as base64.
+    /// The device's signature of a checkpoint, 64 bytes as base64.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub signature: Option<String>,
-    /// A few words of the program's own.
+    /// A short text of the program's own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
 }
@@ -165,7 +166,7 @@ pub struct Entry {
 const LONGEST: usize = 300;
 
 impl Entry {
-    /// This happened then, on whose behalf; nothing else is known yet.
+    /// Creates an entry with nothing but the event, the actor and the time.
     pub fn new(event: Event, who: Who, at_ms: i64) -> Self {
         Self {
             at_ms,
@@ -195,21 +196,21 @@ impl Entry {
         }
     }
 
-    /// The same, about this request.
+    /// Sets the request.
     #[must_use]
     pub fn about(mut self, request: &impl ToString) -> Self {
         self.request_id = Some(request.to_string());
         self
     }
 
-    /// The same with these words.
+    /// Sets the detail.
     #[must_use]
     pub fn saying(mut self, detail: impl Into<String>) -> Self {
         self.detail = Some(detail.into());
         self
     }
 
-    /// The same, no text of it longer than a row may hold.
+    /// Truncates the texts that are longer than a row may hold.
     pub(super) fn bounded(mut self) -> Self {
         for text in [
             &mut self.request_id,
@@ -235,7 +236,7 @@ impl Entry {
     }
 }
 
-/// SHA-256 of a text, in hex.
+/// Returns the SHA-256 of a text, in hex.
 pub fn hash_of(text: &str) -> String {
     hex(&Sha256::digest(text))
 }

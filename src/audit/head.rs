@@ -1,5 +1,5 @@
-//! The head: where the chain was known to stand, kept beside it, so that rows cut off at the end are missed. Signed
-//! with the device's key, so that only who has that key can write another.
+//! The head: the last link known to be in the file, stored beside it so that rows cut off at the end are noticed. It
+//! is signed with the device's key, so that nothing without that key can write another.
 
 use std::io;
 use std::path::Path;
@@ -11,35 +11,35 @@ use serde::{Deserialize, Serialize};
 
 use super::row::Link;
 
-/// Where the chain stood, and the device's word for it.
+/// The chain's last known link and the device's signature of it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Head {
     /// The last row.
     #[serde(flatten)]
     pub at: Link,
-    /// The device's signature of it, 64 bytes as base64; none where nobody could sign.
+    /// The device's signature of the row, 64 bytes as base64; `None` without a signing key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signature: Option<String>,
 }
 
 impl Head {
-    /// The text that is signed.
+    /// Returns the text that is signed.
     pub(super) fn text(at: &Link) -> String {
         format!("punie-audit-head:v1:{}:{}", at.seq, at.hash)
     }
 
-    /// Reads a head as people write it: `SEQ:HASH`, as heartbeats carry it.
+    /// Parses a head in the form `SEQ:HASH`, as heartbeats carry it.
     pub fn parse(text: &str) -> Option<Link> {
         let (seq, hash) = text.split_once(':')?;
         let is_hash = hash.len() == super::row::HASH && hash.bytes().all(|byte| byte.is_ascii_hexdigit());
         is_hash.then_some(Link { seq: seq.parse().ok()?, hash: hash.to_ascii_lowercase() })
     }
 
-    /// The head that is kept; none where there is none.
+    /// Reads the stored head; `None` if there is none.
     ///
     /// # Errors
-    /// It cannot be read, or is no head.
+    /// The head cannot be read or parsed.
     pub fn read(path: &Path) -> io::Result<Option<Self>> {
         match std::fs::read_to_string(path) {
             Ok(text) => serde_json::from_str(&text).map(Some).map_err(io::Error::other),
@@ -48,12 +48,12 @@ impl Head {
         }
     }
 
-    /// Whether the signature is this key's (32 bytes as base64).
+    /// Returns whether the signature was made with this key (32 bytes as base64).
     pub(super) fn is_signed_by(&self, public_key: &str) -> bool {
         is_signed(&Self::text(&self.at), self.signature.as_deref(), public_key)
     }
 
-    /// Puts it in the place of the one before. Not synced: an older head says less and nothing false.
+    /// Replaces the stored head. The file is not synced: an older head proves fewer rows and nothing false.
     pub(super) fn write(&self, path: &Path) -> io::Result<()> {
         let draft = path.with_extension("head.new");
         let text = serde_json::to_string(self).expect("plain fields are always JSON") + "\n";
@@ -63,7 +63,7 @@ impl Head {
     }
 }
 
-/// Whether this is the signature of this text by this key, both as base64.
+/// Returns whether the signature of this text was made with this key; both are base64.
 pub(super) fn is_signed(text: &str, signature: Option<&str>, public_key: &str) -> bool {
     let decoded = |text: &str| STANDARD.decode(text).ok();
     let key = decoded(public_key).and_then(|bytes| VerifyingKey::from_bytes(&bytes.try_into().ok()?).ok());

@@ -1,20 +1,20 @@
-//! The lines of the file, one by one, none of them longer than any row can be.
+//! Reads the file line by line, with a limit that no row exceeds.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 
-/// No row is longer: its texts are bounded, and escaped each character takes six bytes at most.
+/// The most bytes of a row: its texts are bounded, and an escaped character takes at most six bytes.
 pub(super) const LONGEST: u64 = 64 << 10;
 
-/// Reads a file line by line.
+/// An iterator over a file's lines.
 pub(super) struct Lines {
     from: BufReader<File>,
 }
 
-/// One line, without its end.
+/// One line, without its line end.
 pub(super) struct Line {
     pub bytes: Vec<u8>,
-    /// Whether it has an end. One without is the last, and what a crash leaves.
+    /// The line has an end. A line without one is the last, as a crash leaves it.
     pub is_whole: bool,
 }
 

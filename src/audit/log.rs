@@ -1,6 +1,6 @@
-//! Who adds rows while a runner lives: one thread, which also makes them durable a moment later, keeps the head, and
-//! lets old rows go. No call waits for a sync, and none for longer than a write to the file takes. What cannot be
-//! written (a full disk) is kept for a while and tried again.
+//! The thread that writes audit rows while a runner runs. It also syncs them a moment later, stores the head and
+//! removes old rows. No call waits for a sync, and none waits longer than one write to the file. Rows that cannot be
+//! written (a full disk) are buffered and retried.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,32 +15,32 @@ use super::chain::Chain;
 use super::row::Link;
 use super::{Entry, Event, Head, Places, Who, proof, retain};
 
-/// How long nothing is to be added before what was is made durable.
+/// The time without new rows after which rows are synced.
 const QUIET: Duration = Duration::from_secs(3);
-/// How long that may be put off while more and more is added.
+/// The longest delay of a sync while rows keep coming.
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
-/// How often rows that could not be written are tried again, while no more come.
+/// The interval between retries of a failed write, while no more rows come.
 const AGAIN: Duration = Duration::from_secs(5);
-/// How often it is looked whether rows are old.
+/// The interval between searches for old rows.
 const LOOK: Duration = Duration::from_hours(6);
-/// How many rows share a write at most.
+/// The most jobs that share a write.
 const BATCH: usize = 256;
-/// How many rows wait for a disk that has no room; more are counted and lost.
+/// The most rows that wait for disk space; further ones are counted and dropped.
 const WAITING: usize = 10_000;
 
-/// How much is kept.
+/// The limits of the stored rows.
 #[derive(Debug, Clone, Copy)]
 pub struct Keep {
-    /// For how long.
+    /// The age up to which rows are kept.
     pub age: Duration,
-    /// How many bytes at most.
+    /// The most bytes of the file.
     pub bytes: u64,
 }
 
 /// Signs a text with the device's key: 64 bytes as base64.
 pub type Sign = Box<dyn Fn(&str) -> String + Send>;
 
-/// The audit of a runner. Cheap to clone; the thread ends with the last clone.
+/// A runner's audit log. Cheap to clone; the thread ends with the last clone.
 #[derive(Clone)]
 pub struct Audit {
     jobs: Sender<Job>,
@@ -55,18 +55,18 @@ impl std::fmt::Debug for Audit {
 }
 
 enum Job {
-    /// To be added; who waits hears of it.
+    /// Adds rows, and confirms that to a caller that waits.
     Add(Vec<Entry>, Option<oneshot::Sender<()>>),
-    /// Nothing more is to come for now: everything is made durable.
+    /// Makes everything durable, because nothing more is expected for now.
     Rest(oneshot::Sender<()>),
 }
 
 impl Audit {
-    /// Opens the file, making it where it is not there, and starts the thread. A file that cannot be opened now is
-    /// tried again with each row.
+    /// Opens the file, creating it if it is missing, and starts the thread. If the file cannot be opened now, that is
+    /// retried with each row.
     ///
     /// # Errors
-    /// There is no thread to be had.
+    /// The thread cannot be started.
     pub fn open(places: Places, keep: Keep, sign: Option<Sign>) -> io::Result<Self> {
         let last = Arc::new(Mutex::new(Link::none()));
         let fails = Arc::new(AtomicBool::new(false));
@@ -91,15 +91,15 @@ impl Audit {
         Ok(Self { jobs, last, fails })
     }
 
-    /// Adds rows soon; nobody waits.
+    /// Queues rows without waiting.
     pub fn note(&self, entries: Vec<Entry>) {
         if !entries.is_empty() {
-            // Without the thread there is nobody to tell; it ends with the last of these.
+            // Without the thread no reader is left; it ends with the last clone.
             let _ = self.jobs.send(Job::Add(entries, None));
         }
     }
 
-    /// Adds a row, and waits until it is in the file, or has to wait for room.
+    /// Adds a row and waits until it is in the file, or is buffered because the disk is full.
     pub async fn add(&self, entry: Entry) {
         let (done, is_done) = oneshot::channel();
         if self.jobs.send(Job::Add(vec![entry], Some(done))).is_ok() {
@@ -107,12 +107,12 @@ impl Audit {
         }
     }
 
-    /// Where the chain stands now.
+    /// Returns the chain's last link.
     pub fn last(&self) -> Link {
         self.last.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Whether rows could not be written the last time.
+    /// Returns whether the last write failed.
     pub fn is_failing(&self) -> bool {
         self.fails.load(Ordering::Relaxed)
     }
@@ -126,10 +126,10 @@ impl Audit {
     }
 }
 
-/// Adds one row durably, from a command that is no runner.
+/// Adds one row durably, from a command outside the runner.
 ///
 /// # Errors
-/// It could not be written.
+/// The row could not be written.
 pub fn append_now(places: Places, entry: Entry) -> io::Result<()> {
     let mut chain = Chain::new(places);
     chain.append(&[entry.bounded()])?;
@@ -143,16 +143,16 @@ struct Thread {
     last: Arc<Mutex<Link>>,
     /// Rows that could not be written yet.
     waiting: Vec<Entry>,
-    /// How many had to be let go of.
+    /// The number of dropped rows.
     lost: u64,
-    /// Whether the last write failed; the log has heard of it.
+    /// The last write failed; the log reports only the first failure.
     fails: Arc<AtomicBool>,
     dirty_since: Option<Instant>,
-    /// When it was last looked for old rows.
+    /// The time of the last search for old rows.
     looked: Option<Instant>,
-    /// When a write last failed.
+    /// The time of the last failed write.
     failed: Option<Instant>,
-    /// The rows of earlier lives were looked at.
+    /// The rows of earlier processes were checked.
     is_proven: bool,
 }
 
@@ -183,7 +183,7 @@ impl Thread {
         self.settle();
     }
 
-    /// How long the next job is waited for; none where nothing else is to be done.
+    /// Returns the longest wait for the next job; `None` if nothing else is due.
     fn patience(&self) -> Option<Duration> {
         if self.waiting.is_empty() { self.dirty_since.map(|_| QUIET) } else { Some(AGAIN) }
     }
@@ -199,7 +199,7 @@ impl Thread {
                 Job::Rest(done) => resting.push(done),
             }
         }
-        // Where the last write failed, no call waits for the next one to fail.
+        // While writes fail, no call waits for the next failure.
         let failed = self.failed.is_some_and(|failed| failed.elapsed() < AGAIN);
         if !failed || !resting.is_empty() {
             self.write();
@@ -217,7 +217,7 @@ impl Thread {
         }
     }
 
-    /// Writes what waits. What cannot be written stays, up to a bound.
+    /// Writes the buffered rows. Rows that cannot be written stay, up to a bound.
     fn write(&mut self) {
         if self.waiting.is_empty() {
             return;
@@ -249,7 +249,7 @@ impl Thread {
         }
     }
 
-    /// Once, before anything is added: what the rows of earlier lives are worth.
+    /// Checks the rows of earlier processes once, before any row is added.
     fn prove(&mut self) -> io::Result<()> {
         if self.is_proven {
             return Ok(());
@@ -264,14 +264,14 @@ impl Thread {
         Ok(())
     }
 
-    /// Lets go of the oldest of too many.
+    /// Drops the oldest rows beyond the bound.
     fn bound_waiting(&mut self) {
         let over = self.waiting.len().saturating_sub(WAITING);
         self.waiting.drain(..over);
         self.lost += over as u64;
     }
 
-    /// Makes what was added durable, then says so in the head; and lets old rows go now and then.
+    /// Syncs the added rows, then updates the head; now and then removes old rows.
     fn settle(&mut self) {
         if self.dirty_since.take().is_some()
             && let Err(error) = self.chain.sync().and_then(|()| self.keep_head())

@@ -1,6 +1,6 @@
-//! The audit: what was asked of this device, what was decided about it and what came of it, as rows of a file that is
-//! only added to. Each row holds the hash of the one before, so that an edit, a gap or another order is found at the
-//! row. No arguments and no results. Not here: when a row is written (runner, cli) and what it is shown as (cli).
+//! The audit: an append-only file of the requests to this device, the decisions and their outcomes. Each row holds
+//! the hash of the row before, so that an edit, a gap or a changed order is found at the row. Arguments and results
+//! are not in it. Not here: when rows are written (runner, cli) and how they are displayed (cli).
 
 #![expect(clippy::disallowed_methods, reason = "this room owns the audit's files and those beside them")]
 
@@ -22,19 +22,19 @@ pub use verify::{Fault, Flaw, Report, Signed, verify, walk};
 
 use std::path::{Path, PathBuf};
 
-/// The audit's files of one home.
+/// The paths of the audit files of one home.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Places {
     /// The rows, one JSON object a line.
     pub rows: PathBuf,
     /// The last row that was known to be on the disk.
     pub head: PathBuf,
-    /// Held while rows are added, so that the runner and the owner's commands take turns.
+    /// Locked while rows are added, because the runner and the owner's commands both write.
     pub lock: PathBuf,
 }
 
 impl Places {
-    /// In this folder.
+    /// Returns the paths in this folder.
     pub fn within(folder: &Path) -> Self {
         Self {
             rows: folder.join("audit.jsonl"),

@@ -1,5 +1,5 @@
-//! What a runner makes of the rows that it finds when it starts. Its own signature will soon stand over all of them, so
-//! whatever the head of its last life does not bear out is made to show first. Not here: what shows later (verify).
+//! Checks the rows that a runner finds when it starts. Its own signature will soon cover all of them. So rows that
+//! the last process's head does not confirm are marked first. Not here: later checks (`verify`).
 
 use std::io;
 
@@ -8,7 +8,7 @@ use super::log::Sign;
 use super::row::Link;
 use super::{Entry, Event, Head, Who};
 
-/// What is to be written before anything else; nothing where the rows are borne out.
+/// Returns the entry to write before any other; `None` if the head confirms the rows.
 ///
 /// # Errors
 /// The files cannot be read now.
@@ -26,7 +26,7 @@ pub(super) fn look(chain: &mut Chain, sign: Option<&Sign>, now_ms: i64) -> io::R
         if rows(&chained.file)?.any(|row| row.is_ok_and(|row| !row.is_owners())) {
             return Ok(unproven("the head was missing"));
         }
-        // From here on there is one before there is a row of a runner.
+        // From here on a head exists before any row of a runner.
         let signature = sign.map(|sign| sign(&Head::text(&chained.last)));
         let head = Head { at: chained.last, signature };
         head.write(&chain.places.head)?;
@@ -34,7 +34,7 @@ pub(super) fn look(chain: &mut Chain, sign: Option<&Sign>, now_ms: i64) -> io::R
         crate::durable::sync_parent_folder(&chain.places.head)?;
         return Ok(None);
     };
-    // The same key signs the same text the same way.
+    // The same key signs the same text with the same signature.
     if sign.is_some_and(|sign| head.signature.as_ref() != Some(&sign(&Head::text(&head.at)))) {
         return Ok(unproven("the head was not signed by this device"));
     }
@@ -45,7 +45,7 @@ pub(super) fn look(chain: &mut Chain, sign: Option<&Sign>, now_ms: i64) -> io::R
     Ok(None)
 }
 
-/// What the next row has to follow for the gap to show; none where the head's row is there.
+/// Returns the link that the next row must follow for the gap to show; `None` if the head's row is there.
 fn break_at(chained: &Held, head: &Link) -> io::Result<Option<Link>> {
     if head.seq > chained.last.seq {
         return Ok(Some(head.clone()));

@@ -1,6 +1,6 @@
-//! Letting old rows go. A checkpoint with the number and the hash of the last of them takes their place, so that the
-//! rest still follows from it, and a row at the end says that they went: cutting them off by hand has neither. Only what
-//! follows from what stands before it goes; where a row was changed, it and all behind it stay.
+//! Removes old rows. A checkpoint with the number and the hash of the last removed row replaces them, so that the
+//! other rows still follow from it. A row at the end records the removal; rows cut off by hand have neither. Only
+//! rows of an intact chain are removed: a changed row and all rows after it stay.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -13,19 +13,19 @@ use super::row::{self, Link, Row};
 use super::{Entry, Event, Keep, Who};
 use crate::durable::{open_private_file, sync_parent_folder};
 
-/// Where the rows that stay begin.
+/// The position at which the remaining rows begin.
 struct Cut {
     from: u64,
     gone: Link,
     rows: u64,
 }
 
-/// Lets go of what is older or more than is kept; where the chain then stands, if anything went.
+/// Removes rows beyond the limits; returns the new last link if any were removed.
 pub(super) fn let_go(chain: &mut Chain, keep: Keep, sign: Option<&Sign>) -> io::Result<Option<Link>> {
     let now_ms = now_ms();
     let before_ms = now_ms.saturating_sub(i64::try_from(keep.age.as_millis()).unwrap_or(i64::MAX));
     let held = chain.hold()?;
-    // A quarter more than is too much, so that it is not done again at once.
+    // Removes a quarter more than needed, so that it is not repeated at once.
     let most = if held.length > keep.bytes { keep.bytes / 4 * 3 } else { u64::MAX };
     let Some(cut) = find(&held.file, held.length, before_ms, most, sign)? else { return Ok(None) };
     let draft = chain.places.rows.with_extension("jsonl.new");
@@ -45,14 +45,14 @@ pub(super) fn let_go(chain: &mut Chain, keep: Keep, sign: Option<&Sign>) -> io::
     file.write_all(told.as_bytes())?;
     file.sync_all()?;
     std::fs::rename(&draft, &chain.places.rows)?;
-    // Before the head speaks of it.
+    // Sync the name before the head refers to the row.
     sync_parent_folder(&chain.places.rows)?;
     chain.another();
     tracing::info!(rows = cut.rows, "old rows of the audit went");
     Ok(Some(last))
 }
 
-/// The longest beginning that may go; nothing goes behind a checkpoint that this device did not sign.
+/// Finds the longest run of first rows that may be removed; none after a checkpoint that this device did not sign.
 fn find(file: &File, length: u64, before_ms: i64, most: u64, sign: Option<&Sign>) -> io::Result<Option<Cut>> {
     let is_ours = |row: &Row| {
         sign.is_none_or(|sign| row.signature.as_ref() == Some(&sign(&row::checkpoint_text(&row.link()))))
@@ -77,7 +77,7 @@ fn find(file: &File, length: u64, before_ms: i64, most: u64, sign: Option<&Sign>
         }
         at += line.bytes.len() as u64 + 1;
         if row.is_checkpoint() {
-            // Its own time is that of the last look.
+            // A checkpoint's own time is that of the last removal.
             last = Some(row.link());
             continue;
         }

@@ -1,5 +1,5 @@
-//! A row as a line of the file: `{"seq":..,"prev":"..",...,"hash":".."}`. The hash covers the line's own bytes up to
-//! it, the hash of the row before among them, so that what is hashed is what anybody can see.
+//! A row as a line of the file: `{"seq":..,"prev":"..",...,"hash":".."}`. The hash covers the line's own bytes before
+//! it, including the hash of the previous row. So the hashed text is exactly the visible text.
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -9,19 +9,19 @@ use sha2::{Digest, Sha256};
 use super::{Entry, Event, Who};
 use crate::ids::hex;
 
-/// What is hashed begins with this, so that no hash of anything else passes for a row's.
+/// The prefix of every hashed text, so that a hash of anything else is never valid for a row.
 const DOMAIN: &str = "punie-audit-row:v1\n";
 
-/// What stands between a row's text and its hash.
+/// The text between a row's content and its hash.
 const BEFORE_HASH: &str = ",\"hash\":\"";
 
-/// How long a line's end is: the words before the hash, the hash, the quote and the brace.
+/// The length of a line's end: the text before the hash, the hash, the quote and the brace.
 const END: usize = BEFORE_HASH.len() + HASH + 2;
 
-/// SHA-256 in hex.
+/// The length of a SHA-256 in hex.
 pub(super) const HASH: usize = 64;
 
-/// Where a chain stands: the number and the hash of its last row.
+/// A position in the chain: the number and the hash of its last row.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Link {
     /// The number, from 1; 0 before the first row.
@@ -31,13 +31,13 @@ pub struct Link {
 }
 
 impl Link {
-    /// Before the first row.
+    /// The link before the first row.
     pub fn none() -> Self {
         Self { seq: 0, hash: "0".repeat(HASH) }
     }
 }
 
-/// A row's own place in the chain, before what it says.
+/// An entry with its number and the hash of the previous row.
 #[derive(Serialize)]
 struct Numbered<'a> {
     seq: u64,
@@ -46,17 +46,17 @@ struct Numbered<'a> {
     entry: &'a Entry,
 }
 
-/// The line of a row that follows `after`, with its end, and where the chain then stands.
+/// Returns the line of the row that follows `after`, with its line end, and the new last link.
 pub(super) fn line(after: &Link, entry: &Entry) -> (String, Link) {
     numbered(after.seq + 1, &after.hash, entry)
 }
 
-/// What the device signs of a checkpoint: the last of the rows that went.
+/// Returns the text that the device signs for a checkpoint: the last removed row.
 pub(super) fn checkpoint_text(gone: &Link) -> String {
     format!("punie-audit-checkpoint:v1:{}:{}", gone.seq, gone.hash)
 }
 
-/// The line in the place of rows that went, the last of which is `gone`.
+/// Returns the line that replaces removed rows, the last of which is `gone`.
 pub(super) fn checkpoint(gone: &Link, entry: &Entry) -> String {
     numbered(gone.seq, &gone.hash, entry).0
 }
@@ -76,7 +76,7 @@ fn hash(text: &[u8]) -> String {
     hex(&hash.finalize())
 }
 
-/// What is read of a line to follow the chain.
+/// The fields of a line that verification needs.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Row {
@@ -93,12 +93,12 @@ pub(super) struct Row {
     pub through: Option<u64>,
     #[serde(default)]
     pub signature: Option<String>,
-    /// Whether the hash is that of the text.
+    /// The hash matches the text.
     #[serde(skip)]
     pub is_sound: bool,
 }
 
-/// Reads a word of an enum; one that this version does not know is `None`.
+/// Parses an enum's name; a name that this version does not know becomes `None`.
 fn known_or_none<'de, D: Deserializer<'de>, T: DeserializeOwned>(
     deserializer: D,
 ) -> Result<Option<T>, D::Error> {
@@ -106,7 +106,7 @@ fn known_or_none<'de, D: Deserializer<'de>, T: DeserializeOwned>(
 }
 
 impl Row {
-    /// Reads a line without its end; none where it is no row.
+    /// Parses a line without its line end; `None` if it is not a row.
     pub(super) fn read(line: &[u8]) -> Option<Self> {
         let mut row: Self = serde_json::from_slice(line).ok()?;
         let (text, end) = line.split_at_checked(line.len().checked_sub(END)?)?;
@@ -115,19 +115,19 @@ impl Row {
         Some(row)
     }
 
-    /// Where the chain stands after it.
+    /// Returns the chain's link after this row.
     pub(super) fn link(&self) -> Link {
-        // One in the place of rows that went stands for the last of them.
+        // A checkpoint represents the last removed row.
         let hash = if self.is_checkpoint() { &self.prev } else { &self.hash };
         Link { seq: self.seq, hash: hash.clone() }
     }
 
-    /// Whether one of the owner's commands wrote it, which have no need of a runner.
+    /// Returns whether one of the owner's commands wrote it, which need no runner.
     pub(super) fn is_owners(&self) -> bool {
         self.who == Some(Who::Owner)
     }
 
-    /// Whether it stands in the place of rows that went.
+    /// Returns whether it replaces removed rows.
     pub(super) fn is_checkpoint(&self) -> bool {
         self.event == Some(Event::Checkpoint)
     }

@@ -1,4 +1,4 @@
-//! Following the chain from its first row to its last, and naming the first row at which it breaks.
+//! Verifies the chain from its first row to its last, and names the first row at which it breaks.
 
 use std::collections::HashSet;
 use std::fs::File;
@@ -12,29 +12,29 @@ use super::lines::Lines;
 use super::row::{Link, Row, checkpoint_text};
 use super::{Event, Head, Places};
 
-/// What was found.
+/// The result of a verification.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Report {
-    /// Whether nothing is wrong.
+    /// No fault was found.
     pub sound: bool,
-    /// How many rows there are.
+    /// The number of rows.
     pub rows: u64,
-    /// The number of the first.
+    /// The number of the first row.
     pub first_seq: Option<u64>,
-    /// Where the chain stands.
+    /// The chain's last link.
     pub last: Link,
-    /// Bytes behind the last row that are part of none: what a crash leaves, cut off by the next row.
+    /// The bytes after the last row that belong to no row: a crash leaves them, and the next row cuts them off.
     pub torn_bytes: u64,
-    /// The head that is kept beside the rows, and whose word it is.
+    /// The head that is stored beside the rows.
     pub head: Option<Link>,
-    /// Whether that head is signed by this device.
+    /// The head's signature.
     pub head_signed: Signed,
-    /// What is wrong first, from the beginning.
+    /// The first fault, from the beginning.
     pub fault: Option<Fault>,
 }
 
-/// Whose word the kept head is.
+/// The state of the stored head's signature.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Signed {
@@ -42,49 +42,49 @@ pub enum Signed {
     NoHead,
     /// By this device's key.
     ByThisDevice,
-    /// By nobody, or by another key.
+    /// Not signed, or signed with another key.
     No,
-    /// The key to check it with is not known.
+    /// The key to check it with is unknown.
     Unchecked,
 }
 
-/// What is wrong, and where.
+/// A fault and its position.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Fault {
-    /// What it is.
+    /// The kind of fault.
     pub flaw: Flaw,
     /// The row's number.
     pub seq: Option<u64>,
     /// The line of the file, from 1.
     pub line: u64,
-    /// The same in a sentence.
+    /// A sentence for people.
     pub text: String,
 }
 
-/// What can be wrong with a row.
+/// The ways in which a row or the head can be wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Flaw {
-    /// It is not what it was when it was written.
+    /// The row was changed after it was written.
     Edited,
-    /// It should be there.
+    /// The row should be there.
     Missing,
-    /// It stands in another place than it was written to.
+    /// The row is in another position than it was written to.
     OutOfOrder,
-    /// It was put in later.
+    /// The row was inserted later.
     Inserted,
-    /// It is no row.
+    /// The line is not a row.
     Unreadable,
-    /// The head is not this device's word.
+    /// The head was not signed by this device.
     ForgedHead,
     /// There is no head though a runner wrote rows, or there was none when one started.
     MissingHead,
-    /// What stands in the place of rows that went is not this device's word.
+    /// The checkpoint in place of removed rows was not signed by this device.
     ForgedCheckpoint,
 }
 
-/// Reads the whole audit. `known` are heads that are known from elsewhere; `public_key` is the device's, as base64.
+/// Verifies the whole audit. `known` are heads known from elsewhere; `public_key` is the device's, as base64.
 ///
 /// # Errors
 /// A file cannot be read.
@@ -132,7 +132,7 @@ pub fn verify(places: &Places, known: &[Link], public_key: Option<&str>) -> io::
     })
 }
 
-/// Calls `with` for the text of each row, in order, until it says no. Rows are not checked.
+/// Calls `with` for the text of each row, in order, until it returns false. Rows are not verified.
 ///
 /// # Errors
 /// The file cannot be read.
@@ -154,13 +154,13 @@ pub fn walk(places: &Places, mut with: impl FnMut(&[u8]) -> bool) -> io::Result<
 struct Following<'a> {
     heads: &'a [&'a Link],
     public_key: Option<&'a str>,
-    /// There are rows that only somebody writes who keeps a head.
+    /// There are rows that only a runner writes, which stores a head.
     needs_head: bool,
     last: Option<Link>,
     first: Option<u64>,
     rows: u64,
     torn: u64,
-    /// Up to which row rows went, as the checkpoint says, and as rows behind it say.
+    /// The last removed row, according to the checkpoint; `told_gone` has it according to the later rows.
     gone: Option<u64>,
     told_gone: HashSet<u64>,
     fault: Option<Fault>,
@@ -284,7 +284,7 @@ impl<'a> Following<'a> {
         }
     }
 
-    /// What only the whole file shows.
+    /// Checks for faults that only the whole file shows.
     fn end(&mut self, path: &Path) -> io::Result<()> {
         if let Some(gone) = self.gone
             && !self.told_gone.contains(&gone)
@@ -306,7 +306,7 @@ impl<'a> Following<'a> {
         Ok(())
     }
 
-    /// A row that is missing in its place and stands elsewhere was moved.
+    /// Reports a missing row that is elsewhere in the file as moved.
     fn look_for_the_missing(&mut self, path: &Path) -> io::Result<()> {
         let Some(fault) = &mut self.fault else { return Ok(()) };
         let Some(seq) = fault.seq else { return Ok(()) };

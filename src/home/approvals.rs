@@ -110,9 +110,8 @@ impl Approvals {
     /// [`HomeError`] when it cannot be written.
     pub fn choose(&self, id: &RequestId, option: ApprovalOption) -> Result<bool, HomeError> {
         let path = self.answer(id);
-        // The question was closed at this moment, so the answer will not be read.
-        match durable::create_file(&path, option.as_bytes(), Readers::OwnerOnly) {
-            // Taken off the list in this moment: then nobody reads the answer.
+        match durable::create_file(&path, option.as_str().as_bytes(), Readers::OwnerOnly) {
+            // The question was closed at this moment, so the answer will not be read.
             Ok(()) if !self.question(id).exists() => {
                 self.close(id);
                 Ok(false)

@@ -1,6 +1,6 @@
-//! The line to the backend, as every call of the runner uses it: what the backend asked for is kept to whoever calls,
-//! and what came of the calls is remembered for `status`. Not here: what a call says (backend), and when a failed one is
-//! made again (its caller, by backoff).
+//! The backend client that all calls of the runner share. It keeps the pauses that the backend asked for, and records
+//! the results of the calls for `status`. Not here: the content of a call (backend), and the retries of a failed one
+//! (its caller, with `backoff`).
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -39,20 +39,20 @@ enum BackendFunction {
 }
 
 impl BackendFunction {
-    /// Returns whether its last call may lie days back: an error of that time says nothing of the connection now.
+    /// Returns whether its last call may be days old: such an error says nothing about the connection now.
     fn is_rare(self) -> bool {
         use BackendFunction::{Answer, AnswerTo, Ask, Decline, FetchOpen, Tell};
         matches!(self, FetchOpen | Tell | Ask | AnswerTo | Answer | Decline)
     }
 }
 
-/// A backend that is asked no sooner than it wants.
+/// A backend that is called no sooner than it allows.
 pub(super) struct BackendClient {
     backend: Arc<dyn Backend>,
     budget: Arc<Budget>,
-    /// Told of every answer.
+    /// Notified of every answer.
     outbox: Arc<Outbox>,
-    /// How long nothing is asked after the backend refused to open a session.
+    /// The pause of all calls after the backend refused to open a session.
     barred_for: Duration,
     state: Mutex<State>,
     problem: watch::Sender<Option<ConnectionProblem>>,
@@ -60,17 +60,17 @@ pub(super) struct BackendClient {
 
 #[derive(Default)]
 struct State {
-    /// Functions that the backend asked not to be called before.
+    /// Functions that the backend asked not to call for a while.
     quiet: BTreeMap<BackendFunction, Held>,
-    /// This device is refused.
+    /// The refusal of this device.
     barred: Option<Held>,
-    /// What is wrong now, by function.
+    /// The current problems, by function.
     problems: BTreeMap<BackendFunction, ConnectionProblem>,
-    /// When a call was last answered.
+    /// The time of the last answer.
     answered: Option<Instant>,
 }
 
-/// An error that stands for a while.
+/// An error that stays in force for a while.
 #[derive(Clone)]
 struct Held {
     until: Instant,
@@ -78,7 +78,7 @@ struct Held {
 }
 
 impl Held {
-    /// The error, while it stands; a wait that the backend asked for, as what is left of it.
+    /// Returns the error while it is in force; a wait that the backend asked for is reduced to the remaining time.
     fn standing(&self, now: Instant) -> Option<BackendError> {
         let left = self.until.checked_duration_since(now).filter(|left| !left.is_zero())?;
         let mut error = self.error.clone();
@@ -106,28 +106,28 @@ impl BackendClient {
         }
     }
 
-    /// The backend will not have this device: nothing is asked of it for a while.
+    /// Pauses all calls for a while, because the backend refused this device.
     pub(super) fn bar(&self, error: &BackendError) {
         let held = Held { until: Instant::now() + self.barred_for, error: error.clone() };
         self.state().barred = Some(held);
     }
 
-    /// The refusal that bars this device now.
+    /// Returns the refusal of this device that is in force now.
     pub(super) fn barred(&self) -> Option<BackendError> {
         self.state().barred.as_ref()?.standing(Instant::now())
     }
 
-    /// Returns a receiver of the reason why nothing comes through.
+    /// Returns a receiver of the current connection problem.
     pub(super) fn subscribe_problem(&self) -> watch::Receiver<Option<ConnectionProblem>> {
         self.problem.subscribe()
     }
 
-    /// The reason why nothing comes through now; `None` while all does.
+    /// Returns the current connection problem; `None` while all calls succeed.
     pub(super) fn problem(&self) -> Option<ConnectionProblem> {
         *self.problem.borrow()
     }
 
-    /// Whether any call was answered since this moment.
+    /// Returns whether any call was answered since this moment.
     pub(super) fn has_answered_since(&self, moment: Instant) -> bool {
         self.state().answered.is_some_and(|answered| answered >= moment)
     }
@@ -136,7 +136,7 @@ impl BackendClient {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes a call, unless it has to wait; then the error says so without a word to the backend.
+    /// Makes a call unless it has to wait; then it returns the error without calling the backend.
     async fn made<T>(&self, function: BackendFunction, call: Reply<'_, T>) -> Result<T, BackendError> {
         if let Some(error) = self.must_wait(function) {
             return Err(error);
@@ -164,7 +164,7 @@ impl BackendClient {
     }
 }
 
-/// How the backend answered a call.
+/// The kind of a call that the backend answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Answered {
     /// The call needs an open session.
@@ -181,7 +181,7 @@ impl State {
         error: Option<&BackendError>,
         now: Instant,
     ) -> Option<Answered> {
-        // A refusal that is about one request is an answer like any other.
+        // A refusal of one request is an answer like any other.
         let is_answer = |error: &BackendError| {
             matches!(error, BackendError::Refused(_))
                 && function != BackendFunction::OpenSession
@@ -192,7 +192,7 @@ impl State {
                 let held = Held { until: now + *time, error: error.clone() };
                 self.quiet.insert(function, held);
             }
-            // What is seldom called says nothing of now.
+            // An error of a rarely called function says nothing about the connection now.
             if !function.is_rare() {
                 self.problems.insert(function, error.problem());
             }
@@ -202,11 +202,11 @@ impl State {
         self.problems.remove(&function);
         let answered =
             if function == BackendFunction::Beat { Answered::Signed } else { Answered::WithSession };
-        // A call that was under way before says nothing; one that was made since does.
+        // A call that was started before the refusal proves nothing; one started since does.
         if self.barred.as_ref().is_none_or(|held| held.standing(now).is_none()) {
             self.barred = None;
             self.problems.remove(&BackendFunction::OpenSession);
-            // A call that was refused before the session was opened anew may be repeated only much later.
+            // A call that was refused before the session was reopened may be repeated only much later.
             if answered == Answered::WithSession {
                 self.problems.retain(|_, problem| *problem != ConnectionProblem::Refused);
             }
@@ -261,7 +261,7 @@ impl Backend for BackendClient {
         Box::pin(self.made(BackendFunction::Decline, self.backend.decline(id, why)))
     }
 
-    /// Not counted among the calls: without it all goes on, only slower.
+    /// Wakeups are not counted among the calls: without them everything works, only slower.
     fn wakeups<'a>(&'a self, heard: &'a (dyn Fn() + Send + Sync)) -> Reply<'a, Infallible> {
         match self.barred() {
             Some(error) => Box::pin(std::future::ready(Err(error))),
@@ -287,7 +287,7 @@ impl Backend for BackendClient {
 }
 
 impl BackendClient {
-    /// Calls the backend's way to ask people; a line that has none is not asked for it.
+    /// Calls the backend's approval functions; returns `None` if it has none.
     async fn put<'a>(
         &'a self,
         function: BackendFunction,
@@ -330,7 +330,7 @@ mod tests {
         // It needs no session.
         assert_eq!(state.record(BackendFunction::Beat, None, now), Some(Answered::Signed));
         assert_eq!(state.worst_problem(), Some(ConnectionProblem::Refused));
-        // The poll that is made now is held, and says nothing for half a minute.
+        // The current poll is held by the backend and shows nothing for half a minute.
         assert_eq!(state.record(BackendFunction::OpenSession, None, now), Some(Answered::WithSession));
         assert_eq!(state.worst_problem(), None);
     }

@@ -1,4 +1,4 @@
-//! The runner's tasks and the phases of its end. Not here: when a phase begins (stop).
+//! The runner's tasks and the phases of its shutdown. Not here: when a phase begins (the shutdown signal).
 
 use std::future::Future;
 use std::time::Duration;
@@ -9,14 +9,14 @@ use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
 use crate::backend::BackendError;
 
-/// The phases of the runner's end, each begun by cancelling its token.
+/// The phases of the runner's shutdown, each begun by cancelling its token.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ShutdownPhases {
-    /// No new work is taken.
+    /// No new work is accepted.
     pub stopping: CancellationToken,
     /// Running calls must end.
     pub ending: CancellationToken,
-    /// No call is waited for any more; one that ends later is not heard.
+    /// No call is waited for any more; the end of a later one is ignored.
     pub calls_over: CancellationToken,
     /// Everything must end.
     pub over: CancellationToken,
@@ -31,12 +31,12 @@ pub(super) struct Background {
 }
 
 impl Background {
-    /// No tasks yet. One that panics is started again after this delay.
+    /// Creates the set without tasks. A task that panics is restarted after this delay.
     pub(super) fn new(restart_delay: Duration) -> Self {
         Self { tasks: TaskTracker::new(), restart_delay, phases: ShutdownPhases::default() }
     }
 
-    /// The tracker of all tasks.
+    /// Returns the tracker of all tasks.
     pub(super) fn tracker(&self) -> &TaskTracker {
         &self.tasks
     }
@@ -50,7 +50,7 @@ impl Background {
         self.tasks.spawn(task)
     }
 
-    /// Keeps a task going until it ends by itself: one that panics is started again.
+    /// Runs a task until it ends by itself; one that panics is restarted.
     pub(super) fn keep_running<F>(&self, name: &'static str, task: impl Fn() -> F + Send + 'static)
     where
         F: Future<Output = ()> + Send + 'static,
@@ -67,8 +67,8 @@ impl Background {
         });
     }
 
-    /// Makes a backend call in a task of its own, so that a panic in it is an error like any other. Dropping the future
-    /// ends the call.
+    /// Makes a backend call in its own task, so that a panic in it becomes an error like any other. Dropping the
+    /// future ends the call.
     pub(super) async fn call_apart<T: Send + 'static>(
         &self,
         call: impl Future<Output = Result<T, BackendError>> + Send + 'static,

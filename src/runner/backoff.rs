@@ -1,5 +1,5 @@
-//! Intervals between attempts, and nothing else: the only file that knows the `backoff` crate. It is unmaintained
-//! and serves as an interval generator only; replacing it is a matter of this file.
+//! Intervals between attempts. Only this file uses the `backoff` crate, as an interval generator: the crate is
+//! unmaintained, and replacing it changes nothing else.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -9,30 +9,31 @@ use backoff::backoff::Backoff;
 
 use crate::backend::Pause;
 
-/// How many calls may be repeated soon: a fifth of those that succeed, and a few before any has. What is beyond it
-/// waits as after a long outage, so that repeating never becomes the larger part of what a struggling backend gets.
+/// The number of calls that may be repeated soon: a fifth of the calls that succeed, and a few before the first
+/// success. Further ones wait as after a long outage, so that retries never dominate the load on a struggling
+/// backend.
 #[derive(Debug)]
 pub(super) struct Budget(Mutex<f64>);
 
 impl Budget {
-    /// What a success is worth.
+    /// The amount that a success adds.
     const SHARE: f64 = 0.2;
-    /// What there is before any.
+    /// The initial amount.
     const RESERVE: f64 = 10.0;
-    /// What a long good time saves up at most.
+    /// The most that is saved up.
     const MOST: f64 = 50.0;
 
     pub(super) fn new() -> Self {
         Self(Mutex::new(Self::RESERVE))
     }
 
-    /// A call succeeded.
+    /// Adds a success.
     pub(super) fn earn(&self) {
         let mut left = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         *left = (*left + Self::SHARE).min(Self::MOST);
     }
 
-    /// A call is repeated soon; whether it may be.
+    /// Spends one retry; returns whether the budget allows it.
     fn spend(&self) -> bool {
         let mut left = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let may = *left >= 1.0;
@@ -43,8 +44,8 @@ impl Budget {
     }
 }
 
-/// Full jitter over doubling intervals: each wait is drawn uniformly from zero to twice the current interval,
-/// which doubles from the first to the cap.
+/// Full jitter over doubling intervals: each wait is drawn uniformly from zero to twice the current interval. The
+/// interval doubles from the first to the cap.
 pub(super) struct Retry {
     intervals: ExponentialBackoff,
     first: Duration,
@@ -61,47 +62,47 @@ impl Retry {
             randomization_factor: 1.0,
             multiplier: 2.0,
             max_interval: cap / 2,
-            // The crate's default gives up after 15 minutes; nothing here ever gives up.
+            // The crate's default gives up after 15 minutes; the runner never gives up.
             max_elapsed_time: None,
             ..ExponentialBackoff::default()
         };
         Self { intervals, first, cap, budget: None }
     }
 
-    /// Of calls that share a budget with others.
+    /// Shares a budget with other calls.
     pub(super) fn within(self, budget: &Arc<Budget>) -> Self {
         Self { budget: Some(Arc::clone(budget)), ..self }
     }
 
-    /// The wait before the next attempt, as the failure of the last one asks for it.
+    /// Returns the wait before the next attempt that the last failure asks for.
     pub(super) fn after(&mut self, pause: Pause) -> Duration {
         if self.budget.as_ref().is_some_and(|budget| !budget.spend()) {
             self.intervals.current_interval = self.intervals.max_interval;
         }
         match pause {
             Pause::BackOff => self.next(None),
-            // Moved up as a whole, so that the waits of many stay apart.
+            // The whole range is shifted, so that the waits of many runners stay apart.
             Pause::Intervals(least) => self.first * least + self.next(None),
             Pause::Asked(time) => self.next(Some(time)),
         }
     }
 
-    /// The wait before the next attempt, at least `floor` where the backend named one.
+    /// Returns the wait before the next attempt, at least `floor` if the backend named one.
     pub(super) fn next(&mut self, floor: Option<Duration>) -> Duration {
         let drawn = self.intervals.next_backoff().unwrap_or(self.cap).min(self.cap);
         floor.map_or(drawn, |floor| floor + drawn.min(floor / 10))
     }
 
-    /// An attempt succeeded.
+    /// Restarts the intervals after a success.
     pub(super) fn reset(&mut self) {
         self.intervals.reset();
     }
 }
 
-/// An interval moved by up to this share of itself either way.
+/// Returns the interval, changed by at most this share of itself in either direction.
 pub(super) fn jittered(interval: Duration, share: f64) -> Duration {
     let mut bytes = [0_u8; 4];
-    // Without randomness the interval is merely not moved.
+    // Without randomness the interval is not changed.
     if getrandom::fill(&mut bytes).is_err() {
         return interval;
     }
@@ -141,7 +142,7 @@ mod tests {
         }
     }
 
-    /// The moments at which this many runners ask in vain until `end`, all having lost the backend at the same moment.
+    /// The moments at which this many runners retry until `end`, if all lose the backend at the same moment.
     fn storm(runners: usize, end: Duration) -> Vec<Duration> {
         let mut moments = Vec::new();
         for _ in 0..runners {
@@ -158,7 +159,7 @@ mod tests {
         moments
     }
 
-    /// The fullest of so many equal parts of a stretch of time, against what each would hold on average.
+    /// The fullest of equal parts of a period, relative to the average part.
     fn peak_to_mean(moments: &[Duration], from: Duration, until: Duration, parts: usize) -> f64 {
         let width = until.saturating_sub(from) / u32::try_from(parts).expect("few");
         let mut counts = vec![0_u32; parts];
@@ -175,7 +176,7 @@ mod tests {
     fn f31_a_thousand_runners_come_back_spread_over_time() {
         let second = Duration::from_secs(1);
         let moments = storm(1_000, second * 600);
-        // The very first attempts, all of one second, are spread over it; and so is every second of a long outage.
+        // The first attempts, all of one second, are spread over it; and so is every second of a long outage.
         let first: Vec<Duration> = storm(1_000, second);
         assert!(first.len() >= 1_000, "each tries within its first interval");
         let start = peak_to_mean(&first, Duration::ZERO, second, 10);
@@ -188,7 +189,7 @@ mod tests {
     fn repeats_beyond_the_budget_wait_as_after_a_long_outage() {
         let (first, cap) = (Duration::from_millis(1), Duration::from_secs(100));
         let budget = Arc::new(Budget::new());
-        // A thousand calls of which every second one fails once: a fifth of the successes may be repeated soon.
+        // A thousand calls, every second of which fails once: a fifth of the successes may be repeated soon.
         let soon = (0..1_000).filter(|_| {
             budget.earn();
             Retry::new((first, cap)).within(&budget).after(Pause::BackOff) <= first

@@ -1,5 +1,5 @@
-//! The audit rows of the engine: requests, decisions and ends of calls, never their arguments or results. Not here: the
-//! hash chain that the rows form (audit).
+//! The audit rows of calls: requests, decisions and ends, never their arguments or results. Not here: the hash chain
+//! of the rows (audit).
 
 use std::sync::Arc;
 
@@ -10,10 +10,10 @@ use crate::ids::RequestId;
 use crate::journal::{Accepted, Origin};
 use crate::request::{CleanReply, ErrorCode, Meta, Outcome, ToolRequest};
 
-/// The owner's rule by which somebody is asked.
+/// The owner's rule by which a person is asked.
 pub(super) const ASKED: &str = "policy.ask";
 
-/// How a call came to be allowed.
+/// The reason why a call was allowed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Clearance {
     decision: Decision,
@@ -22,18 +22,18 @@ pub(super) struct Clearance {
 }
 
 impl Clearance {
-    /// Nobody was to be asked.
+    /// Allows a call that needed no approval.
     pub(super) fn freely() -> Self {
         Self { decision: Decision::Allowed, by: None, rule: None }
     }
 
-    /// This person, or side, was asked because of this rule and said yes.
+    /// Allows a call because this person or side was asked because of this rule and allowed it.
     pub(super) fn by(who: impl Into<String>, rule: &str) -> Self {
         Self { decision: Decision::Asked, by: Some(who.into()), rule: Some(rule.to_owned()) }
     }
 }
 
-/// What a row tells of an outcome.
+/// The parts of an outcome that an audit row records.
 #[derive(Debug, Clone, Default)]
 pub(super) struct AuditFacts {
     exit_code: Option<i32>,
@@ -59,12 +59,12 @@ impl From<&Outcome> for AuditFacts {
     }
 }
 
-/// A row about a request and what it asks for.
+/// Creates a row about a request, with the hash of its arguments.
 pub(super) fn about(request: &ToolRequest, event: Event, who: Who, now_ms: i64) -> Entry {
     Entry { args_hash: Some(hash_of(&request.args)), ..named(request, event, who, now_ms) }
 }
 
-/// A row about a request.
+/// Creates a row about a request.
 fn named(request: &ToolRequest, event: Event, who: Who, now_ms: i64) -> Entry {
     Entry {
         conversation_id: Some(request.conversation.to_string()),
@@ -83,14 +83,14 @@ pub(super) struct CallAudit {
 }
 
 impl CallAudit {
-    /// With the hash of its arguments, which takes its time where they are long, in the first row about a call.
+    /// Creates a row about a call. Only the first one has the arguments' hash, which takes time for long arguments.
     fn about(&self, call: &Accepted, event: Event, is_first: bool) -> Entry {
         let who = if call.origin() == Origin::Task { Who::Task } else { Who::Caller };
         let about = if is_first { about } else { named };
         about(call.request(), event, who, self.clock.now_ms())
     }
 
-    /// A call begins. One with effects has its row in the file before its effect.
+    /// Records that a call begins. The row of a call with effects is in the file before its effect.
     pub(super) async fn record_begun(&self, call: &Accepted, cleared: &Clearance, attempt: u32) {
         let at_most_once = call.effect().at_most_once();
         let entry = Entry {
@@ -104,7 +104,7 @@ impl CallAudit {
         self.record_about(call, entry).await;
     }
 
-    /// Adds a row about a call, and waits for it where the call has effects.
+    /// Adds a row about a call, and waits for it if the call has effects.
     async fn record_about(&self, call: &Accepted, entry: Entry) {
         if call.effect().at_most_once() {
             self.audit.add(entry).await;
@@ -113,8 +113,9 @@ impl CallAudit {
         }
     }
 
-    /// A call was answered. One that never began was denied, unless its caller took it back; so was one that its tool
-    /// refused by the owner's rules. One with effects has its row in the file before its answer is recorded.
+    /// Records that a call was answered. A call that never began counts as denied unless its caller cancelled it; so
+    /// does a call that its tool refused by the owner's rules. The row of a call with effects is in the file before
+    /// its answer is recorded.
     pub(super) async fn record_answered(
         &self,
         call: &Accepted,
@@ -144,14 +145,15 @@ impl CallAudit {
         self.record_about(call, entry).await;
     }
 
-    /// A reply is not posted any more: the backend will not take it, with this code where it gave one.
+    /// Records that a reply is no longer posted, because the backend does not accept it, with its code if it gave
+    /// one.
     pub(super) fn record_undeliverable(&self, id: &RequestId, code: Option<&str>, reason: &str) {
         let row =
             Entry::new(Event::Undeliverable, Who::Backend, self.clock.now_ms()).about(id).saying(reason);
         self.audit.note(vec![Entry { code: code.map(str::to_owned), ..row }]);
     }
 
-    /// Something happened that is no call.
+    /// Records an event that is not about a call.
     pub(super) fn record_event(&self, event: Event, who: Who, detail: impl Into<String>) {
         let detail = Some(detail.into()).filter(|detail: &String| !detail.is_empty());
         self.audit.note(vec![Entry { detail, ..Entry::new(event, who, self.clock.now_ms()) }]);

@@ -1,6 +1,6 @@
-//! Three clocks: the time of day, which people and time servers move; the time since the machine was started, which
-//! nobody moves and which goes on while it sleeps; and the backend's, known by a reading and carried on by the second.
-//! Deadlines are the backend's. Not here: timers, which stand still while the machine sleeps (tokio's).
+//! Three clocks. The time of day can be changed by people and time servers. The time since boot cannot, and it counts
+//! sleep. The backend's clock is set by a reading and continues by the time since boot; deadlines use it. Not here:
+//! timers, which stop while the machine sleeps (tokio's).
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tokio::time::Instant;
 
-/// The time of day and the time since the start of the machine, both in milliseconds.
+/// The time of day and the time since boot, both in milliseconds.
 #[derive(Clone)]
 pub struct Clock {
     now: Arc<dyn Fn() -> i64 + Send + Sync>,
@@ -17,7 +17,7 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// The system's.
+    /// Returns the system's clock.
     pub fn system() -> Self {
         Self::from_fn(|| {
             SystemTime::now()
@@ -26,12 +26,12 @@ impl Clock {
         })
     }
 
-    /// Another time of day.
+    /// Creates a clock with another time of day.
     pub fn from_fn(now: impl Fn() -> i64 + Send + Sync + 'static) -> Self {
         Self::from_fns(now, since_boot)
     }
 
-    /// Another time of day, and another time since the start.
+    /// Creates a clock with another time of day and another time since boot.
     pub fn from_fns(
         now: impl Fn() -> i64 + Send + Sync + 'static,
         since_boot: impl Fn() -> i64 + Send + Sync + 'static,
@@ -39,18 +39,18 @@ impl Clock {
         Self { now: Arc::new(now), since_boot: Arc::new(since_boot) }
     }
 
-    /// The time of day, in milliseconds since 1970.
+    /// Returns the time of day, in milliseconds since 1970.
     pub fn now_ms(&self) -> i64 {
         (self.now)()
     }
 
-    /// Since the machine was started, its sleep included.
+    /// Returns the milliseconds since boot, including sleep.
     pub fn since_boot_ms(&self) -> i64 {
         (self.since_boot)()
     }
 }
 
-/// `CLOCK_BOOTTIME` on Linux; what Darwin calls `CLOCK_MONOTONIC` also counts sleep.
+/// Reads `CLOCK_BOOTTIME` on Linux; Darwin's `CLOCK_MONOTONIC` also counts sleep.
 #[cfg(unix)]
 fn since_boot() -> i64 {
     #[cfg(target_os = "linux")]
@@ -61,7 +61,7 @@ fn since_boot() -> i64 {
     time.tv_sec * 1_000 + time.tv_nsec / 1_000_000
 }
 
-/// Since the first look, by a clock that counts sleep on Windows.
+/// Returns the time since the first call, by a clock that counts sleep on Windows.
 #[cfg(not(unix))]
 fn since_boot() -> i64 {
     static FIRST: std::sync::OnceLock<std::time::Instant> = std::sync::OnceLock::new();
@@ -75,40 +75,40 @@ impl fmt::Debug for Clock {
     }
 }
 
-/// When the backend was asked, since the start of the machine.
+/// The time since boot at which the backend was asked for its time.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Asked(i64);
 
-/// No answer is waited for longer while the machine is awake, a session that is opened on the way included.
+/// The longest wait for an answer while the machine is awake, including a session that is opened on the way.
 const LONGEST_ANSWER_MS: i64 = 90_000;
 
-/// Clocks that differ by more than this are told of, in milliseconds.
+/// The difference of two clocks, in milliseconds, from which it is reported.
 pub const SKEW_MS: u64 = 120_000;
 
-/// The backend's clock. Between readings it goes by the time since the start of the machine: whoever moves the time
-/// of day moves no deadline.
+/// The backend's clock. Between readings it continues by the time since boot, so that a changed time of day moves no
+/// deadline.
 #[derive(Debug, Clone)]
 pub(super) struct ServerClock {
     local: Clock,
-    /// The backend's clock minus the time since the start.
+    /// The backend's clock minus the time since boot.
     offset_ms: Arc<AtomicI64>,
     read: Arc<AtomicBool>,
 }
 
 impl ServerClock {
-    /// Before any reading it shows the time of day.
+    /// Creates the clock; before the first reading it shows the time of day.
     pub(super) fn new(local: Clock) -> Self {
         let offset = local.now_ms() - local.since_boot_ms();
         Self { local, offset_ms: Arc::new(AtomicI64::new(offset)), read: Arc::default() }
     }
 
-    /// To be kept while the backend is asked for its time.
+    /// Returns the moment of a question, to be stored until the backend answers with its time.
     pub(super) fn asking(&self) -> Asked {
         Asked(self.local.since_boot_ms())
     }
 
-    /// Takes a reading; returns the backend's clock minus the time of day. Nothing is taken, and none is returned, of
-    /// one that was so long on its way that the machine must have slept meanwhile: it tells the time of before.
+    /// Stores a reading; returns the backend's clock minus the time of day. An answer that took too long is ignored
+    /// with `None`: the machine must have slept meanwhile, so the reading is old.
     pub(super) fn set(&self, server_now_ms: f64, asked: Asked) -> Option<i64> {
         if self.local.since_boot_ms() - asked.0 > LONGEST_ANSWER_MS {
             return None;
@@ -129,13 +129,13 @@ impl ServerClock {
         Some(server_now - self.local.now_ms())
     }
 
-    /// How far the backend's clock is ahead of the time of day, where that is worth a word.
+    /// Returns how far the backend's clock is ahead of the time of day, if that is worth reporting.
     pub(super) fn skew_ms(&self) -> Option<i64> {
         let skew = self.whole_now_ms() - self.local.now_ms();
         (skew.unsigned_abs() > SKEW_MS).then_some(skew)
     }
 
-    /// Takes the offset from the time of day that an earlier life read, until this one reads its own.
+    /// Uses the offset from the time of day that an earlier process read, until this process reads its own.
     pub(super) fn recall(&self, offset_ms: i64) {
         if !self.is_read() {
             let offset = self.local.now_ms() + offset_ms - self.local.since_boot_ms();
@@ -143,12 +143,12 @@ impl ServerClock {
         }
     }
 
-    /// Whether this life has read it.
+    /// Returns whether this process has read the backend's clock.
     pub(super) fn is_read(&self) -> bool {
         self.read.load(Ordering::Relaxed)
     }
 
-    /// When `deadline_ms` of the backend's clock is, as an instant; none where it has passed.
+    /// Converts `deadline_ms` of the backend's clock to an instant; `None` if it has passed.
     pub(super) fn instant(&self, deadline_ms: f64) -> Option<Instant> {
         let left = deadline_ms - self.now_ms();
         (left > 0.0).then(|| Instant::now() + Duration::from_secs_f64((left / 1_000.0).min(1e9)))
@@ -159,14 +159,14 @@ impl ServerClock {
         self.whole_now_ms() as f64
     }
 
-    /// The same as a whole number.
+    /// Returns the backend's time in whole milliseconds.
     pub(super) fn whole_now_ms(&self) -> i64 {
         self.local.since_boot_ms() + self.offset_ms.load(Ordering::Relaxed)
     }
 
-    /// The moment to close a request at, in milliseconds since 1970. How long it is remembered is measured by the
-    /// backend's clock, so that a wrong one of ours must not date it; where ours is right enough, `history` shows its
-    /// steps in order.
+    /// Returns the time to store for a closed request, in milliseconds since 1970. Retention is measured by the
+    /// backend's clock, so a wrong local clock must not date it. If the local clock is right enough, it is used, so
+    /// that `history` shows a request's steps in order.
     pub(super) fn closing_ms(&self) -> i64 {
         match self.skew_ms() {
             Some(_) => self.whole_now_ms(),
@@ -174,7 +174,7 @@ impl ServerClock {
         }
     }
 
-    /// The clock of this machine.
+    /// Returns the local clock.
     pub(super) fn local(&self) -> &Clock {
         &self.local
     }

@@ -1,37 +1,38 @@
-//! Waits that end together: repeated work goes with the regular look of housekeeping, so that the processor is woken once
-//! for all of it. Not here: when that look is (housekeeping).
+//! Waits that end together: repeated work runs with the regular housekeeping check, so that the processor wakes once
+//! for all of it. Not here: the time of that check (housekeeping).
 
 use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
-/// How long before its time a wait may end: more would be felt in what a metered backend costs.
+/// The most that a wait may be shortened: more would increase the cost of a metered backend.
 const LAST: Duration = Duration::from_secs(30);
 
-/// Says when the vigil looks.
+/// Announces the housekeeping checks.
 #[derive(Debug, Default)]
 pub(super) struct CoalescedTimer(watch::Sender<()>);
 
 impl CoalescedTimer {
-    /// The vigil looks now.
+    /// Announces a housekeeping check.
     pub(super) fn fire(&self) {
         self.0.send_replace(());
     }
 
-    /// Waits for about so long: until a look that comes in the last quarter of it, or in its last half minute where that
-    /// is less, and where none does, a little longer.
+    /// Waits for about this long. The wait ends with a check in its last quarter, or in its last half minute if that
+    /// is less. Without such a check it takes a little longer.
     pub(super) async fn wait_about(&self, wait: Duration) {
         let (begun, mut looks) = (Instant::now(), self.0.subscribe());
         let look = async {
-            // The sender lives as long as this.
+            // The sender exists as long as this timer.
             while looks.changed().await.is_ok() && begun.elapsed() < wait.saturating_sub((wait / 4).min(LAST))
             {
             }
         };
         tokio::select! {
             () = look => {}
-            // After any look that may still come: the runtime's timers wake it some seconds before they are due, too.
+            // After any check that may still come: the runtime's timers also wake the process some seconds before
+            // they are due.
             () = sleep_until(begun + wait + wait / 8) => {}
         }
     }
@@ -41,7 +42,7 @@ impl CoalescedTimer {
 mod tests {
     use super::*;
 
-    /// How long a rest of so many minutes takes while the vigil looks at these seconds after its beginning.
+    /// The duration of a wait of this many minutes, with checks at these seconds after its beginning.
     async fn rest_among(minutes: u64, seconds: &[u64]) -> u64 {
         let (looks, begun) = (CoalescedTimer::default(), Instant::now());
         let looking = async {

@@ -9,12 +9,12 @@ use super::wakeup_state::WakeupState;
 use crate::backend::{Backend as _, ConnectionProblem};
 use crate::journal::Journal;
 
-/// Where the journal keeps why nothing comes through.
+/// The journal key of the connection problem.
 const PROBLEM: &str = "backend_trouble";
-/// And whether the lasting connection is up, where there is one.
+/// The journal key of the link state, for backends with a lasting connection.
 const LINK: &str = "backend_link";
 
-/// Stores in the journal why nothing comes through, for `status`, which runs in another process.
+/// Stores the connection problem in the journal for `status`, which runs in another process.
 pub(super) async fn record_problem(backend: Arc<BackendClient>, journal: Journal, phases: ShutdownPhases) {
     let mut news = backend.subscribe_problem();
     loop {
@@ -29,8 +29,8 @@ pub(super) async fn record_problem(backend: Arc<BackendClient>, journal: Journal
     }
 }
 
-/// Stores in the journal whether the lasting connection is up, for the same. `socket` is the wake-up socket's state, for
-/// a backend that has no lasting connection of its own.
+/// Stores in the journal, also for `status`, whether the lasting connection is up. `socket` is the wake-up socket's
+/// state, for a backend without a lasting connection of its own.
 pub(super) async fn record_link(
     backend: Arc<BackendClient>,
     socket: Option<Arc<WakeupState>>,
@@ -43,7 +43,7 @@ pub(super) async fn record_link(
     loop {
         let word = match link.as_mut().map(|link| *link.borrow_and_update()) {
             Some(true) => "up",
-            // One that is not needed is not missed.
+            // A link that is not needed counts as no link.
             Some(false) if socket.as_ref().is_some_and(|socket| !socket.is_wanted()) => "",
             Some(false) => "down",
             None => "",

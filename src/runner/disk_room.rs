@@ -1,5 +1,5 @@
-//! The room on the disk of the home: while there is none, nothing new is asked for and nothing waiting is begun; calls that
-//! run are finished and delivered. Not here: how room is measured (journal).
+//! The free disk space of the home. While it is too small, the runner neither requests nor starts new work; running
+//! calls finish and are delivered. Not here: the measurement (journal).
 
 use std::sync::Arc;
 
@@ -8,20 +8,20 @@ use tokio::sync::Notify;
 use super::presence::health::HealthState;
 use crate::journal::Journal;
 
-/// Watches the room on the disk.
+/// Watches the free disk space.
 pub(super) struct DiskRoom {
     pub journal: Journal,
     pub health: Arc<HealthState>,
     /// The bytes that must be free for new work.
     pub least_free: u64,
-    /// New work waits for room. One pass does not: a failed write ends it with the reason.
+    /// New work waits for disk space. In one pass it does not: a failed write ends the pass with the reason.
     pub waits: bool,
-    /// Rings when a heartbeat has news.
+    /// Signalled when a heartbeat has news.
     pub beat_soon: Arc<Notify>,
 }
 
 impl DiskRoom {
-    /// Looks whether new work must wait.
+    /// Measures the disk space; returns whether new work must wait.
     pub(super) fn lacks_room(&self) -> bool {
         let full = self.waits && !self.journal.has_room(self.least_free);
         if self.health.disk_is_full(full) {
@@ -35,7 +35,7 @@ impl DiskRoom {
         full
     }
 
-    /// Returns whether new work had to wait at the last look.
+    /// Returns whether new work had to wait at the last measurement.
     pub(super) fn lacked_room(&self) -> bool {
         self.health.lacks_room()
     }

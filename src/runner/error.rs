@@ -1,22 +1,22 @@
-//! How a runner may end without being asked to.
+//! The errors that end a runner.
 
 use crate::backend::BackendError;
 use crate::journal::JournalError;
 
-/// Why the runner ended without being asked to.
+/// An error that ends a runner.
 #[derive(Debug, thiserror::Error)]
 pub enum RunnerError {
-    /// What must survive a crash cannot be written or read.
+    /// Crash-safe state cannot be written or read.
     #[error(transparent)]
     Journal(#[from] JournalError),
-    /// The backend will not have this device.
+    /// The backend refuses this device.
     #[error("the backend will not have this device: {0}")]
     Barred(BackendError),
-    /// Another backend answers at the address than the one that this process began to work for. A new start works for
-    /// it, and leaves what is the other's as it is.
+    /// The address now answers as another backend than the one that this process began to work for. A new process
+    /// works for the new one, and leaves the other's requests as they are.
     #[error("another backend answers than before; start again to work for it")]
     OtherBackend,
-    /// One pass needs a backend that answers.
+    /// The one-shot pass needs a backend that answers.
     #[error(transparent)]
     Backend(BackendError),
 }

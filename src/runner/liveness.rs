@@ -1,12 +1,12 @@
-//! Whether the runner's own tasks move: each says until when it will have moved again. The service manager is told
-//! that all is well only while all of them keep their word. Not here: how it is told (watchdog).
+//! The liveness of the runner's own tasks: each announces the time of its next progress. The service manager gets its
+//! watchdog message only while no task is overdue. Not here: the message (watchdog).
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Who moves.
+/// The watched tasks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LivenessTask {
     /// The loop, which polls.
@@ -17,22 +17,22 @@ pub(super) enum LivenessTask {
     Journal,
 }
 
-/// The slack of every word: a busy machine is no hang.
+/// The slack of every announced time: a busy machine does not count as a hang.
 const SLACK: Duration = Duration::from_secs(45);
 
-/// Until when each will have moved again; those that have not begun owe nothing.
+/// The time by which each task must have made progress; `None` for tasks that have not begun.
 #[derive(Debug, Default)]
 pub(super) struct Liveness(Mutex<[Option<Instant>; 3]>);
 
 impl Liveness {
-    /// It has moved, and will again within this time.
+    /// Records progress of a task, and the longest time until its next progress.
     pub(super) fn expect_within(&self, who: LivenessTask, time: Duration) {
-        // A wait beyond any sense must not overflow.
+        // An extremely long wait must not overflow.
         let by = Instant::now() + time.min(Duration::from_hours(24)) + SLACK;
         self.0.lock().unwrap_or_else(PoisonError::into_inner)[who as usize] = Some(by);
     }
 
-    /// Who has not moved although it said so.
+    /// Returns a task that is overdue.
     pub(super) fn find_stuck(&self) -> Option<LivenessTask> {
         let (now, by) = (Instant::now(), *self.0.lock().unwrap_or_else(PoisonError::into_inner));
         [LivenessTask::Poll, LivenessTask::Heartbeat, LivenessTask::Journal]

@@ -1,5 +1,5 @@
-//! The one loop: it waits for the next wake, makes one short call, and waits again. Polling, executing, posting and beating
-//! happen in tasks of the components, which wake it.
+//! The main loop: it waits for the next event, makes one short call, and waits again. Polls, calls, posts and
+//! heartbeats run in tasks of the components, which wake it.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use super::wake_signal::WakeSignal;
 use crate::backend::Backend as _;
 use crate::journal::{Admission, Journal, JournalError};
 
-/// The figures of one pass.
+/// The figures of a one-shot pass.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct OnePassSummary {
@@ -34,7 +34,7 @@ pub struct OnePassSummary {
     pub pending: u64,
     /// Requests that will never be delivered.
     pub failed: u64,
-    /// How long the pass took, in milliseconds.
+    /// The duration of the pass in milliseconds.
     pub elapsed_ms: u64,
 }
 
@@ -55,7 +55,7 @@ pub(super) struct MainLoop {
 }
 
 impl MainLoop {
-    /// Goes on until it is stopped, or one pass has nothing left to do.
+    /// Runs until it is stopped, or a one-shot pass has nothing left to do.
     pub(super) async fn work(&mut self, stop: &Stop) -> Result<(), RunnerError> {
         loop {
             match self.next_wake(stop).await {
@@ -143,7 +143,7 @@ impl MainLoop {
         }
     }
 
-    /// The time has come for a poll, and for calls that waited for room on the disk.
+    /// Starts the due poll, and the calls that waited for disk space.
     async fn poll_due(&mut self) {
         if self.intake.disk.lacked_room() && !self.intake.disk.lacks_room() {
             self.start_ready().await;
@@ -151,7 +151,7 @@ impl MainLoop {
         self.intake.poll_due();
     }
 
-    /// The machine slept: connections of before are worth nothing, and waits have lost their meaning.
+    /// Reopens connections and resets waits after a sleep of the machine, because neither is valid any more.
     fn machine_woke(&mut self, missed: std::time::Duration) {
         tracing::info!(
             seconds = missed.as_secs(),

@@ -1,5 +1,5 @@
-//! One pass of the runner: what is there now is taken, answered and delivered, and then it ends. Not here: the loop,
-//! which is the same one.
+//! The one-shot pass: all current requests are accepted, answered and delivered, and then the process ends. Not here:
+//! the loop, which is the same.
 
 use std::time::{Duration, Instant};
 
@@ -9,11 +9,11 @@ use super::error::RunnerError;
 use super::main_loop::{MainLoop, OnePassSummary};
 use super::stop::Stop;
 
-/// How long one pass tries to deliver what it has.
+/// The longest time for delivering replies in one pass.
 const PATIENCE: Duration = Duration::from_mins(1);
 
 impl MainLoop {
-    /// Takes everything that is offered now, answers and delivers it.
+    /// Accepts everything that is offered now, answers and delivers it.
     pub(super) async fn pass_once(
         mut self,
         stop: &Stop,

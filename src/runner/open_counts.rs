@@ -1,17 +1,17 @@
-//! What is open, as the journal has it: counted anew only after something moved, so that an idle runner reads nothing.
-//! Not here: what the figures are for (presence, housekeeping).
+//! The counts of open requests in the journal. They are counted again only after a change, so that an idle runner
+//! reads nothing. Not here: the use of the counts (presence, housekeeping).
 
 use std::sync::{Mutex, PoisonError};
 
 use crate::journal::{Journal, JournalError, LiveCounts};
 
-/// The figures, and when they hold.
+/// The counts, and the journal's state that they belong to.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct CountedRequests {
-    /// The journal's number of moves before they were counted.
+    /// The journal's change number before the count.
     moves: u64,
     pub counts: LiveCounts,
-    /// Which life of the runner this is.
+    /// The number of this process.
     pub epoch: Option<u64>,
 }
 
@@ -26,7 +26,7 @@ impl OpenCounts {
         Self { journal, last: Mutex::default() }
     }
 
-    /// Counts what is open, or recalls it where nothing moved since.
+    /// Counts the open requests, or returns the last count if nothing changed since.
     pub(super) async fn count(&self) -> Result<CountedRequests, JournalError> {
         let moves = self.journal.moves();
         let last = *self.last.lock().unwrap_or_else(PoisonError::into_inner);

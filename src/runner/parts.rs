@@ -1,4 +1,4 @@
-//! The parts that wiring hands to the runner, and the traits by which the runner reaches what it does not know.
+//! The parts that wiring hands to the runner, and the traits for code that the runner does not know.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -18,76 +18,76 @@ use crate::redact::Redactor;
 use crate::request::RequestAuth;
 use crate::tool::{Aftermath, Gate, Intent, Observer, Registry};
 
-/// The parts that wiring hands over.
+/// The parts that wiring hands to the runner.
 pub struct Parts {
     /// The event backend.
     pub backend: Arc<dyn Backend>,
-    /// What survives a crash.
+    /// The crash-safe store.
     pub journal: Journal,
-    /// What was asked, decided and done.
+    /// The audit of requests, decisions and results.
     pub audit: Audit,
-    /// Whose signature every request must have; none where the backend's word is enough.
+    /// The check of the signature that every request must have; `None` if requests need no signature.
     pub request_auth: Option<RequestAuth>,
     /// The tools.
     pub registry: Arc<Registry>,
-    /// Who may say no.
+    /// The gate that may refuse calls.
     pub gate: Arc<dyn Gate>,
     /// Masks secrets.
     pub redactor: Redactor,
-    /// Keeps what is clipped.
+    /// The store of truncated outputs.
     pub outputs: OutputStore,
-    /// The lease of this process life.
+    /// The lease of this process.
     pub lease: LeaseId,
-    /// Ends processes that an earlier life left running.
+    /// Ends processes that an earlier process left running.
     pub survivors: Arc<dyn Survivors>,
-    /// What the home offers beside the tools.
+    /// The catalogs of the home, beside the tools.
     pub catalog: Arc<dyn Catalog>,
-    /// The figures.
+    /// The runner's settings.
     pub settings: Settings,
     /// The time of day.
     pub clock: Clock,
-    /// Which confinement is in force, for results and heartbeats.
+    /// The confinement in force, for results and heartbeats.
     pub confinement: Arc<dyn Confines>,
-    /// What the owner has switched on.
+    /// The owner's switches.
     pub switches: Switches,
-    /// What waits for the word of the person here.
+    /// The approval questions for the person at this device.
     pub approvals: Approvals,
     /// The conversations that a person has stopped.
     pub supervision: Supervision,
-    /// The service manager, where there is one.
+    /// The service manager, if there is one.
     pub watchdog: Option<Watchdog>,
-    /// Who follows calls.
+    /// The observer of calls.
     pub observer: Arc<dyn Observer>,
-    /// Where tools run.
+    /// The threads of tools.
     pub tool_threads: ToolThreads,
 }
 
-/// Done once it is known what became of declared effects.
+/// Completes with the state of declared effects.
 pub type LookedAfter<'a> = Pin<Box<dyn Future<Output = Aftermath> + Send + 'a>>;
 
-/// Ends processes of an earlier life, and sees what became of its effects.
+/// Cleans up after an earlier process: ends its child processes and inspects its effects.
 pub trait Survivors: Send + Sync + 'static {
-    /// Ends the process of this identity, which this request started, with everything that it started in turn; a
-    /// stranger that got its number is left alone. Returns whether nothing of it is left.
+    /// Ends the process of this identity, which this request started, with all its descendants. Another process that
+    /// got the same number is left alone. Returns whether nothing of it is left.
     fn end(&self, request: &RequestId, identity: &str) -> bool;
 
-    /// Looks what became of what this request's call declared, in the order in which it did.
+    /// Inspects the effects that this request's call declared, in the order of declaration.
     fn look_after<'a>(&'a self, request: &'a RequestId, intents: Vec<Intent>) -> LookedAfter<'a>;
 }
 
-/// How far this device's commands are confined.
+/// The confinement of this device's commands.
 pub trait Confines: Send + Sync + 'static {
-    /// In words; those are others once it is proven.
+    /// Describes the confinement; the description changes once it is proven.
     fn in_words(&self) -> String;
 
     /// Completes once it is proven.
     fn proven(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
 }
 
-/// The catalogs of the home, and when they change.
+/// The catalogs of the home and their changes.
 pub trait Catalog: Send + Sync + 'static {
-    /// What is there now.
+    /// Returns the current entries.
     fn items(&self, kind: CatalogKind) -> Vec<CatalogItem>;
-    /// Changes its value whenever something changed; none where changes are not noticed.
+    /// Returns a receiver that changes with the catalogs; `None` if changes are not noticed.
     fn changes(&self) -> Option<tokio::sync::watch::Receiver<u64>>;
 }

@@ -1,11 +1,11 @@
-//! Whether calls may begin: not while the owner has paused the runner, and not in safe mode. What runs goes on, what
-//! comes is accepted and waits, what is recorded is delivered. Not here: when safe mode is entered (housekeeping).
+//! The switch that keeps calls from beginning: the owner's pause, or safe mode. Running calls go on, new requests are
+//! accepted and wait, and replies are delivered. Not here: the start of safe mode (housekeeping).
 
 use tokio::sync::watch;
 
 use crate::home::{HomeError, Switch, SwitchWatch, SwitchedOn, Switches};
 
-/// The switches as they were last seen.
+/// The switches as they were last read.
 pub(super) struct CallPause {
     switches: Switches,
     seen: watch::Sender<Seen>,
@@ -30,7 +30,7 @@ impl CallPause {
         hold
     }
 
-    /// Looks at the switches; whether one was moved.
+    /// Reads the switches; returns whether one changed.
     pub(super) fn refresh(&self) -> bool {
         let on = |switch| self.switches.read(switch).is_some();
         let now = Seen { paused: on(Switch::Paused), safe_mode: on(Switch::SafeMode) };
@@ -41,7 +41,7 @@ impl CallPause {
         })
     }
 
-    /// Whether nothing may begin.
+    /// Returns whether no call may begin.
     pub(super) fn is_active(&self) -> bool {
         self.seen.borrow().holds()
     }
@@ -56,11 +56,11 @@ impl CallPause {
 
     /// Completes once calls may begin.
     pub(super) async fn released(&self) {
-        // The sender lives as long as this.
+        // The sender exists as long as this value.
         let _ = self.seen.subscribe().wait_for(|seen| !seen.holds()).await;
     }
 
-    /// Begins nothing until the owner resumes, or it has been quiet for long enough.
+    /// Enters safe mode: no call begins until the owner resumes, or it has been quiet for long enough.
     pub(super) fn enter_safe_mode(&self, on: &SwitchedOn) -> Result<(), HomeError> {
         self.switches.switch_on(Switch::SafeMode, on)?;
         self.refresh();
@@ -72,7 +72,7 @@ impl CallPause {
         Ok(())
     }
 
-    /// Returns the watch on the switches, where they can be watched.
+    /// Returns the watch on the switches, if they can be watched.
     pub(super) fn watch_switches(&self) -> Option<SwitchWatch> {
         self.switches.watch()
     }

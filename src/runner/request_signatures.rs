@@ -1,4 +1,4 @@
-//! Whether requests are signed as the owner requires, and the refusal of those that are not. Not here: the signature
+//! The check that requests are signed as the owner requires, and the refusal of others. Not here: the signature
 //! itself (request).
 
 use super::clock::Clock;
@@ -7,10 +7,10 @@ use crate::request::{ErrorCode, Failure, Meta, NotSigned, Outcome, RequestAuth, 
 
 /// Checks the signatures of requests.
 pub(super) struct RequestSignatures {
-    /// The key that every request must be signed with; `None` where the backend's word is enough.
+    /// The key that every request must be signed with; `None` if requests need no signature.
     pub auth: Option<RequestAuth>,
     pub clock: Clock,
-    /// How long a request may wait, in milliseconds.
+    /// The longest time that a request may wait, in milliseconds.
     pub ttl_ms: f64,
 }
 
@@ -20,8 +20,8 @@ impl RequestSignatures {
         self.auth.is_some()
     }
 
-    /// The least that the time may be where requests are signed: whoever carries them also tells the backend's time, and
-    /// could hold it back.
+    /// Returns the earliest possible time, if requests are signed: the backend also reports its own time, and could
+    /// hold it back.
     #[expect(clippy::cast_precision_loss, reason = "milliseconds since 1970 are far below 2^53")]
     pub(super) fn least_now_ms(&self) -> f64 {
         match self.auth {
@@ -30,7 +30,7 @@ impl RequestSignatures {
         }
     }
 
-    /// The reason why a request is not run, where its signature is one.
+    /// Returns the reason to refuse a request because of its signature.
     pub(super) fn refusal_reason(&self, request: &ToolRequest) -> Option<NotSigned> {
         let auth = self.auth.as_ref()?;
         #[expect(clippy::cast_precision_loss, reason = "milliseconds since 1970 are far below 2^53")]
@@ -38,9 +38,9 @@ impl RequestSignatures {
         auth.check(request, now_ms, self.ttl_ms).err()
     }
 
-    /// The same for one that an earlier life of the runner accepted: perhaps before a key was pinned, or under another
-    /// one. It was in time when it came; how long it may wait is another matter. What a call of this device made
-    /// (Task) is signed by nobody, and as good as the key that the life had which made it.
+    /// Checks a request that an earlier process accepted, perhaps before a key was set or with another key. It was in
+    /// time when it came, so its age is not checked again. A task request of this device has no signature; it is
+    /// valid only while the key is unchanged.
     pub(super) fn refuse_left_request(&self, call: &Accepted, key_is_new: bool) -> Option<Outcome> {
         let why = match call.origin() {
             Origin::Backend => self.refusal_reason(call.request())?,
@@ -54,7 +54,7 @@ impl RequestSignatures {
     }
 }
 
-/// The refusal of a request because of its signature.
+/// Creates the refusal of a request because of its signature.
 pub(super) fn refusal(request: &ToolRequest, why: &NotSigned) -> Failure {
     let code =
         if matches!(why, NotSigned::Expired(_)) { ErrorCode::Expired } else { ErrorCode::PolicyDenied };

@@ -1,4 +1,5 @@
-//! From an outcome to the reply that is recorded. Not here: sealing itself (request), and the recording (executor).
+//! The conversion of an outcome to the reply that is recorded. Not here: the sealing itself (request), and the record
+//! (executor).
 
 use std::time::Duration;
 
@@ -8,13 +9,13 @@ use crate::output::OutputStore;
 use crate::redact::Redactor;
 use crate::request::{CleanReply, ErrorCode, Failure, Meta, Outcome, Sealing, ToolRequest};
 
-/// What is masked in no time; more may also be kept in a file.
+/// The size up to which masking is fast; a larger outcome may also be stored in a file.
 const SMALL: usize = 16 * 1024;
 
-/// How much of a killed call's output its answer carries.
+/// The most characters of a killed call's output in its answer.
 const PARTIAL_CHARS: usize = 8_000;
 
-/// Masks, clips and keeps what outcomes say. Cheap to clone.
+/// Masks, truncates and stores the content of outcomes. Cheap to clone.
 #[derive(Clone)]
 pub(super) struct Sealer {
     pub redactor: Redactor,
@@ -22,7 +23,7 @@ pub(super) struct Sealer {
 }
 
 impl Sealer {
-    /// Seals an outcome at once, on this thread.
+    /// Seals an outcome on this thread.
     pub(super) fn seal_now(
         &self,
         request: &ToolRequest,
@@ -40,7 +41,7 @@ impl Sealer {
         })
     }
 
-    /// Seals an outcome. A large one holds up nothing else meanwhile.
+    /// Seals an outcome; a large one is sealed on another thread.
     pub(super) async fn seal(
         &self,
         request: &ToolRequest,
@@ -55,7 +56,7 @@ impl Sealer {
         on_a_thread(move || sealer.seal_now(&request, outcome, attempt, duration)).await
     }
 
-    /// The outcome of an effect that began and whose end was not seen: it is never run again.
+    /// Returns the outcome of an effect that began and whose end is unknown: it is never run again.
     pub(super) fn interrupted(&self, call: &Accepted) -> Outcome {
         let request = call.request();
         let handle = OutputStore::handle(&request.id, 0);

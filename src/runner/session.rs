@@ -1,4 +1,4 @@
-//! Keeping the session open: one attempt at a time, whoever notices that it is closed.
+//! The backend session: it is reopened by one attempt at a time, however many calls notice that it is closed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -12,7 +12,7 @@ use super::presence::health::HealthState;
 use crate::backend::{Backend as _, BackendError, Disposition};
 use crate::journal::Journal;
 
-/// How long a start waits to learn which deployment it meets.
+/// The longest wait of a start for the deployment's id.
 const FIRST_ANSWER: Duration = Duration::from_secs(5);
 
 pub(super) struct SessionKeeper {
@@ -20,15 +20,15 @@ pub(super) struct SessionKeeper {
     health: Arc<HealthState>,
     clock: ServerClock,
     journal: Journal,
-    /// The deployment turned out to be one whose requests this process has not settled.
+    /// The deployment is another one than that whose requests this process handled.
     met_another: AtomicBool,
     opened: AtomicU64,
     tried: AtomicU64,
-    /// How the last attempt failed, if it did. Whoever attempts holds it.
+    /// The error of the last attempt, if it failed. An attempt holds the lock.
     opening: Mutex<Option<BackendError>>,
 }
 
-/// How far the sessions had come when somebody began a call.
+/// The counts of opened and attempted sessions when a call began.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Generation {
     opened: u64,
@@ -54,26 +54,26 @@ impl SessionKeeper {
         }
     }
 
-    /// The backend, as every call of the runner uses it.
+    /// Returns the backend client that all calls of the runner share.
     pub(super) fn backend(&self) -> &BackendClient {
         &self.backend
     }
 
-    /// Whether the deployment turned out to be another than the one whose requests this process works for.
+    /// Returns whether the deployment is another one than that whose requests this process works for.
     pub(super) fn has_met_another(&self) -> bool {
         self.met_another.load(Ordering::Acquire)
     }
 
-    /// How far it has come; whoever is refused remembers it from before its call.
+    /// Returns the current counts; a call takes them before it begins, for the case that it is refused.
     pub(super) fn generation(&self) -> Generation {
         Generation { opened: self.opened.load(Ordering::Acquire), tried: self.tried.load(Ordering::Acquire) }
     }
 
-    /// Opens a session, unless somebody did since `generation`, or tried to: what came of that is the answer to all
-    /// who were refused meanwhile.
+    /// Opens a session, unless another call did or tried since `generation`: the result of that attempt holds for all
+    /// calls refused meanwhile.
     ///
     /// # Errors
-    /// The backend's refusal, or that it cannot be reached.
+    /// The backend refuses, or cannot be reached.
     pub(super) async fn reopen(&self, generation: Generation) -> Result<(), BackendError> {
         let mut failed = self.opening.lock().await;
         let now = self.generation();
@@ -96,7 +96,7 @@ impl SessionKeeper {
                 let offset = self.clock.set(session.server_now_ms, asked);
                 tracing::info!(clock_offset_ms = offset, "the session with the backend is open");
                 self.name_backend(session.backend_id).await;
-                // That there is none any more, beats tell.
+                // Heartbeats report when there is none any more.
                 if session.other_process {
                     self.health.other_process_is_there(true);
                 }
@@ -121,20 +121,20 @@ impl SessionKeeper {
 }
 
 impl SessionKeeper {
-    /// Writes down which deployment answered.
+    /// Stores the id of the deployment that answered.
     async fn name_backend(&self, id: Option<String>) {
         match self.journal.name_backend(id).await {
             Ok(false) => {}
             Ok(true) => self.met_another.store(true, Ordering::Release),
-            // It is written down when the next session is opened.
+            // It is stored when the next session is opened.
             Err(error) => tracing::warn!(%error, "the backend's id could not be noted"),
         }
     }
 }
 
 impl SessionKeeper {
-    /// Learns which deployment answers at an address where none was met before, so that what an earlier process left
-    /// for it is found. Where it does not answer now, that is learned with the first session.
+    /// Identifies the deployment at an address where none answered before, so that leftovers for it are found. If it
+    /// does not answer now, the first session identifies it.
     ///
     /// # Errors
     /// [`super::RunnerError`] when the journal cannot be read, or another deployment answers than was known.
@@ -145,16 +145,16 @@ impl SessionKeeper {
             if tokio::time::timeout(FIRST_ANSWER, meeting).await.is_err() {
                 tracing::info!("the backend did not say in time which one it is");
             }
-            // Nothing was settled before.
+            // No leftovers were handled before.
             self.met_another.store(false, Ordering::Release);
         }
         Ok(())
     }
 
-    /// Makes a call; where the backend says that the session is closed, opens one and makes it once more.
+    /// Makes a call; if the backend says that the session is closed, opens one and makes the call once more.
     ///
     /// # Errors
-    /// The call's, or the backend's refusal to open a session.
+    /// The call's error, or the backend's refusal to open a session.
     pub(super) async fn with_session<'a, T>(
         &self,
         call: impl Fn() -> crate::backend::Reply<'a, T>,
@@ -167,7 +167,7 @@ impl SessionKeeper {
                 if let Err(error) = &answered
                     && error.disposition() == Disposition::Reopen
                 {
-                    // A session that helps nothing is not opened again and again.
+                    // A new session that does not help is not opened again and again.
                     self.backend.bar(error);
                 }
                 answered

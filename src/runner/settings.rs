@@ -1,19 +1,19 @@
-//! How fast, how much, how long: the figures that the runner works by. Not here: where they come from (config).
+//! The runner's intervals, sizes and limits. Not here: their sources (config).
 
 use std::time::Duration;
 
-/// When the wake-up socket is opened.
+/// The condition under which the wake-up socket is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WakeUp {
-    /// Once polls turn out not to be held.
+    /// Opened once polls turn out not to be held.
     Auto,
-    /// From the start.
+    /// Opened from the start.
     On,
-    /// Never.
+    /// Never opened.
     Off,
 }
 
-/// The runner's figures; the defaults are those of the wire contract.
+/// The runner's settings; the defaults are those of the wire contract.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// The times and sizes of polls.
@@ -22,7 +22,7 @@ pub struct Settings {
     pub waits: RetrySettings,
     /// The times of heartbeats.
     pub presence: PresenceSettings,
-    /// The places and limits of calls.
+    /// The concurrency and limits of calls.
     pub calls: CallSettings,
     /// The times of a stop.
     pub shutdown: ShutdownSettings,
@@ -30,38 +30,38 @@ pub struct Settings {
     pub retention: RetentionSettings,
     /// The crashes that lead to safe mode.
     pub crash_loop: CrashLoopSettings,
-    /// How many bytes the disk must have free for anything new to be begun.
+    /// The bytes that the disk must have free before a new call begins.
     pub least_free: u64,
-    /// Between looks at what may have changed unnoticed: the machine slept, a switch was moved.
+    /// The interval of checks for unnoticed changes: the machine slept, a switch changed.
     pub vigil: Duration,
 }
 
 /// The times and sizes of polls.
 #[derive(Debug, Clone)]
 pub struct PollSettings {
-    /// How long a backend may hold a poll.
+    /// The longest time for which a backend may hold a poll.
     pub hold: Duration,
-    /// Between polls in the minute after an event, where polls are not held.
+    /// The interval of polls in the minute after an event, if polls are not held.
     pub active_interval: Duration,
-    /// How long that lasts.
+    /// The duration of that interval's use after an event.
     pub active_for: Duration,
-    /// Between polls for a while after that.
+    /// The interval of polls for a while after that.
     pub recent_interval: Duration,
-    /// How long that lasts.
+    /// The duration of that interval's use after an event.
     pub recent_for: Duration,
-    /// Whether the wake-up socket is opened.
+    /// The use of the wake-up socket.
     pub wakeup: WakeUp,
-    /// Between polls while it stands.
+    /// The interval of polls while the wake-up socket is connected.
     pub listening_interval: Duration,
-    /// Between polls otherwise.
+    /// The interval of polls otherwise.
     pub idle_interval: Duration,
-    /// How far each interval is moved at random, as a share of it.
+    /// The share by which each interval is changed at random.
     pub jitter: f64,
-    /// Events asked for at once.
+    /// The number of events requested at once.
     pub page: u32,
-    /// Between looks at everything that is open.
+    /// The interval of lists of everything open.
     pub list_open: Duration,
-    /// The same while the wake-up socket stands.
+    /// The interval of these lists while the wake-up socket is connected.
     pub listening_list_open: Duration,
 }
 
@@ -70,74 +70,74 @@ pub struct PollSettings {
 pub struct RetrySettings {
     /// The first and the largest back-off after errors.
     pub retry: (Duration, Duration),
-    /// The same after function errors without a reason.
+    /// The first and the largest back-off after function errors without a reason.
     pub slow_retry: (Duration, Duration),
-    /// Between attempts to open a session that the backend refuses.
+    /// The interval of attempts to open a session that the backend refuses.
     pub unauthorized: Duration,
 }
 
 /// The times of heartbeats.
 #[derive(Debug, Clone)]
 pub struct PresenceSettings {
-    /// Between heartbeats until the backend says otherwise.
+    /// The interval of heartbeats, unless the backend names another.
     pub heartbeat: Duration,
-    /// The same while the wake-up socket stands.
+    /// The interval of heartbeats while the wake-up socket is connected.
     pub listening_heartbeat: Duration,
 }
 
-/// The places and limits of calls.
+/// The concurrency and limits of calls.
 #[derive(Debug, Clone)]
 pub struct CallSettings {
-    /// Between renewals of leases.
+    /// The interval of lease renewals.
     pub lease_renew: Duration,
-    /// The least pause between pieces of a running command's output; none are told where it is zero.
+    /// The least pause between pieces of a running command's output; zero sends none.
     pub progress: Duration,
-    /// How long a call waits for somebody's word.
+    /// The longest wait of a call for approval.
     pub approval: Duration,
-    /// Calls that read, side by side; their places are their own.
+    /// The most reads at the same time; other calls do not use their places.
     pub reads: usize,
-    /// Calls with effects, side by side.
+    /// The most calls with effects at the same time.
     pub total: usize,
-    /// Tasks, side by side.
+    /// The most tasks at the same time.
     pub tasks: usize,
-    /// Calls held in memory while they wait; what is above this waits in the journal.
+    /// The most waiting calls in memory; further ones wait in the journal.
     pub queue: usize,
-    /// How old a request without a deadline may be.
+    /// The greatest age of a request without a deadline.
     pub ttl: Duration,
-    /// How long any call may run.
+    /// The longest run of any call.
     pub longest_call: Duration,
 }
 
 /// The times of a stop.
 #[derive(Debug, Clone)]
 pub struct ShutdownSettings {
-    /// How long running calls have at a stop.
+    /// The time that running calls have at a stop.
     pub drain: Duration,
-    /// How long calls have after that to end when they are told to.
+    /// The time that calls have after that to end when they are told to.
     pub last_words: Duration,
-    /// How long the outbox has at the very end.
+    /// The time for flushing the outbox at the very end.
     pub wind_up: Duration,
 }
 
 /// The times for which rows are kept.
 #[derive(Debug, Clone)]
 pub struct RetentionSettings {
-    /// How long a closed request is remembered.
+    /// The time for which a closed request is remembered.
     pub remember: Duration,
-    /// How long a reply is kept after it was sent on a wire where it may be asked for again.
+    /// The time for which a sent reply is kept, on a wire where it may be requested again.
     pub keep_sent: Duration,
-    /// How long after its request expired a reply is still posted.
+    /// The time after a request's expiry during which its reply is still posted.
     pub keep_posting: Duration,
 }
 
 /// The crashes that lead to safe mode.
 #[derive(Debug, Clone)]
 pub struct CrashLoopSettings {
-    /// So many crashes within [`Self::crash_window`] lead to safe mode; 0 for never.
+    /// The number of crashes within [`Self::crash_window`] that lead to safe mode; 0 for never.
     pub crash_limit: usize,
-    /// How long a crash counts.
+    /// The time for which a crash counts.
     pub crash_window: Duration,
-    /// How long a life in safe mode begins nothing, unless the owner resumes.
+    /// The time for which a process in safe mode starts no call, unless the owner resumes.
     pub safe_mode_for: Duration,
 }
 

@@ -1,5 +1,5 @@
-//! The end of the runner: no new work at once, a grace for calls that run, then their end; the outbox is flushed, the backend
-//! told. The rest is in the journal. Not here: the request to stop (stop).
+//! The shutdown: no new work at once, then a grace period for running calls, then their end. At last the outbox is
+//! flushed and the backend notified; everything else is in the journal. Not here: the request to stop (the shutdown signal).
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use super::main_loop::MainLoop;
 use super::stop::Stop;
 use super::wake::Wake;
 
-/// How long the runner's own tasks may take to see that it is over.
+/// The time that the runner's own tasks have to end.
 const OVER: Duration = Duration::from_secs(1);
 
 impl MainLoop {
@@ -33,7 +33,7 @@ impl MainLoop {
         let flushed = CancellationToken::new();
         let flush = async {
             self.delivery.drain_outbox(&flushed).await;
-            // The last word is a courtesy: without it the backend notices by the missing beats.
+            // The goodbye is optional: without it the backend notices the missing heartbeats.
             let _ = self.presence.beat_once(false).await;
         };
         tokio::select! {
@@ -44,16 +44,16 @@ impl MainLoop {
         crash_loop::record_stop(&self.housekeeping).await;
         phases.over.cancel();
         self.background.tracker().close();
-        // Whatever is left holds nothing that the journal does not have.
+        // The tasks that are left hold nothing that the journal does not have.
         let _ = tokio::time::timeout(OVER, self.background.tracker().wait()).await;
     }
 
-    /// Waits until no call runs; false when the time is up or somebody hurries.
+    /// Waits until no call runs; false if the time is up or a second stop request came.
     async fn wait_for_calls(&mut self, hurry: impl Future<Output = ()>, grace: Duration) -> bool {
         let deadline = Instant::now() + grace;
         tokio::pin!(hurry);
         loop {
-            // Calls that only wait in their lanes stay in the journal for the next life.
+            // Calls that only wait in their lanes stay in the journal for the next process.
             if !self.executor.has_running() {
                 return true;
             }

@@ -49,19 +49,19 @@ use crate::ids::LeaseId;
 use crate::journal::Journal;
 use crate::tool::Registry;
 
-/// The runner: made by wiring, run once.
+/// The runner: built by wiring, run once.
 pub struct Runner {
     parts: Parts,
     wakes: (Waker, Wakes),
 }
 
 impl Runner {
-    /// A runner of these parts.
+    /// Creates a runner of these parts.
     pub fn new(parts: Parts, wakes: (Waker, Wakes)) -> Self {
         Self { parts, wakes }
     }
 
-    /// Runs until it is stopped, then drains.
+    /// Runs until it is stopped, then shuts down.
     ///
     /// # Errors
     /// [`RunnerError::Journal`], [`RunnerError::Barred`], [`RunnerError::OtherBackend`].
@@ -76,10 +76,10 @@ impl Runner {
         ended
     }
 
-    /// One pass: recovers, takes everything that is offered now, answers and delivers it.
+    /// Makes a one-shot pass: recovers, accepts everything that is offered now, answers and delivers it.
     ///
     /// # Errors
-    /// As [`Runner::run`], and [`RunnerError::Backend`] where the backend does not answer.
+    /// As [`Runner::run`], and [`RunnerError::Backend`] if the backend does not answer.
     pub async fn once(self, stop: &Stop) -> Result<OnePassSummary, RunnerError> {
         let begun = std::time::Instant::now();
         let assembly = Assembly::new(self.parts, self.wakes.0, Mode::OnePass);
@@ -88,7 +88,7 @@ impl Runner {
     }
 }
 
-/// The handles that several components use. Each component takes from it what it needs, and nothing keeps it.
+/// The handles that several components use. Each component takes from it the handles that it needs.
 struct Handles {
     journal: Journal,
     settings: Settings,
@@ -137,7 +137,7 @@ impl Handles {
             refused: settings.waits.unauthorized,
         };
         let outbox = Arc::new(Outbox::new(waits, Arc::clone(&budget)));
-        // Shorter than the shortest wait between polls of a device that is refused: they find out when that changes.
+        // Shorter than the shortest wait between polls of a refused device: polls find out when that changes.
         let barred_for = settings.waits.unauthorized * 3 / 4;
         let (called, spent) = (Arc::clone(&parts.backend), Arc::clone(&budget));
         let backend = Arc::new(BackendClient::new(called, spent, Arc::clone(&outbox), barred_for));
@@ -374,7 +374,7 @@ impl Assembly {
         }
     }
 
-    /// Settles what an earlier process left, and makes the loop.
+    /// Handles the leftovers of an earlier process, and creates the loop.
     async fn begin(self, wakes: Wakes) -> Result<MainLoop, RunnerError> {
         crash_loop::record_start(&self.housekeeping).await?;
         let backlog = self.recovery.settle(&self.handles.sessions).await?;
@@ -422,7 +422,7 @@ impl Assembly {
         })
     }
 
-    /// Starts the tasks that go on until the runner is over.
+    /// Starts the tasks that run until the runner is over.
     fn start_tasks(&self) {
         let (background, phases) = (&self.handles.background, &self.handles.background.phases);
         let delivery = Arc::clone(&self.delivery);

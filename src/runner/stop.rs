@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// How long anything may still take after a second request to stop.
+/// The time that everything has after a second request to stop.
 const HURRY: Duration = Duration::from_secs(2);
 
 /// Asks the runner to stop: once gracefully, a second time in a hurry.
@@ -19,54 +19,55 @@ pub struct Stop {
 }
 
 impl Stop {
-    /// Nobody has asked yet.
+    /// Creates the signal without a request.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The same for the next runner of this process: who asked one to stop asks the next.
+    /// Returns the signal for the next runner of this process: a request to stop one also stops the next.
     #[must_use]
     pub fn for_next(&self) -> Self {
         Self { calls_over: CancellationToken::new(), ..self.clone() }
     }
 
-    /// Whether somebody asked.
+    /// Returns whether a stop was requested.
     pub fn is_requested(&self) -> bool {
         self.requested.is_cancelled()
     }
 
-    /// Asks; asking again hurries.
+    /// Requests a stop; a second request shortens it.
     pub fn ask(&self) {
         if self.requested.is_cancelled() {
-            // Only the first hurry counts.
+            // Only the first repeated request counts.
             let _ = self.hurried_at.set(Instant::now());
             self.hurried.cancel();
         }
         self.requested.cancel();
     }
 
-    /// Completes when somebody asks.
+    /// Completes when a stop is requested.
     pub async fn requested(&self) {
         self.requested.cancelled().await;
     }
 
-    /// Cancelled when somebody asks.
+    /// Returns the token that a stop request cancels.
     pub fn token(&self) -> CancellationToken {
         self.requested.clone()
     }
 
-    /// Whether somebody asked twice.
+    /// Returns whether a stop was requested twice.
     pub fn is_hurried(&self) -> bool {
         self.hurried.is_cancelled()
     }
 
-    /// Completes when no call is waited for any more. What the calls left running may end then, while the outbox is
-    /// still being flushed.
+    /// Completes when no call is waited for any more. Processes that the calls left running may be ended then, while
+    /// the outbox is still being flushed.
     pub async fn calls_over(&self) {
         self.calls_over.cancelled().await;
     }
 
-    /// No call is waited for any more: told by the drain, or by whoever sees that there was none.
+    /// Records that no call is waited for any more: called by the shutdown, or by a caller that knows that there was
+    /// none.
     pub fn calls_are_over(&self) {
         self.calls_over.cancel();
     }
@@ -76,7 +77,7 @@ impl Stop {
         self.hurried.clone()
     }
 
-    /// Completes when the time that a second request leaves is up.
+    /// Completes when the time after a second request is up.
     pub(super) async fn hurry_is_over(&self) {
         self.hurried.cancelled().await;
         let since = self.hurried_at.get().copied().unwrap_or_else(Instant::now);

@@ -1,5 +1,5 @@
-//! Requests that a Task tool makes: rows of the journal like any other, so that they survive a restart, with a reply
-//! that stays here to be read.
+//! The requests of Task tools: rows of the journal like any other, so that they survive a restart. Their replies stay
+//! on this device to be read.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::ids::{ConversationId, LeaseId, RequestId, ToolName};
 use crate::journal::{Admission, Journal, JournalError, ListedTask, Offer, Origin, RequestLife};
 use crate::request::{Effect, ToolRequest};
 
-/// Makes tasks and looks after them.
+/// Creates tasks and finds them.
 #[derive(Debug, Clone)]
 pub struct TaskRequests {
     journal: Journal,
@@ -19,12 +19,12 @@ pub struct TaskRequests {
 }
 
 impl TaskRequests {
-    /// Tasks of this journal that wake this runner.
+    /// Creates tasks in this journal and wakes this runner for them.
     pub fn new(journal: Journal, lease: LeaseId, waker: Waker, clock: Clock) -> Self {
         Self { journal, lease, waker, clock }
     }
 
-    /// Accepts a call to be run beside everything else; gives the name by which TaskOutput asks for it.
+    /// Accepts a call that runs independently of all others; returns the name by which TaskOutput finds it.
     ///
     /// # Errors
     /// The journal could not be written; nothing will run.
@@ -59,7 +59,7 @@ impl TaskRequests {
         self.journal.name_task(&id).await
     }
 
-    /// The request of the task with this name or id, and how far it has come.
+    /// Returns the request of the task with this name or id, and its state.
     ///
     /// # Errors
     /// The journal could not be read.
@@ -70,7 +70,7 @@ impl TaskRequests {
         Ok(life.map(|life| (id, life)))
     }
 
-    /// The tasks that were asked for within this time, the latest first, at most so many.
+    /// Returns the tasks created within this time, the latest first, at most `limit`.
     ///
     /// # Errors
     /// The journal could not be read.

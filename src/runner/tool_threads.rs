@@ -1,5 +1,5 @@
-//! Where work is done that may hold up its thread: each call of a tool on a thread of its own, so that a path on a
-//! network disk that hangs stops neither polls nor heartbeats nor another call. Not here: when a tool is ended (execute).
+//! Threads for blocking work. Each tool call runs on its own thread, so that a hanging path on a network disk blocks
+//! neither polls nor heartbeats nor other calls. Not here: the end of a tool (`call_runner`).
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -8,41 +8,42 @@ use tokio::task::{JoinError, JoinHandle};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-/// For what tools start beside themselves, and for the timers and pipes that they wait for.
+/// The threads for tasks that tools start, and for the timers and pipes that they wait for.
 const THREADS: usize = 2;
 
-/// Where tools run; clones are the same place. The default is wherever the runner itself runs.
+/// The threads of tools; clones share them. The default is the runner's own runtime.
 #[derive(Debug, Clone, Default)]
 pub struct ToolThreads(Option<Arc<Threads>>);
 
-/// Made for the first tool: a runner without work has none of them. They rest when there is nothing to do.
+/// Created for the first tool, so that a runner without work has none. The threads sleep while there is nothing to
+/// do.
 #[derive(Debug, Default)]
 struct Threads(Mutex<Option<Runtime>>);
 
-/// A call of a tool that runs.
+/// A running tool call.
 pub(super) struct Running<T> {
     task: JoinHandle<Option<T>>,
     abandoned: CancellationToken,
 }
 
 impl<T> Running<T> {
-    /// Waits for what the tool says; none once it is abandoned.
+    /// Waits for the tool's result; `None` once it is abandoned.
     ///
     /// # Errors
-    /// It panicked.
+    /// The tool panicked.
     pub(super) async fn ended(&mut self) -> Result<Option<T>, JoinError> {
         (&mut self.task).await
     }
 
-    /// Drops the call where it waits. One that holds up its thread is dropped when it goes on.
+    /// Drops the call where it waits. A call that blocks its thread is dropped when it continues.
     pub(super) fn abandon(&self) {
         self.abandoned.cancel();
     }
 }
 
 impl ToolThreads {
-    /// Threads beside those of the runner, for a runner that has only one. What a tool began goes on there: this is to
-    /// be kept for as long as that may matter.
+    /// Creates separate threads, for a runner with only one thread. Tasks that a tool started continue there, so keep
+    /// this value while they may matter.
     pub fn beside() -> Self {
         Self(Some(Arc::default()))
     }
@@ -84,19 +85,19 @@ impl Threads {
 
 impl Drop for Threads {
     fn drop(&mut self) {
-        // One that hangs must not be waited for.
+        // A thread that hangs must not be waited for.
         if let Some(runtime) = self.0.get_mut().unwrap_or_else(PoisonError::into_inner).take() {
             runtime.shutdown_background();
         }
     }
 }
 
-/// Does what reads or writes files, or computes for long, on a thread that may be held up. It fails as the work does.
+/// Runs work that does file I/O or computes for long on a blocking thread. A panic of the work is passed on.
 pub(super) async fn on_a_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     match tokio::task::spawn_blocking(work).await {
         Ok(done) => done,
         Err(cause) if cause.is_panic() => std::panic::resume_unwind(cause.into_panic()),
-        // The runtime is over, and with it whoever awaits this.
+        // The runtime is shutting down, and with it the caller.
         Err(_) => std::future::pending().await,
     }
 }
@@ -116,7 +117,7 @@ mod tests {
             let (gate, holds) = (Arc::clone(&gate), holds.clone());
             hanging.push(bench.spawn(&tasks, async move {
                 holds.send(()).expect("it is waited for");
-                // As a look at a path on a disk that does not answer.
+                // Like access to a path on a disk that does not answer.
                 gate.lock().unwrap_or_else(PoisonError::into_inner).recv().ok()
             }));
         }

@@ -1,4 +1,4 @@
-//! Everything that can wake the loop, in one list.
+//! The events that can wake the loop.
 
 use tokio::sync::mpsc;
 
@@ -7,36 +7,36 @@ use crate::backend::{BackendError, Offered, Page};
 use crate::ids::{ConversationId, RequestId};
 use crate::journal::Accepted;
 
-/// What woke the loop.
+/// An event that wakes the loop.
 #[derive(Debug)]
 pub(super) enum Wake {
-    /// The poll of this number came back, having been held for as long as said.
+    /// The poll of this number came back after it was held for this long.
     Polled(u64, Result<Page, BackendError>, std::time::Duration),
     /// The list of everything open came back.
     OpenListed(Result<Vec<Offered>, BackendError>),
     /// A call ended, whatever its outcome; its result is recorded or its request closed.
     CallFinished(Ended),
-    /// A Task tool made a request of its own.
+    /// A Task tool created a request.
     TaskMade(Accepted),
-    /// The caller took a request back; learned while renewing its lease.
+    /// The caller cancelled a request, as reported by a lease renewal or a progress report.
     CancelSeen(RequestId),
-    /// A call waits for somebody's word, and takes no place meanwhile.
+    /// A call waits for approval and needs no place meanwhile.
     Asks(Accepted),
-    /// It has it, and goes on or is over.
+    /// The question was answered; the call goes on or is over.
     Asked(Accepted),
-    /// A call has run for so long that others may have its place.
+    /// A call has run for so long that others may use its place.
     TakesLong(RequestId),
-    /// Calls may begin again, or no longer.
+    /// The pause of calls began or ended.
     HoldChanged,
-    /// The machine slept for about so long.
+    /// The machine slept for about this long.
     Woke(std::time::Duration),
-    /// The backend says that there may be something to poll for.
+    /// The backend reports that there may be new events.
     Pushed,
-    /// It is time to poll again.
+    /// A poll is due.
     PollDue,
-    /// It is time to look at everything open.
+    /// A list of everything open is due.
     ListOpenDue,
-    /// Stop.
+    /// The runner is to stop.
     Stop,
 }
 
@@ -46,26 +46,26 @@ pub(super) struct Ended {
     pub id: RequestId,
     pub conversation: ConversationId,
     pub share: Share,
-    /// Of its arguments.
+    /// The size of its arguments.
     pub bytes: usize,
 }
 
-/// Wakes the loop from elsewhere.
+/// Wakes the loop from other tasks.
 #[derive(Debug, Clone)]
 pub struct Waker(pub(super) mpsc::UnboundedSender<Wake>);
 
 impl Waker {
     pub(super) fn wake(&self, wake: Wake) {
-        // A loop that has ended needs no waking; the journal keeps what this was about.
+        // A loop that has ended needs no events; the journal has the request.
         let _ = self.0.send(wake);
     }
 }
 
-/// The loop's end of all wakers.
+/// The receiver of the loop's events.
 #[derive(Debug)]
 pub struct Wakes(pub(super) mpsc::UnboundedReceiver<Wake>);
 
-/// A waker and the loop's end of it. The number in flight is bounded by the calls and timers that exist.
+/// Creates a waker and its receiver. The number of queued events is bounded by the existing calls and timers.
 pub fn wakes() -> (Waker, Wakes) {
     let (sender, receiver) = mpsc::unbounded_channel();
     (Waker(sender), Wakes(receiver))

@@ -1,16 +1,16 @@
-//! The signal that the machine woke from a sleep, for waits that have lost their meaning by it. Not here: how the sleep is
-//! noticed (housekeeping).
+//! The signal that the machine woke from a sleep, for waits that this invalidates. Not here: the detection of the
+//! sleep (housekeeping).
 
 use std::sync::Arc;
 
 use tokio::sync::watch;
 
-/// Changes after each sleep of the machine. Cheap to clone.
+/// A signal that changes after each sleep of the machine. Cheap to clone.
 #[derive(Debug, Clone, Default)]
 pub(super) struct WakeSignal(Arc<watch::Sender<u64>>);
 
 impl WakeSignal {
-    /// Tells all who wait that the machine has slept.
+    /// Notifies all receivers that the machine has slept.
     pub(super) fn send(&self) {
         self.0.send_modify(|wakes| *wakes += 1);
     }

@@ -1,4 +1,4 @@
-//! The state of the wake-up socket, as its task, the loop and the heartbeat know it. Not here: the socket's task
+//! The state of the wake-up socket, shared by its task, the loop and the heartbeat. Not here: the socket's task
 //! (intake).
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,41 +8,41 @@ use tokio::sync::watch;
 /// The state of the wake-up socket.
 #[derive(Debug, Default)]
 pub(super) struct WakeupState {
-    /// Whether polls come back at once with nothing, so that a socket is worth having.
+    /// Polls come back at once without events, so a socket is useful.
     pub(super) wanted: watch::Sender<bool>,
-    /// Whether the subscription stands.
+    /// The socket is connected.
     pub(super) up: watch::Sender<bool>,
-    /// A wake-up is on its way to the loop: more of them say nothing more.
+    /// A wake-up is queued for the loop; further ones add nothing.
     rung: AtomicBool,
 }
 
 impl WakeupState {
-    /// Whether a wake-up would come if there were something.
+    /// Returns whether the socket is connected.
     pub(super) fn is_connected(&self) -> bool {
         *self.up.borrow()
     }
 
-    /// Whether polls are known to come back at once.
+    /// Returns whether polls are known to come back at once.
     pub(super) fn is_wanted(&self) -> bool {
         *self.wanted.borrow()
     }
 
-    /// Whether a socket is worth having.
+    /// Sets whether a socket is useful.
     pub(super) fn set_wanted(&self, wanted: bool) {
         self.wanted.send_if_modified(|now| std::mem::replace(now, wanted) != wanted);
     }
 
-    /// Returns a receiver of whether the subscription stands.
+    /// Returns a receiver of whether the socket is connected.
     pub(super) fn subscribe(&self) -> watch::Receiver<bool> {
         self.up.subscribe()
     }
 
-    /// Marks a wake-up as on its way to the loop; false where one is already.
+    /// Marks a wake-up as queued; returns false if one is already.
     pub(super) fn ring(&self) -> bool {
         !self.rung.swap(true, Ordering::AcqRel)
     }
 
-    /// Marks that the loop has the wake-up.
+    /// Marks that the loop has received the wake-up.
     pub(super) fn take_ring(&self) {
         self.rung.store(false, Ordering::Release);
     }

@@ -1,9 +1,10 @@
-//! Telling systemd how the runner fares: that it is up, that it lives, that it stops (the protocol of sd_notify(3):
-//! datagrams of `NAME=value` lines to a socket that the environment names). Nothing elsewhere, and without a manager.
+//! Messages to systemd that the runner is up, alive or stopping, by the protocol of sd_notify(3): datagrams of
+//! `NAME=value` lines to a socket named in the environment. Without a service manager, and on other systems, nothing
+//! is sent.
 
 use std::time::Duration;
 
-/// The service manager's ear.
+/// The service manager's notification socket.
 #[derive(Debug, Clone)]
 pub struct Watchdog {
     #[cfg_attr(not(unix), expect(dead_code, reason = "there is nobody to tell"))]
@@ -12,8 +13,9 @@ pub struct Watchdog {
 }
 
 impl Watchdog {
-    /// As the manager's variables say; none where there is no manager. `of` looks a variable up: `NOTIFY_SOCKET`,
-    /// `WATCHDOG_USEC` (how often it wants to hear that all is well) and `WATCHDOG_PID` (whom it means).
+    /// Reads the manager's variables; `None` without a manager. `of` looks a variable up: `NOTIFY_SOCKET`,
+    /// `WATCHDOG_USEC` (the interval of watchdog messages that it requires) and `WATCHDOG_PID` (the process it
+    /// expects them from).
     pub fn from_variables(of: impl Fn(&str) -> Option<String>) -> Option<Self> {
         let socket = of("NOTIFY_SOCKET").filter(|socket| socket.starts_with(['/', '@']))?;
         let for_us = of("WATCHDOG_PID").is_none_or(|pid| pid == std::process::id().to_string());
@@ -21,12 +23,12 @@ impl Watchdog {
         Some(Self { socket, every: micros.filter(|_| for_us).map(Duration::from_micros) })
     }
 
-    /// How often it is to be told that all is well: twice as often as it wants to hear it, since a word may be late.
+    /// Returns the interval of watchdog messages: half of the required one, because a message may be late.
     pub(super) fn every(&self) -> Option<Duration> {
         self.every.map(|every| every / 2)
     }
 
-    /// Tells it one thing. A manager that does not listen misses it, and nothing else happens.
+    /// Sends one message. If the manager does not read it, nothing else happens.
     #[cfg(unix)]
     pub(super) fn tell(&self, word: &str) {
         if let Err(error) = self.send(word) {

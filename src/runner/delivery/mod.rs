@@ -1,5 +1,5 @@
-//! Recorded replies on their way to the backend: posted at once, and again until it has them. Nothing here executes,
-//! and when a reply may be posted is the outbox's to say.
+//! The delivery of recorded replies: each is posted at once, and again until the backend has it. The outbox decides
+//! when a reply may be posted.
 
 pub(super) mod outbox;
 
@@ -21,15 +21,15 @@ use crate::ids::RequestId;
 use crate::journal::{Close, Journal, JournalError, RecordedReply};
 use outbox::{Due, Outbox, Trouble};
 
-/// The most replies that are fetched and posted side by side when the outbox is drained.
+/// The most replies that are read and posted at the same time when the outbox is drained.
 const SIDE_BY_SIDE: usize = 8;
 
-/// Where the journal keeps how many bytes are being sent, for `status`.
+/// The journal key of the number of bytes being sent, for `status`.
 const SENDING: &str = "sending_bytes";
-/// What is sent within this time is not told.
+/// Posts that end within this time are not reported.
 const TELL_AFTER: Duration = Duration::from_secs(2);
 
-/// A reply of fewer bytes is not made smaller: it holds little but the facts.
+/// A reply of fewer bytes is not shrunk: it holds little but the metadata.
 const SMALLEST: usize = 1_000;
 
 /// Posts recorded replies.
@@ -40,13 +40,13 @@ pub(super) struct Delivery {
     pub outbox: Arc<Outbox>,
     pub audit: CallAudit,
     pub server_clock: ServerClock,
-    /// The first and the longest wait before a failed step is tried again.
+    /// The first and the longest wait before a failed step is retried.
     pub retry: (Duration, Duration),
     pub background: Background,
 }
 
 impl Delivery {
-    /// Posts a reply now, if any may be posted; if that does not succeed, the outbox goes on with it.
+    /// Posts a reply now if that is allowed; if it does not succeed, the outbox continues with it.
     pub(super) async fn deliver(self: &Arc<Self>, reply: RecordedReply) {
         let id = reply.id().clone();
         let delivered = match self.outbox.take(&id) {
@@ -61,9 +61,9 @@ impl Delivery {
         }
     }
 
-    /// Posts a reply that was asked for again. Where nobody confirms more than a reply's arrival, what is on its way now
-    /// was sent before that, and whoever asked after it gets it once more. Else the outbox has it, as long as it is
-    /// undelivered: the page that asks may have been listed before the backend had it.
+    /// Posts a reply that was requested again. A backend with a link confirms only a reply's arrival. There, a post
+    /// in progress was sent before the request, so the reply is posted once more after it. Without a link, the outbox
+    /// has the reply while it is undelivered: the requesting page may have been listed before the backend had it.
     pub(super) fn deliver_again(self: &Arc<Self>, id: RequestId) {
         if self.backend.link().is_none() {
             return self.outbox.ring();
@@ -83,7 +83,7 @@ impl Delivery {
         });
     }
 
-    /// Posts a reply and tells the outbox how that went.
+    /// Posts a reply and tells the outbox the result.
     async fn settle_post(&self, reply: RecordedReply) -> bool {
         let id = reply.id().clone();
         match self.post(reply).await {
@@ -96,9 +96,9 @@ impl Delivery {
         true
     }
 
-    /// Posts a reply until the backend has it, will never take it, or has to be asked later.
+    /// Posts a reply until the backend has it, rejects it for good, or must be retried later.
     async fn post(&self, mut reply: RecordedReply) -> Result<(), Trouble> {
-        // Three corrections suffice for every refusal that a correction can mend.
+        // Three corrections suffice for every refusal that can be corrected.
         for _ in 0..3 {
             let (generation, began) = (self.sessions.generation(), Instant::now());
             let post = ResultPost {
@@ -151,8 +151,8 @@ impl Delivery {
         Err(Trouble::Reply)
     }
 
-    /// What a post that failed for now means for the others. One that fails while other calls are answered says nothing
-    /// of the backend as a whole: perhaps something on the way takes no large calls.
+    /// Returns how a failed post affects the others. A failure while other calls are answered says nothing about the
+    /// whole backend: perhaps a proxy rejects large calls.
     fn trouble_of(&self, error: &BackendError, pause: Pause, began: Instant) -> Trouble {
         let no_answer = matches!(
             error,
@@ -167,8 +167,8 @@ impl Delivery {
         }
     }
 
-    /// Whether posting again can help. A reply whose request was perhaps never claimed is claimed now; a tool with
-    /// effects never ran unclaimed, so for it a lost lease is final.
+    /// Returns whether posting again can succeed. A reply whose request may never have been claimed is claimed now. A
+    /// tool with effects never ran unclaimed, so its lost lease is final.
     async fn mend(&self, reply: &RecordedReply, error: &BackendError) -> Result<bool, Trouble> {
         if error.code() != Some("LEASE_LOST") || reply.claimed() {
             return Ok(false);
@@ -184,8 +184,8 @@ impl Delivery {
         }
     }
 
-    /// The same reply in fewer bytes. A backend that names a limit which the reply is within counts otherwise than we
-    /// do: then half of it.
+    /// Shrinks the reply. If the backend names a limit that the reply already meets, it counts differently; then half
+    /// the size is used.
     async fn shrink(&self, reply: &RecordedReply, limit: Option<u64>) -> Result<RecordedReply, Trouble> {
         let now = reply.payload().len();
         let named = limit.and_then(|limit| usize::try_from(limit).ok()).filter(|limit| *limit < now);
@@ -207,7 +207,7 @@ impl Delivery {
         if let Close::Undeliverable(reason) = &close {
             tracing::warn!(request.id = %reply.id(), reason, "the backend does not take this reply");
         }
-        // A reply that stays open is posted again, which harms nothing, but not at once.
+        // A reply that stays open is posted again later, which does no harm.
         self.journal.close(reply.id(), close, self.server_clock.closing_ms()).await.map_err(|error| {
             tracing::error!(request.id = %reply.id(), %error, "a delivered reply could not be closed");
             Trouble::Reply
@@ -258,7 +258,7 @@ impl Delivery {
         }
     }
 
-    /// Posts these replies, a few at a time; stops starting new posts when one shows that the backend is away.
+    /// Posts these replies, a few at a time; starts no more posts once one shows that the backend is away.
     async fn post_all(self: &Arc<Self>, ids: &[RequestId]) {
         let mut posts = JoinSet::new();
         for id in ids {
@@ -272,7 +272,7 @@ impl Delivery {
         while posts.join_next().await.is_some() {}
     }
 
-    /// Posts one reply of the journal, unless somebody else does or it is delivered by now.
+    /// Posts one reply of the journal, unless it is being posted or is delivered by now.
     async fn post_recorded(self: Arc<Self>, id: &RequestId) -> bool {
         let Some(slot) = self.outbox.take(id) else { return true };
         let (journal, wanted) = (self.journal.clone(), id.clone());
@@ -302,7 +302,7 @@ async fn blocking<T: Send + 'static>(
     tokio::task::spawn_blocking(read).await.unwrap_or(Err(JournalError::NotCommitted))
 }
 
-/// Works the outbox whenever it is rung, until the runner is over.
+/// Drains the outbox whenever it is signalled, until the runner is over.
 pub(super) async fn work_outbox(delivery: Arc<Delivery>) {
     loop {
         tokio::select! {
@@ -314,8 +314,7 @@ pub(super) async fn work_outbox(delivery: Arc<Delivery>) {
     }
 }
 
-/// Stores how many bytes are being sent, for `status`, which runs in another process; only where sending them takes
-/// longer than a moment.
+/// Stores the number of bytes being sent, for `status`, which runs in another process. Short sends are not recorded.
 pub(super) async fn record_sending(delivery: Arc<Delivery>) {
     let mut sending = delivery.outbox.sending();
     // An earlier process may have left a number.
@@ -329,7 +328,7 @@ pub(super) async fn record_sending(delivery: Arc<Delivery>) {
             }
         }
         let later = async {
-            // The sender lives as long as the engine.
+            // The sender exists as long as the runner's components.
             let _ = sending.changed().await;
             tokio::time::sleep(TELL_AFTER).await;
         };

@@ -1,5 +1,6 @@
-//! Which recorded reply may be posted when: none while the backend is away or asks for quiet, a refused one after a
-//! wait of its own, and no reply twice at the same time. Pure but for clocks and dice; delivery does the posting.
+//! The rules for posting recorded replies. None is posted while the backend is away or asked for a pause. A refused
+//! reply waits separately, and none is posted twice at the same time. This file only decides; delivery does the
+//! posting.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,41 +16,41 @@ use crate::runner::backoff::{Budget, Retry};
 /// The most replies that are posted at once.
 const MOST_AT_ONCE: usize = 16;
 
-/// Fewer bytes on their way are not worth a word in `status`.
+/// The number of bytes being sent from which `status` shows them.
 const LARGE: u64 = 64 << 10;
 
-/// Why a post did not succeed, as far as the next one is concerned.
+/// The effect of a failed post on the next one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::runner) enum Trouble {
-    /// No reply gets through now.
+    /// No reply can be delivered now.
     Backend(Pause),
-    /// The backend did not answer this, nor any other call meanwhile.
+    /// The backend answered neither this nor any other call meanwhile.
     Unreachable,
     /// This device is refused; polling finds out when that changes.
     Refused,
-    /// This one reply is refused without a reason to act on.
+    /// Only this reply is refused, for no reason that can be acted on.
     Reply,
 }
 
-/// What may be posted now.
+/// The replies that may be posted now.
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::runner) enum Due {
-    /// These, oldest first.
+    /// These replies, oldest first.
     Now(Vec<RequestId>),
     /// Nothing before this moment, unless something changes.
     At(Instant),
-    /// Nothing until something changes: all of it is being posted.
+    /// Nothing until something changes: all of them are being posted.
     UnderWay,
 }
 
 /// The waits between posts.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::runner) struct Waits {
-    /// The first and the longest while the backend is away.
+    /// The first and the longest wait while the backend is away.
     pub backend: (Duration, Duration),
-    /// The first and the longest of one refused reply.
+    /// The first and the longest wait of one refused reply.
     pub reply: (Duration, Duration),
-    /// While this device is refused.
+    /// The wait while this device is refused.
     pub refused: Duration,
 }
 
@@ -57,11 +58,11 @@ pub(in crate::runner) struct Outbox {
     waits: Waits,
     budget: Arc<Budget>,
     state: Mutex<State>,
-    /// Rings when there is something to post.
+    /// Signalled when there is something to post.
     bell: Notify,
-    /// Tells that a post ended, or that the backend is there again.
+    /// Signalled when a post ended or the backend is back.
     changed: Notify,
-    /// How many bytes are being posted, where they are many.
+    /// The number of bytes being posted, if they are many.
     sending: watch::Sender<u64>,
 }
 
@@ -71,7 +72,7 @@ struct State {
     stuck: HashMap<RequestId, Stuck>,
     /// The replies that are being posted, and their sizes.
     under_way: HashMap<RequestId, u64>,
-    /// How many may be posted at once: fewer after each failure to get through, more again with each success.
+    /// The number of replies that may be posted at once: fewer after each failed delivery, more after each success.
     at_once: usize,
 }
 
@@ -81,16 +82,16 @@ struct Silence {
     cause: Cause,
 }
 
-/// Why nothing is posted for a while.
+/// The reason why nothing is posted for a while.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Cause {
     /// The backend named the time itself: nothing else ends the wait.
     Asked,
-    /// The backend does not take replies, but may answer other calls: an end of the outage ends the wait.
+    /// The backend does not accept replies but may answer other calls: the end of the outage ends the wait.
     Failing,
     /// The backend does not answer: any answer ends the wait.
     Unreachable,
-    /// The backend refuses this device: the answer to any call of an open session ends the wait.
+    /// The backend refuses this device: an answer to any call of an open session ends the wait.
     Refused,
 }
 
@@ -99,7 +100,7 @@ struct Stuck {
     until: Instant,
 }
 
-/// One reply being posted; dropping it says that this is over.
+/// The permission to post one reply; dropping it ends the post.
 pub(in crate::runner) struct Slot<'a> {
     outbox: &'a Outbox,
     id: RequestId,
@@ -116,7 +117,7 @@ impl Drop for Slot<'_> {
 }
 
 impl Slot<'_> {
-    /// So many bytes are being posted.
+    /// Sets the number of bytes that are being posted.
     pub(in crate::runner) fn sends(&self, bytes: usize) {
         let mut state = self.outbox.state();
         state.under_way.insert(self.id.clone(), bytes as u64);
@@ -143,7 +144,7 @@ impl Outbox {
         }
     }
 
-    /// How many bytes are being posted, where they are many.
+    /// Returns a receiver of the number of bytes being posted, if they are many.
     pub(in crate::runner) fn sending(&self) -> watch::Receiver<u64> {
         self.sending.subscribe()
     }
@@ -153,29 +154,29 @@ impl Outbox {
         self.sending.send_if_modified(|now| std::mem::replace(now, bytes) != bytes);
     }
 
-    /// How many replies may be posted at once.
+    /// Returns how many replies may be posted at once.
     pub(in crate::runner) fn at_once(&self) -> usize {
         self.state().at_once
     }
 
-    /// There is something to post.
+    /// Signals that there is something to post.
     pub(in crate::runner) fn ring(&self) {
         self.bell.notify_one();
     }
 
-    /// Waits until somebody rings.
+    /// Waits until there is something to post.
     pub(in crate::runner) async fn rung(&self) {
         self.bell.notified().await;
     }
 
-    /// Waits until a post ends or the backend is there again. Armed when this is called, not when it is awaited.
+    /// Waits until a post ends or the backend is back. Armed when this is called, not when it is awaited.
     pub(in crate::runner) fn change(&self) -> impl Future<Output = ()> + '_ {
         let mut change = Box::pin(self.changed.notified());
         change.as_mut().enable();
         change
     }
 
-    /// The right to post this reply now; none while it has to wait, is being posted, or too many others are.
+    /// Begins a post of this reply; `None` while it has to wait, is being posted, or too many others are.
     pub(in crate::runner) fn take(&self, id: &RequestId) -> Option<Slot<'_>> {
         let (mut state, now) = (self.state(), Instant::now());
         let waits = state.pause.is_some_and(|pause| pause.until > now)
@@ -198,7 +199,7 @@ impl Outbox {
         }
     }
 
-    /// Which of these undelivered replies may be posted now.
+    /// Returns which of these undelivered replies may be posted now.
     pub(in crate::runner) fn due(&self, undelivered: &[RequestId]) -> Due {
         let (state, now) = (self.state(), Instant::now());
         if let Some(pause) = state.pause.filter(|pause| pause.until > now) {
@@ -217,7 +218,7 @@ impl Outbox {
         idle().filter_map(until).min().map_or(Due::UnderWay, Due::At)
     }
 
-    /// The backend has this reply.
+    /// Records that the backend has this reply.
     pub(in crate::runner) fn succeeded(&self, id: &RequestId) {
         let mut state = self.state();
         state.stuck.remove(id);
@@ -226,7 +227,7 @@ impl Outbox {
         state.pause = state.pause.filter(|pause| pause.cause == Cause::Asked);
     }
 
-    /// The backend does not have this reply yet.
+    /// Records that a post failed.
     pub(in crate::runner) fn failed(&self, id: &RequestId, trouble: Trouble) {
         let (mut state, now) = (self.state(), Instant::now());
         match trouble {
@@ -251,7 +252,7 @@ impl Outbox {
         }
     }
 
-    /// The backend answered some call, perhaps one that needs an open session.
+    /// Records that the backend answered a call; `has_session` if the call needs an open session.
     pub(in crate::runner) fn backend_answered(&self, has_session: bool) {
         let mut state = self.state();
         let ends = state.pause.is_some_and(|pause| match pause.cause {
@@ -268,7 +269,7 @@ impl Outbox {
         self.ring();
     }
 
-    /// The backend answers again: what waits for that need not wait longer.
+    /// Ends the waits that the backend did not ask for, because it answers again.
     pub(in crate::runner) fn reconnected(&self) {
         let mut state = self.state();
         state.retry.reset();
@@ -284,8 +285,8 @@ impl Outbox {
 }
 
 impl State {
-    /// Begins a wait because a reply did not get through. Replies that fail side by side are one failure; only what the
-    /// backend asks for counts each time.
+    /// Begins a wait because a reply could not be delivered. Replies that fail at the same time count as one failure;
+    /// only a wait that the backend asks for counts each time.
     fn wait(&mut self, wish: Pause, cause: Cause, now: Instant) {
         let until = match (self.pause.filter(|pause| pause.until > now), wish) {
             (Some(pause), Pause::Asked(time)) => pause.until.max(now + time),
@@ -330,7 +331,7 @@ mod tests {
         assert!(outbox.take(&all[1]).is_none(), "a fresh reply waits too");
         let first = wait(&outbox.due(&all));
         assert!(first >= Duration::from_secs(20) && first <= Duration::from_secs(22), "{first:?}");
-        // Neither success of what was under way nor news of the backend cuts it short.
+        // Neither a success of a post in progress nor news of the backend shortens it.
         outbox.succeeded(&all[1]);
         outbox.reconnected();
         assert!(outbox.take(&all[1]).is_none());
@@ -372,7 +373,7 @@ mod tests {
             (Trouble::Backend(Pause::BackOff), true, false),
             (Trouble::Backend(Pause::Asked(MINUTE)), true, false),
         ] {
-            // Until the wait is long for certain.
+            // Until the wait is certainly long.
             for _ in 0..20 {
                 outbox.failed(&all[0], trouble);
                 tokio::time::advance(MINUTE * 6).await;

@@ -1,5 +1,5 @@
-//! Calls that wait in the journal only, because enough wait in memory already: a backlog of any size costs the runner
-//! the names of its conversations. Within a conversation nothing overtakes what is parked.
+//! Calls that wait in the journal only, because enough wait in memory already. A backlog of any size costs only the
+//! names of its conversations. Within a conversation, no call overtakes one in the backlog.
 
 use std::collections::{HashSet, VecDeque};
 
@@ -9,29 +9,29 @@ use crate::ids::{ConversationId, RequestId};
 use crate::journal::{Accepted, Journal, JournalError, Room, Unfinished, Waiting};
 use crate::runner::tool_threads::on_a_thread;
 
-/// The share of the queue that one conversation may fill, so that the others are not held up by it.
+/// The divisor for the share of the queue that one conversation may fill, so that others are not blocked by it.
 const ONE_CONVERSATION: usize = 8;
 /// The most bytes of arguments that wait in memory in conversations.
 const QUEUE_BYTES: usize = 4 << 20;
-/// What may wait in memory beside conversations: control calls, tasks.
+/// The calls that may wait in memory outside conversations: control calls, tasks.
 const BESIDE: Load = Load { calls: 64, bytes: 2 << 20 };
-/// Taken-back calls that wait in memory to be answered, of those that were parked.
+/// The cancelled calls of the backlog that may wait in memory to be answered.
 const TAKEN_BACK: usize = 8;
 
-/// What waits in the journal only.
+/// The calls that wait in the journal only.
 #[derive(Debug, Default)]
 pub(in crate::runner) struct Backlog {
-    /// The conversations with parked calls, in the order in which they were first parked.
+    /// The conversations with calls in the backlog, in the order in which they were added.
     order: VecDeque<ConversationId>,
     known: HashSet<ConversationId>,
     /// Calls that wait for no other: control calls, tasks.
     beside: VecDeque<RequestId>,
-    /// Calls that were taken back meanwhile and are to be answered.
+    /// Calls that were cancelled meanwhile and are to be answered.
     taken_back: VecDeque<RequestId>,
 }
 
 impl Backlog {
-    /// What a previous process left to be run.
+    /// Creates the backlog from the calls that an earlier process left.
     pub(in crate::runner) fn left(conversations: Vec<ConversationId>, beside: Vec<RequestId>) -> Self {
         let known = conversations.iter().cloned().collect();
         Self { order: conversations.into(), known, beside: beside.into(), taken_back: VecDeque::new() }
@@ -41,12 +41,12 @@ impl Backlog {
         self.order.is_empty() && self.beside.is_empty() && self.taken_back.is_empty()
     }
 
-    /// Whether a call that was taken back is still to be answered.
+    /// Returns whether a cancelled call is still to be answered.
     pub(in crate::runner) fn has_taken_back(&self) -> bool {
         !self.taken_back.is_empty()
     }
 
-    /// Whether this call is read from the journal sooner or later.
+    /// Returns whether this call will be read from the journal.
     pub(in crate::runner) fn holds(&self, id: &RequestId, conversation: &ConversationId) -> bool {
         self.known.contains(conversation) || self.beside.contains(id)
     }
@@ -58,7 +58,7 @@ impl Backlog {
     }
 }
 
-/// What the journal is asked for.
+/// The calls to read from the journal.
 struct Wanted {
     taken_back: Vec<RequestId>,
     beside: Vec<RequestId>,
@@ -67,16 +67,16 @@ struct Wanted {
     busy: HashSet<RequestId>,
 }
 
-/// What it had.
+/// The calls that were read from the journal.
 struct Found {
     taken_back: Vec<Unfinished>,
     beside: Vec<Unfinished>,
-    /// None where there was no room left to look.
+    /// `None` where no capacity was left to read them.
     conversations: Vec<(ConversationId, Option<Waiting>)>,
 }
 
 impl Executor {
-    /// Whether a call that would wait in its conversation is better left in the journal.
+    /// Decides whether a call of a conversation is left in the journal for now; adds the conversation if so.
     pub(in crate::runner) fn park(&mut self, conversation: &ConversationId, bytes: usize) -> bool {
         let waiting = self.lanes.ordered();
         let full = waiting.calls >= self.runner.settings.calls.queue
@@ -88,7 +88,7 @@ impl Executor {
         self.backlog.known.contains(conversation)
     }
 
-    /// The same for a call that waits for no other.
+    /// Does the same for a call that waits for no other.
     pub(in crate::runner) fn park_beside(&mut self, id: &RequestId, bytes: usize) -> bool {
         let waiting = self.lanes.beside();
         let full = waiting.calls >= BESIDE.calls || waiting.calls > 0 && waiting.bytes + bytes > BESIDE.bytes;
@@ -98,7 +98,7 @@ impl Executor {
         full
     }
 
-    /// A parked call that the caller takes back is answered soon, not when its turn comes.
+    /// Marks a cancelled call of the backlog to be answered soon, before its turn.
     pub(in crate::runner) fn cancel_parked(&mut self, id: &RequestId) {
         self.backlog.taken_back.push_back(id.clone());
     }
@@ -107,7 +107,8 @@ impl Executor {
         (self.runner.settings.calls.queue / ONE_CONVERSATION).max(1)
     }
 
-    /// Takes parked calls up again, as far as there is room, each conversation in its order. Whether less is parked now.
+    /// Reads calls of the backlog into memory while there is capacity, each conversation in its order. Returns
+    /// whether the backlog shrank.
     pub(in crate::runner) async fn take_up_parked(&mut self) -> bool {
         if self.backlog.is_empty() {
             return false;
@@ -132,7 +133,8 @@ impl Executor {
         }
     }
 
-    /// What there is room for now, taken from what is parked; and the conversations that have enough in memory.
+    /// Takes from the backlog the calls that there is capacity for now; also returns the conversations with enough
+    /// calls in memory.
     fn wanted(&mut self) -> (Wanted, Vec<ConversationId>) {
         let parked = &mut self.backlog;
         let room = TAKEN_BACK.saturating_sub(self.lanes.waiting_taken_back());
@@ -146,7 +148,7 @@ impl Executor {
             calls: self.runner.settings.calls.queue.saturating_sub(load.calls),
             bytes: QUEUE_BYTES.saturating_sub(load.bytes),
         };
-        // A quarter at a time: a look at the journal for each single call would cost more than it saves.
+        // A quarter at a time: reading the journal for each single call would cost more than it saves.
         if load.calls > 0 && room.bytes < QUEUE_BYTES / 4 {
             room.calls = 0;
         }
@@ -194,7 +196,7 @@ impl Executor {
         }
     }
 
-    /// Places a call of the journal, unless it is in memory by now.
+    /// Places a call from the journal, unless it is in memory by now.
     fn place_again(&mut self, accepted: Accepted) {
         if !self.calls.contains_key(&accepted.request().id) {
             self.put_in_lane(accepted);

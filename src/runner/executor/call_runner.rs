@@ -29,11 +29,11 @@ use crate::tool::{
     Unrecorded,
 };
 
-/// How long a call that was told to stop may take to do so before it is abandoned. Ending a stubborn process tree
+/// The time in which a call that was told to stop may do so, before it is abandoned. Killing a stubborn process tree
 /// takes ten seconds.
 const LAST_WORDS: Duration = Duration::from_secs(15);
 
-/// The party that follows a call, if there is one.
+/// The observer of a call, if there is one.
 pub(in crate::runner) type Observed = Option<Arc<dyn ObservedCall>>;
 
 /// Runs calls, each from its lane to its recorded reply.
@@ -58,29 +58,29 @@ pub(in crate::runner) struct CallRunner {
     pub background: Background,
 }
 
-/// A call on its way.
+/// A call on its way to its reply.
 pub(in crate::runner) struct Call {
     pub accepted: Accepted,
-    /// Cancelled when the caller takes the request back.
+    /// Cancelled when the caller cancels the request.
     pub cancel: CancellationToken,
-    /// Who follows it, once it is begun with.
+    /// The call's observer, set when work on the call begins.
     pub observed: Observed,
 }
 
 /// A call that may begin.
 struct Prepared {
     ready: ReadyCall,
-    /// Who allowed it, for the audit.
+    /// The reason why the call is allowed, for the audit.
     cleared: Clearance,
-    /// What a person was asked about; the call is still to be that when it begins.
+    /// The subject that a person was asked about; the call must still match it when it begins.
     asked: Option<Asked>,
 }
 
-/// What a call came to.
+/// The result of working on a call.
 pub(in crate::runner) enum Work {
-    /// This, in this execution (none where nothing was started).
+    /// An outcome, of this execution (`None` if nothing was started).
     Outcome(Box<Outcome>, Option<u32>),
-    /// Nothing: it stays where the journal has it, for the next life of the runner.
+    /// No outcome: the call stays in the journal for the next process.
     Left,
 }
 
@@ -91,7 +91,7 @@ impl Work {
 }
 
 impl CallRunner {
-    /// Answers a call: exactly one reply is recorded, or the request is closed or left with its reason.
+    /// Answers a call: records exactly one reply, or closes the request, or leaves it with a reason.
     pub(in crate::runner) async fn answer(self: &Arc<Self>, mut call: Call) {
         let begun = Instant::now();
         call.observed = self.observe(&call.accepted);
@@ -118,7 +118,7 @@ impl CallRunner {
         }
     }
 
-    /// What the caller should know of how a call ran.
+    /// Adds to an outcome the circumstances that the caller should know.
     fn with_circumstances(&self, mut outcome: Outcome, call: &Call, lease_lost: bool) -> Outcome {
         let meta = match &mut outcome {
             Outcome::Ok(reply) => &mut reply.meta,
@@ -132,7 +132,7 @@ impl CallRunner {
         outcome
     }
 
-    /// Answers a call whose answering failed inside; what it had done so far stands.
+    /// Answers a call whose task panicked; the effects that it already had stay.
     pub(in crate::runner) async fn answer_for_the_fallen(self: &Arc<Self>, call: &Accepted) {
         tracing::error!(request.id = %call.request().id, "answering a call failed inside the runner");
         self.claims.held.release(&call.request().id);
@@ -142,7 +142,7 @@ impl CallRunner {
         }
     }
 
-    /// Posts the reply of the backend's requests; a task's reply stays here to be read.
+    /// Posts the reply of a backend request; a task's reply stays here to be read.
     async fn hand_over(self: &Arc<Self>, call: &Accepted, recorded: RecordedReply) {
         if call.origin() == Origin::Backend {
             self.delivery.deliver(recorded).await;
@@ -165,7 +165,7 @@ impl CallRunner {
         match claimed {
             Claimed::GivenUp if !call.cancel.is_cancelled() => (claimed, Work::Left),
             Claimed::Ours | Claimed::GivenUp => {
-                // The claim may have taken long, and its answer may have said that the caller took the call back.
+                // The claim may have taken long, and its answer may have reported that the caller cancelled the call.
                 let work = match self.unwanted(call) {
                     None => self.run(call, ready, &cleared, asked).await,
                     Some(outcome) => Work::answer(outcome),
@@ -177,7 +177,7 @@ impl CallRunner {
         }
     }
 
-    /// What a call comes to that was taken back, is late, or was stopped by a person, before it began.
+    /// Returns the outcome of a call that was cancelled, is late, or was stopped by a person before it began.
     pub(in crate::runner) fn unwanted(&self, call: &Call) -> Option<Outcome> {
         if call.cancel.is_cancelled() {
             return Some(never_ran());
@@ -187,13 +187,13 @@ impl CallRunner {
             .map(Outcome::Error)
     }
 
-    /// Everything that can refuse a call before anything is done about it.
+    /// Makes all checks that can refuse a call before it has an effect.
     async fn prepare(self: &Arc<Self>, call: &Call) -> Result<Prepared, Work> {
         self.presence.learn_server_time().await;
         if let Some(outcome) = self.unwanted(call) {
             return Err(Work::answer(outcome));
         }
-        // What the gate looks at may hang as what the tool does.
+        // The paths that the gate checks may hang, as they may for the tool.
         let limit = self.context(call).time_left(self.settings.calls.longest_call);
         let decoded = tokio::select! {
             decoded = self.decode(call) => decoded,
@@ -215,7 +215,7 @@ impl CallRunner {
                     Stopped::TakenBack => Work::answer(never_ran()),
                     Stopped::Stopping => Work::Left,
                 })?;
-            // Somebody may have taken their time, and the owner may want nothing to begin meanwhile.
+            // The answer may have taken long, and the owner may have paused calls meanwhile.
             tokio::select! {
                 () = self.pause.released() => {}
                 () = call.cancel.cancelled() => {}
@@ -228,14 +228,13 @@ impl CallRunner {
         Ok(Prepared { ready, cleared, asked })
     }
 
-    /// The call as its tool takes it, and what the gate says to it.
+    /// Decodes the call for its tool, and asks the gate for permission.
     async fn decode(&self, call: &Call) -> Result<(ReadyCall, Permission), ToolError> {
         let request = call.accepted.request();
         let entry = self.registry.find(request.tool.as_str())?;
         let ready = entry.decode(&request.args)?;
         if ready.effect().at_most_once() && !call.accepted.effect().at_most_once() {
-            // Promised by another version of the runner, which took the call for a read: nothing would keep it from
-            // running twice.
+            // Another version of the runner accepted the call as a read, so nothing would prevent that it runs twice.
             return Err(ToolError::internal(
                 "The call was taken for one that changes nothing and would change something. It was not run; ask anew.",
             ));
@@ -282,7 +281,7 @@ impl CallRunner {
         }
     }
 
-    /// Runs a prepared call whose start is recorded, under its deadline and a panic guard.
+    /// Runs a prepared call after its start is recorded, under its deadline and a panic guard.
     async fn run(
         self: &Arc<Self>,
         call: &Call,
@@ -301,7 +300,7 @@ impl CallRunner {
         self.audit.record_begun(&call.accepted, cleared, attempt).await;
         reach_of("start.after", call.accepted.request().id.as_str());
         let mut cx = self.context(call);
-        // Ends with this call, so that nothing is told after its result.
+        // Ends with this call, so that no progress is reported after its result.
         let (progress, _telling) = self.progress.begin(&call.accepted);
         let (progress, following) = self.follow(call, progress);
         cx.progress = progress;
@@ -333,7 +332,7 @@ impl CallRunner {
         };
         running.abandon();
         if self.background.phases.calls_over.is_cancelled() {
-            // What a tool says while everything ends around it is not to be trusted: its terminal is gone, say.
+            // A tool's result during the shutdown is not reliable: its terminal may be gone.
             return Work::Left;
         }
         if let Some(following) = following {
@@ -342,13 +341,13 @@ impl CallRunner {
         let answer = joined.map(|joined| joined.ok().flatten().unwrap_or_else(|| Err(panicked())));
         let unanswered = !matches!(answer, Some(Ok(_)));
         if cut == Some(Cut::Stopped) && unanswered && !call.accepted.effect().at_most_once() {
-            // A read that our own stop cut off is run again by the next life.
+            // A read that the shutdown cut off is run again by the next process.
             return Work::Left;
         }
         Work::Outcome(Box::new(outcome(cut, answer)), Some(attempt))
     }
 
-    /// The refusal of a call that is no more what a person said yes to.
+    /// Returns the refusal of a call that no longer matches the person's approval.
     async fn changed(&self, call: &Call, asked: Option<Asked>) -> Option<Outcome> {
         let (asked, request) = (asked?, call.accepted.request());
         let entry = self.registry.find(request.tool.as_str()).ok()?;

@@ -1,4 +1,4 @@
-//! Recording that a call begins, before it does. Not here: the call itself (execute).
+//! The record that a call begins, written before it begins. Not here: the call itself (`call_runner`).
 
 use super::call_runner::{Call, CallRunner, Work};
 use super::outcome::never_ran;
@@ -7,8 +7,8 @@ use crate::runner::backoff::Retry;
 use crate::runner::tool_threads::on_a_thread;
 
 impl CallRunner {
-    /// Records the start of a call. A journal that cannot be written is tried again for as long as the call is
-    /// wanted: its lane waits meanwhile, which is what a full disk asks for.
+    /// Records the start of a call, retrying for as long as the call is wanted. Its lane waits meanwhile, because a
+    /// full disk needs that.
     pub(in crate::runner) async fn start(&self, call: &Call, declares: bool) -> Result<u32, Work> {
         let mut retry = Retry::new(self.settings.waits.retry);
         loop {
@@ -36,8 +36,8 @@ impl CallRunner {
         }
     }
 
-    /// The answer to a call whose start the journal has already: it was written although that failed, say. Nobody of
-    /// this process runs it, so that it would wait for the next one.
+    /// Answers a call whose start the journal already has, for example because a failed write succeeded after all. No
+    /// task of this process runs it, so it would otherwise wait for the next process.
     async fn begun_before(&self, call: &Accepted) -> Work {
         let (journal, id) = (self.journal.clone(), call.request().id.clone());
         let state =

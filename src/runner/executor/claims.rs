@@ -1,5 +1,5 @@
-//! Claims: obtaining them before an effect, renewing them while a call runs. Renewal is a task of its own, which no
-//! tool's code can starve of more than a moment.
+//! Claims: they are obtained before an effect and renewed while a call runs. The renewal is a separate task, which a
+//! tool's code can delay only for a moment.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,11 +19,11 @@ use crate::runner::session::SessionKeeper;
 use crate::runner::settings::Settings;
 use crate::runner::wake::{Wake, Waker};
 
-/// The claims held now, each with whether it was lost meanwhile.
+/// The current claims, each with its lost state.
 #[derive(Debug, Default)]
 pub(in crate::runner) struct HeldClaims {
     held: Mutex<HashMap<RequestId, Held>>,
-    /// Rings when one is taken.
+    /// Signalled when a claim is added.
     taken: Notify,
 }
 
@@ -31,27 +31,27 @@ pub(in crate::runner) struct HeldClaims {
 struct Held {
     lease: LeaseId,
     lost: bool,
-    /// Whether a caller listens for progress, as the backend last said.
+    /// The backend last said that a caller listens for progress.
     watched: watch::Sender<bool>,
     /// A renewal is under way.
     renewing: bool,
 }
 
-/// What became of a claim.
+/// The result of a claim.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::runner) enum Claimed {
-    /// The request is ours.
+    /// The request is claimed by this process.
     Ours,
-    /// It is not, for this reason; nothing of ours will be taken for it.
+    /// The claim was not granted, for this reason; the backend would accept no reply from here.
     NotOurs(String),
-    /// It is ours, but another lease was granted before, by a life of which our journal knows nothing: the effect may
-    /// have begun.
+    /// The request is claimed, but the backend granted another lease before, to a process that this journal does not
+    /// know. The effect may have begun.
     InDoubt,
-    /// There is a result already.
+    /// The request already has a result.
     Answered,
     /// The backend could not be asked.
     Unknown,
-    /// The caller took it back, or we stop, before it was ours.
+    /// The caller cancelled the request, or the runner stops, before the claim.
     GivenUp,
 }
 
@@ -63,19 +63,19 @@ impl HeldClaims {
         self.taken.notify_one();
     }
 
-    /// Waits until at least one is held.
+    /// Waits until at least one claim is held.
     async fn any(&self) {
         while self.lock().is_empty() {
             self.taken.notified().await;
         }
     }
 
-    /// The call ended; says whether its lease was lost meanwhile.
+    /// Removes the claim of a call that ended; returns whether its lease was lost meanwhile.
     pub(in crate::runner) fn release(&self, id: &RequestId) -> bool {
         self.lock().remove(id).is_some_and(|held| held.lost)
     }
 
-    /// Those to renew now, which are being renewed from here on.
+    /// Returns the claims to renew now, and marks them as being renewed.
     fn to_renew(&self) -> Vec<(RequestId, LeaseId)> {
         let mut held = self.lock();
         let due = held.iter_mut().filter(|(_, held)| !held.lost && !held.renewing);
@@ -92,12 +92,12 @@ impl HeldClaims {
         }
     }
 
-    /// Whether a caller listens for a call's progress, as it changes; none for a call that is not claimed.
+    /// Returns a receiver of whether a caller listens for a call's progress; `None` for a call that is not claimed.
     pub(in crate::runner) fn watched(&self, id: &RequestId) -> Option<watch::Receiver<bool>> {
         Some(self.lock().get(id)?.watched.subscribe())
     }
 
-    /// The backend has said whether a caller listens.
+    /// Records the backend's report whether a caller listens.
     pub(in crate::runner) fn set_watched(&self, id: &RequestId, watched: bool) {
         if let Some(held) = self.lock().get(id) {
             held.watched.send_if_modified(|now| std::mem::replace(now, watched) != watched);
@@ -133,11 +133,12 @@ impl Claims {
         self.try_claim(call, cancel).await.unwrap_or(Claimed::Unknown)
     }
 
-    /// Claims a request before its effect: asks until there is an answer, the caller takes it back, or we stop.
+    /// Claims a request before its effect: retries until there is an answer, the caller cancels it, or the runner
+    /// stops.
     pub(in crate::runner) async fn claim(&self, call: &Accepted, cancel: &CancellationToken) -> Claimed {
         let mut retry = Retry::new(self.settings.waits.retry).within(&self.budget);
         loop {
-            // What has not begun waits while nothing may begin.
+            // While calls are paused, a call that has not begun waits.
             tokio::select! {
                 () = self.pause.released() => {}
                 () = cancel.cancelled() => return Claimed::GivenUp,
@@ -155,8 +156,8 @@ impl Claims {
         }
     }
 
-    /// An answer, or how long to wait before asking again. Cancels the call where the answer says that the
-    /// caller took it back.
+    /// Claims once; the error is the wait before the next attempt. Cancels the call if the answer says that the
+    /// caller cancelled it.
     async fn try_claim(&self, call: &Accepted, cancel: &CancellationToken) -> Result<Claimed, Pause> {
         if call.origin() == Origin::Task {
             return Ok(Claimed::Ours);
@@ -167,8 +168,8 @@ impl Claims {
                 if claim.cancelled {
                     cancel.cancel();
                 }
-                // It may be the lease of a life of ours of which a power cut left nothing. Whoever holds it, either
-                // it runs out or there will be a result.
+                // The lease may be that of an earlier process of which a power cut left no record. In any case it
+                // either expires or there will be a result.
                 if let Some(wait) = claim.leased_for {
                     return Err(Pause::Asked(wait));
                 }
@@ -187,7 +188,7 @@ impl Claims {
                 Disposition::Never => Ok(Claimed::NotOurs(error.to_string())),
                 Disposition::Retry(pause) => Err(pause),
                 Disposition::RetrySlowly => Err(Pause::Asked(self.settings.waits.slow_retry.0)),
-                // Refused: the line lets nothing out for a while, so that asking again costs nobody anything.
+                // Refused: the backend client makes no calls for a while, so retrying costs nothing.
                 Disposition::Reopen
                 | Disposition::CorrectClock(_)
                 | Disposition::SignAgain
@@ -197,7 +198,7 @@ impl Claims {
     }
 }
 
-/// Renews every claim that is held, until the runner is over. While none is, nothing wakes up here.
+/// Renews all held claims until the runner is over. Without a claim this task does not wake up.
 pub(in crate::runner) async fn keep_renewing(claims: Arc<Claims>) {
     let mut renewing = JoinSet::new();
     loop {
@@ -209,7 +210,7 @@ pub(in crate::runner) async fn keep_renewing(claims: Arc<Claims>) {
             () = claims.phases.over.cancelled() => return,
             () = due => {}
         }
-        // Side by side, and none waited for: one that hangs must not cost the others their lease.
+        // All at once, and none is waited for: one that hangs must not cost the others their lease.
         while renewing.try_join_next().is_some() {}
         for (id, lease) in claims.held.to_renew() {
             let claims = Arc::clone(&claims);

@@ -1,12 +1,11 @@
-//! The journal as the place where calls write down what they are about to do. Not here: what is made of it after a
-//! crash (aftermath).
+//! The journal as the store of the intents that calls declare. Not here: their use after a crash (aftermath).
 
 use crate::failpoint::reach_of;
 use crate::ids::RequestId;
 use crate::journal::Journal;
 use crate::tool::{Declared, ErrorCode, Intent, Intents, ToolError};
 
-/// Keeps declarations in the journal.
+/// Stores declared intents in the journal.
 #[derive(Debug, Clone)]
 pub(in crate::runner) struct IntentLog(pub Journal);
 

@@ -1,6 +1,6 @@
-//! What a call came to that declared effects and was cut off by the end of an earlier life: whoever made the effects
-//! looks, and it is run again, answered, or told for what it is. Not here: what else an earlier life leaves
-//! (recovery), the rules (journal), and looking (whoever `Survivors` is).
+//! Calls that declared effects and were cut off by the end of an earlier process. The declared effects are compared
+//! with the disk; then the call is run again, answered, or reported as interrupted. Not here: the other leftovers
+//! (recovery), the rules (journal), and the comparison (`Survivors`).
 
 use super::recovery::Recovery;
 use crate::journal::{Accepted, Comparison};
@@ -8,8 +8,8 @@ use crate::request::{ErrorCode, Failure, Outcome};
 use crate::tool::{Aftermath, Intent};
 
 impl Recovery {
-    /// Compares what a call declared, as JSON text, with what is there. The outcome is what it is answered with,
-    /// unless it is run again.
+    /// Compares the declared intents, as JSON text, with the current state. The outcome is the answer, unless the
+    /// call is run again.
     pub(in crate::runner) async fn compare(
         &self,
         call: &Accepted,

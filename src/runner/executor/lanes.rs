@@ -1,44 +1,44 @@
-//! Which call may start when: in order within a conversation, effects alone, reads side by side; conversations side
-//! by side and in turn. Each kind of call has places of its own, so that slow commands keep no read waiting. Pure: no
-//! clocks, no I/O.
+//! The order in which calls start. Within a conversation they start in order: effects alone, reads at the same time.
+//! Conversations run at the same time and take turns. Each kind of call has its own places, so that slow commands
+//! block no reads. This file uses no clocks and no I/O.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
 use crate::ids::ConversationId;
 
-/// Control calls and questions to people that run side by side.
+/// Control calls and questions to people that run at the same time.
 const CONTROL: usize = 32;
-/// Answers to calls that were taken back before they began, side by side.
+/// Answers to calls cancelled before they began, at the same time.
 const TAKEN_BACK: usize = 16;
-/// Reads that have run for long, beside those that hold a place.
+/// Long-running reads that hold no place.
 const LONG_READS: usize = 16;
-/// The same of control calls: most of them wait for something.
+/// Long-running control calls that hold no place: most of them wait for something.
 const LONG_CONTROL: usize = 96;
 
-/// The bytes of arguments of all effects that run, where any of them is [`LARGE`]. One always runs.
+/// The limit for the argument bytes of all running effects, if any of them is [`LARGE`]. One always runs.
 const RUNNING_BYTES: usize = 4 << 20;
-/// Arguments of fewer bytes are not counted among those.
+/// Arguments of fewer bytes do not count.
 const LARGE: usize = 64 << 10;
 
-/// How a call shares its conversation.
+/// The way in which a call shares its conversation with others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::runner) enum Share {
-    /// Beside other reads of the conversation, never before an earlier effect of it.
+    /// At the same time as other reads of the conversation, never before an earlier effect of it.
     Read,
     /// Alone in its conversation.
     Effect,
-    /// Beside everything: control tools, questions to a person.
+    /// Independent of everything: control tools, questions to a person.
     Free,
-    /// Beside every conversation, a few at once: long work must not take the places of short calls.
+    /// Independent of every conversation, a few at once, because long work must not take the places of short calls.
     Task,
-    /// Taken back before it began: it is only answered, beside everything.
+    /// Cancelled before it began: it is only answered, independent of everything.
     TakenBack,
 }
 
 impl Share {
-    /// The time after which a call gives its place to others and goes on without one: a read of a network disk that
-    /// hangs must not keep the other reads waiting.
+    /// Returns the time after which a call gives up its place and runs on without one: a hanging read of a network
+    /// disk must not block the other reads.
     pub(in crate::runner) fn gives_back_after(self) -> Option<Duration> {
         match self {
             Self::Read => Some(Duration::from_secs(5)),
@@ -52,7 +52,7 @@ impl Share {
     }
 }
 
-/// Calls and the bytes of their arguments.
+/// A number of calls and the bytes of their arguments.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(in crate::runner) struct Load {
     pub calls: usize,
@@ -71,7 +71,7 @@ impl Load {
     }
 }
 
-/// How many calls of each kind may run at once.
+/// The most calls of each kind that run at once.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::runner) struct Places {
     pub reads: usize,
@@ -79,12 +79,12 @@ pub(in crate::runner) struct Places {
     pub tasks: usize,
 }
 
-/// The calls that wait and the count of those that run.
+/// The waiting calls and the counts of the running ones.
 #[derive(Debug)]
 pub(in crate::runner) struct Lanes<T> {
     places: Places,
     conversations: HashMap<ConversationId, Lane<T>>,
-    /// Conversations with something waiting, in turn.
+    /// The conversations with waiting calls, in turn.
     turns: VecDeque<ConversationId>,
     free: VecDeque<Waiting<T>>,
     tasks: VecDeque<Waiting<T>>,
@@ -94,13 +94,13 @@ pub(in crate::runner) struct Lanes<T> {
     running_free: usize,
     running_tasks: usize,
     running_taken_back: usize,
-    /// Of effects with large arguments.
+    /// The argument bytes of running effects with large arguments.
     running_bytes: usize,
     long_reads: usize,
     long_free: usize,
-    /// What waits in conversations.
+    /// The calls that wait in conversations.
     ordered: Load,
-    /// What waits beside them.
+    /// The calls that wait outside conversations.
     beside: Load,
 }
 
@@ -149,7 +149,7 @@ impl<T> Lanes<T> {
         }
     }
 
-    /// Puts a call with so many bytes of arguments at the end of its conversation.
+    /// Adds a call with this many argument bytes at the end of its conversation.
     pub(in crate::runner) fn place(
         &mut self,
         conversation: &ConversationId,
@@ -180,7 +180,7 @@ impl<T> Lanes<T> {
         lane.waiting.push_back((share, waiting));
     }
 
-    /// The next call to answer that was taken back before it began; it counts as running from here on.
+    /// Returns the next cancelled call to answer; it counts as running from now on.
     pub(in crate::runner) fn next_taken_back(&mut self) -> Option<T> {
         if self.running_taken_back >= TAKEN_BACK {
             return None;
@@ -190,7 +190,7 @@ impl<T> Lanes<T> {
         Some(self.begin_beside(waiting))
     }
 
-    /// The next call that may start, if there is one; it counts as running from here on.
+    /// Returns the next call that may start, if any; it counts as running from now on.
     pub(in crate::runner) fn next(&mut self) -> Option<T> {
         if self.running_free < CONTROL
             && let Some(control) = self.free.pop_front()
@@ -207,7 +207,7 @@ impl<T> Lanes<T> {
         if self.reads >= self.places.reads && self.effects >= self.places.effects {
             return None;
         }
-        // Those that cannot start keep their turn.
+        // Conversations that cannot start a call keep their turn.
         let at = self.turns.iter().position(|conversation| self.can_start(conversation))?;
         let conversation = self.turns.remove(at)?;
         self.start_first(conversation)
@@ -249,15 +249,14 @@ impl<T> Lanes<T> {
         Some(first.call)
     }
 
-    /// A call that was started waits for a person: it keeps its turn in its conversation and gives back its place among
-    /// all.
+    /// Frees the place of a started call that waits for a person; it keeps its turn in its conversation.
     pub(in crate::runner) fn step_aside(&mut self, share: Share) {
         if let Some(running) = self.running(share) {
             *running = running.saturating_sub(1);
         }
     }
 
-    /// It goes on, at once: there may be more for a while than there are places.
+    /// Takes the place again at once: for a while more calls may run than there are places.
     pub(in crate::runner) fn step_back(&mut self, share: Share) {
         if let Some(running) = self.running(share) {
             *running += 1;
@@ -273,8 +272,8 @@ impl<T> Lanes<T> {
         }
     }
 
-    /// A call that was started has run for long, and goes on without a place where not too many do. Whether it gave
-    /// its place back.
+    /// Frees the place of a started call that has run for long, unless too many calls run without one. Returns
+    /// whether it did.
     pub(in crate::runner) fn release_place(&mut self, share: Share) -> bool {
         let (long, most) = match share {
             Share::Read => (&mut self.long_reads, LONG_READS),
@@ -289,7 +288,7 @@ impl<T> Lanes<T> {
         true
     }
 
-    /// A call that had given its place back has ended: to be said before [`Self::finished`].
+    /// Records that a call without its place ends. To be called before [`Self::finished`].
     pub(in crate::runner) fn end_without_place(&mut self, share: Share) {
         match share {
             Share::Read => self.long_reads = self.long_reads.saturating_sub(1),
@@ -299,7 +298,7 @@ impl<T> Lanes<T> {
         self.step_back(share);
     }
 
-    /// A call that was started has ended.
+    /// Records that a started call ended.
     pub(in crate::runner) fn finished(&mut self, conversation: &ConversationId, share: Share, bytes: usize) {
         match share {
             Share::Free => self.running_free = self.running_free.saturating_sub(1),
@@ -325,7 +324,7 @@ impl<T> Lanes<T> {
         }
     }
 
-    /// Takes a waiting call out of its conversation.
+    /// Removes a waiting call from its conversation.
     pub(in crate::runner) fn remove(
         &mut self,
         conversation: &ConversationId,
@@ -348,27 +347,27 @@ impl<T> Lanes<T> {
         Some(waiting.call)
     }
 
-    /// How many calls of a conversation wait.
+    /// Returns how many calls of a conversation wait.
     pub(in crate::runner) fn waiting_in(&self, conversation: &ConversationId) -> usize {
         self.conversations.get(conversation).map_or(0, |lane| lane.waiting.len())
     }
 
-    /// What waits in conversations.
+    /// Returns the load that waits in conversations.
     pub(in crate::runner) fn ordered(&self) -> Load {
         self.ordered
     }
 
-    /// What waits beside them.
+    /// Returns the load that waits outside conversations.
     pub(in crate::runner) fn beside(&self) -> Load {
         self.beside
     }
 
-    /// How many calls wait that were taken back.
+    /// Returns how many cancelled calls wait.
     pub(in crate::runner) fn waiting_taken_back(&self) -> usize {
         self.taken_back.len()
     }
 
-    /// How many calls wait.
+    /// Returns how many calls wait.
     pub(in crate::runner) fn waiting(&self) -> usize {
         self.ordered.calls + self.beside.calls
     }

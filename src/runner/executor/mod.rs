@@ -1,5 +1,5 @@
-//! Calls from the journal's promise to their end: placed in lanes, started, cancelled, over. Not here: the run of one call
-//! (`call_runner`), and the order in which calls start (lanes).
+//! Calls from the journal's acceptance to their end: they are placed in lanes, started, cancelled and finished. Not
+//! here: the run of one call (`call_runner`), and the order in which calls start (`lanes`).
 
 pub(super) mod approvals;
 pub(super) mod backlog;
@@ -37,7 +37,7 @@ use lanes::{Lanes, Places, Share};
 pub(super) struct Executor {
     runner: Arc<CallRunner>,
     lanes: Lanes<Waiting>,
-    /// Every call that is placed or runs.
+    /// All calls that are placed or run.
     calls: HashMap<RequestId, PlacedCall>,
     backlog: Backlog,
     disk: Arc<DiskRoom>,
@@ -46,7 +46,7 @@ pub(super) struct Executor {
     pub finished: u64,
 }
 
-/// How a call that is placed or runs is cancelled.
+/// The handle that cancels a call that is placed or runs.
 pub(super) struct PlacedCall {
     conversation: ConversationId,
     cancel: CancellationToken,
@@ -54,14 +54,14 @@ pub(super) struct PlacedCall {
     place: Place,
 }
 
-/// Whether a call that runs counts among those that run.
+/// The state of a running call's place among the running ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
-    /// It does.
+    /// The call holds its place.
     Held,
-    /// Not while it waits for a person.
+    /// The place is free while the call waits for a person.
     Aside,
-    /// Not any more: it takes too long.
+    /// The place was given up because the call takes long.
     GivenBack,
 }
 
@@ -72,7 +72,7 @@ pub(super) struct Waiting {
     bytes: usize,
 }
 
-/// Wakes the loop when it is dropped: whatever becomes of a call's task, its lane is freed.
+/// Wakes the loop when dropped, so that the lane is freed however the call's task ends.
 struct FreeLane {
     waker: Waker,
     ended: Ended,
@@ -85,7 +85,7 @@ impl Drop for FreeLane {
 }
 
 impl Executor {
-    /// An executor without calls, with those that an earlier process left in the journal.
+    /// Creates an executor without calls, with the backlog that an earlier process left.
     pub(super) fn new(calls: Arc<CallRunner>, backlog: Backlog, disk: Arc<DiskRoom>, waker: Waker) -> Self {
         let settings = &calls.settings;
         let places = Places {
@@ -120,13 +120,13 @@ impl Executor {
         self.calls.len()
     }
 
-    /// Removes a call that ended while everything ends.
+    /// Removes a call that ended during the shutdown.
     pub(super) fn remove_ended(&mut self, id: &RequestId) {
         self.calls.remove(id);
     }
 
-    /// Goes on with the journal's verdicts on a page; returns the number of new requests, and the open ones whose bodies
-    /// are still to be asked for.
+    /// Processes the journal's decisions on a page. Returns the number of new requests, and the open ones whose
+    /// bodies must still be fetched.
     pub(super) fn take_admissions(&mut self, admitted: Vec<Admission>) -> (u64, Vec<RequestId>) {
         let (mut fresh, mut unknown) = (0, Vec::new());
         for admission in admitted {
@@ -153,19 +153,19 @@ impl Executor {
         (fresh, unknown)
     }
 
-    /// Says that there will be no result, as far as the wire can.
+    /// Tells the backend, if the wire allows it, that there will be no result.
     fn decline(&self, id: RequestId, why: Declined) {
         let claims = Arc::clone(&self.runner.claims);
         self.runner.background.spawn(async move {
             if let Err(error) = claims.backend.decline(&id, why).await {
-                // Whoever asks once more is told once more.
+                // A repeated request is declined again.
                 tracing::info!(request.id = %id, %error, "that there is no result could not be said");
             }
         });
     }
 
-    /// A request that is offered again. One that was promised and then fell by the wayside is placed again; the loop
-    /// takes nothing out of `calls` between the journal's look at a request and this one.
+    /// Handles a request that is offered again. An accepted request that no task works on is added to the backlog;
+    /// the loop removes nothing from `calls` between the journal's check of a request and this one.
     fn go_on_with(&mut self, left: &InFlight) {
         let InFlight { id, conversation, state, cancelled } = left;
         if *cancelled && *state == State::Accepted || self.calls.contains_key(id) {
@@ -178,7 +178,7 @@ impl Executor {
         }
     }
 
-    /// Puts a call into its lane, or leaves it in the journal until there is room.
+    /// Puts a call into its lane, or leaves it in the journal until there is capacity.
     pub(super) fn place(&mut self, accepted: Accepted) {
         let (request, bytes) = (accepted.request(), accepted.request().args.len());
         let is_parked = match self.share_of(&accepted) {
@@ -194,7 +194,7 @@ impl Executor {
         self.put_in(self.share_of(&accepted), accepted);
     }
 
-    /// Puts a call into a lane; it can be cancelled from here on.
+    /// Puts a call into a lane; it can be cancelled from now on.
     pub(super) fn put_in(&mut self, share: Share, accepted: Accepted) {
         let request = accepted.request();
         let cancel = CancellationToken::new();
@@ -276,7 +276,7 @@ impl Executor {
         });
     }
 
-    /// A call waits for a person; others may have its place.
+    /// Frees the place of a call that waits for a person.
     pub(super) fn step_aside(&mut self, call: &Accepted) {
         if let Some(token) = self.calls.get_mut(&call.request().id)
             && token.place == Place::Held
@@ -286,7 +286,7 @@ impl Executor {
         }
     }
 
-    /// It goes on.
+    /// Takes the place of a call again.
     pub(super) fn step_back(&mut self, call: &Accepted) {
         if let Some(token) = self.calls.get_mut(&call.request().id)
             && token.place == Place::Aside
@@ -296,7 +296,7 @@ impl Executor {
         }
     }
 
-    /// A call has run for long: others may have its place.
+    /// Frees the place of a call that has run for long.
     pub(super) fn takes_long(&mut self, id: &RequestId) {
         if let Some(token) = self.calls.get_mut(id)
             && token.place == Place::Held
@@ -316,7 +316,7 @@ impl Executor {
         self.lanes.finished(&ended.conversation, ended.share, ended.bytes);
     }
 
-    /// Cancels a call that runs; takes one that waits out of its lane, to be answered soon.
+    /// Cancels a running call, or takes a waiting one out of its lane, to be answered soon.
     pub(super) fn cancel(&mut self, id: &RequestId) {
         let Some(token) = self.calls.get_mut(id) else { return self.cancel_parked(id) };
         token.cancel.cancel();

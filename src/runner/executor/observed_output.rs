@@ -1,5 +1,5 @@
-//! Calls as somebody follows them who may be asked about them and may end them: a person before a connected editor.
-//! Whatever becomes of that, calls go on. Not here: what is shown (the observer), and the caller's own view (telling).
+//! Calls that an observer follows, may be asked about and may end: a person at a connected editor. Calls go on
+//! regardless of the observer. Not here: the display (the observer), and the caller's own view (`progress_report`).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,11 +12,11 @@ use crate::redact::Redactor;
 use crate::request::{CleanReply, Effect, OutcomeKind};
 use crate::tool::{Audience, CallView, Ended, ObservedCall, Progress, Untold};
 
-/// How long the last of the output may take to be shown.
+/// The longest wait for the last output to be shown.
 const LAST: Duration = Duration::from_secs(1);
 
 impl CallRunner {
-    /// Shows a call to whoever follows such calls.
+    /// Reports a call to the observer of its conversation, if there is one.
     pub(in crate::runner) fn observe(&self, call: &Accepted) -> Observed {
         let request = call.request();
         if !self.observer.may_follow(&request.conversation) {
@@ -24,7 +24,7 @@ impl CallRunner {
         }
         let entry = self.registry.find(request.tool.as_str()).ok()?;
         let (masked, _) = self.sealer.redactor.scrub(&request.args);
-        // Under their own names, so that no other spelling of a key passes for something else.
+        // Under their own names, so that no other spelling of a key is mistaken for something else.
         let canonical = entry.spec().canonical(&masked);
         let args = canonical.or_else(|| serde_json::from_str(&masked).ok()).unwrap_or_default();
         self.observer.observe(CallView {
@@ -39,7 +39,7 @@ impl CallRunner {
         })
     }
 
-    /// Where a call shows what it prints to whoever follows it, beside what `progress` is for.
+    /// Returns the progress handle of a call that also shows its output to the observer.
     pub(in crate::runner) fn follow(
         self: &Arc<Self>,
         call: &Call,
@@ -57,14 +57,14 @@ impl CallRunner {
     }
 }
 
-/// Output on its way to whoever follows.
+/// The task that shows output to the observer.
 pub(in crate::runner) struct Following {
     over: CancellationToken,
     task: tokio::task::JoinHandle<()>,
 }
 
 impl Following {
-    /// The call is over: shows the last of what it printed.
+    /// Shows the last output at the end of the call.
     pub(in crate::runner) async fn end(mut self) {
         self.over.cancel();
         let _ = tokio::time::timeout(LAST, &mut self.task).await;
@@ -83,7 +83,7 @@ async fn show(
     mut audience: Audience,
     over: CancellationToken,
 ) {
-    // Once more, now that escape sequences are gone that may have stood within a secret.
+    // Masks again, because removed escape sequences may have split a secret.
     let mut masker = redactor.stream();
     let mut pass_on = |untold: Untold, is_last: bool| {
         let mut clean = Vec::with_capacity(untold.text.len());
@@ -106,7 +106,7 @@ async fn show(
 }
 
 impl Call {
-    /// Completes when whoever follows the call wants it to stop.
+    /// Completes when the observer wants the call to stop.
     pub(in crate::runner) async fn stopped_by_follower(&self) {
         match &self.observed {
             Some(observed) => observed.stopped().await,
@@ -114,7 +114,7 @@ impl Call {
         }
     }
 
-    /// Tells whoever follows it how it ended.
+    /// Tells the observer the result of the call.
     pub(in crate::runner) fn has_ended(observed: &Observed, reply: &CleanReply) {
         if let Some(observed) = observed {
             observed.ended(Ended { ok: reply.kind() == OutcomeKind::Ok, payload: reply.payload() });

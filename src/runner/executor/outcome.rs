@@ -1,28 +1,28 @@
-//! How the end of a call is told: what a tool said, and what cut it off, as one outcome. Not here: the call itself
-//! (execute).
+//! The outcome of a call, made from its tool's result and from the reason that stopped it. Not here: the call itself
+//! (`call_runner`).
 
 use std::time::Duration;
 
 use crate::request::{ErrorCode, Failure, Meta, Outcome, Reply};
 use crate::tool::ToolError;
 
-/// Why a call was told to stop.
+/// The reason why a call was told to stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::runner) enum Cut {
-    /// The caller took it back.
+    /// The caller cancelled it.
     Cancelled,
-    /// Who follows it wants it to stop.
+    /// The observer wants it to stop.
     Followed,
-    /// Its time was up, after this long.
+    /// Its time was up, after this duration.
     Deadline(Duration),
     /// The runner stops.
     Stopped,
 }
 
-/// What a call came to that was cut off (or not) and then said this (or nothing).
+/// Returns the outcome of a call that was stopped for this reason, if any, and returned this result, if any.
 pub(in crate::runner) fn outcome(cut: Option<Cut>, answer: Option<Result<Reply, ToolError>>) -> Outcome {
     let failure = match answer {
-        // It was done before it heard of the stop; what it did is the truth.
+        // It finished before it noticed the stop, so its result is true.
         Some(Ok(reply)) => return Outcome::Ok(reply),
         Some(Err(error)) => Failure::from(error),
         None => Failure {
@@ -67,7 +67,7 @@ pub(in crate::runner) fn never_ran() -> Outcome {
     Outcome::Cancelled(Failure { code: ErrorCode::Cancelled, text, meta: Meta::default() })
 }
 
-/// The answer to a call that could not be looked at in time: its paths hang, say.
+/// Returns the answer to a call that could not be checked in time, for example because its paths hang.
 pub(in crate::runner) fn not_begun_in_time(limit: Duration) -> Outcome {
     let text = format!(
         "Not begun: looking at what it touches took longer than {:.1} s. It changed nothing. A disk or a network \

@@ -1,6 +1,6 @@
-//! What running commands have to show, told to the caller while they run and a caller listens. Lossy by design: one piece
-//! at a time, at most one a second and fewer the longer a call takes, never repeated. Not here: the result, which waits
-//! for none of this.
+//! The output of running commands, reported to a caller while it listens. Output may be lost: one piece is sent at a
+//! time, at most one a second, less often for long calls, and never twice. Not here: the result, which does not wait
+//! for this.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,13 +19,13 @@ use crate::runner::background::Background;
 use crate::runner::wake::Wake;
 use crate::tool::{Audience, Progress, Untold};
 
-/// The most bytes of one piece, as the backend takes it.
+/// The most bytes of one piece that the backend accepts.
 const PIECE_BYTES: usize = 64 * 1024;
-/// A call that has run for so many times the least pause is told of more seldom: ten minutes of building cost a metered
-/// backend a hundred calls and not six hundred.
+/// The divisor of the running time that gives the pause between pieces: a build of ten minutes costs a metered
+/// backend a hundred calls, not six hundred.
 const SHARE: u32 = 30;
 
-/// Tells callers what running commands print.
+/// Reports the output of running commands to callers.
 pub(in crate::runner) struct ProgressReports {
     pub claims: Arc<Claims>,
     pub redactor: Redactor,
@@ -33,8 +33,8 @@ pub(in crate::runner) struct ProgressReports {
 }
 
 impl ProgressReports {
-    /// Where a call shows what it has, and the task that passes it on until it is dropped. Only a command runs for long
-    /// and has something to show; a Task's reply is read here.
+    /// Returns the progress handle of a call, and the task that reports its output until it is dropped. Only commands
+    /// report progress; a Task's reply is read on this device.
     pub(in crate::runner) fn begin(
         self: &Arc<Self>,
         call: &Accepted,
@@ -51,7 +51,7 @@ impl ProgressReports {
     }
 }
 
-/// Passes on what there is while a caller listens. What was shown before that is kept meanwhile, its end at least.
+/// Reports output while a caller listens. At least the end of earlier output is buffered meanwhile.
 async fn pass_on(
     reports: Arc<ProgressReports>,
     call: Accepted,
@@ -59,10 +59,10 @@ async fn pass_on(
     mut watched: watch::Receiver<bool>,
 ) {
     let (begun, id) = (Instant::now(), &call.request().id);
-    // Once more, now that escape sequences are gone that may have stood within a secret.
+    // Masks again, because removed escape sequences may have split a secret.
     let mut masker = reports.redactor.stream();
     let mut n = 0;
-    // The lease ends with the call.
+    // The claim ends with the call.
     while watched.wait_for(|watched| *watched).await.is_ok() {
         let mut untold = tokio::select! {
             biased;
@@ -90,12 +90,12 @@ async fn pass_on(
     }
 }
 
-/// How long to wait before the next piece of a call that has run for so long.
+/// Returns the wait before the next piece of a call that has run for this long.
 fn pause(least: Duration, running: Duration) -> Duration {
     least.max(running / SHARE)
 }
 
-/// `{"text": ..., "omittedBytes"?: ...}`: the end of it that fits.
+/// Returns `{"text": ..., "omittedBytes"?: ...}` with the end of the text that fits.
 fn piece(mut untold: Untold) -> String {
     loop {
         let mut piece = json!({ "text": untold.text });
@@ -104,7 +104,7 @@ fn piece(mut untold: Untold) -> String {
         }
         let data = piece.to_string();
         let Some(over) = data.len().checked_sub(PIECE_BYTES).filter(|over| *over > 0) else { return data };
-        // A character takes six bytes at most where it takes one here, so that this ends soon.
+        // A character of one byte here takes at most six bytes there, so this loop ends soon.
         untold.keep_last(untold.text.len().saturating_sub(over.div_ceil(6).max(32)));
     }
 }

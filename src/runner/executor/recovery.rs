@@ -1,5 +1,5 @@
-//! What an earlier life of the runner left behind, settled before the first poll: its processes are ended, its reads
-//! run again, its effects are answered by what is found of them (aftermath) or as interrupted, its replies are posted.
+//! The leftovers of an earlier process, handled before the first poll. Its child processes are killed, its reads run
+//! again and its replies are posted. Its effects are answered by their state on disk (aftermath) or as interrupted.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,17 +16,17 @@ use crate::runner::sealer::Sealer;
 use crate::runner::session::SessionKeeper;
 use crate::tool::{Entry, Lane, Registry};
 
-/// Where the journal has the key that requests had to be signed with; empty for none.
+/// The journal key of the key that requests had to be signed with; empty for none.
 const REQUEST_KEY: &str = "request_key";
 
-/// Requests that are judged in one transaction.
+/// The number of requests in one transaction.
 const PAGE: usize = 64;
 
 fn control_name(entry: &Entry) -> Option<String> {
     (entry.spec().lane == Lane::Control).then(|| entry.spec().name.to_string())
 }
 
-/// Settles what an earlier process left.
+/// Handles the leftovers of an earlier process.
 pub(in crate::runner) struct Recovery {
     pub journal: Journal,
     pub audit: CallAudit,
@@ -37,10 +37,10 @@ pub(in crate::runner) struct Recovery {
 }
 
 impl Recovery {
-    /// Settles what was left; returns what is still to be run, which stays in the journal until there is a place for it.
+    /// Handles the leftovers; returns the calls still to be run, which stay in the journal until there is capacity.
     pub(in crate::runner) async fn settle(&self, sessions: &SessionKeeper) -> Result<Backlog, RunnerError> {
         let reader = self.journal.reader()?;
-        // All at once, because ending a process tree may wait for it to go.
+        // All at once, because killing a process tree may wait for its end.
         let mut ending = tokio::task::JoinSet::new();
         for (request, identity) in reader.children()? {
             tracing::info!(request.id = %request, "a process that an earlier life started is ended if it still runs");
@@ -53,14 +53,14 @@ impl Recovery {
             }
         }
         sessions.meet_backend().await?;
-        // Now that it is known whose requests are to be settled.
+        // Now the backend is known, and with it the requests to handle.
         let reader = self.journal.reader()?;
-        // Without a key nothing is decided about what merely waits: that is left to the moment when its turn comes.
+        // Without a key, waiting calls are left alone until their turn comes.
         let mut left = reader.begun_here()?;
         let waiting =
             if self.signatures.are_required() { reader.accepted()? } else { reader.taken_back()? };
         left.extend(waiting);
-        // Of this life; that of the last one stays written down until all that it left is settled.
+        // The key of this process; the last one's stays stored until all leftovers are handled.
         let key = self.signatures.auth.as_ref().map(RequestAuth::key_text);
         let key_is_new = key.is_some() && reader.recall(REQUEST_KEY)? != key;
         for page in left.chunks(PAGE) {

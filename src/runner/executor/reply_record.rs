@@ -1,4 +1,4 @@
-//! The record of a reply in the journal, and the end of a request that gets none. Not here: the posting (delivery).
+//! The record of a reply in the journal, and the end of a request without a reply. Not here: the posting (delivery).
 
 use std::time::Duration;
 
@@ -10,8 +10,8 @@ use crate::runner::backoff::Retry;
 use crate::runner::call_audit::AuditFacts;
 
 impl CallRunner {
-    /// Records a reply, however long the journal cannot be written. None where it holds one already, or at the end
-    /// of the runner's life; then recovery answers.
+    /// Records a reply, retrying while the journal cannot be written. Returns `None` if the journal already has a
+    /// reply, or at the end of the process; then recovery answers.
     pub(super) async fn record(
         &self,
         call: &Accepted,
@@ -42,7 +42,7 @@ impl CallRunner {
                     self.delivery.outbox.ring();
                     return None;
                 }
-                // The reserve was given up for this: at once, before others fill its place.
+                // The disk reserve was freed for this reply: retry at once, before others fill it.
                 Err(JournalError::Full) if std::mem::take(&mut reserved) => continue,
                 Err(error) => {
                     tracing::error!(request.id = %request.id, %error, "a reply cannot be recorded now");
@@ -55,7 +55,7 @@ impl CallRunner {
         }
     }
 
-    /// Closes a request; if that fails, the reply is posted once more after a restart, which harms nothing.
+    /// Closes a request; if that fails, the reply is posted again after a restart, which does no harm.
     pub(super) async fn close(&self, call: &Accepted, close: Close) {
         let id = &call.request().id;
         match self.journal.close(id, close, self.server_clock.closing_ms()).await {

@@ -1,5 +1,5 @@
-//! Conversations that a person has stopped: calls that would write or run something are refused until the person lets
-//! the conversation go on. Not here: who stops one (the editor's side) and where that is stored (home).
+//! Conversations that a person has stopped: calls that would write or run something are refused until the person
+//! resumes the conversation. Not here: the stop itself (the editor's side) and its storage (home).
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ pub(in crate::runner) struct StoppedConversations {
 }
 
 impl StoppedConversations {
-    /// The refusal of a call with effects whose conversation is stopped. Calls that only end something go on.
+    /// Refuses a call with effects whose conversation is stopped. Calls that only end something are not refused.
     pub(in crate::runner) fn refuse_if_stopped(&self, call: &Accepted) -> Option<Failure> {
         let request = call.request();
         if !matches!(call.effect(), Effect::Writes | Effect::Executes) {
@@ -37,7 +37,7 @@ impl StoppedConversations {
         })
     }
 
-    /// Lets a conversation go on.
+    /// Resumes a conversation.
     pub(in crate::runner) fn resume(&self, conversation: &ConversationId) {
         match self.supervision.resume(conversation) {
             Ok(true) => {

@@ -1,12 +1,12 @@
-//! How long a call may run: its own limit counts the time that the machine is awake, its deadline all of it. Not here:
-//! what is done when the time is up (execute).
+//! The time limit of a call: its own limit counts only the time while the machine is awake, its deadline all time.
+//! Not here: the reaction when the time is up (`call_runner`).
 
 use std::time::Duration;
 
 use super::call_runner::{Call, CallRunner};
 
 impl CallRunner {
-    /// Waits until a call has run for this long, the machine being awake, or its deadline has passed, awake or not.
+    /// Waits until a call has run for this long, not counting sleep, or until its deadline has passed.
     pub(in crate::runner) async fn time_is_up(&self, call: &Call, limit: Duration) {
         let mut woken = self.machine_wakes.subscribe();
         let over = tokio::time::sleep(limit);

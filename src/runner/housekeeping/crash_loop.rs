@@ -1,8 +1,9 @@
-//! The lives of the runner that ended without a stop. Several within a few minutes lead to safe mode: the next life
-//! accepts, delivers and reports, and begins nothing until it has been quiet for a while or the owner resumes.
+//! The detection of crash loops. Several processes that end without a stop within a few minutes lead to safe mode. In
+//! safe mode the runner accepts, delivers and reports, and starts no call until it has been quiet for a while or the
+//! owner resumes.
 //!
-//! One request that crashes every life is not a reason for it: recovery gives that request up after some attempts, and
-//! the others go on. So crashes during which the same call ran count as one. Not here: that giving up (recovery).
+//! One request that crashes every process is no reason for safe mode: recovery gives up that request after some
+//! attempts. So crashes during which the same call ran count as one. Not here: that giving up (recovery).
 
 use serde::{Deserialize, Serialize};
 
@@ -11,22 +12,22 @@ use crate::audit::{Event, Who};
 use crate::home::SwitchedOn;
 use crate::runner::error::RunnerError;
 
-/// Whether a life goes on: set at its beginning, taken back at its end.
+/// The journal key of a running process: set at its start, cleared at its stop.
 const ALIVE: &str = "alive";
-/// The recent crashes.
+/// The journal key of the recent crashes.
 const CRASHES: &str = "crashes";
 
-/// A life that ended without a stop.
+/// A process that ended without a stop.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Crash {
-    /// When the next life found it, in milliseconds since 1970.
+    /// The time at which the next process noticed it, in milliseconds since 1970.
     at_ms: i64,
-    /// What ran then.
+    /// The requests that ran then.
     ran: Vec<String>,
 }
 
-/// Counts the life that begins, and enters safe mode where the last ones ended badly. To be called before recovery
-/// changes what ran.
+/// Records the start of this process, and enters safe mode after too many crashes. To be called before recovery
+/// changes the running requests.
 pub(in crate::runner) async fn record_start(keeper: &Housekeeping) -> Result<(), RunnerError> {
     keeper.audit.record_event(Event::Started, Who::Runner, env!("CARGO_PKG_VERSION"));
     let reader = keeper.journal.reader()?;
@@ -39,14 +40,14 @@ pub(in crate::runner) async fn record_start(keeper: &Housekeeping) -> Result<(),
         tracing::warn!(recent = crashes.len(), "the last life of the runner ended without a stop");
     }
     let window = i64::try_from(keeper.settings.crash_loop.crash_window.as_millis()).unwrap_or(i64::MAX);
-    // However the clock was moved: what it says is long ago or to come is not recent.
+    // A crash dated far in the past or in the future is not recent, even if the clock was changed.
     crashes.retain(|crash| (now_ms - crash.at_ms).abs() <= window);
     let limit = keeper.settings.crash_loop.crash_limit;
     if limit > 0 && causes(&crashes) >= limit {
         let reason = format!("{} crashes within {} min", crashes.len(), window.max(60_000) / 60_000);
         tracing::error!(reason, "safe mode: requests are accepted and nothing is begun");
         match keeper.pause.enter_safe_mode(&SwitchedOn { since_ms: now_ms, reason: Some(reason) }) {
-            // Counted, so that the next crash does not count these again.
+            // Cleared, so that the next crash does not count these again.
             Ok(()) => crashes.clear(),
             Err(error) => tracing::error!(%error, "safe mode could not be entered"),
         }
@@ -60,7 +61,7 @@ pub(in crate::runner) async fn record_start(keeper: &Housekeeping) -> Result<(),
     Ok(())
 }
 
-/// This life ends by a stop.
+/// Records that this process ends by a stop.
 pub(in crate::runner) async fn record_stop(keeper: &Housekeeping) {
     if let Err(error) = keeper.journal.remember(ALIVE, "no".to_owned()).await {
         tracing::warn!(%error, "the next life will take this one for crashed");
@@ -69,14 +70,14 @@ pub(in crate::runner) async fn record_stop(keeper: &Housekeeping) {
     keeper.audit.audit.rest().await;
 }
 
-/// How many causes these crashes have at least: those on end during which the same call ran have one.
+/// Counts the least number of causes of these crashes: successive crashes during which the same call ran have one.
 fn causes(crashes: &[Crash]) -> usize {
     let shared = |pair: &[Crash]| pair[1].ran.iter().any(|id| pair[0].ran.contains(id));
     crashes.len() - crashes.windows(2).filter(|pair| shared(pair)).count()
 }
 
 impl Housekeeping {
-    /// Trusts itself again after a quiet time.
+    /// Ends safe mode after a quiet time.
     pub(in crate::runner) fn end_safe_mode_when_quiet(&self) {
         if !self.pause.is_safe_mode() || self.started_at.elapsed() < self.settings.crash_loop.safe_mode_for {
             return;

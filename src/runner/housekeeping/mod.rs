@@ -1,5 +1,5 @@
-//! Regular looks, however quiet the runner is: whether the machine slept, a switch was moved, safe mode may end, all tasks
-//! still move, old rows may go. Seldom, so that an idle runner lets the processor sleep.
+//! Regular checks: sleep of the machine, changed switches, the end of safe mode, stuck tasks, and old rows. They are
+//! rare, so that an idle runner lets the processor sleep.
 
 pub(super) mod crash_loop;
 mod retention;
@@ -30,10 +30,10 @@ pub(super) use retention::keep_tidy;
 use sleep_detector::{ClockReading, SleepDetector};
 use wake_timer::WakeTimer;
 
-/// How long the journal may take before a look goes on without it.
+/// The longest wait for the journal before a check goes on without it.
 const JOURNAL: Duration = Duration::from_secs(10);
 
-/// Looks after the runner itself.
+/// Runs the regular checks of the runner itself.
 pub(super) struct Housekeeping {
     pub journal: Journal,
     pub settings: Settings,
@@ -43,19 +43,19 @@ pub(super) struct Housekeeping {
     pub report: Arc<HealthReport>,
     pub counts: Arc<OpenCounts>,
     pub pause: Arc<CallPause>,
-    /// The service manager, where there is one.
+    /// The service manager, if there is one.
     pub watchdog: Option<Watchdog>,
     pub liveness: Arc<Liveness>,
     pub timer: Arc<CoalescedTimer>,
     pub socket: Arc<WakeupState>,
     pub waker: Waker,
-    /// Rings when a heartbeat has news.
+    /// Signalled when a heartbeat has news.
     pub beat_soon: Arc<Notify>,
     pub started_at: Instant,
     pub phases: ShutdownPhases,
 }
 
-/// Looks again and again until the runner is over.
+/// Runs the checks until the runner is over.
 pub(super) async fn keep_looking(housekeeping: Arc<Housekeeping>) {
     let keeper = &housekeeping;
     let told_every = keeper.watchdog.as_ref().and_then(Watchdog::every);
@@ -68,7 +68,7 @@ pub(super) async fn keep_looking(housekeeping: Arc<Housekeeping>) {
         awake: i64::try_from(began.elapsed().as_millis()).unwrap_or(i64::MAX),
     };
     let mut alarm = WakeTimer::every(period, keeper.clock.clone());
-    // What an earlier life said of itself is over.
+    // The state that an earlier process recorded is outdated.
     keeper.report.state.touch();
     let mut detector = SleepDetector::new(now());
     if let Some(watchdog) = &keeper.watchdog {
@@ -90,14 +90,14 @@ pub(super) async fn keep_looking(housekeeping: Arc<Housekeeping>) {
             keeper.end_safe_mode_when_quiet();
             keeper.notify_watchdog().await;
         }
-        // A disk that hangs must not hold up the rest.
+        // A disk that hangs must not block the other checks.
         let _ = timeout(JOURNAL, keeper.report.record_condition()).await;
         detector.worked(work_began, now());
     }
 }
 
 impl Housekeeping {
-    /// Looks at the switches and tells everybody whom a change concerns.
+    /// Reads the switches and notifies the affected components of a change.
     pub(super) fn apply_switches(&self) {
         if !self.pause.refresh() {
             return;
@@ -117,7 +117,7 @@ impl Housekeeping {
         self.waker.wake(Wake::HoldChanged);
     }
 
-    /// Tells the audit whether calls may begin.
+    /// Records in the audit whether calls may begin.
     pub(super) fn record_pause(&self) {
         let (event, words) = match (self.pause.is_safe_mode(), self.pause.is_paused()) {
             (true, _) => (Event::Held, "safe mode"),
@@ -129,7 +129,7 @@ impl Housekeeping {
 }
 
 impl Housekeeping {
-    /// Tells the service manager that all is well, if it is.
+    /// Tells the service manager that the runner is alive, if it is.
     async fn notify_watchdog(&self) {
         let Some((watchdog, every)) = self.watchdog.as_ref().and_then(|dog| Some((dog, dog.every()?))) else {
             return;
@@ -141,7 +141,7 @@ impl Housekeeping {
                 "a task of the runner hangs; the service manager is not told that all is well"
             ),
         }
-        // An error is an answer: a full disk is not mended by a restart.
+        // An error is an answer, too: a restart does not repair a full disk.
         if timeout(JOURNAL, self.journal.remember("moved_ms", self.clock.now_ms().to_string())).await.is_ok()
         {
             self.liveness.expect_within(LivenessTask::Journal, every);
@@ -149,11 +149,11 @@ impl Housekeeping {
     }
 }
 
-/// Heeds the switches as soon as one is moved, until the runner is over.
+/// Applies the switches as soon as one changes, until the runner is over.
 pub(super) async fn watch_switches(housekeeping: Arc<Housekeeping>) {
     let Some(mut watch) = housekeeping.pause.watch_switches() else { return };
     loop {
-        // Also at once: one may have been moved before the watch began.
+        // Also at once: a switch may have changed before the watch began.
         housekeeping.apply_switches();
         tokio::select! {
             moved = watch.moved.changed() => if moved.is_err() { return },

@@ -1,5 +1,6 @@
-//! What is due now and then: a look at everything open, giving up what nobody can want any more, and forgetting what
-//! is long closed. All of it by the backend's clock: one of ours that jumps ahead must not make us forget what ran.
+//! Work that is due from time to time: listing everything open, giving up unwanted replies, and deleting requests
+//! closed long ago. All of it uses the backend's clock, because a local clock that jumps ahead must not delete recent
+//! rows.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,16 +12,16 @@ use crate::journal::{BATCH, Close, JournalError, SignedUntil};
 use crate::request::RequestAuth;
 use crate::runner::wake::Wake;
 
-/// The pause between two batches of what is deleted.
+/// The pause between two batches of deletions.
 const PAUSE: Duration = Duration::from_millis(20);
-/// The most batches of a kind in a row; the next look goes on.
+/// The most batches of one kind in a row; the next run continues.
 const BATCHES: usize = 200;
 
-/// Ticks until the runner is over.
+/// Runs the retention work until the runner is over.
 pub(in crate::runner) async fn keep_tidy(housekeeping: Arc<Housekeeping>) {
     let keeper = &housekeeping;
     let period = keeper.settings.poll.list_open;
-    // One was asked for at the start.
+    // A list was requested at the start.
     let mut listed = Instant::now();
     loop {
         tokio::select! {
@@ -29,7 +30,7 @@ pub(in crate::runner) async fn keep_tidy(housekeeping: Arc<Housekeeping>) {
         }
         let due =
             if keeper.socket.is_connected() { keeper.settings.poll.listening_list_open } else { period };
-        // A tick is about a period long.
+        // A tick takes about one period.
         if listed.elapsed() + period / 2 >= due {
             listed = Instant::now();
             keeper.waker.wake(Wake::ListOpenDue);
@@ -46,8 +47,8 @@ fn ms(duration: Duration) -> i64 {
 }
 
 impl Housekeeping {
-    /// Gives up the replies whose request expired long ago. Not just after the backend came back, however long it was
-    /// away: first it is asked once more.
+    /// Gives up the replies whose request expired long ago. It waits for a while after the backend came back from an
+    /// outage, so that the backend is asked once more.
     async fn give_up(&self) {
         if !self.report.state.contact_is_settled(self.settings.poll.list_open) {
             return;
@@ -86,12 +87,13 @@ impl Housekeeping {
 
     async fn forget(&self) {
         let server_now_ms = self.server_clock.whole_now_ms();
-        // By the earlier of both clocks: what is closed may be of another backend than the one whose clock this is.
+        // By the earlier of both clocks: a closed request may belong to another backend than the one whose clock this
+        // is.
         let now = server_now_ms.min(self.clock.now_ms());
         let before = now.saturating_sub(ms(self.settings.retention.remember));
         let sent = server_now_ms.saturating_sub(ms(self.settings.retention.keep_sent));
         let signed = SignedUntil {
-            // Whoever carries requests could set the one clock ahead, and a mistake the other.
+            // The backend could set its clock ahead, and a mistake could set the local one ahead.
             now_ms: now - RequestAuth::SKEW_MS_WHOLE,
             ttl_ms: ms(self.settings.calls.ttl),
         };
@@ -108,8 +110,8 @@ impl Housekeeping {
         }
     }
 
-    /// Deletes a batch after the other until nothing is left to delete, or enough for now; how much that was. Calls
-    /// write between them.
+    /// Deletes batch after batch until nothing is left or the limit is reached; returns the number of deleted rows.
+    /// Calls can write between batches.
     async fn in_batches<F>(&self, delete: impl Fn() -> F) -> Result<usize, JournalError>
     where
         F: Future<Output = Result<usize, JournalError>>,

@@ -1,35 +1,36 @@
-//! The detection of a sleep of the machine, or a stop of this process, from what the clocks show. Not here: what is done
-//! about it (wake_up).
+//! Detects from the clocks that the machine slept or that this process was stopped. Not here: the reaction
+//! (`main_loop`).
 
 use std::time::Duration;
 
-/// The most that one look's own work takes: two waits for the journal, and what is seen of files.
+/// The most time that one check's own work counts: two waits for the journal, and reading files.
 const WORK_MS: i64 = 25_000;
 
-/// How far the clock that counts sleep must be ahead of the one that does not: less is no sleep worth a word.
+/// The lead of the clock that counts sleep over the other one from which it counts as a sleep.
 const NAP_MS: i64 = 2_000;
-/// A busy machine rings late, too; but not by so much, and not by half a period.
+/// The delay of a tick from which it counts as a stop, at most half a period. A busy machine ticks late too, but by
+/// less.
 const LATE_MS: i64 = 10_000;
-/// How far the time of day must be ahead of both: by minutes, as after a pause of a virtual machine, for which neither
-/// goes on. Somebody who sets it has connections made anew, which harms nothing.
+/// The lead of the time of day over both clocks from which it counts as a sleep. A pause of a virtual machine stops
+/// both clocks. If a person set the time instead, connections are reopened needlessly, which does no harm.
 const JUMP_MS: i64 = 60_000;
 
-/// What the clocks show, in milliseconds.
+/// A reading of the clocks, in milliseconds.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ClockReading {
     /// The time of day.
     pub day: i64,
-    /// The time since the machine was started, sleep included.
+    /// The time since boot, including sleep.
     pub boot: i64,
-    /// The same, sleep excluded.
+    /// The time since boot, excluding sleep.
     pub awake: i64,
 }
 
-/// The time from one look to the next.
+/// The time from one check to the next.
 #[derive(Debug)]
 pub(super) struct SleepDetector {
     begun: ClockReading,
-    /// How much of it the looks' own work took: the alarm was not set meanwhile, or could not be heard.
+    /// The time that the checks' own work took: the timer was not armed meanwhile, or its tick was not received.
     worked_ms: i64,
 }
 
@@ -38,13 +39,13 @@ impl SleepDetector {
         Self { begun, worked_ms: 0 }
     }
 
-    /// Work was done from `from` on. Longer than the journal is waited for, it was no work that took the time.
+    /// Adds a period of work. Time beyond the journal's time limit does not count as work.
     pub(super) fn worked(&mut self, from: ClockReading, until: ClockReading) {
         self.worked_ms += (until.boot - from.boot).clamp(0, WORK_MS);
     }
 
-    /// What was missed until now, if anything: by the machine's sleep, or because this process was stopped. The next
-    /// round begins.
+    /// Ends the round and begins the next one. Returns the time missed in it, if any: the machine slept, or this
+    /// process was stopped.
     pub(super) fn end(&mut self, now: ClockReading, period_ms: i64) -> Option<Duration> {
         let Self { begun, worked_ms } = std::mem::replace(self, Self::new(now));
         let since = now.boot - begun.boot;
@@ -65,12 +66,12 @@ mod tests {
     const MINUTE: i64 = 60_000;
     const START: ClockReading = ClockReading { day: 1_800_000_000_000, boot: 7_000, awake: 0 };
 
-    /// So much later, by each of the clocks.
+    /// A reading this much later by all clocks.
     fn after(begun: ClockReading, day_ms: i64, boot_ms: i64, awake_ms: i64) -> ClockReading {
         ClockReading { day: begun.day + day_ms, boot: begun.boot + boot_ms, awake: begun.awake + awake_ms }
     }
 
-    /// So much later, the machine being awake.
+    /// A reading this much later, the machine being awake.
     fn later(begun: ClockReading, ms: i64) -> ClockReading {
         after(begun, ms, ms, ms)
     }
@@ -110,7 +111,7 @@ mod tests {
     fn a_disk_that_hangs_is_no_sleep_and_a_sleep_meanwhile_is_one() {
         let mut round = SleepDetector::new(START);
         for n in 0..5 {
-            // The journal is waited for twice, and the alarm set after that.
+            // Two waits for the journal, and then the timer is armed.
             let begun = later(START, n * (MINUTE + 20_000));
             round.worked(begun, later(begun, 20_000));
             assert_eq!(round.end(later(begun, MINUTE + 20_000), MINUTE), None, "round {n}");

@@ -1,6 +1,6 @@
-//! A tick that rings at once when the machine wakes up: on Linux by a timer that goes on while it sleeps, and that the
-//! system rings early when the time of day jumps, as it does after a sleep; elsewhere by looking every few seconds whether
-//! the machine slept. Not here: what is done about it (vigil).
+//! A periodic timer that ticks at once when the machine wakes up. On Linux a timerfd counts sleep, and the kernel
+//! fires it when the time of day jumps, as it does after a sleep. Elsewhere the clocks are checked every few seconds.
+//! Not here: the reaction (housekeeping).
 
 use std::time::Duration;
 
@@ -8,16 +8,16 @@ use tokio::time::Instant;
 
 use crate::runner::clock::Clock;
 
-/// How often it is looked whether the machine slept, where no timer goes on in sleep.
+/// The interval of the checks for sleep on systems without such a timer.
 const SLICE: Duration = Duration::from_secs(5);
 
-/// A slice that took so much longer was a sleep, or nearly.
+/// The delay of a slice from which it counts as a sleep.
 const SLEPT_MS: i64 = 2_000;
 
-/// Rings every so often.
+/// Ticks once per period.
 pub(in crate::runner) struct WakeTimer {
     period: Duration,
-    /// When it rings next where there is no timer.
+    /// The time of the next tick without such a timer.
     due: Option<Instant>,
     clock: Clock,
     #[cfg(target_os = "linux")]
@@ -25,7 +25,7 @@ pub(in crate::runner) struct WakeTimer {
 }
 
 impl WakeTimer {
-    /// Rings first after one period. To be made within a runtime.
+    /// Creates a timer whose first tick is after one period. To be called within a runtime.
     pub(in crate::runner) fn every(period: Duration, clock: Clock) -> Self {
         #[cfg(target_os = "linux")]
         {
@@ -38,7 +38,7 @@ impl WakeTimer {
         Self { period, due: None, clock }
     }
 
-    /// Waits for the next ring. One that is waited for anew, because something else came first, comes no later.
+    /// Waits for the next tick. A wait that is cancelled and repeated does not postpone the tick.
     pub(in crate::runner) async fn ring(&mut self) {
         #[cfg(target_os = "linux")]
         if let Some(timer) = &mut self.timer {
@@ -55,7 +55,7 @@ impl WakeTimer {
         self.due = None;
     }
 
-    /// Waits for this moment, or until the machine has slept. Timers stand still meanwhile, so that one for the whole time
+    /// Waits for this moment, or until the machine has slept. Timers stop during sleep, so one for the whole time
     /// would be late by a minute.
     async fn wait_until(&self, due: Instant) {
         loop {
@@ -70,16 +70,16 @@ impl WakeTimer {
     }
 }
 
-/// A timer that follows the time of day, sleep included, and can be read like a pipe.
+/// A timer that follows the time of day including sleep, and can be read like a pipe.
 #[cfg(target_os = "linux")]
 struct Timer {
     pipe: tokio::net::unix::pipe::Receiver,
-    /// Whether it is to ring.
+    /// The timer is armed.
     set: bool,
     arm: Arm,
 }
 
-/// Sets a timer to ring after so long, or as soon as the time of day jumps.
+/// Arms a timer to fire after this duration, or as soon as the time of day jumps.
 #[cfg(target_os = "linux")]
 type Arm = fn(std::os::fd::BorrowedFd<'_>, Duration) -> std::io::Result<()>;
 
@@ -92,7 +92,7 @@ impl Timer {
         Ok(Self { pipe: tokio::net::unix::pipe::Receiver::from_owned_fd_unchecked(timer)?, set: false, arm })
     }
 
-    /// Rings after so long, or as soon as the time of day has jumped: by a sleep, or because somebody set it.
+    /// Waits for this duration, or until the time of day jumps: by a sleep, or because a person set it.
     async fn ring_in(&mut self, wait: Duration) -> std::io::Result<()> {
         use std::os::fd::AsFd as _;
 
@@ -104,15 +104,15 @@ impl Timer {
                 return Ok(());
             }
         }
-        // How often it has rung is what is read, and does not matter.
+        // The number of expirations that is read does not matter.
         let read = self.pipe.read(&mut [0_u8; 8]).await;
         self.set = false;
         jumped(read.map(drop)).map(drop)
     }
 }
 
-/// Whether the time of day has jumped since the timer last told of that. Where that is learned by setting it, before
-/// anything was read, it is set all the same.
+/// Returns whether the time of day has jumped since the timer last reported it. If arming the timer reports the jump,
+/// the timer is armed nevertheless.
 #[cfg(target_os = "linux")]
 fn jumped(done: std::io::Result<()>) -> std::io::Result<bool> {
     match done {
@@ -128,7 +128,7 @@ fn arm(timer: std::os::fd::BorrowedFd<'_>, wait: Duration) -> std::io::Result<()
     let wait = Timespec::try_from(wait).map_err(|_| out_of_range())?;
     let at = clock_gettime(ClockId::Realtime).checked_add(wait).ok_or_else(out_of_range)?;
     let once = Itimerspec { it_interval: Timespec::default(), it_value: at };
-    // Only a timer of a moment is told of jumps.
+    // Only a timer with an absolute time reports jumps.
     let flags = TimerfdTimerFlags::ABSTIME | TimerfdTimerFlags::CANCEL_ON_SET;
     timerfd_settime(timer, flags, &once)?;
     Ok(())
@@ -153,7 +153,8 @@ mod tests {
     async fn a_jump_that_is_learned_of_while_the_timer_is_set_is_a_ring_and_the_timer_goes_on() {
         let mut alarm = WakeTimer::every(Duration::from_hours(1), Clock::system());
         let timer = alarm.timer.as_mut().expect("a timer");
-        // As the system does where the time of day jumped since the last read: set, and told of in one.
+        // As the kernel does if the time of day jumped since the last read: it arms the timer and reports the jump in
+        // one call.
         timer.arm = |timer, wait| {
             arm(timer, wait)?;
             Err(std::io::Error::from_raw_os_error(libc::ECANCELED))
@@ -188,7 +189,7 @@ mod tests {
     async fn a_ring_that_something_else_came_before_comes_no_later() {
         let mut alarm = WakeTimer::every(Duration::from_millis(200), Clock::system());
         let begun = Instant::now();
-        // As when something is noted again and again meanwhile: a ring that was put off each time would never come.
+        // As when other events keep interrupting the wait: a tick that was postponed each time would never come.
         while tokio::time::timeout(Duration::from_millis(50), alarm.ring()).await.is_err() {
             assert!(begun.elapsed() < Duration::from_secs(30), "it never rings");
         }

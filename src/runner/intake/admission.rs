@@ -1,4 +1,4 @@
-//! From what the backend offers to what the journal has promised.
+//! Converts the backend's offers and accepts them into the journal.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::runner::request_signatures::{self, RequestSignatures};
 use crate::runner::sealer::Sealer;
 use crate::tool::Registry;
 
-/// Takes what the backend offers into the journal.
+/// Accepts the backend's offers into the journal.
 #[derive(Clone)]
 pub(in crate::runner) struct Admissions {
     pub journal: Journal,
@@ -28,10 +28,10 @@ pub(in crate::runner) struct Admissions {
 }
 
 impl Admissions {
-    /// Takes a page: one transaction for its requests, its cancels and the cursor.
+    /// Accepts a page: one transaction for its requests, its cancels and the cursor.
     ///
     /// # Errors
-    /// The journal could not be written; nothing of the page was taken.
+    /// The journal could not be written; nothing of the page was accepted.
     pub(in crate::runner) async fn admit(
         &self,
         events: Vec<Offered>,
@@ -61,7 +61,7 @@ impl Admissions {
         Ok(admitted)
     }
 
-    /// What the audit will say of a request that is refused at the door.
+    /// Returns the audit row of a request that is refused on arrival.
     fn row_of(&self, offer: &Offer) -> Option<(RequestId, Entry)> {
         let Offer::Unreadable(Refusal { request, reply }) = offer else { return None };
         let row = Entry {
@@ -97,7 +97,7 @@ impl Admissions {
                     return Some(Offer::Unreadable(refusal));
                 }
                 if self.signatures.are_required() {
-                    // The caller's word, and not that of whoever carried it, says how old it is.
+                    // The signed issue time determines the age, not the time that the backend reports.
                     request.created_at_ms = request.issued_at_ms.unwrap_or(request.created_at_ms);
                 }
                 let effect =
@@ -120,7 +120,7 @@ impl Admissions {
         }
     }
 
-    /// The answer to a request that this device does not run because of its signature, or for want of one.
+    /// Refuses a request whose signature is missing or not acceptable.
     fn unsigned(&self, request: &ToolRequest) -> Option<Refusal> {
         let why = self.signatures.refusal_reason(request)?;
         tracing::warn!(request.id = %request.id, ?why, "a request is not run: it is not signed as this device requires");
@@ -134,7 +134,7 @@ impl Admissions {
         Refusal { request, reply }
     }
 
-    /// Records the cancels that came too late or for nothing, so that they can be found.
+    /// Records the cancels that came too late or matched no request, so that they can be found.
     pub(super) fn record_idle_cancels(&self, cancels: &[RequestId], admitted: &[Admission]) {
         let took = |id: &RequestId| {
             admitted.iter().any(|admission| matches!(admission, Admission::Cancel(of) if of == id))

@@ -1,17 +1,17 @@
-//! Cursors that lead nowhere: one that the backend refuses, or that lies in its future. Polling then begins anew, which
-//! costs a look at what is known already. Not here: how a cursor moves on (journal).
+//! Unusable cursors: one that the backend refuses, or that lies in its future. Polling then restarts without a
+//! cursor, which repeats known requests once. Not here: the movement of a cursor (journal).
 
 use super::Intake;
 use crate::backend::BackendError;
 use crate::runner::error::RunnerError;
 
-/// How far ahead of the backend's clock a cursor may be: that clock is known only so well, and what is asked within this
-/// time is found a little later.
+/// The allowed lead of a cursor over the backend's clock, which is known only approximately. Requests from this time
+/// are found a little later.
 const SLACK_MS: i128 = 60_000;
 
 impl Intake {
-    /// Takes up the cursor of an earlier process, unless it lies in the future, as far as the backend's clock is known:
-    /// nothing would come from there for long.
+    /// Restores the cursor of an earlier process, unless it lies in the future of the backend's clock: polls from
+    /// there would bring nothing for long.
     pub(in crate::runner) async fn take_up_cursor(
         &mut self,
         cursor: Option<String>,
@@ -28,7 +28,7 @@ impl Intake {
         Ok(())
     }
 
-    /// Polls without the cursor that was refused. A backend that hands out what it refuses is asked seldom.
+    /// Polls without the cursor that was refused. A backend that refuses its own cursors is asked rarely.
     pub(in crate::runner) async fn begin_anew(&mut self, refused: &BackendError) -> Result<(), RunnerError> {
         tracing::warn!(cursor = self.cursor, error = %refused, "the backend refuses its cursor: polling begins anew");
         self.drop_cursor().await?;
@@ -48,7 +48,7 @@ impl Intake {
     }
 }
 
-/// Whether a cursor is later than now: it counts nanoseconds since 1970, as the commits of both backends do.
+/// Returns whether a cursor is later than now: it counts nanoseconds since 1970, as the commits of both backends do.
 fn is_ahead(cursor: &str, now_ms: i64) -> bool {
     cursor.parse::<i128>().is_ok_and(|nanos| nanos / 1_000_000 > i128::from(now_ms) + SLACK_MS)
 }

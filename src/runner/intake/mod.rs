@@ -1,5 +1,5 @@
-//! Requests from the backend: when to poll, the cursor, the list of everything open, and the socket that says when to
-//! look. Not here: what the journal makes of a page (admission), and the calls that come of it (executor).
+//! Requests from the backend: the poll schedule, the cursor, the list of everything open, and the wake-up socket. Not
+//! here: the journal's decisions on a page (admission), and the calls that follow (executor).
 
 pub(super) mod admission;
 mod cursor;
@@ -32,19 +32,19 @@ use admission::Admissions;
 use open_requests::OpenRequests;
 use poll_schedule::PollSchedule;
 
-/// How long the loop goes on.
+/// The lifetime of the loop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mode {
-    /// Until it is stopped.
+    /// The loop runs until it is stopped.
     Stay,
-    /// Until nothing is left to do.
+    /// The loop runs until nothing is left to do.
     OnePass,
 }
 
-/// The longest wait between looks at the disk.
+/// The longest wait between checks of the disk space.
 const DISK_LOOK: Duration = Duration::from_secs(5);
 
-/// The wait after the first wake-up that was for nothing; each further one on end doubles it.
+/// The wait after the first wake-up without events; each further one in a row doubles it.
 const IN_VAIN: Duration = Duration::from_millis(20);
 
 /// The handles that intake needs.
@@ -66,20 +66,20 @@ pub(super) struct IntakeParts {
     pub background: Background,
 }
 
-/// Polls the backend and takes its pages into the journal.
+/// Polls the backend and accepts its pages into the journal.
 pub(super) struct Intake {
     parts: IntakeParts,
     schedule: PollSchedule,
     cursor: Option<String>,
-    /// How many cursors were refused in this process.
+    /// The number of cursors refused in this process.
     refused_cursors: u32,
     is_polling: bool,
-    /// Which poll is awaited: the answer to an earlier one is not taken.
+    /// The number of the awaited poll: answers to earlier polls are ignored.
     poll_number: u64,
     poll_at: Option<Instant>,
-    /// How many events are asked for at once.
+    /// The number of events requested at once.
     page: u32,
-    /// The last page said that nothing more is there.
+    /// The last page was the end.
     is_drained: bool,
     pushed: Pushed,
     open: OpenRequests,
@@ -92,20 +92,20 @@ impl std::ops::Deref for Intake {
     }
 }
 
-/// The loop's memory of wake-ups.
+/// The loop's state of wake-ups.
 #[derive(Debug, Default)]
 struct Pushed {
-    /// One came while a poll was under way that may not have seen what it is about.
+    /// A wake-up came during a poll that may not have seen its event.
     again: bool,
-    /// Whether the poll under way was made because of one.
+    /// The current poll was made because of a wake-up.
     asked: bool,
-    /// Polls on end that were made because of one and brought nothing.
+    /// The number of polls in a row that were made because of a wake-up and brought nothing.
     in_vain: u32,
     not_before: Option<Instant>,
 }
 
 impl Intake {
-    /// Intake that has not polled yet.
+    /// Creates the intake before its first poll.
     pub(super) fn new(parts: IntakeParts) -> Self {
         let schedule = PollSchedule::new(parts.settings.clone(), &parts.budget);
         let open = OpenRequests::new(parts.settings.waits.retry, &parts.budget);
@@ -130,17 +130,17 @@ impl Intake {
         poll_number == self.poll_number
     }
 
-    /// When the next poll is due; `None` while one is under way.
+    /// Returns the time of the next poll; `None` during a poll.
     pub(super) fn poll_at(&self) -> Option<Instant> {
         self.poll_at
     }
 
-    /// Returns whether one pass has asked for everything.
+    /// Returns whether a one-shot pass has requested everything.
     pub(super) fn is_done(&self) -> bool {
         self.open.is_listed() && self.is_drained && !self.is_polling
     }
 
-    /// Takes a page into the journal, and plans the next poll. Returns the journal's verdicts on its requests.
+    /// Accepts a page into the journal and schedules the next poll. Returns the journal's decisions on its requests.
     pub(super) async fn take_page(
         &mut self,
         page: Page,
@@ -151,12 +151,12 @@ impl Intake {
         self.health.polled(self.clock.now_ms());
         let events = page.events.len();
         let moved = page.cursor.filter(|cursor| self.cursor.as_ref() != Some(cursor));
-        // A page that says there is more, or brings something, moves the cursor. Where it does not, asking on at once
-        // would bring the same again.
+        // A page with events, or with more to come, moves the cursor. If it does not, another poll at once would
+        // bring the same page again.
         let stands = moved.is_none() && (events > 0 || !page.is_done);
         let is_done = page.is_done || stands;
         let cancels = cancels_of(&page.events);
-        // A cursor that the next life cannot use is not written down.
+        // A cursor that the next process cannot use is not stored.
         let lasting = if page.next == Next::Pushed { None } else { moved.clone() };
         let admitted = match self.admissions.admit(page.events, lasting).await {
             Ok(admitted) => admitted,
@@ -190,7 +190,7 @@ impl Intake {
         Ok(admitted)
     }
 
-    /// A page that the journal could not take was not taken: it is asked for again.
+    /// Schedules the poll again after the journal could not accept a page.
     fn page_refused(&mut self, error: JournalError) -> Result<(), RunnerError> {
         if self.mode == Mode::OnePass {
             return Err(error.into());
@@ -200,7 +200,7 @@ impl Intake {
         Ok(())
     }
 
-    /// Plans the next poll after one that failed.
+    /// Schedules the next poll after a failed one.
     pub(super) async fn poll_failed(&mut self, error: BackendError) -> Result<(), RunnerError> {
         self.is_polling = false;
         self.health.poll_failed();
@@ -232,7 +232,7 @@ impl Intake {
         }
     }
 
-    /// Asks for the next page, unless that is under way.
+    /// Requests the next page, unless a poll is in progress.
     pub(super) fn poll(&mut self) {
         self.poll_at = None;
         if self.is_polling {
@@ -245,10 +245,10 @@ impl Intake {
         self.poll_number += 1;
         let number = self.poll_number;
         let (cursor, page) = (self.cursor.clone(), self.page);
-        // While the backend fails, its first answer shall come at once: it ends the outage.
+        // While the backend fails, its first answer should come at once, because it ends the outage.
         let unheld = self.mode == Mode::OnePass || self.schedule.is_failing();
         let wait = if unheld { Duration::ZERO } else { self.settings.poll.hold };
-        // At worst it is made, refused, made anew after a session was opened.
+        // The longest case: the poll is made, refused, and made again after a session was opened.
         self.liveness.expect_within(LivenessTask::Poll, wait * 2 + Duration::from_mins(1));
         let mut woken = self.machine_wakes.subscribe();
         let (sessions, background, waker) =
@@ -261,25 +261,25 @@ impl Intake {
             };
             tokio::select! {
                 polled = background.call_apart(poll) => waker.wake(Wake::Polled(number, polled, asked.elapsed())),
-                // Whoever noticed the sleep polls anew.
+                // The loop polls again after a sleep.
                 _ = woken.changed() => {}
                 () = background.phases.stopping.cancelled() => {}
             }
         });
     }
 
-    /// Comes back for another look at the disk.
+    /// Schedules another check of the disk space.
     pub(super) fn wait_for_room(&mut self) {
         self.poll_after(self.settings.waits.retry.1.min(DISK_LOOK));
     }
 
-    /// The time for a poll has come.
+    /// Starts the poll that is due.
     pub(super) fn poll_due(&mut self) {
         self.poll_at = None;
         self.poll();
     }
 
-    /// The machine woke from a sleep: asks at once, and looks at everything open.
+    /// Polls at once after a sleep of the machine, and lists everything open.
     pub(super) fn machine_woke(&mut self) {
         self.schedule.rested();
         if self.mode == Mode::Stay {
@@ -289,7 +289,7 @@ impl Intake {
         }
     }
 
-    /// The backend says that there may be something.
+    /// Handles a wake-up from the backend.
     pub(super) fn pushed(&mut self) {
         self.socket.take_ring();
         self.apply_push();
@@ -300,7 +300,7 @@ impl Intake {
             self.pushed.again = true;
             return;
         }
-        // A backend that is away or asks for patience is not asked sooner for a socket's sake.
+        // A backend that is away or asked for a pause is not polled sooner because of the socket.
         if self.mode == Mode::OnePass || self.schedule.is_failing() {
             return;
         }
@@ -312,7 +312,7 @@ impl Intake {
         }
     }
 
-    /// A poll ended, with so many events; looks whether it was worth its wake-up, and whether another came meanwhile.
+    /// Handles the end of a poll with this many events: rates its wake-up, and handles one that came meanwhile.
     fn after_poll(&mut self, events: usize) {
         let longest = self.settings.poll.active_interval;
         let pushed = &mut self.pushed;
@@ -330,7 +330,7 @@ impl Intake {
     }
 }
 
-/// A refusal that no further asking can change ends the runner: only the owner can mend it.
+/// Ends the runner on a refusal that no retry can change: only the owner can resolve it.
 fn failed_for_good(error: &BackendError) -> Result<(), RunnerError> {
     if let BackendError::OtherBackend { .. } = error {
         return Err(RunnerError::OtherBackend);
@@ -341,7 +341,7 @@ fn failed_for_good(error: &BackendError) -> Result<(), RunnerError> {
     Ok(())
 }
 
-/// The requests that a page takes back.
+/// Returns the requests that a page cancels.
 fn cancels_of(events: &[Offered]) -> Vec<RequestId> {
     let cancelled = |event: &Offered| match event {
         Offered::Cancel(id) => Some(id.clone()),

@@ -1,5 +1,5 @@
-//! Asking for everything that is open at the backend: what a page may have missed shows there. First the ids, then the
-//! bodies of those that the journal does not know, a page at a time.
+//! The list of everything open at the backend, which shows requests that a page missed. First the ids are requested,
+//! then the bodies of those that the journal does not know, a page at a time.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,16 +14,16 @@ use crate::runner::backoff::{Budget, Retry};
 use crate::runner::error::RunnerError;
 use crate::runner::wake::Wake;
 
-/// So many bodies are asked for at once.
+/// The number of bodies requested at once.
 const BODIES: usize = 64;
 
-/// The list of everything open at the backend, as far as it was asked for.
+/// The state of the list of everything open at the backend.
 pub(super) struct OpenRequests {
-    /// Requests that the journal does not know, whose bodies are still to be asked for.
+    /// Requests that the journal does not know, whose bodies must still be fetched.
     unknown: Vec<RequestId>,
     is_listed: bool,
     retry: Retry,
-    /// The wait for the next look after one that failed. There is one such wait, however many looks fail.
+    /// The wait for the next list after a failed one. There is only one such wait, however many lists fail.
     next_look: Option<AbortOnDropHandle<()>>,
 }
 
@@ -33,14 +33,14 @@ impl OpenRequests {
         Self { unknown: Vec::new(), is_listed: false, retry, next_look: None }
     }
 
-    /// Returns whether everything open was listed, or could not be.
+    /// Returns whether everything open was listed, or the listing failed.
     pub(super) fn is_listed(&self) -> bool {
         self.is_listed
     }
 }
 
 impl Intake {
-    /// Asks for the ids; the answer wakes the loop.
+    /// Requests the ids; the answer wakes the loop.
     pub(in crate::runner) fn list_open(&self) {
         let (sessions, background, waker) =
             (Arc::clone(&self.sessions), self.background.clone(), self.waker.clone());
@@ -53,7 +53,7 @@ impl Intake {
         });
     }
 
-    /// Takes a list of ids, or a page of bodies, into the journal; returns its verdicts.
+    /// Accepts a list of ids, or a page of bodies, into the journal; returns its decisions.
     pub(in crate::runner) async fn take_open(
         &mut self,
         open: Vec<Offered>,
@@ -70,12 +70,12 @@ impl Intake {
         }
     }
 
-    /// Adds open requests whose bodies are still to be asked for.
+    /// Adds open requests whose bodies must still be fetched.
     pub(in crate::runner) fn add_unknown(&mut self, ids: Vec<RequestId>) {
         self.open.unknown.extend(ids);
     }
 
-    /// Asks for the next page of bodies, where one is needed.
+    /// Requests the next page of bodies, if one is needed.
     pub(in crate::runner) fn fetch_unknown(&mut self) {
         self.open.is_listed = self.open.unknown.is_empty();
         if !self.open.is_listed {
@@ -83,8 +83,8 @@ impl Intake {
         }
     }
 
-    /// Asks for the bodies of requests that the journal does not know. Those that do not come are not open any more; one
-    /// that does not fit into the answer is asked for again.
+    /// Requests the bodies of requests that the journal does not know. Missing ones are no longer open; one that does
+    /// not fit into the answer is requested again.
     fn fetch_open(&mut self) {
         let rest = self.open.unknown.split_off(self.open.unknown.len().min(BODIES));
         let ids = std::mem::replace(&mut self.open.unknown, rest);
@@ -93,7 +93,7 @@ impl Intake {
         self.background.spawn(async move {
             let fetch = async move {
                 let mut open = sessions.with_session(|| sessions.backend().fetch_open(&ids)).await?;
-                // The first body always fits, so that this ends.
+                // The first body always fits, so this ends.
                 let came: Vec<_> = open.iter().filter_map(id_of).cloned().collect();
                 if let Some(last) = came.last().and_then(|last| ids.iter().position(|id| id == last)) {
                     open.extend(
@@ -113,7 +113,7 @@ impl Intake {
         tracing::warn!(%error, "the open requests could not be listed now");
         self.open.is_listed = true;
         self.open.unknown.clear();
-        // Any other failure can wait for the next regular look; a list that is too long does not get shorter so soon.
+        // Any other failure can wait for the next regular list; a list that is too long stays so for a while.
         let is_long = matches!(error, BackendError::Oversized { .. });
         if let (Mode::Stay, false, Disposition::Retry(pause)) = (self.mode, is_long, error.disposition()) {
             let wait = self.open.retry.after(pause);

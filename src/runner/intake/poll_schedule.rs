@@ -1,4 +1,4 @@
-//! When to poll next, decided from how the last poll went. Pure but for the dice.
+//! The time of the next poll, decided from the result of the last one. This file does no I/O.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,10 +9,10 @@ use crate::backend::{BackendError, Disposition, Pause};
 use crate::runner::backoff::{Budget, Retry, jittered};
 use crate::runner::settings::Settings;
 
-/// The rhythm of polls against one backend.
+/// The poll schedule for one backend.
 pub(super) struct PollSchedule {
     settings: Settings,
-    /// Whether the backend holds polls; unknown until one came back empty.
+    /// The backend holds polls; unknown until a poll came back empty.
     holds: Option<bool>,
     last_event: Option<Instant>,
     retry: Retry,
@@ -27,8 +27,8 @@ impl PollSchedule {
         Self { settings, holds: None, last_event: None, retry, slow, failing: false }
     }
 
-    /// A page came after this long, while a wake-up socket stood or did not; how long to wait before the next poll, and
-    /// whether this ends an outage.
+    /// Records a page that came after this long; `listens` while the wake-up socket is connected. Returns the wait
+    /// before the next poll, and whether this page ends an outage.
     pub(super) fn page(
         &mut self,
         events: usize,
@@ -50,7 +50,7 @@ impl PollSchedule {
         (wait, recovered)
     }
 
-    /// A poll failed; how long to wait before the next.
+    /// Records a failed poll; returns the wait before the next.
     pub(super) fn error(&mut self, error: &BackendError) -> Duration {
         self.failing = true;
         match error.disposition() {
@@ -65,18 +65,18 @@ impl PollSchedule {
         }
     }
 
-    /// The machine has slept: what failed before it says nothing about now.
+    /// Resets the retries after a sleep of the machine, because earlier failures say nothing about now.
     pub(super) fn rested(&mut self) {
         self.retry.reset();
         self.slow.reset();
     }
 
-    /// Whether polls came back at once with nothing.
+    /// Returns whether polls came back at once without events.
     pub(super) fn does_not_hold(&self) -> bool {
         self.holds == Some(false)
     }
 
-    /// Whether the last poll failed.
+    /// Returns whether the last poll failed.
     pub(super) fn is_failing(&self) -> bool {
         self.failing
     }

@@ -1,5 +1,5 @@
-//! The wake-up socket: open while polls are not held, opened anew with back-off, and never a reason to poll more often
-//! than something comes of it. Not here: its protocol (backend).
+//! The wake-up socket: open while polls are not held, and reopened with back-off. It causes no more polls than bring
+//! events. Not here: its protocol (backend).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::runner::wake::{Wake, Waker};
 use crate::runner::wake_signal::WakeSignal;
 use crate::runner::wakeup_state::WakeupState;
 
-/// A socket that lasted so long was no failure.
+/// The lifetime from which a socket's end does not count as a failure.
 const LASTING: Duration = Duration::from_secs(30);
 
 /// Keeps the wake-up socket open.
@@ -37,7 +37,7 @@ impl WakeupSocket {
         }
     }
 
-    /// Listens until the socket ends, and says how long to wait before the next.
+    /// Listens until the socket ends; returns the wait before the next one.
     async fn listen(&self, retry: &mut Retry) -> Duration {
         let begun = Instant::now();
         let heard = || {
@@ -50,7 +50,8 @@ impl WakeupSocket {
         };
         tracing::info!(%error, "the wake-up socket is closed");
         if self.state.up.send_replace(false) {
-            // What it would have told is asked for, and from here on as often as without it.
+            // Wake-ups may be missed now, so a poll is made, and from now on polls are as frequent as without the
+            // socket.
             self.ring();
         }
         if begun.elapsed() >= LASTING {
@@ -58,7 +59,7 @@ impl WakeupSocket {
         }
         match error.disposition() {
             Disposition::Retry(pause) => retry.after(pause),
-            // It may have stood for days: what session was open then says nothing of now.
+            // The socket may have been open for days, so the session of that time says nothing about now.
             Disposition::Reopen if self.sessions.reopen(self.sessions.generation()).await.is_ok() => {
                 retry.after(Pause::BackOff)
             }
@@ -68,7 +69,7 @@ impl WakeupSocket {
     }
 }
 
-/// Keeps the socket while it is wanted, until the runner stops.
+/// Keeps the socket open while it is wanted, until the runner stops.
 pub(in crate::runner) async fn keep_open(socket: Arc<WakeupSocket>) {
     let mut wanted = socket.state.wanted.subscribe();
     let mut woken = socket.machine_wakes.subscribe();
@@ -79,7 +80,7 @@ pub(in crate::runner) async fn keep_open(socket: Arc<WakeupSocket>) {
     loop {
         let needed = async {
             if socket.settings.poll.wakeup == WakeUp::Auto {
-                // The sender lives as long as the engine.
+                // The sender exists as long as the runner's components.
                 let _ = wanted.wait_for(|wanted| *wanted).await;
             }
         };
@@ -89,7 +90,7 @@ pub(in crate::runner) async fn keep_open(socket: Arc<WakeupSocket>) {
         }
         let wait = tokio::select! {
             wait = socket.listen(&mut retry) => wait,
-            // After a sleep the old socket is worth nothing.
+            // After a sleep the old socket is useless.
             _ = woken.changed() => {
                 socket.state.up.send_replace(false);
                 Duration::ZERO

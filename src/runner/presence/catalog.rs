@@ -1,5 +1,5 @@
-//! Telling the backend what this device has: its tools, and the skills and agents of its home, at start and whenever
-//! they change. What the backend took within the last day is not sent again.
+//! The catalog of this device, published to the backend at start and after changes: its tools, and the skills and
+//! agents of its home. A catalog that the backend accepted within the last day is not sent again.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,13 +20,13 @@ use crate::runner::settings::Settings;
 use crate::runner::tool_threads::on_a_thread;
 use crate::tool::{Entry, Registry};
 
-/// Tools that come and go together are told of together.
+/// The delay that combines changes of tools that come together.
 const BURST: Duration = Duration::from_millis(200);
-/// For how long a backend is believed to have what it took.
+/// The time for which a backend is assumed to have the catalogs that it accepted.
 const BELIEVED: Duration = Duration::from_hours(24);
 const EVERYTHING: &[CatalogKind] = &[CatalogKind::Tool, CatalogKind::Skill, CatalogKind::Agent];
 
-/// Publishes everything, then again what changes, until the runner is over.
+/// Publishes all catalogs, then each change, until the runner is over.
 pub(in crate::runner) async fn keep_published(publisher: Arc<CatalogPublisher>) {
     let mut news = News { home: publisher.catalog.changes(), tools: publisher.registry.changes() };
     let mut due = EVERYTHING;
@@ -51,14 +51,14 @@ pub(in crate::runner) async fn keep_published(publisher: Arc<CatalogPublisher>) 
     }
 }
 
-/// What may change of the catalogs.
+/// The change signals of the catalogs.
 struct News {
     home: Option<watch::Receiver<u64>>,
     tools: watch::Receiver<u64>,
 }
 
 impl News {
-    /// Waits for a change, and for the end of its burst; what is to be published then.
+    /// Waits for a change and the end of its burst; returns the catalogs to publish.
     async fn next(&mut self) -> &'static [CatalogKind] {
         loop {
             let changed = async {
@@ -67,7 +67,7 @@ impl News {
                     None => std::future::pending().await,
                 }
             };
-            // The registry is held by the engine, so that its sender lives.
+            // The runner holds the registry, so its sender exists.
             tokio::select! {
                 noticed = changed => {
                     if noticed {
@@ -128,7 +128,7 @@ impl CatalogPublisher {
         Ok(())
     }
 
-    /// For each of these kinds, the fingerprint of what this backend took lately.
+    /// Returns, for each of these kinds, the fingerprint that this backend accepted lately.
     async fn published(&self, kinds: &'static [CatalogKind]) -> Vec<Option<String>> {
         let journal = self.journal.clone();
         let facts = on_a_thread(move || {
@@ -146,7 +146,7 @@ impl CatalogPublisher {
         facts.into_iter().map(lately).collect()
     }
 
-    /// Later than every revision before it, whatever our clock says: the backend ignores an older one.
+    /// Returns a revision later than all before it, even if the clock went back: the backend ignores an older one.
     async fn next_revision(&self) -> u64 {
         const KEY: &str = "catalog_revision";
         let now = u64::try_from(self.clock.now_ms()).unwrap_or(0);

@@ -1,5 +1,5 @@
-//! What keeps the runner from being all that it should be, in words that heartbeats and `status` share, and when the
-//! backend was last heard. Not here: what is done about any of it.
+//! The runner's health: its current problems, in the words of heartbeats and `status`, and the time of the last poll.
+//! Not here: the reaction to problems.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,28 +15,29 @@ use crate::runner::backend_client::BackendClient;
 use crate::runner::clock::ServerClock;
 use crate::runner::pause::CallPause;
 
-/// How old the journal's word of the last poll may be before a heartbeat, which notes itself, takes it along.
+/// The age of the journal's last poll time from which a heartbeat updates it; a heartbeat writes to the journal
+/// anyway.
 const NOTED_WITH_A_BEAT: Duration = Duration::from_secs(45);
-/// The same where no heartbeat comes through.
+/// The same age while no heartbeat gets through.
 const NOTED_ALONE: Duration = Duration::from_secs(90);
 
-/// What was noticed from outside; what can be looked up (pauses, clocks) is looked up.
+/// Health facts that are reported by other components; pauses and clocks are read when needed.
 #[derive(Debug, Default)]
 pub(in crate::runner) struct HealthState {
     /// The disk is too full for new work.
     disk: AtomicBool,
-    /// Another process with this device's identity is there, as the backend says.
+    /// The backend reports another process with this device's identity.
     other_process: AtomicBool,
-    /// When a poll last succeeded, in milliseconds since 1970; 0 for never.
+    /// The time of the last successful poll, in milliseconds since 1970; 0 for never.
     polled_ms: AtomicI64,
     contact: Mutex<Contact>,
-    /// What the journal was last told; the words are unknown before the first time, for an earlier life left its own.
+    /// The state last stored in the journal; `None` before the first time, because an earlier process left its own.
     noted: Mutex<(Option<String>, i64)>,
-    /// Rings when something of this has changed.
+    /// Signalled when any of this changed.
     changed: Notify,
 }
 
-/// Whether polls succeed now.
+/// The result of the latest polls.
 #[derive(Debug, Default, Clone, Copy)]
 struct Contact {
     answers: bool,
@@ -44,18 +45,18 @@ struct Contact {
 }
 
 impl HealthState {
-    /// A poll came back with a page.
+    /// Records a successful poll.
     pub(in crate::runner) fn polled(&self, now_ms: i64) {
         self.polled_ms.store(now_ms, Ordering::Relaxed);
         self.contact(true);
     }
 
-    /// A poll failed.
+    /// Records a failed poll.
     pub(in crate::runner) fn poll_failed(&self) {
         self.contact(false);
     }
 
-    /// The disk is too full for new work, or no longer is. Whether that is news.
+    /// Sets whether the disk is too full for new work; returns whether that changed.
     pub(in crate::runner) fn disk_is_full(&self, full: bool) -> bool {
         let news = self.disk.swap(full, Ordering::Relaxed) != full;
         if news {
@@ -64,7 +65,7 @@ impl HealthState {
         news
     }
 
-    /// The backend says whether another process with this device's identity is there, too.
+    /// Sets whether the backend reports another process with this device's identity.
     pub(in crate::runner) fn other_process_is_there(&self, there: bool) {
         if self.other_process.swap(there, Ordering::Relaxed) == there {
             return;
@@ -81,7 +82,7 @@ impl HealthState {
         }
     }
 
-    /// Whether the disk was too full for new work when it was last looked at.
+    /// Returns whether the disk was too full for new work at the last check.
     pub(in crate::runner) fn lacks_room(&self) -> bool {
         self.disk.load(Ordering::Relaxed)
     }
@@ -93,13 +94,13 @@ impl HealthState {
         }
     }
 
-    /// Whether the backend has been answering, or away, for at least so long without a change.
+    /// Returns whether the backend has been answering, or failing, for at least this long without a change.
     pub(in crate::runner) fn contact_is_settled(&self, least: Duration) -> bool {
         let contact = *self.contact.lock().unwrap_or_else(PoisonError::into_inner);
         contact.since.is_some_and(|since| since.elapsed() >= least)
     }
 
-    /// Something that is looked up has changed.
+    /// Signals that a fact that is read when needed has changed.
     pub(in crate::runner) fn touch(&self) {
         self.changed.notify_one();
     }
@@ -110,7 +111,7 @@ impl HealthState {
     }
 }
 
-/// Reports how the runner fares: to the journal, for `status`, and in heartbeats.
+/// Reports the runner's health to the journal, for `status`, and in heartbeats.
 pub(in crate::runner) struct HealthReport {
     pub state: Arc<HealthState>,
     pub backend: Arc<BackendClient>,
@@ -121,8 +122,8 @@ pub(in crate::runner) struct HealthReport {
 }
 
 impl HealthReport {
-    /// What is not as it should be, in stable words: `disk`, `intercepted`, `clock_skew`, `paused`, `safe_mode`,
-    /// `audit` (its rows cannot be written), `other_process` (a copy of this home is at work).
+    /// Returns the current problems as stable words: `disk`, `intercepted`, `clock_skew`, `paused`, `safe_mode`,
+    /// `audit` (its rows cannot be written), `other_process` (a copy of this home is running).
     pub(in crate::runner) fn degraded(&self) -> Vec<&'static str> {
         let state = &self.state;
         [
@@ -131,7 +132,7 @@ impl HealthReport {
             (self.server_clock.skew_ms().is_some(), "clock_skew"),
             (self.pause.is_paused(), "paused"),
             (self.pause.is_safe_mode(), "safe_mode"),
-            // A full disk is said already.
+            // A full disk is reported already.
             (self.audit.is_failing() && !state.lacks_room(), "audit"),
             (state.other_process.load(Ordering::Relaxed), "other_process"),
         ]
@@ -140,7 +141,7 @@ impl HealthReport {
         .collect()
     }
 
-    /// Leaves word in the journal for `status`, which runs in another process; only where something is new.
+    /// Stores changes in the journal for `status`, which runs in another process.
     pub(in crate::runner) async fn record_condition(&self) {
         let now = (self.degraded().join(","), self.state.polled_ms.load(Ordering::Relaxed));
         let before = self.state.noted.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -148,7 +149,7 @@ impl HealthReport {
         if before.0.as_ref() != Some(&now.0) {
             news.push(("degraded", now.0.clone()));
         }
-        // Not after every poll: an idle device would write for nothing else.
+        // Not after every poll, because an idle device would write only for this.
         let told = is_old(before.1, now.1, NOTED_ALONE);
         if told {
             news.push(("last_poll_ms", now.1.to_string()));
@@ -163,7 +164,8 @@ impl HealthReport {
         *noted = (Some(now.0), if told { now.1 } else { noted.1 });
     }
 
-    /// When a poll last succeeded, for a note that is made anyway; none where the journal has heard lately.
+    /// Returns the time of the last successful poll, to be stored with another write; `None` if the journal has a
+    /// recent one.
     pub(in crate::runner) fn take_poll_to_record(&self) -> Option<i64> {
         let polled = self.state.polled_ms.load(Ordering::Relaxed);
         let mut noted = self.state.noted.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,5 +1,6 @@
-//! The device's presence at the backend: a heartbeat at once and then every minute, or every five where the wake-up
-//! socket stands, and once more at the end. The backend is told which, as it judges by that who is gone.
+//! The heartbeats of this device: one at once, then every minute, or every five while the wake-up socket is
+//! connected, and one at the end. Each states its interval, because the backend uses it to decide which devices are
+//! gone.
 
 pub(super) mod catalog;
 pub(super) mod health;
@@ -27,7 +28,7 @@ use crate::backend::{Backend as _, BackendError, Disposition, Pause};
 use crate::journal::Journal;
 use health::HealthReport;
 
-/// Tells the backend that this device is there, and how it fares.
+/// Sends heartbeats with the device's health to the backend.
 pub(super) struct Presence {
     pub backend: Arc<BackendClient>,
     pub sessions: Arc<SessionKeeper>,
@@ -43,24 +44,24 @@ pub(super) struct Presence {
     pub liveness: Arc<Liveness>,
     pub timer: Arc<CoalescedTimer>,
     pub budget: Arc<Budget>,
-    /// Rings when a heartbeat has news.
+    /// Signalled when a heartbeat has news.
     pub beat_soon: Arc<Notify>,
-    /// Goodbye is said; every beat holds it for reading.
+    /// The goodbye was sent; every heartbeat holds the read lock.
     pub parted: RwLock<bool>,
-    /// Filled once the backend was asked for its time.
+    /// Set once the backend was asked for its time.
     pub time_asked: OnceCell<()>,
     pub phases: ShutdownPhases,
 }
 
-/// Beats until the runner is over.
+/// Sends heartbeats until the runner is over.
 pub(super) async fn keep_beating(presence: Arc<Presence>) {
     let mut retry = Retry::new(presence.settings.waits.retry).within(&presence.budget);
     let mut proven = presence.audit.confinement.proven();
-    // Whether the backend was told what was proven of the confinement.
+    // The backend knows whether the confinement is proven.
     let mut told = false;
     loop {
         told = told || (&mut proven).now_or_never().is_some();
-        // At worst: a session that is opened between two beats.
+        // The longest case: a session is opened between two heartbeats.
         presence.liveness.expect_within(LivenessTask::Heartbeat, Duration::from_mins(2));
         let (wait, regular) = match presence.beat_once(true).await {
             Ok(next) => {
@@ -91,7 +92,7 @@ pub(super) async fn keep_beating(presence: Arc<Presence>) {
 }
 
 impl Presence {
-    /// How long after a heartbeat the next one comes, unless the backend says otherwise.
+    /// Returns the interval of heartbeats, unless the backend names another.
     fn heartbeat_interval(&self) -> Duration {
         let settings = &self.settings;
         if self.socket.is_connected() {
@@ -101,8 +102,8 @@ impl Presence {
         }
     }
 
-    /// One beat; a second one where only the signature was at fault. None goes beside or after the one that says goodbye:
-    /// the backend goes by the beat that was signed last.
+    /// Sends one heartbeat; a second one if only the signature was wrong. None is sent during or after the goodbye,
+    /// because the backend uses the heartbeat that was signed last.
     pub(super) async fn beat_once(&self, online: bool) -> Result<Option<Duration>, BackendError> {
         if !online {
             *self.parted.write().await = true;
@@ -134,8 +135,8 @@ impl Presence {
         Ok(beat.next)
     }
 
-    /// Sees to it that deadlines are judged by the backend's clock as this life has read it, or, where the backend
-    /// does not answer, as the last one did.
+    /// Makes sure that deadlines use the backend's clock as this process has read it. If the backend does not answer,
+    /// they use the last process's reading.
     pub(super) async fn learn_server_time(&self) {
         if !self.server_clock.is_read() {
             let ask = async { self.beat_once(true).await.map(drop).unwrap_or_default() };
@@ -144,12 +145,12 @@ impl Presence {
         if !self.server_clock.is_read()
             && let Some(offset) = self.backend.dated_offset_ms()
         {
-            // Better than what an earlier life knew, and than nothing.
+            // Better than the reading of an earlier process, and than none.
             self.server_clock.recall(offset);
         }
     }
 
-    /// How this device fares. What the journal cannot tell now is left out.
+    /// Returns the device's health as JSON. Facts that the journal cannot read now are left out.
     async fn health(&self) -> serde_json::Value {
         let mut health = json!({
             "version": env!("CARGO_PKG_VERSION"),
@@ -174,7 +175,7 @@ impl Presence {
         health
     }
 
-    /// For `status`, which runs in another process.
+    /// Stores the contact for `status`, which runs in another process.
     fn note_contact(&self, offset_ms: i64) {
         let now = self.audit.clock.now_ms();
         let mut facts = vec![("last_contact_ms", now), ("clock_offset_ms", offset_ms)];

@@ -1,5 +1,5 @@
-//! The answers that people gave since the runner started: for the rest of a conversation, and to single calls. Not here:
-//! the asking.
+//! The answers that people gave since the runner started: for the rest of a conversation, and to single calls. Not
+//! here: the asking.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -10,11 +10,10 @@ use crate::home::Approvals;
 use crate::ids::{ConversationId, RequestId, ToolName};
 use crate::tool::AllowedCalls;
 
-/// What the word for the rest of a conversation is about: a tool there, and what of it the owner wants to be asked
-/// about.
+/// The scope of a remembered answer: a tool in a conversation, and the topic that the owner's rule asks about.
 pub(in crate::runner) type Place = (ConversationId, ToolName, Option<String>);
 
-/// The questions of one runner.
+/// The answers to the questions of one runner.
 pub(in crate::runner) struct ApprovalMemory {
     pub(in crate::runner) open: Approvals,
     remembered: Mutex<HashMap<Place, Answer>>,
@@ -24,12 +23,12 @@ pub(in crate::runner) struct ApprovalMemory {
 
 impl ApprovalMemory {
     pub(in crate::runner) fn new(open: Approvals) -> Self {
-        // What an earlier life asked, this one asks anew when it comes to it.
+        // This process asks the questions of an earlier one again when their calls come up.
         open.close_all();
         Self { open, remembered: Mutex::default(), allowed: AllowedCalls::default() }
     }
 
-    /// Whether the person at this device has answered this question with a yes.
+    /// Returns whether the person at this device allowed this question's call.
     pub(in crate::runner) fn is_allowed_here(&self, question: &RequestId) -> bool {
         self.open.answered(question).is_some_and(ApprovalOption::is_allowed)
     }

@@ -1,7 +1,7 @@
-//! Calls that wait for a person's word. The caller's side is asked through the backend, the person here through the
-//! home and by an editor that follows the call; the first answer wins, and none in time is a no. What is allowed or
-//! refused always is remembered for the conversation and the tool, in this life. Not here: which calls are asked about
-//! (the gate).
+//! Calls that wait for approval. The caller's side is asked through the backend; the person at this device through
+//! the home and through an editor that follows the call. The first answer counts, and no answer in time is a refusal.
+//! Answers for always are remembered for the conversation and the tool while this process runs. Not here: which calls
+//! need approval (the gate).
 
 mod memory;
 mod open_question;
@@ -33,39 +33,39 @@ use crate::tool::{Asked, Verdict};
 pub(in crate::runner) use memory::ApprovalMemory;
 use open_question::{Aside, OpenHere};
 
-/// How often it is looked whether the person here has answered, while something is asked.
+/// The interval at which the runner checks for the device's answer while a question is open.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
-/// The least time between two questions to a backend for the answer.
+/// The least time between two requests to a backend for the answer.
 const ASK_EVERY: Duration = Duration::from_secs(1);
-/// What it grows to where the answer takes its time.
+/// The longest time between them, reached when the answer takes long.
 const ASK_SELDOM: Duration = Duration::from_secs(5);
-/// How long the person's answer waits for the backend to say whether it is the first.
+/// The longest wait for the backend to say whether the device's answer is the first.
 const SETTLE: Duration = Duration::from_secs(5);
 /// The most bytes of a title on the wire.
 const TITLE: usize = 4_000;
 
-/// What a remembered answer is about where only the person here was asked.
+/// The topic of a remembered answer if only the person at this device was asked.
 const ASKED_HERE: &str = "editor.ask";
 
-/// What came of a question.
+/// The result of a question.
 enum ApprovalReply {
-    /// The word of the person at the editor.
+    /// The answer of the person at the editor.
     InEditor(Verdict),
-    /// Somebody else's, or nobody's.
+    /// The answer of another party, or `None` if there was none.
     Answer(Option<Answer>),
 }
 
-/// Why a call does not go on.
+/// The reason why a call does not go on.
 pub(in crate::runner) enum Stopped {
     /// It was refused.
     Refused(Box<Failure>),
-    /// The caller took it back.
+    /// The caller cancelled it.
     TakenBack,
-    /// The runner stops: the next life asks anew.
+    /// The runner stops: the next process asks again.
     Stopping,
 }
 
-/// The end that an answer means for a call of this tool.
+/// Turns an answer into the permission or the refusal of a call of this tool.
 fn apply_answer(answer: Answer, tool: &ToolName, asked: Option<&Asked>) -> Result<Clearance, Stopped> {
     if answer.option.is_allowed() {
         return Ok(Clearance::by(answer.by.as_str(), rule_of(asked)));
@@ -83,13 +83,13 @@ fn apply_answer(answer: Answer, tool: &ToolName, asked: Option<&Asked>) -> Resul
     Err(denied(text, asked))
 }
 
-/// Why somebody was asked, as a part of a sentence.
+/// Returns the reason of the question, as a part of a sentence.
 fn because(asked: Option<&Asked>) -> &str {
     let why = asked.and_then(|asked| asked.why.as_deref());
     why.unwrap_or("its owner wants to be asked about such calls")
 }
 
-/// The word of the person at an editor that follows the call; never, where none is to be asked.
+/// Waits for the answer of the person at an editor that follows the call; never completes if there is no such editor.
 async fn answered_in_editor(call: &Call) -> Verdict {
     match &call.observed {
         Some(observed) => observed.ask().await,
@@ -102,7 +102,7 @@ fn judged(verdict: &Verdict, tool: &ToolName) -> Result<Clearance, Stopped> {
     verdict.allowed.then(|| Clearance::by("editor", "editor.ask")).ok_or_else(refused)
 }
 
-/// The beginning and the end of a text.
+/// Truncates a text in the middle.
 fn shortened(text: &str) -> String {
     if text.len() <= TITLE {
         return text.to_owned();
@@ -112,7 +112,7 @@ fn shortened(text: &str) -> String {
     format!("{} …({} bytes left out)… {}", &text[..head], tail - head, &text[tail..])
 }
 
-/// The owner's rule by which somebody is asked.
+/// Returns the owner's rule by which a person is asked.
 fn rule_of(asked: Option<&Asked>) -> &str {
     asked.and_then(|asked| asked.rule.as_deref()).unwrap_or(ASKED)
 }
@@ -122,7 +122,7 @@ fn denied(text: String, asked: Option<&Asked>) -> Stopped {
     Stopped::Refused(Box::new(Failure { code: ErrorCode::PolicyDenied, text, meta }))
 }
 
-/// Asks people about calls, and keeps their answers.
+/// Asks people about calls, and stores their answers.
 pub(in crate::runner) struct ApprovalDesk {
     pub memory: ApprovalMemory,
     pub stopped: StoppedConversations,
@@ -139,7 +139,7 @@ pub(in crate::runner) struct ApprovalDesk {
 }
 
 impl ApprovalDesk {
-    /// Waits for somebody to allow a call. One that only the editor's person wants to be asked about is none of the
+    /// Waits until a person allows a call. A call that only the editor's person is asked about is not shown to the
     /// caller's side.
     pub(in crate::runner) async fn approve(
         &self,
@@ -149,13 +149,13 @@ impl ApprovalDesk {
         let request = call.accepted.request();
         let publicly = asked.is_some();
         let of_rule = asked.is_some_and(|asked| asked.topic.is_some());
-        // What the caller's side allowed is no answer to what only the person here is asked.
+        // An answer of the caller's side does not answer a question to the person at this device only.
         let topic =
             if publicly { asked.and_then(|asked| asked.topic.clone()) } else { Some(ASKED_HERE.to_owned()) };
         let place = (request.conversation.clone(), request.tool.clone(), topic);
         let of_task = publicly && call.accepted.origin() == Origin::Task;
         if of_task && !of_rule && self.memory.allowed.made_task(&request.id) {
-            // Whoever allowed the task saw the whole of it; but of no rule that is about what it runs.
+            // The person who allowed the task saw all of it, but no rule about the content of its command.
             return Ok(Clearance::by("task", rule_of(asked)));
         }
         let refused = || {
@@ -165,7 +165,7 @@ impl ApprovalDesk {
         if let Some(answer) = self.memory.recall(&place).or_else(refused) {
             return apply_answer(answer, &request.tool, asked);
         }
-        // What was said to an editor about a tool was not said about a rule.
+        // An answer to an editor about a tool is not an answer about a rule.
         let known = call.observed.as_ref().and_then(|observed| observed.known());
         if let Some(verdict) = known.filter(|verdict| !of_rule || !verdict.allowed) {
             return judged(&verdict, &request.tool);
@@ -223,7 +223,7 @@ impl ApprovalDesk {
         judged
     }
 
-    /// Waits for whoever answers first, and for no longer than the question is worth it.
+    /// Waits for the first answer, until the question expires.
     async fn hear(
         &self,
         call: &Call,
@@ -242,8 +242,8 @@ impl ApprovalDesk {
         Ok(ApprovalReply::Answer(answer))
     }
 
-    /// What people read: the tool and its arguments, masked. Written anew, so that neither blanks nor escapes of the
-    /// caller's hide anything; of what is too long, both ends.
+    /// Returns the text that people read: the tool and its arguments, masked. The JSON is written anew, so that
+    /// neither the caller's blanks nor its escapes hide anything. A long text keeps both ends.
     pub(in crate::runner) fn title(&self, call: &Accepted) -> String {
         let request = call.request();
         let args: serde_json::Value = serde_json::from_str(&request.args).unwrap_or_default();
@@ -252,14 +252,14 @@ impl ApprovalDesk {
         shortened(&masked)
     }
 
-    /// The same, with why it is asked.
+    /// Returns the same text with the reason of the question.
     fn question(&self, call: &Accepted, asked: Option<&Asked>) -> String {
         let Some(why) = asked.and_then(|asked| asked.why.as_deref()) else { return self.title(call) };
         let (why, _) = self.redactor.scrub(why);
         shortened(&format!("{} [{why}]", self.title(call)))
     }
 
-    /// Puts it on the list of the person here. A disk that takes long for that holds up nobody else.
+    /// Lists the question for the person at this device. A slow disk blocks nothing else meanwhile.
     fn put_to_the_person_here(&self, call: &Call, question: &Question) -> OpenHere {
         let asked_at_ms = self.clock.now_ms();
         #[expect(clippy::cast_possible_truncation, reason = "milliseconds since 1970")]
@@ -275,7 +275,7 @@ impl ApprovalDesk {
         OpenHere::list(self.memory.open.clone(), open)
     }
 
-    /// Waits until the question is no longer worth an answer, by the backend's clock and over sleeps of the machine.
+    /// Waits until the question expires, by the backend's clock and across sleeps of the machine.
     async fn expiry(&self, at_ms: f64) {
         let mut woken = self.machine_wakes.subscribe();
         loop {
@@ -290,7 +290,7 @@ impl ApprovalDesk {
         }
     }
 
-    /// An answer that came in time and was not heard of yet.
+    /// Returns an answer that came in time and was not noticed yet.
     async fn last_look(&self, asks_there: bool, question: &Question) -> Option<Answer> {
         if let Some(option) = self.memory.open.answered(&question.id) {
             return self.settled(question, option, asks_there).await;
@@ -300,8 +300,7 @@ impl ApprovalDesk {
         tokio::time::timeout(SETTLE, look).await.ok()?.ok()?
     }
 
-    /// The answer of the person at this device, once there is one, unless another came first; none where it came too
-    /// late.
+    /// Waits for the answer of the person at this device, unless another came first; `None` if it came too late.
     async fn answered_here(&self, question: &Question, asks_there: bool) -> Option<Answer> {
         loop {
             if let Some(option) = self.memory.open.answered(&question.id) {
@@ -311,24 +310,24 @@ impl ApprovalDesk {
         }
     }
 
-    /// The answer that stands, now that the person here has given theirs.
+    /// Returns the answer that counts, after the person at this device has answered.
     async fn settled(&self, question: &Question, option: ApprovalOption, asks_there: bool) -> Option<Answer> {
         let own = Answer { option, by: AnsweredBy::Device };
         let Some(permissions) = self.backend.permissions().filter(|_| asks_there) else { return Some(own) };
-        // Where the backend cannot be asked, the person before the machine is right.
+        // If the backend cannot be asked, the answer at this device counts.
         match tokio::time::timeout(SETTLE, permissions.answer(&question.id, own.option)).await {
             Ok(Ok(standing)) => standing,
             _ => Some(own),
         }
     }
 
-    /// Whether the caller's side can be asked: not about a request that the backend does not know, nor on a wire that
-    /// has no such thing.
+    /// Returns whether the caller's side can be asked: not about a request that the backend does not know, and not on
+    /// a wire without approvals.
     fn asks_there(&self, call: &Call) -> bool {
         call.accepted.origin() == Origin::Backend && self.backend.permissions().is_some()
     }
 
-    /// The answer that the backend has, once there is one.
+    /// Waits for the answer of the caller's side.
     async fn answered_there(&self, asks_there: bool, question: &Question) -> Answer {
         match self.backend.permissions().filter(|_| asks_there) {
             Some(permissions) => self.asked_there(permissions, question).await,
@@ -355,7 +354,7 @@ impl ApprovalDesk {
                     stored = true;
                     continue;
                 }
-                // A backend that does not hold the question is not asked all the time.
+                // A backend that does not hold the request open is not asked all the time.
                 Ok(None) => {
                     let wait = pause.saturating_sub(begun.elapsed());
                     pause = (pause * 2).min(ASK_SELDOM);
@@ -364,7 +363,8 @@ impl ApprovalDesk {
                 Err(error) => {
                     tracing::debug!(%error, "the caller's side cannot be asked now");
                     match error.disposition() {
-                        // The request is over there, or this backend is too old: only the person here can answer.
+                        // The request is over there, or this backend is too old: only the person at this device can
+                        // answer.
                         Disposition::Never => std::future::pending().await,
                         Disposition::Retry(pause) => retry.after(pause),
                         _ => retry.after(Pause::BackOff),

@@ -1,5 +1,5 @@
-//! Where a call stands while somebody is asked about it: out of its lane, and on the list of the person here. Not here:
-//! the asking.
+//! The state of a call during a question: out of its lane, and listed for the person at this device. Not here: the
+//! asking.
 
 use tokio::task::JoinHandle;
 
@@ -8,7 +8,7 @@ use crate::ids::RequestId;
 use crate::journal::Accepted;
 use crate::runner::wake::{Wake, Waker};
 
-/// A call that waits holds up no other conversation; dropping this brings it back to its place.
+/// Lets other conversations use the place of a waiting call; dropping this returns the place.
 pub(in crate::runner) struct Aside {
     waker: Waker,
     call: Accepted,
@@ -27,11 +27,11 @@ impl Drop for Aside {
     }
 }
 
-/// A question that is on the person's list, or on its way there. Dropping it takes it off, too.
+/// A question that is listed for the person at this device, or is being listed. Dropping it also removes it.
 pub(in crate::runner) struct OpenHere(JoinHandle<Listed>);
 
 impl OpenHere {
-    /// Puts a question on it.
+    /// Lists a question.
     pub fn list(desk: Approvals, question: OpenQuestion) -> Self {
         let listed = Listed { desk, id: question.id.clone() };
         Self(tokio::task::spawn_blocking(move || {
@@ -42,7 +42,7 @@ impl OpenHere {
         }))
     }
 
-    /// Takes it off the list, which is files again.
+    /// Removes the question from the list, which writes files again.
     pub async fn close(self) {
         if let Ok(listed) = self.0.await {
             let _ = tokio::task::spawn_blocking(move || drop(listed)).await;
@@ -50,7 +50,7 @@ impl OpenHere {
     }
 }
 
-/// A question on the person's list; dropping it takes it off.
+/// A listed question; dropping it removes it.
 struct Listed {
     desk: Approvals,
     id: RequestId,

@@ -1,4 +1,4 @@
-//! The order in which calls start, and how many at once.
+//! The order in which calls start, and the limits on how many run at once.
 
 use proptest::prelude::*;
 
@@ -85,7 +85,7 @@ fn control_calls_start_whatever_else_runs_a_bounded_number_at_once() {
     assert_eq!(start_all(&mut lanes).len(), CONTROL - 1);
     lanes.finished(&a, Share::Free, 0);
     assert_eq!(start_all(&mut lanes).len(), 1);
-    // One that was taken back waits for none of them.
+    // A cancelled call waits for none of them.
     assert_eq!(lanes.remove(&a, |call| *call == 99), Some(99));
     lanes.place(&a, Share::TakenBack, 0, 99);
     assert_eq!(lanes.next_taken_back(), Some(99));
