@@ -95,6 +95,11 @@ pub(super) struct Elsewhere {
     pub names: bool,
 }
 
+/// The filter for a process that needs no network; `None` on a processor without filters.
+pub fn filter_without_network() -> Option<Vec<Instruction>> {
+    filter(Network::None, Elsewhere { lengths: true, names: false })
+}
+
 /// The filter for this setting; none on a processor for which there is none. What is not refused elsewhere is refused
 /// here.
 pub(super) fn filter(network: Network, elsewhere: Elsewhere) -> Option<Vec<Instruction>> {

@@ -37,6 +37,7 @@ use crate::redact::{Redactor, Secret};
 use crate::runner::{Bench, Clock, Parts, Runner, Stop, Tasks, Watchdog, wakes};
 use crate::tool::{BeforeImages, Registry};
 use crate::trash::{self, Images, Trash};
+use crate::worker::WorkerProgram;
 
 use backends::device_backend;
 pub use backends::{BackendSource, backend, functions, probe, tokens};
@@ -132,6 +133,7 @@ pub fn machine(
             scratch: home.state_dir().join("scratch"),
             home: home.root().to_owned(),
             redactor: redactor.clone(),
+            worker: worker_program(home, environment)?,
         },
     })?;
     let registry = if keeps_removed { keeping(registry, &trash, &workspace, &terminals) } else { registry };
@@ -158,6 +160,14 @@ pub fn machine(
 /// The machine for a command that runs no requests: without tasks, journal and editors.
 pub fn machine_alone(config: &Config, home: &Home, environment: &Environment) -> anyhow::Result<Machine> {
     machine(config, home, environment, Arc::new(NoTasks), None, &Editors::default())
+}
+
+/// This program, to be started as a worker.
+fn worker_program(home: &Home, environment: &Environment) -> anyhow::Result<WorkerProgram> {
+    // The file that runs, also when another version has taken its name.
+    let program = if cfg!(target_os = "linux") { "/proc/self/exe".into() } else { std::env::current_exe()? };
+    let temp_root = home.state_dir().join("scratch");
+    Ok(WorkerProgram { program, temp_root, time_zone: environment.get("TZ").map(ToOwned::to_owned) })
 }
 
 /// What the tools for repositories work with.

@@ -70,6 +70,7 @@ pub fn whole() -> Whole {
             scratch: folders.path().join("scratch"),
             home: folders.path().join("home"),
             redactor: Redactor::default(),
+            worker: super::process::worker_program(),
         },
     })
     .expect("no two tools of one name");
