@@ -54,6 +54,7 @@ pub fn registry(deps: Deps) -> Result<Registry, DuplicateName> {
 pub fn run_worker(job: &OsStr) -> io::Result<()> {
     match job.to_str() {
         Some(sqlite::JOB) => sqlite::run_worker(),
+        Some(file::PDF_JOB) => file::run_pdf_worker(),
         _ => Err(io::Error::from(io::ErrorKind::InvalidInput)),
     }
 }

@@ -9,7 +9,7 @@ use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::pin::pin;
-use std::process::Stdio;
+use std::process::{ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -52,6 +52,8 @@ pub struct WorkerCall<'a, Q> {
     pub folder: &'a Path,
     /// The question.
     pub question: &'a Q,
+    /// Bytes that go with it.
+    pub input: &'a [u8],
     /// The time that the worker is given.
     pub time_limit: Duration,
     /// Cancels the call.
@@ -72,7 +74,7 @@ pub enum WorkerFailure {
     TimedOut,
     /// The worker died: a crash, or a limit that it ran into.
     #[error("its worker process ended ({0})")]
-    Died(String),
+    Died(ExitStatus),
     /// The worker died after it had announced a commit.
     #[error("its worker process ended during the commit")]
     DiedCommitting,
@@ -103,35 +105,36 @@ impl WorkerProgram {
         let (mut stdin, stdout) = worker.stdin.take().zip(worker.stdout.take()).ok_or_else(missing)?;
         // A worker that died already does not take the question; its end is reported below.
         let _ = stdin.write_all(&line).await;
+        let _ = stdin.write_all(call.input).await;
         let is_committing = AtomicBool::new(false);
         let mut reading = pin!(read_answer(stdout, &is_committing));
         let (in_time, failure) = tokio::select! {
             biased;
             () = call.cancel.cancelled() => {
                 drop(stdin);
-                (None, WorkerFailure::Cancelled)
+                (None, Some(WorkerFailure::Cancelled))
             }
-            answer = &mut reading => (Some(answer), WorkerFailure::TimedOut),
-            () = tokio::time::sleep(call.time_limit) => (None, WorkerFailure::TimedOut),
+            answer = &mut reading => (Some(answer), None),
+            () = tokio::time::sleep(call.time_limit) => (None, Some(WorkerFailure::TimedOut)),
         };
         let in_grace = match in_time {
             Some(answer) => Some(answer),
             None => tokio::time::timeout(GRACE, &mut reading).await.ok(),
         };
-        let was_killed = in_grace.is_none() && !is_committing.load(Ordering::Relaxed);
-        if was_killed {
-            worker.start_kill()?;
-        }
-        let answer = match in_grace {
-            Some(answer) => answer,
+        let answer = if let Some(answer) = in_grace {
+            answer
+        } else {
+            if !is_committing.load(Ordering::Relaxed) {
+                worker.start_kill()?;
+            }
             // To its end: what it announced before it was killed still comes.
-            None => reading.await,
+            reading.await
         };
-        match answer {
-            Some(answer) => Ok(answer),
-            None if is_committing.load(Ordering::Relaxed) => Err(WorkerFailure::DiedCommitting),
-            None if was_killed => Err(failure),
-            None => Err(WorkerFailure::Died(worker.wait().await?.to_string())),
+        match (answer, failure) {
+            (Some(answer), _) => Ok(answer),
+            (None, _) if is_committing.load(Ordering::Relaxed) => Err(WorkerFailure::DiedCommitting),
+            (None, Some(failure)) => Err(failure),
+            (None, None) => Err(WorkerFailure::Died(worker.wait().await?)),
         }
     }
 
@@ -150,6 +153,17 @@ impl WorkerProgram {
         #[cfg(unix)]
         crate::acp::local::tying::tie_worker(&mut command, call.request);
         command.spawn()
+    }
+}
+
+impl WorkerFailure {
+    /// Whether the worker gave up by itself, as it does when memory runs out.
+    pub fn is_abort(&self) -> bool {
+        #[cfg(unix)]
+        if let Self::Died(status) = self {
+            return std::os::unix::process::ExitStatusExt::signal(status) == Some(libc::SIGABRT);
+        }
+        false
     }
 }
 

@@ -39,6 +39,16 @@ impl CallerLink {
         send(&Message::Committing::<()>)
     }
 
+    /// Reads the bytes that go with the question.
+    ///
+    /// # Errors
+    /// The runner hangs up before.
+    pub fn read_input(&self, length: usize) -> io::Result<Vec<u8>> {
+        let mut input = vec![0; length];
+        io::stdin().read_exact(&mut input)?;
+        Ok(input)
+    }
+
     /// Calls this when the runner hangs up: the call was cancelled, or the runner is gone.
     ///
     /// # Errors

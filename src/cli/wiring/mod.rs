@@ -104,8 +104,9 @@ pub fn machine(
     let client = Arc::new(Overlay::new(editors.clone(), local, home.scripts_dir()));
     let shells = shells::board(journal);
     let git = git_deps(environment, &workspace, &outputs, &redactor, &confinement);
+    let worker = worker_program(home, environment)?;
     let registry = handlers::registry(handlers::Deps {
-        file: file::FileDeps::new(client.clone(), workspace.clone()),
+        file: file::FileDeps::new(client.clone(), workspace.clone(), worker.clone()),
         search: search::SearchDeps {
             workspace: workspace.clone(),
             user_ignore: ignore::gitignore::gitconfig_excludes_path(),
@@ -133,7 +134,7 @@ pub fn machine(
             scratch: home.state_dir().join("scratch"),
             home: home.root().to_owned(),
             redactor: redactor.clone(),
-            worker: worker_program(home, environment)?,
+            worker,
         },
     })?;
     let registry = if keeps_removed { keeping(registry, &trash, &workspace, &terminals) } else { registry };

@@ -289,6 +289,7 @@ impl SqliteCall {
             job: JOB,
             folder,
             question,
+            input: &[],
             time_limit: question.time_limit,
             cancel: &self.time.cancel,
         };
