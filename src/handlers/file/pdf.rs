@@ -65,7 +65,7 @@ pub(super) fn show(
         enough_chars: if by_lines { usize::MAX } else { room },
         enough_lines: if by_lines { last_line } else { usize::MAX },
     };
-    let PdfPages { total, texts, is_late } = worker.read(shown, opened, &mut question)?;
+    let PdfPages { total, texts, is_late, is_cut_off } = worker.read(shown, opened, &mut question)?;
     let wanted = wanted_pages(ask.pages.as_deref(), default_pages, total);
     if let Some(beyond) = wanted.iter().find(|page| **page > total) {
         return Err(ToolError::invalid_args(format!(
@@ -81,7 +81,7 @@ pub(super) fn show(
         });
         return some_lines(text, lines, ask.lines, is_late);
     }
-    let mut found = Found { used: text.chars().count(), ..Found::default() };
+    let mut found = Found { used: text.chars().count(), is_cut_off, ..Found::default() };
     for (at, (page, content)) in wanted.iter().zip(&texts).enumerate() {
         found.unreadable |= content.unreadable > 0;
         let body = if content.text.trim().is_empty() {
@@ -232,6 +232,8 @@ struct Found {
     empty: Vec<usize>,
     unreadable: bool,
     cut: bool,
+    /// The document's end is missing.
+    is_cut_off: bool,
     notes: Vec<String>,
 }
 
@@ -239,7 +241,10 @@ fn finish(text: &mut String, found: &mut Found, wanted: &[usize], total: usize, 
     if total == 0 {
         found.notes.push("It has no pages.".to_owned());
     }
-    if !found.empty.is_empty() {
+    if found.is_cut_off {
+        let note = "The document is damaged: its end is missing, so text or pages may be missing. Get the file again.";
+        found.notes.push(note.to_owned());
+    } else if !found.empty.is_empty() {
         let which = if found.empty.len() == found.shown && found.shown > 0 {
             "The pages shown hold".to_owned()
         } else {

@@ -41,6 +41,8 @@ pub(super) struct PdfPages {
     /// The text of the first of the wanted pages.
     pub(super) texts: Vec<PageText>,
     pub(super) is_late: bool,
+    /// The mark at a document's end is not there.
+    pub(super) is_cut_off: bool,
 }
 
 /// The worker's answer: the pages, or the reason why there are none.
@@ -77,13 +79,15 @@ fn read_document(question: &PdfQuestion, link: &CallerLink) -> io::Result<PdfAns
     limits.apply()?;
     let bytes = link.read_input(question.bytes)?;
     link.on_hang_up(|| std::process::exit(1))?;
-    Ok(Pdf::new(bytes).map_err(describe_failure).map(|pdf| read_pages(question, &pdf)))
+    let is_cut_off = memchr::memmem::find(&bytes[bytes.len().saturating_sub(1024)..], b"%%EOF").is_none();
+    let pdf = Pdf::new(bytes).map_err(describe_failure);
+    Ok(pdf.map(|pdf| PdfPages { is_cut_off, ..read_pages(question, &pdf) }))
 }
 
 fn read_pages(question: &PdfQuestion, pdf: &Pdf) -> PdfPages {
     let clock = Clock::start();
     let pages = pdf.pages();
-    let mut read = PdfPages { total: pages.len(), texts: Vec::new(), is_late: false };
+    let mut read = PdfPages { total: pages.len(), texts: Vec::new(), is_late: false, is_cut_off: false };
     let (mut chars, mut lines) = (0, 0);
     for number in wanted_pages(question.pages.as_deref(), question.default_pages, read.total) {
         // A page beyond the last one is the runner's to refuse.
