@@ -45,7 +45,7 @@ impl Stage {
         lines.replace_range(middle..middle + WORDS[0].len(), WORDS[0]);
         fs::write(dir.path().join("f"), lines).unwrap();
         let workspace = Workspace::open(&[dir.path().to_owned()]).unwrap();
-        let deps = FileDeps::new(Arc::new(LocalFiles::new()), workspace);
+        let deps = FileDeps::new(Arc::new(LocalFiles::new()), workspace, no_worker());
         let tools = Registry::new([tools(deps)]).unwrap();
         Self { dir, tools, runtime: tokio::runtime::Runtime::new().unwrap(), calls: 0 }
     }
@@ -163,4 +163,13 @@ fn big_50_mb(bencher: Bencher<'_, '_>) {
 fn big_50_mb_floor(bencher: Bencher<'_, '_>) {
     let mut stage = Stage::new(50 << 20);
     bencher.bench_local(|| stage.floor_streamed());
+}
+
+/// No document is read here.
+fn no_worker() -> punie_runner::worker::WorkerProgram {
+    punie_runner::worker::WorkerProgram {
+        program: "no-worker".into(),
+        temp_root: std::env::temp_dir(),
+        time_zone: None,
+    }
 }

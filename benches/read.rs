@@ -33,7 +33,7 @@ impl Stage {
         let lines: String = (0..bytes / 64).flat_map(|n| [format!("{n:>10} {}\n", "x".repeat(52))]).collect();
         std::fs::write(dir.path().join("f"), lines).unwrap();
         let workspace = Workspace::open(&[dir.path().to_owned()]).unwrap();
-        let deps = FileDeps::new(Arc::new(LocalFiles::new()), workspace);
+        let deps = FileDeps::new(Arc::new(LocalFiles::new()), workspace, no_worker());
         let tools = Registry::new([tools(deps)]).unwrap();
         Self { _dir: dir, tools, runtime: tokio::runtime::Runtime::new().unwrap() }
     }
@@ -62,4 +62,13 @@ fn next_page_of_64_mb(bencher: Bencher<'_, '_>) {
 fn end_of_64_mb(bencher: Bencher<'_, '_>) {
     let stage = Stage::new(64 << 20);
     bencher.bench_local(|| stage.read(r#"{"file_path":"f","offset":-200}"#));
+}
+
+/// No document is read here.
+fn no_worker() -> punie_runner::worker::WorkerProgram {
+    punie_runner::worker::WorkerProgram {
+        program: "no-worker".into(),
+        temp_root: std::env::temp_dir(),
+        time_zone: None,
+    }
 }

@@ -217,7 +217,7 @@ struct Tally {
 async fn replay(edits: &[Edit]) -> Result<BTreeMap<&'static str, Tally>> {
     let folder = tempfile::tempdir()?;
     let workspace = Workspace::open(&[folder.path().to_owned()])?;
-    let tools = Registry::new([tools(FileDeps::new(Arc::new(LocalFiles::new()), workspace))])?;
+    let tools = Registry::new([tools(FileDeps::new(Arc::new(LocalFiles::new()), workspace, no_worker()))])?;
     let path = folder.path().join("file");
     let mut tallies: BTreeMap<&'static str, Tally> = BTreeMap::new();
     for edit in edits {
@@ -291,4 +291,13 @@ async fn main() -> Result<ExitCode> {
         wrong += tally.wrong;
     }
     Ok(if wrong == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// No document is read here.
+fn no_worker() -> punie_runner::worker::WorkerProgram {
+    punie_runner::worker::WorkerProgram {
+        program: "no-worker".into(),
+        temp_root: std::env::temp_dir(),
+        time_zone: None,
+    }
 }

@@ -11,6 +11,7 @@
 //! - [`sandbox`]: what the kernel lets commands touch.
 //! - [`policy`]: which calls the owner's rules let run.
 //! - [`acp`]: who really touches files and processes.
+//! - [`worker`]: this program as a confined process that reads hostile input.
 //! - [`handlers`]: the tools, one file each.
 //! - [`journal`]: what must survive a crash.
 //! - [`backend`]: the wire to the event backend; [`dev_backend`]: one of our own that speaks it.
@@ -35,6 +36,8 @@ pub mod policy;
 pub mod sandbox;
 
 pub mod acp;
+
+pub mod worker;
 
 pub mod handlers;
 

@@ -1,9 +1,9 @@
 //! SQLite's locks on files, made to belong to the file that took them and not to the process; and what SQLite opens,
-//! looked at before it is used. Not here: who opens databases (journal, dev_backend, handlers::sqlite, cli).
+//! looked at before it is used. Not here: who opens databases (journal, dev_backend, cli).
 //!
 //! SQLite locks with POSIX record locks, and those belong to the process: closing *any* descriptor of a file gives up
 //! every lock that the process has on it. A search that only reads a database would unlock it under a transaction of
-//! another call, and another program could write into that. SQLite takes its system calls from a table that may be
+//! the runner's, and another program could write into that. SQLite takes its system calls from a table that may be
 //! changed. So on 64-bit Linux its locks become open file description locks, which end with an unlock or with the last
 //! descriptor of their own opening, and which keep other programs out, and are kept out by them, as the others are.
 //!

@@ -188,6 +188,12 @@ fn secret(text: &str) -> Result<Secret<String>, String> {
 /// Runs the command line and returns its exit code.
 pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let args: Vec<OsString> = args.into_iter().collect();
+    if let [_, argument, job] = args.as_slice()
+        && argument == crate::worker::ARGUMENT
+    {
+        let answered = crate::handlers::run_worker(job);
+        return if answered.is_ok() { Exit::Done } else { Exit::Failed }.into();
+    }
     #[cfg(target_os = "linux")]
     if let Some(code) = shim(&args) {
         return code;

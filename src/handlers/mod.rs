@@ -8,6 +8,9 @@ pub mod sqlite;
 pub mod state;
 pub mod terminal;
 
+use std::ffi::OsStr;
+use std::io;
+
 use crate::tool::{DuplicateName, Registry};
 
 /// The dependencies of all tools, by domain.
@@ -42,4 +45,16 @@ pub fn registry(deps: Deps) -> Result<Registry, DuplicateName> {
         state::tools(deps.state),
         sqlite::tools(deps.sqlite),
     ])
+}
+
+/// Does one job as a worker process.
+///
+/// # Errors
+/// An unknown job, or a runner that is gone.
+pub fn run_worker(job: &OsStr) -> io::Result<()> {
+    match job.to_str() {
+        Some(sqlite::JOB) => sqlite::run_worker(),
+        Some(file::PDF_JOB) => file::run_pdf_worker(),
+        _ => Err(io::Error::from(io::ErrorKind::InvalidInput)),
+    }
 }

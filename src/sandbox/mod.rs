@@ -23,10 +23,16 @@ pub mod self_test;
 #[cfg(target_os = "linux")]
 mod stamps;
 
+#[cfg(target_os = "linux")]
+pub use bpf::Instruction;
 pub use cage::{Cage, Cages};
 pub use hidden::{Found, is_absent};
 pub use level::{Escape, Level, Network, Require};
 pub use links::settled;
+#[cfg(target_os = "linux")]
+pub use ruleset::restrict_thread;
+#[cfg(target_os = "linux")]
+pub use seccomp::filter_without_network;
 
 use std::path::PathBuf;
 use std::sync::Arc;

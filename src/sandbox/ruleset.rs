@@ -3,11 +3,11 @@
 
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use landlock::{
     ABI, Access, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, PathBeneath, Ruleset, RulesetAttr,
-    RulesetCreatedAttr, RulesetError, Scope,
+    RulesetCreated, RulesetCreatedAttr, RulesetError, Scope,
 };
 use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, fstat, open, openat2, readlink};
 use rustix::io::Errno;
@@ -19,6 +19,34 @@ const NEWEST: ABI = ABI::V7;
 
 /// Creates a ruleset that grants only these paths, and no TCP if `shut_tcp`; `None` if the kernel has no Landlock.
 pub(super) fn ruleset(places: &[Place], shut_tcp: bool) -> Result<Option<OwnedFd>, RulesetError> {
+    let mut made = create(shut_tcp)?;
+    for place in places {
+        // One that went meanwhile, that this user may not even look at, or that became a link, gets no grant.
+        let Ok(held) = held(&place.path) else { continue };
+        made = grant(made, held, place.usage)?;
+    }
+    Ok(made.into())
+}
+
+/// Restricts the calling thread, and those that it starts, to these files and folders and to no TCP. Missing files
+/// get no grant, and a link grants nothing. A kernel without Landlock restricts nothing.
+///
+/// # Errors
+/// The kernel refuses what it should know.
+pub fn restrict_thread(reads: &[PathBuf], writes: &[PathBuf]) -> Result<(), RulesetError> {
+    let mut made = create(true)?;
+    let reads = reads.iter().map(|path| (path, Use::Read));
+    for (path, usage) in reads.chain(writes.iter().map(|path| (path, Use::Write))) {
+        let Ok(held) = open(path, OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW, Mode::empty()) else {
+            continue;
+        };
+        made = grant(made, held, usage)?;
+    }
+    made.restrict_self().map(drop)
+}
+
+/// A ruleset that grants nothing yet.
+fn create(shut_tcp: bool) -> Result<RulesetCreated, RulesetError> {
     let mut asked = Ruleset::default()
         .set_compatibility(CompatLevel::BestEffort)
         .handle_access(AccessFs::from_all(NEWEST))?
@@ -26,19 +54,17 @@ pub(super) fn ruleset(places: &[Place], shut_tcp: bool) -> Result<Option<OwnedFd
     if shut_tcp {
         asked = asked.handle_access(AccessNet::from_all(NEWEST))?;
     }
-    let mut made = asked.create()?;
-    for place in places {
-        // Skip a path that was removed meanwhile, became a link, or is inaccessible to this user.
-        let Ok(held) = held(&place.path) else { continue };
-        let is_folder =
-            fstat(&held).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Directory);
-        let mut access = access(place.usage);
-        if !is_folder {
-            access &= AccessFs::from_file(NEWEST);
-        }
-        made = made.add_rule(PathBeneath::new(held, access))?;
+    asked.create()
+}
+
+fn grant(made: RulesetCreated, held: OwnedFd, usage: Use) -> Result<RulesetCreated, RulesetError> {
+    let is_folder =
+        fstat(&held).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Directory);
+    let mut access = access(usage);
+    if !is_folder {
+        access &= AccessFs::from_file(NEWEST);
     }
-    Ok(made.into())
+    made.add_rule(PathBeneath::new(held, access))
 }
 
 /// Opens a path without following links, in case one was created meanwhile.

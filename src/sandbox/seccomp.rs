@@ -97,6 +97,11 @@ pub(super) struct Elsewhere {
     pub names: bool,
 }
 
+/// Builds the filter for a process that needs no network, or `None` on an unsupported processor.
+pub fn filter_without_network() -> Option<Vec<Instruction>> {
+    filter(Network::None, Elsewhere { lengths: true, names: false })
+}
+
 /// Builds the filter for this network setting, or `None` on an unsupported processor. It adds the restrictions that no
 /// other mechanism enforces.
 pub(super) fn filter(network: Network, elsewhere: Elsewhere) -> Option<Vec<Instruction>> {

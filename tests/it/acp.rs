@@ -37,6 +37,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::harness::fake_client::FakeClient;
+use crate::harness::process::worker_program;
 use crate::harness::tools;
 
 /// A workspace with its tools, over which an editor can be laid.
@@ -66,7 +67,7 @@ impl Bench {
         let overlay = Overlay::new(editors.clone(), local.clone(), base.join("scripts"));
         let client = Arc::new(overlay.clone());
         let registry = Registry::new([
-            file::tools(FileDeps::new(client.clone(), workspace.clone())),
+            file::tools(FileDeps::new(client.clone(), workspace.clone(), worker_program())),
             shell::tools(ShellDeps {
                 terminals: client.clone(),
                 workspace: workspace.clone(),

@@ -40,6 +40,7 @@ use punie_runner::tool::{Registry, Reply, ToolCx, ToolError};
 use serde_json::Value;
 use tempfile::TempDir;
 
+use crate::harness::process::worker_program;
 use crate::harness::tools::{call, registry, text};
 
 /// A workspace with a folder beside it that no tool may reach.
@@ -70,7 +71,7 @@ impl Bench {
         fs::write(outside.join("f"), "secret\n").unwrap();
         let workspace =
             Workspace::open_with_home(std::slice::from_ref(&root), Some(root.join("home"))).unwrap();
-        let deps = FileDeps::new(client, workspace.clone());
+        let deps = FileDeps::new(client, workspace.clone(), worker_program());
         Self { _dir: dir, root, outside, workspace, tools: registry(tools(deps)) }
     }
 

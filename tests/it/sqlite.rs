@@ -7,6 +7,8 @@ mod hostile;
 #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
 mod locking;
 mod reach;
+#[cfg(target_os = "linux")]
+mod worker;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -17,10 +19,12 @@ use punie_runner::handlers::sqlite::{SqliteDeps, tools};
 use punie_runner::redact::{Redactor, Secret};
 use punie_runner::request::Reply;
 use punie_runner::tool::{Registry, ToolError};
+use punie_runner::worker::WorkerProgram;
 use rusqlite::Connection;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use crate::harness::process::worker_program;
 use crate::harness::tools::{call, registry, text};
 
 const USERS: &str = "
@@ -47,13 +51,7 @@ impl Desk {
         let connection = Connection::open(dir.path().join("app.db")).expect("a database");
         connection.execute_batch(sql).expect("a schema");
         drop(connection);
-        let workspace = Workspace::open(&[dir.path().to_owned()]).expect("a workspace");
-        let tools = registry(tools(SqliteDeps {
-            workspace,
-            scratch: scratch.path().join("deeper"),
-            home: dir.path().join("home"),
-            redactor: Redactor::new([Secret::new(SECRET.to_owned())]),
-        }));
+        let tools = registry_in(dir.path(), scratch.path(), worker_program());
         Self { dir, scratch, tools }
     }
 
@@ -82,6 +80,22 @@ impl Desk {
     fn files(&self) -> BTreeMap<String, Vec<u8>> {
         contents(self.dir.path())
     }
+}
+
+/// The tools of a desk, with another worker.
+#[cfg(target_os = "linux")]
+fn registry_of(desk: &Desk, worker: WorkerProgram) -> Registry {
+    registry_in(desk.dir.path(), desk.scratch.path(), worker)
+}
+
+fn registry_in(dir: &Path, scratch: &Path, worker: WorkerProgram) -> Registry {
+    registry(tools(SqliteDeps {
+        workspace: Workspace::open(&[dir.to_owned()]).expect("a workspace"),
+        scratch: scratch.join("deeper"),
+        home: dir.join("home"),
+        redactor: Redactor::new([Secret::new(SECRET.to_owned())]),
+        worker,
+    }))
 }
 
 fn contents(dir: &Path) -> BTreeMap<String, Vec<u8>> {

@@ -12,6 +12,7 @@ use rustix::net::{AddressFamily, SocketType, socket};
 use rustix::process::{Resource, Rlimit, setrlimit};
 use rustix::thread::{CapabilitySet, CapabilitySets, LinkNameSpaceType, move_into_link_name_space};
 
+use crate::sandbox::Instruction;
 use crate::sandbox::cage::{Cage, Cover, Spaces};
 
 /// The longest path, its end included (PATH_MAX).
@@ -75,19 +76,21 @@ pub(super) fn shut_in(cage: &Cage, maps: &Maps) -> io::Result<()> {
         }
     }
     if !cage.filter.is_empty() {
-        let program = libc::sock_fprog {
-            len: u16::try_from(cage.filter.len()).unwrap_or(0),
-            filter: cage.filter.as_ptr().cast_mut(),
-        };
-        // SAFETY: the kernel copies the program, which is alive and as long as it says, and writes nothing to it.
-        let done = unsafe {
-            libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, 0u32, &raw const program)
-        };
-        if done != 0 {
-            return Err(io::Error::last_os_error());
-        }
+        load_filter(&cage.filter)?;
     }
     Ok(())
+}
+
+/// Refuses the system calls of this filter from here on.
+fn load_filter(filter: &[Instruction]) -> io::Result<()> {
+    let program = libc::sock_fprog {
+        len: u16::try_from(filter.len()).unwrap_or(0),
+        filter: filter.as_ptr().cast_mut(),
+    };
+    // SAFETY: the kernel copies the program, which is alive and as long as it says, and writes nothing to it.
+    let done =
+        unsafe { libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, 0u32, &raw const program) };
+    if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// Takes a view of the files of its own, in which doors are shut and what is covered cannot be moved and, where that is
@@ -261,4 +264,14 @@ pub(super) fn confine(command: &mut tokio::process::Command, cage: Cage) {
     let maps = Maps::of_this_user();
     // SAFETY: between fork and exec, `shut_in` makes system calls only: it neither allocates nor locks.
     unsafe { command.pre_exec(move || shut_in(&cage, &maps)) };
+}
+
+/// Has a worker process of this program refuse the system calls of this filter; its files it restricts itself.
+pub(super) fn filter_calls(command: &mut tokio::process::Command, filter: Vec<Instruction>) {
+    let confine = move || {
+        rustix::thread::set_no_new_privs(true)?;
+        load_filter(&filter)
+    };
+    // SAFETY: between fork and exec, `confine` makes system calls only: it neither allocates nor locks.
+    unsafe { command.pre_exec(confine) };
 }

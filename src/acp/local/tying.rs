@@ -16,3 +16,12 @@ pub(crate) fn tie(command: &mut tokio::process::Command, request: &RequestId) {
     // SAFETY: between fork and exec, `set_up_child` makes system calls only: it neither allocates nor locks.
     unsafe { command.pre_exec(move || set_up_child(runner, &knots)) };
 }
+
+/// Gives a worker process of this program the same, and refuses it the network and what reaches into the kernel.
+pub(crate) fn tie_worker(command: &mut tokio::process::Command, request: &RequestId) {
+    tie(command, request);
+    #[cfg(target_os = "linux")]
+    if let Some(filter) = crate::sandbox::filter_without_network() {
+        super::shut_in::filter_calls(command, filter);
+    }
+}

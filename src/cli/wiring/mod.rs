@@ -39,6 +39,7 @@ use crate::redact::{Redactor, Secret};
 use crate::runner::{Clock, Parts, Runner, Stop, TaskRequests, ToolThreads, Watchdog, wakes};
 use crate::tool::{BeforeImages, Registry};
 use crate::trash::{self, Images, Trash};
+use crate::worker::WorkerProgram;
 
 use backends::device_backend;
 pub use backends::{BackendSource, backend, functions, probe, tokens};
@@ -104,8 +105,9 @@ pub fn machine(
     let client = Arc::new(Overlay::new(editors.clone(), local, home.scripts_dir()));
     let shells = shells::board(journal);
     let git = git_deps(environment, &workspace, &outputs, &redactor, &confinement);
+    let worker = worker_program(home, environment)?;
     let registry = handlers::registry(handlers::Deps {
-        file: file::FileDeps::new(client.clone(), workspace.clone()),
+        file: file::FileDeps::new(client.clone(), workspace.clone(), worker.clone()),
         search: search::SearchDeps {
             workspace: workspace.clone(),
             user_ignore: ignore::gitignore::gitconfig_excludes_path(),
@@ -134,6 +136,7 @@ pub fn machine(
             scratch: home.state_dir().join("scratch"),
             home: home.root().to_owned(),
             redactor: redactor.clone(),
+            worker,
         },
     })?;
     let registry = if keeps_removed { keeping(registry, &trash, &workspace, &terminals) } else { registry };
@@ -160,6 +163,14 @@ pub fn machine(
 /// Assembles the host for a command that runs no requests: without tasks, journal and editors.
 pub fn machine_alone(config: &Config, home: &Home, environment: &Environment) -> anyhow::Result<Machine> {
     machine(config, home, environment, Arc::new(NoTasks), None, &Editors::default())
+}
+
+/// Returns this program, to be started as a worker.
+fn worker_program(home: &Home, environment: &Environment) -> anyhow::Result<WorkerProgram> {
+    // The file that runs, also when another version has taken its name.
+    let program = if cfg!(target_os = "linux") { "/proc/self/exe".into() } else { std::env::current_exe()? };
+    let temp_root = home.state_dir().join("scratch");
+    Ok(WorkerProgram { program, temp_root, time_zone: environment.get("TZ").map(ToOwned::to_owned) })
 }
 
 /// Builds the dependencies of the git tools.

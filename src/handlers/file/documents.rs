@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
 
-use super::pdf::{self, PageRange};
+use super::pdf::{self, PdfWorker};
+use super::pdf_pages::PageRange;
 use super::rendered::Lines;
 use super::{archive, image, notebook};
 use crate::acp::content::{Binary, Format};
@@ -17,6 +18,7 @@ use crate::acp::files::OpenedFile;
 use crate::acp::{FileClient, WorkspacePath};
 use crate::output::{Uncut, figures};
 use crate::tool::{ErrorCode, Reply, ToolCx, ToolError};
+use crate::worker::WorkerProgram;
 
 /// No format is worked on longer than this.
 const LONGEST: Duration = Duration::from_secs(20);
@@ -43,7 +45,7 @@ pub(super) struct Clock {
 }
 
 impl Clock {
-    fn start() -> Self {
+    pub(super) fn start() -> Self {
         Self { until: Instant::now() + LONGEST, stopped: Arc::new(AtomicBool::new(false)) }
     }
 
@@ -90,6 +92,7 @@ pub(super) async fn show(
     path: &WorkspacePath,
     ask: Ask,
     refusal: ToolError,
+    worker: &WorkerProgram,
 ) -> Result<Reply, ToolError> {
     let Ok(opened) = client.open_file(cx, path.clone()).await else { return Err(refusal) };
     let Err(binary) = opened.content else { return Err(refusal) };
@@ -105,6 +108,15 @@ pub(super) async fn show(
         return Err(refusal);
     }
     let uncut = cx.uncut.clone();
+    if binary.format == Format::Pdf {
+        // A call that is dropped is cancelled, too.
+        let cancel = cx.cancel.child_token();
+        let _cancel_on_drop = cancel.clone().drop_guard();
+        let worker = PdfWorker { program: worker.clone(), request: cx.request.clone(), cancel };
+        let read =
+            tokio::task::spawn_blocking(move || pdf::show(&shown, opened, &ask, &uncut, &worker)).await;
+        return read.unwrap_or_else(|fault| Err(ToolError::internal(format!("Reading broke off: {fault}"))));
+    }
     on_a_thread(cx, &path.shown(), move |clock| of_format(&shown, opened, binary, &ask, clock, &uncut)).await
 }
 
@@ -118,9 +130,6 @@ fn of_format(
 ) -> Result<Reply, ToolError> {
     if let Some(mime_type) = image::mime_type(binary.format) {
         return image::show(shown, opened, binary.format, mime_type);
-    }
-    if binary.format == Format::Pdf {
-        return pdf::show(shown, opened, ask, clock, uncut);
     }
     let lines = Lines { limit: archive::page(ask.limit), ..ask.lines };
     match archive::render(shown, &mut opened, binary.format, &|| clock.runs()) {

@@ -30,7 +30,7 @@ mod numbered;
 mod patch;
 mod pdf;
 mod pdf_font;
-mod pdf_packing;
+mod pdf_pages;
 mod pdf_text;
 mod read;
 mod read_file;
@@ -53,6 +53,9 @@ use seen_files::SeenFiles;
 use crate::acp::files::Written;
 use crate::acp::{FileClient, Workspace};
 use crate::tool::{Entry, FileChange, Meta, ToolSet};
+use crate::worker::WorkerProgram;
+
+pub use pdf_pages::{JOB as PDF_JOB, run_worker as run_pdf_worker};
 
 /// What the file tools work with.
 #[derive(Clone)]
@@ -61,14 +64,16 @@ pub struct FileDeps {
     pub client: Arc<dyn FileClient>,
     /// Says where.
     pub workspace: Workspace,
+    /// Starts the process that reads PDF documents.
+    pub worker: WorkerProgram,
     /// What each conversation has seen of files.
     seen: SeenFiles,
 }
 
 impl FileDeps {
     /// With no file seen yet.
-    pub fn new(client: Arc<dyn FileClient>, workspace: Workspace) -> Self {
-        Self { client, workspace, seen: SeenFiles::default() }
+    pub fn new(client: Arc<dyn FileClient>, workspace: Workspace, worker: WorkerProgram) -> Self {
+        Self { client, workspace, worker, seen: SeenFiles::default() }
     }
 }
 

@@ -1,28 +1,31 @@
-//! Read of a PDF document: which pages, and their text within the budget. Not here: how text stands on a page
-//! (pdf_text).
+//! Read of a PDF document: which pages, and their text within the budget. Not here: the worker that reads them
+//! (pdf_pages).
 
 use std::fmt::Write as _;
 use std::io::Read as _;
+use std::path::Path;
 
-use hayro_syntax::{DecryptionError, LoadPdfError, Pdf};
+use tokio_util::sync::CancellationToken;
 
-use super::documents::{Ask, Clock};
+use super::documents::Ask;
+use super::numbered;
+use super::pdf_pages::{
+    ADDRESS_SPACE, JOB, PageRange, PdfAnswer, PdfPages, PdfQuestion, TIME_LIMIT, wanted_pages,
+};
 use super::rendered::Lines;
-use super::{numbered, pdf_packing, pdf_text};
 use crate::acp::files::OpenedFile;
+use crate::ids::RequestId;
 use crate::output::Uncut;
 use crate::output::figures::{self, counted, grouped};
 use crate::tool::{ErrorCode, Meta, Reply, ToolError};
+use crate::worker::{WorkerCall, WorkerFailure, WorkerProgram};
 
-/// Bigger documents are not read: their reader holds them in memory.
+/// The largest document, which its reader holds in memory.
 const HELD: u64 = 64 << 20;
 /// So many pages where the call does not say.
 const PAGES: usize = 10;
 /// Left for the footer.
 const FOOTER: usize = 600;
-
-/// First and last page, from 1.
-pub(super) type PageRange = (usize, usize);
 
 /// Reads `1-5`, `3` or `2,4-6`.
 pub(super) fn parse_pages(text: &str) -> Result<Vec<PageRange>, ToolError> {
@@ -40,24 +43,30 @@ pub(super) fn parse_pages(text: &str) -> Result<Vec<PageRange>, ToolError> {
     text.split(',').map(|part| range(part).ok_or_else(wrong)).collect()
 }
 
-/// The text of the pages asked for.
+/// Answers with the text of the pages that are asked for. Blocks.
 pub(super) fn show(
     shown: &str,
     opened: OpenedFile,
     ask: &Ask,
-    clock: &Clock,
     uncut: &Uncut,
+    worker: &PdfWorker,
 ) -> Result<Reply, ToolError> {
     let size = figures::size(opened.size);
-    let pdf = open(shown, opened, clock)?;
-    let pages = pdf.pages();
-    let total = pages.len();
-    let wanted: Vec<usize> = match &ask.pages {
-        Some(ranges) => {
-            ranges.iter().flat_map(|(first, last)| *first..=(*last).min(total.max(*first))).collect()
-        }
-        None => (1..=total.min(PAGES)).collect(),
+    let by_lines = ask.offset.is_some() || ask.limit.is_some();
+    let room = ask.lines.budget.max_chars().saturating_sub(FOOTER);
+    let last_line = usize::try_from(ask.lines.offset)
+        .unwrap_or(0)
+        .saturating_add(usize::try_from(ask.lines.limit).unwrap_or(usize::MAX));
+    let default_pages = if by_lines { usize::MAX } else { PAGES };
+    let mut question = PdfQuestion {
+        bytes: 0,
+        pages: ask.pages.clone(),
+        default_pages,
+        enough_chars: if by_lines { usize::MAX } else { room },
+        enough_lines: if by_lines { last_line } else { usize::MAX },
     };
+    let PdfPages { total, texts, is_late, is_cut_off } = worker.read(shown, opened, &mut question)?;
+    let wanted = wanted_pages(ask.pages.as_deref(), default_pages, total);
     if let Some(beyond) = wanted.iter().find(|page| **page > total) {
         return Err(ToolError::invalid_args(format!(
             "{shown} has {}; there is no page {beyond}.",
@@ -65,23 +74,15 @@ pub(super) fn show(
         )));
     }
     let mut text = format!("{shown} (PDF document, {size}, {})\n", counted(total as u64, "page"));
-    if ask.offset.is_some() || ask.limit.is_some() {
-        let wanted = if ask.pages.is_some() { wanted } else { (1..=total).collect() };
-        let lines = wanted.iter().take_while(|_| clock.runs()).flat_map(|page| {
-            let page_text = pdf_text::of(&pages[page - 1], clock).text;
+    if by_lines {
+        let lines = wanted.iter().zip(&texts).flat_map(|(page, content)| {
             let head = format!("--- Page {page} of {total} ---");
-            std::iter::once(head).chain(page_text.trim_end().lines().map(str::to_owned).collect::<Vec<_>>())
+            std::iter::once(head).chain(content.text.trim_end().lines().map(str::to_owned))
         });
-        return some_lines(text, lines, ask.lines, clock);
+        return some_lines(text, lines, ask.lines, is_late);
     }
-    let room = ask.lines.budget.max_chars().saturating_sub(FOOTER);
-    let mut found = Found { used: text.chars().count(), ..Found::default() };
-    for (at, page) in wanted.iter().enumerate() {
-        if !clock.runs() {
-            found.notes.push("The time for reading was over.".to_owned());
-            break;
-        }
-        let content = pdf_text::of(&pages[page - 1], clock);
+    let mut found = Found { used: text.chars().count(), is_cut_off, ..Found::default() };
+    for (at, (page, content)) in wanted.iter().zip(&texts).enumerate() {
         found.unreadable |= content.unreadable > 0;
         let body = if content.text.trim().is_empty() {
             found.empty.push(*page);
@@ -109,41 +110,79 @@ pub(super) fn show(
         found.used += chars;
         found.shown = at + 1;
     }
+    if is_late && found.shown == texts.len() {
+        found.notes.push("The time for reading was over.".to_owned());
+    }
     finish(&mut text, &mut found, &wanted, total, ask.pages.is_some());
     let truncated = found.cut || found.shown < wanted.len() || (ask.pages.is_none() && wanted.len() < total);
     Ok(Reply::fitted(text).with_budget(ask.lines.budget).with_meta(Meta { truncated, ..Meta::default() }))
 }
 
-/// The document, if its reader can hold it.
-fn open(shown: &str, opened: OpenedFile, clock: &Clock) -> Result<Pdf, ToolError> {
-    const INSTEAD: &str = "Try Bash, for example `pdftotext` or `qpdf`.";
-    let size = figures::size(opened.size);
-    if opened.size > HELD {
-        let text = format!(
-            "{shown} is a PDF document of {size}; they are read up to {}. {INSTEAD}",
-            figures::size(HELD)
-        );
-        return Err(ToolError::new(ErrorCode::TooLarge, text));
-    }
-    let mut bytes = Vec::with_capacity(usize::try_from(opened.size).unwrap_or_default());
-    opened.bytes.take(HELD).read_to_end(&mut bytes).map_err(|cause| ToolError::io(shown, &cause))?;
-    if let Some(why) = pdf_packing::too_much(&bytes, clock) {
-        let text = format!("{shown} is a PDF document of {size}, but {why}. {INSTEAD}");
-        return Err(ToolError::new(ErrorCode::TooLarge, text));
-    }
-    Pdf::new(bytes).map_err(|cause| {
-        let why = match cause {
-            LoadPdfError::Decryption(DecryptionError::PasswordProtected) => {
-                "it is encrypted and needs a password"
-            }
-            LoadPdfError::Decryption(_) => "it is encrypted in a way that cannot be read",
-            LoadPdfError::Invalid => "it is damaged: its pages cannot be found",
+/// Reads documents in a worker process.
+pub(super) struct PdfWorker {
+    pub(super) program: WorkerProgram,
+    pub(super) request: RequestId,
+    pub(super) cancel: CancellationToken,
+}
+
+impl PdfWorker {
+    fn read(
+        &self,
+        shown: &str,
+        opened: OpenedFile,
+        question: &mut PdfQuestion,
+    ) -> Result<PdfPages, ToolError> {
+        const INSTEAD: &str = "Try Bash, for example `pdftotext` or `qpdf`.";
+        let size = figures::size(opened.size);
+        let too_large = |why: String| {
+            ToolError::new(
+                ErrorCode::TooLarge,
+                format!("{shown} is a PDF document of {size}{why}. {INSTEAD}"),
+            )
         };
-        ToolError::new(
-            ErrorCode::NotText,
-            format!("{shown} is a PDF document ({size}), but {why}. {INSTEAD}"),
-        )
-    })
+        if opened.size > HELD {
+            return Err(too_large(format!("; they are read up to {}", figures::size(HELD))));
+        }
+        let mut input = Vec::with_capacity(usize::try_from(opened.size).unwrap_or_default());
+        opened.bytes.take(HELD).read_to_end(&mut input).map_err(|cause| ToolError::io(shown, &cause))?;
+        question.bytes = input.len();
+        let call = WorkerCall {
+            request: &self.request,
+            job: JOB,
+            folder: Path::new("/"),
+            question,
+            input: &input,
+            time_limit: TIME_LIMIT,
+            cancel: &self.cancel,
+        };
+        let damaged = |why: &str| {
+            ToolError::new(
+                ErrorCode::NotText,
+                format!("{shown} is a PDF document ({size}), but {why}. {INSTEAD}"),
+            )
+        };
+        match self.program.ask::<_, PdfAnswer>(&call) {
+            Ok(answer) => answer.map_err(|why| damaged(&why)),
+            Err(WorkerFailure::Cancelled) => {
+                Err(ToolError::cancelled(format!("Reading {shown} was cancelled. Nothing was changed.")))
+            }
+            Err(WorkerFailure::TimedOut) => Err(ToolError::new(
+                ErrorCode::Timeout,
+                format!(
+                    "{shown} could not be read within {} s; it may be damaged. Look into it with Bash.",
+                    TIME_LIMIT.as_secs()
+                ),
+            )),
+            Err(failure) if failure.is_abort() => Err(too_large(format!(
+                ", but reading it takes more than {} of memory",
+                figures::size(ADDRESS_SPACE)
+            ))),
+            Err(WorkerFailure::NotStarted(cause)) => {
+                Err(ToolError::io("The process that reads PDF documents", &cause))
+            }
+            Err(_) => Err(damaged("it is damaged in a way that its reader gave up on")),
+        }
+    }
 }
 
 /// The lines of the text of all pages that were asked for, and no more than those.
@@ -151,7 +190,7 @@ fn some_lines(
     mut text: String,
     lines: impl Iterator<Item = String>,
     asked: Lines,
-    clock: &Clock,
+    is_late: bool,
 ) -> Result<Reply, ToolError> {
     let Ok(first) = usize::try_from(asked.offset.max(1)) else { return Err(counted_from_start()) };
     if asked.offset < 0 {
@@ -169,7 +208,7 @@ fn some_lines(
         writeln!(text, "There is no line {first}. Use a smaller offset.")
     } else if goes_on {
         writeln!(text, "\nShowing lines {first}-{last}. Continue with offset={}.", last + 1)
-    } else if clock.runs() {
+    } else if !is_late {
         writeln!(text, "\nShowing lines {first}-{last}, to the end.")
     } else {
         writeln!(text, "\nShowing lines {first}-{last}. The time for reading was over; give `pages`.")
@@ -193,6 +232,8 @@ struct Found {
     empty: Vec<usize>,
     unreadable: bool,
     cut: bool,
+    /// The document's end is missing.
+    is_cut_off: bool,
     notes: Vec<String>,
 }
 
@@ -200,7 +241,10 @@ fn finish(text: &mut String, found: &mut Found, wanted: &[usize], total: usize, 
     if total == 0 {
         found.notes.push("It has no pages.".to_owned());
     }
-    if !found.empty.is_empty() {
+    if found.is_cut_off {
+        let note = "The document is damaged: its end is missing, so text or pages may be missing. Get the file again.";
+        found.notes.push(note.to_owned());
+    } else if !found.empty.is_empty() {
         let which = if found.empty.len() == found.shown && found.shown > 0 {
             "The pages shown hold".to_owned()
         } else {

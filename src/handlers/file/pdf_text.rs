@@ -18,7 +18,7 @@ const DEEPEST: usize = 8;
 const LONGEST: usize = 2 << 20;
 
 /// What a page says.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, serde::Serialize, serde::Deserialize)]
 pub(super) struct PageText {
     pub text: String,
     /// How many letters could not be told.

@@ -136,7 +136,7 @@ impl Tool for Read {
                 listing::folder(cx, &*deps.client, path, false, lines, true).await
             }
             Err(error) if error.code() == ErrorCode::NotText => {
-                documents::show(cx, &*deps.client, &path, ask, error).await
+                documents::show(cx, &*deps.client, &path, ask, error, &deps.worker).await
             }
             Err(error) => Err(error),
         }

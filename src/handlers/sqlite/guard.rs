@@ -1,7 +1,10 @@
-//! What a statement may do and for how long. Not here: how the file is opened (databases).
+//! The limits of one statement in the worker: its time, its temporary files, and the actions that it may take. Not here:
+//! opening the database (session), and the functions and pragmas that are allowed (allowlist).
+#![expect(clippy::disallowed_methods, reason = "the worker looks at its own open files")]
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::fs;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use rusqlite::config::DbConfig;
@@ -10,211 +13,201 @@ use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 use rusqlite::limits::Limit;
 use rusqlite::{Connection, Error};
 
-use super::interface::{Ledger, memory_used};
-use super::leave::Claim;
-use super::linear::{self, MAX_PATTERN};
-use super::vocabulary::{FUNCTIONS, INSIDE_ALTER, R_TREE, TELLING, TELLING_ALONE};
-use super::weight::{MAX_VALUE, Weight};
+use super::allowlist::{
+    ALTER_FUNCTIONS, FUNCTIONS, R_TREE_TABLE_SUFFIXES, READ_PRAGMAS, READ_PRAGMAS_WITHOUT_VALUE,
+};
 
 /// The longest text of a statement.
 pub(super) const MAX_SQL: usize = 256 << 10;
-/// By how much SQLite's memory may grow while a statement runs, in bytes. SQLite counts for the whole process only.
-const MAX_MEMORY: i64 = 256 << 20;
-/// After how many steps of its machine SQLite looks at the clock: some microseconds.
-const STEPS: i32 = 500;
-/// The same for a statement whose every step may make a value of some megabytes.
-const HEAVY_STEPS: i32 = 20;
+/// The longest text, blob or row that SQLite makes, in bytes.
+pub(super) const MAX_VALUE: i32 = 16 << 20;
+/// The longest pattern of LIKE and GLOB, in bytes.
+pub(super) const MAX_PATTERN: i32 = 200;
+/// The most that the temporary files of one statement hold, in bytes.
+pub(super) const MAX_TEMP_BYTES: u64 = 256 << 20;
 
-/// How long SQLite waits for a lock before it asks the guard whether to go on.
+/// Steps of SQLite's machine between two looks at the clock: about a microsecond.
+const STEPS: i32 = 200;
+/// Time between two looks at the temporary files.
+const TEMP_FILE_INTERVAL: Duration = Duration::from_millis(50);
+/// The time that SQLite waits for a lock before it asks again.
 const LOCK_PATIENCE: Duration = Duration::from_millis(20);
-/// How long is waited between two attempts at a lock.
-const PAUSE: Duration = Duration::from_millis(5);
+/// The pause between two attempts at a lock.
+const LOCK_PAUSE: Duration = Duration::from_millis(5);
 
-/// What the caller's statement may do.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+/// The actions that a statement may take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Scope {
     /// Read, and nothing else.
-    #[default]
     Reading,
     /// Change rows and the schema of this one database.
     Changing,
 }
 
-/// Watches over one call's statements.
+/// Watches over the statements of one call. Clones share it.
 #[derive(Debug, Clone)]
-pub(super) struct Guard {
+pub(super) struct StatementGuard(Arc<GuardState>);
+
+#[derive(Debug)]
+struct GuardState {
     scope: Scope,
-    cancelled: Arc<AtomicBool>,
-    claim: Claim,
-    /// While a statement of our own runs, such as the one that begins the transaction.
-    ours: Arc<AtomicBool>,
-    deadline: Arc<Mutex<Instant>>,
-    /// Rung when the call is cancelled.
-    bell: Arc<Condvar>,
-    denied: Arc<Mutex<Option<String>>>,
-    ledger: Arc<Ledger>,
-    /// How much SQLite's memory may come to.
-    most_memory: i64,
-    gorged: Arc<AtomicBool>,
+    deadline: Mutex<Instant>,
+    next_temp_check: Mutex<Instant>,
+    max_temp_bytes: AtomicU64,
+    is_cancelled: AtomicBool,
+    is_temp_full: AtomicBool,
+    /// A statement of the worker's own runs, such as BEGIN.
+    is_own: AtomicBool,
+    denied: Mutex<Option<String>>,
 }
 
-impl Guard {
-    pub(super) fn new(scope: Scope, limit: Duration) -> Self {
-        Self {
+impl StatementGuard {
+    pub(super) fn new(scope: Scope, time_limit: Duration) -> Self {
+        let now = Instant::now();
+        Self(Arc::new(GuardState {
             scope,
-            cancelled: Arc::default(),
-            claim: Claim::default(),
-            ours: Arc::default(),
-            deadline: Arc::new(Mutex::new(Instant::now() + limit)),
-            bell: Arc::default(),
-            denied: Arc::default(),
-            ledger: Arc::default(),
-            most_memory: memory_used().saturating_add(MAX_MEMORY),
-            gorged: Arc::default(),
-        }
+            deadline: Mutex::new(now + time_limit),
+            next_temp_check: Mutex::new(now + TEMP_FILE_INTERVAL),
+            max_temp_bytes: AtomicU64::new(MAX_TEMP_BYTES),
+            is_cancelled: AtomicBool::default(),
+            is_temp_full: AtomicBool::default(),
+            is_own: AtomicBool::default(),
+            denied: Mutex::default(),
+        }))
     }
 
-    /// What the caller's statement may do.
+    /// The actions that the statement may take.
     pub(super) fn scope(&self) -> Scope {
-        self.scope
-    }
-
-    /// Whether the call may still commit, or be left.
-    pub(super) fn claim(&self) -> &Claim {
-        &self.claim
+        self.0.scope
     }
 
     /// Puts the connection under watch. From here on it does what its scope allows, and nothing else.
     pub(super) fn install(&self, connection: &Connection) -> rusqlite::Result<()> {
-        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
-        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
         // A change without its triggers would leave the data as its own program never does.
-        let changing = self.scope == Scope::Changing;
-        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, changing)?;
-        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_WRITABLE_SCHEMA, false)?;
-        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_FTS3_TOKENIZER, false)?;
-        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_ATTACH_CREATE, false)?;
-        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_ATTACH_WRITE, false)?;
-        // The last reader of a WAL database would otherwise write it back and remove the WAL. The last writer does.
-        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, !changing)?;
-        connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, MAX_VALUE)?;
-        connection.set_limit(Limit::SQLITE_LIMIT_SQL_LENGTH, i32::try_from(MAX_SQL).unwrap_or(i32::MAX))?;
-        connection.set_limit(Limit::SQLITE_LIMIT_EXPR_DEPTH, 200)?;
-        connection.set_limit(Limit::SQLITE_LIMIT_ATTACHED, 0)?;
-        connection.set_limit(Limit::SQLITE_LIMIT_COMPOUND_SELECT, 200)?;
-        connection.set_limit(Limit::SQLITE_LIMIT_LIKE_PATTERN_LENGTH, MAX_PATTERN)?;
-        connection.set_limit(Limit::SQLITE_LIMIT_WORKER_THREADS, 0)?;
-        connection.busy_timeout(LOCK_PATIENCE)?;
-        linear::install(connection)?;
-        self.watch_every(STEPS, connection)?;
-        let watch = self.clone();
-        connection.authorizer(Some(move |context: AuthContext<'_>| watch.judge(&context)))
-    }
-
-    /// Holds the next statement to what its program can hold at a time.
-    pub(super) fn weigh(&self, connection: &Connection, sql: &str) -> rusqlite::Result<()> {
-        let weight = Weight::of(connection, sql)?;
-        if weight.makes() {
-            self.watch_every(HEAVY_STEPS, connection)?;
+        let is_changing = self.scope() == Scope::Changing;
+        let settings = [
+            (DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true),
+            (DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false),
+            (DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, is_changing),
+            (DbConfig::SQLITE_DBCONFIG_WRITABLE_SCHEMA, false),
+            (DbConfig::SQLITE_DBCONFIG_ENABLE_FTS3_TOKENIZER, false),
+            (DbConfig::SQLITE_DBCONFIG_ENABLE_ATTACH_CREATE, false),
+            (DbConfig::SQLITE_DBCONFIG_ENABLE_ATTACH_WRITE, false),
+            // The last reader of a WAL database would otherwise write it back and remove the WAL. The last writer does.
+            (DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, !is_changing),
+        ];
+        for (setting, value) in settings {
+            connection.set_db_config(setting, value)?;
         }
-        weight.apply(connection)
-    }
-
-    fn watch_every(&self, steps: i32, connection: &Connection) -> rusqlite::Result<()> {
+        let limits = [
+            (Limit::SQLITE_LIMIT_LENGTH, MAX_VALUE),
+            (Limit::SQLITE_LIMIT_SQL_LENGTH, i32::try_from(MAX_SQL).unwrap_or(i32::MAX)),
+            (Limit::SQLITE_LIMIT_EXPR_DEPTH, 200),
+            (Limit::SQLITE_LIMIT_ATTACHED, 0),
+            (Limit::SQLITE_LIMIT_COMPOUND_SELECT, 200),
+            (Limit::SQLITE_LIMIT_LIKE_PATTERN_LENGTH, MAX_PATTERN),
+            (Limit::SQLITE_LIMIT_WORKER_THREADS, 0),
+        ];
+        for (limit, value) in limits {
+            connection.set_limit(limit, value)?;
+        }
+        connection.busy_timeout(LOCK_PATIENCE)?;
         let watch = self.clone();
-        connection.progress_handler(steps, Some(move || watch.over()))
+        connection.progress_handler(STEPS, Some(move || watch.should_stop()))?;
+        let watch = self.clone();
+        connection.authorizer(Some(move |context: AuthContext<'_>| watch.authorize(&context)))
     }
 
-    /// What the connection's system interface refused.
-    pub(super) fn ledger(&self) -> &Arc<Ledger> {
-        &self.ledger
+    /// Allows as many more bytes in temporary files: a change of a whole database keeps as much to undo it.
+    pub(super) fn allow_temp_bytes(&self, more: u64) {
+        self.0.max_temp_bytes.fetch_add(more, Ordering::Relaxed);
     }
 
-    /// From now on at most this long, and never longer than before.
-    pub(super) fn shorten(&self, limit: Duration) -> Instant {
-        let mut deadline = self.deadline.lock().unwrap_or_else(PoisonError::into_inner);
-        let before = *deadline;
-        *deadline = before.min(Instant::now() + limit);
-        before
+    /// Runs something within a shorter time limit.
+    pub(super) fn within<T>(&self, limit: Duration, run: impl FnOnce() -> T) -> T {
+        let before = *lock(&self.0.deadline);
+        *lock(&self.0.deadline) = before.min(Instant::now() + limit);
+        let result = run();
+        *lock(&self.0.deadline) = before;
+        result
     }
 
-    /// Back to what [`Guard::shorten`] gave.
-    pub(super) fn restore(&self, deadline: Instant) {
-        *self.deadline.lock().unwrap_or_else(PoisonError::into_inner) = deadline;
-    }
-
-    pub(super) fn cancel(&self) {
-        self.cancelled.store(true, Ordering::Relaxed);
-        self.bell.notify_all();
-    }
-
-    /// Asks again for as long as another program holds the lock, until the time is up or the call is cancelled.
-    pub(super) fn patiently<T>(&self, mut ask: impl FnMut() -> rusqlite::Result<T>) -> rusqlite::Result<T> {
+    /// Tries again for as long as another program holds the lock, until the statement has to stop.
+    pub(super) fn retry_locked<T>(
+        &self,
+        mut attempt: impl FnMut() -> rusqlite::Result<T>,
+    ) -> rusqlite::Result<T> {
         loop {
-            match ask() {
-                Err(error) if is_busy(&error) && !self.over() => self.pause(),
-                answer => return answer,
+            match attempt() {
+                Err(error) if is_busy(&error) && !self.should_stop() => std::thread::park_timeout(LOCK_PAUSE),
+                result => return result,
             }
         }
     }
 
-    fn pause(&self) {
-        let deadline = self.deadline.lock().unwrap_or_else(PoisonError::into_inner);
-        drop(self.bell.wait_timeout(deadline, PAUSE));
+    /// Runs a statement of the worker's own, which the scope does not bind.
+    pub(super) fn run_own(&self, connection: &Connection, sql: &str) -> rusqlite::Result<()> {
+        self.0.is_own.store(true, Ordering::Relaxed);
+        let result = connection.execute_batch(sql);
+        self.0.is_own.store(false, Ordering::Relaxed);
+        result
     }
 
-    /// Runs statements of our own, which the scope does not bind.
-    pub(super) fn own<T>(&self, run: impl FnOnce() -> T) -> T {
-        self.ours.store(true, Ordering::Relaxed);
-        let answer = run();
-        self.ours.store(false, Ordering::Relaxed);
-        answer
+    /// Stops the statement.
+    pub(super) fn cancel(&self) {
+        self.0.is_cancelled.store(true, Ordering::Relaxed);
     }
 
-    pub(super) fn cancelled(&self) -> bool {
-        self.cancelled.load(Ordering::Relaxed)
+    pub(super) fn is_cancelled(&self) -> bool {
+        self.0.is_cancelled.load(Ordering::Relaxed)
+    }
+
+    /// Whether the temporary files hold too much.
+    pub(super) fn is_temp_full(&self) -> bool {
+        self.0.is_temp_full.load(Ordering::Relaxed)
     }
 
     /// Whether to stop now.
-    pub(super) fn over(&self) -> bool {
-        if memory_used() > self.most_memory {
-            self.gorged.store(true, Ordering::Relaxed);
+    pub(super) fn should_stop(&self) -> bool {
+        let now = Instant::now();
+        let mut next_temp_check = lock(&self.0.next_temp_check);
+        if now >= *next_temp_check {
+            *next_temp_check = now + TEMP_FILE_INTERVAL;
+            if temp_file_bytes() > self.0.max_temp_bytes.load(Ordering::Relaxed) {
+                self.0.is_temp_full.store(true, Ordering::Relaxed);
+            }
         }
-        self.gorged()
-            || self.cancelled()
-            || Instant::now() >= *self.deadline.lock().unwrap_or_else(PoisonError::into_inner)
+        self.is_temp_full() || self.is_cancelled() || now >= *lock(&self.0.deadline)
     }
 
-    /// Whether it was stopped for its memory.
-    pub(super) fn gorged(&self) -> bool {
-        self.gorged.load(Ordering::Relaxed)
+    /// The action that was refused last.
+    pub(super) fn take_denied(&self) -> Option<String> {
+        lock(&self.0.denied).take()
     }
 
-    /// What the last refusal was about.
-    pub(super) fn denied(&self) -> Option<String> {
-        self.denied.lock().unwrap_or_else(PoisonError::into_inner).take()
-    }
-
-    fn judge(&self, context: &AuthContext<'_>) -> Authorization {
-        if self.ours.load(Ordering::Relaxed) || (self.scope == Scope::Changing && is_change(context.action)) {
+    fn authorize(&self, context: &AuthContext<'_>) -> Authorization {
+        if self.0.is_own.load(Ordering::Relaxed) {
             return Authorization::Allow;
         }
+        let is_changing = self.scope() == Scope::Changing;
         let denied = match context.action {
             AuthAction::Select | AuthAction::Recursive | AuthAction::Read { .. } => {
                 return Authorization::Allow;
             }
             AuthAction::Function { function_name } => {
                 let name = function_name.to_ascii_lowercase();
-                if name.starts_with("json") || FUNCTIONS.contains(&name.as_str()) {
+                // SQLite lets only its own statements within ALTER TABLE call those.
+                let is_of_alter = is_changing && ALTER_FUNCTIONS.contains(&name.as_str());
+                if is_of_alter || name.starts_with("json") || FUNCTIONS.contains(&name.as_str()) {
                     return Authorization::Allow;
                 }
                 format!("the function {name}()")
             }
             AuthAction::Pragma { pragma_name, pragma_value } => {
                 let name = pragma_name.to_ascii_lowercase();
-                let tells = TELLING.contains(&name.as_str())
-                    || (pragma_value.is_none() && TELLING_ALONE.contains(&name.as_str()));
-                if tells {
+                let only_reads = READ_PRAGMAS.contains(&name.as_str())
+                    || (pragma_value.is_none() && READ_PRAGMAS_WITHOUT_VALUE.contains(&name.as_str()));
+                if only_reads {
                     return Authorization::Allow;
                 }
                 format!("PRAGMA {name}{}", if pragma_value.is_some() { " with a value" } else { "" })
@@ -230,12 +223,14 @@ impl Guard {
             | AuthAction::CreateTempView { .. } => {
                 "something temporary, which would be gone with the call,".to_owned()
             }
-            // An R*Tree prepares all its statements as soon as anybody asks it. What the caller's own statement writes
-            // is refused by what SQLite says of it, and by how the file is opened.
+            AuthAction::Unknown { .. } => "something unknown".to_owned(),
+            _ if is_changing => return Authorization::Allow,
+            // An R*Tree prepares all its statements for its first reader. A statement that writes is refused later: by
+            // `Statement::readonly`, and by the read-only file.
             AuthAction::Insert { table_name }
             | AuthAction::Update { table_name, .. }
             | AuthAction::Delete { table_name }
-                if self.scope == Scope::Reading && R_TREE.iter().any(|end| table_name.ends_with(end)) =>
+                if R_TREE_TABLE_SUFFIXES.iter().any(|end| table_name.ends_with(end)) =>
             {
                 return Authorization::Allow;
             }
@@ -244,60 +239,31 @@ impl Guard {
             AuthAction::Delete { table_name } => format!("deleting from {table_name}"),
             _ => "changing the schema".to_owned(),
         };
-        *self.denied.lock().unwrap_or_else(PoisonError::into_inner) = Some(denied);
+        *lock(&self.0.denied) = Some(denied);
         Authorization::Deny
     }
 }
 
-/// Whether it changes rows or the schema, for good and in this database.
-fn is_change(action: AuthAction<'_>) -> bool {
-    match action {
-        AuthAction::Insert { .. }
-        | AuthAction::Update { .. }
-        | AuthAction::Delete { .. }
-        | AuthAction::CreateIndex { .. }
-        | AuthAction::CreateTable { .. }
-        | AuthAction::CreateTrigger { .. }
-        | AuthAction::CreateView { .. }
-        | AuthAction::CreateVtable { .. }
-        | AuthAction::DropIndex { .. }
-        | AuthAction::DropTable { .. }
-        | AuthAction::DropTrigger { .. }
-        | AuthAction::DropView { .. }
-        | AuthAction::DropVtable { .. }
-        | AuthAction::AlterTable { .. }
-        | AuthAction::Reindex { .. }
-        | AuthAction::Analyze { .. } => true,
-        // What ALTER TABLE does inside; SQLite lets no caller's statement call these.
-        AuthAction::Function { function_name } => INSIDE_ALTER.contains(&function_name),
-        _ => false,
-    }
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The bytes in this process's open files that have no name: SQLite removes the names of its temporary files at once.
+#[cfg(target_os = "linux")]
+fn temp_file_bytes() -> u64 {
+    use std::os::unix::fs::MetadataExt as _;
+    // A worker has no more open files.
+    let open = (0..64).filter_map(|fd| fs::metadata(format!("/proc/self/fd/{fd}")).ok());
+    open.filter(|meta| meta.is_file() && meta.nlink() == 0).map(|meta| meta.len()).sum()
+}
+
+/// Unknown: the limit on the size of each file has to do.
+#[cfg(not(target_os = "linux"))]
+fn temp_file_bytes() -> u64 {
+    0
 }
 
 /// Whether another program holds the lock.
 pub(super) fn is_busy(error: &Error) -> bool {
     matches!(error.sqlite_error_code(), Some(Code::DatabaseBusy | Code::DatabaseLocked))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_statement_whose_memory_grows_from_row_to_row_is_stopped() {
-        let connection = Connection::open_in_memory().expect("a database");
-        let mut guard = Guard::new(Scope::Reading, Duration::from_mins(1));
-        // Some three megabytes, which grow with every row.
-        let list = "WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c WHERE i < 400000)
-            SELECT length(group_concat(i)) FROM c";
-        guard.install(&connection).expect("a guard");
-        let length: i64 = connection.query_row(list, [], |row| row.get(0)).expect("a number");
-        assert!(length > 2 << 20, "{length}");
-        assert!(!guard.gorged());
-        guard.most_memory = memory_used() + (1 << 20);
-        guard.install(&connection).expect("a guard");
-        let stopped = connection.query_row(list, [], |row| row.get::<_, i64>(0)).expect_err("a stop");
-        assert_eq!(stopped.sqlite_error_code(), Some(Code::OperationInterrupted), "{stopped}");
-        assert!(guard.gorged());
-    }
 }

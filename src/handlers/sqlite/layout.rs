@@ -6,43 +6,48 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::page::{Page, Wanted};
-use super::value::{Shown, quoted};
+use super::page::{PageRequest, RowPage};
+use super::value::{CellValue, quoted};
 
 /// A column is padded to at most this width; a longer cell only shifts its own row.
 const MAX_PADDING: usize = 40;
 
-/// How rows are laid out.
+/// The layout of rows.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Format {
+pub(super) enum OutputFormat {
     #[default]
     Table,
     Json,
     Csv,
 }
 
-impl Format {
-    /// How many characters of one text are shown.
-    pub(super) fn max_text(self) -> usize {
+impl OutputFormat {
+    /// The characters of one text that are shown.
+    pub(super) fn max_text_chars(self) -> usize {
         match self {
             Self::Table => 200,
             Self::Json | Self::Csv => 20_000,
         }
     }
 
-    /// The rows under their columns' names, with what the footer says of them. `room` is what JSON, which no cut may go
-    /// through, has to fit into, in bytes.
-    pub(super) fn lay_out(self, columns: &[String], page: &Page, wanted: &Wanted, room: usize) -> String {
+    /// The rows under their columns' names, with the page's footer. JSON, which must not be cut, fits into `max_bytes`.
+    pub(super) fn format_rows(
+        self,
+        columns: &[String],
+        page: &RowPage,
+        request: &PageRequest,
+        max_bytes: usize,
+    ) -> String {
         match self {
-            Self::Table => format!("{}\n{}", table(columns, &page.rows), page.footer(wanted)),
-            Self::Csv => format!("{}\n{}", csv(columns, &page.rows), page.footer(wanted)),
-            Self::Json => as_json(columns, page, wanted, room),
+            Self::Table => format!("{}\n{}", format_table(columns, &page.rows), page.footer(request)),
+            Self::Csv => format!("{}\n{}", format_csv(columns, &page.rows), page.footer(request)),
+            Self::Json => json_members(columns, page, request, max_bytes),
         }
     }
 
-    /// The answer with what is to be said beside the rows; as JSON it is one object.
-    pub(super) fn finish(self, rows: &str, notes: &[String]) -> String {
+    /// The answer: rows and notes; as JSON one object.
+    pub(super) fn join_notes(self, rows: &str, notes: &[String]) -> String {
         match self {
             Self::Json => {
                 let mut parts: Vec<String> = Vec::from_iter((!rows.is_empty()).then(|| rows.to_owned()));
@@ -59,8 +64,8 @@ impl Format {
     }
 }
 
-fn table(columns: &[String], rows: &[Vec<Shown>]) -> String {
-    let cells: Vec<Vec<String>> = rows.iter().map(|row| row.iter().map(Shown::cell).collect()).collect();
+fn format_table(columns: &[String], rows: &[Vec<CellValue>]) -> String {
+    let cells: Vec<Vec<String>> = rows.iter().map(|row| row.iter().map(CellValue::cell).collect()).collect();
     let mut widths: Vec<usize> = columns.iter().map(|name| name.chars().count().min(MAX_PADDING)).collect();
     for row in &cells {
         for (width, cell) in widths.iter_mut().zip(row) {
@@ -90,12 +95,12 @@ fn table(columns: &[String], rows: &[Vec<Shown>]) -> String {
 }
 
 /// The members of an object: columns and rows apart, so that two columns of one name both stay; one row a line.
-fn as_json(columns: &[String], page: &Page, wanted: &Wanted, room: usize) -> String {
+fn json_members(columns: &[String], page: &RowPage, request: &PageRequest, max_bytes: usize) -> String {
     let mut body = String::new();
     let mut shown: u64 = 0;
     for row in &page.rows {
-        let row = Value::Array(row.iter().map(Shown::json).collect()).to_string();
-        if body.len() + row.len() > room {
+        let row = Value::Array(row.iter().map(CellValue::json).collect()).to_string();
+        if body.len() + row.len() > max_bytes {
             break;
         }
         body.extend([if shown == 0 { "\n" } else { ",\n" }, &row]);
@@ -103,10 +108,10 @@ fn as_json(columns: &[String], page: &Page, wanted: &Wanted, room: usize) -> Str
     }
     let mut text = format!("\"columns\":{},\"rows\":[{body}],\"row_count\":{shown}", json!(columns));
     let left_out = page.rows.len() as u64 - shown;
-    if page.beyond > 0 || (left_out > 0 && page.is_of_change) {
-        let _ = write!(text, ",\"changed_and_not_shown\":{}", page.beyond + left_out);
-    } else if page.more || left_out > 0 {
-        let _ = write!(text, ",\"more\":true,\"next_offset\":{}", wanted.offset + shown);
+    if page.hidden > 0 || (left_out > 0 && page.is_of_change) {
+        let _ = write!(text, ",\"changed_and_not_shown\":{}", page.hidden + left_out);
+    } else if page.has_more || left_out > 0 {
+        let _ = write!(text, ",\"more\":true,\"next_offset\":{}", request.offset + shown);
     }
     if left_out > 0 && shown == 0 {
         text.push_str(",\"too_large\":\"one row is more than max_chars: choose fewer columns, use substr(), or raise it\"");
@@ -114,11 +119,11 @@ fn as_json(columns: &[String], page: &Page, wanted: &Wanted, room: usize) -> Str
     text
 }
 
-fn csv(columns: &[String], rows: &[Vec<Shown>]) -> String {
+fn format_csv(columns: &[String], rows: &[Vec<CellValue>]) -> String {
     let heading: Vec<String> = columns.iter().map(|name| quoted(name)).collect();
     let mut text = heading.join(",");
     for row in rows {
-        let fields: Vec<String> = row.iter().map(Shown::field).collect();
+        let fields: Vec<String> = row.iter().map(CellValue::field).collect();
         let _ = write!(text, "\n{}", fields.join(","));
     }
     text
@@ -126,15 +131,16 @@ fn csv(columns: &[String], rows: &[Vec<Shown>]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::value::CutText;
     use super::*;
 
-    fn sample() -> (Vec<String>, Vec<Vec<Shown>>) {
-        let text = |text: &str| Shown::Text { text: text.to_owned(), of: None };
+    fn sample() -> (Vec<String>, Vec<Vec<CellValue>>) {
+        let text = |text: &str| CellValue::Text(CutText::new(text, 9, 0));
         (
             vec!["id".to_owned(), "name".to_owned(), "id".to_owned()],
             vec![
-                vec![Shown::Integer(1), text("ann"), Shown::Null],
-                vec![Shown::Integer(20), text("b,c"), Shown::Real(0.5)],
+                vec![CellValue::Integer(1), text("ann"), CellValue::Null],
+                vec![CellValue::Integer(20), text("b,c"), CellValue::Real(0.5_f64.to_bits())],
             ],
         )
     }
@@ -143,7 +149,7 @@ mod tests {
     fn a_table_is_aligned() {
         let (columns, rows) = sample();
         assert_eq!(
-            table(&columns, &rows),
+            format_table(&columns, &rows),
             "id | name | id\n---+------+-----\n 1 | ann  | NULL\n20 | b,c  |  0.5"
         );
     }
@@ -151,6 +157,6 @@ mod tests {
     #[test]
     fn csv_quotes_what_needs_it() {
         let (columns, rows) = sample();
-        assert_eq!(csv(&columns, &rows), "id,name,id\n1,ann,\n20,\"b,c\",0.5");
+        assert_eq!(format_csv(&columns, &rows), "id,name,id\n1,ann,\n20,\"b,c\",0.5");
     }
 }

@@ -1,33 +1,33 @@
-//! SQLite: questions to a database file, and changes of it that are kept whole or not at all. Not here: the runner's
-//! own databases (journal).
+//! SQLite: queries of a database file, and changes of it that are kept whole or not at all. The runner checks the file and
+//! words the answer; SQLite itself runs in a worker process. Not here: the runner's own databases (journal).
 
-mod change;
-mod databases;
+mod allowlist;
+mod database_file;
+mod error_messages;
 mod guard;
-mod interface;
 mod layout;
-mod leave;
-mod linear;
 mod overview;
 mod page;
 mod parameters;
-mod parked;
 mod query;
-mod shape;
+mod question;
+mod session;
 mod snapshot;
-mod spill;
-mod trouble;
+mod statement_kind;
+mod transaction;
 mod value;
-mod vocabulary;
-mod weight;
 
 use std::path::PathBuf;
 
 use crate::acp::Workspace;
 use crate::redact::Redactor;
 use crate::tool::{Entry, ToolSet};
+use crate::worker::WorkerProgram;
 
-/// What the SQLite tool needs.
+pub use question::JOB;
+pub use session::run_worker;
+
+/// The things that the SQLite tool needs.
 #[derive(Debug, Clone)]
 pub struct SqliteDeps {
     /// The folders in which databases may be opened.
@@ -36,21 +36,13 @@ pub struct SqliteDeps {
     pub scratch: PathBuf,
     /// The runner's own folder: nothing in it is opened, wherever the workspace is.
     pub home: PathBuf,
-    /// What masks the owner's secrets, before a long text is cut.
+    /// Masks the owner's secrets, before a long text is cut.
     pub redactor: Redactor,
-}
-
-/// What its tools share.
-#[derive(Debug, Clone)]
-struct Room {
-    deps: SqliteDeps,
-    parked: parked::Parked,
-    left: leave::Left,
+    /// Starts the process that opens the database.
+    pub worker: WorkerProgram,
 }
 
 /// The SQLite tools.
 pub fn tools(deps: SqliteDeps) -> Vec<Entry> {
-    ToolSet::new("sqlite", Room { deps, parked: parked::Parked::default(), left: leave::Left::default() })
-        .with::<query::SqliteQuery>()
-        .into_entries()
+    ToolSet::new("sqlite", deps).with::<query::SqliteQuery>().into_entries()
 }

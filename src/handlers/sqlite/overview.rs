@@ -1,35 +1,28 @@
-//! What is in a database: its tables with their rows and definitions. Not here: queries of the caller's own.
+//! The contents of a database: its tables with their rows and definitions. The worker reads them, the runner words them.
+//! Not here: the agent's own queries (session).
 
 use std::fmt::Write as _;
 use std::time::Duration;
 
 use rusqlite::ffi::ErrorCode as Code;
 use rusqlite::{Connection, Error};
+use serde::{Deserialize, Serialize};
 
-use super::guard::Guard;
-use super::value::Taker;
+use super::guard::StatementGuard;
+use super::page::interrupted;
+use super::value::CutText;
 use crate::output::figures::{counted, grouped};
 use crate::redact::Redactor;
 
-/// How many objects are described.
+/// The most objects that are described.
 const MAX_OBJECTS: usize = 500;
-/// How much of one definition is shown.
+/// The characters of one definition that are shown.
 const MAX_DEFINITION: usize = 2_000;
-/// How much of it is read: a secret that goes on where the shown part ends has to be known as one. No statement is
-/// longer.
-const MAX_READ: i64 = 256 << 10;
 
-struct Object {
-    kind: String,
-    name: String,
-    table: String,
-    definition: String,
-}
-
-/// Which part of a schema is shown.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Part {
-    /// All of it, with the tables' numbers of rows.
+/// The part of a schema that is shown.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum SchemaPart {
+    /// All of it, with the number of rows of each table.
     Everything,
     /// The names of tables and views.
     Names,
@@ -37,116 +30,139 @@ pub(super) enum Part {
     Definitions(Option<String>),
 }
 
-/// What is in a database.
+/// The objects of a database.
+#[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Overview {
-    pub(super) text: String,
-    /// What SQLite says of the file when a table of it cannot be read because the file is damaged.
+    objects: Vec<SchemaObject>,
+    /// SQLite's description of the damage that kept it from reading a table.
     pub(super) damage: Option<String>,
-    /// How many secrets were masked.
-    pub(super) masked: u64,
 }
 
-/// Describes the database; counting rows takes at most `patience`.
-pub(super) fn describe(
-    connection: &Connection,
-    guard: &Guard,
-    patience: Duration,
-    redactor: &Redactor,
-    part: &Part,
-) -> rusqlite::Result<Overview> {
-    let mut taker = Taker::new(redactor);
-    let objects = objects(connection, &mut taker)?;
-    let count = |kind: &str| objects.iter().filter(|object| object.kind == kind).count() as u64;
-    let mut text = format!("{}, {}", counted(count("table"), "table"), counted(count("view"), "view"));
-    let mut damage = None;
-    let before = guard.shorten(patience);
-    let is_wanted = |object: &&Object| {
-        let is_named = match part {
-            Part::Definitions(Some(name)) => object.name.eq_ignore_ascii_case(name),
-            _ => true,
-        };
-        is_named && (object.kind == "table" || object.kind == "view")
-    };
-    if let Part::Definitions(Some(name)) = part
-        && !objects.iter().any(|object| is_wanted(&object))
-    {
-        let _ = write!(text, "; none of them is called {name:?}");
-    }
-    for object in objects.iter().filter(is_wanted) {
-        if *part == Part::Names {
-            let _ = write!(text, "\n{} {}", object.kind, object.name);
-            continue;
+#[derive(Debug, Serialize, Deserialize)]
+struct SchemaObject {
+    kind: String,
+    name: String,
+    table: String,
+    definition: CutText,
+    /// The number of rows in words; only where it was asked for.
+    rows: Option<String>,
+}
+
+impl Overview {
+    /// Reads the schema; counting rows takes at most `patience`.
+    pub(super) fn read(
+        connection: &Connection,
+        guard: &StatementGuard,
+        patience: Duration,
+        part: &SchemaPart,
+        longest_secret: usize,
+    ) -> rusqlite::Result<Self> {
+        let mut overview = Self { objects: read_objects(connection, longest_secret)?, damage: None };
+        if *part != SchemaPart::Everything {
+            return Ok(overview);
         }
-        let _ = write!(text, "\n\n{} {}", object.kind, object.name);
-        if object.kind == "table" && *part == Part::Everything {
-            match rows(connection, guard, &object.name) {
-                Ok(n) => {
-                    let _ = write!(text, ": {}", counted(n, "row"));
-                }
-                Err(Uncounted::Late) => text.push_str(": rows not counted, for want of time"),
-                Err(Uncounted::Failed(error)) => {
-                    let why = of_error(&error);
-                    let _ = write!(text, ": rows not counted: {why}");
-                    if is_damage(&error) {
-                        damage.get_or_insert(why);
+        guard.within(patience, || {
+            for object in overview.objects.iter_mut().filter(|object| object.kind == "table") {
+                object.rows = Some(match count_rows(connection, guard, &object.name) {
+                    Ok(rows) => counted(rows, "row"),
+                    Err(error) if error.sqlite_error_code() == Some(Code::OperationInterrupted) => {
+                        "rows not counted, for want of time".to_owned()
                     }
-                }
+                    Err(error) => {
+                        let why = sqlite_message(&error);
+                        if is_damage(&error) {
+                            overview.damage.get_or_insert_with(|| why.clone());
+                        }
+                        format!("rows not counted: {why}")
+                    }
+                });
+            }
+        });
+        Ok(overview)
+    }
+
+    /// Masks the owner's secrets in all definitions. Returns how many there were.
+    pub(super) fn mask_secrets(&mut self, redactor: &Redactor) -> u64 {
+        self.objects.iter_mut().map(|object| object.definition.mask_secrets(redactor)).sum()
+    }
+
+    /// The overview in words.
+    pub(super) fn describe(&self, part: &SchemaPart) -> String {
+        let count = |kind: &str| self.objects.iter().filter(|object| object.kind == kind).count() as u64;
+        let mut text = format!("{}, {}", counted(count("table"), "table"), counted(count("view"), "view"));
+        let shown: Vec<&SchemaObject> = self.objects.iter().filter(|object| object.is_shown(part)).collect();
+        if let SchemaPart::Definitions(Some(name)) = part
+            && shown.is_empty()
+        {
+            let _ = write!(text, "; none of them is called {name:?}");
+        }
+        for object in shown {
+            if *part == SchemaPart::Names {
+                let _ = write!(text, "\n{} {}", object.kind, object.name);
+                continue;
+            }
+            let _ = write!(text, "\n\n{} {}", object.kind, object.name);
+            if let Some(rows) = &object.rows {
+                let _ = write!(text, ": {rows}");
+            }
+            let others =
+                self.objects.iter().filter(|other| other.table == object.name && other.name != object.name);
+            for definition in [object].into_iter().chain(others).map(SchemaObject::indented_definition) {
+                let _ = write!(text, "\n  {definition}");
             }
         }
-        let _ = write!(text, "\n  {}", indented(&object.definition));
-        for part in objects.iter().filter(|part| part.table == object.name && part.name != object.name) {
-            let _ = write!(text, "\n  {}", indented(&part.definition));
+        if self.objects.len() == MAX_OBJECTS {
+            let most = grouped(MAX_OBJECTS as u64);
+            let _ = write!(text, "\n\n[the first {most} objects; query sqlite_schema for the rest]");
         }
+        text
     }
-    guard.restore(before);
-    if objects.len() == MAX_OBJECTS {
-        let _ = write!(
-            text,
-            "\n\n[the first {} objects; query sqlite_schema for the rest]",
-            grouped(MAX_OBJECTS as u64)
-        );
-    }
-    Ok(Overview { text, damage, masked: taker.masked })
 }
 
-fn objects(connection: &Connection, taker: &mut Taker<'_>) -> rusqlite::Result<Vec<Object>> {
+impl SchemaObject {
+    fn is_shown(&self, part: &SchemaPart) -> bool {
+        let is_named = match part {
+            SchemaPart::Definitions(Some(name)) => self.name.eq_ignore_ascii_case(name),
+            _ => true,
+        };
+        is_named && (self.kind == "table" || self.kind == "view")
+    }
+
+    fn indented_definition(&self) -> String {
+        let CutText { text, full_chars, .. } = &self.definition;
+        let text = full_chars.map_or_else(|| text.clone(), |_| format!("{}...", text.trim_end()));
+        text.lines().map(str::trim_end).collect::<Vec<_>>().join("\n  ")
+    }
+}
+
+fn read_objects(connection: &Connection, longest_secret: usize) -> rusqlite::Result<Vec<SchemaObject>> {
     let mut statement = connection.prepare(
-        "SELECT type, name, tbl_name, substr(coalesce(sql, ''), 1, ?) FROM sqlite_schema
+        "SELECT type, name, tbl_name, coalesce(sql, '') FROM sqlite_schema
          WHERE name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY type = 'view', name",
     )?;
     let text = |row: &rusqlite::Row<'_>, at: usize| -> rusqlite::Result<String> {
         let value = row.get_ref(at)?;
         Ok(String::from_utf8_lossy(value.as_bytes_or_null().ok().flatten().unwrap_or_default()).into_owned())
     };
-    let objects = statement.query_map([MAX_READ], |row| {
-        Ok(Object {
+    let objects = statement.query_map([], |row| {
+        Ok(SchemaObject {
             kind: text(row, 0)?,
             name: text(row, 1)?,
             table: text(row, 2)?,
-            definition: cut(&taker.masked(&text(row, 3)?)),
+            definition: CutText::new(&text(row, 3)?, MAX_DEFINITION, longest_secret),
+            rows: None,
         })
     })?;
     objects.take(MAX_OBJECTS).collect()
 }
 
-/// Why the rows of a table were not counted.
-enum Uncounted {
-    /// The time for it was up.
-    Late,
-    /// The table cannot be read: it is damaged, or of a module that is not loaded here.
-    Failed(Error),
-}
-
-fn rows(connection: &Connection, guard: &Guard, table: &str) -> Result<u64, Uncounted> {
-    if guard.over() {
-        return Err(Uncounted::Late);
+fn count_rows(connection: &Connection, guard: &StatementGuard, table: &str) -> rusqlite::Result<u64> {
+    if guard.should_stop() {
+        return Err(interrupted());
     }
     let sql = format!("SELECT count(*) FROM \"{}\"", table.replace('"', "\"\""));
-    match connection.query_row(&sql, [], |row| row.get::<_, i64>(0)) {
-        Ok(n) => Ok(u64::try_from(n).unwrap_or(0)),
-        Err(error) if error.sqlite_error_code() == Some(Code::OperationInterrupted) => Err(Uncounted::Late),
-        Err(error) => Err(Uncounted::Failed(error)),
-    }
+    let rows = connection.query_row(&sql, [], |row| row.get::<_, i64>(0))?;
+    Ok(u64::try_from(rows).unwrap_or(0))
 }
 
 fn is_damage(error: &Error) -> bool {
@@ -156,24 +172,13 @@ fn is_damage(error: &Error) -> bool {
     )
 }
 
-/// SQLite's own words, without the statement, which the caller did not write.
-fn of_error(error: &Error) -> String {
+/// SQLite's message, without the statement, which the agent did not write.
+fn sqlite_message(error: &Error) -> String {
     match error {
         Error::SqliteFailure(_, Some(text)) => text.clone(),
         Error::SqlInputError { msg, .. } => msg.clone(),
         other => other.to_string(),
     }
-}
-
-fn cut(definition: &str) -> String {
-    match definition.char_indices().nth(MAX_DEFINITION) {
-        Some((end, _)) => format!("{}...", definition[..end].trim_end()),
-        None => definition.to_owned(),
-    }
-}
-
-fn indented(definition: &str) -> String {
-    definition.lines().map(str::trim_end).collect::<Vec<_>>().join("\n  ")
 }
 
 #[cfg(test)]
@@ -185,18 +190,16 @@ mod tests {
     fn a_table_that_takes_too_long_to_count_is_described_without_its_rows() {
         let connection = Connection::open_in_memory().expect("a database");
         connection.execute_batch("CREATE TABLE t (a); INSERT INTO t VALUES (1);").expect("a schema");
-        let guard = Guard::new(Scope::Reading, Duration::from_mins(1));
+        let guard = StatementGuard::new(Scope::Reading, Duration::from_mins(1));
         guard.install(&connection).expect("a guard");
-        let late = describe(&connection, &guard, Duration::ZERO, &Redactor::default(), &Part::Everything)
-            .expect("an overview");
-        assert!(
-            late.text.contains("table t: rows not counted, for want of time\n  CREATE TABLE t (a)"),
-            "{}",
-            late.text
-        );
-        let counted =
-            describe(&connection, &guard, Duration::from_mins(1), &Redactor::default(), &Part::Everything)
-                .expect("an overview");
-        assert!(counted.text.contains("table t: 1 row\n"), "{}", counted.text);
+        let describe = |patience| {
+            let overview = Overview::read(&connection, &guard, patience, &SchemaPart::Everything, 0);
+            overview.expect("an overview").describe(&SchemaPart::Everything)
+        };
+        let late = describe(Duration::ZERO);
+        let expected = "table t: rows not counted, for want of time\n  CREATE TABLE t (a)";
+        assert!(late.contains(expected), "{late}");
+        let in_time = describe(Duration::from_mins(1));
+        assert!(in_time.contains("table t: 1 row\n"), "{in_time}");
     }
 }

@@ -1,135 +1,142 @@
-//! The rows of one answer: stepped through within bounds, and how many there are. Not here: how they are laid out.
+//! The rows of one answer: read from a statement within bounds, and the line that says how many there are. Not here: how
+//! they are laid out (layout).
 
 use std::fmt::Write as _;
 
 use rusqlite::Statement;
+use serde::{Deserialize, Serialize};
 
-use super::guard::{Guard, Scope};
-use super::value::{Shown, Taker};
+use super::guard::{Scope, StatementGuard};
+use super::value::{CellReader, CellValue};
 use crate::output::figures::{counted, grouped};
 use crate::redact::Redactor;
 
-/// How many rows one answer shows at most.
+/// The most rows in one answer.
 const MAX_ROWS: u64 = 1_000;
-/// How much text of values is collected; more would be clipped anyway.
+/// Bytes of text in one answer; more would be clipped anyway.
 const MAX_TEXT: usize = 2 << 20;
-/// How much of a text is given once that is reached within a row, in characters.
+/// Bytes that are read beside it, to find secrets across a cut.
+const MAX_BEYOND: usize = 16 << 20;
+/// Characters that are shown of a text, once a row has reached that.
 const MAX_SHORT: usize = 200;
 
-/// Which rows are asked for.
-pub(super) struct Wanted {
-    /// How many, [`MAX_ROWS`] at most.
+/// The rows that are asked for.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub(super) struct PageRequest {
+    /// Rows, [`MAX_ROWS`] at most.
     pub(super) limit: u64,
-    /// How many are left out at the beginning.
+    /// Rows that are skipped at the beginning.
     pub(super) offset: u64,
-    /// How much of each text is given, in characters.
-    pub(super) longest: usize,
+    /// Characters of each text.
+    pub(super) max_chars: usize,
 }
 
 /// The rows of an answer.
-pub(super) struct Page {
-    pub(super) rows: Vec<Vec<Shown>>,
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct RowPage {
+    pub(super) rows: Vec<Vec<CellValue>>,
     skipped: u64,
-    pub(super) more: bool,
+    pub(super) has_more: bool,
     /// The rows are what a change returned.
     pub(super) is_of_change: bool,
     /// Rows of a change that are not shown; asking for them would repeat it.
-    pub(super) beyond: u64,
-    /// The text collected is enough.
-    full: bool,
-    /// How many characters were no valid text.
+    pub(super) hidden: u64,
+    /// The texts are as long as an answer may be.
+    is_full: bool,
+    /// Characters that were not valid text.
     pub(super) lossy: u64,
-    /// How many secrets were masked.
-    pub(super) masked: u64,
 }
 
-impl Page {
-    /// Steps through the rows and stops: a LIMIT glued to the caller's text would change what it means. A change is
+impl RowPage {
+    /// Steps through the rows and stops: a LIMIT added to the caller's text would change its meaning. A change is
     /// stepped to its end, however many of its rows are shown.
-    pub(super) fn collect(
+    pub(super) fn read(
         statement: &mut Statement<'_>,
-        wanted: &Wanted,
-        guard: &Guard,
-        redactor: &Redactor,
+        request: &PageRequest,
+        guard: &StatementGuard,
+        mut reader: CellReader,
     ) -> rusqlite::Result<Self> {
-        let limit = usize::try_from(wanted.limit.clamp(1, MAX_ROWS)).unwrap_or(1);
+        let limit = usize::try_from(request.limit.clamp(1, MAX_ROWS)).unwrap_or(1);
         let columns = statement.column_count();
-        let mut page = Self {
-            rows: Vec::new(),
-            skipped: 0,
-            more: false,
-            is_of_change: guard.scope() == Scope::Changing,
-            beyond: 0,
-            full: false,
-            lossy: 0,
-            masked: 0,
-        };
-        let mut size = 0;
-        let mut taker = Taker::new(redactor);
+        let is_of_change = guard.scope() == Scope::Changing;
+        let (rows, skipped, hidden) = (Vec::new(), 0, 0);
+        let mut page =
+            Self { rows, skipped, has_more: false, is_of_change, hidden, is_full: false, lossy: 0 };
+        let (mut size, mut beyond) = (0, 0);
         let mut rows = statement.raw_query();
         while let Some(row) = rows.next()? {
             // A row that costs no steps of the machine is not seen by the progress handler.
-            if guard.over() {
+            if guard.should_stop() {
                 return Err(interrupted());
             }
-            if page.skipped < wanted.offset {
+            if page.skipped < request.offset {
                 page.skipped += 1;
                 continue;
             }
-            if page.rows.len() == limit || page.full {
-                page.more = true;
-                if guard.scope() == Scope::Reading {
+            if page.rows.len() == limit || page.is_full {
+                page.has_more = true;
+                if !is_of_change {
                     break;
                 }
-                page.beyond += 1;
+                page.hidden += 1;
                 continue;
             }
             let mut values = Vec::with_capacity(columns);
             for at in 0..columns {
                 // Long texts in many columns would make one row of any size.
-                let longest = if size > MAX_TEXT { MAX_SHORT } else { wanted.longest };
-                let value = taker.take(row.get_ref(at)?, longest);
-                size += if let Shown::Text { text, .. } = &value { text.len() + 16 } else { 32 };
+                let max_chars = if size > MAX_TEXT { MAX_SHORT } else { request.max_chars };
+                let value = reader.read(row.get_ref(at)?, max_chars);
+                size += if let CellValue::Text(cut) = &value { cut.text.len() + 16 } else { 32 };
+                beyond += if let CellValue::Text(cut) = &value { cut.beyond.len() } else { 0 };
                 values.push(value);
             }
             page.rows.push(values);
-            page.full = size > MAX_TEXT;
+            page.is_full = size > MAX_TEXT || beyond > MAX_BEYOND;
         }
-        (page.lossy, page.masked) = (taker.lossy, taker.masked);
+        page.lossy = reader.lossy;
         Ok(page)
     }
 
-    /// How many rows there are, and how to ask for the next.
-    pub(super) fn footer(&self, wanted: &Wanted) -> String {
+    /// Masks the owner's secrets in all texts. Returns how many there were.
+    pub(super) fn mask_secrets(&mut self, redactor: &Redactor) -> u64 {
+        let texts = self.rows.iter_mut().flatten().filter_map(|value| match value {
+            CellValue::Text(cut) => Some(cut),
+            _ => None,
+        });
+        texts.map(|cut| cut.mask_secrets(redactor)).sum()
+    }
+
+    /// The number of rows, and how to ask for the next.
+    pub(super) fn footer(&self, request: &PageRequest) -> String {
         let shown = self.rows.len() as u64;
-        if shown == 0 && wanted.offset > 0 {
+        if shown == 0 && request.offset > 0 {
             return format!(
                 "[no rows: there are {}, and offset={} is past the end]",
                 counted(self.skipped, "row"),
-                wanted.offset
+                request.offset
             );
         }
-        let next = wanted.offset + shown;
-        let range = if wanted.offset > 0 || self.more {
-            format!(" ({}-{})", grouped(wanted.offset + 1), grouped(next))
+        let next = request.offset + shown;
+        let range = if request.offset > 0 || self.has_more {
+            format!(" ({}-{})", grouped(request.offset + 1), grouped(next))
         } else {
             String::new()
         };
         let mut text = format!("[{}{range}", counted(shown, "row"));
-        if self.beyond > 0 {
-            let _ = write!(text, "; {} more were changed and are not shown", grouped(self.beyond));
-        } else if self.more {
+        if self.hidden > 0 {
+            let _ = write!(text, "; {} more were changed and are not shown", grouped(self.hidden));
+        } else if self.has_more {
             let _ = write!(text, "; more rows exist: offset={next}");
         }
-        if self.full {
+        if self.is_full {
             text.push_str(
                 "; stopped early because the values are large: choose fewer columns or use substr()",
             );
         }
-        let is_cut = |value: &&Shown| matches!(value, Shown::Text { of: Some(_), .. });
+        let is_cut = |value: &&CellValue| matches!(value, CellValue::Text(cut) if cut.full_chars.is_some());
         let cut = self.rows.iter().flatten().filter(is_cut).count() as u64;
         if cut > 0 {
-            let more = if wanted.longest == MAX_SHORT {
+            let more = if request.max_chars == MAX_SHORT {
                 "format=\"json\" shows 20,000 characters of each, "
             } else {
                 ""
@@ -138,14 +145,14 @@ impl Page {
                 text,
                 "; {} cut: {more}substr(column, {}, 20000) the rest",
                 counted(cut, "value"),
-                wanted.longest + 1
+                request.max_chars + 1
             );
         }
         text + "]"
     }
 }
 
-/// As SQLite says it of a query that its guard stops.
+/// The error of a query that its guard stops.
 pub(super) fn interrupted() -> rusqlite::Error {
     rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_INTERRUPT), None)
 }

@@ -1,30 +1,29 @@
-//! SqliteQuery: one statement on one database file. Not here: how a change is kept or undone (change).
+//! SqliteQuery: one statement on one database file, run by a worker process. Not here: the worker's side (session).
 
 use std::io;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::path::Path;
+use std::time::{Duration, Instant};
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::Room;
-use super::change::{self, Change};
-use super::databases::{self, Database, Opener};
-use super::guard::{Guard, MAX_SQL, Scope};
-use super::layout::Format;
-use super::leave;
-use super::overview::{self, Part};
-use super::page::{Page, Wanted, interrupted};
-use super::parameters::{self, Parameters};
-use super::parked::Parked;
-use super::shape::{Shape, Verb};
-use super::trouble;
+use super::SqliteDeps;
+use super::database_file::{self, DatabaseFile, ReadingWay, find_super_journal, names_super_journal};
+use super::guard::MAX_SQL;
+use super::layout::OutputFormat;
+use super::overview::SchemaPart;
+use super::page::PageRequest;
+use super::parameters::Parameters;
+use super::question::{Answer, FileState, JOB, Opening, Question, SqlTask, Statement};
+use super::snapshot::{COPY_NAME, CallTime, FileStamps, Snapshot};
+use super::transaction::perhaps_committed;
 use crate::acp::{RawPath, WorkspacePath};
+use crate::ids::RequestId;
 use crate::output::Budget;
-use crate::redact::Redactor;
 use crate::tool::{
     Access, CallDescription, CallTitle, Effect, ErrorCode, Meta, Reply, Tool, ToolCx, ToolError,
 };
+use crate::worker::{WorkerCall, WorkerFailure};
 
 /// Run one SQL statement on a SQLite file. An empty query shows the schema with row counts: begin there.
 ///
@@ -58,15 +57,15 @@ pub(super) struct SqliteQuery {
     timeout_ms: u64,
     /// `table` (default) cuts cells at 200 characters.
     #[serde(default)]
-    format: Format,
+    format: OutputFormat,
     /// Characters; 30000 if absent.
     max_chars: Option<u64>,
 }
 
-/// Bytes of the budget that are kept free for what is said beside rows in JSON.
-const NOTES: usize = 1_000;
+/// Bytes of the budget that are kept free for notes beside rows in JSON.
+const NOTE_BYTES: usize = 1_000;
 
-/// Whether the database may be changed.
+/// The use of the database.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 enum Mode {
@@ -108,13 +107,13 @@ impl Tool for SqliteQuery {
         "100 rows a call, 1,000 at most",
         "10 s a call, 600 s at most",
         "texts over 200 characters are cut in a table, over 20,000 in json and csv",
-        "16 MB for one value inside a query; more than 8 functions in one share 128 MB, more than 16 tables, indexes, columns and functions 256 MB",
-        "200 bytes for a pattern of LIKE or GLOB, and for the characters that trim(text, characters) takes off",
+        "16 MB for one value inside a query",
+        "200 bytes for a pattern of LIKE or GLOB",
         "256 MB of memory and 256 MB of temporary files for one query",
         "500 tables, views and indexes in the overview",
         "a copy is read only of a database up to 512 MB, with a journal up to 128 MB",
     ];
-    type Deps = Room;
+    type Deps = SqliteDeps;
     type Output = Reply;
 
     fn access(&self) -> Access {
@@ -129,52 +128,51 @@ impl Tool for SqliteQuery {
     }
 
     fn effect(&self) -> Effect {
-        match self.scope() {
-            Scope::Reading => Effect::Reads,
-            Scope::Changing => Effect::Writes,
-        }
+        if self.is_change() { Effect::Writes } else { Effect::Reads }
     }
 
-    async fn run(self, cx: &ToolCx, room: &Room) -> Result<Reply, ToolError> {
+    async fn run(self, cx: &ToolCx, deps: &SqliteDeps) -> Result<Reply, ToolError> {
         if self.query.len() > MAX_SQL {
             return Err(ToolError::new(
                 ErrorCode::TooLarge,
                 format!("The query is {} bytes long; the limit is {MAX_SQL}.", self.query.len()),
             ));
         }
-        let path = room.deps.workspace.resolve(&self.database_path)?;
-        databases::not_ours(path.absolute(), &room.deps.home, &path.shown())?;
-        if self.scope() == Scope::Changing
+        let path = deps.workspace.resolve(&self.database_path)?;
+        database_file::check_not_own(path.absolute(), &deps.home, &path.shown())?;
+        if self.is_change()
             && let Some(protection) = path.protection()
         {
             return Err(protection.denied(&path.shown()));
         }
-        let job = Job {
+        let time_limit = cx.time_left(Duration::from_millis(self.timeout_ms.clamp(1, 600_000)));
+        // A call that is dropped is cancelled, too.
+        let cancel = cx.cancel.child_token();
+        let _cancel_on_drop = cancel.clone().drop_guard();
+        let call = SqliteCall {
             shown: path.shown(),
             path,
-            scratch: room.deps.scratch.clone(),
-            parked: room.parked.clone(),
-            redactor: room.deps.redactor.clone(),
-            ask: self,
+            deps: deps.clone(),
+            request: cx.request.clone(),
+            time: CallTime { cancel, deadline: Instant::now() + time_limit },
+            query: self,
         };
-        let limit = cx.time_left(Duration::from_millis(job.ask.timeout_ms.clamp(1, 600_000)));
-        let guard = Guard::new(job.ask.scope(), limit);
-        let watch = guard.clone();
-        leave::run(cx, &guard, limit, &room.left, move || job.run(&watch, limit)).await
+        let finished = tokio::task::spawn_blocking(move || call.run()).await;
+        finished.unwrap_or_else(|fault| Err(ToolError::internal(format!("The query broke off: {fault}"))))
     }
 }
 
 impl SqliteQuery {
     /// The part of the schema that is asked for instead of rows: an empty query, or a command of SQLite's own shell.
-    fn asks_for_schema(&self) -> Result<Option<Part>, ToolError> {
+    fn schema_part(&self) -> Result<Option<SchemaPart>, ToolError> {
         let query = self.query.trim().trim_end_matches(';');
         let mut words = query.split_whitespace();
         match (words.next(), words.next()) {
-            (None, _) => Ok(Some(Part::Everything)),
-            (Some(".tables"), _) => Ok(Some(Part::Names)),
-            (Some(".schema"), None) => Ok(Some(Part::Definitions(None))),
+            (None, _) => Ok(Some(SchemaPart::Everything)),
+            (Some(".tables"), _) => Ok(Some(SchemaPart::Names)),
+            (Some(".schema"), None) => Ok(Some(SchemaPart::Definitions(None))),
             (Some(".schema"), Some(name)) => {
-                Ok(Some(Part::Definitions(Some(name.trim_matches(['"', '\'', '`']).to_owned()))))
+                Ok(Some(SchemaPart::Definitions(Some(name.trim_matches(['"', '\'', '`']).to_owned()))))
             }
             (Some(other), _) if other.starts_with('.') => Err(ToolError::invalid_args(format!(
                 "{other} is a command of SQLite's shell that is not known here: .tables and .schema are, and SQL."
@@ -183,162 +181,193 @@ impl SqliteQuery {
         }
     }
 
-    /// An overview changes nothing in either mode.
-    fn scope(&self) -> Scope {
-        let is_query = self.asks_for_schema().is_ok_and(|part| part.is_none());
-        if self.mode == Mode::Rw && is_query { Scope::Changing } else { Scope::Reading }
+    /// Whether it may change the database; an overview does not in either mode.
+    fn is_change(&self) -> bool {
+        self.mode == Mode::Rw && self.schema_part().is_ok_and(|part| part.is_none())
+    }
+
+    fn page_request(&self) -> PageRequest {
+        PageRequest { limit: self.limit, offset: self.offset, max_chars: self.format.max_text_chars() }
+    }
+
+    fn task(&self) -> Result<SqlTask, ToolError> {
+        Ok(match self.schema_part()? {
+            Some(part) => SqlTask::Describe(part),
+            None => SqlTask::Run(Statement {
+                sql: self.query.clone(),
+                params: self.params.clone(),
+                confirm: self.confirm,
+                page: self.page_request(),
+            }),
+        })
     }
 }
 
-/// One call, on a thread of its own.
-struct Job {
+/// One call, in a blocking thread.
+struct SqliteCall {
     path: WorkspacePath,
     shown: String,
-    scratch: PathBuf,
-    parked: Parked,
-    redactor: Redactor,
-    ask: SqliteQuery,
+    deps: SqliteDeps,
+    request: RequestId,
+    time: CallTime,
+    query: SqliteQuery,
 }
 
-impl Job {
-    fn run(&self, guard: &Guard, limit: Duration) -> Result<Reply, ToolError> {
-        if guard.cancelled() {
+impl SqliteCall {
+    fn run(&self) -> Result<Reply, ToolError> {
+        if self.time.cancel.is_cancelled() {
             return Err(ToolError::cancelled("The query was cancelled before it began."));
         }
-        let opener = Opener { scratch: &self.scratch, guard, parked: &self.parked, shown: &self.shown };
-        // Held until all databases are closed: SQLite goes by name, and only through this folder the names stay true.
+        // Held until the worker has ended: every look at the database is a look into this folder.
         let (folder, name) = self.path.open_parent(false).map_err(|cause| match cause.kind() {
-            io::ErrorKind::IsADirectory => databases::folder(&self.shown),
+            io::ErrorKind::IsADirectory => database_file::is_folder(&self.shown),
             _ => ToolError::io(&self.shown, &cause),
         })?;
-        let answered = self.answer(&opener, &folder.path_of(&name), limit);
-        self.parked.close(folder);
-        answered
+        let (path, folder_path) = (folder.path_of(&name), folder.path_of(".".as_ref()));
+        let file = DatabaseFile::check(&path, &self.shown, self.query.is_change())?;
+        let question = Question {
+            shown: self.shown.clone(),
+            name,
+            file_id: file.id,
+            opening: Opening::InPlace,
+            time_limit: self.time.left(),
+            task: self.query.task()?,
+            longest_secret: self.deps.redactor.longest(),
+        };
+        let ask = |opening| self.ask(&folder_path, &Question { opening, ..question.clone() });
+        let copy_reason = match file.way {
+            ReadingWay::Opened(opening) => {
+                if opening == Opening::Change {
+                    self.check_super_journal(&folder_path, &path, &question)?;
+                }
+                let before = (opening == Opening::Immutable).then(|| FileStamps::read(&path));
+                let answer = ask(opening)?;
+                if before.is_some_and(|before| before != FileStamps::read(&path)) {
+                    let text =
+                        format!("A program began to write {} while it was read. Ask again.", self.shown);
+                    return Err(ToolError::new(ErrorCode::Busy, text));
+                }
+                match answer {
+                    Answer::NotInPlace { state: FileState::Locked, .. } => "another program keeps it locked",
+                    Answer::NotInPlace { state: FileState::Unfinished, .. } => {
+                        "a program was killed in the middle of a change, which the copy leaves out"
+                    }
+                    answer => return self.reply(answer, None),
+                }
+            }
+            ReadingWay::SharedLog => match ask(Opening::InPlace)? {
+                Answer::NotInPlace { .. } => {
+                    "its write-ahead log cannot be shared with the programs that use it"
+                }
+                answer => return self.reply(answer, None),
+            },
+            ReadingWay::Copied(reason) => reason,
+        };
+        let snapshot = Snapshot::create(&path, &self.shown, &self.deps.scratch, &self.time)?;
+        self.check_journal_name(&snapshot.database())?;
+        let (opening, name) = (Opening::Copy, COPY_NAME.into());
+        let question = Question { opening, name, file_id: None, time_limit: self.time.left(), ..question };
+        self.reply(self.ask(snapshot.folder(), &question)?, Some(copy_reason))
     }
 
-    fn answer(&self, opener: &Opener<'_>, path: &Path, limit: Duration) -> Result<Reply, ToolError> {
-        let guard = opener.guard;
-        let database = opener.open(path)?;
+    /// Refuses to change a database whose unfinished journal names another file.
+    fn check_super_journal(&self, folder: &Path, path: &Path, question: &Question) -> Result<(), ToolError> {
+        let named = self.check_journal_name(path);
+        if named.is_err() {
+            // Such a journal may also be that of a program that is just committing. A reader tells.
+            let opened = Question { task: SqlTask::Open, ..question.clone() };
+            let answer = self.ask(folder, &opened)?;
+            if matches!(answer, Answer::NotInPlace { state: FileState::Unfinished, .. }) {
+                return named;
+            }
+        }
+        Ok(())
+    }
+
+    fn check_journal_name(&self, database: &Path) -> Result<(), ToolError> {
+        match find_super_journal(database) {
+            Ok(None) => Ok(()),
+            Ok(Some(name)) => Err(names_super_journal(&self.shown, &name)),
+            Err(cause) => Err(ToolError::io(format!("{}-journal", self.shown), &cause)),
+        }
+    }
+
+    fn ask(&self, folder: &Path, question: &Question) -> Result<Answer, ToolError> {
+        let call = WorkerCall {
+            request: &self.request,
+            job: JOB,
+            folder,
+            question,
+            input: &[],
+            time_limit: question.time_limit,
+            cancel: &self.time.cancel,
+        };
+        let failure = match self.deps.worker.ask(&call) {
+            Ok(answer) => return Ok(answer),
+            Err(failure) => failure,
+        };
+        let kept = if question.opening == Opening::Change {
+            " Nothing is changed: the transaction was not committed."
+        } else {
+            ""
+        };
+        let in_step = format!(
+            "in a step that SQLite cannot interrupt, such as one function over long values. It was ended. Take parts of \
+             long values with substr().{kept}"
+        );
+        Err(match failure {
+            WorkerFailure::Cancelled => {
+                ToolError::cancelled(format!("The query was cancelled, and was {in_step}"))
+            }
+            WorkerFailure::TimedOut => ToolError::new(
+                ErrorCode::Timeout,
+                format!("The query took longer than timeout_ms, and was {in_step}"),
+            ),
+            WorkerFailure::DiedCommitting => {
+                perhaps_committed(&ToolError::new(ErrorCode::Io, format!("{}: {failure}.", self.shown)))
+            }
+            WorkerFailure::NotStarted(_) | WorkerFailure::Died(_) => ToolError::internal(format!(
+                "{} could not be read: {failure}. Ask for less at a time; the database may also be damaged.{kept}",
+                self.shown
+            )),
+        })
+    }
+
+    fn reply(&self, answer: Answer, copy_reason: Option<&str>) -> Result<Reply, ToolError> {
         let mut meta = Meta::default();
         let mut notes = Vec::new();
-        let answered = match (guard.scope(), self.ask.asks_for_schema()?) {
-            (Scope::Changing, _) => self.change(&database, guard, &mut meta, &mut notes),
-            (Scope::Reading, Some(part)) => self.overview(&database, guard, limit, &part, &mut meta),
-            (Scope::Reading, None) => self.rows(&database, guard, &mut meta).map(|ran| ran.text),
+        let mut format = self.query.format;
+        let text = match answer {
+            Answer::Refused(refusal) | Answer::NotInPlace { refusal, .. } => return Err(refusal.into()),
+            Answer::Opened => String::new(),
+            Answer::Described(mut overview) => {
+                meta.redactions = Some(overview.mask_secrets(&self.deps.redactor));
+                meta.warnings.extend(overview.damage.as_ref().map(|why| {
+                    format!("{} is damaged ({why}); what is shown may lack rows or tables", self.shown)
+                }));
+                // A description of the schema is a text in every format.
+                format = OutputFormat::Table;
+                let part = self.query.schema_part()?.unwrap_or(SchemaPart::Everything);
+                format!("{}: {}", self.shown, overview.describe(&part))
+            }
+            Answer::Ran { columns, mut page, note } => {
+                meta.redactions = Some(page.mask_secrets(&self.deps.redactor));
+                meta.lossy_chars = Some(page.lossy).filter(|lossy| *lossy > 0);
+                notes.extend(note);
+                let most = Budget::chars(self.query.max_chars).max_chars().saturating_sub(NOTE_BYTES);
+                if columns.is_empty() {
+                    String::new()
+                } else {
+                    format.format_rows(&columns, &page, &self.query.page_request(), most)
+                }
+            }
         };
-        if database.changed_meanwhile(path) {
-            return Err(ToolError::new(
-                ErrorCode::Busy,
-                format!("A program began to write {} while it was read. Ask again.", self.shown),
-            ));
-        }
-        let text = answered?;
-        if let Some(why) = database.copied_for() {
+        meta.redactions = meta.redactions.filter(|masked| *masked > 0);
+        if let Some(why) = copy_reason {
             notes.push(format!("[read from a snapshot, a private copy made now, because {why}]"));
         }
-        // A description of the schema is a text in every format.
-        let is_text = self.ask.asks_for_schema()?.is_some();
-        let format = if is_text { Format::Table } else { self.ask.format };
-        let text = format.finish(&text, &notes);
-        let reply = if format == Format::Json { Reply::fitted(text) } else { Reply::text(text) };
-        Ok(reply.with_meta(meta).with_budget(Budget::chars(self.ask.max_chars)))
+        let text = format.join_notes(&text, &notes);
+        let reply = if format == OutputFormat::Json { Reply::fitted(text) } else { Reply::text(text) };
+        Ok(reply.with_meta(meta).with_budget(Budget::chars(self.query.max_chars)))
     }
-
-    fn overview(
-        &self,
-        database: &Database,
-        guard: &Guard,
-        limit: Duration,
-        part: &Part,
-        meta: &mut Meta,
-    ) -> Result<String, ToolError> {
-        let overview = overview::describe(&database.connection, guard, limit / 2, &self.redactor, part)
-            .map_err(|error| self.trouble(database, guard, &error))?;
-        meta.redactions = Some(overview.masked).filter(|masked| *masked > 0);
-        meta.warnings.extend(
-            overview.damage.map(|why| {
-                format!("{} is damaged ({why}); what is shown may lack rows or tables", self.shown)
-            }),
-        );
-        Ok(format!("{}: {}", self.shown, overview.text))
-    }
-
-    /// Runs the statement in a transaction, which is undone unless everything went well.
-    fn change(
-        &self,
-        database: &Database,
-        guard: &Guard,
-        meta: &mut Meta,
-        notes: &mut Vec<String>,
-    ) -> Result<String, ToolError> {
-        let trouble = |error: rusqlite::Error| change::undone(&self.trouble(database, guard, &error));
-        let shape = Shape::of(&self.ask.query);
-        let change = Change::begin(&database.connection, guard).map_err(trouble)?;
-        let ran = self.rows(database, guard, meta).map_err(|error| change::undone(&error))?;
-        if guard.over() {
-            return Err(trouble(interrupted()));
-        }
-        let tally = change.tally(shape);
-        change.keep().map_err(|error| change::not_kept(&error, &self.trouble(database, guard, &error)))?;
-        let done = if ran.only_read {
-            "[the statement only reads, so nothing was changed; mode=ro does not keep other programs waiting]"
-                .to_owned()
-        } else {
-            tally.shown(&self.shown)
-        };
-        notes.push(done);
-        Ok(ran.text)
-    }
-
-    /// Runs the statement and lays out the rows that it gives.
-    fn rows(&self, database: &Database, guard: &Guard, meta: &mut Meta) -> Result<Ran, ToolError> {
-        let trouble = |error: rusqlite::Error| self.trouble(database, guard, &error);
-        let sql = &self.ask.query;
-        let mut statement = guard.patiently(|| database.connection.prepare(sql)).map_err(trouble)?;
-        let only_read = statement.readonly() || statement.is_explain() != 0;
-        let shape = Shape::of(sql);
-        if !only_read || shape.verb == Verb::Vacuum {
-            if guard.scope() == Scope::Reading {
-                return Err(trouble::refused(guard.scope(), None));
-            }
-            change::check_reach(shape, self.ask.confirm)?;
-        } else if statement.column_count() == 0 {
-            return Err(ToolError::invalid_args(
-                "The query holds no statement that gives rows, such as SELECT.",
-            ));
-        }
-        if statement.is_explain() == 0 {
-            guard.patiently(|| guard.weigh(&database.connection, sql)).map_err(trouble)?;
-        }
-        parameters::bind(&mut statement, self.ask.params.as_ref())?;
-        let wanted =
-            Wanted { limit: self.ask.limit, offset: self.ask.offset, longest: self.ask.format.max_text() };
-        let columns: Vec<String> = statement.column_names().into_iter().map(str::to_owned).collect();
-        let page = guard
-            .patiently(|| Page::collect(&mut statement, &wanted, guard, &self.redactor))
-            .map_err(trouble)?;
-        meta.lossy_chars = Some(page.lossy).filter(|lossy| *lossy > 0);
-        meta.redactions = Some(page.masked).filter(|masked| *masked > 0);
-        // Some ALTERs check the rows by a query of SQLite's own, whose columns are nobody's business.
-        let silent = !only_read && page.rows.is_empty() && shape.verb == Verb::Other;
-        let text = if columns.is_empty() || silent {
-            String::new()
-        } else {
-            let room = Budget::chars(self.ask.max_chars).max_chars().saturating_sub(NOTES);
-            self.ask.format.lay_out(&columns, &page, &wanted, room)
-        };
-        Ok(Ran { text, only_read })
-    }
-
-    fn trouble(&self, database: &Database, guard: &Guard, error: &rusqlite::Error) -> ToolError {
-        trouble::of_statement(&database.connection, guard, &self.shown, &self.ask.query, error)
-    }
-}
-
-/// What running a statement came to.
-struct Ran {
-    /// Its rows; empty for a change that gives none.
-    text: String,
-    /// By SQLite's own verdict.
-    only_read: bool,
 }

@@ -1,55 +1,79 @@
-//! A private copy of a database for reading what cannot be read where it is, and what shows that a file was written
-//! meanwhile. Not here: when a copy is made (databases).
-#![expect(clippy::disallowed_methods, reason = "this room looks at database files before SQLite does")]
+//! A private copy of a database, for reading one that cannot be read where it is. Not here: when a copy is made (query).
+#![expect(clippy::disallowed_methods, reason = "this module copies database files")]
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, SystemTime};
 
-use super::databases::Opener;
-use super::guard::Guard;
+use tokio_util::sync::CancellationToken;
+
 use crate::output::figures::{grouped, size};
 use crate::tool::{ErrorCode, ToolError};
+use crate::worker::TempFolder;
 
-/// A snapshot larger than this is not made.
+/// The largest snapshot, in bytes.
 const MAX_SNAPSHOT: u64 = 512 << 20;
-/// Nor one with a larger journal: SQLite plays it back in one go.
+/// The largest journal in it: SQLite plays it back in one go.
 const MAX_JOURNAL: u64 = 128 << 20;
-/// What belongs to a database, in the order in which it is copied.
-const PARTS: [&str; 3] = ["-wal", "-journal", ""];
+/// The files of a database, by what follows its name, in the order in which they are copied.
+const COPIED_SUFFIXES: [&str; 3] = ["-wal", "-journal", ""];
+/// The same with the index of the log, which is made anew.
+pub(super) const FILE_SUFFIXES: [&str; 4] = ["", "-journal", "-wal", "-shm"];
+/// The name of the copied database.
+pub(super) const COPY_NAME: &str = "copy.db";
 
-/// The file of this ending beside a database.
-pub(super) fn beside(database: &Path, ending: &str) -> PathBuf {
+/// The file with this suffix beside a database.
+pub(super) fn suffixed(database: &Path, suffix: &str) -> PathBuf {
     let mut name = OsString::from(database);
-    name.push(ending);
+    name.push(suffix);
     PathBuf::from(name)
 }
 
-/// What shows that a database was written: size and time of its file, its WAL and its journal.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Witness([Option<(u64, Option<std::time::SystemTime>)>; 3]);
+/// The time of a call.
+pub(super) struct CallTime {
+    pub(super) cancel: CancellationToken,
+    pub(super) deadline: Instant,
+}
 
-impl Witness {
-    pub(super) fn of(database: &Path) -> Self {
-        Self(PARTS.map(|ending| {
-            let meta = fs::symlink_metadata(beside(database, ending)).ok()?;
+impl CallTime {
+    /// The time that is left.
+    pub(super) fn left(&self) -> Duration {
+        self.deadline.saturating_duration_since(Instant::now())
+    }
+
+    fn is_over(&self) -> bool {
+        self.cancel.is_cancelled() || self.left().is_zero()
+    }
+}
+
+/// Sizes and times of a database's files, which show that a program wrote to it.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct FileStamps([Option<(u64, Option<SystemTime>)>; 3]);
+
+impl FileStamps {
+    pub(super) fn read(database: &Path) -> Self {
+        Self(COPIED_SUFFIXES.map(|suffix| {
+            let meta = fs::symlink_metadata(suffixed(database, suffix)).ok()?;
             Some((meta.len(), meta.modified().ok()))
         }))
     }
 }
 
-/// A private copy of a database with what belongs to it, removed when it is dropped.
-pub(super) struct Copy {
-    folder: PathBuf,
-}
+/// A private copy of a database and its journals, removed when it is dropped.
+pub(super) struct Snapshot(TempFolder);
 
-impl Copy {
+impl Snapshot {
     /// Copies a database as it is at one moment.
-    pub(super) fn of(path: &Path, opener: &Opener<'_>) -> Result<Self, ToolError> {
-        let shown = opener.shown;
-        let size_of = |ending| fs::symlink_metadata(beside(path, ending)).map_or(0, |meta| meta.len());
-        let total: u64 = PARTS.iter().map(|ending| size_of(ending)).sum();
+    pub(super) fn create(
+        database: &Path,
+        shown: &str,
+        scratch: &Path,
+        time: &CallTime,
+    ) -> Result<Self, ToolError> {
+        let size_of = |suffix| fs::symlink_metadata(suffixed(database, suffix)).map_or(0, |meta| meta.len());
+        let total: u64 = COPIED_SUFFIXES.iter().map(|suffix| size_of(suffix)).sum();
         for (what, bytes, most) in
             [("", total, MAX_SNAPSHOT), (" of its journal", size_of("-journal"), MAX_JOURNAL)]
         {
@@ -57,65 +81,52 @@ impl Copy {
                 return Err(too_large(shown, what, bytes, most));
             }
         }
-        let copy = Self::folder(opener.scratch)
+        let folder = TempFolder::create(scratch)
             .map_err(|cause| ToolError::io("The folder for a snapshot", &cause))?;
+        let snapshot = Self(folder);
         for _ in 0..3 {
-            let before = Witness::of(path);
-            if let Err(cause) = copy.fill(path, opener) {
-                return Err(if opener.guard.cancelled() {
+            let before = FileStamps::read(database);
+            if let Err(cause) = snapshot.copy_files(database, time) {
+                return Err(if time.cancel.is_cancelled() {
                     ToolError::cancelled("The query was cancelled before it began.")
-                } else if opener.guard.over() {
+                } else if time.is_over() {
                     let text = format!("Copying {shown} took longer than timeout_ms. Raise it.");
                     ToolError::new(ErrorCode::Timeout, text)
                 } else {
                     ToolError::io(format!("Copying {shown}"), &cause)
                 });
             }
-            if before == Witness::of(path) {
-                return Ok(copy);
+            if before == FileStamps::read(database) {
+                return Ok(snapshot);
             }
         }
-        Err(ToolError::new(
-            ErrorCode::Busy,
-            format!("{shown} is being written all the time. Try again later."),
-        ))
+        let text = format!("{shown} is being written all the time. Try again later.");
+        Err(ToolError::new(ErrorCode::Busy, text))
     }
 
-    fn folder(scratch: &Path) -> io::Result<Self> {
-        fs::create_dir_all(scratch)?;
-        let folder = scratch.join(format!("snapshot-{}", uuid::Uuid::new_v4()));
-        let mut builder = fs::DirBuilder::new();
-        #[cfg(unix)]
-        {
-            use std::os::unix::fs::DirBuilderExt;
-            builder.mode(0o700);
-        }
-        builder.create(&folder)?;
-        Ok(Self { folder })
+    /// The folder, with nothing else in it.
+    pub(super) fn folder(&self) -> &Path {
+        self.0.path()
     }
 
-    /// Where the copy is.
+    /// The copied database.
     pub(super) fn database(&self) -> PathBuf {
-        self.folder.join("copy.db")
+        self.folder().join(COPY_NAME)
     }
 
-    fn fill(&self, path: &Path, opener: &Opener<'_>) -> io::Result<()> {
+    fn copy_files(&self, database: &Path, time: &CallTime) -> io::Result<()> {
         let mut budget = MAX_SNAPSHOT;
-        for ending in PARTS {
-            let target = beside(&self.database(), ending);
-            // An earlier attempt may have found a part that is gone by now.
+        for suffix in COPIED_SUFFIXES {
+            let target = suffixed(&self.database(), suffix);
+            // An earlier attempt may have found a file that is gone by now.
             let _ = fs::remove_file(&target);
-            let mut from = match open_beneath(&beside(path, ending)) {
+            let from = match open_without_links(&suffixed(database, suffix)) {
                 Ok(file) => file,
-                Err(cause) if cause.kind() == io::ErrorKind::NotFound && !ending.is_empty() => continue,
+                Err(cause) if cause.kind() == io::ErrorKind::NotFound && !suffix.is_empty() => continue,
                 Err(cause) => return Err(cause),
             };
-            let mut to = File::create(&target)?;
-            let most = if ending == "-journal" { budget.min(MAX_JOURNAL) } else { budget };
-            let stoppable = Stoppable { from: &mut from, guard: opener.guard };
-            let copied = io::copy(&mut stoppable.take(most + 1), &mut to);
-            opener.parked.close(from);
-            let copied = copied?;
+            let most = if suffix == "-journal" { budget.min(MAX_JOURNAL) } else { budget };
+            let copied = io::copy(&mut TimedFile { from, time }.take(most + 1), &mut File::create(&target)?)?;
             if copied > most {
                 return Err(io::Error::other("it grew past the limit"));
             }
@@ -125,18 +136,18 @@ impl Copy {
     }
 }
 
-/// A file that is read for as long as its call may take.
-struct Stoppable<'a> {
-    from: &'a mut File,
-    guard: &'a Guard,
+/// A file that is read while there is time.
+struct TimedFile<'a> {
+    from: File,
+    time: &'a CallTime,
 }
 
-impl Read for Stoppable<'_> {
-    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
-        if self.guard.over() {
+impl Read for TimedFile<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.time.is_over() {
             return Err(io::ErrorKind::TimedOut.into());
         }
-        self.from.read(to)
+        self.from.read(buffer)
     }
 }
 
@@ -152,23 +163,15 @@ fn too_large(shown: &str, what: &str, bytes: u64, most: u64) -> ToolError {
     )
 }
 
-impl Drop for Copy {
-    fn drop(&mut self) {
-        if let Err(cause) = fs::remove_dir_all(&self.folder) {
-            tracing::warn!(%cause, "a database snapshot could not be removed");
-        }
+/// Opens a file without following a link and without waiting for a pipe's other end.
+pub(super) fn open_without_links(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true);
+    #[cfg(unix)]
+    {
+        use rustix::fs::OFlags;
+        let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
+        std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, flags.bits().cast_signed());
     }
-}
-
-/// Opens without following a link and without waiting for a pipe's other end.
-#[cfg(unix)]
-pub(super) fn open_beneath(path: &Path) -> io::Result<File> {
-    use std::os::unix::fs::OpenOptionsExt;
-    let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOCTTY;
-    OpenOptions::new().read(true).custom_flags(i32::try_from(flags.bits()).unwrap_or(0)).open(path)
-}
-
-#[cfg(not(unix))]
-pub(super) fn open_beneath(path: &Path) -> io::Result<File> {
-    OpenOptions::new().read(true).open(path)
+    options.open(path)
 }

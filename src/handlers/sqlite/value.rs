@@ -1,86 +1,99 @@
-//! One value of a row as text. Not here: how rows are laid out.
+//! One value of a row as text. Not here: how rows are laid out (layout).
+
+use std::borrow::Cow;
 
 use rusqlite::types::ValueRef;
+use serde::{Deserialize, Serialize};
 use serde_json::{Number, Value, json};
-use std::borrow::Cow;
-use std::fmt::Write as _;
 
 use crate::ids::hex;
 use crate::output::figures::{counted, grouped};
 use crate::redact::Redactor;
 
-/// A value, taken out of SQLite's memory and within bounds.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) enum Shown {
+/// A value of bounded size.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum CellValue {
     Null,
     Integer(i64),
-    Real(f64),
-    /// A text, cut at the limit; `of` is its true length in characters where it was cut.
-    Text {
-        text: String,
-        of: Option<usize>,
-    },
-    /// What stands for a blob.
+    /// The bits of a number: JSON has no infinity.
+    Real(u64),
+    Text(CutText),
+    /// A description of a blob.
     Blob(String),
 }
 
-/// Takes values out of SQLite's memory.
-pub(super) struct Taker<'a> {
-    redactor: &'a Redactor,
-    /// How many characters were no valid text.
-    pub(super) lossy: u64,
-    /// How many secrets were masked.
-    pub(super) masked: u64,
+/// A text of bounded length.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct CutText {
+    pub(super) text: String,
+    /// The text after the cut, as much as a secret across the cut may take. Empty once secrets are masked.
+    pub(super) beyond: String,
+    /// The length before the cut, if it was cut.
+    pub(super) full_chars: Option<usize>,
 }
 
-impl<'a> Taker<'a> {
-    pub(super) fn new(redactor: &'a Redactor) -> Self {
-        Self { redactor, lossy: 0, masked: 0 }
+impl CutText {
+    /// Cuts a text.
+    pub(super) fn new(full: &str, max_chars: usize, longest_secret: usize) -> Self {
+        let Some((cut, _)) = full.char_indices().nth(max_chars) else {
+            return Self { text: full.to_owned(), ..Self::default() };
+        };
+        let (text, rest) = full.split_at(cut);
+        // Escape sequences within a secret make it longer.
+        let more = if longest_secret == 0 { 0 } else { 2 * longest_secret + 100 };
+        let end = rest.char_indices().nth(more).map_or(rest.len(), |(end, _)| end);
+        let (text, beyond) = (text.to_owned(), rest[..end].to_owned());
+        Self { text, beyond, full_chars: Some(full.chars().count()) }
     }
 
-    /// Takes a value. Secrets are masked before a long text is cut: cut ones would not be known any more.
-    pub(super) fn take(&mut self, value: ValueRef<'_>, max_chars: usize) -> Shown {
+    /// Masks the owner's secrets, also one across the cut, and cuts again. Returns how many there were.
+    pub(super) fn mask_secrets(&mut self, redactor: &Redactor) -> u64 {
+        let max_chars = self.full_chars.map_or(usize::MAX, |_| self.text.chars().count());
+        self.text.push_str(&std::mem::take(&mut self.beyond));
+        let (masked, count) = redactor.scrub(&self.text);
+        let end = masked.char_indices().nth(max_chars).map_or(masked.len(), |(end, _)| end);
+        self.text = masked[..end].to_owned();
+        count
+    }
+}
+
+/// Reads values out of SQLite's memory.
+#[derive(Debug, Default)]
+pub(super) struct CellReader {
+    /// Bytes of the longest secret.
+    pub(super) longest_secret: usize,
+    /// Characters that were not valid text.
+    pub(super) lossy: u64,
+}
+
+impl CellReader {
+    /// Reads a value, with the first `max_chars` characters of a text.
+    pub(super) fn read(&mut self, value: ValueRef<'_>, max_chars: usize) -> CellValue {
         match value {
-            ValueRef::Null => Shown::Null,
-            ValueRef::Integer(n) => Shown::Integer(n),
-            ValueRef::Real(x) => Shown::Real(x),
-            ValueRef::Blob(bytes) => Shown::Blob(blob(bytes)),
+            ValueRef::Null => CellValue::Null,
+            ValueRef::Integer(n) => CellValue::Integer(n),
+            ValueRef::Real(x) => CellValue::Real(x.to_bits()),
+            ValueRef::Blob(bytes) => CellValue::Blob(describe_blob(bytes)),
             ValueRef::Text(bytes) => {
                 let text = String::from_utf8_lossy(bytes);
                 if matches!(text, Cow::Owned(_)) {
                     self.lossy += text.chars().filter(|c| *c == char::REPLACEMENT_CHARACTER).count() as u64;
                 }
-                let text = self.masked(&text);
-                match text.char_indices().nth(max_chars) {
-                    None => Shown::Text { text: text.into_owned(), of: None },
-                    Some((at, _)) => {
-                        Shown::Text { text: text[..at].to_owned(), of: Some(text.chars().count()) }
-                    }
-                }
+                CellValue::Text(CutText::new(&text, max_chars, self.longest_secret))
             }
         }
     }
-
-    /// The text with the owner's secrets masked.
-    pub(super) fn masked<'t>(&mut self, text: &'t str) -> Cow<'t, str> {
-        let (text, masked) = self.redactor.scrub(text);
-        self.masked += masked;
-        text
-    }
 }
 
-impl Shown {
+impl CellValue {
     /// On one line, as a cell of a table. NULL and the text `NULL` look different: the text is quoted.
     pub(super) fn cell(&self) -> String {
         match self {
-            Self::Text { text, of } => {
+            Self::Text(CutText { text, full_chars, .. }) => {
                 let quote = text.is_empty() || text == "NULL";
                 let mut out = String::with_capacity(text.len());
                 for c in text.chars() {
                     match c {
-                        '\n' => out.push_str("\\n"),
-                        '\r' => out.push_str("\\r"),
-                        '\t' => out.push_str("\\t"),
                         '\0' => out.push_str("\\0"),
                         c if c.is_control() => out.extend(c.escape_default()),
                         c => out.push(c),
@@ -89,10 +102,7 @@ impl Shown {
                 if quote {
                     out = format!("'{out}'");
                 }
-                if let Some(of) = of {
-                    let _ = write!(out, "... ({} characters)", grouped(*of as u64));
-                }
-                out
+                out + &length_note(*full_chars)
             }
             other => other.plain(),
         }
@@ -102,7 +112,7 @@ impl Shown {
     pub(super) fn field(&self) -> String {
         match self {
             Self::Null => String::new(),
-            Self::Text { text, of: None } if text.is_empty() => "\"\"".to_owned(),
+            Self::Text(cut) if cut.text.is_empty() => "\"\"".to_owned(),
             other => quoted(&other.plain()),
         }
     }
@@ -112,7 +122,10 @@ impl Shown {
         match self {
             Self::Null => Value::Null,
             Self::Integer(n) => json!(n),
-            Self::Real(x) => Number::from_f64(*x).map_or_else(|| json!(real(*x)), Value::Number),
+            Self::Real(bits) => {
+                let x = f64::from_bits(*bits);
+                Number::from_f64(x).map_or_else(|| json!(number_text(x)), Value::Number)
+            }
             other => json!(other.plain()),
         }
     }
@@ -121,11 +134,8 @@ impl Shown {
         match self {
             Self::Null => "NULL".to_owned(),
             Self::Integer(n) => n.to_string(),
-            Self::Real(x) => real(*x),
-            Self::Text { text, of: None } => text.replace('\0', "\\0"),
-            Self::Text { text, of: Some(of) } => {
-                format!("{}... ({} characters)", text.replace('\0', "\\0"), grouped(*of as u64))
-            }
+            Self::Real(bits) => number_text(f64::from_bits(*bits)),
+            Self::Text(cut) => cut.text.replace('\0', "\\0") + &length_note(cut.full_chars),
             Self::Blob(text) => text.clone(),
         }
     }
@@ -136,7 +146,11 @@ impl Shown {
     }
 }
 
-fn real(x: f64) -> String {
+fn length_note(full_chars: Option<usize>) -> String {
+    full_chars.map(|chars| format!("... ({} characters)", grouped(chars as u64))).unwrap_or_default()
+}
+
+fn number_text(x: f64) -> String {
     if x.is_nan() {
         "NaN".to_owned()
     } else if x.is_infinite() {
@@ -155,17 +169,17 @@ pub(super) fn quoted(text: &str) -> String {
     }
 }
 
-fn blob(bytes: &[u8]) -> String {
+fn describe_blob(bytes: &[u8]) -> String {
     let length = counted(bytes.len() as u64, "byte");
-    match kind(bytes) {
+    match blob_kind(bytes) {
         Some(kind) => format!("<blob {length}, {kind}>"),
         None if bytes.len() <= 16 => format!("<blob {length}, x'{}'>", hex(bytes)),
         None => format!("<blob {length}>"),
     }
 }
 
-/// What the first bytes say it is.
-fn kind(bytes: &[u8]) -> Option<&'static str> {
+/// The format that the first bytes name.
+fn blob_kind(bytes: &[u8]) -> Option<&'static str> {
     const KINDS: &[(&[u8], &str)] = &[
         (b"\x89PNG\r\n\x1a\n", "png"),
         (b"\xff\xd8\xff", "jpeg"),
@@ -188,8 +202,8 @@ fn kind(bytes: &[u8]) -> Option<&'static str> {
 mod tests {
     use super::*;
 
-    fn shown(value: ValueRef<'_>) -> Shown {
-        Taker::new(&Redactor::default()).take(value, 10)
+    fn shown(value: ValueRef<'_>) -> CellValue {
+        CellReader::default().read(value, 10)
     }
 
     #[test]
@@ -210,10 +224,9 @@ mod tests {
             shown(ValueRef::Text("ä".repeat(1_500).as_bytes())).cell(),
             format!("{}... (1,500 characters)", "ä".repeat(10))
         );
-        let redactor = Redactor::default();
-        let mut taker = Taker::new(&redactor);
-        assert_eq!(taker.take(ValueRef::Text(b"a\xffb"), 10).cell(), "a\u{FFFD}b");
-        assert_eq!(taker.lossy, 1);
+        let mut reader = CellReader::default();
+        assert_eq!(reader.read(ValueRef::Text(b"a\xffb"), 10).cell(), "a\u{FFFD}b");
+        assert_eq!(reader.lossy, 1);
     }
 
     #[test]

@@ -14,6 +14,7 @@ use punie_runner::tool::ErrorCode;
 use serde_json::json;
 
 use super::{Bench, counted};
+use crate::harness::process::worker_program;
 use crate::harness::tools::{call, registry, text};
 
 #[tokio::test]
@@ -221,7 +222,7 @@ async fn lines_between_the_holes_of_a_sparse_file_are_exact() {
 #[tokio::test]
 async fn a_file_of_unknown_size_is_read_within_bounds() {
     let workspace = Workspace::open(&[PathBuf::from("/proc/self")]).unwrap();
-    let deps = FileDeps::new(Arc::new(LocalFiles::new()), workspace);
+    let deps = FileDeps::new(Arc::new(LocalFiles::new()), workspace, worker_program());
     let reply = call(&registry(tools(deps)), "Read", json!({"file_path": "status"})).await.unwrap();
     assert!(text(&reply).contains("\tName:"), "{}", text(&reply));
 }

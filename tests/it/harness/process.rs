@@ -5,6 +5,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 
+use punie_runner::worker::WorkerProgram;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
@@ -12,6 +13,12 @@ use super::wait::{eventually, until};
 
 /// The program.
 pub const PROGRAM: &str = env!("CARGO_BIN_EXE_punie-runner");
+
+/// The program as a worker.
+pub fn worker_program() -> WorkerProgram {
+    let temp_root = std::env::temp_dir().join("punie-runner-test-workers");
+    WorkerProgram { program: PROGRAM.into(), temp_root, time_zone: None }
+}
 
 /// What a process is started with.
 #[derive(Clone)]

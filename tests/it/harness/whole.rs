@@ -37,7 +37,7 @@ pub fn whole() -> Whole {
     let client = Arc::new(LocalClient::new(terminals, workspace.clone(), LocalPolicy::Deny));
     let home = Home::open(&folders.path().join("home")).expect("a home");
     let registry = handlers::registry(handlers::Deps {
-        file: file::FileDeps::new(client.clone(), workspace.clone()),
+        file: file::FileDeps::new(client.clone(), workspace.clone(), super::process::worker_program()),
         search: search::SearchDeps { workspace: workspace.clone(), user_ignore: None },
         shell: shell::ShellDeps {
             terminals: client.clone(),
@@ -70,6 +70,7 @@ pub fn whole() -> Whole {
             scratch: folders.path().join("scratch"),
             home: folders.path().join("home"),
             redactor: Redactor::default(),
+            worker: super::process::worker_program(),
         },
     })
     .expect("no two tools of one name");

@@ -12,7 +12,6 @@ use serde_json::json;
 
 use super::Desk;
 use crate::harness::tools::{call, call_with, registry, text};
-use crate::harness::wait::until;
 
 /// Where the other program finds the database.
 const NAMED: &str = "PUNIE_TEST_DATABASE";
@@ -114,71 +113,4 @@ async fn an_error_while_a_change_is_committed_is_not_called_no_change() {
     assert_eq!(refused.code(), ErrorCode::Io, "{refused}");
     assert!(!refused.text().contains("Nothing was changed"), "{refused}");
     assert!(refused.text().contains("may have been made or not"), "{refused}");
-}
-
-/// How many descriptors of this process lead there.
-fn open_at(path: &std::path::Path) -> usize {
-    let path = std::fs::canonicalize(path).expect("there");
-    let open = std::fs::read_dir("/proc/self/fd").expect("a list");
-    open.flatten().filter(|fd| std::fs::read_link(fd.path()).is_ok_and(|to| to == path)).count()
-}
-
-/// A database with a log in a folder of its own.
-fn logged(desk: &Desk, folder: &str) -> Connection {
-    std::fs::create_dir(desk.path(folder)).expect("a folder");
-    let connection = Connection::open(desk.path(folder).join("app.db")).expect("a database");
-    connection.execute_batch("PRAGMA journal_mode = WAL; CREATE TABLE t (a);").expect("a log");
-    connection
-}
-
-#[tokio::test]
-async fn the_end_of_a_change_removes_its_own_log_s_index_and_no_other() {
-    let desk = Desk::new("");
-    let (folder, other) = (desk.path("one"), desk.path("two"));
-    drop(logged(&desk, "one"));
-    let _theirs = logged(&desk, "two");
-    let begin = || {
-        let cx = ToolCx::detached(RequestId::new());
-        let cancel = cx.cancel.clone();
-        let args =
-            json!({"database_path": "one/app.db", "query": ENDLESS, "mode": "rw", "timeout_ms": 600_000});
-        (call_with(&desk.tools, "SqliteQuery", args, cx), cancel)
-    };
-    let log = folder.join("app.db-wal");
-    let looks_at_it = async |connections: usize| {
-        while !log.exists() || open_at(&log) < connections {
-            tokio::task::yield_now().await;
-        }
-    };
-    let (first, end_first) = begin();
-    let (second, end_second) = begin();
-    let (done, over) =
-        (tokio_util::sync::CancellationToken::new(), tokio_util::sync::CancellationToken::new());
-    let first = async {
-        let answer = first.await;
-        done.cancel();
-        answer
-    };
-    let second = async {
-        looks_at_it(1).await;
-        let answer = second.await;
-        over.cancel();
-        answer
-    };
-    let meanwhile = async {
-        looks_at_it(2).await;
-        end_first.cancel();
-        done.cancelled().await;
-        // Whatever number is free now stands for the other folder.
-        let others: Vec<_> = (0..64).map(|_| std::fs::File::open(&other).expect("a folder")).collect();
-        end_second.cancel();
-        over.cancelled().await;
-        drop(others);
-    };
-    let (one, two, ()) = tokio::join!(first, second, meanwhile);
-    for answer in [one, two] {
-        assert_eq!(answer.expect_err("a cancel").code(), ErrorCode::Cancelled);
-    }
-    until("its own index to be removed", || !folder.join("app.db-shm").exists()).await;
-    assert!(other.join("app.db-shm").exists(), "another database's index was removed");
 }

@@ -1,14 +1,12 @@
-//! SQLite's errors as a model can act on them. Not here: refusals of our own.
+//! SQLite's errors in words that an agent can act on. Not here: refusals of the runner's own.
+
+use std::fmt::Write as _;
+use std::time::Duration;
 
 use rusqlite::ffi::ErrorCode as Code;
-use rusqlite::limits::Limit;
 use rusqlite::{Connection, Error};
-use std::fmt::Write as _;
 
-use super::guard::{Guard, Scope};
-use super::linear::MAX_PATTERN;
-use super::spill::MAX_SPILL;
-use super::weight::MAX_VALUE;
+use super::guard::{MAX_PATTERN, MAX_TEMP_BYTES, MAX_VALUE, Scope, StatementGuard};
 use crate::output::figures::size;
 use crate::tool::{ErrorCode, ToolError};
 
@@ -72,14 +70,10 @@ const KEYWORDS: &[&str] = &[
     "with",
 ];
 
-/// The file cannot be opened, read or written as a database.
-pub(super) fn of_file(shown: &str, guard: &Guard, error: &Error) -> ToolError {
-    let failed = error.sqlite_error_code();
-    if let (Some(Code::CannotOpen), Some(other)) = (failed, guard.ledger().other()) {
-        return names_another(shown, &other);
-    }
-    let (code, text) = match failed {
-        _ if guard.cancelled() => (ErrorCode::Cancelled, "The query was cancelled.".to_owned()),
+/// The error of a file that cannot be opened, read or written as a database.
+pub(super) fn file_error(shown: &str, guard: &StatementGuard, error: &Error) -> ToolError {
+    let (code, text) = match error.sqlite_error_code() {
+        _ if guard.is_cancelled() => (ErrorCode::Cancelled, "The query was cancelled.".to_owned()),
         Some(Code::ReadOnly | Code::PermissionDenied) if guard.scope() == Scope::Changing => (
             ErrorCode::PermissionDenied,
             format!(
@@ -97,7 +91,7 @@ pub(super) fn of_file(shown: &str, guard: &Guard, error: &Error) -> ToolError {
             ErrorCode::Busy,
             format!(
                 "{shown} is locked by another program, and stayed so for as long as timeout_ms allows. Ask again \
-                     when that program is done (on Linux `fuser` names it), or with a larger timeout_ms."
+                 when that program is done (on Linux `fuser` names it), or with a larger timeout_ms."
             ),
         ),
         Some(Code::ReadOnly) => (
@@ -116,26 +110,10 @@ pub(super) fn of_file(shown: &str, guard: &Guard, error: &Error) -> ToolError {
     ToolError::new(code, text)
 }
 
-/// SQLite asked for a file that is not the database's: its journal names one.
-fn names_another(shown: &str, other: &str) -> ToolError {
-    let other: String = other.chars().take(300).flat_map(char::escape_debug).collect();
-    ToolError::new(
-        ErrorCode::PolicyDenied,
-        format!(
-            "{shown} can be neither read nor changed now: its journal, {shown}-journal, belongs to a transaction over \
-             several databases that was not finished, and names another file, {other}. To finish it SQLite would read and \
-             delete that file, which SqliteQuery does for no file but the database's own. Nothing was changed. Do \
-             not open it with the sqlite3 command either, and tell the user: if one of their programs left that journal, \
-             opening and closing the database once with its own program finishes the transaction; if none did, somebody \
-             may have made it so that the other file is deleted."
-        ),
-    )
-}
-
-/// A statement was refused or failed.
-pub(super) fn of_statement(
+/// The error of a statement that was refused or failed.
+pub(super) fn statement_error(
     connection: &Connection,
-    guard: &Guard,
+    guard: &StatementGuard,
     shown: &str,
     sql: &str,
     error: &Error,
@@ -149,41 +127,33 @@ pub(super) fn of_statement(
         Error::NulError(_) => return ToolError::invalid_args("The query contains a NUL character."),
         _ => {}
     }
-    let denied = guard.denied();
+    let denied = guard.take_denied();
     match error.sqlite_error_code() {
-        Some(Code::OperationInterrupted) if guard.cancelled() => {
+        Some(Code::OperationInterrupted) if guard.is_cancelled() => {
             ToolError::cancelled("The query was cancelled.")
         }
-        Some(Code::OperationInterrupted) if guard.gorged() => ToolError::new(
-            ErrorCode::TooLarge,
-            "The query was stopped: SQLite's memory grew by more than 256 MB while it ran. Ask for fewer rows or columns, \
-             or take parts of long values with substr(). If other large queries ran beside it, ask again when they are \
-             done.",
-        ),
-        Some(Code::DiskFull) if guard.ledger().overflowed() => ToolError::new(
-            ErrorCode::TooLarge,
-            format!(
-                "The query was stopped: it sorts or collects more than {}, the limit for its temporary files. Sort fewer \
-                 rows or columns (a WHERE, long columns left out or taken in parts with substr()), use an index whose order \
-                 saves the sort, or a LIMIT in the query; EXPLAIN QUERY PLAN shows what needs a temporary B-tree.{}",
-                size(MAX_SPILL.unsigned_abs()),
-                if guard.scope() == Scope::Changing {
-                    " A change that needs more is made with the database's own program."
-                } else {
-                    ""
-                }
-            ),
-        ),
+        Some(Code::OperationInterrupted) if guard.is_temp_full() => temp_files_full(guard),
         Some(Code::OperationInterrupted) => ToolError::new(
             ErrorCode::Timeout,
             "The query took longer than timeout_ms. Narrow it (an index, a WHERE, a smaller join) or raise timeout_ms; \
              EXPLAIN QUERY PLAN shows how it is run.",
         ),
+        Some(Code::OutOfMemory) => ToolError::new(
+            ErrorCode::TooLarge,
+            "The query was stopped: SQLite's memory grew by more than 256 MB while it ran. Ask for fewer rows or columns, \
+             or take parts of long values with substr().",
+        ),
+        Some(Code::TooBig) => ToolError::new(
+            ErrorCode::TooLarge,
+            format!(
+                "A value or a row of the query would be larger than {}. Use substr() to take a part of it.",
+                size(u64::from(MAX_VALUE.unsigned_abs()))
+            ),
+        ),
         // A refused function is an error like any other to SQLite; only the guard knows better.
         code if denied.is_some() || code == Some(Code::AuthorizationForStatementDenied) => {
             refused(guard.scope(), denied.as_deref())
         }
-        Some(Code::TooBig) => too_big(connection),
         Some(
             Code::NotADatabase
             | Code::DatabaseCorrupt
@@ -192,32 +162,32 @@ pub(super) fn of_statement(
             | Code::ReadOnly
             | Code::CannotOpen
             | Code::SystemIoFailure,
-        ) => of_file(shown, guard, error),
-        _ => unusable(connection, guard, sql, error),
+        ) => file_error(shown, guard, error),
+        _ => unusable_statement(connection, guard, sql, error),
     }
 }
 
-/// A value is longer than the statement's values may be.
-fn too_big(connection: &Connection) -> ToolError {
-    let limit = connection.limit(Limit::SQLITE_LIMIT_LENGTH).unwrap_or(MAX_VALUE);
-    let longest = size(u64::from(limit.unsigned_abs()));
-    let why = if limit < MAX_VALUE {
-        " Values of this statement get less than 16 MB each, because it has so many functions, operators, columns, tables and \
-         indexes that may each hold one: with fewer of them, or fewer columns, each may be larger."
-    } else {
-        ""
+fn temp_files_full(guard: &StatementGuard) -> ToolError {
+    let change = match guard.scope() {
+        Scope::Reading => "",
+        Scope::Changing => " A change that needs more is made with the database's own program.",
     };
-    let text = format!(
-        "A value or a row of the query would be larger than {longest}.{why} Use substr() to take a part of it."
-    );
-    ToolError::new(ErrorCode::TooLarge, text)
+    ToolError::new(
+        ErrorCode::TooLarge,
+        format!(
+            "The query was stopped: it sorts or collects more than {}, the limit for its temporary files. Sort fewer \
+             rows or columns (a WHERE, long columns left out or taken in parts with substr()), use an index whose order \
+             saves the sort, or a LIMIT in the query; EXPLAIN QUERY PLAN shows what needs a temporary B-tree.{change}",
+            size(MAX_TEMP_BYTES),
+        ),
+    )
 }
 
-/// The statement would do more than is allowed.
-pub(super) fn refused(scope: Scope, what: Option<&str>) -> ToolError {
-    let what = what.map_or_else(
+/// The error of a statement that would do more than is allowed.
+pub(super) fn refused(scope: Scope, action: Option<&str>) -> ToolError {
+    let action = action.map_or_else(
         || "This statement would write, and that".to_owned(),
-        |what| format!("In this statement {what}"),
+        |action| format!("In this statement {action}"),
     );
     let rule = match scope {
         Scope::Reading => {
@@ -229,10 +199,15 @@ pub(super) fn refused(scope: Scope, what: Option<&str>) -> ToolError {
              made for it. Other databases, files and settings are out of its reach."
         }
     };
-    ToolError::new(ErrorCode::PolicyDenied, format!("{what} is not allowed: {rule}"))
+    ToolError::new(ErrorCode::PolicyDenied, format!("{action} is not allowed: {rule}"))
 }
 
-fn unusable(connection: &Connection, guard: &Guard, sql: &str, error: &Error) -> ToolError {
+fn unusable_statement(
+    connection: &Connection,
+    guard: &StatementGuard,
+    sql: &str,
+    error: &Error,
+) -> ToolError {
     if error.sqlite_error_code() == Some(Code::ConstraintViolation) {
         let text = match error {
             Error::SqliteFailure(_, Some(text)) => text.clone(),
@@ -242,7 +217,7 @@ fn unusable(connection: &Connection, guard: &Guard, sql: &str, error: &Error) ->
     }
     let mut text = match error {
         Error::SqlInputError { msg, sql, offset, .. } => {
-            format!("SQLite refuses the query: {msg}{}", place(sql, *offset))
+            format!("SQLite refuses the query: {msg}{}", point_at(sql, *offset))
         }
         other => format!("SQLite refuses the query: {other}"),
     };
@@ -250,12 +225,12 @@ fn unusable(connection: &Connection, guard: &Guard, sql: &str, error: &Error) ->
         let _ = write!(text, ". A pattern has at most {MAX_PATTERN} bytes here; instr() finds a longer text");
         return ToolError::invalid_args(text + ".");
     }
-    text.push_str(&names(connection, guard, sql).unwrap_or_default());
-    ToolError::invalid_args(text)
+    let hint = guard.within(Duration::from_millis(500), || similar_names(connection, sql));
+    ToolError::invalid_args(text + &hint.unwrap_or_default())
 }
 
 /// The line with the fault, and a caret under it.
-fn place(sql: &str, offset: i32) -> String {
+fn point_at(sql: &str, offset: i32) -> String {
     let Some(offset) = usize::try_from(offset).ok().filter(|at| sql.is_char_boundary(*at)) else {
         return String::new();
     };
@@ -267,21 +242,25 @@ fn place(sql: &str, offset: i32) -> String {
     format!("\n  {lead}{rest}\n  {}^", " ".repeat(lead.chars().count()))
 }
 
-/// Which names there are that resemble those the query uses.
-fn names(connection: &Connection, guard: &Guard, sql: &str) -> rusqlite::Result<String> {
-    let before = guard.shorten(std::time::Duration::from_millis(500));
-    let found = known_names(connection);
-    guard.restore(before);
-    let (tables, columns) = found?;
+/// The names of the database that resemble those in the query.
+fn similar_names(connection: &Connection, sql: &str) -> rusqlite::Result<String> {
+    let list = |sql: &str| -> rusqlite::Result<Vec<String>> {
+        connection.prepare(sql)?.query_map([], |row| row.get(0))?.take(2_000).collect()
+    };
+    let tables = list(
+        "SELECT name FROM sqlite_schema WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite_%' ORDER BY name",
+    )?;
+    let columns = list(
+        "SELECT DISTINCT p.name FROM sqlite_schema m, pragma_table_info(m.name) p WHERE m.type IN ('table', 'view')",
+    )
+    .unwrap_or_default();
     let mut text = String::new();
-    for word in words(sql).into_iter().take(200) {
-        let known = |name: &String| name.eq_ignore_ascii_case(&word);
-        if tables.iter().any(known) || columns.iter().any(known) {
+    for word in possible_names(sql).into_iter().take(200) {
+        let known = || tables.iter().chain(&columns);
+        if known().any(|name| name.eq_ignore_ascii_case(&word)) {
             continue;
         }
-        let nearest = tables
-            .iter()
-            .chain(&columns)
+        let nearest = known()
             .map(|name| (strsim::jaro_winkler(&word.to_lowercase(), &name.to_lowercase()), name))
             .filter(|(score, _)| *score > 0.8)
             .max_by(|a, b| a.0.total_cmp(&b.0));
@@ -299,22 +278,8 @@ fn names(connection: &Connection, guard: &Guard, sql: &str) -> rusqlite::Result<
     Ok(text)
 }
 
-fn known_names(connection: &Connection) -> rusqlite::Result<(Vec<String>, Vec<String>)> {
-    let list = |sql: &str| -> rusqlite::Result<Vec<String>> {
-        connection.prepare(sql)?.query_map([], |row| row.get(0))?.take(2_000).collect()
-    };
-    let tables = list(
-        "SELECT name FROM sqlite_schema WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite_%' ORDER BY name",
-    )?;
-    let columns = list(
-        "SELECT DISTINCT p.name FROM sqlite_schema m, pragma_table_info(m.name) p WHERE m.type IN ('table', 'view')",
-    )
-    .unwrap_or_default();
-    Ok((tables, columns))
-}
-
-/// The words of a statement that may be names: not in quotes of a text, not called, not of the language.
-fn words(sql: &str) -> Vec<String> {
+/// The words of a statement that may be names: neither in a string, nor called, nor keywords.
+fn possible_names(sql: &str) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     let mut names_table = false;
     let mut chars = sql.chars().peekable();
@@ -349,17 +314,17 @@ mod tests {
 
     #[test]
     fn words_are_names_only() {
-        assert_eq!(words("INSERT INTO itm(nme) VALUES (max(1, 2))"), ["itm", "nme"]);
+        assert_eq!(possible_names("INSERT INTO itm(nme) VALUES (max(1, 2))"), ["itm", "nme"]);
         assert_eq!(
-            words("SELECT usr.nam, count(x1) FROM usr WHERE a_b = 'text it''s' ORDER BY 1"),
+            possible_names("SELECT usr.nam, count(x1) FROM usr WHERE a_b = 'text it''s' ORDER BY 1"),
             ["usr", "nam", "x1", "a_b"]
         );
     }
 
     #[test]
     fn the_caret_stands_under_the_fault() {
-        assert_eq!(place("SELECT 1\nFROM ä x y", 17), format!("\n  FROM ä x y\n  {}^", " ".repeat(7)));
-        assert_eq!(place("SELECT", -1), "");
-        assert_eq!(place("ä", 1), "");
+        assert_eq!(point_at("SELECT 1\nFROM ä x y", 17), format!("\n  FROM ä x y\n  {}^", " ".repeat(7)));
+        assert_eq!(point_at("SELECT", -1), "");
+        assert_eq!(point_at("ä", 1), "");
     }
 }

@@ -1,7 +1,7 @@
-//! The pragmas and functions that a statement may use. Not here: who asks (guard).
+//! The pragmas and functions that a statement may use. Not here: the check (guard).
 
-/// Pragmas that only tell, with or without an argument.
-pub(super) const TELLING: &[&str] = &[
+/// Pragmas that only read, with or without an argument.
+pub(super) const READ_PRAGMAS: &[&str] = &[
     "collation_list",
     "compile_options",
     "database_list",
@@ -19,8 +19,8 @@ pub(super) const TELLING: &[&str] = &[
     "table_list",
     "table_xinfo",
 ];
-/// Pragmas that tell without an argument and change something with one.
-pub(super) const TELLING_ALONE: &[&str] = &[
+/// Pragmas that read without an argument and change something with one.
+pub(super) const READ_PRAGMAS_WITHOUT_VALUE: &[&str] = &[
     "application_id",
     "auto_vacuum",
     "cache_size",
@@ -40,7 +40,7 @@ pub(super) const TELLING_ALONE: &[&str] = &[
     "wal_autocheckpoint",
 ];
 /// Functions that only SQLite's own statements can call, for ALTER TABLE.
-pub(super) const INSIDE_ALTER: &[&str] = &[
+pub(super) const ALTER_FUNCTIONS: &[&str] = &[
     "sqlite_add_constraint",
     "sqlite_drop_column",
     "sqlite_drop_constraint",
@@ -173,5 +173,5 @@ pub(super) const FUNCTIONS: &[&str] = &[
     "zeroblob",
 ];
 
-/// The ends of the names of the tables that an R*Tree keeps its own in.
-pub(super) const R_TREE: [&str; 3] = ["_node", "_rowid", "_parent"];
+/// The ends of the names of the tables in which an R*Tree keeps its nodes.
+pub(super) const R_TREE_TABLE_SUFFIXES: [&str; 3] = ["_node", "_rowid", "_parent"];

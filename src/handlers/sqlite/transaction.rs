@@ -1,0 +1,114 @@
+//! One change of a database in a transaction of its own: kept whole or not at all. Not here: what it may do (guard).
+
+use std::fmt::Write as _;
+
+use rusqlite::Connection;
+use rusqlite::ffi::ErrorCode as Code;
+
+use super::guard::StatementGuard;
+use super::page::interrupted;
+use super::statement_kind::{StatementKind, StatementVerb};
+use crate::output::figures::counted;
+use crate::tool::{ErrorCode, ToolError};
+use crate::worker::CallerLink;
+
+/// A transaction that is rolled back unless it is committed.
+pub(super) struct ChangeTransaction<'a> {
+    connection: &'a Connection,
+    guard: &'a StatementGuard,
+    changes_before: u64,
+}
+
+impl<'a> ChangeTransaction<'a> {
+    /// Takes the lock for writing, waiting for other programs as long as the call may.
+    pub(super) fn begin(connection: &'a Connection, guard: &'a StatementGuard) -> rusqlite::Result<Self> {
+        guard.retry_locked(|| guard.run_own(connection, "BEGIN IMMEDIATE"))?;
+        Ok(Self { connection, guard, changes_before: connection.total_changes() })
+    }
+
+    /// Says what the statement changed, once it ran.
+    pub(super) fn describe(&self, kind: StatementKind, shown: &str) -> String {
+        if kind.verb == StatementVerb::Other {
+            return format!("Done and committed to {shown}: the schema or its statistics were changed.");
+        }
+        let rows = self.connection.changes();
+        let others = (self.connection.total_changes() - self.changes_before).saturating_sub(rows);
+        let mut text = format!("Done and committed to {shown}: {} affected", counted(rows, "row"));
+        if others > 0 {
+            let _ = write!(text, ", {} more by triggers and foreign keys", counted(others, "row"));
+        }
+        let last_id = self.connection.last_insert_rowid();
+        if kind.verb == StatementVerb::Insert && rows > 0 && last_id != 0 {
+            let _ = write!(text, ", last insert id {last_id}");
+        }
+        text + "."
+    }
+
+    /// Commits. Readers of other programs may be in the way for a while.
+    pub(super) fn commit(self, link: &CallerLink) -> rusqlite::Result<()> {
+        // From the announcement on, the runner does not kill this process, so that it knows what became of the change.
+        if self.guard.should_stop() || link.announce_commit().is_err() {
+            return Err(interrupted());
+        }
+        self.guard.retry_locked(|| self.guard.run_own(self.connection, "COMMIT"))
+    }
+}
+
+impl Drop for ChangeTransaction<'_> {
+    fn drop(&mut self) {
+        // SQLite rolls some failures back by itself. Where this fails, closing the connection does it.
+        if !self.connection.is_autocommit() {
+            let _ = self.guard.run_own(self.connection, "ROLLBACK");
+        }
+    }
+}
+
+/// Refuses a statement that changes every row of its table, unless that is confirmed, and one that no transaction
+/// holds.
+pub(super) fn check_reach(kind: StatementKind, is_confirmed: bool) -> Result<(), ToolError> {
+    if kind.verb == StatementVerb::Vacuum {
+        let text = "VACUUM is not allowed: it writes the whole file anew, or another one, and cannot be undone. Run it with \
+                    the sqlite3 command, in Bash, if the user wants it.";
+        return Err(ToolError::new(ErrorCode::PolicyDenied, text));
+    }
+    if is_confirmed || !kind.changes_every_row() {
+        return Ok(());
+    }
+    let verb = if kind.verb == StatementVerb::Delete { "DELETE" } else { "UPDATE" };
+    Err(ToolError::new(
+        ErrorCode::PolicyDenied,
+        format!(
+            "This {verb} has no WHERE, so it changes every row of the table. It was not run. Add a WHERE, or give \
+             confirm=true if every row is meant."
+        ),
+    ))
+}
+
+/// The error of a change whose commit failed.
+pub(super) fn commit_failed(cause: &rusqlite::Error, error: &ToolError) -> ToolError {
+    let is_rolled_back = matches!(
+        cause.sqlite_error_code(),
+        Some(
+            Code::DatabaseBusy
+                | Code::DatabaseLocked
+                | Code::ConstraintViolation
+                | Code::OperationInterrupted
+        )
+    );
+    if is_rolled_back { rolled_back(error) } else { perhaps_committed(error) }
+}
+
+/// The same error, for a change that may have been made.
+pub(super) fn perhaps_committed(error: &ToolError) -> ToolError {
+    let text = "It failed while the change was being committed, so the change may have been made or not. Look with \
+                mode=ro before you send it again.";
+    ToolError::new(error.code(), format!("{}\n{text}", error.text()))
+}
+
+/// The same error, for a change that left nothing behind.
+pub(super) fn rolled_back(error: &ToolError) -> ToolError {
+    ToolError::new(
+        error.code(),
+        format!("{}\nNothing was changed: the transaction was rolled back.", error.text()),
+    )
+}
