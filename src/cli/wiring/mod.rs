@@ -36,7 +36,7 @@ use crate::output::OutputStore;
 use crate::redact::{Redactor, Secret};
 use crate::runner::{Bench, Clock, Parts, Runner, Stop, Tasks, Watchdog, wakes};
 use crate::tool::{BeforeImages, Registry};
-use crate::trash::{self, Images, Trash};
+use crate::trash::{self, BeforeImageStore, Trash};
 
 use backends::device_backend;
 pub use backends::{BackendSource, backend, functions, probe, tokens};
@@ -197,7 +197,7 @@ fn command_rules(config: &Config, confinement: Confinement) -> terminal::Command
 /// The tools, with what they change and what commands remove kept in the trash.
 fn keeping(registry: Registry, trash: &Trash, workspace: &Workspace, terminals: &LocalTerminals) -> Registry {
     joints::shims(trash, workspace, terminals);
-    let images: Arc<dyn BeforeImages> = Arc::new(Images::new(trash.clone(), workspace.clone()));
+    let images: Arc<dyn BeforeImages> = Arc::new(BeforeImageStore::new(trash.clone(), workspace.clone()));
     registry.keeping(&images)
 }
 
@@ -214,7 +214,7 @@ pub fn trash(config: &Config, home: &Home) -> Trash {
         max_bytes: (config.trash.max_mb as u64) << 20,
         keep: Duration::from_hours(24 * config.trash.keep_days as u64),
     };
-    Trash::of(home, limits)
+    Trash::new(home, limits)
 }
 
 /// The variables that are text; a child could not be given others through text anyway.
