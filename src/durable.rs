@@ -30,7 +30,15 @@ pub fn sync_folder(folder: &Path) -> io::Result<()> {
     if !cfg!(unix) {
         return Ok(());
     }
-    match File::open(folder).and_then(|folder| folder.sync_all()) {
+    allow_unsupported_sync(File::open(folder).and_then(|folder| folder.sync_all()))
+}
+
+/// Takes the answer of a file system that cannot sync a folder for no error.
+///
+/// # Errors
+/// Any other error.
+pub fn allow_unsupported_sync(synced: io::Result<()>) -> io::Result<()> {
+    match synced {
         Err(cause) if matches!(cause.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported) => {
             Ok(())
         }
@@ -82,13 +90,11 @@ pub fn temp_name(target: &OsStr) -> io::Result<OsString> {
 /// Writes a whole file in place of the one that may be there. A link in its place is replaced, not followed.
 ///
 /// # Errors
-/// The system's. The old file is then untouched, unless its folder could not be synced: then the new one stands there, and
-/// may be gone again after a power cut.
+/// As [`DraftFile::put_in_place`].
 pub fn replace_file(path: &Path, bytes: &[u8], readers: Readers) -> io::Result<()> {
-    let draft = Draft::write(path, bytes, readers)?;
-    // The draft has no name any more that could be removed when it is dropped.
-    fs::rename(&draft.path, path)?;
-    sync_parent_folder(path)
+    let mut draft = DraftFile::create(path, readers)?;
+    draft.file.write_all(bytes)?;
+    draft.put_in_place(path)
 }
 
 /// Writes a whole file only if there is none. A reader never sees half of it.
@@ -96,7 +102,9 @@ pub fn replace_file(path: &Path, bytes: &[u8], readers: Readers) -> io::Result<(
 /// # Errors
 /// `AlreadyExists`, or the system's.
 pub fn create_file(path: &Path, bytes: &[u8], readers: Readers) -> io::Result<()> {
-    let draft = Draft::write(path, bytes, readers)?;
+    let mut draft = DraftFile::create(path, readers)?;
+    draft.file.write_all(bytes)?;
+    draft.file.sync_all()?;
     // A hard link, unlike a rename, refuses to replace what is there. The draft goes when it is dropped.
     fs::hard_link(&draft.path, path)?;
     drop(draft);
@@ -133,32 +141,46 @@ pub fn parse_json_lines<T: DeserializeOwned>(bytes: &[u8]) -> impl Iterator<Item
     bytes.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok())
 }
 
-/// A written file before it has its name. It is removed when it is dropped.
-struct Draft {
+/// A file that is written under a temporary name beside its target. It is removed unless it is put in place.
+#[derive(Debug)]
+pub struct DraftFile {
     path: PathBuf,
+    /// The open file.
+    pub file: File,
 }
 
-impl Draft {
-    fn write(target: &Path, bytes: &[u8], readers: Readers) -> io::Result<Self> {
+impl DraftFile {
+    /// Makes the file in the folder of its target.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn create(target: &Path, readers: Readers) -> io::Result<Self> {
         let path = parent_folder(target).join(temp_name(OsStr::new("punie"))?);
-        let mut file = match readers {
-            Readers::OwnerOnly => open_private_file(&path, |options| options.write(true).create_new(true))?,
-            Readers::AsBefore => File::create_new(&path)?,
-        };
-        let draft = Self { path };
-        if readers == Readers::AsBefore
-            && let Ok(before) = fs::symlink_metadata(target)
-            && before.is_file()
-        {
-            file.set_permissions(before.permissions())?;
+        if readers == Readers::OwnerOnly {
+            let file = open_private_file(&path, |options| options.write(true).create_new(true))?;
+            return Ok(Self { path, file });
         }
-        file.write_all(bytes)?;
-        file.sync_all()?;
+        let draft = Self { file: File::create_new(&path)?, path };
+        if let Some(before) = fs::symlink_metadata(target).ok().filter(fs::Metadata::is_file) {
+            draft.file.set_permissions(before.permissions())?;
+        }
         Ok(draft)
+    }
+
+    /// Makes the content durable and gives the file its name.
+    ///
+    /// # Errors
+    /// The system's. An old file is then untouched, unless its folder could not be synced: then the new one stands there,
+    /// and may be gone again after a power cut.
+    pub fn put_in_place(self, target: &Path) -> io::Result<()> {
+        self.file.sync_all()?;
+        // The draft has no name any more that could be removed when it is dropped.
+        fs::rename(&self.path, target)?;
+        sync_parent_folder(target)
     }
 }
 
-impl Drop for Draft {
+impl Drop for DraftFile {
     fn drop(&mut self) {
         // Nothing better can be done with a draft that cannot be removed: it is inert.
         let _ = fs::remove_file(&self.path);

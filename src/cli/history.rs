@@ -95,7 +95,7 @@ pub fn history(args: &HistoryArgs, context: &Context) -> anyhow::Result<Exit> {
     let home = Context::home(&config)?;
     let path = home.journal_file();
     let undone: HashMap<String, i64> =
-        wiring::trash(&config, &home).undone()?.into_iter().map(|(id, at)| (id.into(), at)).collect();
+        wiring::trash(&config, &home).list_undone()?.into_iter().map(|(id, at)| (id.into(), at)).collect();
     let reader = Reader::find(&path)?;
     if let Some(request) = &args.request {
         let (id, whole) = find(reader.as_ref(), request)?;

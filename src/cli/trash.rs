@@ -15,7 +15,7 @@ use crate::config::WorkspaceRule;
 use crate::home::Home;
 use crate::output::figures;
 use crate::runner::Clock;
-use crate::trash::{Kept, Trash};
+use crate::trash::{Trash, TrashEntry};
 
 #[derive(Debug, Args)]
 pub struct TrashArgs {
@@ -101,7 +101,7 @@ fn list(trash: &Trash, as_json: bool) -> anyhow::Result<Exit> {
 }
 
 impl<'a> Line<'a> {
-    fn of(kept: &'a Kept) -> Self {
+    fn of(kept: &'a TrashEntry) -> Self {
         Self {
             request_id: kept.request.as_str(),
             tool: &kept.tool,
@@ -115,7 +115,7 @@ impl<'a> Line<'a> {
     }
 }
 
-fn row(kept: &Kept, now_ms: i64) -> Vec<String> {
+fn row(kept: &TrashEntry, now_ms: i64) -> Vec<String> {
     let mut paths: Vec<String> = kept.paths().iter().map(|path| path.display().to_string()).collect();
     paths.extend(kept.untracked().map(|command| format!("{command} (not kept)")));
     let first = paths.first().cloned().unwrap_or_default();
@@ -155,7 +155,7 @@ fn empty(home: &Home, trash: &Trash, args: &EmptyArgs, as_json: bool) -> anyhow:
             return Err(Stop::with(Exit::Usage, "nobody can be asked here; say --yes to empty the trash"));
         }
         let all = trash.list()?;
-        let bytes: u64 = all.iter().map(Kept::bytes).sum();
+        let bytes: u64 = all.iter().map(TrashEntry::bytes).sum();
         print::aside(&format!(
             "{} of {} are kept. Empty the trash? Nothing of it can be undone then. [y/N] ",
             figures::size(bytes),

@@ -8,7 +8,7 @@ use super::exit::{Exit, Stop};
 use super::{audit, moments, print, wiring};
 use crate::audit::Event;
 use crate::config::WorkspaceRule;
-use crate::trash::{UNTRACKED, Unready};
+use crate::trash::{UNTRACKED, UndoError};
 
 #[derive(Debug, Args)]
 pub struct UndoArgs {
@@ -37,7 +37,7 @@ pub fn undo(args: &UndoArgs, context: &Context) -> anyhow::Result<Exit> {
     let workspace = wiring::workspace(&config, context.environment())?;
     let undone = match trash.undo(&workspace, &args.request, args.dry_run) {
         Ok(undone) => undone,
-        Err(Unready::Already(request, at_ms)) => {
+        Err(UndoError::Already(request, at_ms)) => {
             let text = format!("request {request} was undone already, at {}", moments::utc(at_ms));
             return Err(Stop::with(Exit::Failed, text));
         }
@@ -71,10 +71,10 @@ pub fn undo(args: &UndoArgs, context: &Context) -> anyhow::Result<Exit> {
 }
 
 /// Returns the exit code for a request that cannot be undone.
-pub fn exit(unready: &Unready) -> Exit {
+pub fn exit(unready: &UndoError) -> Exit {
     match unready {
-        Unready::Several(..) => Exit::Usage,
-        Unready::Trash(_) => Exit::CannotWrite,
+        UndoError::Several(..) => Exit::Usage,
+        UndoError::Trash(_) => Exit::CannotWrite,
         _ => Exit::Failed,
     }
 }

@@ -14,17 +14,17 @@ use crate::ids::RequestId;
 
 /// The trash, for commands in these workspaces.
 #[derive(Debug)]
-pub struct Shims {
+pub struct CommandShims {
     trash: Trash,
     workspaces: Vec<PathBuf>,
 }
 
-impl Shims {
+impl CommandShims {
     /// Lays the names out for this program, which is found here.
     ///
     /// # Errors
     /// The system's.
-    pub fn lay_out(trash: Trash, workspace: &Workspace, program: &Path) -> io::Result<Self> {
+    pub fn install(trash: Trash, workspace: &Workspace, program: &Path) -> io::Result<Self> {
         let folder = trash.home.trash_programs_dir();
         for name in NAMES {
             let link = folder.join(name);
@@ -40,14 +40,14 @@ impl Shims {
     }
 }
 
-impl ForCommands for Shims {
+impl ForCommands for CommandShims {
     fn beginning(&self, request: &RequestId) -> Option<Beginning> {
         // What earlier commands removed is out of this one's reach.
-        if let Err(cause) = self.trash.take_up() {
+        if let Err(cause) = self.trash.collect_removed() {
             tracing::warn!(%cause, "what commands have removed stays where they can reach it");
         }
         let programs = self.trash.home.trash_programs_dir();
-        let proof = self.trash.proofs.of(&self.trash.home, request);
+        let proof = self.trash.proofs.prove(&self.trash.home, request);
         let proof = proof.inspect_err(|cause| tracing::warn!(%cause, "nothing that commands remove is kept"));
         let env = ShimEnv {
             request: request.clone(),

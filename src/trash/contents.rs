@@ -1,13 +1,13 @@
-//! Kept contents, each once under its hash. Not here: which of them are still wanted (room).
+//! Kept contents, each once under its hash. Not here: which of them are still wanted (quota).
 #![expect(clippy::disallowed_methods, reason = "this file owns the kept contents")]
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use sha2::{Digest, Sha256};
 
-use crate::durable::{open_private_file, sync_folder};
+use crate::durable::{DraftFile, Readers};
 use crate::ids::hex;
 
 /// How much is read at once.
@@ -24,32 +24,21 @@ impl Contents {
         Self { folder }
     }
 
-    /// Where the content of this hash is, kept or not.
+    /// The path of the content of this hash, stored or not.
     pub fn path(&self, sha256: &str) -> PathBuf {
         self.folder.join(sha256)
     }
 
-    /// Whether it is kept, with this size.
+    /// Whether it is stored, with this size.
     pub fn has(&self, sha256: &str, size: u64) -> bool {
         fs::symlink_metadata(self.path(sha256)).is_ok_and(|found| found.is_file() && found.len() == size)
     }
 
-    /// Keeps what this file holds, and gives its hash and size.
-    pub fn keep(&self, file: &mut File) -> io::Result<(String, u64)> {
-        let draft = self.folder.join(format!(".{}.tmp", uuid::Uuid::new_v4().simple()));
-        let kept = self.keep_by(&draft, file);
-        if kept.is_err() {
-            let _ = fs::remove_file(&draft);
-        }
-        kept
-    }
-
-    fn keep_by(&self, draft: &Path, file: &mut File) -> io::Result<(String, u64)> {
-        let mut copy = open_private_file(draft, |options| options.write(true).create_new(true))?;
-        let (sha256, size) = read_through(file, |chunk| copy.write_all(chunk))?;
-        copy.sync_all()?;
-        fs::rename(draft, self.path(&sha256))?;
-        sync_folder(&self.folder)?;
+    /// Stores what this file holds, and returns its hash and size.
+    pub fn store(&self, file: &mut File) -> io::Result<(String, u64)> {
+        let mut draft = DraftFile::create(&self.folder.join("content"), Readers::OwnerOnly)?;
+        let (sha256, size) = read_through(file, |chunk| draft.file.write_all(chunk))?;
+        draft.put_in_place(&self.path(&sha256))?;
         Ok((sha256, size))
     }
 
@@ -63,8 +52,8 @@ impl Contents {
         Err(io::Error::new(io::ErrorKind::InvalidData, "what was kept is damaged"))
     }
 
-    /// Every hash that is kept, with its size, and what lies about that is none.
-    pub fn all(&self) -> io::Result<Vec<(String, u64)>> {
+    /// Lists every stored content by its hash with its size, and whatever else lies there.
+    pub fn list(&self) -> io::Result<Vec<(String, u64)>> {
         let mut all = Vec::new();
         for entry in fs::read_dir(&self.folder)? {
             let entry = entry?;
@@ -75,14 +64,14 @@ impl Contents {
         Ok(all)
     }
 
-    /// Lets go of one.
-    pub fn forget(&self, name: &str) -> io::Result<()> {
+    /// Deletes one.
+    pub fn delete(&self, name: &str) -> io::Result<()> {
         fs::remove_file(self.folder.join(name))
     }
 }
 
 /// The hash and the size of what a file holds from here on.
-pub(super) fn hash(file: &mut File) -> io::Result<(String, u64)> {
+pub(super) fn hash_file(file: &mut File) -> io::Result<(String, u64)> {
     read_through(file, |_| Ok(()))
 }
 

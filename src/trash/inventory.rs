@@ -1,4 +1,4 @@
-//! What the trash holds, request by request. Not here: letting go of it (room).
+//! What the trash holds, request by request. Not here: what is too much of it (quota).
 #![expect(clippy::disallowed_methods, reason = "this file looks through the trash")]
 
 use std::collections::BTreeMap;
@@ -19,31 +19,31 @@ pub(super) const MANIFEST: &str = "manifest.jsonl";
 
 /// What is kept of one request, by one source.
 #[derive(Debug, Clone)]
-pub struct Kept {
+pub struct TrashEntry {
     /// The request.
     pub request: RequestId,
     /// The tool, or the command by which something was removed.
     pub tool: String,
-    /// When it began, in milliseconds since 1970.
+    /// The time when it began, in milliseconds since 1970.
     pub at_ms: i64,
-    /// When it was taken back, all that there is of it.
+    /// The time when all of it was undone.
     pub undone_at_ms: Option<i64>,
-    /// Whether taking it back was begun.
+    /// Whether an undo was begun.
     pub(super) was_begun: bool,
     pub(super) source: Source,
     pub(super) records: Vec<Record>,
 }
 
-/// Whose word it is that a request did something. Where commands may write, any request may be named, so that these are
-/// never one: the first that there is of a request is meant by its name.
+/// The writer of a manifest. Where commands may write, any request may be named, so that sources are kept apart; the first
+/// of a request is meant by its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Source {
-    /// The file tools'.
+    /// The file tools.
     Tools,
-    /// The shims' of its commands.
+    /// The shims of the request's commands.
     Shims,
-    /// Some command's.
-    Hearsay,
+    /// Some command.
+    Unproven,
 }
 
 /// One manifest with its lines.
@@ -53,45 +53,47 @@ pub(super) struct Record {
     pub folder: Option<PathBuf>,
     pub file: PathBuf,
     pub lines: Vec<Line>,
-    /// Taken back.
     pub is_undone: bool,
-    counted: OnceLock<u64>,
+    size: OnceLock<u64>,
 }
 
-/// A line of the log of what was taken back.
+/// A line of the log of undos.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) struct Taken {
+pub(super) struct UndoLogLine {
     pub request: RequestId,
     pub at_ms: i64,
-    /// It only begins.
+    /// The undo only begins.
     #[serde(default)]
     pub begun: bool,
-    /// The names of the folders that its commands had filled by then: one that goes on removes more.
+    /// The names of the folders that the request's commands had filled by then: a command that goes on removes more.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub records: Vec<String>,
 }
 
 impl Record {
-    /// By the lines of its manifest.
-    pub fn new(folder: Option<PathBuf>, file: PathBuf, lines: Vec<Line>) -> Self {
+    /// Reads a manifest, in a folder of removed things or a file tool's.
+    pub fn read(folder: Option<PathBuf>, file: PathBuf) -> io::Result<Self> {
+        Ok(Self::new(folder, manifest::read(&file)?, file))
+    }
+
+    pub fn new(folder: Option<PathBuf>, lines: Vec<Line>, file: PathBuf) -> Self {
         let lines = manifest::drop_withdrawn(lines);
-        Self { folder, file, lines, is_undone: false, counted: OnceLock::new() }
+        Self { folder, file, lines, is_undone: false, size: OnceLock::new() }
     }
 
     /// The name of its folder.
-    fn name(&self) -> Option<String> {
+    fn folder_name(&self) -> Option<String> {
         Some(self.folder.as_ref()?.file_name()?.to_string_lossy().into_owned())
     }
 
-    /// What the folder takes on the disk, in bytes: looked at, and not what its manifest says.
+    /// The bytes that its folder takes on the disk: measured, since a command may have written the manifest.
     pub fn bytes(&self) -> u64 {
-        *self
-            .counted
-            .get_or_init(|| self.folder.as_deref().map_or(0, |folder| TreeSize::of_tree(folder).on_disk))
+        let measure = |folder: &PathBuf| TreeSize::of_tree(folder).on_disk;
+        *self.size.get_or_init(|| self.folder.as_ref().map_or(0, measure))
     }
 }
 
-impl Kept {
+impl TrashEntry {
     /// The paths that the request changed.
     pub fn paths(&self) -> Vec<&Path> {
         let mut paths: Vec<&Path> = self.lines().flat_map(paths_of).map(|name| name.0.as_path()).collect();
@@ -108,44 +110,42 @@ impl Kept {
         })
     }
 
-    /// How many files are kept, or were there to be kept.
+    /// The number of files that are kept, or were there to be kept.
     pub fn files(&self) -> u64 {
-        self.lines()
-            .map(|line| match line {
-                Line::File { .. } | Line::Move { .. } => 1,
-                Line::Removed { files, .. } => *files,
-                _ => 0,
-            })
-            .sum()
+        let count = |line: &Line| match line {
+            Line::File { .. } | Line::Move { .. } => 1,
+            Line::Removed { files, .. } => *files,
+            _ => 0,
+        };
+        self.lines().map(count).sum()
     }
 
-    /// How many bytes they had.
+    /// The bytes that they had.
     pub fn bytes(&self) -> u64 {
-        self.lines()
-            .map(|line| match line {
-                Line::File { before: Some(before), .. } if before.kept => before.size,
-                Line::Removed { bytes, .. } => *bytes,
-                _ => 0,
-            })
-            .sum()
+        let count = |line: &Line| match line {
+            Line::File { before: Some(before), .. } if before.kept => before.size,
+            Line::Removed { bytes, .. } => *bytes,
+            _ => 0,
+        };
+        self.lines().map(count).sum()
     }
 
     /// The names of the folders that commands filled.
-    pub(super) fn records_of_commands(&self) -> Vec<String> {
-        self.records.iter().filter_map(Record::name).collect()
+    pub(super) fn folder_names(&self) -> Vec<String> {
+        self.records.iter().filter_map(Record::folder_name).collect()
     }
 
-    /// Notes what a line of the log says of it.
-    fn note(&mut self, taken: &Taken) {
+    /// Marks what a line of the log says was undone.
+    fn apply_undo(&mut self, undo: &UndoLogLine) {
         self.was_begun = true;
-        if taken.begun {
+        if undo.begun {
             return;
         }
         for record in &mut self.records {
-            record.is_undone |=
-                taken.records.is_empty() || record.name().is_some_and(|name| taken.records.contains(&name));
+            let is_named = || record.folder_name().is_some_and(|name| undo.records.contains(&name));
+            record.is_undone |= undo.records.is_empty() || is_named();
         }
-        self.undone_at_ms = self.records.iter().all(|record| record.is_undone).then_some(taken.at_ms);
+        self.undone_at_ms = self.records.iter().all(|record| record.is_undone).then_some(undo.at_ms);
     }
 
     /// Whether it changed this path, or something above or below it.
@@ -155,6 +155,11 @@ impl Kept {
 
     pub(super) fn lines(&self) -> impl Iterator<Item = &Line> {
         self.records.iter().flat_map(|record| &record.lines)
+    }
+
+    /// The lines of file tools. Where commands may write, nothing is said of file tools.
+    pub(super) fn tool_lines(&self) -> impl Iterator<Item = &Line> {
+        self.records.iter().filter(|record| record.folder.is_none()).flat_map(|record| &record.lines)
     }
 }
 
@@ -174,38 +179,26 @@ impl Trash {
     ///
     /// # Errors
     /// The system's.
-    pub fn list(&self) -> io::Result<Vec<Kept>> {
-        let _held = self.hold()?;
+    pub fn list(&self) -> io::Result<Vec<TrashEntry>> {
+        let _lock = self.lock()?;
         self.collect()?;
         self.inventory()
     }
 
-    /// The same for whoever holds the trash.
-    pub(super) fn inventory(&self) -> io::Result<Vec<Kept>> {
-        let mut records = Vec::new();
-        for file in entries(&self.home.trash_manifests_dir())? {
-            let lines = manifest::read(&file)?;
-            records.push(Record::new(None, file, lines));
-        }
-        for folder in entries(&self.home.trash_removed_dir())?.into_iter().filter(|folder| is_folder(folder))
-        {
-            let file = folder.join(MANIFEST);
-            let lines = manifest::read(&file)?;
-            records.push(Record::new(Some(folder), file, lines));
-        }
-        let now = now_ms();
-        let mut all: BTreeMap<(RequestId, Source), Kept> = BTreeMap::new();
-        for record in records {
+    /// The same for a caller that holds the lock.
+    pub(super) fn inventory(&self) -> io::Result<Vec<TrashEntry>> {
+        let mut all: BTreeMap<(RequestId, Source), TrashEntry> = BTreeMap::new();
+        for record in self.read_records()? {
             let Some(Line::Begun { request, tool, at_ms, proof }) = record.lines.first().cloned() else {
                 continue;
             };
             let is_of_commands = record.folder.is_some();
             let source = match is_of_commands {
                 false => Source::Tools,
-                true if self.proofs.of(&self.home, &request)? == proof => Source::Shims,
-                true => Source::Hearsay,
+                true if self.proofs.prove(&self.home, &request)? == proof => Source::Shims,
+                true => Source::Unproven,
             };
-            let kept = all.entry((request.clone(), source)).or_insert_with(|| Kept {
+            let entry = all.entry((request.clone(), source)).or_insert_with(|| TrashEntry {
                 request,
                 tool,
                 at_ms,
@@ -214,54 +207,61 @@ impl Trash {
                 source,
                 records: Vec::new(),
             });
-            // Where a command wrote it, the time may be anything: it makes nothing older, and nothing comes from the
-            // future.
-            let at_ms = if is_of_commands { kept.at_ms.max(at_ms) } else { kept.at_ms.min(at_ms) };
-            kept.at_ms = at_ms.min(now);
-            kept.records.push(record);
+            // A command may have written any time: it makes nothing older, and nothing comes from the future.
+            let at_ms = if is_of_commands { entry.at_ms.max(at_ms) } else { entry.at_ms.min(at_ms) };
+            entry.at_ms = at_ms.min(now_ms());
+            entry.records.push(record);
         }
-        for taken in self.taken()? {
-            for source in [Source::Tools, Source::Shims, Source::Hearsay] {
-                if let Some(kept) = all.get_mut(&(taken.request.clone(), source)) {
-                    kept.note(&taken);
-                }
+        let mut all: Vec<TrashEntry> = all.into_values().collect();
+        let undos = self.read_undo_log()?;
+        for entry in &mut all {
+            let request = entry.request.clone();
+            for undo in undos.iter().filter(|undo| undo.request == request) {
+                entry.apply_undo(undo);
             }
-        }
-        let mut all: Vec<Kept> = all.into_values().collect();
-        // The names of the folders are in the order of time.
-        for kept in &mut all {
-            kept.records.sort_by(|a, b| a.file.cmp(&b.file));
+            // The names of the folders are in the order of time.
+            entry.records.sort_by(|a, b| a.file.cmp(&b.file));
         }
         all.sort_by(|a, b| (b.at_ms, &b.request).cmp(&(a.at_ms, &a.request)));
         Ok(all)
     }
 
-    /// What was taken back, by request.
+    fn read_records(&self) -> io::Result<Vec<Record>> {
+        let of_tools = list_visible(&self.home.trash_manifests_dir())?.into_iter();
+        let folders = list_visible(&self.home.trash_removed_dir())?.into_iter();
+        let of_commands = folders.filter(|folder| is_folder(folder));
+        let of_tools = of_tools.map(|file| Record::read(None, file));
+        let of_commands = of_commands.map(|folder| Record::read(Some(folder.clone()), folder.join(MANIFEST)));
+        of_tools.chain(of_commands).collect()
+    }
+
+    /// The requests that were undone, with the time.
     ///
     /// # Errors
     /// The system's.
-    pub fn undone(&self) -> io::Result<Vec<(RequestId, i64)>> {
-        let done = self.taken()?.into_iter().filter(|taken| !taken.begun);
-        Ok(done.map(|taken| (taken.request, taken.at_ms)).collect())
+    pub fn list_undone(&self) -> io::Result<Vec<(RequestId, i64)>> {
+        let done = self.read_undo_log()?.into_iter().filter(|undo| !undo.begun);
+        Ok(done.map(|undo| (undo.request, undo.at_ms)).collect())
     }
 
-    pub(super) fn taken(&self) -> io::Result<Vec<Taken>> {
+    pub(super) fn read_undo_log(&self) -> io::Result<Vec<UndoLogLine>> {
         manifest::read(&self.home.trash_log_file())
     }
 
-    /// Takes what commands have removed out of their reach, once the command that removes it is over.
+    /// Takes what commands have removed out of their reach, once the command that removes it is over. Returns how many
+    /// bytes that are.
     pub(super) fn collect(&self) -> io::Result<u64> {
         let mut bytes = 0;
-        for folder in entries(&self.home.trash_incoming_dir())? {
+        for folder in list_visible(&self.home.trash_incoming_dir())? {
             // A link would lead out of here.
             let Some(name) = folder.file_name().filter(|_| is_folder(&folder)) else { continue };
-            // Whoever fills it holds its manifest.
-            let Ok(Some(held)) = manifest::open(&folder.join(MANIFEST)) else { continue };
-            if held.try_lock().is_err() {
+            // The shim that fills it holds a lock on its manifest.
+            let Ok(Some(manifest)) = manifest::open(&folder.join(MANIFEST)) else { continue };
+            if manifest.try_lock().is_err() {
                 continue;
             }
             let removed = self.home.trash_removed_dir().join(name);
-            // One whose name is taken is forged; it goes with what lies about.
+            // One whose name is taken is forged; it goes with the stray files.
             if let Err(cause) = move_from_command(&folder, &removed) {
                 tracing::warn!(path = %folder.display(), %cause, "what a command removed stays in its reach");
                 continue;
@@ -277,14 +277,10 @@ fn is_folder(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|found| found.is_dir())
 }
 
-/// What is in a folder of the trash, but for what is being made there.
-pub(super) fn entries(folder: &Path) -> io::Result<Vec<PathBuf>> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir(folder)? {
-        let entry = entry?;
-        if !entry.file_name().as_encoded_bytes().starts_with(b".") {
-            found.push(entry.path());
-        }
-    }
-    Ok(found)
+/// Lists a folder of the trash, but for what is being made there under a hidden name.
+pub(super) fn list_visible(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    let is_visible =
+        |path: &PathBuf| path.file_name().is_some_and(|name| !name.as_encoded_bytes().starts_with(b"."));
+    let paths: io::Result<Vec<PathBuf>> = fs::read_dir(folder)?.map(|entry| Ok(entry?.path())).collect();
+    Ok(paths?.into_iter().filter(is_visible).collect())
 }

@@ -1,43 +1,48 @@
-//! The trash: what files were before a call changed them, and what commands removed, for a while; and the way back.
+//! The trash: what files were before a call changed them, what commands removed, for a while; and the way back.
 //!
-//! The words come first: a manifest says what is about to be kept or taken before anything moves, so that whatever a
-//! crash leaves can be told. Not here: what is typed (cli), and how a command is started (acp).
+//! A manifest says what is about to be kept or taken before anything moves, so that whatever a crash leaves can be told.
+//! Not here: what is typed (cli), and how a command is started (acp).
 
+mod before_images;
 #[cfg(target_os = "linux")]
 mod commands;
 mod contents;
 #[cfg(unix)]
 mod copy;
-mod images;
 mod inventory;
 mod manifest;
-mod net;
+mod net_effect;
+mod preview;
 mod proof;
+mod quota;
 mod restore;
-mod room;
 #[cfg(target_os = "linux")]
 pub mod shim;
 mod steps;
-mod survey;
 mod tree;
 mod undo;
 
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use crate::durable::open_lock_file;
 use crate::home::Home;
 
+pub use before_images::BeforeImageStore;
 #[cfg(target_os = "linux")]
-pub use commands::Shims;
-pub use images::Images;
-pub use inventory::Kept;
-pub use undo::{UNTRACKED, Undone, Unready};
+pub use commands::CommandShims;
+pub use inventory::TrashEntry;
+pub use undo::{UNTRACKED, UndoError, Undone};
 
 /// A file above this size is not kept before it is changed.
 pub const LARGEST_KEPT: u64 = 64 << 20;
+
+/// Stands for a number of bytes that nobody has counted yet.
+const UNKNOWN_SIZE: u64 = u64::MAX;
 
 /// How much is kept, and for how long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,41 +58,33 @@ pub struct Limits {
 pub struct Trash {
     home: Home,
     limits: Limits,
-    /// How many bytes are kept, as far as this process knows; none before it has looked.
-    used: Arc<Mutex<Option<u64>>>,
-    proofs: proof::Proofs,
+    /// The bytes that are kept, as far as this process knows, or [`UNKNOWN_SIZE`].
+    used: Arc<AtomicU64>,
+    proofs: proof::ManifestProofs,
 }
-
-/// Holds the trash against everybody else who would move something in it, until it is dropped.
-#[derive(Debug)]
-struct Held(#[expect(dead_code, reason = "it is held, not used")] File);
 
 impl Trash {
     /// The trash of this home.
-    pub fn of(home: &Home, limits: Limits) -> Self {
-        Self { home: home.clone(), limits, used: Arc::default(), proofs: proof::Proofs::default() }
+    pub fn new(home: &Home, limits: Limits) -> Self {
+        let used = Arc::new(AtomicU64::new(UNKNOWN_SIZE));
+        Self { home: home.clone(), limits, used, proofs: proof::ManifestProofs::default() }
     }
 
-    /// The folders that a command must be allowed to write, so that what it removes can go to the trash: for whoever
-    /// confines commands. A rename into it is one between folders.
+    /// The folders that a confined command must be allowed to write, so that what it removes can be renamed into them.
     pub fn folders_for_commands(&self) -> Vec<PathBuf> {
         vec![self.home.trash_incoming_dir()]
     }
 
-    fn hold(&self) -> io::Result<Held> {
-        hold(&self.home.trash_lock_file())
+    /// Keeps everybody else from moving anything in the trash until the file is dropped.
+    fn lock(&self) -> io::Result<File> {
+        let file = open_lock_file(&self.home.trash_lock_file())?;
+        file.lock()?;
+        Ok(file)
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "the lock is a file of the trash's own")]
-fn hold(path: &Path) -> io::Result<Held> {
-    let file = File::create(path)?;
-    file.lock()?;
-    Ok(Held(file))
-}
-
-/// A path in a line of text, whatever its bytes: nothing in it begins another line or steers a terminal.
-fn named(path: &Path) -> String {
+/// Shows a path in a line of text: no byte in it begins another line or steers a terminal.
+fn display_path(path: &Path) -> String {
     let mut text = String::new();
     for c in path.display().to_string().chars() {
         if c.is_control() { text.extend(c.escape_default()) } else { text.push(c) }

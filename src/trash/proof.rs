@@ -1,6 +1,5 @@
-//! What shows that a manifest was written for the request that it names. Every command may write where commands remove to,
-//! and any request's name; what only its own shims are told, none but them writes down. Not here: what is made of it
-//! (inventory).
+//! Proofs that a manifest was written for the request that it names. Every command may write to the folder of removed
+//! things, and may name any request; only a request's own shims are told its proof. Not here: what is made of it (inventory).
 #![expect(clippy::disallowed_methods, reason = "a key that is none is taken away here")]
 
 use std::io;
@@ -14,16 +13,16 @@ use crate::ids::{RequestId, hex};
 
 /// Makes proofs. Clones share the key, which no confined command reads.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Proofs(Arc<OnceLock<[u8; 32]>>);
+pub(super) struct ManifestProofs(Arc<OnceLock<[u8; 32]>>);
 
-impl Proofs {
-    /// What the shims of this request's commands are told, and nobody else.
+impl ManifestProofs {
+    /// The proof for a request, which only the shims of its commands are told.
     ///
     /// # Errors
     /// The system's, where the key is neither there nor can be made.
-    pub fn of(&self, home: &Home, request: &RequestId) -> io::Result<String> {
+    pub fn prove(&self, home: &Home, request: &RequestId) -> io::Result<String> {
         if self.0.get().is_none() {
-            let _ = self.0.set(key(&home.trash_key_file())?);
+            let _ = self.0.set(load_or_make_key(&home.trash_key_file())?);
         }
         let key = self.0.get().ok_or_else(|| io::Error::other("there is no key"))?;
         // Twice, as HMAC does it, so that nothing can be hung on.
@@ -34,7 +33,7 @@ impl Proofs {
 
 /// The key of the trash, made where there is none. In place of one that is none anybody can make another: what was
 /// proven by it then counts as said.
-fn key(file: &Path) -> io::Result<[u8; 32]> {
+fn load_or_make_key(file: &Path) -> io::Result<[u8; 32]> {
     match read_request_key(file) {
         Ok(Some(key)) => return Ok(*key.expose()),
         Ok(None) => {}
@@ -59,7 +58,7 @@ mod tests {
         let [one, other] = folders.each_ref().map(|folder| Home::open(folder.path()).expect("a home"));
         let of = |home: &Home, request: &str| {
             let request = RequestId::parse(request).expect("an id");
-            Proofs::default().of(home, &request).expect("a key")
+            ManifestProofs::default().prove(home, &request).expect("a key")
         };
         let first = of(&one, "request-1");
         assert_eq!(first, of(&one, "request-1"));

@@ -108,7 +108,7 @@ pub(super) fn move_from_command(from: &Path, to: &Path) -> io::Result<()> {
     #[cfg(unix)]
     if fs::symlink_metadata(from)?.is_dir() {
         match super::copy::open_folder(rustix::fs::CWD, from.as_os_str()) {
-            Ok(folder) => super::copy::set_mode(folder, 0o700)?,
+            Ok(folder) => super::copy::set_mode(&folder, 0o700)?,
             // One that cannot even be read can have its mode only by its name, in a folder that leads nowhere.
             Err(cause) if cause.kind() == io::ErrorKind::PermissionDenied => {
                 use rustix::fs::{AtFlags, CWD, Mode, chmodat};

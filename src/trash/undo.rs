@@ -1,5 +1,5 @@
-//! Taking a request back: every file as it was before, or nothing at all. What changed since the request is never
-//! overwritten. Not here: what comes back of what commands removed (removals), and how it is carried out (steps).
+//! Undoing a request: every file as it was before, or nothing at all. What changed since the request is never
+//! overwritten. Not here: what commands removed (undo/removals), and carrying it out (steps).
 
 mod removals;
 
@@ -7,11 +7,12 @@ use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::contents::{Contents, hash};
-use super::inventory::{Kept, Source, Taken};
-use super::net::{Net, nets};
+use super::before_images::mode_of;
+use super::contents::{Contents, hash_file};
+use super::inventory::{Source, TrashEntry, UndoLogLine};
+use super::net_effect::{NetChange, net_changes};
 use super::steps::{Step, carry_out};
-use super::{Trash, named, now_ms};
+use super::{Trash, display_path, now_ms};
 use crate::acp::{Workspace, WorkspacePath};
 use crate::durable::append_json_lines;
 use crate::failpoint::reach;
@@ -33,9 +34,9 @@ pub struct Undone {
 pub const UNTRACKED: &str = "Files that a command writes, or removes in other ways than rm, are not tracked: look with \
                              `git status` and `git diff`.";
 
-/// Why a request cannot be taken back. Nothing was changed.
+/// The reason why a request cannot be undone. Nothing was changed.
 #[derive(Debug, thiserror::Error)]
-pub enum Unready {
+pub enum UndoError {
     /// Nothing is kept of it.
     #[error(
         "nothing is kept of request {0}: no file tool changed a file in it and no command of it used rm, or its backups \
@@ -46,7 +47,7 @@ pub enum Unready {
     /// Several requests begin or end so.
     #[error("several requests are meant by {0:?}, the latest: {1}")]
     Several(String, String),
-    /// It was taken back before.
+    /// It was undone before.
     #[error("request {0} was undone already")]
     Already(RequestId, i64),
     /// Everything is as it was before.
@@ -64,258 +65,260 @@ pub enum Unready {
 }
 
 /// A path as it is now.
-enum Now {
+enum FileState {
     Absent,
     File {
         sha256: String,
         mode: Option<u32>,
     },
     /// Something that no tool of ours left there, in words.
-    Strange(String),
+    Other(String),
 }
 
 impl Trash {
-    /// Takes a request back; with `dry`, only says what that would be. A request is named by its id, or by how its id
-    /// begins or ends.
+    /// Undoes a request; a dry run only says what that would do. A request is named by its id, or by how its id begins or
+    /// ends.
     ///
     /// # Errors
-    /// [`Unready`]; nothing is changed then.
-    pub fn undo(&self, workspace: &Workspace, request: &str, dry: bool) -> Result<Undone, Unready> {
-        let _held = self.hold()?;
+    /// [`UndoError`]; nothing is changed then.
+    pub fn undo(&self, workspace: &Workspace, request: &str, is_dry_run: bool) -> Result<Undone, UndoError> {
+        let _lock = self.lock()?;
         self.collect()?;
         let all = self.inventory()?;
-        let kept = match find(&all, request) {
-            Ok(kept) => kept,
+        let entry = match find_entry(&all, request) {
+            Ok(entry) => entry,
             Err(unknown) => {
-                let is_it = |taken: &Taken| !taken.begun && taken.request.as_str() == request;
-                let taken = self.taken()?.into_iter().rfind(is_it);
-                return Err(taken.map_or(unknown, |taken| Unready::Already(taken.request, taken.at_ms)));
+                let is_it = |undo: &UndoLogLine| !undo.begun && undo.request.as_str() == request;
+                let undo = self.read_undo_log()?.into_iter().rfind(is_it);
+                return Err(undo.map_or(unknown, |undo| UndoError::Already(undo.request, undo.at_ms)));
             }
         };
-        if let Some(at_ms) = kept.undone_at_ms {
-            return Err(Unready::Already(kept.request.clone(), at_ms));
+        if let Some(at_ms) = entry.undone_at_ms {
+            return Err(UndoError::Already(entry.request.clone(), at_ms));
         }
         let contents = Contents::in_folder(self.home.trash_objects_dir());
         let removed = self.home.trash_removed_dir();
         let trash = Workspace::open(std::slice::from_ref(&removed))?;
-        let mut plan = Plan {
+        let mut plan = UndoPlan {
             workspace,
             contents: &contents,
             trash: (&trash, &removed),
             all: &all,
-            kept,
+            entry,
             steps: vec![],
             lines: vec![],
             faults: vec![],
-            anew: HashMap::new(),
+            returning: HashMap::new(),
             lost: vec![],
-            later: None,
+            left_in_trash: None,
         };
-        plan.files();
-        plan.removals();
-        let Plan { steps, mut lines, mut faults, lost, later, .. } = plan;
-        let request = kept.request.clone();
-        if steps.is_empty() {
-            faults.extend(lost);
-        } else {
-            lines.extend(lost.into_iter().chain(later));
-        }
-        if !faults.is_empty() {
-            return Err(Unready::Refused(request, faults));
-        }
-        if steps.is_empty() {
-            return Err(Unready::Nothing(request));
-        }
-        if !dry {
-            let log = |begun| {
-                let records = kept.records_of_commands();
-                let taken = Taken { request: request.clone(), at_ms: now_ms(), begun, records };
-                append_json_lines(&self.home.trash_log_file(), &[taken])
-            };
-            log(true)?;
-            carry_out(&steps, &contents).map_err(|text| Unready::Failed(request.clone(), text))?;
+        plan.plan_changes();
+        plan.plan_removals();
+        let (steps, lines) = plan.check()?;
+        if !is_dry_run {
+            self.log_undo(entry, true)?;
+            carry_out(&steps, &contents).map_err(|text| UndoError::Failed(entry.request.clone(), text))?;
             reach("undo.done");
-            log(false)?;
+            self.log_undo(entry, false)?;
         }
-        Ok(Undone { request, lines, is_partial: kept.source != Source::Tools })
+        Ok(Undone { request: entry.request.clone(), lines, is_partial: entry.source != Source::Tools })
+    }
+
+    fn log_undo(&self, entry: &TrashEntry, begun: bool) -> io::Result<()> {
+        let (request, records) = (entry.request.clone(), entry.folder_names());
+        let line = UndoLogLine { request, at_ms: now_ms(), begun, records };
+        append_json_lines(&self.home.trash_log_file(), &[line]).map(drop)
     }
 }
 
-pub(super) fn find<'a>(all: &'a [Kept], typed: &str) -> Result<&'a Kept, Unready> {
-    let exactly = all.iter().filter(|kept| kept.request.as_str() == typed);
-    if let Some(exactly) = exactly.min_by_key(|kept| kept.source) {
-        return Ok(exactly);
-    }
-    let alike = |kept: &&Kept| {
-        !typed.is_empty()
-            && (kept.request.as_str().starts_with(typed) || kept.request.as_str().ends_with(typed))
-    };
-    let mut found: Vec<&Kept> = all.iter().filter(alike).collect();
+/// Finds the entry that is meant by an id, or by the beginning or the end of one.
+pub(super) fn find_entry<'a>(all: &'a [TrashEntry], typed: &str) -> Result<&'a TrashEntry, UndoError> {
     // What a command says of a request of file tools, or of another command's, is not what is meant by it.
-    let is_said = |kept: &Kept| all.iter().any(|of| of.request == kept.request && of.source < kept.source);
-    found.retain(|kept| !is_said(kept));
+    let is_first_source = |entry: &&TrashEntry| {
+        !all.iter().any(|other| other.request == entry.request && other.source < entry.source)
+    };
+    let find = |is_meant: &dyn Fn(&str) -> bool| -> Vec<&TrashEntry> {
+        all.iter().filter(|entry| is_meant(entry.request.as_str())).filter(is_first_source).collect()
+    };
+    let mut found = find(&|id| id == typed);
+    if found.is_empty() && !typed.is_empty() {
+        found = find(&|id| id.starts_with(typed) || id.ends_with(typed));
+    }
     match found.as_slice() {
-        [] => Err(Unready::Unknown(typed.to_owned())),
+        [] => Err(UndoError::Unknown(typed.to_owned())),
         [only] => Ok(only),
         several => {
-            let ids: Vec<&str> = several.iter().take(5).map(|kept| kept.request.as_str()).collect();
-            Err(Unready::Several(typed.to_owned(), ids.join(", ")))
+            let ids: Vec<&str> = several.iter().take(5).map(|entry| entry.request.as_str()).collect();
+            Err(UndoError::Several(typed.to_owned(), ids.join(", ")))
         }
     }
 }
 
-/// An undo that is being thought through.
-struct Plan<'a> {
+/// An undo that is being planned.
+struct UndoPlan<'a> {
     workspace: &'a Workspace,
     contents: &'a Contents,
     /// What commands removed, opened as calls open a workspace: whatever they put there leads nowhere. And its path.
     trash: (&'a Workspace, &'a Path),
-    all: &'a [Kept],
-    kept: &'a Kept,
+    all: &'a [TrashEntry],
+    entry: &'a TrashEntry,
     steps: Vec<Step>,
     lines: Vec<String>,
     faults: Vec<String>,
-    /// What comes back, and where it is in the trash if it is there: an empty folder is not.
-    anew: HashMap<PathBuf, Option<PathBuf>>,
+    /// The removed paths that come back, each with its place in the trash; an empty folder has none.
+    returning: HashMap<PathBuf, Option<PathBuf>>,
     /// What is gone and not kept: no reason to leave the rest.
     lost: Vec<String>,
-    /// What of the request's own is not put back, in words.
-    later: Option<String>,
+    /// What the request itself had made and removed, which is not put back.
+    left_in_trash: Option<String>,
 }
 
-impl Plan<'_> {
-    /// What file tools changed.
-    fn files(&mut self) {
-        let nets = nets(self.kept);
-        let mut moved: Vec<&Path> = Vec::new();
-        for net in &nets {
-            if moved.contains(&net.path.as_path()) {
-                continue;
-            }
-            // Where the content is not kept, another path of the request may have it.
-            let source = net.before.as_ref().filter(|before| !before.kept).and_then(|before| {
-                nets.iter()
-                    .find(|other| other.before.is_none() && other.after.as_ref() == Some(&before.sha256))
-            });
-            match source {
-                Some(source) => {
-                    if self.move_back(net, source) {
-                        moved.push(&source.path);
-                    }
-                }
-                None => self.file(net),
-            }
+impl UndoPlan<'_> {
+    /// The steps and what they come to in words, if nothing is in the way.
+    fn check(mut self) -> Result<(Vec<Step>, Vec<String>), UndoError> {
+        let request = self.entry.request.clone();
+        if self.steps.is_empty() {
+            self.faults.append(&mut self.lost);
         }
-        // A move may be planned after the path that it takes its file from was looked at.
-        self.steps
-            .retain(|step| !matches!(step, Step::Drop { path, .. } if moved.contains(&path.absolute())));
-        self.lines.retain(|line| !moved.iter().any(|path| *line == dropped(path)));
+        if !self.faults.is_empty() {
+            return Err(UndoError::Refused(request, self.faults));
+        }
+        if self.steps.is_empty() {
+            return Err(UndoError::Nothing(request));
+        }
+        self.lines.extend(self.lost.into_iter().chain(self.left_in_trash));
+        Ok((self.steps, self.lines))
     }
 
-    fn move_back(&mut self, net: &Net, source: &Net) -> bool {
-        let (Some(to), Some(at)) = (self.path(&net.path), self.path(&source.path)) else { return false };
-        match (Self::now(&to), Self::now(&at)) {
-            (Now::File { sha256, .. }, Now::Absent) if Some(&sha256) == source.after.as_ref() => true,
-            (Now::Absent, Now::File { sha256, .. }) if Some(&sha256) == source.after.as_ref() => {
-                self.lines.push(format!("{} goes back to {}", shown(&at), shown(&to)));
-                self.steps.push(Step::MoveBack { at, to });
-                true
-            }
-            (Now::Absent, found) => {
-                self.changed_since(&at, &found);
-                true
-            }
-            (found, _) => {
-                self.changed_since(&to, &found);
-                true
-            }
-        }
-    }
-
-    fn file(&mut self, net: &Net) {
-        let Some(path) = self.path(&net.path) else { return };
-        let now = Self::now(&path);
-        let (sha256, mode) = match &now {
-            Now::Absent => (None, None),
-            Now::File { sha256, mode } => (Some(sha256), *mode),
-            Now::Strange(_) => return self.changed_since(&path, &now),
+    /// Plans what file tools changed.
+    fn plan_changes(&mut self) {
+        let changes = net_changes(self.entry);
+        // Where the content is not kept, another path of the request may have it.
+        let source_of = |change: &NetChange| {
+            let before = change.before.as_ref().filter(|before| !before.kept)?;
+            changes
+                .iter()
+                .find(|other| other.before.is_none() && other.after.as_ref() == Some(&before.sha256))
         };
-        let was = net.before.as_ref();
-        let mode_is_back = !net.mode_changes || was.is_none_or(|was| was.mode.is_none() || was.mode == mode);
+        let mut moved: Vec<&Path> = Vec::new();
+        for change in &changes {
+            if let Some(source) = source_of(change)
+                && self.plan_move_back(change, source)
+            {
+                moved.push(&source.path);
+            }
+        }
+        for change in &changes {
+            if source_of(change).is_none() && !moved.contains(&change.path.as_path()) {
+                self.plan_change(change);
+            }
+        }
+    }
+
+    /// Plans that a file goes back where it was; whether the path that it went to is dealt with thereby.
+    fn plan_move_back(&mut self, change: &NetChange, source: &NetChange) -> bool {
+        let (Some(to), Some(at)) = (self.find_path(&change.path), self.find_path(&source.path)) else {
+            return false;
+        };
+        let is_moved = |state: &FileState| matches!(state, FileState::File { sha256, .. } if Some(sha256) == source.after.as_ref());
+        match (FileState::read(&to), FileState::read(&at)) {
+            (found, FileState::Absent) if is_moved(&found) => {}
+            (FileState::Absent, found) if is_moved(&found) => {
+                self.lines.push(format!("{} goes back to {}", display(&at), display(&to)));
+                self.steps.push(Step::MoveBack { at, to });
+            }
+            (FileState::Absent, found) => self.refuse_changed(&at, &found),
+            (found, _) => self.refuse_changed(&to, &found),
+        }
+        true
+    }
+
+    fn plan_change(&mut self, change: &NetChange) {
+        let Some(path) = self.find_path(&change.path) else { return };
+        let state = FileState::read(&path);
+        let (sha256, mode) = match &state {
+            FileState::Absent => (None, None),
+            FileState::File { sha256, mode } => (Some(sha256), *mode),
+            FileState::Other(_) => return self.refuse_changed(&path, &state),
+        };
+        let was = change.before.as_ref();
+        let mode_is_back =
+            !change.mode_changes || was.is_none_or(|was| was.mode.is_none() || was.mode == mode);
         if sha256 == was.map(|was| &was.sha256) && mode_is_back {
             return;
         }
-        if sha256 != net.after.as_ref() {
-            return self.changed_since(&path, &now);
+        if sha256 != change.after.as_ref() {
+            return self.refuse_changed(&path, &state);
         }
         let Some(was) = was else {
-            self.lines.push(dropped(path.absolute()));
-            // Without an after there is no file now, and nothing to drop.
-            let expected = net.after.clone().unwrap_or_default();
-            return self.steps.push(Step::Drop { path, expected });
+            self.lines.push(format!("{} goes: the request had made it", display(&path)));
+            // Without an after there is no file now, and nothing to remove.
+            let expected = change.after.clone().unwrap_or_default();
+            return self.steps.push(Step::Remove { path, expected });
         };
         if !was.kept || !self.contents.has(&was.sha256, was.size) {
-            return self.faults.push(format!("{}: what it held before is not kept", shown(&path)));
+            return self.faults.push(format!("{}: what it held before is not kept", display(&path)));
         }
         let expected = sha256.cloned();
         let verb = if expected.is_some() { "gets back what it held" } else { "comes back" };
-        self.lines.push(format!("{} {verb} ({})", shown(&path), figures::size(was.size)));
-        self.steps.push(Step::Put { path, sha256: was.sha256.clone(), mode: was.mode, expected });
+        self.lines.push(format!("{} {verb} ({})", display(&path), figures::size(was.size)));
+        self.steps.push(Step::Write { path, sha256: was.sha256.clone(), mode: was.mode, expected });
     }
 
-    fn path(&mut self, path: &Path) -> Option<WorkspacePath> {
+    /// Finds a path in a workspace; one that lies in none is a fault.
+    fn find_path(&mut self, path: &Path) -> Option<WorkspacePath> {
         let found = self.workspace.found(path);
         if found.is_none() {
-            let text = format!("{} lies in no workspace here; name its folder with --workspace", named(path));
-            self.faults.push(text);
+            let shown = display_path(path);
+            self.faults.push(format!("{shown} lies in no workspace here; name its folder with --workspace"));
         }
         found
     }
 
-    fn now(path: &WorkspacePath) -> Now {
-        let strange = |cause: io::Error| Now::Strange(format!("cannot be read ({cause})"));
-        let metadata = match path.metadata() {
-            Ok(metadata) => metadata,
-            Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Now::Absent,
-            // The kernel refuses to follow it.
-            Err(cause) if cause.raw_os_error() == Some(libc::ELOOP) => {
-                return Now::Strange("is a link now, or lies behind one".to_owned());
-            }
-            Err(cause) => return strange(cause),
-        };
-        if !metadata.is_file() {
-            return Now::Strange("is no regular file any more".to_owned());
-        }
-        let mode = super::images::mode_of(&metadata);
-        match path.open_read().and_then(|mut file| hash(&mut file)) {
-            Ok((sha256, _)) => Now::File { sha256, mode },
-            Err(cause) => strange(cause),
-        }
-    }
-
-    /// Refuses, and names the later request that changed the path, if one did.
-    fn changed_since(&mut self, path: &WorkspacePath, now: &Now) {
-        let what = match now {
-            Now::Absent => "is not there any more".to_owned(),
-            Now::File { .. } => "was changed since".to_owned(),
-            Now::Strange(words) => words.clone(),
+    /// Refuses to undo, and names the later request that changed the path, if one did.
+    fn refuse_changed(&mut self, path: &WorkspacePath, state: &FileState) {
+        let what = match state {
+            FileState::Absent => "is not there any more",
+            FileState::File { .. } => "was changed since",
+            FileState::Other(words) => words,
         };
         let later = self.all.iter().find(|other| {
-            (other.at_ms, &other.request) > (self.kept.at_ms, &self.kept.request)
+            (other.at_ms, &other.request) > (self.entry.at_ms, &self.entry.request)
                 && other.undone_at_ms.is_none()
                 && other.touches(path.absolute())
         });
         let hint = later.map_or_else(String::new, |later| {
             format!(", by request {} ({}): undo that one first", later.request, later.tool)
         });
-        self.faults.push(format!("{} {what}{hint}", shown(path)));
+        self.faults.push(format!("{} {what}{hint}", display(path)));
     }
 }
 
-fn shown(path: &WorkspacePath) -> String {
-    named(path.absolute())
+impl FileState {
+    /// Looks at a path beneath its workspace.
+    fn read(path: &WorkspacePath) -> Self {
+        let read = path.metadata().and_then(|metadata| {
+            if !metadata.is_file() {
+                return Ok(Self::Other("is no regular file any more".to_owned()));
+            }
+            let (sha256, _) = hash_file(&mut path.open_read()?)?;
+            Ok(Self::File { sha256, mode: mode_of(&metadata) })
+        });
+        read.unwrap_or_else(|cause| match cause.kind() {
+            io::ErrorKind::NotFound => Self::Absent,
+            _ => Self::unreadable(&cause),
+        })
+    }
+
+    fn unreadable(cause: &io::Error) -> Self {
+        // The kernel refuses to follow a link.
+        Self::Other(match cause.raw_os_error() {
+            Some(libc::ELOOP) => "is a link now, or lies behind one".to_owned(),
+            _ => format!("cannot be read ({cause})"),
+        })
+    }
 }
 
-fn dropped(path: &Path) -> String {
-    format!("{} goes: the request had made it", named(path))
+fn display(path: &WorkspacePath) -> String {
+    display_path(path.absolute())
 }

@@ -14,6 +14,7 @@ use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags, ResolveFlags};
 use rustix::io::Errno;
 
 use super::in_words;
+use crate::durable::allow_unsupported_sync;
 
 /// A concurrent rename makes the kernel return EAGAIN; ten thousand in a row do not happen.
 const MAX_TRIES: usize = 10_000;
@@ -231,7 +232,7 @@ impl Folder {
 
     /// Makes the names in it durable.
     pub fn sync(&self) -> io::Result<()> {
-        Ok(rustix::fs::fsync(&self.fd)?)
+        allow_unsupported_sync(rustix::fs::fsync(&self.fd).map_err(io::Error::from))
     }
 
     /// Returns the names in it, unsorted.

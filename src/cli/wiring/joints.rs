@@ -87,7 +87,7 @@ pub(super) async fn hearing_of_secrets(secrets: Secrets, redactor: Redactor) {
 #[cfg(target_os = "linux")]
 pub(super) fn shims(trash: &Trash, workspace: &Workspace, terminals: &LocalTerminals) {
     let laid_out = std::env::current_exe()
-        .and_then(|program| crate::trash::Shims::lay_out(trash.clone(), workspace, &program));
+        .and_then(|program| crate::trash::CommandShims::install(trash.clone(), workspace, &program));
     match laid_out {
         Ok(shims) => terminals.give(Arc::new(shims)),
         Err(cause) => tracing::warn!(%cause, "what commands remove cannot be brought back"),
@@ -99,7 +99,7 @@ pub(super) async fn tidying(trash: Trash, terminals: LocalTerminals) {
     loop {
         terminals.tidy().await;
         let this = trash.clone();
-        match tokio::task::spawn_blocking(move || this.tidy()).await {
+        match tokio::task::spawn_blocking(move || this.apply_limits()).await {
             Ok(Err(cause)) => tracing::warn!(%cause, "the trash could not be looked through"),
             Err(fault) => tracing::warn!(%fault, "looking through the trash broke off"),
             Ok(Ok(())) => {}

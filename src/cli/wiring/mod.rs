@@ -38,7 +38,7 @@ use crate::output::OutputStore;
 use crate::redact::{Redactor, Secret};
 use crate::runner::{Clock, Parts, Runner, Stop, TaskRequests, ToolThreads, Watchdog, wakes};
 use crate::tool::{BeforeImages, Registry};
-use crate::trash::{self, Images, Trash};
+use crate::trash::{self, BeforeImageStore, Trash};
 use crate::worker::WorkerProgram;
 
 use backends::device_backend;
@@ -210,7 +210,7 @@ fn command_rules(config: &Config, confinement: Confinement) -> terminal::Command
 /// Makes the tools and commands store their changes in the trash.
 fn keeping(registry: Registry, trash: &Trash, workspace: &Workspace, terminals: &LocalTerminals) -> Registry {
     joints::shims(trash, workspace, terminals);
-    let images: Arc<dyn BeforeImages> = Arc::new(Images::new(trash.clone(), workspace.clone()));
+    let images: Arc<dyn BeforeImages> = Arc::new(BeforeImageStore::new(trash.clone(), workspace.clone()));
     registry.keeping(&images)
 }
 
@@ -227,7 +227,7 @@ pub fn trash(config: &Config, home: &Home) -> Trash {
         max_bytes: (config.trash.max_mb as u64) << 20,
         keep: Duration::from_hours(24 * config.trash.keep_days as u64),
     };
-    Trash::of(home, limits)
+    Trash::new(home, limits)
 }
 
 /// Returns the variables that are UTF-8; others cannot be passed on.

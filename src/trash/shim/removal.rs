@@ -20,8 +20,6 @@ use crate::trash::tree::{self, TreeSize};
 
 /// A tree is no longer divided to fill the rest of the quota where that is no more than this, in bytes.
 const SMALL_REST: u64 = 64 << 10;
-/// So many paths are handed to the system's program at once: their texts fit into what the kernel passes on.
-const PATHS_PER_RUN: usize = 256;
 
 /// One run of `rm` or `unlink`.
 struct Removal<'a> {
@@ -90,41 +88,32 @@ pub(super) fn remove_files(env: &ShimEnv, request: &RmRequest, system: SystemPro
 }
 
 impl Removal<'_> {
-    /// Removes the operands, or what is in one folder. Returns whether all of it is gone.
+    /// Removes the operands, or what is in one folder: plans them, announces at once what goes to the trash, and removes
+    /// one after the other. Returns whether all of it is gone.
     fn remove_paths(&mut self, paths: &[PathBuf]) -> bool {
         let mut all_gone = true;
         for paths in paths.chunks(MAX_LINES) {
-            let mut left = Vec::new();
-            for (path, end) in paths.iter().zip(self.remove_chunk(paths)) {
-                match end {
-                    End::Gone => {}
-                    End::Stays => all_gone = false,
-                    End::Left => left.push(path.as_path()),
-                }
+            let mut used = self.used;
+            let plans: Vec<Plan> = paths.iter().map(|path| self.plan_removal(path, &mut used)).collect();
+            let lines: Vec<Line> = plans.iter().filter_map(Plan::announcement).collect();
+            let folder = if lines.is_empty() { None } else { self.writer.announce(&lines) };
+            if folder.is_some() {
+                self.used = used;
             }
-            for left in left.chunks(PATHS_PER_RUN) {
-                all_gone &= self.run_system_program(left, None);
+            let mut left: Vec<&Path> = Vec::new();
+            for (path, plan) in paths.iter().zip(plans) {
+                let end = match (plan, &folder) {
+                    (Plan::Skip, _) => End::Gone,
+                    (Plan::Move(planned), Some(folder)) => self.move_to_trash(path, &planned, folder),
+                    (Plan::Empty, _) => self.remove_folder(path),
+                    (Plan::Move(_) | Plan::HandOver, _) => End::Left,
+                };
+                all_gone &= end != End::Stays;
+                left.extend((end == End::Left).then_some(path.as_path()));
             }
+            all_gone &= left.is_empty() || self.run_system_program(&left, None);
         }
         all_gone
-    }
-
-    /// Plans these paths, announces those that go to the trash at once, and removes one after the other.
-    fn remove_chunk(&mut self, paths: &[PathBuf]) -> Vec<End> {
-        let mut used = self.used;
-        let plans: Vec<Plan> = paths.iter().map(|path| self.plan_removal(path, &mut used)).collect();
-        let lines: Vec<Line> = plans.iter().filter_map(Plan::announcement).collect();
-        let folder = if lines.is_empty() { None } else { self.writer.announce(&lines) };
-        if folder.is_some() {
-            self.used = used;
-        }
-        let ends = paths.iter().zip(plans).map(|(path, plan)| match (plan, &folder) {
-            (Plan::Skip, _) => End::Gone,
-            (Plan::Move(planned), Some(folder)) => self.move_to_trash(path, &planned, folder),
-            (Plan::Empty, _) => self.remove_folder(path),
-            (Plan::Move(_) | Plan::HandOver, _) => End::Left,
-        });
-        ends.collect()
     }
 
     /// Decides how a path is removed, and counts what goes to the trash.

@@ -16,8 +16,9 @@ use crate::trash::now_ms;
 
 /// A manifest that is longer than this, in bytes, is followed by another.
 const LONG_MANIFEST: u64 = manifest::LARGEST / 2;
-/// So many lines are announced at once: together with [`LONG_MANIFEST`] less than is read of one manifest.
-pub(super) const MAX_LINES: usize = 4_000;
+/// So many lines are announced at once, so that a manifest stays below what is read of one. So many paths also fit into the
+/// arguments of the system's program.
+pub(super) const MAX_LINES: usize = 256;
 
 /// Writes what one run removes.
 pub(super) struct TrashWriter<'a> {
@@ -130,7 +131,7 @@ mod tests {
         let mut writer = TrashWriter::new(&env, "rm");
         let mut places: Vec<(PathBuf, PathBuf)> = Vec::new();
         // With the last of these the first manifest would be longer than what is read of one.
-        for batch in 0..5 {
+        for batch in 0..80 {
             let path = |n: usize| PathBuf::from(format!("/w/{}/{batch}/{n}", "x".repeat(4_000)));
             let removed =
                 |n| Line::Removed { path: Name(path(n)), item: writer.next_item(), files: 1, bytes: 1 };

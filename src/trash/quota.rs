@@ -1,0 +1,224 @@
+//! The quota of the trash: what is too old or too much goes, the oldest requests first. Not here: what there is
+//! (inventory).
+#![expect(clippy::disallowed_methods, reason = "this file empties the trash")]
+
+use std::collections::HashSet;
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use super::contents::Contents;
+use super::inventory::{Record, TrashEntry, list_visible};
+use super::manifest::Line;
+use super::{Trash, UNKNOWN_SIZE, now_ms, tree};
+use crate::ids::RequestId;
+
+/// What lies where commands may write, and has no manifest after this time, belongs to nobody.
+const STRAY_AGE: Duration = Duration::from_hours(24);
+
+impl Trash {
+    /// Removes what is too old or too much. For the start of a runner, and now and then.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn apply_limits(&self) -> io::Result<()> {
+        self.while_locked(|| {
+            self.collect()?;
+            self.discard_stray_files()?;
+            self.evict(0, None).map(drop)
+        })
+    }
+
+    /// Takes what commands have removed since out of their reach, and keeps to the quota.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn collect_removed(&self) -> io::Result<()> {
+        if list_visible(&self.home.trash_incoming_dir())?.is_empty() {
+            return Ok(());
+        }
+        self.while_locked(|| {
+            let more = self.collect()?;
+            self.add_used_bytes(more);
+            if more > 0 && self.used_bytes()? > self.limits.max_bytes {
+                self.evict(0, None)?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Empties the trash; returns how many requests and bytes that were.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn empty(&self) -> io::Result<(u64, u64)> {
+        self.while_locked(|| {
+            self.collect()?;
+            let all = self.inventory()?;
+            let emptied = (all.len() as u64, self.count_bytes(&all)?);
+            for entry in all {
+                self.discard(entry.records);
+            }
+            self.delete_unused_contents(&[])?;
+            self.used.store(0, Ordering::Relaxed);
+            Ok(emptied)
+        })
+    }
+
+    /// Does this while nobody else moves anything in the trash, then deletes what was discarded: nobody waits for that.
+    pub(super) fn while_locked<T>(&self, work: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+        let done = {
+            let _lock = self.lock()?;
+            work()
+        };
+        self.delete_discarded();
+        done
+    }
+
+    /// Makes room for so many bytes, at the cost of other requests than this one. Returns whether there is room. The caller
+    /// holds the lock.
+    pub(super) fn make_room(&self, bytes: u64, request: &RequestId) -> io::Result<bool> {
+        let fits = |used: u64| used.saturating_add(bytes) <= self.limits.max_bytes;
+        Ok(fits(0) && (fits(self.used_bytes()?) || fits(self.evict(bytes, Some(request))?)))
+    }
+
+    pub(super) fn add_used_bytes(&self, bytes: u64) {
+        let add = |used: u64| (used != UNKNOWN_SIZE).then(|| used.saturating_add(bytes));
+        let _ = self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add);
+    }
+
+    fn used_bytes(&self) -> io::Result<u64> {
+        let used = self.used.load(Ordering::Relaxed);
+        if used != UNKNOWN_SIZE {
+            return Ok(used);
+        }
+        let used = self.count_bytes(&self.inventory()?)?;
+        self.used.store(used, Ordering::Relaxed);
+        Ok(used)
+    }
+
+    /// The bytes that these entries and the stored contents take.
+    fn count_bytes(&self, all: &[TrashEntry]) -> io::Result<u64> {
+        let contents = Contents::in_folder(self.home.trash_objects_dir());
+        Ok(removed_bytes(all) + contents.list()?.iter().map(|(_, size)| size).sum::<u64>())
+    }
+
+    /// Discards what is too old, then the oldest until so many bytes more fit; returns the bytes that are used then.
+    fn evict(&self, more: u64, spared: Option<&RequestId>) -> io::Result<u64> {
+        let mut all = self.inventory()?;
+        loop {
+            self.delete_unused_contents(&all)?;
+            let used = self.count_bytes(&all)?;
+            let Some(at) = self.choose_evicted(&all, used.saturating_add(more), spared) else {
+                self.used.store(used, Ordering::Relaxed);
+                return Ok(used);
+            };
+            let entry = all.remove(at);
+            tracing::info!(request.id = %entry.request, "the trash lets go of what it kept of a request");
+            self.discard(entry.records);
+        }
+    }
+
+    /// Chooses the entry that goes next, if one must: the oldest that is too old, or for which there is no room. Where what
+    /// commands removed takes more than half, theirs go first: they cannot push out what file tools changed.
+    fn choose_evicted(&self, all: &[TrashEntry], wanted: u64, spared: Option<&RequestId>) -> Option<usize> {
+        let keep_ms = i64::try_from(self.limits.keep.as_millis()).unwrap_or(i64::MAX);
+        let oldest_ms = now_ms().saturating_sub(keep_ms);
+        let may_go = |entry: &TrashEntry| spared != Some(&entry.request);
+        let too_old = all.iter().rposition(|entry| entry.at_ms < oldest_ms && may_go(entry));
+        if too_old.is_some() || wanted <= self.limits.max_bytes {
+            return too_old;
+        }
+        let is_removed =
+            |entry: &TrashEntry| may_go(entry) && entry.records.iter().any(|one| one.bytes() > 0);
+        let commands_take_most = removed_bytes(all) > self.limits.max_bytes / 2;
+        let removed = if commands_take_most { all.iter().rposition(is_removed) } else { None };
+        removed.or_else(|| all.iter().rposition(may_go))
+    }
+
+    /// Takes records out of the inventory. What they hold is deleted when the trash is not locked any more.
+    fn discard(&self, records: Vec<Record>) {
+        for record in records {
+            let discarded = match &record.folder {
+                Some(folder) => self.discard_path(folder),
+                None => fs::remove_file(&record.file),
+            };
+            // One that stays is tried again; it must not keep every later call from being kept.
+            if let Err(cause) = discarded {
+                tracing::warn!(path = %record.file.display(), %cause, "what the trash lets go of stays for now");
+            }
+        }
+    }
+
+    fn discard_path(&self, path: &Path) -> io::Result<()> {
+        let name = uuid::Uuid::new_v4().simple().to_string();
+        tree::move_from_command(path, &self.home.trash_doomed_dir().join(name))
+    }
+
+    /// Discards what nobody has touched for a day where commands may write.
+    fn discard_stray_files(&self) -> io::Result<()> {
+        for entry in fs::read_dir(self.home.trash_incoming_dir())? {
+            let path = entry?.path();
+            let modified = fs::symlink_metadata(&path).and_then(|metadata| metadata.modified());
+            let age = modified.ok().and_then(|modified| modified.elapsed().ok()).unwrap_or_default();
+            // What cannot be moved stays, and keeps nothing else from going.
+            if age > STRAY_AGE
+                && let Err(cause) = self.discard_path(&path)
+            {
+                tracing::warn!(path = %path.display(), %cause, "what nobody has collected stays in the trash");
+            }
+        }
+        Ok(())
+    }
+
+    /// Deletes the contents that no entry names.
+    fn delete_unused_contents(&self, all: &[TrashEntry]) -> io::Result<()> {
+        let used = all.iter().flat_map(TrashEntry::lines).filter_map(|line| match line {
+            Line::File { before: Some(before), .. } => Some(before.sha256.as_str()),
+            _ => None,
+        });
+        let used: HashSet<&str> = used.collect();
+        let contents = Contents::in_folder(self.home.trash_objects_dir());
+        for (name, _) in contents.list()? {
+            if !used.contains(name.as_str()) {
+                contents.delete(&name)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Deletes what was discarded.
+    pub(super) fn delete_discarded(&self) {
+        for path in list_visible(&self.home.trash_doomed_dir()).unwrap_or_default() {
+            let deleted = tree::remove_tree(&path).or_else(|_| {
+                // It may hold folders that their owner may not write.
+                open_folders(&path);
+                tree::remove_tree(&path)
+            });
+            if let Err(cause) = deleted {
+                tracing::warn!(path = %path.display(), %cause, "something stays in the trash");
+            }
+        }
+    }
+}
+
+fn removed_bytes(all: &[TrashEntry]) -> u64 {
+    all.iter().flat_map(|entry| &entry.records).map(Record::bytes).sum()
+}
+
+/// Lets the owner into every folder of a tree. No link is followed.
+#[cfg(unix)]
+fn open_folders(path: &Path) {
+    use std::os::unix::fs::PermissionsExt as _;
+    if fs::symlink_metadata(path).is_ok_and(|found| found.is_dir()) {
+        let _ = fs::set_permissions(path, fs::Permissions::from_mode(0o700));
+        for entry in fs::read_dir(path).into_iter().flatten().flatten() {
+            open_folders(&entry.path());
+        }
+    }
+}
+
+#[cfg(not(unix))]
+fn open_folders(_path: &Path) {}
