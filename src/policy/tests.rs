@@ -4,7 +4,8 @@ mod code;
 mod lines;
 mod programs;
 
-use super::{About, By, Call, Decision, Grant, NewRule, Place, Rules, Target, Verdict, judge, shell};
+use super::command_line::read_command_line;
+use super::{About, By, Call, Decision, Grant, NewRule, Place, Rules, Target, Verdict, judge};
 
 fn is_tool(name: &str) -> bool {
     matches!(name, "Bash" | "Read" | "Write" | "Grep")
@@ -15,7 +16,8 @@ fn rules(text: &str) -> Rules {
 }
 
 fn bash(line: &str) -> Call {
-    Call { tool: "Bash".to_owned(), effect: "executes", script: Some(shell::read(line)), ..Call::default() }
+    let script = Some(read_command_line(line));
+    Call { tool: "Bash".to_owned(), effect: "executes", script, ..Call::default() }
 }
 
 fn file(tool: &str, effect: &'static str, path: &str) -> Call {
