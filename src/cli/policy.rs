@@ -15,7 +15,7 @@ use super::exit::{Exit, Stop};
 use super::{print, wiring};
 use crate::acp::permission::StandingRules;
 use crate::config::{Config, WorkspaceRule};
-use crate::policy::shell::quoted;
+use crate::policy::command_line::quote_word;
 use crate::policy::{Decision, Verdict};
 
 #[derive(Debug, Args)]
@@ -149,7 +149,7 @@ impl<'a> Desk<'a> {
     fn on_command(&self, words: &[String]) -> anyhow::Result<Verdict> {
         let line = match words {
             [line] => line.clone(),
-            words => words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" "),
+            words => words.iter().map(|word| quote_word(word)).collect::<Vec<_>>().join(" "),
         };
         self.verdict("Bash", &serde_json::json!({ "command": line }).to_string())
     }

@@ -1,7 +1,7 @@
 //! What a call is to the policy: its tool, the files it names, the commands it would run. Not here: how that is found
 //! out (acp::permission).
 
-use super::shell::Script;
+use super::command_line::CommandLine;
 use crate::request::Effect;
 
 /// A call, before anything is done about it.
@@ -16,7 +16,7 @@ pub struct Call {
     /// The files and folders that it names.
     pub places: Vec<Place>,
     /// The commands that it runs, if it runs any.
-    pub script: Option<Script>,
+    pub script: Option<CommandLine>,
 }
 
 /// A file or folder that a call touches.

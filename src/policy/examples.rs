@@ -1,7 +1,7 @@
 //! A rule's own examples: what it must fit and what it must not. Not here: the rule.
 
+use super::command_line::{CommandLine, read_command_line};
 use super::rule::{Fit, Part, Rule};
-use super::shell::{self, Script};
 use super::{Decision, Place};
 
 /// Holds a rule against its examples.
@@ -18,7 +18,7 @@ pub(super) fn check(rule: &Rule, matches: &[String], no_match: &[String]) -> Res
 /// Whether a rule fits an example: a command line, a path, or a tool's name, by what the rule is about.
 fn fits(rule: &Rule, example: &str, also_perhaps: bool) -> bool {
     if !rule.command.is_empty() {
-        let script = shell::read(example);
+        let script = read_command_line(example);
         return parts(&script).any(|part| fits_part(rule, part, also_perhaps));
     }
     if !rule.paths.is_empty() {
@@ -34,9 +34,9 @@ fn fits(rule: &Rule, example: &str, also_perhaps: bool) -> bool {
     rule.tools.iter().any(|word| word == example)
 }
 
-fn parts(script: &Script) -> impl Iterator<Item = Part<'_>> {
-    let commands = script.commands.iter().map(|simple| Part::Command(simple, script.assigns));
-    commands.chain(script.hidden.iter().map(|why| Part::Hidden(why)))
+fn parts(script: &CommandLine) -> impl Iterator<Item = Part<'_>> {
+    let commands = script.commands.iter().map(|simple| Part::Command(simple, script.sets_variables));
+    commands.chain(script.unanalysed.iter().map(|why| Part::Hidden(why)))
 }
 
 fn fits_part(rule: &Rule, part: Part<'_>, also_perhaps: bool) -> bool {

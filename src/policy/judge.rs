@@ -1,8 +1,8 @@
 //! From rules, grants and a call to one verdict: the strictest of what fits any part of the call. Not here: how a rule
 //! fits a part.
 
+use super::command_line::quote_word;
 use super::rule::{Fit, Part, Rule};
-use super::shell::quoted;
 use super::verdict::About;
 use super::{By, Call, Decision, Grant, Rules, Target, Verdict};
 
@@ -31,7 +31,7 @@ pub fn judge(rules: &Rules, asked_about: bool, call: &Call, grants: &[Grant]) ->
             Said::For(by, words) if matches!(part, Part::Whole) => whole = Some((by, words)),
             Said::For(by, words) => covered = covered.or(Some((by, words))),
             Said::Nothing if matches!(part, Part::Whole) && parts.len() > 1 => {}
-            Said::Nothing if matches!(part, Part::Command(simple, _) if simple.transparent) => {}
+            Said::Nothing if matches!(part, Part::Command(simple, _) if simple.is_transparent) => {}
             Said::Nothing => uncovered.push(*part),
         }
     }
@@ -74,8 +74,8 @@ fn parts(call: &Call) -> Vec<Part<'_>> {
     parts.extend(call.places.iter().map(Part::Place));
     if let Some(script) = &call.script {
         let named = script.commands.iter().filter(|simple| !simple.words.is_empty());
-        parts.extend(named.map(|simple| Part::Command(simple, script.assigns)));
-        parts.extend(script.hidden.iter().map(|why| Part::Hidden(why)));
+        parts.extend(named.map(|simple| Part::Command(simple, script.sets_variables)));
+        parts.extend(script.unanalysed.iter().map(|why| Part::Hidden(why)));
     }
     parts
 }
@@ -141,8 +141,8 @@ impl Bench<'_> {
     fn against(&self, rule: &Rule, fit: Fit, part: Part<'_>) -> Verdict {
         // What a rule only may be meant for is not named by a grant for the rule.
         let grant = match fit {
-            Fit::Yes(_) => quoted(&rule.name),
-            _ => format!("--tool {}", quoted(&self.call.tool)),
+            Fit::Yes(_) => quote_word(&rule.name),
+            _ => format!("--tool {}", quote_word(&self.call.tool)),
         };
         let change = Some(format!("punie-runner policy allow --once {grant}"));
         let whole = self.words(part);
@@ -231,15 +231,15 @@ impl Bench<'_> {
     /// The smallest thing that could be granted for this part.
     fn smallest(&self, part: Part<'_>) -> String {
         match part {
-            Part::Command(simple, false) if simple.words.iter().all(|word| word.literal) => {
-                let words: Vec<String> = simple.words.iter().map(|word| quoted(&word.text)).collect();
+            Part::Command(simple, false) if simple.words.iter().all(|word| word.is_literal) => {
+                let words: Vec<String> = simple.words.iter().map(|word| quote_word(&word.text)).collect();
                 format!("-- {}", words.join(" "))
             }
             Part::Place(place) if place.known => {
                 let path = place.relative.first().filter(|path| !path.is_empty()).or(place.absolute.first());
-                format!("--path {}", quoted(path.map_or(place.shown.as_str(), String::as_str)))
+                format!("--path {}", quote_word(path.map_or(place.shown.as_str(), String::as_str)))
             }
-            _ => format!("--tool {}", quoted(&self.call.tool)),
+            _ => format!("--tool {}", quote_word(&self.call.tool)),
         }
     }
 }
@@ -249,13 +249,11 @@ fn why_unclear(part: Part<'_>) -> String {
     match part {
         Part::Hidden(why) => why.to_owned(),
         Part::Command(simple, _) => {
-            let is_known = simple.words.iter().all(|word| word.literal);
+            let is_known = simple.words.iter().all(|word| word.is_literal);
             let why = match simple.opaque {
                 Some(why) => why,
-                None if is_known && simple.open_end => "more of its words come when it runs",
-                None if is_known && (simple.starts_from.is_some() || !simple.perhaps.is_empty()) => {
-                    "it may start another command"
-                }
+                None if is_known && simple.is_open_ended => "more of its words come when it runs",
+                None if is_known && simple.possible_from.is_some() => "it may start another command",
                 None => "its words are known only when it runs",
             };
             why.to_owned()

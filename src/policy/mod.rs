@@ -3,12 +3,12 @@
 //! verdict (acp::permission), who is asked (runner).
 
 mod call;
+pub mod command_line;
 mod examples;
 mod file;
 mod grant;
 mod judge;
 mod rule;
-pub mod shell;
 #[cfg(test)]
 mod tests;
 mod verdict;

@@ -3,12 +3,9 @@
 
 use globset::{GlobBuilder, GlobMatcher};
 
-use super::shell::{Simple, Word, base_name};
+use super::command_line::{FOLDS_CASE, SimpleCommand, Word, base_name};
 use super::{Decision, Place};
 use crate::request::Effect;
-
-/// Whether names differ by more than case here.
-pub(super) const FOLDS_CASE: bool = cfg!(any(target_os = "macos", windows));
 
 /// A rule of the owner's.
 #[derive(Debug, Clone)]
@@ -56,7 +53,7 @@ pub(super) enum Part<'a> {
     /// A file.
     Place(&'a Place),
     /// A command; whether variables are set around it.
-    Command(&'a Simple, bool),
+    Command(&'a SimpleCommand, bool),
     /// Something that cannot be told, and why.
     Hidden(&'a str),
 }
@@ -158,7 +155,7 @@ impl Rule {
             Part::Whole if self.command.is_empty() && self.paths.is_empty() => Fit::Yes(tool.to_owned()),
             Part::Place(place) if !self.paths.is_empty() => self.fit_place(place),
             Part::Command(simple, _) if !self.command.is_empty() => {
-                let fit = self.fit_command(&simple.words, simple.open_end);
+                let fit = self.fit_command(&simple.words, simple.is_open_ended);
                 let may = || simple.opaque.is_some() || self.may_be_started_by(simple);
                 if fit == Fit::No && may() { Fit::Maybe } else { fit }
             }
@@ -209,33 +206,30 @@ impl Rule {
     }
 
     /// Whether a program that is not known here may start what the rule is about: it stands among the program's words.
-    fn may_be_started_by(&self, simple: &Simple) -> bool {
+    fn may_be_started_by(&self, simple: &SimpleCommand) -> bool {
         /// How many places are looked at closely; where there are more, nothing is certain.
         const MOST: usize = 200;
-        if simple.perhaps.iter().any(|inner| self.fit(Part::Command(inner, false), "") != Fit::No) {
-            return true;
-        }
-        let Some(from) = simple.starts_from else { return false };
+        let Some(from) = simple.possible_from else { return false };
         if from == 1 && simple.words[1..].iter().any(|word| self.is_in_text(word)) {
             return true;
         }
         let places = (from..simple.words.len())
-            .filter(|at| simple.words[*at].literal && self.is_name(&simple.words[*at]));
-        places
-            .enumerate()
-            .any(|(n, at)| n >= MOST || self.fit_command(&simple.words[at..], simple.open_end) != Fit::No)
+            .filter(|at| simple.words[*at].is_literal && self.is_name(&simple.words[*at]));
+        places.enumerate().any(|(n, at)| {
+            n >= MOST || self.fit_command(&simple.words[at..], simple.is_open_ended) != Fit::No
+        })
     }
 
     /// Whether a word of several is a text that holds such a command.
     fn is_in_text(&self, word: &Word) -> bool {
         /// The most pieces of a text that are looked at; in a longer one nothing is certain.
         const MOST: usize = 200;
-        if !word.literal || !word.text.trim().contains(char::is_whitespace) {
+        if !word.is_literal || !word.text.trim().contains(char::is_whitespace) {
             return false;
         }
-        let parts = |c: char| c.is_whitespace() || ";|&(){}!`'\"".contains(c);
+        let parts = |c: char| c.is_whitespace() || ";|&(){}!`'\"=".contains(c);
         let pieces = word.text.split(parts).filter(|piece| !piece.is_empty());
-        let pieces: Vec<Word> = pieces.take(MOST).map(Word::literally).collect();
+        let pieces: Vec<Word> = pieces.take(MOST).map(Word::literal).collect();
         let is_it =
             |at: usize| self.is_name(&pieces[at]) && self.fit_command(&pieces[at..], false) != Fit::No;
         (0..pieces.len()).any(is_it)
@@ -256,9 +250,9 @@ impl Rule {
         let Some((first, rest)) = words.split_first() else { return Fit::No };
         let elements = self.command.get(1..).unwrap_or_default();
         if !self.is_name(first) {
-            return if first.literal { Fit::No } else { Fit::Maybe };
+            return if first.is_literal { Fit::No } else { Fit::Maybe };
         }
-        let (mut at, mut after_option, mut unsure) = (0, false, !first.literal);
+        let (mut at, mut after_option, mut unsure) = (0, false, !first.is_literal);
         let mut matched = vec![first.text.as_str()];
         for element in elements {
             if element.iter().all(|word| word.starts_with('-')) {
@@ -267,7 +261,7 @@ impl Rule {
                     None if element.iter().any(|option| is_spread(rest, option)) => {
                         matched.push("(its options)");
                     }
-                    None if open_end || rest.iter().any(|word| !word.literal) => unsure = true,
+                    None if open_end || rest.iter().any(|word| !word.is_literal) => unsure = true,
                     None => return Fit::No,
                 }
                 continue;
@@ -277,7 +271,7 @@ impl Rule {
                     return if open_end { Fit::Maybe } else { Fit::No };
                 };
                 at += 1;
-                if !word.literal {
+                if !word.is_literal {
                     return Fit::Maybe;
                 }
                 if element.contains(&word.text) {
@@ -315,7 +309,7 @@ fn is_spread(words: &[Word], option: &str) -> bool {
 }
 
 /// Whether a command begins with exactly these words.
-pub(super) fn begins(simple: &Simple, words: &[Vec<String>]) -> bool {
-    let fits = |(word, element): (&Word, &Vec<String>)| word.literal && element.contains(&word.text);
+pub(super) fn begins(simple: &SimpleCommand, words: &[Vec<String>]) -> bool {
+    let fits = |(word, element): (&Word, &Vec<String>)| word.is_literal && element.contains(&word.text);
     simple.words.len() >= words.len() && simple.words.iter().zip(words).all(fits)
 }

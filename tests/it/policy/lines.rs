@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
-use punie_runner::policy::shell::{self, quoted};
+use punie_runner::policy::command_line::{quote_word, read_command_line};
 use punie_runner::policy::{Call, Decision, Rules, Verdict, judge};
 use punie_runner::request::Effect;
 use tempfile::TempDir;
@@ -21,7 +21,7 @@ pub(super) fn verdict(line: &str) -> Verdict {
     let call = Call {
         tool: "Bash".to_owned(),
         effect: Effect::Executes,
-        script: Some(shell::read(line)),
+        script: Some(read_command_line(line)),
         ..Call::default()
     };
     judge(&rules, false, &call, &[])
@@ -134,24 +134,24 @@ fn around(layer: usize, inner: &str) -> String {
         9 => format!("true && {line}"),
         10 => format!("false || {line}"),
         11 => format!("true | {line}"),
-        12 => format!("bash -c {}", quoted(inner)),
-        13 => format!("eval {}", quoted(inner)),
-        14 => format!("env X=1 bash -c {}", quoted(inner)),
+        12 => format!("bash -c {}", quote_word(inner)),
+        13 => format!("eval {}", quote_word(inner)),
+        14 => format!("env X=1 bash -c {}", quote_word(inner)),
         15 => format!("x=$({line}\n)"),
         16 => format!("true; {line}\ntrue"),
         17 => format!("cat <<E\n$({line}\n)\nE"),
         18 => format!("echo ${{x:-$({line}\n)}}"),
         19 => format!("[[ -n $({line}\n) ]]"),
-        20 => format!("nohup timeout 5 sh -c {}", quoted(inner)),
+        20 => format!("nohup timeout 5 sh -c {}", quote_word(inner)),
         21 => format!("{}{line}", "true; ".repeat(51)),
-        22 => format!("trap {} EXIT", quoted(inner)),
+        22 => format!("trap {} EXIT", quote_word(inner)),
         23 => format!("echo $((1 + $({line}\n)0))"),
         24 => format!("! {line}"),
         25 => format!("while true; do {line}\nbreak; done"),
-        26 => format!("find . -maxdepth 0 -exec sh -c {} \\;", quoted(inner)),
-        27 => format!("echo x | xargs sh -c {}", quoted(inner)),
+        26 => format!("find . -maxdepth 0 -exec sh -c {} \\;", quote_word(inner)),
+        27 => format!("echo x | xargs sh -c {}", quote_word(inner)),
         28 => format!("a=([0]=$({line}\n))"),
-        29 => format!("trap -- {} EXIT", quoted(&format!("-x; {inner}"))),
+        29 => format!("trap -- {} EXIT", quote_word(&format!("-x; {inner}"))),
         30 => format!("time -p\t{{ {line}\n}}"),
         31 => format!("echo $(({line}\n) | cat)"),
         _ => format!("# a comment\n{line}"),

@@ -1,7 +1,7 @@
 //! Spellings of a denied command that need a close look: none of them is allowed, and where nothing but bash and a few
 //! programs are needed, a real bash is seen to run it.
 
-use punie_runner::policy::shell;
+use punie_runner::policy::command_line::read_command_line;
 use punie_runner::policy::{Call, Decision, Rules, judge};
 use punie_runner::request::Effect;
 
@@ -185,7 +185,7 @@ fn a_program_with_a_known_name_elsewhere_is_not_taken_for_the_known_one() {
     let text = "default = \"deny\"\n[[rule]]\nname = \"tests\"\ndecision = \"allow\"\ncommand = [\"cargo\", \"test\"]\n";
     let rules = Rules::parse(text, &|_| true).expect("good rules");
     let decide = |line: &str| {
-        let script = Some(shell::read(line));
+        let script = Some(read_command_line(line));
         judge(
             &rules,
             false,
@@ -218,7 +218,7 @@ fn the_rule_s_own_program_is_known_behind_others_too() {
     let text = "[[rule]]\nname = \"t\"\ndecision = \"deny\"\ncommand = [\"touch\"]\nno_match = [\"git rm touch\", \"cargo touch\"]\n";
     let rules = Rules::parse(text, &|_| true).expect("good rules");
     for line in ["setpriv touch p", "some-wrapper -- touch p", "git bisect run touch p"] {
-        let script = Some(shell::read(line));
+        let script = Some(read_command_line(line));
         let call = Call { tool: "Bash".to_owned(), effect: Effect::Executes, script, ..Call::default() };
         assert_eq!(judge(&rules, false, &call, &[]).decision, Decision::Ask, "{line}");
     }
@@ -231,7 +231,7 @@ fn what_is_kept_of_a_text_is_bounded() {
     let shells = format!("x {}", "sh -c 'git push' ".repeat(20_000));
     let names = format!("x {}", "git -a ".repeat(20_000));
     for text in [intricate, many, shells, names] {
-        let script = shell::read(&text);
+        let script = read_command_line(&text);
         assert!(script.commands.len() <= 100_000, "{}", script.commands.len());
         assert!(verdict(&text).decision > Decision::Allow, "{}", &text[..40]);
     }

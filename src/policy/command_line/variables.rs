@@ -1,7 +1,6 @@
-//! Names that matter: variables by which programs run others, and how a program's name is compared. Not here: what the
-//! programs do.
+//! Variables by which programs run others.
 
-use super::Word;
+use super::command::Word;
 
 /// Variables whose value a shell or a program runs, or takes commands from.
 const PROGRAM_VARIABLES: &[&str] = &[
@@ -99,10 +98,13 @@ const HARMLESS: &[&str] = &["", "cat", "true", ":", "less", "more"];
 /// Variables of git that only say who and how.
 const PLAIN_GIT: &[&str] = &["GIT_TERMINAL_PROMPT", "GIT_OPTIONAL_LOCKS"];
 
-/// Whether `NAME=VALUE` sets a variable by which programs run others.
-pub(super) fn sets_program(text: &str) -> bool {
-    let Some((name, value)) = text.split_once('=') else { return false };
-    let name = name.split(['[', '+']).next().unwrap_or(name);
+/// Whether a word `NAME=VALUE`, of which parts may be unknown, sets a variable by which programs run others.
+pub(super) fn sets_program_variable(word: &Word) -> bool {
+    let Some((name, value)) = word.text.split_once('=') else { return false };
+    let name = bare_name(name);
+    if !word.is_literal {
+        return is_program_variable(name);
+    }
     if PAGERS.contains(&name) {
         return !HARMLESS.contains(&value);
     }
@@ -112,20 +114,14 @@ pub(super) fn sets_program(text: &str) -> bool {
             || value.contains("OnError")
             || value.contains("OnOutOf");
     }
-    names_program(name)
+    is_program_variable(name)
 }
 
-/// The same for a word, of which not all may be known.
-pub(super) fn word_sets_program(word: &Word) -> bool {
-    let name = word.text.split(['=', '[', '+']).next().unwrap_or_default();
-    sets_program(&word.text) || (!word.literal && word.text.contains('=') && names_program(name))
-}
-
-/// Whether a variable of this name is one by which programs run others.
-pub(super) fn names_program(name: &str) -> bool {
-    let harmless =
+/// Whether programs run others by the variable of this name.
+pub(super) fn is_program_variable(name: &str) -> bool {
+    let is_harmless =
         PLAIN_GIT.contains(&name) || name.starts_with("GIT_AUTHOR_") || name.starts_with("GIT_COMMITTER_");
-    !harmless
+    !is_harmless
         && (PROGRAM_VARIABLES.contains(&name)
             || PAGERS.contains(&name)
             || (name.starts_with("CARGO_TARGET_")
@@ -133,18 +129,15 @@ pub(super) fn names_program(name: &str) -> bool {
             || PROGRAM_PREFIXES.iter().any(|prefix| name.starts_with(prefix)))
 }
 
-/// Whether a text names bash's own lists of what a command's name stands for.
-pub(super) fn is_command_table(text: &str) -> bool {
-    text.contains("BASH_CMDS") || text.contains("BASH_ALIASES")
+/// Whether a builtin that sets variables sets such a one by this word, in which the name may follow an option's letters.
+pub(super) fn names_program_variable(word: &Word) -> bool {
+    const MOST_LETTERS: usize = 8;
+    let is_name = |text: &str| !text.contains('=') && is_program_variable(bare_name(text));
+    let letters = if word.text.starts_with('-') { MOST_LETTERS } else { 0 };
+    sets_program_variable(word) || (0..=letters).filter_map(|at| word.text.get(at..)).any(is_name)
 }
 
-/// A program's name without its folder, as it is compared with the names that are known here. Where the system does not
-/// tell case apart, neither does this, nor the ending of programs there.
-pub(super) fn known_name(text: &str, folds_case: bool) -> String {
-    let name = super::base_name(text);
-    if !folds_case {
-        return name.to_owned();
-    }
-    let name = name.to_ascii_lowercase();
-    name.strip_suffix(".exe").map(str::to_owned).unwrap_or(name)
+/// The name in `NAME`, `NAME+` or `NAME[INDEX]`.
+fn bare_name(text: &str) -> &str {
+    text.split(['[', '+']).next().unwrap_or(text)
 }

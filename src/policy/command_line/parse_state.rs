@@ -1,0 +1,155 @@
+//! What was found of a command line so far, and how much work may still be spent on it.
+
+use super::command::{CommandLine, SimpleCommand, Word};
+use super::variables::{is_program_variable, sets_program_variable};
+
+/// The reason for which a text cannot be analysed.
+pub(super) type Reason = &'static str;
+/// What was parsed, or the reason for which it cannot be.
+pub(super) type Parsed<T> = Result<T, Reason>;
+
+/// Characters and words that may be looked at: for each character of the text, and for every text.
+const STEPS: (usize, usize) = (64, 100_000);
+/// The most commands of one text.
+const MOST_COMMANDS: usize = 100_000;
+pub(super) const TOO_MANY_STEPS: Reason = "it is too intricate";
+const SETS_PROGRAM: Reason = "it sets a variable by which programs run others";
+const TEXT_IN_ARITHMETIC: Reason =
+    "text may get into arithmetic, where a shell would run the substitutions in it";
+/// Beginnings of terminal colours, whose bracket begins no array index.
+const COLOURS: &[&str] = &["\\033[", "\\e[", "\\x1b[", "\\x1B[", "\u{1b}["];
+
+/// A command line while it is parsed.
+#[derive(Default)]
+pub(super) struct ParseState {
+    pub line: CommandLine,
+    /// A shell evaluates a variable or an argument as arithmetic.
+    pub evaluates_variables: bool,
+    /// The line holds text that arithmetic would take for an array index with a substitution in it.
+    pub holds_index: bool,
+    steps: usize,
+}
+
+impl ParseState {
+    pub fn for_length(length: usize) -> Self {
+        Self { steps: length.saturating_mul(STEPS.0) + STEPS.1, ..Self::default() }
+    }
+
+    /// Counts work, so that no text takes long.
+    pub fn spend(&mut self, steps: usize) -> Parsed<()> {
+        self.steps = self.steps.checked_sub(steps).ok_or(TOO_MANY_STEPS)?;
+        Ok(())
+    }
+
+    pub fn add_reason(&mut self, reason: String) {
+        if !self.line.unanalysed.contains(&reason) {
+            self.line.unanalysed.push(reason);
+        }
+    }
+
+    pub fn add_command(&mut self, command: SimpleCommand) -> Parsed<()> {
+        if self.line.commands.len() >= MOST_COMMANDS {
+            return Err("it has too many commands");
+        }
+        // As an argument this may be joined with others to an index.
+        self.holds_index |= command.words.iter().skip(1).any(|word| word.text == "[");
+        self.line.commands.push(command);
+        Ok(())
+    }
+
+    /// Records that a variable of this name is set to an unknown value.
+    pub fn record_variable(&mut self, name: &str) {
+        self.line.sets_variables = true;
+        self.line.sets_path |= name == "PATH";
+        if is_program_variable(name) {
+            self.add_reason(SETS_PROGRAM.to_owned());
+        }
+    }
+
+    /// Records `NAME=VALUE`.
+    pub fn record_assignment(&mut self, word: &Word) {
+        let (name, value) = word.text.split_once('=').unwrap_or(("", &word.text));
+        self.line.sets_variables = true;
+        self.line.sets_path |= name.split(['[', '+']).next() == Some("PATH");
+        self.record_value(value);
+        if let Some((_, index)) = word.raw.split('=').next().and_then(|name| name.split_once('[')) {
+            self.record_arithmetic(index);
+        }
+        self.holds_index |= !word.is_literal && value.contains('[');
+        if sets_program_variable(word) {
+            self.add_reason(SETS_PROGRAM.to_owned());
+        }
+    }
+
+    /// Records the literal part of a variable's value. A `$` in it may become a substitution.
+    pub fn record_value(&mut self, value: &str) {
+        self.holds_index |= value.contains(['$', '`']);
+        self.record_text(value);
+    }
+
+    /// Records the literal part of any text.
+    pub fn record_text(&mut self, text: &str) {
+        self.holds_index = self.holds_index || may_become_index(text);
+    }
+
+    /// Records arithmetic, as it was written. A shell also evaluates the values of the names in it.
+    pub fn record_arithmetic(&mut self, written: &str) {
+        let has_output = written.contains("$(") || written.contains('`');
+        let may_set = ["=", "++", "--"].iter().any(|sign| written.contains(sign));
+        self.evaluates_variables |= written.contains(|c: char| c.is_ascii_alphabetic() || "_$".contains(c));
+        self.line.sets_variables |= has_output || may_set;
+        self.line.sets_path |= has_output || (may_set && written.contains("PATH"));
+    }
+
+    /// Records the inside of `${...}`, as it was written.
+    pub fn record_parameter(&mut self, written: &str) {
+        let bare = written.trim_start_matches(['!', '#']);
+        let end = bare.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(bare.len());
+        let (name, rest) = bare.split_at(end);
+        let rest = rest.strip_prefix(['@', '*', '?', '$', '-']).filter(|_| name.is_empty()).unwrap_or(rest);
+        let (index, operator) = rest.split_once(']').filter(|_| rest.starts_with('[')).unwrap_or(("", rest));
+        self.holds_index |= operator.contains('[');
+        let sets = operator.starts_with('=') || operator.starts_with(":=");
+        if sets {
+            self.record_variable(name);
+        }
+        if operator.starts_with('@') || (sets && written.starts_with('!')) {
+            self.add_reason("`${...}` may run or set what a variable names".to_owned());
+        }
+        let is_offset = operator.starts_with(':') && !operator[1..].starts_with(['-', '+', '?', '=']);
+        if is_offset || written.starts_with('!') || !matches!(index, "" | "[@" | "[*") {
+            self.record_arithmetic(if is_offset { rest } else { index });
+            self.evaluates_variables = true;
+        }
+    }
+
+    /// Records what only the whole line tells.
+    pub fn finish(&mut self) {
+        if self.evaluates_variables && self.holds_index {
+            self.add_reason(TEXT_IN_ARITHMETIC.to_owned());
+        }
+    }
+}
+
+/// Whether a text, or what programs decode of it, may be an array index that holds a substitution, or a piece of one.
+fn may_become_index(text: &str) -> bool {
+    let text = COLOURS.iter().fold(text.to_owned(), |text, colour| text.replace(colour, ""));
+    let holds_code = |text: &str| text.contains(['(', '$', '`', '[']) || holds_numbered_character(text);
+    let begins_index = |at: usize| {
+        let before = text[..at].chars().next_back();
+        let behind = &text[at + 1..];
+        let is_test = before.is_none() && (behind.is_empty() || behind.starts_with([' ', '[', '\n']));
+        let follows_name = before.is_none_or(|c| c.is_ascii_alphanumeric() || c == '_');
+        follows_name && !is_test && behind.split_once(']').is_none_or(|(index, _)| holds_code(index))
+    };
+    holds_numbered_character(&text) || text.match_indices('[').any(|(at, _)| begins_index(at))
+}
+
+/// Whether a text holds a character that is written as a number behind a backslash.
+fn holds_numbered_character(text: &str) -> bool {
+    text.match_indices('\\').any(|(at, _)| {
+        let behind = &text[at + 1..];
+        let digits = behind.chars().take_while(|c| ('0'..='7').contains(c)).count();
+        digits > 1 || behind.starts_with(['x', 'u', 'U'])
+    })
+}

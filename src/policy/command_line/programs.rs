@@ -1,0 +1,305 @@
+//! Programs by name: those whose words are only data, those with subcommands, and those that start others.
+
+use super::command::{NOT_WRITTEN_OUT, SimpleCommand, Word};
+use super::options::{has_short_option, is_long_option};
+use super::parse_state::Reason;
+use super::scripts::check_script;
+
+/// Programs and builtins whose words name no command that they start.
+const QUIET: &[&str] = &[
+    "echo",
+    "printf",
+    "grep",
+    "egrep",
+    "fgrep",
+    "rg",
+    "ag",
+    "cat",
+    "bat",
+    "head",
+    "tail",
+    "wc",
+    "ls",
+    "tree",
+    "stat",
+    "file",
+    "du",
+    "df",
+    "cd",
+    "pushd",
+    "popd",
+    "mkdir",
+    "rmdir",
+    "cp",
+    "mv",
+    "rm",
+    "ln",
+    "touch",
+    "chmod",
+    "chown",
+    "basename",
+    "dirname",
+    "realpath",
+    "readlink",
+    "which",
+    "whereis",
+    "whatis",
+    "type",
+    "info",
+    "man",
+    "help",
+    "hash",
+    "test",
+    "[",
+    "true",
+    "false",
+    ":",
+    "pwd",
+    "sort",
+    "uniq",
+    "cut",
+    "tr",
+    "tee",
+    "diff",
+    "cmp",
+    "comm",
+    "paste",
+    "seq",
+    "date",
+    "sleep",
+    "kill",
+    "pgrep",
+    "pkill",
+    "killall",
+    "export",
+    "unset",
+    "declare",
+    "typeset",
+    "local",
+    "readonly",
+    "read",
+    "set",
+    "shift",
+    "shopt",
+    "return",
+    "exit",
+    "break",
+    "continue",
+    "alias",
+    "unalias",
+    "jq",
+    "yq",
+    "sed",
+    "awk",
+    "gawk",
+    "mawk",
+    "nawk",
+    "md5sum",
+    "sha1sum",
+    "sha256sum",
+    "make",
+    "ninja",
+    "just",
+    "wait",
+    "jobs",
+    "trap",
+    "umask",
+    "ulimit",
+    "source",
+    ".",
+    "command",
+    "let",
+];
+/// Programs with subcommands.
+const WITH_SUBCOMMANDS: &[&str] = &[
+    "cargo",
+    "npm",
+    "yarn",
+    "pnpm",
+    "docker",
+    "podman",
+    "kubectl",
+    "apt",
+    "apt-get",
+    "brew",
+    "pip",
+    "pip3",
+    "gh",
+    "rustup",
+    "systemctl",
+    "dotnet",
+    "terraform",
+    "poetry",
+    "uv",
+    "bundle",
+    "rails",
+    "helm",
+    "svn",
+    "hg",
+    "jj",
+];
+/// Their subcommands that start what follows.
+const STARTING: &[(&str, &str)] = &[
+    ("cargo", "watch"),
+    ("npm", "exec"),
+    ("npm", "x"),
+    ("npm", "explore"),
+    ("pnpm", "exec"),
+    ("pnpm", "dlx"),
+    ("yarn", "exec"),
+    ("yarn", "dlx"),
+    ("bundle", "exec"),
+    ("poetry", "run"),
+    ("uv", "run"),
+];
+/// Programs whose words are names of packages behind one of the subcommands below.
+const PACKAGERS: &[&str] = &["apt", "apt-get", "brew", "pip", "pip3"];
+const WITH_PACKAGES: &[&str] = &[
+    "install",
+    "reinstall",
+    "remove",
+    "uninstall",
+    "purge",
+    "upgrade",
+    "show",
+    "search",
+    "info",
+    "download",
+    "list",
+];
+/// Programs that are there to start others.
+const LAUNCHERS: &[&str] = &[
+    "setpriv",
+    "taskset",
+    "unshare",
+    "nsenter",
+    "fakeroot",
+    "dbus-run-session",
+    "bwrap",
+    "firejail",
+    "prlimit",
+    "chrt",
+    "numactl",
+    "setarch",
+    "linux32",
+    "linux64",
+    "unbuffer",
+    "rlwrap",
+    "xvfb-run",
+    "valgrind",
+    "entr",
+    "eatmydata",
+    "proxychains",
+    "torsocks",
+    "pkexec",
+    "gosu",
+    "su-exec",
+    "capsh",
+    "cpulimit",
+    "npx",
+    "bunx",
+    "start-stop-daemon",
+    "systemd-inhibit",
+    "runcon",
+    "cgexec",
+    "dtach",
+    "faketime",
+    "ts",
+    "env-cmd",
+    "direnv",
+    "mise",
+    "nix-shell",
+];
+/// Programs that hand text to a shell, or run what they read, whatever their options.
+const HAND_TO_SHELL: &[&str] = &[
+    "su",
+    "runuser",
+    "watch",
+    "script",
+    "parallel",
+    "flock",
+    "systemd-run",
+    "at",
+    "batch",
+    "ssh",
+    "expect",
+    "hyperfine",
+    "tmux",
+    "screen",
+    "sg",
+    "ed",
+    "red",
+    "chroot",
+];
+/// Single arguments by which such a program only shows or ends something.
+const ONLY_SHOWS: &[&str] = &[
+    "ls",
+    "list-sessions",
+    "list-windows",
+    "list-panes",
+    "has-session",
+    "kill-session",
+    "kill-server",
+    "-V",
+];
+/// Programs whose words are only data but for these: long options, and letters of short ones.
+const OPTIONS: &[(&[&str], &[&str], &str)] = &[
+    (&["rg"], &["pre", "hostname-bin"], ""),
+    (&["ag", "bat"], &["pager"], ""),
+    (&["sort"], &["compress-program"], ""),
+    (&["man"], &["pager", "html", "preprocessor", "config-file"], "PHpC"),
+    (&["just"], &["command", "shell", "shell-arg", "chooser", "choose", "edit"], "ce"),
+    (&["make"], &["eval"], "E"),
+];
+const BY_OPTION: Reason = "one of its options starts a command";
+
+/// Whether the words of this program name no command that it starts.
+pub(super) fn is_quiet(name: &str) -> bool {
+    QUIET.contains(&name)
+}
+
+/// Whether this program is there to start others.
+pub(super) fn is_launcher(name: &str) -> bool {
+    LAUNCHERS.contains(&name)
+}
+
+/// The place of the first word that may be a command which this program starts; none where none is.
+///
+/// # Errors
+/// It starts a command that its words do not tell, or may.
+pub(super) fn first_possible_word(name: &str, command: &SimpleCommand) -> Result<Option<usize>, Reason> {
+    let words = &command.words;
+    let runs = |word: &Word| {
+        let options = OPTIONS.iter().filter(|(names, ..)| names.contains(&name));
+        options.into_iter().any(|(_, long, short)| {
+            has_short_option(&word.text, short) || long.iter().any(|long| is_long_option(&word.text, long))
+        })
+    };
+    if words.iter().any(runs) {
+        return Err(BY_OPTION);
+    }
+    check_script(name, command)?;
+    let is_elsewhere = words[0].text.contains(['/', '\\']);
+    let is_system =
+        ["/bin/", "/usr/bin/"].iter().any(|folder| words[0].text.strip_prefix(folder) == Some(name));
+    if is_quiet(name) && (is_system || !is_elsewhere) {
+        return Ok(None);
+    }
+    if HAND_TO_SHELL.contains(&name)
+        && !matches!(&words[1..], [word] if ONLY_SHOWS.contains(&word.text.as_str()))
+    {
+        return Err("it hands its words to a shell");
+    }
+    if is_launcher(name) {
+        let names_none = words[1..].iter().all(|word| word.text.starts_with('-'));
+        let is_unknown = command.is_open_ended || words.iter().any(|word| !word.is_literal);
+        return if names_none || is_unknown { Err(NOT_WRITTEN_OUT) } else { Ok(Some(1)) };
+    }
+    let Some(at) = (1..words.len()).find(|at| !words[*at].text.starts_with('-')) else { return Ok(Some(1)) };
+    let subcommand = words[at].text.as_str();
+    if PACKAGERS.contains(&name) && WITH_PACKAGES.contains(&subcommand) {
+        return Ok(None);
+    }
+    let has_subcommands = WITH_SUBCOMMANDS.contains(&name) && !STARTING.contains(&(name, subcommand));
+    Ok(Some(if has_subcommands { at + 1 } else { 1 }))
+}

@@ -1,0 +1,97 @@
+//! Programs that read a small language of their own, in which commands may stand: sed, awk and make.
+
+use super::command::{NOT_WRITTEN_OUT, SimpleCommand, Word, is_device};
+use super::interpreters::RUNS_INPUT;
+use super::options::parse_options;
+use super::parse_state::Reason;
+
+const BY_SCRIPT: Reason = "its program may start commands";
+const SED_OPTIONS: &str = "n r E s z u i? l: e: f: quiet silent regexp-extended null-data separate unbuffered debug \
+                           posix follow-symlinks sandbox in-place? line-length: expression: file: help version";
+const AWK_OPTIONS: &str = "h V P r c b n N O s t k F: v: f: version help posix csv re-interval field-separator: \
+                           assign: file:";
+/// Flags of sed's `s`, but for `e`.
+const SED_FLAGS: &str = "0123456789gpiImMw";
+
+/// Checks that the script of this program is written out, and starts no command.
+///
+/// # Errors
+/// It may start one.
+pub(super) fn check_script(name: &str, command: &SimpleCommand) -> Result<(), Reason> {
+    let words = &command.words[1..];
+    let (is_sed, known) = match name {
+        "sed" | "gsed" => (true, SED_OPTIONS),
+        "awk" | "gawk" | "mawk" | "nawk" => (false, AWK_OPTIONS),
+        "make" | "gmake" | "just" | "ninja" => return check_make(words),
+        _ => return Ok(()),
+    };
+    let options = parse_options(known, words)?;
+    // The value of a variable of awk may be anything.
+    let is_open = |word: &Word| !word.is_literal && (is_sed || !word.text.contains('='));
+    let (before, operands) = words.split_at(options.operands);
+    let has_script = options.has(&["e", "expression", "f", "file", "version", "help"]);
+    let script = operands.first().filter(|_| !has_script);
+    if before.iter().any(is_open)
+        || script.is_some_and(|word| !word.is_literal)
+        || (script.is_none() && !has_script && command.is_open_ended)
+    {
+        return Err(NOT_WRITTEN_OUT);
+    }
+    let is_file = |name: &str| matches!(name, "f" | "file");
+    if options.given.iter().any(|(name, file)| is_file(name) && (*file == "-" || is_device(file))) {
+        return Err(RUNS_INPUT);
+    }
+    let scripts = options.given.iter().filter(|(name, _)| matches!(*name, "e" | "expression"));
+    let mut texts = scripts.map(|(_, text)| *text).chain(script.map(|word| word.text.as_str()));
+    let has_late_option = is_sed && operands.iter().any(|word| word.text.starts_with('-'));
+    let starts = if is_sed { sed_may_start } else { awk_may_start };
+    if has_late_option || texts.any(starts) { Err(BY_SCRIPT) } else { Ok(()) }
+}
+
+/// Whether a sed script may hold the command `e`, or `s` with the flag `e`.
+fn sed_may_start(script: &str) -> bool {
+    let is_run = |piece: &str| {
+        let end = piece.trim_start_matches(|c| SED_FLAGS.contains(c));
+        end.strip_prefix('e').is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_alphabetic()))
+    };
+    let by_letter = script.match_indices(['s', 'y']).any(|(at, _)| {
+        let delimiter = script[at + 1..].chars().next().filter(char::is_ascii_alphanumeric);
+        delimiter.is_some_and(|delimiter| script[at + 2..].split(delimiter).skip(2).any(is_run))
+    });
+
+    by_letter || script.split(|c: char| !c.is_ascii_alphanumeric()).any(is_run)
+}
+
+/// Whether an awk program may hold `system`, a pipe, or a call of a function by a name in a text.
+fn awk_may_start(program: &str) -> bool {
+    let program = program.replace("\\\n", "");
+    let calls = |rest: &str| rest.trim_start().starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+    program.contains("system")
+        || program.replace("||", "").contains('|')
+        || program.split('@').skip(1).any(calls)
+}
+
+/// Checks the words of `make` and its kin: they name no input as their file, and no shell.
+fn check_make(words: &[Word]) -> Result<(), Reason> {
+    for (at, word) in words.iter().enumerate() {
+        let text = word.text.as_str();
+        let is_option = text.starts_with('-');
+        let behind_option = at > 0 && words[at - 1].text.starts_with('-');
+        let is_file = behind_option && words[at - 1].text.ends_with(['f', 'e']);
+        let attached = text.rsplit(['f', '=']).next().filter(|_| is_option && text.contains('f'));
+        let file = attached.unwrap_or(if is_file { text } else { "" });
+        if text == "-" || file == "-" || is_device(file) {
+            return Err(RUNS_INPUT);
+        }
+        // A number of jobs may be counted when it runs.
+        let is_open = (is_file && text.is_empty()) || (is_option && !text.starts_with("-j"));
+        if !word.is_literal && is_open {
+            return Err(NOT_WRITTEN_OUT);
+        }
+        let holds_code = ["$(", "${", "`"].iter().any(|sign| text.contains(sign));
+        if holds_code || (text.contains("SHELL") && text.contains('=')) {
+            return Err(BY_SCRIPT);
+        }
+    }
+    Ok(())
+}
