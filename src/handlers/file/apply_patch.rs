@@ -8,7 +8,6 @@ use serde::Deserialize;
 
 use super::FileDeps;
 use super::patch::commit::{CommittedPatch, commit_patch};
-use super::patch::named_paths::NamedPaths;
 use super::patch::parse::{ParseError, parse_patch};
 use super::patch::plan::{PlannedAction, PlannedChange, plan_patch};
 use super::patch::report::{diff_changes, summarize_changes};
@@ -56,8 +55,11 @@ impl Tool for ApplyPatch {
     type Output = Reply;
 
     fn access(&self) -> Access {
-        let named = NamedPaths::of(&self.patch);
-        Access { unnamed: named.unclear.then_some("the files of the patch"), ..Access::paths(named.paths) }
+        // The names are those that the call itself will read. A patch that cannot be read changes nothing.
+        match parse_patch(&self.patch) {
+            Ok(patch) if self.patch.len() <= MAX_PATCH => Access::paths(patch.named_paths()),
+            _ => Access { unnamed: Some("the files of the patch"), ..Access::default() },
+        }
     }
 
     async fn run(self, cx: &ToolCx, deps: &FileDeps) -> Result<Reply, ToolError> {

@@ -38,7 +38,7 @@ pub(super) fn edit_content(
         // The whole file tells more than its beginning.
         loaded.encoding = Encoding::of(&loaded.bytes, true);
     }
-    let transcoded = Transcoded::of(shown, &loaded)?;
+    let transcoded = Transcoded::decode(&loaded);
     let text = Arc::clone(transcoded.text());
     let (splices, placed) = apply_hunks(&text, hunks, uncut, is_cancelled).map_err(|error| {
         let text = match error.code {

@@ -6,7 +6,6 @@ mod codex;
 pub(super) mod commit;
 mod hunk_candidates;
 mod hunk_text;
-pub(super) mod named_paths;
 mod names;
 pub(super) mod parse;
 mod placing;
@@ -15,6 +14,8 @@ pub(super) mod report;
 mod undo;
 mod unified;
 
+use std::collections::BTreeSet;
+
 /// A patch as it was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Patch {
@@ -22,6 +23,20 @@ pub(crate) struct Patch {
     pub sections: Vec<PatchSection>,
     /// Notes on what was overlooked in reading it.
     pub notes: Vec<String>,
+}
+
+impl Patch {
+    /// The paths of all its files, each by all its readings.
+    pub(crate) fn named_paths(&self) -> BTreeSet<&str> {
+        let mut paths = BTreeSet::new();
+        for section in &self.sections {
+            paths.extend(section.names.iter().map(String::as_str));
+            if let SectionAction::Update { move_to: Some(to), .. } = &section.action {
+                paths.insert(to);
+            }
+        }
+        paths
+    }
 }
 
 /// The part of a patch that concerns one file.

@@ -123,6 +123,26 @@ mod tests {
     }
 
     #[test]
+    fn every_file_of_a_patch_is_named_however_it_is_written() {
+        for patch in [
+            "*** Add File:keys/a\n+x\n",
+            "*** Delete File:keys/a",
+            "*** Update File: x\n*** Move to:keys/a\n",
+            "  *** Update File:\tkeys/a \n@@\n-x\n",
+            "--- i/keys/a\n+++ w/keys/a\n@@\n-x\n",
+            "--- c/keys/a\n+++ o/keys/a\n@@\n-x\n",
+            "\n --- keys/a\t2024\n+++ keys/a\t2025\n@@\n-x\n",
+            "--- \"a/keys/\\141\"\n+++ /dev/null\n@@ -1 +0,0 @@\n-x\n",
+            "diff --git a/keys/a b/keys/a\nold mode 100644\nnew mode 100755\n",
+            "diff --git a/x b/keys/a\nrename from x\nrename to keys/a\r\n",
+            "--- a/y\n+++ b/y\n@@\n-x\n--- a/keys/a\n+++ b/keys/a\n@@\n-x\n",
+        ] {
+            let read = parse_patch(patch).unwrap_or_else(|error| panic!("{patch}: {error}"));
+            assert!(read.named_paths().contains("keys/a"), "{patch}: {:?}", read.named_paths());
+        }
+    }
+
+    #[test]
     fn the_examples_in_the_refusal_are_patches() {
         let (first, second) = EXAMPLES.split_once("or a unified diff:\n").expect("two");
         for text in [first, second] {
