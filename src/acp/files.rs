@@ -14,6 +14,7 @@ use super::prepared::PreparedWrite;
 pub use super::source::Source;
 use super::{Answer, WorkspacePath};
 use crate::ids::hex;
+pub use crate::output::line_index::read_full;
 use crate::tool::ToolCx;
 
 /// Reads and writes text files inside the workspace.
@@ -330,23 +331,6 @@ pub struct Written {
 pub trait ReadSeek: Read + Seek + Send {}
 
 impl<T: Read + Seek + Send> ReadSeek for T {}
-
-/// Reads until the buffer is full or the file ends. Returns the number of bytes.
-///
-/// # Errors
-/// The file's error, except interruptions.
-pub fn read_full(file: &mut dyn Read, buffer: &mut [u8]) -> std::io::Result<usize> {
-    let mut filled = 0;
-    while filled < buffer.len() {
-        match file.read(&mut buffer[filled..]) {
-            Ok(0) => break,
-            Ok(n) => filled += n,
-            Err(cause) if cause.kind() == std::io::ErrorKind::Interrupted => {}
-            Err(cause) => return Err(cause),
-        }
-    }
-    Ok(filled)
-}
 
 /// An open file.
 pub struct OpenedFile {

@@ -4,26 +4,27 @@
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
-use memchr::{memchr, memchr_iter, memrchr_iter};
+use memchr::memchr;
+use tokio_util::sync::CancellationToken;
 
 use super::hygiene::Decoder;
+use super::kept_indexes::KeptIndexes;
 use super::line::{LineView, char_at, last_chars};
-use super::marks::{MarkBook, Marks};
+use super::line_feed::LineFeed;
+use super::line_index::{LineIndex, LineMiss, LineScan, find_last_lines};
 use super::{Budget, Clipped, HeadTail, OutputHandle};
 
 const CHUNK: usize = 64 << 10;
 
 /// Stops a reading that is under way on another thread.
 #[derive(Debug, Clone, Default)]
-pub struct Halt(Arc<AtomicBool>);
+pub struct Halt(CancellationToken);
 
 impl Halt {
     /// The reading fails at its next chunk.
     pub fn stop(&self) {
-        self.0.store(true, Ordering::Relaxed);
+        self.0.cancel();
     }
 }
 
@@ -32,7 +33,7 @@ impl Halt {
 pub struct KeptOutput {
     handle: OutputHandle,
     file: KeptFile,
-    book: MarkBook,
+    indexes: KeptIndexes,
 }
 
 /// The file, which gives nothing more once it is halted.
@@ -44,10 +45,32 @@ pub(super) struct KeptFile {
 
 impl Read for KeptFile {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
-        if self.halt.0.load(Ordering::Relaxed) {
-            return Err(io::Error::other("the reading was stopped"));
+        if self.halt.0.is_cancelled() {
+            return Err(stopped());
         }
         self.file.read(out)
+    }
+}
+
+fn stopped() -> io::Error {
+    io::Error::other("the reading was stopped")
+}
+
+impl KeptFile {
+    /// Bounds a search for lines to the file as long as it is now.
+    fn line_scan(&self) -> io::Result<LineScan<'_>> {
+        let size = (&self.file).seek(SeekFrom::End(0))?;
+        let (file, cancel) = (&self.file, &self.halt.0);
+        Ok(LineScan { file, size, reach: u64::MAX, feed: LineFeed::Byte, is_hashed: false, cancel })
+    }
+}
+
+/// The error of a search for lines that has no bound.
+fn line_error(miss: LineMiss) -> io::Error {
+    match miss {
+        LineMiss::Cancelled => stopped(),
+        LineMiss::Io(cause) => cause,
+        LineMiss::PastEnd | LineMiss::TooFar => io::ErrorKind::UnexpectedEof.into(),
     }
 }
 
@@ -107,8 +130,8 @@ pub struct Page {
 }
 
 impl KeptOutput {
-    pub(super) fn new(handle: OutputHandle, file: File, book: MarkBook) -> Self {
-        Self { handle, file: KeptFile { file, halt: Halt::default() }, book }
+    pub(super) fn new(handle: OutputHandle, file: File, indexes: KeptIndexes) -> Self {
+        Self { handle, file: KeptFile { file, halt: Halt::default() }, indexes }
     }
 
     /// The same, to be stopped from elsewhere.
@@ -125,22 +148,27 @@ impl KeptOutput {
 
     /// How much it holds. The first time all of it is read, then only what is new.
     pub fn totals(&mut self) -> io::Result<Totals> {
-        Ok(self.survey()?.1)
+        let mut index = self.indexes.find(&self.handle);
+        self.count_lines(&mut index)
     }
 
-    fn survey(&mut self) -> io::Result<(Marks, Totals)> {
-        let mut marks = self.book.of(&self.handle);
-        let totals = marks.survey(&mut self.file)?;
-        self.book.note(&self.handle, marks.clone());
-        Ok((marks, totals))
+    fn count_lines(&self, index: &mut LineIndex) -> io::Result<Totals> {
+        let scan = self.file.line_scan()?;
+        let lines = index.count_all(&scan).map_err(line_error)?;
+        self.indexes.store(&self.handle, index.clone());
+        Ok(Totals { lines, bytes: scan.size })
     }
 
     /// The lines from number `from` (1-based) on.
     pub fn window(&mut self, from: u64, window: Window) -> io::Result<Page> {
-        let (marks, totals) = self.survey()?;
-        let (start, number) = marks.before(from);
-        let mut lines = Lines::at(&mut self.file, start, number)?;
-        lines.skip_to(from.max(1))?;
+        let from = from.max(1);
+        let mut index = self.indexes.find(&self.handle);
+        let totals = self.count_lines(&mut index)?;
+        let start = match index.find_line(&self.file.line_scan()?, from) {
+            Err(LineMiss::PastEnd) => return Ok(Page { lines: Vec::new(), totals }),
+            found => found.map_err(line_error)?,
+        };
+        let mut lines = Lines::at(&mut self.file, start, from)?;
         let mut page = Page { lines: Vec::new(), totals };
         let mut room = window.room;
         while (page.lines.len() as u64) < window.limit {
@@ -163,7 +191,8 @@ impl KeptOutput {
     pub fn tail(&mut self, window: Window) -> io::Result<Page> {
         let totals = self.totals()?;
         let first = totals.lines.saturating_sub(window.limit) + 1;
-        let start = self.start_of_last(window.limit)?;
+        let last = find_last_lines(&self.file.line_scan()?, window.limit.max(1), u64::MAX);
+        let start = last.map_err(line_error)?.map_or(0, |(start, _)| start);
         let mut lines = Lines::at(&mut self.file, start, first)?;
         let mut last: VecDeque<KeptLine> = VecDeque::new();
         let mut used = 0;
@@ -237,34 +266,6 @@ impl KeptOutput {
         self.file.seek(SeekFrom::Start(0))?;
         Ok(&mut self.file)
     }
-
-    /// Where the last `n` lines begin, found from the end.
-    fn start_of_last(&mut self, n: u64) -> io::Result<u64> {
-        let mut end = self.file.seek(SeekFrom::End(0))?;
-        let mut chunk = vec![0; CHUNK];
-        let mut left = n;
-        let mut last = true;
-        while end > 0 {
-            let len = end.min(CHUNK as u64);
-            let from = end - len;
-            let part = &mut chunk[..usize::try_from(len).expect("at most a chunk")];
-            self.file.seek(SeekFrom::Start(from))?;
-            self.file.read_exact(part)?;
-            for newline in memrchr_iter(b'\n', part) {
-                // The end of the last line begins no line.
-                if last && newline + 1 == part.len() {
-                    continue;
-                }
-                left = left.saturating_sub(1);
-                if left == 0 {
-                    return Ok(from + newline as u64 + 1);
-                }
-            }
-            last = false;
-            end = from;
-        }
-        Ok(0)
-    }
 }
 
 /// Cuts a line that is alone on its page where it is still too long for it.
@@ -291,27 +292,6 @@ impl<'a> Lines<'a> {
         file.seek(SeekFrom::Start(start))?;
         let reader = BufReader::with_capacity(CHUNK, file);
         Ok(Self { reader, number, bytes: start, text: String::new() })
-    }
-
-    /// Goes to the beginning of a line, or to the end of the file.
-    fn skip_to(&mut self, number: u64) -> io::Result<()> {
-        while self.number < number {
-            let chunk = self.reader.fill_buf()?;
-            if chunk.is_empty() {
-                return Ok(());
-            }
-            let mut used = chunk.len();
-            for newline in memchr_iter(b'\n', chunk) {
-                self.number += 1;
-                if self.number == number {
-                    used = newline + 1;
-                    break;
-                }
-            }
-            self.bytes += used as u64;
-            self.reader.consume(used);
-        }
-        Ok(())
     }
 
     /// The next line; none at the end.

@@ -11,8 +11,8 @@ use std::time::{Duration, SystemTime};
 
 use sha2::{Digest, Sha256};
 
+use super::kept_indexes::KeptIndexes;
 use super::ledger::Ledger;
-use super::marks::MarkBook;
 use super::spool::{Spool, Stopped};
 use super::{Budget, Clipped, KeptOutput};
 use crate::durable::open_private_file;
@@ -90,7 +90,7 @@ pub(super) struct Shared {
     pub(super) dir: PathBuf,
     pub(super) limits: Limits,
     ledger: Mutex<Ledger>,
-    marks: MarkBook,
+    indexes: KeptIndexes,
 }
 
 impl Shared {
@@ -111,8 +111,8 @@ impl OutputStore {
         private_dir(dir)?;
         let mut ledger = Ledger::load(dir)?;
         ledger.sweep(dir, &limits, SystemTime::now());
-        let (ledger, marks) = (Mutex::new(ledger), MarkBook::default());
-        Ok(Self { shared: Arc::new(Shared { dir: dir.to_owned(), limits, ledger, marks }) })
+        let (ledger, indexes) = (Mutex::new(ledger), KeptIndexes::default());
+        Ok(Self { shared: Arc::new(Shared { dir: dir.to_owned(), limits, ledger, indexes }) })
     }
 
     /// The handle under which a request's `n`-th output (from 0) is kept: the same after a restart, so that
@@ -131,7 +131,7 @@ impl OutputStore {
             _ => {}
         }
         let file = open_private_file(&path, |options| options.write(true).create_new(true))?;
-        self.shared.marks.forget(&handle);
+        self.shared.indexes.forget(&handle);
         let now = SystemTime::now();
         let mut ledger = self.shared.ledger();
         let order = ledger.begin(handle.as_str(), now);
@@ -188,7 +188,7 @@ impl OutputStore {
             return Err(FindError::NotKept(reason.to_owned()));
         }
         match File::open(self.path(&handle)) {
-            Ok(file) => Ok(KeptOutput::new(handle, file, self.shared.marks.clone())),
+            Ok(file) => Ok(KeptOutput::new(handle, file, self.shared.indexes.clone())),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Err(FindError::Unknown),
             Err(error) => Err(FindError::Io(error)),
         }

@@ -2,9 +2,9 @@
 //! UTF-8 itself, whose bytes pass as they are.
 
 use encoding_rs::DecoderResult;
-use memchr::memchr_iter;
 
 use crate::acp::encoding::Encoding;
+use crate::output::line_feed::LineFeed;
 
 /// Decodes pieces that may part a character. What is no text becomes U+FFFD.
 pub(super) struct Decoding {
@@ -52,57 +52,12 @@ impl Decoding {
     }
 }
 
-/// The bytes of a line feed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Feed {
-    /// One byte: in UTF-8, and in every older encoding.
-    Byte,
-    /// Two, at an even place, little end first.
-    Utf16Le,
-    /// Two, at an even place, big end first.
-    Utf16Be,
-}
-
-impl Feed {
-    /// That of an encoding.
-    pub(super) fn of(encoding: Encoding) -> Self {
-        match encoding {
-            Encoding::Utf16Le | Encoding::Utf16LeUnmarked => Self::Utf16Le,
-            Encoding::Utf16Be | Encoding::Utf16BeUnmarked => Self::Utf16Be,
-            Encoding::Utf8 | Encoding::Utf8Bom | Encoding::Legacy(_) => Self::Byte,
-        }
-    }
-
-    /// Pieces of a file begin and end at a multiple of this.
-    pub(super) fn unit(self) -> u64 {
-        if self == Self::Byte { 1 } else { 2 }
-    }
-
-    /// Where the lines end that end in these bytes: the place behind each line feed.
-    pub(super) fn ends(self, bytes: &[u8]) -> impl DoubleEndedIterator<Item = usize> {
-        memchr_iter(b'\n', bytes).filter_map(move |at| match self {
-            Self::Byte => Some(at + 1),
-            Self::Utf16Le => (at % 2 == 0 && bytes.get(at + 1) == Some(&0)).then_some(at + 2),
-            Self::Utf16Be => (at % 2 == 1 && bytes[at - 1] == 0).then_some(at + 1),
-        })
-    }
-
-    /// How many line feeds these bytes hold.
-    pub(super) fn count(self, bytes: &[u8]) -> u64 {
-        let count = match self {
-            Self::Byte => memchr_iter(b'\n', bytes).count(),
-            Self::Utf16Le | Self::Utf16Be => self.ends(bytes).count(),
-        };
-        count as u64
-    }
-
-    /// Whether these bytes end with one.
-    pub(super) fn closes(self, bytes: &[u8]) -> bool {
-        match self {
-            Self::Byte => bytes.ends_with(b"\n"),
-            Self::Utf16Le => bytes.len().is_multiple_of(2) && bytes.ends_with(b"\n\0"),
-            Self::Utf16Be => bytes.len().is_multiple_of(2) && bytes.ends_with(b"\0\n"),
-        }
+/// The line feed of an encoding.
+pub(super) fn line_feed_of(encoding: Encoding) -> LineFeed {
+    match encoding {
+        Encoding::Utf16Le | Encoding::Utf16LeUnmarked => LineFeed::Utf16Le,
+        Encoding::Utf16Be | Encoding::Utf16BeUnmarked => LineFeed::Utf16Be,
+        Encoding::Utf8 | Encoding::Utf8Bom | Encoding::Legacy(_) => LineFeed::Byte,
     }
 }
 
@@ -152,8 +107,8 @@ mod tests {
                 bytes.splice(at..at, feed);
             }
             let feeds = encoding.decode(&bytes).0.matches('\n').count() as u64;
-            prop_assert_eq!(Feed::of(encoding).count(&bytes), feeds);
-            prop_assert_eq!(Feed::of(encoding).ends(&bytes).count() as u64, feeds);
+            prop_assert_eq!(line_feed_of(encoding).count(&bytes), feeds);
+            prop_assert_eq!(line_feed_of(encoding).ends(&bytes).count() as u64, feeds);
         }
     }
 }

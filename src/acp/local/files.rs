@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
-use super::line_index::read_at;
 use super::opening::{open, stamp_of};
 use super::recent_indexes::LineIndexes;
 use super::reshaping::kept_as_it_was;
@@ -21,6 +20,7 @@ use crate::acp::prepared::PreparedWrite;
 use crate::acp::workspace::in_words;
 use crate::acp::{Answer, FileClient, WorkspacePath};
 use crate::output::figures;
+use crate::output::line_index::read_at;
 use crate::tool::{ErrorCode, Intent, ToolCx, ToolError};
 
 /// Serves the file methods on this machine. Clones share what is known of big files.

@@ -8,10 +8,10 @@ use std::ops::Range;
 use sha2::{Digest, Sha256};
 use tokio_util::sync::CancellationToken;
 
-use super::line_index::CHUNK;
 use super::opening::sha256_hex;
 use crate::acp::files::{DiskSplice, Splice};
 use crate::ids::hex;
+use crate::output::line_index::CHUNK;
 
 /// From this size on hashes are made beside the writing.
 const HASHED_BESIDE: usize = 1 << 20;

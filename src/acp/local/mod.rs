@@ -38,7 +38,6 @@ mod git_config;
 pub mod group_limits;
 #[cfg(unix)]
 mod guarded;
-mod holes;
 pub mod identity;
 #[cfg(unix)]
 mod input_wait;
@@ -51,7 +50,6 @@ mod launch;
 mod lent;
 #[cfg(unix)]
 pub(crate) mod limit_mark;
-mod line_index;
 #[cfg(unix)]
 mod listeners;
 #[cfg(unix)]

@@ -3,9 +3,9 @@
 
 use std::sync::Mutex;
 
-use super::decoding::Feed;
-use super::line_index::LineIndex;
 use crate::acp::files::Stamp;
+use crate::output::line_feed::LineFeed;
+use crate::output::line_index::LineIndex;
 
 /// So many files are remembered.
 const FILES: usize = 16;
@@ -13,19 +13,19 @@ const FILES: usize = 16;
 /// The indexes of the files read last.
 #[derive(Debug, Default)]
 pub(super) struct LineIndexes {
-    recent: Mutex<Vec<((Stamp, Feed), LineIndex)>>,
+    recent: Mutex<Vec<((Stamp, LineFeed), LineIndex)>>,
 }
 
 impl LineIndexes {
     /// The index of this state of a file; it is the caller's until [`LineIndexes::put`], so that no scan holds a lock.
-    pub(super) fn take(&self, stamp: Stamp, feed: Feed) -> LineIndex {
+    pub(super) fn take(&self, stamp: Stamp, feed: LineFeed) -> LineIndex {
         let mut recent = self.recent.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let at = recent.iter().position(|(known, _)| *known == (stamp, feed));
         at.map_or_else(LineIndex::default, |at| recent.remove(at).1)
     }
 
     /// Keeps an index for the next page.
-    pub(super) fn put(&self, stamp: Stamp, feed: Feed, index: LineIndex) {
+    pub(super) fn put(&self, stamp: Stamp, feed: LineFeed, index: LineIndex) {
         let mut recent = self.recent.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         // An older state of the same file will not come back.
         if let Some(at) = recent.iter().position(|(known, _)| known.0.file == stamp.file) {

@@ -5,8 +5,7 @@ use std::io::{self, Read};
 
 use tokio_util::sync::CancellationToken;
 
-use super::decoding::{Decoding, Feed};
-use super::line_index::{CHUNK, LineIndex, Miss, Scan, last_lines, read_at};
+use super::decoding::{Decoding, line_feed_of};
 use super::opening::blank;
 pub(super) use super::opening::{open, sha256_hex, stamp_of};
 use super::recent_indexes::LineIndexes;
@@ -14,6 +13,7 @@ use super::sniff::{self, InvalidBytes};
 use super::text_lines::{LineRest, Lines};
 use crate::acp::files::{Encoding, Endings, LineTotal, ReadTextFile, Start, TextWindow};
 use crate::acp::workspace::in_words;
+use crate::output::line_index::{CHUNK, LineIndex, LineMiss, LineScan, find_last_lines, read_at};
 use crate::output::{Uncut, figures};
 use crate::tool::{ErrorCode, ToolError};
 
@@ -45,10 +45,11 @@ pub(super) fn read(
         let n = read_at(&file, 0, &mut head).map_err(failed)?;
         head.truncate(n);
         let encoding = told(request, &head, stamp.size, false)?;
-        let feed = Feed::of(encoding);
+        let feed = line_feed_of(encoding);
         let mut index = indexes.take(stamp, feed);
         let reach = if stamp.size > SCANNED { NEAR } else { u64::MAX };
-        let scan = Scan { file: &file, size: stamp.size, reach, feed, cancel };
+        let is_hashed = stamp.size <= TextWindow::HASHED;
+        let scan = LineScan { file: &file, size: stamp.size, reach, feed, is_hashed, cancel };
         let request = Asked { request, uncut };
         let window = streamed(request, &scan, &mut index, encoding, &head);
         indexes.put(stamp, feed, index);
@@ -159,37 +160,37 @@ struct Asked<'a> {
 /// A window of a file that is too big to hold.
 fn streamed(
     asked: Asked<'_>,
-    scan: &Scan<'_>,
+    scan: &LineScan<'_>,
     index: &mut LineIndex,
     encoding: Encoding,
     head: &[u8],
 ) -> Result<TextWindow, ToolError> {
     let request = asked.request;
     let failed = |miss| explain(request, scan, miss);
-    if scan.size <= TextWindow::HASHED {
+    if scan.is_hashed {
         index.count_all(scan).map_err(failed)?;
     }
     let mut window = blank(scan.size, encoding, sniff::endings_of(head, encoding));
-    window.sha256 = index.sha256(scan.size);
+    window.sha256 = index.sha256(scan);
     let found = match (request.start, index.total(scan.size)) {
         (Start::FromEnd(back), Some(total)) => {
             let line = total.saturating_sub(back.max(1)) + 1;
             window.first = i64::try_from(line).unwrap_or(i64::MAX);
-            index.start_of(scan, line)
+            index.find_line(scan, line)
         }
         (Start::FromEnd(back), None) => {
-            let place = last_lines(scan, back.max(1), LONGEST_LINE).map_err(failed)?;
-            let Some((start, lines)) = place else { return Err(failed(Miss::TooFar)) };
+            let place = find_last_lines(scan, back.max(1), LONGEST_LINE).map_err(failed)?;
+            let Some((start, lines)) = place else { return Err(failed(LineMiss::TooFar)) };
             window.first = if start == 0 { 1 } else { -i64::try_from(lines).unwrap_or(i64::MAX) };
             Ok(start)
         }
         (Start::Line(line) | Start::Inside { line, .. }, _) => {
             window.first = i64::try_from(line.max(1)).unwrap_or(i64::MAX);
-            index.start_of(scan, line)
+            index.find_line(scan, line)
         }
     };
     let start = match found {
-        Err(Miss::PastEnd) => {
+        Err(LineMiss::PastEnd) => {
             window.total = total_of(index, scan, &window);
             window.at_end = true;
             return Ok(window);
@@ -231,7 +232,12 @@ struct Page {
     stopped_in_line: bool,
 }
 
-fn page_of_lines(asked: Asked<'_>, scan: &Scan<'_>, start: u64, encoding: Encoding) -> Result<Page, Miss> {
+fn page_of_lines(
+    asked: Asked<'_>,
+    scan: &LineScan<'_>,
+    start: u64,
+    encoding: Encoding,
+) -> Result<Page, LineMiss> {
     let Asked { request, uncut } = asked;
     let mut lines = Lines::new(request.lines, request.max_chars, request.line_chars, uncut.clone());
     let mut wanted = true;
@@ -248,11 +254,11 @@ fn page_of_lines(asked: Asked<'_>, scan: &Scan<'_>, start: u64, encoding: Encodi
 
 fn rest_of_line(
     asked: Asked<'_>,
-    scan: &Scan<'_>,
+    scan: &LineScan<'_>,
     start: u64,
     column: u64,
     encoding: Encoding,
-) -> Result<LineRest, Miss> {
+) -> Result<LineRest, LineMiss> {
     let mut rest = LineRest::new(column, asked.request.max_chars, asked.uncut.clone());
     let mut wanted = true;
     let at_end = for_pieces(scan, start, encoding, |piece, passed| {
@@ -267,11 +273,11 @@ fn rest_of_line(
 
 /// Hands the text out from `start` on, with how many bytes were read before; true when it came to the file's end.
 fn for_pieces(
-    scan: &Scan<'_>,
+    scan: &LineScan<'_>,
     start: u64,
     encoding: Encoding,
     mut each: impl FnMut(&[u8], u64) -> bool,
-) -> Result<bool, Miss> {
+) -> Result<bool, LineMiss> {
     let mut decoding = Decoding::new(encoding);
     let mut at = start;
     // Small at first: one page of source code is less than this.
@@ -279,7 +285,7 @@ fn for_pieces(
     let mut wanted = true;
     while at < scan.size {
         if scan.cancel.is_cancelled() {
-            return Err(Miss::Cancelled);
+            return Err(LineMiss::Cancelled);
         }
         let want = usize::try_from(scan.size - at).unwrap_or(CHUNK).min(buffer.len());
         let n = read_at(scan.file, at, &mut buffer[..want])?;
@@ -301,7 +307,7 @@ fn for_pieces(
     Ok(wanted || left.is_empty())
 }
 
-fn total_of(index: &LineIndex, scan: &Scan<'_>, window: &TextWindow) -> LineTotal {
+fn total_of(index: &LineIndex, scan: &LineScan<'_>, window: &TextWindow) -> LineTotal {
     let last = u64::try_from(window.first).unwrap_or(0) + window.lines.saturating_sub(1);
     match index.total(scan.size) {
         Some(total) => LineTotal::Exactly(total),
@@ -357,14 +363,14 @@ fn set_text(window: &mut TextWindow, bytes: Vec<u8>) {
     }
 }
 
-fn explain(request: &ReadTextFile, scan: &Scan<'_>, miss: Miss) -> ToolError {
+fn explain(request: &ReadTextFile, scan: &LineScan<'_>, miss: LineMiss) -> ToolError {
     let shown = request.path.shown();
     match miss {
-        Miss::Cancelled => {
+        LineMiss::Cancelled => {
             ToolError::cancelled(format!("Reading {shown} was cancelled. Nothing was changed."))
         }
-        Miss::Io(cause) => ToolError::io(shown, &in_words(cause)),
-        Miss::TooFar | Miss::PastEnd => {
+        LineMiss::Io(cause) => ToolError::io(shown, &in_words(cause)),
+        LineMiss::TooFar | LineMiss::PastEnd => {
             let size = figures::size(scan.size);
             let text = match request.start {
                 Start::FromEnd(1) => format!(

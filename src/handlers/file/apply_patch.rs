@@ -7,10 +7,11 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::FileDeps;
-use super::patch::named_paths::NamedPaths;
-use super::patch::parse::{ParseError, parse};
-use super::patch::plan::{Change, Deed, plan};
-use super::patch::{Section, commit, report};
+use super::patch::PatchSection;
+use super::patch::commit::{CommittedPatch, commit_patch};
+use super::patch::parse::{ParseError, parse_patch};
+use super::patch::plan::{PlannedAction, PlannedChange, plan_patch};
+use super::patch::report::{diff_changes, summarize_changes};
 use crate::output::figures::{counted, grouped, size};
 use crate::tool::{
     Access, CallDescription, CallTitle, Effect, ErrorCode, Meta, Reply, Tool, ToolCx, ToolError,
@@ -57,18 +58,21 @@ impl Tool for ApplyPatch {
     type Output = Reply;
 
     fn access(&self) -> Access {
-        let named = NamedPaths::of(&self.patch);
-        Access { unnamed: named.unclear.then_some("the files of the patch"), ..Access::writes(named.paths) }
+        // The names are those that the call itself will read. A patch that cannot be read changes nothing.
+        match parse_patch(&self.patch) {
+            Ok(patch) if self.patch.len() <= MAX_PATCH => Access::writes(patch.named_paths()),
+            _ => Access { unnamed: Some("the files of the patch"), ..Access::default() },
+        }
     }
 
     fn describe(&self) -> CallDescription {
-        let Ok(patch) = parse(&self.patch) else {
+        let Ok(patch) = parse_patch(&self.patch) else {
             return CallDescription::titled(CallTitle::sentence("Apply a patch"));
         };
         let names = patch.sections.iter().filter_map(|section| section.names.first());
         let title = CallTitle::about_files("Edit", names);
         // The person is shown the patch itself where differences would not say all of it.
-        let changes = patch.sections.iter().map(Section::proposed_change).collect::<Option<_>>();
+        let changes = patch.sections.iter().map(PatchSection::proposed_change).collect::<Option<_>>();
         CallDescription { changes: changes.unwrap_or_default(), ..CallDescription::titled(title) }
     }
 
@@ -81,7 +85,7 @@ impl Tool for ApplyPatch {
             );
             return Err(ToolError::new(ErrorCode::TooLarge, text));
         }
-        let patch = parse(&self.patch).map_err(|error| refusal(&error))?;
+        let patch = parse_patch(&self.patch).map_err(|error| refusal(&error))?;
         if patch.sections.len() > MAX_FILES {
             let text = format!(
                 "The patch names {} files; the limit is {MAX_FILES}. Nothing was changed. Split it.",
@@ -90,18 +94,19 @@ impl Tool for ApplyPatch {
             return Err(ToolError::new(ErrorCode::TooLarge, text));
         }
         let notes = patch.notes.clone();
-        let changes = Arc::new(plan(cx, deps, patch).await?);
-        let summary = with_notes(report::summary(&changes), &notes);
-        let touched = changes.iter().filter(|change| !matches!(change.deed, Deed::Nothing(_))).count();
+        let changes = Arc::new(plan_patch(cx, deps, patch).await?);
+        let summary = with_notes(summarize_changes(&changes), &notes);
+        let touched =
+            changes.iter().filter(|change| !matches!(change.action, PlannedAction::Unchanged(_))).count();
         if touched == 0 {
             return Ok(Reply::text(format!("No change: all of the patch is there already.\n{summary}")));
         }
         if self.dry_run {
             let text =
-                format!("Dry run, nothing was written. It would do:\n{summary}\n{}", report::diff(&changes));
+                format!("Dry run, nothing was written. It would do:\n{summary}\n{}", diff_changes(&changes));
             return Ok(Reply::text(text));
         }
-        let committed = commit::commit(cx, deps, Arc::clone(&changes)).await?;
+        let committed = commit_patch(cx, deps, Arc::clone(&changes)).await?;
         remember(cx, deps, &changes, &committed);
         let mut text = format!("Applied to {}:\n{summary}", counted(touched as u64, "file"));
         if cx.is_cancelled() {
@@ -124,11 +129,10 @@ impl Tool for ApplyPatch {
 }
 
 /// The conversation knows the files as the patch left them.
-fn remember(cx: &ToolCx, deps: &FileDeps, changes: &[Change], committed: &commit::Committed) {
-    for change in changes.iter().filter(|change| !matches!(change.deed, Deed::Nothing(_))) {
+fn remember(cx: &ToolCx, deps: &FileDeps, changes: &[PlannedChange], committed: &CommittedPatch) {
+    for change in changes.iter().filter(|change| !matches!(change.action, PlannedAction::Unchanged(_))) {
         deps.seen.forget(cx, &change.path);
-        let (path, lines) = change.seen_after();
-        let Some(path) = path else { continue };
+        let Some((path, lines)) = change.seen_after() else { continue };
         let shown = path.shown();
         let after = committed.files.iter().rfind(|file| file.path == shown);
         if let Some(sha256) = after.and_then(|file| file.after.clone()) {
@@ -138,7 +142,7 @@ fn remember(cx: &ToolCx, deps: &FileDeps, changes: &[Change], committed: &commit
 }
 
 /// The hash of the only file that there was to change.
-fn only_hash(changes: &[Change], committed: &commit::Committed) -> Option<String> {
+fn only_hash(changes: &[PlannedChange], committed: &CommittedPatch) -> Option<String> {
     match (changes, committed.files.as_slice()) {
         ([_], [.., last]) => last.after.clone(),
         _ => None,

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use memchr::memmem;
 
 use super::edit_report::{line_of, lines_of, neighbours, span};
-use super::leniency::{Tier, without_line_numbers};
+use super::match_tier::{Tier, strip_line_numbers};
 use super::matcher::{Found, MOST, find, replacement};
 use super::miss;
 use super::sheet::Sheet;
@@ -60,7 +60,7 @@ impl Change {
         let (mut old, mut new) = (self.old.clone(), self.new.clone());
         let mut found = find(text, &old, self.loosest());
         if found.is_none()
-            && let Some(bare) = without_line_numbers(&old).filter(|bare| !bare.trim().is_empty())
+            && let Some(bare) = strip_line_numbers(&old).filter(|bare| !bare.trim().is_empty())
         {
             found = find(text, &bare, self.loosest());
             if found.is_some() {
@@ -68,7 +68,7 @@ impl Change {
                     "Line numbers were taken out of old_string; quote the text without them.".to_owned(),
                 );
                 old = bare;
-                new = without_line_numbers(&new).unwrap_or(new);
+                new = strip_line_numbers(&new).unwrap_or(new);
             }
         }
         let Some(found) = found else { return self.not_found(shown, text, &old, &new) };
@@ -188,7 +188,7 @@ fn quoted_text<'a>(text: &[u8], old: &'a str) -> Cow<'a, str> {
     if memmem::find(text, numbers.as_bytes()).is_some() {
         return Cow::Borrowed(old);
     }
-    without_line_numbers(old).map_or(Cow::Borrowed(old), Cow::Owned)
+    strip_line_numbers(old).map_or(Cow::Borrowed(old), Cow::Owned)
 }
 
 /// Whether a text in which only `new` stands has it where `old` was. A line that is in both texts and stands nowhere else

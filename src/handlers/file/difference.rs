@@ -3,7 +3,7 @@
 
 use memchr::memmem;
 
-use super::leniency::plain;
+use super::match_tier::plain_spelling;
 
 /// Longer lines are not looked into, in bytes.
 const LONGEST: usize = 64 << 10;
@@ -86,7 +86,7 @@ fn without_slips(line: &str, kept: Option<Slip>) -> String {
     let overlooked = |slip| kept != Some(slip);
     let mut text = String::with_capacity(line.len());
     for c in line.chars() {
-        match plain(c) {
+        match plain_spelling(c) {
             Some(" ") if overlooked(Slip::SpecialBlank) => text.push(' '),
             Some(spelling) if spelling != " " && overlooked(Slip::Typography) => text.push_str(spelling),
             _ if c == '\r' && overlooked(Slip::CarriageReturn) => {}
@@ -123,12 +123,10 @@ fn named(slip: Slip, file: &str, quoted: &str) -> String {
         }
         Slip::BlanksAtEnd => "blanks at the line's end".to_owned(),
         Slip::BlanksInside => "blanks or tabs inside the line".to_owned(),
-        Slip::SpecialBlank => {
-            who(|c| plain(c) == Some(" ")).replace("{}", "a special blank, such as a no-break space,")
-        }
-        Slip::Typography => {
-            who(|c| plain(c).is_some_and(|plain| plain != " ")).replace("{}", "a typographic character")
-        }
+        Slip::SpecialBlank => who(|c| plain_spelling(c) == Some(" "))
+            .replace("{}", "a special blank, such as a no-break space,"),
+        Slip::Typography => who(|c| plain_spelling(c).is_some_and(|plain| plain != " "))
+            .replace("{}", "a typographic character"),
         Slip::Invisible => who(is_invisible).replace("{}", "an invisible character"),
         Slip::CarriageReturn => who(|c| c == '\r').replace("{}", "a carriage return inside the line"),
         Slip::Case => "upper and lower case".to_owned(),
@@ -185,7 +183,7 @@ fn to_the_eye(line: &str) -> Vec<(char, usize)> {
     line.char_indices()
         .filter(|(_, c)| !is_invisible(*c) && !c.is_whitespace())
         .flat_map(|(at, c)| {
-            let spelling = plain(c).map_or_else(|| c.to_lowercase().collect(), str::to_owned);
+            let spelling = plain_spelling(c).map_or_else(|| c.to_lowercase().collect(), str::to_owned);
             spelling.chars().map(|c| (c, at)).collect::<Vec<_>>()
         })
         .take(SEARCHED)

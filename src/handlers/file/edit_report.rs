@@ -5,8 +5,8 @@ use std::ops::Range;
 
 use memchr::{memchr, memchr_iter, memrchr};
 
-use super::patch::report::diff_of;
 use super::sheet::Sheet;
+use super::unified_diff::{diff_splices, lines_before, next_line};
 use crate::acp::files::Splice;
 use crate::output::Uncut;
 
@@ -179,7 +179,7 @@ pub(super) fn diff<'t>(name: &str, old: impl Into<Sheet<'t>>, splices: &[Splice]
     let old = old.into();
     let narrow: Vec<Splice> =
         splices.iter().take(IN_DIFF).map(|splice| without_equal_lines(old.text, splice)).collect();
-    let mut out = diff_of(name, old, &narrow);
+    let mut out = diff_splices(name, old, &narrow);
     let left = splices.len() + more - narrow.len();
     if left > 0 {
         let _ = writeln!(out, "[... {left} more changed places]");
@@ -226,28 +226,11 @@ fn short(line: &str, uncut: &Uncut) -> String {
     short
 }
 
-/// Where the line begins that is `count` before the one of `at`.
-fn lines_before(text: &[u8], at: usize, count: usize) -> usize {
-    let mut start = memrchr(b'\n', &text[..at]).map_or(0, |newline| newline + 1);
-    for _ in 0..count {
-        if start == 0 {
-            break;
-        }
-        start = memrchr(b'\n', &text[..start - 1]).map_or(0, |newline| newline + 1);
-    }
-    start
-}
-
 /// Where the line ends that is `count` after the one in which `at` ends.
 fn lines_after(text: &[u8], at: usize, count: usize) -> usize {
     // A place that ends with a line's ending ends on that line.
     let end = if at > 0 && text[at - 1] == b'\n' { at } else { next_line(text, at) };
     (0..count).fold(end, |end, _| next_line(text, end))
-}
-
-/// Where the line behind the one of `at` begins.
-fn next_line(text: &[u8], at: usize) -> usize {
-    memchr(b'\n', &text[at..]).map_or(text.len(), |newline| at + newline + 1)
 }
 
 #[cfg(test)]

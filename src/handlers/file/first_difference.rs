@@ -2,8 +2,8 @@
 //! is compared (miss), and how a difference is put in words (difference).
 
 use super::difference::{self, Part};
-use super::fitting::Indent;
-use super::leniency::{Plain, Tier, split_indent};
+use super::match_tier::{PlainLine, Tier, split_indent};
+use super::reindent::Indent;
 
 /// The number of the first line that really differs, and a sentence on how. None where nothing is left that the
 /// matcher does not forgive. The lines of the file stand beside the quoted ones; there may be fewer of them.
@@ -44,15 +44,13 @@ pub(super) fn first_difference(file: &[&[u8]], quoted: &[&str], ends_whole: bool
 
 /// A line in the spelling in which the matcher compares it.
 fn spelled(line: &[u8]) -> Vec<u8> {
-    Plain::of(line, Tier::Indentation).bytes.into_owned()
+    PlainLine::of(line, Tier::Indentation).bytes.into_owned()
 }
 
 /// How the first line that is not blank is indented against its quote.
 fn shift(pairs: &[(Vec<u8>, Vec<u8>)]) -> Option<Indent> {
     let (there, wanted) = pairs.iter().find(|(_, wanted)| !wanted.trim_ascii().is_empty())?;
-    let ((there, _), (wanted, _)) = (split_indent(there), split_indent(wanted));
-    let more = there.strip_suffix(wanted).map(|more| Indent::Deeper(more.to_vec()));
-    more.or_else(|| wanted.strip_suffix(there).map(|less| Indent::Shallower(less.to_vec())))
+    Indent::between(split_indent(there).0, split_indent(wanted).0)
 }
 
 fn is_shifted(there: &[u8], wanted: &[u8], shift: &Indent) -> bool {

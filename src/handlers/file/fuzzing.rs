@@ -1,38 +1,42 @@
 //! The laws of quoted texts and of patches, for the fuzz targets and their seeds. Absent from every normal build. Not
 //! here: what calls them (`crate::fuzzing`).
 
-use super::leniency::Tier;
-use super::patch::parse::parse;
-use super::patch::rewrite::{applied, woven};
-use super::patch::{Action, Hunk, Patch, report};
+use super::match_tier::Tier;
+use super::patch::apply_hunks::apply_hunks;
+use super::patch::parse::parse_patch;
+use super::patch::{Hunk, Patch, SectionAction};
+use super::revision::apply_splices;
+use super::unified_diff::diff_splices;
 use super::{matcher, miss};
 use crate::acp::files::Splice;
 use crate::output::Uncut;
 
 /// Reads a patch and places each of its files' hunks in the text.
 pub(crate) fn patch(text: &[u8], patch: &str) {
-    let Ok(patch) = parse(patch) else { return };
+    let Ok(patch) = parse_patch(patch) else { return };
     for section in &patch.sections {
-        let (Action::Update { hunks, .. } | Action::Delete { hunks: Some(hunks) }) = &section.action else {
+        let (SectionAction::Update { hunks, .. } | SectionAction::Delete { hunks: Some(hunks) }) =
+            &section.action
+        else {
             continue;
         };
-        let Ok((splices, _)) = applied(text, hunks, &Uncut::default(), &|| false) else { continue };
+        let Ok((splices, _)) = apply_hunks(text, hunks, &Uncut::default(), &|| false) else { continue };
         check_order(text, &splices);
-        let new = woven(text, &splices);
+        let new = apply_splices(text, &splices);
         if std::str::from_utf8(text).is_err() || std::str::from_utf8(&new).is_err() || splices.is_empty() {
             continue;
         }
-        let diff = report::diff_of("f", text.into(), &splices);
-        let again = hunks_of(&parse(&diff).unwrap_or_else(|error| panic!("{error}\n{diff}")));
-        let (splices, _) = applied(text, &again, &Uncut::default(), &|| false)
+        let diff = diff_splices("f", text.into(), &splices);
+        let again = hunks_of(&parse_patch(&diff).unwrap_or_else(|error| panic!("{error}\n{diff}")));
+        let (splices, _) = apply_hunks(text, &again, &Uncut::default(), &|| false)
             .unwrap_or_else(|trouble| panic!("{trouble:?}\n{diff}"));
-        assert_eq!(woven(text, &splices), new, "the diff gives other bytes:\n{diff}");
+        assert_eq!(apply_splices(text, &splices), new, "the diff gives other bytes:\n{diff}");
     }
 }
 
 fn hunks_of(patch: &Patch) -> Vec<Hunk> {
     match &patch.sections[0].action {
-        Action::Update { hunks, .. } => hunks.clone(),
+        SectionAction::Update { hunks, .. } => hunks.clone(),
         other => panic!("{other:?}"),
     }
 }
@@ -64,7 +68,7 @@ pub(crate) fn edit(text: &[u8], old: &str, new: &str) {
         );
         at = place.range.end;
         let _ = matcher::replacement(text, old, new, found.tier, place);
-        if found.tier == super::leniency::Tier::Exact {
+        if found.tier == super::match_tier::Tier::Exact {
             // A line feed at the front takes its carriage return with it.
             let there = &text[place.range.clone()];
             assert!(there == old.as_bytes() || there.strip_prefix(b"\r") == Some(old.as_bytes()));

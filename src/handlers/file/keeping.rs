@@ -3,7 +3,7 @@
 
 use similar::{Algorithm, DiffOp, capture_diff_slices};
 
-use super::leniency::{Plain, Tier};
+use super::match_tier::{PlainLine, Tier};
 
 /// Of longer texts (lines of the one times lines of the other) no line is kept: comparing them takes as long as that.
 const MOST_PAIRS: usize = 4_000_000;
@@ -75,8 +75,8 @@ fn changed(there: &[u8], was: &[u8], is: &[u8], tier: Tier) -> Option<Vec<u8>> {
         return None;
     }
     let (bare, blanks) = there.split_at(there.trim_ascii_end().len());
-    let length = |text: &str| Plain::of(text.as_bytes(), tier).bytes.len();
-    let (file, quoted) = (Plain::of(bare, tier), Plain::of(bare_was.as_bytes(), tier));
+    let length = |text: &str| PlainLine::of(text.as_bytes(), tier).bytes.len();
+    let (file, quoted) = (PlainLine::of(bare, tier), PlainLine::of(bare_was.as_bytes(), tier));
     if file.bytes != quoted.bytes {
         return None;
     }
@@ -92,7 +92,7 @@ fn changed(there: &[u8], was: &[u8], is: &[u8], tier: Tier) -> Option<Vec<u8>> {
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::leniency::Tier;
+    use super::super::match_tier::Tier;
     use super::super::matcher::{find, replacement};
 
     fn edited(text: &str, old: &str, new: &str) -> String {

@@ -1,16 +1,15 @@
-//! Where a quoted text stands in a file: exactly, else by the strictest leniency that finds it. Similarity never
-//! decides; it only explains a miss (miss). Not here: how blocks of lines are found (blocks), and what is put in a
-//! place (fitting).
+//! Finds a quoted text in a file: exactly, else by the strictest tier that finds it. Similarity never decides; it only
+//! explains a miss (miss). Not here: the search for blocks of lines (block_search), the text for a place (reindent).
 
 use std::ops::Range;
 
-use memchr::{memchr, memchr_iter, memmem};
+use memchr::memmem;
 
-use super::blocks;
-use super::fitting::{Ending, Indent};
-use super::leniency::{Plain, Tier, is_typographic};
+use super::block_search::LineTable;
+use super::match_tier::{PlainLine, Tier, is_typographic, trim_blanks};
+use super::reindent::{Ending, Indent, Place};
 
-pub(super) use super::fitting::replacement;
+pub(super) use super::reindent::replacement;
 
 /// More places than this are only counted: each costs memory, here and when it is replaced.
 pub(super) const MOST: usize = 200_000;
@@ -23,17 +22,8 @@ pub(super) struct Found {
     pub places: Vec<Place>,
     /// How many there are.
     pub count: u64,
-    /// Where the text stands again inside the only place: it could as well be that one.
+    /// The same text inside the only place: it could as well be that one.
     pub overlapping: Option<Range<usize>>,
-}
-
-/// One place.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Place {
-    pub range: Range<usize>,
-    pub(super) indent: Indent,
-    /// How the file's lines end where nothing nearer says it.
-    pub(super) ending: Ending,
 }
 
 /// Finds a text that is not empty, overlooking what `loosest` and stricter tiers overlook; of a text of blanks nothing
@@ -41,32 +31,32 @@ pub(super) struct Place {
 pub(super) fn find(text: &[u8], old: &str, loosest: Tier) -> Option<Found> {
     let ending = Ending::of_file(text);
     let mut places = Places::new(ending);
-    exact(text, old, &mut places);
+    find_exact(text, old, &mut places);
     if let Some(found) = places.found(Tier::Exact) {
         return Some(found);
     }
     let bodies: Vec<&[u8]> =
         old.split('\n').map(|part| part.strip_suffix('\r').unwrap_or(part).as_bytes()).collect();
     if ending == Ending::Cr && bodies.len() > 1 {
-        exact(text, &old.replace("\r\n", "\n").replace('\n', "\r"), &mut places);
+        find_exact(text, &old.replace("\r\n", "\n").replace('\n', "\r"), &mut places);
         return places.found(Tier::LineEndings);
     }
     let loosest = if old.trim().is_empty() { Tier::LineEndings } else { loosest };
-    let traits = Traits::of(text).and(Traits::of(old.as_bytes()));
-    [Tier::LineEndings, Tier::TrailingSpace, Tier::Typography, Tier::Indentation].into_iter().find_map(
-        |tier| {
-            match (bodies.as_slice(), tier) {
-                _ if tier > loosest || !traits.matter(tier) => {}
-                (parts, Tier::Indentation) => blocks::indented(text, parts, &mut places),
-                ([part], _) => within_lines(text, part, tier, &mut places),
-                (parts, _) => blocks::follow(text, parts, tier, &mut places),
-            }
-            places.found(tier)
-        },
-    )
+    let lines = LineTable::split(text, 0);
+    let has_typography = is_typographic(text) || is_typographic(old.as_bytes());
+    let tiers = [Tier::LineEndings, Tier::TrailingSpace, Tier::Typography, Tier::Indentation];
+    tiers.into_iter().take_while(|tier| *tier <= loosest).find_map(|tier| {
+        match (bodies.as_slice(), tier) {
+            (_, Tier::Typography) if !has_typography => {}
+            (parts, Tier::Indentation) => find_indented(&lines, parts, &mut places),
+            ([part], _) => find_within_lines(&lines, part, tier, &mut places),
+            (parts, _) => find_across_lines(&lines, parts, tier, &mut places),
+        }
+        places.found(tier)
+    })
 }
 
-fn exact(text: &[u8], old: &str, places: &mut Places) {
+fn find_exact(text: &[u8], old: &str, places: &mut Places) {
     let finder = memmem::Finder::new(old);
     for at in finder.find_iter(text) {
         places.put(with_its_return(text, at, old)..at + old.len(), Indent::Same);
@@ -77,8 +67,8 @@ fn exact(text: &[u8], old: &str, places: &mut Places) {
     }
 }
 
-/// Where a quote begins that was found at `at`: a line feed at its front takes its carriage return with it, which would
-/// be left behind alone otherwise. Who quotes carriage returns knows where they are.
+/// The beginning of a quote that was found at `at`. A line feed at its front takes its carriage return with it, which
+/// would be left behind alone otherwise. A quote with carriage returns is taken as it is.
 pub(super) fn with_its_return(text: &[u8], at: usize, old: &str) -> usize {
     let parted = old.starts_with('\n') && at > 0 && text[at - 1] == b'\r' && !old.contains('\r');
     at - usize::from(parted)
@@ -120,55 +110,18 @@ impl Places {
     }
 }
 
-/// What a text has of what the tiers overlook: where neither side has it, a tier finds no more than the one before.
-#[derive(Debug, Clone, Copy)]
-struct Traits {
-    returns: bool,
-    blank_ends: bool,
-    typographic: bool,
-}
-
-impl Traits {
-    fn of(text: &[u8]) -> Self {
-        let is_blank = |byte: &u8| byte.is_ascii_whitespace() && *byte != b'\n';
-        let ends_blank = |end: usize| {
-            let line = text[..end].strip_suffix(b"\r").unwrap_or(&text[..end]);
-            line.last().is_some_and(is_blank)
-        };
-        let blank_ends = memchr_iter(b'\n', text).chain([text.len()]).any(ends_blank);
-        Self { returns: memchr(b'\r', text).is_some(), blank_ends, typographic: is_typographic(text) }
-    }
-
-    fn and(self, other: Self) -> Self {
-        Self {
-            returns: self.returns || other.returns,
-            blank_ends: self.blank_ends || other.blank_ends,
-            typographic: self.typographic || other.typographic,
-        }
-    }
-
-    fn matter(self, tier: Tier) -> bool {
-        match tier {
-            Tier::Exact | Tier::Indentation => true,
-            Tier::LineEndings => self.returns,
-            Tier::TrailingSpace => self.blank_ends,
-            Tier::Typography => self.typographic,
-        }
-    }
-}
-
-/// One line's part, anywhere in a line.
-fn within_lines(text: &[u8], part: &[u8], tier: Tier, places: &mut Places) {
-    let needle = Plain::of(part, tier);
+/// Finds one line's part, anywhere in a line.
+fn find_within_lines(lines: &LineTable<'_>, part: &[u8], tier: Tier, places: &mut Places) {
+    let needle = PlainLine::of(part, tier);
     let trimmed = needle.bytes.trim_ascii_end();
     if trimmed.is_empty() || tier < Tier::TrailingSpace {
         return;
     }
     let finder = memmem::Finder::new(needle.bytes.as_ref());
-    for line in Lines::of(text) {
-        let hay = Plain::of(line.body(text), tier);
+    for line in 0..lines.len() {
+        let (start, hay) = (lines.start(line), PlainLine::of(lines.body(line), tier));
         let mut put = |from: usize, to: usize| {
-            places.put(line.start + hay.origin(from)..line.start + hay.origin(to), Indent::Same);
+            places.put(start + hay.origin(from)..start + hay.origin(to), Indent::Same);
         };
         if trimmed.len() < needle.bytes.len() {
             let bare = hay.bytes.trim_ascii_end();
@@ -180,10 +133,9 @@ fn within_lines(text: &[u8], part: &[u8], tier: Tier, places: &mut Places) {
             while let Some(at) = finder.find(&hay.bytes[from..]).map(|at| from + at) {
                 put(at, at + needle.bytes.len());
                 from = at + needle.bytes.len();
-                // Whether it stands again across this one.
-                if let Some(again) = finder.find(&hay.bytes[at + 1..]).map(|again| at + 1 + again)
-                    && again < from
-                {
+                // The same text may begin again inside this one.
+                let again = finder.find(&hay.bytes[at + 1..]).map(|again| at + 1 + again);
+                if let Some(again) = again.filter(|again| *again < from) {
                     put(again, again + needle.bytes.len());
                 }
             }
@@ -191,50 +143,63 @@ fn within_lines(text: &[u8], part: &[u8], tier: Tier, places: &mut Places) {
     }
 }
 
-/// A line by its offsets.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Line {
-    pub start: usize,
-    /// Where the next one begins.
-    pub end: usize,
-}
-
-impl Line {
-    /// The line without its ending.
-    pub(super) fn body(self, text: &[u8]) -> &[u8] {
-        let whole = &text[self.start..self.end];
-        let whole = whole.strip_suffix(b"\n").unwrap_or(whole);
-        whole.strip_suffix(b"\r").unwrap_or(whole)
-    }
-
-    pub(super) fn has_newline(self, text: &[u8]) -> bool {
-        text[self.start..self.end].ends_with(b"\n")
-    }
-}
-
-/// The lines of a text, one after the other.
-pub(super) struct Lines<'t> {
-    text: &'t [u8],
-    newlines: memchr::Memchr<'t>,
-    at: usize,
-}
-
-impl<'t> Lines<'t> {
-    pub(super) fn of(text: &'t [u8]) -> Self {
-        Self { text, newlines: memchr_iter(b'\n', text), at: 0 }
-    }
-}
-
-impl Iterator for Lines<'_> {
-    type Item = Line;
-
-    fn next(&mut self) -> Option<Line> {
-        let start = self.at;
-        if start == self.text.len() {
-            return None;
+/// Finds two parts of lines or more that follow each other: the end of the first line, the middle ones whole, the
+/// beginning of the last.
+fn find_across_lines(lines: &LineTable<'_>, parts: &[&[u8]], tier: Tier, places: &mut Places) {
+    let [first, middle @ .., last] = parts else { return };
+    let (first, last) = (PlainLine::of(first, tier), PlainLine::of(last, tier));
+    for line in lines.hash(tier).find(middle) {
+        let Some(opening) = line.checked_sub(1) else { continue };
+        let closing = line + middle.len();
+        if lines.has_newline(closing - 1)
+            && let Some(start) = find_line_end(lines, opening, &first, tier)
+            && let Some(end) = find_line_beginning(lines, closing, &last, tier)
+        {
+            places.put(start..end, Indent::Same);
         }
-        self.at = self.newlines.next().map_or(self.text.len(), |newline| newline + 1);
-        Some(Line { start, end: self.at })
+    }
+}
+
+/// Finds a line's end; gives where it begins.
+fn find_line_end(lines: &LineTable<'_>, line: usize, end: &PlainLine<'_>, tier: Tier) -> Option<usize> {
+    let body = PlainLine::of(lines.body(line), tier);
+    let at = trim_blanks(&body.bytes, tier).strip_suffix(trim_blanks(&end.bytes, tier))?.len();
+    Some(lines.start(line) + body.origin(at))
+}
+
+/// Finds a line's beginning; gives where it ends. Nothing stands at the beginning of any line, also behind the last.
+fn find_line_beginning(
+    lines: &LineTable<'_>,
+    line: usize,
+    beginning: &PlainLine<'_>,
+    tier: Tier,
+) -> Option<usize> {
+    let start = lines.start(line);
+    if beginning.bytes.is_empty() || line == lines.len() {
+        return beginning.bytes.is_empty().then_some(start);
+    }
+    let body = PlainLine::of(lines.body(line), tier);
+    if body.bytes.starts_with(&beginning.bytes) {
+        return Some(start + body.origin(beginning.bytes.len()));
+    }
+    let is_same = trim_blanks(&body.bytes, tier) == trim_blanks(&beginning.bytes, tier);
+    is_same.then(|| start + lines.body(line).len())
+}
+
+/// Finds whole lines that are all indented by the same more, or the same less.
+fn find_indented(lines: &LineTable<'_>, parts: &[&[u8]], places: &mut Places) {
+    let (whole, ends_whole) = match parts {
+        [whole @ .., []] if !whole.is_empty() => (whole, true),
+        _ => (parts, false),
+    };
+    for first in lines.find(&lines.hash(Tier::Indentation), whole) {
+        let Some(indent) = lines.indent_at(first, whole) else { continue };
+        let last = first + whole.len() - 1;
+        if ends_whole && !lines.has_newline(last) {
+            continue;
+        }
+        let end = if ends_whole { lines.start(last + 1) } else { lines.start(last) + lines.body(last).len() };
+        places.put(lines.start(first)..end, indent);
     }
 }
 

@@ -6,10 +6,11 @@ use std::fmt::Write as _;
 
 use memchr::memmem;
 
+use super::block_search::LineTable;
 use super::difference::is_invisible;
 use super::first_difference::first_difference;
-use super::leniency::{Plain, Tier};
-use super::matcher::{Line, Lines};
+use super::match_tier::{PlainLine, Tier};
+
 use crate::output::{Uncut, figures};
 
 /// So much of a text is looked at.
@@ -37,14 +38,14 @@ pub(super) fn explain(text: &[u8], old: &str, uncut: &Uncut) -> Option<String> {
     // Parts of lines are quoted below: of a value that is masked on its way out none is.
     let masked = uncut.masked(head);
     let text = &*masked;
-    let lines: Vec<Line> = Lines::of(text).take(LINES).collect();
+    let mut lines = LineTable::split(text, 0);
+    lines.truncate(LINES);
     let quoted: Vec<&str> = old.lines().collect();
-    let near = nearest(text, &lines, &quoted);
-    let mut said = match near {
-        Some(start) => Some(block(text, &lines, &quoted, old, start)),
-        None => part_of_a_line(text, &lines, old),
+    let mut said = match nearest(&lines, &quoted) {
+        Some(start) => Some(block(&lines, &quoted, old, start)),
+        None => part_of_a_line(&lines, old),
     };
-    let end = lines.last().map_or(0, |line| line.end);
+    let end = lines.text.len();
     if head.len() < whole || end < text.len() {
         let note = format!("\nOnly the first {} were looked at for what is near.", figures::size(end as u64));
         said.get_or_insert_with(|| "Nothing that was looked at is like it.".to_owned()).push_str(&note);
@@ -53,9 +54,9 @@ pub(super) fn explain(text: &[u8], old: &str, uncut: &Uncut) -> Option<String> {
 }
 
 /// The block that begins at a line, and its first difference.
-fn block(text: &[u8], lines: &[Line], quoted: &[&str], old: &str, start: usize) -> String {
+fn block(lines: &LineTable<'_>, quoted: &[&str], old: &str, start: usize) -> String {
     let count = quoted.len().min(lines.len() - start);
-    let body = |line: usize| lines[line].body(text);
+    let body = |line: usize| lines.body(line);
     let mut out = format!("The nearest block is at line{} {}", if count == 1 { "" } else { "s" }, start + 1);
     if count > 1 {
         let _ = write!(out, "-{}", start + count);
@@ -83,7 +84,7 @@ fn block(text: &[u8], lines: &[Line], quoted: &[&str], old: &str, start: usize) 
         return out;
     }
     let last = start + count - 1;
-    if old.ends_with('\n') && last + 1 == lines.len() && !lines[last].has_newline(text) {
+    if old.ends_with('\n') && last + 1 == lines.len() && !lines.has_newline(last) {
         out.push_str(
             "The lines are the same, but the file does not end in a line ending, and old_string does.",
         );
@@ -122,7 +123,7 @@ fn seen<'b>(line: &[u8], buffer: &'b mut Vec<u8>) -> &'b [u8] {
         buffer.extend(visible.map(u8::to_ascii_lowercase));
         return buffer;
     }
-    let plain = Plain::of(line, Tier::Typography);
+    let plain = PlainLine::of(line, Tier::Typography);
     for chunk in plain.bytes.utf8_chunks() {
         let visible = chunk.valid().chars().filter(|c| !is_invisible(*c) && !c.is_whitespace());
         for c in visible.flat_map(char::to_lowercase) {
@@ -136,7 +137,7 @@ fn seen<'b>(line: &[u8], buffer: &'b mut Vec<u8>) -> &'b [u8] {
 }
 
 /// The line at which the block begins that shares most lines with the quoted ones, or has the one most alike.
-fn nearest(text: &[u8], lines: &[Line], quoted: &[&str]) -> Option<usize> {
+fn nearest(lines: &LineTable<'_>, quoted: &[&str]) -> Option<usize> {
     let mut buffer = Vec::new();
     let wanted: Vec<Vec<u8>> =
         quoted.iter().map(|line| seen(line.as_bytes(), &mut buffer).to_vec()).collect();
@@ -161,8 +162,8 @@ fn nearest(text: &[u8], lines: &[Line], quoted: &[&str]) -> Option<usize> {
     let wanted_lines = wanted.iter().filter(|line| !line.is_empty()).count();
     let mut votes = vec![0_usize; lines.len()];
     let mut alike = (0.0, 0);
-    for (line, range) in lines.iter().enumerate() {
-        let body = seen(range.body(text), &mut buffer);
+    for line in 0..lines.len() {
+        let body = seen(lines.body(line), &mut buffer);
         if lengths.get(body.len()).copied().unwrap_or_default() {
             for at in places.get(body).into_iter().flatten() {
                 votes[line.saturating_sub(*at)] += if body.len() > 1 { wanted_lines } else { 1 };
@@ -199,7 +200,8 @@ fn likeness(a: &[u64; 4], b: &[u64; 4]) -> f64 {
 }
 
 /// Where a piece of the quote stands: in a long line no line is near as a whole.
-fn part_of_a_line(text: &[u8], lines: &[Line], old: &str) -> Option<String> {
+fn part_of_a_line(lines: &LineTable<'_>, old: &str) -> Option<String> {
+    let text = lines.text;
     let old = old.trim();
     let cut = |from: usize| old.char_indices().map(|(at, _)| at).find(|at| *at >= from).unwrap_or(old.len());
     let pieces = [0, old.len() / 4, old.len() / 2, old.len() * 3 / 4];
@@ -208,7 +210,7 @@ fn part_of_a_line(text: &[u8], lines: &[Line], old: &str) -> Option<String> {
         let piece = old[begin..end].lines().next().filter(|piece| piece.len() >= ANCHOR / 2)?;
         memmem::find(text, piece.as_bytes()).map(|at| (begin, at))
     })?;
-    let line = lines.partition_point(|line| line.end <= at);
+    let line = lines.line_of(at);
     // As far as they are the same on both sides.
     let ahead = text[at..].iter().zip(&old.as_bytes()[begin..]).take_while(|(a, b)| a == b).count();
     let back = text[..at].iter().rev().zip(old.as_bytes()[..begin].iter().rev()).take_while(|(a, b)| a == b);

@@ -5,6 +5,19 @@ use std::ops::Range;
 
 use crate::acp::files::Splice;
 
+/// Makes the text with its splices.
+pub(super) fn apply_splices(text: &[u8], splices: &[Splice]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(text.len());
+    let mut at = 0;
+    for splice in splices {
+        out.extend_from_slice(&text[at..splice.range.start]);
+        out.extend_from_slice(&splice.with);
+        at = splice.range.end;
+    }
+    out.extend_from_slice(&text[at..]);
+    out
+}
+
 /// A text as it has become, and what of it is still of the first.
 #[derive(Debug)]
 pub(super) struct Revision {
@@ -57,18 +70,14 @@ impl Revision {
     /// Replaces places of the text as it is now; they are in order and do not overlap.
     pub(super) fn apply(&mut self, splices: &[Splice]) {
         let mut pieces = Vec::with_capacity(self.pieces.len() + 2 * splices.len());
-        let mut text = Vec::with_capacity(self.text.len());
         let mut at = 0;
         for splice in splices {
             pieces.extend(self.between(at, splice.range.start));
-            text.extend_from_slice(&self.text[at..splice.range.start]);
             pieces.push(Piece::New(splice.with.clone()));
-            text.extend_from_slice(&splice.with);
             at = splice.range.end;
         }
         pieces.extend(self.between(at, self.text.len()));
-        text.extend_from_slice(&self.text[at..]);
-        (self.pieces, self.text) = (pieces, text);
+        (self.pieces, self.text) = (pieces, apply_splices(&self.text, splices));
     }
 
     fn between(&self, from: usize, to: usize) -> Vec<Piece> {

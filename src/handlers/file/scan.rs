@@ -7,8 +7,8 @@ use std::ops::Range;
 use memchr::{memchr, memchr_iter, memmem};
 use sha2::{Digest, Sha256};
 
-use super::fitting::{Ending, NEAR};
 use super::matcher::{MOST, with_its_return};
+use super::reindent::{Ending, NEAR};
 use crate::acp::encoding::Utf8Tally;
 use crate::acp::files::read_full;
 use crate::ids::hex;
@@ -178,10 +178,10 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::handlers::file::fitting::replacement;
-    use crate::handlers::file::leniency::Tier;
     use crate::handlers::file::long_edit::Texts;
+    use crate::handlers::file::match_tier::Tier;
     use crate::handlers::file::matcher::find;
+    use crate::handlers::file::reindent::replacement;
 
     fn scanned(text: &[u8], old: &str, chunk: usize) -> Scanned {
         let scan = Scan { old, hash: true, chunk, is_cancelled: &|| false };

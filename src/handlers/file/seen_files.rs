@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 
 use similar::{Algorithm, DiffOp, capture_diff_slices_deadline};
 
-use super::patch::rewrite::woven;
+use super::match_tier::strip_line_ending;
+use super::revision::apply_splices;
 use crate::acp::WorkspacePath;
 use crate::acp::files::{Splice, TextWindow};
 use crate::ids::ConversationId;
@@ -68,7 +69,7 @@ impl SeenLines {
 
     /// The lines of a text in which these places are replaced.
     pub(super) fn of_spliced(text: &[u8], splices: &[Splice]) -> Self {
-        if text.len() > BYTES_OF_ONE { Self::default() } else { Self::of_text(&woven(text, splices)) }
+        if text.len() > BYTES_OF_ONE { Self::default() } else { Self::of_text(&apply_splices(text, splices)) }
     }
 
     fn of_window(window: &TextWindow) -> Self {
@@ -155,10 +156,10 @@ fn named(changed: &[Range<usize>]) -> String {
 
 fn line_hashes(text: &[u8]) -> Vec<u32> {
     let text = text.strip_prefix("\u{FEFF}".as_bytes()).unwrap_or(text);
-    super::matcher::Lines::of(text)
+    text.split_inclusive(|byte| *byte == b'\n')
         .map(|line| {
             let mut hasher = DefaultHasher::new();
-            line.body(text).hash(&mut hasher);
+            strip_line_ending(line).hash(&mut hasher);
             // Half of it is enough to tell a changed line.
             (hasher.finish() >> 32) as u32
         })

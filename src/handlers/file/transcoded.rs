@@ -25,22 +25,27 @@ pub(super) struct Transcoded {
 }
 
 impl Transcoded {
-    /// The text of what was loaded.
+    /// Decodes a loaded file that is to be edited.
     ///
     /// # Errors
-    /// `too_large` for what would have to be converted and is over 32 MB.
+    /// `too_large` for a file that would have to be converted and is over 32 MB.
     pub(super) fn of(shown: &str, loaded: &LoadedFile) -> Result<Self, ToolError> {
-        let (bytes, encoding) = (Arc::clone(&loaded.bytes), loaded.encoding);
-        if matches!(encoding, Encoding::Utf8 | Encoding::Utf8Bom) {
-            return Ok(Self { text: Arc::clone(&bytes), bytes, encoding, lines: Vec::new() });
-        }
-        if bytes.len() > MAX_BYTES {
+        if !loaded.encoding.is_utf8() && loaded.bytes.len() > MAX_BYTES {
             let text = format!(
                 "{shown} is {} and over 32 MB; files in that encoding are edited up to that size. Convert it with Bash, \
                  for example `iconv -t utf-8`.",
-                encoding.as_str()
+                loaded.encoding.as_str()
             );
             return Err(ToolError::new(ErrorCode::TooLarge, text));
+        }
+        Ok(Self::decode(loaded))
+    }
+
+    /// Decodes a loaded file of any size.
+    pub(super) fn decode(loaded: &LoadedFile) -> Self {
+        let (bytes, encoding) = (Arc::clone(&loaded.bytes), loaded.encoding);
+        if encoding.is_utf8() {
+            return Self { text: Arc::clone(&bytes), bytes, encoding, lines: Vec::new() };
         }
         let mark = encoding.mark().len();
         let (text, _) = encoding.decode(&bytes[mark..]);
@@ -48,7 +53,7 @@ impl Transcoded {
         let in_bytes = line_starts(&bytes, mark, encoding);
         let in_text = std::iter::once(0).chain(memchr_iter(b'\n', &text).map(|at| at + 1));
         let lines = in_text.zip(in_bytes).collect();
-        Ok(Self { bytes, encoding, text: Arc::new(text), lines })
+        Self { bytes, encoding, text: Arc::new(text), lines }
     }
 
     /// The text to search and to show.
@@ -61,7 +66,7 @@ impl Transcoded {
     /// # Errors
     /// `invalid_args` for a character that the encoding lacks, `not_text` for a place inside of what is no text.
     pub(super) fn stored(&self, shown: &str, splices: Vec<Splice>) -> Result<Vec<Splice>, ToolError> {
-        if matches!(self.encoding, Encoding::Utf8 | Encoding::Utf8Bom) {
+        if self.encoding.is_utf8() {
             return Ok(splices);
         }
         splices.into_iter().map(|splice| self.stored_one(shown, &splice)).collect()

@@ -1,8 +1,9 @@
 //! The patch format of Codex: `*** Begin Patch`, a section a file, hunks placed by their own lines. Not here: unified
 //! diffs (unified).
 
-use super::parse::{ParseError, is_wrapping};
-use super::{Action, Hunk, Patch, Section, header, hunk};
+use super::hunk_text::read_hunk;
+use super::parse::{ParseError, is_wrapping, quote_line};
+use super::{Patch, PatchSection, SectionAction};
 
 const BEGIN: &str = "*** Begin Patch";
 const END: &str = "*** End Patch";
@@ -12,18 +13,20 @@ const DELETE: &str = "*** Delete File:";
 const MOVE: &str = "*** Move to:";
 const END_OF_FILE: &str = "*** End of File";
 
-/// Whether a line is one that only this format has.
-pub(super) fn is_mark(line: &str) -> bool {
+/// Tells whether only this format has such a line.
+pub(super) fn is_codex_mark(line: &str) -> bool {
     [BEGIN, END, UPDATE, ADD, DELETE].iter().any(|mark| line.starts_with(mark))
 }
 
-/// Whether a line ends the lines of a hunk.
+/// Tells whether a line ends the lines of a hunk.
 fn ends_hunk(line: &str) -> bool {
-    is_mark(line) || line.starts_with("@@") || [MOVE, END_OF_FILE].iter().any(|mark| line.starts_with(mark))
+    is_codex_mark(line)
+        || line.starts_with("@@")
+        || [MOVE, END_OF_FILE].iter().any(|mark| line.starts_with(mark))
 }
 
-/// Reads the whole patch.
-pub(super) fn parse(lines: &[&str]) -> Result<Patch, ParseError> {
+/// Reads a whole patch.
+pub(super) fn parse_codex(lines: &[&str]) -> Result<Patch, ParseError> {
     let mut patch = Patch { sections: Vec::new(), notes: Vec::new() };
     // What is wrapped around a patch without an end mark is not part of its last hunk.
     let mut len = lines.len();
@@ -31,31 +34,31 @@ pub(super) fn parse(lines: &[&str]) -> Result<Patch, ParseError> {
         len -= 1;
     }
     let lines = &lines[..len];
-    let mut at = lines.iter().position(|line| is_mark(line)).unwrap_or(len);
+    let mut at = lines.iter().position(|line| is_codex_mark(line)).unwrap_or(len);
     while at < len {
         let line = lines[at].trim_end();
         if line.starts_with(BEGIN) || line.is_empty() {
             at += 1;
         } else if line.starts_with(END) {
-            at = behind_end(lines, at, &mut patch.notes);
-        } else if let Some(name) = named(lines, at, ADD)? {
-            let (content, end) = content(lines, at + 1)?;
-            let action = Action::Add { content, executable: None };
-            patch.sections.push(Section { line: at + 1, names: vec![name], action });
+            at = skip_behind_end(lines, at, &mut patch.notes);
+        } else if let Some(name) = name_behind(lines, at, ADD)? {
+            let (content, end) = read_content(lines, at + 1)?;
+            let action = SectionAction::Add { content, executable: None };
+            patch.sections.push(PatchSection { line: at + 1, names: vec![name], action });
             at = end;
-        } else if let Some(name) = named(lines, at, DELETE)? {
-            let action = Action::Delete { hunks: None };
-            patch.sections.push(Section { line: at + 1, names: vec![name], action });
+        } else if let Some(name) = name_behind(lines, at, DELETE)? {
+            let action = SectionAction::Delete { hunks: None };
+            patch.sections.push(PatchSection { line: at + 1, names: vec![name], action });
             at += 1;
-        } else if let Some(name) = named(lines, at, UPDATE)? {
-            let (action, end) = update(lines, at)?;
-            patch.sections.push(Section { line: at + 1, names: vec![name], action });
+        } else if let Some(name) = name_behind(lines, at, UPDATE)? {
+            let (action, end) = read_update(lines, at)?;
+            patch.sections.push(PatchSection { line: at + 1, names: vec![name], action });
             at = end;
         } else {
             let why = format!(
-                "{:?} stands outside of any file. Begin each file with `{UPDATE} PATH`, `{ADD} PATH` or `{DELETE} \
-                 PATH`; after `{DELETE}` there are no lines.",
-                line.chars().take(80).collect::<String>()
+                "{} stands outside of any file. Begin each file with `{UPDATE} PATH`, `{ADD} PATH` or `{DELETE} PATH`; \
+                 after `{DELETE}` there are no lines.",
+                quote_line(line)
             );
             return Err(ParseError::at(at, why));
         }
@@ -69,7 +72,7 @@ pub(super) fn parse(lines: &[&str]) -> Result<Patch, ParseError> {
 }
 
 /// Where another patch begins behind the end of this one, or the end; what is left out is said.
-fn behind_end(lines: &[&str], end: usize, notes: &mut Vec<String>) -> usize {
+fn skip_behind_end(lines: &[&str], end: usize, notes: &mut Vec<String>) -> usize {
     let next = (end + 1..lines.len()).find(|at| lines[*at].starts_with(BEGIN)).unwrap_or(lines.len());
     let ignored = lines[end + 1..next].iter().filter(|line| !is_wrapping(line)).count();
     if ignored > 0 {
@@ -80,7 +83,7 @@ fn behind_end(lines: &[&str], end: usize, notes: &mut Vec<String>) -> usize {
 }
 
 /// The name behind a mark, if the line has this mark.
-fn named(lines: &[&str], at: usize, mark: &str) -> Result<Option<String>, ParseError> {
+fn name_behind(lines: &[&str], at: usize, mark: &str) -> Result<Option<String>, ParseError> {
     let Some(name) = lines[at].strip_prefix(mark) else { return Ok(None) };
     match name.trim() {
         "" => Err(ParseError::at(at, format!("`{mark}` names no file."))),
@@ -89,7 +92,7 @@ fn named(lines: &[&str], at: usize, mark: &str) -> Result<Option<String>, ParseE
 }
 
 /// The lines of a new file.
-fn content(lines: &[&str], from: usize) -> Result<(String, usize), ParseError> {
+fn read_content(lines: &[&str], from: usize) -> Result<(String, usize), ParseError> {
     let mut end = (from..lines.len()).find(|at| ends_hunk(lines[*at])).unwrap_or(lines.len());
     let behind = end;
     while end > from && lines[end - 1].is_empty() {
@@ -113,11 +116,11 @@ fn content(lines: &[&str], from: usize) -> Result<(String, usize), ParseError> {
 }
 
 /// The hunks of a file that is changed.
-fn update(lines: &[&str], head: usize) -> Result<(Action, usize), ParseError> {
+fn read_update(lines: &[&str], head: usize) -> Result<(SectionAction, usize), ParseError> {
     let mut at = head + 1;
     let mut move_to = None;
     if at < lines.len()
-        && let Some(name) = named(lines, at, MOVE)?
+        && let Some(name) = name_behind(lines, at, MOVE)?
     {
         move_to = Some(name);
         at += 1;
@@ -130,33 +133,15 @@ fn update(lines: &[&str], head: usize) -> Result<(Action, usize), ParseError> {
         at += 2;
     }
     let mut hunks = Vec::new();
-    while at < lines.len() && !is_mark(lines[at]) {
-        if lines[at].trim().is_empty()
-            && (at + 1..lines.len())
-                .find(|at| !lines[*at].trim().is_empty())
-                .is_none_or(|at| ends_hunk(lines[at]))
-        {
-            at += 1;
+    let ends = |at: usize| ends_hunk(lines[at]);
+    while at < lines.len() && !is_codex_mark(lines[at]) {
+        let next = (at..lines.len()).find(|at| !lines[*at].trim().is_empty()).unwrap_or(lines.len());
+        if next > at && (next == lines.len() || ends(next)) {
+            at = next;
             continue;
         }
-        let mut hunk = Hunk { line: at + 1, ..Hunk::default() };
-        while let Some(line) = lines.get(at).filter(|line| line.starts_with("@@")) {
-            let Some(head) = header::read(line) else {
-                return Err(ParseError::unsupported(
-                    at,
-                    "this is the diff of a merge. Give the diff against one parent.",
-                ));
-            };
-            hunk.anchors.extend(head.anchor);
-            hunk.stated = head.stated;
-            at += 1;
-        }
-        let (found, end) = hunk::read(lines, at, hunk.stated, |at| ends_hunk(lines[at]))?;
-        hunk.lines = found;
+        let (mut hunk, end) = read_hunk(lines, at, &ends)?;
         at = end;
-        while lines.get(at).is_some_and(|line| line.trim().is_empty()) {
-            at += 1;
-        }
         if lines.get(at).is_some_and(|line| line.starts_with(END_OF_FILE)) {
             hunk.at_end = true;
             at += 1;
@@ -164,49 +149,44 @@ fn update(lines: &[&str], head: usize) -> Result<(Action, usize), ParseError> {
         if let Some(line) = lines.get(at).filter(|line| line.starts_with(MOVE)) {
             return Err(ParseError::at(at, format!("{line:?} belongs directly below `{UPDATE}`.")));
         }
-        if hunk.lines.is_empty() {
-            let why =
-                "a hunk without lines. Below @@ come the lines: with a blank (stays), - (goes), + (comes).";
-            return Err(ParseError::at(hunk.line - 1, why));
-        }
         hunks.push(hunk);
     }
     if hunks.is_empty() && move_to.is_none() {
         return Err(ParseError::at(head, "says that a file is changed, but no hunk follows."));
     }
-    Ok((Action::Update { hunks, move_to, executable: None }, at))
+    Ok((SectionAction::Update { hunks, move_to, executable: None }, at))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::Kind;
-    use super::super::parse::parse;
+    use super::super::parse::parse_patch;
+    use super::super::{Hunk, LineKind};
     use super::*;
 
-    fn one(text: &str) -> Section {
-        let mut patch = parse(text).expect(text);
+    fn one(text: &str) -> PatchSection {
+        let mut patch = parse_patch(text).expect(text);
         assert_eq!(patch.sections.len(), 1, "{patch:?}");
         patch.sections.remove(0)
     }
 
-    fn hunks(section: &Section) -> &[Hunk] {
+    fn hunks(section: &PatchSection) -> &[Hunk] {
         match &section.action {
-            Action::Update { hunks, .. } => hunks,
+            SectionAction::Update { hunks, .. } => hunks,
             other => panic!("{other:?}"),
         }
     }
 
     #[test]
     fn every_kind_of_section_is_read() {
-        let patch = parse(
+        let patch = parse_patch(
             "*** Begin Patch\n*** Add File: new.txt\n+one\n+\n+two\n*** Delete File: old.txt\n*** Update File: a.rs\n\
              *** Move to: b.rs\n@@ impl A\n@@ fn x()\n keep\n-go\n+come\n*** End of File\n@@\n+last\n*** End Patch\n",
         )
         .expect("a patch");
         let [add, delete, update] = patch.sections.as_slice() else { panic!("{patch:?}") };
-        assert_eq!(add.action, Action::Add { content: "one\n\ntwo\n".to_owned(), executable: None });
+        assert_eq!(add.action, SectionAction::Add { content: "one\n\ntwo\n".to_owned(), executable: None });
         assert_eq!((delete.names[0].as_str(), delete.line), ("old.txt", 6));
-        let Action::Update { hunks, move_to, .. } = &update.action else { panic!("{update:?}") };
+        let SectionAction::Update { hunks, move_to, .. } = &update.action else { panic!("{update:?}") };
         assert_eq!(move_to.as_deref(), Some("b.rs"));
         assert_eq!(hunks[0].anchors, ["impl A", "fn x()"]);
         assert!(hunks[0].at_end && hunks[0].lines.len() == 3 && hunks[1].lines.len() == 1);
@@ -227,7 +207,7 @@ mod tests {
             bare.replace("@@\n", "--- a/a\n+++ b/a\n@@ ... @@\n"),
         ] {
             let got = one(&text);
-            let lines = |section: &Section| hunks(section)[0].lines.clone();
+            let lines = |section: &PatchSection| hunks(section)[0].lines.clone();
             assert_eq!((&got.names, lines(&got)), (&expect.names, lines(&expect)), "{text}");
         }
     }
@@ -235,9 +215,12 @@ mod tests {
     #[test]
     fn an_empty_line_inside_a_hunk_is_context_and_behind_it_spacing() {
         let section = one("*** Update File: a\n x\n\n-y\n\n*** End Patch");
-        let kinds: Vec<(Kind, &str)> =
-            hunks(&section)[0].lines.iter().map(|line| (line.kind, line.text.as_str())).collect();
-        assert_eq!(kinds, [(Kind::Context, "x"), (Kind::Context, ""), (Kind::Removed, "y")]);
+        let kinds: Vec<(LineKind, &str)> = hunks(&section)[0]
+            .lines
+            .iter()
+            .map(|line| (line.kind, line.text.trim_end_matches('\n')))
+            .collect();
+        assert_eq!(kinds, [(LineKind::Context, "x"), (LineKind::Context, ""), (LineKind::Removed, "y")]);
     }
 
     #[test]
@@ -259,12 +242,13 @@ mod tests {
             ("*** Begin Patch\n*** Delete File: a\n-x\n*** End Patch", 3),
             ("*** Begin Patch\n*** Update File: a\n-x\n*** Move to: b\n*** End Patch", 4),
         ] {
-            match parse(text) {
+            match parse_patch(text) {
                 Err(ParseError::Line { line: at, .. }) => assert_eq!(at, line, "{text}"),
                 other => panic!("{text}: {other:?}"),
             }
         }
-        let patch = parse("*** Begin Patch\n*** Delete File: a\n*** End Patch\nand then\n").expect("a patch");
+        let patch =
+            parse_patch("*** Begin Patch\n*** Delete File: a\n*** End Patch\nand then\n").expect("a patch");
         assert!(patch.notes[0].starts_with("1 line behind"), "{:?}", patch.notes);
     }
 }

@@ -1,42 +1,44 @@
-//! Carrying out a planned patch: one file after the other, and all of it back if one fails. Not here: what is written
-//! (plan), how one file is written (the client), and how it is taken back (undo).
+//! Commits a planned patch: one file after the other, and all of it back if one fails. Not here: the changes (plan),
+//! the writing of one file (the client), and taking back (undo).
 
 use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
-use super::plan::{Change, Deed};
-use super::rewrite::Edit;
-use super::undo::Done;
-use crate::acp::files::{LoadedFile, MoveFile, NewContent, Precondition, RemoveFile, Splice, WriteTextFile};
+use super::apply_hunks::ContentEdit;
+use super::plan::{PlannedAction, PlannedChange};
+use super::undo::Undo;
+use crate::acp::files::{LoadedFile, MoveFile, NewContent, Precondition, RemoveFile, WriteTextFile};
 use crate::acp::prepared::PreparedWrite;
 use crate::acp::{RawPath, WorkspacePath};
 use crate::handlers::file::FileDeps;
 use crate::ids::hex;
 use crate::tool::{ErrorCode, FileChange, Intent, ToolCx, ToolError, Unrecorded};
 
-/// What became of a patch.
-pub(crate) struct Committed {
+/// The outcome of a patch.
+pub(crate) struct CommittedPatch {
     /// Each changed file with its hashes.
     pub files: Vec<FileChange>,
-    /// What was done that the patch did not ask for.
+    /// Notes on what the patch did not ask for.
     pub warnings: Vec<String>,
     /// `editor` where a connected editor wrote one of them.
     pub source: Option<String>,
 }
 
-/// Writes everything. Once the first file is written the call's cancel is not looked at any more but by what an editor
-/// has still to be sent: the patch is finished, or taken back. All of it is declared before anything is done, and all new contents are on the disk before
-/// the first file is replaced, so that a later life can finish what a crash cut off.
+/// Writes everything, or takes it back.
+///
+/// Once the first file is written, only an editor that has still to be sent its part looks at the call's cancel. All of
+/// it is declared before anything is done, and all new contents are on the disk before the first file is replaced, so
+/// that a later process can finish what a crash cut off.
 ///
 /// # Errors
 /// Why a write failed, and that everything was taken back; or, file by file, what could not be.
-pub(crate) async fn commit(
+pub(crate) async fn commit_patch(
     cx: &ToolCx,
     deps: &FileDeps,
-    changes: Arc<Vec<Change>>,
-) -> Result<Committed, ToolError> {
-    // What is taken back needs no declaration of its own: whatever a later life finds, the first one tells.
+    changes: Arc<Vec<PlannedChange>>,
+) -> Result<CommittedPatch, ToolError> {
+    // Taking back needs no declaration of its own: the first one covers whatever a later process finds.
     let steady = ToolCx { cancel: CancellationToken::new(), intents: Arc::new(Unrecorded), ..cx.clone() };
     let (cx, deps) = (cx.clone(), deps.clone());
     let runtime = tokio::runtime::Handle::current();
@@ -48,13 +50,13 @@ pub(crate) async fn commit(
             }
             let mut steps = Vec::new();
             for change in changes.iter() {
-                let prepared = prepare(&cx, &deps, change).await;
+                let prepared = prepare_step(&cx, &deps, change).await;
                 steps.push(prepared.map_err(|fault| unchanged(&change.path, &fault))?);
             }
-            let intents: Vec<Intent> = steps.iter().flat_map(Step::intents).collect();
+            let intents: Vec<Intent> = steps.iter().flat_map(CommitStep::intents).collect();
             cx.declare(intents).await?;
-            let writing = Writing { cx: steady, declaring: cx, deps, done: Vec::new(), folders: Vec::new() };
-            writing.all(&changes, steps).await
+            let commit = Commit { cx: steady, declaring: cx, deps, undos: Vec::new(), folders: Vec::new() };
+            commit.run(&changes, steps).await
         })
     };
     tokio::task::spawn_blocking(work)
@@ -62,36 +64,34 @@ pub(crate) async fn commit(
         .map_err(|fault| ToolError::internal(format!("The writing broke off: {fault}")))?
 }
 
-/// What is ready to be done to one file.
+/// The steps for one file, ready to be taken.
 #[derive(Default)]
-struct Step {
+struct CommitStep {
     write: Option<Box<dyn PreparedWrite>>,
-    /// The right to be run that the file had, where that changes.
+    /// The right to be executed that the file had, where that changes.
     was_executable: Option<bool>,
-    /// The name that it has until everything else is done, where it shall go.
-    aside: Option<Aside>,
-    move_to: Option<Moving>,
+    rename: Option<Rename>,
 }
 
-struct Aside {
-    path: WorkspacePath,
-    to: WorkspacePath,
-    before: Option<String>,
-}
-
-struct Moving {
+/// A file that gets another name: its new one, or one until everything else is done, where it shall go.
+struct Rename {
     from: WorkspacePath,
     to: WorkspacePath,
-    /// What it holds, where that is known.
+    is_removal: bool,
+    /// The hash of its content, where that is known.
     sha256: Option<String>,
 }
 
 /// Checks a change and gives it its names; nothing is done.
-async fn prepare(cx: &ToolCx, deps: &FileDeps, change: &Change) -> Result<Step, ToolError> {
+async fn prepare_step(cx: &ToolCx, deps: &FileDeps, change: &PlannedChange) -> Result<CommitStep, ToolError> {
     let path = &change.path;
-    match &change.deed {
-        Deed::Nothing(_) => Ok(Step::default()),
-        Deed::Add { content, executable } => {
+    let loaded_sha256 = || change.loaded.as_ref().map(LoadedFile::sha256);
+    let rename = |to: WorkspacePath, is_removal: bool, sha256: Option<String>| {
+        Some(Rename { from: path.clone(), to, is_removal, sha256 })
+    };
+    match &change.action {
+        PlannedAction::Unchanged(_) => Ok(CommitStep::default()),
+        PlannedAction::Add { content, executable } => {
             let request = WriteTextFile {
                 path: path.clone(),
                 content: NewContent::Text(content.clone()),
@@ -99,81 +99,91 @@ async fn prepare(cx: &ToolCx, deps: &FileDeps, change: &Change) -> Result<Step, 
                 create_folders: true,
                 executable: *executable,
             };
-            Ok(Step { write: Some(deps.client.prepare_file(cx, request).await?), ..Step::default() })
+            let write = Some(deps.client.prepare_file(cx, request).await?);
+            Ok(CommitStep { write, ..CommitStep::default() })
         }
-        Deed::Delete => {
-            let before = change.loaded.as_ref().map(LoadedFile::sha256);
-            let to = aside(deps, path)?;
-            Ok(Step { aside: Some(Aside { path: path.clone(), to, before }), ..Step::default() })
+        PlannedAction::Delete => {
+            let rename = rename(name_aside(deps, path)?, true, loaded_sha256());
+            Ok(CommitStep { rename, ..CommitStep::default() })
         }
-        Deed::Update { edit, executable, move_to } => {
+        PlannedAction::Update { edit, executable, move_to } => {
             let written = change.loaded.as_ref().filter(|_| !edit.splices.is_empty() || executable.is_some());
-            let write = match written {
-                Some(loaded) => {
-                    Some(deps.client.prepare_file(cx, update(path, loaded, edit, *executable)).await?)
-                }
-                None => None,
-            };
-            let sha256 = match write.as_ref().and_then(|write| write.intent()) {
-                Some(Intent::File { after, .. }) => after,
-                _ => change.loaded.as_ref().map(LoadedFile::sha256),
-            };
-            let moving = |to: &WorkspacePath| Moving { from: path.clone(), to: to.clone(), sha256 };
-            let was_executable = executable.and_then(|_| is_executable(path));
-            Ok(Step { write, was_executable, aside: None, move_to: move_to.as_ref().map(moving) })
+            let mut step = CommitStep::default();
+            if let Some(loaded) = written {
+                let request = update_request(path, loaded, edit, *executable);
+                step.write = Some(deps.client.prepare_file(cx, request).await?);
+            }
+            step.was_executable = executable.and_then(|_| is_executable(path));
+            if let Some(to) = move_to {
+                let sha256 = match step.write.as_ref().and_then(|write| write.intent()) {
+                    Some(Intent::File { after, .. }) => after,
+                    _ => loaded_sha256(),
+                };
+                step.rename = rename(to.clone(), false, sha256);
+            }
+            Ok(step)
         }
     }
 }
 
-fn update(path: &WorkspacePath, loaded: &LoadedFile, edit: &Edit, executable: Option<bool>) -> WriteTextFile {
-    let splices = match &edit.encoded {
-        Some(encoded) => vec![Splice { range: 0..loaded.bytes.len(), with: encoded.clone() }],
-        None => edit.splices.clone(),
-    };
+fn update_request(
+    path: &WorkspacePath,
+    loaded: &LoadedFile,
+    edit: &ContentEdit,
+    executable: Option<bool>,
+) -> WriteTextFile {
     WriteTextFile {
         path: path.clone(),
-        content: NewContent::Spliced { old: Arc::clone(&loaded.bytes), splices },
+        content: NewContent::Spliced { old: Arc::clone(&loaded.bytes), splices: edit.stored.clone() },
         only_if: Precondition::AsLoaded(loaded.stamp),
         create_folders: false,
         executable,
     }
 }
 
-impl Step {
-    /// What is declared of it.
+impl CommitStep {
+    /// The declarations of its effects.
     fn intents(&self) -> Vec<Intent> {
-        let text = |path: &WorkspacePath| path.absolute().to_str().map(str::to_owned);
         let mut intents: Vec<Intent> = self.write.iter().filter_map(|write| write.intent()).collect();
-        if let Some(Aside { path, to, before }) = &self.aside {
-            intents.push(match (text(path), text(to)) {
-                (Some(path), Some(temp)) => {
-                    Intent::File { path, before: before.clone(), after: None, executable: None, temp }
-                }
-                _ => Intent::Vague { what: format!("remove {}", path.shown()) },
-            });
-        }
-        if let Some(Moving { from, to, sha256 }) = &self.move_to {
-            intents.push(match (text(from), text(to)) {
-                (Some(from), Some(to)) => Intent::Move { from, to, sha256: sha256.clone() },
-                _ => Intent::Vague { what: format!("move {} to {}", from.shown(), to.shown()) },
-            });
-        }
+        intents.extend(self.rename.as_ref().map(Rename::intent));
         intents
     }
 }
 
-pub(super) struct Writing {
+impl Rename {
+    fn intent(&self) -> Intent {
+        let (from, to) = (self.from.absolute().to_str(), self.to.absolute().to_str());
+        let (from, to) = (from.map(str::to_owned), to.map(str::to_owned));
+        let sha256 = self.sha256.clone();
+        match (from, to) {
+            (Some(path), Some(temp)) if self.is_removal => {
+                Intent::File { path, before: sha256, after: None, executable: None, temp }
+            }
+            (Some(from), Some(to)) => Intent::Move { from, to, sha256 },
+            _ if self.is_removal => Intent::Vague { what: format!("remove {}", self.from.shown()) },
+            _ => Intent::Vague { what: format!("move {} to {}", self.from.shown(), self.to.shown()) },
+        }
+    }
+}
+
+/// A patch while it is written.
+pub(super) struct Commit {
     pub(super) cx: ToolCx,
-    /// The call's own, by which it declares.
+    /// The call's own context, by which it declares.
     declaring: ToolCx,
     pub(super) deps: FileDeps,
-    pub(super) done: Vec<Done>,
+    /// The way back from each step that was taken.
+    pub(super) undos: Vec<Undo>,
     /// Folders that were made for new files, inner ones first.
     pub(super) folders: Vec<WorkspacePath>,
 }
 
-impl Writing {
-    async fn all(mut self, changes: &[Change], mut steps: Vec<Step>) -> Result<Committed, ToolError> {
+impl Commit {
+    async fn run(
+        mut self,
+        changes: &[PlannedChange],
+        mut steps: Vec<CommitStep>,
+    ) -> Result<CommittedPatch, ToolError> {
         let mut announced = Vec::new();
         for (change, step) in changes.iter().zip(&mut steps) {
             let Some(write) = step.write.take() else { continue };
@@ -200,18 +210,18 @@ impl Writing {
             self.remove_folders(folders).await?;
             return Err(fault);
         }
-        let mut committed = Committed { files: Vec::new(), warnings: Vec::new(), source: None };
+        let mut committed = CommittedPatch { files: Vec::new(), warnings: Vec::new(), source: None };
         let mut rest = steps.into_iter();
         for change in changes {
             let step = rest.next().unwrap_or_default();
-            if let Err(fault) = self.one(change, step, &mut committed).await {
+            if let Err(fault) = self.take_step(change, step, &mut committed).await {
                 // What is staged and not placed goes, and then its folders can.
                 drop(rest);
                 return Err(self.undo(&change.path, &fault).await);
             }
         }
-        for done in &self.done {
-            if let Done::Aside { path, aside } = done {
+        for undo in &self.undos {
+            if let Undo::RenameBack { from: path, to: aside, is_removal: true, .. } = undo {
                 let request = RemoveFile { path: aside.clone(), only_if: Precondition::None };
                 if let Err(fault) = self.deps.client.remove_file(&self.cx, request).await {
                     let (path, aside) = (path.shown(), aside.shown());
@@ -225,45 +235,57 @@ impl Writing {
         Ok(committed)
     }
 
-    async fn one(&mut self, change: &Change, step: Step, committed: &mut Committed) -> Result<(), ToolError> {
+    async fn take_step(
+        &mut self,
+        change: &PlannedChange,
+        step: CommitStep,
+        committed: &mut CommittedPatch,
+    ) -> Result<(), ToolError> {
         let path = &change.path;
-        let told = change.loaded.as_ref().map(LoadedFile::sha256);
-        let mut hashes = (told.clone(), told);
+        let loaded = change.loaded.as_ref().map(LoadedFile::sha256);
+        let (mut before, mut after) = (loaded.clone(), loaded);
         if let Some(write) = step.write {
             let written = self.deps.client.place_file(&self.cx, write).await?;
             committed.source = committed.source.take().or(written.by.fact());
             committed.warnings.extend(written.warnings);
-            let after = written.after;
-            hashes = (written.before, Some(after.clone()));
-            self.done.push(match &change.loaded {
-                Some(before) => Done::Written {
+            (before, after) = (written.before, Some(written.after.clone()));
+            self.undos.push(match &change.loaded {
+                Some(before) => Undo::WriteBack {
                     path: path.clone(),
                     before: before.clone(),
                     executable: step.was_executable,
-                    after,
+                    after: written.after,
                 },
-                None => Done::Made { path: path.clone(), after },
+                None => Undo::Remove { path: path.clone(), after: written.after },
             });
         }
-        if let Some(Aside { path, to: aside, before }) = step.aside {
-            // Of a file that an editor has unsaved text of, what is on the disk was not looked at.
-            let on_disk = change.loaded.as_ref().filter(|loaded| !loaded.source.is_unsaved());
-            let only_if = on_disk.map_or(Precondition::None, |loaded| Precondition::AsLoaded(loaded.stamp));
-            let request = MoveFile { from: path.clone(), to: aside.clone(), only_if };
-            self.deps.client.move_file(&self.cx, request).await?;
-            hashes = (before, None);
-            self.done.push(Done::Aside { path, aside });
-        }
-        if let Some(Moving { from, to, .. }) = step.move_to {
-            let folders = self.missing_folders(&to);
-            let only_if = hashes.1.clone().map_or(Precondition::None, Precondition::Content);
-            let request = MoveFile { from: from.clone(), to: to.clone(), only_if };
-            self.deps.client.move_file(&self.cx, request).await?;
-            committed.files.push(FileChange { path: from.shown(), before: hashes.0, after: None });
-            committed.files.push(FileChange { path: to.shown(), before: None, after: hashes.1 });
-            self.done.push(Done::Moved { from, to, folders });
-        } else if !matches!(change.deed, Deed::Nothing(_)) {
-            committed.files.push(FileChange { path: path.shown(), before: hashes.0, after: hashes.1 });
+        let mut file_change = |path: &WorkspacePath, before, after| {
+            committed.files.push(FileChange { path: path.shown(), before, after });
+        };
+        match step.rename {
+            Some(Rename { from, to, is_removal, sha256 }) => {
+                // Of a file that an editor has unsaved text of, the text on the disk was not looked at.
+                let on_disk = change.loaded.as_ref().filter(|loaded| !loaded.source.is_unsaved());
+                let only_if = match (is_removal, on_disk, &after) {
+                    (true, Some(loaded), _) => Precondition::AsLoaded(loaded.stamp),
+                    (false, _, Some(after)) => Precondition::Content(after.clone()),
+                    _ => Precondition::None,
+                };
+                let folders = self.missing_folders(&to);
+                let request = MoveFile { from: from.clone(), to: to.clone(), only_if };
+                self.deps.client.move_file(&self.cx, request).await?;
+                if is_removal {
+                    file_change(&from, sha256, None);
+                } else {
+                    file_change(&from, before, None);
+                    file_change(&to, None, after);
+                }
+                self.undos.push(Undo::RenameBack { from, to, folders, is_removal });
+            }
+            None if !matches!(change.action, PlannedAction::Unchanged(_)) => {
+                file_change(path, before, after);
+            }
+            None => {}
         }
         Ok(())
     }
@@ -286,7 +308,7 @@ pub(super) fn unchanged(path: &WorkspacePath, fault: &ToolError) -> ToolError {
     ToolError::new(fault.code(), text).with_meta(fault.meta().clone())
 }
 
-/// What went wrong with a file. Of one that may have been changed its own words say how it stands.
+/// Describes the fault of a file. Of one that may have been changed its own words say how it stands.
 pub(super) fn failure(path: &WorkspacePath, fault: &ToolError) -> String {
     if fault.meta().may_have_run {
         return fault.text().to_owned();
@@ -294,8 +316,8 @@ pub(super) fn failure(path: &WorkspacePath, fault: &ToolError) -> String {
     format!("{} could not be changed: {}", path.shown(), fault.text())
 }
 
-/// A name beside a file that nobody can foresee.
-fn aside(deps: &FileDeps, path: &WorkspacePath) -> Result<WorkspacePath, ToolError> {
+/// Makes a name beside a file that nobody can foresee.
+fn name_aside(deps: &FileDeps, path: &WorkspacePath) -> Result<WorkspacePath, ToolError> {
     let mut random = [0_u8; 8];
     getrandom::fill(&mut random).map_err(|cause| ToolError::internal(format!("No random bytes: {cause}")))?;
     let name = path.absolute().file_name().unwrap_or_default().to_string_lossy();

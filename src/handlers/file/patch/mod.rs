@@ -1,110 +1,120 @@
-//! Patches over several files: reading them, finding where each hunk belongs, planning the changes and carrying them
+//! Patches over several files: reading them, finding the place of each hunk, planning the changes and carrying them
 //! out together or not at all. Not here: the tool and its answer (apply_patch).
 
+pub(super) mod apply_hunks;
 mod codex;
 pub(super) mod commit;
-mod header;
-mod hunk;
-mod lines;
-pub(super) mod named_paths;
+mod hunk_candidates;
+mod hunk_text;
 mod names;
 pub(super) mod parse;
 mod placing;
 pub(super) mod plan;
 mod proposed;
 pub(super) mod report;
-pub(super) mod rewrite;
-mod spots;
 mod undo;
 mod unified;
-mod weave;
+
+use std::collections::BTreeSet;
 
 /// A patch as it was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Patch {
     /// One section a file, in the order of the patch.
-    pub sections: Vec<Section>,
-    /// What was overlooked in reading it.
+    pub sections: Vec<PatchSection>,
+    /// Notes on what was overlooked in reading it.
     pub notes: Vec<String>,
 }
 
-/// What a patch does to one file.
+impl Patch {
+    /// The paths of all its files, each by all its readings.
+    pub(crate) fn named_paths(&self) -> BTreeSet<&str> {
+        let mut paths = BTreeSet::new();
+        for section in &self.sections {
+            paths.extend(section.names.iter().map(String::as_str));
+            if let SectionAction::Update { move_to: Some(to), .. } = &section.action {
+                paths.insert(to);
+            }
+        }
+        paths
+    }
+}
+
+/// The part of a patch that concerns one file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Section {
+pub(crate) struct PatchSection {
     /// The line of the patch where it begins, from 1.
     pub line: usize,
     /// The file's path, the likeliest reading first.
     pub names: Vec<String>,
-    /// What to do.
-    pub action: Action,
+    /// The change of the file.
+    pub action: SectionAction,
 }
 
-/// What is done to a file.
+/// The change of one file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Action {
+pub(crate) enum SectionAction {
     /// Make it.
     Add {
-        /// All that it shall hold.
+        /// The whole content.
         content: String,
-        /// Whether it shall be executable, where the patch says so.
+        /// The right to be executed, where the patch names it.
         executable: Option<bool>,
     },
     /// Remove it.
     Delete {
-        /// What it holds, where the patch says so.
+        /// The content before, where the patch has it.
         hunks: Option<Vec<Hunk>>,
     },
     /// Change it.
     Update {
-        /// What changes in it.
+        /// The changes of its lines.
         hunks: Vec<Hunk>,
         /// The path that it gets.
         move_to: Option<String>,
-        /// Whether it shall be executable, where the patch says so.
+        /// The right to be executed, where the patch names it.
         executable: Option<bool>,
     },
 }
 
-/// Lines that belong together.
+/// Lines that belong together: an edit, of which both texts share their context.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Hunk {
     /// The line of the patch where it begins, from 1.
     pub line: usize,
     /// Lines that stand before it in the file, outer ones first.
     pub anchors: Vec<String>,
-    /// Where a unified diff says that it stands.
-    pub stated: Option<Stated>,
+    /// The place that a unified diff states.
+    pub stated: Option<StatedRange>,
     /// It is said to stand at the end of the file.
     pub at_end: bool,
     /// The lines.
-    pub lines: Vec<Line>,
+    pub lines: Vec<HunkLine>,
 }
 
 /// The old side of a unified hunk's head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Stated {
+pub(crate) struct StatedRange {
     /// The first line, from 1; where there is none, the line before.
     pub start: usize,
-    /// How many lines.
+    /// The number of lines.
     pub count: usize,
-    /// How many lines the new side has.
+    /// The number of lines of the new side.
     pub new_count: usize,
 }
 
 /// One line of a hunk.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Line {
+pub(crate) struct HunkLine {
     /// What becomes of it.
-    pub kind: Kind,
-    /// Its text without the line feed.
+    pub kind: LineKind,
+    /// Its text with the line feed, unless the patch says that none follows.
     pub text: String,
-    /// Whether a line feed follows.
-    pub newline: bool,
 }
 
 /// What becomes of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum LineKind {
     /// It stays.
     Context,
     /// It goes.
@@ -115,24 +125,38 @@ pub(crate) enum Kind {
 
 impl Hunk {
     /// The lines that stand in the file before.
-    fn before(&self) -> Vec<&Line> {
-        self.lines.iter().filter(|line| line.kind != Kind::Added).collect()
+    fn old_lines(&self) -> Vec<&[u8]> {
+        self.lines_without(LineKind::Added)
     }
 
     /// The lines that stand in the file afterwards.
-    fn after(&self) -> Vec<&Line> {
-        self.lines.iter().filter(|line| line.kind != Kind::Removed).collect()
+    fn new_lines(&self) -> Vec<&[u8]> {
+        self.lines_without(LineKind::Removed)
     }
 
-    /// Whether it changes anything.
-    fn changes(&self) -> bool {
-        self.lines.iter().any(|line| line.kind != Kind::Context)
+    fn lines_without(&self, kind: LineKind) -> Vec<&[u8]> {
+        self.lines.iter().filter(|line| line.kind != kind).map(|line| line.text.as_bytes()).collect()
     }
 
-    /// How many lines of context it has before its first change and after its last.
+    fn has(&self, kind: LineKind) -> bool {
+        self.lines.iter().any(|line| line.kind == kind)
+    }
+
+    /// Tells whether an added line has no line feed behind it, which only a file's last line may.
+    fn adds_open_line(&self) -> bool {
+        self.lines.iter().any(|line| line.kind == LineKind::Added && !line.text.ends_with('\n'))
+    }
+
+    /// The number of lines of context before its first change and after its last.
     fn margins(&self) -> (usize, usize) {
-        let is_context = |line: &&Line| line.kind == Kind::Context;
+        let is_context = |line: &&HunkLine| line.kind == LineKind::Context;
         let before = self.lines.iter().take_while(is_context).count();
         (before, self.lines.iter().rev().take_while(is_context).count())
+    }
+
+    /// The lines between its outer context, if it starts at this line of the file. No two hunks share any.
+    fn core_at(&self, start: usize) -> (usize, usize) {
+        let (before, after) = self.margins();
+        (start + before, start + self.old_lines().len() - after)
     }
 }

@@ -1,9 +1,9 @@
-//! From a text to a [`Patch`]: which of the two formats it is, and what is wrapped around it. Not here: the formats
-//! themselves (codex, unified).
+//! Reads a text as a [`Patch`]: tells the two formats apart and takes off what is wrapped around them. Not here: the
+//! formats themselves (codex, unified).
 
 use super::{Patch, codex, unified};
 
-/// Why a text is no patch that can be applied.
+/// The reason why a text is no patch that can be applied.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ParseError {
     /// It has the marks of neither format.
@@ -14,7 +14,7 @@ pub(crate) enum ParseError {
     Line {
         /// From 1.
         line: usize,
-        /// What is wrong with it and what to do.
+        /// The fault, and what to do.
         why: String,
     },
     /// It asks for something that is not done.
@@ -22,7 +22,7 @@ pub(crate) enum ParseError {
     Unsupported {
         /// From 1.
         line: usize,
-        /// What, and what to do instead.
+        /// The thing, and what to do instead.
         why: String,
     },
 }
@@ -51,19 +51,23 @@ impl ParseError {
     pub(super) fn unsupported(index: usize, why: impl Into<String>) -> Self {
         Self::Unsupported { line: index + 1, why: why.into() }
     }
+
+    pub(super) fn merge(index: usize) -> Self {
+        Self::unsupported(index, "this is the diff of a merge. Give the diff against one parent.")
+    }
 }
 
 /// Reads a patch.
 ///
 /// # Errors
 /// [`ParseError`], naming the line.
-pub(crate) fn parse(text: &str) -> Result<Patch, ParseError> {
+pub(crate) fn parse_patch(text: &str) -> Result<Patch, ParseError> {
     let mut lines: Vec<&str> = text.split('\n').collect();
     if lines.last().is_some_and(|last| last.trim_end_matches('\r').is_empty()) {
         lines.pop();
     }
     // Heads have no carriage return of their own: where they have one, the whole patch was written so.
-    let is_head = |line: &&&str| codex::is_mark(line) || unified::is_mark(line);
+    let is_head = |line: &&&str| codex::is_codex_mark(line) || unified::is_file_head(line);
     let notes = if lines.iter().find(is_head).is_some_and(|line| line.ends_with('\r')) {
         for line in &mut lines {
             *line = line.strip_suffix('\r').unwrap_or(line);
@@ -75,10 +79,10 @@ pub(crate) fn parse(text: &str) -> Result<Patch, ParseError> {
     if let Some(first) = lines.iter_mut().find(|line| !line.trim().is_empty()) {
         *first = first.trim_start();
     }
-    let mut patch = if lines.iter().any(|line| codex::is_mark(line)) {
-        codex::parse(&lines)?
-    } else if lines.iter().enumerate().any(|(at, _)| unified::begins(&lines, at)) {
-        unified::parse(&lines)?
+    let mut patch = if lines.iter().any(|line| codex::is_codex_mark(line)) {
+        codex::parse_codex(&lines)?
+    } else if lines.iter().enumerate().any(|(at, _)| unified::begins_file(&lines, at)) {
+        unified::parse_unified(&lines)?
     } else if let Some(at) = lines.iter().position(|line| line.starts_with("@@")) {
         let why = "a hunk, but no file is named before it. Put `--- a/PATH` and `+++ b/PATH`, or `*** Update File: \
                    PATH`, before it.";
@@ -90,7 +94,12 @@ pub(crate) fn parse(text: &str) -> Result<Patch, ParseError> {
     Ok(patch)
 }
 
-/// Whether a line can only be what was put around a patch: a fence, or the end of a here document.
+/// Quotes a line for a refusal.
+pub(super) fn quote_line(line: &str) -> String {
+    format!("{:?}", line.chars().take(80).collect::<String>())
+}
+
+/// Tells whether a line can only be put around a patch: a fence, or the end of a here document.
 pub(super) fn is_wrapping(line: &str) -> bool {
     let line = line.trim();
     line.is_empty()
@@ -101,40 +110,60 @@ pub(super) fn is_wrapping(line: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Action, Kind};
+    use super::super::{LineKind, SectionAction};
     use super::*;
 
     #[test]
     fn what_is_no_patch_is_told_so_with_an_example_of_each() {
-        let error = parse("please change a to b").expect_err("no patch");
+        let error = parse_patch("please change a to b").expect_err("no patch");
         let text = error.to_string();
         assert!(text.contains("*** Begin Patch") && text.contains("--- a/src/a.rs"), "{text}");
-        assert_eq!(parse(""), Err(ParseError::Neither));
-        assert!(matches!(parse("@@ -1 +1 @@\n-a\n+b\n"), Err(ParseError::Line { line: 1, .. })));
+        assert_eq!(parse_patch(""), Err(ParseError::Neither));
+        assert!(matches!(parse_patch("@@ -1 +1 @@\n-a\n+b\n"), Err(ParseError::Line { line: 1, .. })));
+    }
+
+    #[test]
+    fn every_file_of_a_patch_is_named_however_it_is_written() {
+        for patch in [
+            "*** Add File:keys/a\n+x\n",
+            "*** Delete File:keys/a",
+            "*** Update File: x\n*** Move to:keys/a\n",
+            "  *** Update File:\tkeys/a \n@@\n-x\n",
+            "--- i/keys/a\n+++ w/keys/a\n@@\n-x\n",
+            "--- c/keys/a\n+++ o/keys/a\n@@\n-x\n",
+            "\n --- keys/a\t2024\n+++ keys/a\t2025\n@@\n-x\n",
+            "--- \"a/keys/\\141\"\n+++ /dev/null\n@@ -1 +0,0 @@\n-x\n",
+            "diff --git a/keys/a b/keys/a\nold mode 100644\nnew mode 100755\n",
+            "diff --git a/x b/keys/a\nrename from x\nrename to keys/a\r\n",
+            "--- a/y\n+++ b/y\n@@\n-x\n--- a/keys/a\n+++ b/keys/a\n@@\n-x\n",
+        ] {
+            let read = parse_patch(patch).unwrap_or_else(|error| panic!("{patch}: {error}"));
+            assert!(read.named_paths().contains("keys/a"), "{patch}: {:?}", read.named_paths());
+        }
     }
 
     #[test]
     fn the_examples_in_the_refusal_are_patches() {
         let (first, second) = EXAMPLES.split_once("or a unified diff:\n").expect("two");
         for text in [first, second] {
-            let patch = parse(text).expect("an example works");
+            let patch = parse_patch(text).expect("an example works");
             let [section] = patch.sections.as_slice() else { panic!("{patch:?}") };
             assert_eq!(section.names[0], "src/a.rs");
-            let Action::Update { hunks, .. } = &section.action else { panic!("{section:?}") };
-            let kinds: Vec<Kind> = hunks[0].lines.iter().map(|line| line.kind).collect();
-            assert_eq!(kinds, [Kind::Context, Kind::Removed, Kind::Added]);
+            let SectionAction::Update { hunks, .. } = &section.action else { panic!("{section:?}") };
+            let kinds: Vec<LineKind> = hunks[0].lines.iter().map(|line| line.kind).collect();
+            assert_eq!(kinds, [LineKind::Context, LineKind::Removed, LineKind::Added]);
         }
     }
 
     #[test]
     fn a_patch_that_was_written_with_crlf_is_a_plain_one() {
         let plain = "--- a/f\n+++ b/f\n@@ -1 +1 @@\n-a\n+b\n";
-        let crlf = parse(&plain.replace('\n', "\r\n")).expect("a patch");
-        assert_eq!(crlf.sections, parse(plain).expect("a patch").sections);
+        let crlf = parse_patch(&plain.replace('\n', "\r\n")).expect("a patch");
+        assert_eq!(crlf.sections, parse_patch(plain).expect("a patch").sections);
         assert_eq!(crlf.notes.len(), 1);
         // Only the contents have it: that is the file's own.
-        let of_file = parse("--- a/f\n+++ b/f\n@@ -1 +1 @@\n-a\r\n+b\r\n").expect("a patch");
-        let Action::Update { hunks, .. } = &of_file.sections[0].action else { panic!("{of_file:?}") };
-        assert_eq!(hunks[0].lines[1].text, "b\r");
+        let of_file = parse_patch("--- a/f\n+++ b/f\n@@ -1 +1 @@\n-a\r\n+b\r\n").expect("a patch");
+        let SectionAction::Update { hunks, .. } = &of_file.sections[0].action else { panic!("{of_file:?}") };
+        assert_eq!(hunks[0].lines[1].text, "b\r\n");
     }
 }

@@ -1,22 +1,21 @@
-//! Where each hunk of a file belongs: all of them together, in order, each in the only place that is left for it.
-//! Not here: what is put there (weave).
+//! Places the hunks of a file: all of them together, in order, each in the only place that is left for it. Not here:
+//! the text that is put there (apply_hunks).
 
-use super::lines::{FileLines, Shift};
-use super::spots::{self, Anchors};
-use super::{Hunk, Kind};
-use crate::handlers::file::leniency::Tier;
+use super::hunk_candidates::{AnchorLines, PatchedLines};
+use super::{Hunk, LineKind};
+use crate::handlers::file::match_tier::Tier;
 use crate::handlers::file::miss;
 use crate::output::Uncut;
 use crate::tool::ErrorCode;
 
 /// Places named in an answer.
-const NAMED: usize = 8;
+const MAX_NAMED: usize = 8;
 
-/// Where a hunk belongs.
+/// The place of a hunk.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum HunkPlace {
     /// Its context and removed lines stand from this line on.
-    At { start: usize, tier: Tier, shift: Shift },
+    At { start: usize, tier: Tier },
     /// It has no such lines and comes before this one.
     Before(usize),
     /// It was applied before; its new lines stand from this line on.
@@ -25,277 +24,285 @@ pub(crate) enum Place {
     Idle,
 }
 
-/// The places of a file's hunks, with what is to be said of them.
+/// The places of a file's hunks, with notes for the answer.
 #[derive(Debug, Default)]
-pub(crate) struct Placed {
-    pub places: Vec<Place>,
+pub(crate) struct PlacedHunks {
+    pub places: Vec<HunkPlace>,
     pub notes: Vec<String>,
 }
 
-/// Why a hunk has no place.
+/// The reason why a hunk has no place.
 #[derive(Debug)]
-pub(crate) struct Trouble {
+pub(crate) struct PlacingError {
     pub code: ErrorCode,
     /// A sentence that begins with the hunk's number.
     pub text: String,
 }
 
-/// What is known of a hunk's place before the others are looked at.
-enum Known {
-    /// It is decided.
-    Decided(Place),
-    /// One of these first lines.
-    Among { starts: Vec<usize>, tier: Tier },
+impl PlacingError {
+    fn no_match(text: String) -> Self {
+        Self { code: ErrorCode::NoMatch, text }
+    }
+
+    fn ambiguous(text: String) -> Self {
+        Self { code: ErrorCode::Ambiguous, text }
+    }
 }
 
-/// The lines between a hunk's outer context, from the file's line at which it starts: no two hunks share any.
-fn core(hunk: &Hunk, start: usize) -> (usize, usize) {
-    let (before, after) = hunk.margins();
-    let old = hunk.lines.iter().filter(|line| line.kind != Kind::Added).count();
-    (start + before, start + old - after)
+/// The place of a hunk before the others are looked at.
+enum Location {
+    Decided(HunkPlace),
+    /// One of these first lines.
+    Among {
+        starts: Vec<usize>,
+        tier: Tier,
+    },
+}
+
+/// How far the hunks so far stand behind the lines that they state.
+#[derive(Clone, Copy, Default)]
+struct Drift(isize);
+
+impl Drift {
+    /// The line that a diff states, as far as the hunks before it have moved.
+    fn expected_start(self, hunk: &Hunk) -> Option<usize> {
+        hunk.stated?.start.checked_sub(1)?.checked_add_signed(self.0)
+    }
+
+    fn update(&mut self, hunk: &Hunk, start: usize) {
+        if let Some(stated) = hunk.stated.filter(|stated| stated.start > 0) {
+            let stated = isize::try_from(stated.start).unwrap_or_default();
+            self.0 = (start + 1).cast_signed() - stated;
+        }
+    }
+
+    /// Counts a hunk that was applied before: what it adds or takes is in the file already.
+    fn update_applied(&mut self, hunk: &Hunk, start: usize) {
+        self.update(hunk, start);
+        self.0 += hunk.new_lines().len().cast_signed() - hunk.old_lines().len().cast_signed();
+    }
 }
 
 /// Finds a place for each hunk.
-pub(super) fn place(
-    file: &mut FileLines<'_>,
+pub(super) fn place_hunks(
+    file: &mut PatchedLines<'_>,
     hunks: &[Hunk],
     uncut: &Uncut,
     is_cancelled: &dyn Fn() -> bool,
-) -> Result<Placed, Trouble> {
-    let mut placed = Placed::default();
-    let mut known = Vec::with_capacity(hunks.len());
-    let mut drift = 0;
+) -> Result<PlacedHunks, PlacingError> {
+    let mut placed = PlacedHunks::default();
+    let mut located = Vec::with_capacity(hunks.len());
+    let mut drift = Drift::default();
     for (number, hunk) in (1..).zip(hunks) {
         if is_cancelled() {
             let text = "The call was cancelled before anything was changed.".to_owned();
-            return Err(Trouble { code: ErrorCode::Cancelled, text });
+            return Err(PlacingError { code: ErrorCode::Cancelled, text });
         }
-        let this = look(file, hunk, number, drift, &mut placed.notes, uncut)?;
+        let this = locate_hunk(file, hunk, &hunk_name(hunk, number), drift, &mut placed.notes, uncut)?;
         match &this {
-            Known::Among { starts, .. } if starts.len() == 1 => drift = drift_at(hunk, starts[0], drift),
-            Known::Decided(Place::Applied(at)) => drift = drift_behind(hunk, *at, drift),
+            Location::Among { starts, .. } if starts.len() == 1 => drift.update(hunk, starts[0]),
+            Location::Decided(HunkPlace::Applied(at)) => drift.update_applied(hunk, *at),
             _ => {}
         }
-        known.push(this);
+        located.push(this);
     }
-    let narrowed = in_order(hunks, &known);
-    if narrowed.is_none() {
+    let is_ordered = narrow_by_order(hunks, &mut located);
+    if !is_ordered {
         placed.notes.push("The hunks stand in another order in the file than in the patch.".to_owned());
     }
-    let is_ordered = narrowed.is_some();
-    let mut drift = 0;
-    let mut lowest = 0;
+    let (mut drift, mut lowest) = (Drift::default(), 0);
     let mut taken: Vec<(usize, usize)> = Vec::new();
-    for (at, (hunk, known)) in hunks.iter().zip(known).enumerate() {
-        let number = at + 1;
-        let place = match known {
-            Known::Decided(place) => place,
-            Known::Among { starts, tier } => {
-                let mut starts = narrowed.as_ref().map_or(starts, |narrowed| narrowed[at].clone());
-                if is_ordered {
-                    starts.retain(|start| core(hunk, *start).0 >= lowest);
-                }
-                let start = choose(hunk, number, &starts, tier, drift)?;
-                drift = drift_at(hunk, start, drift);
-                let is_stated = hunk.stated.is_some_and(|stated| stated.start == start + 1);
-                if !(is_stated && tier == Tier::Exact && spots::leans_right(file, hunk, start))
-                    && spots::would_repeat(file, hunk, start)
-                {
-                    drift = drift_behind(hunk, start, drift);
-                    Place::Applied(start)
+    for ((number, hunk), location) in (1..).zip(hunks).zip(located) {
+        let name = hunk_name(hunk, number);
+        let place = match location {
+            Location::Decided(place) => place,
+            Location::Among { mut starts, tier } => {
+                starts.retain(|start| !is_ordered || hunk.core_at(*start).0 >= lowest);
+                let start = choose_start(hunk, &name, &starts, tier, drift)?;
+                let is_stated = tier == Tier::Exact
+                    && hunk.stated.is_some_and(|stated| stated.start == start + 1)
+                    && file.fits_margins(hunk, start);
+                if !is_stated && file.has_added_lines(hunk, start) {
+                    drift.update_applied(hunk, start);
+                    HunkPlace::Applied(start)
                 } else {
-                    let shift = file.matches(start, &hunk.before(), tier).unwrap_or(Shift::None);
-                    Place::At { start, tier, shift }
+                    drift.update(hunk, start);
+                    HunkPlace::At { start, tier }
                 }
             }
         };
-        let span = match &place {
-            Place::At { start, .. } => {
-                lowest = core(hunk, *start).1;
-                Some(core(hunk, *start))
+        let core = match &place {
+            HunkPlace::At { start, .. } => {
+                lowest = hunk.core_at(*start).1;
+                Some(hunk.core_at(*start))
             }
-            Place::Before(line) => Some((*line, *line)),
-            Place::Applied(_) | Place::Idle => None,
+            HunkPlace::Before(line) => Some((*line, *line)),
+            HunkPlace::Applied(_) | HunkPlace::Idle => None,
         };
-        if let Some(span) = span {
-            if taken.iter().any(|other| span.0 < other.1 && other.0 < span.1) {
-                let text = format!(
-                    "{} would change lines that another hunk of the patch changes, at line {}. Join them into one hunk.",
-                    named(hunk, number),
-                    span.0 + 1
-                );
-                return Err(Trouble { code: ErrorCode::Ambiguous, text });
+        if let Some(core) = core {
+            if taken.iter().any(|other| core.0 < other.1 && other.0 < core.1) {
+                return Err(PlacingError::ambiguous(format!(
+                    "{name} would change lines that another hunk of the patch changes, at line {}. Join them into one \
+                     hunk.",
+                    core.0 + 1
+                )));
             }
-            taken.push(span);
+            taken.push(core);
         }
         placed.places.push(place);
     }
     Ok(placed)
 }
 
-/// How an answer calls a hunk.
-fn named(hunk: &Hunk, number: usize) -> String {
+/// The name of a hunk in answers.
+fn hunk_name(hunk: &Hunk, number: usize) -> String {
     format!("Hunk {number} (line {} of the patch)", hunk.line)
 }
 
-/// The line that a diff states, as far as the hunks before it have moved.
-fn expected(hunk: &Hunk, drift: isize) -> Option<usize> {
-    hunk.stated?.start.checked_sub(1)?.checked_add_signed(drift)
-}
-
-fn drift_at(hunk: &Hunk, start: usize, drift: isize) -> isize {
-    hunk.stated.filter(|stated| stated.start > 0).map_or(drift, |stated| {
-        isize::try_from(start + 1).unwrap_or_default() - isize::try_from(stated.start).unwrap_or_default()
-    })
-}
-
-/// The same behind a hunk that was applied before: what it adds or takes is in the file already.
-fn drift_behind(hunk: &Hunk, start: usize, drift: isize) -> isize {
-    let count = |lines: usize| isize::try_from(lines).unwrap_or_default();
-    drift_at(hunk, start, drift) + count(hunk.after().len()) - count(hunk.before().len())
-}
-
-/// What one hunk's own lines and head say.
-fn look(
-    file: &mut FileLines<'_>,
+/// Finds the places that one hunk's own lines and head allow.
+fn locate_hunk(
+    file: &mut PatchedLines<'_>,
     hunk: &Hunk,
-    number: usize,
-    drift: isize,
+    name: &str,
+    drift: Drift,
     notes: &mut Vec<String>,
     uncut: &Uncut,
-) -> Result<Known, Trouble> {
-    if !hunk.changes() {
-        notes.push(format!("{} has neither + nor - lines; it changes nothing.", named(hunk, number)));
-        return Ok(Known::Decided(Place::Idle));
+) -> Result<Location, PlacingError> {
+    if !hunk.has(LineKind::Added) && !hunk.has(LineKind::Removed) {
+        notes.push(format!("{name} has neither + nor - lines; it changes nothing."));
+        return Ok(Location::Decided(HunkPlace::Idle));
     }
-    let old = hunk.before();
+    let old = hunk.old_lines();
     if old.is_empty() {
-        return without_context(file, hunk, number, notes).map(Known::Decided);
+        return locate_without_context(file, hunk, name, notes).map(Location::Decided);
     }
-    if let Some(at) = expected(hunk, drift)
-        && file.matches(at, &old, Tier::Exact).is_some()
-        && spots::leans_right(file, hunk, at)
-        && !(spots::ends_open(hunk) && at + old.len() != file.len())
-    {
-        return Ok(Known::Among { starts: vec![at], tier: Tier::Exact });
+    let expected = drift.expected_start(hunk).filter(|at| {
+        file.table.matches_at(*at, &old, Tier::Exact)
+            && file.fits_margins(hunk, *at)
+            && (!hunk.adds_open_line() || at + old.len() == file.table.len())
+    });
+    if let Some(at) = expected {
+        return Ok(Location::Among { starts: vec![at], tier: Tier::Exact });
     }
-    let found = spots::find(file, hunk);
-    if let Some(tier) = found.tier {
+    if let Some(found) = file.find_candidates(hunk) {
         if let Some(note) = found.note {
             if found.starts.len() > 1 {
-                return Err(ambiguous(hunk, number, &found.starts, Some(&note)));
+                return Err(ambiguous_hunk(name, &found.starts, Some(&note)));
             }
-            notes.push(format!("{}: {note}.", named(hunk, number)));
+            notes.push(format!("{name}: {note}."));
         }
-        return Ok(Known::Among { starts: found.starts, tier });
+        return Ok(Location::Among { starts: found.starts, tier: found.tier });
     }
-    if let Some(at) = spots::applied(file, hunk) {
-        return Ok(Known::Decided(Place::Applied(at)));
+    match file.find_applied(hunk) {
+        Some(at) => Ok(Location::Decided(HunkPlace::Applied(at))),
+        None => Err(unmatched_hunk(file, hunk, name, uncut)),
     }
-    Err(miss(file, hunk, number, uncut))
 }
 
-/// A hunk of added lines only: behind its anchor, by its number, or at the end.
-fn without_context(
-    file: &mut FileLines<'_>,
+/// Places a hunk of added lines only: behind its anchor, by its number, or at the end.
+fn locate_without_context(
+    file: &mut PatchedLines<'_>,
     hunk: &Hunk,
-    number: usize,
+    name: &str,
     notes: &mut Vec<String>,
-) -> Result<Place, Trouble> {
-    let name = named(hunk, number);
-    match spots::positions(file, &hunk.anchors) {
-        Anchors::At(lines) => {
+) -> Result<HunkPlace, PlacingError> {
+    let new = hunk.new_lines();
+    let len = file.table.len();
+    match file.find_anchors(&hunk.anchors) {
+        AnchorLines::At(lines) => {
             let [line] = lines.as_slice() else {
-                return Err(ambiguous(hunk, number, &lines, Some("its `@@` line is not the only such line")));
+                return Err(ambiguous_hunk(name, &lines, Some("its `@@` line is not the only such line")));
             };
-            let new = hunk.after();
-            if file.matches(line + 1, &new, Tier::LineEndings).is_some() {
-                return Ok(Place::Applied(line + 1));
+            if file.table.matches_at(line + 1, &new, Tier::LineEndings) {
+                return Ok(HunkPlace::Applied(line + 1));
             }
             notes.push(format!(
                 "{name} has no context; its lines were put behind its `@@` line, line {}.",
                 line + 1
             ));
-            return Ok(Place::Before(line + 1));
+            return Ok(HunkPlace::Before(line + 1));
         }
-        Anchors::Missing(anchor) => {
-            let text = format!(
+        AnchorLines::Missing(anchor) => {
+            return Err(PlacingError::no_match(format!(
                 "{name} has only + lines, and its `@@ {anchor}` is not in the file. Put the lines before and behind \
                  it into the hunk, with a blank before each."
-            );
-            return Err(Trouble { code: ErrorCode::NoMatch, text });
+            )));
         }
-        Anchors::None => {}
+        AnchorLines::None => {}
     }
     if let Some(stated) = hunk.stated.filter(|_| !hunk.at_end) {
         // A diff without context names the line before.
         let at = if stated.count == 0 { stated.start } else { stated.start.saturating_sub(1) };
-        if at > file.len() {
-            let text = format!(
-                "{name} has only + lines and states line {}, but the file has {} lines. Put the lines before and \
+        if at > len {
+            return Err(PlacingError::no_match(format!(
+                "{name} has only + lines and states line {}, but the file has {len} lines. Put the lines before and \
                  behind it into the hunk.",
-                stated.start,
-                file.len()
-            );
-            return Err(Trouble { code: ErrorCode::NoMatch, text });
+                stated.start
+            )));
         }
-        if file.len() > 0 {
+        if len > 0 {
             notes.push(format!(
                 "{name} has no context; it was placed by its line number alone, behind line {at}."
             ));
         }
-        return Ok(Place::Before(at));
+        return Ok(HunkPlace::Before(at));
     }
-    let new = hunk.after();
-    let from = file.len().saturating_sub(new.len());
-    if file.len() >= new.len() && file.matches(from, &new, Tier::TrailingSpace).is_some() {
-        return Ok(Place::Applied(from));
+    if let Some(from) = len.checked_sub(new.len())
+        && file.table.matches_at(from, &new, Tier::TrailingSpace)
+    {
+        return Ok(HunkPlace::Applied(from));
     }
-    if file.len() > 0 {
+    if len > 0 {
         notes.push(format!("{name} has no context; its lines were put at the end of the file."));
     }
-    Ok(Place::Before(file.len()))
+    Ok(HunkPlace::Before(len))
 }
 
-/// The starts that are left for each hunk when they keep their order; none where they cannot.
-fn in_order(hunks: &[Hunk], known: &[Known]) -> Option<Vec<Vec<usize>>> {
-    let mut left: Vec<Vec<usize>> = known
-        .iter()
-        .map(|known| match known {
-            Known::Decided(_) => Vec::new(),
-            Known::Among { starts, .. } => starts.clone(),
-        })
-        .collect();
-    let is_open = |at: usize| matches!(known[at], Known::Among { .. });
+/// Leaves each hunk the starts at which the hunks keep their order. False where they cannot; then all starts stay.
+fn narrow_by_order(hunks: &[Hunk], located: &mut [Location]) -> bool {
+    let mut open: Vec<(&Hunk, &mut Vec<usize>, Vec<usize>)> = Vec::new();
+    for (hunk, location) in hunks.iter().zip(located) {
+        if let Location::Among { starts, .. } = location {
+            let narrowed = starts.clone();
+            open.push((hunk, starts, narrowed));
+        }
+    }
     let mut lowest = 0;
-    for at in (0..left.len()).filter(|at| is_open(*at)) {
-        left[at].retain(|start| core(&hunks[at], *start).0 >= lowest);
-        lowest = core(&hunks[at], *left[at].first()?).1;
+    for (hunk, _, left) in &mut open {
+        left.retain(|start| hunk.core_at(*start).0 >= lowest);
+        let Some(first) = left.first() else { return false };
+        lowest = hunk.core_at(*first).1;
     }
     let mut highest = usize::MAX;
-    for at in (0..left.len()).rev().filter(|at| is_open(*at)) {
-        left[at].retain(|start| core(&hunks[at], *start).1 <= highest);
-        highest = core(&hunks[at], *left[at].last()?).0;
+    for (hunk, _, left) in open.iter_mut().rev() {
+        left.retain(|start| hunk.core_at(*start).1 <= highest);
+        let Some(last) = left.last() else { return false };
+        highest = hunk.core_at(*last).0;
     }
-    Some(left)
+    for (_, starts, left) in open {
+        *starts = left;
+    }
+    true
 }
 
-/// The only start, or the nearest to the stated line among exact ones.
-fn choose(hunk: &Hunk, number: usize, starts: &[usize], tier: Tier, drift: isize) -> Result<usize, Trouble> {
+/// Chooses the only start, or the one nearest to the stated line among exact ones.
+fn choose_start(
+    hunk: &Hunk,
+    name: &str,
+    starts: &[usize],
+    tier: Tier,
+    drift: Drift,
+) -> Result<usize, PlacingError> {
     match starts {
         [only] => return Ok(*only),
         [] => {
-            let text = format!(
-                "{} has no place left beside the other hunks of the patch. Join hunks that are near each other.",
-                named(hunk, number)
-            );
-            return Err(Trouble { code: ErrorCode::NoMatch, text });
+            return Err(PlacingError::no_match(format!(
+                "{name} has no place left beside the other hunks of the patch. Join hunks that are near each other."
+            )));
         }
         _ => {}
     }
-    if tier == Tier::Exact
-        && let Some(expected) = expected(hunk, drift)
-    {
+    if let Some(expected) = drift.expected_start(hunk).filter(|_| tier == Tier::Exact) {
         let mut by_distance: Vec<(usize, usize)> =
             starts.iter().map(|start| (start.abs_diff(expected), *start)).collect();
         by_distance.sort_unstable();
@@ -303,36 +310,33 @@ fn choose(hunk: &Hunk, number: usize, starts: &[usize], tier: Tier, drift: isize
             return Ok(by_distance[0].1);
         }
     }
-    Err(ambiguous(hunk, number, starts, None))
+    Err(ambiguous_hunk(name, starts, None))
 }
 
-fn ambiguous(hunk: &Hunk, number: usize, starts: &[usize], note: Option<&str>) -> Trouble {
-    let mut lines: Vec<String> = starts.iter().take(NAMED).map(|start| (start + 1).to_string()).collect();
-    if starts.len() > NAMED {
-        lines.push(format!("and {} more", starts.len() - NAMED));
+fn ambiguous_hunk(name: &str, starts: &[usize], note: Option<&str>) -> PlacingError {
+    let mut lines: Vec<String> = starts.iter().take(MAX_NAMED).map(|start| (start + 1).to_string()).collect();
+    if starts.len() > MAX_NAMED {
+        lines.push(format!("and {} more", starts.len() - MAX_NAMED));
     }
     let note = note.map_or_else(String::new, |note| format!(" ({note})"));
-    let text = format!(
-        "{} fits at {} places: lines {}{note}. Add lines of context to it, or a line `@@ TEXT` with the text of a line \
-         that stands above the right place.",
-        named(hunk, number),
+    PlacingError::ambiguous(format!(
+        "{name} fits at {} places: lines {}{note}. Add lines of context to it, or a line `@@ TEXT` with the text of a \
+         line that stands above the right place.",
         starts.len(),
         lines.join(", ")
-    );
-    Trouble { code: ErrorCode::Ambiguous, text }
+    ))
 }
 
-fn miss(file: &FileLines<'_>, hunk: &Hunk, number: usize, uncut: &Uncut) -> Trouble {
-    let old: String = hunk.before().iter().flat_map(|line| [line.text.as_str(), "\n"]).collect();
-    let start = file.start(0).min(file.text.len());
-    let why = miss::explain(&file.text[start..], &old, uncut).map_or_else(
-        || "Nothing in the file is like it. Read the file and write the hunk anew.".to_owned(),
-        |why| {
-            format!(
-                "Below, old_string is what the hunk says stands in the file: its context and - lines.\n{why}"
-            )
-        },
-    );
-    let text = format!("{}: its context and - lines are not in the file. {why}", named(hunk, number));
-    Trouble { code: ErrorCode::NoMatch, text }
+fn unmatched_hunk(file: &PatchedLines<'_>, hunk: &Hunk, name: &str, uncut: &Uncut) -> PlacingError {
+    let lines = hunk.old_lines();
+    let lines = lines.iter().map(|line| line.strip_suffix(b"\n").unwrap_or(line));
+    let old: Vec<u8> = lines.flat_map(|line| [line, b"\n"].concat()).collect();
+    let text = &file.table.text[file.table.start(0)..];
+    let why = match miss::explain(text, &String::from_utf8_lossy(&old), uncut) {
+        Some(why) => format!(
+            "Below, old_string is what the hunk says stands in the file: its context and - lines.\n{why}"
+        ),
+        None => "Nothing in the file is like it. Read the file and write the hunk anew.".to_owned(),
+    };
+    PlacingError::no_match(format!("{name}: its context and - lines are not in the file. {why}"))
 }

@@ -1,13 +1,11 @@
-//! What a patch changes, file by file, checked and placed before anything is written. Not here: writing (commit), and
-//! where hunks belong (placing).
+//! Plans the changes of a patch, file by file, checked and placed before anything is written. Not here: writing
+//! (commit), and the places of hunks (placing).
 
 use std::path::Path;
-use std::sync::Arc;
 
-use super::lines::FileLines;
-use super::rewrite::{self, Edit};
-use super::{Action, Hunk, Patch, Section};
-use crate::acp::files::LoadedFile;
+use super::apply_hunks::{ContentEdit, edit_content};
+use super::{Hunk, Patch, PatchSection, SectionAction};
+use crate::acp::files::{Encoding, LoadedFile};
 use crate::acp::{RawPath, WorkspacePath};
 use crate::handlers::file::edit::with_change;
 use crate::handlers::file::seen_files::SeenLines;
@@ -19,50 +17,50 @@ use crate::tool::{ErrorCode, ToolCx, ToolError};
 const MAX_FILE: u64 = 64 << 20;
 /// All files of a patch together: they are held in memory until the last is written.
 const MAX_ALL: usize = 256 << 20;
-/// Faults told at once.
-const TOLD: usize = 10;
+/// Faults listed at once.
+const MAX_FAULTS: usize = 10;
 
-/// What happens to one file.
+/// The change of one file.
 #[derive(Debug)]
-pub(crate) struct Change {
+pub(crate) struct PlannedChange {
     /// The file.
     pub path: WorkspacePath,
-    /// How it was before; none for a new file, and for one that is only moved.
+    /// Its state before; none for a new file, and for one that is only moved.
     pub loaded: Option<LoadedFile>,
-    /// What is done.
-    pub deed: Deed,
-    /// What is to be said of it.
+    /// The change.
+    pub action: PlannedAction,
+    /// Notes for the answer.
     pub notes: Vec<String>,
 }
 
-/// What is done to a file.
+/// A change that is ready to be made.
 #[derive(Debug)]
-pub(crate) enum Deed {
-    /// It is made.
+pub(crate) enum PlannedAction {
+    /// The file is made.
     Add {
-        /// All that it holds.
+        /// The whole content.
         content: String,
-        /// Whether it is executable.
+        /// The right to be executed.
         executable: Option<bool>,
     },
     /// It goes.
     Delete,
-    /// Its content changes, or its right to be run, or its path.
+    /// Its content changes, or its right to be executed, or its path.
     Update {
         /// The content's change.
-        edit: Edit,
-        /// Whether it is executable.
+        edit: ContentEdit,
+        /// The right to be executed.
         executable: Option<bool>,
         /// The path that it gets.
         move_to: Option<WorkspacePath>,
     },
     /// Nothing, for this reason.
-    Nothing(&'static str),
+    Unchanged(&'static str),
 }
 
 /// A section with its file found.
-struct Found {
-    section: Section,
+struct LocatedSection {
+    section: PatchSection,
     path: WorkspacePath,
     move_to: Option<WorkspacePath>,
 }
@@ -71,16 +69,18 @@ struct Found {
 ///
 /// # Errors
 /// Everything that is wrong with it, under the code of the first fault.
-pub(crate) async fn plan(cx: &ToolCx, deps: &FileDeps, patch: Patch) -> Result<Vec<Change>, ToolError> {
+pub(crate) async fn plan_patch(
+    cx: &ToolCx,
+    deps: &FileDeps,
+    patch: Patch,
+) -> Result<Vec<PlannedChange>, ToolError> {
     let mut faults = Vec::new();
-    let mut found: Vec<Found> = Vec::new();
+    let mut found: Vec<LocatedSection> = Vec::new();
     for section in patch.sections {
-        match locate(deps, section).and_then(|this| join(&mut found, this)) {
-            Ok(()) => {}
-            Err(fault) => faults.push(fault),
-        }
+        let joined = locate_section(deps, section).and_then(|this| join_sections(&mut found, this));
+        faults.extend(joined.err());
     }
-    faults.extend(collisions(&found));
+    faults.extend(find_collisions(&found));
     let mut changes = Vec::new();
     let mut held = 0;
     for this in found {
@@ -88,7 +88,7 @@ pub(crate) async fn plan(cx: &ToolCx, deps: &FileDeps, patch: Patch) -> Result<V
             return Err(ToolError::cancelled("The call was cancelled before anything was changed."));
         }
         let line = this.section.line;
-        match change(cx, deps, this).await {
+        match plan_section(cx, deps, this).await {
             Ok(change) => {
                 held += change.loaded.as_ref().map_or(0, |loaded| loaded.bytes.len());
                 changes.push(change);
@@ -106,25 +106,20 @@ pub(crate) async fn plan(cx: &ToolCx, deps: &FileDeps, patch: Patch) -> Result<V
     }
     match faults.first().map(ToolError::code) {
         None => Ok(changes),
-        Some(code) => Err(ToolError::new(code, told(&faults))),
+        Some(code) => Err(ToolError::new(code, list_faults(&faults))),
     }
 }
 
-/// All faults as one text.
-fn told(faults: &[ToolError]) -> String {
+/// Lists all faults in one text.
+fn list_faults(faults: &[ToolError]) -> String {
     let mut text = String::from("Nothing was changed: a patch is applied whole or not at all.");
-    for fault in faults.iter().take(TOLD) {
-        text.push('\n');
-        if faults.len() > 1 {
-            text.push_str("- ");
-        }
-        text.push_str(fault.text());
+    let mark = if faults.len() > 1 { "- " } else { "" };
+    for fault in faults.iter().take(MAX_FAULTS) {
+        text.extend(["\n", mark, fault.text()]);
     }
-    if faults.len() > TOLD {
-        let more = counted((faults.len() - TOLD) as u64, "more fault");
-        text.push_str("\n[... ");
-        text.push_str(&more);
-        text.push(']');
+    if faults.len() > MAX_FAULTS {
+        let more = counted((faults.len() - MAX_FAULTS) as u64, "more fault");
+        text.extend(["\n[... ", &more, "]"]);
     }
     text
 }
@@ -133,8 +128,8 @@ fn at_line(line: usize, fault: &ToolError) -> ToolError {
     ToolError::new(fault.code(), format!("Line {line} of the patch: {}", fault.text()))
 }
 
-/// The file of a section, by the first of its names that is there.
-fn locate(deps: &FileDeps, section: Section) -> Result<Found, ToolError> {
+/// Finds the file of a section, by the first of its names that is there.
+fn locate_section(deps: &FileDeps, section: PatchSection) -> Result<LocatedSection, ToolError> {
     let resolve = |name: &str| {
         deps.workspace
             .resolve(&RawPath::from(name))
@@ -148,7 +143,7 @@ fn locate(deps: &FileDeps, section: Section) -> Result<Found, ToolError> {
             .map_err(|fault| at_line(section.line, &fault))
     };
     let first = resolve(&section.names[0]);
-    let is_new = matches!(section.action, Action::Add { .. });
+    let is_new = matches!(section.action, SectionAction::Add { .. });
     let path = if is_new || first.as_ref().is_ok_and(WorkspacePath::existed) {
         first?
     } else {
@@ -157,16 +152,16 @@ fn locate(deps: &FileDeps, section: Section) -> Result<Found, ToolError> {
         other.map_or(first, Ok)?
     };
     let move_to = match &section.action {
-        Action::Update { move_to: Some(name), .. } => {
+        SectionAction::Update { move_to: Some(name), .. } => {
             Some(resolve(name)?).filter(|to| to.absolute() != path.absolute())
         }
         _ => None,
     };
-    Ok(Found { section, path, move_to })
+    Ok(LocatedSection { section, path, move_to })
 }
 
 /// Takes a section, or joins it with an earlier one of the same file.
-fn join(found: &mut Vec<Found>, this: Found) -> Result<(), ToolError> {
+fn join_sections(found: &mut Vec<LocatedSection>, this: LocatedSection) -> Result<(), ToolError> {
     let Some(other) = found.iter_mut().find(|other| other.path.absolute() == this.path.absolute()) else {
         found.push(this);
         return Ok(());
@@ -175,8 +170,8 @@ fn join(found: &mut Vec<Found>, this: Found) -> Result<(), ToolError> {
     if other.move_to.is_none()
         && this.move_to.is_none()
         && let (
-            Action::Update { hunks, executable, .. },
-            Action::Update { hunks: more, executable: later, .. },
+            SectionAction::Update { hunks, executable, .. },
+            SectionAction::Update { hunks: more, executable: later, .. },
         ) = (&mut other.section.action, this.section.action)
     {
         hunks.extend(more);
@@ -191,8 +186,8 @@ fn join(found: &mut Vec<Found>, this: Found) -> Result<(), ToolError> {
     Err(ToolError::invalid_args(text))
 }
 
-/// Paths that two sections want.
-fn collisions(found: &[Found]) -> Vec<ToolError> {
+/// Finds paths that two sections want.
+fn find_collisions(found: &[LocatedSection]) -> Vec<ToolError> {
     let mut faults = Vec::new();
     for (at, this) in found.iter().enumerate() {
         let Some(to) = &this.move_to else { continue };
@@ -215,66 +210,72 @@ fn collisions(found: &[Found]) -> Vec<ToolError> {
     faults
 }
 
-/// What one section does.
-async fn change(cx: &ToolCx, deps: &FileDeps, found: Found) -> Result<Change, ToolError> {
-    let Found { section, path, move_to } = found;
-    let load = |path: &WorkspacePath| deps.client.load_file(cx, path.clone(), MAX_FILE);
+/// Plans the change of one section.
+async fn plan_section(
+    cx: &ToolCx,
+    deps: &FileDeps,
+    found: LocatedSection,
+) -> Result<PlannedChange, ToolError> {
+    let LocatedSection { section, path, move_to } = found;
+    let load = || deps.client.load_file(cx, path.clone(), MAX_FILE);
     if let Some(to) = move_to.as_ref().filter(|to| to.existed()) {
         let text = format!("{} exists already; {} is not moved over it.", to.shown(), path.shown());
         return Err(ToolError::new(ErrorCode::Stale, text));
     }
-    match section.action {
-        Action::Add { content, executable } => {
+    let mut notes = Vec::new();
+    let (loaded, action) = match section.action {
+        SectionAction::Add { content, executable } => {
             mask::refuse_over(cx, &path, ("patch", &content)).await?;
-            if !path.existed() {
-                let deed = Deed::Add { content, executable };
-                return Ok(Change { path, loaded: None, deed, notes: Vec::new() });
+            if path.existed() {
+                let loaded = load().await?;
+                check_same(&path, &loaded, &content)?;
+                (Some(loaded), PlannedAction::Unchanged("it is there already, with exactly this text"))
+            } else {
+                (None, PlannedAction::Add { content, executable })
             }
-            let loaded = load(&path).await?;
-            if *loaded.bytes == content.as_bytes() {
-                let deed = Deed::Nothing("it is there already, with exactly this text");
-                return Ok(Change { path, loaded: Some(loaded), deed, notes: Vec::new() });
-            }
-            let text = format!(
-                "{} exists already ({}). Change it with `*** Update File:`, or replace it with Write.",
-                path.shown(),
-                size(loaded.bytes.len() as u64)
-            );
-            Err(ToolError::new(ErrorCode::Stale, text))
         }
-        Action::Delete { hunks } => {
-            let loaded = load(&path).await?;
+        SectionAction::Delete { hunks } => {
+            let loaded = load().await?;
             if let Some(hunks) = hunks {
                 check_whole(cx, &path, loaded.clone(), hunks).await?;
             }
-            Ok(Change { path, loaded: Some(loaded), deed: Deed::Delete, notes: Vec::new() })
+            (Some(loaded), PlannedAction::Delete)
         }
-        Action::Update { hunks, executable, .. } if hunks.is_empty() => {
+        SectionAction::Update { hunks, executable, .. } if hunks.is_empty() => {
             // Any regular file can be moved or made executable, whatever it holds.
-            let loaded = if executable.is_some() { Some(load(&path).await?) } else { None };
-            if loaded.is_none() && !path.existed() {
-                load(&path).await?;
-            }
-            let deed = Deed::Update { edit: Edit::default(), executable, move_to };
-            Ok(Change { path, loaded, deed, notes: Vec::new() })
+            let loaded = if executable.is_some() || !path.existed() { Some(load().await?) } else { None };
+            (loaded, PlannedAction::Update { edit: ContentEdit::default(), executable, move_to })
         }
-        Action::Update { hunks, executable, .. } => {
-            let loaded = load(&path).await?;
-            let text: String =
-                hunks.iter().flat_map(|hunk| &hunk.lines).map(|line| line.text.as_str()).collect();
-            mask::refuse_beside(&path.shown(), &loaded.bytes, &[("patch", &text)])?;
+        SectionAction::Update { hunks, executable, .. } => {
+            let loaded = load().await?;
+            let lines = hunks.iter().flat_map(|hunk| &hunk.lines).map(|line| line.text.as_str());
+            mask::refuse_beside(&path.shown(), &loaded.bytes, &[("patch", &lines.collect::<String>())])?;
             let changed = deps.seen.change_since(cx, &path, || loaded.sha256(), Some(&loaded.bytes));
-            let placed = placed(cx, &path, loaded.clone(), hunks).await;
-            let (edit, mut notes) = placed.map_err(|error| with_change(error, changed.as_deref()))?;
-            notes.extend(changed);
-            let deed = if edit.splices.is_empty() && executable.is_none() && move_to.is_none() {
-                Deed::Nothing("all that the patch changes in it is there already")
+            let edited = edit_loaded(cx, &path, loaded.clone(), hunks).await;
+            let (edit, said) = edited.map_err(|error| with_change(error, changed.as_deref()))?;
+            notes.extend(said.into_iter().chain(changed));
+            let action = if edit.splices.is_empty() && executable.is_none() && move_to.is_none() {
+                PlannedAction::Unchanged("all that the patch changes in it is there already")
             } else {
-                Deed::Update { edit, executable, move_to }
+                PlannedAction::Update { edit, executable, move_to }
             };
-            Ok(Change { path, loaded: Some(loaded), deed, notes })
+            (Some(loaded), action)
         }
+    };
+    Ok(PlannedChange { path, loaded, action, notes })
+}
+
+/// Refuses to make a file that is there with another text.
+fn check_same(path: &WorkspacePath, loaded: &LoadedFile, content: &str) -> Result<(), ToolError> {
+    if *loaded.bytes == content.as_bytes() {
+        return Ok(());
     }
+    let text = format!(
+        "{} exists already ({}). Change it with `*** Update File:`, or replace it with Write.",
+        path.shown(),
+        size(loaded.bytes.len() as u64)
+    );
+    Err(ToolError::new(ErrorCode::Stale, text))
 }
 
 /// Refuses the removal of a file that holds something else than the patch says.
@@ -284,11 +285,10 @@ async fn check_whole(
     loaded: LoadedFile,
     hunks: Vec<Hunk>,
 ) -> Result<(), ToolError> {
-    let whole = loaded.bytes.len() - loaded.encoding.mark().len();
-    let (edit, _) = placed(cx, path, loaded, hunks).await?;
-    let len = edit.decoded.as_ref().map_or(whole, Vec::len);
+    let (edit, _) = edit_loaded(cx, path, loaded, hunks).await?;
+    let text = edit.text.strip_prefix(Encoding::Utf8Bom.mark()).unwrap_or(&edit.text);
     let gone: usize = edit.splices.iter().map(|splice| splice.range.len()).sum();
-    if gone < len || edit.splices.iter().any(|splice| !splice.with.is_empty()) {
+    if gone < text.len() || edit.splices.iter().any(|splice| !splice.with.is_empty()) {
         let text = format!(
             "{} holds more than the patch removes. Read it; to remove it whatever it holds, use `*** Delete File:`.",
             path.shown()
@@ -298,63 +298,59 @@ async fn check_whole(
     Ok(())
 }
 
-/// The hunks in their places, off the async threads.
-async fn placed(
+/// Applies the hunks to a file's content, off the async threads.
+async fn edit_loaded(
     cx: &ToolCx,
     path: &WorkspacePath,
     loaded: LoadedFile,
     hunks: Vec<Hunk>,
-) -> Result<(Edit, Vec<String>), ToolError> {
+) -> Result<(ContentEdit, Vec<String>), ToolError> {
     let (cancel, shown, uncut) = (cx.cancel.clone(), path.shown(), cx.uncut.clone());
     tokio::task::spawn_blocking(move || {
-        rewrite::edit(&shown, &loaded, &hunks, &uncut, &|| cancel.is_cancelled())
+        edit_content(&shown, &loaded, &hunks, &uncut, &|| cancel.is_cancelled())
     })
     .await
     .map_err(|fault| ToolError::internal(format!("The search broke off: {fault}")))?
 }
 
-impl Change {
-    /// The bytes that the file holds before, where they are known.
-    pub(crate) fn before(&self) -> Option<&Arc<Vec<u8>>> {
-        self.loaded.as_ref().map(|loaded| &loaded.bytes)
+impl PlannedChange {
+    /// The bytes that the file holds before, as far as they were loaded.
+    pub(crate) fn loaded_bytes(&self) -> &[u8] {
+        self.loaded.as_ref().map_or(&[], |loaded| &loaded.bytes)
     }
 
-    /// The file that there is afterwards, with its lines where they are remembered; no file where it goes.
-    pub(crate) fn seen_after(&self) -> (Option<&WorkspacePath>, SeenLines) {
-        match &self.deed {
-            Deed::Add { content, .. } => (Some(&self.path), SeenLines::of_text(content.as_bytes())),
-            Deed::Delete | Deed::Nothing(_) => (None, SeenLines::default()),
-            Deed::Update { edit, move_to, .. } => {
-                let text = edit.decoded.as_deref().or(self.before().map(|bytes| bytes.as_slice()));
-                let lines = text.map(|text| SeenLines::of_spliced(text, &edit.splices)).unwrap_or_default();
-                (Some(move_to.as_ref().unwrap_or(&self.path)), lines)
+    /// The file that there is afterwards, with its lines where they are remembered; none where it goes.
+    pub(crate) fn seen_after(&self) -> Option<(&WorkspacePath, SeenLines)> {
+        match &self.action {
+            PlannedAction::Add { content, .. } => Some((&self.path, SeenLines::of_text(content.as_bytes()))),
+            PlannedAction::Delete | PlannedAction::Unchanged(_) => None,
+            PlannedAction::Update { edit, move_to, .. } => {
+                let loaded = self.loaded.as_ref().map(|loaded| &loaded.bytes);
+                let text = if edit.text.is_empty() { loaded } else { Some(&edit.text) };
+                let lines = text.map(|text| SeenLines::of_spliced(text, &edit.splices));
+                Some((move_to.as_ref().unwrap_or(&self.path), lines.unwrap_or_default()))
             }
         }
     }
 
-    /// How many lines come and go.
-    pub(crate) fn lines(&self) -> (usize, usize) {
-        let count = |bytes: &[u8]| FileLines::of(bytes, true).len();
-        match &self.deed {
-            Deed::Add { content, .. } => (count(content.as_bytes()), 0),
-            Deed::Delete => (0, self.before().map_or(0, |bytes| count(bytes))),
-            Deed::Update { edit, .. } => {
-                let text = edit
-                    .decoded
-                    .as_deref()
-                    .or(self.before().map(|bytes| bytes.as_slice()))
-                    .unwrap_or_default();
+    /// The numbers of lines that come and that go.
+    pub(crate) fn count_lines(&self) -> (usize, usize) {
+        let count = |bytes: &[u8]| bytes.split_inclusive(|byte| *byte == b'\n').count();
+        match &self.action {
+            PlannedAction::Add { content, .. } => (count(content.as_bytes()), 0),
+            PlannedAction::Delete => (0, count(self.loaded_bytes())),
+            PlannedAction::Update { edit, .. } => {
                 edit.splices.iter().fold((0, 0), |(added, removed), splice| {
+                    let range = &splice.range;
                     // What comes behind an open last line ends that line first.
-                    let closes = splice.range.is_empty()
-                        && splice.range.start == text.len()
-                        && !text.is_empty()
-                        && !text.ends_with(b"\n");
+                    let closes = range.is_empty()
+                        && range.start == edit.text.len()
+                        && edit.text.last().is_some_and(|byte| *byte != b'\n');
                     let come = count(&splice.with) - usize::from(closes);
-                    (added + come, removed + count(&text[splice.range.clone()]))
+                    (added + come, removed + count(&edit.text[range.clone()]))
                 })
             }
-            Deed::Nothing(_) => (0, 0),
+            PlannedAction::Unchanged(_) => (0, 0),
         }
     }
 }

@@ -1,32 +1,30 @@
 //! Taking back what a patch has changed, the last first, where one of its files cannot be changed. Not here: changing
 //! them (commit).
 
-use super::commit::{Writing, failure, unchanged};
+use super::commit::{Commit, failure, unchanged};
 use crate::acp::WorkspacePath;
 use crate::acp::files::{LoadedFile, MoveFile, NewContent, Precondition, RemoveFile, WriteTextFile};
 use crate::tool::{ErrorCode, FileChange, Meta, ToolError};
 
-/// What was done, so that it can be undone.
-pub(super) enum Done {
-    /// The file's content was replaced; it had these bytes and this right to be run.
-    Written { path: WorkspacePath, before: LoadedFile, executable: Option<bool>, after: String },
+/// The way back from one step.
+pub(super) enum Undo {
+    /// The file's content was replaced; it had these bytes and this right to be executed.
+    WriteBack { path: WorkspacePath, before: LoadedFile, executable: Option<bool>, after: String },
     /// It was made.
-    Made { path: WorkspacePath, after: String },
-    /// It got another path, and these folders were made for that.
-    Moved { from: WorkspacePath, to: WorkspacePath, folders: Vec<WorkspacePath> },
-    /// It shall go, and has another name until everything else is done.
-    Aside { path: WorkspacePath, aside: WorkspacePath },
+    Remove { path: WorkspacePath, after: String },
+    /// It got another path, and these folders were made for that; or another name until it is removed.
+    RenameBack { from: WorkspacePath, to: WorkspacePath, folders: Vec<WorkspacePath>, is_removal: bool },
 }
 
-impl Writing {
+impl Commit {
     /// Takes everything back, the last first, and says how that went.
     pub(super) async fn undo(mut self, path: &WorkspacePath, fault: &ToolError) -> ToolError {
-        let count = self.done.len();
+        let count = self.undos.len();
         let (mut left, mut files) = (Vec::new(), Vec::new());
         let mut meta = fault.meta().clone();
-        while let Some(done) = self.done.pop() {
-            let (shown, what, change) = done.told();
-            if let Err(fault) = self.undo_one(done).await {
+        while let Some(undo) = self.undos.pop() {
+            let (shown, what, change) = undo.describe_step();
+            if let Err(fault) = self.undo_step(undo).await {
                 left.push(format!("{shown} {what} and stays so: {}", fault.text()));
                 files.push(change);
                 meta.may_have_run |= fault.meta().may_have_run;
@@ -56,9 +54,10 @@ impl Writing {
         ToolError::new(ErrorCode::Io, text).with_meta(Meta { files, ..meta })
     }
 
-    async fn undo_one(&self, done: Done) -> Result<(), ToolError> {
-        match done {
-            Done::Written { path, before, executable, after } => {
+    async fn undo_step(&self, undo: Undo) -> Result<(), ToolError> {
+        let client = &self.deps.client;
+        match undo {
+            Undo::WriteBack { path, before, executable, after } => {
                 let request = WriteTextFile {
                     path,
                     content: NewContent::Spliced { old: before.bytes, splices: Vec::new() },
@@ -67,20 +66,16 @@ impl Writing {
                     create_folders: false,
                     executable,
                 };
-                self.deps.client.write_text_file(&self.cx, request).await.map(|_| ())
+                client.write_text_file(&self.cx, request).await.map(|_| ())
             }
-            Done::Made { path, after } => {
+            Undo::Remove { path, after } => {
                 let request = RemoveFile { path, only_if: Precondition::Content(after) };
-                self.deps.client.remove_file(&self.cx, request).await
+                client.remove_file(&self.cx, request).await
             }
-            Done::Moved { from, to, folders } => {
+            Undo::RenameBack { from, to, folders, .. } => {
                 let request = MoveFile { from: to, to: from, only_if: Precondition::None };
-                self.deps.client.move_file(&self.cx, request).await?;
+                client.move_file(&self.cx, request).await?;
                 self.remove_folders(folders).await
-            }
-            Done::Aside { path, aside } => {
-                let request = MoveFile { from: aside, to: path, only_if: Precondition::None };
-                self.deps.client.move_file(&self.cx, request).await
             }
         }
     }
@@ -97,29 +92,23 @@ impl Writing {
     }
 }
 
-impl Done {
-    /// The file, what was done to it, and its state now.
-    fn told(&self) -> (String, String, FileChange) {
+impl Undo {
+    /// Describes the step: the file, its change in words, and its state now.
+    fn describe_step(&self) -> (String, String, FileChange) {
+        let change = |path: &WorkspacePath, before, after| FileChange { path: path.shown(), before, after };
         match self {
-            Self::Written { path, before, after, .. } => {
-                let change = FileChange {
-                    path: path.shown(),
-                    before: Some(before.sha256()),
-                    after: Some(after.clone()),
-                };
+            Self::WriteBack { path, before, after, .. } => {
+                let change = change(path, Some(before.sha256()), Some(after.clone()));
                 (path.shown(), "was changed".to_owned(), change)
             }
-            Self::Made { path, after, .. } => {
-                let change = FileChange { path: path.shown(), before: None, after: Some(after.clone()) };
-                (path.shown(), "was made".to_owned(), change)
+            Self::Remove { path, after } => {
+                (path.shown(), "was made".to_owned(), change(path, None, Some(after.clone())))
             }
-            Self::Moved { from, to, .. } => {
-                let change = FileChange { path: to.shown(), before: None, after: None };
-                (from.shown(), format!("was moved to {}", to.shown()), change)
+            Self::RenameBack { from, to, is_removal: true, .. } => {
+                (from.shown(), format!("was renamed to {}", to.shown()), change(from, None, None))
             }
-            Self::Aside { path, aside } => {
-                let change = FileChange { path: path.shown(), before: None, after: None };
-                (path.shown(), format!("was renamed to {}", aside.shown()), change)
+            Self::RenameBack { from, to, .. } => {
+                (from.shown(), format!("was moved to {}", to.shown()), change(to, None, None))
             }
         }
     }

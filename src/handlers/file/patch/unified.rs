@@ -1,26 +1,29 @@
-//! Unified diffs, plain or as git writes them. Not here: the names' quoting and prefixes (names), the lines of a hunk
-//! (hunk).
+//! Reads unified diffs, plain or as git writes them. Not here: the quoting and prefixes of names (names), the lines of
+//! a hunk (hunk_text).
 
+use super::hunk_text::read_hunk;
 use super::names::{self, NOWHERE};
-use super::parse::ParseError;
-use super::{Action, Hunk, Kind, Line, Patch, Section, header, hunk};
+use super::parse::{ParseError, is_wrapping, quote_line};
+use super::{Hunk, LineKind, Patch, PatchSection, SectionAction};
 
-const GIT: &str = "diff --git ";
+const GIT_HEAD: &str = "diff --git ";
 
-/// Whether a line is one of a file's heads, by which the patch's own line endings are told.
-pub(super) fn is_mark(line: &str) -> bool {
-    line.starts_with(GIT) || line.starts_with("--- ")
+/// Tells whether a line is a file's head, by which the patch's own line endings are told.
+pub(super) fn is_file_head(line: &str) -> bool {
+    line.starts_with(GIT_HEAD) || line.starts_with("--- ")
 }
 
-/// Whether a file's part begins here.
-pub(super) fn begins(lines: &[&str], at: usize) -> bool {
-    lines[at].starts_with(GIT)
-        || lines[at].starts_with("diff --cc ")
-        || lines[at].starts_with("diff --combined ")
+/// Tells whether a file's part begins here.
+pub(super) fn begins_file(lines: &[&str], at: usize) -> bool {
+    starts_with_any(lines[at], &[GIT_HEAD, "diff --cc ", "diff --combined "])
         || (lines[at].starts_with("--- ") && lines.get(at + 1).is_some_and(|next| next.starts_with("+++ ")))
 }
 
-/// Whether a line ends the lines of a hunk.
+fn starts_with_any(line: &str, marks: &[&str]) -> bool {
+    marks.iter().any(|mark| line.starts_with(mark))
+}
+
+/// Tells whether a line ends the lines of a hunk.
 fn ends_hunk(lines: &[&str], at: usize) -> bool {
     let line = lines[at];
     if line.starts_with("--- ") {
@@ -35,248 +38,219 @@ fn ends_hunk(lines: &[&str], at: usize) -> bool {
                 old == NOWHERE || new == NOWHERE || olds.iter().any(|old| news.contains(old))
             });
     }
-    line.starts_with("@@")
-        || line.starts_with("diff ")
-        || line.starts_with("Index: ")
-        || line.starts_with("```")
-        || line.starts_with("Binary files ")
-        || line.starts_with("Only in ")
+    starts_with_any(line, &["@@", "diff ", "Index: ", "```", "Binary files ", "Only in "])
         || is_signature(lines, at)
 }
 
-/// The end of a patch that was made for mail: two dashes, then git's version.
+/// Tells whether a patch that was made for mail ends here: two dashes, then git's version.
 fn is_signature(lines: &[&str], at: usize) -> bool {
-    matches!(lines[at], "-- " | "--")
-        && lines
-            .get(at + 1)
-            .is_none_or(|next| next.is_empty() || next.starts_with(|c: char| c.is_ascii_digit()))
+    let is_version = |line: &&str| line.is_empty() || line.starts_with(|c: char| c.is_ascii_digit());
+    matches!(lines[at], "-- " | "--") && lines.get(at + 1).is_none_or(is_version)
 }
 
-/// Reads the whole diff.
-pub(super) fn parse(lines: &[&str]) -> Result<Patch, ParseError> {
+/// Reads a whole diff.
+pub(super) fn parse_unified(lines: &[&str]) -> Result<Patch, ParseError> {
     let mut sections = Vec::new();
-    let mut at = (0..lines.len()).find(|at| begins(lines, *at)).unwrap_or(lines.len());
+    let mut at = find_file(lines, 0);
     while at < lines.len() {
-        let (section, end) = section(lines, at)?;
+        let (section, end) = read_section(lines, at)?;
         sections.push(section);
-        at = next(lines, end)?;
+        at = skip_to_next_file(lines, end)?;
     }
     Ok(Patch { sections, notes: Vec::new() })
 }
 
-/// Where the next file's part begins. Between two there may be what diff programs and mail put there.
-fn next(lines: &[&str], mut at: usize) -> Result<usize, ParseError> {
+/// Finds the next line at which a file's part begins.
+fn find_file(lines: &[&str], from: usize) -> usize {
+    (from..lines.len()).find(|at| begins_file(lines, *at)).unwrap_or(lines.len())
+}
+
+/// Skips the lines that diff programs and mail put between two files.
+fn skip_to_next_file(lines: &[&str], from: usize) -> Result<usize, ParseError> {
+    let end = find_file(lines, from);
     let mut is_mail = false;
-    while at < lines.len() && !begins(lines, at) {
+    for at in from..end {
         let line = lines[at];
         if line.starts_with("```") {
             // The fence around the diff ends; another may begin.
-            return Ok((at..lines.len()).find(|at| begins(lines, *at)).unwrap_or(lines.len()));
+            break;
         }
         is_mail |= is_signature(lines, at);
-        let belongs = is_mail
-            || super::parse::is_wrapping(line)
-            || ["diff ", "Index: ", "=====", "Only in ", "*** End"].iter().any(|mark| line.starts_with(mark));
+        let between = ["diff ", "Index: ", "=====", "Only in ", "*** End"];
         if line.starts_with("Binary files ") || line == "GIT binary patch" {
-            return Err(binary(at));
+            return Err(binary_file(at));
         }
-        if !belongs {
+        if !is_mail && !is_wrapping(line) && !starts_with_any(line, &between) {
             let why = format!(
-                "{:?} belongs neither to a hunk nor to a file's head. In a hunk each line begins with a blank, - or +; \
-                 a file begins with `--- a/PATH` and `+++ b/PATH`.",
-                line.chars().take(80).collect::<String>()
+                "{} belongs neither to a hunk nor to a file's head. In a hunk each line begins with a blank, - or +; a \
+                 file begins with `--- a/PATH` and `+++ b/PATH`.",
+                quote_line(line)
             );
             return Err(ParseError::at(at, why));
         }
-        at += 1;
     }
-    Ok(at)
+    Ok(end)
 }
 
-fn binary(at: usize) -> ParseError {
-    ParseError::unsupported(
-        at,
-        "a binary file. ApplyPatch changes text only; use Bash with `git apply` for this one.",
-    )
+fn binary_file(at: usize) -> ParseError {
+    let why = "a binary file. ApplyPatch changes text only; use Bash with `git apply` for this one.";
+    ParseError::unsupported(at, why)
 }
 
-/// What a file's head says.
+/// The head of a file's part.
 #[derive(Default)]
-struct Heads {
-    old: Option<String>,
-    new: Option<String>,
+struct FileHead {
+    /// The names of the old side and the new one.
+    names: Option<(String, String)>,
     is_new: bool,
-    is_gone: bool,
-    renamed: Option<(String, String)>,
+    is_deleted: bool,
+    rename_from: Option<String>,
+    rename_to: Option<String>,
     executable: Option<bool>,
 }
 
-/// One file's part.
-fn section(lines: &[&str], from: usize) -> Result<(Section, usize), ParseError> {
-    let (heads, mut at) = heads(lines, from)?;
+/// Reads one file's part.
+fn read_section(lines: &[&str], from: usize) -> Result<(PatchSection, usize), ParseError> {
+    let (head, mut at) = read_file_head(lines, from)?;
     let mut hunks = Vec::new();
-    while let Some(line) = lines.get(at).filter(|line| line.starts_with("@@")) {
-        let Some(head) = header::read(line) else {
-            return Err(ParseError::unsupported(
-                at,
-                "this is the diff of a merge. Give the diff against one parent.",
-            ));
-        };
-        let (found, end) = hunk::read(lines, at + 1, head.stated, |at| ends_hunk(lines, at))?;
-        if found.is_empty() {
-            return Err(ParseError::at(at, "a hunk without lines."));
-        }
-        hunks.push(Hunk {
-            line: at + 1,
-            anchors: head.anchor.into_iter().collect(),
-            stated: head.stated,
-            at_end: false,
-            lines: found,
-        });
+    while lines.get(at).is_some_and(|line| line.starts_with("@@")) {
+        let (hunk, end) = read_hunk(lines, at, &|at| ends_hunk(lines, at))?;
+        hunks.push(hunk);
         at = end;
-        while lines.get(at).is_some_and(|line| line.trim().is_empty()) {
-            at += 1;
-        }
     }
-    let (Some(old), Some(new)) = (heads.old, heads.new) else {
+    let Some((old, new)) = head.names else {
         return Err(ParseError::at(from, "a file's head without a name that can be read."));
     };
-    let (olds, news) = names::readings(&old, &new);
-    let executable = heads.executable;
-    let (names, action) = if let Some((old, new)) = heads.renamed {
-        if new.is_empty() {
+    let (olds, mut news) = names::readings(&old, &new);
+    let executable = head.executable;
+    let (names, action) = if let Some(old) = head.rename_from {
+        if head.rename_to.is_none() {
             return Err(ParseError::at(from, "`rename from` without `rename to`."));
         }
-        (vec![old], Action::Update { hunks, move_to: Some(new), executable })
-    } else if heads.is_new || old == NOWHERE {
-        (news, Action::Add { content: content(&hunks)?, executable })
-    } else if heads.is_gone || new == NOWHERE {
-        (olds, Action::Delete { hunks: Some(hunks) })
+        (vec![old], SectionAction::Update { hunks, move_to: head.rename_to, executable })
+    } else if head.is_new || old == NOWHERE {
+        (news, SectionAction::Add { content: join_new_file(&hunks)?, executable })
+    } else if head.is_deleted || new == NOWHERE {
+        (olds, SectionAction::Delete { hunks: Some(hunks) })
     } else {
         if hunks.is_empty() && executable.is_none() {
             return Err(ParseError::at(from, "a file is named, but no hunk and no other change follows."));
         }
-        let mut names = news;
-        names.extend(olds.into_iter().filter(|name| !names.contains(name)).collect::<Vec<_>>());
-        (names, Action::Update { hunks, move_to: None, executable })
+        let others: Vec<String> = olds.into_iter().filter(|name| !news.contains(name)).collect();
+        news.extend(others);
+        (news, SectionAction::Update { hunks, move_to: None, executable })
     };
-    Ok((Section { line: from + 1, names, action }, at))
+    Ok((PatchSection { line: from + 1, names, action }, at))
 }
 
-/// All lines before the first hunk.
-fn heads(lines: &[&str], from: usize) -> Result<(Heads, usize), ParseError> {
-    let mut heads = Heads::default();
+/// Reads all lines before the first hunk.
+fn read_file_head(lines: &[&str], from: usize) -> Result<(FileHead, usize), ParseError> {
+    let mut head = FileHead::default();
     let mut at = from;
     if lines[at].starts_with("diff --c") {
-        return Err(ParseError::unsupported(
-            at,
-            "this is the diff of a merge. Give the diff against one parent.",
-        ));
+        return Err(ParseError::merge(at));
     }
-    if let Some(names) = lines[at].strip_prefix(GIT) {
-        if let Some((old, new)) = names::of_git_head(names) {
-            (heads.old, heads.new) = (Some(old), Some(new));
-        }
+    if let Some(names) = lines[at].strip_prefix(GIT_HEAD) {
+        head.names = names::of_git_head(names);
         at += 1;
-        while at < lines.len() && !begins(lines, at) && git_line(lines, at, &mut heads)? {
+        while at < lines.len() && !begins_file(lines, at) && read_git_line(lines, at, &mut head)? {
             at += 1;
         }
     }
     // Behind git's own head the names are those of this file, not of a next one.
-    if at < lines.len() && lines[at].starts_with("--- ") && begins(lines, at) {
-        for (at, name) in [(at, &mut heads.old), (at + 1, &mut heads.new)] {
-            let Some(text) = names::unquoted(&lines[at][4..]) else {
-                return Err(ParseError::at(at, "the file's name is not UTF-8, or its quotes do not end."));
-            };
-            *name = Some(text);
-        }
+    if at < lines.len() && lines[at].starts_with("--- ") && begins_file(lines, at) {
+        head.names = Some((read_name(lines, at, 4)?, read_name(lines, at + 1, 4)?));
         at += 2;
     }
-    Ok((heads, at))
+    Ok((head, at))
 }
 
-/// A line of git's own head; false where it is none.
-fn git_line(lines: &[&str], at: usize, heads: &mut Heads) -> Result<bool, ParseError> {
+/// Reads the name of a file in a line, from this byte on.
+fn read_name(lines: &[&str], at: usize, from: usize) -> Result<String, ParseError> {
+    names::unquoted(&lines[at][from..])
+        .ok_or_else(|| ParseError::at(at, "the file's name is not UTF-8, or its quotes do not end."))
+}
+
+/// Reads a file's mode: the right to be executed, where it is a regular file's.
+fn read_mode(at: usize, mode: &str) -> Result<Option<bool>, ParseError> {
+    let other = match mode {
+        "100644" | "100755" | "100664" => return Ok(Some(mode == "100755")),
+        "120000" => "a symbolic link",
+        "160000" => "a submodule",
+        _ => return Ok(None),
+    };
+    let why = format!("{other}. ApplyPatch changes regular files only; use Bash.");
+    Err(ParseError::unsupported(at, why))
+}
+
+/// Reads a line of git's own head; false where it is none.
+fn read_git_line(lines: &[&str], at: usize, head: &mut FileHead) -> Result<bool, ParseError> {
+    const MARKS: [&str; 11] = [
+        "new file mode ",
+        "deleted file mode ",
+        "new mode ",
+        "old mode ",
+        "rename from ",
+        "rename to ",
+        "copy from ",
+        "copy to ",
+        "index ",
+        "similarity index ",
+        "dissimilarity index ",
+    ];
     let line = lines[at].trim_end_matches('\r');
-    let mode = |text: &str| match text {
-        "100644" | "100755" | "100664" => Ok(Some(text == "100755")),
-        "120000" => Err(ParseError::unsupported(
-            at,
-            "a symbolic link. ApplyPatch changes regular files only; use Bash.",
-        )),
-        "160000" => {
-            Err(ParseError::unsupported(at, "a submodule. ApplyPatch changes regular files only; use Bash."))
+    if line.starts_with("Binary files ") || line == "GIT binary patch" {
+        return Err(binary_file(at));
+    }
+    let Some(mark) = MARKS.into_iter().find(|mark| line.starts_with(mark)) else { return Ok(false) };
+    let rest = &line[mark.len()..];
+    match mark.trim_end() {
+        "new file mode" => {
+            head.is_new = true;
+            // A new file is plain unless it says that it is not.
+            head.executable = read_mode(at, rest)?.filter(|executable| *executable);
         }
-        _ => Ok(None),
-    };
-    let name = |text: &str| {
-        names::unquoted(text)
-            .ok_or_else(|| ParseError::at(at, "the file's name is not UTF-8, or its quotes do not end."))
-    };
-    if let Some(text) = line.strip_prefix("new file mode ") {
-        heads.is_new = true;
-        // A new file is plain unless it says that it is not.
-        heads.executable = mode(text)?.filter(|executable| *executable);
-    } else if let Some(text) = line.strip_prefix("deleted file mode ") {
-        heads.is_gone = true;
-        mode(text)?;
-    } else if let Some(text) = line.strip_prefix("new mode ") {
-        heads.executable = mode(text)?;
-    } else if let Some(text) = line.strip_prefix("old mode ") {
-        mode(text)?;
-    } else if let Some(text) = line.strip_prefix("rename from ") {
-        heads.renamed = Some((name(text)?, String::new()));
-    } else if let Some(text) = line.strip_prefix("rename to ") {
-        let to = name(text)?;
-        match &mut heads.renamed {
-            Some((_, new)) => *new = to,
-            None => return Err(ParseError::at(at, "`rename to` without `rename from` before it.")),
+        "deleted file mode" => {
+            head.is_deleted = true;
+            read_mode(at, rest)?;
         }
-    } else if line.starts_with("copy from ") || line.starts_with("copy to ") {
-        return Err(ParseError::unsupported(
-            at,
-            "a copy. Make the diff without `-C`, so that it has the new file's text.",
-        ));
-    } else if line.starts_with("Binary files ") || line == "GIT binary patch" {
-        return Err(binary(at));
-    } else if let Some(text) = line.strip_prefix("index ") {
-        if text.ends_with(" 120000") {
-            mode("120000")?;
-        } else if text.ends_with(" 160000") {
-            mode("160000")?;
+        "new mode" => head.executable = read_mode(at, rest)?,
+        "rename from" => head.rename_from = Some(read_name(lines, at, mark.len())?),
+        "rename to" if head.rename_from.is_none() => {
+            return Err(ParseError::at(at, "`rename to` without `rename from` before it."));
         }
-    } else {
-        return Ok(["similarity index ", "dissimilarity index "].iter().any(|mark| line.starts_with(mark)));
+        "rename to" => head.rename_to = Some(read_name(lines, at, mark.len())?),
+        "copy from" | "copy to" => {
+            let why = "a copy. Make the diff without `-C`, so that it has the new file's text.";
+            return Err(ParseError::unsupported(at, why));
+        }
+        // The mode stands behind the hashes of an index line.
+        _ => {
+            read_mode(at, rest.rsplit(' ').next().unwrap_or_default())?;
+        }
     }
     Ok(true)
 }
 
-/// The text of a new file.
-fn content(hunks: &[Hunk]) -> Result<String, ParseError> {
-    let mut text = String::new();
+/// Joins the lines of a new file.
+fn join_new_file(hunks: &[Hunk]) -> Result<String, ParseError> {
     for hunk in hunks {
-        for line in &hunk.lines {
-            let Line { kind: Kind::Added, text: added, newline } = line else {
-                let why = "the hunk of a new file has lines other than +. For a file that exists leave out `new file \
-                           mode` and give `--- a/PATH`.";
-                return Err(ParseError::at(hunk.line - 1, why));
-            };
-            text.push_str(added);
-            if *newline {
-                text.push('\n');
-            }
+        if hunk.lines.iter().any(|line| line.kind != LineKind::Added) {
+            let why = "the hunk of a new file has lines other than +. For a file that exists leave out `new file mode` \
+                       and give `--- a/PATH`.";
+            return Err(ParseError::at(hunk.line - 1, why));
         }
     }
-    Ok(text)
+    Ok(hunks.iter().flat_map(|hunk| &hunk.lines).map(|line| line.text.as_str()).collect())
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::parse::parse;
+    use super::super::parse::parse_patch;
     use super::*;
 
-    fn only(text: &str) -> Section {
-        let mut patch = parse(text).unwrap_or_else(|error| panic!("{text}: {error}"));
+    fn only(text: &str) -> PatchSection {
+        let mut patch = parse_patch(text).unwrap_or_else(|error| panic!("{text}: {error}"));
         assert_eq!(patch.sections.len(), 1, "{patch:?}");
         patch.sections.remove(0)
     }
@@ -290,17 +264,17 @@ mod tests {
             diff --git a/run b/run\nold mode 100644\nnew mode 100755\n\
             diff --git a/empty b/empty\nnew file mode 100644\nindex 0..0\n\
             -- \n2.43.0\n\n";
-        let patch = parse(text).expect("a diff");
+        let patch = parse_patch(text).expect("a diff");
         let [modified, new, old, renamed, mode, empty] = patch.sections.as_slice() else {
             panic!("{patch:?}")
         };
-        assert!(matches!(&modified.action, Action::Update { hunks, .. } if hunks[0].lines.len() == 3));
-        assert_eq!(new.action, Action::Add { content: "a".to_owned(), executable: Some(true) });
-        assert!(matches!(&old.action, Action::Delete { hunks: Some(hunks) } if hunks.len() == 1));
+        assert!(matches!(&modified.action, SectionAction::Update { hunks, .. } if hunks[0].lines.len() == 3));
+        assert_eq!(new.action, SectionAction::Add { content: "a".to_owned(), executable: Some(true) });
+        assert!(matches!(&old.action, SectionAction::Delete { hunks: Some(hunks) } if hunks.len() == 1));
         assert!(
-            matches!(&renamed.action, Action::Update { move_to: Some(to), hunks, .. } if to == "to" && hunks.is_empty())
+            matches!(&renamed.action, SectionAction::Update { move_to: Some(to), hunks, .. } if to == "to" && hunks.is_empty())
         );
-        assert!(matches!(&mode.action, Action::Update { executable: Some(true), .. }));
+        assert!(matches!(&mode.action, SectionAction::Update { executable: Some(true), .. }));
         assert_eq!((empty.names[0].as_str(), empty.line), ("empty", 31));
     }
 
@@ -311,12 +285,12 @@ mod tests {
         {
             let text =
                 format!("--- a/f\n+++ b/f\n{head}\n x\n-y\n+z\n+w\n--- a/g\n+++ b/g\n@@ -1 +1 @@\n-p\n+q\n");
-            let patch = parse(&text).unwrap_or_else(|error| panic!("{head}: {error}"));
+            let patch = parse_patch(&text).unwrap_or_else(|error| panic!("{head}: {error}"));
             let lines: Vec<usize> = patch
                 .sections
                 .iter()
                 .map(|section| match &section.action {
-                    Action::Update { hunks, .. } => hunks.iter().map(|hunk| hunk.lines.len()).sum(),
+                    SectionAction::Update { hunks, .. } => hunks.iter().map(|hunk| hunk.lines.len()).sum(),
                     other => panic!("{other:?}"),
                 })
                 .collect();
@@ -328,8 +302,8 @@ mod tests {
     fn lines_that_look_like_heads_are_lines_where_the_counts_say_so() {
         let section =
             only("--- a/f.sql\n+++ b/f.sql\n@@ -1,3 +1,3 @@\n x\n--- old comment\n+++ new one\n y\n");
-        let Action::Update { hunks, .. } = &section.action else { panic!("{section:?}") };
-        let texts: Vec<&str> = hunks[0].lines.iter().map(|line| line.text.as_str()).collect();
+        let SectionAction::Update { hunks, .. } = &section.action else { panic!("{section:?}") };
+        let texts: Vec<&str> = hunks[0].lines.iter().map(|line| line.text.trim_end()).collect();
         assert_eq!(texts, ["x", "-- old comment", "++ new one", "y"]);
     }
 
@@ -346,7 +320,7 @@ mod tests {
             ("diff --git a/x b/y\nsimilarity index 100%\ncopy from x\ncopy to y\n", "copy"),
             ("diff --cc x\nindex 1,2..3\n--- a/x\n+++ b/x\n@@@ -1 -1 +1 @@@\n", "merge"),
         ] {
-            match parse(text) {
+            match parse_patch(text) {
                 Err(ParseError::Unsupported { why, .. }) => assert!(why.contains(words), "{text}: {why}"),
                 other => panic!("{text}: {other:?}"),
             }
@@ -358,7 +332,7 @@ mod tests {
             ("diff --git a/f b/f\nnew file mode 100644\n--- /dev/null\n+++ b/f\n@@ -1 +1 @@\n-a\n+b\n", 5),
             ("--- \"a/f\n+++ b/f\n@@ -1 +1 @@\n-a\n+b\n", 1),
         ] {
-            match parse(text) {
+            match parse_patch(text) {
                 Err(ParseError::Line { line: at, .. }) => assert_eq!(at, line, "{text}"),
                 other => panic!("{text}: {other:?}"),
             }

@@ -1,18 +1,26 @@
-//! What is put in a place: the new text with the indentation and the line endings that are there. Not here: finding the
-//! place (matcher).
+//! Fits a new text to its place: the indentation and the line endings that are there. Not here: finding the place
+//! (matcher).
 
 use std::ops::Range;
 
 use memchr::{memchr, memchr_iter, memrchr};
 
 use super::keeping;
-use super::leniency::Tier;
-use super::matcher::Place;
+use super::match_tier::Tier;
 
 /// The nearest line ending is looked for so far from a place, in bytes.
 pub(super) const NEAR: usize = 4 << 10;
 
-/// How the file's lines are indented against the quoted ones.
+/// The place of a quoted text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Place {
+    pub range: Range<usize>,
+    pub indent: Indent,
+    /// The ending of lines where nothing nearer says it.
+    pub ending: Ending,
+}
+
+/// The indentation of the file's lines against that of the quoted ones.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Indent {
     Same,
@@ -20,7 +28,35 @@ pub(super) enum Indent {
     Shallower(Vec<u8>),
 }
 
-/// How a line ends.
+impl Indent {
+    /// Compares two indentations; none where neither ends with the other.
+    pub(super) fn between(of_file: &[u8], of_quote: &[u8]) -> Option<Self> {
+        if of_file == of_quote {
+            return Some(Self::Same);
+        }
+        let more = of_file.strip_suffix(of_quote).map(|more| Self::Deeper(more.to_vec()));
+        more.or_else(|| of_quote.strip_suffix(of_file).map(|less| Self::Shallower(less.to_vec())))
+    }
+
+    /// Indents lines as the file does. Blank lines stay as they are.
+    fn apply(&self, text: &str) -> Vec<u8> {
+        let mut out = Vec::with_capacity(text.len());
+        for line in text.split_inclusive('\n') {
+            let bytes = line.as_bytes();
+            let is_blank = line.trim().is_empty();
+            match self {
+                Self::Deeper(more) if !is_blank => out.extend([more, bytes].concat()),
+                Self::Shallower(less) if !is_blank => {
+                    out.extend_from_slice(bytes.strip_prefix(less.as_slice()).unwrap_or(bytes));
+                }
+                _ => out.extend_from_slice(bytes),
+            }
+        }
+        out
+    }
+}
+
+/// The ending of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ending {
     Lf,
@@ -30,7 +66,7 @@ pub(super) enum Ending {
 }
 
 impl Ending {
-    /// How the first line ends; `Lf` where there is none.
+    /// The ending of the first line; `Lf` where there is none.
     pub(super) fn of_file(text: &[u8]) -> Self {
         match memchr(b'\n', text) {
             Some(at) => Self::at(text, at),
@@ -45,8 +81,8 @@ impl Ending {
         if newline > 0 && text[newline - 1] == b'\r' { Self::Crlf } else { Self::Lf }
     }
 
-    /// How the lines in or around a place end: most of those in it decide, else the nearest one behind or before it.
-    /// None where there is no line end so near.
+    /// The ending of the lines in or around a place: most of those in it decide, else the nearest one behind or
+    /// before it. None where no line ends so near.
     pub(super) fn around(text: &[u8], range: &Range<usize>) -> Option<Self> {
         let (mut crlf, mut all) = (0_usize, 0_usize);
         for at in memchr_iter(b'\n', &text[range.clone()]) {
@@ -64,7 +100,7 @@ impl Ending {
         nearest.map(|at| Self::at(text, at))
     }
 
-    fn bytes(self) -> &'static [u8] {
+    pub(super) fn bytes(self) -> &'static [u8] {
         match self {
             Self::Lf => b"\n",
             Self::Crlf => b"\r\n",
@@ -73,18 +109,12 @@ impl Ending {
     }
 }
 
-/// What to put in a place: `new` with the indentation and the line endings that are there.
+/// The text to put in a place: `new` with the indentation and the line endings that are there.
 pub(super) fn replacement(text: &[u8], old: &str, new: &str, tier: Tier, place: &Place) -> Vec<u8> {
     if tier == Tier::Exact && is_literal(old, new) {
         return new.as_bytes().to_vec();
     }
-    let fit = |text: &str| match &place.indent {
-        Indent::Same => text.as_bytes().to_vec(),
-        Indent::Deeper(more) => reindent(text, |line| [more, line].concat()),
-        Indent::Shallower(less) => {
-            reindent(text, |line| line.strip_prefix(less.as_slice()).unwrap_or(line).to_vec())
-        }
-    };
+    let fit = |text: &str| place.indent.apply(text);
     let ending = Ending::around(text, &place.range).unwrap_or(place.ending);
     let there = &text[place.range.clone()];
     if tier > Tier::Exact
@@ -95,8 +125,8 @@ pub(super) fn replacement(text: &[u8], old: &str, new: &str, tier: Tier, place: 
     ended(fit(&new.replace("\r\n", "\n")), ending)
 }
 
-/// Whether the new text goes as it is to wherever the old one stands exactly. Who writes carriage returns in an exact
-/// quote means them.
+/// Tells whether the new text goes as it is to wherever the old one stands exactly. Carriage returns in an exact quote
+/// are meant.
 pub(super) fn is_literal(old: &str, new: &str) -> bool {
     !new.contains(['\n', '\r']) || old.contains('\r') || new.contains('\r')
 }
@@ -117,12 +147,4 @@ pub(super) fn ended(indented: Vec<u8>, ending: Ending) -> Vec<u8> {
         }
     }
     out
-}
-
-fn reindent(text: &str, change: impl Fn(&[u8]) -> Vec<u8>) -> Vec<u8> {
-    text.split_inclusive('\n')
-        .flat_map(
-            |line| if line.trim().is_empty() { line.as_bytes().to_vec() } else { change(line.as_bytes()) },
-        )
-        .collect()
 }

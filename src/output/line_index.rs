@@ -1,32 +1,48 @@
-//! Where lines begin in a big file: one count a mebibyte, so that the next page costs a mebibyte's scan and not the
-//! file's. What is counted is hashed on the way. The holes of a file too big to be hashed are passed over: no line
-//! ends in them. Not here: which lines are wanted, and for which files the counts are kept (recent_indexes).
+//! Finds the lines of a big file by a sparse index: one count a mebibyte, so that the next page costs a mebibyte's scan
+//! and not the file's. A file is hashed on the way, or its holes are passed over: no line ends in them. Not here: the
+//! files whose indexes are remembered (kept_indexes, acp::local::recent_indexes).
 
 use std::fs::File;
-use std::io::{self, Seek, SeekFrom};
+use std::io::{self, Read, Seek, SeekFrom};
 
 use sha2::{Digest, Sha256};
 use tokio_util::sync::CancellationToken;
 
-use super::decoding::Feed;
-use super::holes::data_from;
-use crate::acp::files::{TextWindow, read_full};
+use super::holes::find_data;
+use super::line_feed::LineFeed;
 use crate::ids::hex;
 
 /// One count is kept for so many bytes.
 const STEP: u64 = 1 << 20;
 /// So many bytes are read at once.
-pub(super) const CHUNK: usize = 256 << 10;
+pub(crate) const CHUNK: usize = 256 << 10;
+
+/// Reads until the buffer is full or the file ends; gives the number of bytes.
+///
+/// # Errors
+/// Those of the file, interruptions apart.
+pub fn read_full(file: &mut dyn Read, buffer: &mut [u8]) -> io::Result<usize> {
+    let mut filled = 0;
+    while filled < buffer.len() {
+        match file.read(&mut buffer[filled..]) {
+            Ok(0) => break,
+            Ok(n) => filled += n,
+            Err(cause) if cause.kind() == io::ErrorKind::Interrupted => {}
+            Err(cause) => return Err(cause),
+        }
+    }
+    Ok(filled)
+}
 
 /// Reads at an offset until the buffer is full or the file ends.
-pub(super) fn read_at(mut file: &File, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+pub(crate) fn read_at(mut file: &File, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
     file.seek(SeekFrom::Start(offset))?;
     read_full(&mut file, buffer)
 }
 
-/// Why a scan did not find its line.
+/// The reason why a scan did not find its line.
 #[derive(Debug)]
-pub(super) enum Miss {
+pub(crate) enum LineMiss {
     /// The file has fewer lines.
     PastEnd,
     /// The scan is bounded and its bound is reached.
@@ -35,7 +51,7 @@ pub(super) enum Miss {
     Io(io::Error),
 }
 
-impl From<io::Error> for Miss {
+impl From<io::Error> for LineMiss {
     fn from(cause: io::Error) -> Self {
         Self::Io(cause)
     }
@@ -43,20 +59,22 @@ impl From<io::Error> for Miss {
 
 /// A file with the bounds of looking at it.
 #[derive(Debug)]
-pub(super) struct Scan<'a> {
+pub(crate) struct LineScan<'a> {
     pub file: &'a File,
     /// Taken once: what is appended meanwhile is not looked at.
     pub size: u64,
     /// No scan from the start goes further.
     pub reach: u64,
-    /// What ends a line.
-    pub feed: Feed,
+    /// The end of a line.
+    pub feed: LineFeed,
+    /// The file is hashed on the way, holes and all.
+    pub is_hashed: bool,
     pub cancel: &'a CancellationToken,
 }
 
-/// The newlines before every mebibyte, as far as the file was scanned.
+/// The line feeds before every mebibyte, as far as the file was scanned.
 #[derive(Debug, Clone, Default)]
-pub(super) struct LineIndex {
+pub(crate) struct LineIndex {
     before: Vec<u64>,
     newlines: u64,
     scanned: u64,
@@ -65,28 +83,28 @@ pub(super) struct LineIndex {
 }
 
 impl LineIndex {
-    /// How many lines the file has, if it was scanned to its end.
-    pub(super) fn total(&self, size: u64) -> Option<u64> {
+    /// The number of lines, if the file was scanned to its end.
+    pub(crate) fn total(&self, size: u64) -> Option<u64> {
         (self.scanned >= size).then(|| self.newlines + u64::from(size > 0 && !self.ends_in_newline))
     }
 
-    /// SHA-256 of the whole file in hex, if it was scanned to its end and is not too big to be hashed.
-    pub(super) fn sha256(&self, size: u64) -> Option<String> {
-        (size <= TextWindow::HASHED && self.scanned >= size).then(|| hex(&self.hasher.clone().finalize()))
+    /// SHA-256 of the whole file in hex, if it was scanned to its end and hashed.
+    pub(crate) fn sha256(&self, scan: &LineScan<'_>) -> Option<String> {
+        (scan.is_hashed && self.scanned >= scan.size).then(|| hex(&self.hasher.clone().finalize()))
     }
 
-    /// Whether it knows more of the same file.
-    pub(super) fn is_ahead_of(&self, other: &Self) -> bool {
+    /// Tells whether it knows more of the same file.
+    pub(crate) fn is_ahead_of(&self, other: &Self) -> bool {
         self.scanned > other.scanned
     }
 
-    /// How many whole lines were seen.
-    pub(super) fn seen(&self) -> u64 {
+    /// The number of whole lines that were seen.
+    pub(crate) fn seen(&self) -> u64 {
         self.newlines
     }
 
     /// Counts to the end.
-    pub(super) fn count_all(&mut self, scan: &Scan<'_>) -> Result<u64, Miss> {
+    pub(crate) fn count_all(&mut self, scan: &LineScan<'_>) -> Result<u64, LineMiss> {
         let mut buffer = Vec::new();
         while self.scanned < scan.size {
             self.step(scan, &mut buffer)?;
@@ -94,21 +112,21 @@ impl LineIndex {
         Ok(self.newlines + u64::from(scan.size > 0 && !self.ends_in_newline))
     }
 
-    /// Where a line (from 1) begins.
-    pub(super) fn start_of(&mut self, scan: &Scan<'_>, line: u64) -> Result<u64, Miss> {
+    /// Finds the beginning of a line (from 1).
+    pub(crate) fn find_line(&mut self, scan: &LineScan<'_>, line: u64) -> Result<u64, LineMiss> {
         let target = line.saturating_sub(1);
         if target == 0 {
-            return if scan.size == 0 { Err(Miss::PastEnd) } else { Ok(0) };
+            return if scan.size == 0 { Err(LineMiss::PastEnd) } else { Ok(0) };
         }
         let mut buffer = Vec::new();
         while self.newlines < target && self.scanned < scan.size {
             if self.scanned >= scan.reach {
-                return Err(Miss::TooFar);
+                return Err(LineMiss::TooFar);
             }
             self.step(scan, &mut buffer)?;
         }
         if self.newlines < target {
-            return Err(Miss::PastEnd);
+            return Err(LineMiss::PastEnd);
         }
         let step = self.before.partition_point(|before| *before < target) - 1;
         let mut left = target - self.before[step];
@@ -117,13 +135,13 @@ impl LineIndex {
         loop {
             let n = read_at(scan.file, at, &mut buffer)?;
             if n == 0 {
-                return Err(Miss::PastEnd);
+                return Err(LineMiss::PastEnd);
             }
             for end in scan.feed.ends(&buffer[..n]) {
                 left -= 1;
                 if left == 0 {
                     let start = at + end as u64;
-                    return if start < scan.size { Ok(start) } else { Err(Miss::PastEnd) };
+                    return if start < scan.size { Ok(start) } else { Err(LineMiss::PastEnd) };
                 }
             }
             at += n as u64;
@@ -131,13 +149,20 @@ impl LineIndex {
     }
 
     /// Scans one more step, or passes over all that lie in one hole.
-    fn step(&mut self, scan: &Scan<'_>, buffer: &mut Vec<u8>) -> Result<(), Miss> {
+    fn step(&mut self, scan: &LineScan<'_>, buffer: &mut Vec<u8>) -> Result<(), LineMiss> {
         if scan.cancel.is_cancelled() {
-            return Err(Miss::Cancelled);
+            return Err(LineMiss::Cancelled);
+        }
+        // Where the file has grown since, its last step was not a whole one. Such a file is not hashed.
+        if !self.scanned.is_multiple_of(STEP)
+            && let Some(before) = self.before.pop()
+        {
+            self.newlines = before;
+            self.scanned = self.before.len() as u64 * STEP;
         }
         let mut at = self.scanned;
-        if scan.size > TextWindow::HASHED {
-            let data = data_from(scan.file, at, scan.size);
+        if !scan.is_hashed {
+            let data = find_data(scan.file, at, scan.size);
             if self.pass_to(data, scan) {
                 return Ok(());
             }
@@ -152,10 +177,10 @@ impl LineIndex {
             let n = read_at(scan.file, at, &mut buffer[..want])?;
             if n == 0 {
                 let text = "the file became shorter while it was read";
-                return Err(Miss::Io(io::Error::new(io::ErrorKind::UnexpectedEof, text)));
+                return Err(LineMiss::Io(io::Error::new(io::ErrorKind::UnexpectedEof, text)));
             }
             newlines += scan.feed.count(&buffer[..n]);
-            if scan.size <= TextWindow::HASHED {
+            if scan.is_hashed {
                 self.hasher.update(&buffer[..n]);
             }
             self.ends_in_newline = scan.feed.closes(&buffer[..n]);
@@ -168,7 +193,7 @@ impl LineIndex {
     }
 
     /// Passes over the steps that end before the next data; false when there is none.
-    fn pass_to(&mut self, data: u64, scan: &Scan<'_>) -> bool {
+    fn pass_to(&mut self, data: u64, scan: &LineScan<'_>) -> bool {
         let from = self.scanned;
         while self.scanned < scan.size.min(scan.reach) {
             let end = (self.scanned + STEP).min(scan.size);
@@ -184,9 +209,13 @@ impl LineIndex {
     }
 }
 
-/// Where the last `lines` lines begin, and how many there really are; backwards from the end. None when they reach
+/// Finds the beginning of the last `lines` lines, backwards from the end, with their true number. None when they reach
 /// further back than `reach`.
-pub(super) fn last_lines(scan: &Scan<'_>, lines: u64, reach: u64) -> Result<Option<(u64, u64)>, Miss> {
+pub(crate) fn find_last_lines(
+    scan: &LineScan<'_>,
+    lines: u64,
+    reach: u64,
+) -> Result<Option<(u64, u64)>, LineMiss> {
     // Half a unit at the end belongs to the last line.
     let mut end = scan.size / scan.feed.unit() * scan.feed.unit();
     let mut found = 0;
@@ -194,14 +223,14 @@ pub(super) fn last_lines(scan: &Scan<'_>, lines: u64, reach: u64) -> Result<Opti
     let mut buffer = vec![0; 32 << 10];
     while end > 0 {
         if scan.cancel.is_cancelled() {
-            return Err(Miss::Cancelled);
+            return Err(LineMiss::Cancelled);
         }
         if scan.size - end >= reach {
             return Ok(None);
         }
         let start = end.saturating_sub(buffer.len() as u64);
         let want = usize::try_from(end - start).unwrap_or(buffer.len());
-        let hole = data_from(scan.file, start, end) == end;
+        let hole = find_data(scan.file, start, end) == end;
         let n = if hole { 0 } else { read_at(scan.file, start, &mut buffer[..want])? };
         for behind in scan.feed.ends(&buffer[..n]).rev() {
             let next = start + behind as u64;
@@ -227,6 +256,9 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    /// A file so large is not hashed.
+    const HASHED: u64 = 100 << 20;
 
     fn file_of(bytes: &[u8]) -> File {
         let mut file = tempfile::tempfile().unwrap();
@@ -255,22 +287,22 @@ mod tests {
             }
             let file = file_of(&text);
             let cancel = CancellationToken::new();
-            let scan = Scan { file: &file, size: text.len() as u64, reach: u64::MAX, feed: Feed::Byte, cancel: &cancel };
+            let scan = LineScan { file: &file, size: text.len() as u64, reach: u64::MAX, feed: LineFeed::Byte, is_hashed: true, cancel: &cancel };
             let mut index = LineIndex::default();
             for at in [starts.len() / 2, 0, starts.len().saturating_sub(1)] {
                 if let Some(start) = starts.get(at) {
-                    prop_assert_eq!(index.start_of(&scan, at as u64 + 1).unwrap(), *start);
+                    prop_assert_eq!(index.find_line(&scan, at as u64 + 1).unwrap(), *start);
                     let back = (starts.len() - at) as u64;
-                    prop_assert_eq!(last_lines(&scan, back, u64::MAX).unwrap(), Some((*start, back)));
+                    prop_assert_eq!(find_last_lines(&scan, back, u64::MAX).unwrap(), Some((*start, back)));
                 }
             }
-            prop_assert!(matches!(index.start_of(&scan, starts.len() as u64 + 1), Err(Miss::PastEnd)));
+            prop_assert!(matches!(index.find_line(&scan, starts.len() as u64 + 1), Err(LineMiss::PastEnd)));
             prop_assert_eq!(index.count_all(&scan).unwrap(), starts.len() as u64);
         }
     }
 
     /// A file with these pieces, each at its place, and nothing between them; and where its lines begin.
-    fn sparse(size: u64, pieces: &[(u64, Vec<u8>)], feed: Feed) -> (File, Vec<u64>) {
+    fn sparse(size: u64, pieces: &[(u64, Vec<u8>)], feed: LineFeed) -> (File, Vec<u64>) {
         let mut file = tempfile::tempfile().unwrap();
         file.set_len(size).unwrap();
         let mut starts = vec![0];
@@ -289,12 +321,12 @@ mod tests {
         fn holes_are_passed_over(
             gaps in prop::collection::vec((0_u64..4_000, prop::collection::vec(0_usize..6_000, 0..12), any::<bool>()), 0..9),
             rest in 0_u64..9_000,
-            feed in prop::sample::select(vec![Feed::Byte, Feed::Utf16Le, Feed::Utf16Be]),
+            feed in prop::sample::select(vec![LineFeed::Byte, LineFeed::Utf16Le, LineFeed::Utf16Be]),
         ) {
             let newline: &[u8] = match feed {
-                Feed::Byte => b"\n",
-                Feed::Utf16Le => b"\n\0",
-                Feed::Utf16Be => b"\0\n",
+                LineFeed::Byte => b"\n",
+                LineFeed::Utf16Le => b"\n\0",
+                LineFeed::Utf16Be => b"\0\n",
             };
             let mut pieces = Vec::new();
             let mut at = 0;
@@ -314,28 +346,28 @@ mod tests {
             // The file ends with a piece, or with a hole; and it is too big to be hashed.
             let behind = pieces.last().map_or(0, |(at, bytes)| at + bytes.len() as u64);
             let size = if rest < 3_000 { behind } else { behind + rest };
-            let shift = (TextWindow::HASHED + 4_096 - size.min(TextWindow::HASHED)) / 4_096 * 4_096;
+            let shift = (HASHED + 4_096 - size.min(HASHED)) / 4_096 * 4_096;
             for (at, _) in &mut pieces {
                 *at += shift;
             }
             let size = size + shift;
             let (file, starts) = sparse(size, &pieces, feed);
             let cancel = CancellationToken::new();
-            let scan = Scan { file: &file, size, reach: u64::MAX, feed, cancel: &cancel };
+            let scan = LineScan { file: &file, size, reach: u64::MAX, feed, is_hashed: false, cancel: &cancel };
             let mut index = LineIndex::default();
             for at in [starts.len() - 1, starts.len() / 2, 0] {
-                prop_assert_eq!(index.start_of(&scan, at as u64 + 1).unwrap(), starts[at]);
+                prop_assert_eq!(index.find_line(&scan, at as u64 + 1).unwrap(), starts[at]);
                 let back = (starts.len() - at) as u64;
                 if size.is_multiple_of(feed.unit()) {
-                    prop_assert_eq!(last_lines(&scan, back, u64::MAX).unwrap(), Some((starts[at], back)));
+                    prop_assert_eq!(find_last_lines(&scan, back, u64::MAX).unwrap(), Some((starts[at], back)));
                 }
             }
-            prop_assert!(matches!(index.start_of(&scan, starts.len() as u64 + 1), Err(Miss::PastEnd)));
+            prop_assert!(matches!(index.find_line(&scan, starts.len() as u64 + 1), Err(LineMiss::PastEnd)));
             prop_assert_eq!(index.count_all(&scan).unwrap(), starts.len() as u64);
-            let near = Scan { reach: 64 << 20, ..scan };
+            let near = LineScan { reach: 64 << 20, ..scan };
             let mut index = LineIndex::default();
             for (at, start) in starts.iter().enumerate().filter(|(_, start)| **start > near.reach + STEP) {
-                prop_assert!(matches!(index.start_of(&near, at as u64 + 1), Err(Miss::TooFar)), "{}", start);
+                prop_assert!(matches!(index.find_line(&near, at as u64 + 1), Err(LineMiss::TooFar)), "{}", start);
             }
         }
     }
@@ -351,28 +383,61 @@ mod tests {
         let size = 40 << 30;
         let pieces =
             [(0, b"first\n".to_vec()), (20 << 30, b"x\n".repeat(50_000)), (size - 5, b"last\n".to_vec())];
-        let (file, starts) = sparse(size, &pieces, Feed::Byte);
+        let (file, starts) = sparse(size, &pieces, LineFeed::Byte);
         let cancel = CancellationToken::new();
-        let scan = Scan { file: &file, size, reach: u64::MAX, feed: Feed::Byte, cancel: &cancel };
+        let scan = LineScan {
+            file: &file,
+            size,
+            reach: u64::MAX,
+            feed: LineFeed::Byte,
+            is_hashed: false,
+            cancel: &cancel,
+        };
         let before = read_here();
         let mut index = LineIndex::default();
         for at in [30_000, 50_001] {
-            assert_eq!(index.start_of(&scan, at as u64 + 1).unwrap(), starts[at]);
+            assert_eq!(index.find_line(&scan, at as u64 + 1).unwrap(), starts[at]);
         }
         assert_eq!(index.count_all(&scan).unwrap(), starts.len() as u64);
-        assert_eq!(last_lines(&scan, 2, 1 << 30).unwrap(), None);
+        assert_eq!(find_last_lines(&scan, 2, 1 << 30).unwrap(), None);
         let read = read_here() - before;
         assert!(read < 16 << 20, "{read} bytes were read of a file that has hardly any");
+    }
+
+    #[test]
+    fn a_file_that_grows_is_scanned_on() {
+        let cancel = CancellationToken::new();
+        let mut index = LineIndex::default();
+        let mut text = Vec::new();
+        for more in [b"x\n".repeat(700_000), vec![b'y'; 1 << 20], Vec::new(), b"\nz".to_vec()] {
+            text.extend(more);
+            let (file, size) = (file_of(&text), text.len() as u64);
+            let feed = LineFeed::Byte;
+            let scan =
+                LineScan { file: &file, size, reach: u64::MAX, feed, is_hashed: false, cancel: &cancel };
+            let lines = text.split_inclusive(|byte| *byte == b'\n').count() as u64;
+            assert_eq!(index.count_all(&scan).unwrap(), lines);
+            let last = text[..text.len() - 1].iter().rposition(|byte| *byte == b'\n').unwrap() as u64 + 1;
+            assert_eq!(index.find_line(&scan, lines).unwrap(), last);
+            assert_eq!(index.find_line(&scan, 600_000).unwrap(), 2 * 599_999);
+        }
     }
 
     #[test]
     fn a_bounded_scan_stops_at_its_bound() {
         let file = file_of(&vec![b'x'; 3 << 20]);
         let cancel = CancellationToken::new();
-        let scan = Scan { file: &file, size: 3 << 20, reach: 1 << 20, feed: Feed::Byte, cancel: &cancel };
-        assert!(matches!(LineIndex::default().start_of(&scan, 2), Err(Miss::TooFar)));
-        assert_eq!(last_lines(&scan, 2, 1 << 20).unwrap(), None);
+        let scan = LineScan {
+            file: &file,
+            size: 3 << 20,
+            reach: 1 << 20,
+            feed: LineFeed::Byte,
+            is_hashed: true,
+            cancel: &cancel,
+        };
+        assert!(matches!(LineIndex::default().find_line(&scan, 2), Err(LineMiss::TooFar)));
+        assert_eq!(find_last_lines(&scan, 2, 1 << 20).unwrap(), None);
         cancel.cancel();
-        assert!(matches!(LineIndex::default().start_of(&scan, 2), Err(Miss::Cancelled)));
+        assert!(matches!(LineIndex::default().find_line(&scan, 2), Err(LineMiss::Cancelled)));
     }
 }

@@ -1,10 +1,10 @@
-//! Where a sparse file has no bytes of its own: a hole reads as NUL bytes, and whoever looks for something else need
-//! not read it. A system that cannot tell has no holes. Not here: what is looked for.
+//! Finds the holes of a sparse file. A hole reads as NUL bytes, so that a search for anything else need not read it. A
+//! system that cannot tell has no holes.
 
 use std::fs::File;
 
-/// Where the first byte at `at` or behind it is that may not lie in a hole; `end` when all up to there do.
-pub(super) fn data_from(file: &File, at: u64, end: u64) -> u64 {
+/// Finds the first byte from `at` on that may not lie in a hole; `end` when all up to there do.
+pub(super) fn find_data(file: &File, at: u64, end: u64) -> u64 {
     next_data(file, at, end).map_or(at, |data| data.clamp(at, end))
 }
 

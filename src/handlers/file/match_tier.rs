@@ -1,4 +1,5 @@
-//! What may differ between a quoted text and the file's and still mean the same line. Not here: where it is (matcher).
+//! The differences that may be overlooked between a quoted line and the file's, tier by tier. Not here: finding the
+//! place (matcher, block_search).
 
 use std::borrow::Cow;
 
@@ -15,7 +16,7 @@ pub(super) enum Tier {
 }
 
 impl Tier {
-    /// What was overlooked, for the answer.
+    /// The overlooked difference, for the answer.
     pub(super) fn note(self) -> Option<&'static str> {
         match self {
             Self::Exact => None,
@@ -31,13 +32,13 @@ impl Tier {
 
 /// A line in plain spelling, with the way back to its own bytes.
 #[derive(Debug)]
-pub(super) struct Plain<'a> {
+pub(super) struct PlainLine<'a> {
     pub bytes: Cow<'a, [u8]>,
     /// For every byte of `bytes`, and its end, the offset in the line; none where they are the same.
     origin: Option<Vec<usize>>,
 }
 
-impl<'a> Plain<'a> {
+impl<'a> PlainLine<'a> {
     /// The line as a tier compares it.
     pub(super) fn of(line: &'a [u8], tier: Tier) -> Self {
         if tier < Tier::Typography || !is_typographic(line) {
@@ -51,7 +52,7 @@ impl<'a> Plain<'a> {
         };
         for chunk in line.utf8_chunks() {
             for c in chunk.valid().chars() {
-                put(plain(c).unwrap_or(c.encode_utf8(&mut [0; 4])).as_bytes(), at);
+                put(plain_spelling(c).unwrap_or(c.encode_utf8(&mut [0; 4])).as_bytes(), at);
                 at += c.len_utf8();
             }
             put(chunk.invalid(), at);
@@ -68,7 +69,7 @@ impl<'a> Plain<'a> {
 }
 
 /// The plain spelling of a typographic character.
-pub(super) fn plain(c: char) -> Option<&'static str> {
+pub(super) fn plain_spelling(c: char) -> Option<&'static str> {
     Some(match c {
         '\u{2018}' | '\u{2019}' | '\u{201A}' | '\u{201B}' | '\u{2032}' => "'",
         '\u{201C}' | '\u{201D}' | '\u{201E}' | '\u{201F}' | '\u{2033}' => "\"",
@@ -79,14 +80,41 @@ pub(super) fn plain(c: char) -> Option<&'static str> {
     })
 }
 
-/// Whether these bytes have one of the characters that [`plain`] spells otherwise. Most text that is not ASCII has
-/// none, and need not be taken apart.
+/// Tells whether the bytes have a character with a plain spelling. Most text that is not ASCII has none, and need not
+/// be taken apart.
 pub(super) fn is_typographic(bytes: &[u8]) -> bool {
     memchr3_iter(0xC2, 0xE2, 0xE3, bytes).any(|at| {
         let width = if bytes[at] == 0xC2 { 2 } else { 3 };
         let char = bytes.get(at..at + width).and_then(|char| std::str::from_utf8(char).ok());
-        char.and_then(|char| char.chars().next()).and_then(plain).is_some()
+        char.and_then(|char| char.chars().next()).and_then(plain_spelling).is_some()
     })
+}
+
+/// The line without its line feed and the carriage return before it.
+pub(super) fn strip_line_ending(line: &[u8]) -> &[u8] {
+    let line = line.strip_suffix(b"\n").unwrap_or(line);
+    line.strip_suffix(b"\r").unwrap_or(line)
+}
+
+/// The part of a line that a tier compares. The line may have its ending.
+pub(super) fn comparison_key(line: &[u8], tier: Tier) -> Cow<'_, [u8]> {
+    if tier == Tier::Exact {
+        return Cow::Borrowed(line);
+    }
+    let body = strip_line_ending(line);
+    match PlainLine::of(body, tier).bytes {
+        Cow::Borrowed(bytes) => Cow::Borrowed(trim_blanks(bytes, tier)),
+        Cow::Owned(bytes) => Cow::Owned(trim_blanks(&bytes, tier).to_vec()),
+    }
+}
+
+/// The line without the blanks that a tier overlooks at its ends.
+pub(super) fn trim_blanks(line: &[u8], tier: Tier) -> &[u8] {
+    match tier {
+        Tier::Exact | Tier::LineEndings => line,
+        Tier::TrailingSpace | Tier::Typography => line.trim_ascii_end(),
+        Tier::Indentation => split_indent(line.trim_ascii_end()).1,
+    }
 }
 
 /// A line split after its indentation.
@@ -96,7 +124,7 @@ pub(super) fn split_indent(line: &[u8]) -> (&[u8], &[u8]) {
 }
 
 /// The text without the numbers that Read puts before lines, if every line has one and they count up.
-pub(super) fn without_line_numbers(text: &str) -> Option<String> {
+pub(super) fn strip_line_numbers(text: &str) -> Option<String> {
     let mut out = String::with_capacity(text.len());
     let mut last: Option<u64> = None;
     for line in text.split_inclusive('\n') {
@@ -121,7 +149,7 @@ mod tests {
     #[test]
     fn plain_spelling_leads_back_to_its_bytes() {
         let line = "a “b” … c".as_bytes();
-        let plain = Plain::of(line, Tier::Typography);
+        let plain = PlainLine::of(line, Tier::Typography);
         assert_eq!(plain.bytes.as_ref(), b"a \"b\" ... c");
         assert_eq!(&line[plain.origin(2)..plain.origin(5)], "“b”".as_bytes());
         assert_eq!(plain.origin(plain.bytes.len()), line.len());
@@ -131,17 +159,22 @@ mod tests {
     fn every_typographic_character_is_noticed_and_no_other() {
         for c in ('\u{80}'..='\u{FFFF}').chain(['🦀']) {
             let text = format!("a{c}b");
-            assert_eq!(is_typographic(text.as_bytes()), plain(c).is_some(), "U+{:04X}", u32::from(c));
+            assert_eq!(
+                is_typographic(text.as_bytes()),
+                plain_spelling(c).is_some(),
+                "U+{:04X}",
+                u32::from(c)
+            );
         }
         assert!(!is_typographic(b"caf\xe9 \xe2\x80 \xc2"));
     }
 
     #[test]
     fn pasted_numbers_go_only_when_they_are_numbers() {
-        assert_eq!(without_line_numbers("     9\tfn a() {\n    10\t}\n").as_deref(), Some("fn a() {\n}\n"));
-        assert_eq!(without_line_numbers("1\u{2192}x").as_deref(), Some("x"));
-        assert_eq!(without_line_numbers("     9\ta\n    11\tb\n"), None);
-        assert_eq!(without_line_numbers("x\n"), None);
-        assert_eq!(without_line_numbers(""), None);
+        assert_eq!(strip_line_numbers("     9\tfn a() {\n    10\t}\n").as_deref(), Some("fn a() {\n}\n"));
+        assert_eq!(strip_line_numbers("1\u{2192}x").as_deref(), Some("x"));
+        assert_eq!(strip_line_numbers("     9\ta\n    11\tb\n"), None);
+        assert_eq!(strip_line_numbers("x\n"), None);
+        assert_eq!(strip_line_numbers(""), None);
     }
 }

@@ -1,0 +1,122 @@
+//! Writes the splices of a text as a unified diff. Not here: the choice of what is shown (edit_report, patch::report).
+
+use std::fmt::Write as _;
+
+use memchr::{memchr, memrchr};
+
+use super::revision::apply_splices;
+use super::sheet::Sheet;
+use crate::acp::files::Splice;
+
+/// Lines of context in a diff.
+const CONTEXT: usize = 3;
+
+/// Changed whole lines: their place in the old text, and the new ones.
+struct ChangedLines {
+    from: usize,
+    to: usize,
+    with: Vec<u8>,
+}
+
+/// Writes the change of one text with the heads of a file.
+pub(super) fn diff_splices(name: &str, old: Sheet<'_>, splices: &[Splice]) -> String {
+    let mut out = format!("--- a/{name}\n+++ b/{name}\n");
+    write_hunks(&mut out, old, splices);
+    out
+}
+
+/// Writes the hunks of a diff.
+pub(super) fn write_hunks(out: &mut String, sheet: Sheet<'_>, splices: &[Splice]) {
+    let old = sheet.text;
+    let changes = widen_to_lines(old, splices);
+    let (mut at, mut line, mut shift) = (0, 1_usize, 0_isize);
+    let mut rest = changes.as_slice();
+    while let Some(first) = rest.first() {
+        // Changes that share context are one hunk.
+        let is_near = |pair: &&[ChangedLines]| sheet.newlines(pair[0].to..pair[1].from) <= 2 * CONTEXT;
+        let near = rest.windows(2).take_while(is_near).count();
+        let (group, behind) = rest.split_at(near + 1);
+        let start = lines_before(old, first.from, CONTEXT);
+        let end = (0..CONTEXT).fold(group[near].to, |end, _| next_line(old, end));
+        line += sheet.newlines(at..start);
+        at = start;
+        let mut body = String::new();
+        let (mut kept_from, mut before, mut after) = (start, 0, 0);
+        for change in group {
+            let kept = push_lines(&mut body, ' ', &old[kept_from..change.from]);
+            before += kept + push_lines(&mut body, '-', &old[change.from..change.to]);
+            after += kept + push_lines(&mut body, '+', &change.with);
+            kept_from = change.to;
+        }
+        let kept = push_lines(&mut body, ' ', &old[kept_from..end]);
+        (before, after) = (before + kept, after + kept);
+        let range =
+            |line: usize, count: usize| format!("{},{count}", if count == 0 { line - 1 } else { line });
+        let new_line = line.saturating_add_signed(shift).max(1);
+        let _ = writeln!(out, "@@ -{} +{} @@", range(line, before), range(new_line, after));
+        out.push_str(&body);
+        shift += after.cast_signed() - before.cast_signed();
+        rest = behind;
+    }
+}
+
+/// Widens splices to whole lines, and joins them where they touch.
+fn widen_to_lines(old: &[u8], splices: &[Splice]) -> Vec<ChangedLines> {
+    let mut changes = Vec::new();
+    let mut rest = splices;
+    while let Some(first) = rest.first() {
+        let from = line_start(old, first.range.start);
+        let (mut to, mut taken) = (from, 0);
+        let with = loop {
+            // Splices that begin before the end belong to these lines, and push it on.
+            while let Some(splice) = rest.get(taken).filter(|splice| taken == 0 || splice.range.start <= to) {
+                let end = splice.range.end;
+                to = to.max(if line_start(old, end) == end { end } else { next_line(old, end) });
+                taken += 1;
+            }
+            let shift = |splice: &Splice| Splice {
+                range: splice.range.start - from..splice.range.end - from,
+                with: splice.with.clone(),
+            };
+            let shifted: Vec<Splice> = rest[..taken].iter().map(shift).collect();
+            let with = apply_splices(&old[from..to], &shifted);
+            // Text that ends in the middle of a line goes on with the next one.
+            if to == old.len() || with.is_empty() || with.ends_with(b"\n") {
+                break with;
+            }
+            to = next_line(old, to);
+        };
+        changes.push(ChangedLines { from, to, with });
+        rest = &rest[taken..];
+    }
+    changes
+}
+
+/// Adds lines with their mark; gives their number.
+fn push_lines(out: &mut String, mark: char, lines: &[u8]) -> usize {
+    let mut count = 0;
+    for line in lines.split_inclusive(|byte| *byte == b'\n') {
+        count += 1;
+        out.push(mark);
+        out.push_str(&String::from_utf8_lossy(line));
+        if !line.ends_with(b"\n") {
+            out.push_str("\n\\ No newline at end of file\n");
+        }
+    }
+    count
+}
+
+/// Finds the beginning of the line of `at`.
+pub(super) fn line_start(text: &[u8], at: usize) -> usize {
+    memrchr(b'\n', &text[..at]).map_or(0, |newline| newline + 1)
+}
+
+/// Finds the beginning of the line behind the one of `at`.
+pub(super) fn next_line(text: &[u8], at: usize) -> usize {
+    memchr(b'\n', &text[at..]).map_or(text.len(), |newline| at + newline + 1)
+}
+
+/// Finds the beginning of the line that is so many before the one of `at`.
+pub(super) fn lines_before(text: &[u8], at: usize, lines: usize) -> usize {
+    (0..lines).fold(line_start(text, at), |start, _| line_start(text, start.saturating_sub(1)))
+}

@@ -1,0 +1,38 @@
+//! Remembers the line indexes of the kept outputs that were looked at last, so that a later look begins near what it
+//! wants. Not here: the index itself (line_index).
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::OutputHandle;
+use super::line_index::LineIndex;
+
+/// Outputs whose indexes are remembered.
+const MAX_REMEMBERED: usize = 32;
+
+/// The indexes of the outputs that were looked at last.
+#[derive(Debug, Clone, Default)]
+pub(super) struct KeptIndexes(Arc<Mutex<BTreeMap<OutputHandle, LineIndex>>>);
+
+impl KeptIndexes {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<OutputHandle, LineIndex>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn find(&self, handle: &OutputHandle) -> LineIndex {
+        self.lock().get(handle).cloned().unwrap_or_default()
+    }
+
+    pub(super) fn store(&self, handle: &OutputHandle, index: LineIndex) {
+        let mut indexes = self.lock();
+        if indexes.len() >= MAX_REMEMBERED && !indexes.contains_key(handle) {
+            indexes.pop_first();
+        }
+        indexes.insert(handle.clone(), index);
+    }
+
+    /// Forgets the output whose name another one takes.
+    pub(super) fn forget(&self, handle: &OutputHandle) {
+        self.lock().remove(handle);
+    }
+}
