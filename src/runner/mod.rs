@@ -12,6 +12,7 @@ mod delivery;
 mod disk_room;
 mod error;
 mod executor;
+mod handles;
 mod housekeeping;
 mod intake;
 mod liveness;

@@ -2,52 +2,28 @@
 
 use std::sync::Arc;
 
-use tokio::sync::{Notify, OnceCell, RwLock};
-use tokio::time::Instant;
-
-use super::backend_client::BackendClient;
-use super::background::Background;
-use super::backoff::Budget;
-use super::call_audit::CallAudit;
-use super::clock::ServerClock;
-use super::coalesced_timer::CoalescedTimer;
 use super::connection_record;
-use super::delivery::outbox::{Outbox, Waits};
 use super::delivery::{self, Delivery};
 use super::disk_room::DiskRoom;
 use super::error::RunnerError;
 use super::executor::Executor;
-use super::executor::approvals::{ApprovalDesk, ApprovalMemory};
 use super::executor::call_runner::CallRunner;
-use super::executor::claims::{self, Claims, HeldClaims};
+use super::executor::claims::{self};
 use super::executor::progress_report::ProgressReports;
 use super::executor::recovery::Recovery;
-use super::executor::stopped_conversations::StoppedConversations;
+use super::handles::Handles;
 use super::housekeeping::{self, Housekeeping, crash_loop};
 use super::intake::admission::Admissions;
 use super::intake::wakeup_socket::{self, WakeupSocket};
 use super::intake::{Intake, IntakeParts, Mode};
-use super::liveness::Liveness;
 use super::main_loop::{MainLoop, OnePassSummary};
 use super::open_counts::OpenCounts;
-use super::parts::{Catalog, Parts, Survivors};
-use super::pause::CallPause;
+use super::parts::Parts;
 use super::presence::catalog::{self, CatalogPublisher};
-use super::presence::health::{HealthReport, HealthState};
 use super::presence::{self, Presence};
-use super::request_signatures::RequestSignatures;
-use super::sealer::Sealer;
-use super::session::SessionKeeper;
-use super::settings::{Settings, WakeUp};
+use super::settings::WakeUp;
 use super::stop::Stop;
 use super::wake::{Waker, Wakes};
-use super::wake_signal::WakeSignal;
-use super::wakeup_state::WakeupState;
-use super::watchdog::Watchdog;
-use crate::home::{Approvals, Supervision};
-use crate::ids::LeaseId;
-use crate::journal::Journal;
-use crate::tool::Registry;
 
 /// The runner: built by wiring, run once.
 pub struct Runner {
@@ -88,30 +64,6 @@ impl Runner {
     }
 }
 
-/// The handles that several components use. Each component takes from it the handles that it needs.
-struct Handles {
-    journal: Journal,
-    settings: Settings,
-    server_clock: ServerClock,
-    budget: Arc<Budget>,
-    background: Background,
-    outbox: Arc<Outbox>,
-    backend: Arc<BackendClient>,
-    health: Arc<HealthState>,
-    sessions: Arc<SessionKeeper>,
-    pause: Arc<CallPause>,
-    audit: CallAudit,
-    sealer: Sealer,
-    signatures: Arc<RequestSignatures>,
-    registry: Arc<Registry>,
-    socket: Arc<WakeupState>,
-    liveness: Arc<Liveness>,
-    timer: Arc<CoalescedTimer>,
-    beat_soon: Arc<Notify>,
-    machine_wakes: WakeSignal,
-    waker: Waker,
-}
-
 /// The components, before the loop begins.
 struct Assembly {
     mode: Mode,
@@ -124,207 +76,6 @@ struct Assembly {
     catalog: Arc<CatalogPublisher>,
     recovery: Recovery,
     admissions: Admissions,
-}
-
-impl Handles {
-    fn new(parts: &mut Parts, waker: Waker) -> Self {
-        let (journal, settings) = (parts.journal.clone(), parts.settings.clone());
-        let server_clock = ServerClock::new(parts.clock.clone());
-        let budget = Arc::new(Budget::new());
-        let waits = Waits {
-            backend: settings.waits.retry,
-            reply: settings.waits.slow_retry,
-            refused: settings.waits.unauthorized,
-        };
-        let outbox = Arc::new(Outbox::new(waits, Arc::clone(&budget)));
-        // Shorter than the shortest wait between polls of a refused device: polls find out when that changes.
-        let barred_for = settings.waits.unauthorized * 3 / 4;
-        let (called, spent) = (Arc::clone(&parts.backend), Arc::clone(&budget));
-        let backend = Arc::new(BackendClient::new(called, spent, Arc::clone(&outbox), barred_for));
-        let health = Arc::new(HealthState::default());
-        let sessions = Arc::new(SessionKeeper::new(
-            Arc::clone(&backend),
-            Arc::clone(&health),
-            server_clock.clone(),
-            journal.clone(),
-        ));
-        let (clock, confinement) = (parts.clock.clone(), Arc::clone(&parts.confinement));
-        let signatures = RequestSignatures {
-            auth: parts.request_auth.take(),
-            clock: clock.clone(),
-            ttl_ms: settings.calls.ttl.as_secs_f64() * 1_000.0,
-        };
-        Self {
-            server_clock,
-            budget,
-            background: Background::new(settings.waits.retry.1),
-            outbox,
-            backend,
-            health,
-            sessions,
-            pause: Arc::new(CallPause::new(parts.switches.clone())),
-            audit: CallAudit { audit: parts.audit.clone(), clock, confinement },
-            sealer: Sealer { redactor: parts.redactor.clone(), outputs: parts.outputs.clone() },
-            signatures: Arc::new(signatures),
-            registry: Arc::clone(&parts.registry),
-            socket: Arc::default(),
-            liveness: Arc::default(),
-            timer: Arc::default(),
-            beat_soon: Arc::default(),
-            machine_wakes: WakeSignal::default(),
-            waker,
-            journal,
-            settings,
-        }
-    }
-
-    fn delivery(&self) -> Delivery {
-        Delivery {
-            journal: self.journal.clone(),
-            backend: Arc::clone(&self.backend),
-            sessions: Arc::clone(&self.sessions),
-            outbox: Arc::clone(&self.outbox),
-            audit: self.audit.clone(),
-            server_clock: self.server_clock.clone(),
-            retry: self.settings.waits.retry,
-            background: self.background.clone(),
-        }
-    }
-
-    fn health_report(&self) -> HealthReport {
-        HealthReport {
-            state: Arc::clone(&self.health),
-            backend: Arc::clone(&self.backend),
-            server_clock: self.server_clock.clone(),
-            pause: Arc::clone(&self.pause),
-            audit: self.audit.audit.clone(),
-            journal: self.journal.clone(),
-        }
-    }
-
-    fn presence(&self, report: &Arc<HealthReport>, counts: &Arc<OpenCounts>) -> Presence {
-        Presence {
-            backend: Arc::clone(&self.backend),
-            sessions: Arc::clone(&self.sessions),
-            journal: self.journal.clone(),
-            audit: self.audit.clone(),
-            report: Arc::clone(report),
-            counts: Arc::clone(counts),
-            is_signed: self.signatures.are_required(),
-            settings: self.settings.clone(),
-            server_clock: self.server_clock.clone(),
-            socket: Arc::clone(&self.socket),
-            liveness: Arc::clone(&self.liveness),
-            timer: Arc::clone(&self.timer),
-            budget: Arc::clone(&self.budget),
-            beat_soon: Arc::clone(&self.beat_soon),
-            parted: RwLock::new(false),
-            time_asked: OnceCell::new(),
-            phases: self.background.phases.clone(),
-        }
-    }
-
-    fn housekeeping(
-        &self,
-        watchdog: Option<Watchdog>,
-        report: Arc<HealthReport>,
-        counts: Arc<OpenCounts>,
-    ) -> Housekeeping {
-        Housekeeping {
-            journal: self.journal.clone(),
-            settings: self.settings.clone(),
-            clock: self.server_clock.local().clone(),
-            server_clock: self.server_clock.clone(),
-            audit: self.audit.clone(),
-            report,
-            counts,
-            pause: Arc::clone(&self.pause),
-            watchdog,
-            liveness: Arc::clone(&self.liveness),
-            timer: Arc::clone(&self.timer),
-            socket: Arc::clone(&self.socket),
-            waker: self.waker.clone(),
-            beat_soon: Arc::clone(&self.beat_soon),
-            started_at: Instant::now(),
-            phases: self.background.phases.clone(),
-        }
-    }
-
-    fn claims(&self) -> Claims {
-        Claims {
-            held: HeldClaims::default(),
-            backend: Arc::clone(&self.backend),
-            sessions: Arc::clone(&self.sessions),
-            settings: self.settings.clone(),
-            budget: Arc::clone(&self.budget),
-            pause: Arc::clone(&self.pause),
-            waker: self.waker.clone(),
-            phases: self.background.phases.clone(),
-        }
-    }
-
-    fn approvals(&self, approvals: Approvals, supervision: Supervision) -> ApprovalDesk {
-        ApprovalDesk {
-            memory: ApprovalMemory::new(approvals),
-            stopped: StoppedConversations { supervision, registry: Arc::clone(&self.registry) },
-            backend: Arc::clone(&self.backend),
-            sessions: Arc::clone(&self.sessions),
-            redactor: self.sealer.redactor.clone(),
-            settings: self.settings.clone(),
-            clock: self.server_clock.local().clone(),
-            server_clock: self.server_clock.clone(),
-            budget: Arc::clone(&self.budget),
-            waker: self.waker.clone(),
-            machine_wakes: self.machine_wakes.clone(),
-            phases: self.background.phases.clone(),
-        }
-    }
-
-    fn catalog(&self, catalog: Arc<dyn Catalog>) -> CatalogPublisher {
-        CatalogPublisher {
-            registry: Arc::clone(&self.registry),
-            catalog,
-            journal: self.journal.clone(),
-            backend: Arc::clone(&self.backend),
-            sessions: Arc::clone(&self.sessions),
-            settings: self.settings.clone(),
-            clock: self.server_clock.local().clone(),
-            budget: Arc::clone(&self.budget),
-            phases: self.background.phases.clone(),
-        }
-    }
-
-    fn recovery(&self, survivors: Arc<dyn Survivors>) -> Recovery {
-        Recovery {
-            journal: self.journal.clone(),
-            audit: self.audit.clone(),
-            signatures: Arc::clone(&self.signatures),
-            registry: Arc::clone(&self.registry),
-            sealer: self.sealer.clone(),
-            survivors,
-        }
-    }
-
-    fn admissions(&self, lease: LeaseId) -> Admissions {
-        Admissions {
-            journal: self.journal.clone(),
-            audit: self.audit.clone(),
-            signatures: Arc::clone(&self.signatures),
-            registry: Arc::clone(&self.registry),
-            sealer: self.sealer.clone(),
-            lease,
-        }
-    }
-
-    fn disk_room(&self, waits: bool) -> DiskRoom {
-        DiskRoom {
-            journal: self.journal.clone(),
-            health: Arc::clone(&self.health),
-            least_free: self.settings.least_free,
-            waits,
-            beat_soon: Arc::clone(&self.beat_soon),
-        }
-    }
 }
 
 impl Assembly {
