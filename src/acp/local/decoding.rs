@@ -1,25 +1,25 @@
-//! A file's bytes as UTF-8, piece by piece, and where its lines end in them. Not here: telling the encoding, and
-//! UTF-8 itself, whose bytes pass as they are.
+//! Decodes a file's bytes to UTF-8 in pieces, and finds the line ends in them. Not here: detecting the encoding.
+//! UTF-8 bytes pass unchanged.
 
 use encoding_rs::DecoderResult;
 use memchr::memchr_iter;
 
 use crate::acp::encoding::Encoding;
 
-/// Decodes pieces that may part a character. What is no text becomes U+FFFD.
+/// Decodes pieces that may split a character. Malformed input becomes U+FFFD.
 pub(super) struct Decoding {
     decoder: Option<encoding_rs::Decoder>,
     out: Vec<u8>,
 }
 
 impl Decoding {
-    /// From behind any mark, or from the beginning of a line.
+    /// Creates a decoder that starts after any byte order mark, or at the beginning of a line.
     pub(super) fn new(encoding: Encoding) -> Self {
         let decoder = (!encoding.is_utf8()).then(|| encoding.codec().new_decoder_without_bom_handling());
         Self { decoder, out: Vec::new() }
     }
 
-    /// The next piece.
+    /// Decodes the next piece.
     pub(super) fn push<'a>(&'a mut self, bytes: &'a [u8]) -> &'a [u8] {
         if self.decoder.is_none() {
             return bytes;
@@ -27,7 +27,7 @@ impl Decoding {
         self.decode(bytes, false)
     }
 
-    /// What is left of a character when there are no more pieces.
+    /// Decodes the rest of a split character after the last piece.
     pub(super) fn finish(&mut self) -> &[u8] {
         self.decode(b"", true)
     }
@@ -52,19 +52,19 @@ impl Decoding {
     }
 }
 
-/// The bytes of a line feed.
+/// The bytes of a line feed in an encoding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Feed {
-    /// One byte: in UTF-8, and in every older encoding.
+    /// One byte: in UTF-8 and in all legacy encodings.
     Byte,
-    /// Two, at an even place, little end first.
+    /// Two bytes at an even offset, little-endian.
     Utf16Le,
-    /// Two, at an even place, big end first.
+    /// Two bytes at an even offset, big-endian.
     Utf16Be,
 }
 
 impl Feed {
-    /// That of an encoding.
+    /// Returns the line feed of an encoding.
     pub(super) fn of(encoding: Encoding) -> Self {
         match encoding {
             Encoding::Utf16Le | Encoding::Utf16LeUnmarked => Self::Utf16Le,
@@ -73,12 +73,12 @@ impl Feed {
         }
     }
 
-    /// Pieces of a file begin and end at a multiple of this.
+    /// Returns the number of bytes of which a piece's offsets must be multiples.
     pub(super) fn unit(self) -> u64 {
         if self == Self::Byte { 1 } else { 2 }
     }
 
-    /// Where the lines end that end in these bytes: the place behind each line feed.
+    /// Returns the offset after each line feed in these bytes.
     pub(super) fn ends(self, bytes: &[u8]) -> impl DoubleEndedIterator<Item = usize> {
         memchr_iter(b'\n', bytes).filter_map(move |at| match self {
             Self::Byte => Some(at + 1),
@@ -87,7 +87,7 @@ impl Feed {
         })
     }
 
-    /// How many line feeds these bytes hold.
+    /// Counts the line feeds in these bytes.
     pub(super) fn count(self, bytes: &[u8]) -> u64 {
         let count = match self {
             Self::Byte => memchr_iter(b'\n', bytes).count(),
@@ -96,7 +96,7 @@ impl Feed {
         count as u64
     }
 
-    /// Whether these bytes end with one.
+    /// Returns whether these bytes end with a line feed.
     pub(super) fn closes(self, bytes: &[u8]) -> bool {
         match self {
             Self::Byte => bytes.ends_with(b"\n"),

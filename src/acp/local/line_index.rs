@@ -1,6 +1,6 @@
-//! Where lines begin in a big file: one count a mebibyte, so that the next page costs a mebibyte's scan and not the
-//! file's. What is counted is hashed on the way. The holes of a file too big to be hashed are passed over: no line
-//! ends in them. Not here: which lines are wanted, and for which files the counts are kept (recent_indexes).
+//! Indexes the lines of a big file with one count for each mebibyte, so that the next page costs a scan of a mebibyte
+//! and not of the file. The scanned bytes are hashed on the way. In files too big to hash, holes are skipped: no line
+//! ends in them. Not here: the choice of lines, and the cache of indexes (recent_indexes).
 
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom};
@@ -13,9 +13,9 @@ use super::holes::data_from;
 use crate::acp::files::{TextWindow, read_full};
 use crate::ids::hex;
 
-/// One count is kept for so many bytes.
+/// The bytes between two stored counts.
 const STEP: u64 = 1 << 20;
-/// So many bytes are read at once.
+/// The bytes read at once.
 pub(super) const CHUNK: usize = 256 << 10;
 
 /// Reads at an offset until the buffer is full or the file ends.
@@ -24,12 +24,12 @@ pub(super) fn read_at(mut file: &File, offset: u64, buffer: &mut [u8]) -> io::Re
     read_full(&mut file, buffer)
 }
 
-/// Why a scan did not find its line.
+/// The reason why a scan did not find its line.
 #[derive(Debug)]
 pub(super) enum Miss {
     /// The file has fewer lines.
     PastEnd,
-    /// The scan is bounded and its bound is reached.
+    /// The scan reached its bound.
     TooFar,
     Cancelled,
     Io(io::Error),
@@ -41,20 +41,20 @@ impl From<io::Error> for Miss {
     }
 }
 
-/// A file with the bounds of looking at it.
+/// A file with the bounds of its scan.
 #[derive(Debug)]
 pub(super) struct Scan<'a> {
     pub file: &'a File,
-    /// Taken once: what is appended meanwhile is not looked at.
+    /// Determined once: bytes appended later are not scanned.
     pub size: u64,
-    /// No scan from the start goes further.
+    /// The offset at which every scan from the start ends.
     pub reach: u64,
-    /// What ends a line.
+    /// The bytes that end a line.
     pub feed: Feed,
     pub cancel: &'a CancellationToken,
 }
 
-/// The newlines before every mebibyte, as far as the file was scanned.
+/// The number of newlines before every mebibyte, as far as the file was scanned.
 #[derive(Debug, Clone, Default)]
 pub(super) struct LineIndex {
     before: Vec<u64>,
@@ -65,27 +65,27 @@ pub(super) struct LineIndex {
 }
 
 impl LineIndex {
-    /// How many lines the file has, if it was scanned to its end.
+    /// Returns the number of lines, if the file was scanned to its end.
     pub(super) fn total(&self, size: u64) -> Option<u64> {
         (self.scanned >= size).then(|| self.newlines + u64::from(size > 0 && !self.ends_in_newline))
     }
 
-    /// SHA-256 of the whole file in hex, if it was scanned to its end and is not too big to be hashed.
+    /// Returns the SHA-256 of the whole file in hex, if it was scanned to its end and is not too big to hash.
     pub(super) fn sha256(&self, size: u64) -> Option<String> {
         (size <= TextWindow::HASHED && self.scanned >= size).then(|| hex(&self.hasher.clone().finalize()))
     }
 
-    /// Whether it knows more of the same file.
+    /// Returns whether this index covers more of the same file.
     pub(super) fn is_ahead_of(&self, other: &Self) -> bool {
         self.scanned > other.scanned
     }
 
-    /// How many whole lines were seen.
+    /// Returns the number of whole lines seen.
     pub(super) fn seen(&self) -> u64 {
         self.newlines
     }
 
-    /// Counts to the end.
+    /// Counts the lines to the file's end.
     pub(super) fn count_all(&mut self, scan: &Scan<'_>) -> Result<u64, Miss> {
         let mut buffer = Vec::new();
         while self.scanned < scan.size {
@@ -94,7 +94,7 @@ impl LineIndex {
         Ok(self.newlines + u64::from(scan.size > 0 && !self.ends_in_newline))
     }
 
-    /// Where a line (from 1) begins.
+    /// Returns the offset at which a line (from 1) begins.
     pub(super) fn start_of(&mut self, scan: &Scan<'_>, line: u64) -> Result<u64, Miss> {
         let target = line.saturating_sub(1);
         if target == 0 {
@@ -130,7 +130,7 @@ impl LineIndex {
         }
     }
 
-    /// Scans one more step, or passes over all that lie in one hole.
+    /// Scans one more step, or skips all steps within one hole.
     fn step(&mut self, scan: &Scan<'_>, buffer: &mut Vec<u8>) -> Result<(), Miss> {
         if scan.cancel.is_cancelled() {
             return Err(Miss::Cancelled);
@@ -167,7 +167,7 @@ impl LineIndex {
         Ok(())
     }
 
-    /// Passes over the steps that end before the next data; false when there is none.
+    /// Skips the steps that end before the next data; returns false if there are none.
     fn pass_to(&mut self, data: u64, scan: &Scan<'_>) -> bool {
         let from = self.scanned;
         while self.scanned < scan.size.min(scan.reach) {
@@ -184,13 +184,13 @@ impl LineIndex {
     }
 }
 
-/// Where the last `lines` lines begin, and how many there really are; backwards from the end. None when they reach
-/// further back than `reach`.
+/// Finds the offset at which the last `lines` lines begin, and how many there are, reading backwards from the end.
+/// `None` if they reach further back than `reach`.
 pub(super) fn last_lines(scan: &Scan<'_>, lines: u64, reach: u64) -> Result<Option<(u64, u64)>, Miss> {
-    // Half a unit at the end belongs to the last line.
+    // An incomplete unit at the end belongs to the last line.
     let mut end = scan.size / scan.feed.unit() * scan.feed.unit();
     let mut found = 0;
-    // The first look is small: most tails are.
+    // The first read is small, because most tails are.
     let mut buffer = vec![0; 32 << 10];
     while end > 0 {
         if scan.cancel.is_cancelled() {
@@ -205,7 +205,7 @@ pub(super) fn last_lines(scan: &Scan<'_>, lines: u64, reach: u64) -> Result<Opti
         let n = if hole { 0 } else { read_at(scan.file, start, &mut buffer[..want])? };
         for behind in scan.feed.ends(&buffer[..n]).rev() {
             let next = start + behind as u64;
-            // The newline that ends the file begins no line.
+            // The newline at the file's end begins no line.
             if next == scan.size {
                 continue;
             }
@@ -269,7 +269,7 @@ mod tests {
         }
     }
 
-    /// A file with these pieces, each at its place, and nothing between them; and where its lines begin.
+    /// Creates a file with these pieces at their offsets and holes in between, and returns the starts of its lines.
     fn sparse(size: u64, pieces: &[(u64, Vec<u8>)], feed: Feed) -> (File, Vec<u64>) {
         let mut file = tempfile::tempfile().unwrap();
         file.set_len(size).unwrap();
@@ -311,7 +311,7 @@ mod tests {
                 pieces.push((at, bytes));
                 at = behind.next_multiple_of(4_096);
             }
-            // The file ends with a piece, or with a hole; and it is too big to be hashed.
+            // The file ends with a piece, or with a hole, and is too big to be hashed.
             let behind = pieces.last().map_or(0, |(at, bytes)| at + bytes.len() as u64);
             let size = if rest < 3_000 { behind } else { behind + rest };
             let shift = (TextWindow::HASHED + 4_096 - size.min(TextWindow::HASHED)) / 4_096 * 4_096;
