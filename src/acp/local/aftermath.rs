@@ -34,8 +34,8 @@ struct Now {
     executable: Option<bool>,
 }
 
-/// Finds out which of these changes were made, in the order in which they were to be made. If some were made and the
-/// disk holds all that the others need, makes the others now. Blocks.
+/// Finds out which of these changes were made; they are given in the order in which they were to be made. If some
+/// were made and the disk holds all that the others need, makes the others now. Blocks.
 pub fn settle(workspace: &Workspace, intents: &[Intent]) -> Aftermath {
     // A temporary file beside the target is no change of its own.
     let mut changed: Vec<Intent> =

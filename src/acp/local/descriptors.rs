@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use crate::tool::{ErrorCode, ToolError};
 
-/// The descriptors that must be free for a call to begin: the most that starting a command opens at once, and a rest
+/// The descriptors that must be free for a call to begin. Starting a command opens most of them at once; the rest is
 /// for the journal's readers and the next delivery.
 #[cfg(unix)]
 const SPARE: usize = 16;

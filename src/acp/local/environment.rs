@@ -212,8 +212,8 @@ impl Environment {
 
 #[cfg(unix)]
 impl Environment {
-    /// Returns the entries that a command in an editor's terminal gets beside the editor's environment: the call's,
-    /// and the runner's settings except TERM, which belongs to the editor.
+    /// Returns the entries that a command in an editor's terminal gets beside the editor's environment. They are the
+    /// call's, and the runner's settings except TERM, which belongs to the editor.
     ///
     /// # Errors
     /// As [`Environment::for_command`].

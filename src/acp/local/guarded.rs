@@ -119,8 +119,8 @@ impl Watch {
         })
     }
 
-    /// Rates how surely a line means this path, if it names it: by the whole path, by the length of the part named,
-    /// and by whether the command started there.
+    /// Rates how surely a line means this path, if it names it. The whole path counts most, then the length of the
+    /// part named, then whether the command started there.
     fn named_in(&self, line: &str, path: &Path) -> Option<(bool, usize, bool, usize)> {
         let end = path_from_its_folder(path);
         let folder = path.ancestors().nth(end.components().count())?;

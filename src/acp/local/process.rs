@@ -1,6 +1,6 @@
 //! Starts processes and detects their end. Not here: their output (pump), their descendants, and stopping them.
 //!
-//! One thread starts all processes and lives as long as the runner, because the parent-death signal is tied to the
+//! One thread starts all processes and lives as long as the runner. The kernel ties the parent-death signal to the
 //! thread that started a process, not to that thread's process.
 
 use std::collections::BTreeMap;

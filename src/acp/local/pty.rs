@@ -52,7 +52,7 @@ fn flags() -> OpenptFlags {
 }
 
 /// Opens the slave side, with one system call, so that a child may make it before its program starts. If the side
-/// were open here too, a command that ends at once would not be the last to close it, and the system might drop its
+/// were open here too, a command that ends at once would not be the last to close it. The system might then drop its
 /// last output.
 #[cfg(target_os = "linux")]
 pub(super) fn open_other_side(ours: BorrowedFd<'_>) -> io::Result<OwnedFd> {

@@ -160,8 +160,8 @@ fn shut(doors: &[CString]) -> io::Result<()> {
         }
         let mut cause = io::Error::last_os_error();
         if cause.raw_os_error() == Some(libc::ENOTDIR) {
-            // The first file may not be written, so the kernel reports a permission error before it notices that it
-            // is no socket: the same error as for a folder.
+            // The first file may not be written. So the kernel reports a permission error, as for a folder, before it
+            // notices that the file is no socket.
             if [c"/proc/version", c"/dev/null"]
                 .into_iter()
                 .any(|file| mount(file, ptr::null(), libc::MS_BIND, ptr::null()))

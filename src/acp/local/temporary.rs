@@ -25,9 +25,9 @@ impl LocalTerminals {
     }
 }
 
-/// Removes from this folder the entries that were not used for a day before this time, nor since the start of the
-/// oldest running command that has the folder. Its sockets and open files are therefore never removed. Blocks.
-/// Returns the number of entries removed.
+/// Removes from this folder the entries that were not used for a day before this time. Entries used since the start
+/// of the oldest running command that has the folder stay. Its sockets and open files are therefore never removed.
+/// Blocks. Returns the number of entries removed.
 pub(super) fn tidy(folder: &Path, now: SystemTime) -> usize {
     let running = oldest_user(folder).unwrap_or(Duration::ZERO);
     let Some(until) = now.checked_sub(KEEP.max(running)) else { return 0 };

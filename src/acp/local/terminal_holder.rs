@@ -46,8 +46,8 @@ pub(super) fn prepare(socket: &Path) -> io::Result<(Plan, OwnedFd)> {
     Ok((plan, listener.into()))
 }
 
-/// Holds the terminal on standard input until all programs have closed it and all their output was read, or until a
-/// runner that does not need it removed the socket.
+/// Holds the terminal on standard input until all programs have closed it. Then goes on until all their output was
+/// read, or until a runner that does not need it has removed the socket.
 ///
 /// # Errors
 /// The system's, if it refuses to wait.

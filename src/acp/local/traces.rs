@@ -17,9 +17,10 @@ pub(super) fn carries(pid: u32, mark: &str) -> bool {
     })
 }
 
-/// Returns whether the process can write to the pipe and would pass it to a program that it starts, as a process does
-/// that received it for its output. The runner's own ends are close-on-exec. So a forked copy of any runner that has
-/// not started its program yet does not count: it has all of the runner's files, and loses them one by one.
+/// Returns whether the process can write to the pipe and would pass it to a program that it starts. A process that
+/// received the pipe for its output does both. The runner's own ends are close-on-exec. So a forked copy of any
+/// runner that has not started its program yet does not count. It has all of the runner's files, and loses them one
+/// by one.
 pub(super) fn holds(pid: u32, pipe: &OutputPipe) -> bool {
     let (wanted, inode) = match pipe {
         OutputPipe::Unnamed(inode) => (PathBuf::from(format!("pipe:[{inode}]")), Some(*inode)),

@@ -8,8 +8,8 @@ use super::limit_mark::LimitMark;
 use super::ties::Ties;
 use crate::ids::RequestId;
 
-/// Gives the program a session of its own, so that it has no terminal to prompt on; the request's mark, so that all
-/// its descendants are found; and the parent-death signal.
+/// Gives the program a session of its own, so that it has no terminal to prompt on. Sets the request's mark, by which
+/// all its descendants are found, and the parent-death signal.
 pub(crate) fn tie(command: &mut tokio::process::Command, request: &RequestId) {
     let ties = Ties { limit: LimitMark::of(&call_mark(request, 0)), ..Ties::default() };
     let (runner, knots) = (rustix::process::getpid(), ties.knots());
