@@ -1,9 +1,9 @@
-//! Finds the holes of a sparse file. A hole reads as NUL bytes, so that a search for anything else need not read it. A
-//! system that cannot tell has no holes.
+//! Finds the holes of a sparse file. A hole reads as NUL bytes, so a search for other bytes can skip it. On systems
+//! that do not report holes, there are none. Not here: the search itself.
 
 use std::fs::File;
 
-/// Finds the first byte from `at` on that may not lie in a hole; `end` when all up to there do.
+/// Returns the first offset from `at` on that may not lie in a hole, or `end` if all before it do.
 pub(super) fn find_data(file: &File, at: u64, end: u64) -> u64 {
     next_data(file, at, end).map_or(at, |data| data.clamp(at, end))
 }
@@ -15,7 +15,7 @@ fn next_data(file: &File, at: u64, end: u64) -> Option<u64> {
 
     match rustix::fs::seek(file, SeekFrom::Data(at)) {
         Ok(data) => Some(data),
-        // A hole to the file's end; or the file has become shorter, which only reading it tells.
+        // The hole reaches to the file's end, or the file has become shorter, which only reading reveals.
         Err(Errno::NXIO) => file.metadata().is_ok_and(|now| now.len() >= end).then_some(end),
         Err(_) => None,
     }

@@ -1,6 +1,6 @@
-//! Finds the lines of a big file by a sparse index: one count a mebibyte, so that the next page costs a mebibyte's scan
-//! and not the file's. A file is hashed on the way, or its holes are passed over: no line ends in them. Not here: the
-//! files whose indexes are remembered (kept_indexes, acp::local::recent_indexes).
+//! Indexes the lines of a big file with one count for each mebibyte. The next page then costs a scan of a mebibyte,
+//! not of the file. The scanned bytes are hashed on the way. In files too big to hash, holes are skipped: no line
+//! ends in them. Not here: the choice of lines, and the cache of indexes (recent_indexes).
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -12,7 +12,7 @@ use super::holes::find_data;
 use super::line_feed::LineFeed;
 use crate::ids::hex;
 
-/// One count is kept for so many bytes.
+/// The bytes between two stored counts.
 const STEP: u64 = 1 << 20;
 /// So many bytes are read at once.
 pub(crate) const CHUNK: usize = 256 << 10;
@@ -45,7 +45,7 @@ pub(crate) fn read_at(mut file: &File, offset: u64, buffer: &mut [u8]) -> io::Re
 pub(crate) enum LineMiss {
     /// The file has fewer lines.
     PastEnd,
-    /// The scan is bounded and its bound is reached.
+    /// The scan reached its bound.
     TooFar,
     Cancelled,
     Io(io::Error),
@@ -57,13 +57,13 @@ impl From<io::Error> for LineMiss {
     }
 }
 
-/// A file with the bounds of looking at it.
+/// A file with the bounds of its scan.
 #[derive(Debug)]
 pub(crate) struct LineScan<'a> {
     pub file: &'a File,
-    /// Taken once: what is appended meanwhile is not looked at.
+    /// Determined once: bytes appended later are not scanned.
     pub size: u64,
-    /// No scan from the start goes further.
+    /// The offset at which every scan from the start ends.
     pub reach: u64,
     /// The end of a line.
     pub feed: LineFeed,
@@ -83,27 +83,27 @@ pub(crate) struct LineIndex {
 }
 
 impl LineIndex {
-    /// The number of lines, if the file was scanned to its end.
+    /// Returns the number of lines, if the file was scanned to its end.
     pub(crate) fn total(&self, size: u64) -> Option<u64> {
         (self.scanned >= size).then(|| self.newlines + u64::from(size > 0 && !self.ends_in_newline))
     }
 
-    /// SHA-256 of the whole file in hex, if it was scanned to its end and hashed.
+    /// Returns the SHA-256 of the whole file in hex, if it was scanned to its end and is not too big to hash.
     pub(crate) fn sha256(&self, scan: &LineScan<'_>) -> Option<String> {
         (scan.is_hashed && self.scanned >= scan.size).then(|| hex(&self.hasher.clone().finalize()))
     }
 
-    /// Tells whether it knows more of the same file.
+    /// Returns whether this index covers more of the same file.
     pub(crate) fn is_ahead_of(&self, other: &Self) -> bool {
         self.scanned > other.scanned
     }
 
-    /// The number of whole lines that were seen.
+    /// Returns the number of whole lines seen.
     pub(crate) fn seen(&self) -> u64 {
         self.newlines
     }
 
-    /// Counts to the end.
+    /// Counts the lines to the file's end.
     pub(crate) fn count_all(&mut self, scan: &LineScan<'_>) -> Result<u64, LineMiss> {
         let mut buffer = Vec::new();
         while self.scanned < scan.size {
@@ -112,7 +112,7 @@ impl LineIndex {
         Ok(self.newlines + u64::from(scan.size > 0 && !self.ends_in_newline))
     }
 
-    /// Finds the beginning of a line (from 1).
+    /// Returns the offset at which a line (from 1) begins.
     pub(crate) fn find_line(&mut self, scan: &LineScan<'_>, line: u64) -> Result<u64, LineMiss> {
         let target = line.saturating_sub(1);
         if target == 0 {
@@ -148,7 +148,7 @@ impl LineIndex {
         }
     }
 
-    /// Scans one more step, or passes over all that lie in one hole.
+    /// Scans one more step, or skips all steps within one hole.
     fn step(&mut self, scan: &LineScan<'_>, buffer: &mut Vec<u8>) -> Result<(), LineMiss> {
         if scan.cancel.is_cancelled() {
             return Err(LineMiss::Cancelled);
@@ -192,7 +192,7 @@ impl LineIndex {
         Ok(())
     }
 
-    /// Passes over the steps that end before the next data; false when there is none.
+    /// Skips the steps that end before the next data; returns false if there are none.
     fn pass_to(&mut self, data: u64, scan: &LineScan<'_>) -> bool {
         let from = self.scanned;
         while self.scanned < scan.size.min(scan.reach) {
@@ -219,7 +219,7 @@ pub(crate) fn find_last_lines(
     // Half a unit at the end belongs to the last line.
     let mut end = scan.size / scan.feed.unit() * scan.feed.unit();
     let mut found = 0;
-    // The first look is small: most tails are.
+    // The first read is small, because most tails are.
     let mut buffer = vec![0; 32 << 10];
     while end > 0 {
         if scan.cancel.is_cancelled() {
@@ -234,7 +234,7 @@ pub(crate) fn find_last_lines(
         let n = if hole { 0 } else { read_at(scan.file, start, &mut buffer[..want])? };
         for behind in scan.feed.ends(&buffer[..n]).rev() {
             let next = start + behind as u64;
-            // The newline that ends the file begins no line.
+            // The newline at the file's end begins no line.
             if next == scan.size {
                 continue;
             }
@@ -301,7 +301,7 @@ mod tests {
         }
     }
 
-    /// A file with these pieces, each at its place, and nothing between them; and where its lines begin.
+    /// Creates a file with these pieces at their offsets and holes in between, and returns the starts of its lines.
     fn sparse(size: u64, pieces: &[(u64, Vec<u8>)], feed: LineFeed) -> (File, Vec<u64>) {
         let mut file = tempfile::tempfile().unwrap();
         file.set_len(size).unwrap();
@@ -343,7 +343,7 @@ mod tests {
                 pieces.push((at, bytes));
                 at = behind.next_multiple_of(4_096);
             }
-            // The file ends with a piece, or with a hole; and it is too big to be hashed.
+            // The file ends with a piece, or with a hole, and is too big to be hashed.
             let behind = pieces.last().map_or(0, |(at, bytes)| at + bytes.len() as u64);
             let size = if rest < 3_000 { behind } else { behind + rest };
             let shift = (HASHED + 4_096 - size.min(HASHED)) / 4_096 * 4_096;

@@ -1,9 +1,9 @@
-//! What became of changes of files that a call declared and did not see the end of: told from what is on the disk,
-//! finished where the disk has all that it takes, and its own files cleared away. Not here: whether the call is run
-//! again (the engine), and repositories (handlers::git).
+//! Recovers file changes that a call declared before the runner ended: compares them with the disk, finishes them
+//! where possible, and removes temporary files. Not here: the decision to run the call again (the engine), and
+//! repositories (the git handlers).
 //!
-//! Each file is opened anew beneath its workspace, as a call would: what has become a link since, or lies in no
-//! workspace any more, is neither read nor touched.
+//! Each file is opened again beneath its workspace, as a call would open it. A path that has become a link, or lies
+//! outside every workspace now, is neither read nor changed.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -15,17 +15,17 @@ use crate::acp::workspace::{Folder, in_words};
 use crate::acp::{RawPath, Workspace, WorkspacePath};
 use crate::tool::{Aftermath, FileChange, Intent, Meta, Reply};
 
-/// How one declared change stands.
+/// The state of one declared change on the disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum State {
     Done,
-    /// All is as it was before.
+    /// The file is as it was before the change.
     Before,
-    /// Neither, in words.
+    /// Neither done nor untouched, with a description.
     Other(String),
 }
 
-/// What a file is now; none where there is none.
+/// The file at a path, or `None` if there is none.
 type Found = Result<Option<Now>, String>;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,13 +34,13 @@ struct Now {
     executable: Option<bool>,
 }
 
-/// Looks what became of these changes, in the order in which they were to be made. Where some are made and for each
-/// of the others all is there that it takes, they are made now. Blocks.
+/// Finds out which of these changes were made; they are given in the order in which they were to be made. If some
+/// were made and the disk holds all that the others need, makes the others now. Blocks.
 pub fn settle(workspace: &Workspace, intents: &[Intent]) -> Aftermath {
-    // What is written beside a file is no change of its own.
+    // A temporary file beside the target is no change of its own.
     let mut changed: Vec<Intent> =
         intents.iter().filter(|intent| !matches!(intent, Intent::Beside { .. })).cloned().collect();
-    // New contents come first, then new paths: a file may get both.
+    // New contents come before new paths, because one file may get both.
     changed.sort_by_key(|intent| !matches!(intent, Intent::File { .. }));
     let found = settle_changes(workspace, &changed);
     for intent in intents {
@@ -95,7 +95,7 @@ fn settle_changes(workspace: &Workspace, intents: &[Intent]) -> Aftermath {
     Aftermath::Done(Box::new(Reply::text(format!("{how}\n{}", lines.join("\n"))).with_meta(meta)))
 }
 
-/// What is at each path that the changes name.
+/// The files at all paths that the changes name.
 struct Look(HashMap<String, Found>);
 
 impl Look {
@@ -119,7 +119,7 @@ impl Look {
     fn state(&self, intent: &Intent, all: &[Intent]) -> State {
         match intent {
             Intent::File { path, before, after, executable, .. } => {
-                // What was written and then moved is looked for where it went.
+                // A file that was written and then moved is looked up at its new path.
                 let moved = all.iter().find_map(|other| match other {
                     Intent::Move { from, to, .. } if from == path => Some(to),
                     _ => None,
@@ -160,7 +160,7 @@ impl Look {
     }
 }
 
-/// Whether everything that is not done can be done from what is on the disk.
+/// Returns whether the disk holds all that the unfinished changes need.
 fn can_go_on(workspace: &Workspace, intents: &[Intent], states: &[State]) -> bool {
     intents.iter().zip(states).all(|(intent, state)| match (state, intent) {
         (State::Before, Intent::File { after: Some(after), temp, .. }) => {
@@ -171,7 +171,7 @@ fn can_go_on(workspace: &Workspace, intents: &[Intent], states: &[State]) -> boo
     })
 }
 
-/// Makes a change that is not made.
+/// Makes a change that was not made.
 fn go_on(workspace: &Workspace, intent: &Intent) -> Result<(), String> {
     let failed = |cause: io::Error| in_words(cause).to_string();
     match intent {
@@ -199,7 +199,7 @@ fn go_on(workspace: &Workspace, intent: &Intent) -> Result<(), String> {
     }
 }
 
-/// Takes away a file of ours beside a target. Only what has the shape of such a name, and is a regular file.
+/// Removes one of our temporary files beside a target, if the name has our form and it is a regular file.
 fn clear(workspace: &Workspace, temp: &str) {
     let path = Path::new(temp);
     let hidden = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
@@ -216,7 +216,7 @@ fn clear(workspace: &Workspace, temp: &str) {
     }
 }
 
-/// The path, if it still is what it was: without links, in a workspace, and open to be written.
+/// Resolves the path if it still leads to itself: no link, inside a workspace, and writable.
 fn spot(workspace: &Workspace, path: &str) -> Result<WorkspacePath, String> {
     let resolved = workspace.resolve(&RawPath::from(path)).map_err(|fault| fault.text().to_owned())?;
     if resolved.absolute() != Path::new(path) {
@@ -244,7 +244,7 @@ fn now(workspace: &Workspace, path: &str) -> Found {
     Ok(Some(Now { sha256, executable: is_executable(&metadata) }))
 }
 
-/// None where the folder is not there.
+/// Opens the parent folder, or returns `None` if it does not exist.
 fn folder_of(path: &WorkspacePath) -> io::Result<Option<(Folder, OsString)>> {
     match path.open_parent(false) {
         Ok(spot) => Ok(Some(spot)),
@@ -265,7 +265,7 @@ fn is_executable(_metadata: &std::fs::Metadata) -> Option<bool> {
     None
 }
 
-/// One change as an answer tells it.
+/// Describes one change for the reply.
 fn line(intent: &Intent, state: &State) -> String {
     let (what, done) = match intent {
         Intent::File { path, after: Some(after), .. } => (path.as_str(), format!("written, SHA-256 {after}")),

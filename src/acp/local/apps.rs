@@ -1,5 +1,5 @@
-//! Applications of this machine's desktop: started without a shell, and let go. Not here: commands, which belong to
-//! their call and to the runner (terminals).
+//! Starts desktop applications on this machine, without a shell, and leaves them running. Not here: commands, which
+//! belong to their call and to the runner (the terminals).
 #![expect(clippy::disallowed_methods, reason = "this file starts applications, with a built environment")]
 
 use std::collections::BTreeMap;
@@ -19,9 +19,9 @@ use crate::acp::terminals::ExitStatus;
 use crate::acp::terminals::signal_name;
 use crate::tool::{ErrorCode, ToolError};
 
-/// How long an application is watched: one that fails does so at once.
+/// The time for which a new application is watched: one that fails does so at once.
 const LOOK: Duration = Duration::from_secs(2);
-/// How long the desktop's opener may take to hand the file over.
+/// The time that the desktop's opener may take to hand the file over.
 const HAND_OVER: Duration = Duration::from_secs(10);
 
 impl AppClient for LocalTerminals {
@@ -33,7 +33,7 @@ impl AppClient for LocalTerminals {
     }
 }
 
-/// Tells from the environment whether windows can be shown. `is_set` says whether a variable has a value.
+/// Returns whether the environment allows windows. `is_set` tells whether a variable has a value.
 pub fn has_display(is_set: impl Fn(&str) -> bool) -> bool {
     !cfg!(target_os = "linux") || is_set("DISPLAY") || is_set("WAYLAND_DISPLAY")
 }
@@ -100,7 +100,7 @@ async fn open(request: &AppRequest, env: &BTreeMap<String, String>) -> Result<Op
 
 #[cfg(windows)]
 async fn open(request: &AppRequest, env: &BTreeMap<String, String>) -> Result<OpenedApp, ToolError> {
-    // `cmd` reads its words once more: the tool lets no character through that means something to it.
+    // `cmd` parses its arguments again. The tool rejects all characters that are special to it.
     const OPENER: &str = "cmd";
     let mut words = vec!["/c".to_owned(), "start".to_owned(), String::new(), request.app.clone()];
     words.extend(request.args.iter().cloned());
@@ -118,13 +118,13 @@ fn start(program: &str, args: &[String], cwd: &Path, env: &BTreeMap<String, Stri
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null());
-    // What is signalled to the runner's group is not meant for it.
+    // Signals to the runner's process group must not reach the application.
     #[cfg(unix)]
     std::os::unix::process::CommandExt::process_group(&mut command, 0);
     command.spawn()
 }
 
-/// Waits a moment for its end. A thread goes on waiting, so that the system can forget it when it ends later.
+/// Waits briefly for the child to end. A thread goes on waiting, so that the child is reaped when it ends later.
 async fn watched(
     mut child: Child,
     patience: Duration,
@@ -134,7 +134,7 @@ async fn watched(
     let pid = child.id();
     let (tell, told) = oneshot::channel();
     let waiting = thread::Builder::new().name("app".to_owned()).spawn(move || {
-        // Nobody listens any more once it has run for a while.
+        // The receiver is gone once the application has run for a while.
         let _ = tell.send(child.wait());
     });
     if let Err(cause) = waiting {

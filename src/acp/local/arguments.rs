@@ -1,11 +1,11 @@
-//! How long one argument of a program may be. Not here: what else a command must be (command).
+//! The length limit of one program argument. Not here: the other checks of a command.
 
 use crate::tool::{ErrorCode, ToolError};
 
-/// The longest single argument the system takes (MAX_ARG_STRLEN on Linux), its end included.
+/// The longest single argument that the system accepts (MAX_ARG_STRLEN on Linux), including its final NUL.
 const LONGEST_ARGUMENT: usize = 128 << 10;
 
-/// Refuses words of which one is longer than the system takes.
+/// Rejects arguments of which one is longer than the system accepts.
 pub(in crate::acp) fn check_pieces<'a>(words: impl IntoIterator<Item = &'a str>) -> Result<(), ToolError> {
     match words.into_iter().map(str::len).max() {
         Some(longest) if longest >= LONGEST_ARGUMENT => Err(too_large(longest)),

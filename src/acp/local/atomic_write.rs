@@ -1,6 +1,6 @@
-//! Replacing a file in one step: a new file beside it, made durable, then renamed over it, all beneath the opened
-//! folder. A hard link elsewhere keeps the old content. Not here: what to write (reshaping), and how it gets there
-//! (filling).
+//! Replaces a file in one step: writes a new file beside it, syncs it and renames it over the target, all beneath the
+//! opened folder. A hard link elsewhere keeps the old content. Not here: building the new content and writing it to
+//! the temporary file.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, Metadata};
@@ -27,31 +27,31 @@ use crate::ids::hex;
 use crate::output::figures;
 use crate::tool::{ErrorCode, Intent, ToolError};
 
-/// A file up to this size is compared with what replaces it; a bigger one is only hashed.
+/// A file up to this size is compared with the new content; a bigger one is only hashed.
 const COMPARED: u64 = 64 << 20;
 
-/// What is there before the write.
+/// The target file before the write.
 struct Old {
     file: File,
     metadata: Metadata,
     stamp: Stamp,
-    /// The whole content, or its beginning where the file is too big to hold.
+    /// The whole content, or its beginning if the file is too big to hold.
     bytes: Vec<u8>,
     whole: bool,
     sha256: Option<String>,
-    /// Bytes that are not UTF-8.
+    /// The number of bytes that are not UTF-8.
     invalid: u64,
 }
 
-/// A write whose checks held, with the names that it will use.
+/// A write that passed its checks, with the names that it will use.
 pub(super) struct Prepared {
     request: WriteTextFile,
-    /// The folder and the file's name in it; none where the folder is to be made.
+    /// The folder and the file's name in it, or `None` if the folder is still to be created.
     spot: Option<Spot>,
     old: Option<Old>,
-    /// The bytes, where they are given as a whole.
+    /// The bytes, if the request gives the whole content.
     whole: Vec<u8>,
-    /// What the write comes to; none until it is staged where that is hashed beside the writing.
+    /// The report of the write. `None` until staging, if the content is hashed while it is written.
     outcome: Option<Written>,
     unchanged: bool,
     warnings: Vec<String>,
@@ -105,7 +105,7 @@ pub(super) fn prepare(request: WriteTextFile, cancel: &CancellationToken) -> Res
         cancel: cancel.clone(),
     };
     prepared.outcome = prepared.hashed_ahead().map(|filled| prepared.written(filled));
-    // From here on only what the file system knows of the old file is needed, and where it is.
+    // From here on, only the old file's metadata and location are needed.
     if let Some(old) = &mut prepared.old {
         old.bytes = Vec::new();
     }
@@ -144,7 +144,7 @@ impl Prepared {
         }
     }
 
-    /// Fills the new file and makes it durable.
+    /// Fills the temporary file and syncs it.
     fn fill(&self, file: &mut File, warnings: &mut Vec<String>) -> io::Result<Option<Filled>> {
         let old = self.old.as_ref().map(|old| (&old.file, &old.metadata));
         let sync = |file: &File| {
@@ -241,7 +241,7 @@ impl PreparedWrite for Prepared {
     }
 }
 
-/// The folder of a file, and the file's name in it.
+/// Opens the file's folder, and returns it with the file's name.
 fn spot(request: &WriteTextFile, create: bool) -> io::Result<Spot> {
     if request.path.names_folder() {
         return Err(io::Error::new(io::ErrorKind::NotADirectory, "names a folder"));
@@ -264,7 +264,7 @@ fn no_folder(path: &WorkspacePath, cause: io::Error) -> ToolError {
     }
 }
 
-/// The file that is there, if any; only as much of it as the write needs to know.
+/// Opens the existing file, if any, and reads as much of it as the write needs.
 fn look(
     folder: &Folder,
     name: &OsStr,
@@ -291,7 +291,8 @@ fn look(
     }
     let stamp = stamp_of(&metadata);
     let mut old = Old { file, metadata, stamp, bytes: Vec::new(), whole: false, sha256: None, invalid: 0 };
-    // What was loaded for an edit is not read again while the file's state is the same, and what is copied not at all.
+    // Content loaded for an edit is not read again while the file's stamp is unchanged; content to be copied is never
+    // read here.
     let is_loaded = matches!(&request.only_if, Precondition::AsLoaded(loaded) if *loaded == stamp);
     if is_loaded && matches!(request.content, NewContent::Spliced { .. })
         || matches!(request.content, NewContent::SplicedOnDisk { .. })
@@ -339,7 +340,7 @@ fn check(request: &WriteTextFile, old: Option<&Old>, shown: &str) -> Result<(), 
             Err(stale(shown, &format!("is not what was expected: its SHA-256 is {is}, not {expected}")))
         }
         (Precondition::AsLoaded(loaded), Some(old)) => {
-            // Touched, but the same bytes: nobody's change is lost.
+            // The file was touched but has the same bytes, so no change is lost.
             let same = match &request.content {
                 NewContent::Spliced { old: loaded, .. } => old.whole && old.bytes == **loaded,
                 NewContent::Text(_) | NewContent::SplicedOnDisk { .. } => false,

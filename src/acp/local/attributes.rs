@@ -1,5 +1,5 @@
-//! What a file has beside its bytes, mode and owner: extended attributes, an access control list among them (xattr(7),
-//! acl(5)), on their way to the file that replaces it. Not here: mode and owner (modes).
+//! Copies extended attributes, including the access control list, to the file that replaces another (xattr(7),
+//! acl(5)). Not here: mode and owner.
 
 use std::fs::File;
 
@@ -8,19 +8,19 @@ use rustix::fs::{XattrFlags, fgetxattr, flistxattr, flistxattr_query, fremovexat
 #[cfg(target_os = "linux")]
 use rustix::io::{Errno, Result};
 
-/// What became of the access control list.
+/// The result of copying the access control list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Acl {
-    /// The new file has the same, or neither has one.
+    /// The new file has the same list, or neither file has one.
     Same,
-    /// The new file has none, or none that is the old one's.
+    /// The new file has no list, or not the old file's.
     Lost {
-        /// What the owning group may by the old one, as three bits.
+        /// The rights of the owning group by the old list, as three bits.
         group: u32,
     },
 }
 
-/// No other system has a list that the mode's bits do not tell the truth of.
+/// Does nothing: only Linux has lists that the mode bits contradict.
 #[cfg(not(target_os = "linux"))]
 pub(super) fn copy(_from: &File, _to: &File, _group_stays: bool, _warnings: &mut Vec<String>) -> Acl {
     Acl::Same
@@ -28,15 +28,14 @@ pub(super) fn copy(_from: &File, _to: &File, _group_stays: bool, _warnings: &mut
 
 #[cfg(target_os = "linux")]
 const ACL: &str = "system.posix_acl_access";
-/// What a write in place takes away too, or what speaks of the old content.
+/// Attributes that a write in place removes too, or that describe the old content.
 #[cfg(target_os = "linux")]
 const NOT_COPIED: [&str; 3] = ["security.capability", "security.ima", "security.evm"];
-/// The kernel's limit for all names together, and for a value.
+/// The kernel's limit for all names together, and for one value.
 #[cfg(target_os = "linux")]
 const MOST: usize = 64 << 10;
 
-/// Gives the new file the old one's attributes. A list that names the group's rights is not copied where the group is
-/// another now.
+/// Copies the old file's attributes to the new file. A list with group rights is not copied if the group has changed.
 #[cfg(target_os = "linux")]
 pub(super) fn copy(from: &File, to: &File, group_stays: bool, warnings: &mut Vec<String>) -> Acl {
     let mut lost = Vec::new();
@@ -48,7 +47,7 @@ pub(super) fn copy(from: &File, to: &File, group_stays: bool, warnings: &mut Vec
             Some(value) => fsetxattr(to, name.as_str(), &value, XattrFlags::empty()),
             None => Ok(()),
         });
-        // The system labels a new file itself, and root's own are not for others.
+        // The system labels a new file itself, and attributes for root only cannot be copied.
         if copied.is_err() && (name.starts_with("user.") || name.starts_with("system.")) {
             lost.push(name);
         }
@@ -73,7 +72,7 @@ fn copy_acl(from: &File, to: &File, group_stays: bool) -> Acl {
     match old {
         Some(old) if group_stays && fsetxattr(to, ACL, &old, XattrFlags::empty()).is_ok() => Acl::Same,
         Some(old) => without(to, group_rights(&old)),
-        // A list that the new file has of its folder would name others than the old file did.
+        // A list inherited from the folder would name other users than the old file did.
         None => match fremovexattr(to, ACL) {
             Ok(()) | Err(Errno::NODATA | Errno::OPNOTSUPP) => Acl::Same,
             Err(_) => Acl::Lost { group: 0 },
@@ -81,17 +80,17 @@ fn copy_acl(from: &File, to: &File, group_stays: bool) -> Acl {
     }
 }
 
-/// Leaves the new file without a list, even one of its folder's.
+/// Removes the new file's list, even one inherited from its folder.
 #[cfg(target_os = "linux")]
 fn without(to: &File, group: u32) -> Acl {
     let removed = fremovexattr(to, ACL);
     let is_gone = matches!(removed, Ok(()) | Err(Errno::NODATA | Errno::OPNOTSUPP));
-    // Where one stays, the group's bits are its mask: nobody gets anything by it.
+    // If a list stays, the mode's group bits are its mask. No bits are set then, so the list grants nothing.
     Acl::Lost { group: if is_gone { group } else { 0 } }
 }
 
-/// What the owning group may by this list: its own entry, as far as the mask allows. The kernel's format is a version,
-/// then entries of a tag, rights and an id, all little-endian.
+/// Returns the rights of the owning group by this list: its own entry, limited by the mask. The kernel's format is a
+/// version, then entries of a tag, rights and an id, all little-endian.
 #[cfg(target_os = "linux")]
 fn group_rights(acl: &[u8]) -> u32 {
     const OWNING_GROUP: u16 = 0x04;
@@ -103,7 +102,7 @@ fn group_rights(acl: &[u8]) -> u32 {
     u32::from(of(OWNING_GROUP).unwrap_or(0) & of(MASK).unwrap_or(7) & 7)
 }
 
-/// The names of a file's attributes; none where the file system has none.
+/// Lists the names of a file's attributes; empty if the file system has none.
 #[cfg(target_os = "linux")]
 fn names(of: &File) -> Vec<String> {
     if matches!(flistxattr_query(of), Err(_) | Ok(0)) {
@@ -115,7 +114,7 @@ fn names(of: &File) -> Vec<String> {
     names.filter_map(|name| String::from_utf8(name.to_vec()).ok()).collect()
 }
 
-/// An attribute's value; none where there is none.
+/// Reads an attribute's value, or `None` if it is not set.
 #[cfg(target_os = "linux")]
 fn value(of: &File, name: &str) -> Result<Option<Vec<u8>>> {
     let mut value = vec![0_u8; MOST];

@@ -1,5 +1,5 @@
-//! What is made of a command's bytes: masked, kept on disk from the first one, decoded, cleaned, and held in memory
-//! as head, tail and the latest. Not here: reading them (pump), and the latest for those who follow (follow).
+//! Processes a command's output: masks secrets, stores it on disk, decodes and cleans it, and holds its head, tail
+//! and latest part in memory. Not here: reading the bytes (pump), and the latest output for followers.
 
 use std::fmt::Write as _;
 use std::io::Read as _;
@@ -16,26 +16,26 @@ use crate::output::{
     BinaryRun, Budget, FilterFactory, HeadTail, OutputHandle, OutputStore, StreamFilter, find_binary,
 };
 
-/// So much of what may be the beginning of a secret is shown all the same: a prompt would lose its last letter, and
-/// nobody learns a secret from so little.
+/// Held-back text below this length is shown although a secret may begin with it. A prompt would lose its last letter
+/// otherwise, and so few bytes reveal no secret.
 const TOO_LITTLE: usize = 4;
 
-/// Where a request's output is kept.
+/// The place in the store for a request's output.
 pub(super) struct Place {
     pub store: OutputStore,
     pub request: RequestId,
     pub number: u32,
 }
 
-/// What a capture needs of its command.
+/// The options of a capture.
 pub(super) struct Source {
     pub place: Place,
-    /// Masks secrets.
+    /// Creates the filters that mask secrets.
     pub filters: FilterFactory,
     pub budget: Budget,
-    /// Keep escape sequences and progress lines.
+    /// Keeps escape sequences and progress lines.
     pub raw: bool,
-    /// The size of its terminal, if it has one.
+    /// The size of the command's terminal, if it has one.
     pub window: Option<WindowSize>,
 }
 
@@ -49,28 +49,28 @@ pub(super) struct Capture {
     cleaner: Option<CommandText>,
     head_tail: HeadTail,
     recent: Recent,
-    /// Binary data that came last and is told in one line.
+    /// The latest binary data, shown as one line.
     binary: BinaryRun,
-    /// How many bytes of binary data are not shown.
+    /// The number of binary bytes that are not shown.
     binary_bytes: u64,
     masked: Vec<u8>,
     decoded: String,
     clean: String,
     /// The size of a terminal whose program may begin to draw.
     window: Option<WindowSize>,
-    /// The beginning of an escape sequence, by which it may begin.
+    /// The beginning of an escape sequence that may start drawing.
     open_sequence: String,
     /// The screen of a program that draws.
     screen: Option<Screen>,
-    /// What of the held back text is drawn already: too little to show a secret.
+    /// The part of the held-back text that is drawn already: too short to reveal a secret.
     drawn_ahead: String,
-    /// What was last shown of the screen.
+    /// The last shown text of the screen.
     drawn: String,
-    /// How many secrets its text held.
+    /// The number of secrets masked in the screen's text.
     drawn_secrets: u64,
 }
 
-/// What a capture shows at one moment.
+/// The captured output at one moment.
 pub(super) struct Shown {
     pub text: String,
     pub omitted_bytes: u64,
@@ -108,13 +108,13 @@ impl Capture {
         }
     }
 
-    /// Nothing of it goes to the disk: it will be taken again as a whole.
+    /// Writes nothing to disk, because the whole output will be captured again.
     pub fn keep_nothing(&mut self) {
         self.kept = KeptCopy::Over { handle: None, cut_short: None };
     }
 
-    /// Goes on where an earlier life of the runner ended: what that life kept is passed on again, but for the disk,
-    /// where more will be added to it. Nothing was kept by a life that was cut off before the first byte.
+    /// Resumes where an earlier process of the runner ended: shows the output that it stored again, and appends new
+    /// output to that file. A process that ended before the first byte stored nothing.
     pub fn go_on(&mut self) {
         let Ok(Some((spool, mut kept))) = self.place.store.go_on(&self.place.request, self.place.number)
         else {
@@ -127,7 +127,7 @@ impl Capture {
         self.kept = KeptCopy::Open(spool);
     }
 
-    /// Takes what was read.
+    /// Accepts bytes that were read.
     pub fn take(&mut self, chunk: &[u8]) {
         let mut masked = std::mem::take(&mut self.masked);
         masked.clear();
@@ -136,12 +136,12 @@ impl Capture {
         self.masked = masked;
     }
 
-    /// What was taken so far is on the disk when this returns, as far as it is kept at all.
+    /// Makes all bytes accepted so far durable on disk, if they are stored at all.
     pub fn save(&mut self) {
         self.kept.flush();
     }
 
-    /// Nothing more comes: what was held back is passed on.
+    /// Ends the output: releases the text that was held back.
     pub fn finish(&mut self) {
         let mut masked = Vec::new();
         self.filter.finish(&mut masked);
@@ -156,12 +156,13 @@ impl Capture {
         self.clean = String::new();
     }
 
-    /// What there is now, or what is new since the cursor. A line that has not ended yet is shown as it stands.
+    /// Returns the current output, or the part that is new since the cursor. An unfinished line is shown as it
+    /// stands.
     pub fn show(&mut self, since: Option<u64>) -> Shown {
         self.kept.flush();
         self.look_at_screen();
         let (under_way, held_back) = self.under_way();
-        // A screen is no line that goes on: all of it is new when something of it is.
+        // A screen is not one line that continues: if any part of it changed, all of it is new.
         let line = if self.screen.is_some() { "" } else { &under_way };
         let cursor = self.recent.look(line);
         let handle = self.kept.handle().cloned();
@@ -190,9 +191,9 @@ impl Capture {
         }
     }
 
-    /// The line that has not ended, and how many characters after it are not shown. Escape sequences do not count: the
-    /// masker holds back a whole one whose last letter may begin a secret, as after most prompts. Raw text has no such
-    /// line: what was passed on of it cannot be taken back.
+    /// Returns the unfinished line, and the number of characters after it that are not shown. Escape sequences do not
+    /// count. The masker holds back a whole sequence whose last letter may begin a secret, as after most prompts. Raw
+    /// text has no such line, because output that was passed on cannot be taken back.
     fn under_way(&self) -> (String, usize) {
         if !self.binary.is_empty() {
             return (binary_words(&self.binary), 0);
@@ -240,7 +241,7 @@ impl Capture {
         }
     }
 
-    /// Tells the binary data that came last, if any.
+    /// Shows the latest binary data, if any, as one line.
     fn end_binary(&mut self) {
         if !self.binary.is_empty() {
             let run = std::mem::take(&mut self.binary);
@@ -254,7 +255,7 @@ impl Capture {
         self.recent.push(text);
     }
 
-    /// Passes on what waits for the rest of a character, of a sequence or of a line, and the screen as it is.
+    /// Flushes text that waited for the rest of a character, a sequence or a line, and the screen as it is.
     fn end_text(&mut self) {
         let mut rest = std::mem::take(&mut self.open_sequence);
         self.decoder.finish(&mut rest);
@@ -286,7 +287,7 @@ impl Capture {
             (None, Some(window)) => match find_drawing(&decoded) {
                 Drawing::From(start) => {
                     self.push_lines(&decoded[..start]);
-                    // The line under way is where the cursor stands.
+                    // The cursor is on the unfinished line.
                     let mut line = String::new();
                     self.cleaner.iter_mut().for_each(|cleaner| cleaner.finish(&mut line));
                     self.screen = Some(Screen::new(window.cols, window.rows));
@@ -329,7 +330,8 @@ impl Capture {
         }
     }
 
-    /// Notes how the screen looks now. The little that is held back is drawn: a screen that stays would lack it.
+    /// Records the current screen. Text too short to reveal a secret is drawn although it is held back, because the
+    /// screen would lack it for as long as it stays.
     fn look_at_screen(&mut self) {
         let held = String::from_utf8_lossy(self.filter.held()).into_owned();
         if self.screen.is_some() && self.drawn_ahead.is_empty() && is_too_little(&clean(&held)) {
@@ -346,7 +348,7 @@ impl Capture {
         }
     }
 
-    /// Masks a text that was drawn: moves of the cursor may have put a value together that no stream of bytes held.
+    /// Masks text from the screen: cursor movements may assemble a secret that no byte stream contained.
     fn mask(&mut self, text: &str) -> String {
         let (mut filter, mut masked) = ((self.filters)(), Vec::new());
         filter.push(text.as_bytes(), &mut masked);
@@ -355,7 +357,7 @@ impl Capture {
         String::from_utf8_lossy(&masked).into_owned()
     }
 
-    /// Writes to disk. A disk that refuses is a warning, never the end of the command.
+    /// Writes to disk. If the disk fails, the view carries a warning and the command goes on.
     fn keep(&mut self, masked: &[u8]) {
         if let KeptCopy::NotBegun = self.kept {
             self.kept = match self.place.store.create(&self.place.request, self.place.number) {
@@ -367,31 +369,31 @@ impl Capture {
             };
         }
         if let KeptCopy::Open(spool) = &mut self.kept {
-            // On the disk only when the pump pauses: see `save`.
+            // The bytes are made durable only when the pump pauses.
             spool.write(masked);
         }
     }
 }
 
-/// Whether so little text may be shown although a secret may begin with it.
+/// Returns whether text is so short that it may be shown although a secret may begin with it.
 fn is_too_little(visible: &str) -> bool {
     visible.len() < TOO_LITTLE && !visible.contains(|c: char| c.is_control() || c == '\u{fffd}')
 }
 
-/// The line that is shown in place of binary data.
+/// Builds the line that replaces binary data.
 fn binary_words(run: &BinaryRun) -> String {
     let kind = classify(&run.first, false).err().map_or("binary data", |binary| binary.kind);
     let first: Vec<String> = run.first.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
     format!("[{kind}, {}, not shown; its first bytes: {}]", size(run.bytes), first.join(" "))
 }
 
-/// Says on a line of its own how many NUL bytes the text does not show. A success that printed nothing else is then not
-/// taken for one that printed nothing.
+/// Appends a line with the number of NUL bytes left out. Without it, a command that printed only NUL bytes would seem
+/// to have printed nothing.
 fn add_nul_note(text: &mut String, nuls: u64) {
     if !text.is_empty() && !text.ends_with('\n') {
         text.push('\n');
     }
     let what = if nuls < 1024 { counted(nuls, "NUL byte") } else { format!("{} of NUL bytes", size(nuls)) };
-    // Writing to a text cannot fail.
+    // Writing to a String cannot fail.
     let _ = writeln!(text, "[{what} left out]");
 }

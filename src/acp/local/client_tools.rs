@@ -1,5 +1,5 @@
-//! This machine as an ACP client by the letter of the protocol: what an agent at the other end of a connection, or a
-//! test, may ask of it. Not here: its terminals (lent), and the connection (`acp::serve`).
+//! Serves the ACP client methods on this machine, for an agent at the other end of a connection or a test. Not here:
+//! its terminals, and the connection (`acp::serve`).
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -23,22 +23,22 @@ use crate::acp::{RawPath, WorkspacePath};
 use crate::ids::RequestId;
 use crate::tool::{ErrorCode, ToolCx, ToolError};
 
-/// The largest file that is given as a whole.
+/// The largest file that is returned whole.
 const MOST: u64 = 64 << 20;
-/// The code of what may not be done; outside the ranges that JSON-RPC and ACP reserve.
+/// The error code of a refused operation, outside the ranges that JSON-RPC and ACP reserve.
 pub const REFUSED: i32 = -31_001;
 
-/// What this machine answers where a person would be asked and nobody is there.
+/// The answer to permission requests on this machine, where no person can be asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum LocalPolicy {
-    /// No.
+    /// Rejects the request.
     #[default]
     Deny,
-    /// Yes, this once. Only for owners who chose it.
+    /// Allows the request once. Only for owners who chose it.
     AllowOnce,
 }
 
-/// What is remembered for the agents that are served.
+/// The state that all served agents share.
 #[derive(Default)]
 pub(super) struct Serving {
     pub policy: LocalPolicy,
@@ -47,12 +47,12 @@ pub(super) struct Serving {
 }
 
 impl LocalClient {
-    /// The agent that connected last.
+    /// Returns the agent that connected last.
     pub fn agent(&self) -> Option<Implementation> {
         self.serving.agent.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// A path of the workspace.
+    /// Resolves a path of the workspace.
     pub(super) fn resolved(&self, path: &Path) -> Result<WorkspacePath, Error> {
         let text = path.to_str().ok_or_else(|| invalid("the path is not UTF-8".to_owned()))?;
         self.workspace.resolve(&RawPath::from(text)).map_err(|fault| error_of(&fault, path))
@@ -85,7 +85,7 @@ impl LocalClient {
 
     async fn write(&self, request: WriteTextFileRequest) -> Result<WriteTextFileResponse, Error> {
         let path = self.resolved(&request.path)?;
-        // The bytes as they are: an agent means what it sends.
+        // The bytes are written exactly as the agent sent them.
         let content =
             NewContent::Spliced { old: Arc::new(request.content.into_bytes()), splices: Vec::new() };
         let only_if = Precondition::None;
@@ -94,7 +94,7 @@ impl LocalClient {
         written.map(|_| WriteTextFileResponse::new()).map_err(|fault| error_of(&fault, &request.path))
     }
 
-    /// Decided by what an option means, never by its name or its place.
+    /// Selects an option by its kind, never by its name or position.
     fn decide(&self, options: &[PermissionOption]) -> RequestPermissionOutcome {
         let wanted = match self.serving.policy {
             LocalPolicy::AllowOnce => PermissionOptionKind::AllowOnce,
@@ -109,7 +109,7 @@ impl LocalClient {
     }
 }
 
-/// A call of its own: nobody takes it back.
+/// Creates the context of a call that is never cancelled.
 fn cx() -> ToolCx {
     ToolCx::detached(RequestId::new())
 }
@@ -118,7 +118,8 @@ pub(super) fn invalid(text: String) -> Error {
     Error::invalid_params().data(text)
 }
 
-/// A failure in the protocol's terms. What is outside the workspace is not told of, not even where a link leads.
+/// Converts a failure to a protocol error. It does not reveal anything outside the workspace, not even where a link
+/// leads.
 pub(super) fn error_of(fault: &ToolError, asked: &Path) -> Error {
     let asked = asked.display();
     match fault.code() {

@@ -1,4 +1,4 @@
-//! A command before it is started: whether it can be, and which program it is. Not here: starting it (process).
+//! Checks a command before it is started, and resolves its program. Not here: starting it (process).
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use super::descriptors::no_descriptors;
 use crate::acp::terminals::Launch;
 use crate::tool::{ErrorCode, ToolError};
 
-/// Refuses a folder that no command can run in.
+/// Rejects a folder in which no command can run.
 pub(super) fn check_folder(cwd: &Path) -> Result<(), ToolError> {
     if cwd.is_dir() {
         return Ok(());
@@ -19,7 +19,7 @@ pub(super) fn check_folder(cwd: &Path) -> Result<(), ToolError> {
     Err(if cwd.exists() { ToolError::invalid_args(text) } else { ToolError::not_found(text) })
 }
 
-/// Refuses what the system could not start.
+/// Rejects a command that the system could not start.
 pub(super) fn check_command(launch: &Launch) -> Result<(), ToolError> {
     let words: Vec<&str> = match launch {
         Launch::Shell(line) => vec![line],
@@ -38,7 +38,7 @@ pub(super) fn check_command(launch: &Launch) -> Result<(), ToolError> {
     check_pieces(words)
 }
 
-/// The program to start, with its arguments.
+/// Returns the program to start, with its arguments.
 pub(super) fn command_of(launch: &Launch) -> Result<(PathBuf, Vec<String>), ToolError> {
     match launch {
         Launch::Program { command, args } => Ok((PathBuf::from(command), args.clone())),
@@ -49,7 +49,7 @@ pub(super) fn command_of(launch: &Launch) -> Result<(PathBuf, Vec<String>), Tool
     }
 }
 
-/// Where bash is; looked for once, and not on the PATH of the call.
+/// Finds bash, once, and not on the PATH of the call.
 fn bash() -> Result<&'static Path, ToolError> {
     const PLACES: &[&str] = &[
         "/bin/bash",
@@ -67,9 +67,10 @@ fn bash() -> Result<&'static Path, ToolError> {
     })
 }
 
-/// A start that the system refused, in words for the caller.
+/// Explains to the caller why the system refused to start a command.
 pub(super) fn refused(launch: &Launch, cwd: &Path, cause: &io::Error) -> ToolError {
-    // The folder may have gone since it was looked at; the system's word for that is the same as for no program.
+    // The folder may have been removed since the check. The system reports that with the same error as a missing
+    // program.
     if let Err(gone) = check_folder(cwd) {
         return gone;
     }

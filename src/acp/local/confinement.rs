@@ -1,5 +1,5 @@
-//! The confinement of this machine's processes: proven once in a life, then put on every command. Not here: what is
-//! granted (sandbox), and taking it on (launch).
+//! The confinement of this machine's processes: tested once in a run of the runner, then applied to every command.
+//! Not here: the permitted access (sandbox), and entering the confinement (launch).
 
 #[cfg(unix)]
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ use super::repositories::Repositories;
 use crate::sandbox::{Cages, Level, Network, Require, Rules, hint};
 use crate::tool::{ErrorCode, Meta, ToolError};
 
-/// How commands are confined. Clones share it; the default confines nothing and requires nothing.
+/// The confinement of commands. Clones share it; the default confines nothing and requires nothing.
 #[derive(Clone, Default)]
 pub struct Confinement {
     shared: Option<Arc<Shared>>,
@@ -35,23 +35,23 @@ struct Shared {
     repositories: Repositories,
 }
 
-/// What the owner wants of it, and where it is proven.
+/// The owner's settings for confinement, and the folder for its test.
 #[derive(Debug)]
 pub struct Setup {
-    /// What commands may touch.
+    /// The access that commands have.
     pub rules: Rules,
-    /// The least level at which they run.
+    /// The lowest level at which commands may run.
     pub require: Require,
-    /// Whether they are confined at all.
+    /// Turns confinement of commands on.
     pub confine: bool,
-    /// Whether applications may be opened, which are not.
+    /// Allows opening applications, which run unconfined.
     pub apps: bool,
-    /// The folder for self-tests, which is hidden from commands.
+    /// The folder for self-tests, hidden from commands.
     pub self_test: PathBuf,
 }
 
 impl Confinement {
-    /// By the owner's wish. Nothing is done yet.
+    /// Creates the confinement from the owner's settings. Tests nothing yet.
     pub fn new(setup: Setup) -> Self {
         let cages = Cages::new(setup.rules.clone());
         let shared = Shared {
@@ -64,7 +64,8 @@ impl Confinement {
         Self { shared: Some(Arc::new(shared)) }
     }
 
-    /// How far commands are confined. The first to ask waits for the self-test, some tens of milliseconds.
+    /// Returns the level at which commands are confined. The first caller waits for the self-test, some tens of
+    /// milliseconds.
     pub async fn level(&self) -> Level {
         let Some(shared) = &self.shared else { return Level::None };
         let level = shared.proven.get_or_init(|| async {
@@ -80,7 +81,7 @@ impl Confinement {
         level.await.clone()
     }
 
-    /// The level in words for results and heartbeats: `unproven` until the self-test has run.
+    /// Returns the level as text for results and heartbeats: `unproven` until the self-test has run.
     pub fn in_words(&self) -> String {
         match &self.shared {
             None => Level::None.to_string(),
@@ -88,7 +89,7 @@ impl Confinement {
         }
     }
 
-    /// Says no to what would run with less confinement than the owner requires, and yes to the rest.
+    /// Rejects a command that would run with less confinement than the owner requires.
     ///
     /// # Errors
     /// `policy_denied`, with the setting that would allow it.
@@ -114,7 +115,7 @@ impl Confinement {
         Err(ToolError::new(ErrorCode::PolicyDenied, text).with_meta(meta))
     }
 
-    /// Says no to opening applications, which run unconfined and do what they are told, unless the owner allows it.
+    /// Rejects opening applications, which run unconfined with any arguments, unless the owner allows it.
     ///
     /// # Errors
     /// `policy_denied`, with the setting that would allow it.
@@ -130,13 +131,13 @@ impl Confinement {
         }
     }
 
-    /// Tells package managers not to try again where commands have no network: npm waits 70 s before it gives up.
+    /// Limits the retries of package managers if commands have no network: npm waits 70 s before it gives up.
     #[cfg(unix)]
     pub(super) fn set_retries(&self, env: &mut BTreeMap<String, String>) {
         if self.network() == Network::Full {
             return;
         }
-        // pip names the cause only when it tries again.
+        // pip names the cause only when it retries.
         let times = [
             ("npm_config_fetch_retries", "0"),
             ("PIP_RETRIES", "1"),
@@ -148,7 +149,7 @@ impl Confinement {
         }
     }
 
-    /// What of the workspaces is protected where a command starts, for it to be told of; none where nothing is confined.
+    /// Starts watching the protected paths that concern a command in this folder. `None` if nothing is confined.
     #[cfg(unix)]
     pub(super) async fn watch(&self, cwd: &Path) -> Option<Watch> {
         let shared = self.shared.clone().filter(|shared| shared.setup.confine)?;
@@ -158,14 +159,14 @@ impl Confinement {
             .ok()
     }
 
-    /// Whether commands find the protected paths of the workspaces read-only. False where they are only looked at
+    /// Returns whether commands see the workspaces' protected paths read-only. False if changes are only detected
     /// afterwards, and until the self-test has run.
     pub fn covers(&self) -> bool {
         self.shared.as_ref().is_some_and(|shared| shared.proven.get().is_some_and(Level::keeps_protected))
     }
 
-    /// Whether the processes of all commands are counted together and limited: apart from the user's others, and not for
-    /// root. Not before the self-test has run.
+    /// Returns whether all commands' processes are counted together, apart from the user's others, and limited. False
+    /// for root, and until the self-test has run.
     pub fn counts_processes(&self) -> bool {
         #[cfg(target_os = "linux")]
         return self.shared.as_ref().is_some_and(|shared| shared.cages.has_namespaces())
@@ -174,8 +175,7 @@ impl Confinement {
         false
     }
 
-    /// Why no command of this device's may run where nothing confines it, as in an editor's terminal; none where the
-    /// owner allows that.
+    /// Returns why commands must not run unconfined, as in an editor's terminal, or `None` if the owner allows it.
     pub fn keeps_commands_here(&self) -> Option<String> {
         let required = self.shared.as_ref()?.setup.require;
         (required != Require::None).then(|| {
@@ -187,7 +187,7 @@ impl Confinement {
         })
     }
 
-    /// The folder for temporary files, where commands are confined.
+    /// Returns the folder for temporary files, if commands are confined.
     pub fn temp(&self) -> Option<&Path> {
         let shared = self
             .shared
@@ -196,8 +196,8 @@ impl Confinement {
         Some(&shared.setup.rules.temp)
     }
 
-    /// Where a command puts its temporary files, where it does not say itself. A compiler's cache that is not to be
-    /// written goes there too, since without one that compiler refuses to work.
+    /// Sets the variables for temporary files that the caller did not set. The Go build cache goes there too: the
+    /// usual one is not writable, and Go does not work without one.
     #[cfg(unix)]
     pub(super) fn set_temp(&self, env: &mut BTreeMap<String, String>, asked: &[(String, String)]) {
         let Some(temp) = self.temp() else { return };
@@ -210,8 +210,8 @@ impl Confinement {
         }
     }
 
-    /// The rules for commands in one sentence or two, for the model that writes them: before the self-test has run as the
-    /// owner set them, then as they hold. `added` are the folders that the owner lets them write.
+    /// Describes the rules for commands in one or two sentences for the model: the owner's settings before the
+    /// self-test, then the rules in force. `added` are further folders that the owner lets commands write.
     pub fn describe_rules(&self, added: &[PathBuf]) -> String {
         const UNCONFINED: &str = "Nothing confines commands on this device.";
         let shared = self.shared.as_ref().filter(|shared| shared.setup.confine);
@@ -234,7 +234,7 @@ impl Confinement {
         format!("Commands may write only in the workspaces and $TMPDIR{also}; {reach}{ask}.")
     }
 
-    /// What to add to the output of a command that failed, where confinement may be why.
+    /// Returns a hint for the output of a command that confinement may have made fail.
     pub fn hint(&self, output: &str, failed: bool) -> Option<String> {
         let shared = self.shared.as_ref()?;
         let level = shared.proven.get()?;
@@ -246,7 +246,7 @@ impl Confinement {
         }
     }
 
-    /// What commands reach, as far as it is known.
+    /// Returns the network access of commands, as far as it is known.
     pub fn network(&self) -> Network {
         let confining = self
             .shared
@@ -256,7 +256,7 @@ impl Confinement {
     }
 }
 
-/// Finds out what gets through.
+/// Runs the self-test and returns the level that it proves.
 async fn prove(shared: &Shared) -> Level {
     match tried(shared).await {
         Ok(Some(level)) => level,
@@ -291,7 +291,7 @@ mod proof;
 
 #[cfg(not(any(target_os = "linux", target_os = "macos")))]
 impl Confinement {
-    /// None: this system's confinement is not built yet.
+    /// Returns no wrapper: confinement is not implemented on this system.
     ///
     /// # Errors
     /// None.
@@ -303,7 +303,7 @@ impl Confinement {
 
 #[cfg(not(target_os = "linux"))]
 impl Confinement {
-    /// Nothing: what confines a program here is the words before it, if anything does.
+    /// Does nothing: on this system, only the wrapper's arguments confine a program, if anything does.
     ///
     /// # Errors
     /// None.

@@ -1,10 +1,10 @@
-//! A control group for one command: the system's own list of everyone the command started, and one write that kills
-//! them all at once. Not here: what is done where there can be none (family, kill).
+//! A control group for one command: the kernel's list of all processes that the command started, and one write that
+//! kills them all. Not here: the fallback without control groups (the process tree, kill).
 //!
-//! Needs version 2 of control groups and a group of the runner's own that it may write to, as a service of the user's
-//! has one. Making a group, opening and removing it costs 0.03 ms here, and the child's entry as much again; but
-//! before Linux 6.18 an entry takes a lock that every fork on the machine waits for, and may last milliseconds. So
-//! the entries are timed, and where they are slow only commands in the background get a group.
+//! Needs cgroup v2 and a group of the runner's own that is writable, as a user service has. Creating, opening and
+//! removing a group takes 0.03 ms here, and so does the child's entry. Before Linux 6.18, an entry takes a lock that
+//! every fork on the machine waits for, and may last milliseconds. So entries are timed, and where they are slow only
+//! background commands get a group.
 #![expect(clippy::disallowed_methods, reason = "control groups are folders and files under /sys")]
 
 use std::fs::{self, File};
@@ -21,18 +21,18 @@ use super::group_limits;
 use super::identity::ProcessIdentity;
 use crate::ids::hex;
 
-/// What an entry may take for every command to get a group.
+/// The longest mean entry time at which every command gets a group.
 const QUICK: Duration = Duration::from_micros(200);
-/// How deep groups within a group are looked for. Few programs make any.
+/// The depth to which groups within a group are searched. Few programs make any.
 const DEPTH: usize = 8;
 
-/// How a group's folder begins; then comes the runner that made it, as `pid.start`, and the command's own name.
+/// The prefix of a group's folder name. The runner that made it (`pid.start`) and the command's own name follow.
 const NAME: &str = "punie-";
 
-/// Groups that the system did not let go yet: for it, a process leaves its group a moment after its end.
+/// Groups that could not be removed yet: a process leaves its group a moment after its end.
 static LEFT: Mutex<Vec<ControlGroup>> = Mutex::new(Vec::new());
 
-/// How long the latest entries took, in nanoseconds, the very latest counting for a quarter.
+/// The mean of the latest entry times in nanoseconds; the newest counts for a quarter.
 static ENTRY: AtomicU64 = AtomicU64::new(0);
 
 /// The control group of one command.
@@ -42,7 +42,7 @@ pub(super) struct ControlGroup {
 }
 
 impl ControlGroup {
-    /// The group for this name, made now; none where none can be made, or where it would hold a command up.
+    /// Creates the group for this name. `None` if no group can be made, or if it would delay the command.
     pub fn make(name: &str, in_the_background: bool) -> Option<Self> {
         if !in_the_background && ENTRY.load(Ordering::Relaxed) > nanoseconds(QUICK) {
             return None;
@@ -62,7 +62,7 @@ impl ControlGroup {
         }
     }
 
-    /// The group that an earlier life may have made for this name.
+    /// Finds the group that an earlier process of the runner made for this name.
     pub fn of_an_earlier_life(name: &str) -> Option<Self> {
         let own = own_name(name);
         let is_its = |path: &PathBuf| maker_of(path).is_some_and(|(_, command)| command == own);
@@ -72,19 +72,19 @@ impl ControlGroup {
     fn named(name: &str) -> Option<Self> {
         static MADE_READY: OnceLock<()> = OnceLock::new();
         let place = place()?;
-        // Once, and only by a runner that starts something.
+        // Done once, and only by a runner that starts commands.
         let own = file_name("runner")?;
         MADE_READY.get_or_init(|| group_limits::make_possible(place, &place.join(own)));
         Some(Self { path: place.join(file_name(&own_name(name))?) })
     }
 
-    /// What a child writes to, to enter.
+    /// Opens the file to which a child writes to enter the group.
     pub fn door(&self) -> Option<OwnedFd> {
         let procs = File::options().write(true).open(self.path.join("cgroup.procs"));
         procs.ok().map(OwnedFd::from)
     }
 
-    /// Notes how long an entry took.
+    /// Records the duration of an entry.
     pub fn entered_in(took: Duration) {
         let before = ENTRY.load(Ordering::Relaxed);
         let now = nanoseconds(took);
@@ -92,7 +92,7 @@ impl ControlGroup {
         ENTRY.store(mean.max(1), Ordering::Relaxed);
     }
 
-    /// Everyone in it, and in groups that were made within.
+    /// Returns the processes in the group and in its subgroups.
     pub fn members(&self) -> Vec<u32> {
         let mut found = Vec::new();
         for group in self.with_those_within() {
@@ -102,34 +102,34 @@ impl ControlGroup {
         found
     }
 
-    /// Whether this process is in it now, or in one that was made within: by what the system tells of the process, so
-    /// that a number that went to another one since the group was read misleads nobody.
+    /// Returns whether this process is in the group or a subgroup now. It reads the process's own record, so a pid
+    /// that was reused since the group was read does not mislead.
     pub fn holds(&self, pid: u32) -> bool {
         let groups = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
         let unified = groups.lines().find_map(|line| line.strip_prefix("0::")).unwrap_or_default();
         self.path.file_name().is_some_and(|name| Path::new(unified).iter().any(|part| part == name))
     }
 
-    /// Kills everyone in it at once, those being born included. Kernels before 5.14 have no such switch.
+    /// Kills all processes in the group at once, including those being forked. Kernels before 5.14 cannot do this.
     pub fn kill(&self) {
         let _ = fs::write(self.path.join("cgroup.kill"), "1");
     }
 
-    /// Removes it, at once or as soon as the system lets it go.
+    /// Removes the group, now or as soon as the kernel allows.
     pub fn remove(&self) {
         if !self.is_removed() {
             left().push(self.clone());
         }
     }
 
-    /// Removes what could not be removed before.
+    /// Removes the groups that could not be removed before.
     pub fn remove_left() {
         let waiting = std::mem::take(&mut *left());
         let still: Vec<Self> = waiting.into_iter().filter(|group| !group.is_removed()).collect();
         left().extend(still);
     }
 
-    /// Removes it unless somebody is in it; whether it is gone.
+    /// Removes the group unless it has members, and returns whether it is gone.
     fn is_removed(&self) -> bool {
         let gone = |removed: io::Result<()>| match removed {
             Ok(()) => true,
@@ -142,7 +142,7 @@ impl ControlGroup {
         all.iter().rev().all(|group| gone(fs::remove_dir(group)))
     }
 
-    /// The group and those within, the outer before the inner.
+    /// Returns the group and its subgroups, outer before inner.
     fn with_those_within(&self) -> Vec<PathBuf> {
         let mut all = vec![self.path.clone()];
         let mut level = all.clone();
@@ -165,7 +165,7 @@ fn folders_in(group: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// The name of this runner's group for this.
+/// Returns the folder name of this runner's group for a command's own name.
 fn file_name(own: &str) -> Option<String> {
     static RUNNER: OnceLock<Option<ProcessIdentity>> = OnceLock::new();
     let runner = RUNNER.get_or_init(|| ProcessIdentity::of(std::process::id())).as_ref()?;
@@ -176,12 +176,12 @@ fn nanoseconds(took: Duration) -> u64 {
     u64::try_from(took.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Whether control groups can be made here at all.
+/// Returns whether control groups can be created here.
 pub(super) fn are_possible() -> bool {
     place().is_some()
 }
 
-/// The runner's own group as a folder, where it may make groups in it; looked for once.
+/// Returns the folder of the runner's own group if groups can be created in it. Searched once.
 pub(super) fn place() -> Option<&'static Path> {
     static PLACE: OnceLock<Option<PathBuf>> = OnceLock::new();
     PLACE.get_or_init(find_place).as_deref()
@@ -191,7 +191,8 @@ fn find_place() -> Option<PathBuf> {
     let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
     let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
     let place = own_folder(&groups, &mounts)?;
-    // Asking for permission tells little: root may write anywhere but on what is mounted read-only. So one is made.
+    // A permission check does not suffice: root may write anywhere but on read-only mounts. So a trial group is
+    // created.
     let trial = place.join(format!("{NAME}trial-{}", std::process::id()));
     fs::create_dir(&trial).ok()?;
     let usable = trial.join("cgroup.procs").exists();
@@ -200,7 +201,7 @@ fn find_place() -> Option<PathBuf> {
     usable.then_some(place)
 }
 
-/// Removes what runners that are gone left empty behind.
+/// Removes empty groups of runners that have ended.
 fn sweep(place: &Path) {
     for group in folders_in(place) {
         if let Some((maker, _)) = maker_of(&group)
@@ -208,20 +209,20 @@ fn sweep(place: &Path) {
                 ProcessIdentity::of(pid).is_some_and(|process| process.start() == start)
             })
         {
-            // One with somebody in it stays: the system sees to that.
+            // The kernel refuses to remove a group with members.
             let _ = fs::remove_dir(&group);
         }
     }
 }
 
-/// Who made a group of ours, where the name tells, and the command's own name in it.
+/// Returns the runner that made one of our groups, if the name tells it, and the command's own name.
 fn maker_of(group: &Path) -> Option<(Option<(u32, u64)>, &str)> {
     let (maker, command) = group.file_name()?.to_str()?.strip_prefix(NAME)?.split_once('-')?;
     let maker = maker.split_once('.').and_then(|(pid, start)| Some((pid.parse().ok()?, start.parse().ok()?)));
     Some((maker, command))
 }
 
-/// A command's own name.
+/// Returns a command's own name in group names.
 fn own_name(name: &str) -> String {
     hex(&Sha256::digest(name)[..8])
 }
@@ -230,13 +231,13 @@ fn left() -> MutexGuard<'static, Vec<ControlGroup>> {
     LEFT.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The own group's folder in the version 2 tree.
+/// Returns the own group's folder in the version 2 tree.
 pub(super) fn own_folder(groups: &str, mounts: &str) -> Option<PathBuf> {
     let own = groups.lines().find_map(|line| line.strip_prefix("0::"))?;
     folder_of(own, mounts, |kind| kind.split(' ').next() == Some("cgroup2"))
 }
 
-/// The own group's folder in the version 1 tree that counts memory.
+/// Returns the own group's folder in the version 1 tree of the memory controller.
 pub(super) fn own_memory_folder(groups: &str, mounts: &str) -> Option<PathBuf> {
     let is_memory = |list: &str| list.split(',').any(|word| word == "memory");
     let own = groups.lines().find_map(|line| {
@@ -248,7 +249,7 @@ pub(super) fn own_memory_folder(groups: &str, mounts: &str) -> Option<PathBuf> {
     })
 }
 
-/// Where a group is among the mounts of its tree; none when it is not below any of them.
+/// Returns a group's folder among the mounts of its tree, or `None` if no mount contains it.
 fn folder_of(group: &str, mounts: &str, is_tree: impl Fn(&str) -> bool) -> Option<PathBuf> {
     mounts.lines().find_map(|line| {
         let (mount, kind) = line.split_once(" - ")?;

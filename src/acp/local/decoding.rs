@@ -1,25 +1,25 @@
-//! A file's bytes as UTF-8, piece by piece, and where its lines end in them. Not here: telling the encoding, and
-//! UTF-8 itself, whose bytes pass as they are.
+//! Decodes a file's bytes to UTF-8 in pieces, and finds the line ends in them. Not here: detecting the encoding.
+//! UTF-8 bytes pass unchanged.
 
 use encoding_rs::DecoderResult;
 
 use crate::acp::encoding::Encoding;
 use crate::output::line_feed::LineFeed;
 
-/// Decodes pieces that may part a character. What is no text becomes U+FFFD.
+/// Decodes pieces that may split a character. Malformed input becomes U+FFFD.
 pub(super) struct Decoding {
     decoder: Option<encoding_rs::Decoder>,
     out: Vec<u8>,
 }
 
 impl Decoding {
-    /// From behind any mark, or from the beginning of a line.
+    /// Creates a decoder that starts after any byte order mark, or at the beginning of a line.
     pub(super) fn new(encoding: Encoding) -> Self {
         let decoder = (!encoding.is_utf8()).then(|| encoding.codec().new_decoder_without_bom_handling());
         Self { decoder, out: Vec::new() }
     }
 
-    /// The next piece.
+    /// Decodes the next piece.
     pub(super) fn push<'a>(&'a mut self, bytes: &'a [u8]) -> &'a [u8] {
         if self.decoder.is_none() {
             return bytes;
@@ -27,7 +27,7 @@ impl Decoding {
         self.decode(bytes, false)
     }
 
-    /// What is left of a character when there are no more pieces.
+    /// Decodes the rest of a split character after the last piece.
     pub(super) fn finish(&mut self) -> &[u8] {
         self.decode(b"", true)
     }

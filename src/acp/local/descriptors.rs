@@ -1,35 +1,35 @@
-//! Whether the process may still open files: a call that begins without room for them fails in the middle, and takes
-//! what the journal and the backend need with it. Not here: who refuses the call (permission).
+//! Checks for free file descriptors: a call that begins without them fails midway, and takes those that the journal
+//! and the backend need. Not here: the refusal of the call (permission).
 
 #[cfg(unix)]
 use std::os::fd::{AsFd, OwnedFd};
 
 use crate::tool::{ErrorCode, ToolError};
 
-/// What must be free for a call to begin: the most that starting a command opens at once, and what it leaves to the
-/// journal's readers and the next delivery.
+/// The descriptors that must be free for a call to begin. Starting a command opens most of them at once; the rest is
+/// for the journal's readers and the next delivery.
 #[cfg(unix)]
 const SPARE: usize = 16;
 
-/// Whether there is room for one more call. Tried and not computed: the limit may have been lowered meanwhile, and
-/// the system as a whole may have none left.
+/// Returns whether enough descriptors are free for one more call. Tested and not computed, because the limit may have
+/// been lowered, or the whole system may have none left.
 #[cfg(unix)]
 pub fn are_to_be_had() -> bool {
-    // Something that is open for as long as the process is.
+    // A descriptor that stays open as long as the process.
     let origin = std::io::stderr();
     let spare: Result<Vec<OwnedFd>, _> =
         (0..SPARE).map(|_| rustix::io::fcntl_dupfd_cloexec(origin.as_fd(), 3)).collect();
-    // A process whose standard error was closed has no less room for that.
+    // A closed standard error does not mean a lack of descriptors.
     !matches!(spare, Err(rustix::io::Errno::MFILE | rustix::io::Errno::NFILE))
 }
 
-/// Yes: this system has no such limit to speak of.
+/// Returns true: this system has no relevant limit.
 #[cfg(not(unix))]
 pub fn are_to_be_had() -> bool {
     true
 }
 
-/// The refusal of a call for which no files can be opened.
+/// The error for a call that begins without free descriptors.
 pub fn no_descriptors() -> ToolError {
     ToolError::new(
         ErrorCode::Busy,

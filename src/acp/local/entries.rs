@@ -1,5 +1,5 @@
-//! What lies directly in a folder, as far as it is of interest to who looks for protected paths. Not here: which paths
-//! these are (protected_paths) and where repositories lie (repositories).
+//! Lists a folder's direct entries for the search for protected paths. Not here: the protected paths themselves, and
+//! the search for repositories.
 #![expect(clippy::disallowed_methods, reason = "folders are looked at as they are")]
 
 use std::collections::HashSet;
@@ -9,31 +9,31 @@ use std::path::{Path, PathBuf};
 use crate::acp::protected;
 use crate::sandbox::is_absent;
 
-/// How many entries of a folder are looked through.
+/// The number of entries of a folder that are read.
 pub(super) const MOST_ENTRIES: usize = 16_384;
 
-/// How far a listing got.
+/// The extent of a listing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Extent {
-    /// To the end.
+    /// All entries were read.
     Whole,
-    /// There is more.
+    /// There are more entries.
     Cut,
-    /// Nowhere: the folder is there, and its entries are not told.
+    /// No entry was read: the folder exists but cannot be listed.
     Refused,
 }
 
-/// What is in a folder; nothing where there is none.
+/// The entries of a folder; empty if it does not exist.
 #[derive(Debug)]
 pub(super) struct Entries {
     pub folders: Vec<PathBuf>,
     pub extent: Extent,
-    /// The names that may be protected ones, as the most lenient file system would compare them.
+    /// Names that may be protected, folded as the most lenient file system compares them.
     suspects: HashSet<String>,
 }
 
 impl Entries {
-    /// What is in this folder, but for what comes after so many entries.
+    /// Scans this folder, up to a number of entries.
     pub fn of(folder: &Path, most: usize) -> Self {
         let mut found = Self { folders: Vec::new(), extent: Extent::Whole, suspects: HashSet::new() };
         let entries = match fs::read_dir(folder) {
@@ -49,7 +49,7 @@ impl Entries {
                 break;
             }
             let name = entry.file_name();
-            // What such a file system leaves out of a name is not in ASCII.
+            // Characters that such a file system ignores in a name are not ASCII.
             if name.as_encoded_bytes().first().is_some_and(|first| *first == b'.' || !first.is_ascii()) {
                 found.suspects.insert(protected::folded(&name));
             }
@@ -60,7 +60,7 @@ impl Entries {
         found
     }
 
-    /// Whether a protected name may be among them.
+    /// Returns whether a protected name may be among the entries.
     pub fn may_have(&self, name: &str) -> bool {
         let top = name.split('/').next().unwrap_or(name);
         self.extent != Extent::Whole || self.suspects.contains(top)

@@ -1,5 +1,5 @@
-//! The environment that commands get: built from nothing, by name. Not here: where the captured values come from
-//! (login) and whether a command may run.
+//! Builds the environment of commands from nothing, by a list of names. Not here: the capture of the user's values
+//! (login), and the decision whether a command may run.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,7 +9,7 @@ use crate::home::{FOLDER_VARIABLE, Mounted};
 use crate::ids::RequestId;
 use crate::tool::{ErrorCode, ToolError};
 
-/// Names that are passed on from the user's own environment.
+/// Names that commands get from the user's own environment.
 const PASSED: &[&str] = &[
     "PATH",
     "HOME",
@@ -22,7 +22,7 @@ const PASSED: &[&str] = &[
     "TMPDIR",
     "TEMP",
     "TMP",
-    // Where toolchains and their caches live.
+    // Locations of toolchains and their caches.
     "ANDROID_HOME",
     "ANDROID_SDK_ROOT",
     "ASDF_DATA_DIR",
@@ -76,7 +76,7 @@ const PASSED: &[&str] = &[
     "XDG_STATE_HOME",
 ];
 
-/// How an application finds the screen and the session of the person at the machine. Commands do not get these.
+/// Variables by which an application finds the screen and the desktop session. Commands do not get these.
 #[cfg(unix)]
 const DESKTOP: &[&str] = &[
     "DBUS_SESSION_BUS_ADDRESS",
@@ -90,10 +90,10 @@ const DESKTOP: &[&str] = &[
     "XDG_SESSION_TYPE",
 ];
 
-/// The PATH where there is none.
+/// The PATH if the user's environment has none.
 const USUAL_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
-/// Set after everything else: nothing waits for a person, and output is plain.
+/// Variables set after all others: no program waits for a person, and output is plain.
 const OURS: &[(&str, &str)] = &[
     ("PAGER", "cat"),
     ("GIT_PAGER", "cat"),
@@ -103,12 +103,12 @@ const OURS: &[(&str, &str)] = &[
     ("PUNIE_RUNNER", "1"),
 ];
 
-/// Whether a command gets this entry anyway.
+/// Returns whether every command gets this entry anyway.
 pub(super) fn is_ours(name: &str, value: &str) -> bool {
     OURS.contains(&(name, value))
 }
 
-/// Names by which a program, a shell or an interpreter is made to load or run something else.
+/// Variables that make a program, a shell or an interpreter load or run other code.
 const LOADER_NAMES: &[&str] = &[
     "BASH_ENV",
     "ENV",
@@ -129,8 +129,8 @@ const LOADER_NAMES: &[&str] = &[
 const LOADER_PREFIXES: &[&str] = &["LD_", "DYLD_", "BASH_FUNC_", "GIT_", "DBUS_", "PUNIE_"];
 const SECRET_WORDS: &[&str] = &["KEY", "TOKEN", "SECRET", "PASS"];
 
-/// A pattern of bash for the names that are never passed on, and one for those of them that are set here; to be
-/// matched whatever the case.
+/// Returns two bash patterns: the names that are never passed on, and those of them that the runner sets. Match them
+/// without regard to case.
 pub(in crate::acp) fn refused_in_bash() -> (String, String) {
     let names = LOADER_NAMES.iter().map(|name| (*name).to_owned());
     let prefixes = LOADER_PREFIXES.iter().map(|prefix| format!("{prefix}*"));
@@ -140,23 +140,23 @@ pub(in crate::acp) fn refused_in_bash() -> (String, String) {
     (refused.join("|"), ours.join("|"))
 }
 
-/// What the PATH of a command begins with, and a variable that goes with it.
+/// A folder at the front of a command's PATH, and a variable that goes with it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Beginning {
     /// The folder whose programs are found first.
     pub path: String,
-    /// The name and the value.
+    /// The variable's name and value.
     pub variable: (String, String),
 }
 
-/// Gives commands something of this device's own.
+/// A source of PATH folders for commands.
 pub trait ForCommands: fmt::Debug + Send + Sync + 'static {
-    /// For a command of this request; none where there is nothing.
+    /// Returns the folder for a command of this request, if there is one.
     fn beginning(&self, request: &RequestId) -> Option<Beginning>;
 }
 
 impl Beginning {
-    /// Puts it into the environment of a command, whatever the call asked for.
+    /// Sets the entries in a command's environment, whatever the call set.
     pub(super) fn put_into(self, env: &mut BTreeMap<String, String>) {
         let rest = env.get("PATH").map_or(USUAL_PATH, String::as_str);
         env.insert("PATH".to_owned(), format!("{}:{rest}", self.path));
@@ -164,7 +164,7 @@ impl Beginning {
     }
 }
 
-/// A user's environment, reduced to what commands may see.
+/// A user's environment, reduced to the variables that commands may see.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Environment {
     passed: BTreeMap<String, String>,
@@ -181,13 +181,13 @@ impl Environment {
         Self { passed }
     }
 
-    /// A value that is passed on.
+    /// Returns a value that is passed on.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.passed.get(name).map(String::as_str)
     }
 
-    /// The environment of an application on the desktop: what is passed on, and of the runner's own what leads to the
-    /// screen. Nothing of ours, which is for commands that nobody watches.
+    /// Builds the environment of a desktop application: the variables passed on, and those of the runner that lead to
+    /// the screen. The runner's settings for commands are left out, because a person watches an application.
     #[cfg(unix)]
     pub(super) fn for_app(&self, own: &[(String, String)]) -> BTreeMap<String, String> {
         let mut all = self.passed.clone();
@@ -195,7 +195,7 @@ impl Environment {
         all
     }
 
-    /// The environment of one command: what is passed on, what the call asks for, what is ours, in this order.
+    /// Builds the environment of one command: the variables passed on, then the call's, then the runner's settings.
     ///
     /// # Errors
     /// `invalid_args` for a name or a value that cannot be set, `policy_denied` for one that must not.
@@ -212,8 +212,8 @@ impl Environment {
 
 #[cfg(unix)]
 impl Environment {
-    /// What a command in an editor's terminal gets beside the editor's own environment: what the call asks for, and
-    /// what is ours but for the terminal's name, which is the editor's.
+    /// Returns the entries that a command in an editor's terminal gets beside the editor's environment. They are the
+    /// call's, and the runner's settings except TERM, which belongs to the editor.
     ///
     /// # Errors
     /// As [`Environment::for_command`].
@@ -231,7 +231,8 @@ impl Environment {
     }
 }
 
-/// The runner's environment without what no program is given, where programs need names that no list has.
+/// Returns the runner's environment without refused names, for systems whose programs need variables that no list
+/// has.
 #[cfg(not(unix))]
 pub(super) fn without_refused(own: &[(String, String)]) -> BTreeMap<String, String> {
     own.iter().filter(|(name, _)| refusal(name).is_none()).cloned().collect()
@@ -241,7 +242,7 @@ fn is_passed(name: &str) -> bool {
     PASSED.contains(&name) || name.starts_with("LC_")
 }
 
-/// A PATH without relative entries: those would find programs in whatever folder a command starts in.
+/// Removes relative entries from a PATH: they would find programs in whatever folder a command starts in.
 fn absolute_only(path: &str) -> String {
     path.split(':').filter(|entry| entry.starts_with('/')).collect::<Vec<_>>().join(":")
 }
@@ -268,11 +269,11 @@ fn check(name: &str, value: &str) -> Result<(), ToolError> {
     }
 }
 
-/// Puts a command's secrets into its environment.
+/// Inserts a command's secrets into its environment.
 ///
 /// # Errors
-/// `policy_denied` for one under a name that is not for secrets: one that changes which code programs load, or that
-/// commands are given a value of anyway.
+/// `policy_denied` for a name that is not for secrets: one that changes which code programs load, or one that
+/// commands get a value for anyway.
 pub(super) fn give_secrets(env: &mut BTreeMap<String, String>, mounted: &Mounted) -> Result<(), ToolError> {
     for (name, value) in mounted.variables() {
         let ours = OURS.iter().any(|(known, _)| *known == name) || is_passed(name);
@@ -294,20 +295,20 @@ fn is_loader(name: &str) -> bool {
     LOADER_NAMES.contains(&upper.as_str()) || LOADER_PREFIXES.iter().any(|prefix| upper.starts_with(prefix))
 }
 
-/// Takes the values of variables that commands are not given because they are secrets.
+/// Receives the values of variables that commands do not get because they are secrets.
 pub type TellWithheld = Arc<dyn Fn(Vec<String>) + Send + Sync>;
 
-/// The values of variables whose names say that they are secrets, and that commands are not given for it, but for those
-/// that innocent text has too.
+/// Returns the values of variables that are withheld because their names mark them as secrets, except values that
+/// also occur in ordinary text.
 pub fn withheld<'e>(entries: impl IntoIterator<Item = &'e (String, String)>) -> Vec<String> {
     let secret = |name: &str| SECRET_WORDS.iter().any(|word| name.to_ascii_uppercase().contains(word));
     let entries = entries.into_iter().filter(|(name, value)| secret(name) && is_telling(value));
     entries.map(|(_, value)| value.clone()).collect()
 }
 
-/// Whether a value is one of its own, so that finding it in a text means something. Not so words (`disabled`), short
-/// numbers, paths that are there, and addresses without a password: names like `KEYBOARD_LAYOUT` and `SSH_ASKPASS` have
-/// such values.
+/// Returns whether a value is distinctive, so that finding it in a text means something. Words (`disabled`), short
+/// numbers, existing paths, and addresses without a password are not: variables like `KEYBOARD_LAYOUT` and
+/// `SSH_ASKPASS` have such values.
 fn is_telling(value: &str) -> bool {
     let value = value.trim();
     let only = |fits: fn(char) -> bool| value.chars().all(fits);
@@ -323,7 +324,7 @@ fn is_telling(value: &str) -> bool {
     !(is_short && (is_word || is_written_large || is_number)) && !is_address && !is_path && value.len() >= 8
 }
 
-/// Why a name is on the list of those that are never set or passed on.
+/// Returns why a name is never set or passed on, or `None` if it may be.
 fn refusal(name: &str) -> Option<&'static str> {
     let upper = name.to_ascii_uppercase();
     if is_loader(name) {

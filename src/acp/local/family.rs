@@ -1,10 +1,10 @@
-//! Who belongs to a command: what it started, far as it may have moved away. Not here: what is done to them.
+//! Finds the processes that a command started, even if they have detached from it. Not here: signalling them.
 //!
-//! A relative is found by any of these: the control group, where there are such groups; the limit that all of them
-//! carry (limit_mark); the session; the line of parents; the mark in the environment; the pipe that takes the output.
-//! A process can leave its session, empty its environment, lose its parent and redirect its output, and does all of
-//! it to become a daemon. It cannot take off the limit. What another service was asked to start is no relative: it
-//! was never a child of the command.
+//! A process belongs to the tree if any of these matches: the control group, if there is one; the resource limit that
+//! marks all of them (the limit mark); the session; an ancestor; the mark in the environment; the pipe that takes the
+//! output. A process can leave its session, empty its environment, lose its parent and redirect its output, and a
+//! daemon does all of these. It cannot remove the limit. A process that another service started on request does not
+//! belong to the tree: it never was a child of the command.
 #![cfg_attr(
     target_os = "linux",
     expect(clippy::disallowed_methods, reason = "processes are read from /proc")
@@ -22,52 +22,52 @@ use super::traces::{carries, holds};
 use crate::acp::terminals::ProcessName;
 use crate::ids::RequestId;
 
-/// How many outputs of a request, and so commands, a later life looks for.
+/// The number of a request's outputs, and so of commands, that a later process of the runner looks for.
 const COMMANDS: u32 = 8;
-/// How many process ids in a row are rather asked for one by one than looked for in the list of all.
+/// The longest range of process ids that is probed one by one rather than listed from /proc.
 #[cfg(target_os = "linux")]
 const FEW: u32 = 200;
-/// For so long the ids cannot have been given out all and begun anew, even where there are only 32768.
+/// For so many seconds the process ids cannot have wrapped around, even where there are only 32768.
 #[cfg(target_os = "linux")]
 const ONE_ROUND: u64 = 2;
 
-/// How much of a command line a name shows.
+/// The number of characters of a command line in a process's name.
 #[cfg(target_os = "linux")]
 const SHOWN: usize = 80;
 
-/// A command and what it started.
+/// A command and the processes that it started.
 #[derive(Debug, Clone)]
 pub(super) struct Family {
     /// The command itself: the leader of the session.
     leader: ProcessIdentity,
-    /// The entry in the environment that all of them carry; one that ends in a dot stands for all that go on.
+    /// The environment entry that all of them have. A mark that ends in a dot matches all entries that begin with it.
     mark: String,
-    /// The limits that all of them carry, each from one command.
+    /// The resource limits that mark them, one for each command.
     limits: Vec<LimitMark>,
-    /// The control groups that they were born in.
+    /// The control groups in which they were started.
     groups: Vec<ControlGroup>,
-    /// What takes the output.
+    /// The pipe that takes the output.
     pipe: Option<OutputPipe>,
 }
 
-/// The pipe that takes a command's output, as the system names it among a process's files.
+/// The pipe that takes a command's output, as /proc names it among a process's files.
 #[derive(Debug, Clone)]
 pub(super) enum OutputPipe {
-    /// One without a name, by its inode.
+    /// An unnamed pipe, by its inode.
     Unnamed(u64),
-    /// One with a name.
+    /// A named pipe.
     Named(PathBuf),
 }
 
 impl Family {
-    /// A command that was just started.
+    /// Creates the tree of a command that was just started.
     pub fn of_command(leader: ProcessIdentity, mark: String, ties: &Ties, pipe: Option<OutputPipe>) -> Self {
         let (limits, groups) = (ties.limit.into_iter().collect(), ties.group.iter().cloned().collect());
         Self { leader, mark, limits, groups, pipe }
     }
 
-    /// What a former life of the runner started for a request. Everything can be computed again from the request's
-    /// name, but for the pipe, which went with that life unless it has a name.
+    /// Creates the tree of processes that an earlier process of the runner started for a request. All marks can be
+    /// computed from the request's id. The pipe cannot: it ended with that process unless it has a name.
     pub fn of_a_former_life(leader: ProcessIdentity, request: &RequestId, pipe: Option<OutputPipe>) -> Self {
         let marks: Vec<String> = (0..COMMANDS).map(|number| call_mark(request, number)).collect();
         Self {
@@ -79,18 +79,18 @@ impl Family {
         }
     }
 
-    /// The same where nothing was written down of the process that began it: only marks tell who belongs to it. None
-    /// where the system does not tell them.
+    /// Creates the tree of a request whose processes were not recorded: only marks identify its members. `None` if
+    /// this system does not show them.
     pub fn of_a_request(request: &RequestId) -> Option<Self> {
         Some(Self::of_a_former_life(ProcessIdentity::nobody()?, request, None))
     }
 
-    /// The leader's process group.
+    /// Returns the leader's process group.
     pub fn group(&self) -> u32 {
         self.leader.pid()
     }
 
-    /// Kills everyone in the control groups at once; whether there was anybody.
+    /// Kills all processes in the control groups at once, and returns whether there were any.
     pub fn kill_groups(&self) -> bool {
         let peopled: Vec<&ControlGroup> =
             self.groups.iter().filter(|group| !group.members().is_empty()).collect();
@@ -100,13 +100,13 @@ impl Family {
         !peopled.is_empty()
     }
 
-    /// Nobody is left: the control groups go.
+    /// Removes the control groups, once no process is left.
     pub fn dissolve(&self) {
         self.groups.iter().for_each(ControlGroup::remove);
     }
 }
 
-/// One relative.
+/// One process of a tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Member {
     pub pid: u32,
@@ -114,7 +114,7 @@ pub(super) struct Member {
     pub group: u32,
 }
 
-/// What the system tells of a process.
+/// A process's entry in /proc.
 #[cfg(target_os = "linux")]
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Stat {
@@ -130,7 +130,7 @@ pub(super) struct Stat {
 impl Stat {
     pub fn of(pid: u32) -> Option<Self> {
         let text = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
-        // The name is in brackets and may contain anything, brackets too.
+        // The name is in parentheses and may itself contain parentheses.
         let after_name = text.iter().rposition(|b| *b == b')')? + 1;
         let rest = std::str::from_utf8(&text[after_name..]).ok()?;
         let fields: Vec<&str> = rest.split_ascii_whitespace().take(20).collect();
@@ -146,7 +146,7 @@ impl Stat {
         })
     }
 
-    /// Whether it only waits to be collected.
+    /// Returns whether the process has ended and only waits to be reaped.
     pub fn ended(&self) -> bool {
         matches!(self.state, b'Z' | b'X')
     }
@@ -158,13 +158,13 @@ impl Stat {
 
 #[cfg(target_os = "linux")]
 impl Family {
-    /// Everyone of the family who still lives.
+    /// Finds all living processes of the tree.
     pub fn members(&self) -> Vec<Member> {
         self.members_among(newest_first().into_iter())
     }
 
-    /// Shows everyone who carries one of our marks or holds our pipe at the moment that they are found, the newest
-    /// first: one that lives for a millisecond is gone when the whole family is known.
+    /// Calls back for each process with one of our marks or our pipe as soon as it is found, newest first. A process
+    /// that lives for a millisecond would be gone once the whole tree is known.
     pub fn meet(&self, mut met: impl FnMut(Member)) {
         if !self.leader.is_of_this_boot() {
             return;
@@ -177,8 +177,8 @@ impl Family {
         }
     }
 
-    /// The same soon after the command's start without asking after every process of the machine: what every command
-    /// waits for at its end. Counts on the system's word which id it gave out last.
+    /// Finds the same processes soon after the command's start, without examining every process of the machine,
+    /// because every command waits for this when it ends. It relies on the newest process id that the kernel reports.
     pub fn members_at_a_glance(&self) -> Vec<Member> {
         let leader = self.leader.pid();
         let Some(latest) = latest_pid().filter(|_| self.leader.is_younger_than(ONE_ROUND)) else {
@@ -199,7 +199,7 @@ impl Family {
             return Vec::new();
         }
         let grouped: Vec<u32> = self.groups.iter().flat_map(ControlGroup::members).collect();
-        // Nobody older than the command can have been started by it. Who is asked at once cannot be gone meanwhile.
+        // The command cannot have started an older process. Each process is examined at once, before it can be gone.
         let (young, claimed): (Vec<Stat>, Vec<bool>) = pids
             .filter(|pid| *pid != own)
             .filter_map(Stat::of)
@@ -211,7 +211,7 @@ impl Family {
                 (stat, claimed)
             })
             .unzip();
-        // While a session has members its id is given to no new process, but once it is empty it may be.
+        // While a session has members, no new process gets its id; once it is empty, one may.
         let strange =
             young.iter().any(|stat| stat.pid == self.leader.pid() && stat.start != self.leader.start());
         let mut found: Vec<bool> = young
@@ -219,7 +219,7 @@ impl Family {
             .zip(&claimed)
             .map(|(stat, claimed)| *claimed || (!strange && stat.session == self.leader.pid()))
             .collect();
-        // Children of those found, and theirs.
+        // Descendants of the processes found so far.
         loop {
             let before = found.iter().filter(|is| **is).count();
             for at in 0..young.len() {
@@ -240,14 +240,14 @@ impl Family {
             .collect()
     }
 
-    /// Whether the process carries one of our marks or holds our pipe.
+    /// Returns whether the process has one of our marks or holds our pipe.
     fn claims(&self, pid: u32) -> bool {
         self.limits.iter().any(|limit| limit.is_on(pid))
             || carries(pid, &self.mark)
             || self.pipe.as_ref().is_some_and(|pipe| holds(pid, pipe))
     }
 
-    /// Those who hold the output open, or, where nobody admits to it, everyone.
+    /// Returns the processes that hold the output open, or all if none is known to.
     pub fn holders(&self, members: &[Member]) -> Vec<ProcessName> {
         let holding: Vec<Member> = members
             .iter()
@@ -260,29 +260,29 @@ impl Family {
 
 #[cfg(not(target_os = "linux"))]
 impl Family {
-    /// Nobody: this system does not tell; only the process group is known here.
+    /// Returns nothing: on this system, only the process group is known.
     pub fn members(&self) -> Vec<Member> {
         Vec::new()
     }
 
-    /// Nobody, as above.
+    /// Returns nothing, as above.
     pub fn members_at_a_glance(&self) -> Vec<Member> {
         Vec::new()
     }
 
-    /// Nobody, as above.
+    /// Returns nothing, as above.
     pub fn holders(&self, _members: &[Member]) -> Vec<ProcessName> {
         Vec::new()
     }
 }
 
-/// Whether exactly this process is still there.
+/// Returns whether exactly this process still runs.
 #[cfg(target_os = "linux")]
 pub(super) fn is_living(member: Member) -> bool {
     Stat::of(member.pid).is_some_and(|stat| stat.start == member.start && !stat.ended())
 }
 
-/// Whether a process ignores a signal, as far as the system tells.
+/// Returns whether a process ignores a signal, as far as the system shows it.
 #[cfg(target_os = "linux")]
 pub(super) fn ignores(pid: u32, signal: rustix::process::Signal) -> bool {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
@@ -291,13 +291,13 @@ pub(super) fn ignores(pid: u32, signal: rustix::process::Signal) -> bool {
     mask.is_some_and(|mask| mask >> (signal.as_raw() - 1) & 1 == 1)
 }
 
-/// Processes as an answer names them.
+/// Names processes for a reply.
 #[cfg(target_os = "linux")]
 pub(super) fn names(members: &[Member]) -> Vec<ProcessName> {
     members.iter().map(|member| ProcessName { pid: member.pid, command: command_line(member.pid) }).collect()
 }
 
-/// Processes as an answer names them; none are known here.
+/// Names processes for a reply; none are known on this system.
 #[cfg(not(target_os = "linux"))]
 pub(super) fn names(_members: &[Member]) -> Vec<ProcessName> {
     Vec::new()
@@ -311,7 +311,7 @@ fn all_pids() -> impl Iterator<Item = u32> {
         .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok())
 }
 
-/// The same, those first that were started last, as long as the numbers do not begin anew.
+/// Lists all process ids, newest first as long as they have not wrapped around.
 #[cfg(target_os = "linux")]
 fn newest_first() -> Vec<u32> {
     let mut pids: Vec<u32> = all_pids().collect();
@@ -319,14 +319,14 @@ fn newest_first() -> Vec<u32> {
     pids
 }
 
-/// Whether an id is that of a thread of this process, whose files and environment are not worth a look: threads have
-/// theirs out of the same numbers as processes.
+/// Returns whether an id is that of a thread of this process, whose files and environment need no check. Threads and
+/// processes share one range of ids.
 #[cfg(target_os = "linux")]
 fn is_a_thread_of_ours(id: u32) -> bool {
     rustix::fs::access(format!("/proc/self/task/{id}"), rustix::fs::Access::EXISTS).is_ok()
 }
 
-/// The id that was given out last.
+/// Returns the process id that was assigned last.
 #[cfg(target_os = "linux")]
 fn latest_pid() -> Option<u32> {
     let load = std::fs::read_to_string("/proc/loadavg").ok()?;
@@ -339,8 +339,8 @@ fn command_line(pid: u32) -> String {
     shown(&String::from_utf8_lossy(&words).replace('\0', " "))
 }
 
-/// The beginning of a command line. A word is shown whole or not at all: part of one could be part of a secret, which
-/// nobody would know any more.
+/// Returns the beginning of a command line. A word is shown whole or not at all: a part of it could be part of a
+/// secret that the redactor does not recognize.
 #[cfg(target_os = "linux")]
 fn shown(line: &str) -> String {
     let mut shown = String::new();

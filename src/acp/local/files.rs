@@ -1,5 +1,5 @@
-//! This machine's file system behind ACP's file methods. Every call works on a blocking thread and stops when its
-//! request is cancelled. Not here: the work itself, one file a matter beside this one.
+//! Serves ACP's file methods from this machine's file system. Every call works on a blocking thread and stops when
+//! its request is cancelled. Not here: the work itself, in one file for each task beside this one.
 
 use std::io::Seek as _;
 use std::sync::Arc;
@@ -23,14 +23,14 @@ use crate::output::figures;
 use crate::output::line_index::read_at;
 use crate::tool::{ErrorCode, Intent, ToolCx, ToolError};
 
-/// Serves the file methods on this machine. Clones share what is known of big files.
+/// Serves the file methods on this machine. Clones share the line indexes of big files.
 #[derive(Debug, Clone, Default)]
 pub struct LocalFiles {
     indexes: Arc<LineIndexes>,
 }
 
 impl LocalFiles {
-    /// With nothing known yet.
+    /// Creates a client that has read no file yet.
     pub fn new() -> Self {
         Self::default()
     }
@@ -108,8 +108,8 @@ impl FileClient for LocalFiles {
     }
 }
 
-/// What it takes to make a write that is prepared. It waits on its blocking thread, so that what was declared is done
-/// even when nobody waits for the call.
+/// Runs a prepared write. It waits on its blocking thread, so that a declared write is completed even if the call is
+/// dropped.
 struct Making {
     cx: ToolCx,
     runtime: tokio::runtime::Handle,
@@ -120,7 +120,7 @@ impl Making {
         Self { cx: cx.clone(), runtime: tokio::runtime::Handle::current() }
     }
 
-    /// Declares it and makes it.
+    /// Declares the write and makes it.
     fn make(&self, mut write: Box<dyn PreparedWrite>) -> Result<Written, ToolError> {
         if let Some(intent) = write.intent() {
             self.runtime.block_on(self.cx.declare(vec![intent]))?;
@@ -134,13 +134,13 @@ impl Making {
     }
 }
 
-/// Makes a write that somebody else prepared, as one of this machine's own is made.
+/// Makes a write that another client prepared, in the same way as one of this machine's own.
 pub(in crate::acp) fn make(cx: &ToolCx, write: Box<dyn PreparedWrite>) -> Answer<'_, Written> {
     let making = Making::of(cx);
     blocking(cx, move |_| making.make(write))
 }
 
-/// A window of a text that is held, as one of a file on disk.
+/// Reads a window of a text in memory, as if it were a file on disk.
 pub(in crate::acp) fn window_of(
     cx: &ToolCx,
     request: ReadTextFile,
@@ -155,7 +155,8 @@ pub(in crate::acp) fn window_of(
     })
 }
 
-/// This text in the shape of the file whose bytes these are, as a write of it would be, and what was done to it.
+/// Gives this text the encoding and line endings of the file with these bytes, as a write would, and returns the
+/// warnings.
 pub(in crate::acp) fn shaped(text: &str, old: &[u8]) -> (Vec<u8>, Vec<String>) {
     kept_as_it_was(text, old, 0)
 }

@@ -1,5 +1,5 @@
-//! Filling a new file: the new bytes, or the old ones with places replaced, with the hashes of both. What is hashed
-//! is hashed beside the writing and the syncing, which wait for the disk. Not here: giving the file its name.
+//! Writes a new file's content: new bytes, or the old ones with ranges replaced, and the hashes of both. Hashing runs
+//! in parallel with writing and syncing, which wait for the disk. Not here: renaming the file over its target.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -13,33 +13,33 @@ use crate::acp::files::{DiskSplice, Splice};
 use crate::ids::hex;
 use crate::output::line_index::CHUNK;
 
-/// From this size on hashes are made beside the writing.
+/// From this size on, hashes are computed in parallel with writing.
 const HASHED_BESIDE: usize = 1 << 20;
-/// Copied at once, so that a cancel is seen soon.
+/// The bytes copied in one step, so that a cancellation is noticed soon.
 const COPIED: u64 = 8 << 20;
 
 /// The bytes to write.
 pub(super) enum Bytes<'a> {
-    /// These.
+    /// The whole new content.
     Whole(&'a [u8]),
-    /// Loaded ones with places replaced.
+    /// Loaded content with ranges replaced.
     Spliced(&'a [u8], &'a [Splice]),
-    /// An open file of so many bytes with places replaced, each of which ends with these bytes.
+    /// An open file of this size with ranges replaced, each of which ends with `ends`.
     Copied { file: &'a File, size: u64, ends: &'a [u8], splices: &'a [DiskSplice] },
 }
 
-/// What was written.
+/// The result of a write.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Filled {
-    /// SHA-256 of what was there, in hex.
+    /// SHA-256 of the old content, in hex.
     pub before: Option<String>,
-    /// SHA-256 of what is there now, in hex.
+    /// SHA-256 of the new content, in hex.
     pub after: String,
     pub size: u64,
 }
 
-/// The hashes where they are made before the writing: of what is small, or given as a whole. None where they are
-/// rather made beside it.
+/// Returns the hashes if they are computed before writing: for small content, or content given as a whole. `None` if
+/// they are computed in parallel with it.
 pub(super) fn hashed_ahead(content: &Bytes<'_>, known: Option<&str>) -> Option<Filled> {
     let known = known.map(str::to_owned);
     match content {
@@ -59,7 +59,7 @@ pub(super) fn hashed_ahead(content: &Bytes<'_>, known: Option<&str>) -> Option<F
     }
 }
 
-/// Writes bytes whose hashes are known, and has them synced.
+/// Writes bytes whose hashes are known, and syncs them.
 pub(super) fn write(
     file: &mut File,
     content: &Bytes<'_>,
@@ -75,7 +75,8 @@ pub(super) fn write(
     sync(file)
 }
 
-/// Writes the bytes and has them synced; `InvalidData` where the places are not what they were. `known` is the hash of the old bytes, where somebody has it already.
+/// Writes the bytes and syncs them. Returns `InvalidData` if a replaced range does not end as expected any more.
+/// `known` is the hash of the old bytes, if a caller has it.
 pub(super) fn fill(
     file: &mut File,
     content: &Bytes<'_>,
@@ -130,7 +131,7 @@ fn broke_off() -> io::Error {
     io::Error::other("the hashing broke off")
 }
 
-/// The old bytes between the splices and what comes in their place, in order.
+/// Returns the old bytes between the splices and their replacements, in order.
 fn pieces<'a>(old: &'a [u8], splices: &'a [Splice]) -> impl Iterator<Item = &'a [u8]> {
     let mut at = 0;
     let replaced = splices.iter().flat_map(move |splice| {
@@ -142,7 +143,7 @@ fn pieces<'a>(old: &'a [u8], splices: &'a [Splice]) -> impl Iterator<Item = &'a 
     replaced.chain([&old[rest..]])
 }
 
-/// The state of a file does not tell two changes in the same moment apart: what is replaced is looked at itself.
+/// Checks the ends of the replaced ranges: a file's stamp cannot tell two changes at the same moment apart.
 fn check_places(old: &File, ends: &[u8], splices: &[DiskSplice]) -> io::Result<()> {
     let mut there = vec![0; ends.len()];
     for splice in splices {
@@ -155,7 +156,7 @@ fn check_places(old: &File, ends: &[u8], splices: &[DiskSplice]) -> io::Result<(
     Ok(())
 }
 
-/// Writes the file with its places replaced; gives the new size.
+/// Writes the file with its ranges replaced, and returns the new size.
 fn copy_spliced(
     old: &File,
     size: u64,
@@ -167,7 +168,7 @@ fn copy_spliced(
     let mut gathered = Vec::new();
     for splice in splices {
         let kept = splice.range.start.saturating_sub(at);
-        // Short stretches are written together: a system call for each would cost more than the bytes.
+        // Short ranges are written together: a system call for each would cost more than the bytes.
         if kept + splice.with.len() as u64 <= CHUNK as u64 / 4 {
             let from = gathered.len();
             gathered.resize(from + usize::try_from(kept).unwrap_or_default(), 0);
@@ -195,8 +196,8 @@ fn copy_spliced(
     Ok(written + rest)
 }
 
-/// SHA-256 of the file as it is and with its places replaced. Up to the first place they are the same; from there on
-/// each has a thread, as hashing takes longer than the copying.
+/// Hashes the old file, and the file with its ranges replaced. Both are the same up to the first range. From there on
+/// each has a thread, because hashing takes longer than copying.
 fn hashes(
     old: &File,
     size: u64,
@@ -235,7 +236,7 @@ fn hash_part(
     })
 }
 
-/// Reads a part piece by piece.
+/// Reads a range piece by piece.
 fn for_pieces(
     file: &File,
     part: Range<u64>,
@@ -257,7 +258,7 @@ fn for_pieces(
     Ok(())
 }
 
-/// Copies bytes from one file's place to where the other one is.
+/// Copies bytes from an offset of one file to the current position of another.
 #[cfg(target_os = "linux")]
 fn copy(from: &File, mut at: u64, len: u64, to: &mut File, cancel: &CancellationToken) -> io::Result<()> {
     let mut left = len;
@@ -266,9 +267,9 @@ fn copy(from: &File, mut at: u64, len: u64, to: &mut File, cancel: &Cancellation
             return Err(io::ErrorKind::Interrupted.into());
         }
         let wanted = usize::try_from(left.min(COPIED)).unwrap_or(CHUNK);
-        // The kernel copies from page to page, or only notes whose pages they are where the file system can.
+        // The kernel copies from page to page, or only shares the blocks if the file system can.
         match rustix::fs::copy_file_range(from, Some(&mut at), &*to, None, wanted) {
-            // Not between these files: some file systems cannot, and say so in several ways.
+            // Some file systems cannot copy between these files, and report it in several ways.
             Ok(0) | Err(_) => return copy_through(from, at, left, to, cancel),
             Ok(copied) => left -= copied as u64,
         }
@@ -285,7 +286,7 @@ fn copy_through(from: &File, at: u64, len: u64, to: &mut File, cancel: &Cancella
     for_pieces(from, at..at + len, cancel, |piece| to.write_all(piece))
 }
 
-/// Reads at a place without a place of its own: the file is read by two threads at once.
+/// Reads at an offset without moving the file's position, because two threads read the file at once.
 #[cfg(unix)]
 fn read_exact_at(file: &File, at: u64, buffer: &mut [u8]) -> io::Result<()> {
     std::os::unix::fs::FileExt::read_exact_at(file, buffer, at)

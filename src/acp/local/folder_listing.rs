@@ -1,5 +1,5 @@
-//! What is in a folder: one level from the held folder itself, or everything below by a walk that follows no link.
-//! Not here: searching (the search tools).
+//! Lists a folder: one level from the opened folder itself, or everything below by a walk that follows no links. Not
+//! here: searching (the search tools).
 
 use std::ffi::OsStr;
 use std::fs::Metadata;
@@ -12,7 +12,7 @@ use crate::acp::files::{EntryKind, FolderEntry, FolderListing, ListFolder};
 use crate::acp::workspace::Folder;
 use crate::tool::ToolError;
 
-/// A recursive listing looks at no more than this.
+/// The largest number of entries that a recursive listing visits.
 const WALKED: u64 = 200_000;
 
 pub(super) fn list(request: &ListFolder, cancel: &CancellationToken) -> Result<FolderListing, ToolError> {
@@ -42,7 +42,7 @@ pub(super) fn list(request: &ListFolder, cancel: &CancellationToken) -> Result<F
     Ok(FolderListing { first, entries, total, cut_short: false })
 }
 
-/// The number of the first entry, of an offset that counts from 1 or from the end.
+/// Returns the number of the first entry, for an offset that counts from 1 or from the end.
 fn first_of(offset: i64, total: u64) -> u64 {
     match offset {
         ..0 => total.saturating_sub(offset.unsigned_abs()) + 1,

@@ -1,25 +1,25 @@
-//! The latest of a command's text for those who follow it, with its place in the whole. Not here: the head and the
-//! tail of all of it (output).
+//! The latest text of a command for its followers, with its position in the whole. Not here: the head and the tail of
+//! the whole text (output).
 //!
-//! A cursor counts the line that has not ended too, so that one who has seen a prompt is told of it once. Such a line
-//! may yet be rewritten, as progress is. What was shown of it then stays in the count, ended by a carriage return,
-//! and is left out of what is shown later: no cursor that was ever given skips anything.
+//! A cursor counts the unfinished line too, so that a follower sees a prompt once. Such a line may still be
+//! rewritten, as progress lines are. The text shown of it stays in the count, ended by a carriage return, and is left
+//! out of later views. So no cursor ever skips text.
 
-/// How much of the latest text is held.
+/// The number of bytes of the latest text in memory.
 const RECENT: usize = 64 << 10;
-/// How far back the beginning of a line is looked for, to show a line that went on as one.
+/// The distance back to which the beginning of a line is searched, to show a continued line whole.
 const LINE: usize = 4 << 10;
-/// Ends what was shown of a line before it was rewritten. Clean text has none of its own.
+/// Ends the text shown of a line before it was rewritten. Clean text contains no such character.
 const REWRITTEN: char = '\r';
 
 /// The latest text.
 #[derive(Debug, Default)]
 pub(super) struct Recent {
-    /// Text as the command printed it, which is never rewritten and may hold carriage returns.
+    /// Set for text exactly as the command printed it, which is never rewritten and may contain carriage returns.
     raw: bool,
     text: String,
     total: u64,
-    /// What was last shown of the line that follows the text.
+    /// The text last shown of the line that follows.
     shown: String,
 }
 
@@ -28,7 +28,7 @@ impl Recent {
         Self { raw, ..Self::default() }
     }
 
-    /// Takes text that will not be rewritten any more.
+    /// Appends text that will not be rewritten any more.
     pub fn push(&mut self, piece: &str) {
         if !piece.is_empty() {
             self.go_on_as(piece);
@@ -37,20 +37,20 @@ impl Recent {
         }
     }
 
-    /// Counts that something else than text has changed: a cursor from before sees that there is something new.
+    /// Counts a change that is no text, so that an earlier cursor sees that there is something new.
     pub fn count_change(&mut self) {
         self.append(&REWRITTEN.to_string());
     }
 
-    /// The cursor after the text and the line under way, which is about to be shown.
+    /// Returns the cursor after the text and the unfinished line, which is about to be shown.
     pub fn look(&mut self, under_way: &str) -> u64 {
         self.go_on_as(under_way);
         under_way.clone_into(&mut self.shown);
         self.total + under_way.len() as u64
     }
 
-    /// What came after the cursor, and how many bytes of that are not held any more. A line that went on since is
-    /// shown from its beginning, for half a line means little and matches no pattern.
+    /// Returns the text after the cursor, and how many bytes of it are not in memory any more. A line that was
+    /// continued since is shown from its beginning: half a line means little and matches no pattern.
     pub fn since(&self, cursor: u64, under_way: &str) -> (String, u64) {
         let whole = format!("{}{under_way}", self.text);
         let begins = self.total - self.text.len() as u64;
@@ -70,7 +70,8 @@ impl Recent {
         (whole[from..].split_inclusive('\n').map(last).collect(), missed)
     }
 
-    /// The line goes on with this. Where that is not what was shown of it, what was shown is kept for the count.
+    /// Continues the line with this text. If it does not begin as shown before, the text shown before stays in the
+    /// count.
     fn go_on_as(&mut self, text: &str) {
         if !text.starts_with(&self.shown) {
             let mut shown = std::mem::take(&mut self.shown);

@@ -1,5 +1,5 @@
-//! What this machine does for a command that runs in a connected editor's terminal: the checks before it starts, its
-//! name, and the same way for its output that the output of a command of this machine takes. Not here: the editor.
+//! Supports commands that run in a connected editor's terminal: the checks before the start, the terminal's id, and
+//! the same processing of its output as for local commands. Not here: the editor.
 
 use super::command::{check_command, check_folder};
 use super::terminals::LocalTerminals;
@@ -8,36 +8,37 @@ use crate::ids::RequestId;
 use crate::output::{Budget, OutputHandle};
 use crate::tool::ToolError;
 
-/// What an editor's terminal has printed.
+/// The output of an editor's terminal.
 pub(in crate::acp) struct Foreign {
-    /// The request whose command it is.
+    /// The request that the command belongs to.
     pub request: RequestId,
-    /// Which of the request's outputs.
+    /// The number of the output within the request.
     pub number: u32,
-    /// How much text is wanted back.
+    /// The amount of text to return.
     pub budget: Budget,
-    /// Keep escape sequences and progress lines.
+    /// Keeps escape sequences and progress lines.
     pub raw: bool,
-    /// All of it.
+    /// The whole text.
     pub text: String,
-    /// Nothing more comes: it is kept like any output.
+    /// Set when the output has ended: it is then stored like any output.
     pub over: bool,
-    /// Only what came after this cursor.
+    /// Returns only text after this cursor.
     pub since: Option<u64>,
 }
 
 impl LocalTerminals {
-    /// The name for one more terminal, wherever it is.
+    /// Returns the id for one more terminal, local or in an editor.
     pub(in crate::acp) fn next_id(&self) -> TerminalId {
         self.another()
     }
 
-    /// Why a command must not run in an editor's terminal; none where it may.
+    /// Returns why a command must not run in an editor's terminal, or `None` if it may.
     pub(in crate::acp) fn keeps_commands_here(&self) -> Option<String> {
         self.confinement().keeps_commands_here()
     }
 
-    /// Refuses what would be refused here, and gives the entries that are set beside the editor's own environment.
+    /// Rejects a command that would be rejected locally, and returns the entries to set beside the editor's own
+    /// environment.
     ///
     /// # Errors
     /// Those of [`TerminalClient::create_terminal`](crate::acp::TerminalClient::create_terminal).
@@ -51,7 +52,7 @@ impl LocalTerminals {
         Ok(env)
     }
 
-    /// The last bytes of a kept output, and whether there are more before them.
+    /// Returns the last bytes of a stored output, and whether there are more before them.
     pub(super) async fn kept_end(
         &self,
         handle: OutputHandle,
@@ -66,7 +67,7 @@ impl LocalTerminals {
             let (mut bytes, _) =
                 kept.bytes_from(from, usize::try_from(most).unwrap_or(usize::MAX)).map_err(failed)?;
             if from > 0 {
-                // The rest of a character whose beginning is left out.
+                // The rest of a character whose beginning is cut off.
                 let inside = bytes.iter().take(3).take_while(|byte| (**byte & 0xc0) == 0x80).count();
                 bytes.drain(..inside);
             }
@@ -75,7 +76,7 @@ impl LocalTerminals {
         reading.await.map_err(|fault| ToolError::internal(fault.to_string()))?
     }
 
-    /// Its text and what is known of it: masked, cleaned, within the budget, and kept where it is over. Blocks.
+    /// Returns the text and its figures: masked, cleaned, within the budget, and stored if it has ended. Blocks.
     pub(in crate::acp) fn foreign_output(&self, foreign: Foreign) -> TerminalOutput {
         let Foreign { request, number, budget, raw, text, over, since } = foreign;
         let place = self.place(&request, number);

@@ -1,5 +1,4 @@
-//! The same where processes are not looked after yet: no command runs in an editor's terminal either. Not here: any
-//! command.
+//! Editor commands on systems without support for commands: none runs in an editor's terminal either.
 
 use super::terminals::LocalTerminals;
 use crate::acp::terminals::{CreateTerminal, TerminalId, TerminalOutput};
@@ -7,36 +6,36 @@ use crate::ids::RequestId;
 use crate::output::{Budget, OutputHandle};
 use crate::tool::{ErrorCode, ToolError};
 
-/// What an editor's terminal has printed.
+/// The output of an editor's terminal.
 pub(in crate::acp) struct Foreign {
-    /// The request whose command it is.
+    /// The request that the command belongs to.
     pub request: RequestId,
-    /// Which of the request's outputs.
+    /// The number of the output within the request.
     pub number: u32,
-    /// How much text is wanted back.
+    /// The amount of text to return.
     pub budget: Budget,
-    /// Keep escape sequences and progress lines.
+    /// Keeps escape sequences and progress lines.
     pub raw: bool,
-    /// All of it.
+    /// The whole text.
     pub text: String,
-    /// Nothing more comes.
+    /// Set when the output has ended.
     pub over: bool,
-    /// Only what came after this cursor.
+    /// Returns only text after this cursor.
     pub since: Option<u64>,
 }
 
 impl LocalTerminals {
-    /// There is none to name.
+    /// Returns a placeholder: no terminal needs an id here.
     pub(in crate::acp) fn next_id(&self) -> TerminalId {
         TerminalId::nth(0)
     }
 
-    /// Nothing keeps them: every command is refused.
+    /// Returns `None`: every command is rejected anyway.
     pub(in crate::acp) fn keeps_commands_here(&self) -> Option<String> {
         None
     }
 
-    /// Refuses every command.
+    /// Rejects every command.
     ///
     /// # Errors
     /// `policy_denied`.
@@ -48,7 +47,7 @@ impl LocalTerminals {
         Err(ToolError::new(ErrorCode::PolicyDenied, text))
     }
 
-    /// Nothing is kept.
+    /// Returns no bytes: no output is stored here.
     ///
     /// # Errors
     /// None here.
@@ -60,7 +59,7 @@ impl LocalTerminals {
         Ok((Vec::new(), false))
     }
 
-    /// Nothing was printed.
+    /// Returns the text unprocessed: no command runs here.
     pub(in crate::acp) fn foreign_output(&self, foreign: Foreign) -> TerminalOutput {
         TerminalOutput { text: foreign.text, in_editor: true, ..TerminalOutput::default() }
     }

@@ -1,15 +1,15 @@
-//! Whether a configuration of git's runs programs, as far as that can be told: one that has none but plain keys, each on a
-//! line of its own, does not. Not here: which configurations are looked at (guarded).
+//! Checks whether a git configuration may run programs: one with only plain keys, each on its own line, does not. Not
+//! here: the choice of configurations to check (the watch of protected paths).
 
 use std::fs::File;
 use std::io::Read as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
-/// The longest configuration that is looked into, in bytes.
+/// The longest configuration that is read, in bytes.
 const MOST_CONFIG: u64 = 64 << 10;
 
-/// The text of a small plain file; never waits for one that was made to be waited for.
+/// Reads a small regular file. Never blocks on a FIFO.
 fn text_of(path: &Path) -> Option<String> {
     let mut options = File::options();
     let file = options.read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOFOLLOW).open(path).ok()?;
@@ -21,12 +21,12 @@ fn text_of(path: &Path) -> Option<String> {
     Some(text)
 }
 
-/// Whether a file is a configuration that makes git run nothing; false where it cannot be told.
+/// Returns whether a file is a configuration by which git runs no program; false if unknown.
 pub(super) fn runs_nothing(path: &Path) -> bool {
     text_of(path).is_some_and(|text| is_plain(&text))
 }
 
-/// Whether a configuration has none but keys that neither run a program nor lead git elsewhere.
+/// Returns whether a configuration has only keys that neither run a program nor lead git to another place.
 fn is_plain(text: &str) -> bool {
     const PLAIN: &[(&str, &[&str])] = &[
         (
@@ -55,13 +55,13 @@ fn is_plain(text: &str) -> bool {
         }
         let Some((key, value)) = line.split_once('=') else { return false };
         let key = key.trim().to_ascii_lowercase();
-        // `ext::` and its kin name a program; what goes on in the next line could be anything.
+        // Transports like `ext::` name a program, and a continued line could hold anything.
         keys.contains(&key.as_str()) && !value.contains("::") && !value.ends_with('\\')
     })
 }
 
-/// The name of `[name]` or `[name "part"]`; none where anything stands behind it: a key on the line of its section, or a
-/// comment, is nothing that git writes.
+/// Returns the name of `[name]` or `[name "part"]`, or `None` if anything follows it. Git never writes a key or a
+/// comment on the line of its section.
 fn section(line: &str) -> Option<&str> {
     let inner = line.strip_prefix('[')?;
     let (name, rest) = inner.split_at(inner.find([' ', '\t', '"', ']'])?);

@@ -1,9 +1,9 @@
-//! How much one command may have of the machine, as far as its control group says so: processes and memory. Not here: the
-//! group itself (control_group), and limits of one process (shut_in).
+//! Limits one command's processes and memory through its control group. Not here: the group itself (control_group),
+//! and limits of one process (the sandbox's resource limits).
 //!
-//! A group can limit those in it only where the one above hands the counting down, and that one must have no process of
-//! its own then. So a runner that is alone in its group, as a service is, moves into one beside its commands. Where
-//! others are in its group, as in a terminal's, there is no such limit, and `status` says so.
+//! A group can limit its processes only if its parent delegates the controllers, and such a parent must have no
+//! process of its own. So a runner that is alone in its group, as a service is, moves into a group beside its
+//! commands. If other processes are in its group, as in a terminal's, there is no such limit, and `status` says so.
 #![expect(clippy::disallowed_methods, reason = "control groups are folders and files under /sys")]
 
 use std::fs;
@@ -11,14 +11,14 @@ use std::path::Path;
 
 use super::control_group::own_folder;
 
-/// How many processes one command may have.
+/// The largest number of processes of one command.
 const MOST_PROCESSES: u64 = 4096;
-/// How much of the machine's memory one command may have, in quarters.
+/// The share of the machine's memory that one command may use, in quarters.
 const MEMORY_QUARTERS: u64 = 3;
-/// What counts, by the kernel's names.
+/// The controllers that count, by the kernel's names.
 const CONTROLLERS: [&str; 2] = ["pids", "memory"];
 
-/// What of a command's use of the machine its control group limits.
+/// The resources of a command that its control group limits.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct GroupLimits {
     /// The number of its processes.
@@ -27,12 +27,12 @@ pub struct GroupLimits {
     pub memory: bool,
 }
 
-/// What is limited of the commands of the runner that is this process, as far as another process can see that.
+/// Returns the limits for commands of the runner with this process id, as far as another process can see them.
 pub fn of_runner(pid: u32) -> GroupLimits {
     let text = |path: String| fs::read_to_string(path).unwrap_or_default();
     let (groups, mounts) = (text(format!("/proc/{pid}/cgroup")), text(format!("/proc/{pid}/mountinfo")));
     let own = own_folder(&groups, &mounts);
-    // A runner that moved is one below the group of its commands.
+    // A runner that moved is in a child of its commands' parent group.
     let above = own.as_deref().and_then(Path::parent).map(Path::to_owned);
     let found = own.into_iter().chain(above).map(|group| handed_down(&group));
     found.fold(GroupLimits::default(), |all, one| GroupLimits {
@@ -41,8 +41,8 @@ pub fn of_runner(pid: u32) -> GroupLimits {
     })
 }
 
-/// Has this group hand the counting down, if this process is the only one in it: it then moves to the other one.
-/// Nothing of it is needed; what the system refuses is a limit less.
+/// Enables the controllers in this group if this process is alone in it: the process then moves to `own`. If the
+/// system refuses, that limit is missing, and nothing else depends on it.
 pub(super) fn make_possible(place: &Path, own: &Path) {
     let limits = handed_down(place);
     if limits.processes && limits.memory {
@@ -63,7 +63,7 @@ pub(super) fn make_possible(place: &Path, own: &Path) {
     }
 }
 
-/// Limits what will be in this group, as far as the one above hands that down.
+/// Sets the limits of this group, as far as its parent delegates the controllers.
 pub(super) fn set(group: &Path) {
     let limits = [("pids.max", Some(MOST_PROCESSES)), ("memory.max", most_memory())];
     for (file, most) in limits {
@@ -80,7 +80,7 @@ fn most_memory() -> Option<u64> {
     memory_of(&fs::read_to_string("/proc/meminfo").ok()?).map(|bytes| bytes / 4 * MEMORY_QUARTERS)
 }
 
-/// The machine's memory in bytes.
+/// Returns the machine's memory in bytes.
 fn memory_of(meminfo: &str) -> Option<u64> {
     let line = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
     let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
@@ -105,7 +105,7 @@ mod tests {
         assert!(most > 1 << 20, "{most}");
     }
 
-    /// A folder that looks like a group; the kernel's answers to what is written are not in it.
+    /// A folder that looks like a control group, without the kernel's replies to writes.
     fn group(controllers: &str, procs: &str) -> tempfile::TempDir {
         let folder = tempfile::tempdir().expect("a folder");
         for (file, text) in

@@ -1,9 +1,10 @@
-//! The protected paths of the workspaces as commands meet them: which are there when one starts, for it to find them
-//! read-only, and which appeared or changed while it ran. Not here: what of each is covered (protected_paths), making it
-//! read-only (shut_in), and what a configuration makes git run (git_config).
+//! Watches the workspaces' protected paths for a command: those that exist at its start, which it sees read-only, and
+//! those that appeared or changed while it ran. Not here: the protected paths and how each is covered
+//! (protected_paths), mounting them read-only (the sandbox), and the programs that a git configuration runs
+//! (git_config).
 //!
-//! Looked at are the workspaces' folders, those on the way from there to where the command starts, and the repositories
-//! in a workspace (repositories): a look at everything would cost more than most commands.
+//! It scans the workspaces' folders, the folders from there to the command's working folder, and the repositories in
+//! a workspace. A scan of everything would cost more than most commands.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -16,28 +17,28 @@ use super::repositories::Repositories;
 use crate::acp::protected;
 use crate::sandbox::Rules;
 
-/// How many changes are named.
+/// The number of changes that are named.
 const MOST_NAMED: usize = 5;
-/// How much of the end of an output is looked at.
+/// The bytes at the end of an output that are examined.
 const TAIL: usize = 8_000;
-/// What the system says of a path that is read-only to a command, or must stay where it is.
+/// The system's error texts for a path that is read-only to a command, or must stay in its place.
 const REFUSED: &[&str] = &["Read-only file system", "Device or resource busy", "EROFS", "EBUSY"];
 
-/// The protected paths where a command starts.
+/// The protected paths at a command's start.
 #[derive(Debug)]
 pub(super) struct Watch {
     roots: Vec<PathBuf>,
     cwd: PathBuf,
     free: Vec<PathBuf>,
-    /// The folders that were known to have a repository when it began.
+    /// The folders that were known to have a repository at the start.
     known: Vec<PathBuf>,
     repositories: Repositories,
     before: BTreeMap<PathBuf, Seen>,
 }
 
 impl Watch {
-    /// What is there now. Blocks for some tens of system calls. What the owner lets commands write is left out, and so
-    /// is the runner's own folder.
+    /// Scans the current paths. Blocks for some tens of system calls. Paths that the owner lets commands write are
+    /// left out, and so is the runner's own folder.
     pub fn begin(rules: &Rules, cwd: &Path, repositories: &Repositories) -> Self {
         let real = |path: &PathBuf| path.canonicalize().unwrap_or_else(|_| path.clone());
         let roots: Vec<PathBuf> = rules.workspaces.iter().map(real).collect();
@@ -52,16 +53,16 @@ impl Watch {
         watch
     }
 
-    /// What is to be covered, the outer before the inner.
+    /// Returns the paths to cover, outer before inner.
     pub fn covers(&self) -> impl Iterator<Item = (&Path, Cover)> {
         self.before.iter().filter_map(|(path, seen)| Some((path.as_path(), seen.cover?)))
     }
 
-    /// What appeared or changed since, in sentences, and once what is not protected because there is too much of it. Blocks
-    /// like the first look.
+    /// Describes in sentences the paths that appeared or changed since the start, and once those that are unprotected
+    /// because there are too many. Blocks like the first scan.
     pub fn changes(&self) -> Vec<String> {
         let Found { seen: mut after, limits, .. } = self.look();
-        // What only says where a repository was cloned from, and the like, is no news.
+        // A configuration that runs nothing, such as the URL of a clone, is not reported.
         after.retain(|path, seen| self.before.get(path) == Some(seen) || !is_plain(path, seen));
         let is_new = |path: &Path| after.contains_key(path) && !self.before.contains_key(path);
         let mut told = Vec::new();
@@ -94,7 +95,8 @@ impl Watch {
         told
     }
 
-    /// Why a command that failed may have: a covered path that its output names, with the setting that would allow it.
+    /// Explains why a command may have failed: a covered path that its output names, with the setting that would
+    /// allow it.
     pub fn refused(&self, output: &str) -> Option<String> {
         let mut from = output.len().saturating_sub(TAIL);
         while !output.is_char_boundary(from) {
@@ -117,8 +119,8 @@ impl Watch {
         })
     }
 
-    /// How surely a line means this path, if it names it at all: by all of it, by how much of its end, and whether it is
-    /// where the command started.
+    /// Rates how surely a line means this path, if it names it. The whole path counts most, then the length of the
+    /// part named, then whether the command started there.
     fn named_in(&self, line: &str, path: &Path) -> Option<(bool, usize, bool, usize)> {
         let end = path_from_its_folder(path);
         let folder = path.ancestors().nth(end.components().count())?;
@@ -160,7 +162,7 @@ impl Watch {
     }
 }
 
-/// Whether a new or changed path is a configuration, or a repository with one, that makes git run nothing.
+/// Returns whether a new or changed path is a configuration, or a repository with one, by which git runs no program.
 fn is_plain(path: &Path, seen: &Seen) -> bool {
     let is_told_apart = [protected::HOOKS, protected::REPOSITORY].contains(&seen.why);
     if seen.cover == Some(Cover::InPlace) || seen.stamp == Stamp::Apart && is_told_apart {
@@ -170,7 +172,7 @@ fn is_plain(path: &Path, seen: &Seen) -> bool {
     is_config && git_config::runs_nothing(path)
 }
 
-/// `.git/config` of `/work/.git/config`, as programs name it: from the folder that it is in.
+/// Returns the path as programs name it, from the folder of its repository: `.git/config` for `/work/.git/config`.
 fn path_from_its_folder(path: &Path) -> PathBuf {
     let names: Vec<_> = path.components().collect();
     let git = names.iter().position(|name| name.as_os_str() == ".git");

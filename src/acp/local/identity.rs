@@ -1,5 +1,5 @@
-//! Which process is meant: a process id alone is given out again, so the boot and the start time go with it.
-//! Not here: finding relatives (family) and ending them (kill).
+//! Identifies a process by its boot, its process id and its start time, because ids are reused. Not here: finding a
+//! command's processes, and ending them.
 #![cfg_attr(
     target_os = "linux",
     expect(clippy::disallowed_methods, reason = "processes are read from /proc")
@@ -8,7 +8,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// One process, for ever: no other will have this identity.
+/// The identity of one process. No other process ever has the same.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ProcessIdentity {
     boot: String,
@@ -16,61 +16,61 @@ pub struct ProcessIdentity {
     start: u64,
 }
 
-/// A text that is no identity.
+/// A text that is not a process identity.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("a process identity is boot:pid:start, not {0:?}")]
 pub struct BadIdentity(String);
 
 impl ProcessIdentity {
-    /// The process that has this id now; none when there is none, or when this system does not tell start times
-    /// (only Linux does so far): then nothing is ever taken for it, and nothing is signalled.
+    /// Identifies the process that has this id now. `None` if there is none, or if the system does not report start
+    /// times (only Linux does so far): then nothing is ever matched or signalled.
     #[cfg(target_os = "linux")]
     pub fn of(pid: u32) -> Option<Self> {
         let start = super::family::Stat::of(pid)?.start;
         Some(Self { boot: this_boot()?.to_owned(), pid, start })
     }
 
-    /// The process that has this id now: unknown, since this system does not tell start times.
+    /// Returns `None`: this system does not report start times.
     #[cfg(not(target_os = "linux"))]
     pub fn of(_pid: u32) -> Option<Self> {
         None
     }
 
-    /// A process that there cannot be, for whom everybody is young enough.
+    /// Returns an identity that no process has and that is older than every process.
     #[cfg(target_os = "linux")]
     pub(super) fn nobody() -> Option<Self> {
         Some(Self { boot: this_boot()?.to_owned(), pid: u32::MAX, start: 0 })
     }
 
-    /// A process that there cannot be: not here, where no relatives are known.
+    /// Returns `None`: no process trees are known here.
     #[cfg(not(target_os = "linux"))]
     pub(super) fn nobody() -> Option<Self> {
         None
     }
 
-    /// Its id.
+    /// Returns the process id.
     pub fn pid(&self) -> u32 {
         self.pid
     }
 
-    /// When it started, in the system's ticks since boot.
+    /// Returns the start time, in clock ticks since boot.
     pub fn start(&self) -> u64 {
         self.start
     }
 
-    /// Whether it belongs to the system's present life.
+    /// Returns whether the process was started since the last boot.
     #[cfg(target_os = "linux")]
     pub fn is_of_this_boot(&self) -> bool {
         this_boot() == Some(self.boot.as_str())
     }
 
-    /// Whether it belongs to the system's present life: unknown here.
+    /// Returns false: the boot is unknown here.
     #[cfg(not(target_os = "linux"))]
     pub fn is_of_this_boot(&self) -> bool {
         false
     }
 
-    /// How long ago it started, to the second.
+    /// Returns the time since the process started, to the second.
     #[cfg(target_os = "linux")]
     pub(super) fn age(&self) -> std::time::Duration {
         let up = u64::try_from(rustix::time::clock_gettime(rustix::time::ClockId::Boottime).tv_sec);
@@ -78,26 +78,26 @@ impl ProcessIdentity {
         std::time::Duration::from_secs(up.unwrap_or(0).saturating_sub(began))
     }
 
-    /// How long ago it started: unknown here.
+    /// Returns zero: the start time is unknown here.
     #[cfg(not(target_os = "linux"))]
     pub(super) fn age(&self) -> std::time::Duration {
         std::time::Duration::ZERO
     }
 
-    /// Whether it started less than so many seconds ago.
+    /// Returns whether the process started less than so many seconds ago.
     #[cfg(target_os = "linux")]
     pub(super) fn is_younger_than(&self, seconds: u64) -> bool {
         self.is_of_this_boot() && self.age().as_secs() < seconds
     }
 
-    /// Whether exactly this process is still there. One that ended and was not yet collected is not.
+    /// Returns whether exactly this process still runs. A zombie does not.
     #[cfg(target_os = "linux")]
     pub fn is_alive(&self) -> bool {
         self.is_of_this_boot()
             && super::family::Stat::of(self.pid).is_some_and(|stat| stat.start == self.start && !stat.ended())
     }
 
-    /// Whether exactly this process is still there: unknown here, hence no.
+    /// Returns false: unknown here.
     #[cfg(not(target_os = "linux"))]
     pub fn is_alive(&self) -> bool {
         false

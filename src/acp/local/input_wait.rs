@@ -1,5 +1,5 @@
-//! Whether a process is blocked reading its terminal, as Linux shows it. Not here: which processes (family), and the
-//! terminal's own modes (pty).
+//! Detects whether a process is blocked reading its terminal, as Linux shows it. Not here: finding the processes, and
+//! the terminal's own modes (pty).
 #![cfg_attr(
     target_os = "linux",
     expect(clippy::disallowed_methods, reason = "system calls are read from /proc")
@@ -7,8 +7,8 @@
 
 use super::family::Member;
 
-/// Whether one of these processes waits in a system call for input of the terminal with this device number. No where
-/// the system does not tell, as of a program of another user.
+/// Returns whether one of these processes waits in a system call for input from the terminal with this device number.
+/// False if the system does not show it, as for a program of another user.
 #[cfg(target_os = "linux")]
 pub(super) fn is_any_reading(members: &[Member], device: u64) -> bool {
     let reads = |member: &Member| {
@@ -19,14 +19,14 @@ pub(super) fn is_any_reading(members: &[Member], device: u64) -> bool {
     members.iter().any(|member| reads(member) == Some(true))
 }
 
-/// Whether one of these processes waits for input: unknown here, hence no.
+/// Returns false: unknown here.
 #[cfg(not(target_os = "linux"))]
 pub(super) fn is_any_reading(_members: &[Member], _device: u64) -> bool {
     false
 }
 
-/// The file descriptor that a system call waits for input of: `read`, or `pselect6` for descriptor 0 alone without a
-/// time limit, as line editors call it. None for any other.
+/// Returns the file descriptor from which a system call waits for input: `read`, or `pselect6` on descriptor 0 alone
+/// without a timeout, as line editors call it.
 #[cfg(target_os = "linux")]
 fn input_of(call: &str) -> Option<u64> {
     let mut fields = call.split_ascii_whitespace();

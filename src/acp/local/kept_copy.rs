@@ -1,14 +1,14 @@
-//! The copy of a command's output on disk. Not here: what is written to it (capture), and the store of all copies
+//! The copy of a command's output on disk. Not here: the bytes written to it (capture), and the store of all copies
 //! (output).
 
 use crate::output::{OutputHandle, Spool};
 
-/// The copy of an output on disk, as far as it has come.
+/// The state of an output's copy on disk.
 pub(super) enum KeptCopy {
     /// Nothing was printed yet.
     NotBegun,
     Open(Spool),
-    /// Nothing more comes. The spool is let go, for as long as it lives the store counts it among those that run.
+    /// The copy has ended. The spool is dropped, because the store counts it as running for as long as it exists.
     Over {
         handle: Option<OutputHandle>,
         cut_short: Option<String>,
@@ -16,7 +16,7 @@ pub(super) enum KeptCopy {
 }
 
 impl KeptCopy {
-    /// Where the whole is found; none where nothing is kept.
+    /// Returns the handle of the copy, or `None` if nothing is stored.
     pub fn handle(&self) -> Option<&OutputHandle> {
         match self {
             Self::NotBegun => None,
@@ -25,7 +25,7 @@ impl KeptCopy {
         }
     }
 
-    /// Why it ends before the output.
+    /// Returns why the copy ends before the output, if it does.
     pub fn cut_short(&self) -> Option<&str> {
         match self {
             Self::NotBegun => None,
@@ -34,14 +34,14 @@ impl KeptCopy {
         }
     }
 
-    /// What was written so far is on the disk when this returns.
+    /// Makes all bytes written so far durable.
     pub fn flush(&mut self) {
         if let Self::Open(spool) = self {
             spool.flush();
         }
     }
 
-    /// Nothing more comes.
+    /// Ends the copy.
     pub fn end(&mut self) {
         self.flush();
         let (handle, cut_short) = (self.handle().cloned(), self.cut_short().map(str::to_owned));

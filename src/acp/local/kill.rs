@@ -1,5 +1,5 @@
-//! Stopping a command with its whole family, and what a former life of the runner left behind.
-//! Not here: who belongs to a command (family).
+//! Stops a command with its whole process tree, and processes that an earlier process of the runner left running. Not
+//! here: finding the processes of a command.
 
 #[cfg(target_os = "linux")]
 use std::collections::HashSet;
@@ -14,27 +14,28 @@ use super::process::Child;
 use crate::acp::terminals::{Ladder, ProcessName, Rung, StopSignal, Stopped};
 use crate::ids::RequestId;
 
-/// How long the killed may take to be gone. Only one that hangs in the kernel takes long.
+/// The time that killed processes may take to be gone. Only one that hangs in the kernel takes long.
 const LAST_GRACE: Duration = Duration::from_secs(5);
 
-/// How often newcomers are looked for before everyone is killed.
+/// The largest number of scans for new processes before all are killed.
 #[cfg(target_os = "linux")]
 const LOOKS: usize = 100;
 
-/// How many looks in a row must find nobody new: one alone may miss a process that is just starting its successor.
+/// The number of consecutive scans that must find no new process: one alone may miss a process that is just being
+/// forked.
 #[cfg(target_os = "linux")]
 const QUIET_LOOKS: u32 = 3;
 
-/// How long a process may take from closing its files to having ended.
+/// The time that a process may take from closing its files to its end.
 #[cfg(target_os = "linux")]
 const LAST_BREATH: Duration = Duration::from_millis(50);
 
-/// Ends what a former life of the runner started for `request` and could not end itself. A process that merely has
-/// the same id today is never signalled: the boot and the start time must be the recorded ones.
+/// Kills the processes that an earlier process of the runner started for `request` and could not end. A process that
+/// only has the same id today is never signalled: boot and start time must match the record.
 ///
-/// It is killed without a warning: nobody waits for what it might still say, and the runner's start waits for its end.
+/// It is killed without a warning, because its last output has no reader and the runner's start waits for its end.
 ///
-/// Blocks until it is done, a moment as a rule.
+/// Blocks until all have ended, usually a moment.
 pub fn kill_survivor(identity: &ProcessIdentity, request: &RequestId) -> Stopped {
     let family = Family::of_a_former_life(identity.clone(), request, None);
     let stopped = stop_tree(Some(&family), None, &Ladder::kill());
@@ -44,19 +45,19 @@ pub fn kill_survivor(identity: &ProcessIdentity, request: &RequestId) -> Stopped
     stopped
 }
 
-/// Ends everything that still runs of what a former life started for `request`, found by its marks alone, and asks it
-/// first. Blocks until it is done, two seconds at most for what does as it is asked.
+/// Ends all processes that an earlier process of the runner started for `request`, found by their marks alone, with a
+/// termination signal first. Blocks, two seconds at most for processes that obey.
 pub fn end_all_of(request: &RequestId) -> Stopped {
     stop_tree(Family::of_a_request(request).as_ref(), None, &Ladder::timeout())
 }
 
-/// Everything that still runs of what was started for `request`, found by its marks alone. Blocks while all processes are
-/// looked through.
+/// Finds all running processes that were started for `request`, by their marks alone. Blocks while it scans all
+/// processes.
 pub fn left_of(request: &RequestId) -> Vec<ProcessName> {
     Family::of_a_request(request).map(|family| names(&family.members())).unwrap_or_default()
 }
 
-/// How a command's processes are found when they are to be ended, for people who ask.
+/// Describes to people how a command's processes are found when they are to be ended.
 pub fn reach() -> &'static str {
     match (cfg!(target_os = "linux"), control_group::are_possible()) {
         (true, true) => "all processes, by control group and by mark",
@@ -65,14 +66,14 @@ pub fn reach() -> &'static str {
     }
 }
 
-/// Stops a command and its relatives, rung by rung; only its process group where the family is not known. Blocks;
-/// returns as soon as nobody is left.
+/// Stops a command and its descendants, step by step; only its process group if the tree is unknown. Blocks, and
+/// returns as soon as all have ended.
 pub(super) fn stop_tree(family: Option<&Family>, leader: Option<&Child>, ladder: &Ladder) -> Stopped {
     let last = Rung { signal: StopSignal::Kill, grace: LAST_GRACE };
     let mut by = None;
     for (at, rung) in ladder.rungs().iter().chain([&last]).enumerate() {
-        // A shell has what it sends to the background ignore SIGINT: nothing comes of waiting there. Only where the
-        // next signal is no less kind.
+        // A shell makes its background jobs ignore SIGINT, so waiting for them is useless. The wait is cut short only
+        // if the next step is not yet the final kill.
         let in_vain = rung.signal == StopSignal::Interrupt && at + 1 < ladder.rungs().len();
         let gone = match (family, leader) {
             #[cfg(target_os = "linux")]
@@ -88,8 +89,8 @@ pub(super) fn stop_tree(family: Option<&Family>, leader: Option<&Child>, ladder:
     Stopped { by, survivors, in_editor: None }
 }
 
-/// The relatives who are still there after a moment. One that is just ending has closed its files already, so that
-/// its pipe looks free, and still counts as living.
+/// Returns the descendants that still run after a moment. A process that is just ending has closed its files, so that
+/// its pipe looks free, but still counts as living.
 pub(super) fn lasting(family: &Family) -> Vec<Member> {
     let members = family.members_at_a_glance();
     #[cfg(target_os = "linux")]
@@ -103,8 +104,8 @@ pub(super) fn lasting(family: &Family) -> Vec<Member> {
     members
 }
 
-/// One rung: signals everyone, newcomers too, until nobody is left (true) or the grace is over. `in_vain` where the
-/// grace is over too as soon as all who are left ignore the signal.
+/// Runs one step: signals all processes, new ones too, until all have ended (true) or the grace is over. With
+/// `in_vain`, the grace also ends as soon as all that are left ignore the signal.
 #[cfg(target_os = "linux")]
 fn climb(
     family: &Family,
@@ -140,7 +141,7 @@ fn climb(
             signalled.push(member);
             living.push(handle);
         }
-        // Where nobody can be held, nobody can be waited for either.
+        // A process that cannot be opened cannot be waited for either.
         let nobody_held = living.is_empty() && Instant::now() >= until;
         if nobody_held || (in_vain && !living.is_empty() && living.iter().all(Handle::ignores_interrupt)) {
             return false;
@@ -152,15 +153,14 @@ fn climb(
     }
 }
 
-/// Everyone who is there; none when a few looks in a row find nobody.
+/// Returns all living processes, or `None` if several consecutive scans find none.
 #[cfg(target_os = "linux")]
 fn found(family: &Family) -> Option<Vec<Member>> {
     (0..QUIET_LOOKS).map(|_| family.members()).find(|members| !members.is_empty())
 }
 
-/// Stops everyone where they are, until a few looks in a row find nobody new: what does not run starts nothing, and
-/// what is stopped keeps its place among the user's processes, so that something that starts more and more of itself
-/// ends at the limit of their number and not with room for new ones.
+/// Stops all processes until several consecutive scans find no new one. A stopped process starts none, and still
+/// counts against the user's process limit. So a fork bomb hits that limit and gets no room for new processes.
 #[cfg(target_os = "linux")]
 fn freeze(family: &Family) {
     let mut stopped: HashSet<Member> = HashSet::new();
@@ -183,7 +183,7 @@ fn freeze(family: &Family) {
     }
 }
 
-/// One rung where only the process group is known: signals it and waits until it is empty.
+/// Runs one step on the process group alone: signals it and waits until it is empty.
 fn climb_group(leader: &Child, rung: Rung, by: &mut Option<StopSignal>) -> bool {
     let until = Instant::now() + rung.grace;
     if leader.signal_group(rung.signal) {
@@ -194,13 +194,13 @@ fn climb_group(leader: &Child, rung: Rung, by: &mut Option<StopSignal>) -> bool 
         if left.is_zero() {
             return false;
         }
-        // There is nothing to wait on for a group; an empty poll is a short wait.
+        // A group offers nothing to wait on; an empty poll is a short wait.
         let _ = poll(&mut [], Some(&timespec(left.min(Duration::from_millis(20)))));
     }
     true
 }
 
-/// A process held fast: a signal through it cannot reach another one that got the same id.
+/// An open process: a signal through it cannot reach another one that got the same id.
 #[cfg(target_os = "linux")]
 struct Handle {
     fd: std::os::fd::OwnedFd,
@@ -221,12 +221,12 @@ impl Handle {
     }
 
     fn stop(&self) {
-        // One that has just ended is none of the next look.
+        // A process that has just ended is absent from the next scan.
         let _ = rustix::process::pidfd_send_signal(&self.fd, rustix::process::Signal::STOP);
     }
 
     fn signal(&self, signal: StopSignal) {
-        // One that has just ended, or is not ours to signal, shows in the next look at the family.
+        // A process that has just ended, or that we may not signal, shows in the next scan.
         let _ = rustix::process::pidfd_send_signal(&self.fd, super::process::number(signal));
         if signal != StopSignal::Kill {
             let _ = rustix::process::pidfd_send_signal(&self.fd, rustix::process::Signal::CONT);
@@ -234,19 +234,19 @@ impl Handle {
     }
 }
 
-/// Waits until all have ended; false when the time is up before.
+/// Waits until all have ended; returns false on timeout.
 #[cfg(target_os = "linux")]
 fn all_ended(handles: &[Handle], until: Instant) -> bool {
     ended(handles, until, 0)
 }
 
-/// Waits until one has ended, or there is none; false when the time is up before.
+/// Waits until one has ended, or there is none; returns false on timeout.
 #[cfg(target_os = "linux")]
 fn any_ended(handles: &[Handle], until: Instant) -> bool {
     ended(handles, until, handles.len().saturating_sub(1))
 }
 
-/// Waits until no more than so many are left.
+/// Waits until at most so many are left.
 #[cfg(target_os = "linux")]
 fn ended(handles: &[Handle], until: Instant, left: usize) -> bool {
     let mut open: Vec<&Handle> = handles.iter().collect();
@@ -283,10 +283,10 @@ mod tests {
     use super::super::ties::Ties;
     use super::*;
 
-    /// Forks twice, leaves the session, empties its environment and closes what it was given; then says so.
+    /// Forks twice, leaves the session, empties its environment, closes its standard streams and reports that.
     const DAEMON: &str = "(setsid env -i bash -c 'exec 0<&- 1>&- 2>&-; (setsid sleep 600 &)'); echo done";
 
-    /// A command that left a daemon behind and ended; what is left of its family to look for it.
+    /// A command that left a daemon behind and ended, with the remaining means to find it.
     async fn family(mark: &str, ties: Ties) -> (ProcessIdentity, Family) {
         family_of(DAEMON, mark, ties).await
     }
@@ -308,7 +308,7 @@ mod tests {
         let mut fds = [PollFd::new(&ended[0], PollFlags::IN)];
         poll(&mut fds, None).expect("it ends");
         drop(output);
-        // The mark in the environment and the pipe are not among its traits here.
+        // The mark in the environment and the pipe are not used here.
         let leader = child.identity().expect("it is known").clone();
         (leader.clone(), Family::of_command(leader, format!("{mark}:none"), &ties, None))
     }
@@ -326,7 +326,7 @@ mod tests {
         let mark = call_mark(&RequestId::new(), 0);
         let limit = LimitMark::of(&mark);
         assert!(limit.is_some(), "the tests run under a limit of somebody else's");
-        // One that nobody can end must end by itself.
+        // A daemon that the test cannot find must end by itself.
         let (_, lost) = family_of(&DAEMON.replace("600", "3"), &mark, Ties::default()).await;
         assert!(lost.members().is_empty(), "the test needs a daemon that nothing else finds");
         let (_, found) = family(&mark, Ties { limit, ..Ties::default() }).await;
@@ -337,14 +337,14 @@ mod tests {
     async fn a_daemon_that_shed_everything_is_found_by_its_control_group_alone() {
         let mark = call_mark(&RequestId::new(), 0);
         let Some(group) = ControlGroup::make(&mark, true) else {
-            // Where none can be made there is nothing to be found by; the limit's test stands for both.
+            // Without control groups there is nothing to find; the test of the limit covers both.
             assert!(!control_group::are_possible());
             return;
         };
         let (_, found) = family(&mark, Ties { group: Some(group), ..Ties::default() }).await;
         end(&found);
         while ControlGroup::of_an_earlier_life(&mark).is_some() {
-            // The system takes a moment to see that it is empty.
+            // The kernel takes a moment to notice that the group is empty.
             ControlGroup::remove_left();
             std::thread::yield_now();
         }
@@ -352,8 +352,8 @@ mod tests {
 
     #[tokio::test]
     async fn what_never_stays_is_frozen_before_it_is_killed() {
-        // Each starts its successor in another session and is gone; nothing but the limit connects them. Whatever
-        // becomes of this test, they end with the folder.
+        // Each process starts its successor in another session and ends; only the limit connects them. If the test
+        // fails, they end when the folder is removed.
         let guard = tempfile::tempdir().expect("a folder");
         let chain = format!(
             "export HOP='[ -d {} ] && setsid bash -c \"$HOP\" > /dev/null 2>&1 &'; \

@@ -1,9 +1,9 @@
-//! From a plan to a process id: the system calls that start a program. Not here: the thread they are made on, and
-//! what becomes of the process (process).
+//! Starts a planned program: the system calls that create its process. Not here: the thread that makes them, and the
+//! process once it runs (process).
 //!
-//! On Linux the child shares the runner's memory until it executes the program, as in `posix_spawn`, and the
-//! starting thread waits that long. A `fork` would copy the page tables first: a quarter of a millisecond for a small
-//! runner, more for a large one, on every command. `posix_spawn` itself cannot ask for the parent-death signal.
+//! On Linux the child shares the runner's memory until it executes the program, as in `posix_spawn`, and the starting
+//! thread waits that long. A `fork` would copy the page tables first: a quarter of a millisecond for a small runner,
+//! more for a large one, on every command. `posix_spawn` itself cannot set the parent-death signal.
 #![expect(unsafe_code, reason = "the child's side runs between its making and the program's start")]
 
 use std::io;
@@ -14,20 +14,21 @@ use rustix::process::{Pid, Signal};
 use super::process::Plan;
 use super::ties::Knots;
 
-/// What the child's standard descriptors become.
+/// The descriptors that become the child's standard streams.
 pub(super) struct Streams<'a> {
     pub input: BorrowedFd<'a>,
     pub output: BorrowedFd<'a>,
-    /// Both are our side of a terminal: the child opens the other side, and it becomes the one of its session.
+    /// Set if both are the terminal's master side: the child opens the slave side, which becomes its session's
+    /// controlling terminal.
     pub terminal: bool,
 }
 
-/// What is done in the child before the program starts, the same on every system: system calls only, since the
-/// child may share memory and locks with the runner, or have copied locks that nobody will ever open.
+/// Prepares the child before the program starts, the same on every system. It makes system calls only, because the
+/// child may share memory and locks with the runner, or have copies of locks that no thread will release.
 pub(super) fn set_up_child(runner: Pid, knots: &Knots) -> io::Result<()> {
-    // A session of its own: no terminal to ask on, and one group to signal.
+    // A session of its own: no terminal to prompt on, and one group to signal.
     rustix::process::setsid()?;
-    // A refusal costs one of the traits by which the command's processes are found, never the command.
+    // If this fails, one of the means to find the command's processes is missing, and the command runs all the same.
     let _ = knots.mark();
     #[cfg(target_os = "linux")]
     if !knots.outlives() {
@@ -39,7 +40,7 @@ pub(super) fn set_up_child(runner: Pid, knots: &Knots) -> io::Result<()> {
     }
     #[cfg(target_os = "linux")]
     {
-        // Whatever was opened without care for exec stays here.
+        // Descriptors opened without close-on-exec are not inherited.
         // SAFETY: a plain system call on numbers. It fails on kernels before 5.11, which have no such flag.
         unsafe { libc::syscall(libc::SYS_close_range, 3u32, u32::MAX, libc::CLOSE_RANGE_CLOEXEC) };
     }
@@ -52,11 +53,12 @@ pub(super) fn set_up_child(runner: Pid, knots: &Knots) -> io::Result<()> {
     Ok(())
 }
 
-/// When memory runs out, the system ends a command rather than the runner, which can then tell of it.
+/// Raises the child's OOM score: when memory runs out, the kernel then kills a command and not the runner, which can
+/// report it.
 #[cfg(target_os = "linux")]
 fn go_first() {
     use rustix::fs::{Mode, OFlags, open};
-    // Refused where the runner itself goes before that; then its commands do too.
+    // Refused if the runner's own score is higher; the commands inherit that one then.
     if let Ok(score) = open(c"/proc/self/oom_score_adj", OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty()) {
         let _ = rustix::io::write(score, b"300");
     }
@@ -80,17 +82,17 @@ mod shared_memory {
     use super::{BorrowedFd, Knots, Pid, Plan, Streams, io, set_up_child};
     use crate::sandbox::Cage;
 
-    /// The child's stack until the program starts. What runs on it is a handful of system calls.
+    /// The child's stack until the program starts. Only a few system calls run on it.
     const STACK_BYTES: usize = 128 << 10;
-    /// Beside the number of what the system said: that it was the confinement which could not be taken on.
+    /// Added to the error number if entering the confinement failed.
     const OF_CONFINEMENT: c_int = 1 << 16;
-    /// Real-time signals included.
+    /// The highest signal number, real-time signals included.
     const LAST_SIGNAL: c_int = 64;
 
-    /// Everything the child reads, made before it exists: it must not allocate.
+    /// Everything that the child reads, created before it exists, because the child must not allocate.
     struct Orders<'a> {
         runner: Pid,
-        /// Where the program may be, in the order of the PATH.
+        /// The possible paths of the program, in the order of the PATH.
         places: Vec<CString>,
         argv: Vec<*const c_char>,
         envp: Vec<*const c_char>,
@@ -98,16 +100,16 @@ mod shared_memory {
         streams: Streams<'a>,
         knots: Knots,
         cage: Option<(&'a Cage, Maps)>,
-        /// Set by the child: how long it took to enter its control group, in nanoseconds.
+        /// Set by the child: the time it took to enter its control group, in nanoseconds.
         entered_in: u64,
-        /// Set by the child when it could not start the program.
+        /// Set by the child if it could not start the program.
         failed: c_int,
     }
 
     /// Starts the program.
     ///
     /// # Errors
-    /// Whatever the system says, in the child too: a program that is not there, a folder that is not there.
+    /// The system's errors, those in the child included: a missing program, a missing folder.
     pub fn launch(plan: &Plan, streams: Streams<'_>) -> io::Result<Pid> {
         let text =
             |bytes: &[u8]| CString::new(bytes).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput));
@@ -129,8 +131,8 @@ mod shared_memory {
             failed: 0,
         };
         let pid = start_child(&mut orders)?;
-        // SAFETY: the child wrote it, if at all, before the start of it returned here; a volatile read because the
-        // compiler cannot know that.
+        // SAFETY: the child wrote it, if at all, before `clone` returned here; a volatile read because the compiler
+        // cannot know that.
         let failed = unsafe { ptr::read_volatile(&raw const orders.failed) };
         // SAFETY: as above.
         let entered_in = unsafe { ptr::read_volatile(&raw const orders.entered_in) };
@@ -155,7 +157,7 @@ mod shared_memory {
         texts.into_iter().map(|text| text.as_ptr()).chain([ptr::null()]).collect()
     }
 
-    /// A path is itself; a bare name is looked for in every folder of the command's own PATH.
+    /// Returns the paths to try: a path as it is, or a bare name in every folder of the command's own PATH.
     fn places(program: &Path, path: Option<&String>) -> io::Result<Vec<CString>> {
         let name = program.as_os_str().as_bytes();
         let invalid = |_| io::Error::from(io::ErrorKind::InvalidInput);
@@ -169,7 +171,7 @@ mod shared_memory {
             .collect()
     }
 
-    /// Makes the child and returns when it has started the program or failed to.
+    /// Creates the child, and returns once it has started the program or failed to.
     fn start_child(orders: &mut Orders<'_>) -> io::Result<Pid> {
         let mut stack = vec![MaybeUninit::<u128>::uninit(); STACK_BYTES / size_of::<u128>()];
         let top = stack.as_mut_ptr_range().end;
@@ -178,8 +180,8 @@ mod shared_memory {
         let mut before = MaybeUninit::<libc::sigset_t>::uninit();
         // SAFETY: no signal handler of ours may run in the child while it shares our memory, hence the mask, which
         // the child lifts once it has no handlers. The stack (aligned as `u128` is, growing down from its end) and
-        // the orders outlive the child's use of them: CLONE_VFORK returns only after the child has executed the
-        // program or is gone. Until then this thread touches neither.
+        // the arguments outlive the child's use of them: CLONE_VFORK returns only after the child has executed the
+        // program or has ended. Until then this thread touches neither.
         let raw = unsafe {
             libc::sigfillset(every.as_mut_ptr());
             libc::pthread_sigmask(libc::SIG_SETMASK, every.as_ptr(), before.as_mut_ptr());
@@ -191,17 +193,17 @@ mod shared_memory {
         Pid::from_raw(raw).ok_or_else(|| io::Error::from(io::ErrorKind::Other))
     }
 
-    /// The child's whole life before the program.
+    /// Runs in the child until the program starts.
     extern "C" fn child_main(orders: *mut c_void) -> c_int {
-        // SAFETY: the pointer is `start_child`'s, which waits and touches nothing meanwhile.
+        // SAFETY: the pointer comes from the parent, which waits and touches nothing meanwhile.
         let orders = unsafe { &mut *orders.cast::<Orders<'_>>() };
         let cause = match obey(orders) {
             Ok(never) => match never {},
             Err(cause) => cause.raw_os_error().unwrap_or(libc::EIO),
         };
-        // SAFETY: a volatile write to memory that is ours to write, see above; the parent reads it when we are gone.
+        // SAFETY: a volatile write to memory that is ours to write, see above; the parent reads it after our end.
         unsafe { ptr::write_volatile(&raw mut orders.failed, cause) };
-        // SAFETY: ends this process without running anything of the runner's.
+        // SAFETY: ends this process without running any code of the runner's.
         unsafe { libc::_exit(127) }
     }
 
@@ -209,7 +211,8 @@ mod shared_memory {
         set_up_child(orders.runner, &orders.knots)?;
         if let Some(door) = orders.knots.door() {
             let before = clock();
-            // A refusal costs one of the traits by which the command's processes are found, never the command.
+            // If this fails, one of the means to find the command's processes is missing, and the command runs all
+            // the same.
             let _ = rustix::io::write(door, b"0");
             let entered_in = clock().saturating_sub(before).max(1);
             // SAFETY: a volatile write to memory that is ours to write; the parent reads it later.
@@ -229,8 +232,8 @@ mod shared_memory {
         }
         rustix::process::chdir(orders.cwd.as_c_str())?;
         for signal in 1..=LAST_SIGNAL {
-            // SAFETY: resets a disposition of this process alone. The runner ignores SIGPIPE, and more when it was
-            // started with `nohup` or in the background; a program would inherit that.
+            // SAFETY: resets a signal's disposition in this process alone. The runner ignores SIGPIPE, and more
+            // signals if it was started with `nohup` or in the background; a program would inherit that.
             unsafe { libc::signal(signal, libc::SIG_DFL) };
         }
         let mut none = MaybeUninit::<libc::sigset_t>::uninit();
@@ -239,7 +242,7 @@ mod shared_memory {
             libc::sigemptyset(none.as_mut_ptr());
             libc::pthread_sigmask(libc::SIG_SETMASK, none.as_ptr(), ptr::null_mut());
         }
-        // Last: what comes before it needs more than the program may have.
+        // Last, because the steps before need more rights than the program may have.
         if let Some((cage, maps)) = &orders.cage {
             shut_in(cage, maps).map_err(|cause| {
                 io::Error::from_raw_os_error(cause.raw_os_error().unwrap_or(libc::EIO) | OF_CONFINEMENT)
@@ -247,12 +250,12 @@ mod shared_memory {
         }
         let mut refused = io::Error::from_raw_os_error(libc::ENOENT);
         for place in &orders.places {
-            // SAFETY: texts that end in NUL and lists that end in null, all alive: see `Orders`.
+            // SAFETY: NUL-terminated strings and null-terminated lists, all alive until the exec.
             unsafe { libc::execve(place.as_ptr(), orders.argv.as_ptr(), orders.envp.as_ptr()) };
             let cause = io::Error::last_os_error();
             match cause.raw_os_error() {
                 Some(libc::ENOENT | libc::ENOTDIR) => {}
-                // As every shell does: a later place may have one that may be executed.
+                // As in every shell: a later folder may have one that may be executed.
                 Some(libc::EACCES) => refused = cause,
                 _ => return Err(cause),
             }
@@ -260,26 +263,26 @@ mod shared_memory {
         Err(refused)
     }
 
-    /// Nanoseconds of the monotonic clock.
+    /// Returns the monotonic clock in nanoseconds.
     fn clock() -> u64 {
         let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-        // SAFETY: writes to `now` alone; a failure leaves it as it is.
+        // SAFETY: writes to `now` alone; a failure leaves it unchanged.
         unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
         u64::try_from(now.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(now.tv_nsec).unwrap_or(0)
     }
 
     fn become_stream(from: BorrowedFd<'_>, to: c_int) -> io::Result<()> {
         use std::os::fd::AsRawFd;
-        // SAFETY: plain descriptors; the runner's own standard ones are never closed, so `from` is none of them and
-        // the copy does not carry close-on-exec.
+        // SAFETY: plain descriptors. The runner's own standard ones are never closed, so `from` is none of them and
+        // the copy does not have close-on-exec.
         if unsafe { libc::dup2(from.as_raw_fd(), to) } < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
 }
 
-/// Starts the program, by way of the standard library's fork.
+/// Starts the program through the standard library's fork.
 ///
 /// # Errors
-/// Whatever the system says, in the child too.
+/// The system's errors, those in the child included.
 #[cfg(not(target_os = "linux"))]
 #[expect(clippy::disallowed_methods, reason = "this room starts processes")]
 pub(super) fn launch(plan: &Plan, streams: Streams<'_>) -> io::Result<Pid> {
@@ -308,7 +311,7 @@ pub(super) fn launch(plan: &Plan, streams: Streams<'_>) -> io::Result<Pid> {
         if terminal {
             rustix::process::ioctl_tiocsctty(rustix::stdio::stdin())?;
         }
-        // A runner started with `nohup` or in the background ignores these, and a program would inherit that.
+        // A runner started with `nohup` or in the background ignores these signals, and a program would inherit that.
         for signal in [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM] {
             // SAFETY: resets a disposition; the default one has no handler to run.
             unsafe { libc::signal(signal, libc::SIG_DFL) };
@@ -376,7 +379,7 @@ mod tests {
         for field in ["SigBlk:", "SigIgn:", "SigCgt:"] {
             let line = status.lines().find(|line| line.starts_with(field)).expect(field);
             let signals = u64::from_str_radix(line.rsplit('\t').next().expect("a value"), 16).expect("hex");
-            // Above are the real-time signals, two of which belong to the C library alone.
+            // The higher bits are real-time signals, two of which the C library reserves.
             assert_eq!(signals & 0x7fff_ffff, 0, "{line}");
         }
     }

@@ -1,5 +1,5 @@
-//! This machine's terminals as ACP terminals of sessions: an id belongs to the session that asked for it, stays valid
-//! until it is released, and its output keeps the end. Not here: the processes (terminals).
+//! Serves this machine's terminals to agents over ACP. A terminal belongs to the session that created it, stays valid
+//! until it is released, and keeps the end of its output. Not here: the processes (terminals).
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -19,10 +19,10 @@ use crate::acp::terminals::{
 use crate::ids::RequestId;
 use crate::tool::ToolError;
 
-/// So much output is given where the agent names no limit.
+/// The output limit, and the default if the agent names none.
 const MOST: u64 = 8 << 20;
 
-/// The terminals that agents were given.
+/// The terminals that agents created.
 #[derive(Default)]
 pub(super) struct Lent(Mutex<HashMap<TerminalId, Loan>>);
 
@@ -50,7 +50,7 @@ impl LocalClient {
         let launch = Launch::Program { command: request.command.clone(), args: request.args };
         let mut create = CreateTerminal::new(&RequestId::new(), launch, cwd);
         let entries = request.env.into_iter().map(|entry| (entry.name, entry.value));
-        // What is set here anyway may be asked for under any name.
+        // A variable that the runner sets anyway may be requested under any name.
         create.env = entries.filter(|(name, value)| !is_ours(name, value)).collect();
         create.raw = true;
         let opened = TerminalClient::create_terminal(&self.terminals, create).await;
@@ -107,7 +107,7 @@ impl LocalClient {
         released.map(|()| ReleaseTerminalResponse::new()).map_err(|cause| fault(&cause, &id))
     }
 
-    /// The terminal, if it is this session's.
+    /// Finds the terminal if it belongs to this session.
     fn loan(&self, session: &SessionId, wire: &WireId) -> Result<(TerminalId, Loan), Error> {
         let id = TerminalId::from(&*wire.to_string());
         let found = self.serving.lent.all().get(&id).cloned();
@@ -120,7 +120,7 @@ fn fault(fault: &ToolError, id: &TerminalId) -> Error {
     error_of(fault, Path::new(id.as_str()))
 }
 
-/// How it ended: by a code, by a signal, or in a way that nobody saw.
+/// Converts an exit status to the protocol's: a code, a signal, or nothing if the end was not observed.
 fn exit_status(exit: &TerminalExit) -> TerminalExitStatus {
     let status = TerminalExitStatus::new();
     match &exit.status {
@@ -130,8 +130,8 @@ fn exit_status(exit: &TerminalExit) -> TerminalExitStatus {
     }
 }
 
-/// The end of these bytes as text of at most `limit` bytes, and whether something before it is left out. A character
-/// that is still coming is held back, unless nothing more comes.
+/// Returns the end of these bytes as text of at most `limit` bytes, and whether text before it is left out. An
+/// incomplete last character is held back, unless the output has ended.
 fn end_of(bytes: &[u8], limit: u64, over: bool) -> (String, bool) {
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     let begun = bytes.utf8_chunks().last().map(|chunk| chunk.invalid().len()).unwrap_or_default();
@@ -155,7 +155,7 @@ mod tests {
     fn the_end_is_kept_on_a_characters_border_and_never_over_the_limit() {
         assert_eq!(end_of("aäöü".as_bytes(), 100, true), ("aäöü".to_owned(), false));
         assert_eq!(end_of("aäöü".as_bytes(), 5, true), ("öü".to_owned(), true));
-        // What is no text becomes three bytes for one.
+        // Each invalid byte becomes three bytes.
         let (text, cut) = end_of(b"\xFF\xFF\xFF", 4, true);
         assert_eq!((text.as_str(), cut), ("\u{FFFD}", true));
     }

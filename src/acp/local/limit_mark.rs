@@ -1,13 +1,14 @@
-//! A mark on a command's processes that none of them can raise again: a resource limit that limits nothing.
-//! Not here: who looks for it (family) and who puts it on (launch).
+//! Marks a command's processes with a resource limit that limits nothing and that no process can raise again. Not
+//! here: the search for marked processes, and setting the mark (launch).
 //!
-//! Linux has counted no file locks since 2.4, but still keeps a limit for them (`RLIMIT_LOCKS`): inherited by every
-//! fork and exec, kept across a new session, an emptied environment and closed files, shown to everybody in
-//! `/proc/PID/limits`, and, once lowered, raised by nobody without `CAP_SYS_RESOURCE`. So its value says whose child
-//! a process is. What another service starts on a command's behalf (a container, a cron job) has none of it.
+//! Linux has not counted file locks since 2.4, but still has a limit for them (`RLIMIT_LOCKS`). The limit is
+//! inherited across fork and exec, and survives a new session, an emptied environment and closed files. Every user
+//! can read it in `/proc/PID/limits`, and once lowered, only a process with `CAP_SYS_RESOURCE` can raise it. So its
+//! value tells which command a process descends from. A process that another service starts for a command (a
+//! container, a cron job) does not have it.
 //!
-//! A runner within a runner's command has a limit already and can only go below it. Each level therefore marks with
-//! the top of a range and leaves the rest of it to the levels within, so that the outer one knows them all.
+//! A runner that runs within a runner's command has a limit already and can only lower it. Each level therefore marks
+//! with the top of a range and leaves the rest to the levels within, so that the outer runner recognizes all of them.
 #![cfg_attr(
     target_os = "linux",
     expect(clippy::disallowed_methods, reason = "limits of processes are read from /proc")
@@ -15,12 +16,12 @@
 
 use sha2::{Digest, Sha256};
 
-/// How many low bits a mark of each level leaves to the levels within.
+/// The number of low bits that a mark of each level leaves to inner levels.
 const LEFT_WITHIN: [u32; 3] = [32, 12, 0];
-/// The highest bit of a mark, so that none is near to what stands for "unlimited".
+/// The highest bit of a mark, so that no mark is near the value for "unlimited".
 const TOP_BIT: u32 = 62;
 
-/// The limits that the processes of one command have, and those of runners within it.
+/// The range of limits of one command's processes, and of runners within it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct LimitMark {
     lowest: u64,
@@ -28,25 +29,25 @@ pub(super) struct LimitMark {
 }
 
 impl LimitMark {
-    /// The mark for this name, always the same; none where the limit in force leaves no room for one.
+    /// Returns the mark for this name, always the same. `None` if the limit in force leaves no range for one.
     #[cfg(target_os = "linux")]
     pub fn of(name: &str) -> Option<Self> {
         Self::under(name, rustix::process::getrlimit(rustix::process::Resource::Locks).maximum)
     }
 
-    /// None: there is no such limit here.
+    /// Returns `None`: this system has no such limit.
     #[cfg(not(target_os = "linux"))]
     pub fn of(_name: &str) -> Option<Self> {
         None
     }
 
-    /// The mark for this name below a hard limit, which is none for "unlimited".
+    /// Returns the mark for this name below a hard limit; `None` stands for "unlimited".
     fn under(name: &str, hard: Option<u64>) -> Option<Self> {
         let digest = Sha256::digest(name);
         let hash = u64::from_be_bytes(*digest.first_chunk::<8>()?);
         let level = match hard {
             None => 0,
-            // A limit that this program did not set says nothing of the range that belongs to it.
+            // A limit that no runner set does not define a range.
             Some(hard) if hard >> TOP_BIT != 1 => return None,
             Some(hard) => {
                 let at = LEFT_WITHIN.iter().position(|bits| hard.trailing_ones() >= *bits && *bits > 0)?;
@@ -61,43 +62,43 @@ impl LimitMark {
                 (hard & !ones(room), room)
             }
         };
-        // Not the topmost of the range: all ones would be the outer mark itself.
+        // The topmost value of the range is left out: all ones would be the outer mark itself.
         let places = ones(room - within);
         let lowest = outer | ((hash % places) << within);
         Some(Self { lowest, highest: lowest | ones(within) })
     }
 
-    /// The limit to set.
+    /// Returns the limit to set.
     pub fn value(self) -> u64 {
         self.highest
     }
 
-    /// Whether a process carries it.
+    /// Returns whether a process has this mark.
     #[cfg(target_os = "linux")]
     pub fn is_on(self, pid: u32) -> bool {
         limit_of(pid).is_some_and(|limit| (self.lowest..=self.highest).contains(&limit))
     }
 }
 
-/// Whether a process may be one that a command of this runner's started; an error where nobody can tell. The mark can be
-/// lowered by whoever carries it, which takes its number away and not that there is a limit.
+/// Returns whether a process may descend from a command of this runner. A marked process can lower its limit, which
+/// removes the mark's number but not the limit itself.
 ///
 /// # Errors
-/// The system's: the process has ended, or is another user's.
+/// The system's, if the process has ended or belongs to another user.
 #[cfg(target_os = "linux")]
 pub fn is_of_a_command(pid: u32) -> std::io::Result<bool> {
-    // Unlike a limit that is none, a file that is none tells nothing.
+    // An unreadable file must be an error: unlike a missing limit, it tells nothing.
     std::fs::metadata(format!("/proc/{pid}/limits"))?;
     let ours = rustix::process::getrlimit(rustix::process::Resource::Locks).maximum;
     Ok(limit_of(pid).is_some_and(|theirs| ours.is_none_or(|ours| theirs < ours)))
 }
 
-/// So many low bits.
+/// Returns a number with so many low bits set.
 fn ones(bits: u32) -> u64 {
     (1 << bits) - 1
 }
 
-/// The hard limit of a process, where it has one.
+/// Returns a process's hard limit on file locks, if it has one.
 #[cfg(target_os = "linux")]
 fn limit_of(pid: u32) -> Option<u64> {
     let text = std::fs::read(format!("/proc/{pid}/limits")).ok()?;

@@ -1,33 +1,33 @@
-//! The addresses that processes listen on. Not here: which processes (family).
+//! Finds the addresses that processes listen on. Not here: finding the processes.
 #![cfg_attr(target_os = "linux", expect(clippy::disallowed_methods, reason = "sockets are read from /proc"))]
 
 use super::family::Member;
 
-/// What these processes listen on, as `127.0.0.1:3000`, each address once. Sockets of the Internet only: a path says
-/// nothing to somebody who looks for a port.
+/// Returns the addresses that these processes listen on, such as `127.0.0.1:3000`, each once. Only internet sockets:
+/// a path does not help a reader who looks for a port.
 #[cfg(target_os = "linux")]
 pub(super) fn of(members: &[Member]) -> Vec<String> {
     use std::collections::{BTreeSet, HashSet};
     let sockets: HashSet<u64> = members.iter().flat_map(|member| sockets(member.pid)).collect();
-    // Any of them tells for all: they see the same network, unless one was sent into another on purpose.
+    // One process's tables suffice: all share a network namespace, unless one was moved to another on purpose.
     let (Some(first), false) = (members.first(), sockets.is_empty()) else { return Vec::new() };
     let mut found = BTreeSet::new();
     for table in ["tcp", "tcp6"] {
         let text = std::fs::read_to_string(format!("/proc/{}/net/{table}", first.pid)).unwrap_or_default();
         let ours = text.lines().filter_map(listening).filter(|(_, inode)| sockets.contains(inode));
-        // By port first: that is what a reader looks for.
+        // By port first, because a reader looks for that.
         found.extend(ours.map(|(address, _)| (address.port(), address.to_string())));
     }
     found.into_iter().map(|(_, address)| address).collect()
 }
 
-/// Nothing: this system does not tell.
+/// Returns nothing: this system does not show sockets.
 #[cfg(not(target_os = "linux"))]
 pub(super) fn of(_members: &[Member]) -> Vec<String> {
     Vec::new()
 }
 
-/// The sockets among a process's files, by inode.
+/// Lists the sockets among a process's open files, by inode.
 #[cfg(target_os = "linux")]
 fn sockets(pid: u32) -> Vec<u64> {
     let files = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().filter_map(Result::ok);
@@ -38,7 +38,7 @@ fn sockets(pid: u32) -> Vec<u64> {
     files.filter_map(inode).collect()
 }
 
-/// The address and the inode of a line of the system's table, if that socket listens.
+/// Returns the address and the inode of a line in /proc/net/tcp, if that socket listens.
 #[cfg(target_os = "linux")]
 fn listening(line: &str) -> Option<(std::net::SocketAddr, u64)> {
     const LISTENS: &str = "0A";
@@ -51,7 +51,7 @@ fn listening(line: &str) -> Option<(std::net::SocketAddr, u64)> {
     Some((std::net::SocketAddr::new(address_of(address)?, port), fields.get(9)?.parse().ok()?))
 }
 
-/// An address as the table has it: groups of four bytes, each a number in the machine's own order.
+/// Parses an address of that table: groups of four bytes, each a number in native byte order.
 #[cfg(target_os = "linux")]
 fn address_of(hex: &str) -> Option<std::net::IpAddr> {
     let mut bytes = Vec::with_capacity(16);

@@ -1,8 +1,8 @@
-//! The environment of the user's login shell, asked for once: what a terminal would have, at the price of one
-//! profile. Not here: what of it commands may see (environment).
+//! Captures the environment of the user's login shell, once: the variables of a terminal, at the cost of one profile.
+//! Not here: the choice of variables for commands (environment).
 //!
-//! Aliases and functions are not part of it. Where the shell does not answer in time, or there is none, the
-//! runner's own environment stands in.
+//! Aliases and functions are not part of it. If the shell does not answer in time, or there is none, the runner's own
+//! environment is used.
 
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
@@ -15,17 +15,17 @@ use super::process::{Plan, Spawned, Spawner};
 use super::ties::Ties;
 use crate::acp::terminals::StopSignal;
 
-/// How long a profile may take.
+/// The time that a profile may take.
 const PATIENCE: Duration = Duration::from_secs(3);
 /// The largest environment that is read.
 const MOST: usize = 4 << 20;
-/// Stands between what a profile prints and the environment.
+/// Separates the profile's output from the environment.
 const FENCE: &str = "punie-environment-follows";
-/// The shells known to take `-l -c`.
+/// The shells known to accept `-l -c`.
 const SHELLS: &[&str] = &["bash", "zsh", "sh", "dash", "ksh", "fish"];
 
-/// Asks the login shell named in `base`; `base` itself where that fails. With it the secrets that the shell's files set
-/// and that no command is given.
+/// Captures the environment of the login shell named in `base`, or uses `base` if that fails. Also returns the
+/// secrets that the shell's files set and that commands do not get.
 pub(super) async fn environment(spawner: &Spawner, base: &[(String, String)]) -> (Environment, Vec<String>) {
     let fallback = Environment::from_entries(base.iter().cloned());
     match of_the_shell(spawner, base, &fallback).await {
@@ -70,7 +70,8 @@ fn login_shell(base: &[(String, String)]) -> Option<PathBuf> {
     (shell.is_absolute() && known && shell.is_file()).then(|| shell.to_owned())
 }
 
-/// Reads until the shell has ended, whoever still holds its output, and ends what the profile left running.
+/// Reads until the shell has ended, even if other processes still hold its output, and kills processes that the
+/// profile left running.
 fn read_entries(spawned: &Spawned) -> Option<Vec<(String, String)>> {
     let until = Instant::now() + PATIENCE;
     let mut text = Vec::new();
@@ -92,7 +93,7 @@ fn read_entries(spawned: &Spawned) -> Option<Vec<(String, String)>> {
     }
 }
 
-/// Waits for output or the end; whether it is the end, none when the time is up.
+/// Waits for output or the end. Returns whether it is the end, or `None` on timeout.
 fn is_over(spawned: &Spawned, until: Instant) -> Option<bool> {
     let left = until.saturating_duration_since(Instant::now());
     let (output, ended) = (spawned.output.as_fd(), spawned.child.ended());
@@ -109,7 +110,7 @@ fn parse(text: &[u8]) -> Option<Vec<(String, String)>> {
     let fence = format!("{FENCE}\n");
     let at = text.windows(fence.len()).rposition(|window| window == fence.as_bytes())? + fence.len();
     let mut entries: Vec<&[u8]> = text[at..].split(|b| *b == 0).collect();
-    // What follows the last entry's end is not an entry; a logout script may have printed it.
+    // The text after the last entry's terminator is not an entry; a logout script may have printed it.
     entries.pop();
     let read = |entry: &[u8]| {
         let (name, value) = std::str::from_utf8(entry).ok()?.split_once('=')?;

@@ -1,4 +1,4 @@
-//! This machine as the client: its file system and its processes.
+//! The client on this machine: its file system and its processes.
 
 pub mod aftermath;
 pub mod apps;
@@ -133,14 +133,14 @@ pub struct LocalClient {
 }
 
 impl LocalClient {
-    /// With these terminals, and with nothing known of any file yet. What it serves as an ACP client stays in the
-    /// workspace and follows the policy.
+    /// Creates a client with these terminals that has read no file yet. The ACP methods that it serves stay in the
+    /// workspace and follow the policy.
     pub fn new(terminals: LocalTerminals, workspace: Workspace, policy: LocalPolicy) -> Self {
         let serving = Arc::new(Serving { policy, ..Serving::default() });
         Self { files: LocalFiles::new(), terminals, workspace, serving }
     }
 
-    /// The processes.
+    /// Returns the terminals of this machine.
     pub(in crate::acp) fn terminals(&self) -> &LocalTerminals {
         &self.terminals
     }

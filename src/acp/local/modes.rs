@@ -1,4 +1,4 @@
-//! Mode and owner of a file that replaces another. Not here: its content.
+//! Copies mode and owner to a file that replaces another. Not here: its content.
 
 use std::fs::{File, Metadata};
 use std::io;
@@ -6,7 +6,7 @@ use std::io;
 #[cfg(unix)]
 use super::attributes::{self, Acl};
 
-/// Whether the file has the right to be run that is wanted for it already.
+/// Returns whether the file is executable already, or not, as requested.
 #[cfg(unix)]
 pub(super) fn mode_stays(metadata: &Metadata, executable: Option<bool>) -> bool {
     use std::os::unix::fs::PermissionsExt;
@@ -18,8 +18,8 @@ pub(super) fn mode_stays(_metadata: &Metadata, _executable: Option<bool>) -> boo
     true
 }
 
-/// Mode, owner and attributes of the file that is replaced, and the right to run it. Nobody gets a right to the new file
-/// that they did not have to the old one.
+/// Copies mode, owner and attributes of the replaced file, and sets the execute permission. No user gets a right to
+/// the new file that they did not have to the old one.
 #[cfg(unix)]
 pub(super) fn set_mode(
     file: &File,
@@ -30,7 +30,7 @@ pub(super) fn set_mode(
     use std::os::unix::fs::PermissionsExt;
 
     let kept = match old {
-        // Without the set-user and set-group bits, which a write in place takes away too.
+        // The set-user-ID and set-group-ID bits are left out: a write in place clears them too.
         Some((old, metadata)) => {
             let group_stays = keep_owner(file, metadata, warnings)?;
             let acl = attributes::copy(old, file, group_stays, warnings);
@@ -49,7 +49,7 @@ pub(super) fn set_mode(
     Ok(())
 }
 
-/// Gives the new file the old one's owner and group; whether the group is the same then.
+/// Copies the old file's owner and group, and returns whether the group is the same then.
 #[cfg(unix)]
 fn keep_owner(file: &File, old: &Metadata, warnings: &mut Vec<String>) -> io::Result<bool> {
     use std::os::unix::fs::{MetadataExt, fchown};
@@ -71,8 +71,8 @@ fn keep_owner(file: &File, old: &Metadata, warnings: &mut Vec<String>) -> io::Re
     Ok(group_stays)
 }
 
-/// The bits of the new file. Under an access control list the group's bits are the mask of all that it names, not what
-/// the group may (acl(5)): without the list they would be given to the group.
+/// Returns the mode bits of the new file. Under an access control list, the group bits are the mask of all entries,
+/// not the owning group's rights (acl(5)): without the list, the group would get them.
 #[cfg(unix)]
 fn bits(old: u32, group_stays: bool, acl: Acl) -> u32 {
     match acl {

@@ -1,4 +1,4 @@
-//! What may have been meant by a path that leads to nothing. Not here: whether it may be touched.
+//! Suggests existing paths for a path that does not exist. Not here: the permission to access them.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -8,14 +8,14 @@ use crate::acp::WorkspacePath;
 use crate::output::path_text::path_text;
 use crate::tool::ToolError;
 
-/// Names less alike than this are not offered (0 to 1).
+/// The lowest similarity of a suggested name (0 to 1).
 const ALIKE: f64 = 0.7;
-/// So many are offered.
+/// The largest number of suggestions.
 const OFFERED: usize = 3;
-/// The tree is searched no longer than this.
+/// The time limit for searching the tree.
 const SEARCH: Duration = Duration::from_millis(200);
 
-/// The error for a path where there is nothing, with what may have been meant.
+/// Returns the error for a missing path, with suggestions.
 pub(super) fn missing(path: &WorkspacePath) -> ToolError {
     let shown = path.shown();
     if let Some(link) = path.dangling_link() {
@@ -54,7 +54,7 @@ fn near(path: &WorkspacePath) -> Vec<String> {
     found
 }
 
-/// Where one name on the way is misspelt: the names beside it that are alike and lead somewhere.
+/// Suggests the names beside one misspelt name in the path that are similar and lead to an existing path.
 fn alike_in_folder(path: &WorkspacePath) -> Vec<String> {
     let Some(folder) = deepest_folder(path) else { return Vec::new() };
     let Ok(rest) = path.absolute().strip_prefix(folder) else { return Vec::new() };
@@ -78,7 +78,7 @@ fn alike_in_folder(path: &WorkspacePath) -> Vec<String> {
     scored.into_iter().take(OFFERED).map(|(_, at)| path_text(&at)).collect()
 }
 
-/// Names only, and no more than a folder that a person made has.
+/// Lists names only, and no more than a hand-made folder has.
 fn names_in(folder: &Path) -> Vec<std::ffi::OsString> {
     let walk = ignore::WalkBuilder::new(folder).standard_filters(false).max_depth(Some(1)).build();
     walk.take(10_000)
@@ -88,7 +88,7 @@ fn names_in(folder: &Path) -> Vec<std::ffi::OsString> {
         .collect()
 }
 
-/// Files of this name anywhere in the workspace, but for what ignore files name.
+/// Searches the whole workspace for files of this name, except those that ignore files exclude.
 fn same_name_in_tree(root: &Path, name: &OsStr, found: &mut Vec<String>) {
     let until = Instant::now() + SEARCH;
     let walk =

@@ -1,5 +1,5 @@
-//! Programs of anybody's that work in a folder, for whoever must not take their files for left behind. Not here:
-//! processes of our own (family).
+//! Finds other programs that work in a folder, so that their files are not removed as leftovers. Not here: the
+//! runner's own processes.
 #![cfg_attr(
     target_os = "linux",
     expect(clippy::disallowed_methods, reason = "processes are read from /proc")
@@ -7,7 +7,7 @@
 
 use std::path::Path;
 
-/// Whether a program of this name runs in this folder or below it; where that cannot be told, it may.
+/// Returns whether a program of this name may run in this folder or below it; true if unknown.
 #[cfg(target_os = "linux")]
 pub fn may_run_in(program: &str, folder: &Path) -> bool {
     let Ok(processes) = std::fs::read_dir("/proc") else { return true };
@@ -17,13 +17,13 @@ pub fn may_run_in(program: &str, folder: &Path) -> bool {
         named
             && match std::fs::read_link(place.join("cwd")) {
                 Ok(works_in) => works_in.starts_with(folder),
-                // One that has just ended works nowhere; where another user's works is not told.
+                // A process that has just ended has no working folder; that of another user's process is unknown.
                 Err(cause) => cause.kind() != std::io::ErrorKind::NotFound,
             }
     })
 }
 
-/// Whether a program of this name runs in this folder or below it: it cannot be told here, so it may.
+/// Returns true: this system does not show working folders.
 #[cfg(not(target_os = "linux"))]
 pub fn may_run_in(_program: &str, _folder: &Path) -> bool {
     true

@@ -1,5 +1,4 @@
-//! Opening a file to read it, what tells one state of it from another, and a window before anything is read. Not here:
-//! what is read.
+//! Opens a file for reading, takes its stamp, and creates an empty window of it. Not here: reading.
 
 use std::fs::{File, Metadata};
 use std::io;
@@ -13,12 +12,12 @@ use crate::acp::workspace::in_words;
 use crate::ids::hex;
 use crate::tool::{ErrorCode, ToolError};
 
-/// Hex of SHA-256.
+/// Returns the SHA-256 in hex.
 pub(super) fn sha256_hex(bytes: &[u8]) -> String {
     hex(&Sha256::digest(bytes))
 }
 
-/// What tells this state of a file from another.
+/// Returns the stamp that distinguishes this state of a file from others.
 pub(super) fn stamp_of(metadata: &Metadata) -> Stamp {
     #[cfg(unix)]
     {
@@ -39,7 +38,7 @@ pub(super) fn stamp_of(metadata: &Metadata) -> Stamp {
     }
 }
 
-/// Opens a file, with an answer for every way in which that fails.
+/// Opens a file, with a specific error for every way in which that fails.
 pub(super) fn open(path: &WorkspacePath) -> Result<(File, Metadata), ToolError> {
     let opened = path.open_read().and_then(|file| {
         let metadata = file.metadata().map_err(in_words)?;
@@ -57,7 +56,7 @@ pub(super) fn open(path: &WorkspacePath) -> Result<(File, Metadata), ToolError> 
     })
 }
 
-/// A window of a file on disk before anything is read of it.
+/// Returns a window of a file on disk, before anything is read.
 pub(super) fn blank(size: u64, encoding: Encoding, endings: Endings) -> TextWindow {
     TextWindow {
         text: String::new(),

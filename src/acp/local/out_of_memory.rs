@@ -1,5 +1,5 @@
-//! Whether the system ended a process of a command for want of memory: a SIGKILL that nobody here sent looks the same
-//! whatever its reason, but the system counts those of its own. Not here: how that is told (report).
+//! Detects whether the kernel killed a process of a command for lack of memory. A SIGKILL that the runner did not
+//! send looks the same whatever its reason, but the kernel counts its own. Not here: the report of it.
 #![expect(clippy::disallowed_methods, reason = "the counts are files under /proc and /sys")]
 
 use std::fs;
@@ -8,25 +8,25 @@ use std::sync::OnceLock;
 
 use super::control_group;
 
-/// The count as it was when a command began; none where the system keeps none.
+/// The kernel's count at a command's start, or `None` if the system has none.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct KillCount(Option<u64>);
 
 impl KillCount {
-    /// The count as it is now.
+    /// Reads the current count.
     pub fn now() -> Self {
         Self(counter().and_then(read))
     }
 
-    /// Whether the system has ended something for want of memory since. Where only the whole machine is counted, it
-    /// may have been another's process.
+    /// Returns whether the kernel has killed a process for lack of memory since. If only the whole machine is
+    /// counted, it may have been another user's process.
     pub fn rose(self) -> bool {
         matches!((self, Self::now()), (Self(Some(before)), Self(Some(now))) if now > before)
     }
 }
 
-/// The narrowest count that there is, which holds for as long as the runner lives: of its own control group with
-/// those below it (version 2), of its own group (version 1), of the machine.
+/// Finds the narrowest count, for the runner's lifetime: of its own control group with its subgroups (version 2), of
+/// its own group (version 1), or of the machine.
 fn counter() -> Option<&'static Path> {
     static COUNTER: OnceLock<Option<PathBuf>> = OnceLock::new();
     COUNTER.get_or_init(|| candidates().into_iter().find(|path| read(path).is_some())).as_deref()
@@ -35,7 +35,7 @@ fn counter() -> Option<&'static Path> {
 fn candidates() -> Vec<PathBuf> {
     let text = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let (groups, mounts) = (text("/proc/self/cgroup"), text("/proc/self/mountinfo"));
-    // The one above those of the commands, which the runner may have left for one beside them.
+    // The parent group of the commands, which the runner may have left for one beside them.
     let own = control_group::place().map(Path::to_owned);
     let own = own.or_else(|| control_group::own_folder(&groups, &mounts));
     let own = own.map(|folder| folder.join("memory.events"));

@@ -1,6 +1,6 @@
-//! Commands in the background that outlive the runner: found again by the next one, and left running by one that is
-//! told to stop. Not here: what is written down of them (the journal), and the process that keeps a terminal open
-//! meanwhile (terminal_holder).
+//! Background commands that outlive the runner: the next runner finds them again, and a runner that is told to stop
+//! leaves them running. Not here: their records (the journal), and the process that holds a terminal open meanwhile
+//! (terminal_holder).
 
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -22,21 +22,21 @@ use crate::output::Budget;
 use crate::tool::ToolError;
 
 impl LocalTerminals {
-    /// From now on commands in the background outlive a runner that is killed, with their named pipes and sockets in
-    /// this folder; whoever asks for this finds them again with [`LocalTerminals::adopt`]. Systems that do not tell
-    /// which process is meant are left out.
+    /// Makes background commands outlive a runner that is killed from now on, with their named pipes and sockets in
+    /// this folder. [`LocalTerminals::adopt`] finds them again. Does nothing on systems that cannot identify
+    /// processes.
     pub fn outlive_in(&self, folder: PathBuf) {
         if cfg!(target_os = "linux") {
-            // Asked once; a second folder would change nothing for the better.
+            // Called once; a second folder would gain nothing.
             let _ = self.shared.fifos.set(folder);
         }
     }
 
-    /// Takes a command up again that an earlier runner started: its output is read on into what that one kept, it can
-    /// be typed into if it has a terminal, and it can be ended. None when it is not there any more.
+    /// Adopts a command that an earlier runner started. Its further output is appended to the stored output; it
+    /// accepts input if it has a terminal, and can be stopped. `None` if it has ended.
     ///
     /// # Errors
-    /// `io` when it runs and cannot be read: it goes on, and is for the caller to end.
+    /// `io` if it runs but its output cannot be read: it goes on, and the caller must stop it.
     pub fn adopt(&self, left: &CommandTrace) -> Result<Option<OpenTerminal>, ToolError> {
         let Some(path) = left.output.clone() else { return Ok(None) };
         let Ok(identity) = left.identity.parse::<ProcessIdentity>() else { return Ok(None) };
@@ -66,8 +66,8 @@ impl LocalTerminals {
         Ok(Some(OpenTerminal { id: self.admit(terminal), pid: Some(pid), trace }))
     }
 
-    /// Lets the commands go on that outlive the runner, which is about to end: they are neither read nor stopped any
-    /// more, and all that was read of them is on the disk. Returns how many. Blocks for their writes.
+    /// Leaves persistent commands running, because the runner is about to end. They are neither read nor stopped any
+    /// more, and all output read so far is on disk. Returns their number. Blocks for the writes.
     pub fn leave_running(&self) -> usize {
         let mut open = self.open();
         let before = open.len();
@@ -76,7 +76,7 @@ impl LocalTerminals {
     }
 }
 
-/// The output of a command that runs, and its keyboard if that is a terminal.
+/// Opens the output of a running command, and its keyboard if it is a terminal.
 fn reopen(path: &Path) -> std::io::Result<(OwnedFd, Option<Keyboard>)> {
     #[cfg(target_os = "linux")]
     if FileType::from_raw_mode(rustix::fs::lstat(path)?.st_mode) == FileType::Socket {

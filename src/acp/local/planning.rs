@@ -1,5 +1,5 @@
-//! From what a caller wants run to a plan of it: its words, its environment, its confinement, and what ties it to this
-//! runner. Not here: carrying it out (process) and what is made of its output (terminals).
+//! Plans a command that a caller requests: its arguments, its environment, its confinement, and the marks that track
+//! its processes. Not here: starting it (process), and processing its output (terminals).
 
 use std::path::Path;
 use std::sync::Arc;
@@ -27,12 +27,12 @@ pub(super) struct Planned {
     pub bonds: Ties,
     /// The mark by which its processes are found.
     pub mark: String,
-    /// What of the workspaces is protected from it.
+    /// The protected paths of the workspaces.
     pub watch: Option<Watch>,
 }
 
 impl LocalTerminals {
-    /// Plans a command, or says why it is not to be.
+    /// Plans a command, or returns why it must not run.
     pub(super) async fn planned(&self, request: &CreateTerminal) -> Result<Planned, ToolError> {
         let mut env = self.environment().await.for_command(&request.env)?;
         if !descriptors::are_to_be_had() {
@@ -60,7 +60,7 @@ impl LocalTerminals {
             env.insert("TERM".to_owned(), pty::TERM.to_owned());
         }
         let mut ties = Ties::of_command(&mark, request.background);
-        // One with secrets shall not have them where nobody looks after it.
+        // A command with secrets must not keep them while no runner supervises it.
         if request.background
             && mounted.is_none()
             && let Some(folder) = self.shared.fifos.get()
@@ -88,7 +88,7 @@ impl LocalTerminals {
         Ok(None)
     }
 
-    /// It may look at the disk.
+    /// Finds the folder for the command's PATH. May access the disk.
     async fn beginning(&self, request: &RequestId) -> Option<Beginning> {
         let (ours, request) = (Arc::clone(self.shared.ours.get()?), request.clone());
         tokio::task::spawn_blocking(move || ours.beginning(&request)).await.ok().flatten()

@@ -1,8 +1,7 @@
-//! Starting processes and knowing when they ended. Not here: what they print (pump), their relatives (family),
-//! and how they are stopped (kill).
+//! Starts processes and detects their end. Not here: their output (pump), their descendants, and stopping them.
 //!
-//! All processes are started by one thread that lives as long as the runner: the system ties "kill me when my
-//! parent dies" to the thread that started the process, not to the process it belongs to.
+//! One thread starts all processes and lives as long as the runner. The kernel ties the parent-death signal to the
+//! thread that started a process, not to that thread's process.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -23,58 +22,60 @@ use super::ties::Ties;
 use crate::acp::terminals::{ExitStatus, StopSignal, WindowSize, signal_name};
 use crate::sandbox::Cage;
 
-/// A pipe as large as the system allows everybody: fewer switches between the command and its reader.
+/// The size of an output pipe, the largest that the system allows every user: a larger pipe means fewer switches
+/// between the command and its reader.
 #[cfg(target_os = "linux")]
 const PIPE_BYTES: usize = 1 << 20;
 
-/// What to start.
+/// The process to start.
 pub(super) struct Plan {
     pub program: PathBuf,
     pub args: Vec<String>,
     pub env: BTreeMap<String, String>,
     pub cwd: PathBuf,
     pub stdin: Option<String>,
-    /// A terminal in place of input and output.
+    /// The size of a terminal that replaces input and output.
     pub tty: Option<WindowSize>,
     pub ties: Ties,
-    /// What confines it.
+    /// The confinement of the process.
     pub cage: Option<Cage>,
 }
 
-/// A started process and the one pipe, or our side of the terminal, that takes its output and its errors, in the
-/// order they come.
+/// A started process, and the pipe or the terminal's master side that receives its standard output and error in
+/// order.
 pub(super) struct Spawned {
     pub child: Child,
     pub output: OwnedFd,
-    /// Holds the terminal of a command that outlives the runner.
+    /// The process that holds the terminal of a command that outlives the runner.
     pub holder: Option<Child>,
 }
 
-/// A process of ours. It leads its own session and process group.
+/// A process started by the runner, which leads its own session and process group.
 pub(super) struct Child {
     pid: Pid,
     identity: Option<ProcessIdentity>,
     status: Mutex<Option<ExitStatus>>,
     ended: OwnedFd,
-    /// Started by an earlier life of the runner: the system tells this one when it ends, but not how.
+    /// Set if an earlier process of the runner started it: the system then reports when it ends, but not its exit
+    /// status.
     adopted: bool,
 }
 
-/// Why nobody knows how an adopted process ended.
+/// The reason why an adopted process has no exit status.
 const STARTED_BY_ANOTHER: &str = "the runner was restarted while it ran";
 
 impl Child {
-    /// A process that an earlier life of the runner started; none when it is not there any more.
+    /// Adopts a process that an earlier process of the runner started. `None` if it has ended.
     #[cfg(target_os = "linux")]
     pub fn adopt(identity: ProcessIdentity) -> Option<Self> {
         let pid = pid_of(identity.pid())?;
         let ended = end_of(pid).ok()?;
-        // Looked at after it is held, so that it cannot have become another process in between.
+        // Checked after the descriptor is open, so that the id cannot have gone to another process in between.
         let status = Mutex::new(None);
         identity.is_alive().then_some(Self { pid, identity: Some(identity), status, ended, adopted: true })
     }
 
-    /// None: this system does not tell which process is meant.
+    /// Returns `None`: this system cannot identify processes.
     #[cfg(not(target_os = "linux"))]
     pub fn adopt(_identity: ProcessIdentity) -> Option<Self> {
         None
@@ -84,17 +85,17 @@ impl Child {
         self.pid.as_raw_pid().unsigned_abs()
     }
 
-    /// Which process this is, for ever; unknown on systems that do not tell.
+    /// Returns the process's identity, or `None` on systems without one.
     pub fn identity(&self) -> Option<&ProcessIdentity> {
         self.identity.as_ref()
     }
 
-    /// Readable (or hung up) once the process has ended.
+    /// Returns a descriptor that is readable (or hung up) once the process has ended.
     pub fn ended(&self) -> BorrowedFd<'_> {
         self.ended.as_fd()
     }
 
-    /// How it ended; none while it runs. Collects it from the system.
+    /// Returns the exit status, or `None` while the process runs. Reaps the process.
     pub fn status(&self) -> io::Result<Option<ExitStatus>> {
         if self.adopted {
             let lives = self.identity.as_ref().is_some_and(ProcessIdentity::is_alive);
@@ -103,9 +104,9 @@ impl Child {
         self.collect(&mut self.known(), WaitOptions::NOHANG)
     }
 
-    /// Signals its whole process group while it has not been collected: until then its id cannot be another's. That
-    /// of an adopted one can be, so that only its family is signalled, one by one.
-    /// Returns whether it was still there.
+    /// Signals its whole process group while it has not been reaped: until then its id cannot be reused. That of an
+    /// adopted process can, so its tree is signalled process by process elsewhere. Returns whether the process was
+    /// still there.
     pub fn signal_group(&self, signal: StopSignal) -> bool {
         if self.adopted {
             return false;
@@ -116,13 +117,13 @@ impl Child {
         }
         let sent = rustix::process::kill_process_group(self.pid, number(signal));
         if signal != StopSignal::Kill {
-            // A stopped process acts on nothing before it is continued.
+            // A stopped process handles no signal before it is continued.
             let _ = rustix::process::kill_process_group(self.pid, Signal::CONT);
         }
         sent.is_ok()
     }
 
-    /// Whether anything is left in its process group.
+    /// Returns whether its process group has any processes left.
     pub fn group_lives(&self) -> bool {
         rustix::process::test_kill_process_group(self.pid).is_ok()
     }
@@ -145,7 +146,7 @@ impl Child {
 }
 
 impl Drop for Child {
-    /// Only a process whose starter went away meanwhile is still running here.
+    /// A process still runs here only if its starter was dropped meanwhile.
     fn drop(&mut self) {
         if self.signal_group(StopSignal::Kill) {
             let _ = self.collect(&mut self.known(), WaitOptions::empty());
@@ -153,7 +154,7 @@ impl Drop for Child {
     }
 }
 
-/// The system's number of a signal.
+/// Returns the system's number of a signal.
 pub(super) fn number(signal: StopSignal) -> Signal {
     match signal {
         StopSignal::Interrupt => Signal::INT,
@@ -164,7 +165,7 @@ pub(super) fn number(signal: StopSignal) -> Signal {
     }
 }
 
-/// A process id as the system's calls take it.
+/// Converts a process id for system calls.
 pub(super) fn pid_of(pid: u32) -> Option<Pid> {
     i32::try_from(pid).ok().and_then(Pid::from_raw)
 }
@@ -184,7 +185,8 @@ struct Job {
     reply: oneshot::Sender<io::Result<Spawned>>,
 }
 
-/// The thread that starts processes. When the last handle is gone it ends, and the system kills what it started.
+/// A handle to the thread that starts processes. Once the last handle is dropped, the thread ends, and the kernel
+/// kills the processes that it started.
 #[derive(Clone)]
 pub(super) struct Spawner {
     jobs: mpsc::Sender<Job>,
@@ -195,7 +197,7 @@ impl Spawner {
         let (jobs, queue) = mpsc::channel::<Job>();
         thread::Builder::new().name("spawner".to_owned()).spawn(move || {
             while let Ok(job) = queue.recv() {
-                // A caller that went away meanwhile drops what it was to get, and that kills it.
+                // If the caller is gone, the result is dropped, which kills the process.
                 drop(job.reply.send(start(job.plan)));
             }
         })?;
@@ -231,8 +233,8 @@ fn start(mut plan: Plan) -> io::Result<Spawned> {
         None => (empty_input()?, None),
     };
     if let (Some(text), Some(ours)) = (plan.stdin.take(), ours) {
-        // A thread of its own: the command may read late, or never. One that stops reading is its own affair. Before
-        // the command exists: without the thread nothing must have run.
+        // A separate thread, because the command may read late, or never; if it stops reading, that is no error. It
+        // is created before the command: without the thread, nothing must have run.
         let feed = move || drop(File::from(ours).write_all(text.as_bytes()));
         thread::Builder::new().name("stdin".to_owned()).spawn(feed)?;
     }
@@ -242,7 +244,8 @@ fn start(mut plan: Plan) -> io::Result<Spawned> {
     Ok(Spawned { child: watched(pid)?, output, holder: None })
 }
 
-/// Starts a process that holds the terminal when the runner has ended. Without one the command ends with the runner.
+/// Starts a process that holds the terminal open after the runner's end. Without it, the command ends with the
+/// runner.
 #[cfg(target_os = "linux")]
 fn start_holder(terminal: &OwnedFd, socket: &Path) -> Option<Child> {
     let start = || {
@@ -259,7 +262,7 @@ fn start_holder(_terminal: &OwnedFd, _socket: &Path) -> Option<Child> {
     None
 }
 
-/// A started process as a child of ours; one that cannot be watched is ended.
+/// Wraps a started process. If its end cannot be watched, it is killed.
 fn watched(pid: Pid) -> io::Result<Child> {
     let identity = ProcessIdentity::of(pid.as_raw_pid().unsigned_abs());
     match end_of(pid) {
@@ -267,7 +270,8 @@ fn watched(pid: Pid) -> io::Result<Child> {
         Err(cause) => {
             let _ = rustix::process::kill_process_group(pid, Signal::KILL);
             let _ = waitpid(Some(pid), WaitOptions::empty());
-            // No kind of its own: it had begun, and whoever reads a kind takes it for one that did not.
+            // `ErrorKind::Other`, because the process had begun, and callers take specific kinds to mean that it had
+            // not.
             Err(io::Error::other(format!(
                 "it was started, could not be watched and was ended at once: {cause}"
             )))
@@ -280,13 +284,13 @@ fn empty_input() -> io::Result<OwnedFd> {
     Ok(rustix::fs::open("/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?)
 }
 
-/// A pipe that no program started meanwhile inherits.
+/// Creates a pipe that programs started meanwhile do not inherit.
 #[cfg(target_os = "linux")]
 fn closed_pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok(rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?)
 }
 
-/// A pipe that no program started meanwhile inherits: all are started by the one thread that makes it.
+/// Creates a pipe that programs started meanwhile do not inherit: the one thread that creates it starts them all.
 #[cfg(not(target_os = "linux"))]
 fn closed_pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     let ends = rustix::pipe::pipe()?;
@@ -296,8 +300,8 @@ fn closed_pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok(ends)
 }
 
-/// A pipe that outlives the runner. The child's end is open for reading too, so that it neither ends nor is told of a
-/// broken pipe while there is no runner: it waits when the pipe is full.
+/// Creates a pipe that outlives the runner. The child's end is open for reading too. So the child gets neither an end
+/// of file nor a broken pipe while there is no runner: it waits when the pipe is full.
 #[cfg(target_os = "linux")]
 fn named_pipe(path: &Path) -> io::Result<(OwnedFd, OwnedFd)> {
     use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat, open};
@@ -308,11 +312,11 @@ fn named_pipe(path: &Path) -> io::Result<(OwnedFd, OwnedFd)> {
 
 #[cfg(not(target_os = "linux"))]
 fn named_pipe(_path: &Path) -> io::Result<(OwnedFd, OwnedFd)> {
-    // No command outlives the runner here: it could not be recognised.
+    // No command outlives the runner on this system, because it could not be recognized.
     output_pipe()
 }
 
-/// The runner's end of a named pipe that a command, perhaps of an earlier life, writes to.
+/// Opens the runner's end of a named pipe to which a command writes, perhaps one of an earlier process of the runner.
 pub(super) fn reading_end(path: &Path) -> io::Result<OwnedFd> {
     use rustix::fs::{FileType, Mode, OFlags, fstat, open};
     let how = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOFOLLOW;
@@ -327,20 +331,20 @@ pub(super) fn reading_end(path: &Path) -> io::Result<OwnedFd> {
 
 fn output_pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     let (ours, theirs) = closed_pipe()?;
-    // Refused when the user has many pipes; a small one works as well, only slower.
+    // Refused if the user has many pipes; a small one works as well, only slower.
     #[cfg(target_os = "linux")]
     let _ = rustix::pipe::fcntl_setpipe_size(&ours, PIPE_BYTES);
     rustix::fs::fcntl_setfl(&ours, rustix::fs::OFlags::NONBLOCK)?;
     Ok((ours, theirs))
 }
 
-/// Something to poll that becomes ready when the process ends.
+/// Returns a descriptor that becomes readable when the process ends.
 #[cfg(target_os = "linux")]
 fn end_of(pid: Pid) -> io::Result<OwnedFd> {
     Ok(rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty())?)
 }
 
-/// Something to poll that becomes ready when the process ends: a pipe whose writing end a waiting thread drops.
+/// Returns a descriptor that becomes readable when the process ends: a pipe whose writing end a waiting thread drops.
 #[cfg(not(target_os = "linux"))]
 fn end_of(pid: Pid) -> io::Result<OwnedFd> {
     use rustix::process::{WaitId, WaitIdOptions, waitid};

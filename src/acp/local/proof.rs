@@ -1,5 +1,5 @@
-//! The proof of confinement on Linux, and putting it on: namespaces made ahead, the self-test, a cage for each process.
-//! Not here: what the owner wants (confinement), and the child's side (shut_in).
+//! Tests and applies confinement on Linux: namespaces created in advance, the self-test, a sandbox profile for each
+//! process. Not here: the owner's settings (confinement), and entering the sandbox in the child.
 
 use std::ffi::CString;
 use std::io;
@@ -21,11 +21,11 @@ use crate::sandbox::{Level, Network};
 use crate::tool::ToolError;
 
 impl Confinement {
-    /// What the next process is to take on; none where nothing is confined. What is watched is covered in it, and it
-    /// alone may also read in `shown`.
+    /// Returns the profile for the next process, or `None` if nothing is confined. It mounts the watched paths
+    /// read-only, and it alone may also read in `shown`.
     ///
     /// # Errors
-    /// `io` where the kernel refuses what it gave before: nothing then runs in the open.
+    /// `io` if the kernel now refuses a step that it allowed before: nothing runs unconfined then.
     pub(in crate::acp::local) async fn cage(
         &self,
         watch: Option<&Watch>,
@@ -47,14 +47,14 @@ impl Confinement {
         Ok(Some(cage))
     }
 
-    /// Programs are also looked for in the folders of this PATH, which are therefore in a command's sight.
+    /// Adds the folders of this PATH to those searched for programs, which makes them visible to commands.
     pub(in crate::acp::local) fn learn_path(&self, path: &str) {
         if let Some(shared) = &self.shared {
             shared.cages.look_for_programs_in(std::env::split_paths(path));
         }
     }
 
-    /// The words before a program that confine it: none, since a process here takes its confinement on by itself.
+    /// Returns the wrapper's arguments: none, because a process here enters its confinement by itself.
     ///
     /// # Errors
     /// None.
@@ -63,11 +63,11 @@ impl Confinement {
         Ok(Vec::new())
     }
 
-    /// Has a program that the standard library starts run confined, as commands are; one that writes, or starts others,
-    /// finds what is protected read-only.
+    /// Confines a program that the standard library starts, like a command. If it writes, or starts other programs,
+    /// it sees the protected paths read-only.
     ///
     /// # Errors
-    /// As a command's confinement.
+    /// As for a command's confinement.
     pub async fn confine(
         &self,
         command: &mut tokio::process::Command,
@@ -97,7 +97,7 @@ fn covers(watch: &Watch) -> Vec<Cover> {
     watch.covers().filter_map(cover).collect()
 }
 
-/// Finds out what gets through.
+/// Runs the self-test and returns the level that it proves.
 pub(super) async fn tried(shared: &Shared) -> io::Result<Option<Level>> {
     let spawner = Spawner::new()?;
     let made = namespaces(&spawner, shared.setup.rules.network == Network::Loopback).await;
@@ -119,7 +119,7 @@ pub(super) async fn tried(shared: &Shared) -> io::Result<Option<Level>> {
         doors,
         ..cage.clone()
     };
-    // Twice, since the level is for life and a machine can be busy.
+    // Twice, because the level holds for the whole run and a machine can be busy.
     for _ in 0..2 {
         if !can_cover {
             break;
@@ -132,7 +132,7 @@ pub(super) async fn tried(shared: &Shared) -> io::Result<Option<Level>> {
             }
         }
     }
-    // Where it is that view which the system refuses, the rest may still hold.
+    // If the system refuses only the mounts, the rest may still hold.
     attempt(&spawner, &outside, shared, cage).await
 }
 
@@ -147,7 +147,7 @@ async fn attempt(
     Ok(outside.level(&said, shared.cages.network()))
 }
 
-/// Makes the namespaces in a process that waits until they are held here, and is ended then.
+/// Creates the namespaces in a process that waits until they are opened here, and then ends.
 async fn namespaces(spawner: &Spawner, network: bool) -> io::Result<Namespaces> {
     let (program, args) = command_of(&Launch::Shell("read -r _".to_owned()))
         .map_err(|error| io::Error::other(error.text().to_owned()))?;
@@ -157,7 +157,7 @@ async fn namespaces(spawner: &Spawner, network: bool) -> io::Result<Namespaces> 
         env: std::collections::BTreeMap::new(),
         cwd: "/".into(),
         stdin: None,
-        // Something to read from that never comes to an end.
+        // An input that never ends.
         tty: Some(WindowSize::default()),
         ties: Ties::default(),
         cage: Some(Cage::to_make_namespaces(network)),
@@ -168,7 +168,7 @@ async fn namespaces(spawner: &Spawner, network: bool) -> io::Result<Namespaces> 
         open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
     };
     let network = network.then(|| held("net")).transpose()?;
-    // Without one of its own it would be held in the runner's, and the filter would take it for kept apart.
+    // Without its own IPC namespace, the runner's would be held, and the filter would take it for a separate one.
     let own = |path: &str| std::fs::read_link(format!("{path}/ns/ipc")).ok();
     let is_apart = own("/proc/self") != own(&format!("/proc/{}", maker.child.pid()));
     let names = if is_apart { held("ipc").ok() } else { None };

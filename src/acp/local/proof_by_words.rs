@@ -1,5 +1,5 @@
-//! Confinement by another program that a command is started with, as on macOS, and its proof. Not here: what the owner
-//! wants (confinement), and which words these are (sandbox::seatbelt).
+//! Confines commands by a wrapper program, as on macOS, and tests it. Not here: the owner's settings (confinement),
+//! and the wrapper's arguments (sandbox::seatbelt).
 
 use std::io;
 use std::path::Path;
@@ -10,7 +10,7 @@ use super::Shared;
 use crate::sandbox::Level;
 use crate::sandbox::self_test::{Outside, SCRIPT};
 
-/// Finds out what gets through with the words before the command that also keep this file from being written.
+/// Runs the self-test with a wrapper that also protects this file from being written.
 async fn tried_with(shared: &Shared, words: impl FnOnce(&Path) -> Vec<String>) -> io::Result<Option<Level>> {
     let temp = &shared.setup.rules.temp;
     let outside = Outside::lay_out(&shared.setup.self_test, temp)?;
@@ -34,7 +34,7 @@ mod macos {
     use crate::tool::ToolError;
 
     impl Confinement {
-        /// The words before a program that confine it; none where nothing is confined.
+        /// Returns the wrapper program and its arguments, or nothing if nothing is confined.
         ///
         /// # Errors
         /// None.
@@ -60,7 +60,7 @@ mod macos {
         words
     }
 
-    /// Finds out what gets through.
+    /// Runs the self-test and returns the level that it proves.
     pub(in super::super) async fn tried(shared: &Shared) -> io::Result<Option<Level>> {
         super::tried_with(shared, |covered| words(shared, &[covered.to_owned()], &[])).await
     }

@@ -1,5 +1,5 @@
-//! Which protected paths are there, how a command meets each, and by what it is seen that one was changed. Not here: where
-//! they are looked for and what is told of them (guarded), and which names are protected (acp::protected).
+//! Finds the protected paths that exist, how commands may use each, and a stamp that shows changes. Not here: the
+//! places to search and the reports (the watch of protected paths), and the protected names (acp::protected).
 #![expect(
     clippy::disallowed_methods,
     reason = "the protected paths are looked at as they are, links included"
@@ -15,59 +15,59 @@ use super::entries::{Entries, Extent};
 use crate::acp::protected;
 use crate::sandbox::is_absent;
 
-/// How many folders are looked at for repositories of submodules and worktrees, in all repositories together, and how many
-/// such are covered one by one.
+/// The number of folders searched for repositories of submodules and worktrees, in all repositories together, and the
+/// number of such repositories covered one by one.
 const MOST_LOOKS: usize = 2_048;
 const MOST_INNER: usize = 512;
-/// How deep those of submodules are looked for.
+/// The depth to which submodule repositories are searched.
 const DEEPEST_MODULE: usize = 12;
-/// How many files of a protected folder are told apart, and how many of its entries are looked at.
+/// The number of a protected folder's files that are stamped one by one, and of its entries that are read.
 const MOST_FILES: usize = 200;
 const MOST_ENTRIES: usize = 10_000;
-/// How far down they are told apart.
+/// The depth to which files are stamped one by one.
 const DEEPEST_FILE: usize = 2;
 
-/// How a command meets a path.
+/// The protection of a path from commands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Cover {
-    /// It cannot move or remove it; what is in it is another matter.
+    /// Commands cannot move or remove it; its content is protected separately.
     InPlace,
-    /// Nor write it.
+    /// Commands cannot write it either.
     ReadOnly,
 }
 
-/// A protected path that is there.
+/// An existing protected path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Seen {
     pub why: &'static str,
     pub cover: Option<Cover>,
-    /// Differs once it was changed.
+    /// Differs after a change.
     pub stamp: Stamp,
 }
 
-/// By what it is seen that something was changed.
+/// A stamp by which changes are detected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Stamp {
-    /// A folder by nothing of its own: its files are told apart.
+    /// A folder without its own stamp: its files are stamped one by one.
     Apart,
-    /// Inode, size, mode, and when it last changed: no command can set the last.
+    /// Inode, size, mode, and ctime, which no command can set.
     One(u64, u64, u32, i64, i64),
-    /// A folder with too many files to be told apart: by all of theirs, as one number.
+    /// A folder with too many files: one number from all of theirs.
     Many(u64),
 }
 
-/// What is found.
+/// The result of a scan.
 pub(super) struct Found<'a> {
-    /// What commands may write.
+    /// The paths that commands may write.
     free: &'a [PathBuf],
     pub seen: BTreeMap<PathBuf, Seen>,
-    /// What was left out, in sentences.
+    /// Descriptions of the paths that were left out.
     pub limits: Vec<String>,
     looks_left: usize,
     inner_left: usize,
 }
 
-/// The repositories in a folder of a repository's, and the folders on the way to them.
+/// The inner repositories in a folder of a repository, and the folders that lead to them.
 #[derive(Default)]
 struct Inner {
     ways: Vec<PathBuf>,
@@ -75,7 +75,7 @@ struct Inner {
 }
 
 impl<'a> Found<'a> {
-    /// Nothing yet.
+    /// Creates an empty result.
     pub fn new(free: &'a [PathBuf]) -> Self {
         Self {
             free,
@@ -86,7 +86,7 @@ impl<'a> Found<'a> {
         }
     }
 
-    /// What of a folder is protected; what is not among its entries is not looked for.
+    /// Adds the protected paths of a folder. Names that its entries do not contain are skipped.
     pub fn folder(&mut self, folder: &Path, entries: Option<&Entries>) {
         let may_have = |name: &str| entries.is_none_or(|entries| entries.may_have(name));
         if may_have(".git") {
@@ -97,7 +97,8 @@ impl<'a> Found<'a> {
         }
     }
 
-    /// A repository by its `.git`, with those of its submodules. False where there is none that is not free.
+    /// Adds a repository by its `.git`, with those of its submodules. False if none exists, or if commands may write
+    /// it.
     pub fn repository(&mut self, git: &Path) -> bool {
         if self.seen.contains_key(git) {
             return true;
@@ -110,13 +111,13 @@ impl<'a> Found<'a> {
         self.note(git, protected::REPOSITORY, Some(Cover::InPlace), Stamp::Apart);
         self.inside_of_git(git);
         self.inner(&git.join("modules"), Self::modules);
-        // What they have of their own leads to the repository that they belong to.
+        // A worktree's own files lead to the repository that it belongs to.
         self.inner(&git.join("worktrees"), Self::worktrees);
         true
     }
 
-    /// The repositories in a folder of a repository's. Where there are too many to be looked at one by one, the folder is
-    /// covered with all that is in it: what is a mount each would let nothing start any more.
+    /// Adds the repositories in a folder of a repository. If there are too many to add one by one, covers the folder
+    /// with its whole content: with a mount for each, no command could start.
     fn inner(&mut self, folder: &Path, gather: fn(&mut Self, &Path, &mut Inner) -> Option<()>) {
         if !self.admitted(folder).is_some_and(|metadata| metadata.is_dir()) {
             return;
@@ -132,7 +133,7 @@ impl<'a> Found<'a> {
                 return;
             }
         }
-        // Exchanged for another, a folder on the way would lead somewhere else.
+        // If a parent folder were replaced, the path would lead elsewhere.
         for folder in inner.ways.iter().chain(&inner.repositories) {
             if !self.is_free(folder) {
                 self.note(folder, protected::REPOSITORY, Some(Cover::InPlace), Stamp::Apart);
@@ -154,8 +155,8 @@ impl<'a> Found<'a> {
         self.modules_below(folder, DEEPEST_MODULE, inner).map(drop)
     }
 
-    /// Those of submodules, which are named by their paths: one may lie some folders down, and have some of its own. Whether
-    /// there are any.
+    /// Finds the repositories of submodules, which are named by their paths: one may lie some folders down and
+    /// contain others. Returns whether there are any.
     fn modules_below(&mut self, folder: &Path, depth: usize, inner: &mut Inner) -> Option<bool> {
         let depth = depth.checked_sub(1)?;
         let mut leads = false;
@@ -178,7 +179,7 @@ impl<'a> Found<'a> {
         Some(leads)
     }
 
-    /// None where there are more than are looked at.
+    /// Lists the subfolders, or returns `None` if the search limit is exceeded.
     fn folders_in(&mut self, folder: &Path) -> Option<Vec<PathBuf>> {
         let Entries { folders, extent, .. } = Entries::of(folder, self.looks_left);
         match extent {
@@ -197,7 +198,7 @@ impl<'a> Found<'a> {
         self.whole(&git.join("hooks"), protected::HOOKS);
     }
 
-    /// A protected file, or a folder with everything in it.
+    /// Adds a protected file, or a folder with its whole content.
     fn whole(&mut self, path: &Path, why: &'static str) {
         let Some(metadata) = self.admitted(path) else { return };
         if metadata.is_dir() {
@@ -207,7 +208,7 @@ impl<'a> Found<'a> {
         }
     }
 
-    /// A protected folder with its files, or by all of them where they are too many.
+    /// Adds a protected folder with its files, or with one stamp if they are too many.
     fn contents(&mut self, folder: &Path, why: &'static str, metadata: &Metadata) {
         let mut files = Files::new(metadata);
         files.walk(folder, DEEPEST_FILE);
@@ -225,7 +226,8 @@ impl<'a> Found<'a> {
         }
     }
 
-    /// What is there and not free. What cannot be looked at is covered with all that is around it.
+    /// Returns the metadata of an existing path that commands may not write. A path that cannot be examined is
+    /// covered with its nearest accessible folder.
     fn admitted(&mut self, path: &Path) -> Option<Metadata> {
         if self.is_free(path) { None } else { self.standing(path) }
     }
@@ -244,11 +246,12 @@ impl<'a> Found<'a> {
         }
     }
 
-    /// A folder that is there and cannot be looked into: one command may shut it, and the next open it again and write.
+    /// Adds a folder that exists but cannot be read: one command may remove the permission, and the next restore it
+    /// and write.
     pub fn closed(&mut self, folder: &Path) {
         let is_ours =
             |metadata: Metadata| metadata.is_dir() && metadata.uid() == rustix::process::geteuid().as_raw();
-        // Nobody else can open it.
+        // Only the owner can restore the permission.
         if !self.is_free(folder) && folder.symlink_metadata().is_ok_and(is_ours) {
             self.as_a_whole(
                 folder,
@@ -258,7 +261,7 @@ impl<'a> Found<'a> {
         }
     }
 
-    /// Covers a folder with all that is in it.
+    /// Covers a folder with its whole content.
     fn as_a_whole(&mut self, folder: &Path, because: &str, remedy: &str) {
         self.note(folder, protected::REPOSITORY, Some(Cover::ReadOnly), Stamp::Apart);
         let shown = folder.display().to_string();
@@ -281,7 +284,7 @@ impl<'a> Found<'a> {
     }
 
     fn note(&mut self, path: &Path, why: &'static str, cover: Option<Cover>, stamp: Stamp) {
-        // What holds something free is not read-only as a whole.
+        // A folder that contains a writable path cannot be read-only as a whole.
         let holds_free = self.free.iter().any(|free| free.starts_with(path));
         let cover = cover.filter(|cover| !holds_free || *cover == Cover::InPlace);
         let before = self.seen.get(path).and_then(|seen| seen.cover);
@@ -289,7 +292,7 @@ impl<'a> Found<'a> {
     }
 }
 
-/// A link is not covered: what it leads to may be anywhere.
+/// Returns how to cover a file. A link is not covered, because its target may be anywhere.
 fn cover_of(metadata: &Metadata) -> Option<Cover> {
     metadata.is_file().then_some(Cover::ReadOnly)
 }
@@ -298,7 +301,7 @@ fn cover_of(metadata: &Metadata) -> Option<Cover> {
 struct Files {
     found: Vec<(PathBuf, Stamp)>,
     folders: Vec<Stamp>,
-    /// How many more entries are looked at.
+    /// The number of entries that may still be read.
     left: usize,
 }
 
@@ -307,7 +310,7 @@ impl Files {
         Self { found: Vec::new(), folders: vec![stamp(folder)], left: MOST_ENTRIES }
     }
 
-    /// Examples that git never runs are no news, and there may be any number of them.
+    /// Stamps the files of a folder. Sample hooks are skipped: git never runs them, and there may be many.
     fn walk(&mut self, folder: &Path, depth: usize) {
         for entry in fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok) {
             if self.left == 0 {
@@ -329,7 +332,7 @@ impl Files {
         }
     }
 
-    /// The same for the same files, in whichever order they are.
+    /// Combines all stamps to a number that does not depend on their order.
     fn digest(&self) -> u64 {
         fn one(what: impl Hash) -> u64 {
             let mut hasher = DefaultHasher::new();

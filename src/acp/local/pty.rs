@@ -1,5 +1,5 @@
-//! A pseudo terminal for one command: opened, typed on, and watched for what it asks of its keyboard. Not here: how
-//! a command gets it (launch) and what is read from it (pump).
+//! A pseudo terminal for one command: opens it, types into it, and follows the keyboard mode that the program sets.
+//! Not here: attaching it to a command (launch) and reading it (pump).
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -16,18 +16,18 @@ use rustix::termios::{
 use crate::acp::terminals::{Stroke, Typed, WindowSize};
 use crate::tool::{ErrorCode, ToolError};
 
-/// What the terminal is, for programs that ask.
+/// The terminal type that programs see.
 pub(super) const TERM: &str = "xterm-256color";
-/// How long a program that does not read may keep what is typed waiting.
+/// The time for which typed input waits for a program that does not read.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// The longest line that a terminal in line mode holds (N_TTY_BUF_SIZE on Linux), its end not counted. What is
-/// longer it would cut without a word.
+/// The longest line in canonical mode (N_TTY_BUF_SIZE on Linux), without its terminator. The terminal silently
+/// truncates a longer one.
 const LONGEST_LINE: usize = 4_095;
 
-/// Opens a terminal of this size. What comes back is our side; nothing waits in a read of it.
+/// Opens a terminal of this size and returns the master side, which is non-blocking.
 pub(super) fn open(window: WindowSize) -> io::Result<OwnedFd> {
     let ours = openpt(flags())?;
-    // Not every system can say so while opening; all programs are started by the one thread that opens it.
+    // Not every system can set this while opening; one thread opens the terminal and starts all programs.
     rustix::io::fcntl_setfd(&ours, rustix::io::FdFlags::CLOEXEC)?;
     grantpt(&ours)?;
     unlockpt(&ours)?;
@@ -35,7 +35,7 @@ pub(super) fn open(window: WindowSize) -> io::Result<OwnedFd> {
     let size = Winsize { ws_row: window.rows, ws_col: window.cols, ws_xpixel: 0, ws_ypixel: 0 };
     tcsetwinsize(&ours, size)?;
     let mut modes = tcgetattr(&ours)?;
-    // Backspace takes away a whole character, not its last byte.
+    // Backspace deletes a whole character, not its last byte.
     modes.input_modes |= InputModes::IUTF8;
     tcsetattr(&ours, OptionalActions::Now, &modes)?;
     Ok(ours)
@@ -51,15 +51,15 @@ fn flags() -> OpenptFlags {
     OpenptFlags::RDWR | OpenptFlags::NOCTTY
 }
 
-/// Opens the program's side. One system call, so that a child may make it before its program starts: were it open
-/// here as well, a command that ends at once would not be the last to close it, and the system might drop the last
-/// of what it printed.
+/// Opens the slave side, with one system call, so that a child may make it before its program starts. If the side
+/// were open here too, a command that ends at once would not be the last to close it. The system might then drop its
+/// last output.
 #[cfg(target_os = "linux")]
 pub(super) fn open_other_side(ours: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     Ok(rustix::pty::ioctl_tiocgptpeer(ours, flags())?)
 }
 
-/// Opens the program's side.
+/// Opens the slave side.
 #[cfg(not(target_os = "linux"))]
 pub(super) fn open_other_side(ours: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     use rustix::fs::{Mode, OFlags};
@@ -74,29 +74,29 @@ pub(super) struct Keyboard {
 }
 
 struct State {
-    /// Gone when the terminal is closed.
+    /// The master side, or `None` once the terminal is closed.
     ours: Option<OwnedFd>,
     modes: CursorMode,
 }
 
 impl Keyboard {
-    /// Of the terminal whose our side this is.
+    /// Creates the keyboard of the terminal with this master side.
     pub fn of(ours: &OwnedFd) -> io::Result<Self> {
         let state = State { ours: Some(ours.try_clone()?), modes: CursorMode::default() };
         Ok(Self { state: Mutex::new(state) })
     }
 
-    /// Looks at what the program printed: it may ask for other cursor keys.
+    /// Examines the program's output, which may switch the form of the cursor keys.
     pub fn watch(&self, printed: &[u8]) {
         self.state().modes.push(printed);
     }
 
-    /// Nobody reads any more.
+    /// Closes the terminal when no program reads it any more.
     pub fn close(&self) {
         self.state().ours = None;
     }
 
-    /// Types; blocks while the program does not read, for a moment at most.
+    /// Types these strokes. Blocks for a moment at most while the program does not read.
     pub fn write(&self, strokes: &[Stroke]) -> Result<Typed, ToolError> {
         let (ours, application) = {
             let state = self.state();
@@ -118,19 +118,19 @@ impl Keyboard {
         Ok(Typed { given: bytes.len(), taken })
     }
 
-    /// Whether the program reads a line that is not shown, as at a password prompt.
+    /// Returns whether the program reads a line without echo, as at a password prompt.
     pub fn is_unechoed(&self) -> bool {
         let modes = self.state().ours.as_ref().map_or(LocalModes::empty(), modes);
         modes.contains(LocalModes::ICANON) && !modes.contains(LocalModes::ECHO)
     }
 
-    /// The size of the terminal's window.
+    /// Returns the size of the terminal's window.
     pub fn window(&self) -> Option<WindowSize> {
         let size = tcgetwinsize(self.state().ours.as_ref()?).ok()?;
         Some(WindowSize { cols: size.ws_col, rows: size.ws_row })
     }
 
-    /// The device number of the program's side.
+    /// Returns the device number of the slave side.
     pub fn device(&self) -> Option<u64> {
         let name = rustix::pty::ptsname(self.state().ours.as_ref()?, Vec::new()).ok()?;
         Some(rustix::fs::stat(name.as_c_str()).ok()?.st_rdev)
@@ -145,14 +145,14 @@ fn closed() -> ToolError {
     ToolError::invalid_args("The command has closed its terminal; nothing was typed.")
 }
 
-/// How the terminal treats what is typed: collected into lines, shown. Nothing where it does not tell.
+/// Returns the terminal's local modes (canonical mode, echo), or none if the system does not tell them.
 fn modes(ours: &OwnedFd) -> LocalModes {
     tcgetattr(ours).map_or(LocalModes::empty(), |modes| modes.local_modes)
 }
 
-/// Refuses a line that the terminal would cut.
+/// Rejects a line that the terminal would truncate.
 fn check_lines(bytes: &[u8]) -> Result<(), ToolError> {
-    // Enter ends a line, and so does what the terminal takes for the end of the input.
+    // Enter ends a line, and so does the end-of-file character.
     let longest = bytes.split(|b| matches!(b, b'\r' | b'\n' | 4)).map(<[u8]>::len).max().unwrap_or(0);
     if longest <= LONGEST_LINE {
         return Ok(());
@@ -166,7 +166,7 @@ fn check_lines(bytes: &[u8]) -> Result<(), ToolError> {
     ))
 }
 
-/// How many bytes were taken before the time was up.
+/// Writes until all is accepted or the time is up, and returns the number of bytes accepted.
 fn write_all(ours: &OwnedFd, bytes: &[u8]) -> Result<usize, Errno> {
     let until = Instant::now() + PATIENCE;
     let mut taken = 0;
@@ -188,8 +188,8 @@ fn write_all(ours: &OwnedFd, bytes: &[u8]) -> Result<usize, Errno> {
     Ok(taken)
 }
 
-/// Which form of the cursor keys the program asked for last: `ESC [ ? 1 h` or `l`, among other modes perhaps, cut
-/// anywhere. A program that draws on the whole screen asks for the one that its description of the terminal names.
+/// The form of the cursor keys that the program set last: `ESC [ ? 1 h` or `l`, possibly among other modes, and split
+/// anywhere. Full-screen programs set the form that their terminal description names.
 #[derive(Debug, Default)]
 struct CursorMode {
     application: bool,

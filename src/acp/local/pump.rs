@@ -1,5 +1,4 @@
-//! The thread that reads what one command prints and notices when it ends. Not here: what is made of the bytes
-//! (capture).
+//! The thread that reads one command's output and detects its end. Not here: processing the bytes (capture).
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::MutexGuard;
@@ -12,27 +11,27 @@ use super::process::Child;
 use crate::acp::terminals::ExitStatus;
 
 const CHUNK: usize = 256 << 10;
-/// After the command's end, how long its last words may take when something else still holds the pipe.
+/// The time to read the rest of the output after the command's end, if another process still holds the pipe.
 const DRAIN: Duration = Duration::from_millis(100);
-/// And how much of them is waited for: more than a pipe holds. Something that prints for ever does not delay the
-/// answer.
+/// The bytes to read in that time: more than a pipe holds. A process that prints for ever does not delay the reply.
 const DRAIN_BYTES: usize = 2 << 20;
 
-/// Who is told by the pump.
+/// Receives the pump's events.
 pub(super) trait Listener {
-    /// Output is about to be read; held until it was told. Waits for ever where the reading is left to a next runner.
+    /// Locks reading before output is read, until the output is passed on. Waits for ever if reading is left to a
+    /// next runner.
     fn begin_read(&self) -> MutexGuard<'_, ()>;
-    /// The command printed this.
+    /// The command printed this chunk.
     fn printed(&self, chunk: &[u8]);
-    /// Nothing more is there for now: what came so far should be where a next life of the runner finds it.
+    /// No more output is available for now: the output so far should be on disk for a next runner.
     fn paused(&self);
-    /// The pipe is closed; nothing more will be printed.
+    /// The pipe is closed; no more output follows.
     fn closed(&self);
-    /// The command ended. `held` when something else still holds the pipe; then more may be printed.
+    /// The command ended. `held` is set if another process still holds the pipe; then more output may follow.
     fn ended(&self, status: ExitStatus, held: bool);
 }
 
-/// Reads until nobody holds the pipe any more and the command has ended.
+/// Reads until no process holds the pipe and the command has ended.
 pub(super) fn pump(child: &Child, output: OwnedFd, listener: &impl Listener) {
     let mut reader = Reader { output, buffer: vec![0; CHUNK] };
     let mut unsaved = false;
@@ -75,7 +74,8 @@ pub(super) fn pump(child: &Child, output: OwnedFd, listener: &impl Listener) {
     }
 }
 
-/// Takes what is in the pipe; true when it is closed, false when somebody holds it and the time is up.
+/// Reads the rest in the pipe. Returns true if it is closed, and false if a process still holds it when the time is
+/// up.
 fn drain(reader: &mut Reader, listener: &impl Listener) -> bool {
     let until = Instant::now() + DRAIN;
     let mut taken = 0;
@@ -110,7 +110,7 @@ impl Reader {
     fn read(&mut self, listener: &impl Listener) -> Read {
         let _reading = listener.begin_read();
         match rustix::io::read(&self.output, self.buffer.as_mut_slice()) {
-            // A terminal says by an error what a pipe says by nothing: that nobody has its other side any more.
+            // A pipe reports that its other side is closed by an end of file, a terminal by an error.
             Ok(0) | Err(Errno::IO) => Read::Closed,
             Ok(count) => {
                 listener.printed(&self.buffer[..count]);
@@ -134,14 +134,14 @@ fn any_ready(fds: &[std::os::fd::BorrowedFd<'_>]) -> bool {
     matches!(poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })), Ok(1..))
 }
 
-/// Waits until one of them is ready or the time is up.
+/// Waits until one is ready or the time is up.
 fn wait(fds: &[std::os::fd::BorrowedFd<'_>], limit: Option<Duration>) {
     let limit = limit.and_then(|limit| Timespec::try_from(limit).ok());
     let mut fds: Vec<PollFd<'_>> = fds.iter().map(|fd| PollFd::new(fd, PollFlags::IN)).collect();
     while poll(&mut fds, limit.as_ref()) == Err(Errno::INTR) {}
 }
 
-/// How the child ended; it has, so the system knows.
+/// Returns the exit status of a child that has ended.
 fn status(child: &Child) -> ExitStatus {
     match child.status() {
         Ok(Some(status)) => status,

@@ -1,5 +1,5 @@
-//! The line indexes of the files read last, so that the next page of one need not begin again. Not here: how lines are
-//! counted (line_index).
+//! Caches the line indexes of the files read last, so that the next page need not start again. Not here: counting
+//! lines (line_index).
 
 use std::sync::Mutex;
 
@@ -7,7 +7,7 @@ use crate::acp::files::Stamp;
 use crate::output::line_feed::LineFeed;
 use crate::output::line_index::LineIndex;
 
-/// So many files are remembered.
+/// The number of files in the cache.
 const FILES: usize = 16;
 
 /// The indexes of the files read last.
@@ -17,14 +17,15 @@ pub(super) struct LineIndexes {
 }
 
 impl LineIndexes {
-    /// The index of this state of a file; it is the caller's until [`LineIndexes::put`], so that no scan holds a lock.
+    /// Takes the index of this state of a file out of the cache, so that no scan holds a lock. [`LineIndexes::put`]
+    /// returns it.
     pub(super) fn take(&self, stamp: Stamp, feed: LineFeed) -> LineIndex {
         let mut recent = self.recent.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let at = recent.iter().position(|(known, _)| *known == (stamp, feed));
         at.map_or_else(LineIndex::default, |at| recent.remove(at).1)
     }
 
-    /// Keeps an index for the next page.
+    /// Stores an index for the next page.
     pub(super) fn put(&self, stamp: Stamp, feed: LineFeed, index: LineIndex) {
         let mut recent = self.recent.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         // An older state of the same file will not come back.

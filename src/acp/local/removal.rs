@@ -1,5 +1,5 @@
-//! Taking a file or an empty folder away, and giving a file another path, all beneath the opened folders. Not here:
-//! what a file holds (atomic_write).
+//! Removes files and empty folders, and moves files, all beneath the opened folders. Not here: writing a file's
+//! content (atomic_write).
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Read as _};
@@ -31,11 +31,11 @@ pub(super) fn rename(request: &MoveFile) -> Result<(), ToolError> {
         _ => failed(&request.to, cause),
     })?;
     reach_of("rename.after", &request.from.shown());
-    // The new name first: a crash between the two leaves the file with a name.
+    // The new name is synced first: after a crash between the two, the file still has a name.
     to.sync().and_then(|()| from.sync()).map_err(|cause| failed(&request.to, cause))
 }
 
-/// True if it was empty and is gone.
+/// Removes a folder if it is empty, and returns whether it did.
 pub(super) fn remove_empty_folder(path: &WorkspacePath) -> Result<bool, ToolError> {
     let (folder, name) = path.open_parent(false).map_err(|cause| failed(path, cause))?;
     match folder.remove_folder(&name) {
@@ -45,7 +45,7 @@ pub(super) fn remove_empty_folder(path: &WorkspacePath) -> Result<bool, ToolErro
     }
 }
 
-/// The folder of a regular file that is as it should be, with its name there.
+/// Opens the folder of a regular file that meets the precondition, and returns it with the file's name.
 fn regular(path: &WorkspacePath, only_if: &Precondition) -> Result<(Folder, OsString), ToolError> {
     let shown = path.shown();
     if let Some(protection) = path.protection() {

@@ -1,6 +1,7 @@
-//! Which repositories lie in the workspaces. One that was found is known for the runner's life, whatever a command puts
-//! before it; in a workspace that is a folder of projects, and not one itself, they are looked for some folders down, now
-//! and then, since it takes more than most commands. Not here: what of them is protected (protected_paths).
+//! Finds the repositories in the workspaces. A repository once found stays known while the runner runs, whatever
+//! commands add later. A workspace that is not a repository itself is searched some folders down. The search runs at
+//! intervals, because it takes longer than most commands. Not here: the protected paths of a repository
+//! (protected_paths).
 
 use std::collections::{BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
@@ -10,19 +11,19 @@ use std::time::{Duration, Instant};
 use super::entries::{Entries, Extent, MOST_ENTRIES};
 use crate::sandbox::is_absent;
 
-/// How far below a workspace they are looked for.
+/// The depth below a workspace to which repositories are searched.
 const DEEPEST: usize = 4;
-/// How many folders are looked at below those directly in a workspace, and how many repositories are known.
+/// The number of folders searched below a workspace's direct subfolders, and the number of repositories remembered.
 const MOST_FOLDERS: usize = 4_096;
 const MOST: usize = 512;
-/// So many folders in a workspace are all looked at for each command, since it takes less than to remember them.
+/// Up to so many folders of a workspace are examined for every command, which is cheaper than a cache.
 const FEW: usize = 256;
-/// How long it holds that no repository was found somewhere.
+/// The time for which a search without a result is valid.
 const HOLDS: Duration = Duration::from_secs(10);
-/// What is full of folders and holds no projects of one's own.
+/// Folders with many subfolders and none of the user's own projects.
 const PASSED: &[&str] = &["node_modules", "target", "vendor", "site-packages"];
 
-/// Those that were found. Clones share them.
+/// The repositories found so far. Clones share them.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Repositories(Arc<Mutex<Known>>);
 
@@ -31,19 +32,19 @@ struct Known {
     /// The folders with a repository, in the order in which they were found.
     folders: Vec<PathBuf>,
     members: HashSet<PathBuf>,
-    /// How many of them were there before any command ran.
+    /// The number of repositories found before any command ran.
     first: Option<usize>,
-    /// Where there was none, among the many folders of a workspace.
+    /// Folders without a repository, among the many folders of a workspace.
     without: HashSet<PathBuf>,
     looked: Option<Instant>,
-    /// What the last look left out.
+    /// Descriptions of the places that the last search left out.
     limits: BTreeSet<String>,
     said: BTreeSet<String>,
 }
 
 impl Repositories {
-    /// The folders with a repository that are known, with what is found below these folders. Blocks where they are looked
-    /// for anew.
+    /// Returns the folders with a repository: those known, and those found below these roots. Blocks while it
+    /// searches.
     pub fn below(&self, roots: &[PathBuf]) -> Vec<PathBuf> {
         let mut known = self.lock();
         if known.looked.is_none_or(|at| at.elapsed() >= HOLDS) {
@@ -54,7 +55,7 @@ impl Repositories {
         known.folders.clone()
     }
 
-    /// Those of the folders in a workspace that may hold a repository.
+    /// Returns those of a workspace's folders that may have a repository.
     pub fn among(&self, folders: Vec<PathBuf>) -> Vec<PathBuf> {
         if folders.len() <= FEW {
             return folders;
@@ -63,19 +64,19 @@ impl Repositories {
         folders.into_iter().filter(|folder| known.is_one_of_many(folder)).collect()
     }
 
-    /// This folder has one.
+    /// Adds a folder with a repository.
     pub fn keep(&self, folder: &Path) {
         self.lock().keep(folder);
     }
 
-    /// A command is about to run: what is known by now came before all of them.
+    /// Records that a command is about to run: repositories known by now existed before all commands.
     pub fn command_comes(&self) {
         let mut known = self.lock();
         let count = known.folders.len();
         known.first.get_or_insert(count);
     }
 
-    /// What of these limits, and of those met here, was not so when this was asked last.
+    /// Returns those of these limits, and of the search's own, that were not in force at the last call.
     pub fn news_of(&self, limits: impl IntoIterator<Item = String>) -> Vec<String> {
         let mut known = self.lock();
         let now: BTreeSet<String> = known.limits.iter().cloned().chain(limits).collect();
@@ -96,7 +97,7 @@ impl Known {
         if self.folders.len() < MOST {
             return;
         }
-        // Of those that were there before any command a command may move one away and back again.
+        // A repository from before any command must stay known, because a command may move it away and back.
         let (first, mut number) = (self.first.unwrap_or(MOST), 0);
         self.folders.retain(|folder| {
             number += 1;
@@ -105,9 +106,9 @@ impl Known {
         self.members = self.folders.iter().cloned().collect();
     }
 
-    /// The nearer ones first.
+    /// Searches the roots, nearer folders first.
     fn look(&mut self, roots: &[PathBuf]) {
-        // What is in a repository belongs to it.
+        // A repository within a repository belongs to it.
         let mut level: Vec<PathBuf> = roots.iter().filter(|root| !may_hold(root)).cloned().collect();
         let mut left = MOST_FOLDERS;
         for depth in 1..=DEEPEST {
@@ -121,7 +122,7 @@ impl Known {
                         folder.display()
                     ));
                 }
-                // Those directly in a workspace are few, or too many to begin with.
+                // Direct subfolders of a workspace cost nothing: they are few, or too many to begin with.
                 let cost = usize::from(depth > 1);
                 for child in folders.into_iter().filter(|child| !is_passed(child)) {
                     if left < cost {
@@ -144,7 +145,7 @@ impl Known {
         }
     }
 
-    /// Whether it is to be looked at now; so many are not looked at each time.
+    /// Returns whether a folder among many should be examined now.
     fn is_one_of_many(&mut self, folder: &Path) -> bool {
         if self.without.contains(folder) {
             return false;
@@ -156,7 +157,7 @@ impl Known {
         false
     }
 
-    /// Whether it is known from now on.
+    /// Remembers a repository, and returns whether it is known from now on.
     fn keep(&mut self, folder: &Path) -> bool {
         if self.members.contains(folder) {
             return true;
@@ -181,7 +182,7 @@ impl Known {
     }
 }
 
-/// Whether a folder has a repository, as far as that can be told.
+/// Returns whether a folder may have a repository; true if unknown.
 fn may_hold(folder: &Path) -> bool {
     folder.join(".git").symlink_metadata().map_or_else(|cause| !is_absent(&cause), |_| true)
 }
@@ -202,7 +203,7 @@ mod tests {
         }
     }
 
-    /// As after a while.
+    /// Makes the last search expire.
     fn later(repositories: &Repositories) {
         repositories.lock().looked = None;
     }
@@ -253,7 +254,7 @@ mod tests {
         let news = repositories.news_of([]);
         assert!(news.len() == 1 && news[0].contains("not protected"), "{news:?}");
         assert_eq!(repositories.news_of([]), [""; 0], "it is said once");
-        // What came later makes room once it is gone.
+        // Later repositories are dropped once they are gone.
         std::fs::remove_dir_all(roots[0].join("00")).expect("removed");
         later(&repositories);
         assert_eq!(repositories.below(&roots), [real, away]);

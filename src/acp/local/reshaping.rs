@@ -1,11 +1,11 @@
-//! Plain text in the shape of the file that it replaces: its encoding, mark and line endings. Not here: writing it
-//! (atomic_write).
+//! Converts plain text to the form of the file that it replaces: encoding, byte order mark and line endings. Not
+//! here: writing it (atomic_write).
 
 use super::sniff;
 use crate::acp::files::{Encoding, Endings};
 use crate::output::figures;
 
-/// Plain text in the shape of the file that it replaces, with what was done to it.
+/// Converts plain text to the form of the old file, and returns the bytes with warnings about the changes.
 pub(super) fn kept_as_it_was(text: &str, old: &[u8], invalid_bytes: u64) -> (Vec<u8>, Vec<String>) {
     let mut warnings = Vec::new();
     let invalid = figures::counted(invalid_bytes, "invalid byte");
@@ -51,7 +51,7 @@ pub(super) fn kept_as_it_was(text: &str, old: &[u8], invalid_bytes: u64) -> (Vec
     (bytes, warnings)
 }
 
-/// Whether every UTF-16 line feed comes behind a carriage return, and there is one.
+/// Returns whether there are UTF-16 line feeds, and each follows a carriage return.
 fn all_crlf(body: &[u8], crlf: [u8; 4]) -> bool {
     let (units, _) = body.as_chunks::<2>();
     let feeds = units.iter().filter(|unit| **unit == crlf[2..]).count();

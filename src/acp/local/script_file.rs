@@ -1,5 +1,5 @@
-//! A script for somebody else's terminal: in a folder and a file that nobody else reads, gone when it is dropped. Not
-//! here: what it says.
+//! A script file for another program's terminal, readable by its owner only and removed when dropped. Not here: the
+//! script's text.
 
 #![expect(clippy::disallowed_methods, reason = "the folder of scripts is this file's alone")]
 
@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime};
 use crate::durable::open_private_file;
 use crate::ids::hex;
 
-/// A script that a crash left is taken away when it is as old as this: no command of a call runs for so long.
+/// The age from which a script left by a crash is removed: no command of a call runs so long.
 const LEFT: Duration = Duration::from_hours(24);
 
 /// A script on disk.
@@ -19,7 +19,7 @@ const LEFT: Duration = Duration::from_hours(24);
 pub(in crate::acp) struct ScriptFile(PathBuf);
 
 impl ScriptFile {
-    /// Writes it into this folder, which is made if need be. Blocks.
+    /// Writes a script into this folder, which is created if it does not exist. Blocks.
     ///
     /// # Errors
     /// The disk's.
@@ -38,7 +38,7 @@ impl ScriptFile {
         Ok(script)
     }
 
-    /// Where it is.
+    /// Returns the script's path.
     pub fn path(&self) -> &Path {
         &self.0
     }
@@ -52,7 +52,7 @@ impl Drop for ScriptFile {
     }
 }
 
-/// Takes away what crashes left.
+/// Removes scripts that crashes left behind.
 fn clear(folder: &Path) {
     let Ok(entries) = std::fs::read_dir(folder) else { return };
     for entry in entries.filter_map(Result::ok) {

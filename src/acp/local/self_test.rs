@@ -1,5 +1,5 @@
-//! Running the self-test of confinement: a script, confined as commands are, and all that it prints. Not here: what it
-//! tries (sandbox::self_test), and what confines it (proof).
+//! Runs the self-test of confinement: starts its script and reads its output. Not here: the attempts that it makes
+//! (sandbox::self_test), and its confinement.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -14,11 +14,11 @@ use super::ties::Ties;
 use crate::acp::terminals::Launch;
 use crate::sandbox::Rules;
 
-/// How long the self-test may take on a machine that is busy.
+/// The time that the self-test may take on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A shell with this script and its arguments, which starts in the folder for temporary files and finds the programs that
-/// commands find; nothing confines it yet.
+/// Plans a shell with this script and its arguments, not confined yet. It starts in the folder for temporary files
+/// and finds the same programs as commands.
 pub(super) fn script(text: &str, arguments: Vec<String>, rules: &Rules) -> io::Result<Plan> {
     let (program, mut args) = command_of(&Launch::Shell(text.to_owned()))
         .map_err(|error| io::Error::other(error.text().to_owned()))?;
@@ -26,7 +26,7 @@ pub(super) fn script(text: &str, arguments: Vec<String>, rules: &Rules) -> io::R
     args.extend(arguments);
     let usual = ["/usr/local/bin", "/usr/bin", "/bin"].map(Path::new);
     let folders = usual.into_iter().chain(rules.search_path.iter().map(PathBuf::as_path));
-    // One with a colon in its name is on no PATH.
+    // A folder with a colon in its name cannot be on a PATH.
     let folders: Vec<_> =
         folders.map(|folder| folder.display().to_string()).filter(|name| !name.contains(':')).collect();
     let env = [("PATH".to_owned(), folders.join(":"))].into();
@@ -34,7 +34,7 @@ pub(super) fn script(text: &str, arguments: Vec<String>, rules: &Rules) -> io::R
     Ok(Plan { program, args, env, cwd, stdin: None, tty: None, ties: Ties::default(), cage: None })
 }
 
-/// A program with its arguments, started by these words where there are any.
+/// Prepends the wrapper's arguments, if there are any, to a program and its arguments.
 pub(super) fn led_by(words: Vec<String>, program: PathBuf, args: Vec<String>) -> (PathBuf, Vec<String>) {
     let mut words = words.into_iter();
     let Some(first) = words.next() else { return (program, args) };
@@ -42,13 +42,13 @@ pub(super) fn led_by(words: Vec<String>, program: PathBuf, args: Vec<String>) ->
     (PathBuf::from(first), args)
 }
 
-/// All that it prints, once it has ended.
+/// Starts a program and returns its whole output once it has ended.
 pub(super) async fn said_by(spawner: &Spawner, plan: Plan) -> io::Result<String> {
     let helper = spawner.spawn(plan).await?;
     tokio::task::spawn_blocking(move || read(helper)).await.map_err(io::Error::other)?
 }
 
-/// Reads all that it prints. It is killed when it takes too long.
+/// Reads the whole output. Kills the program if it takes too long.
 fn read(spawned: Spawned) -> io::Result<String> {
     let until = Instant::now() + PATIENCE;
     let Spawned { child: _killed_in_the_end, output, .. } = spawned;

@@ -1,5 +1,5 @@
-//! Taking on a confinement, in the child: the system calls after which it cannot be taken off again. Not here: what it
-//! is made of (sandbox), and the rest of the child's way to its program (launch).
+//! Enters the sandbox in the child, by system calls that cannot be undone. Not here: the sandbox profile, and the
+//! child's other steps (launch).
 #![expect(unsafe_code, reason = "the child's side runs between its making and the program's start")]
 
 use std::ffi::{CStr, CString, c_char};
@@ -15,7 +15,7 @@ use rustix::thread::{CapabilitySet, CapabilitySets, LinkNameSpaceType, move_into
 use crate::sandbox::Instruction;
 use crate::sandbox::cage::{Cage, Cover, Spaces};
 
-/// The longest path, its end included (PATH_MAX).
+/// The longest path, including its NUL (PATH_MAX).
 const PATH_BYTES: usize = 4096;
 /// From the kernel's header; not every C library has them.
 const OPEN_TREE_CLONE: u32 = 1;
@@ -23,27 +23,28 @@ const OPEN_TREE_CLOEXEC: u32 = libc::O_CLOEXEC.cast_unsigned();
 /// `MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH`.
 const MOVE_MOUNT_BY_DESCRIPTORS: u32 = 0x44;
 
-/// How many processes all commands together may have, where the system counts theirs apart from the user's others.
+/// The number of processes of all commands together, if the system counts them apart from the user's others.
 const MOST_PROCESSES: u64 = 4096;
 
-/// How large one file of a command's may become: a mistake that fills the disk ends before the disk does.
+/// The largest size of one file that a command writes: a runaway write ends before the disk is full.
 const MOST_FILE_BYTES: u64 = 64 << 30;
 
-/// What a user namespace is told of its user, made before the child exists.
+/// The user and group maps of a user namespace, built before the child exists.
 pub(super) struct Maps {
     user: String,
     group: String,
 }
 
 impl Maps {
-    /// This user and group, as they are outside.
+    /// Maps the current user and group to themselves.
     pub fn of_this_user() -> Self {
         let (user, group) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
         Self { user: format!("{user} {user} 1"), group: format!("{group} {group} 1") }
     }
 }
 
-/// Takes on a cage, for good. System calls only; one that the cage needs and the kernel refuses ends the child.
+/// Applies a sandbox profile for good. Makes system calls only. If the kernel refuses one that the profile needs, the
+/// child ends.
 pub(super) fn shut_in(cage: &Cage, maps: &Maps) -> io::Result<()> {
     match &cage.namespaces {
         Spaces::Ours => {}
@@ -58,7 +59,7 @@ pub(super) fn shut_in(cage: &Cage, maps: &Maps) -> io::Result<()> {
             }
             take_view(cage)?;
             let most = Rlimit { current: Some(MOST_PROCESSES), maximum: Some(MOST_PROCESSES) };
-            // A lower limit that is there already stays.
+            // A lower limit already in force stays.
             let _ = setrlimit(Resource::Nproc, most);
         }
     }
@@ -69,7 +70,7 @@ pub(super) fn shut_in(cage: &Cage, maps: &Maps) -> io::Result<()> {
     let none = CapabilitySets { effective: none, permitted: none, inheritable: none };
     rustix::thread::set_capabilities(None, none)?;
     if let Some(ruleset) = &cage.ruleset {
-        // SAFETY: a plain system call on a descriptor that is open.
+        // SAFETY: a plain system call on an open descriptor.
         let done = unsafe { libc::syscall(libc::SYS_landlock_restrict_self, ruleset.as_raw_fd(), 0u32) };
         if done != 0 {
             return Err(io::Error::last_os_error());
@@ -101,8 +102,8 @@ fn take_view(cage: &Cage) -> io::Result<()> {
     }
     let mut here = [0; PATH_BYTES];
     let here = folder(&mut here)?;
-    // SAFETY: what is unshared is this process's alone. In a user namespace that is not the files' own, the kernel sees
-    // to it that nothing of this reaches the other view.
+    // SAFETY: only this process's namespace is unshared. In a user namespace that does not own the mounts, the kernel
+    // lets none of this propagate to the original namespace.
     if unsafe { libc::unshare(libc::CLONE_NEWNS) } != 0 {
         return Err(io::Error::last_os_error());
     }
@@ -110,16 +111,15 @@ fn take_view(cage: &Cage) -> io::Result<()> {
     let mut missed = false;
     for one in &cage.covers {
         match cover_one(one) {
-            // Gone meanwhile, or exchanged for a link: it is looked at again when the command has ended.
+            // It was removed meanwhile, or replaced by a link: it is examined again when the command has ended.
             Err(cause) if !is_out_of_reach(&cause) => return Err(cause),
             Err(cause) => missed |= cause.kind() == io::ErrorKind::PermissionDenied,
             Ok(()) => {}
         }
     }
-    // The folder was entered before: from there a name would lead below the covers.
+    // The folder was entered before the mounts: relative names would bypass them from there.
     match rustix::process::chdir(here) {
-        // One that this user cannot come to any more, but for what it was entered with, can stay: where nothing of it was
-        // to be covered, by a path that nobody can come by.
+        // This user can no longer reach the folder by its path. It may stay if none of it was to be protected.
         Err(rustix::io::Errno::ACCESS)
             if !missed && !cage.covers.iter().any(|one| leads_through(here, &one.path)) =>
         {
@@ -133,7 +133,7 @@ fn leads_through(path: &CStr, folder: &CStr) -> bool {
     path.to_bytes().strip_prefix(folder.to_bytes()).is_some_and(|rest| rest.is_empty() || rest[0] == b'/')
 }
 
-/// The folder of this process.
+/// Returns this process's current folder.
 fn folder(path: &mut [u8; PATH_BYTES]) -> io::Result<&CStr> {
     // SAFETY: writes into `path`, no more than its length.
     if unsafe { libc::syscall(libc::SYS_getcwd, path.as_mut_ptr(), PATH_BYTES) } < 0 {
@@ -142,13 +142,14 @@ fn folder(path: &mut [u8; PATH_BYTES]) -> io::Result<&CStr> {
     CStr::from_bytes_until_nul(path).map_err(|_| io::Error::from_raw_os_error(libc::ENAMETOOLONG))
 }
 
-/// Has these lead nowhere: folders to an empty one that nobody may enter, sockets to a file that nobody may write.
+/// Blocks these paths: folders by an empty one that no process may enter, sockets by a file that no process may
+/// write.
 fn shut(doors: &[CString]) -> io::Result<()> {
     let flags = libc::MS_RDONLY | libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC;
     let mut empty: Option<&CStr> = None;
     for door in doors {
         let at = door.as_ptr();
-        // SAFETY: texts that end in NUL, all alive; what is mounted is in this process's view alone.
+        // SAFETY: NUL-terminated strings, all alive; the mounts are in this process's namespace alone.
         let mount = |from: &CStr, kind: *const c_char, flags, how: *const c_char| unsafe {
             libc::mount(from.as_ptr(), at, kind, flags, how.cast()) == 0
         };
@@ -162,8 +163,8 @@ fn shut(doors: &[CString]) -> io::Result<()> {
         }
         let mut cause = io::Error::last_os_error();
         if cause.raw_os_error() == Some(libc::ENOTDIR) {
-            // The first may not be written, which is refused before it is seen that it is no socket: as with a folder,
-            // permission is what lacks.
+            // The first file may not be written. So the kernel reports a permission error, as for a folder, before it
+            // notices that the file is no socket.
             if [c"/proc/version", c"/dev/null"]
                 .into_iter()
                 .any(|file| mount(file, ptr::null(), libc::MS_BIND, ptr::null()))
@@ -183,7 +184,7 @@ fn shut(doors: &[CString]) -> io::Result<()> {
     Ok(())
 }
 
-/// Not there, or nowhere that the command gets to.
+/// Returns whether a path does not exist, or the command cannot reach it.
 fn is_out_of_reach(cause: &io::Error) -> bool {
     matches!(cause.raw_os_error(), Some(libc::ENOENT | libc::ENOTDIR | libc::ELOOP | libc::EACCES))
 }
@@ -198,17 +199,17 @@ fn cover_one(one: &Cover) -> io::Result<()> {
     )?;
     let whole = libc::AT_EMPTY_PATH | libc::AT_RECURSIVE;
     let how = OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | whole.cast_unsigned();
-    // SAFETY: a plain system call on a descriptor that is open; it gives a new one, or says that it does not.
+    // SAFETY: a plain system call on an open descriptor; it returns a new one or an error.
     let tree = unsafe { libc::syscall(libc::SYS_open_tree, held.as_raw_fd(), c"".as_ptr(), how) };
     let tree = i32::try_from(tree).ok().filter(|fd| *fd >= 0).ok_or_else(io::Error::last_os_error)?;
-    // SAFETY: it was just opened, and nobody else knows it.
+    // SAFETY: it was just opened and has no other owner.
     let tree = unsafe { OwnedFd::from_raw_fd(tree) };
     if one.read_only {
-        // Adds to what holds of the mount already, which must not be taken from it.
+        // Adds to the mount's existing attributes, which must not be cleared.
         let wanted =
             libc::mount_attr { attr_set: libc::MOUNT_ATTR_RDONLY, attr_clr: 0, propagation: 0, userns_fd: 0 };
         let (fd, size) = (tree.as_raw_fd(), size_of_val(&wanted));
-        // SAFETY: reads the structure, which is alive and as long as it says.
+        // SAFETY: reads the structure, which is alive and of the given size.
         let done = unsafe {
             libc::syscall(libc::SYS_mount_setattr, fd, c"".as_ptr(), whole, &raw const wanted, size)
         };
@@ -217,18 +218,18 @@ fn cover_one(one: &Cover) -> io::Result<()> {
         }
     }
     let (from, to) = (tree.as_raw_fd(), held.as_raw_fd());
-    // SAFETY: a plain system call on descriptors that are open.
+    // SAFETY: a plain system call on open descriptors.
     let done = unsafe {
         libc::syscall(libc::SYS_move_mount, from, c"".as_ptr(), to, c"".as_ptr(), MOVE_MOUNT_BY_DESCRIPTORS)
     };
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Leaves the runner's user and network namespaces for new ones, in which the loopback works, and that of the names of
-/// memory and queues where the kernel has such.
+/// Creates new user and network namespaces, the latter with a working loopback, and an IPC namespace if the kernel
+/// supports it.
 fn make_namespaces(maps: &Maps, network: bool) -> io::Result<()> {
     let which = libc::CLONE_NEWUSER | if network { libc::CLONE_NEWNET } else { 0 };
-    // SAFETY: shares no files with another thread; what is unshared is this process's alone.
+    // SAFETY: shares no files with another thread; only this process's namespaces are unshared.
     let unshare = |which| unsafe { libc::unshare(which) } == 0;
     if !unshare(which | libc::CLONE_NEWIPC) && !unshare(which) {
         return Err(io::Error::last_os_error());
@@ -259,10 +260,10 @@ fn make_namespaces(maps: &Maps, network: bool) -> io::Result<()> {
     Ok(())
 }
 
-/// Has a program that the standard library starts take on a cage.
+/// Makes a program that the standard library starts enter a sandbox.
 pub(super) fn confine(command: &mut tokio::process::Command, cage: Cage) {
     let maps = Maps::of_this_user();
-    // SAFETY: between fork and exec, `shut_in` makes system calls only: it neither allocates nor locks.
+    // SAFETY: between fork and exec, the closure makes system calls only: it neither allocates nor locks.
     unsafe { command.pre_exec(move || shut_in(&cage, &maps)) };
 }
 

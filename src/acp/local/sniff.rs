@@ -1,5 +1,5 @@
-//! What a file is when it is read: its encoding, or the refusal of what is not text; and how much of it is not UTF-8.
-//! Not here: how that is decided (`acp::content`, `acp::encoding`).
+//! Detects a file's encoding when it is read, rejects files that are not text, and counts bytes that are not UTF-8.
+//! Not here: the detection itself (`acp::content`, `acp::encoding`).
 
 use crate::acp::WorkspacePath;
 use crate::acp::content;
@@ -9,12 +9,12 @@ use crate::acp::files::Endings;
 use crate::output::figures;
 use crate::tool::{ErrorCode, ToolError};
 
-/// The encoding of a file that is text, from its first bytes.
+/// Returns the encoding of a text file, from its first bytes.
 pub(super) fn classify(head: &[u8]) -> Result<Encoding, Binary> {
     content::classify(head, false)
 }
 
-/// The encoding, or the refusal of what is not text. `whole` says that these are all the bytes.
+/// Returns the encoding, or an error if it is not text. `whole` tells that these are all the bytes.
 pub(super) fn encoding_of(
     path: &WorkspacePath,
     bytes: &[u8],
@@ -24,12 +24,12 @@ pub(super) fn encoding_of(
     content::classify(bytes, whole).map_err(|binary| refusal(path, binary, bytes, size))
 }
 
-/// The encoding by the head of a big file and the window's bytes together.
+/// Returns the encoding by the head of a big file and the window's bytes together.
 pub(super) fn judged(head: &[u8], window: &[u8], by_head: Encoding) -> Encoding {
     if by_head.is_utf16() {
         return by_head;
     }
-    // A character that the head's end cuts says nothing.
+    // A character that the head's end splits is no evidence.
     let whole = match std::str::from_utf8(head) {
         Err(error) if error.error_len().is_none() => &head[..error.valid_up_to()],
         _ => head,
@@ -40,12 +40,12 @@ pub(super) fn judged(head: &[u8], window: &[u8], by_head: Encoding) -> Encoding 
     Encoding::of(&[whole, b"\n", window].concat(), false)
 }
 
-/// How lines end in the head of a file.
+/// Returns the line endings in the head of a file.
 pub(super) fn endings_of(head: &[u8], encoding: Encoding) -> Endings {
     if encoding.is_utf16() { Endings::of(encoding.decode(head).0.as_bytes()) } else { Endings::of(head) }
 }
 
-/// The refusal of a file that is not text: its kind, its size, its first bytes and what to do instead.
+/// Returns the error for a file that is not text, with its kind, its size, its first bytes and advice.
 pub(super) fn refusal(path: &WorkspacePath, binary: Binary, head: &[u8], size: u64) -> ToolError {
     let shown: Vec<String> = head.iter().take(64).map(|byte| format!("{byte:02x}")).collect();
     let text = format!(
@@ -60,21 +60,21 @@ pub(super) fn refusal(path: &WorkspacePath, binary: Binary, head: &[u8], size: u
     ToolError::new(ErrorCode::NotText, text)
 }
 
-/// Counts the bytes that are not UTF-8, over pieces that may part a character.
+/// Counts the bytes that are not UTF-8, over pieces that may split a character.
 #[derive(Debug, Default)]
 pub(super) struct InvalidBytes {
     count: u64,
-    /// The beginning of a character that the next piece may finish.
+    /// The beginning of a character that the next piece may complete.
     begun: Vec<u8>,
 }
 
 impl InvalidBytes {
-    /// So many bytes of the whole are not UTF-8.
+    /// Counts the bytes that are not UTF-8 in a whole.
     pub(super) fn of(bytes: &[u8]) -> u64 {
         bytes.utf8_chunks().map(|chunk| chunk.invalid().len() as u64).sum()
     }
 
-    /// Looks at the next piece.
+    /// Counts in the next piece.
     pub(super) fn push(&mut self, piece: &[u8]) {
         let joined;
         let piece = if self.begun.is_empty() {
@@ -87,7 +87,7 @@ impl InvalidBytes {
         for chunk in piece.utf8_chunks() {
             let invalid = chunk.invalid();
             at += chunk.valid().len() + invalid.len();
-            // Only at the end of the piece can a character be begun and not wrong.
+            // Only at the end of the piece can a character be incomplete and not invalid.
             let is_begun = at == piece.len()
                 && std::str::from_utf8(invalid).is_err_and(|error| error.error_len().is_none());
             if is_begun {
@@ -99,7 +99,7 @@ impl InvalidBytes {
         self.begun = begun;
     }
 
-    /// How many there were, when there are no more pieces.
+    /// Returns the count after the last piece.
     pub(super) fn total(&self) -> u64 {
         self.count + self.begun.len() as u64
     }

@@ -1,5 +1,5 @@
-//! A file that has no name of its own yet: written beside its target, then put in its place or removed.
-//! Not here: what is written, and whether it may be.
+//! A temporary file beside its target, which is renamed into place or removed. Not here: its content, and the
+//! permission to write.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::acp::workspace::Folder;
 
-/// A file under a name of its own, gone again unless it gets its real one.
+/// A temporary file, removed on drop unless it was renamed.
 pub(super) struct TempFile {
     folder: Arc<Folder>,
     name: Option<OsString>,
@@ -16,14 +16,14 @@ pub(super) struct TempFile {
 }
 
 impl TempFile {
-    /// Makes it, where nothing has this name.
+    /// Creates the file if the name is free.
     pub(super) fn create(folder: Arc<Folder>, name: &OsStr, is_new: bool) -> io::Result<Self> {
-        // A new file gets what the umask leaves; one that replaces another is private until it has its mode.
+        // A new file gets the mode that the umask allows; one that replaces another is private until its mode is set.
         let file = folder.create_new(name, if is_new { 0o666 } else { 0o600 })?;
         Ok(Self { folder, name: Some(name.to_owned()), file })
     }
 
-    /// Puts it in place of what has this name.
+    /// Renames it over the target.
     pub(super) fn replace(&mut self, target: &OsStr) -> io::Result<()> {
         if let Some(name) = &self.name {
             self.folder.rename(name, target)?;
@@ -32,7 +32,7 @@ impl TempFile {
         Ok(())
     }
 
-    /// Gives it this name only if nothing has it.
+    /// Renames it to this name only if the name is free.
     pub(super) fn appear(&mut self, target: &OsStr) -> io::Result<()> {
         if let Some(name) = &self.name {
             self.folder.rename_new(name, target)?;

@@ -1,5 +1,5 @@
-//! The temporary files that commands left: what nobody has touched for a day goes. Not here: where they are, and who
-//! is told of the folder (confinement).
+//! Removes temporary files of commands that were not used for a day. Not here: the folder's location, and the
+//! variables that name it (confinement).
 #![expect(clippy::disallowed_methods, reason = "what commands left in their folder is removed here")]
 
 use std::fs;
@@ -10,12 +10,12 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use super::identity::ProcessIdentity;
 use super::terminals::LocalTerminals;
 
-/// For how long what a command left is kept: a later one may want it.
+/// The time for which a command's files are kept, because a later command may need them.
 const KEEP: Duration = Duration::from_hours(24);
 
 impl LocalTerminals {
-    /// Removes temporary files that commands left and nobody has used for a day. Only where the system tells which
-    /// commands still run.
+    /// Removes temporary files of commands that were not used for a day. Only on systems that show which commands
+    /// still run.
     pub async fn tidy(&self) {
         let Some(temp) = self.confinement().temp().filter(|_| cfg!(target_os = "linux")) else { return };
         let (temp, now) = (temp.to_owned(), SystemTime::now());
@@ -25,8 +25,9 @@ impl LocalTerminals {
     }
 }
 
-/// Removes from this folder what was not used for a day by this time, nor since the oldest command began that lives and
-/// was given the folder: its sockets and open files are never taken from it. Blocks. Returns how many entries went.
+/// Removes from this folder the entries that were not used for a day before this time. Entries used since the start
+/// of the oldest running command that has the folder stay. Its sockets and open files are therefore never removed.
+/// Blocks. Returns the number of entries removed.
 pub(super) fn tidy(folder: &Path, now: SystemTime) -> usize {
     let running = oldest_user(folder).unwrap_or(Duration::ZERO);
     let Some(until) = now.checked_sub(KEEP.max(running)) else { return 0 };
@@ -43,9 +44,9 @@ pub(super) fn tidy(folder: &Path, now: SystemTime) -> usize {
     left.filter(|entry| is_gone(&entry.path())).count()
 }
 
-/// Whether it, or anything in it, was made, changed or read after that.
+/// Returns whether the entry, or anything in it, was created, changed or read after that time.
 fn is_used_since(path: &Path, until: SystemTime) -> bool {
-    // What cannot be looked at is left alone.
+    // An entry that cannot be examined stays.
     let Ok(metadata) = path.symlink_metadata() else { return true };
     let seconds = metadata.ctime().max(metadata.mtime()).max(metadata.atime());
     let used = UNIX_EPOCH.checked_add(Duration::from_secs(seconds.try_into().unwrap_or(0)));
@@ -56,7 +57,7 @@ fn is_used_since(path: &Path, until: SystemTime) -> bool {
     metadata.is_dir() && inside().any(|entry| is_used_since(&entry.path(), until))
 }
 
-/// How long the oldest process has run that has the folder as its own for temporary files.
+/// Returns the running time of the oldest process whose TMPDIR is this folder.
 fn oldest_user(folder: &Path) -> Option<Duration> {
     let variable = format!("TMPDIR={}", folder.display());
     let processes = fs::read_dir("/proc").into_iter().flatten().filter_map(Result::ok);

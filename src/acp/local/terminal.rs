@@ -1,5 +1,5 @@
-//! One command of this machine: its process, its output, how far it has come, and its end. Not here: the list of all
-//! of them (terminals), reading (pump) and stopping (kill).
+//! One command of this machine: its process, its output and its state. Not here: the list of all commands
+//! (terminals), reading (pump) and stopping (kill).
 
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
@@ -32,13 +32,13 @@ use crate::tool::ToolError;
 /// One command.
 pub(super) struct Terminal {
     child: Child,
-    /// Holds the terminal for a next runner; ended when nothing of the command runs any more.
+    /// The process that holds the terminal for a next runner; ended when no process of the command is left.
     holder: Mutex<Option<Child>>,
     family: Option<Family>,
     fifo: Option<PathBuf>,
-    /// For one that has a terminal in place of pipes.
+    /// The keyboard, if the command has a terminal in place of pipes.
     keyboard: Option<Keyboard>,
-    /// Locked while output is read and taken.
+    /// Locked while output is read and captured.
     reading: Mutex<()>,
     capture: Mutex<Capture>,
     started: Instant,
@@ -46,21 +46,21 @@ pub(super) struct Terminal {
     phase: watch::Sender<Phase>,
     bytes_read: watch::Sender<u64>,
     log: Arc<dyn ChildLog>,
-    /// What of the workspaces was protected when it started.
+    /// The protected paths at the command's start.
     watch: Option<Watch>,
-    /// What of that appeared or changed until it ended.
+    /// The protected paths that appeared or changed until its end.
     changes: OnceLock<Vec<String>>,
     reported: AtomicBool,
-    /// The secrets it was given; let go of, with their files, when nothing of it runs any more.
+    /// The secrets mounted for the command; dropped, with their files, when no process of it is left.
     mounted: Mutex<Option<Arc<Mounted>>>,
 }
 
-/// What a terminal is made of.
+/// The parts of a terminal.
 pub(super) struct Parts {
     pub child: Child,
     pub holder: Option<Child>,
     pub family: Option<Family>,
-    /// The named pipe of its output or the socket of its terminal, for one that outlives the runner.
+    /// The named pipe of the output or the socket of the terminal, for a command that outlives the runner.
     pub fifo: Option<PathBuf>,
     pub keyboard: Option<Keyboard>,
     pub capture: Capture,
@@ -70,11 +70,11 @@ pub(super) struct Parts {
     pub mounted: Option<Arc<Mounted>>,
 }
 
-/// Where a command's output begins.
+/// The origin of a command's output.
 pub(super) enum From {
-    /// With this life of the runner.
+    /// The command was started by this process of the runner.
     TheStart,
-    /// With an earlier one, which kept some of it.
+    /// An earlier process of the runner started it and stored some output.
     AnEarlierLife,
 }
 
@@ -85,7 +85,7 @@ enum Phase {
 }
 
 impl Terminal {
-    /// A command that runs.
+    /// Creates the terminal of a running command.
     pub fn new(parts: Parts) -> Arc<Self> {
         let Parts { child, holder, family, fifo, keyboard, capture, started, log, watch, mounted } = parts;
         Arc::new(Self {
@@ -108,11 +108,11 @@ impl Terminal {
         })
     }
 
-    /// Starts reading it.
+    /// Starts the thread that reads the output.
     pub fn start_pump(self: &Arc<Self>, output: OwnedFd, from: From) -> Result<(), ToolError> {
         let terminal = Arc::clone(self);
         let thread = thread::Builder::new().name("pump".to_owned());
-        // A terminal without its pump is dropped here, and its command with it.
+        // A terminal whose pump thread fails is dropped here, and its command with it.
         let pumping = thread.spawn(move || {
             if let From::AnEarlierLife = from {
                 terminal.capture().go_on();
@@ -131,12 +131,12 @@ impl Terminal {
         }
     }
 
-    /// Completes when it has ended and its output has been read to its end: an answer made before that would miss
-    /// the last words of what it left behind, and take it for alive.
+    /// Completes when the command has ended and its output has been read to the end. A reply before that would lack
+    /// the last output of its descendants and report them as running.
     pub async fn fell_silent(&self) {
         let mut phase = self.phase.subscribe();
         let silent = |phase: &Phase| matches!(phase, Phase::Ended(exit, _) if !exit.output_open);
-        // An error means that nobody reads it any more, which is as silent.
+        // An error means that the output is not read any more, so none can follow.
         let _ = phase.wait_for(silent).await;
     }
 
@@ -151,7 +151,8 @@ impl Terminal {
         }
     }
 
-    /// Blocks: it writes to disk, may wait for the pump to do so, and may look through all processes.
+    /// Returns the output so far. Blocks: it writes to disk, may wait for the pump's writes, and may scan all
+    /// processes.
     pub fn output(&self, since: Option<u64>) -> TerminalOutput {
         let phase = self.phase.borrow().clone();
         let (exit, elapsed) = match phase {
@@ -161,10 +162,10 @@ impl Terminal {
         let left_something = exit.as_ref().is_some_and(|exit| !exit.left.is_empty());
         let left = if left_something { self.relatives() } else { Vec::new() };
         let input = if exit.is_none() { self.input_wait() } else { None };
-        // Before the text is taken: what comes in between is then found by the next wait, not lost to it.
+        // Read before the text: output that arrives in between then ends the next wait, and is not missed by it.
         let bytes_read = *self.bytes_read.borrow();
         let shown = self.capture().show(since);
-        // Also of one that succeeded: git goes on after some refusals.
+        // Also for a command that succeeded: git continues after some denials.
         let over = self.watch.as_ref().filter(|_| exit.is_some());
         let hint = over.and_then(|watch| watch.refused(&shown.text));
         TerminalOutput {
@@ -188,7 +189,7 @@ impl Terminal {
         }
     }
 
-    /// Blocks while the program does not read, for a moment at most.
+    /// Types these strokes. Blocks for a moment at most while the program does not read.
     pub fn type_in(&self, strokes: &[Stroke]) -> Result<Typed, ToolError> {
         match &self.keyboard {
             Some(keyboard) => keyboard.write(strokes),
@@ -202,17 +203,17 @@ impl Terminal {
         let keyboard = self.keyboard.as_ref()?;
         let members = self.family.as_ref().map(Family::members).unwrap_or_default();
         let is_blocked = keyboard.device().is_some_and(|device| is_any_reading(&members, device));
-        // Asked last: a program that is blocked by now may have turned the echo off just before.
+        // Checked last: a program that is blocked by now may have turned the echo off just before.
         let input = if keyboard.is_unechoed() { Some(InputWait::Unechoed) } else { None };
         input.or(is_blocked.then_some(InputWait::Blocked))
     }
 
-    /// What it and what it started listen on; blocks while all processes are looked through.
+    /// Returns the addresses that the command's processes listen on. Blocks while it scans all processes.
     pub fn listeners(&self) -> Vec<String> {
         self.family.as_ref().map(|family| listeners::of(&family.members())).unwrap_or_default()
     }
 
-    /// Stops it with all its processes; blocks.
+    /// Stops the command with all its processes. Blocks.
     pub fn stop(&self, ladder: &Ladder) -> Stopped {
         let stopped = stop_tree(self.family.as_ref(), Some(&self.child), ladder);
         if stopped.survivors.is_empty() {
@@ -221,26 +222,26 @@ impl Terminal {
         stopped
     }
 
-    /// Ends the reading of one that runs and outlives the runner; false for any other. All that was read is on the
-    /// disk then, and what comes next waits for the next runner.
+    /// Ends the reading of a running command that outlives the runner; returns false for any other. All output read
+    /// is on disk then, and further output waits for the next runner.
     pub fn leave_running(&self) -> bool {
         if self.fifo.is_none() || !matches!(&*self.phase.borrow(), Phase::Running) {
             return false;
         }
-        // The pump waits for this from now on.
+        // The pump blocks on this lock from now on.
         std::mem::forget(self.begin_read());
         self.capture().save();
         true
     }
 
-    /// What it left behind that lives.
+    /// Returns the command's processes that are still running.
     fn relatives(&self) -> Vec<ProcessName> {
         let Some(family) = &self.family else { return Vec::new() };
         let members = family.members();
         family.holders(&members)
     }
 
-    /// The same, without those that are just ending.
+    /// Returns the same, without processes that are just ending.
     fn lasting_relatives(&self) -> Vec<ProcessName> {
         let Some(family) = &self.family else { return Vec::new() };
         family.holders(&lasting(family))
@@ -312,7 +313,7 @@ impl Listener for Terminal {
         let out_of_memory = status.may_be_a_kill() && self.kills_before.rose();
         let exit = TerminalExit { status: status.clone(), output_open: held, left, out_of_memory };
         self.phase.send_replace(Phase::Ended(exit, self.started.elapsed()));
-        // After everybody can see it: who looked before and saw none relies on being told.
+        // After the state is visible: a reader that saw no end relies on this notification.
         if let Some(identity) = self.child.identity() {
             self.log.exited(identity, &status);
         }

@@ -1,8 +1,8 @@
-//! Holds our side of a terminal while no runner does: a small process that has the terminal as its standard input and
-//! a listening socket as its output, and hands the terminal to a runner that connects. Were there no such process, the
-//! end of a runner would close the terminal, and the system would hang up its programs.
+//! A small process that holds a terminal's master side open while no runner does. It has the terminal as its standard
+//! input and a listening socket as its output, and passes the terminal to a runner that connects. Without it, the end
+//! of a runner would close the terminal, and the system would hang up its programs.
 //!
-//! Not here: starting it (process), and which commands are taken up again (outliving).
+//! Not here: starting it (process), and the choice of commands to adopt.
 
 use std::collections::BTreeMap;
 use std::io::{self, IoSlice, IoSliceMut};
@@ -24,12 +24,12 @@ use super::ties::Ties;
 
 /// The first argument with which the runner's program is a holder; the second is the socket's path.
 pub const ARGUMENT: &str = "hold-terminal";
-/// How long a holder may take to hand over the terminal.
+/// The time that a holder may take to hand over the terminal.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How often a holder whose terminal is hung up looks whether it is still needed.
+/// The interval at which a holder whose terminal is hung up checks whether it is still needed.
 const LOOK_EVERY: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 
-/// A holder to start, and the socket that it will listen on.
+/// Plans a holder, and opens the socket that it will listen on.
 pub(super) fn prepare(socket: &Path) -> io::Result<(Plan, OwnedFd)> {
     let listener = UnixListener::bind(socket)?;
     let plan = Plan {
@@ -46,11 +46,11 @@ pub(super) fn prepare(socket: &Path) -> io::Result<(Plan, OwnedFd)> {
     Ok((plan, listener.into()))
 }
 
-/// Holds the terminal that is the standard input until all programs have closed it and all that they printed was read,
-/// or the socket was removed by a runner that does not want it.
+/// Holds the terminal on standard input until all programs have closed it. Then goes on until all their output was
+/// read, or until a runner that does not need it has removed the socket.
 ///
 /// # Errors
-/// When the system refuses to wait.
+/// The system's, if it refuses to wait.
 pub fn hold(socket: &Path) -> io::Result<()> {
     let (input, output) = (io::stdin(), io::stdout());
     let (terminal, listener) = (input.as_fd(), output.as_fd());
@@ -59,7 +59,7 @@ pub fn hold(socket: &Path) -> io::Result<()> {
         if is_hung_up && (!has_unread(terminal)? || !socket.exists()) {
             return Ok(());
         }
-        // A terminal that is hung up is always ready; until then only the hanging up is waited for.
+        // A terminal that is hung up is always ready; until then, only the hang-up is awaited.
         let mut files =
             vec![PollFd::new(&listener, PollFlags::IN), PollFd::new(&terminal, PollFlags::empty())];
         files.truncate(if is_hung_up { 1 } else { 2 });
@@ -71,13 +71,13 @@ pub fn hold(socket: &Path) -> io::Result<()> {
         if files[0].revents().contains(PollFlags::IN)
             && let Ok(runner) = rustix::net::accept(listener)
         {
-            // A runner that went away meanwhile may come again.
+            // A runner that is gone may connect again.
             let _ = send(&runner, terminal);
         }
     }
 }
 
-/// Asks the holder at this socket for its terminal.
+/// Receives the terminal from the holder at this socket.
 pub(super) fn take(socket: &Path) -> io::Result<OwnedFd> {
     let holder = UnixStream::connect(socket)?;
     holder.set_read_timeout(Some(PATIENCE))?;
@@ -100,7 +100,7 @@ fn send(runner: &OwnedFd, terminal: BorrowedFd<'_>) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether the programs printed something that no runner has read.
+/// Returns whether the programs printed output that no runner has read.
 fn has_unread(terminal: BorrowedFd<'_>) -> io::Result<bool> {
     let mut files = [PollFd::new(&terminal, PollFlags::IN)];
     poll(&mut files, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }))?;

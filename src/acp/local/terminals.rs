@@ -1,5 +1,5 @@
-//! This machine's processes as ACP terminals. Not here: one of them (terminal), how one is started (process), read
-//! (pump) or stopped (kill).
+//! Serves this machine's processes as ACP terminals. Not here: a single terminal, and starting (process), reading
+//! (pump) and stopping (kill) its command.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
@@ -34,24 +34,25 @@ use crate::ids::RequestId;
 use crate::output::{Budget, FilterFactory, OutputStore};
 use crate::tool::{Meta, ToolError};
 
-/// How long what was killed may take to be read to its end.
+/// The time to read the rest of the output of killed processes.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
-/// What this machine's terminals need.
+/// The parts that this machine's terminals need.
 pub struct LocalSetup {
     /// The runner's own environment; a few names of it are passed on, see [`super::environment`].
     pub base_env: Vec<(String, String)>,
-    /// Where outputs are kept.
+    /// The store of outputs.
     pub store: OutputStore,
-    /// Masks secrets in them.
+    /// Creates the filters that mask secrets in them.
     pub filters: FilterFactory,
-    /// Is told of every process.
+    /// Records every process.
     pub log: Arc<dyn ChildLog>,
-    /// What confines them.
+    /// The confinement of commands.
     pub confinement: Confinement,
 }
 
-/// The terminals of this machine. Clones share them. When the last is gone, the system kills what still runs.
+/// The terminals of this machine. Clones share them. When the last clone is dropped, the system kills all running
+/// commands.
 #[derive(Clone)]
 pub struct LocalTerminals {
     pub(super) shared: Arc<Shared>,
@@ -63,19 +64,19 @@ pub(super) struct Shared {
     environment: OnceCell<Environment>,
     open: Mutex<HashMap<TerminalId, Arc<Terminal>>>,
     next: AtomicU64,
-    /// Where the named pipes and sockets are of commands that outlive the runner; without it none does.
+    /// The folder for the named pipes and sockets of commands that outlive the runner; without it, none does.
     pub(super) fifos: OnceLock<PathBuf>,
-    /// What commands get of this device's own.
+    /// The source of a folder for the commands' PATH.
     pub(super) ours: OnceLock<Arc<dyn ForCommands>>,
-    /// Is told of secrets of the environment.
+    /// Receives the secrets of the environment.
     told: OnceLock<TellWithheld>,
 }
 
 impl LocalTerminals {
-    /// Sets the machine up; starts one thread and no process.
+    /// Creates the terminals; starts one thread and no process.
     ///
     /// # Errors
-    /// When the system gives no thread.
+    /// If the system cannot create a thread.
     pub fn new(setup: LocalSetup) -> io::Result<Self> {
         Ok(Self {
             shared: Arc::new(Shared {
@@ -91,22 +92,21 @@ impl LocalTerminals {
         })
     }
 
-    /// From now on commands get this of the device's own.
+    /// Sets the source of a folder for the commands' PATH.
     pub fn give(&self, ours: Arc<dyn ForCommands>) {
-        // Asked once, while the machine is put together.
+        // Called once, at assembly.
         let _ = self.shared.ours.set(ours);
     }
 
-    /// Has this told of the secrets in the environment, once that is known, which is before the first command.
+    /// Sets the receiver of secrets in the environment. It is called once they are known, before the first command.
     pub fn tell_withheld(&self, told: TellWithheld) {
-        // Asked once, while the machine is put together.
+        // Called once, at assembly.
         let _ = self.shared.told.set(told);
     }
 
-    /// Captures the login environment and proves the confinement now, so that the first command need not wait for
-    /// them. Without this, the first command waits, 3 s at most; once captured or given up on, the environment is not
-    /// asked for again. Then runs a program that does nothing, as a command is run: which folders are in sight, where
-    /// control groups are and how long entering one takes, is known after that.
+    /// Captures the login environment and tests the confinement now, so that the first command need not wait (3 s at
+    /// most). The environment is captured only once, even if that fails. Then runs a program that does nothing, in
+    /// the same way as a command. This determines the visible folders, the control groups and their entry time.
     pub async fn warm_up(&self) {
         tokio::join!(self.environment(), self.shared.setup.confinement.level());
         if let Err(cause) = self.run_nothing().await {
@@ -124,7 +124,7 @@ impl LocalTerminals {
         ended.map(drop)
     }
 
-    /// Stops everything that still runs, all at once.
+    /// Stops all running commands at once.
     pub async fn stop_all(&self, ladder: Ladder) {
         let open: Vec<Arc<Terminal>> = self.open().drain().map(|(_, terminal)| terminal).collect();
         let stopping: Vec<_> = open
@@ -142,12 +142,12 @@ impl LocalTerminals {
         ControlGroup::remove_left();
     }
 
-    /// What an application on the desktop gets.
+    /// Returns the environment of a desktop application.
     pub(super) async fn app_environment(&self) -> BTreeMap<String, String> {
         self.environment().await.for_app(&self.shared.setup.base_env)
     }
 
-    /// Where commands find programs.
+    /// Returns the PATH of commands.
     pub(in crate::acp) async fn search_path(&self) -> String {
         self.environment().await.get("PATH").unwrap_or_default().to_owned()
     }
@@ -174,14 +174,14 @@ impl LocalTerminals {
             refused(&request.launch, &request.cwd, &cause)
         })?;
         if let Some(identity) = child.identity() {
-            // The program is still being loaded meanwhile, so that this costs the call nothing.
+            // The program is still being loaded meanwhile, so this does not delay the call.
             self.shared.setup.log.started(&request.request, identity, &request.launch.to_string()).await;
         }
         let pid = child.pid();
         let keyboard = request.tty.map(|_| Keyboard::of(&output)).transpose();
         let keyboard = keyboard.map_err(|cause| ToolError::io("a keyboard for the terminal", &cause))?;
         let pipe = match &bonds.fifo {
-            // A terminal is no pipe, and its number is that of every terminal.
+            // A terminal is no pipe, and all terminals share one inode.
             _ if keyboard.is_some() => None,
             Some(path) => Some(OutputPipe::Named(path.clone())),
             None => rustix::fs::fstat(&output).ok().map(|stat| OutputPipe::Unnamed(stat.st_ino)),
@@ -200,7 +200,7 @@ impl LocalTerminals {
         let mounted = request.mounted;
         let parts = Parts { child, holder, family, fifo, keyboard, capture, started, log, watch, mounted };
         let terminal = Terminal::new(parts);
-        // Without its reader it is ended at once, but it had begun.
+        // Without its reader the command is ended at once, but it had begun.
         let ran = |error: ToolError| error.with_meta(Meta { may_have_run: true, ..Meta::default() });
         terminal.start_pump(output, From::TheStart).map_err(ran)?;
         Ok(OpenTerminal { id: self.admit(terminal), pid: Some(pid), trace })
@@ -221,17 +221,17 @@ impl LocalTerminals {
         Place { store: self.shared.setup.store.clone(), request: request.clone(), number }
     }
 
-    /// The next name.
+    /// Returns the next terminal id.
     pub(super) fn another(&self) -> TerminalId {
         TerminalId::nth(self.shared.next.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// What confines commands.
+    /// Returns the confinement of commands.
     pub(super) fn confinement(&self) -> &Confinement {
         &self.shared.setup.confinement
     }
 
-    /// Where outputs are kept.
+    /// Returns the store of outputs.
     pub(super) fn store(&self) -> &OutputStore {
         &self.shared.setup.store
     }
@@ -268,7 +268,7 @@ impl TerminalClient for LocalTerminals {
                 output.hint = output.hint.take().or_else(hint);
             }
             if !output.warnings.is_empty() {
-                // In the text too: not every reader of an answer sees the facts beside it.
+                // Also in the text, because not every reader of a reply sees its metadata.
                 let hint = output.hint.take();
                 output.hint =
                     Some(output.warnings.iter().cloned().chain(hint).collect::<Vec<_>>().join("\n"));
@@ -298,7 +298,7 @@ impl TerminalClient for LocalTerminals {
             let terminal = self.find(id)?;
             let stopped = stop_elsewhere(Arc::clone(&terminal), ladder).await?;
             if stopped.survivors.is_empty() {
-                // Only something that got hold of the output and is no relative keeps it open for longer.
+                // Only a process outside the tree that got hold of the output keeps it open for longer.
                 let _ = tokio::time::timeout(LAST_WORDS, terminal.fell_silent()).await;
             }
             Ok(stopped)

@@ -1,4 +1,4 @@
-//! Terminals where processes are not looked after yet: every call says so. Not here: any process.
+//! Terminals on systems without support for commands: every call is rejected. Not here: any process.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -15,28 +15,28 @@ use crate::acp::terminals::{
 use crate::output::{FilterFactory, OutputStore};
 use crate::tool::{ErrorCode, ToolError};
 
-/// What this machine's terminals would need.
+/// The parts that this machine's terminals would need.
 pub struct LocalSetup {
     /// The runner's own environment.
     pub base_env: Vec<(String, String)>,
-    /// Where outputs are kept.
+    /// The store of outputs.
     pub store: OutputStore,
-    /// Masks secrets in them.
+    /// Creates the filters that mask secrets in them.
     pub filters: FilterFactory,
-    /// Is told of every process.
+    /// Records every process.
     pub log: Arc<dyn ChildLog>,
-    /// What would confine them.
+    /// The confinement of commands.
     pub confinement: super::confinement::Confinement,
 }
 
-/// The terminals of this machine: none. Applications can be opened all the same.
+/// The terminals of this machine: none. Applications can still be opened.
 #[derive(Clone)]
 pub struct LocalTerminals {
     base_env: Arc<[(String, String)]>,
 }
 
 impl LocalTerminals {
-    /// Where commands would find programs.
+    /// Returns the PATH that commands would have.
     #[expect(clippy::unused_async, reason = "the same as where commands run")]
     pub(in crate::acp) async fn search_path(&self) -> String {
         self.base_env
@@ -45,7 +45,7 @@ impl LocalTerminals {
             .map_or_else(String::new, |(_, path)| path.clone())
     }
 
-    /// Sets nothing up.
+    /// Creates the terminals.
     ///
     /// # Errors
     /// None here.
@@ -53,7 +53,7 @@ impl LocalTerminals {
         Ok(Self { base_env: setup.base_env.into() })
     }
 
-    /// What an application on the desktop gets.
+    /// Returns the environment of a desktop application.
     pub(super) async fn app_environment(&self) -> BTreeMap<String, String> {
         without_refused(&self.base_env)
     }
@@ -67,7 +67,7 @@ impl LocalTerminals {
     /// Does nothing.
     pub fn outlive_in(&self, _folder: PathBuf) {}
 
-    /// Nothing was left.
+    /// Returns `None`: no command was left running.
     ///
     /// # Errors
     /// None here.
@@ -75,7 +75,7 @@ impl LocalTerminals {
         Ok(None)
     }
 
-    /// None: nothing runs.
+    /// Returns 0: nothing runs.
     pub fn leave_running(&self) -> usize {
         0
     }

@@ -1,36 +1,36 @@
-//! Lines gathered from a stream of bytes within bounds, however long a line runs. Not here: where bytes come from.
+//! Gathers lines from a stream of bytes within limits, however long a line is. Not here: the source of the bytes.
 
 use crate::output::{Standing, Uncut, figures};
 use memchr::memchr;
 
-/// So many bytes of a line's beginning and of its end are kept in the least; more than any cut shows.
+/// The bytes kept of a line's beginning and end, at least; more than any cut shows.
 const KEEP: usize = 64 << 10;
 
-/// Gathers lines until there are enough of them, or enough characters.
+/// Gathers lines until there are enough lines or characters.
 #[derive(Debug)]
 pub(super) struct Lines {
     want: u64,
     max_chars: usize,
     line_chars: usize,
-    /// No cut goes through one of these.
+    /// Ranges through which no cut goes.
     uncut: Uncut,
-    /// So many bytes of a line's beginning and of its end are kept.
+    /// The bytes kept of a line's beginning and end.
     keep: usize,
     out: Vec<u8>,
     line_start: usize,
-    /// The end of a line of which not all is kept.
+    /// The end of a line that is only partly kept.
     tail: Vec<u8>,
     line_bytes: u64,
     chars: usize,
-    /// How many lines are gathered.
+    /// The number of lines gathered.
     pub gathered: u64,
-    /// How many bytes were taken up to the end of the last gathered line.
+    /// The number of bytes up to the end of the last gathered line.
     pub consumed: u64,
-    /// How many bytes were offered.
+    /// The number of bytes offered.
     pub offered: u64,
-    /// How many bytes of long lines are left out.
+    /// The number of bytes of long lines that are left out.
     pub omitted: u64,
-    /// The first gathered line of which the middle is left out, counted from 0, and how many characters come before.
+    /// The first gathered line whose middle is left out, counted from 0, and the number of characters before the cut.
     pub first_cut: Option<(u64, u64)>,
     full: bool,
 }
@@ -57,7 +57,7 @@ impl Lines {
         }
     }
 
-    /// Takes more bytes; false when no more are wanted.
+    /// Adds more bytes; returns false when no more are wanted.
     pub(super) fn push(&mut self, mut bytes: &[u8]) -> bool {
         self.offered += bytes.len() as u64;
         while !self.full && !bytes.is_empty() {
@@ -72,12 +72,12 @@ impl Lines {
         !self.full
     }
 
-    /// How many bytes the line has that is being gathered.
+    /// Returns the number of bytes of the current line.
     pub(super) fn line_bytes(&self) -> u64 {
         self.line_bytes
     }
 
-    /// There is no more: what is gathered of a line is a line. `cut_off` says that the line would go on.
+    /// Ends the input: the current line becomes a line. `cut_off` tells that it would continue.
     pub(super) fn finish(&mut self, cut_off: bool) {
         if !self.full && self.line_bytes > 0 {
             if cut_off && self.tail.is_empty() {
@@ -91,12 +91,12 @@ impl Lines {
         self.full = true;
     }
 
-    /// The bytes of the gathered lines, as they are so far.
+    /// Returns the bytes of the lines gathered so far.
     pub(super) fn bytes(&self) -> &[u8] {
         &self.out[..self.line_start]
     }
 
-    /// The bytes of the gathered lines.
+    /// Returns the bytes of the gathered lines.
     pub(super) fn into_bytes(mut self) -> Vec<u8> {
         self.out.truncate(self.line_start);
         self.out
@@ -134,7 +134,7 @@ impl Lines {
         self.full = self.gathered == self.want || self.chars >= self.max_chars;
     }
 
-    /// Takes the middle out of a line that is too long.
+    /// Replaces the middle of a line that is too long.
     fn cut_line(&mut self, cut_off: bool) {
         let line = &self.out[self.line_start..];
         let joined;
@@ -179,20 +179,21 @@ impl Lines {
     }
 }
 
-/// Gathers the rest of one line from a character on. What is masked on its way out is gathered as a whole or not at all.
+/// Gathers the rest of one line from a character on. A value that is masked on output is gathered whole or not at
+/// all.
 #[derive(Debug)]
 pub(super) struct LineRest {
     uncut: Uncut,
-    /// What is not decided before more of the line is there.
+    /// The bytes that cannot be decided before more of the line follows.
     held: Vec<u8>,
     skip: u64,
     left: usize,
-    /// So many characters before the one asked for are gathered too: it stands within what is masked.
+    /// The number of characters gathered before the requested one, because it lies within a masked value.
     pub back: u64,
     pub out: Vec<u8>,
-    /// The line goes on after what is gathered.
+    /// Set if the line continues after the gathered part.
     pub more: bool,
-    /// The line has the character that was asked for.
+    /// Set if the line has the requested character.
     pub reached: bool,
 }
 
@@ -210,7 +211,7 @@ impl LineRest {
         }
     }
 
-    /// Takes more bytes; false when no more are wanted.
+    /// Adds more bytes; returns false when no more are wanted.
     pub(super) fn push(&mut self, bytes: &[u8]) -> bool {
         let end = memchr(b'\n', bytes);
         let body = &bytes[..end.unwrap_or(bytes.len())];
@@ -227,7 +228,7 @@ impl LineRest {
         end.is_none() && !self.more
     }
 
-    /// There is no more. `cut_off` says that the line would go on: what is not decided then is left out.
+    /// Ends the input. `cut_off` tells that the line would continue: undecided bytes are then left out.
     pub(super) fn finish(&mut self, cut_off: bool) {
         let held = std::mem::take(&mut self.held);
         if cut_off {
@@ -237,7 +238,7 @@ impl LineRest {
         }
     }
 
-    /// Takes what is decided, and says how far that reaches.
+    /// Takes the decided bytes, and returns their number.
     fn look(&mut self, bytes: &[u8], at_end: bool) -> usize {
         let Standing { places, decided } = self.uncut.standing(bytes, at_end);
         let mut from = 0;
@@ -255,7 +256,7 @@ impl LineRest {
             return;
         }
         let skipped = usize::try_from(self.skip).unwrap_or(usize::MAX);
-        // Once something is gathered, a character's end at the beginning belongs to it.
+        // Once a character is gathered, continuation bytes at the beginning belong to it.
         let from = if self.out.is_empty() { offset_of_char(bytes, skipped) } else { 0 };
         self.skip -= (char_count(&bytes[..from]) as u64).min(self.skip);
         let bytes = &bytes[from..];
@@ -266,7 +267,7 @@ impl LineRest {
         self.more = to < bytes.len();
     }
 
-    /// Takes what is masked: where it does not fit, the next part begins with it, unless this one would be empty.
+    /// Takes a masked value. If it does not fit, the next part begins with it, unless this part would be empty.
     fn take_whole(&mut self, value: &[u8]) {
         let chars = char_count(value);
         if self.more || self.skip >= chars as u64 {
@@ -283,18 +284,18 @@ impl LineRest {
     }
 }
 
-/// How many characters start in these bytes.
+/// Counts the characters that start in these bytes.
 pub(super) fn char_count(bytes: &[u8]) -> usize {
     bytes.iter().filter(|byte| starts_char(**byte)).count()
 }
 
-/// Where the character number `n` (from 0) starts, or the end.
+/// Returns the offset of character `n` (from 0), or the end.
 fn offset_of_char(bytes: &[u8], n: usize) -> usize {
-    // Ends of a character that began earlier belong to none here.
+    // Continuation bytes of an earlier character are not counted.
     bytes.iter().enumerate().filter(|(_, byte)| starts_char(**byte)).nth(n).map_or(bytes.len(), |(at, _)| at)
 }
 
-/// Where the last `n` characters start.
+/// Returns the offset of the last `n` characters.
 fn offset_of_last_chars(bytes: &[u8], n: usize) -> usize {
     if n == 0 {
         return bytes.len();

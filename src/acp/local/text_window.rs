@@ -1,4 +1,4 @@
-//! One window of a text file, in flat memory whatever the file's size. Not here: how lines are counted and cut.
+//! Reads one window of a text file, in constant memory. Not here: counting and cutting lines.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -17,15 +17,15 @@ use crate::output::line_index::{CHUNK, LineIndex, LineMiss, LineScan, find_last_
 use crate::output::{Uncut, figures};
 use crate::tool::{ErrorCode, ToolError};
 
-/// Files up to this size are held whole for a window. A file whose size the system does not know is read so far.
+/// Files up to this size are read whole. A file of unknown size is read up to this limit.
 const HELD: u64 = 1 << 20;
-/// So much of a bigger one is looked at to tell its encoding, beside the window.
+/// The bytes of a bigger file that are examined for its encoding, beside the window.
 const JUDGED: usize = 64 << 10;
-/// Above this size a line is searched only near the start or from the end: a scan of the whole would take long.
+/// Above this size, a line is searched only near the start or from the end, because a full scan would take long.
 const SCANNED: u64 = 64 << 30;
-/// How far such a scan goes from the start.
+/// The distance from the start that such a search covers.
 const NEAR: u64 = 256 << 20;
-/// No single line is followed further than this, nor the last lines further back.
+/// The longest distance to follow a single line, or to go back for the last lines.
 const LONGEST_LINE: u64 = 64 << 20;
 
 /// Reads a window.
@@ -63,7 +63,7 @@ pub(super) fn read(
     Ok(window)
 }
 
-/// The encoding that is asked for, or what the bytes look like; the refusal of what is not text.
+/// Returns the requested encoding, or the one detected from the bytes, or an error if it is not text.
 fn told(request: &ReadTextFile, bytes: &[u8], size: u64, whole: bool) -> Result<Encoding, ToolError> {
     match request.encoding {
         Some(asked) => Ok(asked.in_file(bytes)),
@@ -71,8 +71,8 @@ fn told(request: &ReadTextFile, bytes: &[u8], size: u64, whole: bool) -> Result<
     }
 }
 
-/// A window of a file that fits in memory. What is appended meanwhile is not looked at. A file of /proc says that it
-/// has 0 bytes and has some: those are bounded.
+/// Reads a window of a file that fits in memory. Bytes appended meanwhile are not read. A file in /proc reports 0
+/// bytes but has some: those are limited.
 fn held(request: &ReadTextFile, uncut: &Uncut, file: &File, size: u64) -> Result<TextWindow, ToolError> {
     let limit = if size == 0 { HELD } else { size };
     let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or_default());
@@ -97,7 +97,7 @@ fn held(request: &ReadTextFile, uncut: &Uncut, file: &File, size: u64) -> Result
     Ok(window)
 }
 
-/// A window of bytes that are held.
+/// Returns a window of bytes in memory.
 pub(super) fn in_memory(
     request: &ReadTextFile,
     uncut: &Uncut,
@@ -150,14 +150,14 @@ pub(super) fn in_memory(
     Ok(filled(window, lines))
 }
 
-/// What is asked for, and what is not to be cut of it.
+/// The request, and the ranges that must not be cut.
 #[derive(Clone, Copy)]
 struct Asked<'a> {
     request: &'a ReadTextFile,
     uncut: &'a Uncut,
 }
 
-/// A window of a file that is too big to hold.
+/// Reads a window of a file that is too big for memory.
 fn streamed(
     asked: Asked<'_>,
     scan: &LineScan<'_>,
@@ -198,7 +198,7 @@ fn streamed(
         other => other.map_err(failed)?,
     };
     let start = if start == 0 { encoding.mark().len() as u64 } else { start };
-    // The bytes as they are tell the encoding, if it is not one of those with two bytes a character.
+    // UTF-8 comes first, unless the encoding is UTF-16 or requested: the raw bytes reveal the encoding.
     let as_is = if encoding.is_utf16() || request.encoding.is_some() { encoding } else { Encoding::Utf8 };
     if let Start::Inside { line, column } = request.start {
         let mut rest = rest_of_line(asked, scan, start, column, as_is).map_err(failed)?;
@@ -271,7 +271,8 @@ fn rest_of_line(
     Ok(rest)
 }
 
-/// Hands the text out from `start` on, with how many bytes were read before; true when it came to the file's end.
+/// Passes on the decoded text from `start`, with the number of bytes read before each piece. Returns true at the
+/// file's end.
 fn for_pieces(
     scan: &LineScan<'_>,
     start: u64,
@@ -316,7 +317,7 @@ fn total_of(index: &LineIndex, scan: &LineScan<'_>, window: &TextWindow) -> Line
     }
 }
 
-/// The window on the rest of one line.
+/// Returns the window on the rest of one line.
 fn inside(
     request: &ReadTextFile,
     mut window: TextWindow,
@@ -357,7 +358,7 @@ fn set_text(window: &mut TextWindow, bytes: Vec<u8>) {
         window.lossy = bytes.utf8_chunks().filter(|chunk| !chunk.invalid().is_empty()).count() as u64;
         String::from_utf8_lossy(&bytes).into_owned()
     });
-    // What was decoded has them already.
+    // Decoded text contains them already.
     if !window.encoding.is_utf8() {
         window.lossy = window.text.matches(char::REPLACEMENT_CHARACTER).count() as u64;
     }

@@ -1,5 +1,5 @@
-//! What ties a process to its command and to the runner, decided before it is made. Not here: tying (launch), and
-//! finding who is tied (family).
+//! The marks that track a process for its command and its runner, prepared before it is started. Not here: applying
+//! them (launch), and finding marked processes.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -8,31 +8,31 @@ use std::path::{Path, PathBuf};
 use super::control_group::ControlGroup;
 use super::limit_mark::LimitMark;
 
-/// What a process is started with beside its program.
+/// The tracking of a process, set up at its start.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Ties {
-    /// The limit that all its descendants have.
+    /// The resource limit that all its descendants have.
     pub limit: Option<LimitMark>,
     /// The control group that it enters.
     pub group: Option<ControlGroup>,
-    /// The named pipe for its output, or the socket where its terminal is held. With it the process lives on when the
-    /// runner has ended, for the next one to find and to read.
+    /// The named pipe for its output, or the socket of its terminal's holder. With it, the process outlives the
+    /// runner, and the next one can find and read it.
     pub fifo: Option<PathBuf>,
 }
 
 impl Ties {
-    /// For the command with this mark.
+    /// Prepares the tracking of the command with this mark.
     pub fn of_command(mark: &str, in_the_background: bool) -> Self {
         Self { limit: LimitMark::of(mark), group: ControlGroup::make(mark, in_the_background), fifo: None }
     }
 
-    /// Nothing was started: what was made for it goes.
+    /// Removes the control group and the pipe if nothing was started.
     pub fn untie(&self) {
         self.group.iter().for_each(ControlGroup::remove);
         self.fifo.iter().for_each(|fifo| remove_fifo(fifo));
     }
 
-    /// What the child needs of them, made before it exists.
+    /// Prepares the values that the child needs, before it exists.
     pub fn knots(&self) -> Knots {
         Knots {
             limit: self.limit.map(LimitMark::value),
@@ -42,7 +42,7 @@ impl Ties {
     }
 }
 
-/// [`Ties`] as system calls take them.
+/// [`Ties`] in the form that system calls take.
 pub(super) struct Knots {
     limit: Option<u64>,
     door: Option<OwnedFd>,
@@ -50,17 +50,17 @@ pub(super) struct Knots {
 }
 
 impl Knots {
-    /// Whether the child is to live on without the runner.
+    /// Returns whether the child outlives the runner.
     pub fn outlives(&self) -> bool {
         self.outlives
     }
 
-    /// What is written to, to enter the control group.
+    /// Returns the descriptor to which the child writes to enter the control group.
     pub fn door(&self) -> Option<BorrowedFd<'_>> {
         self.door.as_ref().map(AsFd::as_fd)
     }
 
-    /// Called in the child: the limit from here on is the mark. System calls only.
+    /// Sets the limit that is the mark. Called in the child; makes system calls only.
     pub fn mark(&self) -> io::Result<()> {
         #[cfg(target_os = "linux")]
         if let Some(limit) = self.limit {
@@ -73,8 +73,8 @@ impl Knots {
     }
 }
 
-/// The named pipe is not needed any more.
+/// Removes a named pipe that is not needed any more.
 pub(super) fn remove_fifo(fifo: &Path) {
-    // One that is gone already, or that the system does not let go, is looked for at the next start.
+    // If it cannot be removed now, the next start of the runner tries again.
     let _ = rustix::fs::unlink(fifo);
 }

@@ -1,5 +1,5 @@
-//! What a process shows of where it comes from: an entry of its environment, the pipe that takes its output. Not here: who
-//! is a relative by that (family).
+//! Reads a process's tags: an entry of its environment, the pipe that takes its output. Not here: the decision
+//! whether it belongs to a command.
 #![expect(clippy::disallowed_methods, reason = "processes are read from /proc")]
 
 use std::ffi::OsStr;
@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 
 use super::family::OutputPipe;
 
-/// Whether the process has this entry in its environment; one that ends in a dot stands for all that go on.
+/// Returns whether the process has this entry in its environment. A mark that ends in a dot matches all entries that
+/// begin with it.
 pub(super) fn carries(pid: u32, mark: &str) -> bool {
     let Ok(environment) = std::fs::read(format!("/proc/{pid}/environ")) else { return false };
     environment.split(|b| *b == 0).any(|entry| {
@@ -16,9 +17,10 @@ pub(super) fn carries(pid: u32, mark: &str) -> bool {
     })
 }
 
-/// Whether the process can write to the pipe, and would leave that to a program that it starts, as whoever was given it
-/// for its output does. The runner's own ends are closed on exec, so a copy of the runner that has not started its
-/// program yet, whoever's it is, is none that counts: it has all of the runner's files, and loses them one by one.
+/// Returns whether the process can write to the pipe and would pass it to a program that it starts. A process that
+/// received the pipe for its output does both. The runner's own ends are close-on-exec. So a forked copy of any
+/// runner that has not started its program yet does not count. It has all of the runner's files, and loses them one
+/// by one.
 pub(super) fn holds(pid: u32, pipe: &OutputPipe) -> bool {
     let (wanted, inode) = match pipe {
         OutputPipe::Unnamed(inode) => (PathBuf::from(format!("pipe:[{inode}]")), Some(*inode)),
@@ -30,8 +32,8 @@ pub(super) fn holds(pid: u32, pipe: &OutputPipe) -> bool {
         .filter_map(Result::ok)
         .filter(|entry| std::fs::read_link(entry.path()).is_ok_and(|target| target == wanted))
         .filter_map(|entry| Descriptor::of(pid, &entry.file_name()))
-        // The number may have become another file's since its link was read: a program that has just been started opens
-        // its own files where those were that it lost.
+        // The number may belong to another file since its link was read: a new program opens its own files under the
+        // numbers that it lost.
         .filter(|end| end.is_handed_on && (end.inode.is_none() || end.inode == inode))
         .peekable();
     match pipe {
@@ -40,15 +42,15 @@ pub(super) fn holds(pid: u32, pipe: &OutputPipe) -> bool {
     }
 }
 
-/// How a file was opened, the low bits of its flags.
+/// The access mode in a file's open flags.
 const ACCESS: u32 = 0o3;
 const READS: u32 = 0o0;
 const WRITES: u32 = 0o1;
 
-/// One open file of a process, as the system told of it at one moment.
+/// One open file of a process, as /proc showed it at one moment.
 struct Descriptor {
     access: u32,
-    /// Whether a program that the process starts would have it too.
+    /// Set if a program that the process starts inherits it.
     is_handed_on: bool,
     /// Not before Linux 5.14.
     inode: Option<u64>,
@@ -72,7 +74,7 @@ mod tests {
 
     use super::*;
 
-    /// As of a copy of the runner that starts its program, which then opens pipes of its own under the same numbers.
+    /// Imitates a forked runner that starts its program, which then opens its own pipes under the same numbers.
     #[test]
     fn a_number_that_another_file_takes_meanwhile_is_not_taken_for_the_pipe() {
         let (reading, _writing) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).expect("a pipe");
@@ -100,7 +102,7 @@ mod tests {
         let pipe = OutputPipe::Unnamed(inode);
         let own = std::process::id();
         assert!(!holds(own, &pipe), "it can read, too");
-        // As in a child between the closing of one and of the other.
+        // As in a child between closing one end and the other.
         drop(reading);
         assert!(!holds(own, &pipe));
         let given = rustix::io::dup(&writing).expect("a copy");

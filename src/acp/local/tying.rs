@@ -1,5 +1,5 @@
-//! A program of another room's that the standard library starts, tied to this runner and to its request as a command is.
-//! Not here: commands (launch), and what the ties are (ties).
+//! Attaches a program that the standard library starts to this runner and its request, like a command. Not here:
+//! commands (launch), and the marks (child tracking).
 #![expect(unsafe_code, reason = "the child's side runs between its making and the program's start")]
 
 use super::children::call_mark;
@@ -8,12 +8,12 @@ use super::limit_mark::LimitMark;
 use super::ties::Ties;
 use crate::ids::RequestId;
 
-/// Gives the program a session of its own, so that it has no terminal to type at; the request's mark, so that all that it
-/// starts is found; and the runner's end.
+/// Gives the program a session of its own, so that it has no terminal to prompt on. Sets the request's mark, by which
+/// all its descendants are found, and the parent-death signal.
 pub(crate) fn tie(command: &mut tokio::process::Command, request: &RequestId) {
     let ties = Ties { limit: LimitMark::of(&call_mark(request, 0)), ..Ties::default() };
     let (runner, knots) = (rustix::process::getpid(), ties.knots());
-    // SAFETY: between fork and exec, `set_up_child` makes system calls only: it neither allocates nor locks.
+    // SAFETY: between fork and exec, the closure makes system calls only: it neither allocates nor locks.
     unsafe { command.pre_exec(move || set_up_child(runner, &knots)) };
 }
 
