@@ -175,7 +175,7 @@ async fn the_person_at_the_machine_can_answer_for_the_editor() {
     assert_eq!(stage.caller.have(write("a.txt")).await.outcome, "ok", "only commands are asked about");
     let id = stage.ask(Ask::bash("echo ran > effect")).await;
     until("the question", || editor.requests("session/request_permission").len() == 1).await;
-    let listed = stage.command(&["approvals", "--json"]).await.json();
+    let listed = stage.listed_question().await;
     let allowed = stage.command(&["approvals", "allow", listed["id"].as_str().expect("an id")]).await;
     assert_eq!(allowed.code, Some(0), "{allowed:?}");
     assert_eq!(stage.answer(&id).await.outcome, "ok");

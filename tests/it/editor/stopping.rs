@@ -124,7 +124,7 @@ async fn a_call_that_the_person_allows_at_the_device_lets_its_conversation_go_on
     editor.notify("session/cancel", &json!({ "sessionId": session }));
     assert_refused_for_good(&stage.answer(&id).await, "stopped the turn");
     assert_refused_for_good(&stage.caller.have(touch("new.txt")).await, "stopped the turn");
-    let listed = stage.command(&["approvals", "--json"]).await.json();
+    let listed = stage.listed_question().await;
     let allowed = stage.command(&["approvals", "allow", listed["id"].as_str().expect("an id")]).await;
     assert_eq!(allowed.code, Some(0), "{allowed:?}");
     assert_eq!(stage.answer(&typed).await.outcome, "ok");

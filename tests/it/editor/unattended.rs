@@ -1,29 +1,19 @@
 //! Calls that no turn shows: what a person is asked about while an editor is attached waits for that person's approval
 //! when none is, over restarts of the runner, and never runs unasked.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::harness::caller::Ask;
 use crate::harness::editor::{Editor, choosing};
 use crate::harness::stage::Stage;
-use crate::harness::wait::{eventually, until};
+use crate::harness::wait::until;
 
 fn touch(name: &str) -> Ask {
     Ask::bash(&format!("touch {name}")).of("talk")
 }
 
-/// The one question on the device's list, once it is there.
-async fn question(stage: &Stage) -> String {
-    let listed = async || {
-        let out = stage.command(&["approvals", "--json"]).await.out;
-        let question: Value = serde_json::from_str(out.trim()).ok()?;
-        question["id"].as_str().map(str::to_owned)
-    };
-    eventually("a question on the device's list", listed).await
-}
-
 async fn answers(stage: &Stage, words: &[&str]) {
-    let id = question(stage).await;
+    let id = stage.listed_question().await["id"].as_str().expect("an id").to_owned();
     let (verb, rest) = words.split_first().expect("a verb");
     let answered = stage.command(&[&["approvals", verb, id.as_str()], rest].concat()).await;
     assert_eq!(answered.code, Some(0), "{answered:?}");
@@ -42,7 +32,7 @@ async fn what_an_editor_asked_about_waits_for_an_approval_once_it_is_closed_over
     editor.end().await;
     let waits = stage.ask(touch("two")).await;
     assert_eq!(stage.caller.have(Ask::new("Read", &json!({ "file_path": "a.txt" }))).await.outcome, "ok");
-    question(&stage).await;
+    stage.listed_question().await;
     assert!(!stage.file("two").exists());
     // The caller's side is not asked what the person at the editor was asked.
     assert!(stage.caller.questions().await.is_empty());

@@ -15,7 +15,7 @@ use tempfile::TempDir;
 
 use super::caller::{Answer, Ask, Caller};
 use super::process::{Ended, Program, Setting};
-use super::wait::until;
+use super::wait::{eventually, until};
 
 /// Waits that a test can afford.
 const QUICK: &str = "
@@ -193,6 +193,15 @@ impl Stage {
     /// The runner in the background, in a shell that has said these words before.
     pub fn run_after(&self, words: &str) -> Program {
         Program::start_after(&self.setting, words, &["run"])
+    }
+
+    /// The one question on the device's list, once it is there.
+    pub async fn listed_question(&self) -> Value {
+        let listed = async || {
+            let out = self.command(&["approvals", "--json"]).await.out;
+            serde_json::from_str(out.trim()).ok().filter(|question: &Value| question["id"].is_string())
+        };
+        eventually("a question on the device's list", listed).await
     }
 
     /// One command, to its end.

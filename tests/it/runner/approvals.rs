@@ -49,7 +49,7 @@ async fn a_refusal_says_whose_it_is_and_what_to_do() {
 
     let id = stage.ask(Ask::bash("echo ran > effect")).await;
     question(&stage).await;
-    let listed = stage.command(&["approvals", "--json"]).await.json();
+    let listed = stage.listed_question().await;
     let denied = stage.command(&["approvals", "deny", listed["id"].as_str().expect("an id")]).await;
     assert_eq!(denied.code, Some(0), "{denied:?}");
     let answer = stage.answer(&id).await;
@@ -67,7 +67,7 @@ async fn the_person_at_the_device_sees_and_allows_it() {
     let _runner = stage.run();
     let id = stage.ask(Ask::bash("echo ran > effect")).await;
     let asked = question(&stage).await;
-    let listed = stage.command(&["approvals", "--json"]).await.json();
+    let listed = stage.listed_question().await;
     assert_eq!((&listed["id"], &listed["requestId"]), (&asked["permissionId"], &json!(id)));
     let shown = stage.command(&["approvals"]).await.out;
     assert!(shown.contains("Bash {\"command\":\"echo ran > effect\"}"), "{shown}");
