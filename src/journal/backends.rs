@@ -35,7 +35,7 @@ pub struct BackendIdentity {
     pub address: String,
     /// The id of the deployment, where it is known.
     pub id: Option<String>,
-    /// Whether it takes over the requests of which nobody wrote down whose they are: true of a configured backend.
+    /// True if it takes over the requests that have no recorded backend. Set for a configured backend.
     pub adopts_unassigned: bool,
 }
 
@@ -50,7 +50,7 @@ pub struct WaitingBackend {
     pub requests: u32,
     /// Results that are not delivered.
     pub results: u32,
-    /// When the oldest of these requests was received, in milliseconds since 1970.
+    /// The time when the oldest of these requests was received, in milliseconds since 1970.
     pub oldest_ms: Option<i64>,
 }
 
@@ -213,7 +213,7 @@ pub(super) fn fact(connection: &Connection, backend: i64, key: &str) -> rusqlite
 }
 
 impl Journal {
-    /// Whether the backend that this process works for was never asked for its id.
+    /// Returns whether the backend that this process works for was never asked for its id.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -293,7 +293,7 @@ impl Reader {
         self.backend.map_or_else(|| last_used(&self.connection), Ok)
     }
 
-    /// How many backends this device has worked for.
+    /// Counts the backends that this device has worked for.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -302,7 +302,7 @@ impl Reader {
         Ok(self.connection.query_row(sql, [], |row| row.get(0))?)
     }
 
-    /// What waits for other backends than the one that this reads for, by backend.
+    /// Lists the requests that wait for other backends than the one that this reads for, by backend.
     ///
     /// # Errors
     /// The file cannot be read.

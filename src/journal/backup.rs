@@ -1,4 +1,4 @@
-//! A copy of the journal before its tables are changed, for whoever has to go back to the version before. Made whole
+//! A copy of the journal before its tables are changed, to go back to the previous version. Made whole
 //! and checked, or the change does not happen. Not here: the change (migrate).
 
 use std::fs::File;
@@ -10,7 +10,7 @@ use super::{JournalError, integrity, swap};
 use crate::durable::sync_parent_folder;
 use crate::record_locks;
 
-/// Where the journal of this version is kept.
+/// Returns the path for the journal of this version.
 fn place(path: &Path, version: usize) -> PathBuf {
     swap::beside(path, &format!(".v{version}"))
 }

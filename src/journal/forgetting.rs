@@ -19,12 +19,12 @@ const FORGET_INCIDENTS: &str = "delete from incident where id in \
      (select id from incident where coalesce(last_at_ms, at_ms) < ?1 \
       and not exists (select 1 from request where request.id = request_id) limit ?2)";
 
-/// How long a signed request is good, and with it the memory that it ran.
+/// The validity of signed requests, for which the journal remembers that they ran.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SignedUntil {
     /// A signed request is over if it expired before this time, in milliseconds.
     pub now_ms: i64,
-    /// How long one without a deadline is good.
+    /// The validity of a request without a deadline.
     pub ttl_ms: i64,
 }
 

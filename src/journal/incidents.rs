@@ -1,4 +1,4 @@
-//! What does not happen to every request, noted for `history`: a post that failed, an offer that came again, a call
+//! Unusual events of requests, recorded for `history`: a post that failed, an offer that came again, a call
 //! that was begun anew. Not here: what is decided because of it.
 
 use rusqlite::{Transaction, params};

@@ -1,4 +1,4 @@
-//! Effects that a call declares before it makes them, so that the next life compares instead of guessing. Not here:
+//! Effects that a call declares before it makes them, so that the next run compares instead of guessing. Not here:
 //! what a declaration says (its tool's domain) and who compares.
 
 use rusqlite::params;
@@ -36,7 +36,7 @@ impl Journal {
 }
 
 impl Reader {
-    /// What a call has declared, in its order, each as JSON text.
+    /// Returns the effects that a call has declared, in order, each as JSON text.
     ///
     /// # Errors
     /// The file cannot be read.

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use crate::durable::sync_parent_folder;
 
-/// How many broken files are kept for whoever wants to look into them.
+/// The number of broken files that are kept for inspection.
 const KEPT: u32 = 3;
 
 /// A file beside the journal, named after it.
@@ -22,7 +22,7 @@ pub(super) fn beside(path: &Path, ending: &str) -> PathBuf {
     path.with_file_name(name)
 }
 
-/// Where a new journal is written; what an earlier attempt left there is removed.
+/// Returns the path for a new journal; the remains of an earlier attempt are removed.
 pub(super) fn draft(path: &Path) -> io::Result<PathBuf> {
     let draft = beside(path, ".draft");
     remove_database(&draft)?;

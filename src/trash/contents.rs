@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 use crate::durable::{DraftFile, Readers};
 use crate::ids::hex;
 
-/// How much is read at once.
+/// The number of bytes read at once.
 const CHUNK: usize = 256 << 10;
 
 /// The folder of kept contents.
@@ -29,7 +29,7 @@ impl Contents {
         self.folder.join(sha256)
     }
 
-    /// Whether it is stored, with this size.
+    /// Returns whether it is stored, with this size.
     pub fn has(&self, sha256: &str, size: u64) -> bool {
         fs::symlink_metadata(self.path(sha256)).is_ok_and(|found| found.is_file() && found.len() == size)
     }

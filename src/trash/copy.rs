@@ -1,4 +1,4 @@
-//! Copying trees so that nobody who writes beside or into the copy meanwhile can lead it elsewhere: each folder is opened
+//! Copying trees so that no concurrent writer can lead the copy elsewhere: each folder is opened
 //! once and held, each name is made in a held folder and must be new, and no link is followed. Not here: when something is
 //! copied rather than moved (tree).
 

@@ -41,10 +41,10 @@ pub use undo::{UNTRACKED, UndoError, Undone};
 /// A file above this size is not kept before it is changed.
 pub const LARGEST_KEPT: u64 = 64 << 20;
 
-/// Stands for a number of bytes that nobody has counted yet.
+/// Stands for a number of bytes that is not counted yet.
 const UNKNOWN_SIZE: u64 = u64::MAX;
 
-/// How much is kept, and for how long.
+/// The limits on size and age.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// All of it together, in bytes.

@@ -15,7 +15,7 @@ use super::manifest::Line;
 use super::{Trash, UNKNOWN_SIZE, now_ms, tree};
 use crate::ids::RequestId;
 
-/// What lies where commands may write, and has no manifest after this time, belongs to nobody.
+/// The age from which files without a manifest, where commands may write, are discarded.
 const STRAY_AGE: Duration = Duration::from_hours(24);
 
 impl Trash {
@@ -67,7 +67,7 @@ impl Trash {
         })
     }
 
-    /// Does this while nobody else moves anything in the trash, then deletes what was discarded: nobody waits for that.
+    /// Does this under the lock of the trash. Deletes discarded files after the lock is released.
     pub(super) fn while_locked<T>(&self, work: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
         let done = {
             let _lock = self.lock()?;
@@ -157,7 +157,7 @@ impl Trash {
         tree::move_from_command(path, &self.home.trash_doomed_dir().join(name))
     }
 
-    /// Discards what nobody has touched for a day where commands may write.
+    /// Discards files that were not touched for a day, where commands may write.
     fn discard_stray_files(&self) -> io::Result<()> {
         for entry in fs::read_dir(self.home.trash_incoming_dir())? {
             let path = entry?.path();

@@ -15,7 +15,7 @@ use super::undo::{UndoError, Undone, find_entry};
 use super::{Trash, display_path, tree};
 use crate::acp::{Workspace, WorkspacePath};
 
-/// What is kept of one path.
+/// The stored data of one path.
 struct KeptPath {
     path: PathBuf,
     what: Removed,

@@ -28,7 +28,7 @@ pub(super) enum Step {
     BringBack { removed: Removed, to: WorkspacePath, newer: Option<PathBuf> },
 }
 
-/// What a command removed.
+/// Content that a command removed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Removed {
     /// It lies here in the trash.
@@ -42,7 +42,7 @@ struct DoneStep<'a> {
     step: &'a Step,
     /// The name in the same folder of what the request had left there, until all steps are done.
     aside: Option<OsString>,
-    /// What was moved out of the way.
+    /// The item that was moved out of the way.
     cleared: Option<ClearedPlace>,
 }
 
@@ -139,7 +139,7 @@ impl<'a> DoneStep<'a> {
     fn take_back(self) -> io::Result<()> {
         let (folder, name) = self.step.path().open_parent(false)?;
         match (self.step, &self.aside) {
-            // What somebody made of it meanwhile is theirs.
+            // A change that was made to it meanwhile is kept.
             (Step::Write { sha256, .. }, Some(aside)) => {
                 folder.exchange(aside, &name)?;
                 if !has_content(&folder, aside, sha256)? {
@@ -252,7 +252,7 @@ fn write_file(
     file.sync_all()
 }
 
-/// Whether this is a file with the content of this hash.
+/// Returns whether this is a file with the content of this hash.
 fn has_content(folder: &Folder, name: &OsStr, sha256: &str) -> io::Result<bool> {
     Ok(folder.metadata(name)?.is_file() && hash_file(&mut folder.open_file(name)?)?.0 == sha256)
 }

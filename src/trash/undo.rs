@@ -19,18 +19,18 @@ use crate::failpoint::reach;
 use crate::ids::RequestId;
 use crate::output::figures;
 
-/// What an undo did, or would do.
+/// The result of an undo, or its preview.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Undone {
     /// The request.
     pub request: RequestId,
-    /// What became of each path, in words.
+    /// The result for each path, in words.
     pub lines: Vec<String>,
     /// Commands ran in it: only what they removed with `rm` is kept, not what they wrote or removed otherwise.
     pub is_partial: bool,
 }
 
-/// What undo does not cover.
+/// The changes that an undo does not cover.
 pub const UNTRACKED: &str = "Files that a command writes, or removes in other ways than rm, are not tracked: look with \
                              `git status` and `git diff`.";
 
@@ -167,9 +167,9 @@ struct UndoPlan<'a> {
     faults: Vec<String>,
     /// The removed paths that come back, each with its place in the trash; an empty folder has none.
     returning: HashMap<PathBuf, Option<PathBuf>>,
-    /// What is gone and not kept: no reason to leave the rest.
+    /// Lost paths of which nothing is stored: no reason to leave the rest.
     lost: Vec<String>,
-    /// What the request itself had made and removed, which is not put back.
+    /// Paths that the request itself had made and removed, which are not put back.
     left_in_trash: Option<String>,
 }
 

@@ -58,7 +58,7 @@ struct PlannedMove {
     is_folder: bool,
 }
 
-/// What became of one path.
+/// The result for one path.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum End {
     Gone,
