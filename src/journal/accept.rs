@@ -61,7 +61,7 @@ pub enum Offer {
 /// The answer to a request that cannot be read beyond its id.
 #[derive(Debug, Clone)]
 pub struct Refusal {
-    /// The request with what could be read of it.
+    /// The request, as far as it could be read.
     pub request: ToolRequest,
     /// The answer.
     pub reply: CleanReply,
@@ -192,7 +192,7 @@ impl Page<'_> {
         Ok(Admission::Refused(recorded))
     }
 
-    /// An offer by id: what is known is the same request, whatever its arguments.
+    /// Admits an offer by id: a known id is the same request, whatever its arguments.
     fn open(&self, id: RequestId, cancelled: bool) -> Result<Admission, JournalError> {
         let Some(known) = self.known(&id)?.filter(|known| known.backend == self.backend) else {
             return Ok(Admission::Unknown(id));

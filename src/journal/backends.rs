@@ -25,7 +25,7 @@ const FACTS_OF_BACKEND: &[&str] = &[
     "request_key",
 ];
 
-/// The row that owns what is older than this table, until a backend takes it over.
+/// The row that owns requests older than this table, until a backend takes them over.
 const UNASSIGNED: i64 = 0;
 
 /// The backend that a process works for.
@@ -39,7 +39,7 @@ pub struct BackendIdentity {
     pub adopts_unassigned: bool,
 }
 
-/// A backend that this device has worked for, with what waits for it.
+/// A backend that this device has worked for, with the requests that wait for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WaitingBackend {
     /// Its address; none where it is not known.
@@ -242,7 +242,7 @@ impl Journal {
         Ok(changed)
     }
 
-    /// Forgets where polling stands: it begins anew, and what is known is recognised.
+    /// Resets the polling cursor: polling begins anew, and known requests are recognised.
     ///
     /// # Errors
     /// The journal could not be written.

@@ -15,7 +15,7 @@ fn place(path: &Path, version: usize) -> PathBuf {
     swap::beside(path, &format!(".v{version}"))
 }
 
-/// Copies what the connection sees into a file of its own, synced and checked; the copy of an earlier version goes.
+/// Copies the database into a file of its own, synced and checked. Deletes the copy of an earlier version.
 pub(super) fn make(connection: &Connection, path: &Path, version: usize) -> Result<PathBuf, JournalError> {
     let failed = |cause| JournalError::File { path: place(path, version).display().to_string(), cause };
     let draft = swap::draft(path).map_err(failed)?;

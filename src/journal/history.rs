@@ -1,5 +1,5 @@
-//! Looking back: what was asked, what came of it and what went wrong on the way, as `history` and `status` show it.
-//! Not here: what the engine itself reads to go on (read).
+//! The requests, their outcomes and their incidents, as `history` and `status` show them.
+//! Not here: the queries that the engine itself needs (read).
 
 use rusqlite::types::ToSql;
 use rusqlite::{OptionalExtension, Row};

@@ -1,4 +1,4 @@
-//! Whether a journal's file is what it should be: looking for damage, and telling damage from other failures.
+//! Integrity checks of a journal's file, and telling damage from other failures.
 
 use std::path::Path;
 

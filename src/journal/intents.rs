@@ -10,8 +10,8 @@ use super::{Journal, JournalError, steps};
 use crate::ids::RequestId;
 
 impl Journal {
-    /// Writes down what a call is about to do, each as JSON text; durable against power loss when it returns, and
-    /// with it the call's start.
+    /// Records the effects that a call is about to make, each as JSON text; durable against power loss when it returns,
+    /// and with it the call's start.
     ///
     /// # Errors
     /// [`JournalError::Moved`] when the call is not started as one that declares; any other: it must not be done.

@@ -53,7 +53,7 @@ pub(super) fn open(path: &Path, suspicious: bool) -> Result<Connection, JournalE
     }
 }
 
-/// A new file with all tables, for what is read from a broken one.
+/// Creates a file with all tables, for the rows recovered from a broken one.
 pub(super) fn new_file(path: &Path) -> Result<Connection, JournalError> {
     let mut connection = connect(path)?;
     bring_up_to_date(&mut connection, path)?;

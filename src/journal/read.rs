@@ -1,4 +1,4 @@
-//! Reading the journal: what recovery, delivery, `status` and `history` ask. Nothing here writes.
+//! Read-only queries for recovery, delivery, `status` and `history`.
 
 use std::cmp::Ordering;
 use std::path::Path;
@@ -34,7 +34,7 @@ const COUNTS: &str = "select (select count(*) from request where state = 'accept
 const TASKS: &str = "select origin, tool, state, received_at_ms, started_at_ms, finished_at_ms, outcome, null, id, \
      substr(args, 1, 100), (select number from task where request_id = id) from request where origin = 'task' and {own} and received_at_ms >= ? order by rowid desc limit ?";
 
-/// What is asked again and again: none of it may read through the closed requests.
+/// Queries that run often: none may read through the closed requests.
 #[cfg(test)]
 pub(super) const REGULAR: &[&str] = &[BEGUN, BEGUN_ANYWHERE, UNDELIVERED, COUNTS, TASKS];
 

@@ -13,7 +13,7 @@ use crate::durable::open_private_file;
 /// The size of the reserve in bytes.
 pub const RESERVE: u64 = 4 << 20;
 
-/// The disk below one journal. Clones share what is known of it.
+/// The disk below one journal. Clones share its state.
 #[derive(Debug, Clone)]
 pub(super) struct Disk {
     shared: Arc<Shared>,
@@ -104,7 +104,7 @@ pub fn has_room_at(path: &Path, least_free: u64) -> bool {
     is_free(path, least_free) && (reserved || has_room_for_reserve(path, least_free))
 }
 
-/// Room for two of it: what was just given up is not to be taken back at once.
+/// Room for two reserves is needed, so that a released reserve is not taken back at once.
 fn has_room_for_reserve(path: &Path, least: u64) -> bool {
     is_free(path, least.saturating_add(2 * RESERVE))
 }

@@ -1,5 +1,5 @@
-//! The state machine of a request, without any I/O: what is known and what happens go in, what is written and what
-//! follows come out. The journal applies what they say; the model beside them plays crashes against them.
+//! The state machine of a request, without any I/O: facts and events go in, writes and actions
+//! come out. The journal applies what they say; the model beside them plays crashes against them.
 //! Not here: SQL, clocks, who calls.
 
 use super::entry::{Origin, State};
@@ -81,7 +81,7 @@ pub(crate) enum Write {
     Declare,
     /// `finished` with its reply; `delivered` at once where the reply is read here.
     Finish { read_here: bool },
-    /// `accepted` again, what was declared forgotten.
+    /// `accepted` again, its declared effects deleted.
     PutBack,
     /// `delivered` or `undeliverable`, the reply dropped where it was for the backend and is not to be kept.
     Close { delivered: bool, kept: bool },
@@ -125,7 +125,7 @@ pub enum Verdict {
     Poisonous,
 }
 
-/// A step: what is written, and what follows.
+/// A step: a write and the action that follows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Step {
     pub write: Write,
@@ -261,7 +261,7 @@ fn compared(known: &Known, comparison: Comparison) -> Result<Step, Misfit> {
     })
 }
 
-/// A call that has certainly changed nothing is run again, unless it is what ends the runner.
+/// A call that has certainly changed nothing is run again, unless it seems to crash the runner.
 fn again(known: &Known) -> Step {
     if known.cancelled {
         steps(Write::Nothing, Then::Answer(Verdict::ChangedNothing))

@@ -65,7 +65,7 @@ impl Journal {
             .await
     }
 
-    /// Records the reply. Only what this returns can be posted.
+    /// Records the reply. Only the returned value can be posted.
     ///
     /// # Errors
     /// [`JournalError::Moved`] when the request was already finished; any other: it is not recorded.
@@ -93,7 +93,7 @@ impl Journal {
             .await
     }
 
-    /// The same for one whose declared effects were compared with what is there.
+    /// The same for one whose declared effects were compared with the files.
     ///
     /// # Errors
     /// [`JournalError::Moved`] when it is not open, or had declared nothing.
@@ -249,7 +249,7 @@ impl Journal {
         });
     }
 
-    /// A number that rises whenever a request may have moved: what was counted of the open ones holds until then.
+    /// Returns a number that rises whenever a request may have moved. Counts of open requests hold until then.
     pub fn moves(&self) -> u64 {
         self.writer.moves()
     }

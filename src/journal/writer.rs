@@ -1,4 +1,4 @@
-//! The one thread that writes: it takes what is queued, runs it in one transaction and commits once.
+//! The one thread that writes: it runs the queued jobs in one transaction and commits once.
 //! A promise about a tool with effects makes that commit durable against power loss; others are durable against
 //! a crash of this process.
 
@@ -35,9 +35,9 @@ const IDLE: Duration = Duration::from_secs(3);
 /// The size of the log, in bytes, from which it is checkpointed between writes.
 const LONG_LOG: u64 = 4 << 20;
 
-/// Tells who waits whether what they wrote is committed.
+/// Tells the waiting caller whether its write is committed.
 type Answer = Box<dyn FnOnce(Result<(), Fault>) + Send>;
-/// Writes, and says what its failure tells of the file.
+/// Writes, and classifies a failure.
 type Write = Box<dyn FnOnce(&Transaction<'_>) -> (Answer, Fault) + Send>;
 
 /// The urgency of a write.
@@ -152,7 +152,7 @@ impl Writer {
         })
     }
 
-    /// Rises with every commit that may have moved a request: while it stands still, so does what is open.
+    /// Rises with every commit that may have moved a request: while it stands still, so do the open requests.
     pub(super) fn moves(&self) -> u64 {
         self.moves.load(Ordering::Acquire)
     }
@@ -317,7 +317,7 @@ impl Thread {
         }
     }
 
-    /// Does what a failure asks for.
+    /// Handles a failure of the file.
     fn see_to_it(&mut self, fault: Fault) {
         match fault {
             Fault::Sound => {}

@@ -30,6 +30,6 @@ pub struct Place {
     pub absolute: Vec<String>,
     /// True if that is known before the call runs.
     pub known: bool,
-    /// It is a folder, and what is in it is touched too.
+    /// True if it is a folder whose entries are touched too.
     pub is_folder: bool,
 }

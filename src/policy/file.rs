@@ -1,4 +1,4 @@
-//! policy.toml: read, checked, and added to. Not here: what a rule fits.
+//! policy.toml: read, checked, and added to. Not here: matching rules (rule).
 
 use std::collections::HashSet;
 use std::fmt;
@@ -239,7 +239,7 @@ impl NewRule {
     }
 }
 
-/// A text in quotes; what JSON writes, TOML reads.
+/// Quotes a text as JSON, which TOML reads too.
 fn quote(text: &str) -> String {
     serde_json::Value::from(text).to_string().replace('\u{7f}', "\\u007f")
 }

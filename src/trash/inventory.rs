@@ -1,4 +1,4 @@
-//! The inventory of the trash, request by request. Not here: what is too much of it (quota).
+//! The inventory of the trash, request by request. Not here: its limits (quota).
 #![expect(clippy::disallowed_methods, reason = "this file looks through the trash")]
 
 use std::collections::BTreeMap;
@@ -135,7 +135,7 @@ impl TrashEntry {
         self.records.iter().filter_map(Record::folder_name).collect()
     }
 
-    /// Marks what a line of the log says was undone.
+    /// Marks the changes that a line of the log lists as undone.
     fn apply_undo(&mut self, undo: &UndoLogLine) {
         self.was_begun = true;
         if undo.begun {
@@ -248,8 +248,8 @@ impl Trash {
         manifest::read(&self.home.trash_log_file())
     }
 
-    /// Takes what commands have removed out of their reach, once the command that removes it is over. Returns how many
-    /// bytes that are.
+    /// Takes items that commands have removed out of their reach, once the command that removes it is over. Returns how
+    /// many bytes that are.
     pub(super) fn collect(&self) -> io::Result<u64> {
         let mut bytes = 0;
         for folder in list_visible(&self.home.trash_incoming_dir())? {
@@ -277,7 +277,7 @@ fn is_folder(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|found| found.is_dir())
 }
 
-/// Lists a folder of the trash, but for what is being made there under a hidden name.
+/// Lists a folder of the trash without the hidden names, which are still being made.
 pub(super) fn list_visible(folder: &Path) -> io::Result<Vec<PathBuf>> {
     let is_visible =
         |path: &PathBuf| path.file_name().is_some_and(|name| !name.as_encoded_bytes().starts_with(b"."));

@@ -34,7 +34,7 @@ pub(super) enum Line {
         /// Its state before; none where there was no file.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         before: Option<Before>,
-        /// The hash of what it shall hold; none where it shall be gone.
+        /// The hash of its new content; `None` if it is to be removed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         after: Option<String>,
         /// True if its right to be run is a part of the change.
@@ -143,7 +143,7 @@ pub(super) fn read<T: DeserializeOwned>(path: &Path) -> io::Result<Vec<T>> {
     Ok(parse_json_lines(&bytes).collect())
 }
 
-/// Leaves out what was announced and withdrawn, and the lines that withdraw it.
+/// Leaves out changes that were announced and withdrawn, and the lines that withdraw it.
 pub(super) fn drop_withdrawn(lines: Vec<Line>) -> Vec<Line> {
     let mut rest: Vec<Option<Line>> = Vec::with_capacity(lines.len());
     let mut announced: HashMap<Name, Vec<usize>> = HashMap::new();

@@ -1,7 +1,7 @@
-//! The trash: what files were before a call changed them, what commands removed, for a while; and the way back.
+//! The trash: before-images of changed files and items that commands removed, for a while; and their restoration.
 //!
 //! A manifest says what is about to be kept or taken before anything moves, so that whatever a crash leaves can be told.
-//! Not here: what is typed (cli), and how a command is started (acp).
+//! Not here: the command line (cli), and how a command is started (acp).
 
 mod before_images;
 #[cfg(target_os = "linux")]
@@ -53,7 +53,7 @@ pub struct Limits {
     pub keep: Duration,
 }
 
-/// The trash of one home. Clones share what they know of its size.
+/// The trash of one home. Clones share its measured size.
 #[derive(Debug, Clone)]
 pub struct Trash {
     home: Home,

@@ -1,4 +1,4 @@
-//! The net effect of a request on each path, from the lines of its manifests. Not here: what is there now (undo).
+//! The net effect of a request on each path, from the lines of its manifests. Not here: the current state (undo).
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use super::manifest::{Before, Line};
 use super::steps::Removed;
 use crate::ids::hex;
 
-/// The change that file tools made to one path: what it was before the request, and what the request left.
+/// The change that file tools made to one path: its state before and after the request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct NetChange {
     pub path: PathBuf,
@@ -47,7 +47,7 @@ pub(super) struct Removals {
     removed: HashSet<PathBuf>,
 }
 
-/// Adds up what file tools did, path by path.
+/// Adds up the changes by file tools, path by path.
 pub(super) fn net_changes(entry: &TrashEntry) -> Vec<NetChange> {
     let mut changes: Vec<NetChange> = Vec::new();
     for line in entry.tool_lines() {

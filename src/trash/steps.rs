@@ -170,7 +170,7 @@ impl<'a> DoneStep<'a> {
         self.restore_cleared(&folder, &name)
     }
 
-    /// Moves back what was moved out of the way.
+    /// Moves back an item that was moved out of the way.
     fn restore_cleared(&self, folder: &Folder, name: &OsStr) -> io::Result<()> {
         match &self.cleared {
             None => Ok(()),
@@ -179,7 +179,7 @@ impl<'a> DoneStep<'a> {
         }
     }
 
-    /// Fails if what was put aside is not what the request had left.
+    /// Fails if the item that was put aside differs from the result of the request.
     fn check_aside(&self) -> io::Result<()> {
         let (Some(aside), Step::Write { expected: Some(expected), .. } | Step::Remove { expected, .. }) =
             (&self.aside, self.step)
@@ -193,7 +193,7 @@ impl<'a> DoneStep<'a> {
         Err(io::Error::other("it was changed while it was being put back; nothing of the change was lost"))
     }
 
-    /// Removes what the request had left.
+    /// Removes the results of the request, which were put aside.
     fn finish(self) {
         let Some(aside) = self.aside else { return };
         let removed = self.step.path().open_parent(false).and_then(|(folder, _)| {
@@ -206,7 +206,7 @@ impl<'a> DoneStep<'a> {
     }
 }
 
-/// Moves what is at a name to `newer`. If nothing is, an empty folder there says so.
+/// Moves the item at a name to `newer`. If nothing is, an empty folder there says so.
 fn clear_place(folder: &Folder, name: &OsStr, newer: &Path) -> io::Result<ClearedPlace> {
     // A link is something too.
     let was_empty = folder.metadata(name).is_err_and(|cause| cause.kind() == io::ErrorKind::NotFound);

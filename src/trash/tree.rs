@@ -136,7 +136,7 @@ pub(super) struct TreeSize {
 }
 
 impl TreeSize {
-    /// Measures a tree. What cannot be looked at does not count.
+    /// Measures a tree. Unreadable entries do not count.
     pub fn of_tree(path: &Path) -> Self {
         let mut size = Self::default();
         let mut waiting = vec![path.to_owned()];

@@ -1,5 +1,5 @@
 //! Undoing a request: every file as it was before, or nothing at all. What changed since the request is never
-//! overwritten. Not here: what commands removed (undo/removals), and carrying it out (steps).
+//! overwritten. Not here: paths that commands removed (undo/removals), and carrying it out (steps).
 
 mod removals;
 
@@ -174,7 +174,7 @@ struct UndoPlan<'a> {
 }
 
 impl UndoPlan<'_> {
-    /// The steps and what they come to in words, if nothing is in the way.
+    /// Returns the steps and their descriptions, if nothing is in the way.
     fn check(mut self) -> Result<(Vec<Step>, Vec<String>), UndoError> {
         let request = self.entry.request.clone();
         if self.steps.is_empty() {
@@ -190,7 +190,7 @@ impl UndoPlan<'_> {
         Ok((self.steps, self.lines))
     }
 
-    /// Plans what file tools changed.
+    /// Plans the undo of changes by file tools.
     fn plan_changes(&mut self) {
         let changes = net_changes(self.entry);
         // Where the content is not kept, another path of the request may have it.

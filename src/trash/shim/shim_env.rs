@@ -20,7 +20,7 @@ pub struct ShimEnv {
     pub request: RequestId,
     /// The proof that a manifest was written for this request.
     pub proof: String,
-    /// The folder that takes what is removed.
+    /// The folder that takes removed items.
     pub into: PathBuf,
     /// The most that it takes, in bytes.
     pub max_bytes: u64,
