@@ -53,7 +53,7 @@ pub(super) enum Line {
     },
     /// An empty folder is removed; there is nothing of it to keep but this.
     EmptyFolder { path: Name, mode: u32 },
-    /// What the last line of this path announced did not happen: it is where it was, or went otherwise.
+    /// The last announced change of this path did not happen: it is where it was, or went otherwise.
     Stayed { path: Name },
     /// Something was removed, and nothing of it is kept: the trash does not take it.
     ForGood { path: Name },

@@ -48,7 +48,7 @@ struct DoneStep<'a> {
 
 /// A place that was cleared for something older.
 struct ClearedPlace {
-    /// What lay there is here; if nothing did, an empty folder says so.
+    /// The item that lay there is here; if there was none, an empty folder marks that.
     newer: PathBuf,
     was_empty: bool,
 }

@@ -158,7 +158,7 @@ pub(super) fn find_entry<'a>(all: &'a [TrashEntry], typed: &str) -> Result<&'a T
 struct UndoPlan<'a> {
     workspace: &'a Workspace,
     contents: &'a Contents,
-    /// What commands removed, opened as calls open a workspace: whatever they put there leads nowhere. And its path.
+    /// The folder of removed items, opened like a workspace, so that links in it lead nowhere. And its path.
     trash: (&'a Workspace, &'a Path),
     all: &'a [TrashEntry],
     entry: &'a TrashEntry,
