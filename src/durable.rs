@@ -76,7 +76,7 @@ pub fn open_lock_file(path: &Path) -> io::Result<File> {
     open_private_file(path, |options| options.read(true).write(true).create(true).truncate(false))
 }
 
-/// Makes a hidden name for a file beside its target that nobody can foresee (CVE-2026-46406 was one that could be).
+/// Makes a hidden name for a file beside its target that cannot be foreseen (CVE-2026-46406 was one that could be).
 ///
 /// # Errors
 /// The system has no random bytes.

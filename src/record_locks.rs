@@ -11,7 +11,7 @@
 //! are one owner. Its connections count among themselves who reads (`unixLock`), ask the system for the first of them
 //! only, and let the last one unlock (`posixUnlock`), whichever opening the lock is on. So here
 //!
-//! - the unlock of everything, which SQLite makes when nobody in the process reads any more, is made on every opening
+//! - the unlock of everything, which SQLite makes when the process has no readers any more, is made on every opening
 //!   of that file that took a lock. Else a reader's lock would stay for as long as its connection is open.
 //! - a lock for writing on the bytes that readers share is asked for by the last connection that counts. A lock that is
 //!   left there by another opening is taken over first: shared on the new one, then given up on the old.
@@ -53,7 +53,7 @@ mod calls {
     use rusqlite::ffi;
     use rustix::fs::{FileType, Mode, OFlags};
 
-    /// Where the bytes begin that readers share: SQLite's `SHARED_FIRST`, in every database of every version.
+    /// The first of the bytes that readers share: SQLite's `SHARED_FIRST`, in every database of every version.
     const SHARED: i64 = 0x4000_0002;
 
     /// What SQLite opens of itself that is no file: where its random numbers begin, and what it puts in the place of
@@ -65,13 +65,13 @@ mod calls {
     struct Opened {
         /// Its device and its number on that.
         file: (u64, u64),
-        /// Whether a lock may be on it.
+        /// True if a lock may be on it.
         locks: bool,
     }
 
     type Table = BTreeMap<c_int, Opened>;
 
-    /// What SQLite has opened since these calls are its own, by descriptor. Empty where the kernel lacks the locks.
+    /// The files that SQLite has opened through these calls, by descriptor. Empty where the kernel lacks the locks.
     static OPENED: Mutex<Table> = Mutex::new(BTreeMap::new());
     static KNOWN: std::sync::OnceLock<bool> = std::sync::OnceLock::new();
 
@@ -101,7 +101,8 @@ mod calls {
         put(c"open", open as *const c_void);
     }
 
-    /// Whether the kernel has locks of open file descriptions: Linux since 3.15, not everything that acts as Linux.
+    /// Returns whether the kernel has locks of open file descriptions: Linux since 3.15, not everything that acts as
+    /// Linux.
     fn kernel_knows() -> bool {
         // SAFETY: a `flock` is numbers only; zeros mean all of a file.
         let all = unsafe { std::mem::zeroed() };
@@ -148,7 +149,7 @@ mod calls {
         if fd < 0 || DEVICES.contains(&unsafe { CStr::from_ptr(path) }) {
             return fd;
         }
-        // SAFETY: it was just opened, and nobody else knows it yet.
+        // SAFETY: it was just opened, and nothing else uses it yet.
         let stat = rustix::fs::fstat(unsafe { BorrowedFd::borrow_raw(fd) });
         let kind = stat.map(|stat| (FileType::from_raw_mode(stat.st_mode), (stat.st_dev, stat.st_ino)));
         let Ok((FileType::RegularFile | FileType::Directory, file)) = kind else {
@@ -200,7 +201,7 @@ mod calls {
                 ask(*other, libc::F_OFD_SETLK, &mut lock)?;
                 at.locks = false;
             } else if alone {
-                // Held by both for a moment, so that nobody writes in between.
+                // Held by both for a moment, so that no write comes in between.
                 ask(fd, libc::F_OFD_SETLK, &mut of_kind(libc::F_RDLCK, &lock))?;
                 ask(*other, libc::F_OFD_SETLK, &mut of_kind(libc::F_UNLCK, &lock))?;
             }
@@ -223,7 +224,7 @@ mod tests {
 
     use super::*;
 
-    /// The locks on a file, as the kernel lists them: kind and range, sorted. A file of its own, so nobody else's.
+    /// The locks on a file, as the kernel lists them: kind and range, sorted. A file of its own, not shared.
     fn locks(path: &Path) -> Vec<String> {
         use std::os::unix::fs::MetadataExt;
         let file = format!(":{}", fs::metadata(path).expect("a file").ino());

@@ -31,11 +31,11 @@ impl Accepted {
     pub fn request(&self) -> &ToolRequest {
         &self.request
     }
-    /// What its tool may do.
+    /// The most that its tool may do.
     pub fn effect(&self) -> Effect {
         self.effect
     }
-    /// Where it came from.
+    /// Its origin.
     pub fn origin(&self) -> Origin {
         self.origin
     }
@@ -61,13 +61,13 @@ pub enum Offer {
 /// The answer to a request that cannot be read beyond its id.
 #[derive(Debug, Clone)]
 pub struct Refusal {
-    /// The request with what could be read of it.
+    /// The request, as far as it could be read.
     pub request: ToolRequest,
     /// The answer.
     pub reply: CleanReply,
 }
 
-/// What became of an offer.
+/// The outcome of an offer.
 #[derive(Debug, Clone)]
 pub enum Admission {
     /// New, and now promised.
@@ -76,7 +76,7 @@ pub enum Admission {
     Refused(RecordedReply),
     /// Answered before, not yet acknowledged: post it again.
     Answered(RequestId),
-    /// Promised before and not answered yet: being worked on, or to be begun where nobody does.
+    /// Promised before and not answered yet: being worked on, or to be started.
     InFlight(InFlight),
     /// Answered and acknowledged.
     Closed(RequestId),
@@ -97,7 +97,7 @@ pub struct InFlight {
     pub conversation: ConversationId,
     /// [`State::Accepted`] or [`State::Started`].
     pub state: State,
-    /// Whether the caller took it back.
+    /// True if the caller took it back.
     pub cancelled: bool,
 }
 
@@ -192,7 +192,7 @@ impl Page<'_> {
         Ok(Admission::Refused(recorded))
     }
 
-    /// An offer by id: what is known is the same request, whatever its arguments.
+    /// Admits an offer by id: a known id is the same request, whatever its arguments.
     fn open(&self, id: RequestId, cancelled: bool) -> Result<Admission, JournalError> {
         let Some(known) = self.known(&id)?.filter(|known| known.backend == self.backend) else {
             return Ok(Admission::Unknown(id));
@@ -210,7 +210,7 @@ impl Page<'_> {
         Ok((then == Then::Stop).then_some(Admission::Cancel(id)))
     }
 
-    /// What an offer of a known request comes to; none of one that is new.
+    /// Decides about an offer of a known request; `None` for a new one.
     fn offered(&self, request: &ToolRequest, hash: &[u8]) -> Result<Option<Admission>, JournalError> {
         let id = &request.id;
         let Some(known) = self.known(id)? else { return Ok(None) };
@@ -273,7 +273,7 @@ impl Page<'_> {
     }
 }
 
-/// What the journal has under an id that is offered.
+/// The recorded state of a request whose id is offered.
 struct KnownOffer {
     hash: Vec<u8>,
     backend: i64,
@@ -302,7 +302,7 @@ impl KnownOffer {
     }
 }
 
-/// What makes two requests of one id the same request: the tool and its arguments.
+/// Hashes the parts that make two requests of one id the same: the tool and its arguments.
 fn hash_of(request: &ToolRequest) -> Vec<u8> {
     let mut hash = Sha256::new();
     hash.update(request.tool.as_str());

@@ -25,7 +25,7 @@ const FACTS_OF_BACKEND: &[&str] = &[
     "request_key",
 ];
 
-/// The row that owns what is older than this table, until a backend takes it over.
+/// The row that owns requests older than this table, until a backend takes them over.
 const UNASSIGNED: i64 = 0;
 
 /// The backend that a process works for.
@@ -35,11 +35,11 @@ pub struct BackendIdentity {
     pub address: String,
     /// The id of the deployment, where it is known.
     pub id: Option<String>,
-    /// Whether it takes over the requests of which nobody wrote down whose they are: true of a configured backend.
+    /// True if it takes over the requests that have no recorded backend. Set for a configured backend.
     pub adopts_unassigned: bool,
 }
 
-/// A backend that this device has worked for, with what waits for it.
+/// A backend that this device has worked for, with the requests that wait for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WaitingBackend {
     /// Its address; none where it is not known.
@@ -50,7 +50,7 @@ pub struct WaitingBackend {
     pub requests: u32,
     /// Results that are not delivered.
     pub results: u32,
-    /// When the oldest of these requests was received, in milliseconds since 1970.
+    /// The time when the oldest of these requests was received, in milliseconds since 1970.
     pub oldest_ms: Option<i64>,
 }
 
@@ -213,7 +213,7 @@ pub(super) fn fact(connection: &Connection, backend: i64, key: &str) -> rusqlite
 }
 
 impl Journal {
-    /// Whether the backend that this process works for was never asked for its id.
+    /// Returns whether the backend that this process works for was never asked for its id.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -242,7 +242,7 @@ impl Journal {
         Ok(changed)
     }
 
-    /// Forgets where polling stands: it begins anew, and what is known is recognised.
+    /// Resets the polling cursor: polling begins anew, and known requests are recognised.
     ///
     /// # Errors
     /// The journal could not be written.
@@ -293,7 +293,7 @@ impl Reader {
         self.backend.map_or_else(|| last_used(&self.connection), Ok)
     }
 
-    /// How many backends this device has worked for.
+    /// Counts the backends that this device has worked for.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -302,7 +302,7 @@ impl Reader {
         Ok(self.connection.query_row(sql, [], |row| row.get(0))?)
     }
 
-    /// What waits for other backends than the one that this reads for, by backend.
+    /// Lists the requests that wait for other backends than the one that this reads for, by backend.
     ///
     /// # Errors
     /// The file cannot be read.

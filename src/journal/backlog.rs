@@ -22,7 +22,7 @@ const OF_CONVERSATION: &str =
 #[cfg(test)]
 pub(super) const REGULAR: &[&str] = &[ACCEPTED, TAKEN_BACK, UNORDERED, CONVERSATIONS, OF_CONVERSATION];
 
-/// How much may be read at once.
+/// The most that may be read at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Room {
     /// Requests.

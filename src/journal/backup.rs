@@ -1,4 +1,4 @@
-//! A copy of the journal before its tables are changed, for whoever has to go back to the version before. Made whole
+//! A copy of the journal before its tables are changed, to go back to the previous version. Made whole
 //! and checked, or the change does not happen. Not here: the change (migrate).
 
 use std::fs::File;
@@ -10,12 +10,12 @@ use super::{JournalError, integrity, swap};
 use crate::durable::sync_parent_folder;
 use crate::record_locks;
 
-/// Where the journal of this version is kept.
+/// Returns the path for the journal of this version.
 fn place(path: &Path, version: usize) -> PathBuf {
     swap::beside(path, &format!(".v{version}"))
 }
 
-/// Copies what the connection sees into a file of its own, synced and checked; the copy of an earlier version goes.
+/// Copies the database into a file of its own, synced and checked. Deletes the copy of an earlier version.
 pub(super) fn make(connection: &Connection, path: &Path, version: usize) -> Result<PathBuf, JournalError> {
     let failed = |cause| JournalError::File { path: place(path, version).display().to_string(), cause };
     let draft = swap::draft(path).map_err(failed)?;

@@ -6,7 +6,7 @@ use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ValueRef};
 use crate::ids::{ConversationId, LeaseId, RequestId, ToolName};
 use crate::request::{Effect, OutcomeKind, ToolRequest};
 
-/// Where a request came from, which decides whether its result is posted.
+/// The origin of a request, which decides whether its result is posted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Origin {
     /// The backend offered it; its result is posted.
@@ -24,7 +24,7 @@ impl Origin {
     }
 }
 
-/// How far a request has come.
+/// The state of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
     /// Promised, not begun.
@@ -114,7 +114,7 @@ impl RecordedReply {
         })
     }
 
-    /// Whether its lease was surely granted: a tool with effects starts only then.
+    /// Returns whether its lease was surely granted: a tool with effects starts only then.
     pub fn claimed(&self) -> bool {
         self.claimed
     }
@@ -127,7 +127,7 @@ impl RecordedReply {
     pub fn lease(&self) -> &LeaseId {
         &self.lease
     }
-    /// How the call ended.
+    /// The outcome of the call.
     pub fn kind(&self) -> OutcomeKind {
         self.kind
     }
@@ -135,7 +135,7 @@ impl RecordedReply {
     pub fn payload(&self) -> &str {
         &self.payload
     }
-    /// Whether something was left out of it.
+    /// Returns whether something was left out of it.
     pub fn truncated(&self) -> bool {
         self.truncated
     }
@@ -146,13 +146,13 @@ impl RecordedReply {
 pub struct Unfinished {
     /// The request.
     pub request: ToolRequest,
-    /// Where it came from.
+    /// Its origin.
     pub origin: Origin,
-    /// What its tool may do.
+    /// The most that its tool may do.
     pub effect: Effect,
     /// [`State::Accepted`] or [`State::Started`].
     pub state: State,
-    /// How often it was started.
+    /// The number of times it was started.
     pub attempt: u32,
     /// The lease it was accepted under.
     pub lease: LeaseId,
@@ -173,7 +173,7 @@ pub(super) fn request_from_row(row: &Row<'_>) -> rusqlite::Result<ToolRequest> {
         created_at_ms: row.get(5)?,
         deadline_ms: row.get(6)?,
         cancelled: row.get(7)?,
-        // What is signed was made when it was signed: see the runner's intake.
+        // A signed request was made when it was signed: see the runner's intake.
         issued_at_ms: signature.is_some().then(|| row.get(5)).transpose()?,
         signature,
     })

@@ -1,5 +1,5 @@
-//! Deletes what is not needed any more, at most [`BATCH`] rows in one transaction: a call that writes waits no longer
-//! than that takes. Not here: when, and how often in a row (runner::periodic).
+//! Deletes rows that are not needed any more, at most [`BATCH`] rows in one transaction: a call that writes waits no
+//! longer than that takes. Not here: when, and how often in a row (runner::periodic).
 
 use super::{Journal, JournalError};
 
@@ -9,7 +9,7 @@ pub const BATCH: usize = 100;
 /// The kept replies that were sent before a time.
 const SENT: &str = "select id from request where sent_at_ms < ?1 order by sent_at_ms limit ?2";
 /// The requests that were closed before a time, but not those whose signature is still good: such a request could be
-/// offered again, and would run again. What belongs to a request goes with it.
+/// offered again, and would run again. Rows that belong to a request go with it.
 const FORGET_CLOSED: &str = "delete from request where rowid in \
      (select rowid from request where closed_at_ms < ?1 \
       and (signature is null or coalesce(deadline_ms, created_at_ms + ?3) < ?4) \
@@ -19,12 +19,12 @@ const FORGET_INCIDENTS: &str = "delete from incident where id in \
      (select id from incident where coalesce(last_at_ms, at_ms) < ?1 \
       and not exists (select 1 from request where request.id = request_id) limit ?2)";
 
-/// How long a signed request is good, and with it the memory that it ran.
+/// The validity of signed requests, for which the journal remembers that they ran.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SignedUntil {
     /// A signed request is over if it expired before this time, in milliseconds.
     pub now_ms: i64,
-    /// How long one without a deadline is good.
+    /// The validity of a request without a deadline.
     pub ttl_ms: i64,
 }
 

@@ -1,5 +1,5 @@
-//! Looking back: what was asked, what came of it and what went wrong on the way, as `history` and `status` show it.
-//! Not here: what the engine itself reads to go on (read).
+//! The requests, their outcomes and their incidents, as `history` and `status` show them.
+//! Not here: the queries that the engine itself needs (read).
 
 use rusqlite::types::ToSql;
 use rusqlite::{OptionalExtension, Row};
@@ -26,46 +26,46 @@ pub struct Question {
     pub since_ms: Option<i64>,
 }
 
-/// The life of one request. Times are milliseconds since 1970 by this machine's clock.
+/// The history of one request. Times are milliseconds since 1970 by this machine's clock.
 #[derive(Debug, Clone)]
 pub struct Life {
     /// The request.
     pub id: String,
     /// The tool asked for.
     pub tool: String,
-    /// Where it came from.
+    /// Its origin.
     pub origin: Origin,
     /// Its conversation.
     pub conversation: String,
-    /// What its tool may do.
+    /// The most that its tool may do.
     pub effect: String,
-    /// How far it has come.
+    /// Its state.
     pub state: State,
-    /// How it ended, once it has.
+    /// Its outcome, once it has ended.
     pub outcome: Option<OutcomeKind>,
     /// The error code of its reply.
     pub code: Option<String>,
-    /// How often the backend offered it.
+    /// The number of times the backend offered it.
     pub offers: u32,
-    /// How often it was started.
+    /// The number of times it was started.
     pub attempts: u32,
-    /// The life of the runner that started it last.
+    /// The number of the run that started it last.
     pub epoch: Option<u32>,
-    /// When it was first offered and accepted.
+    /// The time when it was first offered and accepted.
     pub received_at_ms: i64,
-    /// When it was started last.
+    /// The time when it was started last.
     pub started_at_ms: Option<i64>,
-    /// When its reply was recorded.
+    /// The time when its reply was recorded.
     pub finished_at_ms: Option<i64>,
-    /// When the backend had the reply, or refused it for good.
+    /// The time when the backend had the reply, or refused it for good.
     pub closed_at_ms: Option<i64>,
-    /// When the caller first took it back.
+    /// The time when the caller first took it back.
     pub cancel_requested_at_ms: Option<i64>,
-    /// Whether the caller took it back.
+    /// True if the caller took it back.
     pub cancel_requested: bool,
-    /// How many posts of the reply failed.
+    /// The number of failed posts of the reply.
     pub failed_posts: u32,
-    /// Why the last one did, or why the reply was given up.
+    /// The error of the last one, or the reason for which the reply was given up.
     pub last_error: Option<String>,
     /// Until when it was wanted, by the backend's clock.
     pub deadline_ms: Option<f64>,
@@ -76,37 +76,37 @@ pub struct Life {
 /// Something that does not happen to every request.
 #[derive(Debug, Clone)]
 pub struct Incident {
-    /// When, in milliseconds since 1970.
+    /// The time, in milliseconds since 1970.
     pub at_ms: i64,
-    /// What, in a word or two.
+    /// Its kind, in a word or two.
     pub kind: String,
     /// More words.
     pub detail: Option<String>,
-    /// How often it happened on end.
+    /// The number of times it happened in a row.
     pub times: u32,
-    /// When the last of these was.
+    /// The time when the last of these was.
     pub last_at_ms: Option<i64>,
 }
 
 /// Everything that is known of one request.
 #[derive(Debug, Clone)]
 pub struct Whole {
-    /// Its life; none of one that is not in the journal (any more).
+    /// Its history; `None` for one that is not in the journal (any more).
     pub life: Option<Life>,
-    /// What went otherwise than usual, in order.
+    /// Its incidents, in order.
     pub incidents: Vec<Incident>,
-    /// How many effects it declared before making them.
+    /// The number of effects that it declared before making them.
     pub declared: u32,
     /// Processes of it that are not known to have ended: who they are, and their command.
     pub processes: Vec<(String, String)>,
 }
 
-/// What waits to be begun.
+/// The requests that wait to be started.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Pending {
-    /// How many requests.
+    /// The number of requests.
     pub count: u32,
-    /// When the oldest was received, in milliseconds since 1970.
+    /// The time when the oldest was received, in milliseconds since 1970.
     pub oldest_ms: Option<i64>,
 }
 
@@ -195,7 +195,7 @@ impl Reader {
         Ok(Some(Whole { life, incidents, declared, processes }))
     }
 
-    /// The ids that begin with this, at most so many: nobody types a whole one.
+    /// The ids that begin with this, at most so many: an owner types only the beginning.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -207,7 +207,7 @@ impl Reader {
         Ok(ids.collect::<Result<_, _>>()?)
     }
 
-    /// What waits to be begun.
+    /// The requests that wait to be started.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -217,7 +217,7 @@ impl Reader {
             .query_row([], |row| Ok(Pending { count: row.get(0)?, oldest_ms: row.get(1)? }))?)
     }
 
-    /// The replies that nobody will want any more: those whose request expired before `expired_before_ms` by the
+    /// The replies that are no longer wanted: those whose request expired before `expired_before_ms` by the
     /// backend's clock. One without a deadline expires `ttl_ms` after it was made.
     ///
     /// # Errors

@@ -1,5 +1,5 @@
-//! What does not happen to every request, noted for `history`: a post that failed, an offer that came again, a call
-//! that was begun anew. Not here: what is decided because of it.
+//! Unusual events of requests, recorded for `history`: a post that failed, an offer that came again, a call
+//! that was begun anew. Not here: the decisions that follow.
 
 use rusqlite::{Transaction, params};
 

@@ -1,4 +1,4 @@
-//! Whether a journal's file is what it should be: looking for damage, and telling damage from other failures.
+//! Integrity checks of a journal's file, and telling damage from other failures.
 
 use std::path::Path;
 
@@ -18,14 +18,14 @@ pub(super) fn check(connection: &Connection, path: &Path) -> Result<(), JournalE
     Err(JournalError::Corrupt { path: path.display().to_string(), cause: said })
 }
 
-/// What SQLite's refusal says about the file.
+/// The state of the file, as an SQLite error tells it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Fault {
     /// Nothing.
     Sound,
     /// There is no room.
     Full,
-    /// What was written may not be on the disk, and no later sync says so.
+    /// Written data may not be on the disk, and no later sync says so.
     Unsynced,
     /// It is damaged, or cannot be read.
     Damaged,
@@ -49,7 +49,7 @@ impl Fault {
     }
 }
 
-/// Whether the file is damaged, as far as this error tells.
+/// Returns whether the file is damaged, as far as this error tells.
 pub(super) fn is_damage(error: &JournalError) -> bool {
     match error {
         JournalError::Corrupt { .. } => true,

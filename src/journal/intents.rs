@@ -1,4 +1,4 @@
-//! Effects that a call declares before it makes them, so that the next life compares instead of guessing. Not here:
+//! Effects that a call declares before it makes them, so that the next run compares instead of guessing. Not here:
 //! what a declaration says (its tool's domain) and who compares.
 
 use rusqlite::params;
@@ -10,8 +10,8 @@ use super::{Journal, JournalError, steps};
 use crate::ids::RequestId;
 
 impl Journal {
-    /// Writes down what a call is about to do, each as JSON text; durable against power loss when it returns, and
-    /// with it the call's start.
+    /// Records the effects that a call is about to make, each as JSON text; durable against power loss when it returns,
+    /// and with it the call's start.
     ///
     /// # Errors
     /// [`JournalError::Moved`] when the call is not started as one that declares; any other: it must not be done.
@@ -36,7 +36,7 @@ impl Journal {
 }
 
 impl Reader {
-    /// What a call has declared, in its order, each as JSON text.
+    /// Returns the effects that a call has declared, in order, each as JSON text.
     ///
     /// # Errors
     /// The file cannot be read.

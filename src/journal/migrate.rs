@@ -53,7 +53,7 @@ pub(super) fn open(path: &Path, suspicious: bool) -> Result<Connection, JournalE
     }
 }
 
-/// A new file with all tables, for what is read from a broken one.
+/// Creates a file with all tables, for the rows recovered from a broken one.
 pub(super) fn new_file(path: &Path) -> Result<Connection, JournalError> {
     let mut connection = connect(path)?;
     bring_up_to_date(&mut connection, path)?;
@@ -86,7 +86,7 @@ pub(super) fn open_sound(path: &Path, suspicious: bool) -> Result<Connection, Jo
         connection = settle_change(connection, path)?;
     }
     settings(&connection).map_err(open_failed(path))?;
-    // Also where an earlier life was cut off before it came to this.
+    // Also if an earlier run was cut off before it came to this.
     sync_parent_folder(path).map_err(file_failed(path))?;
     Ok(connection)
 }
@@ -119,7 +119,7 @@ fn settings(connection: &Connection) -> rusqlite::Result<()> {
 /// The switch to WAL unlinks a rollback journal. Until that unlink is durable, a power cut could bring the journal
 /// back and undo everything since; so a new file and its folder are synced before the first promise.
 fn settle_change(connection: Connection, path: &Path) -> Result<Connection, JournalError> {
-    // Closed first: whoever closes a file that SQLite has open takes SQLite's locks with it.
+    // Closed first: closing a file that SQLite has open takes SQLite's locks with it.
     drop(connection);
     File::open(path).and_then(|file| file.sync_all()).map_err(file_failed(path))?;
     sync_parent_folder(path).map_err(file_failed(path))?;

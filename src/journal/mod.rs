@@ -1,5 +1,5 @@
-//! What must survive a crash: which requests were accepted, started, finished and delivered, in one SQLite file.
-//! A request is accepted before anything is done about it, started before its effect, finished before its result
+//! The record that must survive a crash: which requests were accepted, started, finished and delivered, in one SQLite
+//! file. A request is accepted before anything is done about it, started before its effect, finished before its result
 //! is posted. Not here: who posts (runner::delivery) and what is posted (request).
 
 #![expect(
@@ -53,7 +53,7 @@ use crate::ids::RequestId;
 use integrity::Fault;
 use writer::Writer;
 
-/// Why the journal did not do what it was asked.
+/// The reason for which a journal operation failed.
 #[derive(Debug, thiserror::Error)]
 pub enum JournalError {
     /// The file cannot be opened or written.
@@ -61,7 +61,7 @@ pub enum JournalError {
     Open {
         /// Its path.
         path: String,
-        /// What SQLite said.
+        /// The error from SQLite.
         cause: rusqlite::Error,
     },
     /// The file is of a newer version of this program.
@@ -83,7 +83,7 @@ pub enum JournalError {
     Corrupt {
         /// Its path.
         path: String,
-        /// What was found.
+        /// The damage that was found.
         cause: String,
     },
     /// A file beside it cannot be written, or its folder not be made durable.
@@ -91,7 +91,7 @@ pub enum JournalError {
     File {
         /// The path.
         path: String,
-        /// What the system said.
+        /// The error from the system.
         cause: std::io::Error,
     },
     /// A migration failed; the file is as it was.
@@ -99,7 +99,7 @@ pub enum JournalError {
     Migrate {
         /// Its path.
         path: String,
-        /// What failed.
+        /// The step that failed.
         cause: String,
     },
     /// SQLite refused: a full disk, a broken file.
@@ -120,7 +120,7 @@ pub enum JournalError {
         /// The request.
         id: RequestId,
     },
-    /// Somebody else moved the request on.
+    /// The request moved on meanwhile.
     #[error("request {id} is not {expected} any more")]
     Moved {
         /// The request.
@@ -140,7 +140,7 @@ pub struct Journal {
     closed: Arc<Closed>,
 }
 
-/// How many requests this process closed.
+/// The numbers of requests that this process closed.
 #[derive(Debug, Default)]
 struct Closed {
     delivered: AtomicU64,
@@ -157,7 +157,7 @@ impl Journal {
     }
 
     /// Opens the file for work for this backend, making it, mending it and bringing it up to date where needed, and
-    /// counts this life of the runner.
+    /// counts this run of the runner.
     ///
     /// # Errors
     /// [`JournalError::Open`], [`JournalError::Newer`], [`JournalError::Migrate`], [`JournalError::File`].

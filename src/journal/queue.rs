@@ -1,12 +1,12 @@
 //! The queue to the journal's thread. The standard library's channel rouses its receiver while it holds the lock that
 //! the receiver needs next, so that each write of an idle runner would wake a processor twice; here the lock is free by
-//! then. Not here: what is queued (writer).
+//! then. Not here: the queued jobs (writer).
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// A queue with no bound: whoever waits for what was queued is the bound.
+/// A queue with no bound: the callers that wait for queued items are the bound.
 pub(super) fn queue<T>() -> (Sender<T>, Receiver<T>) {
     let state = State { waiting: VecDeque::new(), senders: 1, is_read: true };
     let shared = Arc::new(Shared { state: Mutex::new(state), news: Condvar::new() });
@@ -31,11 +31,11 @@ impl<T> Shared<T> {
     }
 }
 
-/// Where things are put in, from any thread.
+/// The end of the queue to which any thread adds items.
 pub(super) struct Sender<T>(Arc<Shared<T>>);
 
 impl<T> Sender<T> {
-    /// Puts something at the end. Where nobody takes any more it is dropped.
+    /// Puts something at the end. It is dropped if the receiver is gone.
     pub fn send(&self, item: T) {
         let mut state = self.0.state();
         if !state.is_read {
@@ -67,10 +67,10 @@ impl<T> Drop for Sender<T> {
     }
 }
 
-/// Where they are taken out, in order.
+/// The end of the queue from which items are taken, in order.
 pub(super) struct Receiver<T>(Arc<Shared<T>>);
 
-/// Why nothing was taken.
+/// The reason for which no item was taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Nothing {
     /// The time is up.
@@ -90,7 +90,7 @@ impl<T> Receiver<T> {
     /// The same, if it comes by then.
     ///
     /// # Errors
-    /// Why none came.
+    /// The reason for which none came.
     pub fn next_until(&self, until: Instant) -> Result<T, Nothing> {
         let mut state = self.0.state();
         loop {
@@ -108,7 +108,7 @@ impl<T> Receiver<T> {
         }
     }
 
-    /// What waits now, at most so many.
+    /// Takes the items that wait now, at most so many.
     pub fn waiting(&self, most: usize) -> Vec<T> {
         let mut state = self.0.state();
         let count = most.min(state.waiting.len());

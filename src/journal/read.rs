@@ -1,4 +1,4 @@
-//! Reading the journal: what recovery, delivery, `status` and `history` ask. Nothing here writes.
+//! Read-only queries for recovery, delivery, `status` and `history`.
 
 use std::cmp::Ordering;
 use std::path::Path;
@@ -34,11 +34,11 @@ const COUNTS: &str = "select (select count(*) from request where state = 'accept
 const TASKS: &str = "select origin, tool, state, received_at_ms, started_at_ms, finished_at_ms, outcome, null, id, \
      substr(args, 1, 100), (select number from task where request_id = id) from request where origin = 'task' and {own} and received_at_ms >= ? order by rowid desc limit ?";
 
-/// What is asked again and again: none of it may read through the closed requests.
+/// Queries that run often: none may read through the closed requests.
 #[cfg(test)]
 pub(super) const REGULAR: &[&str] = &[BEGUN, BEGUN_ANYWHERE, UNDELIVERED, COUNTS, TASKS];
 
-/// How many requests are on their way.
+/// The number of requests that are not closed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LiveCounts {
     /// Accepted, not begun.
@@ -47,41 +47,41 @@ pub struct LiveCounts {
     pub started: u32,
     /// Answered, not delivered.
     pub outbox: u32,
-    /// When the oldest undelivered reply was recorded, in milliseconds since 1970.
+    /// The time when the oldest undelivered reply was recorded, in milliseconds since 1970.
     pub outbox_oldest_ms: Option<i64>,
     /// Replies that the backend will never take.
     pub undeliverable: u32,
 }
 
-/// One request's life, as `TaskOutput` and `history` show it.
+/// The record of one request, as `TaskOutput` and `history` show it.
 #[derive(Debug, Clone)]
 pub struct RequestLife {
-    /// Where it came from.
+    /// Its origin.
     pub origin: Origin,
     /// The tool asked for.
     pub tool: String,
-    /// How far it has come.
+    /// Its state.
     pub state: State,
-    /// When it was received, in milliseconds since 1970.
+    /// The time when it was received, in milliseconds since 1970.
     pub received_at_ms: i64,
-    /// When it was begun.
+    /// The time when it was begun.
     pub started_at_ms: Option<i64>,
-    /// When it was answered.
+    /// The time when it was answered.
     pub finished_at_ms: Option<i64>,
-    /// How it ended, once it has.
+    /// Its outcome, once it has ended.
     pub outcome: Option<OutcomeKind>,
     /// The payload, as long as it is kept.
     pub payload: Option<String>,
 }
 
-/// One task among others: its life without its payload, and the beginning of its arguments.
+/// One task among others: its record without its payload, and the beginning of its arguments.
 #[derive(Debug, Clone)]
 pub struct ListedTask {
     /// Its short name, or its id where it was never given one.
     pub name: String,
     /// The first characters of its arguments' JSON text.
     pub args: String,
-    /// Its life.
+    /// Its record.
     pub life: RequestLife,
 }
 
@@ -214,7 +214,7 @@ impl Reader {
         Ok(rows.collect::<Result<_, _>>()?)
     }
 
-    /// How many requests are on their way.
+    /// The number of requests that are not closed.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -230,7 +230,7 @@ impl Reader {
         })?)
     }
 
-    /// One request's life.
+    /// Returns the record of one request.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -275,7 +275,7 @@ fn life_from_row(row: &Row<'_>) -> rusqlite::Result<RequestLife> {
 }
 
 impl From<Unfinished> for Accepted {
-    /// Promised by an earlier life, which this one keeps.
+    /// Promised by an earlier run, which this one keeps.
     fn from(left: Unfinished) -> Self {
         Self::new(left.request, left.effect, left.origin, left.lease)
     }
@@ -289,7 +289,7 @@ pub(super) fn recorded(connection: &Connection, id: &RequestId) -> Result<Record
         .query_row([id.as_str()], RecordedReply::from_row)?)
 }
 
-/// What [`unfinished_from_row`] reads behind the request's own columns.
+/// The columns that [`unfinished_from_row`] reads behind the request's own columns.
 pub(super) const LIFE_COLUMNS: &str = "origin, effect, state, attempt, lease_id";
 
 pub(super) fn unfinished_from_row(row: &Row<'_>) -> rusqlite::Result<Unfinished> {

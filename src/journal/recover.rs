@@ -196,7 +196,7 @@ pub(super) fn put_in_doubt(target: &Connection) -> rusqlite::Result<()> {
     )
 }
 
-/// Whether a row can be read as a request, so that recovery does not fail on it.
+/// Returns whether a row can be read as a request, so that recovery does not fail on it.
 fn is_request_row(columns: &[String], row: &[Value]) -> bool {
     let text = |name: &str| match &row[columns.iter().position(|column| column == name)?] {
         Value::Text(text) => Some(text.clone()),

@@ -10,10 +10,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::{Journal, swap};
 use crate::durable::open_private_file;
 
-/// How many bytes the reserve holds.
+/// The size of the reserve in bytes.
 pub const RESERVE: u64 = 4 << 20;
 
-/// The disk below one journal. Clones share what is known of it.
+/// The disk below one journal. Clones share its state.
 #[derive(Debug, Clone)]
 pub(super) struct Disk {
     shared: Arc<Shared>,
@@ -49,7 +49,7 @@ impl Disk {
         }
     }
 
-    /// The file is beyond mending in this life.
+    /// Marks the file as unusable for the rest of this run.
     pub(super) fn fail(&self) {
         self.shared.failed.store(true, Ordering::SeqCst);
     }
@@ -58,7 +58,7 @@ impl Disk {
         self.shared.failed.load(Ordering::SeqCst)
     }
 
-    /// Whether so many bytes are free and the reserve is there, made again if it can be.
+    /// Returns whether so many bytes are free and the reserve is there, made again if it can be.
     pub(super) fn has_room(&self, least: u64) -> bool {
         if !is_free(&self.shared.reserve, least) {
             return false;
@@ -84,27 +84,27 @@ impl Disk {
 }
 
 impl Journal {
-    /// Whether the disk has room for new work: this many bytes are free and the reserve is there. A reserve that was
-    /// given up is made again here, once there is room for it.
+    /// Returns whether the disk has room for new work: this many bytes are free and the reserve is there. A reserve
+    /// that was given up is made again here, once there is room for it.
     pub fn has_room(&self, least_free: u64) -> bool {
         self.disk.has_room(least_free)
     }
 
-    /// Whether the file cannot be used any more: the disk did not keep what it was given, and a new file could not be
-    /// made either. Only a new start can help.
+    /// Returns whether the file cannot be used any more: the disk did not keep what it was given, and a new file could
+    /// not be made either. Only a new start can help.
     pub fn is_failed(&self) -> bool {
         self.disk.is_failed()
     }
 }
 
-/// The same question about a journal that somebody else may have open, or that nobody has made yet: a missing reserve
+/// The same question about a journal that another process may have open, or that does not exist yet: a missing reserve
 /// is no lack where it can be made.
 pub fn has_room_at(path: &Path, least_free: u64) -> bool {
     let reserved = is_whole(&swap::beside(path, ".reserve"));
     is_free(path, least_free) && (reserved || has_room_for_reserve(path, least_free))
 }
 
-/// Room for two of it: what was just given up is not to be taken back at once.
+/// Room for two reserves is needed, so that a released reserve is not taken back at once.
 fn has_room_for_reserve(path: &Path, least: u64) -> bool {
     is_free(path, least.saturating_add(2 * RESERVE))
 }
@@ -131,7 +131,7 @@ fn fill(file: &mut File) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether so many bytes are free for this user where the file is; yes where that cannot be told.
+/// Returns whether so many bytes are free for this user where the file is; yes where that cannot be told.
 #[cfg(unix)]
 fn is_free(path: &Path, least: u64) -> bool {
     let folder = path.parent().unwrap_or(Path::new("."));

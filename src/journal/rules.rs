@@ -1,36 +1,36 @@
-//! The rules of a request's life, without any I/O: what is known and what happens go in, what is written and what
-//! follows come out. The journal applies what they say; the model beside them plays crashes against them.
+//! The state machine of a request, without any I/O: facts and events go in, writes and actions
+//! come out. The journal applies what they say; the model beside them plays crashes against them.
 //! Not here: SQL, clocks, who calls.
 
 use super::entry::{Origin, State};
 
-/// How often a call that changes nothing, or that had declared nothing, may be cut off by a crash before it is held
-/// to be the cause.
+/// The number of times that a call that changes nothing, or that had declared nothing, may be cut off by a crash
+/// before it is held to be the cause.
 pub(crate) const ATTEMPTS: u32 = 3;
 
-/// What the journal knows of a request, as far as the rules look at it.
+/// The facts of a request that the rules use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "facts of a row, each by itself")]
 pub(crate) struct Known {
-    /// How far it has come.
+    /// Its state.
     pub state: State,
-    /// Whether a second execution could do harm.
+    /// True if a second execution could do harm.
     pub at_most_once: bool,
     /// Its tool declares an effect before it makes it.
     pub declares: bool,
     /// It has declared one.
     pub declared: bool,
-    /// How often it was begun.
+    /// The number of times it was started.
     pub attempt: u32,
     /// The caller took it back.
     pub cancelled: bool,
-    /// Who waits for its reply.
+    /// The place that waits for its reply.
     pub origin: Origin,
     /// It is closed, and its reply for the backend is still here.
     pub kept: bool,
 }
 
-/// What happens to a request.
+/// An event of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Event {
     /// The backend (or a task) offers it: with the arguments it is known with or with others, taken back or not.
@@ -45,13 +45,13 @@ pub(crate) enum Event {
     Answered,
     /// The backend has the reply, or will never take it. One that may ask for it again has it kept.
     Closed { delivered: bool, kept: bool },
-    /// A new life finds it.
+    /// A new run of the runner finds it.
     Found,
-    /// A new life has compared what it declared with what is there.
+    /// A new run has compared its declared effects with the files.
     Compared(Comparison),
 }
 
-/// What a comparison of declared effects with what is there came to.
+/// The result of comparing declared effects with the files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Comparison {
     /// All of it was done.
@@ -62,7 +62,7 @@ pub enum Comparison {
     Unclear,
 }
 
-/// What is written. Each is one step of one request, in one transaction with what else the step writes.
+/// The write of a step. Each is one step of one request, in one transaction with what else the step writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Write {
     /// Nothing.
@@ -81,20 +81,20 @@ pub(crate) enum Write {
     Declare,
     /// `finished` with its reply; `delivered` at once where the reply is read here.
     Finish { read_here: bool },
-    /// `accepted` again, what was declared forgotten.
+    /// `accepted` again, its declared effects deleted.
     PutBack,
     /// `delivered` or `undeliverable`, the reply dropped where it was for the backend and is not to be kept.
     Close { delivered: bool, kept: bool },
 }
 
-/// What follows once that is written.
+/// The action that follows the write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Then {
     /// Nothing.
     Nothing,
     /// It is to be run.
     Run,
-    /// Somebody of this life works on it, or is to begin.
+    /// This run works on it, or is to start it.
     GoOn,
     /// Its call is told to stop.
     Stop,
@@ -106,7 +106,7 @@ pub(crate) enum Then {
     Conflict,
     /// It is answered so.
     Answer(Verdict),
-    /// What it declared is compared with what is there.
+    /// Its declared effects are compared with the files.
     Compare,
 }
 
@@ -117,7 +117,7 @@ pub enum Verdict {
     NeverRan,
     /// Taken back after it began; it certainly changed nothing.
     ChangedNothing,
-    /// It began, and nobody saw its end.
+    /// It started, and its end was not seen.
     Interrupted,
     /// Its declared effects are there.
     Recovered,
@@ -125,18 +125,18 @@ pub enum Verdict {
     Poisonous,
 }
 
-/// A step: what is written, and what follows.
+/// A step: a write and the action that follows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Step {
     pub write: Write,
     pub then: Then,
 }
 
-/// The event does not fit the state: somebody else moved the request on. Holds the state that would have fitted.
+/// The event does not fit the state: the request moved on meanwhile. Holds the state that would have fitted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Misfit(pub &'static str);
 
-/// What an event makes of a request that is known so, or not at all.
+/// Applies an event to a known or an unknown request.
 pub(crate) fn step(known: Option<&Known>, event: Event) -> Result<Step, Misfit> {
     let Some(known) = known else { return unknown(event) };
     match event {
@@ -151,7 +151,8 @@ pub(crate) fn step(known: Option<&Known>, event: Event) -> Result<Step, Misfit> 
     }
 }
 
-/// Where polling goes on after a page: never back, whatever the pages' order. None where nothing is to be written.
+/// Returns the cursor for polling after a page: never back, whatever the pages' order. None where nothing is to be
+/// written.
 /// Cursors are decimal numbers as text, too big for a float; what is no number cannot be compared and is taken as it
 /// is.
 pub(crate) fn cursor<'a>(stands: Option<&str>, offered: &'a str) -> Option<&'a str> {
@@ -260,7 +261,7 @@ fn compared(known: &Known, comparison: Comparison) -> Result<Step, Misfit> {
     })
 }
 
-/// A call that has certainly changed nothing is run again, unless it is what ends the runner.
+/// A call that has certainly changed nothing is run again, unless it seems to crash the runner.
 fn again(known: &Known) -> Step {
     if known.cancelled {
         steps(Write::Nothing, Then::Answer(Verdict::ChangedNothing))

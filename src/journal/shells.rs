@@ -1,4 +1,4 @@
-//! Shells in the background, written down so that the next life of the runner can take them up again, or say what
+//! Shells in the background, written down so that the next run of the runner can take them up again, or say what
 //! became of them. Not here: the processes themselves, and who looks for them.
 
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ValueRef};
@@ -8,7 +8,7 @@ use super::read::Reader;
 use super::writer::Durability;
 use super::{Journal, JournalError};
 
-/// How far a shell has come, as far as it is known.
+/// The last known state of a shell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ShellState {
     /// It ran when this was written.
@@ -40,7 +40,7 @@ impl FromSql for ShellState {
     }
 }
 
-/// How a shell ended: its exit code, or the signal that ended it, or neither where nobody saw.
+/// The end of a shell: its exit code, or the signal that ended it, or neither if the end was not seen.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ShellExit {
     /// The exit code.
@@ -49,7 +49,7 @@ pub struct ShellExit {
     pub signal: Option<String>,
 }
 
-/// What finds the process of a shell again.
+/// The identity by which the process of a shell is found again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShellTrace {
     /// Which process it is.
@@ -58,7 +58,7 @@ pub struct ShellTrace {
     pub request: String,
     /// The named pipe of its output; only there for one that outlives the runner.
     pub fifo: Option<String>,
-    /// Whether its escape sequences are kept.
+    /// True if its escape sequences are kept.
     pub raw: bool,
 }
 
@@ -73,19 +73,19 @@ pub struct ShellRow {
     pub command: String,
     /// The folder it started in.
     pub folder: String,
-    /// What it is for.
+    /// Its purpose.
     pub purpose: Option<String>,
     /// Which process it is; absent where the system does not tell processes apart.
     pub trace: Option<ShellTrace>,
-    /// Where its output is kept.
+    /// The location of its output.
     pub handle: Option<String>,
-    /// How far it has come.
+    /// Its state.
     pub state: ShellState,
-    /// How it ended, if it has.
+    /// Its exit, if it has ended.
     pub exit: ShellExit,
-    /// When it was written down, in milliseconds since 1970.
+    /// The time when it was written down, in milliseconds since 1970.
     pub started_at_ms: i64,
-    /// When it was seen to have ended, or found gone.
+    /// The time when it was seen to have ended, or found gone.
     pub ended_at_ms: Option<i64>,
 }
 
@@ -155,7 +155,7 @@ impl Journal {
     /// Notes that every shell that runs is about to be ended with the runner, but for those that `outlive` it.
     ///
     /// # Errors
-    /// The journal could not be written; the next life takes them for lost.
+    /// The journal could not be written; the next run takes them for lost.
     pub async fn shells_stopped(&self, now_ms: i64, outlive: bool) -> Result<(), JournalError> {
         self.writer
             .write(Durability::Process, move |transaction| {

@@ -26,12 +26,12 @@ pub(super) fn take(
     Ok((step.then, known))
 }
 
-/// What the rules say.
+/// Asks the rules for the step that an event causes.
 pub(super) fn ask(known: Option<&Known>, id: &RequestId, event: Event) -> Result<Step, JournalError> {
     rules::step(known, event).map_err(|misfit| JournalError::Moved { id: id.clone(), expected: misfit.0 })
 }
 
-/// What the rules look at.
+/// Reads the facts of a request that the rules need.
 pub(super) fn known(transaction: &Transaction<'_>, id: &RequestId) -> rusqlite::Result<Option<Known>> {
     transaction
         .prepare_cached(

@@ -1,5 +1,5 @@
 //! Putting a newly written journal in the place of one that cannot be trusted any more, in steps between any two of
-//! which the machine may lose its power. Not here: what is written into the new one (recover).
+//! which the machine may lose its power. Not here: the content of the new one (recover).
 //!
 //! The new file is written under a name that means nothing, synced, and renamed to one that means "whole". Only then
 //! is the old file put aside, its write-ahead log after it (which must never be found beside the new file), and the
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use crate::durable::sync_parent_folder;
 
-/// How many broken files are kept for whoever wants to look into them.
+/// The number of broken files that are kept for inspection.
 const KEPT: u32 = 3;
 
 /// A file beside the journal, named after it.
@@ -22,14 +22,14 @@ pub(super) fn beside(path: &Path, ending: &str) -> PathBuf {
     path.with_file_name(name)
 }
 
-/// Where a new journal is written; what an earlier attempt left there is removed.
+/// Returns the path for a new journal; the remains of an earlier attempt are removed.
 pub(super) fn draft(path: &Path) -> io::Result<PathBuf> {
     let draft = beside(path, ".draft");
     remove_database(&draft)?;
     Ok(draft)
 }
 
-/// Puts a closed draft in the place of the journal, whose connections are closed too. The name of what was there.
+/// Puts a closed draft in the place of the journal, whose connections are closed too. Returns the name of the old file.
 pub(super) fn swap(path: &Path, draft: &Path) -> io::Result<PathBuf> {
     File::open(draft)?.sync_all()?;
     std::fs::rename(draft, beside(path, ".whole"))?;
@@ -64,7 +64,7 @@ pub(super) fn finish(path: &Path) -> io::Result<()> {
     forget_old(path)
 }
 
-/// Removes a database with what SQLite keeps beside it.
+/// Removes a database with SQLite's files beside it.
 pub(super) fn remove_database(path: &Path) -> io::Result<()> {
     for ending in ["-wal", "-shm", "-journal", ""] {
         remove(&beside(path, ending))?;

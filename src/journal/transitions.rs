@@ -1,4 +1,4 @@
-//! The transitions after acceptance. Each is compare-and-set: a request that somebody else moved on is left alone.
+//! The transitions after acceptance. Each is compare-and-set: a request that has moved on meanwhile is left alone.
 
 use std::sync::atomic::Ordering;
 
@@ -20,20 +20,20 @@ pub struct Started {
     pub attempt: u32,
 }
 
-/// What becomes of a request that an earlier life left open.
+/// The decision on a request that an earlier run of the runner left open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
     /// It is run (again).
     Run,
     /// It is answered without being run.
     Answer(Verdict),
-    /// What it declared is compared with what is there; then [`Journal::compared`] decides.
+    /// Its declared effects are compared with the files; then [`Journal::compared`] decides.
     Compare,
     /// Its reply is there already.
     Post,
 }
 
-/// Why a request is closed.
+/// The reason for which a request is closed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Close {
     /// The backend has the reply, or a task's reply waits here.
@@ -65,7 +65,7 @@ impl Journal {
             .await
     }
 
-    /// Records the reply. Only what this returns can be posted.
+    /// Records the reply. Only the returned value can be posted.
     ///
     /// # Errors
     /// [`JournalError::Moved`] when the request was already finished; any other: it is not recorded.
@@ -80,7 +80,7 @@ impl Journal {
         self.writer.write(durability, move |transaction| finish(transaction, &id, &reply, now_ms)).await
     }
 
-    /// Decides what becomes of each of these requests that an earlier life left open, and puts back what is to run
+    /// Decides about each of these requests that an earlier run left open, and puts back what is to run
     /// again: all in one transaction, because a backlog must not hold up the start.
     ///
     /// # Errors
@@ -93,7 +93,7 @@ impl Journal {
             .await
     }
 
-    /// The same for one whose declared effects were compared with what is there.
+    /// The same for one whose declared effects were compared with the files.
     ///
     /// # Errors
     /// [`JournalError::Moved`] when it is not open, or had declared nothing.
@@ -138,8 +138,8 @@ impl Journal {
         Ok(())
     }
 
-    /// How many requests this process closed: those whose reply the backend has, and those whose reply it will never
-    /// take.
+    /// Returns the numbers of requests that this process closed: those whose reply the backend has, and those whose
+    /// reply it will never take.
     pub fn closed(&self) -> (u64, u64) {
         let [delivered, undeliverable] =
             [&self.closed.delivered, &self.closed.undeliverable].map(|count| count.load(Ordering::Relaxed));
@@ -238,7 +238,7 @@ impl Journal {
         self.writer.write_beside(move |transaction| Ok(set_fact(transaction, backend, key, &value)?)).await
     }
 
-    /// Keeps small facts that `status` shows and that nobody here waits for; whether that succeeds is only logged.
+    /// Stores small facts for `status` without waiting; a failure is only logged.
     pub fn note(&self, facts: Vec<(&'static str, String)>) {
         if facts.is_empty() {
             return;
@@ -249,13 +249,13 @@ impl Journal {
         });
     }
 
-    /// A number that rises whenever a request may have moved: what was counted of the open ones holds until then.
+    /// Returns a number that rises whenever a request may have moved. Counts of open requests hold until then.
     pub fn moves(&self) -> u64 {
         self.writer.moves()
     }
 }
 
-/// What the rules make of a request that an earlier life left, written and noted.
+/// Applies the rules to a request that an earlier run left open, and records the decision.
 fn decide(
     transaction: &Transaction<'_>,
     id: &RequestId,
@@ -268,7 +268,7 @@ fn decide(
         Then::Compare => return Ok(Fate::Compare),
         Then::Answer(verdict) => (Fate::Answer(verdict), verdict.kind()),
         Then::Post => return Ok(Fate::Post),
-        // What had not begun is no news.
+        // A request that had not started is not worth an incident.
         _ if attempt == 0 => return Ok(Fate::Run),
         _ => (Fate::Run, "rerun"),
     };

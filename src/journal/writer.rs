@@ -1,4 +1,4 @@
-//! The one thread that writes: it takes what is queued, runs it in one transaction and commits once.
+//! The one thread that writes: it runs the queued jobs in one transaction and commits once.
 //! A promise about a tool with effects makes that commit durable against power loss; others are durable against
 //! a crash of this process.
 
@@ -16,7 +16,7 @@ use super::queue::{Nothing, Receiver, Sender, queue};
 use super::room::Disk;
 use super::{JournalError, migrate, recover, swap};
 
-/// What must survive for a write to have been worth it.
+/// The failure that a write must survive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Durability {
     /// A crash of this process: `synchronous=NORMAL`, no fsync.
@@ -25,33 +25,33 @@ pub(super) enum Durability {
     Power,
 }
 
-/// How many queued writes share one transaction at most.
+/// The most queued writes that share one transaction.
 const BATCH: usize = 64;
-/// How long a write that nobody waits for may wait for others to share their transaction.
+/// The time that an unawaited write may wait for others, to share their transaction.
 const COMPANY: Duration = Duration::from_millis(20);
 
-/// How long nothing is to be written before the log is brought into the file.
+/// The idle time after which the log is checkpointed.
 const IDLE: Duration = Duration::from_secs(3);
-/// How large the log may grow, in bytes, before it is brought into the file under way.
+/// The size of the log, in bytes, from which it is checkpointed between writes.
 const LONG_LOG: u64 = 4 << 20;
 
-/// Tells who waits whether what they wrote is committed.
+/// Tells the waiting caller whether its write is committed.
 type Answer = Box<dyn FnOnce(Result<(), Fault>) + Send>;
-/// Writes, and says what its failure tells of the file.
+/// Writes, and classifies a failure.
 type Write = Box<dyn FnOnce(&Transaction<'_>) -> (Answer, Fault) + Send>;
 
-/// Who waits for a write.
+/// The urgency of a write.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Pace {
-    /// Somebody, who hears how it went.
+    /// The caller waits for the result.
     Awaited,
-    /// Nobody, but it is made at once.
+    /// No caller waits, but it is made at once.
     AtOnce,
-    /// Nobody, and it may wait a moment for company.
+    /// No caller waits, and it may wait a moment to share a transaction.
     Later,
 }
 
-/// How a write is made.
+/// The options of a write.
 struct Manner {
     pace: Pace,
     last: bool,
@@ -110,7 +110,7 @@ impl Writer {
         Self { jobs, disk, moves }
     }
 
-    /// Brings the log into the file.
+    /// Checkpoints the log into the file.
     pub(super) async fn rest(&self) {
         // Whether it succeeds only decides what the next start looks at. The second is there to wait for the first.
         for last in [true, false] {
@@ -135,7 +135,7 @@ impl Writer {
         self.answer(self.queue(Durability::Process, &Manner::BESIDE, work).await)
     }
 
-    /// The same at once, too, but nobody waits for it; whether it succeeds is only logged.
+    /// The same at once, too, without waiting; a failure is only logged.
     pub(super) fn write_aside(
         &self,
         work: impl FnOnce(&Transaction<'_>) -> Result<(), JournalError> + Send + 'static,
@@ -152,12 +152,12 @@ impl Writer {
         })
     }
 
-    /// Rises with every commit that may have moved a request: while it stands still, so does what is open.
+    /// Rises with every commit that may have moved a request: while it stands still, so do the open requests.
     pub(super) fn moves(&self) -> u64 {
         self.moves.load(Ordering::Acquire)
     }
 
-    /// Runs a write soon, together with the next one that somebody waits for; whether it succeeds is only logged.
+    /// Runs a write soon, together with the next awaited one; a failure is only logged.
     pub(super) fn write_later(
         &self,
         durability: Durability,
@@ -186,7 +186,7 @@ impl Writer {
                     Ok(()) => result,
                     Err(why) => result.and(Err(not_committed(why))),
                 };
-                // Nobody listens when nobody waits, or no longer; the write stands all the same.
+                // The caller may not wait, or no longer; the write stands all the same.
                 if let Err(Err(error)) = answer.send(result)
                     && pace != Pace::Awaited
                 {
@@ -223,7 +223,7 @@ fn in_savepoint<T>(
     result
 }
 
-/// The first job and, while nobody waits for any of them, those that come within a moment.
+/// The first job and, while none of them is awaited, those that come within a moment.
 fn gather(first: Job, queue: &Receiver<Job>) -> Vec<Job> {
     let until = Instant::now() + COMPANY;
     let mut batch = vec![first];
@@ -302,7 +302,7 @@ impl Thread {
         }
     }
 
-    /// Brings the log into the file, and empties it where nobody reads.
+    /// Checkpoints the log into the file, and empties it if there are no readers.
     fn checkpoint(&mut self) {
         let Some(connection) = &self.connection else { return };
         self.owes = false;
@@ -317,7 +317,7 @@ impl Thread {
         }
     }
 
-    /// Does what a failure asks for.
+    /// Handles a failure of the file.
     fn see_to_it(&mut self, fault: Fault) {
         match fault {
             Fault::Sound => {}

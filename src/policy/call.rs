@@ -1,4 +1,4 @@
-//! What a call is to the policy: its tool, the files it names, the commands it would run. Not here: how that is found
+//! A call as the policy sees it: its tool, the files it names, the commands it would run. Not here: how that is found
 //! out (acp::permission).
 
 use super::command_line::CommandLine;
@@ -11,7 +11,7 @@ pub struct Call {
     pub tool: String,
     /// The most that it may do.
     pub effect: Effect,
-    /// It can do nothing but end what was begun before: nobody is asked about such a call unless a rule names it.
+    /// It can do nothing but end what was begun before: no question is asked about such a call unless a rule names it.
     pub only_ends: bool,
     /// The files and folders that it names.
     pub places: Vec<Place>,
@@ -28,8 +28,8 @@ pub struct Place {
     pub relative: Vec<String>,
     /// Its whole path, likewise.
     pub absolute: Vec<String>,
-    /// Whether that is known before the call runs.
+    /// True if that is known before the call runs.
     pub known: bool,
-    /// It is a folder, and what is in it is touched too.
+    /// True if it is a folder whose entries are touched too.
     pub is_folder: bool,
 }

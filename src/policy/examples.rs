@@ -15,7 +15,7 @@ pub(super) fn check(rule: &Rule, matches: &[String], no_match: &[String]) -> Res
     Ok(())
 }
 
-/// Whether a rule fits an example: a command line, a path, or a tool's name, by what the rule is about.
+/// Returns whether a rule fits an example: a command line, a path, or a tool's name, by what the rule is about.
 fn fits(rule: &Rule, example: &str, also_perhaps: bool) -> bool {
     if !rule.command.is_empty() {
         let script = read_command_line(example);

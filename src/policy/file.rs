@@ -1,4 +1,4 @@
-//! policy.toml: read, checked, and added to. Not here: what a rule fits.
+//! policy.toml: read, checked, and added to. Not here: matching rules (rule).
 
 use std::collections::HashSet;
 use std::fmt;
@@ -13,7 +13,7 @@ use crate::request::Effect;
 /// The rules in force.
 #[derive(Debug, Clone)]
 pub struct Rules {
-    /// What is done about what no rule names.
+    /// The decision for calls that no rule names.
     pub default: Decision,
     /// The rules, as they stand in the file.
     pub rules: Vec<Rule>,
@@ -25,12 +25,12 @@ impl Default for Rules {
     }
 }
 
-/// What is wrong with the file.
+/// The error in the file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub struct Broken {
     /// The line, from 1.
     pub line: Option<usize>,
-    /// What is wrong and what to write instead.
+    /// The error and its correction.
     pub text: String,
 }
 
@@ -114,7 +114,7 @@ impl Rules {
         Ok(Self { default: written.default.unwrap_or(Decision::Allow), rules })
     }
 
-    /// Whether nothing is said at all.
+    /// Returns whether nothing is said at all.
     pub fn is_empty(&self) -> bool {
         self.default == Decision::Allow && self.rules.is_empty()
     }
@@ -176,9 +176,9 @@ fn rule(written: WrittenRule, line: usize, is_tool: &dyn Fn(&str) -> bool) -> Re
 /// A rule to be added to the file.
 #[derive(Debug, Clone, Default)]
 pub struct NewRule {
-    /// What it is called; made from the rest where nothing is said.
+    /// Its name; made from the rest if not given.
     pub name: Option<String>,
-    /// Why.
+    /// The reason.
     pub reason: Option<String>,
     /// Its tools.
     pub tools: Vec<String>,
@@ -239,7 +239,7 @@ impl NewRule {
     }
 }
 
-/// A text in quotes; what JSON writes, TOML reads.
+/// Quotes a text as JSON, which TOML reads too.
 fn quote(text: &str) -> String {
     serde_json::Value::from(text).to_string().replace('\u{7f}', "\\u007f")
 }

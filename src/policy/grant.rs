@@ -1,4 +1,5 @@
-//! What the owner has allowed for once or for a while. Not here: where that is kept, and that it is used up (home).
+//! Grants: calls that the owner has allowed once or for a while. Not here: where that is kept, and that it is used up
+//! (home).
 
 use serde::{Deserialize, Serialize};
 
@@ -11,18 +12,18 @@ use super::rule::{Part, begins};
 pub struct Grant {
     /// Its own id.
     pub id: String,
-    /// What it is for.
+    /// Its purpose.
     #[serde(flatten)]
     pub target: Target,
-    /// Whether it is for one request only.
+    /// True if it is for one request only.
     pub once: bool,
-    /// When it was given, in milliseconds since 1970.
+    /// The time when it was given, in milliseconds since 1970.
     pub made_ms: i64,
-    /// When it ends, in milliseconds since 1970.
+    /// The time when it ends, in milliseconds since 1970.
     pub until_ms: i64,
 }
 
-/// What a grant is for.
+/// The thing that a grant allows.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Target {
@@ -30,19 +31,19 @@ pub enum Target {
     Rule(String),
     /// Commands that begin with these words.
     Command(Vec<String>),
-    /// What no rule names, of this tool.
+    /// The calls of this tool that no rule names.
     Tool(String),
     /// This file or folder, by its path from its workspace, or its whole path.
     Path(String),
 }
 
 impl Grant {
-    /// Whether it is in force at this moment. One from the future was given by another clock, and is not.
+    /// Returns whether it is in force at this moment. One from the future was given by another clock, and is not.
     pub fn is_in_force(&self, now_ms: i64) -> bool {
         self.made_ms <= now_ms && now_ms < self.until_ms
     }
 
-    /// Whether it is for this part itself.
+    /// Returns whether it is for this part itself.
     pub(super) fn covers(&self, part: Part<'_>) -> bool {
         match (&self.target, part) {
             (Target::Command(words), Part::Command(simple, assigns)) => {

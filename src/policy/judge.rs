@@ -6,7 +6,7 @@ use super::rule::{Fit, Part, Rule};
 use super::verdict::About;
 use super::{By, Call, Decision, Grant, Rules, Target, Verdict};
 
-/// What was said to one part.
+/// The decision on one part.
 enum Said {
     /// These are against it.
     Against(Vec<Verdict>),
@@ -68,7 +68,7 @@ fn strictest(verdicts: Vec<Verdict>) -> Option<Verdict> {
     first.map(|verdict| Verdict { about, ..verdict })
 }
 
-/// What rules are held against.
+/// Returns the parts that rules are matched against.
 fn parts(call: &Call) -> Vec<Part<'_>> {
     let mut parts = vec![Part::Whole];
     parts.extend(call.places.iter().map(Part::Place));
@@ -179,7 +179,7 @@ impl Bench<'_> {
         }
     }
 
-    /// What is done about what nothing names: these parts, of which there is at least one.
+    /// Decides about these parts, at least one, that nothing names.
     fn fallback(&mut self, asked_about: bool, parts: &[Part<'_>]) -> Verdict {
         let part = parts.first().copied().unwrap_or(Part::Whole);
         let asked = if asked_about { Decision::Ask } else { Decision::Allow };
@@ -216,7 +216,7 @@ impl Bench<'_> {
         }
     }
 
-    /// Why a rule that allows this part by its words does not.
+    /// Explains why a rule that allows this part by its words does not.
     fn does_not_hold(&self, part: Part<'_>) -> Option<String> {
         let Part::Command(simple, true) = part else { return None };
         let mut about = self.rules.about(&self.call.tool, self.call.effect);
@@ -244,7 +244,7 @@ impl Bench<'_> {
     }
 }
 
-/// Why it cannot be told whether a rule is meant for a part.
+/// Explains why it is unknown whether a rule is meant for a part.
 fn why_unclear(part: Part<'_>) -> String {
     match part {
         Part::Hidden(why) => why.to_owned(),

@@ -22,13 +22,13 @@ pub use verdict::{About, By, Verdict};
 
 use serde::{Deserialize, Serialize};
 
-/// What is done about a call; the later, the stricter.
+/// The decision about a call; the later, the stricter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Decision {
     /// It runs.
     Allow,
-    /// A person is asked; nobody there means no.
+    /// A person is asked; no answer means no.
     Ask,
     /// It does not run.
     Deny,

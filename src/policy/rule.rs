@@ -12,9 +12,9 @@ use crate::request::Effect;
 pub struct Rule {
     /// Its name, by which verdicts and grants call it.
     pub name: String,
-    /// What it says.
+    /// Its decision.
     pub decision: Decision,
-    /// Why, in the owner's words.
+    /// The reason, in the owner's words.
     pub reason: Option<String>,
     /// Tools by name, `guest:NAME`, or effects; empty: all.
     pub tools: Vec<String>,
@@ -34,7 +34,7 @@ pub struct PathGlob {
     matchers: Vec<GlobMatcher>,
 }
 
-/// How a rule fits a part of a call.
+/// The way in which a rule fits a part of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Fit {
     /// Not at all.
@@ -62,7 +62,7 @@ impl PathGlob {
     /// Reads a pattern. What it fits it fits with everything below.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The fault in it.
     pub fn new(text: &str) -> Result<Self, String> {
         let bare = text.trim_start_matches("./").trim_end_matches('/');
         if bare.is_empty() {
@@ -89,7 +89,7 @@ impl PathGlob {
         self.matchers.iter().any(|matcher| matcher.is_match(path))
     }
 
-    /// Whether something in this folder may fit.
+    /// Returns whether something in this folder may fit.
     fn may_fit_below(&self, folder: &str) -> bool {
         let plain = self
             .text
@@ -141,7 +141,7 @@ fn same(a: &str, b: &str) -> bool {
 }
 
 impl Rule {
-    /// Whether it is about calls of this tool at all.
+    /// Returns whether it is about calls of this tool at all.
     pub(super) fn is_about(&self, tool: &str, effect: Effect) -> bool {
         let named = |word: &String| {
             word == tool || word == effect.as_str() || word.strip_prefix("guest:") == Some(tool)
@@ -149,7 +149,7 @@ impl Rule {
         self.tools.is_empty() || self.tools.iter().any(named)
     }
 
-    /// How a rule that asks or denies fits: as widely as its words may be meant.
+    /// Returns how a rule that asks or denies fits: as widely as its words may be meant.
     pub(super) fn fit(&self, part: Part<'_>, tool: &str) -> Fit {
         match part {
             Part::Whole if self.command.is_empty() && self.paths.is_empty() => Fit::Yes(tool.to_owned()),
@@ -166,7 +166,7 @@ impl Rule {
         }
     }
 
-    /// Whether a rule that allows names this part: no more than its words say.
+    /// Returns whether a rule that allows names this part: no more than its words say.
     pub(super) fn allows(&self, part: Part<'_>) -> bool {
         if self.command.is_empty() && self.paths.is_empty() {
             return true;
@@ -185,7 +185,7 @@ impl Rule {
         }
     }
 
-    /// Whether it names this command itself, and not only its tool.
+    /// Returns whether it names this command itself, and not only its tool.
     pub(super) fn names(&self, part: Part<'_>) -> bool {
         !self.command.is_empty() && self.allows(part)
     }
@@ -205,9 +205,10 @@ impl Rule {
         fit
     }
 
-    /// Whether a program that is not known here may start what the rule is about: it stands among the program's words.
+    /// Returns whether a program that is not known here may start what the rule is about: it stands among the
+    /// program's words.
     fn may_be_started_by(&self, simple: &SimpleCommand) -> bool {
-        /// How many places are looked at closely; where there are more, nothing is certain.
+        /// The number of places that are looked at closely; where there are more, nothing is certain.
         const MOST: usize = 200;
         let Some(from) = simple.possible_from else { return false };
         if from == 1 && simple.words[1..].iter().any(|word| self.is_in_text(word)) {
@@ -220,7 +221,7 @@ impl Rule {
         })
     }
 
-    /// Whether a word of several is a text that holds such a command.
+    /// Returns whether a word of several is a text that holds such a command.
     fn is_in_text(&self, word: &Word) -> bool {
         /// The most pieces of a text that are looked at; in a longer one nothing is certain.
         const MOST: usize = 200;
@@ -236,7 +237,7 @@ impl Rule {
             || (pieces.len() == MOST && pieces.iter().any(|piece| self.is_name(piece)))
     }
 
-    /// Whether a word names the rule's program.
+    /// Returns whether a word names the rule's program.
     fn is_name(&self, word: &Word) -> bool {
         self.command.first().is_some_and(|names| {
             names.iter().any(|wanted| {
@@ -295,20 +296,20 @@ fn program_name(text: &str) -> &str {
     if cfg!(windows) { name.strip_suffix(".exe").unwrap_or(name) } else { name }
 }
 
-/// Whether a word is this option, alone, with a value or in a bundle.
+/// Returns whether a word is this option, alone, with a value or in a bundle.
 fn has_option(word: &str, option: &str) -> bool {
     let with_value = word.strip_prefix(option).is_some_and(|rest| rest.starts_with('='));
     word == option || with_value
 }
 
-/// Whether all letters of a short option are given somewhere.
+/// Returns whether all letters of a short option are given somewhere.
 fn is_spread(words: &[Word], option: &str) -> bool {
     let short = |text: &str| text.starts_with('-') && !text.starts_with("--");
     let given = |letter: char| words.iter().any(|word| short(&word.text) && word.text[1..].contains(letter));
     short(option) && option.len() > 1 && option[1..].chars().all(given)
 }
 
-/// Whether a command begins with exactly these words.
+/// Returns whether a command begins with exactly these words.
 pub(super) fn begins(simple: &SimpleCommand, words: &[Vec<String>]) -> bool {
     let fits = |(word, element): (&Word, &Vec<String>)| word.is_literal && element.contains(&word.text);
     simple.words.len() >= words.len() && simple.words.iter().zip(words).all(fits)

@@ -1,4 +1,4 @@
-//! What the policy says to a call, and why, in words that a model or an owner can act on.
+//! The decision of the policy on a call, with a reason that a model or an owner can act on.
 
 use serde::Serialize;
 
@@ -8,17 +8,17 @@ use super::Decision;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Verdict {
-    /// What is done.
+    /// The decision.
     pub decision: Decision,
-    /// Who says so.
+    /// The source of the decision.
     pub by: By,
     /// The words of the call that it is about; empty where it is about the tool as such.
     pub matched: String,
     /// The command or file that they stand in, where that is more.
     pub inside: Option<String>,
-    /// Why, in the owner's words or ours.
+    /// The reason, as the owner or the runner words it.
     pub reason: Option<String>,
-    /// What the owner would type to let it run; nothing where it runs.
+    /// The command by which the owner lets it run; `None` if it runs.
     pub change: Option<String>,
     /// The grants that this rests on, by their ids.
     pub grants: Vec<String>,
@@ -36,7 +36,7 @@ pub struct About {
     pub part: String,
 }
 
-/// Who says so.
+/// The source of the decision.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum By {
@@ -48,7 +48,7 @@ pub enum By {
     Default,
     /// `ask` of the configuration's `[policy]`.
     Ask,
-    /// What the owner granted.
+    /// A grant of the owner.
     Grant,
     /// There is nothing against it.
     Nothing,
@@ -80,7 +80,7 @@ impl Verdict {
         }
     }
 
-    /// Who says what about which words, as a part of a sentence.
+    /// Describes the source and the words of the call, as a part of a sentence.
     pub fn cause(&self) -> String {
         let about = match (self.matched.as_str(), self.decision) {
             ("", _) => String::new(),
@@ -113,7 +113,7 @@ impl Verdict {
         }
     }
 
-    /// What would let it run, as a sentence for whoever was refused.
+    /// Describes how to let it run, as a sentence for the denied caller.
     pub fn way_out(&self) -> String {
         let plainly = match &self.by {
             By::Perhaps(_) => "Write the command out in plain words, or ask the owner to run",

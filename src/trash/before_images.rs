@@ -1,6 +1,6 @@
-//! Before-images: what files hold before a call changes them. Contents are stored first, then the manifest that names
-//! them, both durable before the call goes on. A call is never stopped because this fails; its answer says what cannot be
-//! undone. Not here: the way back (undo).
+//! Before-images: the content of files before a call changes them. Contents are stored first, then the manifest that
+//! names them, both durable before the call goes on. A call is never stopped because this fails; its answer says what
+//! cannot be undone. Not here: the way back (undo).
 
 use std::fs::{File, Metadata};
 use std::io;
@@ -93,7 +93,7 @@ impl BeforeImageStore {
         changes.iter().filter_map(size).filter(|size| *size <= LARGEST_KEPT).sum()
     }
 
-    /// Stores what one change needs to be undone, and gives the line that says so.
+    /// Stores the data by which one change can be undone, and returns its manifest line.
     fn store_change(
         &self,
         change: &Intent,
@@ -135,7 +135,7 @@ impl BeforeImageStore {
         }
     }
 
-    /// Stores what a file holds, unless the content of the known hash is stored already. A remark says why not.
+    /// Stores the content of a file, unless the content of the known hash is stored already. A remark says why not.
     fn store_content(
         &self,
         path: &str,

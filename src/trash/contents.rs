@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 use crate::durable::{DraftFile, Readers};
 use crate::ids::hex;
 
-/// How much is read at once.
+/// The number of bytes read at once.
 const CHUNK: usize = 256 << 10;
 
 /// The folder of kept contents.
@@ -29,12 +29,12 @@ impl Contents {
         self.folder.join(sha256)
     }
 
-    /// Whether it is stored, with this size.
+    /// Returns whether it is stored, with this size.
     pub fn has(&self, sha256: &str, size: u64) -> bool {
         fs::symlink_metadata(self.path(sha256)).is_ok_and(|found| found.is_file() && found.len() == size)
     }
 
-    /// Stores what this file holds, and returns its hash and size.
+    /// Stores the content of this file, and returns its hash and size.
     pub fn store(&self, file: &mut File) -> io::Result<(String, u64)> {
         let mut draft = DraftFile::create(&self.folder.join("content"), Readers::OwnerOnly)?;
         let (sha256, size) = read_through(file, |chunk| draft.file.write_all(chunk))?;
@@ -42,7 +42,7 @@ impl Contents {
         Ok((sha256, size))
     }
 
-    /// Copies the content of this hash into a file, if it is still what it was.
+    /// Copies the content of this hash into a file, if it still has this hash.
     pub fn copy(&self, sha256: &str, to: &mut File) -> io::Result<()> {
         let mut kept = File::open(self.path(sha256))?;
         let (found, _) = read_through(&mut kept, |chunk| to.write_all(chunk))?;
@@ -70,7 +70,7 @@ impl Contents {
     }
 }
 
-/// The hash and the size of what a file holds from here on.
+/// Returns the hash and the size of a file from its current position on.
 pub(super) fn hash_file(file: &mut File) -> io::Result<(String, u64)> {
     read_through(file, |_| Ok(()))
 }

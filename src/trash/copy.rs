@@ -1,4 +1,4 @@
-//! Copying trees so that nobody who writes beside or into the copy meanwhile can lead it elsewhere: each folder is opened
+//! Copying trees so that no concurrent writer can lead the copy elsewhere: each folder is opened
 //! once and held, each name is made in a held folder and must be new, and no link is followed. Not here: when something is
 //! copied rather than moved (tree).
 
@@ -12,7 +12,7 @@ use std::path::Path;
 
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Timespec, Timestamps, openat, utimensat};
 
-/// Opens a folder as what it is: a link in its place is an error.
+/// Opens a folder without following links: a link in its place is an error.
 pub(super) fn open_folder(parent: impl AsFd, name: &OsStr) -> io::Result<File> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     Ok(File::from(openat(parent, name, flags, Mode::empty())?))
@@ -92,7 +92,7 @@ fn copy_file(from: &File, to: &File, new: &OsStr) -> io::Result<()> {
     file.sync_all()
 }
 
-/// Copies what a file holds, holes as holes: a file may be much longer than the disk.
+/// Copies the content of a file, holes as holes: a file may be much longer than the disk.
 fn copy_data(mut from: &File, mut to: &File, length: u64) -> io::Result<()> {
     use io::{Read as _, Seek as _};
     use rustix::fs::{SeekFrom, seek};

@@ -1,4 +1,4 @@
-//! What the trash holds, request by request. Not here: what is too much of it (quota).
+//! The inventory of the trash, request by request. Not here: its limits (quota).
 #![expect(clippy::disallowed_methods, reason = "this file looks through the trash")]
 
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ use crate::ids::RequestId;
 /// The manifest in a folder of removed things.
 pub(super) const MANIFEST: &str = "manifest.jsonl";
 
-/// What is kept of one request, by one source.
+/// The stored data of one request, by one source.
 #[derive(Debug, Clone)]
 pub struct TrashEntry {
     /// The request.
@@ -28,7 +28,7 @@ pub struct TrashEntry {
     pub at_ms: i64,
     /// The time when all of it was undone.
     pub undone_at_ms: Option<i64>,
-    /// Whether an undo was begun.
+    /// True if an undo was begun.
     pub(super) was_begun: bool,
     pub(super) source: Source,
     pub(super) records: Vec<Record>,
@@ -135,7 +135,7 @@ impl TrashEntry {
         self.records.iter().filter_map(Record::folder_name).collect()
     }
 
-    /// Marks what a line of the log says was undone.
+    /// Marks the changes that a line of the log lists as undone.
     fn apply_undo(&mut self, undo: &UndoLogLine) {
         self.was_begun = true;
         if undo.begun {
@@ -148,7 +148,7 @@ impl TrashEntry {
         self.undone_at_ms = self.records.iter().all(|record| record.is_undone).then_some(undo.at_ms);
     }
 
-    /// Whether it changed this path, or something above or below it.
+    /// Returns whether it changed this path, or something above or below it.
     pub(super) fn touches(&self, path: &Path) -> bool {
         self.lines().flat_map(paths_of).any(|name| path.starts_with(&name.0) || name.0.starts_with(path))
     }
@@ -248,8 +248,8 @@ impl Trash {
         manifest::read(&self.home.trash_log_file())
     }
 
-    /// Takes what commands have removed out of their reach, once the command that removes it is over. Returns how many
-    /// bytes that are.
+    /// Takes items that commands have removed out of their reach, once the command that removes it is over. Returns how
+    /// many bytes that are.
     pub(super) fn collect(&self) -> io::Result<u64> {
         let mut bytes = 0;
         for folder in list_visible(&self.home.trash_incoming_dir())? {
@@ -272,12 +272,12 @@ impl Trash {
     }
 }
 
-/// Whether it is a folder itself, and no link to one.
+/// Returns whether it is a folder itself, and no link to one.
 fn is_folder(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|found| found.is_dir())
 }
 
-/// Lists a folder of the trash, but for what is being made there under a hidden name.
+/// Lists a folder of the trash without the hidden names, which are still being made.
 pub(super) fn list_visible(folder: &Path) -> io::Result<Vec<PathBuf>> {
     let is_visible =
         |path: &PathBuf| path.file_name().is_some_and(|name| !name.as_encoded_bytes().starts_with(b"."));

@@ -1,4 +1,4 @@
-//! What is written down of a request, line by line, before it happens: JSON, appended and made durable. A line that a
+//! The record of a request, line by line, before it happens: JSON, appended and made durable. A line that a
 //! crash cut off is passed over; what it would have said did not happen. Not here: what is made of the lines.
 
 use std::collections::HashMap;
@@ -17,8 +17,8 @@ use crate::ids::RequestId;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub(super) enum Line {
-    /// When the lines that follow were written, in microseconds since the machine was started: lines of programs that
-    /// removed beside each other are read in this order.
+    /// The time when the lines that follow were written, in microseconds since the machine was started: lines of
+    /// programs that removed beside each other are read in this order.
     Now { us: u64 },
     /// Whose lines follow, and what shows that.
     Begun {
@@ -31,13 +31,13 @@ pub(super) enum Line {
     /// A file is changed, made or taken away.
     File {
         path: Name,
-        /// What it was; none where there was no file.
+        /// Its state before; none where there was no file.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         before: Option<Before>,
-        /// The hash of what it shall hold; none where it shall be gone.
+        /// The hash of its new content; `None` if it is to be removed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         after: Option<String>,
-        /// Whether its right to be run is a part of the change.
+        /// True if its right to be run is a part of the change.
         #[serde(default)]
         mode_changes: bool,
     },
@@ -53,7 +53,7 @@ pub(super) enum Line {
     },
     /// An empty folder is removed; there is nothing of it to keep but this.
     EmptyFolder { path: Name, mode: u32 },
-    /// What the last line of this path announced did not happen: it is where it was, or went otherwise.
+    /// The last announced change of this path did not happen: it is where it was, or went otherwise.
     Stayed { path: Name },
     /// Something was removed, and nothing of it is kept: the trash does not take it.
     ForGood { path: Name },
@@ -61,14 +61,14 @@ pub(super) enum Line {
     Untracked { command: String },
 }
 
-/// What a file was.
+/// The state of a file before a change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Before {
     pub sha256: String,
     pub size: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<u32>,
-    /// Whether the content is kept.
+    /// True if the content is kept.
     pub kept: bool,
 }
 
@@ -122,7 +122,7 @@ fn from_bytes(bytes: Vec<u8>) -> OsString {
 pub(super) const LARGEST: u64 = 64 << 20;
 
 /// Opens a manifest, if there is one: a regular file. A command may have put anything in its place, so no link is
-/// followed and nobody is waited for.
+/// followed and no writer is waited for.
 pub(super) fn open(path: &Path) -> io::Result<Option<File>> {
     if !fs::symlink_metadata(path).is_ok_and(|found| found.is_file() && found.len() <= LARGEST) {
         return Ok(None);
@@ -143,7 +143,7 @@ pub(super) fn read<T: DeserializeOwned>(path: &Path) -> io::Result<Vec<T>> {
     Ok(parse_json_lines(&bytes).collect())
 }
 
-/// Leaves out what was announced and withdrawn, and the lines that withdraw it.
+/// Leaves out changes that were announced and withdrawn, and the lines that withdraw it.
 pub(super) fn drop_withdrawn(lines: Vec<Line>) -> Vec<Line> {
     let mut rest: Vec<Option<Line>> = Vec::with_capacity(lines.len());
     let mut announced: HashMap<Name, Vec<usize>> = HashMap::new();

@@ -1,7 +1,7 @@
-//! The trash: what files were before a call changed them, what commands removed, for a while; and the way back.
+//! The trash: before-images of changed files and items that commands removed, for a while; and their restoration.
 //!
 //! A manifest says what is about to be kept or taken before anything moves, so that whatever a crash leaves can be told.
-//! Not here: what is typed (cli), and how a command is started (acp).
+//! Not here: the command line (cli), and how a command is started (acp).
 
 mod before_images;
 #[cfg(target_os = "linux")]
@@ -41,10 +41,10 @@ pub use undo::{UNTRACKED, UndoError, Undone};
 /// A file above this size is not kept before it is changed.
 pub const LARGEST_KEPT: u64 = 64 << 20;
 
-/// Stands for a number of bytes that nobody has counted yet.
+/// Stands for a number of bytes that is not counted yet.
 const UNKNOWN_SIZE: u64 = u64::MAX;
 
-/// How much is kept, and for how long.
+/// The limits on size and age.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// All of it together, in bytes.
@@ -53,7 +53,7 @@ pub struct Limits {
     pub keep: Duration,
 }
 
-/// The trash of one home. Clones share what they know of its size.
+/// The trash of one home. Clones share its measured size.
 #[derive(Debug, Clone)]
 pub struct Trash {
     home: Home,

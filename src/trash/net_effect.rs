@@ -1,4 +1,4 @@
-//! What a request did to each path in the end, from the lines of its manifests. Not here: what is there now (undo).
+//! The net effect of a request on each path, from the lines of its manifests. Not here: the current state (undo).
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use super::manifest::{Before, Line};
 use super::steps::Removed;
 use crate::ids::hex;
 
-/// What file tools did to one path: what it was before the request, and what the request left.
+/// The change that file tools made to one path: its state before and after the request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct NetChange {
     pub path: PathBuf,
@@ -35,19 +35,19 @@ pub(super) enum RemovedThing {
     ForGood,
 }
 
-/// What commands removed.
+/// The paths that commands removed.
 #[derive(Debug, Default)]
 pub(super) struct Removals {
-    /// What the request did not make itself, in order.
+    /// Paths that the request did not make itself, in order.
     pub first: Vec<Removal>,
-    /// What came to a path that was removed before, and was removed too, with its place in the trash.
+    /// Items that came to a path that was removed before, and was removed too, with its place in the trash.
     pub later: Vec<(PathBuf, PathBuf)>,
     /// Commands of which nothing is kept.
     pub untracked: Vec<String>,
     removed: HashSet<PathBuf>,
 }
 
-/// Adds up what file tools did, path by path.
+/// Adds up the changes by file tools, path by path.
 pub(super) fn net_changes(entry: &TrashEntry) -> Vec<NetChange> {
     let mut changes: Vec<NetChange> = Vec::new();
     for line in entry.tool_lines() {
@@ -160,8 +160,8 @@ impl Removals {
     }
 }
 
-/// Whether a shim gives such a name to an item. The manifest was written where commands may write, so nothing in it is
-/// trusted to lead elsewhere: a slash at the end of a name would lead through a link.
+/// Returns whether a shim gives such a name to an item. The manifest was written where commands may write, so nothing
+/// in it is trusted to lead elsewhere: a slash at the end of a name would lead through a link.
 fn is_item_name(item: &str) -> bool {
     !item.is_empty() && item.bytes().all(|byte| byte.is_ascii_digit())
 }

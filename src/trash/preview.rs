@@ -1,5 +1,5 @@
-//! What is in something that is kept, before it comes back: how much, and what of it programs run. Not here: bringing it
-//! back (steps).
+//! A preview of a stored item before it comes back: its size, and the files in it that programs run. Not here:
+//! bringing it back (steps).
 #![expect(clippy::disallowed_methods, reason = "this file looks through what the trash keeps")]
 
 use std::collections::BTreeSet;
@@ -69,7 +69,7 @@ impl fmt::Display for TreePreview {
     }
 }
 
-/// Whether all of an item is there already, as in a copy that was made of it: the same content under each name.
+/// Returns whether all of an item is there already, as in a copy that was made of it: the same content under each name.
 pub(super) fn holds_all_of(there: &Path, item: &Path) -> bool {
     compare(there, item).unwrap_or(false)
 }

@@ -42,7 +42,7 @@ fn load_or_make_key(file: &Path) -> io::Result<[u8; 32]> {
         Err(cause) => return Err(io::Error::other(cause)),
     }
     make_request_key(file)
-        // Somebody else made one meanwhile.
+        // Another process made one meanwhile.
         .or_else(|failed| read_request_key(file)?.ok_or(failed))
         .map(|key| *key.expose())
         .map_err(io::Error::other)

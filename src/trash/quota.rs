@@ -15,11 +15,11 @@ use super::manifest::Line;
 use super::{Trash, UNKNOWN_SIZE, now_ms, tree};
 use crate::ids::RequestId;
 
-/// What lies where commands may write, and has no manifest after this time, belongs to nobody.
+/// The age from which files without a manifest, where commands may write, are discarded.
 const STRAY_AGE: Duration = Duration::from_hours(24);
 
 impl Trash {
-    /// Removes what is too old or too much. For the start of a runner, and now and then.
+    /// Removes entries that are too old or too many. For the start of a runner, and now and then.
     ///
     /// # Errors
     /// The system's.
@@ -31,7 +31,7 @@ impl Trash {
         })
     }
 
-    /// Takes what commands have removed since out of their reach, and keeps to the quota.
+    /// Takes items that commands have removed since out of their reach, and keeps to the quota.
     ///
     /// # Errors
     /// The system's.
@@ -67,7 +67,7 @@ impl Trash {
         })
     }
 
-    /// Does this while nobody else moves anything in the trash, then deletes what was discarded: nobody waits for that.
+    /// Does this under the lock of the trash. Deletes discarded files after the lock is released.
     pub(super) fn while_locked<T>(&self, work: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
         let done = {
             let _lock = self.lock()?;
@@ -105,7 +105,8 @@ impl Trash {
         Ok(removed_bytes(all) + contents.list()?.iter().map(|(_, size)| size).sum::<u64>())
     }
 
-    /// Discards what is too old, then the oldest until so many bytes more fit; returns the bytes that are used then.
+    /// Discards entries that are too old, then the oldest until so many bytes more fit; returns the bytes that are used
+    /// then.
     fn evict(&self, more: u64, spared: Option<&RequestId>) -> io::Result<u64> {
         let mut all = self.inventory()?;
         loop {
@@ -138,7 +139,7 @@ impl Trash {
         removed.or_else(|| all.iter().rposition(may_go))
     }
 
-    /// Takes records out of the inventory. What they hold is deleted when the trash is not locked any more.
+    /// Takes records out of the inventory. Their content is deleted when the trash is not locked any more.
     fn discard(&self, records: Vec<Record>) {
         for record in records {
             let discarded = match &record.folder {
@@ -157,7 +158,7 @@ impl Trash {
         tree::move_from_command(path, &self.home.trash_doomed_dir().join(name))
     }
 
-    /// Discards what nobody has touched for a day where commands may write.
+    /// Discards files that were not touched for a day, where commands may write.
     fn discard_stray_files(&self) -> io::Result<()> {
         for entry in fs::read_dir(self.home.trash_incoming_dir())? {
             let path = entry?.path();
@@ -189,7 +190,7 @@ impl Trash {
         Ok(())
     }
 
-    /// Deletes what was discarded.
+    /// Deletes discarded items.
     pub(super) fn delete_discarded(&self) {
         for path in list_visible(&self.home.trash_doomed_dir()).unwrap_or_default() {
             let deleted = tree::remove_tree(&path).or_else(|_| {

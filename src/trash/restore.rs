@@ -1,4 +1,5 @@
-//! Copying what is kept of a request into a folder that the owner names. Not here: putting it back in its place (undo).
+//! Copying the stored files of a request into a folder that the owner names. Not here: putting it back in its place
+//! (undo).
 #![expect(clippy::disallowed_methods, reason = "this file writes into the folder that the owner names")]
 
 use std::collections::{HashMap, HashSet};
@@ -15,7 +16,7 @@ use super::undo::{UndoError, Undone, find_entry};
 use super::{Trash, display_path, tree};
 use crate::acp::{Workspace, WorkspacePath};
 
-/// What is kept of one path.
+/// The stored data of one path.
 struct KeptPath {
     path: PathBuf,
     what: Removed,
@@ -25,8 +26,8 @@ struct KeptPath {
 }
 
 impl Trash {
-    /// Copies what is kept of a request below this folder, each under the path that it had; the first state of each path
-    /// counts.
+    /// Copies the stored files of a request below this folder, each under the path that it had; the first state of each
+    /// path counts.
     ///
     /// # Errors
     /// [`UndoError`].

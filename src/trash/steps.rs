@@ -28,7 +28,7 @@ pub(super) enum Step {
     BringBack { removed: Removed, to: WorkspacePath, newer: Option<PathBuf> },
 }
 
-/// What a command removed.
+/// Content that a command removed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Removed {
     /// It lies here in the trash.
@@ -42,13 +42,13 @@ struct DoneStep<'a> {
     step: &'a Step,
     /// The name in the same folder of what the request had left there, until all steps are done.
     aside: Option<OsString>,
-    /// What was moved out of the way.
+    /// The item that was moved out of the way.
     cleared: Option<ClearedPlace>,
 }
 
 /// A place that was cleared for something older.
 struct ClearedPlace {
-    /// What lay there is here; if nothing did, an empty folder says so.
+    /// The item that lay there is here; if there was none, an empty folder marks that.
     newer: PathBuf,
     was_empty: bool,
 }
@@ -139,7 +139,7 @@ impl<'a> DoneStep<'a> {
     fn take_back(self) -> io::Result<()> {
         let (folder, name) = self.step.path().open_parent(false)?;
         match (self.step, &self.aside) {
-            // What somebody made of it meanwhile is theirs.
+            // A change that was made to it meanwhile is kept.
             (Step::Write { sha256, .. }, Some(aside)) => {
                 folder.exchange(aside, &name)?;
                 if !has_content(&folder, aside, sha256)? {
@@ -170,7 +170,7 @@ impl<'a> DoneStep<'a> {
         self.restore_cleared(&folder, &name)
     }
 
-    /// Moves back what was moved out of the way.
+    /// Moves back an item that was moved out of the way.
     fn restore_cleared(&self, folder: &Folder, name: &OsStr) -> io::Result<()> {
         match &self.cleared {
             None => Ok(()),
@@ -179,7 +179,7 @@ impl<'a> DoneStep<'a> {
         }
     }
 
-    /// Fails if what was put aside is not what the request had left.
+    /// Fails if the item that was put aside differs from the result of the request.
     fn check_aside(&self) -> io::Result<()> {
         let (Some(aside), Step::Write { expected: Some(expected), .. } | Step::Remove { expected, .. }) =
             (&self.aside, self.step)
@@ -193,7 +193,7 @@ impl<'a> DoneStep<'a> {
         Err(io::Error::other("it was changed while it was being put back; nothing of the change was lost"))
     }
 
-    /// Removes what the request had left.
+    /// Removes the results of the request, which were put aside.
     fn finish(self) {
         let Some(aside) = self.aside else { return };
         let removed = self.step.path().open_parent(false).and_then(|(folder, _)| {
@@ -206,7 +206,7 @@ impl<'a> DoneStep<'a> {
     }
 }
 
-/// Moves what is at a name to `newer`. If nothing is, an empty folder there says so.
+/// Moves the item at a name to `newer`. If nothing is, an empty folder there says so.
 fn clear_place(folder: &Folder, name: &OsStr, newer: &Path) -> io::Result<ClearedPlace> {
     // A link is something too.
     let was_empty = folder.metadata(name).is_err_and(|cause| cause.kind() == io::ErrorKind::NotFound);
@@ -252,7 +252,7 @@ fn write_file(
     file.sync_all()
 }
 
-/// Whether this is a file with the content of this hash.
+/// Returns whether this is a file with the content of this hash.
 fn has_content(folder: &Folder, name: &OsStr, sha256: &str) -> io::Result<bool> {
     Ok(folder.metadata(name)?.is_file() && hash_file(&mut folder.open_file(name)?)?.0 == sha256)
 }

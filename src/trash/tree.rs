@@ -13,7 +13,7 @@ use crate::durable::{sync_parent_folder, temp_name};
 use super::copy::copy_tree;
 
 /// Moves something to a path where nothing is yet. Over a border of file systems it is copied and the original removed.
-/// Of a folder the copy stays once it is whole: if the original cannot be removed, nobody knows what is left of it.
+/// Of a folder the copy stays once it is whole: if the original cannot be removed, its remains are unknown.
 pub(super) fn move_without_replacing(from: &Path, to: &Path) -> io::Result<()> {
     require_own_name(from)?;
     if !fs::symlink_metadata(from)?.is_dir() {
@@ -123,20 +123,20 @@ pub(super) fn move_from_command(from: &Path, to: &Path) -> io::Result<()> {
 /// The size of files and folders.
 #[derive(Debug, Default)]
 pub(super) struct TreeSize {
-    /// How many are no folders.
+    /// The number of entries that are not folders.
     pub files: u64,
-    /// How much the files hold.
+    /// The length of the files in bytes.
     pub bytes: u64,
-    /// How much all of it takes on the disk: a sparse file takes less than it holds.
+    /// The bytes that all of it takes on the disk: a sparse file takes less than it holds.
     pub on_disk: u64,
-    /// What is in it, if that is wanted, and whether each is a folder.
+    /// Its entries, if wanted, and whether each is a folder.
     pub paths: Vec<(PathBuf, bool)>,
     /// Files with several names, each of which counts once.
     linked: HashSet<(u64, u64)>,
 }
 
 impl TreeSize {
-    /// Measures a tree. What cannot be looked at does not count.
+    /// Measures a tree. Unreadable entries do not count.
     pub fn of_tree(path: &Path) -> Self {
         let mut size = Self::default();
         let mut waiting = vec![path.to_owned()];

@@ -1,5 +1,5 @@
 //! Undoing a request: every file as it was before, or nothing at all. What changed since the request is never
-//! overwritten. Not here: what commands removed (undo/removals), and carrying it out (steps).
+//! overwritten. Not here: paths that commands removed (undo/removals), and carrying it out (steps).
 
 mod removals;
 
@@ -19,18 +19,18 @@ use crate::failpoint::reach;
 use crate::ids::RequestId;
 use crate::output::figures;
 
-/// What an undo did, or would do.
+/// The result of an undo, or its preview.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Undone {
     /// The request.
     pub request: RequestId,
-    /// What became of each path, in words.
+    /// The result for each path, in words.
     pub lines: Vec<String>,
     /// Commands ran in it: only what they removed with `rm` is kept, not what they wrote or removed otherwise.
     pub is_partial: bool,
 }
 
-/// What undo does not cover.
+/// The changes that an undo does not cover.
 pub const UNTRACKED: &str = "Files that a command writes, or removes in other ways than rm, are not tracked: look with \
                              `git status` and `git diff`.";
 
@@ -158,7 +158,7 @@ pub(super) fn find_entry<'a>(all: &'a [TrashEntry], typed: &str) -> Result<&'a T
 struct UndoPlan<'a> {
     workspace: &'a Workspace,
     contents: &'a Contents,
-    /// What commands removed, opened as calls open a workspace: whatever they put there leads nowhere. And its path.
+    /// The folder of removed items, opened like a workspace, so that links in it lead nowhere. And its path.
     trash: (&'a Workspace, &'a Path),
     all: &'a [TrashEntry],
     entry: &'a TrashEntry,
@@ -167,14 +167,14 @@ struct UndoPlan<'a> {
     faults: Vec<String>,
     /// The removed paths that come back, each with its place in the trash; an empty folder has none.
     returning: HashMap<PathBuf, Option<PathBuf>>,
-    /// What is gone and not kept: no reason to leave the rest.
+    /// Lost paths of which nothing is stored: no reason to leave the rest.
     lost: Vec<String>,
-    /// What the request itself had made and removed, which is not put back.
+    /// Paths that the request itself had made and removed, which are not put back.
     left_in_trash: Option<String>,
 }
 
 impl UndoPlan<'_> {
-    /// The steps and what they come to in words, if nothing is in the way.
+    /// Returns the steps and their descriptions, if nothing is in the way.
     fn check(mut self) -> Result<(Vec<Step>, Vec<String>), UndoError> {
         let request = self.entry.request.clone();
         if self.steps.is_empty() {
@@ -190,7 +190,7 @@ impl UndoPlan<'_> {
         Ok((self.steps, self.lines))
     }
 
-    /// Plans what file tools changed.
+    /// Plans the undo of changes by file tools.
     fn plan_changes(&mut self) {
         let changes = net_changes(self.entry);
         // Where the content is not kept, another path of the request may have it.

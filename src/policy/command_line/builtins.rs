@@ -44,7 +44,7 @@ const SETTERS: &[&str] = &[
 /// The text that a builtin runs as a command line; nothing where it runs none.
 ///
 /// # Errors
-/// What it runs, or what later words mean, is not known.
+/// The commands that it runs, or the meaning of later words, are not known.
 pub(super) fn builtin_text(name: &str, words: &[Word]) -> Result<Option<String>, Reason> {
     let letters = CHANGING.iter().find(|(builtin, _)| *builtin == name).map(|(_, letters)| *letters);
     let changes = |letters: &str| {

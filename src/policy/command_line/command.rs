@@ -1,6 +1,6 @@
 //! The parts of a command line that was read: commands, words and redirections.
 
-/// Whether the system tells names apart by case alone.
+/// True if the system tells names apart by case alone.
 pub(in crate::policy) const FOLDS_CASE: bool = cfg!(any(target_os = "macos", windows));
 
 /// The reason for a command that is, or starts, something its words do not tell.
@@ -43,7 +43,7 @@ pub struct SimpleCommand {
 pub struct Word {
     /// Its value without quotes; an expansion adds nothing to it.
     pub text: String,
-    /// Whether `text` is the whole value: there is no expansion and no pattern.
+    /// True if `text` is the whole value: there is no expansion and no pattern.
     pub is_literal: bool,
     /// The word as it was written.
     pub raw: String,
@@ -58,9 +58,9 @@ pub struct Word {
 pub struct Redirection {
     /// The file's name.
     pub target: Word,
-    /// Whether it is opened for writing.
+    /// True if it is opened for writing.
     pub writes: bool,
-    /// Whether it is opened for reading.
+    /// True if it is opened for reading.
     pub reads: bool,
 }
 
@@ -126,7 +126,7 @@ pub(super) fn table_name(text: &str, folds_case: bool) -> String {
     name.strip_suffix(".exe").map(str::to_owned).unwrap_or(name)
 }
 
-/// Whether a path leads to standard input, a terminal or another process's files, instead of to a script.
+/// Returns whether a path leads to standard input, a terminal or another process's files, instead of to a script.
 pub(super) fn is_device(path: &str) -> bool {
     let mut parts: Vec<&str> = Vec::new();
     for part in path.split('/') {

@@ -13,7 +13,7 @@ use super::programs::{first_possible_word, is_launcher, is_quiet};
 use super::variables::sets_program_variable;
 use super::wrappers::{is_transparent_wrapper, wrapped_commands};
 
-/// How many commands may start each other, one within the other.
+/// The most commands that may start each other, one within the other.
 const DEEPEST: u32 = 20;
 /// The most commands that may come of one text.
 const MOST_COMMANDS: usize = 100_000;

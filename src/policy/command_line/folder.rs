@@ -3,12 +3,12 @@
 use super::command::{SimpleCommand, base_name};
 use super::options::has_short_option;
 
-/// Whether later commands, or those that it starts, may run in another folder.
+/// Returns whether later commands, or those that it starts, may run in another folder.
 pub(super) fn may_change_folder(name: &str, command: &SimpleCommand) -> bool {
     matches!(name, "cd" | "pushd" | "popd" | "source" | ".") || changes_to_unknown_folder(command)
 }
 
-/// Whether a command goes to a folder that its words do not tell, or has another one run there.
+/// Returns whether a command goes to a folder that its words do not tell, or has another one run there.
 pub fn changes_to_unknown_folder(command: &SimpleCommand) -> bool {
     let Some((name, words)) = command.words.split_first() else { return false };
     let has = |letter: &str, long: &str| {

@@ -79,12 +79,12 @@ const RUNS_TEXT: &[&str] = &[
     "eval", "repl", "exec",
 ];
 
-/// Whether a program of this name runs a file that it is given.
+/// Returns whether a program of this name runs a file that it is given.
 pub fn runs_files(name: &str) -> bool {
     is_interpreter(name) || matches!(name, "source" | "." | "make" | "gmake" | "just")
 }
 
-/// Whether this is a shell or another interpreter, with its version or without.
+/// Returns whether this is a shell or another interpreter, with its version or without.
 pub(super) fn is_interpreter(name: &str) -> bool {
     SHELLS.contains(&name) || OTHER_SHELLS.contains(&name) || find_interpreter(name).is_some()
 }
@@ -161,7 +161,8 @@ fn check_program((names, known, informs): &Interpreter, words: &[Word]) -> Resul
     Ok(())
 }
 
-/// Whether other shells read a text as bash does: no arithmetic, conditions or redirections of its own are in it.
+/// Returns whether other shells read a text as bash does: no arithmetic, conditions or redirections of its own are in
+/// it.
 fn reads_as_bash(text: &str) -> bool {
     [text, &join_lines(text)].iter().all(|text| {
         // This begins arithmetic for all of them.
@@ -170,7 +171,7 @@ fn reads_as_bash(text: &str) -> bool {
     })
 }
 
-/// Whether what should be a program's file is what the interpreter reads, or may hold a text.
+/// Returns whether what should be a program's file is what the interpreter reads, or may hold a text.
 fn may_be_program(text: &str) -> bool {
     text == "-" || is_device(text) || ["data:", "://", "auto_"].iter().any(|part| text.contains(part))
 }

@@ -72,13 +72,13 @@ fn take_value<'w>(words: &'w [Word], at: &mut usize) -> Result<&'w str, Reason> 
     if word.may_split { Err(NOT_WRITTEN_OUT) } else { Ok(&word.text) }
 }
 
-/// Whether a word is this long option, whole or by its beginning, with a value or without.
+/// Returns whether a word is this long option, whole or by its beginning, with a value or without.
 pub(super) fn is_long_option(text: &str, option: &str) -> bool {
     let name = text.strip_prefix("--").map_or("", |rest| rest.split('=').next().unwrap_or(rest));
     !name.is_empty() && option.starts_with(name)
 }
 
-/// Whether a bundle of short options may hold one of these letters.
+/// Returns whether a bundle of short options may hold one of these letters.
 pub(super) fn has_short_option(text: &str, letters: &str) -> bool {
     text.strip_prefix('-')
         .is_some_and(|rest| !rest.starts_with('-') && rest.contains(|c| letters.contains(c)))

@@ -1,11 +1,11 @@
-//! What was found of a command line so far, and how much work may still be spent on it.
+//! The result of parsing a command line so far, and the work that may still be spent on it.
 
 use super::command::{CommandLine, SimpleCommand, Word};
 use super::variables::{is_program_variable, sets_program_variable};
 
 /// The reason for which a text cannot be analysed.
 pub(super) type Reason = &'static str;
-/// What was parsed, or the reason for which it cannot be.
+/// The parsed item, or the reason for which it cannot be.
 pub(super) type Parsed<T> = Result<T, Reason>;
 
 /// Characters and words that may be looked at: for each character of the text, and for every text.
@@ -131,7 +131,8 @@ impl ParseState {
     }
 }
 
-/// Whether a text, or what programs decode of it, may be an array index that holds a substitution, or a piece of one.
+/// Returns whether a text, or what programs decode of it, may be an array index that holds a substitution, or a piece
+/// of one.
 fn may_become_index(text: &str) -> bool {
     let text = COLOURS.iter().fold(text.to_owned(), |text, colour| text.replace(colour, ""));
     let holds_code = |text: &str| text.contains(['(', '$', '`', '[']) || holds_numbered_character(text);
@@ -145,7 +146,7 @@ fn may_become_index(text: &str) -> bool {
     holds_numbered_character(&text) || text.match_indices('[').any(|(at, _)| begins_index(at))
 }
 
-/// Whether a text holds a character that is written as a number behind a backslash.
+/// Returns whether a text holds a character that is written as a number behind a backslash.
 fn holds_numbered_character(text: &str) -> bool {
     text.match_indices('\\').any(|(at, _)| {
         let behind = &text[at + 1..];

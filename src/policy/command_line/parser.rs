@@ -4,7 +4,7 @@
 use super::command::{Redirection, SimpleCommand};
 use super::parse_state::{ParseState, Parsed};
 
-/// How deeply substitutions may be nested.
+/// The most levels of nested substitutions.
 const DEEPEST: u32 = 60;
 /// Words that mean something where a command begins.
 const KEYWORDS: &[&str] = &[
@@ -36,7 +36,7 @@ pub(super) fn is_blank(c: char) -> bool {
     c == ' ' || c == '\t'
 }
 
-/// Whether a character ends a word.
+/// Returns whether a character ends a word.
 pub(super) fn ends_word(c: char) -> bool {
     is_blank(c) || matches!(c, '\n' | ';' | '&' | '|' | '(' | ')' | '<' | '>')
 }

@@ -253,12 +253,12 @@ const OPTIONS: &[(&[&str], &[&str], &str)] = &[
 ];
 const BY_OPTION: Reason = "one of its options starts a command";
 
-/// Whether the words of this program name no command that it starts.
+/// Returns whether the words of this program name no command that it starts.
 pub(super) fn is_quiet(name: &str) -> bool {
     QUIET.contains(&name)
 }
 
-/// Whether this program is there to start others.
+/// Returns whether this program is there to start others.
 pub(super) fn is_launcher(name: &str) -> bool {
     LAUNCHERS.contains(&name)
 }

@@ -48,7 +48,7 @@ pub(super) fn check_script(name: &str, command: &SimpleCommand) -> Result<(), Re
     if has_late_option || texts.any(starts) { Err(BY_SCRIPT) } else { Ok(()) }
 }
 
-/// Whether a sed script may hold the command `e`, or `s` with the flag `e`.
+/// Returns whether a sed script may hold the command `e`, or `s` with the flag `e`.
 fn sed_may_start(script: &str) -> bool {
     let is_run = |piece: &str| {
         let end = piece.trim_start_matches(|c| SED_FLAGS.contains(c));
@@ -62,7 +62,7 @@ fn sed_may_start(script: &str) -> bool {
     by_letter || script.split(|c: char| !c.is_ascii_alphanumeric()).any(is_run)
 }
 
-/// Whether an awk program may hold `system`, a pipe, or a call of a function by a name in a text.
+/// Returns whether an awk program may hold `system`, a pipe, or a call of a function by a name in a text.
 fn awk_may_start(program: &str) -> bool {
     let program = program.replace("\\\n", "");
     let calls = |rest: &str| rest.trim_start().starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');

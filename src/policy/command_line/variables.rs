@@ -98,7 +98,7 @@ const HARMLESS: &[&str] = &["", "cat", "true", ":", "less", "more"];
 /// Variables of git that only say who and how.
 const PLAIN_GIT: &[&str] = &["GIT_TERMINAL_PROMPT", "GIT_OPTIONAL_LOCKS"];
 
-/// Whether a word `NAME=VALUE`, of which parts may be unknown, sets a variable by which programs run others.
+/// Returns whether a word `NAME=VALUE`, of which parts may be unknown, sets a variable by which programs run others.
 pub(super) fn sets_program_variable(word: &Word) -> bool {
     let Some((name, value)) = word.text.split_once('=') else { return false };
     let name = bare_name(name);
@@ -117,7 +117,7 @@ pub(super) fn sets_program_variable(word: &Word) -> bool {
     is_program_variable(name)
 }
 
-/// Whether programs run others by the variable of this name.
+/// Returns whether programs run others by the variable of this name.
 pub(super) fn is_program_variable(name: &str) -> bool {
     let is_harmless =
         PLAIN_GIT.contains(&name) || name.starts_with("GIT_AUTHOR_") || name.starts_with("GIT_COMMITTER_");
@@ -129,7 +129,8 @@ pub(super) fn is_program_variable(name: &str) -> bool {
             || PROGRAM_PREFIXES.iter().any(|prefix| name.starts_with(prefix)))
 }
 
-/// Whether a builtin that sets variables sets such a one by this word, in which the name may follow an option's letters.
+/// Returns whether a builtin that sets variables sets such a one by this word, in which the name may follow an
+/// option's letters.
 pub(super) fn names_program_variable(word: &Word) -> bool {
     const MOST_LETTERS: usize = 8;
     let is_name = |text: &str| !text.contains('=') && is_program_variable(bare_name(text));

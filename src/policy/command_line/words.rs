@@ -181,7 +181,7 @@ impl Parser<'_, '_> {
     }
 }
 
-/// Whether an unquoted text may be a pattern, of which several words may come.
+/// Returns whether an unquoted text may be a pattern, of which several words may come.
 fn may_be_pattern(unquoted: &str) -> bool {
     let inside = |open, close| Some(unquoted.split_once(open)?.1.rsplit_once(close)?.0);
     unquoted.contains(['*', '?'])
@@ -189,7 +189,7 @@ fn may_be_pattern(unquoted: &str) -> bool {
         || inside('{', '}').is_some_and(|text| text.contains(',') || text.contains(".."))
 }
 
-/// Whether `NAME`, `NAME+` or `NAME[...]` stands before an equals sign.
+/// Returns whether `NAME`, `NAME+` or `NAME[...]` stands before an equals sign.
 fn is_assignment_name(text: &str) -> bool {
     let text = text.strip_suffix('+').unwrap_or(text);
     let index = text.strip_suffix(']').and_then(|rest| rest.split_once('['));

@@ -42,12 +42,12 @@ const WRAPPERS: &[(&str, &str)] = &[
 /// Wrappers that change more than how a command is started.
 const NOT_TRANSPARENT: &[&str] = &["sudo", "doas", "busybox", "toybox", "chronic", "caffeinate", "arch"];
 
-/// Whether this wrapper changes nothing but how a command is started.
+/// Returns whether this wrapper changes nothing but how a command is started.
 pub(super) fn is_transparent_wrapper(name: &str) -> bool {
     !NOT_TRANSPARENT.contains(&name)
 }
 
-/// Whether words `NAME=VALUE` before the command of this program set variables for it.
+/// Returns whether words `NAME=VALUE` before the command of this program set variables for it.
 pub(super) fn sets_variables_by_words(name: &str) -> bool {
     matches!(name, "env" | "sudo" | "doas")
 }

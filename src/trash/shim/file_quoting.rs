@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-/// Quotes a name. What cannot be shown stands in `$'...'`, between plain quotes.
+/// Quotes a name. Unprintable characters stand in `$'...'`, between plain quotes.
 pub(super) fn quote_file_name(path: &Path) -> String {
     let bytes = path.as_os_str().as_bytes();
     let text = std::str::from_utf8(bytes).ok().filter(|text| !text.contains(char::is_control));

@@ -70,7 +70,7 @@ fn run_untracked(env: &ShimEnv, args: &[OsString], system: &SystemProgram) -> u8
     system.replace_process(args)
 }
 
-/// Writes a message to stderr. If stderr is closed, nobody is left to read it.
+/// Writes a message to stderr. If stderr is closed, no reader is left.
 fn complain(program: &str, text: &str) {
     let _ = writeln!(std::io::stderr().lock(), "{program}: {text}");
 }

@@ -42,7 +42,7 @@ enum Plan {
     Skip,
     /// To the trash in one step.
     Move(PlannedMove),
-    /// First what is in the folder, then the folder.
+    /// First the entries of the folder, then the folder.
     Empty,
     /// By the system's program.
     HandOver,
@@ -58,7 +58,7 @@ struct PlannedMove {
     is_folder: bool,
 }
 
-/// What became of one path.
+/// The result for one path.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum End {
     Gone,
@@ -116,7 +116,7 @@ impl Removal<'_> {
         all_gone
     }
 
-    /// Decides how a path is removed, and counts what goes to the trash.
+    /// Decides how a path is removed, and counts the bytes that go to the trash.
     fn plan_removal(&mut self, path: &Path, used: &mut UsedQuota) -> Plan {
         let metadata = match fs::symlink_metadata(path) {
             Ok(metadata) => metadata,
@@ -177,7 +177,8 @@ impl Removal<'_> {
         self.asks_about_protected && !metadata.is_symlink() && !may_access(path, Access::WRITE_OK)
     }
 
-    /// Counts what is in a tree. Fails where a removal one by one would stop, so that the tree cannot go in one step.
+    /// Counts the entries of a tree. Fails where a removal one by one would stop, so that the tree cannot go in one
+    /// step.
     fn measure_tree(
         &self,
         path: &Path,
@@ -226,7 +227,7 @@ impl Removal<'_> {
         End::Left
     }
 
-    /// Removes what is in a folder, then the folder.
+    /// Removes the entries of a folder, then the folder.
     fn remove_folder(&mut self, path: &Path) -> End {
         let (Ok(metadata), Ok(entries)) = (fs::symlink_metadata(path), list_folder(path)) else {
             return End::Left;
@@ -304,7 +305,7 @@ impl Removal<'_> {
         }
     }
 
-    /// Says what is gone, as `rm -v` does.
+    /// Prints a removed path, as `rm -v` does.
     fn print_removed(&mut self, path: &Path, is_folder: bool) {
         let what = if is_folder { "removed directory" } else { "removed" };
         if self.request.verbose && writeln!(io::stdout().lock(), "{what} {}", quote_file_name(path)).is_err()

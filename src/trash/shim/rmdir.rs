@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use super::{ShimEnv, SystemProgram, TrashWriter, complain, resolve_parent};
 use crate::trash::manifest::{Line, Name};
 
-/// Announces the empty folders among the operands, runs the program, and withdraws what it did not remove.
+/// Announces the empty folders among the operands, runs the program, and withdraws those that it did not remove.
 pub(super) fn remove_empty_folders(env: &ShimEnv, args: &[OsString], system: &SystemProgram) -> u8 {
     let mut writer = TrashWriter::new(env, system.name);
     let folders: Vec<PathBuf> = find_candidates(args)

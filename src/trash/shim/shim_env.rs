@@ -1,5 +1,5 @@
-//! What a command tells its shims by a variable: for which request they remove, and where to. Not here: who sets the
-//! variable (commands).
+//! The data that a command passes to its shims in a variable: for which request they remove, and where to. Not here:
+//! who sets the variable (commands).
 
 use std::path::{Path, PathBuf};
 
@@ -20,7 +20,7 @@ pub struct ShimEnv {
     pub request: RequestId,
     /// The proof that a manifest was written for this request.
     pub proof: String,
-    /// The folder that takes what is removed.
+    /// The folder that takes removed items.
     pub into: PathBuf,
     /// The most that it takes, in bytes.
     pub max_bytes: u64,
@@ -62,7 +62,7 @@ impl ShimEnv {
         (!path.starts_with(&self.into)).then_some(found)
     }
 
-    /// Whether a workspace or the trash lies below this path.
+    /// Returns whether a workspace or the trash lies below this path.
     pub(super) fn is_above_kept_folder(&self, path: &Path) -> bool {
         let is_below = |folder: &PathBuf| folder.starts_with(path) && folder != path;
         self.into.starts_with(path) || self.workspaces.iter().any(is_below)

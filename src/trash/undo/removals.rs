@@ -57,7 +57,7 @@ impl UndoPlan<'_> {
         }
     }
 
-    /// Plans what comes back to where it was.
+    /// Plans the return of an item to its path.
     fn plan_return(&mut self, path: &WorkspacePath, removed: Removed) {
         // What is in a folder that comes back is what it had.
         let is_within = path.absolute().ancestors().skip(1).any(|above| self.returning.contains_key(above));
