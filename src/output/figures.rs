@@ -1,4 +1,4 @@
-//! Figures as a model reads them: `1,204` and `88 KB`. Not here: where they are put.
+//! Formats numbers as a model reads them: `1,204` and `88 KB`.
 
 /// Digits in groups of three: `1,204`.
 pub fn grouped(n: u64) -> String {

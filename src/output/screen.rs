@@ -30,7 +30,7 @@ impl Screen {
         self.terminal.feed_with(text, &mut self.scrolled)
     }
 
-    /// What is seen now: lines without trailing blanks, those that the terminal had to break in one.
+    /// Returns the visible lines without trailing blanks. Lines that the terminal wrapped are joined.
     pub fn text(&self) -> String {
         let lines = self.terminal.screen().text();
         let used = lines.iter().rposition(|line| !line.is_empty()).map_or(0, |last| last + 1);
@@ -38,8 +38,8 @@ impl Screen {
     }
 }
 
-/// Collects the lines that scroll off. What a program clears away is not among them: nobody would scroll back to every
-/// frame of a program that clears the screen before it draws.
+/// Collects the lines that scroll off. Lines that a program clears are left out: nothing in every frame of a redrawn
+/// screen is worth scrolling back to.
 #[derive(Debug, Default)]
 struct ScrolledOff {
     lines: String,
@@ -71,7 +71,7 @@ impl Observer for ScrolledOff {
     }
 }
 
-/// Where a text begins to draw on a screen.
+/// The position at which a text begins to draw on a screen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Drawing {
     /// Nowhere. From here on it ends in a sequence without its end.

@@ -157,7 +157,7 @@ impl WorkerProgram {
 }
 
 impl WorkerFailure {
-    /// Whether the worker gave up by itself, as it does when memory runs out.
+    /// Returns whether the worker aborted by itself, as it does when memory runs out.
     pub fn is_abort(&self) -> bool {
         #[cfg(unix)]
         if let Self::Died(status) = self {

@@ -47,7 +47,7 @@ impl StatementKind {
         Self { verb, has_where: words.iter().any(|word| word == "where") }
     }
 
-    /// Whether it changes every row of its table.
+    /// Returns whether the statement changes every row of its table.
     pub(super) fn changes_every_row(self) -> bool {
         matches!(self.verb, StatementVerb::Update | StatementVerb::Delete) && !self.has_where
     }
