@@ -93,7 +93,7 @@ pub(super) struct Gap {
 
 /// Characters set aside for a marker with its line ends.
 pub(super) const MARKER_ROOM: usize = 160;
-/// A handle longer than this is none of ours; naming it would outgrow the room.
+/// A handle longer than this is none of ours; naming it would exceed the space for the marker.
 const HANDLE_ROOM: usize = 32;
 
 /// Formats the marker in the gap, without line ends.

@@ -192,7 +192,7 @@ impl CommandText {
         at
     }
 
-    /// So many bytes more of a sequence, which is none if it has become too long.
+    /// Adds bytes to the sequence, or returns to text if it has become too long.
     fn go_on(&mut self, next: State, bytes: usize) {
         self.sequence += bytes;
         self.state = if self.sequence > SEQUENCE_ROOM { State::Text } else { next };

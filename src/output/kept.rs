@@ -17,12 +17,12 @@ use super::{Budget, Clipped, HeadTail, OutputHandle};
 
 const CHUNK: usize = 64 << 10;
 
-/// Stops a reading that is under way on another thread.
+/// Stops a read that runs on another thread.
 #[derive(Debug, Clone, Default)]
 pub struct Halt(CancellationToken);
 
 impl Halt {
-    /// The reading fails at its next chunk.
+    /// Makes the reading fail at its next chunk.
     pub fn stop(&self) {
         self.0.cancel();
     }
@@ -134,7 +134,7 @@ impl KeptOutput {
         Self { handle, file: KeptFile { file, halt: Halt::default() }, indexes }
     }
 
-    /// The same, to be stopped from elsewhere.
+    /// Sets the handle by which another thread stops the reading.
     #[must_use]
     pub fn halted_by(mut self, halt: Halt) -> Self {
         self.file.halt = halt;
@@ -232,7 +232,7 @@ impl KeptOutput {
         Ok(text[if whole { line } else { at }..].to_owned())
     }
 
-    /// At most so many bytes from this one on, and how many there are in all.
+    /// Reads at most `max` bytes from an offset. Returns them with the total size.
     pub fn bytes_from(&mut self, from: u64, max: usize) -> io::Result<(Vec<u8>, u64)> {
         let size = self.file.seek(SeekFrom::End(0))?;
         self.file.seek(SeekFrom::Start(from.min(size)))?;

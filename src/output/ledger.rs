@@ -32,14 +32,14 @@ struct Item {
 }
 
 impl Ledger {
-    /// Takes stock of the folder; files that are no outputs are left alone.
+    /// Reads the folder; files that are not outputs are ignored.
     pub(super) fn load(dir: &Path) -> io::Result<Self> {
         let mut found = Vec::new();
         for entry in std::fs::read_dir(dir)? {
             let entry = entry?;
             let name = entry.file_name();
             let Some(name) = name.to_str().and_then(OutputHandle::parse) else { continue };
-            // One that goes away meanwhile is none of the stock.
+            // A file that was removed meanwhile is skipped.
             let Ok(facts) = entry.metadata() else { continue };
             found.push((facts.modified()?, name, facts.len()));
         }

@@ -38,8 +38,8 @@ impl Screen {
     }
 }
 
-/// Collects the lines that scroll off. Lines that a program clears are left out: nothing in every frame of a redrawn
-/// screen is worth scrolling back to.
+/// Collects the lines that scroll off. Lines that a program clears are left out: a program that clears the
+/// screen before it draws would otherwise add every frame.
 #[derive(Debug, Default)]
 struct ScrolledOff {
     lines: String,

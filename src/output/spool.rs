@@ -72,7 +72,7 @@ impl Spool {
         }
     }
 
-    /// Makes everything written so far readable; for whenever no more is coming at once.
+    /// Makes everything written so far readable. Called when no more bytes follow at once.
     pub fn flush(&mut self) {
         if !self.buffer.is_empty() {
             let buffer = std::mem::take(&mut self.buffer);

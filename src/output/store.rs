@@ -26,14 +26,14 @@ impl OutputHandle {
     const PREFIX: &'static str = "out_";
     const DIGITS: usize = 12;
 
-    /// Takes a handle as a model writes it. The grammar leaves no room for a path.
+    /// Parses a handle as a model writes it. The grammar cannot express a path.
     pub fn parse(text: &str) -> Option<Self> {
         let digits = text.strip_prefix(Self::PREFIX)?;
         let hex = digits.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));
         (digits.len() == Self::DIGITS && hex).then(|| Self(text.to_owned()))
     }
 
-    /// As shown to the model.
+    /// The handle as shown to the model.
     pub fn as_str(&self) -> &str {
         &self.0
     }

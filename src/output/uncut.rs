@@ -74,7 +74,7 @@ impl Uncut {
         self.standing(bytes, true).over(at).map_or(at, |place| place.end)
     }
 
-    /// The part with all of those that it begins or ends within.
+    /// Extends the part to include the masked texts that it begins or ends within.
     pub fn whole(&self, bytes: &[u8], part: Range<usize>) -> Range<usize> {
         let standing = self.standing(bytes, true);
         let start = standing.over(part.start).map_or(part.start, |place| place.start);
