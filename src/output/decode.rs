@@ -29,7 +29,7 @@ impl Decoder {
                     self.held_len += 1;
                     rest = after;
                 }
-                // The byte does not go on with what is held: that is invalid, the byte begins anew.
+                // The byte does not continue the bytes held, so those are invalid and it begins anew.
                 Err(_) => self.finish(out),
             }
         }
@@ -50,7 +50,7 @@ impl Decoder {
         }
     }
 
-    /// Appends what was held back.
+    /// Appends the bytes held back.
     pub fn finish(&mut self, out: &mut String) {
         if self.held_len > 0 {
             self.held_len = 0;

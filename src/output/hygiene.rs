@@ -73,7 +73,7 @@ impl CommandText {
         self.start = 0;
     }
 
-    /// Appends what was held back: the line that has no end. A sequence that has no end is dropped.
+    /// Appends the line that has no end. A sequence that has no end is dropped.
     pub fn finish(&mut self, out: &mut String) {
         out.push_str(&self.line);
         *self = Self { nuls: self.nuls, ..Self::default() };

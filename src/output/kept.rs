@@ -278,7 +278,7 @@ pub(super) fn shorten(text: &mut String, room: usize) {
     text.push_str(NOTE);
 }
 
-/// Walks over the lines of a file and counts what it passes.
+/// Reads the lines of a file and counts them and their bytes.
 struct Lines<'a> {
     reader: BufReader<&'a mut KeptFile>,
     /// The number of the line that comes next.

@@ -92,7 +92,7 @@ fn os_string(bytes: Vec<u8>) -> OsString {
     String::from_utf8_lossy(&bytes).into_owned().into()
 }
 
-/// Characters that change what a reader sees without being seen: controls, directions, and those of no width.
+/// Returns whether a character is invisible but changes the display: controls, directions, and those of no width.
 pub fn is_unseen(c: char) -> bool {
     c.is_control()
         || matches!(

@@ -25,7 +25,7 @@ impl Screen {
         Self { terminal, scrolled: ScrolledOff::default() }
     }
 
-    /// Draws what the program printed. Returns the lines that scrolled off the top, each with its end.
+    /// Draws the program's output. Returns the lines that scrolled off the top, each with its end.
     pub fn draw(&mut self, text: &str) -> String {
         self.terminal.feed_with(text, &mut self.scrolled)
     }

@@ -11,7 +11,7 @@ use super::store::{OutputHandle, Shared};
 const BUFFER: usize = 64 << 10;
 
 /// One output being kept, written from the first byte on. A full disk or the size limit stops the keeping, never
-/// the command. What is dropped unflushed is flushed then.
+/// the command. Dropping a spool flushes it.
 #[derive(Debug)]
 pub struct Spool {
     handle: OutputHandle,
@@ -116,7 +116,7 @@ impl Spool {
         }
     }
 
-    /// Writes as much as the disk takes, and counts it: the beginning of what it refuses may still be kept.
+    /// Writes as much as the disk takes, and counts it: the beginning of a refused write may still be stored.
     fn write_out(&mut self, bytes: &[u8]) -> io::Result<()> {
         let mut rest = bytes;
         while !rest.is_empty() {

@@ -79,7 +79,7 @@ pub enum FindError {
     Io(#[from] io::Error),
 }
 
-/// The folder of kept outputs. Clones share one account of what is kept.
+/// The folder of stored outputs. Clones share one inventory.
 #[derive(Debug, Clone)]
 pub struct OutputStore {
     shared: Arc<Shared>,
@@ -101,7 +101,7 @@ impl Shared {
 }
 
 impl OutputStore {
-    /// Opens the folder, making it (0700) where needed, and removes what is too old or too much.
+    /// Opens the folder, making it (0700) where needed, and removes outputs beyond the limits.
     pub fn open(dir: &Path) -> io::Result<Self> {
         Self::with_limits(dir, Limits::default())
     }

@@ -14,7 +14,7 @@ const SEQUENCES: usize = 8 << 10;
 pub struct Standing {
     /// In order, none over another.
     pub places: Vec<Range<usize>>,
-    /// From here on bytes that follow may still make one of what is there. No place lies over it.
+    /// From here on, later bytes may still complete a masked text. No range reaches beyond it.
     pub decided: usize,
 }
 

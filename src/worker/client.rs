@@ -127,7 +127,7 @@ impl WorkerProgram {
             if !is_committing.load(Ordering::Relaxed) {
                 worker.start_kill()?;
             }
-            // To its end: what it announced before it was killed still comes.
+            // To its end: a commit that it announced before it was killed is still read.
             reading.await
         };
         match (answer, failure) {

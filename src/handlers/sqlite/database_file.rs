@@ -141,7 +141,7 @@ fn denied(text: String) -> ToolError {
     ToolError::new(ErrorCode::PolicyDenied, text)
 }
 
-/// Refuses what lies in the runner's own folder: it is no database of the user's.
+/// Refuses files in the runner's own folder: they are not the user's databases.
 pub(super) fn check_not_own(path: &Path, home: &Path, shown: &str) -> Result<(), ToolError> {
     let home = fs::canonicalize(home).unwrap_or_else(|_| home.to_owned());
     if !path.starts_with(&home) {

@@ -81,7 +81,7 @@ impl StatementGuard {
         self.0.scope
     }
 
-    /// Puts the connection under watch. From here on it does what its scope allows, and nothing else.
+    /// Installs the limits on the connection. From here on it does only the actions that its scope allows.
     pub(super) fn install(&self, connection: &Connection) -> rusqlite::Result<()> {
         // A change without its triggers would leave the data as its own program never does.
         let is_changing = self.scope() == Scope::Changing;
