@@ -1,5 +1,5 @@
-//! Binary data in the output of a command: found and counted, to be told in one line in place of what would be neither
-//! readable nor cheap. Not here: the name of its format (acp::content).
+//! Finds and counts binary data in a command's output, which is reported in one line. Not here: the name of its format
+//! (acp::content).
 
 use memchr::{memchr_iter, memrchr};
 
@@ -15,7 +15,7 @@ const FIRST: usize = 512;
 pub struct BinaryRun {
     /// Its first bytes.
     pub first: Vec<u8>,
-    /// How many bytes came so far.
+    /// The number of bytes so far.
     pub bytes: u64,
 }
 
@@ -26,14 +26,14 @@ impl BinaryRun {
         self.bytes += chunk.len() as u64;
     }
 
-    /// Whether nothing came yet.
+    /// Returns whether there are no bytes yet.
     pub fn is_empty(&self) -> bool {
         self.bytes == 0
     }
 }
 
-/// The part of a chunk of output that is binary data: empty in text. Whole lines of text before and after the data are
-/// no part of it. `goes_on` where the chunk follows binary data.
+/// Returns the part of a chunk that is binary data, empty for text. Whole lines of text before and after the data are
+/// excluded. `goes_on`: the chunk follows binary data.
 pub fn find_binary(chunk: &[u8], goes_on: bool) -> std::ops::Range<usize> {
     if !is_binary(chunk, goes_on) {
         return 0..0;
@@ -47,8 +47,8 @@ pub fn find_binary(chunk: &[u8], goes_on: bool) -> std::ops::Range<usize> {
     start..if is_line { last } else { chunk.len() }
 }
 
-/// Whether a chunk is certainly no text: in most of three samples, bytes that are no UTF-8, and control characters that
-/// neither text nor a terminal uses. Text in an older encoding has no such control characters. NUL bytes alone do not
+/// Returns whether a chunk is certainly not text. Two of three samples must hold invalid UTF-8 and control characters
+/// that neither text nor a terminal uses. Text in an older encoding has no such characters. NUL bytes alone do not
 /// count: they are cheap to leave out.
 fn is_binary(chunk: &[u8], goes_on: bool) -> bool {
     if goes_on {
@@ -70,7 +70,7 @@ fn is_binary(chunk: &[u8], goes_on: bool) -> bool {
     starts.iter().filter(|start| is_odd(&chunk[**start..**start + SAMPLE])).count() >= 2
 }
 
-/// How many bytes are no UTF-8, and how many are control characters that text does not use.
+/// Counts the bytes that are not UTF-8, and the control characters that text does not use.
 fn count_odd(bytes: &[u8]) -> (usize, usize) {
     let count = |(invalid, controls): (usize, usize), part: std::str::Utf8Chunk<'_>| {
         let odd = part.valid().bytes().filter(|byte| matches!(byte, 1..=6 | 14..=26 | 28..=31 | 127));

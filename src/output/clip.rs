@@ -1,17 +1,17 @@
 //! Budget and clip: the first 40 % and the last 60 % of a text, cut on lines, then on characters.
-//! Not here: the keeping of what is left out (store), and texts that do not fit in memory (headtail).
+//! Not here: storing the omitted part (store), and texts that do not fit in memory (headtail).
 
 use super::HeadTail;
 use super::figures::{counted, size};
 
-/// How many characters of text one result may have.
+/// The number of characters that one result may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Budget(usize);
 
 impl Budget {
     /// The default: 30,000 characters.
     pub const DEFAULT: usize = 30_000;
-    /// What a call may ask for at least and at most.
+    /// The least and the most that a call may ask for.
     pub const RANGE: std::ops::RangeInclusive<usize> = 1_000..=200_000;
     /// A line longer than this is cut in the middle.
     pub const LINE: usize = 2_000;
@@ -59,7 +59,7 @@ pub struct Clipped {
 }
 
 impl Clipped {
-    /// Whether the text is all there was.
+    /// Returns whether nothing was left out.
     pub fn is_whole(&self) -> bool {
         self.omitted_bytes == 0
     }
@@ -83,7 +83,7 @@ pub fn clip_again(text: &str, budget: Budget, handle: Option<&str>) -> Clipped {
     whole.render_with(handle, |gap| format!("[... more is omitted{}]", rest_at(handle, gap.first_line)))
 }
 
-/// What lies between head and tail.
+/// The omitted part between head and tail.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Gap {
     pub lines: u64,
@@ -93,10 +93,10 @@ pub(super) struct Gap {
 
 /// Characters set aside for a marker with its line ends.
 pub(super) const MARKER_ROOM: usize = 160;
-/// A handle longer than this is none of ours; naming it would outgrow the room.
+/// A handle longer than this is none of ours; naming it would exceed the space for the marker.
 const HANDLE_ROOM: usize = 32;
 
-/// What stands in the gap, without line ends.
+/// Formats the marker in the gap, without line ends.
 pub(super) fn gap_marker(gap: Gap, handle: Option<&str>) -> String {
     format!(
         "[... {} ({}) omitted{}]",
@@ -106,7 +106,7 @@ pub(super) fn gap_marker(gap: Gap, handle: Option<&str>) -> String {
     )
 }
 
-/// What is said at the end when nothing but the middles of long lines is missing.
+/// Formats the closing marker for a text of which only the middles of long lines are missing.
 pub(super) fn long_lines_marker(first_line: u64, handle: Option<&str>) -> Option<String> {
     let rest = rest_at(handle, first_line);
     (!rest.is_empty()).then(|| format!("[... long lines are cut{rest}]"))

@@ -1,6 +1,6 @@
-//! Bytes to text, once and incrementally. Not here: what a command's text is cleaned of (hygiene).
+//! Decodes bytes to text, whole or in chunks. Not here: removing escapes (hygiene).
 
-/// What stands for invalid bytes.
+/// The replacement for invalid bytes.
 const REPLACEMENT: char = char::REPLACEMENT_CHARACTER;
 
 /// Decodes a stream of bytes as UTF-8, holding back an incomplete character at a chunk's end. The result is that
@@ -29,7 +29,7 @@ impl Decoder {
                     self.held_len += 1;
                     rest = after;
                 }
-                // The byte does not go on with what is held: that is invalid, the byte begins anew.
+                // The byte does not continue the bytes held, so those are invalid and it begins anew.
                 Err(_) => self.finish(out),
             }
         }
@@ -50,7 +50,7 @@ impl Decoder {
         }
     }
 
-    /// Appends what was held back.
+    /// Appends the bytes held back.
     pub fn finish(&mut self, out: &mut String) {
         if self.held_len > 0 {
             self.held_len = 0;
@@ -58,7 +58,7 @@ impl Decoder {
         }
     }
 
-    /// How many characters were replaced so far.
+    /// The number of characters replaced so far.
     pub fn lossy(&self) -> u64 {
         self.lossy
     }

@@ -1,6 +1,6 @@
-//! Figures as a model reads them: `1,204` and `88 KB`. Not here: where they are put.
+//! Formats numbers as a model reads them: `1,204` and `88 KB`.
 
-/// Digits in groups of three: `1,204`.
+/// Formats a number with digits in groups of three: `1,204`.
 pub fn grouped(n: u64) -> String {
     let digits = n.to_string();
     let mut out = String::with_capacity(digits.len() + digits.len() / 3);
@@ -13,7 +13,7 @@ pub fn grouped(n: u64) -> String {
     out
 }
 
-/// A number of things: `1 line`, `1,204 lines`.
+/// Formats a count with its noun: `1 line`, `1,204 lines`.
 pub fn counted(n: u64, one: &str) -> String {
     if n == 1 { format!("1 {one}") } else { format!("{} {one}s", grouped(n)) }
 }

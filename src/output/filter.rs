@@ -1,18 +1,18 @@
-//! The door through which a masker is handed to whoever pumps bytes. Not here: any masker.
+//! The interface of stream filters, such as the one that masks secrets. Not here: the masking itself (redact).
 
 use std::sync::Arc;
 
-/// Rewrites a stream of bytes, holding back what may be the beginning of something to rewrite.
+/// Rewrites a stream of bytes, holding back the possible beginning of a match.
 pub trait StreamFilter: Send {
-    /// Takes a chunk and appends what is safe to pass on to `out`.
+    /// Takes a chunk and appends the bytes that are safe to pass on to `out`.
     fn push(&mut self, chunk: &[u8], out: &mut Vec<u8>);
-    /// Appends what was held back; the stream has ended.
+    /// Appends the bytes held back; the stream has ended.
     fn finish(&mut self, out: &mut Vec<u8>);
-    /// What is held back now.
+    /// Returns the bytes that are held back now.
     fn held(&self) -> &[u8] {
         &[]
     }
-    /// How many places were rewritten so far.
+    /// Returns the number of replacements so far.
     fn rewritten(&self) -> u64;
 }
 

@@ -1,5 +1,5 @@
 //! The head and the tail of a stream of text, in flat memory however long it runs.
-//! Not here: what the text holds (hygiene) and the keeping of the rest (store).
+//! Not here: cleaning the text (hygiene) and storing the rest (store).
 
 use memchr::{memchr, memchr_iter, memrchr};
 
@@ -55,17 +55,17 @@ impl HeadTail {
         }
     }
 
-    /// How many lines came so far; a last line without its end counts.
+    /// The number of lines so far; a last line without its end counts.
     pub fn lines(&self) -> u64 {
         self.newlines + u64::from(!self.line.is_empty())
     }
 
-    /// How many bytes came so far.
+    /// The number of bytes so far.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// What is kept so far, with the marker between head and tail where something is left out.
+    /// Renders the text so far, with the marker between head and tail where something is left out.
     pub fn render(&self, handle: Option<&str>) -> Clipped {
         self.render_with(handle, |gap| gap_marker(gap, handle))
     }
@@ -193,8 +193,8 @@ fn newlines_in(text: &str) -> u64 {
     memchr_iter(b'\n', text.as_bytes()).count() as u64
 }
 
-/// How far whole lines reach that are surely short enough (a byte is at least a character), and how many. From
-/// each line end the furthest next one is sought, so that the cost does not grow with the number of lines.
+/// Measures the leading whole lines that are surely short enough (a byte is at least a character), and counts them. It
+/// searches for the furthest line end within the limit, so the cost does not grow with the number of lines.
 fn short_lines(text: &str) -> (usize, u64) {
     let bytes = text.as_bytes();
     let mut end = 0;

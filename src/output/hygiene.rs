@@ -5,8 +5,7 @@ use memchr::{memchr3, memrchr};
 
 pub use super::decode::Decoder;
 
-/// A line under way may be rewritten (by a carriage return, by backspaces) as far as this many bytes back; what is
-/// older flows on.
+/// A carriage return or backspaces may rewrite this many bytes of the current line. Older bytes are passed on.
 const LINE_ROOM: usize = 64 << 10;
 /// An escape sequence that has not ended after this many bytes is none: it is dropped and text begins again.
 const SEQUENCE_ROOM: usize = 4 << 10;
@@ -25,17 +24,17 @@ pub struct CommandText {
     sequence: usize,
     /// The line under way; while a piece is worked on, with the lines before it.
     line: String,
-    /// Where the line under way begins in `line`, as far as that was looked at.
+    /// The start of the current line in `line`, as far as that was scanned.
     start: usize,
-    /// How far line ends were looked for.
+    /// The length of `line` that was scanned for line ends.
     looked: usize,
-    /// A carriage return came; whether it clears the line is decided by what follows.
+    /// A carriage return came; the next character decides whether it clears the line.
     returned: bool,
     /// NUL bytes left out so far.
     nuls: u64,
 }
 
-/// Where in an escape sequence (ECMA-48) the stream is.
+/// The position of the stream in an escape sequence (ECMA-48).
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 enum State {
     #[default]
@@ -74,13 +73,13 @@ impl CommandText {
         self.start = 0;
     }
 
-    /// Appends what was held back: the line that has no end. A sequence that has no end is dropped.
+    /// Appends the line that has no end. A sequence that has no end is dropped.
     pub fn finish(&mut self, out: &mut String) {
         out.push_str(&self.line);
         *self = Self { nuls: self.nuls, ..Self::default() };
     }
 
-    /// How many NUL bytes were left out so far.
+    /// The number of NUL bytes left out so far.
     pub fn nuls(&self) -> u64 {
         self.nuls
     }
@@ -90,7 +89,7 @@ impl CommandText {
         &self.line
     }
 
-    /// Whether what comes next simply goes on with the line under way.
+    /// Returns whether the next text simply continues the current line.
     pub fn is_plain(&self) -> bool {
         self.state == State::Text && !self.returned
     }
@@ -154,7 +153,7 @@ impl CommandText {
         }
     }
 
-    /// Finds where the line under way begins. Each byte is looked at once, however often this is asked.
+    /// Finds the start of the current line. Each byte is scanned once, however often this is called.
     fn look_for_line_ends(&mut self) {
         if let Some(newline) = memrchr(b'\n', &self.line.as_bytes()[self.looked..]) {
             self.start = self.looked + newline + 1;
@@ -165,7 +164,7 @@ impl CommandText {
         }
     }
 
-    /// Takes what is inside of a string, up to its end or to where it is too long for one.
+    /// Consumes the inside of a string, up to its end or to the limit of its length.
     fn payload(&mut self, piece: &str, from: usize) -> usize {
         let bytes = piece.as_bytes();
         let room = SEQUENCE_ROOM + 1 - self.sequence;
@@ -193,7 +192,7 @@ impl CommandText {
         at
     }
 
-    /// So many bytes more of a sequence, which is none if it has become too long.
+    /// Adds bytes to the sequence, or returns to text if it has become too long.
     fn go_on(&mut self, next: State, bytes: usize) {
         self.sequence += bytes;
         self.state = if self.sequence > SEQUENCE_ROOM { State::Text } else { next };
@@ -246,7 +245,7 @@ impl CommandText {
     }
 }
 
-/// How often this byte stands here before another one comes.
+/// Counts the repetitions of this byte before another one comes.
 fn leading(bytes: &[u8], from: usize, byte: u8) -> usize {
     let rest = &bytes[from..];
     let (blocks, _) = rest.as_chunks::<64>();
@@ -279,11 +278,11 @@ fn control_end(bytes: &[u8], from: usize) -> Option<usize> {
     None
 }
 
-/// Where a text holds something to remove: a control character but line feed and tab. U+0080 to U+009F are control
-/// characters too; their first byte is looked at with the second.
+/// Finds the characters to remove: control characters other than line feed and tab. U+0080 to U+009F are control
+/// characters too; their first byte is checked with the second.
 ///
-/// A block is looked at eight bytes at a time and remembered as one bit a byte: between colours text is so short that a
-/// search of its own for each stretch costs more than the search finds.
+/// A block is scanned eight bytes at a time and stored as one bit a byte. Between colours text is so short that a
+/// separate search for each piece costs more.
 #[derive(Default)]
 struct Controls {
     block: usize,

@@ -1,5 +1,5 @@
-//! Reading a kept output: a window of it, its end, its size; in flat memory whatever its lines are.
-//! Not here: the writing (store) and the search for a pattern (search).
+//! Reads a stored output: a window of it, its end, its size, in constant memory. Not here: writing (store) and
+//! searching (search).
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -17,12 +17,12 @@ use super::{Budget, Clipped, HeadTail, OutputHandle};
 
 const CHUNK: usize = 64 << 10;
 
-/// Stops a reading that is under way on another thread.
+/// Stops a read that runs on another thread.
 #[derive(Debug, Clone, Default)]
 pub struct Halt(CancellationToken);
 
 impl Halt {
-    /// The reading fails at its next chunk.
+    /// Makes the reading fail at its next chunk.
     pub fn stop(&self) {
         self.0.cancel();
     }
@@ -80,7 +80,7 @@ impl Seek for KeptFile {
     }
 }
 
-/// How much an output holds.
+/// The size of an output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Totals {
     /// A last line without its end counts.
@@ -89,7 +89,7 @@ pub struct Totals {
     pub bytes: u64,
 }
 
-/// Which part of an output is wanted.
+/// The part of an output to read.
 #[derive(Debug, Clone, Copy)]
 pub struct Window {
     /// At most so many lines.
@@ -107,7 +107,7 @@ pub struct KeptLine {
     pub number: u64,
     /// Its text without the line end; of a long one a part, which says so.
     pub text: String,
-    /// Whether it matches the pattern searched for; a line of context does not.
+    /// It matches the pattern; a line of context does not.
     pub matched: bool,
 }
 
@@ -125,7 +125,7 @@ impl KeptLine {
 pub struct Page {
     /// The lines.
     pub lines: Vec<KeptLine>,
-    /// What the whole output holds.
+    /// The size of the whole output.
     pub totals: Totals,
 }
 
@@ -134,7 +134,7 @@ impl KeptOutput {
         Self { handle, file: KeptFile { file, halt: Halt::default() }, indexes }
     }
 
-    /// The same, to be stopped from elsewhere.
+    /// Sets the handle by which another thread stops the reading.
     #[must_use]
     pub fn halted_by(mut self, halt: Halt) -> Self {
         self.file.halt = halt;
@@ -146,7 +146,7 @@ impl KeptOutput {
         &self.handle
     }
 
-    /// How much it holds. The first time all of it is read, then only what is new.
+    /// Returns the size. The first call reads the whole output, later ones only the new part.
     pub fn totals(&mut self) -> io::Result<Totals> {
         let mut index = self.indexes.find(&self.handle);
         self.count_lines(&mut index)
@@ -232,7 +232,7 @@ impl KeptOutput {
         Ok(text[if whole { line } else { at }..].to_owned())
     }
 
-    /// At most so many bytes from this one on, and how many there are in all.
+    /// Reads at most `max` bytes from an offset. Returns them with the total size.
     pub fn bytes_from(&mut self, from: u64, max: usize) -> io::Result<(Vec<u8>, u64)> {
         let size = self.file.seek(SeekFrom::End(0))?;
         self.file.seek(SeekFrom::Start(from.min(size)))?;
@@ -278,7 +278,7 @@ pub(super) fn shorten(text: &mut String, room: usize) {
     text.push_str(NOTE);
 }
 
-/// Walks over the lines of a file and counts what it passes.
+/// Reads the lines of a file and counts them and their bytes.
 struct Lines<'a> {
     reader: BufReader<&'a mut KeptFile>,
     /// The number of the line that comes next.

@@ -1,5 +1,5 @@
-//! Remembers the line indexes of the kept outputs that were looked at last, so that a later look begins near what it
-//! wants. Not here: the index itself (line_index).
+//! Caches the line indexes of the outputs read last, so that a later read starts near its line. Not here: the index
+//! itself (line_index).
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

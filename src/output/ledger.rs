@@ -1,5 +1,5 @@
-//! The account of what is kept: a running total, so that no call has to look through the folder, and the order in
-//! which outputs go when they are too old or too much. Not here: their content.
+//! The inventory of stored outputs: a running total, so that no call has to scan the folder, and the order of removal.
+//! Not here: their content.
 #![expect(clippy::disallowed_methods, reason = "this room owns the kept outputs")]
 
 use std::collections::BTreeMap;
@@ -25,21 +25,21 @@ struct Item {
     since: SystemTime,
     /// Still being written: it does not go, whatever its age.
     open: bool,
-    /// Why nothing at all is kept of it.
+    /// The reason why nothing of it is stored.
     refused: Option<String>,
-    /// Why it ends before the output that it is of.
+    /// The reason why its end is missing.
     cut_short: Option<String>,
 }
 
 impl Ledger {
-    /// Takes stock of the folder; files that are no outputs are left alone.
+    /// Reads the folder; files that are not outputs are ignored.
     pub(super) fn load(dir: &Path) -> io::Result<Self> {
         let mut found = Vec::new();
         for entry in std::fs::read_dir(dir)? {
             let entry = entry?;
             let name = entry.file_name();
             let Some(name) = name.to_str().and_then(OutputHandle::parse) else { continue };
-            // One that goes away meanwhile is none of the stock.
+            // A file that was removed meanwhile is skipped.
             let Ok(facts) = entry.metadata() else { continue };
             found.push((facts.modified()?, name, facts.len()));
         }
@@ -77,26 +77,26 @@ impl Ledger {
         true
     }
 
-    /// Notes why nothing at all is kept of an output.
+    /// Records the reason why nothing of an output is stored.
     pub(super) fn refuse(&mut self, order: u64, reason: &str) {
         if let Some(item) = self.items.get_mut(&order) {
             item.refused = Some(reason.to_owned());
         }
     }
 
-    /// Notes why an output is not kept to its end.
+    /// Records the reason why the end of an output is missing.
     pub(super) fn cut(&mut self, order: u64, reason: &str) {
         if let Some(item) = self.items.get_mut(&order) {
             item.cut_short = Some(reason.to_owned());
         }
     }
 
-    /// Why the output of this name is not kept to its end, as far as this process saw it happen.
+    /// Returns the reason why the end of this output is missing, if this process saw it happen.
     pub(super) fn cut_short(&self, name: &str) -> Option<&str> {
         self.items.values().find(|item| item.name == name)?.cut_short.as_deref()
     }
 
-    /// Why nothing is kept under this name, where something was to be.
+    /// Returns the reason why nothing is stored under this name.
     pub(super) fn refusal(&self, name: &str) -> Option<&str> {
         self.items.values().find(|item| item.name == name)?.refused.as_deref()
     }
@@ -110,7 +110,7 @@ impl Ledger {
         }
     }
 
-    /// Removes what is older or more than the limits allow.
+    /// Removes outputs that exceed the limits of age or total size.
     pub(super) fn sweep(&mut self, dir: &Path, limits: &Limits, now: SystemTime) {
         while let Some(oldest) = self.oldest() {
             let age = now.duration_since(self.items[&oldest].since).unwrap_or_default();

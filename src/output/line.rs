@@ -4,7 +4,7 @@
 use super::Budget;
 use super::figures::grouped;
 
-/// How many characters of a long line stay at each end. Ends, note and a closing marker together stay shorter
+/// The number of characters of a long line that stay at each end. Ends, note and a closing marker together are shorter
 /// than the shortest line that is cut, so cutting never makes a text longer.
 const END: usize = 900;
 /// Bytes that surely hold `END` characters, wherever they are cut.
@@ -25,7 +25,7 @@ pub(super) struct LongLine {
 pub(super) struct Ends<'a> {
     /// The whole line, or its first characters.
     pub start: &'a str,
-    /// What is left out, when the line was too long.
+    /// The omitted middle, if the line was too long.
     pub cut: Option<MiddleCut<'a>>,
 }
 
@@ -34,7 +34,7 @@ pub(super) struct Ends<'a> {
 pub(super) struct MiddleCut<'a> {
     /// Stands in for the middle and names the line's true length.
     pub note: String,
-    /// How many bytes it stands for.
+    /// The number of bytes that the note replaces.
     pub bytes: u64,
     /// The line's last characters.
     pub end: &'a str,
@@ -123,7 +123,7 @@ impl LineView {
         match self {
             Self::Ends(line) => line.push(piece),
             Self::From { column, text, chars } => {
-                // `chars` is how far the line is known, `text` what of it lies in the window.
+                // `chars` counts the line so far; `text` is the part of it in the window.
                 let skip = usize::try_from((*column - 1).saturating_sub(*chars)).unwrap_or(usize::MAX);
                 *chars += piece.chars().count() as u64;
                 let room = Budget::LINE - text.chars().count();

@@ -37,7 +37,7 @@ impl LineFeed {
         count as u64
     }
 
-    /// Tells whether these bytes end with one.
+    /// Returns whether these bytes end with a line feed.
     pub(crate) fn closes(self, bytes: &[u8]) -> bool {
         match self {
             Self::Byte => bytes.ends_with(b"\n"),

@@ -57,11 +57,11 @@ impl From<io::Error> for LineMiss {
     }
 }
 
-/// A file with the bounds of its scan.
+/// A file and the bounds of a scan.
 #[derive(Debug)]
 pub(crate) struct LineScan<'a> {
     pub file: &'a File,
-    /// Determined once: bytes appended later are not scanned.
+    /// Read once: bytes appended later are not scanned.
     pub size: u64,
     /// The offset at which every scan from the start ends.
     pub reach: u64,
@@ -93,7 +93,7 @@ impl LineIndex {
         (scan.is_hashed && self.scanned >= scan.size).then(|| hex(&self.hasher.clone().finalize()))
     }
 
-    /// Returns whether this index covers more of the same file.
+    /// Returns whether it covers more of the same file.
     pub(crate) fn is_ahead_of(&self, other: &Self) -> bool {
         self.scanned > other.scanned
     }
@@ -153,7 +153,7 @@ impl LineIndex {
         if scan.cancel.is_cancelled() {
             return Err(LineMiss::Cancelled);
         }
-        // Where the file has grown since, its last step was not a whole one. Such a file is not hashed.
+        // If the file has grown since, its last step was not a whole one. Such a file is not hashed.
         if !self.scanned.is_multiple_of(STEP)
             && let Some(before) = self.before.pop()
         {

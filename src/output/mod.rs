@@ -1,5 +1,5 @@
-//! Text on its way to a model: how much of it, how clean, and where the rest is kept.
-//! Not here: what is secret (redact) and how a result is put together (request).
+//! Text for a model: its length, its cleaning, and the storage of the rest. Not here: secrets (redact) and building a
+//! result (request).
 
 mod binary;
 pub mod clip;

@@ -11,7 +11,7 @@ pub fn path_text(path: &Path) -> String {
     path_bytes_text(path.as_os_str().as_encoded_bytes())
 }
 
-/// The same for a path of which only the bytes are known.
+/// Formats a path of which only the bytes are known.
 pub fn path_bytes_text(bytes: &[u8]) -> String {
     match std::str::from_utf8(bytes) {
         Ok(text) if !text.starts_with('"') && !text.chars().any(is_unseen) => text.to_owned(),
@@ -92,7 +92,7 @@ fn os_string(bytes: Vec<u8>) -> OsString {
     String::from_utf8_lossy(&bytes).into_owned().into()
 }
 
-/// Characters that change what a reader sees without being seen: controls, directions, and those of no width.
+/// Returns whether a character is invisible but changes the display: controls, directions, and those of no width.
 pub fn is_unseen(c: char) -> bool {
     c.is_control()
         || matches!(

@@ -25,12 +25,12 @@ impl Screen {
         Self { terminal, scrolled: ScrolledOff::default() }
     }
 
-    /// Draws what the program printed. Returns the lines that scrolled off the top, each with its end.
+    /// Draws the program's output. Returns the lines that scrolled off the top, each with its end.
     pub fn draw(&mut self, text: &str) -> String {
         self.terminal.feed_with(text, &mut self.scrolled)
     }
 
-    /// What is seen now: lines without trailing blanks, those that the terminal had to break in one.
+    /// Returns the visible lines without trailing blanks. Lines that the terminal wrapped are joined.
     pub fn text(&self) -> String {
         let lines = self.terminal.screen().text();
         let used = lines.iter().rposition(|line| !line.is_empty()).map_or(0, |last| last + 1);
@@ -38,8 +38,8 @@ impl Screen {
     }
 }
 
-/// Collects the lines that scroll off. What a program clears away is not among them: nobody would scroll back to every
-/// frame of a program that clears the screen before it draws.
+/// Collects the lines that scroll off. Lines that a program clears are left out: a program that clears the
+/// screen before it draws would otherwise add every frame.
 #[derive(Debug, Default)]
 struct ScrolledOff {
     lines: String,
@@ -71,7 +71,7 @@ impl Observer for ScrolledOff {
     }
 }
 
-/// Where a text begins to draw on a screen.
+/// The position at which a text begins to draw on a screen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Drawing {
     /// Nowhere. From here on it ends in a sequence without its end.

@@ -20,7 +20,7 @@ const PART: usize = 64 << 10;
 /// Characters shown on either side of a match in a long line.
 const AROUND: usize = 400;
 
-/// What is searched for.
+/// A search for a pattern in an output.
 #[derive(Debug, Clone, Copy)]
 pub struct Query<'a> {
     /// A regular expression that matches within a line.
@@ -40,15 +40,15 @@ pub struct Query<'a> {
 pub struct Found {
     /// Matches and their context, in order; where numbers jump, something lies between.
     pub lines: Vec<KeptLine>,
-    /// How many matching lines are among them.
+    /// The number of matching lines among them.
     pub shown: u64,
-    /// How many lines of the whole output match.
+    /// The number of matching lines in the whole output.
     pub matches: u64,
     /// The first matching line that is not shown for want of room.
     pub next: Option<u64>,
 }
 
-/// Why a search came to nothing.
+/// The reason why a search failed.
 #[derive(Debug, thiserror::Error)]
 pub enum SearchError {
     /// The pattern cannot be used.
@@ -86,8 +86,8 @@ impl KeptOutput {
     }
 }
 
-/// Where lines were broken: the number of each line that a break ended, as the searcher counts, and the characters
-/// of the true line up to there.
+/// The inserted line breaks: the searcher's number of each line that a break ended, and the characters of the true line
+/// up to there.
 #[derive(Debug, Clone, Default)]
 struct Breaks(Rc<RefCell<Vec<(u64, u64)>>>);
 
@@ -149,7 +149,7 @@ impl Read for Parts<'_> {
     }
 }
 
-/// Collects what the searcher finds.
+/// Collects the searcher's matches.
 struct Hits<'a> {
     query: &'a Query<'a>,
     matcher: &'a RegexMatcher,
@@ -175,7 +175,7 @@ impl Sink for Hits<'_> {
         }
         let mut text = self.around_match(hit.bytes(), before);
         if self.found.shown == 0 {
-            // Something is shown however little room there is, and the match counts more than what is before it.
+            // At least one match is shown, and the match counts more than the context before it.
             if text.chars().count() + KeptLine::FRAME > self.room {
                 self.found.lines.clear();
                 self.room = self.query.room;
@@ -221,7 +221,7 @@ impl Hits<'_> {
         fits
     }
 
-    /// The line, or of a long one what lies around the match, with its column.
+    /// Returns the line, or the part of a long line around the match, with its column.
     fn around_match(&self, bytes: &[u8], before: u64) -> String {
         let bytes = without_end(bytes);
         let text = String::from_utf8_lossy(bytes);

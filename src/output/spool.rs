@@ -1,5 +1,4 @@
-//! One output on its way to the disk. Not here: which outputs there are (store) and what goes first when room is short
-//! (ledger).
+//! Writes one output to the disk. Not here: finding outputs (store) and removing old ones (ledger).
 
 use std::fs::File;
 use std::io::{self, Write as _};
@@ -8,11 +7,11 @@ use std::sync::Arc;
 use super::figures::size;
 use super::store::{OutputHandle, Shared};
 
-/// How much is collected before it is written.
+/// The number of bytes collected before they are written.
 const BUFFER: usize = 64 << 10;
 
 /// One output being kept, written from the first byte on. A full disk or the size limit stops the keeping, never
-/// the command. What is dropped unflushed is flushed then.
+/// the command. Dropping a spool flushes it.
 #[derive(Debug)]
 pub struct Spool {
     handle: OutputHandle,
@@ -25,7 +24,7 @@ pub struct Spool {
     shared: Arc<Shared>,
 }
 
-/// Why a spool keeps no more.
+/// The reason why a spool stores no more.
 #[derive(Debug)]
 pub(super) enum Stopped {
     /// This output reached its limit.
@@ -42,7 +41,7 @@ impl Spool {
         Self { handle, file, order, buffer: Vec::new(), accepted, on_disk: held, stopped: None, shared }
     }
 
-    /// Where it will be found.
+    /// The handle under which the output will be found.
     pub fn handle(&self) -> &OutputHandle {
         &self.handle
     }
@@ -73,7 +72,7 @@ impl Spool {
         }
     }
 
-    /// Makes everything written so far readable; for whenever no more is coming at once.
+    /// Makes everything written so far readable. Called when no more bytes follow at once.
     pub fn flush(&mut self) {
         if !self.buffer.is_empty() {
             let buffer = std::mem::take(&mut self.buffer);
@@ -83,17 +82,17 @@ impl Spool {
         }
     }
 
-    /// How many bytes were taken to be kept.
+    /// The number of bytes accepted for storage.
     pub fn written(&self) -> u64 {
         self.accepted
     }
 
-    /// Where it is found, once there is anything to find.
+    /// The handle, once anything is stored.
     pub fn kept(&self) -> Option<&OutputHandle> {
         (self.on_disk > 0).then_some(&self.handle)
     }
 
-    /// Why the keeping stopped before the output did.
+    /// The reason why storing stopped before the output ended.
     pub fn cut_short(&self) -> Option<&str> {
         match &self.stopped {
             None => None,
@@ -107,7 +106,7 @@ impl Spool {
         }
     }
 
-    /// For those who read the output later.
+    /// Records the reason for later readers of the output.
     fn note_stop(&self) {
         let Some(reason) = self.cut_short() else { return };
         if self.on_disk == 0 {
@@ -117,7 +116,7 @@ impl Spool {
         }
     }
 
-    /// Writes as much as the disk takes, and counts it: the beginning of what it refuses may still be kept.
+    /// Writes as much as the disk takes, and counts it: the beginning of a refused write may still be stored.
     fn write_out(&mut self, bytes: &[u8]) -> io::Result<()> {
         let mut rest = bytes;
         while !rest.is_empty() {

@@ -1,5 +1,5 @@
 //! The full output of every clipped call, kept on disk for ReadOutput.
-//! Not here: writing one (spool), reading it again (kept) and what goes first when room is short (ledger).
+//! Not here: writing an output (spool), reading it again (kept) and the order of removal (ledger).
 #![expect(clippy::disallowed_methods, reason = "this room owns the kept outputs")]
 
 use std::fmt;
@@ -26,14 +26,14 @@ impl OutputHandle {
     const PREFIX: &'static str = "out_";
     const DIGITS: usize = 12;
 
-    /// Takes a handle as a model writes it. The grammar leaves no room for a path.
+    /// Parses a handle as a model writes it. The grammar cannot express a path.
     pub fn parse(text: &str) -> Option<Self> {
         let digits = text.strip_prefix(Self::PREFIX)?;
         let hex = digits.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));
         (digits.len() == Self::DIGITS && hex).then(|| Self(text.to_owned()))
     }
 
-    /// As shown to the model.
+    /// The handle as shown to the model.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -45,14 +45,14 @@ impl fmt::Display for OutputHandle {
     }
 }
 
-/// How much is kept, and for how long.
+/// The limits on the size and the age of stored outputs.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
     /// Bytes of one output.
     pub each: u64,
     /// Bytes of all outputs.
     pub all: u64,
-    /// How long an output is kept after it was begun.
+    /// The time from its start for which an output is stored.
     pub age: Duration,
 }
 
@@ -62,7 +62,7 @@ impl Default for Limits {
     }
 }
 
-/// Why a kept output cannot be read.
+/// The reason why a stored output cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum FindError {
     /// The text is not a handle.
@@ -79,7 +79,7 @@ pub enum FindError {
     Io(#[from] io::Error),
 }
 
-/// The folder of kept outputs. Clones share one account of what is kept.
+/// The folder of stored outputs. Clones share one inventory.
 #[derive(Debug, Clone)]
 pub struct OutputStore {
     shared: Arc<Shared>,
@@ -101,7 +101,7 @@ impl Shared {
 }
 
 impl OutputStore {
-    /// Opens the folder, making it (0700) where needed, and removes what is too old or too much.
+    /// Opens the folder, making it (0700) where needed, and removes outputs beyond the limits.
     pub fn open(dir: &Path) -> io::Result<Self> {
         Self::with_limits(dir, Limits::default())
     }
@@ -115,14 +115,14 @@ impl OutputStore {
         Ok(Self { shared: Arc::new(Shared { dir: dir.to_owned(), limits, ledger, indexes }) })
     }
 
-    /// The handle under which a request's `n`-th output (from 0) is kept: the same after a restart, so that
-    /// recovery finds what a killed call had printed.
+    /// Returns the handle of a request's `n`-th output (from 0). It is the same after a restart, so that recovery finds
+    /// the output of a killed call.
     pub fn handle(request: &RequestId, n: u32) -> OutputHandle {
         let digest = Sha256::digest(format!("{request}:{n}"));
         OutputHandle(format!("{}{}", OutputHandle::PREFIX, hex(&digest[..OutputHandle::DIGITS / 2])))
     }
 
-    /// Starts keeping a request's `n`-th output; what an earlier run kept under it is replaced.
+    /// Starts storing a request's `n`-th output, replacing one from an earlier run.
     pub fn create(&self, request: &RequestId, n: u32) -> io::Result<Spool> {
         let handle = Self::handle(request, n);
         let path = self.path(&handle);
@@ -140,8 +140,8 @@ impl OutputStore {
         Ok(Spool::of(handle, file, order, 0, Arc::clone(&self.shared)))
     }
 
-    /// Goes on keeping a request's `n`-th output that an earlier life of this program began: a spool that appends, and
-    /// what is there so far; none where there is nothing.
+    /// Resumes a request's `n`-th output from an earlier run: a spool that appends, and a reader of the output so far.
+    /// `None` if there is none.
     pub fn go_on(&self, request: &RequestId, n: u32) -> io::Result<Option<(Spool, impl io::Read + use<>)>> {
         let handle = Self::handle(request, n);
         let path = self.path(&handle);
@@ -194,8 +194,8 @@ impl OutputStore {
         }
     }
 
-    /// The last characters of a kept output, from the beginning of a line where that leaves enough; none where
-    /// nothing was kept. For telling what a call had printed before it was cut off.
+    /// Returns the last characters of an output, from the start of a line where that leaves enough. `None` if nothing
+    /// was stored. Used to report the output of a call that was cut off.
     pub fn tail_text(&self, handle: &OutputHandle, max_chars: usize) -> io::Result<Option<String>> {
         self.open_kept(handle)?.map(|mut kept| kept.tail_text(max_chars)).transpose()
     }
@@ -205,12 +205,12 @@ impl OutputStore {
         self.open_kept(handle)?.map(|mut kept| kept.clipped(budget)).transpose()
     }
 
-    /// For how long outputs are kept.
+    /// The time for which outputs are stored.
     pub fn kept_for(&self) -> Duration {
         self.shared.limits.age
     }
 
-    /// Why an output is kept, but not to its end, as far as this process saw it happen.
+    /// Returns the reason why the end of an output is missing, if this process saw it happen.
     pub fn cut_short(&self, handle: &OutputHandle) -> Option<String> {
         self.shared.ledger().cut_short(handle.as_str()).map(str::to_owned)
     }

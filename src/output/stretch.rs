@@ -1,4 +1,4 @@
-//! A stretch of shown text in which notes stand for what long lines lost, and the cutting of its two ends.
+//! Shown text with notes in place of the middles of long lines, and cutting its two ends.
 //! Not here: which stretches a text is made of (headtail).
 
 use std::collections::VecDeque;
@@ -16,7 +16,7 @@ pub(super) struct Stretch {
     notes: VecDeque<Note>,
 }
 
-/// Where a note stands in the shown text, and what it stands for.
+/// The position of a note in the shown text, and the bytes that it replaces.
 #[derive(Debug, Clone, Copy)]
 struct Note {
     at: u64,
@@ -75,7 +75,7 @@ impl Stretch {
         (Self { text: self.text[at..].to_owned(), dropped, notes }, on_line)
     }
 
-    /// Where the note begins and ends that this place is inside of.
+    /// Returns the start and the end of the note around this position.
     fn note_around(&self, at: usize) -> Option<(usize, usize)> {
         self.notes.iter().find_map(|note| {
             let start = usize::try_from(note.at - self.dropped).ok()?;
@@ -83,7 +83,7 @@ impl Stretch {
         })
     }
 
-    /// How many bytes of the text as it came this stands for, and how many of them its notes leave out.
+    /// Returns the number of original bytes that this text represents, and how many of them its notes omit.
     pub(super) fn stands_for(&self) -> (u64, u64) {
         let noted: u64 = self.notes.iter().map(|note| note.len as u64).sum();
         let cut: u64 = self.notes.iter().map(|note| note.cut_bytes).sum();

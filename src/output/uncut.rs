@@ -1,5 +1,5 @@
-//! Where texts stand that are masked on their way out, for whoever cuts a text before that: a part of one would not be
-//! known any more. Not here: which texts these are (redact), and the masking itself.
+//! Finds texts that are masked later, so that no cut goes through one: half a secret would not be recognized. Not here:
+//! the secrets and the masking (redact).
 
 use std::borrow::Cow;
 use std::fmt;
@@ -9,12 +9,12 @@ use std::sync::Arc;
 /// A text may be longer than its longest form says, by escape sequences within it: so much more is looked at.
 const SEQUENCES: usize = 8 << 10;
 
-/// Where masked texts stand in some bytes.
+/// The ranges of masked texts in some bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Standing {
     /// In order, none over another.
     pub places: Vec<Range<usize>>,
-    /// From here on bytes that follow may still make one of what is there. No place lies over it.
+    /// From here on, later bytes may still complete a masked text. No range reaches beyond it.
     pub decided: usize,
 }
 
@@ -26,17 +26,17 @@ impl Standing {
     }
 }
 
-/// Knows which texts are masked.
+/// Finds the texts that are masked.
 pub trait MaskedTexts: Send + Sync {
-    /// Where they stand; `at_end` where no bytes follow these.
+    /// Finds their ranges; `at_end` if no bytes follow these.
     fn standing(&self, bytes: &[u8], at_end: bool) -> Standing;
-    /// How many bytes the longest has; nothing where none is known.
+    /// The length of the longest in bytes; 0 if none is known.
     fn longest(&self) -> usize;
-    /// What stands in their place.
+    /// The text that replaces each.
     fn mask(&self) -> &'static str;
 }
 
-/// What is not to be cut. Clones share what they know; the default knows nothing and costs nothing.
+/// The texts that must not be cut. Clones share them; the default knows none and costs nothing.
 #[derive(Clone, Default)]
 pub struct Uncut(Option<Arc<dyn MaskedTexts>>);
 
@@ -46,7 +46,7 @@ impl Uncut {
         Self(Some(Arc::new(texts)))
     }
 
-    /// How many bytes around a cut decide whether it goes through one.
+    /// The number of bytes around a cut that decide whether it goes through a masked text.
     pub fn reach(&self) -> usize {
         match self.0.as_ref().map_or(0, |texts| texts.longest()) {
             0 => 0,
@@ -54,7 +54,7 @@ impl Uncut {
         }
     }
 
-    /// Where they stand in bytes; `at_end` where none follow.
+    /// Finds the ranges of masked texts; `at_end` if no bytes follow.
     pub fn standing(&self, bytes: &[u8], at_end: bool) -> Standing {
         match &self.0 {
             Some(texts) => texts.standing(bytes, at_end),
@@ -74,15 +74,14 @@ impl Uncut {
         self.standing(bytes, true).over(at).map_or(at, |place| place.end)
     }
 
-    /// The part with all of those that it begins or ends within.
+    /// Extends the part to include the masked texts that it begins or ends within.
     pub fn whole(&self, bytes: &[u8], part: Range<usize>) -> Range<usize> {
         let standing = self.standing(bytes, true);
         let start = standing.over(part.start).map_or(part.start, |place| place.start);
         start..standing.over(part.end).map_or(part.end, |place| place.end)
     }
 
-    /// The text as it is once it is masked, for whoever shows a part of it. Its line feeds stay, so that lines keep
-    /// their numbers.
+    /// Masks the text, for showing a part of it. Its line feeds stay, so that lines keep their numbers.
     pub fn masked<'t>(&self, text: &'t [u8]) -> Cow<'t, [u8]> {
         let (Some(texts), places) = (&self.0, self.standing(text, true).places) else {
             return Cow::Borrowed(text);
@@ -102,7 +101,7 @@ impl Uncut {
         Cow::Owned(out)
     }
 
-    /// The same of a text that stays one.
+    /// Masks a string in the same way.
     pub fn masked_text<'t>(&self, text: &'t str) -> Cow<'t, str> {
         match self.masked(text.as_bytes()) {
             Cow::Borrowed(_) => Cow::Borrowed(text),
@@ -110,7 +109,7 @@ impl Uncut {
         }
     }
 
-    /// The first so many characters, masked, and whether that is not all.
+    /// Returns the first `chars` characters, masked, and whether the text is longer.
     pub fn beginning(&self, text: &str, chars: usize) -> (String, bool) {
         let Some((end, _)) = text.char_indices().nth(chars) else { return (text.to_owned(), false) };
         let looked_at = text.floor_char_boundary(end.saturating_add(self.reach()));

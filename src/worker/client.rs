@@ -127,7 +127,7 @@ impl WorkerProgram {
             if !is_committing.load(Ordering::Relaxed) {
                 worker.start_kill()?;
             }
-            // To its end: what it announced before it was killed still comes.
+            // To its end: a commit that it announced before it was killed is still read.
             reading.await
         };
         match (answer, failure) {
@@ -157,7 +157,7 @@ impl WorkerProgram {
 }
 
 impl WorkerFailure {
-    /// Whether the worker gave up by itself, as it does when memory runs out.
+    /// Returns whether the worker aborted by itself, as it does when memory runs out.
     pub fn is_abort(&self) -> bool {
         #[cfg(unix)]
         if let Self::Died(status) = self {

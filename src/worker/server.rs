@@ -22,7 +22,7 @@ pub struct CallerLink(());
 /// Answers the question that is waiting on stdin.
 ///
 /// # Errors
-/// A closed pipe: nobody waits for the answer. A question that cannot be decoded.
+/// A closed pipe: the runner is gone. A question that cannot be decoded.
 pub fn serve<Q: DeserializeOwned, A: Serialize>(work: impl FnOnce(Q, &CallerLink) -> A) -> io::Result<()> {
     let mut line = String::new();
     io::stdin().lock().read_line(&mut line)?;

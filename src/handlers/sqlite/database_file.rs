@@ -69,7 +69,7 @@ impl DatabaseFile {
     }
 }
 
-/// Whether the database is in WAL mode. Refuses what is no database.
+/// Returns whether the database is in WAL mode. Refuses a file that is not a database.
 fn read_header(path: &Path, shown: &str, meta: &Metadata) -> Result<bool, ToolError> {
     if meta.is_dir() {
         return Err(is_folder(shown));
@@ -141,7 +141,7 @@ fn denied(text: String) -> ToolError {
     ToolError::new(ErrorCode::PolicyDenied, text)
 }
 
-/// Refuses what lies in the runner's own folder: it is no database of the user's.
+/// Refuses files in the runner's own folder: they are not the user's databases.
 pub(super) fn check_not_own(path: &Path, home: &Path, shown: &str) -> Result<(), ToolError> {
     let home = fs::canonicalize(home).unwrap_or_else(|_| home.to_owned());
     if !path.starts_with(&home) {
@@ -189,7 +189,7 @@ fn missing(path: &Path, shown: &str, cause: &io::Error) -> ToolError {
     ToolError::not_found(format!("There is no file {shown}, and SqliteQuery makes none. {next}"))
 }
 
-/// Whether the file has another name than the one by which it was found.
+/// Returns whether the file has a second name (hard link).
 #[cfg(unix)]
 fn has_other_names(meta: &Metadata) -> bool {
     std::os::unix::fs::MetadataExt::nlink(meta) > 1

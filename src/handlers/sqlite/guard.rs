@@ -81,7 +81,7 @@ impl StatementGuard {
         self.0.scope
     }
 
-    /// Puts the connection under watch. From here on it does what its scope allows, and nothing else.
+    /// Installs the limits on the connection. From here on it does only the actions that its scope allows.
     pub(super) fn install(&self, connection: &Connection) -> rusqlite::Result<()> {
         // A change without its triggers would leave the data as its own program never does.
         let is_changing = self.scope() == Scope::Changing;
@@ -162,12 +162,12 @@ impl StatementGuard {
         self.0.is_cancelled.load(Ordering::Relaxed)
     }
 
-    /// Whether the temporary files hold too much.
+    /// Returns whether the temporary files exceed their limit.
     pub(super) fn is_temp_full(&self) -> bool {
         self.0.is_temp_full.load(Ordering::Relaxed)
     }
 
-    /// Whether to stop now.
+    /// Returns whether to stop now.
     pub(super) fn should_stop(&self) -> bool {
         let now = Instant::now();
         let mut next_temp_check = lock(&self.0.next_temp_check);
@@ -263,7 +263,7 @@ fn temp_file_bytes() -> u64 {
     0
 }
 
-/// Whether another program holds the lock.
+/// Returns whether another program holds the lock.
 pub(super) fn is_busy(error: &Error) -> bool {
     matches!(error.sqlite_error_code(), Some(Code::DatabaseBusy | Code::DatabaseLocked))
 }

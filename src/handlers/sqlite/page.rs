@@ -37,7 +37,7 @@ pub(super) struct RowPage {
     pub(super) rows: Vec<Vec<CellValue>>,
     skipped: u64,
     pub(super) has_more: bool,
-    /// The rows are what a change returned.
+    /// A change returned these rows.
     pub(super) is_of_change: bool,
     /// Rows of a change that are not shown; asking for them would repeat it.
     pub(super) hidden: u64,

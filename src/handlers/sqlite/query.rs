@@ -181,7 +181,7 @@ impl SqliteQuery {
         }
     }
 
-    /// Whether it may change the database; an overview does not in either mode.
+    /// Returns whether the call may change the database. An overview does not in either mode.
     fn is_change(&self) -> bool {
         self.mode == Mode::Rw && self.schema_part().is_ok_and(|part| part.is_none())
     }

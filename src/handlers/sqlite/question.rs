@@ -35,7 +35,7 @@ pub(super) struct Question {
 pub(super) enum Opening {
     /// To read it where it is, without waiting long for a lock.
     InPlace,
-    /// To read it without locks: nobody has it open for writing.
+    /// To read it without locks: no program has it open for writing.
     Immutable,
     /// To read a private copy, in which unfinished changes are undone first.
     Copy,

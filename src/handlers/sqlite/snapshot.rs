@@ -17,7 +17,7 @@ use crate::worker::TempFolder;
 const MAX_SNAPSHOT: u64 = 512 << 20;
 /// The largest journal in it: SQLite plays it back in one go.
 const MAX_JOURNAL: u64 = 128 << 20;
-/// The files of a database, by what follows its name, in the order in which they are copied.
+/// The suffixes of a database's files, in the order in which they are copied.
 const COPIED_SUFFIXES: [&str; 3] = ["-wal", "-journal", ""];
 /// The same with the index of the log, which is made anew.
 pub(super) const FILE_SUFFIXES: [&str; 4] = ["", "-journal", "-wal", "-shm"];

@@ -1,8 +1,8 @@
-//! The verb of a statement, and whether it has a WHERE. Not here: what it may do (guard).
+//! The verb of a statement, and whether it has a WHERE. Not here: the actions it may take (guard).
 //!
 //! SQLite does not tell whether an UPDATE had a WHERE, so the text is cut into SQLite's tokens. Strings, quoted names
 //! and comments hide words. Brackets hide the words of subqueries and of common table expressions. WHERE, UPDATE and
-//! DELETE are reserved words, so outside of all these they are what they look like.
+//! DELETE are reserved words, so outside of all these they are keywords.
 
 use std::sync::LazyLock;
 
@@ -47,7 +47,7 @@ impl StatementKind {
         Self { verb, has_where: words.iter().any(|word| word == "where") }
     }
 
-    /// Whether it changes every row of its table.
+    /// Returns whether the statement changes every row of its table.
     pub(super) fn changes_every_row(self) -> bool {
         matches!(self.verb, StatementVerb::Update | StatementVerb::Delete) && !self.has_where
     }

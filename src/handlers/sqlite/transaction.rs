@@ -1,4 +1,4 @@
-//! One change of a database in a transaction of its own: kept whole or not at all. Not here: what it may do (guard).
+//! One change of a database in a transaction of its own: kept whole or not at all. Not here: its permissions (guard).
 
 use std::fmt::Write as _;
 
@@ -26,7 +26,7 @@ impl<'a> ChangeTransaction<'a> {
         Ok(Self { connection, guard, changes_before: connection.total_changes() })
     }
 
-    /// Says what the statement changed, once it ran.
+    /// Describes the change that the statement made.
     pub(super) fn describe(&self, kind: StatementKind, shown: &str) -> String {
         if kind.verb == StatementVerb::Other {
             return format!("Done and committed to {shown}: the schema or its statistics were changed.");
@@ -46,7 +46,7 @@ impl<'a> ChangeTransaction<'a> {
 
     /// Commits. Readers of other programs may be in the way for a while.
     pub(super) fn commit(self, link: &CallerLink) -> rusqlite::Result<()> {
-        // From the announcement on, the runner does not kill this process, so that it knows what became of the change.
+        // From the announcement on, the runner does not kill this process, so that it learns the outcome of the change.
         if self.guard.should_stop() || link.announce_commit().is_err() {
             return Err(interrupted());
         }

@@ -140,7 +140,7 @@ impl CellValue {
         }
     }
 
-    /// Whether it belongs at the right of its column.
+    /// Returns whether the value is aligned to the right of its column.
     pub(super) fn is_number(&self) -> bool {
         matches!(self, Self::Integer(_) | Self::Real(_))
     }
