@@ -2,11 +2,17 @@
 //! behind them. A poll must cost the same whatever lies behind it.
 //!
 //! `cargo bench --bench backend -- [EVENTS ...]`. Nothing here is asserted: it prints a table.
-#![expect(clippy::disallowed_methods, reason = "a benchmark makes files and processes")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a benchmark makes files and processes"
+)]
 #![expect(clippy::print_stdout, reason = "a benchmark prints its table")]
 #![expect(clippy::cast_possible_wrap, reason = "a few million")]
 
-#[expect(dead_code, reason = "shared with the bench of requests, which uses more of it")]
+#[expect(
+    dead_code,
+    reason = "shared with the bench of requests, which uses more of it"
+)]
 #[path = "requests/figures.rs"]
 mod figures;
 #[path = "requests/wire.rs"]
@@ -70,13 +76,25 @@ impl Served {
             .expect("its first line");
         let ready: Value = serde_json::from_str(&line).expect("JSON");
         let text = |key: &str| ready[key].as_str().expect("text").to_owned();
-        Self { url: text("url"), caller: text("callerToken"), child }
+        Self {
+            url: text("url"),
+            caller: text("callerToken"),
+            child,
+        }
     }
 
     fn resident_mib(&self) -> f64 {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap_or_default();
-        let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap_or_default();
-        line.split_whitespace().nth(1).and_then(|kib| kib.parse::<f64>().ok()).unwrap_or(0.0) / 1024.0
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()))
+            .unwrap_or_default();
+        let line = status
+            .lines()
+            .find(|line| line.starts_with("VmRSS:"))
+            .unwrap_or_default();
+        line.split_whitespace()
+            .nth(1)
+            .and_then(|kib| kib.parse::<f64>().ok())
+            .unwrap_or(0.0)
+            / 1024.0
     }
 }
 
@@ -98,34 +116,55 @@ fn fill(file: &Path, events: usize) -> Vec<i64> {
     let tx = db.transaction().expect("begun");
     let token = Sha256::digest(TOKEN);
     for n in 0..DEVICES {
-        tx.prepare_cached("INSERT INTO devices VALUES (?1, x'00', ?2, 'a device', 'linux', 0.0, 0)")
-            .and_then(|mut insert| insert.execute(params![device(n), token.as_slice()]))
-            .expect("a device");
+        tx.prepare_cached(
+            "INSERT INTO devices VALUES (?1, x'00', ?2, 'a device', 'linux', 0.0, 0)",
+        )
+        .and_then(|mut insert| insert.execute(params![device(n), token.as_slice()]))
+        .expect("a device");
     }
     let args = json!({ "command": "x".repeat(200) }).to_string();
     let payload = json!({ "result": "x".repeat(500) }).to_string();
     let base: i64 = 1_700_000_000_000_000_000;
     let mut last = vec![0; DEVICES];
     for n in 0..events {
-        let (device, id, seq) = (device(n % DEVICES), format!("request-{n}"), base + n as i64 * 1_000);
+        let (device, id, seq) = (
+            device(n % DEVICES),
+            format!("request-{n}"),
+            base + n as i64 * 1_000,
+        );
         let state = if n % 100 == 0 { "open" } else { "finished" };
         let insert = |sql: &str, values: &[&dyn rusqlite::ToSql]| {
-            tx.prepare_cached(sql).and_then(|mut insert| insert.execute(values)).expect("a row");
+            tx.prepare_cached(sql)
+                .and_then(|mut insert| insert.execute(values))
+                .expect("a row");
         };
-        insert("INSERT INTO inbox VALUES (?1, ?2, 0, 'tool_request', ?3)", &[&device, &seq, &id]);
+        insert(
+            "INSERT INTO inbox VALUES (?1, ?2, 0, 'tool_request', ?3)",
+            &[&device, &seq, &id],
+        );
         insert(
             "INSERT INTO requests (request_id, device_id, seq, state, body_hash, tool_name, created_at_ms) \
              VALUES (?1, ?2, ?3, ?4, x'00', 'Bash', 0.0)",
             &[&id, &device, &seq, &state],
         );
-        insert("INSERT INTO request_args VALUES (?1, ?2)", &[&tx.last_insert_rowid(), &args]);
+        insert(
+            "INSERT INTO request_args VALUES (?1, ?2)",
+            &[&tx.last_insert_rowid(), &args],
+        );
         if state == "finished" {
             let age = now_ms();
-            insert("INSERT INTO results VALUES (?1, x'00', 'ok', 0, ?2, ?3)", &[&id, &age, &payload]);
+            insert(
+                "INSERT INTO results VALUES (?1, x'00', 'ok', 0, ?2, ?3)",
+                &[&id, &age, &payload],
+            );
         }
         last[n % DEVICES] = seq;
     }
-    tx.execute("UPDATE clock SET last_seq = ?1", [base + events as i64 * 1_000]).expect("the clock");
+    tx.execute(
+        "UPDATE clock SET last_seq = ?1",
+        [base + events as i64 * 1_000],
+    )
+    .expect("the clock");
     tx.commit().expect("committed");
     last
 }
@@ -166,7 +205,11 @@ fn measure(events: usize) {
     let nothing = timed(&mut |wire, n| drop(poll(wire, n, last[n])));
     let one = timed(&mut |wire, n| drop(poll(wire, n, last[n] - 1)));
     let open = timed(&mut |wire, n| {
-        drop(wire.call("query", "events:listOpen", &json!({ "deviceId": device(n), "token": TOKEN })));
+        drop(wire.call(
+            "query",
+            "events:listOpen",
+            &json!({ "deviceId": device(n), "token": TOKEN }),
+        ));
     });
     let mut number = 0;
     let append = timed(&mut |wire, n| {
@@ -195,18 +238,29 @@ fn asked(caller: &str, id: &str, n: usize) -> Value {
 fn hold(served: &Served, wire: &mut Wire) {
     let begun = Instant::now();
     let cursor = cursor_of_now();
-    let mut held: Vec<TcpStream> = (0..HELD).map(|n| held_poll(&served.url, n, &cursor)).collect();
+    let mut held: Vec<TcpStream> = (0..HELD)
+        .map(|n| held_poll(&served.url, n, &cursor))
+        .collect();
     let taken = begun.elapsed();
     let mut times = Times::default();
     for round in 0..500 {
         let n = round * 17;
         let begun = Instant::now();
-        wire.call("mutation", "events:appendRequest", &asked(&served.caller, &format!("held-{round}"), n));
+        wire.call(
+            "mutation",
+            "events:appendRequest",
+            &asked(&served.caller, &format!("held-{round}"), n),
+        );
         let mut answer = [0_u8; 1024];
-        let read = held[n].read(&mut answer).expect("the held poll is answered");
+        let read = held[n]
+            .read(&mut answer)
+            .expect("the held poll is answered");
         times.add(begun.elapsed());
         let answer = String::from_utf8_lossy(&answer[..read]);
-        assert!(answer.contains("tool_request"), "it was held until then: {answer}");
+        assert!(
+            answer.contains("tool_request"),
+            "it was held until then: {answer}"
+        );
     }
     println!(
         "\n{HELD} polls held at once, taken at {:.0} a second, {:.0} MiB; from an append to the answer of its device's \
@@ -221,14 +275,19 @@ fn hold(served: &Served, wire: &mut Wire) {
 fn held_poll(url: &str, n: usize, cursor: &str) -> TcpStream {
     let host = url.trim_start_matches("http://");
     let mut stream = TcpStream::connect(host).expect("a connection");
-    stream.set_read_timeout(Some(Duration::from_secs(30))).expect("an option of every socket");
+    stream
+        .set_read_timeout(Some(Duration::from_secs(30)))
+        .expect("an option of every socket");
     // Behind all that is there, or the poll would answer with that.
     let args = json!({ "deviceId": device(n), "token": TOKEN, "cursor": cursor, "waitMs": 25_000 });
-    let body = json!({ "path": "events:listForDevice", "args": args, "format": "json" }).to_string();
+    let body =
+        json!({ "path": "events:listForDevice", "args": args, "format": "json" }).to_string();
     let head = format!(
         "POST /api/query HTTP/1.1\r\nhost: {host}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
         body.len()
     );
-    stream.write_all((head + &body).as_bytes()).expect("written");
+    stream
+        .write_all((head + &body).as_bytes())
+        .expect("written");
     stream
 }

@@ -15,10 +15,10 @@ use std::sync::Arc;
 use divan::{Bencher, black_box};
 use memchr::memmem;
 use punie_runner::acp::Workspace;
-use punie_runner::acp::local::files::LocalFiles;
+use punie_runner::acp::local::local_files::LocalFiles;
 use punie_runner::handlers::file::{FileDeps, tools};
 use punie_runner::ids::RequestId;
-use punie_runner::tool::{Registry, ToolCx};
+use punie_runner::tool::{ToolContext, ToolRegistry};
 use tempfile::TempDir;
 
 /// The two texts that take each other's place, so that every call changes something.
@@ -30,7 +30,7 @@ fn main() {
 
 struct Stage {
     dir: TempDir,
-    tools: Registry,
+    tools: ToolRegistry,
     runtime: tokio::runtime::Runtime,
     calls: usize,
 }
@@ -39,27 +39,44 @@ impl Stage {
     /// A file of so many bytes, in lines of 64, with one place in its middle.
     fn new(bytes: usize) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let mut lines: String =
-            (0..bytes / 64).flat_map(|n| [format!("{n:>10} {}\n", "x".repeat(52))]).collect();
+        let mut lines: String = (0..bytes / 64)
+            .flat_map(|n| [format!("{n:>10} {}\n", "x".repeat(52))])
+            .collect();
         let middle = bytes / 2 / 64 * 64 + 20;
         lines.replace_range(middle..middle + WORDS[0].len(), WORDS[0]);
         fs::write(dir.path().join("f"), lines).unwrap();
-        let workspace = Workspace::open(&[dir.path().to_owned()]).unwrap();
+        let workspace = Workspace::open_roots(&[dir.path().to_owned()]).unwrap();
         let deps = FileDeps::new(Arc::new(LocalFiles::new()), workspace, no_worker());
-        let tools = Registry::new([tools(deps)]).unwrap();
-        Self { dir, tools, runtime: tokio::runtime::Runtime::new().unwrap(), calls: 0 }
+        let tools = ToolRegistry::new([tools(deps)]).unwrap();
+        Self {
+            dir,
+            tools,
+            runtime: tokio::runtime::Runtime::new().unwrap(),
+            calls: 0,
+        }
     }
 
     fn words(&mut self) -> (&'static str, &'static str) {
         self.calls += 1;
-        if self.calls % 2 == 1 { (WORDS[0], WORDS[1]) } else { (WORDS[1], WORDS[0]) }
+        if self.calls % 2 == 1 {
+            (WORDS[0], WORDS[1])
+        } else {
+            (WORDS[1], WORDS[0])
+        }
     }
 
     fn edit(&mut self) {
         let (old, new) = self.words();
         let args = format!(r#"{{"file_path":"f","old_string":"{old}","new_string":"{new}"}}"#);
-        let call = self.tools.find("Edit").unwrap().decode(&args).unwrap();
-        let reply = self.runtime.block_on(call.run(ToolCx::detached(RequestId::new())));
+        let call = self
+            .tools
+            .find_tool("Edit")
+            .unwrap()
+            .decode_call(&args)
+            .unwrap();
+        let reply = self
+            .runtime
+            .block_on(call.run_call(ToolContext::for_detached_call(RequestId::new())));
         black_box(reply.unwrap());
     }
 
@@ -116,7 +133,9 @@ fn scan(file: &mut File, old: &str) -> u64 {
         buffer.copy_within(full - kept..full, 0);
         (held, base) = (kept, base + (full - kept) as u64);
     }
-    let [at] = found.as_slice() else { panic!("{} places", found.len()) };
+    let [at] = found.as_slice() else {
+        panic!("{} places", found.len())
+    };
     *at
 }
 
@@ -138,7 +157,10 @@ fn copy(mut from: &File, at: u64, len: u64, mut to: &File) {
 fn put_in_place(file: &File, temp: &Path, target: &Path) {
     file.sync_all().unwrap();
     fs::rename(temp, target).unwrap();
-    File::open(target.parent().unwrap()).unwrap().sync_all().unwrap();
+    File::open(target.parent().unwrap())
+        .unwrap()
+        .sync_all()
+        .unwrap();
 }
 
 #[divan::bench(sample_count = 200)]

@@ -7,10 +7,15 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use punie_runner::ids::{ConversationId, LeaseId, RequestId, ToolName};
-use punie_runner::journal::{Accepted, Admission, BATCH, Close, Journal, Offer, Origin, SignedUntil};
+use punie_runner::journal::{
+    AcceptedRequest, BATCH, CloseReason, Journal, OfferOutcome, RequestOffer, RequestOrigin,
+    SignatureExpiry,
+};
 use punie_runner::output::OutputStore;
 use punie_runner::redact::Redactor;
-use punie_runner::request::{CleanReply, Effect, Outcome, Reply, Sealing, ToolRequest};
+use punie_runner::request::{
+    CallOutcome, CleanReply, SealContext, ToolEffect, ToolReply, ToolRequest,
+};
 
 /// How often what is quick is done.
 const ROUNDS: usize = 300;
@@ -20,14 +25,17 @@ fn main() {
     if !std::env::args().any(|word| word == "--bench") {
         return;
     }
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .expect("a runtime");
     runtime.block_on(async {
         start(1_000).await;
         housekeeping(500_000).await;
         for (name, effect, page) in [
-            ("read", Effect::Reads, 1),
-            ("effect", Effect::Executes, 1),
-            ("effects in pages of 20", Effect::Executes, 20),
+            ("read", ToolEffect::Reads, 1),
+            ("effect", ToolEffect::Executes, 1),
+            ("effects in pages of 20", ToolEffect::Executes, 20),
         ] {
             requests(name, effect, page).await;
         }
@@ -38,30 +46,46 @@ fn main() {
 async fn start(live: usize) {
     let dir = tempfile::tempdir().expect("a folder");
     let file = dir.path().join("journal.sqlite3");
-    let journal = Journal::open(&file).expect("opens");
+    let journal = Journal::open_for_last_backend(&file).expect("opens");
     let names: Vec<String> = (0..live).map(|n| format!("r{n}")).collect();
     for page in names.chunks(50) {
-        let accepted = accept(&journal, page, Effect::Executes).await;
+        let accepted = accept(&journal, page, ToolEffect::Executes).await;
         for accepted in accepted.iter().step_by(3) {
-            journal.start(accepted, false, 0).await.expect("begun");
+            journal
+                .record_start(accepted, false, 0)
+                .await
+                .expect("begun");
         }
     }
     let mut times = Vec::new();
     for _ in 0..20 {
         let after = tempfile::tempdir().expect("a folder");
-        for name in ["journal.sqlite3", "journal.sqlite3-wal", "journal.sqlite3.reserve"] {
+        for name in [
+            "journal.sqlite3",
+            "journal.sqlite3-wal",
+            "journal.sqlite3.reserve",
+        ] {
             std::fs::copy(dir.path().join(name), after.path().join(name)).expect("copied");
         }
         let begun = Instant::now();
-        let journal = Journal::open(&after.path().join("journal.sqlite3")).expect("opens");
-        let reader = journal.reader().expect("reads");
-        let begun_before = reader.begun().expect("reads").len();
+        let journal =
+            Journal::open_for_last_backend(&after.path().join("journal.sqlite3")).expect("opens");
+        let reader = journal.open_reader().expect("reads");
+        let begun_before = reader.started_requests().expect("reads").len();
         reader.waiting_conversations().expect("reads");
-        reader.accepted_unordered(&["ShellStatus"]).expect("reads");
+        reader
+            .accepted_unordered_requests(&["ShellStatus"])
+            .expect("reads");
         times.push(begun.elapsed());
-        assert_eq!(begun_before + reader.accepted().expect("reads").len(), live);
+        assert_eq!(
+            begun_before + reader.accepted_requests().expect("reads").len(),
+            live
+        );
     }
-    println!("start with {live} live requests after a crash: {}", figures(&mut times));
+    println!(
+        "start with {live} live requests after a crash: {}",
+        figures(&mut times)
+    );
 }
 
 /// One request after the other while the regular looks go over so many closed ones, of which some are to be forgotten:
@@ -69,7 +93,7 @@ async fn start(live: usize) {
 async fn housekeeping(closed: u32) {
     let dir = tempfile::tempdir().expect("a folder");
     let file = dir.path().join("journal.sqlite3");
-    let journal = Journal::open(&file).expect("opens");
+    let journal = Journal::open_for_last_backend(&file).expect("opens");
     let sql = "with recursive n(n) as (select 1 union all select n + 1 from n where n < ?1) \
          insert into request (id, origin, tool, args, args_hash, conversation, effect, created_at_ms, \
          received_at_ms, state, attempt, lease_id, closed_at_ms) \
@@ -77,25 +101,55 @@ async fn housekeeping(closed: u32) {
          'delivered', 1, '01890a5d-ac96-774b-bcce-b302099a8057', n from n";
     let raw = rusqlite::Connection::open(&file).expect("opens");
     raw.execute(sql, [closed]).expect("made");
-    raw.query_row("pragma wal_checkpoint(truncate)", [], |_| Ok(())).expect("brought into the file");
+    raw.query_row("pragma wal_checkpoint(truncate)", [], |_| Ok(()))
+        .expect("brought into the file");
     drop(raw);
-    let outputs = OutputStore::open(&dir.path().join("outputs")).expect("opens");
-    for (name, forgotten) in [("quiet", 0), ("nothing to forget", 0), ("20,000 to forget", 20_000)] {
+    let outputs = OutputStore::open_output_folder(&dir.path().join("outputs")).expect("opens");
+    for (name, forgotten) in [
+        ("quiet", 0),
+        ("nothing to forget", 0),
+        ("20,000 to forget", 20_000),
+    ] {
         let looks = async {
-            let signed = SignedUntil { now_ms: 0, ttl_ms: 0 };
+            let signed = SignatureExpiry {
+                now_ms: 0,
+                ttl_ms: 0,
+            };
             if name == "quiet" {
                 return std::future::pending::<()>().await;
             }
             loop {
                 let begun = Instant::now();
-                journal.reader().expect("reads").counts().expect("counted");
-                journal.reader().expect("reads").undelivered().expect("read");
-                while journal.forget_closed(forgotten, signed).await.expect("forgotten") == BATCH {
+                journal
+                    .open_reader()
+                    .expect("reads")
+                    .count_open_requests()
+                    .expect("counted");
+                journal
+                    .open_reader()
+                    .expect("reads")
+                    .undelivered_requests()
+                    .expect("read");
+                while journal
+                    .delete_closed_requests(forgotten, signed)
+                    .await
+                    .expect("forgotten")
+                    == BATCH
+                {
                     tokio::time::sleep(Duration::from_millis(20)).await;
                 }
-                journal.drop_sent(forgotten).await.expect("dropped");
-                journal.forget_incidents(forgotten).await.expect("forgotten");
-                println!("  one look: {:.1} ms", begun.elapsed().as_secs_f64() * 1_000.0);
+                journal
+                    .delete_sent_replies(forgotten)
+                    .await
+                    .expect("dropped");
+                journal
+                    .delete_incidents(forgotten)
+                    .await
+                    .expect("forgotten");
+                println!(
+                    "  one look: {:.1} ms",
+                    begun.elapsed().as_secs_f64() * 1_000.0
+                );
                 tokio::time::sleep(Duration::from_millis(500)).await;
             }
         };
@@ -105,11 +159,27 @@ async fn housekeeping(closed: u32) {
                 let id = format!("{forgotten}-{}-{number}", name.len());
                 let reply = reply(&outputs, &id);
                 let begun = Instant::now();
-                let accepted = accept(&journal, &[id], Effect::Executes).await.pop().expect("fresh");
-                journal.start(&accepted, false, 0).await.expect("begun");
-                journal.record(&accepted, reply, 0).await.expect("recorded");
+                let accepted = accept(&journal, &[id], ToolEffect::Executes)
+                    .await
+                    .pop()
+                    .expect("fresh");
+                journal
+                    .record_start(&accepted, false, 0)
+                    .await
+                    .expect("begun");
+                journal
+                    .record_reply(&accepted, reply, 0)
+                    .await
+                    .expect("recorded");
                 let closing_ms = i64::from(closed) + 1;
-                journal.close(&accepted.request().id, Close::Delivered, closing_ms).await.expect("closed");
+                journal
+                    .close_request(
+                        &accepted.tool_request().id,
+                        CloseReason::Delivered,
+                        closing_ms,
+                    )
+                    .await
+                    .expect("closed");
                 times.push(begun.elapsed());
             }
         };
@@ -126,10 +196,11 @@ async fn housekeeping(closed: u32) {
 }
 
 /// One request after the other, from acceptance to delivery.
-async fn requests(name: &str, effect: Effect, page: usize) {
+async fn requests(name: &str, effect: ToolEffect, page: usize) {
     let dir = tempfile::tempdir().expect("a folder");
-    let journal = Journal::open(&dir.path().join("journal.sqlite3")).expect("opens");
-    let outputs = OutputStore::open(&dir.path().join("outputs")).expect("opens");
+    let journal =
+        Journal::open_for_last_backend(&dir.path().join("journal.sqlite3")).expect("opens");
+    let outputs = OutputStore::open_output_folder(&dir.path().join("outputs")).expect("opens");
     let (mut times, mut number) = (Vec::new(), 0);
     for _ in 0..ROUNDS.div_ceil(page) {
         let names: Vec<String> = (0..page).map(|n| format!("r{}", number + n)).collect();
@@ -141,19 +212,32 @@ async fn requests(name: &str, effect: Effect, page: usize) {
         for (accepted, reply) in accepted.into_iter().zip(replies) {
             let journal = journal.clone();
             all.spawn(async move {
-                journal.start(&accepted, false, 0).await.expect("begun");
-                journal.record(&accepted, reply, 0).await.expect("recorded");
-                journal.close(&accepted.request().id, Close::Delivered, 0).await.expect("closed");
+                journal
+                    .record_start(&accepted, false, 0)
+                    .await
+                    .expect("begun");
+                journal
+                    .record_reply(&accepted, reply, 0)
+                    .await
+                    .expect("recorded");
+                journal
+                    .close_request(&accepted.tool_request().id, CloseReason::Delivered, 0)
+                    .await
+                    .expect("closed");
             });
         }
         while all.join_next().await.is_some() {}
         times.push(begun.elapsed() / u32::try_from(page).expect("small"));
     }
-    println!("{name}, per request: {} (a sync here: {})", figures(&mut times), sync_of(dir.path()));
+    println!(
+        "{name}, per request: {} (a sync here: {})",
+        figures(&mut times),
+        sync_of(dir.path())
+    );
 }
 
 fn reply(outputs: &OutputStore, name: &str) -> CleanReply {
-    Outcome::Ok(Reply::text("what it printed")).seal(&Sealing {
+    CallOutcome::Ok(ToolReply::from_text("what it printed")).seal(&SealContext {
         redactor: &Redactor::default(),
         store: outputs,
         request: &RequestId::parse(name).expect("an id"),
@@ -163,7 +247,7 @@ fn reply(outputs: &OutputStore, name: &str) -> CleanReply {
     })
 }
 
-async fn accept(journal: &Journal, names: &[String], effect: Effect) -> Vec<Accepted> {
+async fn accept(journal: &Journal, names: &[String], effect: ToolEffect) -> Vec<AcceptedRequest> {
     let request = |name: &String| ToolRequest {
         id: RequestId::parse(name.as_str()).expect("an id"),
         tool: ToolName::parse("Bash").expect("a name"),
@@ -176,10 +260,16 @@ async fn accept(journal: &Journal, names: &[String], effect: Effect) -> Vec<Acce
         issued_at_ms: None,
         signature: None,
     };
-    let offers = names.iter().map(|name| Offer::Request(request(name), effect)).collect();
-    let admitted = journal.accept(offers, Origin::Backend, &LeaseId::random(), None, 0).await.expect("taken");
+    let offers = names
+        .iter()
+        .map(|name| RequestOffer::Request(request(name), effect))
+        .collect();
+    let admitted = journal
+        .accept_page(offers, RequestOrigin::Backend, &LeaseId::random(), None, 0)
+        .await
+        .expect("taken");
     let fresh = |admission| match admission {
-        Admission::Fresh(accepted) => Some(accepted),
+        OfferOutcome::Fresh(accepted) => Some(accepted),
         _ => None,
     };
     admitted.into_iter().filter_map(fresh).collect()

@@ -1,6 +1,9 @@
 //! What it costs to open a file beneath a workspace, over opening it by its path: five names deep, 20,000 times each.
 //! `cargo bench --bench opens`.
-#![expect(clippy::disallowed_methods, reason = "a benchmark opens the files that it compares with")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a benchmark opens the files that it compares with"
+)]
 
 use std::fs::File;
 use std::path::PathBuf;
@@ -26,8 +29,12 @@ impl Place {
         let file = root.join("a/b/c/d/file");
         std::fs::create_dir_all(file.parent().expect("a parent")).expect("folders");
         std::fs::write(&file, "text\n").expect("written");
-        let workspace = Workspace::open(&[root]).expect("a workspace");
-        Self { _dir: dir, workspace, file }
+        let workspace = Workspace::open_roots(&[root]).expect("a workspace");
+        Self {
+            _dir: dir,
+            workspace,
+            file,
+        }
     }
 }
 
@@ -42,7 +49,12 @@ fn plain(bencher: Bencher<'_, '_>) {
 #[divan::bench(sample_count = 200, sample_size = 100)]
 fn beneath(bencher: Bencher<'_, '_>) {
     let place = Place::new();
-    bencher.bench_local(|| place.workspace.open_found(black_box(&place.file)).expect("it opens"));
+    bencher.bench_local(|| {
+        place
+            .workspace
+            .open_found_file(black_box(&place.file))
+            .expect("it opens")
+    });
 }
 
 /// A path as a model wrote it: proven, looked at without opening, opened, and looked at again, as Read does.
@@ -51,8 +63,11 @@ fn asked_for(bencher: Bencher<'_, '_>) {
     let place = Place::new();
     let asked = RawPath::from(place.file.to_str().expect("text"));
     bencher.bench_local(|| {
-        let path = place.workspace.resolve(black_box(&asked)).expect("it is inside");
-        path.open_read().expect("it opens")
+        let path = place
+            .workspace
+            .resolve_in_workspace(black_box(&asked))
+            .expect("it is inside");
+        path.open_for_reading().expect("it opens")
     });
 }
 
@@ -60,7 +75,7 @@ fn asked_for(bencher: Bencher<'_, '_>) {
 #[divan::bench(sample_count = 200, sample_size = 100)]
 fn by_path(bencher: Bencher<'_, '_>) {
     let place = Place::new();
-    let root = place.workspace.first().to_owned();
+    let root = place.workspace.first_root().to_owned();
     bencher.bench_local(|| {
         let real = std::fs::canonicalize(black_box(&place.file)).expect("it is there");
         assert!(real.starts_with(&root));

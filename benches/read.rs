@@ -10,10 +10,10 @@ use std::sync::Arc;
 
 use divan::{Bencher, black_box};
 use punie_runner::acp::Workspace;
-use punie_runner::acp::local::files::LocalFiles;
+use punie_runner::acp::local::local_files::LocalFiles;
 use punie_runner::handlers::file::{FileDeps, tools};
 use punie_runner::ids::RequestId;
-use punie_runner::tool::{Registry, ToolCx};
+use punie_runner::tool::{ToolContext, ToolRegistry};
 use tempfile::TempDir;
 
 fn main() {
@@ -22,7 +22,7 @@ fn main() {
 
 struct Stage {
     _dir: TempDir,
-    tools: Registry,
+    tools: ToolRegistry,
     runtime: tokio::runtime::Runtime,
 }
 
@@ -30,17 +30,30 @@ impl Stage {
     /// A file of so many bytes, in lines of 64.
     fn new(bytes: usize) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let lines: String = (0..bytes / 64).flat_map(|n| [format!("{n:>10} {}\n", "x".repeat(52))]).collect();
+        let lines: String = (0..bytes / 64)
+            .flat_map(|n| [format!("{n:>10} {}\n", "x".repeat(52))])
+            .collect();
         std::fs::write(dir.path().join("f"), lines).unwrap();
-        let workspace = Workspace::open(&[dir.path().to_owned()]).unwrap();
+        let workspace = Workspace::open_roots(&[dir.path().to_owned()]).unwrap();
         let deps = FileDeps::new(Arc::new(LocalFiles::new()), workspace, no_worker());
-        let tools = Registry::new([tools(deps)]).unwrap();
-        Self { _dir: dir, tools, runtime: tokio::runtime::Runtime::new().unwrap() }
+        let tools = ToolRegistry::new([tools(deps)]).unwrap();
+        Self {
+            _dir: dir,
+            tools,
+            runtime: tokio::runtime::Runtime::new().unwrap(),
+        }
     }
 
     fn read(&self, args: &str) {
-        let call = self.tools.find("Read").unwrap().decode(args).unwrap();
-        let reply = self.runtime.block_on(call.run(ToolCx::detached(RequestId::new())));
+        let call = self
+            .tools
+            .find_tool("Read")
+            .unwrap()
+            .decode_call(args)
+            .unwrap();
+        let reply = self
+            .runtime
+            .block_on(call.run_call(ToolContext::for_detached_call(RequestId::new())));
         black_box(reply.unwrap());
     }
 }

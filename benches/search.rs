@@ -10,7 +10,7 @@ use divan::Bencher;
 use punie_runner::acp::Workspace;
 use punie_runner::handlers::search::{SearchDeps, tools};
 use punie_runner::ids::RequestId;
-use punie_runner::tool::{Registry, ToolCx};
+use punie_runner::tool::{ToolContext, ToolRegistry};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
@@ -35,28 +35,48 @@ fn grep_common_word(bencher: Bencher<'_, '_>) {
 
 #[divan::bench]
 fn grep_a_word_that_is_nowhere(bencher: Bencher<'_, '_>) {
-    ask(bencher, "Grep", &json!({"pattern": "a_word_that_is_nowhere"}));
+    ask(
+        bencher,
+        "Grep",
+        &json!({"pattern": "a_word_that_is_nowhere"}),
+    );
 }
 
 #[divan::bench]
 fn grep_any_case(bencher: Bencher<'_, '_>) {
-    ask(bencher, "Grep", &json!({"pattern": "allocator", "case_insensitive": true, "output_mode": "count"}));
+    ask(
+        bencher,
+        "Grep",
+        &json!({"pattern": "allocator", "case_insensitive": true, "output_mode": "count"}),
+    );
 }
 
 #[divan::bench]
 fn grep_alternation(bencher: Bencher<'_, '_>) {
     let pattern = r"(unsafe|extern) fn [a-z_]+|TODO\(";
-    ask(bencher, "Grep", &json!({"pattern": pattern, "output_mode": "count"}));
+    ask(
+        bencher,
+        "Grep",
+        &json!({"pattern": pattern, "output_mode": "count"}),
+    );
 }
 
 #[divan::bench]
 fn grep_count(bencher: Bencher<'_, '_>) {
-    ask(bencher, "Grep", &json!({"pattern": "let", "output_mode": "count"}));
+    ask(
+        bencher,
+        "Grep",
+        &json!({"pattern": "let", "output_mode": "count"}),
+    );
 }
 
 #[divan::bench]
 fn grep_first_100_lines(bencher: Bencher<'_, '_>) {
-    ask(bencher, "Grep", &json!({"pattern": "let", "output_mode": "content"}));
+    ask(
+        bencher,
+        "Grep",
+        &json!({"pattern": "let", "output_mode": "content"}),
+    );
 }
 
 #[divan::bench]
@@ -66,12 +86,20 @@ fn glob_newest_first(bencher: Bencher<'_, '_>) {
 
 #[divan::bench]
 fn glob_by_name(bencher: Bencher<'_, '_>) {
-    ask(bencher, "Glob", &json!({"pattern": "**/*.rs", "sort": "name"}));
+    ask(
+        bencher,
+        "Glob",
+        &json!({"pattern": "**/*.rs", "sort": "name"}),
+    );
 }
 
 #[divan::bench]
 fn glob_first_100_in_any_order(bencher: Bencher<'_, '_>) {
-    ask(bencher, "Glob", &json!({"pattern": "**/*.rs", "sort": "any", "limit": 100}));
+    ask(
+        bencher,
+        "Glob",
+        &json!({"pattern": "**/*.rs", "sort": "any", "limit": 100}),
+    );
 }
 
 #[divan::bench]
@@ -81,17 +109,22 @@ fn glob_every_tenth_file(bencher: Bencher<'_, '_>) {
 
 fn ask(bencher: Bencher<'_, '_>, tool: &str, args: &Value) {
     let (runtime, tools) = (Runtime::new().expect("a runtime"), search_tools(&tree()));
-    let (entry, args) = (tools.find(tool).expect("a tool"), args.to_string());
+    let (entry, args) = (tools.find_tool(tool).expect("a tool"), args.to_string());
     bencher.bench_local(|| {
-        let call = entry.decode(&args).expect("its arguments");
-        runtime.block_on(call.run(ToolCx::detached(RequestId::new()))).expect("an answer")
+        let call = entry.decode_call(&args).expect("its arguments");
+        runtime
+            .block_on(call.run_call(ToolContext::for_detached_call(RequestId::new())))
+            .expect("an answer")
     });
 }
 
-fn search_tools(root: &Path) -> Registry {
-    let workspace = Workspace::open(&[root.to_owned()]).expect("a workspace");
-    Registry::new([tools(SearchDeps { workspace, user_ignore: None })])
-        .expect("the names of one domain differ")
+fn search_tools(root: &Path) -> ToolRegistry {
+    let workspace = Workspace::open_roots(&[root.to_owned()]).expect("a workspace");
+    ToolRegistry::new([tools(SearchDeps {
+        workspace,
+        user_ignore: None,
+    })])
+    .expect("the names of one domain differ")
 }
 
 /// The tree; a mark beside it says that it is whole.
@@ -105,11 +138,17 @@ fn tree() -> PathBuf {
         return root;
     }
     for folder in 0..FOLDERS {
-        let path = root.join(format!("group_{}", folder / 20)).join(format!("folder_{folder}"));
+        let path = root
+            .join(format!("group_{}", folder / 20))
+            .join(format!("folder_{folder}"));
         fs::create_dir_all(&path).expect("a folder");
         for file in 0..FILES {
             let ending = if file % 10 == 0 { "md" } else { "rs" };
-            fs::write(path.join(format!("file_{file}.{ending}")), content(folder, file)).expect("a file");
+            fs::write(
+                path.join(format!("file_{file}.{ending}")),
+                content(folder, file),
+            )
+            .expect("a file");
         }
     }
     fs::write(mark, "").expect("a mark");
@@ -119,7 +158,10 @@ fn tree() -> PathBuf {
 fn content(folder: usize, file: usize) -> String {
     let mut text = String::new();
     for line in 0..120 {
-        let _ = writeln!(text, "    let value_{line} = compute({folder}, {file}, {line});");
+        let _ = writeln!(
+            text,
+            "    let value_{line} = compute({folder}, {file}, {line});"
+        );
     }
     if file == 50 {
         text += "// needle_in_haystack\n";

@@ -1,6 +1,9 @@
 //! What the Bash tool costs over starting bash. `cargo bench --bench shell`.
 #![cfg(target_os = "linux")]
-#![expect(clippy::disallowed_methods, reason = "a benchmark starts the processes that it compares with")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a benchmark starts the processes that it compares with"
+)]
 
 use std::path::Path;
 use std::process::Stdio;
@@ -8,17 +11,17 @@ use std::sync::Arc;
 
 use divan::Bencher;
 use punie_runner::acp::Workspace;
-use punie_runner::acp::local::children::Unlogged;
-use punie_runner::acp::local::confinement::{Confinement, Setup};
-use punie_runner::acp::local::terminals::{LocalSetup, LocalTerminals};
+use punie_runner::acp::local::child_log::NoChildLog;
+use punie_runner::acp::local::confinement::{Confinement, ConfinementSetup};
+use punie_runner::acp::local::local_terminals::{LocalTerminalSetup, LocalTerminals};
 use punie_runner::acp::terminals::TerminalClient;
-use punie_runner::handlers::shell::{self, ShellBoard, ShellDeps};
+use punie_runner::handlers::shell::{self, ShellDeps, ShellList};
 use punie_runner::home::Home;
 use punie_runner::ids::RequestId;
 use punie_runner::output::OutputStore;
-use punie_runner::output::filter::PassThrough;
-use punie_runner::sandbox::{Level, Network, Require, Rules};
-use punie_runner::tool::{Registry, ToolCx};
+use punie_runner::output::stream_filter::UnfilteredStream;
+use punie_runner::sandbox::{ConfinementLevel, NetworkAccess, RequiredLevel, SandboxRules};
+use punie_runner::tool::{ToolContext, ToolRegistry};
 use serde_json::json;
 use tempfile::TempDir;
 use tokio::process::Command;
@@ -36,19 +39,28 @@ fn tokio_output(bencher: Bencher<'_, '_>, command: &str) {
     let runtime = Runtime::new().expect("a runtime");
     bencher.bench_local(|| {
         let mut bash = Command::new("/bin/bash");
-        bash.args(["--noprofile", "--norc", "-c", command]).stdin(Stdio::null());
+        bash.args(["--noprofile", "--norc", "-c", command])
+            .stdin(Stdio::null());
         runtime.block_on(async { bash.output().await.expect("bash") })
     });
 }
 
 #[divan::bench(args = COMMANDS)]
 fn bash_tool(bencher: Bencher<'_, '_>, command: &str) {
-    let (runtime, place) = (Runtime::new().expect("a runtime"), tempfile::tempdir().expect("a folder"));
+    let (runtime, place) = (
+        Runtime::new().expect("a runtime"),
+        tempfile::tempdir().expect("a folder"),
+    );
     let tools = shell_tools(&place, place.path(), Confinement::default());
-    let (entry, args) = (tools.find("Bash").expect("a tool"), json!({"command": command}).to_string());
+    let (entry, args) = (
+        tools.find_tool("Bash").expect("a tool"),
+        json!({"command": command}).to_string(),
+    );
     bencher.bench_local(|| {
-        let call = entry.decode(&args).expect("its arguments");
-        runtime.block_on(call.run(ToolCx::detached(RequestId::new()))).expect("an answer")
+        let call = entry.decode_call(&args).expect("its arguments");
+        runtime
+            .block_on(call.run_call(ToolContext::for_detached_call(RequestId::new())))
+            .expect("an answer")
     });
 }
 
@@ -61,64 +73,85 @@ fn confined_bash_tool(bencher: Bencher<'_, '_>, command: &str) {
 /// The same in a workspace with protected paths, which commands find read-only.
 #[divan::bench(args = COMMANDS)]
 fn confined_bash_tool_in_a_repository(bencher: Bencher<'_, '_>, command: &str) {
-    confined(bencher, command, &[".git/config", ".git/hooks/pre-push", ".vscode/tasks.json", ".envrc"]);
+    confined(
+        bencher,
+        command,
+        &[
+            ".git/config",
+            ".git/hooks/pre-push",
+            ".vscode/tasks.json",
+            ".envrc",
+        ],
+    );
 }
 
 fn confined(bencher: Bencher<'_, '_>, command: &str, files: &[&str]) {
-    let (runtime, place) = (Runtime::new().expect("a runtime"), tempfile::tempdir().expect("a folder"));
-    let home = Home::open(&place.path().join("home")).expect("a home");
+    let (runtime, place) = (
+        Runtime::new().expect("a runtime"),
+        tempfile::tempdir().expect("a folder"),
+    );
+    let home = Home::open_home(&place.path().join("home")).expect("a home");
     let work = place.path().join("work");
     std::fs::create_dir(&work).expect("a folder");
     for file in files.iter().map(|file| work.join(file)) {
         std::fs::create_dir_all(file.parent().expect("a folder")).expect("made");
         std::fs::write(file, "").expect("written");
     }
-    let confinement = Confinement::new(Setup {
-        rules: Rules {
+    let confinement = Confinement::new(ConfinementSetup {
+        rules: SandboxRules {
             workspaces: vec![work],
             user_home: std::env::home_dir(),
             pipes: home.shells_dir(),
-            network: Network::Loopback,
-            ..Rules::least(home.root().to_owned(), home.temp_dir())
+            network: NetworkAccess::Loopback,
+            ..SandboxRules::minimal_rules(home.root_dir().to_owned(), home.temp_dir())
         },
-        require: Require::Full,
+        require: RequiredLevel::Full,
         confine: true,
         apps: false,
         self_test: home.self_test_dir(),
     });
-    assert_eq!(runtime.block_on(confinement.level()), Level::Full, "this system confines");
+    assert_eq!(
+        runtime.block_on(confinement.confinement_level()),
+        ConfinementLevel::Full,
+        "this system confines"
+    );
     let tools = shell_tools(&place, &place.path().join("work"), confinement);
-    let (entry, args) = (tools.find("Bash").expect("a tool"), json!({"command": command}).to_string());
+    let (entry, args) = (
+        tools.find_tool("Bash").expect("a tool"),
+        json!({"command": command}).to_string(),
+    );
     bencher.bench_local(|| {
-        let call = entry.decode(&args).expect("its arguments");
-        runtime.block_on(call.run(ToolCx::detached(RequestId::new()))).expect("an answer")
+        let call = entry.decode_call(&args).expect("its arguments");
+        runtime
+            .block_on(call.run_call(ToolContext::for_detached_call(RequestId::new())))
+            .expect("an answer")
     });
 }
 
-fn shell_tools(place: &TempDir, work: &Path, confinement: Confinement) -> Registry {
+fn shell_tools(place: &TempDir, work: &Path, confinement: Confinement) -> ToolRegistry {
     let path = std::env::var("PATH").unwrap_or_default();
-    let setup = LocalSetup {
+    let setup = LocalTerminalSetup {
         base_env: vec![("PATH".to_owned(), path)],
-        store: OutputStore::open(&place.path().join("outputs")).expect("a store"),
-        filters: Arc::new(|| Box::new(PassThrough)),
-        log: Arc::new(Unlogged),
+        store: OutputStore::open_output_folder(&place.path().join("outputs")).expect("a store"),
+        filters: Arc::new(|| Box::new(UnfilteredStream)),
+        log: Arc::new(NoChildLog),
         confinement,
     };
     let terminals = LocalTerminals::new(setup).expect("a thread");
     let apps = Arc::new(terminals.clone());
     let terminals: Arc<dyn TerminalClient> = Arc::new(terminals);
-    let home = Home::open(&place.path().join("home")).expect("a home");
-    let workspace = Workspace::open(&[work.to_owned()]).expect("a workspace");
+    let home = Home::open_home(&place.path().join("home")).expect("a home");
+    let workspace = Workspace::open_roots(&[work.to_owned()]).expect("a workspace");
     let redactor = punie_runner::redact::Redactor::default();
     let deps = ShellDeps {
         terminals,
         workspace,
-        shells: Arc::new(ShellBoard::new()),
+        shells: Arc::new(ShellList::new()),
         apps,
         home,
         redactor,
         command_rules: String::new(),
         opens_apps: false,
     };
-    Registry::new([shell::tools(deps)]).expect("the names of one domain differ")
+    ToolRegistry::new([shell::tools(deps)]).expect("the names of one domain differ")
 }

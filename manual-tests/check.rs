@@ -27,8 +27,17 @@ pub fn check(expect: &Expect, answer: &Answer) -> Vec<Finding> {
         fits: expect.outcome == answer.outcome,
     }];
     let nothing = Map::new();
-    let meta = answer.payload.get("meta").and_then(Value::as_object).unwrap_or(&nothing);
-    findings.extend(expect.meta.iter().map(|(key, expected)| fact(key, expected, meta.get(key))));
+    let meta = answer
+        .payload
+        .get("meta")
+        .and_then(Value::as_object)
+        .unwrap_or(&nothing);
+    findings.extend(
+        expect
+            .meta
+            .iter()
+            .map(|(key, expected)| fact(key, expected, meta.get(key))),
+    );
     findings.extend(expect.text.iter().map(|part| holds(&text, part, true)));
     findings.extend(expect.no_text.iter().map(|part| holds(&text, part, false)));
     findings
@@ -58,10 +67,18 @@ fn fact(key: &str, expected: &Value, found: Option<&Value>) -> Finding {
         });
         (format!("any {kind}"), is_of_kind)
     } else {
-        (expected.to_string(), found.is_some_and(|found| equal(expected, found)))
+        (
+            expected.to_string(),
+            found.is_some_and(|found| equal(expected, found)),
+        )
     };
     let came = found.map_or_else(|| "absent".to_owned(), Value::to_string);
-    Finding { part: key.to_owned(), expected: shown, came, fits }
+    Finding {
+        part: key.to_owned(),
+        expected: shown,
+        came,
+        fits,
+    }
 }
 
 fn equal(expected: &Value, found: &Value) -> bool {

@@ -47,7 +47,9 @@ fn run() -> anyhow::Result<usize> {
         return Ok(0);
     }
     let chosen = choose(scenarios, &names)?;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
     runtime.block_on(async {
         let caller = caller().await?;
         println!("Device {} at {}", caller.device(), caller.url());
@@ -57,17 +59,32 @@ fn run() -> anyhow::Result<usize> {
             steps += scenario.steps.len();
             failed += played;
         }
-        println!("\nscenarios: {}, steps: {steps}, failed: {failed}", chosen.len());
+        println!(
+            "\nscenarios: {}, steps: {steps}, failed: {failed}",
+            chosen.len()
+        );
         Ok(failed)
     })
 }
 
 fn choose(scenarios: Vec<Scenario>, names: &[String]) -> anyhow::Result<Vec<Scenario>> {
-    if let Some(unknown) = names.iter().find(|name| scenarios.iter().all(|known| known.name != **name)) {
-        let known: Vec<&str> = scenarios.iter().map(|scenario| scenario.name.as_str()).collect();
-        bail!("there is no scenario {unknown:?}; there are: {}", known.join(", "));
+    if let Some(unknown) = names
+        .iter()
+        .find(|name| scenarios.iter().all(|known| known.name != **name))
+    {
+        let known: Vec<&str> = scenarios
+            .iter()
+            .map(|scenario| scenario.name.as_str())
+            .collect();
+        bail!(
+            "there is no scenario {unknown:?}; there are: {}",
+            known.join(", ")
+        );
     }
-    Ok(scenarios.into_iter().filter(|scenario| names.is_empty() || names.contains(&scenario.name)).collect())
+    Ok(scenarios
+        .into_iter()
+        .filter(|scenario| names.is_empty() || names.contains(&scenario.name))
+        .collect())
 }
 
 async fn caller() -> anyhow::Result<Caller> {
@@ -77,6 +94,9 @@ async fn caller() -> anyhow::Result<Caller> {
             format!("{name} is not set. manual-tests/README.md says how to start a device and what to set")
         })
     };
-    let (url, token) = (needed("PUNIE_MANUAL_URL")?, needed("PUNIE_MANUAL_CALLER_TOKEN")?);
+    let (url, token) = (
+        needed("PUNIE_MANUAL_URL")?,
+        needed("PUNIE_MANUAL_CALLER_TOKEN")?,
+    );
     Caller::connect(&url, token, variable("PUNIE_MANUAL_DEVICE")).await
 }

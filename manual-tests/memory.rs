@@ -16,7 +16,8 @@ impl Memory {
     /// Saves what a step wants saved of its answer.
     pub fn save(&mut self, wanted: &BTreeMap<String, Save>, answer: &Answer) -> anyhow::Result<()> {
         for (name, place) in wanted {
-            let found = find(place, answer).with_context(|| format!("{name} is not in the answer"))?;
+            let found =
+                find(place, answer).with_context(|| format!("{name} is not in the answer"))?;
             self.0.insert(name.clone(), found);
         }
         Ok(())
@@ -26,7 +27,10 @@ impl Memory {
     pub fn fill(&self, value: &Value) -> anyhow::Result<Value> {
         Ok(match value {
             Value::String(text) => Value::String(self.fill_text(text)?),
-            Value::Array(items) => items.iter().map(|item| self.fill(item)).collect::<anyhow::Result<_>>()?,
+            Value::Array(items) => items
+                .iter()
+                .map(|item| self.fill(item))
+                .collect::<anyhow::Result<_>>()?,
             Value::Object(map) => map
                 .iter()
                 .map(|(key, value)| Ok((key.clone(), self.fill(value)?)))
@@ -42,7 +46,11 @@ impl Memory {
                 bail!("{text:?} has a ${{ without a }}")
             };
             filled.push_str(before);
-            filled.push_str(self.0.get(name).with_context(|| format!("no earlier step saved {name}"))?);
+            filled.push_str(
+                self.0
+                    .get(name)
+                    .with_context(|| format!("no earlier step saved {name}"))?,
+            );
             rest = after;
         }
         filled.push_str(rest);

@@ -43,7 +43,12 @@ pub async fn play(caller: &Caller, scenario: &Scenario) -> usize {
     failed
 }
 
-async fn play_step(caller: &Caller, conversation: &str, step: &Step, memory: &mut Memory) -> Played {
+async fn play_step(
+    caller: &Caller,
+    conversation: &str,
+    step: &Step,
+    memory: &mut Memory,
+) -> Played {
     let begun = Instant::now();
     let mut left = step.again.as_ref().map_or(0, |again| again.times);
     loop {
@@ -51,16 +56,29 @@ async fn play_step(caller: &Caller, conversation: &str, step: &Step, memory: &mu
             Ok(answer) => judge(step, memory, answer, begun),
             Err(error) => broken("the request", &error, None, begun),
         };
-        let Some(again) = step.again.as_ref().filter(|_| left > 0 && !played.fits()) else { return played };
+        let Some(again) = step.again.as_ref().filter(|_| left > 0 && !played.fits()) else {
+            return played;
+        };
         left -= 1;
         tokio::time::sleep(Duration::from_millis(again.every_ms)).await;
     }
 }
 
-async fn ask(caller: &Caller, conversation: &str, step: &Step, memory: &Memory) -> anyhow::Result<Answer> {
+async fn ask(
+    caller: &Caller,
+    conversation: &str,
+    step: &Step,
+    memory: &Memory,
+) -> anyhow::Result<Answer> {
     let request = uuid::Uuid::now_v7().to_string();
-    let args = if step.args.is_null() { serde_json::json!({}) } else { memory.fill(&step.args)? };
-    caller.append(&request, conversation, &step.tool, &args).await?;
+    let args = if step.args.is_null() {
+        serde_json::json!({})
+    } else {
+        memory.fill(&step.args)?
+    };
+    caller
+        .append(&request, conversation, &step.tool, &args)
+        .await?;
     match &step.cancel {
         None => {}
         Some(Cancel::ByHand) if std::io::stdin().is_terminal() => {
@@ -69,7 +87,9 @@ async fn ask(caller: &Caller, conversation: &str, step: &Step, memory: &Memory) 
         Some(Cancel::ByHand) => cancel(caller, &request, INSTEAD_OF_A_HAND).await?,
         Some(Cancel::AfterMs(ms)) => cancel(caller, &request, *ms).await?,
     }
-    caller.wait(&request, Duration::from_secs(step.wait_secs)).await
+    caller
+        .wait(&request, Duration::from_secs(step.wait_secs))
+        .await
 }
 
 async fn cancel(caller: &Caller, request: &str, after_ms: u64) -> anyhow::Result<()> {
@@ -81,7 +101,11 @@ fn judge(step: &Step, memory: &mut Memory, answer: Answer, begun: Instant) -> Pl
     if let Err(error) = memory.save(&step.save, &answer) {
         return broken("to be saved", &error, Some(answer), begun);
     }
-    Played { findings: check(&step.expect, &answer), took: begun.elapsed(), answer: Some(answer) }
+    Played {
+        findings: check(&step.expect, &answer),
+        took: begun.elapsed(),
+        answer: Some(answer),
+    }
 }
 
 fn broken(part: &str, error: &anyhow::Error, answer: Option<Answer>, begun: Instant) -> Played {
@@ -91,5 +115,9 @@ fn broken(part: &str, error: &anyhow::Error, answer: Option<Answer>, begun: Inst
         came: format!("{error:#}"),
         fits: false,
     };
-    Played { answer, findings: vec![finding], took: begun.elapsed() }
+    Played {
+        answer,
+        findings: vec![finding],
+        took: begun.elapsed(),
+    }
 }

@@ -121,7 +121,11 @@ impl Scenario {
 
     fn load(path: &Path) -> anyhow::Result<Self> {
         let mut scenario: Self = serde_json::from_str(&std::fs::read_to_string(path)?)?;
-        scenario.name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        scenario.name = path
+            .file_stem()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
         Ok(scenario)
     }
 }

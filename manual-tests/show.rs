@@ -11,27 +11,47 @@ const WIDTH: usize = 60;
 /// The head of a scenario.
 pub fn title(scenario: &Scenario) {
     println!("\n{}: {}", scenario.name, scenario.about);
-    println!("      {:<14}{:<width$}| came", "", "expected", width = WIDTH / 2);
+    println!(
+        "      {:<14}{:<width$}| came",
+        "",
+        "expected",
+        width = WIDTH / 2
+    );
 }
 
 /// A step with its findings: what was expected on the left, what came on the right.
 pub fn step(number: usize, step: &Step, played: &Played) {
     let verdict = if played.fits() { "ok" } else { "NO" };
-    println!("{verdict} {number:>2}  {}: {} ({} ms)", step.tool, step.what, played.took.as_millis());
+    println!(
+        "{verdict} {number:>2}  {}: {} ({} ms)",
+        step.tool,
+        step.what,
+        played.took.as_millis()
+    );
     for finding in &played.findings {
         let mark = if finding.fits { ' ' } else { '!' };
         let (expected, came) = (cut(&finding.expected), cut(&finding.came));
-        println!("    {mark} {:<14}{expected:<width$}| {came}", finding.part, width = WIDTH / 2);
+        println!(
+            "    {mark} {:<14}{expected:<width$}| {came}",
+            finding.part,
+            width = WIDTH / 2
+        );
     }
     if let Some(answer) = played.answer.as_ref().filter(|_| !played.fits()) {
         println!("      the answer:");
-        answer.text().lines().take(LINES).for_each(|line| println!("      > {}", visible(line)));
+        answer
+            .text()
+            .lines()
+            .take(LINES)
+            .for_each(|line| println!("      > {}", visible(line)));
     }
 }
 
 /// Asks the person to take a request back.
 pub fn please_cancel(request: &str, seconds: u64) {
-    println!("\nWithin {seconds} s, in another terminal, with the options of that device or backend:");
+    println!(
+        "\nWithin {seconds} s, in another terminal, with the options of that device or backend:"
+    );
     println!("  punie-runner cancel {request}\n");
 }
 
@@ -45,5 +65,7 @@ fn cut(text: &str) -> String {
 
 /// Control characters must not reach the terminal.
 fn visible(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '\u{FFFD}' } else { c }).collect()
+    text.chars()
+        .map(|c| if c.is_control() { '\u{FFFD}' } else { c })
+        .collect()
 }

@@ -25,7 +25,11 @@ pub struct Answer {
 impl Answer {
     /// The text for the model.
     pub fn text(&self) -> String {
-        match self.payload.get("result").or_else(|| self.payload.get("error")) {
+        match self
+            .payload
+            .get("result")
+            .or_else(|| self.payload.get("error"))
+        {
             Some(Value::String(text)) => text.clone(),
             Some(value) => value.to_string(),
             None => String::new(),
@@ -38,9 +42,16 @@ impl Caller {
     pub async fn connect(url: &str, token: String, device: Option<String>) -> anyhow::Result<Self> {
         // The client is built without a TLS provider of its own. Installing one twice is harmless.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let client = reqwest::Client::builder().no_proxy().timeout(Duration::from_secs(30)).build()?;
-        let mut caller =
-            Self { client, url: url.trim_end_matches('/').to_owned(), token, device: String::new() };
+        let client = reqwest::Client::builder()
+            .no_proxy()
+            .timeout(Duration::from_secs(30))
+            .build()?;
+        let mut caller = Self {
+            client,
+            url: url.trim_end_matches('/').to_owned(),
+            token,
+            device: String::new(),
+        };
         caller.device = match device {
             Some(device) => device,
             None => caller.only_device().await?,
@@ -60,11 +71,18 @@ impl Caller {
 
     async fn only_device(&self) -> anyhow::Result<String> {
         let rows = self.call("query", "devices:list", json!({})).await?;
-        let ids: Vec<&str> =
-            rows.as_array().into_iter().flatten().filter_map(|row| row["deviceId"].as_str()).collect();
+        let ids: Vec<&str> = rows
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(|row| row["deviceId"].as_str())
+            .collect();
         match ids.as_slice() {
             [only] => Ok((*only).to_owned()),
-            _ => bail!("the backend knows {} devices; set PUNIE_MANUAL_DEVICE to one: {ids:?}", ids.len()),
+            _ => bail!(
+                "the backend knows {} devices; set PUNIE_MANUAL_DEVICE to one: {ids:?}",
+                ids.len()
+            ),
         }
     }
 
@@ -80,12 +98,16 @@ impl Caller {
             "requestId": request, "deviceId": self.device, "conversationId": conversation,
             "toolName": tool, "args": args.to_string(),
         });
-        self.call("mutation", "events:appendRequest", fields).await.map(drop)
+        self.call("mutation", "events:appendRequest", fields)
+            .await
+            .map(drop)
     }
 
     /// Takes a request back.
     pub async fn cancel(&self, request: &str) -> anyhow::Result<()> {
-        self.call("mutation", "events:cancel", json!({"requestId": request})).await.map(drop)
+        self.call("mutation", "events:cancel", json!({"requestId": request}))
+            .await
+            .map(drop)
     }
 
     /// Waits for a result.
@@ -93,10 +115,17 @@ impl Caller {
         let begun = Instant::now();
         let mut pause = Duration::from_millis(10);
         loop {
-            let row = self.call("query", "events:getResult", json!({"requestId": request})).await?;
-            if let (Some(outcome), Some(payload)) = (row["outcome"].as_str(), row["payload"].as_str()) {
+            let row = self
+                .call("query", "events:getResult", json!({"requestId": request}))
+                .await?;
+            if let (Some(outcome), Some(payload)) =
+                (row["outcome"].as_str(), row["payload"].as_str())
+            {
                 let payload = serde_json::from_str(payload).context("the payload is not JSON")?;
-                return Ok(Answer { outcome: outcome.to_owned(), payload });
+                return Ok(Answer {
+                    outcome: outcome.to_owned(),
+                    payload,
+                });
             }
             if begun.elapsed() > limit {
                 bail!("no answer within {} s", limit.as_secs());

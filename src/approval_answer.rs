@@ -18,7 +18,12 @@ pub enum ApprovalOption {
 
 impl ApprovalOption {
     /// All options, in the order in which they are offered.
-    pub const ALL: [Self; 4] = [Self::AllowOnce, Self::AllowAlways, Self::RejectOnce, Self::RejectAlways];
+    pub const ALL: [Self; 4] = [
+        Self::AllowOnce,
+        Self::AllowAlways,
+        Self::RejectOnce,
+        Self::RejectAlways,
+    ];
 
     /// The option for a yes or a no, to one call or for the rest of the conversation.
     pub fn new(is_allowed: bool, is_always: bool) -> Self {
@@ -31,8 +36,11 @@ impl ApprovalOption {
     }
 
     /// Parses an answer; an unclear one rejects this call.
-    pub fn from_text(text: &str) -> Self {
-        Self::ALL.into_iter().find(|option| option.as_str() == text).unwrap_or(Self::RejectOnce)
+    pub fn from_option_name(text: &str) -> Self {
+        Self::ALL
+            .into_iter()
+            .find(|option| option.as_str() == text)
+            .unwrap_or(Self::RejectOnce)
     }
 
     /// The option's name on the wire.
@@ -46,7 +54,7 @@ impl ApprovalOption {
     }
 
     /// The option's label for people.
-    pub fn label(self) -> &'static str {
+    pub fn display_label(self) -> &'static str {
         match self {
             Self::AllowOnce => "Allow",
             Self::AllowAlways => "Allow this tool for the rest of the conversation",
@@ -77,8 +85,12 @@ pub enum AnsweredBy {
 
 impl AnsweredBy {
     /// Parses the side's name on the wire.
-    pub fn from_text(text: &str) -> Self {
-        if text == Self::Device.as_str() { Self::Device } else { Self::Caller }
+    pub fn from_side_name(text: &str) -> Self {
+        if text == Self::Device.as_str() {
+            Self::Device
+        } else {
+            Self::Caller
+        }
     }
 
     /// The side's name on the wire.
@@ -97,11 +109,18 @@ mod tests {
     #[test]
     fn only_a_clear_yes_is_one() {
         for option in ApprovalOption::ALL {
-            assert_eq!(ApprovalOption::from_text(option.as_str()), option);
-            assert_eq!(ApprovalOption::new(option.is_allowed(), option.is_always()), option);
+            assert_eq!(ApprovalOption::from_option_name(option.as_str()), option);
+            assert_eq!(
+                ApprovalOption::new(option.is_allowed(), option.is_always()),
+                option
+            );
         }
         for unclear in ["", "ALLOW_ONCE", "allow_once ", "maybe"] {
-            assert_eq!(ApprovalOption::from_text(unclear), ApprovalOption::RejectOnce, "{unclear:?}");
+            assert_eq!(
+                ApprovalOption::from_option_name(unclear),
+                ApprovalOption::RejectOnce,
+                "{unclear:?}"
+            );
         }
     }
 }

@@ -1,6 +1,9 @@
 //! Writing files so that a crash or a power cut leaves them whole: private files, temporary names, whole files put in
 //! place in one step, lines of JSON, and names made durable. Not here: what is written, and where.
-#![expect(clippy::disallowed_methods, reason = "this module owns the ways to write files durably")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "this module owns the ways to write files durably"
+)]
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, OpenOptions};
@@ -10,7 +13,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::ids::hex;
+use crate::ids::to_hex;
 
 /// The users who may read a written file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,7 +42,12 @@ pub fn sync_folder(folder: &Path) -> io::Result<()> {
 /// Any other error.
 pub fn allow_unsupported_sync(synced: io::Result<()>) -> io::Result<()> {
     match synced {
-        Err(cause) if matches!(cause.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported) => {
+        Err(cause)
+            if matches!(
+                cause.kind(),
+                io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported
+            ) =>
+        {
             Ok(())
         }
         synced => synced,
@@ -73,7 +81,9 @@ pub fn open_private_file(
 /// # Errors
 /// The system's.
 pub fn open_lock_file(path: &Path) -> io::Result<File> {
-    open_private_file(path, |options| options.read(true).write(true).create(true).truncate(false))
+    open_private_file(path, |options| {
+        options.read(true).write(true).create(true).truncate(false)
+    })
 }
 
 /// Makes a hidden name for a file beside its target that cannot be foreseen (CVE-2026-46406 was one that could be).
@@ -84,7 +94,7 @@ pub fn temp_name(target: &OsStr) -> io::Result<OsString> {
     let mut random = [0_u8; 8];
     getrandom::fill(&mut random).map_err(|cause| io::Error::other(cause.to_string()))?;
     let stem: String = target.to_string_lossy().chars().take(40).collect();
-    Ok(OsString::from(format!(".{stem}.{}.tmp", hex(&random))))
+    Ok(OsString::from(format!(".{stem}.{}.tmp", to_hex(&random))))
 }
 
 /// Writes a whole file in place of the one that may be there. A link in its place is replaced, not followed.
@@ -92,7 +102,7 @@ pub fn temp_name(target: &OsStr) -> io::Result<OsString> {
 /// # Errors
 /// As [`DraftFile::put_in_place`].
 pub fn replace_file(path: &Path, bytes: &[u8], readers: Readers) -> io::Result<()> {
-    let mut draft = DraftFile::create(path, readers)?;
+    let mut draft = DraftFile::create_beside(path, readers)?;
     draft.file.write_all(bytes)?;
     draft.put_in_place(path)
 }
@@ -102,7 +112,7 @@ pub fn replace_file(path: &Path, bytes: &[u8], readers: Readers) -> io::Result<(
 /// # Errors
 /// `AlreadyExists`, or the system's.
 pub fn create_file(path: &Path, bytes: &[u8], readers: Readers) -> io::Result<()> {
-    let mut draft = DraftFile::create(path, readers)?;
+    let mut draft = DraftFile::create_beside(path, readers)?;
     draft.file.write_all(bytes)?;
     draft.file.sync_all()?;
     // A hard link, unlike a rename, refuses to replace what is there. The draft goes when it is dropped.
@@ -138,7 +148,9 @@ pub fn append_json_lines<T: Serialize>(path: &Path, values: &[T]) -> io::Result<
 
 /// Reads lines of JSON and passes over those that are none: a crash may have cut one off.
 pub fn parse_json_lines<T: DeserializeOwned>(bytes: &[u8]) -> impl Iterator<Item = T> {
-    bytes.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok())
+    bytes
+        .split(|byte| *byte == b'\n')
+        .filter_map(|line| serde_json::from_slice(line).ok())
 }
 
 /// A file that is written under a temporary name beside its target. It is removed unless it is put in place.
@@ -154,14 +166,20 @@ impl DraftFile {
     ///
     /// # Errors
     /// The system's.
-    pub fn create(target: &Path, readers: Readers) -> io::Result<Self> {
+    pub fn create_beside(target: &Path, readers: Readers) -> io::Result<Self> {
         let path = parent_folder(target).join(temp_name(OsStr::new("punie"))?);
         if readers == Readers::OwnerOnly {
             let file = open_private_file(&path, |options| options.write(true).create_new(true))?;
             return Ok(Self { path, file });
         }
-        let draft = Self { file: File::create_new(&path)?, path };
-        if let Some(before) = fs::symlink_metadata(target).ok().filter(fs::Metadata::is_file) {
+        let draft = Self {
+            file: File::create_new(&path)?,
+            path,
+        };
+        if let Some(before) = fs::symlink_metadata(target)
+            .ok()
+            .filter(fs::Metadata::is_file)
+        {
             draft.file.set_permissions(before.permissions())?;
         }
         Ok(draft)
@@ -188,7 +206,9 @@ impl Drop for DraftFile {
 }
 
 fn parent_folder(path: &Path) -> &Path {
-    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+    path.parent()
+        .filter(|parent| !parent.as_os_str().is_empty())
+        .unwrap_or(Path::new("."))
 }
 
 #[cfg(test)]
@@ -200,7 +220,12 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("m.jsonl");
         append_json_lines(&path, &[1, 2]).expect("written");
-        OpenOptions::new().append(true).open(&path).expect("there").write_all(b"{\"ki").expect("written");
+        OpenOptions::new()
+            .append(true)
+            .open(&path)
+            .expect("there")
+            .write_all(b"{\"ki")
+            .expect("written");
         append_json_lines(&path, &[3]).expect("written");
         let lines: Vec<u32> = parse_json_lines(&fs::read(&path).expect("there")).collect();
         assert_eq!(lines, [1, 2, 3]);

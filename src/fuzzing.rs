@@ -4,8 +4,10 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::output::hygiene::{CommandText, Decoder};
-use crate::tool::{Access, Effect, Registry, Reply, Tool, ToolCx, ToolError, ToolSet};
+use crate::output::terminal_text::{TerminalTextCleaner, Utf8Decoder};
+use crate::tool::{
+    DeclaredAccess, Tool, ToolContext, ToolEffect, ToolError, ToolRegistry, ToolReply, ToolSet,
+};
 
 /// Between the parts of an input.
 const BETWEEN: u8 = 0x1E;
@@ -20,7 +22,11 @@ pub fn patch(data: &[u8]) {
 pub fn edit(data: &[u8]) {
     let (text, rest) = halves(data);
     let (old, new) = halves(rest);
-    crate::handlers::file::fuzzing::edit(text, &String::from_utf8_lossy(old), &String::from_utf8_lossy(new));
+    crate::handlers::file::fuzzing::edit(
+        text,
+        &String::from_utf8_lossy(old),
+        &String::from_utf8_lossy(new),
+    );
 }
 
 /// A command's output: however it is cut, it is the same text, and no control character is left.
@@ -28,9 +34,11 @@ pub fn edit(data: &[u8]) {
 /// # Panics
 /// Where that is not so.
 pub fn hygiene(data: &[u8]) {
-    let Some((cut, bytes)) = data.split_first() else { return };
+    let Some((cut, bytes)) = data.split_first() else {
+        return;
+    };
     let clean = |size: usize| {
-        let (mut decoder, mut command) = (Decoder::default(), CommandText::default());
+        let (mut decoder, mut command) = (Utf8Decoder::default(), TerminalTextCleaner::default());
         let (mut text, mut out) = (String::new(), String::new());
         for chunk in bytes.chunks(size) {
             decoder.push(chunk, &mut text);
@@ -43,8 +51,15 @@ pub fn hygiene(data: &[u8]) {
         out
     };
     let whole = clean(bytes.len().max(1));
-    assert_eq!(whole, clean(usize::from(*cut) + 1), "cut into pieces of {}", usize::from(*cut) + 1);
-    let left = whole.chars().find(|c| c.is_control() && !matches!(c, '\n' | '\t'));
+    assert_eq!(
+        whole,
+        clean(usize::from(*cut) + 1),
+        "cut into pieces of {}",
+        usize::from(*cut) + 1
+    );
+    let left = whole
+        .chars()
+        .find(|c| c.is_control() && !matches!(c, '\n' | '\t'));
     assert_eq!(left, None, "a control character is left");
 }
 
@@ -62,12 +77,14 @@ pub fn wire(data: &[u8]) {
     if let Ok(value) = serde_json::from_str(&text) {
         crate::backend::fuzzing::replies(&value);
     }
-    let tools = ToolSet::new("fuzzing", ()).with::<Arguments>().into_entries();
-    let registry = Registry::new([tools]).expect("one tool");
-    let entry = registry.find(Arguments::NAME).expect("the only tool");
+    let tools = ToolSet::new("fuzzing", ())
+        .with_tool::<Arguments>()
+        .into_entries();
+    let registry = ToolRegistry::new([tools]).expect("one tool");
+    let entry = registry.find_tool(Arguments::NAME).expect("the only tool");
     // Whatever is refused is refused with words.
-    if let Err(refusal) = entry.decode(&text) {
-        assert!(!refusal.text().is_empty());
+    if let Err(refusal) = entry.decode_call(&text) {
+        assert!(!refusal.model_text().is_empty());
     }
 }
 
@@ -105,17 +122,17 @@ enum Choice {
 
 impl Tool for Arguments {
     const NAME: &'static str = "Arguments";
-    const EFFECT: Effect = Effect::Reads;
+    const EFFECT: ToolEffect = ToolEffect::Reads;
     const ALIASES: &'static [(&'static str, &'static str)] = &[("body", "text")];
     type Deps = ();
-    type Output = Reply;
+    type Output = ToolReply;
 
-    fn access(&self) -> Access {
-        Access::nothing()
+    fn access(&self) -> DeclaredAccess {
+        DeclaredAccess::no_access()
     }
 
-    async fn run(self, _cx: &ToolCx, _deps: &()) -> Result<Reply, ToolError> {
-        Ok(Reply::text("decoded"))
+    async fn run(self, _cx: &ToolContext, _deps: &()) -> Result<ToolReply, ToolError> {
+        Ok(ToolReply::from_text("decoded"))
     }
 }
 

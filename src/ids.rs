@@ -18,14 +18,19 @@ pub struct BadId {
 fn check(kind: &'static str, text: &str, max: usize, extra: &'static str) -> Result<(), BadId> {
     let fits = !text.is_empty()
         && text.len() <= max
-        && text
-            .bytes()
-            .all(|b| b.is_ascii_alphanumeric() || b"_-".contains(&b) || extra.as_bytes().contains(&b));
+        && text.bytes().all(|b| {
+            b.is_ascii_alphanumeric() || b"_-".contains(&b) || extra.as_bytes().contains(&b)
+        });
     if fits {
         return Ok(());
     }
     let shown: String = text.chars().take(40).collect();
-    Err(BadId { kind, max, extra, got: format!("{shown:?}") })
+    Err(BadId {
+        kind,
+        max,
+        extra,
+        got: format!("{shown:?}"),
+    })
 }
 
 macro_rules! identifier {
@@ -100,9 +105,11 @@ identifier!(
 );
 
 /// Returns the bytes in lower-case hexadecimal, the form of all hashes and random names.
-pub fn hex(bytes: &[u8]) -> String {
+pub fn to_hex(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let digits = bytes.iter().flat_map(|b| [DIGITS[usize::from(b >> 4)], DIGITS[usize::from(b & 15)]]);
+    let digits = bytes
+        .iter()
+        .flat_map(|b| [DIGITS[usize::from(b >> 4)], DIGITS[usize::from(b & 15)]]);
     digits.map(char::from).collect()
 }
 
@@ -114,10 +121,13 @@ impl RequestId {
 
     /// Returns the creation time in milliseconds since 1970 if the id is a UUIDv7 in its usual form. Other ids carry no
     /// time.
-    pub fn made_at_ms(&self) -> Option<i64> {
+    pub fn creation_time_ms(&self) -> Option<i64> {
         let id = uuid::Uuid::try_parse(&self.0).ok()?;
         let is_v7 = id.get_version_num() == 7 && id.get_variant() == uuid::Variant::RFC4122;
-        let (seconds, nanos) = id.get_timestamp().filter(|_| is_v7 && self.0.len() == 36)?.to_unix();
+        let (seconds, nanos) = id
+            .get_timestamp()
+            .filter(|_| is_v7 && self.0.len() == 36)?
+            .to_unix();
         i64::try_from(seconds * 1_000 + u64::from(nanos / 1_000_000)).ok()
     }
 }
@@ -171,10 +181,16 @@ mod tests {
 
     #[test]
     fn a_uuid_of_version_7_tells_when_it_was_made_and_nothing_else_does() {
-        let made = |text: &str| RequestId::parse(text).expect("an id").made_at_ms();
+        let made = |text: &str| RequestId::parse(text).expect("an id").creation_time_ms();
         // The example of RFC 9562, appendix A.6.
-        assert_eq!(made("017f22e2-79b0-7cc3-98c4-dc0c0c07398f"), Some(1_645_557_742_000));
-        assert_eq!(made("017F22E2-79B0-7CC3-98C4-DC0C0C07398F"), Some(1_645_557_742_000));
+        assert_eq!(
+            made("017f22e2-79b0-7cc3-98c4-dc0c0c07398f"),
+            Some(1_645_557_742_000)
+        );
+        assert_eq!(
+            made("017F22E2-79B0-7CC3-98C4-DC0C0C07398F"),
+            Some(1_645_557_742_000)
+        );
         for other in [
             "req-1",
             "017f22e279b07cc398c4dc0c0c07398f",
@@ -187,8 +203,8 @@ mod tests {
 
     #[test]
     fn every_byte_is_two_digits() {
-        assert_eq!(hex(&[0x00, 0x0f, 0xa5, 0xff]), "000fa5ff");
-        assert_eq!(hex(&[]), "");
+        assert_eq!(to_hex(&[0x00, 0x0f, 0xa5, 0xff]), "000fa5ff");
+        assert_eq!(to_hex(&[]), "");
     }
 
     #[test]

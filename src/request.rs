@@ -1,19 +1,19 @@
 //! Requests, their outcomes, and the one way from an outcome to a payload that may be posted.
 //! Not here: the JSON of requests (`backend::wire`), and storage (`journal`).
 
-mod meta;
 mod payload;
-mod reply;
+mod redactor_boundaries;
+mod request_signature;
+mod result_meta;
 mod seal;
-mod signature;
-mod uncut;
+mod tool_reply;
 
-pub use meta::{FileChange, Meta};
 pub use payload::shrink_payload;
-pub use reply::{Body, Reply};
-pub use seal::{CleanReply, Sealing};
-pub use signature::{NotSigned, RequestAuth, Signed, public_key_of};
-pub use uncut::uncut;
+pub use redactor_boundaries::redactor_boundaries;
+pub use request_signature::{RequestAuth, SignatureRejection, SignedRequest, public_key_from_seed};
+pub use result_meta::{FileChange, ResultMeta};
+pub use seal::{CleanReply, SealContext};
+pub use tool_reply::{ReplyBody, ToolReply};
 
 use serde::{Deserialize, Serialize};
 
@@ -49,7 +49,7 @@ pub struct ToolRequest {
 /// call after a crash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, Default)]
 #[serde(rename_all = "snake_case")]
-pub enum Effect {
+pub enum ToolEffect {
     /// Changes nothing; may run beside other calls and again after a crash.
     #[default]
     Reads,
@@ -61,7 +61,7 @@ pub enum Effect {
     AsksUser,
 }
 
-impl Effect {
+impl ToolEffect {
     /// Returns the name in the catalog and the journal.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -73,7 +73,7 @@ impl Effect {
     }
 
     /// Returns whether a second run could do harm.
-    pub fn at_most_once(self) -> bool {
+    pub fn runs_at_most_once(self) -> bool {
         self != Self::Reads
     }
 }
@@ -131,31 +131,34 @@ impl ErrorCode {
     }
 
     /// Returns whether the same call may succeed later without any change.
-    pub fn retryable(self) -> bool {
-        matches!(self, Self::Timeout | Self::Busy | Self::Interrupted | Self::Expired)
+    pub fn is_retryable(self) -> bool {
+        matches!(
+            self,
+            Self::Timeout | Self::Busy | Self::Interrupted | Self::Expired
+        )
     }
 }
 
 /// The outcome of a call: either a result or an error.
 #[derive(Debug)]
-pub enum Outcome {
+pub enum CallOutcome {
     /// The tool's answer. A command that failed is an answer, too.
-    Ok(Reply),
+    Ok(ToolReply),
     /// A failure; its text says what to do next.
-    Error(Failure),
+    Error(CallFailure),
     /// The caller cancelled the call; the text says what was done before.
-    Cancelled(Failure),
+    Cancelled(CallFailure),
 }
 
 /// A failed or cancelled call.
 #[derive(Debug)]
-pub struct Failure {
+pub struct CallFailure {
     /// The reason as a stable code.
     pub code: ErrorCode,
     /// The reason and the next step, for the model.
     pub text: String,
     /// Other facts about it.
-    pub meta: Meta,
+    pub meta: ResultMeta,
 }
 
 /// The kind of an outcome, as the contract and the journal name it.

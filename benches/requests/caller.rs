@@ -29,22 +29,34 @@ pub struct Ask {
 impl Ask {
     /// The shells that run: none do, so nothing is done.
     pub fn nothing() -> Self {
-        Self { tool: "ShellStatus", args: "{}".to_owned() }
+        Self {
+            tool: "ShellStatus",
+            args: "{}".to_owned(),
+        }
     }
 
     /// The whole file of the stage.
     pub fn read() -> Self {
-        Self { tool: "Read", args: json!({"file_path": "file.txt", "max_chars": 100_000}).to_string() }
+        Self {
+            tool: "Read",
+            args: json!({"file_path": "file.txt", "max_chars": 100_000}).to_string(),
+        }
     }
 
     /// The first lines of it.
     pub fn read_little() -> Self {
-        Self { tool: "Read", args: json!({"file_path": "file.txt", "limit": 3}).to_string() }
+        Self {
+            tool: "Read",
+            args: json!({"file_path": "file.txt", "limit": 3}).to_string(),
+        }
     }
 
     /// A command line.
     pub fn bash(command: &str) -> Self {
-        Self { tool: "Bash", args: json!({"command": command}).to_string() }
+        Self {
+            tool: "Bash",
+            args: json!({"command": command}).to_string(),
+        }
     }
 }
 
@@ -61,17 +73,25 @@ impl Results {
     /// Of this stage's backend.
     pub fn watch(stage: &Stage) -> Self {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let db = Connection::open_with_flags(stage.database(), flags).expect("the backend's database");
+        let db =
+            Connection::open_with_flags(stage.database(), flags).expect("the backend's database");
         db.busy_timeout(Duration::from_secs(5)).expect("a setting");
         let (waiting, stop) = (Waiting::default(), Arc::new(AtomicBool::new(false)));
         let (told, asked) = (Arc::clone(&waiting), Arc::clone(&stop));
         let looking = std::thread::spawn(move || look(&db, &told, &asked));
-        Self { waiting, stop, looking: Some(looking) }
+        Self {
+            waiting,
+            stop,
+            looking: Some(looking),
+        }
     }
 
     fn expect(&self, id: &RequestId) -> mpsc::Receiver<Instant> {
         let (found, result) = mpsc::channel();
-        self.waiting.lock().expect("no panic").insert(id.to_string(), found);
+        self.waiting
+            .lock()
+            .expect("no panic")
+            .insert(id.to_string(), found);
         result
     }
 }
@@ -146,7 +166,9 @@ impl Caller {
         let result = results.expect(id);
         let begun = Instant::now();
         self.append(id, ask);
-        let stored = result.recv_timeout(PATIENCE).expect("a result within two minutes");
+        let stored = result
+            .recv_timeout(PATIENCE)
+            .expect("a result within two minutes");
         stored.duration_since(begun)
     }
 

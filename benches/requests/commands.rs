@@ -31,14 +31,22 @@ pub fn first(runner: &Path) {
     println!(
         "| first command of a process | floor p50 / p99 | floor with a journal | runner |\n|---|---|---|---|"
     );
-    println!("| Bash true | {} | {} | {} |", floor.shown(), journal.shown(), runner.shown());
+    println!(
+        "| Bash true | {} | {} | {} |",
+        floor.shown(),
+        journal.shown(),
+        runner.shown()
+    );
 }
 
 /// A gigabyte through Bash, beside a pipe that is read and dropped.
 pub fn output(runner: &Path) {
     let commands = [
         ("NUL bytes", "head -c 1000000000 /dev/zero"),
-        ("one letter and NUL bytes", "printf a; head -c 1000000000 /dev/zero"),
+        (
+            "one letter and NUL bytes",
+            "printf a; head -c 1000000000 /dev/zero",
+        ),
         ("random bytes", "head -c 1000000000 /dev/urandom"),
         ("short lines", "yes | head -c 1000000000"),
         ("lines of 80", "yes $(printf %079d 0) | head -c 1000000000"),
@@ -58,7 +66,12 @@ pub fn output(runner: &Path) {
             end = end_of_text(&caller.payload(&id));
         }
         let (pipe, whole) = (pipe.percentile(50), whole.percentile(50));
-        println!("| {name} | {} | {} | {} | {end} |", ms(pipe), ms(whole), ms(whole.saturating_sub(pipe)));
+        println!(
+            "| {name} | {} | {} | {} | {end} |",
+            ms(pipe),
+            ms(whole),
+            ms(whole.saturating_sub(pipe))
+        );
     }
 }
 
@@ -66,7 +79,11 @@ pub fn output(runner: &Path) {
 fn drained(command: &str) -> Duration {
     let begun = Instant::now();
     let mut bash = Command::new("/bin/bash");
-    let child = bash.args(["-c", command]).stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
+    let child = bash
+        .args(["-c", command])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn();
     let mut child = child.expect("bash");
     let mut pipe = child.stdout.take().expect("a pipe");
     let mut buffer = vec![0; 256 << 10];
@@ -87,7 +104,10 @@ fn end_of_text(payload: &str) -> String {
 pub fn grep(runner: &Path) {
     let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
     let home = home.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cargo")));
-    let Some(tree) = home.map(|home| home.join("registry/src")).filter(|tree| tree.is_dir()) else {
+    let Some(tree) = home
+        .map(|home| home.join("registry/src"))
+        .filter(|tree| tree.is_dir())
+    else {
         return println!("there is no tree of sources");
     };
     if Command::new("rg").arg("--version").output().is_err() {
@@ -99,8 +119,14 @@ pub fn grep(runner: &Path) {
     println!("| Grep | rg | runner | ratio |\n|---|---|---|---|");
     let patterns = [
         ("a word that is nowhere", "a_word_that_is_nowhere"),
-        ("a regex without a literal that is nowhere", r"[0-9]{5}[a-z]{4}[0-9]{7}[A-Z]"),
-        ("a regex over lines with words", r"\b[A-Z][a-z]+[0-9]{9}[a-z]\b"),
+        (
+            "a regex without a literal that is nowhere",
+            r"[0-9]{5}[a-z]{4}[0-9]{7}[A-Z]",
+        ),
+        (
+            "a regex over lines with words",
+            r"\b[A-Z][a-z]+[0-9]{9}[a-z]\b",
+        ),
         ("a rare word", "needle"),
     ];
     for (name, pattern) in patterns {
@@ -109,10 +135,18 @@ pub fn grep(runner: &Path) {
         for n in 0..8 {
             let begun = Instant::now();
             let mut command = Command::new("rg");
-            command.args(["--no-config", "-l", "--max-filesize", "10M", "-e", pattern]).arg(&tree);
+            command
+                .args(["--no-config", "-l", "--max-filesize", "10M", "-e", pattern])
+                .arg(&tree);
             command.stdin(Stdio::null()).output().expect("rg");
             let theirs = begun.elapsed();
-            let took = caller.ask(&results, &Ask { tool: "Grep", args: args.clone() });
+            let took = caller.ask(
+                &results,
+                &Ask {
+                    tool: "Grep",
+                    args: args.clone(),
+                },
+            );
             // The first round reads the disk.
             if n > 0 {
                 rg.add(theirs);
@@ -120,6 +154,11 @@ pub fn grep(runner: &Path) {
             }
         }
         let (rg, ours) = (rg.percentile(50), ours.percentile(50));
-        println!("| {name} | {} | {} | {:.2} |", ms(rg), ms(ours), ratio(ours, rg));
+        println!(
+            "| {name} | {} | {} | {:.2} |",
+            ms(rg),
+            ms(ours),
+            ratio(ours, rg)
+        );
     }
 }

@@ -42,7 +42,11 @@ impl Kind {
         let mut command = match self {
             Self::Runner => {
                 let mut command = Command::new(runner);
-                command.arg("--home").arg(stage.home()).arg("--workspace").arg(workspace);
+                command
+                    .arg("--home")
+                    .arg(stage.home())
+                    .arg("--workspace")
+                    .arg(workspace);
                 command.args(["--backend-url", &stage.url]);
                 command.args(if once { &["--once"][..] } else { &[] });
                 command.args(["run", "--pairing-code", &stage.pairing_code]);
@@ -50,14 +54,24 @@ impl Kind {
             }
             Self::Floor | Self::Journal => {
                 let mut command = Command::new(std::env::current_exe().expect("this program"));
-                command.arg(floor::WORD).arg(stage.root()).args([&stage.url, &stage.pairing_code]);
+                command
+                    .arg(floor::WORD)
+                    .arg(stage.root())
+                    .args([&stage.url, &stage.pairing_code]);
                 command.args(once.then_some(floor::ONCE));
                 command.args((self == Self::Journal).then_some(floor::JOURNAL));
                 command
             }
         };
-        let log = File::options().create(true).append(true).open(stage.log()).expect("a log");
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+        let log = File::options()
+            .create(true)
+            .append(true)
+            .open(stage.log())
+            .expect("a log");
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log);
         command
     }
 }
@@ -84,17 +98,24 @@ impl Device {
 
     /// The same, with another workspace than the stage's.
     pub fn start_in(kind: Kind, stage: &Stage, runner: &Path, workspace: &Path) -> Self {
-        let child = kind.command_in(stage, runner, workspace, false).spawn().expect("the device starts");
+        let child = kind
+            .command_in(stage, runner, workspace, false)
+            .spawn()
+            .expect("the device starts");
         stage.wait_for_device();
         Self { child }
     }
 
     /// A line of its status, in KiB.
     pub fn status_kib(&self, line: &str) -> u64 {
-        let text =
-            fs::read_to_string(format!("/proc/{}/status", self.child.id())).expect("a running process");
-        let value = text.lines().find_map(|found| found.strip_prefix(line)?.strip_prefix(':'));
-        value.and_then(|value| value.split_ascii_whitespace().next()?.parse().ok()).unwrap_or(0)
+        let text = fs::read_to_string(format!("/proc/{}/status", self.child.id()))
+            .expect("a running process");
+        let value = text
+            .lines()
+            .find_map(|found| found.strip_prefix(line)?.strip_prefix(':'));
+        value
+            .and_then(|value| value.split_ascii_whitespace().next()?.parse().ok())
+            .unwrap_or(0)
     }
 
     /// Starts the search for the highest memory use anew.
@@ -108,12 +129,18 @@ impl Device {
         let tasks = format!("/proc/{}/task", self.child.id());
         for task in fs::read_dir(tasks).expect("a running process").flatten() {
             let schedstat = fs::read_to_string(task.path().join("schedstat")).unwrap_or_default();
-            let nanos = schedstat.split_ascii_whitespace().next().and_then(|first| first.parse().ok());
+            let nanos = schedstat
+                .split_ascii_whitespace()
+                .next()
+                .and_then(|first| first.parse().ok());
             usage.cpu += Duration::from_nanos(nanos.unwrap_or(0));
             let status = fs::read_to_string(task.path().join("status")).unwrap_or_default();
-            let switches = status
-                .lines()
-                .find_map(|line| line.strip_prefix("voluntary_ctxt_switches:")?.trim().parse().ok());
+            let switches = status.lines().find_map(|line| {
+                line.strip_prefix("voluntary_ctxt_switches:")?
+                    .trim()
+                    .parse()
+                    .ok()
+            });
             usage.switches += switches.unwrap_or(0);
         }
         usage

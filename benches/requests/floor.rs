@@ -23,10 +23,15 @@ pub const ONCE: &str = "--once";
 
 /// Runs until killed, or one pass.
 pub fn run(words: &[String]) {
-    let [root, url, code, rest @ ..] = words else { panic!("a root, a URL and a pairing code") };
+    let [root, url, code, rest @ ..] = words else {
+        panic!("a root, a URL and a pairing code")
+    };
     let has = |word: &str| rest.iter().any(|other| other == word);
     let once = has(ONCE);
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build();
     runtime.expect("a runtime").block_on(async {
         let device = Arc::new(Floor::open(Path::new(root), url, has(JOURNAL)));
         if !(once && device.root.join("paired").exists()) {
@@ -48,14 +53,18 @@ struct Floor {
 impl Floor {
     fn open(root: &Path, url: &str, with_journal: bool) -> Self {
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let home = Home::open(&root.join("home")).expect("a home");
+        let home = Home::open_home(&root.join("home")).expect("a home");
         let identity = DeviceIdentity::load_or_create(&home).expect("an identity");
-        let http = reqwest::Client::builder().no_proxy().tcp_nodelay(true).build().expect("a client");
+        let http = reqwest::Client::builder()
+            .no_proxy()
+            .tcp_nodelay(true)
+            .build()
+            .expect("a client");
         let journal = with_journal.then(|| Arc::new(Mutex::new(journal(root))));
         Self {
             http,
             url: url.to_owned(),
-            id: identity.id().to_string(),
+            id: identity.device_id().to_string(),
             root: root.to_owned(),
             identity,
             journal,
@@ -65,8 +74,16 @@ impl Floor {
     async fn call(&self, kind: &str, path: &str, args: Value) -> Value {
         let body = json!({"path": path, "args": args, "format": "json"}).to_string();
         let request = self.http.post(format!("{}/api/{kind}", self.url));
-        let reply = request.header("content-type", "application/json").body(body).send().await;
-        let body = reply.expect("an answer").bytes().await.expect("a whole answer");
+        let reply = request
+            .header("content-type", "application/json")
+            .body(body)
+            .send()
+            .await;
+        let body = reply
+            .expect("an answer")
+            .bytes()
+            .await
+            .expect("a whole answer");
         let mut answer: Value = serde_json::from_slice(&body).expect("JSON");
         assert_eq!(answer["status"], "success", "{path}: {answer}");
         answer["value"].take()
@@ -83,7 +100,7 @@ impl Floor {
         let args = json!({
             "deviceId": self.id, "publicKey": self.identity.public_key_base64(), "name": "floor",
             "platform": "bench", "signedAtMs": signed_at.parse::<f64>().expect("a number"), "tokenHash": hash,
-            "signature": self.identity.sign(&text), "pairingCode": code,
+            "signature": self.identity.sign_base64(&text), "pairingCode": code,
         });
         self.call("mutation", "devices:openSession", args).await;
         std::fs::write(self.root.join("paired"), "").expect("a mark");
@@ -91,7 +108,11 @@ impl Floor {
 
     async fn serve(self: Arc<Self>, once: bool) {
         let mut work = JoinSet::new();
-        let mut cursor = if once { self.kept_cursor() } else { Value::Null };
+        let mut cursor = if once {
+            self.kept_cursor()
+        } else {
+            Value::Null
+        };
         loop {
             let mut args = json!({"deviceId": self.id, "token": TOKEN, "cursor": cursor});
             if !once {
@@ -110,16 +131,27 @@ impl Floor {
             }
         }
         while work.join_next().await.is_some() {}
-        std::fs::write(self.root.join("cursor"), cursor.as_str().unwrap_or_default()).expect("a cursor");
+        std::fs::write(
+            self.root.join("cursor"),
+            cursor.as_str().unwrap_or_default(),
+        )
+        .expect("a cursor");
     }
 
     fn kept_cursor(&self) -> Value {
-        std::fs::read_to_string(self.root.join("cursor")).ok().filter(|text| !text.is_empty()).into()
+        std::fs::read_to_string(self.root.join("cursor"))
+            .ok()
+            .filter(|text| !text.is_empty())
+            .into()
     }
 
     async fn answer(&self, request: &Value) {
-        let (id, tool) = (&request["requestId"], request["toolName"].as_str().unwrap_or_default());
-        let claim = json!({"deviceId": self.id, "token": TOKEN, "requestId": id, "leaseId": "floor"});
+        let (id, tool) = (
+            &request["requestId"],
+            request["toolName"].as_str().unwrap_or_default(),
+        );
+        let claim =
+            json!({"deviceId": self.id, "token": TOKEN, "requestId": id, "leaseId": "floor"});
         let claim = self.call("mutation", "events:claim", claim);
         let result = if self.journal.is_some() && tool == "Bash" {
             // An effect begins when it is claimed and written down, which may go on side by side.
@@ -141,27 +173,42 @@ impl Floor {
 
     /// A row in a transaction of its own, on the disk when this returns.
     async fn write_down(&self, id: &Value, text: &Value) {
-        let Some(journal) = self.journal.clone() else { return };
-        let row = (id.as_str().unwrap_or_default().to_owned(), text.as_str().unwrap_or_default().to_owned());
+        let Some(journal) = self.journal.clone() else {
+            return;
+        };
+        let row = (
+            id.as_str().unwrap_or_default().to_owned(),
+            text.as_str().unwrap_or_default().to_owned(),
+        );
         let writing = tokio::task::spawn_blocking(move || {
             let db = journal.lock().expect("no panic");
-            db.prepare_cached("insert into rows (id, text) values (?, ?)")?.execute(row)
+            db.prepare_cached("insert into rows (id, text) values (?, ?)")?
+                .execute(row)
         });
         writing.await.expect("no panic").expect("a row");
     }
 
     async fn work(&self, tool: &str, request: &Value) -> String {
-        let args: Value = serde_json::from_str(request["args"].as_str().unwrap_or("{}")).expect("JSON");
+        let args: Value =
+            serde_json::from_str(request["args"].as_str().unwrap_or("{}")).expect("JSON");
         match tool {
             "Read" => {
-                let path = self.root.join("workspace").join(args["file_path"].as_str().unwrap_or_default());
+                let path = self
+                    .root
+                    .join("workspace")
+                    .join(args["file_path"].as_str().unwrap_or_default());
                 let limit = args["limit"].as_u64().unwrap_or(u64::MAX);
                 let read = tokio::task::spawn_blocking(move || numbered(&path, limit));
                 read.await.expect("a text")
             }
             "Bash" => {
                 let mut command = tokio::process::Command::new("/bin/bash");
-                command.args(["--noprofile", "--norc", "-c", args["command"].as_str().unwrap_or("true")]);
+                command.args([
+                    "--noprofile",
+                    "--norc",
+                    "-c",
+                    args["command"].as_str().unwrap_or("true"),
+                ]);
                 command.stdin(std::process::Stdio::null());
                 let output = command.output().await.expect("bash");
                 String::from_utf8_lossy(&output.stdout).into_owned()

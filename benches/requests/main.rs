@@ -4,7 +4,10 @@
 //! `cargo bench --bench requests -- [latency] [idle] [wakeup] [throughput] [burst] [first] [output] [grep]
 //! [once] [rest] [memory]`;
 //! without words, the quick ones. `--runner PATH` measures another build. Nothing here is asserted: it prints a table.
-#![expect(clippy::disallowed_methods, reason = "a benchmark makes files, processes and pauses")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a benchmark makes files, processes and pauses"
+)]
 #![expect(clippy::print_stdout, reason = "a benchmark prints its table")]
 
 mod caller;
@@ -20,7 +23,15 @@ mod wire;
 use std::path::PathBuf;
 
 /// What is measured when nothing is named.
-const QUICK: &[&str] = &["latency", "throughput", "burst", "first", "output", "grep", "once"];
+const QUICK: &[&str] = &[
+    "latency",
+    "throughput",
+    "burst",
+    "first",
+    "output",
+    "grep",
+    "once",
+];
 
 fn main() {
     let mut words: Vec<String> = std::env::args().skip(1).collect();
@@ -28,7 +39,9 @@ fn main() {
         return floor::run(&words[1..]);
     }
     // `cargo test` runs benchmarks too, and has no use for figures.
-    let Some(at) = words.iter().position(|word| word == "--bench") else { return };
+    let Some(at) = words.iter().position(|word| word == "--bench") else {
+        return;
+    };
     words.remove(at);
     let mut runner = PathBuf::from(env!("CARGO_BIN_EXE_punie-runner"));
     if let Some(at) = words.iter().position(|word| word == "--runner") {

@@ -33,14 +33,25 @@ fn warm(kind: Kind, stage: &Stage, runner: &Path, asks: &[Ask]) -> (Device, Resu
 
 /// One request at a time, with pauses of 5 to 50 ms.
 pub fn latency(runner: &Path) {
-    let asks = [("nothing", Ask::nothing()), ("Read 40 KB", Ask::read()), ("Bash true", Ask::bash("true"))];
-    rounds(runner, &asks, 400, |n| Duration::from_millis(5 + n * 7 % 46));
+    let asks = [
+        ("nothing", Ask::nothing()),
+        ("Read 40 KB", Ask::read()),
+        ("Bash true", Ask::bash("true")),
+    ];
+    rounds(runner, &asks, 400, |n| {
+        Duration::from_millis(5 + n * 7 % 46)
+    });
 }
 
 /// One request at a time, each after two to three seconds without any.
 pub fn idle(runner: &Path) {
-    let asks = [("Read 40 KB", Ask::read()), ("Bash true", Ask::bash("true"))];
-    rounds(runner, &asks, 20, |n| Duration::from_millis(2_000 + n * 70 % 1_000));
+    let asks = [
+        ("Read 40 KB", Ask::read()),
+        ("Bash true", Ask::bash("true")),
+    ];
+    rounds(runner, &asks, 20, |n| {
+        Duration::from_millis(2_000 + n * 70 % 1_000)
+    });
 }
 
 /// One request at a time, after 50 to 100 ms without any, of a backend that holds no polls, to a runner that polls by the
@@ -49,7 +60,11 @@ pub fn wakeup(runner: &Path) {
     const HOURLY: &str = "[backend.poll]\nactive_ms = 3600000\nrecent_ms = 3600000\nidle_ms = 3600000\nlistening_ms = 3600000\n";
     let stage = Stage::with(false);
     std::fs::write(stage.home().join("config.toml"), HOURLY).expect("a configuration");
-    let asks = [("nothing", Ask::nothing()), ("Read 40 KB", Ask::read()), ("Bash true", Ask::bash("true"))];
+    let asks = [
+        ("nothing", Ask::nothing()),
+        ("Read 40 KB", Ask::read()),
+        ("Bash true", Ask::bash("true")),
+    ];
     let all: Vec<Ask> = asks.iter().map(|(_, ask)| ask.clone()).collect();
     let (_device, results, mut caller) = warm(Kind::Runner, &stage, runner, &all);
     println!("| woken by the socket | append to result p50 / p99 |\n|---|---|");
@@ -88,7 +103,10 @@ fn rounds(runner: &Path, asks: &[(&str, Ask)], count: u64, pause: impl Fn(u64) -
         let (floor, journal, runner) = (&floor[at], &journal[at], &runner[at]);
         let ratios = (runner.ratio(floor), runner.ratio(journal));
         let (floor, journal, runner) = (floor.shown(), journal.shown(), runner.shown());
-        println!("| {name} | {floor} | {journal} | {runner} | {} | {} |", ratios.0, ratios.1);
+        println!(
+            "| {name} | {floor} | {journal} | {runner} | {} | {} |",
+            ratios.0, ratios.1
+        );
     }
 }
 
@@ -157,7 +175,11 @@ pub fn burst(runner: &Path) {
             ratio(times[1], times[0]),
             answered[0],
             answered[1],
-            if away { "from its start, having been away" } else { "from the first append" }
+            if away {
+                "from its start, having been away"
+            } else {
+                "from the first append"
+            }
         );
     }
 }
@@ -192,12 +214,15 @@ fn append_all(caller: &mut Caller, count: u32) {
 /// The requests with a result; the table holds each once.
 fn answers(stage: &Stage) -> u32 {
     let db = Connection::open(stage.database()).expect("the backend's database");
-    db.query_row("select count(*) from results", [], |row| row.get(0)).expect("a count")
+    db.query_row("select count(*) from results", [], |row| row.get(0))
+        .expect("a count")
 }
 
 fn wait_for(stage: &Stage, count: u32) -> Instant {
     let db = Connection::open(stage.database()).expect("the backend's database");
-    let mut look = db.prepare("select count(*) from results").expect("the table");
+    let mut look = db
+        .prepare("select count(*) from results")
+        .expect("the table");
     loop {
         let there: u32 = look.query_row([], |row| row.get(0)).expect("a count");
         if there >= count {
@@ -216,8 +241,15 @@ pub fn once(runner: &Path) {
         for n in 0..21 {
             // The device is known to the backend only after the first pass.
             let caller = caller.get_or_insert_with(|| {
-                let paired = kind.command(&stage, runner, true).status().expect("a first pass");
-                assert!(paired.success(), "the first pass fails: see {}", stage.log().display());
+                let paired = kind
+                    .command(&stage, runner, true)
+                    .status()
+                    .expect("a first pass");
+                assert!(
+                    paired.success(),
+                    "the first pass fails: see {}",
+                    stage.log().display()
+                );
                 Caller::new(&stage)
             });
             caller.append(&RequestId::new(), &Ask::read());
@@ -232,5 +264,10 @@ pub fn once(runner: &Path) {
         times
     });
     println!("| one pass with one Read | floor p50 / p99 | runner | ratio |\n|---|---|---|---|");
-    println!("| whole process | {} | {} | {} |", floor.shown(), runner.shown(), runner.ratio(&floor));
+    println!(
+        "| whole process | {} | {} | {} |",
+        floor.shown(),
+        runner.shown(),
+        runner.ratio(&floor)
+    );
 }

@@ -33,7 +33,8 @@ pub fn rest(runner: &Path) {
         let after = device.usage();
         // Threads that were there before and ended take what they used with them.
         let cpu = after.cpu.saturating_sub(before.cpu) * 120;
-        let switches = u32::try_from(after.switches.saturating_sub(before.switches)).expect("a small number");
+        let switches =
+            u32::try_from(after.switches.saturating_sub(before.switches)).expect("a small number");
         println!(
             "| {} | {} KiB | {} | {:.2} |",
             kind.name(),
@@ -48,7 +49,9 @@ pub fn rest(runner: &Path) {
 pub fn memory(runner: &Path) {
     let stage = Stage::set();
     let mut sparse = File::create(stage.workspace().join("sparse.txt")).expect("a file");
-    sparse.seek(SeekFrom::Start(5_000_000_000)).expect("a place");
+    sparse
+        .seek(SeekFrom::Start(5_000_000_000))
+        .expect("a place");
     sparse.write_all(b"\nthe end\n").expect("a line");
     let device = Device::start(Kind::Runner, &stage, runner);
     let (results, mut caller) = (Results::watch(&stage), Caller::new(&stage));
@@ -61,11 +64,29 @@ pub fn memory(runner: &Path) {
     let end_of_sparse = json!({"file_path": "sparse.txt", "offset": -2}).to_string();
     let grep = json!({"pattern": "the end", "path": "sparse.txt"}).to_string();
     let asks = [
-        ("1 GB in lines of 80", Ask::bash("head -c 1000000000 /dev/zero | tr '\\0' 'a' | fold")),
+        (
+            "1 GB in lines of 80",
+            Ask::bash("head -c 1000000000 /dev/zero | tr '\\0' 'a' | fold"),
+        ),
         ("1 GB of short lines", Ask::bash("yes | head -c 1G")),
-        ("1 GB without a line", Ask::bash("head -c 1000000000 /dev/zero | tr '\\0' 'a'")),
-        ("the end of a 5 GB file", Ask { tool: "Read", args: end_of_sparse }),
-        ("a word in a 5 GB file", Ask { tool: "Grep", args: grep }),
+        (
+            "1 GB without a line",
+            Ask::bash("head -c 1000000000 /dev/zero | tr '\\0' 'a'"),
+        ),
+        (
+            "the end of a 5 GB file",
+            Ask {
+                tool: "Read",
+                args: end_of_sparse,
+            },
+        ),
+        (
+            "a word in a 5 GB file",
+            Ask {
+                tool: "Grep",
+                args: grep,
+            },
+        ),
         ("a 40 KB file", Ask::read()),
     ];
     for (name, ask) in asks {
@@ -74,6 +95,10 @@ pub fn memory(runner: &Path) {
         let took = caller.ask(&results, &ask);
         let peak = device.status_kib("VmHWM").saturating_sub(rest);
         std::thread::sleep(Duration::from_millis(500));
-        println!("| {name} | {peak} KiB | {} KiB | {} |", device.status_kib("VmRSS"), ms(took));
+        println!(
+            "| {name} | {peak} KiB | {} KiB | {} |",
+            device.status_kib("VmRSS"),
+            ms(took)
+        );
     }
 }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use punie_runner::dev_backend::{Clock, DevBackend, DevBackendOptions};
+use punie_runner::dev_backend::{BackendClock, DevBackend, DevBackendOptions};
 use punie_runner::home::{DeviceIdentity, Home};
 use rusqlite::Connection;
 use tempfile::TempDir;
@@ -40,22 +40,24 @@ impl Stage {
         let options = DevBackendOptions {
             db: root.path().join("backend.sqlite3"),
             port: 0,
-            clock: Clock::system(),
+            clock: BackendClock::from_system(),
             production_errors: false,
             holds,
             faults: None,
         };
-        let backend = runtime.block_on(DevBackend::start(options)).expect("a backend");
-        let home = Home::open(&root.path().join("home")).expect("a home");
+        let backend = runtime
+            .block_on(DevBackend::start_server(options))
+            .expect("a backend");
+        let home = Home::open_home(&root.path().join("home")).expect("a home");
         let identity = DeviceIdentity::load_or_create(&home).expect("an identity");
         let workspace = root.path().join("workspace");
         std::fs::create_dir(&workspace).expect("a workspace");
         std::fs::write(workspace.join("file.txt"), lines(FILE_BYTES)).expect("a file");
         Self {
-            url: backend.url().to_owned(),
-            caller_token: backend.mint_caller("bench").expect("a token"),
+            url: backend.listen_url().to_owned(),
+            caller_token: backend.mint_caller_token("bench").expect("a token"),
             pairing_code: backend.pairing_code().to_owned(),
-            device_id: identity.id().to_string(),
+            device_id: identity.device_id().to_string(),
             runtime,
             backend: Some(backend),
             root,
@@ -95,7 +97,7 @@ impl Stage {
 impl Drop for Stage {
     fn drop(&mut self) {
         if let Some(backend) = self.backend.take() {
-            self.runtime.block_on(backend.stop());
+            self.runtime.block_on(backend.stop_server());
         }
     }
 }
@@ -104,8 +106,12 @@ impl Drop for Stage {
 fn lines(bytes: usize) -> String {
     let mut text = String::new();
     for n in 0.. {
-        let line =
-            format!("{:indent$}let value_{n} = compute(\"{n}\", {});\n", "", n * 7, indent = n % 5 * 4);
+        let line = format!(
+            "{:indent$}let value_{n} = compute(\"{n}\", {});\n",
+            "",
+            n * 7,
+            indent = n % 5 * 4
+        );
         if text.len() + line.len() > bytes {
             break;
         }

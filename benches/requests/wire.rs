@@ -17,8 +17,13 @@ impl Wire {
     pub fn open(url: &str) -> Self {
         let host = url.trim_start_matches("http://").to_owned();
         let stream = TcpStream::connect(&host).expect("the backend listens");
-        stream.set_nodelay(true).expect("an option of every TCP socket");
-        Self { stream: BufReader::with_capacity(256 << 10, stream), host }
+        stream
+            .set_nodelay(true)
+            .expect("an option of every TCP socket");
+        Self {
+            stream: BufReader::with_capacity(256 << 10, stream),
+            host,
+        }
     }
 
     /// Calls a function that must succeed, and returns its value.
@@ -29,7 +34,10 @@ impl Wire {
             self.host,
             body.len()
         );
-        self.stream.get_mut().write_all((head + &body).as_bytes()).expect("the backend reads");
+        self.stream
+            .get_mut()
+            .write_all((head + &body).as_bytes())
+            .expect("the backend reads");
         let mut answer: Value = serde_json::from_slice(&self.answer()).expect("an answer is JSON");
         assert_eq!(answer["status"], "success", "{path}: {answer}");
         answer["value"].take()
@@ -40,7 +48,9 @@ impl Wire {
         let mut line = String::new();
         loop {
             line.clear();
-            self.stream.read_line(&mut line).expect("the backend answers");
+            self.stream
+                .read_line(&mut line)
+                .expect("the backend answers");
             let line = line.trim_end();
             if line.is_empty() {
                 break;

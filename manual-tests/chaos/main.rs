@@ -4,7 +4,10 @@
 //! the machine decides when exactly a kill strikes.
 //!
 //! `cargo run --release --example chaos -- --seeds 500`
-#![expect(clippy::disallowed_methods, reason = "a program of its own: it starts processes and makes files")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a program of its own: it starts processes and makes files"
+)]
 #![expect(clippy::print_stdout, reason = "what it prints is what it is for")]
 
 mod caller;
@@ -74,14 +77,20 @@ fn play(options: &Options) -> anyhow::Result<Tally> {
             let (places, requests) = (Arc::clone(&places), options.requests);
             rounds.spawn(async move {
                 let _place = places.acquire_owned().await?;
-                round::play(seed, requests).await.with_context(|| format!("seed {seed} could not be played"))
+                round::play(seed, requests)
+                    .await
+                    .with_context(|| format!("seed {seed} could not be played"))
             });
         }
         let mut tally = Tally::default();
         while let Some(round) = rounds.join_next().await {
             tally.add(round??);
             if tally.rounds.is_multiple_of(50) {
-                println!("{} rounds, {} violations", tally.rounds, tally.violations.len());
+                println!(
+                    "{} rounds, {} violations",
+                    tally.rounds,
+                    tally.violations.len()
+                );
             }
         }
         anyhow::Ok(tally)

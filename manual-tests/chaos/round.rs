@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail, ensure};
-use punie_runner::journal::Reader;
+use punie_runner::journal::JournalReader;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::AS_RUNNER;
@@ -40,9 +40,15 @@ struct Scene {
 
 pub async fn play(seed: u64, requests: usize) -> anyhow::Result<Tally> {
     let mut dice = Dice::new(seed);
-    let jobs: Vec<Job> = (0..requests).map(|number| Job::new(seed, number, &mut dice)).collect();
+    let jobs: Vec<Job> = (0..requests)
+        .map(|number| Job::new(seed, number, &mut dice))
+        .collect();
     let mut scene = Scene::new(&jobs).await?;
-    let mut tally = Tally { rounds: 1, requests: jobs.len() as u64, ..Tally::default() };
+    let mut tally = Tally {
+        rounds: 1,
+        requests: jobs.len() as u64,
+        ..Tally::default()
+    };
 
     scene.disturb(&jobs, &mut dice, &mut tally).await?;
     for site in &mut scene.sites {
@@ -61,7 +67,10 @@ pub async fn play(seed: u64, requests: usize) -> anyhow::Result<Tally> {
     let broken = !tally.violations.is_empty();
     if broken {
         let kept = scene.dir.path().display().to_string();
-        tally.violations.iter_mut().for_each(|what| *what = format!("seed {seed}: {what} ({kept})"));
+        tally
+            .violations
+            .iter_mut()
+            .for_each(|what| *what = format!("seed {seed}: {what} ({kept})"));
         scene.dir.disable_cleanup(true);
     }
     for site in &mut scene.sites {
@@ -74,13 +83,20 @@ impl Scene {
     async fn new(jobs: &[Job]) -> anyhow::Result<Self> {
         let dir = tempfile::tempdir()?;
         for name in ["home", "work", "logs"] {
-            DirBuilder::new().mode(0o700).create(dir.path().join(name))?;
+            DirBuilder::new()
+                .mode(0o700)
+                .create(dir.path().join(name))?;
         }
         std::fs::write(dir.path().join("home/config.toml"), QUICK)?;
         work::prepare(&dir.path().join("work"), jobs)?;
-        let mut scene = Self { dir, sites: Vec::new(), device: String::new() };
+        let mut scene = Self {
+            dir,
+            sites: Vec::new(),
+            device: String::new(),
+        };
         for number in 0..work::BACKENDS {
-            let site = Site::start(&scene.dir.path().join(format!("backend-{number}.sqlite3"))).await?;
+            let site =
+                Site::start(&scene.dir.path().join(format!("backend-{number}.sqlite3"))).await?;
             scene.device = scene.pair(&site).await?;
             scene.sites.push(site);
         }
@@ -89,12 +105,24 @@ impl Scene {
 
     /// Registers the device at a backend and returns its id.
     async fn pair(&self, site: &Site) -> anyhow::Result<String> {
-        let pairing = runner(self.dir.path(), &site.url, &["--json", "pair", &site.pairing_code])?;
+        let pairing = runner(
+            self.dir.path(),
+            &site.url,
+            &["--json", "pair", &site.pairing_code],
+        )?;
         let pair = tokio::task::spawn_blocking(|| pairing.wait_with_output()).await??;
-        let log = || std::fs::read_to_string(self.dir.path().join("logs/runner.log")).unwrap_or_default();
-        ensure!(pair.status.success(), "the device could not be paired: {}", log());
+        let log =
+            || std::fs::read_to_string(self.dir.path().join("logs/runner.log")).unwrap_or_default();
+        ensure!(
+            pair.status.success(),
+            "the device could not be paired: {}",
+            log()
+        );
         let paired: serde_json::Value = serde_json::from_slice(&pair.stdout)?;
-        Ok(paired["deviceId"].as_str().context("a device id")?.to_owned())
+        Ok(paired["deviceId"]
+            .as_str()
+            .context("a device id")?
+            .to_owned())
     }
 
     fn work(&self) -> PathBuf {
@@ -106,7 +134,12 @@ impl Scene {
     }
 
     /// Asks in parts. Between them it kills the runner, switches it to another backend, stops backends and spoils calls.
-    async fn disturb(&mut self, jobs: &[Job], dice: &mut Dice, tally: &mut Tally) -> anyhow::Result<()> {
+    async fn disturb(
+        &mut self,
+        jobs: &[Job],
+        dice: &mut Dice,
+        tally: &mut Tally,
+    ) -> anyhow::Result<()> {
         let runs = 3 + dice.below(4);
         let (mut rest, mut last) = (jobs, 0);
         for run in 0..runs {
@@ -151,7 +184,11 @@ impl Scene {
     }
 
     /// The last run at a backend, undisturbed, until each of its requests has a result.
-    async fn finish_at(&self, backend: usize, jobs: &[Job]) -> anyhow::Result<Vec<(Job, Option<Answer>)>> {
+    async fn finish_at(
+        &self,
+        backend: usize,
+        jobs: &[Job],
+    ) -> anyhow::Result<Vec<(Job, Option<Answer>)>> {
         let mut child = self.run_at(backend)?;
         let until = Instant::now() + CALM;
         let own = jobs.iter().filter(|job| job.backend == backend);
@@ -165,10 +202,16 @@ impl Scene {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
         // An earlier run may have answered all of it, so that this one has only just begun.
-        while !handles_stop_signal(child.id()) && child.try_wait()?.is_none() && Instant::now() < until {
+        while !handles_stop_signal(child.id())
+            && child.try_wait()?.is_none()
+            && Instant::now() < until
+        {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
-        let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw).context("a process id")?;
+        let pid = i32::try_from(child.id())
+            .ok()
+            .and_then(Pid::from_raw)
+            .context("a process id")?;
         kill_process(pid, Signal::TERM)?;
         let stopped = tokio::task::spawn_blocking(move || child.wait()).await??;
         if !stopped.success() {
@@ -182,7 +225,9 @@ impl Scene {
         for (number, site) in self.sites.iter().enumerate() {
             for job in jobs.iter().filter(|job| job.backend != number) {
                 if site.caller.result(&job.id).await?.is_some() {
-                    tally.violations.push(format!("{} has a result at backend {number}", job.id));
+                    tally
+                        .violations
+                        .push(format!("{} has a result at backend {number}", job.id));
                 }
             }
         }
@@ -191,13 +236,19 @@ impl Scene {
 
     /// What should be nowhere.
     fn look_around(&self, tally: &mut Tally) -> anyhow::Result<()> {
-        let journal = Reader::open(&self.dir.path().join("home/state/journal.sqlite3"))?;
-        let counts = journal.counts()?;
+        let journal =
+            JournalReader::open_read_only(&self.dir.path().join("home/state/journal.sqlite3"))?;
+        let counts = journal.count_open_requests()?;
         if counts.accepted + counts.started + counts.outbox > 0 {
-            tally.violations.push(format!("the journal is not done: {counts:?}"));
+            tally
+                .violations
+                .push(format!("the journal is not done: {counts:?}"));
         }
         if counts.undeliverable > 0 {
-            tally.violations.push(format!("{} requests had a second result", counts.undeliverable));
+            tally.violations.push(format!(
+                "{} requests had a second result",
+                counts.undeliverable
+            ));
         }
         for name in work::litter(&self.work())? {
             tally.violations.push(format!("{name} was left behind"));
@@ -210,7 +261,9 @@ impl Scene {
 fn handles_stop_signal(pid: u32) -> bool {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status"));
     let caught = status.ok().and_then(|status| {
-        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"))?;
+        let caught = status
+            .lines()
+            .find_map(|line| line.strip_prefix("SigCgt:"))?;
         u64::from_str_radix(caught.trim(), 16).ok()
     });
     // Where the system does not tell, it is taken for granted.
@@ -219,7 +272,10 @@ fn handles_stop_signal(pid: u32) -> bool {
 
 /// This program as the runner.
 fn runner(dir: &Path, url: &str, args: &[&str]) -> anyhow::Result<Child> {
-    let log = File::options().append(true).create(true).open(dir.join("logs/runner.log"))?;
+    let log = File::options()
+        .append(true)
+        .create(true)
+        .open(dir.join("logs/runner.log"))?;
     Ok(Command::new(std::env::current_exe()?)
         .args(args)
         .env_clear()
@@ -241,8 +297,13 @@ fn judge(job: &Job, answer: Option<&Answer>, work: &Path, tally: &mut Tally) -> 
     let made = job.effects(work)?;
     tally.effects += made.count as u64;
     let mut violation = |what: &str| {
-        let said = answer.map(|answer| format!("{} {}: {}", answer.outcome, answer.code, answer.text));
-        tally.violations.push(format!("{} ({}) {what}: {made:?}, {said:?}", job.id, job.tool()));
+        let said =
+            answer.map(|answer| format!("{} {}: {}", answer.outcome, answer.code, answer.text));
+        tally.violations.push(format!(
+            "{} ({}) {what}: {made:?}, {said:?}",
+            job.id,
+            job.tool()
+        ));
     };
     let Some(answer) = answer else {
         violation("was lost: no result");
@@ -255,13 +316,24 @@ fn judge(job: &Job, answer: Option<&Answer>, work: &Path, tally: &mut Tally) -> 
         if answer.outcome == "ok" && (made.count != 1 || made.partial) {
             violation("is said to be done and is not");
         }
-        if answer.outcome != "ok" && made.count > 0 && !answer.may_have_run && job.kind != work::Kind::Bash {
+        if answer.outcome != "ok"
+            && made.count > 0
+            && !answer.may_have_run
+            && job.kind != work::Kind::Bash
+        {
             violation("is said not to be done and is");
         }
     }
     tally.results += 1;
     tally.recovered += u64::from(answer.recovered);
-    let code = if answer.code.is_empty() { String::new() } else { format!(" {}", answer.code) };
-    *tally.outcomes.entry(format!("{}{code}", answer.outcome)).or_default() += 1;
+    let code = if answer.code.is_empty() {
+        String::new()
+    } else {
+        format!(" {}", answer.code)
+    };
+    *tally
+        .outcomes
+        .entry(format!("{}{code}", answer.outcome))
+        .or_default() += 1;
     Ok(())
 }

@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use punie_runner::dev_backend::{Clock, DevBackend, DevBackendError, DevBackendOptions, Fault, Faults};
+use punie_runner::dev_backend::{
+    BackendClock, DevBackend, DevBackendError, DevBackendOptions, FaultInjector, InjectedFault,
+};
 
 use crate::caller::Caller;
 use crate::dice::Dice;
@@ -17,7 +19,7 @@ pub struct Site {
     port: u16,
     pub url: String,
     pub pairing_code: String,
-    pub faults: Faults,
+    pub faults: FaultInjector,
     pub caller: Caller,
     running: Option<DevBackend>,
 }
@@ -25,11 +27,16 @@ pub struct Site {
 impl Site {
     /// Starts a backend with its database in this file.
     pub async fn start(db: &Path) -> anyhow::Result<Self> {
-        let faults = Faults::new();
+        let faults = FaultInjector::new();
         let backend = start_backend(db, 0, &faults).await?;
-        let url = backend.url().to_owned();
-        let port = url.rsplit(':').next().context("a port")?.trim_end_matches('/').parse()?;
-        let caller = Caller::new(&url, backend.mint_caller("chaos")?)?;
+        let url = backend.listen_url().to_owned();
+        let port = url
+            .rsplit(':')
+            .next()
+            .context("a port")?
+            .trim_end_matches('/')
+            .parse()?;
+        let caller = Caller::new(&url, backend.mint_caller_token("chaos")?)?;
         Ok(Self {
             db: db.to_owned(),
             port,
@@ -43,8 +50,10 @@ impl Site {
 
     /// Stops the backend; whether it ran.
     pub async fn stop(&mut self) -> bool {
-        let Some(backend) = self.running.take() else { return false };
-        backend.stop().await;
+        let Some(backend) = self.running.take() else {
+            return false;
+        };
+        backend.stop_server().await;
         true
     }
 
@@ -75,24 +84,36 @@ impl Site {
         ];
         let function = functions[dice.index(functions.len())];
         let fault = match dice.below(9) {
-            0 => Fault::Unheard,
-            1 | 2 => Fault::Drop,
-            3 => Fault::Cut(dice.index(200)),
-            4 => Fault::Half,
-            5 => Fault::Html,
-            6 => Fault::Duplicate,
-            7 => Fault::Rewind,
-            _ => Fault::Status { status: 503, code: "Overloaded".into(), retry_after: None },
+            0 => InjectedFault::Unheard,
+            1 | 2 => InjectedFault::Drop,
+            3 => InjectedFault::Cut(dice.index(200)),
+            4 => InjectedFault::Half,
+            5 => InjectedFault::Html,
+            6 => InjectedFault::Duplicate,
+            7 => InjectedFault::Rewind,
+            _ => InjectedFault::Status {
+                status: 503,
+                code: "Overloaded".into(),
+                retry_after: None,
+            },
         };
-        self.faults.plan(function, 1 + u32::try_from(dice.below(3)).unwrap_or_default(), fault);
+        self.faults.plan(
+            function,
+            1 + u32::try_from(dice.below(3)).unwrap_or_default(),
+            fault,
+        );
     }
 }
 
-async fn start_backend(db: &Path, port: u16, faults: &Faults) -> Result<DevBackend, DevBackendError> {
-    DevBackend::start(DevBackendOptions {
+async fn start_backend(
+    db: &Path,
+    port: u16,
+    faults: &FaultInjector,
+) -> Result<DevBackend, DevBackendError> {
+    DevBackend::start_server(DevBackendOptions {
         db: db.to_owned(),
         port,
-        clock: Clock::system(),
+        clock: BackendClock::from_system(),
         production_errors: false,
         holds: true,
         faults: Some(faults.clone()),

@@ -92,7 +92,9 @@ impl Job {
                 let (before, after) = self.pauses;
                 json!({"command": format!("sleep 0.{before:02}; echo {id} >> bash.log; sleep 0.{after:02}; echo done")})
             }
-            Kind::Write => json!({"file_path": format!("write-{id}.txt"), "content": format!("{id}\n")}),
+            Kind::Write => {
+                json!({"file_path": format!("write-{id}.txt"), "content": format!("{id}\n")})
+            }
             Kind::Edit => json!({
                 "file_path": format!("edit-{talk}.txt"), "old_string": "END\n", "new_string": format!("{id}\nEND\n"),
             }),
@@ -114,22 +116,35 @@ impl Job {
     /// How often its effect was made. One that is there in part counts as made, and is told.
     pub fn effects(&self, work: &Path) -> anyhow::Result<Effects> {
         let (id, talk) = (self.id.as_str(), self.conversation);
-        let whole = |count| Ok(Effects { count, partial: false });
+        let whole = |count| {
+            Ok(Effects {
+                count,
+                partial: false,
+            })
+        };
         match self.kind {
             Kind::Bash => whole(lines(&work.join("bash.log"), id)),
             Kind::Write => whole(lines(&work.join(format!("write-{id}.txt")), id)),
             Kind::Edit => whole(lines(&work.join(format!("edit-{talk}.txt")), id)),
             Kind::Patch => {
-                let files =
-                    [format!("patch-{talk}.txt"), format!("patch-{id}.txt"), format!("patch-{talk}b.txt")];
+                let files = [
+                    format!("patch-{talk}.txt"),
+                    format!("patch-{id}.txt"),
+                    format!("patch-{talk}b.txt"),
+                ];
                 let counts = files.map(|file| lines(&work.join(file), id));
                 let most = counts.into_iter().max().unwrap_or_default();
-                Ok(Effects { count: most, partial: counts.iter().any(|count| *count != most) })
+                Ok(Effects {
+                    count: most,
+                    partial: counts.iter().any(|count| *count != most),
+                })
             }
             Kind::Sqlite => {
                 let db = rusqlite::Connection::open(work.join("rows.sqlite3"))?;
                 let count: u32 =
-                    db.query_row("select count(*) from row where id = ?", [id], |row| row.get(0))?;
+                    db.query_row("select count(*) from row where id = ?", [id], |row| {
+                        row.get(0)
+                    })?;
                 whole(usize::try_from(count)?)
             }
             Kind::Commit => {
@@ -157,17 +172,25 @@ fn lines(file: &Path, id: &str) -> usize {
 /// What the requests find.
 pub fn prepare(work: &Path, jobs: &[Job]) -> anyhow::Result<()> {
     for talk in 0..CONVERSATIONS * BACKENDS as u64 {
-        for name in [format!("edit-{talk}.txt"), format!("patch-{talk}.txt"), format!("patch-{talk}b.txt")] {
+        for name in [
+            format!("edit-{talk}.txt"),
+            format!("patch-{talk}.txt"),
+            format!("patch-{talk}b.txt"),
+        ] {
             fs::write(work.join(name), "BEGIN\nEND\n")?;
         }
     }
-    rusqlite::Connection::open(work.join("rows.sqlite3"))?.execute_batch("create table row (id text)")?;
+    rusqlite::Connection::open(work.join("rows.sqlite3"))?
+        .execute_batch("create table row (id text)")?;
     let repo = work.join("repo");
     fs::create_dir(&repo)?;
     git(&repo, &["init", "--quiet", "--initial-branch=main"])?;
     git(&repo, &["config", "user.name", "chaos"])?;
     git(&repo, &["config", "user.email", "chaos@localhost"])?;
-    git(&repo, &["commit", "--quiet", "--allow-empty", "--message=begin"])?;
+    git(
+        &repo,
+        &["commit", "--quiet", "--allow-empty", "--message=begin"],
+    )?;
     for job in jobs.iter().filter(|job| job.kind == Kind::Commit) {
         fs::write(repo.join(format!("{}.txt", job.id)), &job.id)?;
     }
@@ -179,7 +202,9 @@ pub fn litter(work: &Path) -> anyhow::Result<Vec<String>> {
     let known = |name: &str| {
         // A database's rollback journal is what undoes a killed change when it is next opened.
         ["bash.log", "repo", "rows.sqlite3", "rows.sqlite3-journal"].contains(&name)
-            || (["write-", "edit-", "patch-"].iter().any(|start| name.starts_with(start))
+            || (["write-", "edit-", "patch-"]
+                .iter()
+                .any(|start| name.starts_with(start))
                 && !name.contains(".tmp"))
     };
     let mut found = Vec::new();
@@ -196,7 +221,15 @@ pub fn litter(work: &Path) -> anyhow::Result<Vec<String>> {
 }
 
 fn git(folder: &Path, args: &[&str]) -> anyhow::Result<String> {
-    let ran = Command::new("git").arg("-C").arg(folder).args(args).output()?;
-    ensure!(ran.status.success(), "git {args:?}: {}", String::from_utf8_lossy(&ran.stderr));
+    let ran = Command::new("git")
+        .arg("-C")
+        .arg(folder)
+        .args(args)
+        .output()?;
+    ensure!(
+        ran.status.success(),
+        "git {args:?}: {}",
+        String::from_utf8_lossy(&ran.stderr)
+    );
     Ok(String::from_utf8_lossy(&ran.stdout).into_owned())
 }

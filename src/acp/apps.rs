@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use super::Answer;
+use super::ToolFuture;
 use super::terminals::ExitStatus;
 
 /// Opens applications on the desktop.
@@ -13,7 +13,7 @@ pub trait AppClient: Send + Sync + 'static {
     /// # Errors
     /// `not_found` if there is neither such a program nor one that opens the file, `permission_denied`, `policy_denied`
     /// on a system where this is not possible, `io`.
-    fn open_app(&self, request: AppRequest) -> Answer<'_, OpenedApp>;
+    fn open_app(&self, request: AppRequest) -> ToolFuture<'_, OpenedApp>;
 }
 
 /// The application to open.

@@ -10,7 +10,7 @@ use std::pin::Pin;
 
 use serde_json::Value;
 
-use super::editor::discovery::ToolCatalog;
+use super::editor::tool_catalog::ToolCatalog;
 use super::protocol::{
     CreateTerminalRequest, CreateTerminalResponse, Error, Implementation, KillTerminalRequest,
     KillTerminalResponse, ReadTextFileRequest, ReadTextFileResponse, ReleaseTerminalRequest,
@@ -20,7 +20,7 @@ use super::protocol::{
 };
 
 /// The future of a client method: the protocol's answer, or its error with a code.
-pub type Served<'a, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 'a>>;
+pub type ProtocolFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 'a>>;
 
 /// The client methods of the Agent Client Protocol, version 1, with the discovery of tools.
 ///
@@ -28,44 +28,65 @@ pub type Served<'a, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 
 /// Dropping an awaited answer tells the other side to cancel the request.
 pub trait ClientTools: Send + Sync + 'static {
     /// `fs/read_text_file`: reads a text file, unsaved changes included; `line` counts from 1.
-    fn read_text_file(&self, request: ReadTextFileRequest) -> Served<'_, ReadTextFileResponse>;
+    fn read_text_file(
+        &self,
+        request: ReadTextFileRequest,
+    ) -> ProtocolFuture<'_, ReadTextFileResponse>;
 
     /// `fs/write_text_file`: replaces or creates a text file.
-    fn write_text_file(&self, request: WriteTextFileRequest) -> Served<'_, WriteTextFileResponse>;
+    fn write_text_file(
+        &self,
+        request: WriteTextFileRequest,
+    ) -> ProtocolFuture<'_, WriteTextFileResponse>;
 
     /// `session/request_permission`: asks the person whether a tool call may run.
-    fn request_permission(&self, request: RequestPermissionRequest) -> Served<'_, RequestPermissionResponse>;
+    fn request_permission(
+        &self,
+        request: RequestPermissionRequest,
+    ) -> ProtocolFuture<'_, RequestPermissionResponse>;
 
     /// `session/update`: shows an update; it has no answer.
-    fn session_update(&self, update: SessionNotification) -> Served<'_, ()>;
+    fn session_update(&self, update: SessionNotification) -> ProtocolFuture<'_, ()>;
 
     /// `terminal/create`: starts a command and returns at once.
-    fn create_terminal(&self, request: CreateTerminalRequest) -> Served<'_, CreateTerminalResponse>;
+    fn create_terminal(
+        &self,
+        request: CreateTerminalRequest,
+    ) -> ProtocolFuture<'_, CreateTerminalResponse>;
 
     /// `terminal/output`: returns the output so far, the newest part if there is a limit, and the exit status if the
     /// command has ended.
-    fn terminal_output(&self, request: TerminalOutputRequest) -> Served<'_, TerminalOutputResponse>;
+    fn terminal_output(
+        &self,
+        request: TerminalOutputRequest,
+    ) -> ProtocolFuture<'_, TerminalOutputResponse>;
 
     /// `terminal/wait_for_exit`: waits for the command, never for the end of its pipe.
     fn wait_for_terminal_exit(
         &self,
         request: WaitForTerminalExitRequest,
-    ) -> Served<'_, WaitForTerminalExitResponse>;
+    ) -> ProtocolFuture<'_, WaitForTerminalExitResponse>;
 
     /// `terminal/kill`: ends the command; the id stays valid.
-    fn kill_terminal(&self, request: KillTerminalRequest) -> Served<'_, KillTerminalResponse>;
+    fn kill_terminal(
+        &self,
+        request: KillTerminalRequest,
+    ) -> ProtocolFuture<'_, KillTerminalResponse>;
 
     /// `terminal/release`: ends the command and forgets the id.
-    fn release_terminal(&self, request: ReleaseTerminalRequest) -> Served<'_, ReleaseTerminalResponse>;
+    fn release_terminal(
+        &self,
+        request: ReleaseTerminalRequest,
+    ) -> ProtocolFuture<'_, ReleaseTerminalResponse>;
 
     /// `_punie/discover_tools`, an extension: lists the tools that the client offers beside the protocol's.
-    fn discover_tools(&self, session: SessionId) -> Served<'_, ToolCatalog>;
+    fn discover_tools(&self, session: SessionId) -> ProtocolFuture<'_, ToolCatalog>;
 
     /// Sends an extension request; its method name begins with an underscore.
-    fn ext_method(&self, method: String, params: Value) -> Served<'_, Value>;
+    fn ext_method(&self, method: String, params: Value) -> ProtocolFuture<'_, Value>;
 
     /// Sends an extension notification; it has no answer.
-    fn ext_notification(&self, method: String, params: Value) -> Served<'_, ()>;
+    fn ext_notification(&self, method: String, params: Value) -> ProtocolFuture<'_, ()>;
 
     /// Tells the client that an agent is connected.
     fn on_connect(&self, agent: Implementation);

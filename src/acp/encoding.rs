@@ -8,7 +8,7 @@ use encoding_rs::{DecoderResult, EncoderResult};
 
 /// The encoding of a text file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Encoding {
+pub enum FileEncoding {
     /// UTF-8.
     Utf8,
     /// UTF-8 with a byte order mark.
@@ -28,23 +28,27 @@ pub enum Encoding {
 
 /// A character that an encoding cannot represent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Unencodable {
+pub struct UnencodableChar {
     /// The character.
     pub character: char,
     /// The encoding.
-    pub encoding: Encoding,
+    pub encoding: FileEncoding,
 }
 
-impl fmt::Display for Unencodable {
+impl fmt::Display for UnencodableChar {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (shown, code) = (self.character, u32::from(self.character));
-        write!(f, "{} has no {shown:?} (U+{code:04X})", self.encoding.as_str())
+        write!(
+            f,
+            "{} has no {shown:?} (U+{code:04X})",
+            self.encoding.as_str()
+        )
     }
 }
 
-impl std::error::Error for Unencodable {}
+impl std::error::Error for UnencodableChar {}
 
-impl Encoding {
+impl FileEncoding {
     /// Returns the name for a reply.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -60,8 +64,8 @@ impl Encoding {
 
     /// Returns the encoding of a label of the Encoding Standard ("latin1", "windows-1252", "sjis", "utf-16le"), in any
     /// case. `None` for unknown labels, and for encodings that cannot be written. A label does not say whether there is
-    /// a mark: [`Encoding::in_file`] does.
-    pub fn by_label(label: &str) -> Option<Self> {
+    /// a mark: [`FileEncoding::with_bom_of`] does.
+    pub fn from_label(label: &str) -> Option<Self> {
         let found = encoding_rs::Encoding::for_label(label.as_bytes())?;
         match found {
             _ if found == encoding_rs::UTF_8 => Some(Self::Utf8),
@@ -73,19 +77,19 @@ impl Encoding {
     }
 
     /// Returns the encoding of the byte order mark that these bytes begin with.
-    pub fn by_mark(head: &[u8]) -> Option<Self> {
-        if super::content::is_utf32(head) {
+    pub fn from_bom(head: &[u8]) -> Option<Self> {
+        if super::file_content::is_utf32(head) {
             return None;
         }
         [Self::Utf8Bom, Self::Utf16Le, Self::Utf16Be]
             .into_iter()
-            .find(|encoding| head.starts_with(encoding.mark()))
+            .find(|encoding| head.starts_with(encoding.bom_bytes()))
     }
 
     /// Returns the same encoding with or without a mark, as in the file that begins with `head`.
     #[must_use]
-    pub fn in_file(self, head: &[u8]) -> Self {
-        match (self, Self::by_mark(head)) {
+    pub fn with_bom_of(self, head: &[u8]) -> Self {
+        match (self, Self::from_bom(head)) {
             (Self::Utf8 | Self::Utf8Bom, Some(Self::Utf8Bom)) => Self::Utf8Bom,
             (Self::Utf8 | Self::Utf8Bom, _) => Self::Utf8,
             (Self::Utf16Le | Self::Utf16LeUnmarked, Some(Self::Utf16Le)) => Self::Utf16Le,
@@ -107,7 +111,7 @@ impl Encoding {
     }
 
     /// Returns the codec of the Encoding Standard.
-    pub(in crate::acp) fn codec(self) -> &'static encoding_rs::Encoding {
+    pub(in crate::acp) fn standard_codec(self) -> &'static encoding_rs::Encoding {
         match self {
             Self::Utf8 | Self::Utf8Bom => encoding_rs::UTF_8,
             Self::Utf16Le | Self::Utf16LeUnmarked => encoding_rs::UTF_16LE,
@@ -117,7 +121,7 @@ impl Encoding {
     }
 
     /// Returns its byte order mark.
-    pub fn mark(self) -> &'static [u8] {
+    pub fn bom_bytes(self) -> &'static [u8] {
         match self {
             Self::Utf8 | Self::Legacy(_) | Self::Utf16LeUnmarked | Self::Utf16BeUnmarked => b"",
             Self::Utf8Bom => b"\xEF\xBB\xBF",
@@ -131,11 +135,13 @@ impl Encoding {
     ///
     /// UTF-8 with a few invalid bytes stays UTF-8: other text rarely has more valid sequences by chance than invalid
     /// bytes.
-    pub fn of(bytes: &[u8], whole: bool) -> Self {
-        if let Some(marked) = Self::by_mark(bytes) {
+    pub fn detect_encoding(bytes: &[u8], whole: bool) -> Self {
+        if let Some(marked) = Self::from_bom(bytes) {
             return marked;
         }
-        if let Some(wide) = Self::utf16_without_mark(&bytes[..bytes.len().min(super::content::HEAD)]) {
+        if let Some(wide) = Self::detect_unmarked_utf16(
+            &bytes[..bytes.len().min(super::file_content::SNIFFED_BYTES)],
+        ) {
             return wide;
         }
         // Most files are UTF-8.
@@ -149,7 +155,8 @@ impl Encoding {
             at += chunk.valid().len() + chunk.invalid().len();
             let cut = !whole
                 && at == bytes.len()
-                && std::str::from_utf8(chunk.invalid()).is_err_and(|error| error.error_len().is_none());
+                && std::str::from_utf8(chunk.invalid())
+                    .is_err_and(|error| error.error_len().is_none());
             wrong += if cut { 0 } else { chunk.invalid().len() };
         }
         if wrong == 0 || right > wrong {
@@ -159,21 +166,29 @@ impl Encoding {
         detector.feed(bytes, whole);
         let likely = Self::Legacy(detector.guess(None, Utf8Detection::Deny));
         // If even the likeliest encoding cannot decode it, the text is shown as UTF-8 with its faults counted.
-        if whole && likely.decode(bytes).1 > 0 { Self::Utf8 } else { likely }
+        if whole && likely.decode_lossy(bytes).1 > 0 {
+            Self::Utf8
+        } else {
+            likely
+        }
     }
 
     /// Detects UTF-16 without a mark, if there is no doubt. The low bytes must have no NUL and no control characters,
     /// and almost all high bytes must be NUL.
-    pub(in crate::acp) fn utf16_without_mark(head: &[u8]) -> Option<Self> {
+    pub(in crate::acp) fn detect_unmarked_utf16(head: &[u8]) -> Option<Self> {
         let (units, _) = head.as_chunks::<2>();
         if units.len() < 4 {
             return None;
         }
         let is_wide = |letter: usize| {
             let beside = units.iter().filter(|unit| unit[1 - letter] == 0).count();
-            let letters = units.iter().filter(|unit| unit[1 - letter] == 0).map(|unit| unit[letter]);
+            let letters = units
+                .iter()
+                .filter(|unit| unit[1 - letter] == 0)
+                .map(|unit| unit[letter]);
             let odd = |byte: u8| {
-                (byte < 0x20 && !matches!(byte, b'\t' | b'\n' | b'\r' | 0x0C | 0x1B)) || byte == 0x7F
+                (byte < 0x20 && !matches!(byte, b'\t' | b'\n' | b'\r' | 0x0C | 0x1B))
+                    || byte == 0x7F
             };
             beside * 10 >= units.len() * 9
                 && units.iter().all(|unit| unit[letter] != 0)
@@ -186,23 +201,27 @@ impl Encoding {
 
     /// Decodes these bytes, which follow any mark. Returns the text, and the number of invalid places that became
     /// U+FFFD.
-    pub fn decode(self, bytes: &[u8]) -> (Cow<'_, str>, u64) {
+    pub fn decode_lossy(self, bytes: &[u8]) -> (Cow<'_, str>, u64) {
         let codec = match self {
             Self::Utf8 | Self::Utf8Bom => {
                 let text = String::from_utf8_lossy(bytes);
                 let lossy = match &text {
                     Cow::Borrowed(_) => 0,
-                    Cow::Owned(_) => bytes.utf8_chunks().filter(|chunk| !chunk.invalid().is_empty()).count(),
+                    Cow::Owned(_) => bytes
+                        .utf8_chunks()
+                        .filter(|chunk| !chunk.invalid().is_empty())
+                        .count(),
                 };
                 return (text, lossy as u64);
             }
-            _ => self.codec(),
+            _ => self.standard_codec(),
         };
         let mut decoder = codec.new_decoder_without_bom_handling();
         let mut text = String::with_capacity(bytes.len() + bytes.len() / 2 + 16);
         let (mut at, mut lossy) = (0, 0);
         loop {
-            let (result, read) = decoder.decode_to_string_without_replacement(&bytes[at..], &mut text, true);
+            let (result, read) =
+                decoder.decode_to_string_without_replacement(&bytes[at..], &mut text, true);
             at += read;
             match result {
                 DecoderResult::InputEmpty => return (text.into(), lossy),
@@ -219,7 +238,7 @@ impl Encoding {
     ///
     /// # Errors
     /// The first character that the encoding cannot represent.
-    pub fn encode(self, text: &str) -> Result<Cow<'_, [u8]>, Unencodable> {
+    pub fn encode_text(self, text: &str) -> Result<Cow<'_, [u8]>, UnencodableChar> {
         let encoding = match self {
             Self::Utf8 | Self::Utf8Bom => return Ok(Cow::Borrowed(text.as_bytes())),
             Self::Utf16Le | Self::Utf16LeUnmarked => {
@@ -241,14 +260,18 @@ impl Encoding {
                 EncoderResult::InputEmpty => return Ok(bytes.into()),
                 EncoderResult::OutputFull => bytes.reserve(text.len() - at + 64),
                 EncoderResult::Unmappable(character) => {
-                    return Err(Unencodable { character, encoding: self });
+                    return Err(UnencodableChar {
+                        character,
+                        encoding: self,
+                    });
                 }
             }
         }
     }
 }
 
-/// Detects UTF-8 in text that comes in pieces, as [`Encoding::of`] does for a whole text without a mark.
+/// Detects UTF-8 in text that comes in pieces, as [`FileEncoding::detect_encoding`] does for a whole text without a
+/// mark.
 #[derive(Debug, Default)]
 pub struct Utf8Tally {
     right: u64,
@@ -259,7 +282,7 @@ pub struct Utf8Tally {
 
 impl Utf8Tally {
     /// Counts the characters of the next piece.
-    pub fn push(&mut self, piece: &[u8]) {
+    pub fn count_piece(&mut self, piece: &[u8]) {
         if self.begun.is_empty() && piece.is_ascii() {
             return;
         }
@@ -281,7 +304,7 @@ impl Utf8Tally {
     }
 
     /// Returns whether the text is UTF-8, after the last piece.
-    pub fn is_utf8(&self) -> bool {
+    pub fn is_mostly_utf8(&self) -> bool {
         let wrong = self.wrong + self.begun.len() as u64;
         wrong == 0 || self.right > wrong
     }
@@ -293,48 +316,74 @@ mod tests {
 
     use super::*;
 
-    fn legacy(label: &str) -> Encoding {
-        Encoding::by_label(label).expect("a known label")
+    fn legacy(label: &str) -> FileEncoding {
+        FileEncoding::from_label(label).expect("a known label")
     }
 
     #[test]
     fn what_text_is_written_in_is_told_from_its_bytes() {
-        assert_eq!(Encoding::of(b"", true), Encoding::Utf8);
-        assert_eq!(Encoding::of("naïve – 🦀".as_bytes(), true), Encoding::Utf8);
-        assert_eq!(Encoding::of(&"naïve – 🦀".as_bytes()[..12], false), Encoding::Utf8);
-        assert_eq!(Encoding::of(b"\xEF\xBB\xBFx", true), Encoding::Utf8Bom);
-        assert_eq!(Encoding::of(b"\xFE\xFF\0x", true), Encoding::Utf16Be);
+        assert_eq!(FileEncoding::detect_encoding(b"", true), FileEncoding::Utf8);
+        assert_eq!(
+            FileEncoding::detect_encoding("naïve – 🦀".as_bytes(), true),
+            FileEncoding::Utf8
+        );
+        assert_eq!(
+            FileEncoding::detect_encoding(&"naïve – 🦀".as_bytes()[..12], false),
+            FileEncoding::Utf8
+        );
+        assert_eq!(
+            FileEncoding::detect_encoding(b"\xEF\xBB\xBFx", true),
+            FileEncoding::Utf8Bom
+        );
+        assert_eq!(
+            FileEncoding::detect_encoding(b"\xFE\xFF\0x", true),
+            FileEncoding::Utf16Be
+        );
         let french = "Le café du théâtre est fermé à midi.\n".repeat(3);
         let western = legacy("windows-1252");
-        let bytes = western.encode(&french).expect("it has all of them");
-        assert_eq!(Encoding::of(&bytes, true), western);
+        let bytes = western.encode_text(&french).expect("it has all of them");
+        assert_eq!(FileEncoding::detect_encoding(&bytes, true), western);
         let japanese = "こんにちは、世界。これはテストです。\n".repeat(3);
-        let bytes = legacy("shift_jis").encode(&japanese).expect("it has all of them").into_owned();
-        assert_eq!(Encoding::of(&bytes, true), legacy("shift_jis"));
+        let bytes = legacy("shift_jis")
+            .encode_text(&japanese)
+            .expect("it has all of them")
+            .into_owned();
+        assert_eq!(
+            FileEncoding::detect_encoding(&bytes, true),
+            legacy("shift_jis")
+        );
         // One damaged place does not make another encoding of it.
         let mut damaged = "Grüße aus Köln, schöne Häuser\n".as_bytes().to_vec();
         damaged.push(0xFF);
-        assert_eq!(Encoding::of(&damaged, true), Encoding::Utf8);
+        assert_eq!(
+            FileEncoding::detect_encoding(&damaged, true),
+            FileEncoding::Utf8
+        );
     }
 
     #[test]
     fn a_label_names_what_can_be_written_back() {
-        assert_eq!(Encoding::by_label("UTF-8"), Some(Encoding::Utf8));
+        assert_eq!(FileEncoding::from_label("UTF-8"), Some(FileEncoding::Utf8));
         assert_eq!(legacy("latin1").as_str(), "windows-1252");
-        assert_eq!(Encoding::by_label("replacement"), None);
-        assert_eq!(Encoding::by_label("klingon"), None);
+        assert_eq!(FileEncoding::from_label("replacement"), None);
+        assert_eq!(FileEncoding::from_label("klingon"), None);
     }
 
     #[test]
     fn a_character_that_an_encoding_lacks_is_named() {
-        let lacking = legacy("windows-1252").encode("a🦀").expect_err("no crab");
+        let lacking = legacy("windows-1252")
+            .encode_text("a🦀")
+            .expect_err("no crab");
         assert_eq!(lacking.to_string(), "windows-1252 has no '🦀' (U+1F980)");
     }
 
     #[test]
     fn what_is_no_text_is_counted() {
-        assert_eq!(Encoding::Utf8.decode(b"a\xFFb"), ("a\u{FFFD}b".into(), 1));
-        assert_eq!(Encoding::Utf16Le.decode(b"a\0\0\xD8b\0").1, 1);
+        assert_eq!(
+            FileEncoding::Utf8.decode_lossy(b"a\xFFb"),
+            ("a\u{FFFD}b".into(), 1)
+        );
+        assert_eq!(FileEncoding::Utf16Le.decode_lossy(b"a\0\0\xD8b\0").1, 1);
     }
 
     proptest! {
@@ -348,20 +397,20 @@ mod tests {
         ) {
             let bytes = parts.concat();
             let mut tally = Utf8Tally::default();
-            bytes.chunks(size).for_each(|piece| tally.push(piece));
+            bytes.chunks(size).for_each(|piece| tally.count_piece(piece));
             // What no encoding can read stays UTF-8 with faults.
-            if tally.is_utf8() {
-                prop_assert_eq!(Encoding::of(&bytes, true), Encoding::Utf8);
-            } else if Encoding::of(&bytes, true) == Encoding::Utf8 {
+            if tally.is_mostly_utf8() {
+                prop_assert_eq!(FileEncoding::detect_encoding(&bytes, true), FileEncoding::Utf8);
+            } else if FileEncoding::detect_encoding(&bytes, true) == FileEncoding::Utf8 {
                 prop_assert!(std::str::from_utf8(&bytes).is_err());
             }
         }
 
         #[test]
         fn every_encoding_gives_back_what_it_was_given(text in "[a-zA-Z0-9 .,;\n\r\t]{0,80}|[äöüßéèàç€ a-z\n]{0,60}") {
-            for encoding in [Encoding::Utf8, Encoding::Utf16Le, Encoding::Utf16Be, legacy("windows-1252")] {
-                let bytes = encoding.encode(&text).expect("it has all of them").into_owned();
-                prop_assert_eq!(encoding.decode(&bytes), (Cow::Borrowed(text.as_str()), 0));
+            for encoding in [FileEncoding::Utf8, FileEncoding::Utf16Le, FileEncoding::Utf16Be, legacy("windows-1252")] {
+                let bytes = encoding.encode_text(&text).expect("it has all of them").into_owned();
+                prop_assert_eq!(encoding.decode_lossy(&bytes), (Cow::Borrowed(text.as_str()), 0));
             }
         }
     }

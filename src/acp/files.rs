@@ -7,15 +7,15 @@ use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 
-use super::content::Binary;
-pub use super::encoding::Encoding;
-pub use super::folders::{EntryKind, FolderEntry, FolderListing, ListFolder};
-use super::prepared::PreparedWrite;
-pub use super::source::Source;
-use super::{Answer, WorkspacePath};
-use crate::ids::hex;
+pub use super::encoding::FileEncoding;
+use super::file_content::BinaryContent;
+pub use super::folders::{FolderEntry, FolderEntryKind, FolderListing, ListFolder};
+use super::prepared_write::PreparedWrite;
+pub use super::text_source::TextSource;
+use super::{ToolFuture, WorkspacePath};
+use crate::ids::to_hex;
 pub use crate::output::line_index::read_full;
-use crate::tool::ToolCx;
+use crate::tool::ToolContext;
 
 /// Reads and writes text files inside the workspace.
 ///
@@ -26,48 +26,76 @@ pub trait FileClient: Send + Sync + 'static {
     ///
     /// Fails with `is_directory`, `not_text`, `not_found` (with similar names), `too_large` if the lines cannot be
     /// reached in bounded time, `cancelled`.
-    fn read_text_file<'a>(&'a self, cx: &'a ToolCx, request: ReadTextFile) -> Answer<'a, TextWindow>;
+    fn read_text_file<'a>(
+        &'a self,
+        cx: &'a ToolContext,
+        request: ReadTextFile,
+    ) -> ToolFuture<'a, TextWindow>;
 
     /// Replaces or creates a file: readers see the old content or the new one, never a part. It is declared before the
     /// file is changed.
     ///
-    /// Fails with `policy_denied`, `stale` when the [`Precondition`] does not hold, `is_directory`.
-    fn write_text_file<'a>(&'a self, cx: &'a ToolCx, request: WriteTextFile) -> Answer<'a, Written>;
+    /// Fails with `policy_denied`, `stale` when the [`WritePrecondition`] does not hold, `is_directory`.
+    fn write_text_file<'a>(
+        &'a self,
+        cx: &'a ToolContext,
+        request: WriteTextFile,
+    ) -> ToolFuture<'a, WriteReport>;
 
     /// Checks a write without making it, so that several writes can be declared and made together. Fails like
     /// `write_text_file`.
     fn prepare_file<'a>(
         &'a self,
-        cx: &'a ToolCx,
+        cx: &'a ToolContext,
         request: WriteTextFile,
-    ) -> Answer<'a, Box<dyn PreparedWrite>>;
+    ) -> ToolFuture<'a, Box<dyn PreparedWrite>>;
     /// Writes the content of a prepared and declared write beside its file.
     fn stage_file<'a>(
         &'a self,
-        cx: &'a ToolCx,
+        cx: &'a ToolContext,
         write: Box<dyn PreparedWrite>,
-    ) -> Answer<'a, Box<dyn PreparedWrite>>;
+    ) -> ToolFuture<'a, Box<dyn PreparedWrite>>;
     /// Replaces the file with staged content. Fails with `stale`.
-    fn place_file<'a>(&'a self, cx: &'a ToolCx, write: Box<dyn PreparedWrite>) -> Answer<'a, Written>;
+    fn place_file<'a>(
+        &'a self,
+        cx: &'a ToolContext,
+        write: Box<dyn PreparedWrite>,
+    ) -> ToolFuture<'a, WriteReport>;
 
     /// Loads a whole file's bytes, for editing. Fails like `read_text_file`, and with `too_large` above `max_bytes`.
-    fn load_file<'a>(&'a self, cx: &'a ToolCx, path: WorkspacePath, max_bytes: u64)
-    -> Answer<'a, LoadedFile>;
+    fn load_file<'a>(
+        &'a self,
+        cx: &'a ToolContext,
+        path: WorkspacePath,
+        max_bytes: u64,
+    ) -> ToolFuture<'a, LoadedFile>;
 
     /// Opens a file's raw bytes, for formats that are not text. Fails like `read_text_file`, but for `not_text` where
     /// it is a regular file.
-    fn open_file<'a>(&'a self, cx: &'a ToolCx, path: WorkspacePath) -> Answer<'a, OpenedFile>;
+    fn open_file<'a>(
+        &'a self,
+        cx: &'a ToolContext,
+        path: WorkspacePath,
+    ) -> ToolFuture<'a, OpenedFile>;
     /// Removes a file. Fails with `policy_denied`, `not_found`, `stale`, `is_directory`.
-    fn remove_file<'a>(&'a self, cx: &'a ToolCx, request: RemoveFile) -> Answer<'a, ()>;
+    fn remove_file<'a>(&'a self, cx: &'a ToolContext, request: RemoveFile) -> ToolFuture<'a, ()>;
 
     /// Moves a file to a path that does not exist yet. Fails with `policy_denied`, `not_found`, `stale`.
-    fn move_file<'a>(&'a self, cx: &'a ToolCx, request: MoveFile) -> Answer<'a, ()>;
+    fn move_file<'a>(&'a self, cx: &'a ToolContext, request: MoveFile) -> ToolFuture<'a, ()>;
 
     /// Removes a folder if it is empty. Returns whether it was.
-    fn remove_empty_folder<'a>(&'a self, cx: &'a ToolCx, path: WorkspacePath) -> Answer<'a, bool>;
+    fn remove_empty_folder<'a>(
+        &'a self,
+        cx: &'a ToolContext,
+        path: WorkspacePath,
+    ) -> ToolFuture<'a, bool>;
 
     /// Lists a folder.
-    fn list_folder<'a>(&'a self, cx: &'a ToolCx, request: ListFolder) -> Answer<'a, FolderListing>;
+    fn list_folder<'a>(
+        &'a self,
+        cx: &'a ToolContext,
+        request: ListFolder,
+    ) -> ToolFuture<'a, FolderListing>;
 }
 
 /// The part of a file to read.
@@ -76,7 +104,7 @@ pub struct ReadTextFile {
     /// The file.
     pub path: WorkspacePath,
     /// The first line.
-    pub start: Start,
+    pub start: WindowStart,
     /// The most lines to return.
     pub lines: u64,
     /// The most characters to return, but at least one line.
@@ -84,12 +112,12 @@ pub struct ReadTextFile {
     /// Longer lines are cut in their middle.
     pub line_chars: usize,
     /// The encoding to use; `None` to detect it from the bytes.
-    pub encoding: Option<Encoding>,
+    pub encoding: Option<FileEncoding>,
 }
 
 /// The start of a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Start {
+pub enum WindowStart {
     /// At this line, from 1.
     Line(u64),
     /// This many lines before the end; 1 is the last line.
@@ -121,9 +149,9 @@ pub struct TextWindow {
     /// The file's size in bytes.
     pub size: u64,
     /// The encoding of the text.
-    pub encoding: Encoding,
+    pub encoding: FileEncoding,
     /// Its line endings, in the part that was read.
-    pub endings: Endings,
+    pub endings: LineEndings,
     /// The SHA-256 of the whole file in hex. `None` above [`TextWindow::HASHED`] bytes, if the file changed while it
     /// was read, or if the system does not know its size.
     pub sha256: Option<String>,
@@ -141,11 +169,11 @@ pub struct TextWindow {
     /// The first line that is cut in its middle, counted from 0 in the window, and the number of characters before the
     /// cut.
     pub first_cut: Option<(u64, u64)>,
-    /// For [`Start::Inside`]: the number of characters by which the text begins earlier than requested, because the
-    /// requested one lies in a masked range.
+    /// For [`WindowStart::Inside`]: the number of characters by which the text begins earlier than requested, because
+    /// the requested one lies in a masked range.
     pub back: u64,
     /// The source of the text.
-    pub source: Source,
+    pub source: TextSource,
 }
 
 impl TextWindow {
@@ -164,7 +192,7 @@ pub enum LineTotal {
 
 /// The line endings of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Endings {
+pub enum LineEndings {
     /// There is no line ending.
     None,
     /// All lines end in a line feed.
@@ -175,7 +203,7 @@ pub enum Endings {
     Mixed,
 }
 
-impl Endings {
+impl LineEndings {
     /// Returns the name for a reply.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -187,7 +215,7 @@ impl Endings {
     }
 
     /// Detects the line endings of these bytes.
-    pub fn of(bytes: &[u8]) -> Self {
+    pub fn detect_endings(bytes: &[u8]) -> Self {
         let (mut lf, mut crlf) = (false, false);
         for at in memchr::memchr_iter(b'\n', bytes) {
             if at > 0 && bytes[at - 1] == b'\r' {
@@ -215,7 +243,7 @@ pub struct WriteTextFile {
     /// The new content.
     pub content: NewContent,
     /// The condition for the write.
-    pub only_if: Precondition,
+    pub only_if: WritePrecondition,
     /// Creates missing parent folders.
     pub create_folders: bool,
     /// Sets or clears the permission to execute it; `None` leaves it unchanged.
@@ -232,10 +260,10 @@ pub enum NewContent {
         /// The bytes that were loaded.
         old: Arc<Vec<u8>>,
         /// The replacements.
-        splices: Vec<Splice>,
+        splices: Vec<ByteSplice>,
     },
     /// The same for a file that is too large for memory. Unchanged bytes are copied from the file itself, so it must be
-    /// as it was when the ranges were found ([`Precondition::AsLoaded`]).
+    /// as it was when the ranges were found ([`WritePrecondition::AsLoaded`]).
     SplicedOnDisk {
         /// The bytes that each range ends with, which are checked again before they are replaced.
         old: Arc<[u8]>,
@@ -246,7 +274,7 @@ pub enum NewContent {
 
 /// One replaced range.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Splice {
+pub struct ByteSplice {
     /// The bytes to remove.
     pub range: Range<usize>,
     /// The bytes to insert.
@@ -264,7 +292,7 @@ pub struct DiskSplice {
 
 /// The condition for a write.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Precondition {
+pub enum WritePrecondition {
     /// No condition.
     None,
     /// There is no such file.
@@ -272,12 +300,12 @@ pub enum Precondition {
     /// The file has this SHA-256 (hex).
     Content(String),
     /// The file is as it was loaded.
-    AsLoaded(Stamp),
+    AsLoaded(FileStamp),
 }
 
 /// The metadata that changes when a file changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Stamp {
+pub struct FileStamp {
     /// Device and inode, where the system has them.
     pub file: (u64, u64),
     /// In bytes.
@@ -294,23 +322,23 @@ pub struct LoadedFile {
     /// Its bytes.
     pub bytes: Arc<Vec<u8>>,
     /// Its encoding.
-    pub encoding: Encoding,
+    pub encoding: FileEncoding,
     /// The file's stamp when it was read; if the bytes are not from the disk, one that no file has.
-    pub stamp: Stamp,
+    pub stamp: FileStamp,
     /// The source of the bytes.
-    pub source: Source,
+    pub source: TextSource,
 }
 
 impl LoadedFile {
     /// Returns the SHA-256 of the bytes, in hex.
-    pub fn sha256(&self) -> String {
-        hex(&Sha256::digest(self.bytes.as_slice()))
+    pub fn bytes_sha256(&self) -> String {
+        to_hex(&Sha256::digest(self.bytes.as_slice()))
     }
 }
 
 /// The result of a write.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Written {
+pub struct WriteReport {
     /// The file did not exist.
     pub created: bool,
     /// The file had these bytes already and was not touched.
@@ -324,7 +352,7 @@ pub struct Written {
     /// Notes on changes that the content did not ask for.
     pub warnings: Vec<String>,
     /// The writer: this machine or an editor.
-    pub by: Source,
+    pub by: TextSource,
 }
 
 /// Seekable bytes.
@@ -339,9 +367,9 @@ pub struct OpenedFile {
     /// The number of bytes.
     pub size: u64,
     /// The stamp when it was opened.
-    pub stamp: Stamp,
+    pub stamp: FileStamp,
     /// The type of its content.
-    pub content: Result<Encoding, Binary>,
+    pub content: Result<FileEncoding, BinaryContent>,
 }
 
 impl fmt::Debug for OpenedFile {
@@ -359,7 +387,7 @@ pub struct RemoveFile {
     /// The file.
     pub path: WorkspacePath,
     /// The condition for it.
-    pub only_if: Precondition,
+    pub only_if: WritePrecondition,
 }
 
 /// The move of a file and its condition.
@@ -370,5 +398,5 @@ pub struct MoveFile {
     /// The new path. Missing parent folders are created.
     pub to: WorkspacePath,
     /// The condition on the file.
-    pub only_if: Precondition,
+    pub only_if: WritePrecondition,
 }

@@ -37,12 +37,12 @@ pub struct FolderEntry {
     /// Its path relative to the listed folder.
     pub name: OsString,
     /// Its kind.
-    pub kind: EntryKind,
+    pub kind: FolderEntryKind,
 }
 
 /// The kind of a folder's entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum EntryKind {
+pub enum FolderEntryKind {
     /// A file of this many bytes.
     File(u64),
     /// A folder.

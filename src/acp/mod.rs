@@ -3,20 +3,20 @@
 
 pub mod agent;
 pub mod apps;
+pub mod client_server;
 pub mod client_tools;
-pub mod content;
 pub mod editor;
 pub mod encoding;
+pub mod file_content;
 pub mod files;
 pub mod folders;
 pub mod local;
 pub mod permission;
-pub mod prepared;
-pub mod protected;
+pub mod prepared_write;
+pub mod protected_path;
 pub mod protocol;
-pub mod serve;
-pub mod source;
 pub mod terminals;
+pub mod text_source;
 pub mod workspace;
 
 use std::future::Future;
@@ -32,4 +32,4 @@ pub use terminals::{TerminalClient, TerminalId};
 pub use workspace::{RawPath, Workspace, WorkspacePath};
 
 /// The future of a client method.
-pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, ToolError>> + Send + 'a>>;
+pub type ToolFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, ToolError>> + Send + 'a>>;

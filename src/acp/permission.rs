@@ -1,13 +1,13 @@
 //! The permission gate of tool calls. Calls inside the workspace are allowed, and `acp::workspace` proves that they are
 //! inside, unless the owner's rules say otherwise. Calls that the rules ask about wait for a person. Calls are refused
 //! without free descriptors, or if they start programs with less confinement than the owner requires. Not here: the
-//! meaning of the rules (policy).
+//! meaning of the rules (policy_files).
 
-mod binding;
-mod facts;
-mod standing;
+mod access;
+mod active_rules;
+mod approval_binding;
 
-pub use standing::{Standing, StandingRules};
+pub use active_rules::{ActiveRules, RulesSnapshot};
 
 use std::sync::Arc;
 
@@ -15,29 +15,32 @@ use sha2::{Digest, Sha256};
 
 use super::Workspace;
 use super::local::confinement::Confinement;
-use super::local::descriptors;
-use super::local::terminals::LocalTerminals;
+use super::local::descriptor_limit;
+use super::local::local_terminals::LocalTerminals;
 use crate::failpoint::reach_of;
-use crate::ids::{RequestId, hex};
-use crate::policy::{By, Call, Decision, Grant, Verdict, judge};
+use crate::ids::{RequestId, to_hex};
+use crate::policy::{
+    PolicyCall, PolicyDecision, PolicyGrant, PolicyVerdict, VerdictSource, judge_call,
+};
 use crate::tool::{
-    Access, Asked, DEVICE, Decoded, Effect, ErrorCode, Gate, Lane, Meta, Permission, Permit, Still, ToolCx,
-    ToolError, ToolSpec,
+    ApprovalSubject, CallGate, CallLane, DEVICE_ORIGIN, DeclaredAccess, DecodedCall, ErrorCode,
+    GateDecision, GateFuture, RecheckFuture, ResultMeta, ToolContext, ToolEffect, ToolError,
+    ToolSpec,
 };
 
 /// The gate that allows a call if there are free descriptors and the owner's rules allow it. Asks a person first if the
 /// owner wants that. The paths of a call are checked when they are resolved.
 #[derive(Clone, Default)]
-pub struct InsideWorkspace {
-    ask: Vec<AskAbout>,
+pub struct PermissionGate {
+    ask: Vec<AskCondition>,
     confinement: Confinement,
-    policy: Option<Arc<Policy>>,
+    policy: Option<Arc<GatePolicy>>,
 }
 
 /// The owner's rules, with the context to check a call against them.
-pub struct Policy {
+pub struct GatePolicy {
     /// The rules in force.
-    pub standing: StandingRules,
+    pub active_rules: ActiveRules,
     /// The workspace folders.
     pub workspace: Workspace,
     /// The terminals in which commands run.
@@ -46,103 +49,143 @@ pub struct Policy {
 
 /// The calls that a person is asked about.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum AskAbout {
+pub enum AskCondition {
     /// All calls with this effect.
-    Effect(Effect),
+    Effect(ToolEffect),
     /// All calls of this tool.
     Tool(String),
 }
 
-impl InsideWorkspace {
+impl PermissionGate {
     /// Creates a gate that asks about these calls.
-    pub fn asking(ask: Vec<AskAbout>) -> Self {
-        Self { ask, ..Self::default() }
+    pub fn with_asked_calls(ask: Vec<AskCondition>) -> Self {
+        Self {
+            ask,
+            ..Self::default()
+        }
     }
 
     /// Also refuses calls that would run programs with less confinement than the owner requires.
     #[must_use]
-    pub fn confined(self, confinement: Confinement) -> Self {
-        Self { confinement, ..self }
+    pub fn with_confinement(self, confinement: Confinement) -> Self {
+        Self {
+            confinement,
+            ..self
+        }
     }
 
     /// Also applies the owner's rules.
     #[must_use]
-    pub fn ruled(self, policy: Policy) -> Self {
-        Self { policy: Some(Arc::new(policy)), ..self }
+    pub fn with_policy(self, policy: GatePolicy) -> Self {
+        Self {
+            policy: Some(Arc::new(policy)),
+            ..self
+        }
     }
 
     /// Checks whether the programs of a call may start with the available confinement.
-    async fn confines(&self, tool: &ToolSpec, call: Decoded<'_>) -> Result<(), ToolError> {
-        let starts = call.effect == Effect::Executes || call.access.starts_programs;
-        if !starts || tool.origin != DEVICE || tool.lane == Lane::Control {
+    async fn check_confinement(
+        &self,
+        tool: &ToolSpec,
+        call: DecodedCall<'_>,
+    ) -> Result<(), ToolError> {
+        let starts = call.effect == ToolEffect::Executes || call.access.starts_programs;
+        if !starts || tool.origin != DEVICE_ORIGIN || tool.lane == CallLane::Control {
             return Ok(());
         }
         // The desktop's programs are not confined.
         if call.access.file_or_program.is_some() {
-            self.confinement.permit_app()?;
+            self.confinement.check_app_allowed()?;
         }
-        self.confinement.permit().await
+        self.confinement.check_required_level().await
     }
 
-    fn asks(&self, tool: &ToolSpec, effect: Effect) -> bool {
+    fn must_ask(&self, tool: &ToolSpec, effect: ToolEffect) -> bool {
         self.ask.iter().any(|about| match about {
-            AskAbout::Effect(asked) => *asked == effect && !tool.only_ends,
-            AskAbout::Tool(name) => *name == tool.name,
+            AskCondition::Effect(asked) => *asked == effect && !tool.only_ends,
+            AskCondition::Tool(name) => *name == tool.name,
         })
     }
 
     /// Returns the owner's rules, if this gate applies any.
-    pub fn standing(&self) -> Option<&StandingRules> {
-        self.policy.as_ref().map(|policy| &policy.standing)
+    pub fn policy_rules(&self) -> Option<&ActiveRules> {
+        self.policy.as_ref().map(|policy| &policy.active_rules)
     }
 
     /// Returns the policy's verdict on a call, without using up grants or running the call.
-    pub async fn verdict(&self, tool: &ToolSpec, call: Decoded<'_>) -> Result<Verdict, ToolError> {
+    pub async fn policy_verdict(
+        &self,
+        tool: &ToolSpec,
+        call: DecodedCall<'_>,
+    ) -> Result<PolicyVerdict, ToolError> {
         let (effect, access) = (call.effect, call.access.clone());
-        let asks = self.asks(tool, effect);
-        let Some(policy) = self.policy.clone() else { return Ok(plain(asks)) };
+        let asks = self.must_ask(tool, effect);
+        let Some(policy) = self.policy.clone() else {
+            return Ok(default_verdict(asks));
+        };
         let tool = tool.clone();
-        aside(move || policy.judged(&tool, effect, &access, asks, None).map(|(verdict, _)| verdict)).await?
+        run_blocking(move || {
+            policy
+                .judge_call(&tool, effect, &access, asks, None)
+                .map(|(verdict, _)| verdict)
+        })
+        .await?
     }
 
     /// Decides by the rules and the configuration's list.
-    async fn by_rules(
+    async fn check_rules(
         &self,
-        cx: &ToolCx,
+        cx: &ToolContext,
         tool: &ToolSpec,
-        decoded: Decoded<'_>,
-    ) -> Result<Permission, ToolError> {
-        let Decoded { effect, access, args } = decoded;
-        let asks = self.asks(tool, effect);
-        let Some(policy) = self.policy.as_ref().filter(|policy| asks || policy.standing.say_something())
+        decoded: DecodedCall<'_>,
+    ) -> Result<GateDecision, ToolError> {
+        let DecodedCall {
+            effect,
+            access,
+            args,
+        } = decoded;
+        let asks = self.must_ask(tool, effect);
+        let Some(policy) = self
+            .policy
+            .as_ref()
+            .filter(|policy| asks || policy.active_rules.may_have_rules())
         else {
-            return Ok(if asks { Permission::Ask(Asked::default()) } else { Permission::Given });
+            return Ok(if asks {
+                GateDecision::NeedsApproval(ApprovalSubject::default())
+            } else {
+                GateDecision::Allowed
+            });
         };
         let search_path = policy.terminals.search_path().await;
-        let (policy, tool, access, args) =
-            (Arc::clone(policy), tool.clone(), access.clone(), args.to_owned());
+        let (policy, tool, access, args) = (
+            Arc::clone(policy),
+            tool.clone(),
+            access.clone(),
+            args.to_owned(),
+        );
         let request = cx.request.clone();
-        aside(move || {
-            let (verdict, call) = policy.judged(&tool, effect, &access, asks, Some(&request))?;
+        run_blocking(move || {
+            let (verdict, call) =
+                policy.judge_call(&tool, effect, &access, asks, Some(&request))?;
             match verdict.decision {
-                Decision::Allow => Ok(Permission::Given),
-                Decision::Deny => Err(denied(&tool, &verdict)),
-                Decision::Ask => {
-                    let folder = facts::folder(&policy.workspace, &access);
-                    let bound = binding::of(&call, folder.as_deref(), &search_path);
-                    let unfound = binding::unfound(&call, folder.as_deref());
+                PolicyDecision::Allow => Ok(GateDecision::Allowed),
+                PolicyDecision::Deny => Err(denied_error(&tool, &verdict)),
+                PolicyDecision::Ask => {
+                    let folder = access::command_folder(&policy.workspace, &access);
+                    let bound = approval_binding::bind_call(&call, folder.as_deref(), &search_path);
+                    let unfound = approval_binding::unresolvable_program(&call, folder.as_deref());
                     // A file that the person could not be shown cannot have been allowed for later calls.
                     let topic = match &unfound {
                         Some(_) => Some(format!("request {request}")),
-                        None => topic(&verdict, &call, &tool, effect, &args),
+                        None => approval_topic(&verdict, &call, &tool, effect, &args),
                     };
-                    Ok(Permission::Ask(Asked {
-                        why: [why(&verdict), unfound]
+                    Ok(GateDecision::NeedsApproval(ApprovalSubject {
+                        why: [question_reason(&verdict), unfound]
                             .into_iter()
                             .flatten()
                             .reduce(|one, two| format!("{one}; {two}")),
                         topic,
-                        rule: verdict.rule().map(str::to_owned),
+                        rule: verdict.rule_name().map(str::to_owned),
                         bound,
                     }))
                 }
@@ -152,36 +195,42 @@ impl InsideWorkspace {
     }
 }
 
-impl Policy {
+impl GatePolicy {
     /// Returns the verdict on a call, and the call as it was judged. A verdict for a request uses up its grants.
-    fn judged(
+    fn judge_call(
         &self,
         tool: &ToolSpec,
-        effect: Effect,
-        access: &Access,
+        effect: ToolEffect,
+        access: &DeclaredAccess,
         asks: bool,
         request: Option<&RequestId>,
-    ) -> Result<(Verdict, Call), ToolError> {
-        let standing = self.standing.now();
+    ) -> Result<(PolicyVerdict, PolicyCall), ToolError> {
+        let standing = self.active_rules.current_rules();
         if let Some(broken) = &standing.broken
-            && effect != Effect::Reads
+            && effect != ToolEffect::Reads
             && !tool.only_ends
         {
-            return Err(mend_first(tool, broken));
+            return Err(broken_rules_error(tool, broken));
         }
-        let call = facts::of(&self.workspace, tool, effect, access)?;
-        let verdict = judge(&standing.rules, asks, &call, &[]);
-        if verdict.decision == Decision::Allow {
+        let call = access::describe_for_policy(&self.workspace, tool, effect, access)?;
+        let verdict = judge_call(&standing.rules, asks, &call, &[]);
+        if verdict.decision == PolicyDecision::Allow {
             return Ok((verdict, call));
         }
-        let mut grants = self.standing.grants_for(request);
+        let mut grants = self.active_rules.grants_for(request);
         loop {
-            let with = with_fewest(&mut grants, |grants| judge(&standing.rules, asks, &call, grants));
+            let with = judge_with_fewest_grants(&mut grants, |grants| {
+                judge_call(&standing.rules, asks, &call, grants)
+            });
             // A call that does not run uses up no grant.
-            let Some(request) = request.filter(|_| with.decision < Decision::Deny) else {
+            let Some(request) = request.filter(|_| with.decision < PolicyDecision::Deny) else {
                 return Ok((with, call));
             };
-            match with.grants.iter().find(|id| !self.standing.use_up(&grants, id, request)) {
+            match with
+                .grants
+                .iter()
+                .find(|id| !self.active_rules.use_up_grant(&grants, id, request))
+            {
                 None => {
                     reach_of("grant.used", request.as_str());
                     return Ok((with, call));
@@ -194,10 +243,17 @@ impl Policy {
 }
 
 /// Returns the verdict with the fewest grants that lead to it, so that a call uses no grant that it does not need.
-fn with_fewest(grants: &mut Vec<Grant>, judged: impl Fn(&[Grant]) -> Verdict) -> Verdict {
+fn judge_with_fewest_grants(
+    grants: &mut Vec<PolicyGrant>,
+    judged: impl Fn(&[PolicyGrant]) -> PolicyVerdict,
+) -> PolicyVerdict {
     let mut with = judged(grants);
     for id in with.grants.clone() {
-        let fewer: Vec<Grant> = grants.iter().filter(|grant| grant.id != id).cloned().collect();
+        let fewer: Vec<PolicyGrant> = grants
+            .iter()
+            .filter(|grant| grant.id != id)
+            .cloned()
+            .collect();
         let again = judged(&fewer);
         if again.decision == with.decision && again.about == with.about {
             (*grants, with) = (fewer, again);
@@ -206,23 +262,35 @@ fn with_fewest(grants: &mut Vec<Grant>, judged: impl Fn(&[Grant]) -> Verdict) ->
     with
 }
 
-fn plain(asks: bool) -> Verdict {
-    let call = Call::default();
-    judge(&crate::policy::Rules::default(), asks, &call, &[])
+fn default_verdict(asks: bool) -> PolicyVerdict {
+    let call = PolicyCall::default();
+    judge_call(&crate::policy::PolicyRules::default(), asks, &call, &[])
 }
 
 /// Runs file access outside the event loop.
-async fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, ToolError> {
-    tokio::task::spawn_blocking(work).await.map_err(|fallen| ToolError::internal(fallen.to_string()))
+async fn run_blocking<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, ToolError> {
+    tokio::task::spawn_blocking(work)
+        .await
+        .map_err(|fallen| ToolError::internal_error(fallen.to_string()))
 }
 
-fn denied(tool: &ToolSpec, verdict: &Verdict) -> ToolError {
-    let text = format!("{} was not run: {}. {}", tool.name, verdict.cause(), verdict.way_out());
-    let meta = Meta { rule: verdict.rule().map(str::to_owned), ..Meta::default() };
+fn denied_error(tool: &ToolSpec, verdict: &PolicyVerdict) -> ToolError {
+    let text = format!(
+        "{} was not run: {}. {}",
+        tool.name,
+        verdict.explain_cause(),
+        verdict.suggest_remedy()
+    );
+    let meta = ResultMeta {
+        rule: verdict.rule_name().map(str::to_owned),
+        ..ResultMeta::default()
+    };
     ToolError::new(ErrorCode::PolicyDenied, text.trim_end()).with_meta(meta)
 }
 
-fn mend_first(tool: &ToolSpec, broken: &str) -> ToolError {
+fn broken_rules_error(tool: &ToolSpec, broken: &str) -> ToolError {
     ToolError::new(
         ErrorCode::PolicyDenied,
         format!(
@@ -234,11 +302,11 @@ fn mend_first(tool: &ToolSpec, broken: &str) -> ToolError {
     )
 }
 
-fn why(verdict: &Verdict) -> Option<String> {
+fn question_reason(verdict: &PolicyVerdict) -> Option<String> {
     let others = verdict.about.len().saturating_sub(1);
     match (&verdict.by, others) {
-        (By::Ask, 0) => None,
-        (_, 0) => Some(verdict.cause()),
+        (VerdictSource::Ask, 0) => None,
+        (_, 0) => Some(verdict.explain_cause()),
         _ => {
             let each = verdict.about.iter().map(|about| match about.part.as_str() {
                 "" => about.by.clone(),
@@ -246,7 +314,7 @@ fn why(verdict: &Verdict) -> Option<String> {
             });
             Some(format!(
                 "{}; all that is asked about: {}",
-                verdict.cause(),
+                verdict.explain_cause(),
                 each.collect::<Vec<_>>().join(" | ")
             ))
         }
@@ -255,7 +323,13 @@ fn why(verdict: &Verdict) -> Option<String> {
 
 /// Identifies the subject of an approval for the rest of the conversation: exactly the reasons against the call. `None`
 /// if only the configuration's list asks, which is about the tool.
-fn topic(verdict: &Verdict, call: &Call, tool: &ToolSpec, effect: Effect, args: &str) -> Option<String> {
+fn approval_topic(
+    verdict: &PolicyVerdict,
+    call: &PolicyCall,
+    tool: &ToolSpec,
+    effect: ToolEffect,
+    args: &str,
+) -> Option<String> {
     if verdict.about.iter().all(|about| about.by == "policy.ask") {
         return None;
     }
@@ -271,38 +345,55 @@ fn topic(verdict: &Verdict, call: &Call, tool: &ToolSpec, effect: Effect, args: 
     }
     // A part of a command line that no rule names is identified by the whole arguments: folder, variables and texts.
     if call.script.is_some() && verdict.about.iter().any(|about| !about.part.is_empty()) {
-        let mut whole = tool.canonical(args).unwrap_or_default();
+        let mut whole = tool.canonical_args(args).unwrap_or_default();
         if let Some(map) = whole.as_object_mut() {
             map.remove("description");
         }
         add(&whole.to_string());
     }
-    Some(hex(&digest.finalize()))
+    Some(to_hex(&digest.finalize()))
 }
 
-impl Gate for InsideWorkspace {
-    fn permit<'a>(&'a self, cx: &'a ToolCx, tool: &'a ToolSpec, call: Decoded<'a>) -> Permit<'a> {
+impl CallGate for PermissionGate {
+    fn permit_call<'a>(
+        &'a self,
+        cx: &'a ToolContext,
+        tool: &'a ToolSpec,
+        call: DecodedCall<'a>,
+    ) -> GateFuture<'a> {
         // A call that ends other calls frees descriptors.
-        let room = tool.lane == Lane::Control || descriptors::are_to_be_had();
+        let room = tool.lane == CallLane::Control || descriptor_limit::has_free_descriptors();
         Box::pin(async move {
             if !room {
-                return Err(descriptors::no_descriptors());
+                return Err(descriptor_limit::no_descriptors_error());
             }
-            let permission = self.by_rules(cx, tool, call).await?;
-            self.confines(tool, call).await?;
+            let permission = self.check_rules(cx, tool, call).await?;
+            self.check_confinement(tool, call).await?;
             Ok(permission)
         })
     }
 
-    fn still<'a>(&'a self, tool: &'a ToolSpec, access: &'a Access, asked: &'a Asked) -> Still<'a> {
+    fn recheck_approved<'a>(
+        &'a self,
+        tool: &'a ToolSpec,
+        access: &'a DeclaredAccess,
+        asked: &'a ApprovalSubject,
+    ) -> RecheckFuture<'a> {
         Box::pin(async move {
-            let Some(policy) = self.policy.clone().filter(|_| !asked.bound.is_empty()) else { return Ok(()) };
+            let Some(policy) = self.policy.clone().filter(|_| !asked.bound.is_empty()) else {
+                return Ok(());
+            };
             let search_path = policy.terminals.search_path().await;
             let (tool, access, before) = (tool.clone(), access.clone(), asked.bound.clone());
-            aside(move || {
-                let call = facts::of(&policy.workspace, &tool, tool.effect, &access)?;
-                let folder = facts::folder(&policy.workspace, &access);
-                binding::compare(&tool, &before, &binding::of(&call, folder.as_deref(), &search_path))
+            run_blocking(move || {
+                let call =
+                    access::describe_for_policy(&policy.workspace, &tool, tool.effect, &access)?;
+                let folder = access::command_folder(&policy.workspace, &access);
+                approval_binding::check_binding(
+                    &tool,
+                    &before,
+                    &approval_binding::bind_call(&call, folder.as_deref(), &search_path),
+                )
             })
             .await?
         })

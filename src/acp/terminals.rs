@@ -1,26 +1,29 @@
 //! ACP's terminal methods with their arguments and results. Not here: their implementations, and the texts of tools.
 
-mod keys;
-mod report;
-mod run;
-mod signal;
+mod command_run;
+mod run_report;
+mod stop_signal;
+mod terminal_keys;
 
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::Answer;
-use crate::home::Mounted;
+use super::ToolFuture;
+use crate::home::MountedSecrets;
 use crate::ids::RequestId;
-use crate::output::{Budget, OutputHandle};
+use crate::output::{OutputHandle, TextBudget};
 
-pub use keys::{Key, Stroke};
-pub use report::{
-    conclude, ending_words, facts, list, output_with_status, seconds, status_line, unshown_words,
+pub use command_run::{
+    CommandRun, RunEnding, TerminalGuard, WatchedCommand, run_or_leave_running, run_to_end,
 };
-pub use run::{Ending, Run, TerminalGuard, Watched, run_or_leave, run_to_end};
-pub use signal::{Ladder, Rung, StopSignal, signal_name};
+pub use run_report::{
+    build_run_report, exit_phrase, format_seconds, list_processes, output_with_status,
+    pending_state_note, status_line, terminal_output_meta,
+};
+pub use stop_signal::{StopSequence, StopSignal, StopStep, signal_name};
+pub use terminal_keys::{TerminalInput, TerminalKey};
 
 /// Starts commands and manages them. The methods are those of the Agent Client Protocol, version 1, each with a
 /// superset of its arguments.
@@ -30,20 +33,20 @@ pub trait TerminalClient: Send + Sync + 'static {
     /// # Errors
     /// `invalid_args`, `policy_denied` (an environment entry), `too_large` (a command over the system's limit),
     /// `not_found` (the program or the folder), `permission_denied`, `io`. No command was started then.
-    fn create_terminal(&self, request: CreateTerminal) -> Answer<'_, OpenTerminal>;
+    fn create_terminal(&self, request: CreateTerminal) -> ToolFuture<'_, OpenTerminal>;
 
     /// `terminal/output`: returns the output so far; never waits.
     ///
     /// # Errors
     /// `not_found` for an id that was released or never existed.
-    fn terminal_output(&self, query: OutputQuery) -> Answer<'_, TerminalOutput>;
+    fn terminal_output(&self, query: OutputQuery) -> ToolFuture<'_, TerminalOutput>;
 
     /// Beyond the protocol: waits until more was read than `seen` (an earlier answer's `bytes_read`), or until the
     /// command ended.
     ///
     /// # Errors
     /// `not_found`, as above.
-    fn wait_for_terminal_output<'a>(&'a self, id: &'a TerminalId, seen: u64) -> Answer<'a, ()>;
+    fn wait_for_terminal_output<'a>(&'a self, id: &'a TerminalId, seen: u64) -> ToolFuture<'a, ()>;
 
     /// Beyond the protocol: types at a terminal that was created with a `tty`. It waits only briefly for a program that
     /// does not read, and reports the number of bytes that were not taken.
@@ -51,34 +54,42 @@ pub trait TerminalClient: Send + Sync + 'static {
     /// # Errors
     /// `not_found`, as above; `invalid_args` for a command without a tty, or one that has closed it; `too_large` for a
     /// line that the terminal would truncate.
-    fn write_terminal<'a>(&'a self, id: &'a TerminalId, strokes: Vec<Stroke>) -> Answer<'a, Typed>;
+    fn write_terminal<'a>(
+        &'a self,
+        id: &'a TerminalId,
+        strokes: Vec<TerminalInput>,
+    ) -> ToolFuture<'a, TypedBytes>;
 
     /// `terminal/wait_for_exit`: waits for the command itself, never for the end of a pipe that a background process
     /// still holds.
     ///
     /// # Errors
     /// `not_found`, as above.
-    fn wait_for_terminal_exit<'a>(&'a self, id: &'a TerminalId) -> Answer<'a, TerminalExit>;
+    fn wait_for_terminal_exit<'a>(&'a self, id: &'a TerminalId) -> ToolFuture<'a, TerminalExit>;
 
     /// `terminal/kill`: stops the command and all its descendants. A process that another service started for it was
     /// never its child and continues. The id stays valid.
     ///
     /// # Errors
     /// `not_found`, as above. A command that has already ended is not an error.
-    fn kill_terminal<'a>(&'a self, id: &'a TerminalId, ladder: Ladder) -> Answer<'a, Stopped>;
+    fn kill_terminal<'a>(
+        &'a self,
+        id: &'a TerminalId,
+        ladder: StopSequence,
+    ) -> ToolFuture<'a, StopReport>;
 
     /// `terminal/release`: stops a command that still runs and forgets the id.
     ///
     /// # Errors
     /// `not_found`, as above.
-    fn release_terminal<'a>(&'a self, id: &'a TerminalId) -> Answer<'a, ()>;
+    fn release_terminal<'a>(&'a self, id: &'a TerminalId) -> ToolFuture<'a, ()>;
 
     /// Beyond the protocol: returns the addresses that the command and its descendants listen on, such as
     /// `127.0.0.1:3000`. Empty if they are unknown.
     ///
     /// # Errors
     /// `not_found`, as above.
-    fn terminal_listeners<'a>(&'a self, _id: &'a TerminalId) -> Answer<'a, Vec<String>> {
+    fn terminal_listeners<'a>(&'a self, _id: &'a TerminalId) -> ToolFuture<'a, Vec<String>> {
         Box::pin(std::future::ready(Ok(Vec::new())))
     }
 
@@ -92,7 +103,7 @@ pub struct TerminalId(String);
 
 impl TerminalId {
     /// Returns the id of the `n`-th terminal of this process.
-    pub fn nth(n: u64) -> Self {
+    pub fn from_number(n: u64) -> Self {
         Self(format!("term-{n}"))
     }
 
@@ -116,7 +127,7 @@ impl fmt::Display for TerminalId {
 
 /// A command to start.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Launch {
+pub enum CommandLaunch {
     /// A command line, parsed by bash.
     Shell(String),
     /// A program with its arguments, which no shell parses.
@@ -128,7 +139,7 @@ pub enum Launch {
     },
 }
 
-impl fmt::Display for Launch {
+impl fmt::Display for CommandLaunch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Shell(line) => f.write_str(line),
@@ -151,13 +162,16 @@ pub struct WindowSize {
 
 impl Default for WindowSize {
     fn default() -> Self {
-        Self { cols: 120, rows: 40 }
+        Self {
+            cols: 120,
+            rows: 40,
+        }
     }
 }
 
 /// The result of typing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Typed {
+pub struct TypedBytes {
     /// The number of bytes to type.
     pub given: usize,
     /// The number of bytes that the terminal accepted.
@@ -178,7 +192,7 @@ pub enum InputWait {
 #[derive(Debug, Clone)]
 pub struct CreateTerminal {
     /// The command to start.
-    pub launch: Launch,
+    pub launch: CommandLaunch,
     /// Entries added to the environment; those that change how programs are loaded are refused.
     pub env: Vec<(String, String)>,
     /// Its working directory: absolute, and known to be inside the workspace.
@@ -186,7 +200,7 @@ pub struct CreateTerminal {
     /// The bytes of output that an editor should keep. This machine stores all of it on disk and does not need it.
     pub output_byte_limit: Option<u64>,
     /// The wanted amount of text.
-    pub budget: Budget,
+    pub budget: TextBudget,
     /// Keeps escape sequences and progress lines.
     pub raw: bool,
     /// The command's input; `None` means an empty input.
@@ -199,7 +213,7 @@ pub struct CreateTerminal {
     pub outlives_call: bool,
     /// Secrets for the command, until all of its processes have ended. It then runs on this machine, and ends with the
     /// runner.
-    pub mounted: Option<Arc<Mounted>>,
+    pub mounted: Option<Arc<MountedSecrets>>,
     /// The request that starts it.
     pub request: RequestId,
     /// The number of this output among those of the request, from 0.
@@ -208,13 +222,13 @@ pub struct CreateTerminal {
 
 impl CreateTerminal {
     /// Starts this in this folder, with defaults for all other arguments.
-    pub fn new(request: &RequestId, launch: Launch, cwd: PathBuf) -> Self {
+    pub fn new(request: &RequestId, launch: CommandLaunch, cwd: PathBuf) -> Self {
         Self {
             launch,
             env: Vec::new(),
             cwd,
             output_byte_limit: None,
-            budget: Budget::default(),
+            budget: TextBudget::default(),
             raw: false,
             stdin: None,
             tty: None,
@@ -262,8 +276,11 @@ pub struct OutputQuery {
 
 impl OutputQuery {
     /// Requests the whole output.
-    pub fn all(id: &TerminalId) -> Self {
-        Self { id: id.clone(), since: None }
+    pub fn whole_output(id: &TerminalId) -> Self {
+        Self {
+            id: id.clone(),
+            since: None,
+        }
     }
 }
 
@@ -318,18 +335,18 @@ pub enum ExitStatus {
 }
 
 /// The exit code by which a shell reports SIGKILL: 128 and the signal's number.
-pub const KILLED: i32 = 137;
+pub const SIGKILL_EXIT_CODE: i32 = 137;
 
 impl ExitStatus {
     /// Returns whether it exited with a code other than 0.
-    pub fn is_a_failure(&self) -> bool {
+    pub fn has_failed(&self) -> bool {
         matches!(self, Self::Code(code) if *code != 0)
     }
 
     /// Returns whether SIGKILL ended it, or one of its programs as a shell reports it.
-    pub fn may_be_a_kill(&self) -> bool {
+    pub fn may_be_killed(&self) -> bool {
         match self {
-            Self::Code(code) => *code == KILLED,
+            Self::Code(code) => *code == SIGKILL_EXIT_CODE,
             Self::Signal(name) => name == "SIGKILL",
             Self::Unseen(_) => false,
         }
@@ -366,7 +383,7 @@ impl fmt::Display for ProcessName {
 
 /// The result of stopping a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Stopped {
+pub struct StopReport {
     /// The last signal sent; `None` if no process was running any more.
     pub by: Option<StopSignal>,
     /// The processes that could not be ended.

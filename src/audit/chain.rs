@@ -6,77 +6,85 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use super::lines::Lines;
-use super::row::{self, Link, Row};
-use super::{Entry, Event, Places, Who};
+use super::line_reader::AuditLineReader;
+use super::row::{self, AuditRow, ChainLink};
+use super::{AuditActor, AuditEntry, AuditEvent, AuditPaths};
 use crate::durable::{open_lock_file, open_private_file, sync_parent_folder};
 
 /// The bytes at the file's end that are searched for the last row: many times the longest row.
-const TAIL: u64 = 256 << 10;
+const TAIL_BYTES: u64 = 256 << 10;
 
 /// The longest wait for the lock. Another process holds it only to write one row or to remove old ones.
-const PATIENCE: Duration = Duration::from_secs(2);
+const LOCK_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The audit file and its state after this process's last write.
 #[derive(Debug)]
-pub(super) struct Chain {
-    pub places: Places,
-    left: Option<Left>,
+pub(super) struct AuditChain {
+    pub places: AuditPaths,
+    known_state: Option<KnownFileState>,
     /// The file's name is durable.
     is_named: bool,
 }
 
 /// The file's state after this process's last write.
 #[derive(Debug)]
-struct Left {
+struct KnownFileState {
     length: u64,
     /// The file's device and inode number, on systems that have them.
     who: Option<(u64, u64)>,
-    last: Link,
+    last: ChainLink,
 }
 
 /// The file, open and locked.
-pub(super) struct Held {
+pub(super) struct LockedAuditFile {
     pub file: File,
     pub length: u64,
-    pub last: Link,
+    pub last: ChainLink,
     /// The bytes of an incomplete row at the file's end; they are cut off.
     torn: u64,
     _lock: File,
 }
 
-impl Chain {
-    pub(super) fn new(places: Places) -> Self {
-        Self { places, left: None, is_named: false }
+impl AuditChain {
+    pub(super) fn new(places: AuditPaths) -> Self {
+        Self {
+            places,
+            known_state: None,
+            is_named: false,
+        }
     }
 
     /// Appends these rows, all or none, and returns the new last link.
-    pub(super) fn append(&mut self, entries: &[Entry]) -> io::Result<Link> {
-        let mut held = self.hold()?;
+    pub(super) fn append_entries(&mut self, entries: &[AuditEntry]) -> io::Result<ChainLink> {
+        let mut held = self.lock_audit_file()?;
         let mut text = String::with_capacity(512 * entries.len());
-        let torn = (held.torn > 0).then(|| Entry {
+        let torn = (held.torn > 0).then(|| AuditEntry {
             count: Some(held.torn),
-            ..Entry::new(Event::Torn, Who::Runner, entries.first().map_or(0, |entry| entry.at_ms))
+            ..AuditEntry::new(
+                AuditEvent::Torn,
+                AuditActor::Runner,
+                entries.first().map_or(0, |entry| entry.at_ms),
+            )
         });
         for entry in torn.iter().chain(entries) {
-            let (line, last) = row::line(&held.last, entry);
+            let (line, last) = row::format_row(&held.last, entry);
             text.push_str(&line);
             held.last = last;
         }
         if let Err(error) = held.file.write_all(text.as_bytes()) {
             // The next process would cut off half a row; it does so where even this fails.
             let _ = held.file.set_len(held.length);
-            self.another();
+            self.mark_file_changed();
             return Err(error);
         }
         held.length += text.len() as u64;
         let last = held.last.clone();
-        self.leave(&held);
+        self.remember_file_state(&held);
         Ok(last)
     }
 
     /// Makes the appended rows durable, and the first time also the file's name.
-    pub(super) fn sync(&mut self) -> io::Result<()> {
+    pub(super) fn sync_rows(&mut self) -> io::Result<()> {
         open_private_file(&self.places.rows, |options| options.append(true))?.sync_data()?;
         if !std::mem::replace(&mut self.is_named, true) {
             sync_parent_folder(&self.places.rows)?;
@@ -85,30 +93,38 @@ impl Chain {
     }
 
     /// Returns the last link, which the next row follows.
-    pub(super) fn last(&mut self) -> io::Result<Link> {
-        let held = self.hold()?;
+    pub(super) fn last_link(&mut self) -> io::Result<ChainLink> {
+        let held = self.lock_audit_file()?;
         Ok(held.last)
     }
 
     /// Takes the lock, opens the file and finds its last row.
-    pub(super) fn hold(&mut self) -> io::Result<Held> {
-        let lock = lock(&self.places.lock)?;
-        let mut file =
-            open_private_file(&self.places.rows, |options| options.read(true).append(true).create(true))?;
+    pub(super) fn lock_audit_file(&mut self) -> io::Result<LockedAuditFile> {
+        let lock = acquire_lock(&self.places.lock)?;
+        let mut file = open_private_file(&self.places.rows, |options| {
+            options.read(true).append(true).create(true)
+        })?;
         let meta = file.metadata()?;
-        let (length, who) = (meta.len(), who(&meta));
-        if let Some(left) = &self.left
+        let (length, who) = (meta.len(), file_identity(&meta));
+        if let Some(left) = &self.known_state
             && left.who.is_some()
             && (left.length, left.who) == (length, who)
         {
-            return Ok(Held { file, length, last: left.last.clone(), torn: 0, _lock: lock });
+            return Ok(LockedAuditFile {
+                file,
+                length,
+                last: left.last.clone(),
+                torn: 0,
+                _lock: lock,
+            });
         }
-        let (mut last, torn) = last_row(&mut file, length)?;
-        if let Some(left) = &self.left {
+        let (mut last, torn) = find_last_row(&mut file, length)?;
+        if let Some(left) = &self.known_state {
             if left.last.seq >= last.seq {
                 // Another process removed or replaced rows meanwhile: the next row's hash shows it.
                 last = left.last.clone();
-            } else if row_at(&file, length - torn, left.last.seq)?.is_some_and(|hash| hash != left.last.hash)
+            } else if find_row_hash(&file, length - torn, left.last.seq)?
+                .is_some_and(|hash| hash != left.last.hash)
             {
                 // More rows came, but they do not follow ours.
                 last.hash.clone_from(&left.last.hash);
@@ -118,73 +134,106 @@ impl Chain {
         if torn > 0 {
             file.set_len(length)?;
         }
-        Ok(Held { file, length, last, torn, _lock: lock })
+        Ok(LockedAuditFile {
+            file,
+            length,
+            last,
+            torn,
+            _lock: lock,
+        })
     }
 
     /// Remembers the file's state after a write.
-    pub(super) fn leave(&mut self, held: &Held) {
-        let who = held.file.metadata().ok().and_then(|meta| who(&meta));
-        self.left = Some(Left { length: held.length, who, last: held.last.clone() });
+    pub(super) fn remember_file_state(&mut self, held: &LockedAuditFile) {
+        let who = held
+            .file
+            .metadata()
+            .ok()
+            .and_then(|meta| file_identity(&meta));
+        self.known_state = Some(KnownFileState {
+            length: held.length,
+            who,
+            last: held.last.clone(),
+        });
     }
 
     /// Makes the next row follow this link, regardless of the file's content.
-    pub(super) fn follows(&mut self, last: Link) {
-        self.left = Some(Left { length: 0, who: None, last });
+    pub(super) fn set_last_link(&mut self, last: ChainLink) {
+        self.known_state = Some(KnownFileState {
+            length: 0,
+            who: None,
+            last,
+        });
     }
 
     /// Marks the file as changed; its last row is still known.
-    pub(super) fn another(&mut self) {
-        if let Some(left) = &mut self.left {
+    pub(super) fn mark_file_changed(&mut self) {
+        if let Some(left) = &mut self.known_state {
             left.who = None;
         }
     }
 }
 
 /// Finds the last row, and counts the bytes after the last line end, which belong to no row.
-fn last_row(file: &mut File, length: u64) -> io::Result<(Link, u64)> {
-    let from = length.saturating_sub(TAIL);
+fn find_last_row(file: &mut File, length: u64) -> io::Result<(ChainLink, u64)> {
+    let from = length.saturating_sub(TAIL_BYTES);
     file.seek(SeekFrom::Start(from))?;
     let mut tail = Vec::new();
-    file.take(TAIL).read_to_end(&mut tail)?;
-    let whole = tail.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+    file.take(TAIL_BYTES).read_to_end(&mut tail)?;
+    let whole = tail
+        .iter()
+        .rposition(|byte| *byte == b'\n')
+        .map_or(0, |end| end + 1);
     let torn = (tail.len() - whole) as u64;
     let lines = tail[..whole].split(|byte| *byte == b'\n').rev();
     // An unreadable or changed row stays in place, where `verify` finds it.
-    let last = lines.filter(|line| !line.is_empty()).find_map(Row::read);
-    Ok((last.map_or_else(Link::none, |row| row.link()), torn))
+    let last = lines
+        .filter(|line| !line.is_empty())
+        .find_map(AuditRow::parse_row);
+    Ok((
+        last.map_or_else(ChainLink::before_first, |row| row.chain_link()),
+        torn,
+    ))
 }
 
 /// Returns the hash of the row with this number, searching from the end; `None` if there is no such row.
-pub(super) fn row_at(file: &File, length: u64, seq: u64) -> io::Result<Option<String>> {
+pub(super) fn find_row_hash(file: &File, length: u64, seq: u64) -> io::Result<Option<String>> {
     let mut reading = file.try_clone()?;
-    reading.seek(SeekFrom::Start(length.saturating_sub(TAIL)))?;
+    reading.seek(SeekFrom::Start(length.saturating_sub(TAIL_BYTES)))?;
     let mut tail = Vec::new();
-    reading.take(TAIL).read_to_end(&mut tail)?;
-    for row in tail.split(|byte| *byte == b'\n').rev().filter_map(Row::read) {
+    reading.take(TAIL_BYTES).read_to_end(&mut tail)?;
+    for row in tail
+        .split(|byte| *byte == b'\n')
+        .rev()
+        .filter_map(AuditRow::parse_row)
+    {
         if row.seq == seq {
-            return Ok(Some(row.link().hash));
+            return Ok(Some(row.chain_link().hash));
         }
     }
-    for row in rows(file)? {
+    for row in read_rows(file)? {
         let row = row?;
         if row.seq == seq {
-            return Ok(Some(row.link().hash));
+            return Ok(Some(row.chain_link().hash));
         }
     }
     Ok(None)
 }
 
 /// Reads all rows from the beginning.
-pub(super) fn rows(file: &File) -> io::Result<impl Iterator<Item = io::Result<Row>>> {
+pub(super) fn read_rows(file: &File) -> io::Result<impl Iterator<Item = io::Result<AuditRow>>> {
     let mut reading = file.try_clone()?;
     reading.seek(SeekFrom::Start(0))?;
-    Ok(Lines::of(reading).filter_map(|line| line.map(|line| Row::read(&line.bytes)).transpose()))
+    Ok(AuditLineReader::from_file(reading).filter_map(|line| {
+        line.map(|line| AuditRow::parse_row(&line.bytes))
+            .transpose()
+    }))
 }
 
 /// Takes the lock, waiting a bounded time: a stopped process must not block calls.
-fn lock(path: &Path) -> io::Result<File> {
+fn acquire_lock(path: &Path) -> io::Result<File> {
     let file = open_lock_file(path)?;
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + LOCK_TIMEOUT;
     loop {
         match file.try_lock() {
             Ok(()) => return Ok(file),
@@ -203,7 +252,7 @@ fn lock(path: &Path) -> io::Result<File> {
 /// Returns the file's device and inode number, on systems that have them.
 #[cfg(unix)]
 #[expect(clippy::unnecessary_wraps, reason = "other systems do not tell")]
-fn who(meta: &Metadata) -> Option<(u64, u64)> {
+fn file_identity(meta: &Metadata) -> Option<(u64, u64)> {
     use std::os::unix::fs::MetadataExt;
     Some((meta.dev(), meta.ino()))
 }

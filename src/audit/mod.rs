@@ -2,29 +2,32 @@
 //! the hash of the row before, so that an edit, a gap or a changed order is found at the row. Arguments and results
 //! are not in it. Not here: when rows are written (runner, cli) and how they are displayed (cli).
 
-#![expect(clippy::disallowed_methods, reason = "this room owns the audit's files and those beside them")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "this room owns the audit's files and those beside them"
+)]
 
+mod audit_entry;
+mod audit_writer;
 mod chain;
-mod entry;
-mod head;
-mod lines;
-mod log;
-mod proof;
-mod retain;
+mod chain_head;
+mod earlier_rows;
+mod line_reader;
 mod row;
+mod row_expiry;
 mod verify;
 
-pub use entry::{Decision, Entry, Event, Who, hash_of};
-pub use head::Head;
-pub use log::{Audit, Keep, Sign, append_now};
-pub use row::Link;
-pub use verify::{Fault, Flaw, Report, Signed, verify, walk};
+pub use audit_entry::{AuditActor, AuditDecision, AuditEntry, AuditEvent, sha256_text};
+pub use audit_writer::{AuditLog, AuditRetention, TextSigner, append_entry_durably};
+pub use chain_head::AuditHead;
+pub use row::ChainLink;
+pub use verify::{AuditFault, AuditFlaw, AuditReport, HeadSignature, for_each_row, verify_chain};
 
 use std::path::{Path, PathBuf};
 
 /// The paths of the audit files of one home.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Places {
+pub struct AuditPaths {
     /// The rows, one JSON object a line.
     pub rows: PathBuf,
     /// The last row that was known to be on the disk.
@@ -33,9 +36,9 @@ pub struct Places {
     pub lock: PathBuf,
 }
 
-impl Places {
+impl AuditPaths {
     /// Returns the paths in this folder.
-    pub fn within(folder: &Path) -> Self {
+    pub fn within_folder(folder: &Path) -> Self {
         Self {
             rows: folder.join("audit.jsonl"),
             head: folder.join("audit.head"),

@@ -23,23 +23,23 @@ use tokio_tungstenite::tungstenite::{Error, protocol::CloseFrame};
 use tokio_tungstenite::{WebSocketStream, client_async_with_config};
 
 use super::error::BackendError;
-use super::http::retry_after;
+use super::http::parse_retry_after;
 use super::proxy::{ProxyRules, ProxyServer};
-use super::transport::{BadUrl, is_loopback};
+use super::transport::{BadUrl, is_loopback_url};
 use crate::redact::Secret;
 
 /// A byte stream, with or without TLS.
-pub(super) trait Bytes: AsyncRead + AsyncWrite + Send + Unpin {}
-impl<T: AsyncRead + AsyncWrite + Send + Unpin> Bytes for T {}
+pub(super) trait ByteStream: AsyncRead + AsyncWrite + Send + Unpin {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> ByteStream for T {}
 
 /// An open WebSocket.
-pub(super) type Socket = WebSocketStream<Box<dyn Bytes>>;
+pub(super) type DialedSocket = WebSocketStream<Box<dyn ByteStream>>;
 
 /// The time limit until the handshake is done.
-const CONNECT: Duration = Duration::from_secs(10);
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A WebSocket address that can be connected to any number of times.
-pub(super) struct Dialer {
+pub(super) struct WebSocketDialer {
     url: Url,
     tls: Option<TlsConnector>,
     proxy: Option<ProxyServer>,
@@ -48,7 +48,7 @@ pub(super) struct Dialer {
     has_opened: AtomicBool,
 }
 
-impl Dialer {
+impl WebSocketDialer {
     /// Prepares connections to this address. Messages over `most_bytes` are refused.
     ///
     /// # Errors
@@ -59,30 +59,37 @@ impl Dialer {
         most_bytes: usize,
         proxies: &ProxyRules,
     ) -> Result<Self, BadUrl> {
-        let url = Url::parse(url).map_err(|cause| BadUrl::Unparsable(url.to_owned(), cause.to_string()))?;
+        let url = Url::parse(url)
+            .map_err(|cause| BadUrl::Unparsable(url.to_owned(), cause.to_string()))?;
         if !url.username().is_empty() || url.password().is_some() {
             return Err(BadUrl::Credentials);
         }
         let tls = match url.scheme() {
-            "wss" => Some(connector().map_err(BadUrl::Client)?),
-            "ws" if is_loopback(&url) || allow_insecure => None,
+            "wss" => Some(tls_connector().map_err(BadUrl::Client)?),
+            "ws" if is_loopback_url(&url) || allow_insecure => None,
             "ws" => return Err(BadUrl::Insecure(url.to_string())),
             other => {
                 let why = format!("the scheme {other} is not wss");
                 return Err(BadUrl::Unparsable(url.to_string(), why));
             }
         };
-        let proxy = proxies.server_for(&url)?;
+        let proxy = proxies.proxy_server_for(&url)?;
         let limits = WebSocketConfig::default()
             .read_buffer_size(16 << 10)
             .write_buffer_size(16 << 10)
             .max_message_size(Some(most_bytes))
             .max_frame_size(Some(most_bytes));
-        Ok(Self { url, tls, proxy, limits, has_opened: AtomicBool::new(false) })
+        Ok(Self {
+            url,
+            tls,
+            proxy,
+            limits,
+            has_opened: AtomicBool::new(false),
+        })
     }
 
     /// Returns the address, without secrets.
-    pub(super) fn url(&self) -> &str {
+    pub(super) fn socket_url(&self) -> &str {
         self.url.as_str().trim_end_matches('/')
     }
 
@@ -90,48 +97,61 @@ impl Dialer {
     ///
     /// # Errors
     /// [`BackendError`], as for an HTTP call to the same address.
-    pub(super) async fn dial(
+    pub(super) async fn open_socket(
         &self,
         token: Option<&Secret<String>>,
         extra: &[(HeaderName, HeaderValue)],
-    ) -> Result<Socket, BackendError> {
+    ) -> Result<DialedSocket, BackendError> {
         let dialling = async {
-            let stream = self.stream().await.map_err(|cause| self.unreachable(&cause))?;
-            let request = self.request(token, extra)?;
+            let stream = self
+                .connect_stream()
+                .await
+                .map_err(|cause| self.unreachable_error(&cause))?;
+            let request = self.handshake_request(token, extra)?;
             let opened = client_async_with_config(request, stream, Some(self.limits)).await;
-            let (socket, _response) = opened.map_err(|error| self.failed(&error))?;
+            let (socket, _response) = opened.map_err(|error| self.handshake_error(&error))?;
             self.has_opened.store(true, Ordering::Relaxed);
             Ok(socket)
         };
-        let dialled = tokio::time::timeout(CONNECT, dialling).await;
+        let dialled = tokio::time::timeout(HANDSHAKE_TIMEOUT, dialling).await;
         dialled.unwrap_or_else(|_| {
-            let seconds = CONNECT.as_secs();
-            Err(self.unreachable(&format!("no WebSocket could be opened within {seconds} s")))
+            let seconds = HANDSHAKE_TIMEOUT.as_secs();
+            Err(self.unreachable_error(&format!("no WebSocket could be opened within {seconds} s")))
         })
     }
 
-    async fn stream(&self) -> Result<Box<dyn Bytes>, String> {
+    async fn connect_stream(&self) -> Result<Box<dyn ByteStream>, String> {
         let host = self.url.host_str().unwrap_or_default();
         // An IPv6 address has brackets in URLs only.
         let host = host.trim_matches(['[', ']']).to_owned();
-        let port = self.url.port().unwrap_or(if self.tls.is_some() { 443 } else { 80 });
+        let port = self
+            .url
+            .port()
+            .unwrap_or(if self.tls.is_some() { 443 } else { 80 });
         let plain = match &self.proxy {
-            None => connect(&host, port).await?,
-            Some(proxy) => tunnel(proxy, &host, port).await?,
+            None => connect_tcp(&host, port).await?,
+            Some(proxy) => connect_through_proxy(proxy, &host, port).await?,
         };
         match &self.tls {
             None => Ok(plain),
-            Some(tls) => encrypt(tls, host, plain).await,
+            Some(tls) => start_tls(tls, host, plain).await,
         }
     }
 
-    fn request(
+    fn handshake_request(
         &self,
         token: Option<&Secret<String>>,
         extra: &[(HeaderName, HeaderValue)],
     ) -> Result<Request, BackendError> {
-        let bad = |cause: String| BackendError::BadCall { status: 0, message: cause };
-        let mut request = self.url.as_str().into_client_request().map_err(|cause| bad(cause.to_string()))?;
+        let bad = |cause: String| BackendError::BadCall {
+            status: 0,
+            message: cause,
+        };
+        let mut request = self
+            .url
+            .as_str()
+            .into_client_request()
+            .map_err(|cause| bad(cause.to_string()))?;
         let headers = request.headers_mut();
         headers.insert(
             USER_AGENT,
@@ -150,73 +170,113 @@ impl Dialer {
     }
 
     /// Returns the meaning of a failed handshake.
-    fn failed(&self, error: &Error) -> BackendError {
-        let Error::Http(response) = error else { return self.unreachable(&error.to_string()) };
+    fn handshake_error(&self, error: &Error) -> BackendError {
+        let Error::Http(response) = error else {
+            return self.unreachable_error(&error.to_string());
+        };
         let (status, headers) = (response.status().as_u16(), response.headers());
         match status {
-            401 | 403 => BackendError::Unauthorized { code: format!("status {status}") },
+            401 | 403 => BackendError::Unauthorized {
+                code: format!("status {status}"),
+            },
             // Another server answers: a login page, a proxy, or a web server without WebSockets.
             200..=399 | 407 | 511 => BackendError::Intercepted {
-                url: self.url().to_owned(),
+                url: self.socket_url().to_owned(),
                 cause: format!("status {status} in place of a WebSocket"),
             },
-            404 if !self.has_opened.load(Ordering::Relaxed) => {
-                BackendError::NoBackend { url: self.url().to_owned() }
-            }
-            404 | 408 | 421 | 425 | 429 | 500..=599 => {
-                BackendError::Busy { status, code: String::new(), retry_after: asked_wait(headers) }
-            }
-            other => BackendError::BadCall { status: other, message: "no WebSocket is given".to_owned() },
+            404 if !self.has_opened.load(Ordering::Relaxed) => BackendError::NoBackend {
+                url: self.socket_url().to_owned(),
+            },
+            404 | 408 | 421 | 425 | 429 | 500..=599 => BackendError::Busy {
+                status,
+                code: String::new(),
+                retry_after: requested_wait(headers),
+            },
+            other => BackendError::BadCall {
+                status: other,
+                message: "no WebSocket is given".to_owned(),
+            },
         }
     }
 
     /// Returns the error for a socket that the other end closed or that is lost.
-    pub(super) fn closed(&self, frame: Option<&CloseFrame>) -> BackendError {
+    pub(super) fn close_error(&self, frame: Option<&CloseFrame>) -> BackendError {
         let Some(frame) = frame else {
-            return self.unreachable("the connection was closed without a reason");
+            return self.unreachable_error("the connection was closed without a reason");
         };
-        let (code, reason) = (u16::from(frame.code), shown(frame.reason.as_str()));
+        let (code, reason) = (
+            u16::from(frame.code),
+            printable_reason(frame.reason.as_str()),
+        );
         match code {
             // Policy, unauthorized and forbidden, with the codes that many servers use for the last two.
-            1008 | 3000 | 3003 | 4401 | 4403 => {
-                BackendError::Unauthorized { code: format!("close {code} {reason}").trim_end().to_owned() }
-            }
+            1008 | 3000 | 3003 | 4401 | 4403 => BackendError::Unauthorized {
+                code: format!("close {code} {reason}").trim_end().to_owned(),
+            },
             // Try again later.
-            1013 => BackendError::Busy { status: 503, code: format!("close {code}"), retry_after: None },
-            _ => self.unreachable(format!("the connection was closed with {code} {reason}").trim_end()),
+            1013 => BackendError::Busy {
+                status: 503,
+                code: format!("close {code}"),
+                retry_after: None,
+            },
+            _ => self.unreachable_error(
+                format!("the connection was closed with {code} {reason}").trim_end(),
+            ),
         }
     }
 
-    pub(super) fn unreachable(&self, cause: &str) -> BackendError {
-        BackendError::Unreachable { url: self.url().to_owned(), cause: cause.to_owned() }
+    pub(super) fn unreachable_error(&self, cause: &str) -> BackendError {
+        BackendError::Unreachable {
+            url: self.socket_url().to_owned(),
+            cause: cause.to_owned(),
+        }
     }
 }
 
-async fn connect(host: &str, port: u16) -> Result<Box<dyn Bytes>, String> {
-    let stream = TcpStream::connect((host, port)).await.map_err(|cause| cause.to_string())?;
-    stream.set_nodelay(true).map_err(|cause| cause.to_string())?;
+async fn connect_tcp(host: &str, port: u16) -> Result<Box<dyn ByteStream>, String> {
+    let stream = TcpStream::connect((host, port))
+        .await
+        .map_err(|cause| cause.to_string())?;
+    stream
+        .set_nodelay(true)
+        .map_err(|cause| cause.to_string())?;
     Ok(Box::new(stream))
 }
 
-async fn encrypt(tls: &TlsConnector, host: String, stream: Box<dyn Bytes>) -> Result<Box<dyn Bytes>, String> {
+async fn start_tls(
+    tls: &TlsConnector,
+    host: String,
+    stream: Box<dyn ByteStream>,
+) -> Result<Box<dyn ByteStream>, String> {
     let name = ServerName::try_from(host).map_err(|cause| cause.to_string())?;
-    let encrypted = tls.connect(name, stream).await.map_err(|cause| cause.to_string())?;
+    let encrypted = tls
+        .connect(name, stream)
+        .await
+        .map_err(|cause| cause.to_string())?;
     Ok(Box::new(encrypted))
 }
 
 /// Connects to this host through a proxy.
-async fn tunnel(proxy: &ProxyServer, host: &str, port: u16) -> Result<Box<dyn Bytes>, String> {
+async fn connect_through_proxy(
+    proxy: &ProxyServer,
+    host: &str,
+    port: u16,
+) -> Result<Box<dyn ByteStream>, String> {
     let at_proxy = |cause: String| format!("at the proxy: {cause}");
-    let (proxy_host, proxy_port) = proxy.place();
-    let mut stream = connect(&proxy_host, proxy_port).await.map_err(at_proxy)?;
+    let (proxy_host, proxy_port) = proxy.proxy_host_and_port();
+    let mut stream = connect_tcp(&proxy_host, proxy_port)
+        .await
+        .map_err(at_proxy)?;
     if proxy.is_https() {
-        stream = encrypt(&connector()?, proxy_host, stream).await.map_err(at_proxy)?;
+        stream = start_tls(&tls_connector()?, proxy_host, stream)
+            .await
+            .map_err(at_proxy)?;
     }
     proxy.open_tunnel(&mut stream, host, port).await?;
     Ok(stream)
 }
 
-fn connector() -> Result<TlsConnector, String> {
+fn tls_connector() -> Result<TlsConnector, String> {
     let text = |cause: rustls::Error| cause.to_string();
     let mut config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()
@@ -229,11 +289,15 @@ fn connector() -> Result<TlsConnector, String> {
     Ok(TlsConnector::from(Arc::new(config)))
 }
 
-fn asked_wait(headers: &HeaderMap) -> Option<Duration> {
-    retry_after(headers, SystemTime::now())
+fn requested_wait(headers: &HeaderMap) -> Option<Duration> {
+    parse_retry_after(headers, SystemTime::now())
 }
 
 /// Returns the other end's text in a form that is safe to log.
-fn shown(reason: &str) -> String {
-    reason.chars().filter(|c| !c.is_control()).take(120).collect()
+fn printable_reason(reason: &str) -> String {
+    reason
+        .chars()
+        .filter(|c| !c.is_control())
+        .take(120)
+        .collect()
 }

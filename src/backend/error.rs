@@ -68,7 +68,7 @@ pub enum BackendError {
     },
     /// A function refused, with a code.
     #[error("the backend refused: {0}")]
-    Refused(Refusal),
+    Refused(FunctionRefusal),
     /// Another deployment than before answers at the address. Data stored for the old one is not valid for it.
     #[error("another backend answers at {url} than before")]
     OtherBackend {
@@ -88,7 +88,7 @@ pub enum BackendError {
 /// A refusal with a code of the contract.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error("{code}{}", if message.is_empty() { String::new() } else { format!(": {message}") })]
-pub struct Refusal {
+pub struct FunctionRefusal {
     /// The code.
     pub code: String,
     /// The message, if there is one.
@@ -101,24 +101,24 @@ pub struct Refusal {
 
 /// The delay before a failed call may be repeated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Pause {
+pub enum RetryDelay {
     /// The usual back-off.
     BackOff,
     /// The back-off, and at least this many of its first intervals.
     Intervals(u32),
     /// The time that the backend asked for, with little added.
-    Asked(Duration),
+    Requested(Duration),
 }
 
 /// The reaction to a failed call.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Disposition {
+pub enum RecoveryAction {
     /// Repeat the call after this delay.
-    Retry(Pause),
+    Retry(RetryDelay),
     /// Repeat the call rarely: the deployment may be out of order for long.
     RetrySlowly,
     /// Open a new session, then repeat the call.
-    Reopen,
+    ReopenSession,
     /// Correct the clock to this time, then repeat the call.
     CorrectClock(Option<f64>),
     /// Sign again, then repeat the call.
@@ -126,7 +126,7 @@ pub enum Disposition {
     /// Shrink the payload to this many bytes, then repeat the call.
     Shrink(Option<u64>),
     /// Do not repeat the call: it can never succeed.
-    Never,
+    GiveUp,
 }
 
 /// The reason why the backend cannot be used, in order of importance to a person.
@@ -162,42 +162,49 @@ impl ConnectionProblem {
 
 impl BackendError {
     /// Returns the reaction to this error.
-    pub fn disposition(&self) -> Disposition {
+    pub fn recovery_action(&self) -> RecoveryAction {
         match self {
-            Self::Busy { retry_after: Some(time), .. } => Disposition::Retry(Pause::Asked(*time)),
+            Self::Busy {
+                retry_after: Some(time),
+                ..
+            } => RecoveryAction::Retry(RetryDelay::Requested(*time)),
             // Convex waited seconds for a free slot and gave up, or repeated the transaction itself several times.
-            Self::Busy { status: 429, .. } => Disposition::Retry(Pause::Intervals(3)),
-            Self::Busy { status: 503, .. } => Disposition::Retry(Pause::Intervals(1)),
+            Self::Busy { status: 429, .. } => RecoveryAction::Retry(RetryDelay::Intervals(3)),
+            Self::Busy { status: 503, .. } => RecoveryAction::Retry(RetryDelay::Intervals(1)),
             // An address without a backend may be one whose functions are just being deployed.
             Self::Busy { .. }
             | Self::Unreachable { .. }
             | Self::Intercepted { .. }
             | Self::NoBackend { .. }
             | Self::OtherBackend { .. }
-            | Self::Oversized { .. } => Disposition::Retry(Pause::BackOff),
-            Self::Unauthorized { .. } => Disposition::Reopen,
+            | Self::Oversized { .. } => RecoveryAction::Retry(RetryDelay::BackOff),
+            Self::Unauthorized { .. } => RecoveryAction::ReopenSession,
             // A server in between accepts less than the contract allows.
-            Self::BadCall { status: 413, .. } => Disposition::Shrink(None),
-            Self::BadCall { .. } | Self::Function { .. } | Self::Shape { .. } => Disposition::RetrySlowly,
-            Self::Refused(refusal) => refusal.disposition(),
+            Self::BadCall { status: 413, .. } => RecoveryAction::Shrink(None),
+            Self::BadCall { .. } | Self::Function { .. } | Self::Shape { .. } => {
+                RecoveryAction::RetrySlowly
+            }
+            Self::Refused(refusal) => refusal.recovery_for_code(),
         }
     }
 
     /// Returns the reason that people see while the backend cannot be used.
-    pub fn problem(&self) -> ConnectionProblem {
-        match (self, self.disposition()) {
+    pub fn connection_problem(&self) -> ConnectionProblem {
+        match (self, self.recovery_action()) {
             (Self::Intercepted { .. }, _) => ConnectionProblem::Intercepted,
             (Self::NoBackend { .. }, _) => ConnectionProblem::NoBackend,
             (Self::Unreachable { .. }, _) => ConnectionProblem::Unreachable,
             (Self::Oversized { .. }, _) => ConnectionProblem::Failing,
-            (_, Disposition::Retry(_)) => ConnectionProblem::Busy,
-            (_, Disposition::Reopen | Disposition::Never) => ConnectionProblem::Refused,
+            (_, RecoveryAction::Retry(_)) => ConnectionProblem::Busy,
+            (_, RecoveryAction::ReopenSession | RecoveryAction::GiveUp) => {
+                ConnectionProblem::Refused
+            }
             _ => ConnectionProblem::Failing,
         }
     }
 
     /// Returns the contract's code, if the backend gave one.
-    pub fn code(&self) -> Option<&str> {
+    pub fn refusal_code(&self) -> Option<&str> {
         match self {
             Self::Refused(refusal) => Some(&refusal.code),
             _ => None,
@@ -205,13 +212,13 @@ impl BackendError {
     }
 }
 
-impl Refusal {
-    fn disposition(&self) -> Disposition {
+impl FunctionRefusal {
+    fn recovery_for_code(&self) -> RecoveryAction {
         match self.code.as_str() {
-            "TOO_LARGE" => Disposition::Shrink(self.limit),
-            "DEVICE_UNAUTHORIZED" | "DEVICE_UNKNOWN" => Disposition::Reopen,
-            "SIGNATURE_STALE" => Disposition::CorrectClock(self.server_now_ms),
-            "SIGNATURE_REPLAYED" => Disposition::SignAgain,
+            "TOO_LARGE" => RecoveryAction::Shrink(self.limit),
+            "DEVICE_UNAUTHORIZED" | "DEVICE_UNKNOWN" => RecoveryAction::ReopenSession,
+            "SIGNATURE_STALE" => RecoveryAction::CorrectClock(self.server_now_ms),
+            "SIGNATURE_REPLAYED" => RecoveryAction::SignAgain,
             "BAD_SIGNATURE"
             | "DEVICE_KEY_MISMATCH"
             | "REQUEST_ID_REUSED"
@@ -220,8 +227,8 @@ impl Refusal {
             | "LEASE_LOST"
             | "CALLER_UNAUTHORIZED"
             | "PAIRING_REQUIRED"
-            | "INVALID_ARGUMENT" => Disposition::Never,
-            _ => Disposition::RetrySlowly,
+            | "INVALID_ARGUMENT" => RecoveryAction::GiveUp,
+            _ => RecoveryAction::RetrySlowly,
         }
     }
 }

@@ -9,13 +9,16 @@ use crate::ids::DeviceId;
 /// Parses a value as each kind of reply. A parsed page has one entry for each of its events.
 pub(crate) fn replies(value: &Value) {
     let own = DeviceId::parse("dev").expect("a word is an id");
-    if let Ok(page) = wire::page(value, &own) {
-        assert_eq!(Some(page.events.len()), value["events"].as_array().map(Vec::len));
+    if let Ok(page) = wire::parse_page(value, &own) {
+        assert_eq!(
+            Some(page.events.len()),
+            value["events"].as_array().map(Vec::len)
+        );
     }
-    if let Ok(requests) = wire::open_requests(value, &own) {
+    if let Ok(requests) = wire::parse_open_requests(value, &own) {
         assert_eq!(Some(requests.len()), value.as_array().map(Vec::len));
     }
-    let _ = wire::claim(value);
-    let _ = wire::posted(value);
-    let _ = wire::beat(value);
+    let _ = wire::parse_claim(value);
+    let _ = wire::parse_post_outcome(value);
+    let _ = wire::parse_heartbeat(value);
 }

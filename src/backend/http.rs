@@ -10,11 +10,11 @@ use reqwest::{Client, Response, StatusCode, Url};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::dial::Dialer;
-use super::error::{BackendError, Refusal};
+use super::dial::WebSocketDialer;
+use super::error::{BackendError, FunctionRefusal};
 use super::proxy::ProxyServer;
-use super::transport::{BadUrl, TransportOptions, build_client, is_loopback};
-use super::upload::{Uplink, Upload};
+use super::transport::{BadUrl, TransportOptions, build_client, is_loopback_url};
+use super::upload::{UploadLoad, UploadProgress};
 use crate::redact::Secret;
 
 /// The kind of a function.
@@ -45,22 +45,22 @@ pub struct HttpFunctions {
     dated_offset_ms: Arc<AtomicI64>,
     /// True once a function has answered.
     has_answered: Arc<AtomicBool>,
-    uplink: Uplink,
+    uplink: UploadLoad,
 }
 
 /// No answer had a date yet.
-const UNDATED: i64 = i64::MIN;
+const NO_OFFSET: i64 = i64::MIN;
 
 /// The body of a call.
 #[derive(Serialize)]
-struct Call<'a> {
+struct FunctionCall<'a> {
     path: &'a str,
     args: &'a Value,
     format: &'static str,
 }
 
-impl Call<'_> {
-    fn encode(&self) -> Vec<u8> {
+impl FunctionCall<'_> {
+    fn to_json_bytes(&self) -> Vec<u8> {
         serde_json::to_vec(self).expect("JSON values and texts are always JSON")
     }
 }
@@ -71,15 +71,19 @@ impl HttpFunctions {
     /// # Errors
     /// [`BadUrl`].
     pub fn new(url: &str, options: TransportOptions) -> Result<Self, BadUrl> {
-        let base = Url::parse(url).map_err(|cause| BadUrl::Unparsable(url.to_owned(), cause.to_string()))?;
+        let base = Url::parse(url)
+            .map_err(|cause| BadUrl::Unparsable(url.to_owned(), cause.to_string()))?;
         if !base.username().is_empty() || base.password().is_some() {
             return Err(BadUrl::Credentials);
         }
         let secure = match base.scheme() {
             "https" => true,
-            "http" => is_loopback(&base) || options.allow_insecure_http,
+            "http" => is_loopback_url(&base) || options.allow_insecure_http,
             other => {
-                return Err(BadUrl::Unparsable(url.to_owned(), format!("the scheme {other} is not https")));
+                return Err(BadUrl::Unparsable(
+                    url.to_owned(),
+                    format!("the scheme {other} is not https"),
+                ));
             }
         };
         if !secure {
@@ -87,11 +91,14 @@ impl HttpFunctions {
         }
         // Installing it twice is harmless: the first one stays.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let proxy = options.proxies.server_for(&base)?;
+        let proxy = options.proxies.proxy_server_for(&base)?;
         let client = build_client(&base, proxy.as_ref(), &options)
             .map_err(|cause| BadUrl::Client(cause.to_string()))?;
-        let (query, mutation) = (join(&base, "api/query"), join(&base, "api/mutation"));
-        let any = join(&base, "api/function");
+        let (query, mutation) = (
+            join_route(&base, "api/query"),
+            join_route(&base, "api/mutation"),
+        );
+        let any = join_route(&base, "api/function");
         Ok(Self {
             client: Arc::new(RwLock::new(client)),
             base,
@@ -101,20 +108,23 @@ impl HttpFunctions {
             admin_key: None,
             proxy,
             options,
-            dated_offset_ms: Arc::new(AtomicI64::new(UNDATED)),
+            dated_offset_ms: Arc::new(AtomicI64::new(NO_OFFSET)),
             has_answered: Arc::default(),
-            uplink: Uplink::default(),
+            uplink: UploadLoad::default(),
         })
     }
 
     /// Returns the client with the operator's key, which it sends with every call.
     #[must_use]
     pub fn with_admin_key(self, key: Secret<String>) -> Self {
-        Self { admin_key: Some(key), ..self }
+        Self {
+            admin_key: Some(key),
+            ..self
+        }
     }
 
     /// Returns the address, without secrets.
-    pub fn url(&self) -> &str {
+    pub fn backend_url(&self) -> &str {
         self.base.as_str().trim_end_matches('/')
     }
 
@@ -122,11 +132,16 @@ impl HttpFunctions {
     ///
     /// # Errors
     /// [`BadUrl`].
-    pub(super) fn sync_socket(&self, most_bytes: usize) -> Result<Dialer, BadUrl> {
-        let url = join(&self.base, "api/sync");
+    pub(super) fn sync_socket_dialer(&self, most_bytes: usize) -> Result<WebSocketDialer, BadUrl> {
+        let url = join_route(&self.base, "api/sync");
         // `http` becomes `ws` and `https` becomes `wss`.
         let url = url.as_str().replacen("http", "ws", 1);
-        Dialer::new(&url, self.options.allow_insecure_http, most_bytes, &self.options.proxies)
+        WebSocketDialer::new(
+            &url,
+            self.options.allow_insecure_http,
+            most_bytes,
+            &self.options.proxies,
+        )
     }
 
     /// Drops all pooled connections: after a sleep they are dead without a sign of it. Calls in flight keep theirs.
@@ -137,28 +152,38 @@ impl HttpFunctions {
         }
     }
 
-    fn client(&self) -> Client {
-        self.client.read().unwrap_or_else(PoisonError::into_inner).clone()
+    fn http_client(&self) -> Client {
+        self.client
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 
     /// Returns the backend's clock minus the local one in milliseconds, from the date of the last answer.
-    pub fn dated_offset_ms(&self) -> Option<i64> {
-        Some(self.dated_offset_ms.load(Ordering::Relaxed)).filter(|offset| *offset != UNDATED)
+    pub fn date_header_offset_ms(&self) -> Option<i64> {
+        Some(self.dated_offset_ms.load(Ordering::Relaxed)).filter(|offset| *offset != NO_OFFSET)
     }
 
     /// Checks that the address answers like an event backend.
     ///
     /// # Errors
     /// [`BackendError::Unreachable`], [`BackendError::Intercepted`], [`BackendError::NoBackend`].
-    pub async fn probe(&self, timeout: Duration) -> Result<(), BackendError> {
-        let sent = self.client().get(join(&self.base, "version")).timeout(timeout).send().await;
-        let response = sent.map_err(|cause| self.unreachable(&cause))?;
-        let is_page = is_page(response.headers());
+    pub async fn probe_address(&self, timeout: Duration) -> Result<(), BackendError> {
+        let sent = self
+            .http_client()
+            .get(join_route(&self.base, "version"))
+            .timeout(timeout)
+            .send()
+            .await;
+        let response = sent.map_err(|cause| self.connection_error(&cause))?;
+        let is_page = is_html_page(response.headers());
         if response.status().is_redirection() || is_page {
-            return Err(self.intercepted(if is_page { "a web page" } else { "a redirect" }));
+            return Err(self.intercepted_error(if is_page { "a web page" } else { "a redirect" }));
         }
         if response.status() == StatusCode::NOT_FOUND {
-            return Err(BackendError::NoBackend { url: self.url().to_owned() });
+            return Err(BackendError::NoBackend {
+                url: self.backend_url().to_owned(),
+            });
         }
         Ok(())
     }
@@ -167,7 +192,7 @@ impl HttpFunctions {
     ///
     /// # Errors
     /// [`BackendError`]. After `Unreachable` the call may or may not have taken effect.
-    pub async fn call(
+    pub async fn call_function(
         &self,
         kind: FunctionKind,
         path: &str,
@@ -179,42 +204,59 @@ impl HttpFunctions {
             FunctionKind::Mutation => &self.mutation,
             FunctionKind::Any => &self.any,
         };
-        let patience =
-            if held.is_zero() { self.options.total_timeout } else { held + Duration::from_secs(10) };
-        let (body, upload) = self.uplink.begin(Call { path, args, format: "json" }.encode());
+        let patience = if held.is_zero() {
+            self.options.total_timeout
+        } else {
+            held + Duration::from_secs(10)
+        };
+        let (body, upload) = self.uplink.start_upload(
+            FunctionCall {
+                path,
+                args,
+                format: "json",
+            }
+            .to_json_bytes(),
+        );
         tokio::select! {
-            answered = self.send(route, body) => answered,
-            waited = upload.stalled(patience) => Err(self.gave_up(&upload, waited)),
+            answered = self.send_call(route, body) => answered,
+            waited = upload.wait_for_stall(patience) => Err(self.stall_error(&upload, waited)),
         }
     }
 
-    async fn send(&self, route: &Url, body: reqwest::Body) -> Result<Value, BackendError> {
-        let mut request = self.client().post(route.clone());
+    async fn send_call(&self, route: &Url, body: reqwest::Body) -> Result<Value, BackendError> {
+        let mut request = self.http_client().post(route.clone());
         if let Some(key) = &self.admin_key {
-            let mut value = HeaderValue::from_str(&format!("Convex {}", key.expose())).map_err(|_| {
-                let message = "the admin key cannot stand in a header".to_owned();
-                BackendError::BadCall { status: 0, message }
-            })?;
+            let mut value =
+                HeaderValue::from_str(&format!("Convex {}", key.expose())).map_err(|_| {
+                    let message = "the admin key cannot stand in a header".to_owned();
+                    BackendError::BadCall { status: 0, message }
+                })?;
             value.set_sensitive(true);
             request = request.header(AUTHORIZATION, value);
         }
         let response = request
             .header(CONTENT_TYPE, "application/json")
-            .header("Convex-Client", concat!("punie-runner-", env!("CARGO_PKG_VERSION")))
+            .header(
+                "Convex-Client",
+                concat!("punie-runner-", env!("CARGO_PKG_VERSION")),
+            )
             .body(body)
             .send()
             .await
-            .map_err(|cause| self.unreachable(&cause))?;
+            .map_err(|cause| self.connection_error(&cause))?;
         let status = response.status();
         let now = SystemTime::now();
-        let retry_after = retry_after(response.headers(), now);
-        let offset = dated_offset(response.headers(), now);
-        let text = self.read(response).await?;
+        let retry_after = parse_retry_after(response.headers(), now);
+        let offset = parse_date_offset(response.headers(), now);
+        let text = self.read_body(response).await?;
         if status != StatusCode::OK && status.as_u16() != 560 {
-            return Err(self.refused(status, retry_after, &text));
+            return Err(self.status_error(status, retry_after, &text));
         }
-        let answered = self.answer(&text);
-        if matches!(answered, Ok(_) | Err(BackendError::Function { .. } | BackendError::Refused(_))) {
+        let answered = self.parse_answer(&text);
+        if matches!(
+            answered,
+            Ok(_) | Err(BackendError::Function { .. } | BackendError::Refused(_))
+        ) {
             self.has_answered.store(true, Ordering::Relaxed);
         }
         // The date of an answer that is not the backend's does not count.
@@ -226,14 +268,24 @@ impl HttpFunctions {
         answered
     }
 
-    async fn read(&self, mut response: Response) -> Result<Vec<u8>, BackendError> {
+    async fn read_body(&self, mut response: Response) -> Result<Vec<u8>, BackendError> {
         let limit = self.options.max_answer_bytes;
-        let oversized = || BackendError::Oversized { url: self.url().to_owned(), limit };
-        if response.content_length().is_some_and(|announced| announced > limit as u64) {
+        let oversized = || BackendError::Oversized {
+            url: self.backend_url().to_owned(),
+            limit,
+        };
+        if response
+            .content_length()
+            .is_some_and(|announced| announced > limit as u64)
+        {
             return Err(oversized());
         }
         let mut body = Vec::new();
-        while let Some(chunk) = response.chunk().await.map_err(|cause| self.unreachable(&cause))? {
+        while let Some(chunk) = response
+            .chunk()
+            .await
+            .map_err(|cause| self.connection_error(&cause))?
+        {
             if body.len() + chunk.len() > limit {
                 return Err(oversized());
             }
@@ -242,57 +294,86 @@ impl HttpFunctions {
         Ok(body)
     }
 
-    fn answer(&self, body: &[u8]) -> Result<Value, BackendError> {
-        let mut answer: Value =
-            serde_json::from_slice(body).map_err(|cause| self.intercepted(&format!("not JSON ({cause})")))?;
+    fn parse_answer(&self, body: &[u8]) -> Result<Value, BackendError> {
+        let mut answer: Value = serde_json::from_slice(body)
+            .map_err(|cause| self.intercepted_error(&format!("not JSON ({cause})")))?;
         match answer.get("status").and_then(Value::as_str) {
             Some("success") => Ok(answer.get_mut("value").map(Value::take).unwrap_or_default()),
             Some("error") => Err(function_error(&answer)),
-            _ => Err(self.intercepted("JSON without a status")),
+            _ => Err(self.intercepted_error("JSON without a status")),
         }
     }
 
-    fn refused(&self, status: StatusCode, retry_after: Option<Duration>, body: &[u8]) -> BackendError {
+    fn status_error(
+        &self,
+        status: StatusCode,
+        retry_after: Option<Duration>,
+        body: &[u8],
+    ) -> BackendError {
         let parsed: Value = serde_json::from_slice(body).unwrap_or_default();
-        let word = |key: &str| parsed.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let word = |key: &str| {
+            parsed
+                .get(key)
+                .and_then(Value::as_str)
+                .unwrap_or_default()
+                .to_owned()
+        };
         match status.as_u16() {
             // The API refuses in JSON. A gateway that answers otherwise says nothing about this device's credentials.
             401 | 403 if parsed.is_object() => BackendError::Unauthorized { code: word("code") },
-            401 | 403 | 407 | 511 => self.intercepted(&format!("a gate that answers with {status}")),
-            201..=299 => self.intercepted(&format!("an empty success ({status})")),
-            300..=399 => self.intercepted(&format!("a redirect ({status}), which is not followed")),
-            404 if !self.has_answered.load(Ordering::Relaxed) => {
-                BackendError::NoBackend { url: self.url().to_owned() }
+            401 | 403 | 407 | 511 => {
+                self.intercepted_error(&format!("a gate that answers with {status}"))
             }
-            404 | 408 | 409 | 421 | 425 | 429 | 500..=599 => {
-                BackendError::Busy { status: status.as_u16(), code: word("code"), retry_after }
+            201..=299 => self.intercepted_error(&format!("an empty success ({status})")),
+            300..=399 => {
+                self.intercepted_error(&format!("a redirect ({status}), which is not followed"))
             }
-            other => BackendError::BadCall { status: other, message: word("message") },
+            404 if !self.has_answered.load(Ordering::Relaxed) => BackendError::NoBackend {
+                url: self.backend_url().to_owned(),
+            },
+            404 | 408 | 409 | 421 | 425 | 429 | 500..=599 => BackendError::Busy {
+                status: status.as_u16(),
+                code: word("code"),
+                retry_after,
+            },
+            other => BackendError::BadCall {
+                status: other,
+                message: word("message"),
+            },
         }
     }
 
-    fn intercepted(&self, cause: &str) -> BackendError {
-        BackendError::Intercepted { url: self.url().to_owned(), cause: cause.to_owned() }
+    fn intercepted_error(&self, cause: &str) -> BackendError {
+        BackendError::Intercepted {
+            url: self.backend_url().to_owned(),
+            cause: cause.to_owned(),
+        }
     }
 
-    fn gave_up(&self, upload: &Upload, waited: Duration) -> BackendError {
-        let (seconds, bytes) = (waited.as_secs(), upload.total());
+    fn stall_error(&self, upload: &UploadProgress, waited: Duration) -> BackendError {
+        let (seconds, bytes) = (waited.as_secs(), upload.total_bytes());
         let cause = format!("no answer within {seconds} s to a call of {bytes} bytes");
-        BackendError::Unreachable { url: self.url().to_owned(), cause }
+        BackendError::Unreachable {
+            url: self.backend_url().to_owned(),
+            cause,
+        }
     }
 
-    fn unreachable(&self, cause: &reqwest::Error) -> BackendError {
+    fn connection_error(&self, cause: &reqwest::Error) -> BackendError {
         let mut words = cause.to_string();
         let mut source = std::error::Error::source(cause);
         while let Some(inner) = source {
             words = inner.to_string();
             source = inner.source();
         }
-        BackendError::Unreachable { url: self.url().to_owned(), cause: words }
+        BackendError::Unreachable {
+            url: self.backend_url().to_owned(),
+            cause: words,
+        }
     }
 }
 
-fn join(base: &Url, route: &str) -> Url {
+fn join_route(base: &Url, route: &str) -> Url {
     let mut url = base.clone();
     let path = format!("{}/{route}", url.path().trim_end_matches('/'));
     url.set_path(&path);
@@ -300,8 +381,14 @@ fn join(base: &Url, route: &str) -> Url {
 }
 
 fn function_error(answer: &Value) -> BackendError {
-    let message = answer.get("errorMessage").and_then(Value::as_str).unwrap_or_default().to_owned();
-    let Some(data) = answer.get("errorData") else { return BackendError::Function { message } };
+    let message = answer
+        .get("errorMessage")
+        .and_then(Value::as_str)
+        .unwrap_or_default()
+        .to_owned();
+    let Some(data) = answer.get("errorData") else {
+        return BackendError::Function { message };
+    };
     let Some(code) = data.get("code").and_then(Value::as_str) else {
         return BackendError::Function { message };
     };
@@ -310,17 +397,24 @@ fn function_error(answer: &Value) -> BackendError {
         clippy::cast_sign_loss,
         reason = "a byte count far below 2^53"
     )]
-    let limit = data.get("limit").and_then(Value::as_f64).map(|limit| limit.max(0.0) as u64);
-    BackendError::Refused(Refusal {
+    let limit = data
+        .get("limit")
+        .and_then(Value::as_f64)
+        .map(|limit| limit.max(0.0) as u64);
+    BackendError::Refused(FunctionRefusal {
         code: code.to_owned(),
-        message: data.get("message").and_then(Value::as_str).unwrap_or_default().to_owned(),
+        message: data
+            .get("message")
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+            .to_owned(),
         limit,
         server_now_ms: data.get("serverNowMs").and_then(Value::as_f64),
     })
 }
 
 /// Parses `Retry-After`: seconds or an HTTP date (RFC 9110 section 10.2.3), capped at ten minutes.
-pub(super) fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
+pub(super) fn parse_retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
     const CAP: Duration = Duration::from_mins(10);
     let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
     if let Ok(seconds) = text.parse::<u64>() {
@@ -335,16 +429,25 @@ pub(super) fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Durati
 }
 
 /// Returns the answer's `Date` minus now in milliseconds, exact to the second.
-fn dated_offset(headers: &HeaderMap, now: SystemTime) -> Option<i64> {
+fn parse_date_offset(headers: &HeaderMap, now: SystemTime) -> Option<i64> {
     let at = httpdate::parse_http_date(headers.get(DATE)?.to_str().ok()?).ok()?;
     let ms = |age: Duration| i64::try_from(age.as_millis()).unwrap_or(i64::MAX);
-    Some(at.duration_since(now).map_or_else(|behind| -ms(behind.duration()), ms))
+    Some(
+        at.duration_since(now)
+            .map_or_else(|behind| -ms(behind.duration()), ms),
+    )
 }
 
 /// Returns whether the answer is an HTML page.
-fn is_page(headers: &HeaderMap) -> bool {
-    let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
-    kind.is_some_and(|kind| kind.trim_start().to_ascii_lowercase().starts_with("text/html"))
+fn is_html_page(headers: &HeaderMap) -> bool {
+    let kind = headers
+        .get(CONTENT_TYPE)
+        .and_then(|kind| kind.to_str().ok());
+    kind.is_some_and(|kind| {
+        kind.trim_start()
+            .to_ascii_lowercase()
+            .starts_with("text/html")
+    })
 }
 
 #[cfg(test)]
@@ -362,10 +465,22 @@ mod tests {
         assert!(open("http://127.0.0.1:3210").is_ok());
         assert!(open("http://[::1]:3210").is_ok());
         assert!(open("https://name.convex.cloud/").is_ok());
-        assert!(matches!(open("http://example.com"), Err(BadUrl::Insecure(_))));
-        assert!(matches!(open("http://127.0.0.1.example.com"), Err(BadUrl::Insecure(_))));
-        assert!(matches!(open("ftp://127.0.0.1"), Err(BadUrl::Unparsable(..))));
-        assert!(matches!(open("https://user:pw@example.com"), Err(BadUrl::Credentials)));
+        assert!(matches!(
+            open("http://example.com"),
+            Err(BadUrl::Insecure(_))
+        ));
+        assert!(matches!(
+            open("http://127.0.0.1.example.com"),
+            Err(BadUrl::Insecure(_))
+        ));
+        assert!(matches!(
+            open("ftp://127.0.0.1"),
+            Err(BadUrl::Unparsable(..))
+        ));
+        assert!(matches!(
+            open("https://user:pw@example.com"),
+            Err(BadUrl::Credentials)
+        ));
     }
 
     #[test]
@@ -374,7 +489,7 @@ mod tests {
         let now = httpdate::parse_http_date("Fri, 31 Dec 1999 23:59:00 GMT").expect("a date");
         let wait = |text: &str| {
             let headers = HeaderMap::from_iter([(RETRY_AFTER, text.parse().expect("a header"))]);
-            retry_after(&headers, now).map(|wait| wait.as_secs())
+            parse_retry_after(&headers, now).map(|wait| wait.as_secs())
         };
         assert_eq!(wait("120"), Some(120));
         assert_eq!(wait("Fri, 31 Dec 1999 23:59:59 GMT"), Some(59));
@@ -388,34 +503,34 @@ mod tests {
 
     #[test]
     fn every_status_has_its_disposition() {
-        use super::super::{Disposition, Pause};
+        use super::super::{RecoveryAction, RetryDelay};
         let functions = open("http://127.0.0.1:1").expect("an address");
-        let retry = Disposition::Retry(Pause::BackOff);
+        let retry = RecoveryAction::Retry(RetryDelay::BackOff);
         let json = br#"{"code":"SomeCode","message":"words"}"#.as_slice();
         let page = b"<html>Please log in</html>".as_slice();
         let disposition = |status: u16, body: &[u8]| {
             let status = StatusCode::from_u16(status).expect("a status");
-            let error = functions.refused(status, None, body);
-            (error.disposition(), error.problem().as_str())
+            let error = functions.status_error(status, None, body);
+            (error.recovery_action(), error.connection_problem().as_str())
         };
         for (status, expected, trouble) in [
             (204, retry, "intercepted"),
             (301, retry, "intercepted"),
             (307, retry, "intercepted"),
-            (400, Disposition::RetrySlowly, "failing"),
-            (401, Disposition::Reopen, "refused"),
-            (403, Disposition::Reopen, "refused"),
-            (405, Disposition::RetrySlowly, "failing"),
+            (400, RecoveryAction::RetrySlowly, "failing"),
+            (401, RecoveryAction::ReopenSession, "refused"),
+            (403, RecoveryAction::ReopenSession, "refused"),
+            (405, RecoveryAction::RetrySlowly, "failing"),
             (407, retry, "intercepted"),
             (408, retry, "busy"),
             (409, retry, "busy"),
-            (413, Disposition::Shrink(None), "failing"),
+            (413, RecoveryAction::Shrink(None), "failing"),
             (421, retry, "busy"),
             (425, retry, "busy"),
-            (429, Disposition::Retry(Pause::Intervals(3)), "busy"),
+            (429, RecoveryAction::Retry(RetryDelay::Intervals(3)), "busy"),
             (500, retry, "busy"),
             (502, retry, "busy"),
-            (503, Disposition::Retry(Pause::Intervals(1)), "busy"),
+            (503, RecoveryAction::Retry(RetryDelay::Intervals(1)), "busy"),
             (504, retry, "busy"),
             (511, retry, "intercepted"),
         ] {
@@ -423,7 +538,11 @@ mod tests {
         }
         // A gateway that refuses in HTML says nothing about this device.
         for status in [401, 403] {
-            assert_eq!(disposition(status, page), (retry, "intercepted"), "{status}");
+            assert_eq!(
+                disposition(status, page),
+                (retry, "intercepted"),
+                "{status}"
+            );
         }
         // A backend that has answered before may miss its functions for a moment; otherwise the address is probably
         // wrong.
@@ -432,25 +551,38 @@ mod tests {
         assert_eq!(disposition(404, json), (retry, "busy"));
         // A wait that the backend asks for takes precedence.
         let named = Some(Duration::from_secs(7));
-        for status in [StatusCode::TOO_MANY_REQUESTS, StatusCode::SERVICE_UNAVAILABLE, StatusCode::NOT_FOUND]
-        {
-            let asked = Disposition::Retry(Pause::Asked(Duration::from_secs(7)));
-            assert_eq!(functions.refused(status, named, json).disposition(), asked);
+        for status in [
+            StatusCode::TOO_MANY_REQUESTS,
+            StatusCode::SERVICE_UNAVAILABLE,
+            StatusCode::NOT_FOUND,
+        ] {
+            let asked = RecoveryAction::Retry(RetryDelay::Requested(Duration::from_secs(7)));
+            assert_eq!(
+                functions
+                    .status_error(status, named, json)
+                    .recovery_action(),
+                asked
+            );
         }
-        for (body, trouble) in
-            [(page, "intercepted"), (b"{\"status\":\"succ".as_slice(), "intercepted"), (b"[]", "intercepted")]
-        {
-            let error = functions.answer(body).expect_err("no answer");
-            assert_eq!((error.disposition(), error.problem().as_str()), (retry, trouble));
+        for (body, trouble) in [
+            (page, "intercepted"),
+            (b"{\"status\":\"succ".as_slice(), "intercepted"),
+            (b"[]", "intercepted"),
+        ] {
+            let error = functions.parse_answer(body).expect_err("no answer");
+            assert_eq!(
+                (error.recovery_action(), error.connection_problem().as_str()),
+                (retry, trouble)
+            );
         }
     }
 
     #[test]
     fn every_code_of_a_function_has_its_disposition() {
-        use super::super::Disposition;
+        use super::super::RecoveryAction;
         let disposition = |code: &str| {
             let data = json!({"code": code, "limit": 5.0, "serverNowMs": 7.0});
-            function_error(&json!({"status": "error", "errorData": data})).disposition()
+            function_error(&json!({"status": "error", "errorData": data})).recovery_action()
         };
         for never in [
             "BAD_SIGNATURE",
@@ -463,32 +595,48 @@ mod tests {
             "INVALID_ARGUMENT",
             "CALLER_UNAUTHORIZED",
         ] {
-            assert_eq!(disposition(never), Disposition::Never, "{never}");
+            assert_eq!(disposition(never), RecoveryAction::GiveUp, "{never}");
         }
-        assert_eq!(disposition("TOO_LARGE"), Disposition::Shrink(Some(5)));
-        assert_eq!(disposition("DEVICE_UNAUTHORIZED"), Disposition::Reopen);
-        assert_eq!(disposition("DEVICE_UNKNOWN"), Disposition::Reopen);
-        assert_eq!(disposition("SIGNATURE_STALE"), Disposition::CorrectClock(Some(7.0)));
-        assert_eq!(disposition("SIGNATURE_REPLAYED"), Disposition::SignAgain);
-        assert_eq!(disposition("A_CODE_OF_LATER"), Disposition::RetrySlowly);
+        assert_eq!(disposition("TOO_LARGE"), RecoveryAction::Shrink(Some(5)));
+        assert_eq!(
+            disposition("DEVICE_UNAUTHORIZED"),
+            RecoveryAction::ReopenSession
+        );
+        assert_eq!(disposition("DEVICE_UNKNOWN"), RecoveryAction::ReopenSession);
+        assert_eq!(
+            disposition("SIGNATURE_STALE"),
+            RecoveryAction::CorrectClock(Some(7.0))
+        );
+        assert_eq!(disposition("SIGNATURE_REPLAYED"), RecoveryAction::SignAgain);
+        assert_eq!(disposition("A_CODE_OF_LATER"), RecoveryAction::RetrySlowly);
     }
 
     #[test]
     fn the_date_of_an_answer_tells_how_far_the_clocks_are_apart() {
         let now = httpdate::parse_http_date("Fri, 31 Dec 1999 23:59:00 GMT").expect("a date");
-        let offset =
-            |date: &str| dated_offset(&HeaderMap::from_iter([(DATE, date.parse().expect("a header"))]), now);
+        let offset = |date: &str| {
+            parse_date_offset(
+                &HeaderMap::from_iter([(DATE, date.parse().expect("a header"))]),
+                now,
+            )
+        };
         assert_eq!(offset("Sat, 01 Jan 2000 00:09:00 GMT"), Some(600_000));
         assert_eq!(offset("Fri, 31 Dec 1999 23:49:00 GMT"), Some(-600_000));
         assert_eq!(offset("soon"), None);
-        assert_eq!(dated_offset(&HeaderMap::new(), now), None);
+        assert_eq!(parse_date_offset(&HeaderMap::new(), now), None);
     }
 
     #[test]
     fn a_function_error_without_data_is_not_final() {
         let hidden = json!({"status": "error", "errorMessage": "[Request ID: x] Server Error"});
-        assert_eq!(function_error(&hidden).disposition(), super::super::Disposition::RetrySlowly);
+        assert_eq!(
+            function_error(&hidden).recovery_action(),
+            super::super::RecoveryAction::RetrySlowly
+        );
         let coded = json!({"status": "error", "errorMessage": "", "errorData": {"code": "TOO_LARGE", "limit": 921_600.0}});
-        assert_eq!(function_error(&coded).disposition(), super::super::Disposition::Shrink(Some(921_600)));
+        assert_eq!(
+            function_error(&coded).recovery_action(),
+            super::super::RecoveryAction::Shrink(Some(921_600))
+        );
     }
 }

@@ -8,10 +8,10 @@ mod error;
 #[cfg(any(fuzzing, test))]
 pub(crate) mod fuzzing;
 mod http;
-mod permissions;
 mod proxy;
-mod session;
+mod remote_approvals;
 mod signing_clock;
+mod signing_identity;
 mod subscription;
 mod transport;
 mod upload;
@@ -20,14 +20,14 @@ mod websocket;
 mod wire;
 
 pub use convex::ConvexBackend;
-pub use error::{BackendError, ConnectionProblem, Disposition, Pause, Refusal};
+pub use error::{BackendError, ConnectionProblem, FunctionRefusal, RecoveryAction, RetryDelay};
 pub use http::{FunctionKind, HttpFunctions};
-pub use permissions::{Answer, Permissions, Question};
 pub use proxy::{ProxyRules, ProxyServer};
-pub use session::{Signer, TokenStore};
-pub use subscription::{Change, SyncSocket};
+pub use remote_approvals::{RemoteAnswer, RemoteApprovals, RemoteQuestion};
+pub use signing_identity::{DeviceSigner, TokenStore};
+pub use subscription::{QueryChange, SyncSocket};
 pub use transport::{BadUrl, TransportOptions};
-pub use websocket::{ShownToken, WebSocketBackend, WebSocketOptions};
+pub use websocket::{TokenSource, WebSocketBackend, WebSocketOptions};
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -41,57 +41,89 @@ use crate::ids::{LeaseId, RequestId};
 use crate::request::{OutcomeKind, ToolRequest};
 
 /// The future that every backend call returns.
-pub type Reply<'a, T> = Pin<Box<dyn Future<Output = Result<T, BackendError>> + Send + 'a>>;
+pub type BackendReply<'a, T> = Pin<Box<dyn Future<Output = Result<T, BackendError>> + Send + 'a>>;
 
 /// An event backend. Every call is safe to repeat.
 pub trait Backend: Send + Sync + 'static {
     /// Registers this device and makes its token valid.
-    fn open_session(&self) -> Reply<'_, Session>;
+    fn open_session(&self) -> BackendReply<'_, BackendSession>;
     /// Returns the next page of events after the cursor, oldest first. The backend may hold the call for `wait` until
     /// there is one.
-    fn poll<'a>(&'a self, cursor: Option<&'a str>, limit: u32, wait: Duration) -> Reply<'a, Page>;
-    /// Lists the ids of all requests without a result, whatever the cursor is ([`Offered::Open`]).
-    fn list_open(&self) -> Reply<'_, Vec<Offered>>;
+    fn poll_events<'a>(
+        &'a self,
+        cursor: Option<&'a str>,
+        limit: u32,
+        wait: Duration,
+    ) -> BackendReply<'a, EventPage>;
+    /// Lists the ids of all requests without a result, whatever the cursor is ([`OfferedEvent::Open`]).
+    fn list_open_requests(&self) -> BackendReply<'_, Vec<OfferedEvent>>;
     /// Fetches the bodies of those of these requests that have no result yet, at most one page of them.
-    fn fetch_open<'a>(&'a self, ids: &'a [RequestId]) -> Reply<'a, Vec<Offered>>;
+    fn fetch_open_requests<'a>(
+        &'a self,
+        ids: &'a [RequestId],
+    ) -> BackendReply<'a, Vec<OfferedEvent>>;
     /// Claims a request for this lease, or renews the claim.
-    fn claim<'a>(&'a self, id: &'a RequestId, lease: &'a LeaseId) -> Reply<'a, Claim>;
+    fn claim_request<'a>(
+        &'a self,
+        id: &'a RequestId,
+        lease: &'a LeaseId,
+    ) -> BackendReply<'a, ClaimReply>;
     /// Sends the `n`-th piece of a running request's progress, as JSON text. A backend without progress drops it.
-    fn tell<'a>(
+    fn send_progress<'a>(
         &'a self,
         _id: &'a RequestId,
         _lease: &'a LeaseId,
         _n: u64,
         _data: &'a str,
-    ) -> Reply<'a, Told> {
-        Box::pin(std::future::ready(Ok(Told { cancelled: false, watched: false })))
+    ) -> BackendReply<'a, ProgressReply> {
+        Box::pin(std::future::ready(Ok(ProgressReply {
+            cancelled: false,
+            watched: false,
+        })))
     }
     /// Stores a result. Storing it again changes nothing.
-    fn post<'a>(&'a self, result: ResultPost<'a>) -> Reply<'a, Posted>;
+    fn post_result<'a>(&'a self, result: ResultPost<'a>) -> BackendReply<'a, PostOutcome>;
     /// Reports that the device is online or about to leave, and the time until its next report.
-    fn beat(&self, online: bool, every: Duration, health: Value) -> Reply<'_, Beat>;
+    fn send_heartbeat(
+        &self,
+        online: bool,
+        every: Duration,
+        health: Value,
+    ) -> BackendReply<'_, HeartbeatReply>;
     /// Replaces the catalog of one kind.
-    fn publish<'a>(&'a self, kind: CatalogKind, revision: u64, items: &'a [CatalogItem]) -> Reply<'a, ()>;
+    fn publish_catalog<'a>(
+        &'a self,
+        kind: CatalogKind,
+        revision: u64,
+        items: &'a [CatalogEntry],
+    ) -> BackendReply<'a, ()>;
     /// Tells the caller that a repeated request gets no result, if the protocol can express that.
-    fn decline<'a>(&'a self, _id: &'a RequestId, _why: Declined) -> Reply<'a, ()> {
+    fn decline_request<'a>(
+        &'a self,
+        _id: &'a RequestId,
+        _why: DeclineReason,
+    ) -> BackendReply<'a, ()> {
         Box::pin(std::future::ready(Ok(())))
     }
     /// Calls `heard` whenever there may be something to poll for. Ends when its connection ends, and returns the
     /// reason.
-    fn wakeups<'a>(&'a self, _heard: &'a (dyn Fn() + Send + Sync)) -> Reply<'a, Infallible> {
+    fn listen_for_wakeups<'a>(
+        &'a self,
+        _heard: &'a (dyn Fn() + Send + Sync),
+    ) -> BackendReply<'a, Infallible> {
         Box::pin(std::future::pending())
     }
     /// Returns the status of the permanent connection, true while it is up, if the backend has one.
-    fn link(&self) -> Option<watch::Receiver<bool>> {
+    fn connection_status(&self) -> Option<watch::Receiver<bool>> {
         None
     }
     /// The backend's clock minus the local one, from the `Date` header of its answers: milliseconds, exact to the
     /// second. `None` before the first answer.
-    fn dated_offset_ms(&self) -> Option<i64> {
+    fn clock_offset_ms(&self) -> Option<i64> {
         None
     }
     /// Returns the way to ask the caller for approval, if this backend has one.
-    fn permissions(&self) -> Option<&dyn Permissions> {
+    fn remote_approvals(&self) -> Option<&dyn RemoteApprovals> {
         None
     }
     /// Closes pooled connections, after a sleep or an outage.
@@ -100,7 +132,7 @@ pub trait Backend: Send + Sync + 'static {
 
 /// An opened session.
 #[derive(Debug, Clone)]
-pub struct Session {
+pub struct BackendSession {
     /// The backend's clock, in milliseconds.
     pub server_now_ms: f64,
     /// The id of the deployment, if it has one.
@@ -111,22 +143,22 @@ pub struct Session {
 
 /// One page of events.
 #[derive(Debug, Clone)]
-pub struct Page {
+pub struct EventPage {
     /// The events, oldest first.
-    pub events: Vec<Offered>,
+    pub events: Vec<OfferedEvent>,
     /// The cursor of the next page.
     pub cursor: Option<String>,
     /// True if there are no more events for now.
     pub is_done: bool,
     /// The time of the next poll.
-    pub next: Next,
+    pub next: NextPoll,
 }
 
 /// The time of the next poll.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Next {
+pub enum NextPoll {
     /// By the runner's own poll schedule.
-    Rhythm,
+    OnSchedule,
     /// After this time.
     After(Duration),
     /// At once: the poll itself waits for pushed events. The cursor is valid in this process only.
@@ -135,7 +167,7 @@ pub enum Next {
 
 /// The reason why a repeated request gets no result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Declined {
+pub enum DeclineReason {
     /// Its tool or arguments differ from those first seen with its id.
     Conflict,
     /// It was answered before, and the result is no longer stored.
@@ -144,7 +176,7 @@ pub enum Declined {
 
 /// One event of a page.
 #[derive(Debug, Clone)]
-pub enum Offered {
+pub enum OfferedEvent {
     /// A request.
     Request(ToolRequest),
     /// The caller cancelled this request.
@@ -172,8 +204,11 @@ pub enum Offered {
 
 /// The answer to a claim.
 #[derive(Debug, Clone)]
-#[expect(clippy::struct_excessive_bools, reason = "they are four answers of the wire, each by itself")]
-pub struct Claim {
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "they are four answers of the wire, each by itself"
+)]
+pub struct ClaimReply {
     /// True if the request now belongs to this device.
     pub granted: bool,
     /// The reason for a refusal, as the backend names it.
@@ -192,7 +227,7 @@ pub struct Claim {
 
 /// The answer to a piece of progress.
 #[derive(Debug, Clone, Copy)]
-pub struct Told {
+pub struct ProgressReply {
     /// True if the caller cancelled the request.
     pub cancelled: bool,
     /// True if a caller still listens.
@@ -216,7 +251,7 @@ pub struct ResultPost<'a> {
 
 /// The backend's acknowledgement of a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Posted {
+pub enum PostOutcome {
     /// It was stored now.
     Stored,
     /// It was stored before.
@@ -227,7 +262,7 @@ pub enum Posted {
 
 /// The answer to a heartbeat.
 #[derive(Debug, Clone)]
-pub struct Beat {
+pub struct HeartbeatReply {
     /// The backend's clock, in milliseconds.
     pub server_now_ms: f64,
     /// The backend's wish for the time until the next one.
@@ -258,7 +293,7 @@ impl CatalogKind {
 
 /// An entry of a catalog.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CatalogItem {
+pub struct CatalogEntry {
     /// Unique within its kind.
     pub key: String,
     /// SHA-256 of the body in hex. The backend does not rewrite an unchanged item.

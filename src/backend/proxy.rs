@@ -9,8 +9,8 @@ use reqwest::Url;
 use reqwest::header::HeaderValue;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
-use super::dial::Bytes;
-use super::transport::{BadUrl, is_loopback};
+use super::dial::ByteStream;
+use super::transport::{BadUrl, is_loopback_url};
 
 /// The size limit of a proxy's answer to `CONNECT`.
 const MAX_ANSWER: usize = 16 << 10;
@@ -40,8 +40,8 @@ impl ProxyRules {
     ///
     /// # Errors
     /// [`BadUrl::Proxy`] for a proxy that does not speak HTTP.
-    pub fn server_for(&self, url: &Url) -> Result<Option<ProxyServer>, BadUrl> {
-        if is_loopback(url) {
+    pub fn proxy_server_for(&self, url: &Url) -> Result<Option<ProxyServer>, BadUrl> {
+        if is_loopback_url(url) {
             return Ok(None);
         }
         let matcher = Matcher::builder()
@@ -51,9 +51,15 @@ impl ProxyRules {
             .no(self.no.as_str())
             .build();
         // `ws` becomes `http` and `wss` becomes `https`.
-        let scheme = if matches!(url.scheme(), "https" | "wss") { "https" } else { "http" };
+        let scheme = if matches!(url.scheme(), "https" | "wss") {
+            "https"
+        } else {
+            "http"
+        };
         let target = format!("{scheme}://{}/", url.authority()).parse();
-        let Some(found) = target.ok().and_then(|target| matcher.intercept(&target)) else { return Ok(None) };
+        let Some(found) = target.ok().and_then(|target| matcher.intercept(&target)) else {
+            return Ok(None);
+        };
         ProxyServer::new(&found).map(Some)
     }
 }
@@ -68,7 +74,9 @@ pub struct ProxyServer {
 
 impl fmt::Debug for ProxyServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ProxyServer").field("url", &self.url.as_str()).finish_non_exhaustive()
+        f.debug_struct("ProxyServer")
+            .field("url", &self.url.as_str())
+            .finish_non_exhaustive()
     }
 }
 
@@ -76,10 +84,13 @@ impl ProxyServer {
     fn new(found: &Intercept) -> Result<Self, BadUrl> {
         let scheme = found.uri().scheme_str().unwrap_or_default();
         if !matches!(scheme, "http" | "https") {
-            return Err(BadUrl::Proxy(format!("a proxy of the kind {scheme:?} is not supported")));
+            return Err(BadUrl::Proxy(format!(
+                "a proxy of the kind {scheme:?} is not supported"
+            )));
         }
-        let url = Url::parse(&found.uri().to_string())
-            .map_err(|cause| BadUrl::Proxy(format!("the proxy's address cannot be read: {cause}")))?;
+        let url = Url::parse(&found.uri().to_string()).map_err(|cause| {
+            BadUrl::Proxy(format!("the proxy's address cannot be read: {cause}"))
+        })?;
         let mut authorization = found.basic_auth().cloned();
         if let Some(value) = &mut authorization {
             value.set_sensitive(true);
@@ -88,8 +99,13 @@ impl ProxyServer {
     }
 
     /// Returns the host and the port to connect to.
-    pub fn place(&self) -> (String, u16) {
-        let host = self.url.host_str().unwrap_or_default().trim_matches(['[', ']']).to_owned();
+    pub fn proxy_host_and_port(&self) -> (String, u16) {
+        let host = self
+            .url
+            .host_str()
+            .unwrap_or_default()
+            .trim_matches(['[', ']'])
+            .to_owned();
         (host, self.url.port_or_known_default().unwrap_or(80))
     }
 
@@ -99,7 +115,7 @@ impl ProxyServer {
     }
 
     /// Returns the proxy in the HTTP client's form.
-    pub(super) fn for_client(&self) -> reqwest::Result<reqwest::Proxy> {
+    pub(super) fn to_reqwest_proxy(&self) -> reqwest::Result<reqwest::Proxy> {
         let proxy = reqwest::Proxy::all(self.url.clone())?;
         Ok(match &self.authorization {
             Some(value) => proxy.custom_http_auth(value.clone()),
@@ -113,19 +129,27 @@ impl ProxyServer {
     /// The reason why there is no tunnel.
     pub(super) async fn open_tunnel(
         &self,
-        stream: &mut impl Bytes,
+        stream: &mut impl ByteStream,
         host: &str,
         port: u16,
     ) -> Result<(), String> {
-        let host = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
-        let mut request = format!("CONNECT {host}:{port} HTTP/1.1\r\nHost: {host}:{port}\r\n").into_bytes();
+        let host = if host.contains(':') {
+            format!("[{host}]")
+        } else {
+            host.to_owned()
+        };
+        let mut request =
+            format!("CONNECT {host}:{port} HTTP/1.1\r\nHost: {host}:{port}\r\n").into_bytes();
         if let Some(value) = &self.authorization {
             request.extend_from_slice(b"Proxy-Authorization: ");
             request.extend_from_slice(value.as_bytes());
             request.extend_from_slice(b"\r\n");
         }
         request.extend_from_slice(b"\r\n");
-        stream.write_all(&request).await.map_err(|cause| cause.to_string())?;
+        stream
+            .write_all(&request)
+            .await
+            .map_err(|cause| cause.to_string())?;
         stream.flush().await.map_err(|cause| cause.to_string())?;
         let mut answer = Vec::new();
         // Byte by byte, because the bytes after the head belong to the tunnel.
@@ -133,7 +157,12 @@ impl ProxyServer {
             if answer.len() >= MAX_ANSWER {
                 return Err("the proxy's answer is too long".to_owned());
             }
-            answer.push(stream.read_u8().await.map_err(|cause| format!("the proxy hung up: {cause}"))?);
+            answer.push(
+                stream
+                    .read_u8()
+                    .await
+                    .map_err(|cause| format!("the proxy hung up: {cause}"))?,
+            );
         }
         let line = String::from_utf8_lossy(&answer);
         let status = line.split_ascii_whitespace().nth(1).unwrap_or_default();

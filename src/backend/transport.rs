@@ -87,7 +87,7 @@ pub(super) fn build_client(
     // Longer than the time between two heartbeats, which would otherwise each open a connection. A router or proxy may
     // drop a connection that was idle for longer. On this machine there is none, and an idle timer would wake the
     // device for nothing.
-    let idle = (!is_loopback(base)).then_some(Duration::from_secs(90));
+    let idle = (!is_loopback_url(base)).then_some(Duration::from_secs(90));
     let mut client = Client::builder()
         .connect_timeout(options.connect_timeout)
         .pool_idle_timeout(idle)
@@ -101,7 +101,7 @@ pub(super) fn build_client(
         client = client.tcp_user_timeout(None);
     }
     if let Some(proxy) = proxy {
-        client = client.proxy(proxy.for_client()?);
+        client = client.proxy(proxy.to_reqwest_proxy()?);
     }
     if base.scheme() == "http" && proxy.is_none_or(|proxy| !proxy.is_https()) {
         // No certificate will be checked, and loading the system's takes longer than everything else at the start.
@@ -114,7 +114,7 @@ pub(super) fn build_client(
 }
 
 /// Returns whether the address is on this machine.
-pub(super) fn is_loopback(url: &Url) -> bool {
+pub(super) fn is_loopback_url(url: &Url) -> bool {
     url.host_str().is_some_and(|host| {
         host == "localhost"
             || host

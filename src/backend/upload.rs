@@ -14,61 +14,76 @@ use http_body::{Body, Frame, SizeHint};
 use tokio::time::{Instant, sleep_until};
 
 /// The bytes passed to the connection at a time. Small, so that progress on a slow line is noticed.
-const PIECE: usize = 8 << 10;
+const UPLOAD_CHUNK_BYTES: usize = 8 << 10;
 
 /// A smaller body is passed on in one piece and does not count as load.
-const SMALL: usize = 16 << 10;
+const SMALL_BODY_BYTES: usize = 16 << 10;
 
 /// The lowest upload rate that the runner waits for, in bytes per second. All large bodies in flight share it.
-const MIN_RATE: u64 = 4 << 10;
+const MIN_BYTES_PER_SECOND: u64 = 4 << 10;
 
 /// The number of bytes in large bodies that are being sent to one backend.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Uplink(Arc<AtomicU64>);
+pub(super) struct UploadLoad(Arc<AtomicU64>);
 
-impl Uplink {
+impl UploadLoad {
     /// Prepares a body for sending. Keep the returned guard until the call is over.
-    pub(super) fn begin(&self, body: Vec<u8>) -> (reqwest::Body, Upload) {
+    pub(super) fn start_upload(&self, body: Vec<u8>) -> (reqwest::Body, UploadProgress) {
         let total = body.len();
         let last_progress = Arc::new(Mutex::new(Instant::now()));
-        let load = if total < SMALL { 0 } else { total as u64 };
+        let load = if total < SMALL_BODY_BYTES {
+            0
+        } else {
+            total as u64
+        };
         self.0.fetch_add(load, Ordering::Relaxed);
-        let upload = Upload { uplink: self.clone(), total, load, last_progress: Arc::clone(&last_progress) };
+        let upload = UploadProgress {
+            uplink: self.clone(),
+            total,
+            load,
+            last_progress: Arc::clone(&last_progress),
+        };
         let body = match load {
             0 => body.into(),
-            _ => reqwest::Body::wrap(Pieces { rest: body.into(), last_progress }),
+            _ => reqwest::Body::wrap(ChunkedBody {
+                rest: body.into(),
+                last_progress,
+            }),
         };
         (body, upload)
     }
 }
 
 /// A guard for a body that is being sent. Dropping it removes the body's bytes from the load.
-pub(super) struct Upload {
-    uplink: Uplink,
+pub(super) struct UploadProgress {
+    uplink: UploadLoad,
     total: usize,
     /// The bytes of this body that count as load.
     load: u64,
     last_progress: Arc<Mutex<Instant>>,
 }
 
-impl Drop for Upload {
+impl Drop for UploadProgress {
     fn drop(&mut self) {
         self.uplink.0.fetch_sub(self.load, Ordering::Relaxed);
     }
 }
 
-impl Upload {
+impl UploadProgress {
     /// Returns the size of the body in bytes.
-    pub(super) fn total(&self) -> usize {
+    pub(super) fn total_bytes(&self) -> usize {
         self.total
     }
 
     /// Waits until the call has made no progress for too long, and returns that time. Sent bytes may still wait in the
     /// system's buffers, beside the bodies of other calls. So `patience` starts after the time that a slow line needs.
-    pub(super) async fn stalled(&self, patience: Duration) -> Duration {
+    pub(super) async fn wait_for_stall(&self, patience: Duration) -> Duration {
         loop {
-            let last_progress = *self.last_progress.lock().unwrap_or_else(PoisonError::into_inner);
-            let limit = patience + self.sending_time();
+            let last_progress = *self
+                .last_progress
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
+            let limit = patience + self.worst_case_send_time();
             if last_progress.elapsed() >= limit {
                 return limit;
             }
@@ -78,21 +93,21 @@ impl Upload {
 
     /// Returns the time that the slowest line needs for everything in flight; zero for small calls, which do not wait
     /// for large ones.
-    fn sending_time(&self) -> Duration {
+    fn worst_case_send_time(&self) -> Duration {
         if self.load == 0 {
             return Duration::ZERO;
         }
-        Duration::from_millis(self.uplink.0.load(Ordering::Relaxed) * 1_000 / MIN_RATE)
+        Duration::from_millis(self.uplink.0.load(Ordering::Relaxed) * 1_000 / MIN_BYTES_PER_SECOND)
     }
 }
 
 /// A body that is sent in pieces and records the time of each.
-struct Pieces {
+struct ChunkedBody {
     rest: Bytes,
     last_progress: Arc<Mutex<Instant>>,
 }
 
-impl Body for Pieces {
+impl Body for ChunkedBody {
     type Data = Bytes;
     type Error = Infallible;
 
@@ -103,8 +118,11 @@ impl Body for Pieces {
         if self.rest.is_empty() {
             return Poll::Ready(None);
         }
-        *self.last_progress.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
-        let size = PIECE.min(self.rest.len());
+        *self
+            .last_progress
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = Instant::now();
+        let size = UPLOAD_CHUNK_BYTES.min(self.rest.len());
         Poll::Ready(Some(Ok(Frame::data(self.rest.split_to(size)))))
     }
 

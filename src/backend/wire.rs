@@ -5,87 +5,132 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-use super::{Answer, Beat, Claim, Next, Offered, Page, Posted, Question};
+use super::{
+    ClaimReply, EventPage, HeartbeatReply, NextPoll, OfferedEvent, PostOutcome, RemoteAnswer,
+    RemoteQuestion,
+};
 use crate::approval_answer::{AnsweredBy, ApprovalOption};
 use crate::ids::{ConversationId, DeviceId, RequestId, ToolName};
 use crate::request::ToolRequest;
 
 /// The reason why a value does not match the contract.
-pub(super) type Misfit = String;
+pub(super) type ShapeMismatch = String;
 
-pub(super) fn page(value: &Value, own: &DeviceId) -> Result<Page, Misfit> {
-    let events = value.get("events").and_then(Value::as_array).ok_or("no events")?;
-    Ok(Page {
-        events: events.iter().map(|it| event(it, own)).collect(),
-        cursor: value.get("cursor").and_then(Value::as_str).map(str::to_owned),
+pub(super) fn parse_page(value: &Value, own: &DeviceId) -> Result<EventPage, ShapeMismatch> {
+    let events = value
+        .get("events")
+        .and_then(Value::as_array)
+        .ok_or("no events")?;
+    Ok(EventPage {
+        events: events.iter().map(|it| parse_event(it, own)).collect(),
+        cursor: value
+            .get("cursor")
+            .and_then(Value::as_str)
+            .map(str::to_owned),
         is_done: value.get("isDone").and_then(Value::as_bool).unwrap_or(true),
-        next: next_poll(value),
+        next: parse_next_poll(value),
     })
 }
 
 /// Returns the backend's wish for the next poll, if it states one.
-fn next_poll(page: &Value) -> Next {
+fn parse_next_poll(page: &Value) -> NextPoll {
     match page.get("nextPollMs").and_then(Value::as_f64) {
-        Some(ms) if ms.is_finite() => {
-            Next::After(Duration::from_secs_f64(ms.clamp(100.0, 3_600_000.0) / 1_000.0))
-        }
-        _ => Next::Rhythm,
+        Some(ms) if ms.is_finite() => NextPoll::After(Duration::from_secs_f64(
+            ms.clamp(100.0, 3_600_000.0) / 1_000.0,
+        )),
+        _ => NextPoll::OnSchedule,
     }
 }
 
-pub(super) fn open_ids(value: &Value) -> Result<Vec<Offered>, Misfit> {
+pub(super) fn parse_open_ids(value: &Value) -> Result<Vec<OfferedEvent>, ShapeMismatch> {
     let open = value.as_array().ok_or("not a list")?;
-    let offered = |row: &Value| match row.get("requestId").and_then(Value::as_str).map(RequestId::parse) {
-        Some(Ok(id)) => Offered::Open { id, cancelled: cancelled(row) },
-        _ => skipped("an open request without a usable id"),
+    let offered = |row: &Value| match row
+        .get("requestId")
+        .and_then(Value::as_str)
+        .map(RequestId::parse)
+    {
+        Some(Ok(id)) => OfferedEvent::Open {
+            id,
+            cancelled: cancelled_flag(row),
+        },
+        _ => skipped_event("an open request without a usable id"),
     };
     Ok(open.iter().map(offered).collect())
 }
 
-pub(super) fn open_requests(value: &Value, own: &DeviceId) -> Result<Vec<Offered>, Misfit> {
+pub(super) fn parse_open_requests(
+    value: &Value,
+    own: &DeviceId,
+) -> Result<Vec<OfferedEvent>, ShapeMismatch> {
     let requests = value.as_array().ok_or("not a list")?;
-    Ok(requests.iter().map(|body| request(body, own)).collect())
+    Ok(requests
+        .iter()
+        .map(|body| parse_request(body, own))
+        .collect())
 }
 
-fn event(event: &Value, own: &DeviceId) -> Offered {
+fn parse_event(event: &Value, own: &DeviceId) -> OfferedEvent {
     match event.get("type").and_then(Value::as_str) {
-        Some("tool_cancel") => match event.get("requestId").and_then(Value::as_str).map(RequestId::parse) {
-            Some(Ok(id)) => Offered::Cancel(id),
-            _ => skipped("a cancel without a usable request id"),
+        Some("tool_cancel") => match event
+            .get("requestId")
+            .and_then(Value::as_str)
+            .map(RequestId::parse)
+        {
+            Some(Ok(id)) => OfferedEvent::Cancel(id),
+            _ => skipped_event("a cancel without a usable request id"),
         },
         Some("tool_request") => match event.get("request") {
             // The body is gone: the request was answered, and the backend deleted it by age.
-            None | Some(Value::Null) => skipped("a request whose body the backend no longer has"),
-            Some(body) => request(body, own),
+            None | Some(Value::Null) => {
+                skipped_event("a request whose body the backend no longer has")
+            }
+            Some(body) => parse_request(body, own),
         },
-        other => skipped(&format!("an event of the unknown kind {other:?}")),
+        other => skipped_event(&format!("an event of the unknown kind {other:?}")),
     }
 }
 
-fn skipped(why: &str) -> Offered {
-    Offered::Skipped { why: why.to_owned() }
+fn skipped_event(why: &str) -> OfferedEvent {
+    OfferedEvent::Skipped {
+        why: why.to_owned(),
+    }
 }
 
-fn request(body: &Value, own: &DeviceId) -> Offered {
-    let Some(id) = body.get("requestId").and_then(Value::as_str).and_then(|id| RequestId::parse(id).ok())
+fn parse_request(body: &Value, own: &DeviceId) -> OfferedEvent {
+    let Some(id) = body
+        .get("requestId")
+        .and_then(Value::as_str)
+        .and_then(|id| RequestId::parse(id).ok())
     else {
-        return skipped("a request without a usable id");
+        return skipped_event("a request without a usable id");
     };
-    if let Some(other) = body.get("deviceId").filter(|named| named.as_str() != Some(own.as_str())) {
-        let why = format!("it is for another device ({}), not for {own}", short(other));
-        return Offered::Unreadable { request: remains(id, body), why };
+    if let Some(other) = body
+        .get("deviceId")
+        .filter(|named| named.as_str() != Some(own.as_str()))
+    {
+        let why = format!(
+            "it is for another device ({}), not for {own}",
+            short_json(other)
+        );
+        return OfferedEvent::Unreadable {
+            request: salvage_request(id, body),
+            why,
+        };
     }
-    match fields(&id, body) {
-        Ok(request) => Offered::Request(request),
-        Err(why) => Offered::Unreadable { request: remains(id, body), why },
+    match parse_request_fields(&id, body) {
+        Ok(request) => OfferedEvent::Request(request),
+        Err(why) => OfferedEvent::Unreadable {
+            request: salvage_request(id, body),
+            why,
+        },
     }
 }
 
-fn short(value: &Value) -> String {
+fn short_json(value: &Value) -> String {
     value.to_string().chars().take(80).collect()
 }
 
-fn fields(id: &RequestId, body: &Value) -> Result<ToolRequest, Misfit> {
+fn parse_request_fields(id: &RequestId, body: &Value) -> Result<ToolRequest, ShapeMismatch> {
     let text = |key: &str| match body.get(key) {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(text)) => Ok(Some(text.clone())),
@@ -93,7 +138,10 @@ fn fields(id: &RequestId, body: &Value) -> Result<ToolRequest, Misfit> {
     };
     let number = |key: &str| match body.get(key) {
         None | Some(Value::Null) => Ok(None),
-        Some(value) => value.as_f64().map(Some).ok_or_else(|| format!("{key} must be a number")),
+        Some(value) => value
+            .as_f64()
+            .map(Some)
+            .ok_or_else(|| format!("{key} must be a number")),
     };
     let tool = text("toolName")?.ok_or("toolName is missing")?;
     let conversation = match text("conversationId")? {
@@ -108,15 +156,21 @@ fn fields(id: &RequestId, body: &Value) -> Result<ToolRequest, Misfit> {
         agent_type: text("agentType")?,
         created_at_ms: number("createdAtMs")?.unwrap_or(0.0),
         deadline_ms: number("deadlineMs")?,
-        cancelled: body.get("cancelled").and_then(Value::as_bool).unwrap_or(false),
+        cancelled: body
+            .get("cancelled")
+            .and_then(Value::as_bool)
+            .unwrap_or(false),
         issued_at_ms: number("issuedAtMs")?,
         signature: text("signature")?,
     })
 }
 
 /// Reads as much as possible of a malformed request, so that it can be answered.
-fn remains(id: RequestId, body: &Value) -> ToolRequest {
-    let tool = body.get("toolName").and_then(Value::as_str).and_then(|name| ToolName::parse(name).ok());
+fn salvage_request(id: RequestId, body: &Value) -> ToolRequest {
+    let tool = body
+        .get("toolName")
+        .and_then(Value::as_str)
+        .and_then(|name| ToolName::parse(name).ok());
     let args = body.get("args").map(|args| {
         // Sorted by key: a store that does not keep the order must not turn a repeated call into a different one.
         let mut args = args.clone();
@@ -137,74 +191,105 @@ fn remains(id: RequestId, body: &Value) -> ToolRequest {
     }
 }
 
-pub(super) fn claim(value: &Value) -> Result<Claim, Misfit> {
-    let reason = value.get("reason").and_then(Value::as_str).unwrap_or_default();
-    let expires = value.get("expiresInMs").and_then(Value::as_f64).unwrap_or(0.0).clamp(0.0, 600_000.0);
+pub(super) fn parse_claim(value: &Value) -> Result<ClaimReply, ShapeMismatch> {
+    let reason = value
+        .get("reason")
+        .and_then(Value::as_str)
+        .unwrap_or_default();
+    let expires = value
+        .get("expiresInMs")
+        .and_then(Value::as_f64)
+        .unwrap_or(0.0)
+        .clamp(0.0, 600_000.0);
     let leased_for = (reason == "leased").then(|| Duration::from_secs_f64(expires / 1_000.0));
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
         reason = "a small count, bounded here"
     )]
-    let attempt = value.get("attempt").and_then(Value::as_f64).unwrap_or(1.0).clamp(0.0, 1e6) as u32;
-    Ok(Claim {
+    let attempt = value
+        .get("attempt")
+        .and_then(Value::as_f64)
+        .unwrap_or(1.0)
+        .clamp(0.0, 1e6) as u32;
+    Ok(ClaimReply {
         attempt,
-        granted: value.get("granted").and_then(Value::as_bool).ok_or("no granted")?,
+        granted: value
+            .get("granted")
+            .and_then(Value::as_bool)
+            .ok_or("no granted")?,
         reason: reason.to_owned(),
         leased_for,
         answered: reason == "finished",
-        cancelled: cancelled(value),
-        watched: watched(value),
+        cancelled: cancelled_flag(value),
+        watched: watched_flag(value),
     })
 }
 
 /// Returns whether a reply says that the caller cancelled the request.
-pub(super) fn cancelled(value: &Value) -> bool {
-    value.get("cancelled").and_then(Value::as_bool).unwrap_or(false)
+pub(super) fn cancelled_flag(value: &Value) -> bool {
+    value
+        .get("cancelled")
+        .and_then(Value::as_bool)
+        .unwrap_or(false)
 }
 
 /// Returns whether a caller listens for progress; true if the backend does not say, as older ones do not.
-pub(super) fn watched(value: &Value) -> bool {
-    value.get("watched").and_then(Value::as_bool).unwrap_or(true)
+pub(super) fn watched_flag(value: &Value) -> bool {
+    value
+        .get("watched")
+        .and_then(Value::as_bool)
+        .unwrap_or(true)
 }
 
-pub(super) fn posted(value: &Value) -> Result<Posted, Misfit> {
-    match (value.get("stored").and_then(Value::as_bool), value.get("duplicate").and_then(Value::as_bool)) {
-        (_, Some(true)) => Ok(Posted::Duplicate),
-        (Some(true), _) => Ok(Posted::Stored),
+pub(super) fn parse_post_outcome(value: &Value) -> Result<PostOutcome, ShapeMismatch> {
+    match (
+        value.get("stored").and_then(Value::as_bool),
+        value.get("duplicate").and_then(Value::as_bool),
+    ) {
+        (_, Some(true)) => Ok(PostOutcome::Duplicate),
+        (Some(true), _) => Ok(PostOutcome::Stored),
         _ => Err("neither stored nor duplicate".to_owned()),
     }
 }
 
-pub(super) fn server_now(value: &Value) -> Result<f64, Misfit> {
-    value.get("serverNowMs").and_then(Value::as_f64).ok_or_else(|| "no serverNowMs".to_owned())
+pub(super) fn parse_server_time(value: &Value) -> Result<f64, ShapeMismatch> {
+    value
+        .get("serverNowMs")
+        .and_then(Value::as_f64)
+        .ok_or_else(|| "no serverNowMs".to_owned())
 }
 
 /// Returns the id of the deployment, if it is one that can be stored in a file.
-pub(super) fn backend_id(session: &Value) -> Option<String> {
+pub(super) fn parse_backend_id(session: &Value) -> Option<String> {
     let id = session.get("backendId").and_then(Value::as_str)?;
     let fits = (1..=64).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_graphic());
     fits.then(|| id.to_owned())
 }
 
-pub(super) fn beat(value: &Value) -> Result<Beat, Misfit> {
-    let next =
-        value.get("nextBeatMs").and_then(Value::as_f64).filter(|ms| (1_000.0..=3_600_000.0).contains(ms));
-    Ok(Beat {
-        server_now_ms: server_now(value)?,
+pub(super) fn parse_heartbeat(value: &Value) -> Result<HeartbeatReply, ShapeMismatch> {
+    let next = value
+        .get("nextBeatMs")
+        .and_then(Value::as_f64)
+        .filter(|ms| (1_000.0..=3_600_000.0).contains(ms));
+    Ok(HeartbeatReply {
+        server_now_ms: parse_server_time(value)?,
         next: next.map(|ms| Duration::from_secs_f64(ms / 1_000.0)),
-        other_process: other_process(value),
+        other_process: other_process_flag(value),
     })
 }
 
 /// Returns whether the backend knows of another process with this device's identity.
-pub(super) fn other_process(value: &Value) -> bool {
-    value.get("otherProcess").and_then(Value::as_bool).unwrap_or(false)
+pub(super) fn other_process_flag(value: &Value) -> bool {
+    value
+        .get("otherProcess")
+        .and_then(Value::as_bool)
+        .unwrap_or(false)
 }
 
 /// Returns the arguments of an approval question.
-pub(super) fn question(question: &Question) -> [(&'static str, Option<Value>); 5] {
-    let option = |option: ApprovalOption| json!({ "optionId": option.as_str(), "name": option.label(), "kind": option.as_str() });
+pub(super) fn question_fields(question: &RemoteQuestion) -> [(&'static str, Option<Value>); 5] {
+    let option = |option: ApprovalOption| json!({ "optionId": option.as_str(), "name": option.display_label(), "kind": option.as_str() });
     let options = ApprovalOption::ALL.into_iter().map(option).collect();
     [
         ("permissionId", Some(json!(question.id.as_str()))),
@@ -216,31 +301,41 @@ pub(super) fn question(question: &Question) -> [(&'static str, Option<Value>); 5
 }
 
 /// Returns the answer in a reply or a listed question, or `None` if there is none or it is unreadable.
-pub(super) fn answer(value: &Value) -> Option<Answer> {
+pub(super) fn parse_remote_answer(value: &Value) -> Option<RemoteAnswer> {
     let answer = value.get("answer")?;
     let text = |key: &str| answer.get(key).and_then(Value::as_str);
-    Some(Answer {
-        option: ApprovalOption::from_text(text("optionId")?),
-        by: AnsweredBy::from_text(text("by")?),
+    Some(RemoteAnswer {
+        option: ApprovalOption::from_option_name(text("optionId")?),
+        by: AnsweredBy::from_side_name(text("by")?),
     })
 }
 
 /// Finds the answer to the question of this id in a list of questions.
-pub(super) fn answer_among(list: &Value, id: &RequestId) -> Option<Answer> {
-    let is_it = |question: &&Value| question.get("permissionId").and_then(Value::as_str) == Some(id.as_str());
-    list.as_array()?.iter().find(is_it).and_then(answer)
+pub(super) fn find_answer(list: &Value, id: &RequestId) -> Option<RemoteAnswer> {
+    let is_it = |question: &&Value| {
+        question.get("permissionId").and_then(Value::as_str) == Some(id.as_str())
+    };
+    list.as_array()?
+        .iter()
+        .find(is_it)
+        .and_then(parse_remote_answer)
 }
 
 /// Builds an argument object. Absent arguments are left out, never null.
-pub(super) fn args<const N: usize>(fields: [(&str, Option<Value>); N]) -> Value {
-    let map: Map<String, Value> =
-        fields.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))).collect();
+pub(super) fn args_object<const N: usize>(fields: [(&str, Option<Value>); N]) -> Value {
+    let map: Map<String, Value> = fields
+        .into_iter()
+        .filter_map(|(key, value)| Some((key.to_owned(), value?)))
+        .collect();
     Value::Object(map)
 }
 
 /// Returns milliseconds as the contract wants them: a float.
-#[expect(clippy::cast_precision_loss, reason = "milliseconds since 1970 are far below 2^53")]
-pub(super) fn millis(ms: i64) -> Value {
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "milliseconds since 1970 are far below 2^53"
+)]
+pub(super) fn millis_value(ms: i64) -> Value {
     json!(ms as f64)
 }
 
@@ -251,9 +346,8 @@ mod tests {
     #[test]
     fn only_a_lease_of_another_is_worth_waiting_for() {
         let leased_for = |reason: &str| {
-            let refused =
-                json!({"granted": false, "reason": reason, "cancelled": false, "expiresInMs": 1_500.0});
-            claim(&refused).expect("a claim").leased_for
+            let refused = json!({"granted": false, "reason": reason, "cancelled": false, "expiresInMs": 1_500.0});
+            parse_claim(&refused).expect("a claim").leased_for
         };
         assert_eq!(leased_for("leased"), Some(Duration::from_millis(1_500)));
         assert_eq!(leased_for("finished"), None);
@@ -262,7 +356,7 @@ mod tests {
     #[test]
     fn one_unreadable_request_does_not_spoil_its_page() {
         let good = json!({"requestId": "r1", "toolName": "Read", "args": "{}", "createdAtMs": 1.0, "cancelled": false, "attempt": 0.0});
-        let page = page(&json!({"events": [
+        let page = parse_page(&json!({"events": [
             {"seq": "1", "type": "tool_request", "requestId": "r1", "request": good},
             {"seq": "2", "type": "tool_request", "requestId": "r2", "request": {"requestId": "r2", "toolName": 7}},
             {"seq": "3", "type": "tool_request", "requestId": "../r3", "request": {"requestId": "../r3"}},
@@ -276,10 +370,12 @@ mod tests {
             .events
             .iter()
             .map(|event| match event {
-                Offered::Request(request) => format!("request {}", request.id),
-                Offered::Cancel(id) => format!("cancel {id}"),
-                Offered::Unreadable { request, why } => format!("unreadable {}: {why}", request.id),
-                Offered::Skipped { .. } | Offered::Open { .. } => "skipped".to_owned(),
+                OfferedEvent::Request(request) => format!("request {}", request.id),
+                OfferedEvent::Cancel(id) => format!("cancel {id}"),
+                OfferedEvent::Unreadable { request, why } => {
+                    format!("unreadable {}: {why}", request.id)
+                }
+                OfferedEvent::Skipped { .. } | OfferedEvent::Open { .. } => "skipped".to_owned(),
             })
             .collect();
         assert_eq!(
@@ -302,7 +398,7 @@ mod tests {
         let args = |text: &str| {
             let body = format!(r#"{{"requestId": "r1", "toolName": "Read", "args": {text}}}"#);
             let body = serde_json::from_str(&body).expect("JSON");
-            remains(RequestId::parse("r1").expect("an id"), &body).args
+            salvage_request(RequestId::parse("r1").expect("an id"), &body).args
         };
         let one = args(r#"{"b": {"y": 1, "x": [{"d": 1, "c": 2}]}, "a": 3}"#);
         let other = args(r#"{"a": 3, "b": {"x": [{"c": 2, "d": 1}], "y": 1}}"#);

@@ -2,31 +2,41 @@
 
 use clap::Args;
 
-use super::context::Context;
+use super::console;
+use super::context::CliContext;
 use super::exit::Exit;
-use super::print;
-use super::skills::{Look, Shown, look, used};
+use super::skills::{DocumentsCommand, ShownDocument, enabled_text, show_documents};
 use crate::config::WorkspaceRule;
 use crate::home::load_agents;
 
 #[derive(Debug, Args)]
 pub struct AgentsArgs {
     #[command(subcommand)]
-    look: Option<Look>,
+    look: Option<DocumentsCommand>,
 }
 
 /// Lists or shows the agents.
-pub fn agents(args: &AgentsArgs, context: &Context) -> anyhow::Result<Exit> {
-    let config = context.config(WorkspaceRule::NotNeeded)?;
-    let (agents, problems) = load_agents(&Context::home(&config)?);
+pub fn run_agents(args: &AgentsArgs, context: &CliContext) -> anyhow::Result<Exit> {
+    let config = context.effective_config(WorkspaceRule::NotNeeded)?;
+    let (agents, problems) = load_agents(&CliContext::config_home(&config)?);
     let shown = agents
         .into_iter()
-        .map(|agent| Shown {
-            row: vec![agent.id.clone(), used(agent.enabled), print::cell(&agent.description, 80)],
+        .map(|agent| ShownDocument {
+            row: vec![
+                agent.id.clone(),
+                enabled_text(agent.enabled),
+                console::cell_text(&agent.description, 80),
+            ],
             published: agent.catalog_item().body,
             id: agent.id,
             body: agent.body,
         })
         .collect();
-    look(args.look.as_ref(), "agent", shown, &problems, context.json())
+    show_documents(
+        args.look.as_ref(),
+        "agent",
+        shown,
+        &problems,
+        context.is_json(),
+    )
 }

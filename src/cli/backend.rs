@@ -1,18 +1,21 @@
 //! `backend`: the embedded backend without a runner.
-#![expect(clippy::disallowed_methods, reason = "it reads the script of faults that the user names")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "it reads the script of faults that the user names"
+)]
 
 use std::path::PathBuf;
 
 use clap::Args;
 
-use super::context::{Context, runtime};
-use super::dev::of_backend;
+use super::context::{CliContext, command_runtime};
+use super::dev::backend_ready_message;
 use super::exit::{self, Exit};
-use super::{embedded_tokens, print, stop};
+use super::{console, embedded_tokens, signals};
 use crate::config::WorkspaceRule;
-use crate::dev_backend::{Clock, DevBackend, DevBackendOptions, Faults};
+use crate::dev_backend::{BackendClock, DevBackend, DevBackendOptions, FaultInjector};
 use crate::home::TokenName;
-use crate::runner::Stop;
+use crate::runner::ShutdownSignal;
 
 #[derive(Debug, Args)]
 pub struct BackendArgs {
@@ -39,47 +42,62 @@ pub struct BackendArgs {
 }
 
 /// Serves until stopped.
-pub fn backend(args: &BackendArgs, context: &Context) -> anyhow::Result<Exit> {
-    let config = context.config(WorkspaceRule::NotNeeded)?;
-    let home = Context::home(&config)?;
-    let runtime = runtime()?;
+pub fn run_backend(args: &BackendArgs, context: &CliContext) -> anyhow::Result<Exit> {
+    let config = context.effective_config(WorkspaceRule::NotNeeded)?;
+    let home = CliContext::config_home(&config)?;
+    let runtime = command_runtime()?;
     runtime.block_on(async {
-        let stop = Stop::new();
-        let _signals = stop::on_signals(&stop)?;
+        let stop = ShutdownSignal::new();
+        let _signals = signals::listen_for_signals(&stop)?;
         let options = DevBackendOptions {
             db: args.db.clone().unwrap_or_else(|| home.dev_backend_file()),
             port: args.port,
-            clock: Clock::system(),
+            clock: BackendClock::from_system(),
             production_errors: args.production_errors,
             holds: !args.no_hold,
-            faults: args.faults.as_deref().map(faults).transpose()?,
+            faults: args.faults.as_deref().map(load_faults).transpose()?,
         };
-        let backend = DevBackend::start(options).await?;
-        let tokens = embedded_tokens::prepare(&backend, &home)?;
-        let ready = of_backend(&backend, &tokens, &config)?;
-        if context.json() {
-            print::json(&ready);
+        let backend = DevBackend::start_server(options).await?;
+        let tokens = embedded_tokens::prepare_tokens(&backend, &home)?;
+        let ready = backend_ready_message(&backend, &tokens, &config)?;
+        if context.is_json() {
+            console::print_json(&ready);
         } else {
-            let token_file = |name| tokens.path(name).display().to_string();
-            print::line(&format!("Backend       {}", ready.url));
+            let token_file = |name| tokens.token_path(name).display().to_string();
+            console::print_line(&format!("Backend       {}", ready.url));
             let code = ready.pairing_code.as_deref();
-            print::line(&format!("Pairing code  {}", code.unwrap_or("none: no new device is let in")));
-            print::line(&format!("Caller token  in {}", token_file(TokenName::Caller)));
-            print::line(&format!("Admin key     in {}", token_file(TokenName::Admin)));
+            console::print_line(&format!(
+                "Pairing code  {}",
+                code.unwrap_or("none: no new device is let in")
+            ));
+            console::print_line(&format!(
+                "Caller token  in {}",
+                token_file(TokenName::Caller)
+            ));
+            console::print_line(&format!(
+                "Admin key     in {}",
+                token_file(TokenName::Admin)
+            ));
         }
-        backend.serve_until(stop.requested()).await;
+        backend.serve_until(stop.wait_for_stop_request()).await;
         anyhow::Ok(())
     })?;
     Ok(Exit::Done)
 }
 
 /// Parses the faults in this file, or in this text.
-fn faults(given: &str) -> anyhow::Result<Faults> {
+fn load_faults(given: &str) -> anyhow::Result<FaultInjector> {
     let script = match std::fs::read_to_string(given) {
         Ok(script) => script,
         // A fault contains at least one space.
         Err(_) if given.contains(char::is_whitespace) => given.to_owned(),
-        Err(cause) => return Err(exit::Stop::with(Exit::Usage, format!("{given}: {cause}"))),
+        Err(cause) => {
+            return Err(exit::CommandError::with_exit(
+                Exit::Usage,
+                format!("{given}: {cause}"),
+            ));
+        }
     };
-    Faults::parse(&script).map_err(|bad| exit::Stop::with(Exit::Usage, bad.to_string()))
+    FaultInjector::parse_script(&script)
+        .map_err(|bad| exit::CommandError::with_exit(Exit::Usage, bad.to_string()))
 }

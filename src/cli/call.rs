@@ -4,44 +4,44 @@ use std::time::Instant;
 
 use clap::Args;
 
-use super::caller::Answer;
-use super::context::{Context, runtime};
-use super::exit::{Exit, Stop};
-use super::send::{ToolCall, show};
-use super::stop;
-use super::wiring::{self, Machine};
+use super::caller_client::CallerAnswer;
+use super::context::{CliContext, command_runtime};
+use super::exit::{CommandError, Exit};
+use super::send::{ToolCallArgs, print_answer};
+use super::signals;
+use super::wiring::{self, ToolHost};
 use crate::config::WorkspaceRule;
 use crate::ids::{RequestId, ToolName};
-use crate::request::{Failure, Outcome, Reply, Sealing};
-use crate::tool::{Gate, ToolCx, ToolError};
+use crate::request::{CallFailure, CallOutcome, SealContext, ToolReply};
+use crate::tool::{CallGate, ToolContext, ToolError};
 
 #[derive(Debug, Args)]
 pub struct CallArgs {
     #[command(flatten)]
-    call: ToolCall,
+    call: ToolCallArgs,
 }
 
 /// Runs one tool.
-pub fn call(args: &CallArgs, context: &Context) -> anyhow::Result<Exit> {
-    let config = context.config(WorkspaceRule::OrCurrentDir)?;
-    let home = Context::home(&config)?;
-    let tool =
-        ToolName::parse(args.call.tool.clone()).map_err(|bad| Stop::with(Exit::Usage, bad.to_string()))?;
-    let text = args.call.args()?;
-    let runtime = runtime()?;
+pub fn run_call_command(args: &CallArgs, context: &CliContext) -> anyhow::Result<Exit> {
+    let config = context.effective_config(WorkspaceRule::OrCurrentDir)?;
+    let home = CliContext::config_home(&config)?;
+    let tool = ToolName::parse(args.call.tool.clone())
+        .map_err(|bad| CommandError::with_exit(Exit::Usage, bad.to_string()))?;
+    let text = args.call.read_arguments()?;
+    let runtime = command_runtime()?;
     let (id, answer) = runtime.block_on(async {
-        let machine = wiring::machine_alone(&config, &home, context.environment())?;
-        let uncut = crate::request::uncut(&machine.redactor);
-        let cx = ToolCx { uncut, ..ToolCx::detached(RequestId::new()) };
-        let stop = crate::runner::Stop::new();
-        let _signals = stop::on_signals(&stop)?;
+        let machine = wiring::assemble_lone_host(&config, &home, context.environment())?;
+        let uncut = crate::request::redactor_boundaries(&machine.redactor);
+        let cx = ToolContext { secret_boundaries: uncut, ..ToolContext::for_detached_call(RequestId::new()) };
+        let stop = crate::runner::ShutdownSignal::new();
+        let _signals = signals::listen_for_signals(&stop)?;
         let begun = Instant::now();
         let outcome = tokio::select! {
-            outcome = run(&machine, &tool, &text, &cx) => outcome,
-            () = stop_and_wait(&stop, &cx) => return Err(Stop::with(Exit::Failed, "stopped")),
+            outcome = run_local_call(&machine, &tool, &text, &cx) => outcome,
+            () = cancel_on_stop(&stop, &cx) => return Err(CommandError::with_exit(Exit::Failed, "stopped")),
         };
-        machine.terminals.stop_all(crate::acp::terminals::Ladder::kill()).await;
-        let sealed = outcome.seal(&Sealing {
+        machine.terminals.stop_all_commands(crate::acp::terminals::StopSequence::kill_at_once()).await;
+        let sealed = outcome.seal(&SealContext {
             redactor: &machine.redactor,
             store: &machine.outputs,
             request: &cx.request,
@@ -49,32 +49,45 @@ pub fn call(args: &CallArgs, context: &Context) -> anyhow::Result<Exit> {
             duration: begun.elapsed(),
             attempt: None,
         });
-        let payload = serde_json::from_str(sealed.payload())?;
-        anyhow::Ok((cx.request, Answer { outcome: sealed.kind().as_str().to_owned(), payload }))
+        let payload = serde_json::from_str(sealed.payload_json())?;
+        anyhow::Ok((cx.request, CallerAnswer { outcome: sealed.outcome_kind().as_str().to_owned(), payload }))
     })?;
     runtime.shutdown_background();
-    Ok(show(&id, tool.as_str(), &answer, context.json()))
+    Ok(print_answer(&id, tool.as_str(), &answer, context.is_json()))
 }
 
 /// Cancels the call at the first signal and then waits before giving up on it.
-async fn stop_and_wait(stop: &crate::runner::Stop, cx: &ToolCx) {
-    stop.requested().await;
+async fn cancel_on_stop(stop: &crate::runner::ShutdownSignal, cx: &ToolContext) {
+    stop.wait_for_stop_request().await;
     cx.cancel.cancel();
     tokio::time::sleep(std::time::Duration::from_secs(15)).await;
 }
 
-async fn run(machine: &Machine, tool: &ToolName, args: &str, cx: &ToolCx) -> Outcome {
-    match answer(machine, tool, args, cx).await {
-        Ok(reply) => Outcome::Ok(reply),
-        Err(error) if cx.is_cancelled() => Outcome::Cancelled(Failure::from(error)),
-        Err(error) => Outcome::Error(Failure::from(error)),
+async fn run_local_call(
+    machine: &ToolHost,
+    tool: &ToolName,
+    args: &str,
+    cx: &ToolContext,
+) -> CallOutcome {
+    match execute_local_call(machine, tool, args, cx).await {
+        Ok(reply) => CallOutcome::Ok(reply),
+        Err(error) if cx.is_cancelled() => CallOutcome::Cancelled(CallFailure::from(error)),
+        Err(error) => CallOutcome::Error(CallFailure::from(error)),
     }
 }
 
-async fn answer(machine: &Machine, tool: &ToolName, args: &str, cx: &ToolCx) -> Result<Reply, ToolError> {
-    let entry = machine.registry.find(tool.as_str())?;
-    let ready = entry.decode(args)?;
+async fn execute_local_call(
+    machine: &ToolHost,
+    tool: &ToolName,
+    args: &str,
+    cx: &ToolContext,
+) -> Result<ToolReply, ToolError> {
+    let entry = machine.registry.find_tool(tool.as_str())?;
+    let ready = entry.decode_call(args)?;
     // The person who types this command has approved it.
-    let _given_or_asked = machine.gate.permit(cx, entry.spec(), ready.decoded(args)).await?;
-    ready.run(cx.clone()).await
+    let _given_or_asked = machine
+        .gate
+        .permit_call(cx, entry.tool_spec(), ready.as_gate_input(args))
+        .await?;
+    ready.run_call(cx.clone()).await
 }

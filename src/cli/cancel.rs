@@ -3,9 +3,9 @@
 use clap::Args;
 use serde_json::json;
 
-use super::context::{Context, runtime};
-use super::exit::{Exit, Stop};
-use super::print;
+use super::console;
+use super::context::{CliContext, command_runtime};
+use super::exit::{CommandError, Exit};
 use crate::config::WorkspaceRule;
 use crate::ids::RequestId;
 
@@ -16,21 +16,27 @@ pub struct CancelArgs {
 }
 
 /// Asks the backend to cancel a request.
-pub fn cancel(args: &CancelArgs, context: &Context) -> anyhow::Result<Exit> {
-    let id =
-        RequestId::parse(args.request.clone()).map_err(|bad| Stop::with(Exit::Usage, bad.to_string()))?;
-    let config = context.config(WorkspaceRule::NotNeeded)?;
-    let home = Context::home(&config)?;
-    let caller = Context::caller(&config, &home)?;
-    let state = runtime()?.block_on(caller.cancel(&id))?;
-    if context.json() {
-        print::json(&json!({"requestId": id.as_str(), "state": state}));
+pub fn run_cancel(args: &CancelArgs, context: &CliContext) -> anyhow::Result<Exit> {
+    let id = RequestId::parse(args.request.clone())
+        .map_err(|bad| CommandError::with_exit(Exit::Usage, bad.to_string()))?;
+    let config = context.effective_config(WorkspaceRule::NotNeeded)?;
+    let home = CliContext::config_home(&config)?;
+    let caller = CliContext::caller_client(&config, &home)?;
+    let state = command_runtime()?.block_on(caller.cancel_request(&id))?;
+    if context.is_json() {
+        console::print_json(&json!({"requestId": id.as_str(), "state": state}));
     } else {
-        print::line(match state.as_str() {
-            "cancelling" => "The device is told to stop it; its answer will say what had been done.",
+        console::print_line(match state.as_str() {
+            "cancelling" => {
+                "The device is told to stop it; its answer will say what had been done."
+            }
             "finished" => "It had finished before; its answer stands.",
             _ => "The backend knows no such request.",
         });
     }
-    Ok(if state == "unknown" { Exit::Failed } else { Exit::Done })
+    Ok(if state == "unknown" {
+        Exit::Failed
+    } else {
+        Exit::Done
+    })
 }

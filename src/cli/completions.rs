@@ -4,7 +4,7 @@ use clap::{Args, CommandFactory};
 use clap_complete::Shell;
 
 use super::exit::Exit;
-use super::{Cli, print};
+use super::{Cli, console};
 
 #[derive(Debug, Args)]
 pub struct CompletionsArgs {
@@ -14,9 +14,9 @@ pub struct CompletionsArgs {
 
 /// Prints the script.
 #[expect(clippy::unnecessary_wraps, reason = "every command has this shape")]
-pub fn completions(args: &CompletionsArgs) -> anyhow::Result<Exit> {
+pub fn run_completions(args: &CompletionsArgs) -> anyhow::Result<Exit> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::command(), "punie-runner", &mut script);
-    print::line(String::from_utf8_lossy(&script).trim_end());
+    console::print_line(String::from_utf8_lossy(&script).trim_end());
     Ok(Exit::Done)
 }

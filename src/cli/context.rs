@@ -1,20 +1,20 @@
 //! The context of every command: its flags, the environment, and the configuration and home derived from them.
 
-use super::exit::{Exit, Stop};
-use super::{Global, caller::Caller, logging, print, wiring};
-use crate::config::{BackendKind, Config, Environment, Flags, WorkspaceRule};
-use crate::home::{DeviceIdentity, Home, TokenName, Tokens};
+use super::exit::{CommandError, Exit};
+use super::{GlobalArgs, caller_client::CallerClient, console, logging, wiring};
+use crate::config::{BackendKind, Config, GlobalFlags, ProcessEnvironment, WorkspaceRule};
+use crate::home::{BackendTokens, DeviceIdentity, Home, TokenName};
 use crate::ids::DeviceId;
 
 /// The flags and the environment of this command.
-pub struct Context {
-    flags: Flags,
-    environment: Environment,
+pub struct CliContext {
+    flags: GlobalFlags,
+    environment: ProcessEnvironment,
 }
 
-impl Context {
-    pub(super) fn new(global: Global, environment: Environment) -> Self {
-        let flags = Flags {
+impl CliContext {
+    pub(super) fn new(global: GlobalArgs, environment: ProcessEnvironment) -> Self {
+        let flags = GlobalFlags {
             home: global.home,
             config: global.config,
             workspaces: global.workspaces,
@@ -30,10 +30,13 @@ impl Context {
     }
 
     /// Returns a copy with changed flags, for commands that run another one in their own folder.
-    pub fn with_flags(&self, change: impl FnOnce(&mut Flags)) -> Self {
+    pub fn with_flags(&self, change: impl FnOnce(&mut GlobalFlags)) -> Self {
         let mut flags = self.flags.clone();
         change(&mut flags);
-        Self { flags, environment: self.environment.clone() }
+        Self {
+            flags,
+            environment: self.environment.clone(),
+        }
     }
 
     /// Returns a copy for the embedded backend at this address, instead of the configured one.
@@ -45,34 +48,34 @@ impl Context {
     }
 
     /// Returns the environment, captured once.
-    pub fn environment(&self) -> &Environment {
+    pub fn environment(&self) -> &ProcessEnvironment {
         &self.environment
     }
 
     /// Returns whether stdout carries JSON.
-    pub fn json(&self) -> bool {
+    pub fn is_json(&self) -> bool {
         self.flags.json
     }
 
     /// Loads the configuration in force and starts logging.
-    pub fn config(&self, workspaces: WorkspaceRule) -> anyhow::Result<Config> {
-        self.configured(workspaces, |_| None)
+    pub fn effective_config(&self, workspaces: WorkspaceRule) -> anyhow::Result<Config> {
+        self.load_with_logging(workspaces, |_| None)
     }
 
     /// Loads the configuration for a runner, which also logs to the home while it is in the background.
-    pub fn config_of_runner(&self, workspaces: WorkspaceRule) -> anyhow::Result<Config> {
-        self.configured(workspaces, |config| {
-            logging::is_kept(config.log.file).then(|| Home::logs_below(&config.home))
+    pub fn runner_config(&self, workspaces: WorkspaceRule) -> anyhow::Result<Config> {
+        self.load_with_logging(workspaces, |config| {
+            logging::logs_to_file(config.log.file).then(|| Home::logs_below(&config.home))
         })
     }
 
-    fn configured(
+    fn load_with_logging(
         &self,
         workspaces: WorkspaceRule,
         kept: impl FnOnce(&Config) -> Option<std::path::PathBuf>,
     ) -> anyhow::Result<Config> {
-        let config = Config::load(&self.flags, &self.environment, workspaces)?;
-        logging::start(config.log.level, config.color, kept(&config));
+        let config = Config::load_config(&self.flags, &self.environment, workspaces)?;
+        logging::start_logging(config.log.level, config.color, kept(&config));
         for warning in &config.warnings {
             tracing::warn!("{warning}");
         }
@@ -81,32 +84,37 @@ impl Context {
 
     /// Opens the home, creating it if missing. Assigns tokens of an earlier version, which did not record their
     /// backend, to the configured one.
-    pub fn home(config: &Config) -> anyhow::Result<Home> {
-        let home = Home::open(&config.home)?;
+    pub fn config_home(config: &Config) -> anyhow::Result<Home> {
+        let home = Home::open_home(&config.home)?;
         if let Some(url) = &config.configured_url {
-            Tokens::of(&home, url.as_str()).adopt_unassigned(&home)?;
+            BackendTokens::for_backend(&home, url.as_str()).adopt_unassigned(&home)?;
         }
         Ok(home)
     }
 
     /// Returns the device to address: the named one, else this one, else the only one that the backend knows.
-    pub async fn device(&self, config: &Config, home: &Home, caller: &Caller) -> anyhow::Result<DeviceId> {
+    pub async fn resolve_device(
+        &self,
+        config: &Config,
+        home: &Home,
+        caller: &CallerClient,
+    ) -> anyhow::Result<DeviceId> {
         if let Some(device) = &config.caller.device {
             return Ok(device.clone());
         }
         if home.device_file().exists() {
-            return Ok(DeviceIdentity::load_or_create(home)?.id().clone());
+            return Ok(DeviceIdentity::load_or_create(home)?.device_id().clone());
         }
-        let known = caller.devices().await?;
+        let known = caller.list_known_devices().await?;
         match known.as_slice() {
             [(only, _)] => Ok(DeviceId::parse(only.clone())?),
-            [] => Err(Stop::with(
+            [] => Err(CommandError::with_exit(
                 Exit::Failed,
                 "the backend knows no device yet; pair one, or name it with --device",
             )),
             many => {
                 let names: Vec<&str> = many.iter().map(|(id, _)| id.as_str()).collect();
-                Err(Stop::with(
+                Err(CommandError::with_exit(
                     Exit::Usage,
                     format!(
                         "the backend knows several devices; name one with --device: {}",
@@ -118,42 +126,50 @@ impl Context {
     }
 
     /// Creates the caller's client of the configured backend.
-    pub fn caller(config: &Config, home: &Home) -> anyhow::Result<Caller> {
-        let functions = wiring::functions(config)?;
+    pub fn caller_client(config: &Config, home: &Home) -> anyhow::Result<CallerClient> {
+        let functions = wiring::http_functions(config)?;
         let token = match &config.caller.token {
             Some(token) => token.clone(),
-            None => wiring::tokens(config, home)?.read(TokenName::Caller)?.ok_or_else(|| {
-                let path = Tokens::of(home, functions.url()).path(TokenName::Caller);
-                let text = format!(
-                    "no caller token: set PUNIE_CALLER_TOKEN, or put it into {} (mode 0600)",
-                    path.display()
-                );
-                Stop::with(Exit::Refused, text)
-            })?,
+            None => wiring::backend_tokens(config, home)?
+                .read_token(TokenName::Caller)?
+                .ok_or_else(|| {
+                    let path = BackendTokens::for_backend(home, functions.backend_url())
+                        .token_path(TokenName::Caller);
+                    let text = format!(
+                        "no caller token: set PUNIE_CALLER_TOKEN, or put it into {} (mode 0600)",
+                        path.display()
+                    );
+                    CommandError::with_exit(Exit::Refused, text)
+                })?,
         };
-        Ok(Caller::new(functions, token))
+        Ok(CallerClient::new(functions, token))
     }
 
     /// Returns whether a person uses this command on a terminal.
     pub fn is_interactive() -> bool {
-        print::is_terminal()
+        console::is_terminal()
     }
 }
 
 /// Builds a runtime for one command.
-pub fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
-    Ok(tokio::runtime::Builder::new_multi_thread().enable_all().worker_threads(2).build()?)
+pub fn command_runtime() -> anyhow::Result<tokio::runtime::Runtime> {
+    Ok(tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .worker_threads(2)
+        .build()?)
 }
 
 /// Builds a runtime for the runner. Tasks that only wait run on a single thread, so that an event wakes one thread and
 /// not three. Work on files and tools uses other threads, which end when idle.
-pub fn lone_runtime() -> anyhow::Result<tokio::runtime::Runtime> {
-    Ok(tokio::runtime::Builder::new_current_thread().enable_all().build()?)
+pub fn runner_runtime() -> anyhow::Result<tokio::runtime::Runtime> {
+    Ok(tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?)
 }
 
 /// Runs a future to completion and does not wait for blocked threads afterwards: a hanging file call must not keep the
 /// process, and with it the lock on the home.
-pub fn to_the_end<T>(
+pub fn block_on_and_shutdown<T>(
     runtime: tokio::runtime::Runtime,
     work: impl Future<Output = anyhow::Result<T>>,
 ) -> anyhow::Result<T> {
@@ -170,7 +186,7 @@ mod tests {
     fn an_error_is_not_held_up_by_a_file_call_that_hangs() {
         let (let_go, hangs) = std::sync::mpsc::channel::<()>();
         let (done, was_done) = std::sync::mpsc::channel();
-        let ended = to_the_end(lone_runtime().expect("a runtime"), async {
+        let ended = block_on_and_shutdown(runner_runtime().expect("a runtime"), async {
             let (running, runs) = tokio::sync::oneshot::channel();
             tokio::task::spawn_blocking(move || {
                 let _ = running.send(());

@@ -6,17 +6,17 @@ use clap::Args;
 use serde::Serialize;
 
 use super::acp::EditorHost;
-use super::context::{Context, runtime};
+use super::context::{CliContext, command_runtime};
 use super::exit::Exit;
-use super::wiring::{self, Assembled, BackendSource};
-use super::{acp, embedded_tokens, print, stop};
-use crate::acp::editor::Editors;
+use super::wiring::{self, AssembledRunner, BackendSource};
+use super::{acp, console, embedded_tokens, signals};
+use crate::acp::editor::AttachedEditors;
 use crate::backend::Backend as _;
 use crate::config::{Config, WorkspaceRule};
-use crate::dev_backend::{Clock, DevBackend, DevBackendOptions};
-use crate::home::{DeviceIdentity, Home, RunnerLock, TokenName, Tokens};
+use crate::dev_backend::{BackendClock, DevBackend, DevBackendOptions};
+use crate::home::{BackendTokens, DeviceIdentity, Home, RunnerLock, TokenName};
 use crate::redact::Redactor;
-use crate::runner::{Stop, ToolThreads};
+use crate::runner::{ShutdownSignal, ToolThreads};
 
 #[derive(Debug, Default, Args)]
 pub struct DevArgs {
@@ -28,7 +28,7 @@ pub struct DevArgs {
 /// The first line of stdout, for scripts.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Ready {
+pub struct ReadyMessage {
     /// The backend's address.
     pub url: String,
     /// The console's address; always null for now.
@@ -48,39 +48,46 @@ pub struct Ready {
 }
 
 /// Serves and runs until stopped.
-pub fn dev(args: &DevArgs, context: &Context) -> anyhow::Result<Exit> {
-    let config = context.config_of_runner(WorkspaceRule::OrCurrentDir)?;
-    let home = Context::home(&config)?;
-    let _lock = RunnerLock::acquire(&home)?;
-    let runtime = runtime()?;
+pub fn run_dev(args: &DevArgs, context: &CliContext) -> anyhow::Result<Exit> {
+    let config = context.runner_config(WorkspaceRule::OrCurrentDir)?;
+    let home = CliContext::config_home(&config)?;
+    let _lock = RunnerLock::try_acquire(&home)?;
+    let runtime = command_runtime()?;
     runtime.block_on(async {
-        let stop = Stop::new();
-        let _signals = stop::on_signals(&stop)?;
-        Box::pin(serve(args.port, context, &home, &stop, |ready| announce(ready, context.json()))).await
+        let stop = ShutdownSignal::new();
+        let _signals = signals::listen_for_signals(&stop)?;
+        Box::pin(serve_dev(args.port, context, &home, &stop, |ready| {
+            print_ready_message(ready, context.is_json())
+        }))
+        .await
     })?;
     runtime.shutdown_background();
     Ok(Exit::Done)
 }
 
 /// Runs an embedded backend with a paired runner until stopped; calls `ready` once requests are answered.
-pub async fn serve(
+pub async fn serve_dev(
     port: u16,
-    context: &Context,
+    context: &CliContext,
     home: &Home,
-    stop: &Stop,
-    ready: impl FnOnce(&Ready),
+    stop: &ShutdownSignal,
+    ready: impl FnOnce(&ReadyMessage),
 ) -> anyhow::Result<()> {
-    let backend = start_backend(home, port).await?;
-    let tokens = embedded_tokens::prepare(&backend, home)?;
-    let config = context.with_embedded_backend(backend.url()).config(WorkspaceRule::OrCurrentDir)?;
+    let backend = start_dev_backend(home, port).await?;
+    let tokens = embedded_tokens::prepare_tokens(&backend, home)?;
+    let config = context
+        .with_embedded_backend(backend.listen_url())
+        .effective_config(WorkspaceRule::OrCurrentDir)?;
     let code = Some(backend.pairing_code().to_owned());
     let identity = DeviceIdentity::load_or_create(home)?;
-    let device = identity.id().to_string();
+    let device = identity.device_id().to_string();
     // This goes first, because a request for a device without a session is refused.
-    wiring::backend(&config, home, identity, &Redactor::default(), code.clone())?.open_session().await?;
-    let editors = Editors::default();
+    wiring::convex_backend(&config, home, identity, &Redactor::default(), code.clone())?
+        .open_session()
+        .await?;
+    let editors = AttachedEditors::default();
     let source = BackendSource::Embedded;
-    let assembled = wiring::runner(
+    let assembled = wiring::assemble_runner(
         &config,
         home,
         context.environment(),
@@ -89,40 +96,57 @@ pub async fn serve(
         &editors,
         &ToolThreads::default(),
     )?;
-    ready(&Ready {
+    ready(&ReadyMessage {
         device_id: Some(device),
-        workspaces: config.workspaces.iter().map(|path| path.display().to_string()).collect(),
-        ..of_backend(&backend, &tokens, &config)?
+        workspaces: config
+            .workspaces
+            .iter()
+            .map(|path| path.display().to_string())
+            .collect(),
+        ..backend_ready_message(&backend, &tokens, &config)?
     });
-    let Assembled { runner, processes, registry, journal } = assembled;
-    let host = Arc::new(EditorHost::running(home, &editors, registry, journal));
-    let _door = acp::open_door(&config, home, host, editors, stop);
-    let _warming = processes.warm_up();
-    let ended = Box::pin(processes.serve(stop, runner.run(stop))).await;
-    backend.stop().await;
+    let AssembledRunner {
+        runner,
+        processes,
+        registry,
+        journal,
+    } = assembled;
+    let host = Arc::new(EditorHost::already_running(
+        home, &editors, registry, journal,
+    ));
+    let _door = acp::admit_editors(&config, home, host, editors, stop);
+    let _warming = processes.start_background_work();
+    let ended = Box::pin(processes.serve_runner(stop, runner.run_until_stopped(stop))).await;
+    backend.stop_server().await;
     Ok(ended?)
 }
 
 /// Starts the embedded backend on this home's database.
-pub async fn start_backend(home: &Home, port: u16) -> anyhow::Result<DevBackend> {
+pub async fn start_dev_backend(home: &Home, port: u16) -> anyhow::Result<DevBackend> {
     let options = DevBackendOptions {
         db: home.dev_backend_file(),
         port,
-        clock: Clock::system(),
+        clock: BackendClock::from_system(),
         production_errors: false,
         holds: true,
         faults: None,
     };
-    Ok(DevBackend::start(options).await?)
+    Ok(DevBackend::start_server(options).await?)
 }
 
 /// Describes the backend, without a device.
-pub fn of_backend(backend: &DevBackend, tokens: &Tokens, config: &Config) -> anyhow::Result<Ready> {
-    let token = tokens.read(TokenName::Caller)?;
-    Ok(Ready {
-        url: backend.url().to_owned(),
+pub fn backend_ready_message(
+    backend: &DevBackend,
+    tokens: &BackendTokens,
+    config: &Config,
+) -> anyhow::Result<ReadyMessage> {
+    let token = tokens.read_token(TokenName::Caller)?;
+    Ok(ReadyMessage {
+        url: backend.listen_url().to_owned(),
         console_url: None,
-        caller_token: token.map(|token| token.expose().clone()).unwrap_or_default(),
+        caller_token: token
+            .map(|token| token.expose().clone())
+            .unwrap_or_default(),
         admin_key: backend.admin_key().to_owned(),
         device_id: None,
         pairing_code: (!backend.pairing_is_closed()).then(|| backend.pairing_code().to_owned()),
@@ -131,20 +155,20 @@ pub fn of_backend(backend: &DevBackend, tokens: &Tokens, config: &Config) -> any
     })
 }
 
-fn announce(ready: &Ready, json: bool) {
+fn print_ready_message(ready: &ReadyMessage, json: bool) {
     if json {
-        return print::json(ready);
+        return console::print_json(ready);
     }
-    print::line(&format!("Backend    {}", ready.url));
+    console::print_line(&format!("Backend    {}", ready.url));
     if let Some(device) = &ready.device_id {
-        print::line(&format!("Device     {device}"));
+        console::print_line(&format!("Device     {device}"));
     }
-    print::line(&format!("Workspace  {}", ready.workspaces.join(", ")));
-    print::line("\nAsk it for something, from another terminal:");
+    console::print_line(&format!("Workspace  {}", ready.workspaces.join(", ")));
+    console::print_line("\nAsk it for something, from another terminal:");
     let home = &ready.home;
-    print::line(&format!(
+    console::print_line(&format!(
         "  punie-runner --home {home} --backend-url {} send Glob '{{\"pattern\":\"*\"}}'",
         ready.url
     ));
-    print::line("\nStop it with Ctrl-C.");
+    console::print_line("\nStop it with Ctrl-C.");
 }

@@ -4,7 +4,7 @@
 use std::fmt;
 use std::process::ExitCode;
 
-use crate::backend::{BackendError, BadUrl, Disposition};
+use crate::backend::{BackendError, BadUrl, RecoveryAction};
 use crate::config::ConfigError;
 use crate::dev_backend::DevBackendError;
 use crate::home::{HomeError, LockError};
@@ -67,8 +67,11 @@ impl Exit {
     }
 
     /// Returns the exit code for an error: that of the first cause in its chain with one.
-    pub fn of(error: &anyhow::Error) -> Self {
-        error.chain().find_map(of_cause).unwrap_or(Self::Failed)
+    pub fn from_error(error: &anyhow::Error) -> Self {
+        error
+            .chain()
+            .find_map(exit_for_cause)
+            .unwrap_or(Self::Failed)
     }
 }
 
@@ -78,8 +81,8 @@ impl From<Exit> for ExitCode {
     }
 }
 
-fn of_cause(cause: &(dyn std::error::Error + 'static)) -> Option<Exit> {
-    if let Some(error) = cause.downcast_ref::<Stop>() {
+fn exit_for_cause(cause: &(dyn std::error::Error + 'static)) -> Option<Exit> {
+    if let Some(error) = cause.downcast_ref::<CommandError>() {
         return Some(error.exit);
     }
     if let Some(error) = cause.downcast_ref::<ConfigError>() {
@@ -92,14 +95,14 @@ fn of_cause(cause: &(dyn std::error::Error + 'static)) -> Option<Exit> {
         return Some(Exit::from_code(error.exit_code()));
     }
     if let Some(error) = cause.downcast_ref::<BackendError>() {
-        return Some(of_backend(error));
+        return Some(exit_for_backend_error(error));
     }
     if let Some(error) = cause.downcast_ref::<RunnerError>() {
         return Some(match error {
             RunnerError::Journal(_) => Exit::CannotWrite,
             RunnerError::Barred(_) => Exit::Refused,
             RunnerError::OtherBackend => Exit::Unreachable,
-            RunnerError::Backend(error) => of_backend(error),
+            RunnerError::Backend(error) => exit_for_backend_error(error),
         });
     }
     if cause.is::<JournalError>() || cause.is::<DevBackendError>() {
@@ -109,39 +112,47 @@ fn of_cause(cause: &(dyn std::error::Error + 'static)) -> Option<Exit> {
 }
 
 /// Returns the exit code for a backend's error.
-pub fn of_backend(error: &BackendError) -> Exit {
-    match error.disposition() {
-        Disposition::Retry(_) | Disposition::RetrySlowly => Exit::Unreachable,
-        Disposition::Never
-            if matches!(error.code(), Some("INVALID_ARGUMENT" | "REQUEST_ID_REUSED" | "REQUEST_UNKNOWN")) =>
+pub fn exit_for_backend_error(error: &BackendError) -> Exit {
+    match error.recovery_action() {
+        RecoveryAction::Retry(_) | RecoveryAction::RetrySlowly => Exit::Unreachable,
+        RecoveryAction::GiveUp
+            if matches!(
+                error.refusal_code(),
+                Some("INVALID_ARGUMENT" | "REQUEST_ID_REUSED" | "REQUEST_UNKNOWN")
+            ) =>
         {
             Exit::Failed
         }
-        Disposition::Shrink(_) => Exit::Failed,
-        Disposition::Never | Disposition::Reopen | Disposition::CorrectClock(_) | Disposition::SignAgain => {
-            Exit::Refused
-        }
+        RecoveryAction::Shrink(_) => Exit::Failed,
+        RecoveryAction::GiveUp
+        | RecoveryAction::ReopenSession
+        | RecoveryAction::CorrectClock(_)
+        | RecoveryAction::SignAgain => Exit::Refused,
     }
 }
 
 /// An error with a message and an exit code.
 #[derive(Debug)]
-pub struct Stop {
+pub struct CommandError {
     exit: Exit,
     message: String,
 }
 
-impl Stop {
+impl CommandError {
     /// Creates an error with this exit code and message.
-    pub fn with(exit: Exit, message: impl Into<String>) -> anyhow::Error {
-        Self { exit, message: message.into() }.into()
+    pub fn with_exit(exit: Exit, message: impl Into<String>) -> anyhow::Error {
+        Self {
+            exit,
+            message: message.into(),
+        }
+        .into()
     }
 }
 
-impl fmt::Display for Stop {
+impl fmt::Display for CommandError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)
     }
 }
 
-impl std::error::Error for Stop {}
+impl std::error::Error for CommandError {}

@@ -1,5 +1,8 @@
 //! Signals that this process inherited as ignored, as `nohup` sets SIGHUP. Not here: handling the others.
-#![expect(unsafe_code, reason = "no safe call asks for the disposition of a signal")]
+#![expect(
+    unsafe_code,
+    reason = "no safe call asks for the disposition of a signal"
+)]
 
 /// Returns whether a signal is ignored.
 pub(super) fn is_ignored(signal: i32) -> bool {

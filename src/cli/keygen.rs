@@ -5,11 +5,11 @@ use std::path::PathBuf;
 use clap::Args;
 use serde::Serialize;
 
-use super::context::Context;
+use super::console;
+use super::context::CliContext;
 use super::exit::Exit;
-use super::print;
 use crate::home::make_request_key;
-use crate::request::public_key_of;
+use crate::request::public_key_from_seed;
 
 #[derive(Debug, Args)]
 pub struct KeygenArgs {
@@ -19,22 +19,30 @@ pub struct KeygenArgs {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Answer {
+struct KeygenOutput {
     file: String,
     public_key: String,
 }
 
 /// Creates a key and shows how to configure its public half.
-pub fn keygen(args: &KeygenArgs, context: &Context) -> anyhow::Result<Exit> {
+pub fn run_keygen(args: &KeygenArgs, context: &CliContext) -> anyhow::Result<Exit> {
     let seed = make_request_key(&args.file)?;
-    let public_key = public_key_of(seed.expose());
-    if context.json() {
-        print::json(&Answer { file: args.file.display().to_string(), public_key });
+    let public_key = public_key_from_seed(seed.expose());
+    if context.is_json() {
+        console::print_json(&KeygenOutput {
+            file: args.file.display().to_string(),
+            public_key,
+        });
         return Ok(Exit::Done);
     }
-    print::line(&format!("{public_key}\n"));
-    print::line("At the device, in config.toml, this makes it run nothing that is not signed with it:\n");
-    print::line(&format!("[backend]\nrequest_key = \"{public_key}\"\n"));
-    print::line(&format!("Sign with: punie-runner send --sign-key {} ...", args.file.display()));
+    console::print_line(&format!("{public_key}\n"));
+    console::print_line(
+        "At the device, in config.toml, this makes it run nothing that is not signed with it:\n",
+    );
+    console::print_line(&format!("[backend]\nrequest_key = \"{public_key}\"\n"));
+    console::print_line(&format!(
+        "Sign with: punie-runner send --sign-key {} ...",
+        args.file.display()
+    ));
     Ok(Exit::Done)
 }

@@ -9,36 +9,45 @@ use std::sync::{Mutex, PoisonError, RwLock};
 use tracing_subscriber::fmt;
 use tracing_subscriber::prelude::*;
 
-use super::log_file::LogFile;
-use super::print;
-use crate::config::{Color, LogFile as Wanted, LogLevel};
+use super::console;
+use super::log_file::RotatingLog;
+use crate::config::{ColorChoice, LogFile as Wanted, LogLevel};
 use crate::redact::{self, Redactor};
 
 /// Starts logging at this level, also to files in `folder` if given. A second start in one process changes nothing.
-pub fn start(level: LogLevel, color: Color, folder: Option<PathBuf>) {
+pub fn start_logging(level: LogLevel, color: ColorChoice, folder: Option<PathBuf>) {
     let colored = match color {
-        Color::Always => true,
-        Color::Never => false,
-        Color::Auto => io::stderr().is_terminal(),
+        ColorChoice::Always => true,
+        ColorChoice::Never => false,
+        ColorChoice::Auto => io::stderr().is_terminal(),
     };
     let shown = fmt::layer()
-        .with_writer(move || Masked { to: io::stderr(), colored })
+        .with_writer(move || MaskingWriter {
+            to: io::stderr(),
+            colored,
+        })
         .with_ansi(colored)
         .with_target(false)
-        .with_filter(level.filter());
+        .with_filter(level.level_filter());
     let kept = folder.map(|folder| {
         fmt::layer()
-            .with_writer(Mutex::new(Masked { to: LogFile::below(folder), colored: false }))
+            .with_writer(Mutex::new(MaskingWriter {
+                to: RotatingLog::for_folder(folder),
+                colored: false,
+            }))
             .with_ansi(false)
             .with_target(false)
-            .with_filter(level.filter())
+            .with_filter(level.level_filter())
     });
     // In tests, another subscriber is already installed.
-    let _ = tracing_subscriber::registry().with(shown).with(kept).try_init();
+    let _ = tracing_subscriber::registry()
+        .with(shown)
+        .with(kept)
+        .try_init();
 }
 
 /// Returns whether a runner writes its log to files.
-pub fn is_kept(wanted: Wanted) -> bool {
+pub fn logs_to_file(wanted: Wanted) -> bool {
     match wanted {
         Wanted::Always => true,
         Wanted::Never => false,
@@ -48,34 +57,40 @@ pub fn is_kept(wanted: Wanted) -> bool {
 
 /// Also masks the values of this redactor in the log from now on. The last one counts: a process has one home, and
 /// each of its runners reads the secrets anew.
-pub fn mask_by(redactor: &Redactor) {
-    *KNOWN.write().unwrap_or_else(PoisonError::into_inner) = Some(redactor.clone());
+pub fn mask_with(redactor: &Redactor) {
+    *LOG_REDACTOR.write().unwrap_or_else(PoisonError::into_inner) = Some(redactor.clone());
 }
 
 /// The redactor of this process.
-static KNOWN: RwLock<Option<Redactor>> = RwLock::new(None);
+static LOG_REDACTOR: RwLock<Option<Redactor>> = RwLock::new(None);
 
 /// A writer that masks known values and lookalike credentials and escapes terminal control characters. It receives
 /// whole lines, one at a time.
-struct Masked<W> {
+struct MaskingWriter<W> {
     to: W,
     /// The line has colour escapes; the logged values were already escaped.
     colored: bool,
 }
 
 /// Escapes terminal control characters except the colours.
-fn keep_escapes(line: &str) -> String {
-    let parts: Vec<_> = line.split('\x1b').map(print::plain).collect();
+fn escape_except_colors(line: &str) -> String {
+    let parts: Vec<_> = line.split('\x1b').map(console::escape_controls).collect();
     parts.join("\x1b")
 }
 
-impl<W: Write> Write for Masked<W> {
+impl<W: Write> Write for MaskingWriter<W> {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         let text = String::from_utf8_lossy(line);
-        let known = KNOWN.read().unwrap_or_else(PoisonError::into_inner);
-        let known = known.as_ref().map_or(Cow::Borrowed(&*text), |known| known.scrub(&text).0);
-        let masked = redact::log_line(&known);
-        let plain = if self.colored { keep_escapes(&masked) } else { print::plain(&masked).into_owned() };
+        let known = LOG_REDACTOR.read().unwrap_or_else(PoisonError::into_inner);
+        let known = known
+            .as_ref()
+            .map_or(Cow::Borrowed(&*text), |known| known.mask(&text).0);
+        let masked = redact::mask_log_line(&known);
+        let plain = if self.colored {
+            escape_except_colors(&masked)
+        } else {
+            console::escape_controls(&masked).into_owned()
+        };
         self.to.write_all(plain.as_bytes())?;
         Ok(line.len())
     }
@@ -91,28 +106,44 @@ mod tests {
 
     #[test]
     fn a_credential_in_a_line_is_masked() {
-        let mut out = Masked { to: Vec::new(), colored: false };
+        let mut out = MaskingWriter {
+            to: Vec::new(),
+            colored: false,
+        };
         let token = format!("ghp_{}", "a1B2".repeat(9));
         writeln!(out, "the backend said: bad token {token}").expect("a vector takes it");
         let line = String::from_utf8(out.to).expect("text");
-        assert!(!line.contains(&token) && line.contains("[REDACTED:"), "{line}");
+        assert!(
+            !line.contains(&token) && line.contains("[REDACTED:"),
+            "{line}"
+        );
     }
 
     #[test]
     fn what_steers_a_terminal_is_escaped_and_our_own_colours_are_not() {
-        for (colored, expected) in
-            [(false, "\\u{1b}[2mx\\u{202e}y\\u{9b}z\n"), (true, "\u{1b}[2mx\\u{202e}y\\u{9b}z\n")]
-        {
-            let mut out = Masked { to: Vec::new(), colored };
-            out.write_all("\u{1b}[2mx\u{202e}y\u{9b}z\n".as_bytes()).expect("a vector takes it");
+        for (colored, expected) in [
+            (false, "\\u{1b}[2mx\\u{202e}y\\u{9b}z\n"),
+            (true, "\u{1b}[2mx\\u{202e}y\\u{9b}z\n"),
+        ] {
+            let mut out = MaskingWriter {
+                to: Vec::new(),
+                colored,
+            };
+            out.write_all("\u{1b}[2mx\u{202e}y\u{9b}z\n".as_bytes())
+                .expect("a vector takes it");
             assert_eq!(String::from_utf8(out.to).expect("text"), expected);
         }
     }
 
     #[test]
     fn a_value_that_is_known_is_masked_in_a_line() {
-        mask_by(&Redactor::new([redact::Secret::new("no-pattern-of-any-kind".to_owned())]));
-        let mut out = Masked { to: Vec::new(), colored: false };
+        mask_with(&Redactor::new([redact::Secret::new(
+            "no-pattern-of-any-kind".to_owned(),
+        )]));
+        let mut out = MaskingWriter {
+            to: Vec::new(),
+            colored: false,
+        };
         writeln!(out, "the backend said: no-pattern-of-any-kind").expect("a vector takes it");
         assert_eq!(out.to, b"the backend said: [REDACTED:secret]\n");
     }

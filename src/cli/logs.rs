@@ -14,9 +14,9 @@ use std::time::Duration;
 use clap::Args;
 use serde::Serialize;
 
-use super::context::{Context, runtime};
-use super::exit::{Exit, Stop};
-use super::{log_file, print};
+use super::context::{CliContext, command_runtime};
+use super::exit::{CommandError, Exit};
+use super::{console, log_file};
 use crate::config::WorkspaceRule;
 use crate::home::Home;
 
@@ -32,39 +32,39 @@ pub struct LogsArgs {
 
 /// A line as `--json` shows it.
 #[derive(Debug, Serialize)]
-struct Line<'a> {
+struct LogLine<'a> {
     line: &'a str,
 }
 
 /// The interval for checking a followed file.
-const LOOK: Duration = Duration::from_millis(200);
+const FOLLOW_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Shows the log.
-pub fn logs(args: &LogsArgs, context: &Context) -> anyhow::Result<Exit> {
-    let config = context.config(WorkspaceRule::NotNeeded)?;
+pub fn run_logs(args: &LogsArgs, context: &CliContext) -> anyhow::Result<Exit> {
+    let config = context.effective_config(WorkspaceRule::NotNeeded)?;
     let folder = Home::logs_below(&config.home);
-    let files = log_file::files(&folder);
+    let files = log_file::log_files(&folder);
     if files.is_empty() && !args.follow {
         let text = format!(
             "there is no log in {}: a runner writes one while it is in the background, or with `file = \"always\"` \
              under [log] in config.toml",
             folder.display()
         );
-        return Err(Stop::with(Exit::Failed, text));
+        return Err(CommandError::with_exit(Exit::Failed, text));
     }
-    let json = context.json();
-    let mut position = Position::at_end(&folder.join(log_file::NAME));
-    for line in last_lines(&files, args.lines, position.read_up_to)? {
-        show(&line, json);
+    let json = context.is_json();
+    let mut position = LogPosition::at_file_end(&folder.join(log_file::LOG_FILE_NAME));
+    for line in read_last_lines(&files, args.lines, position.read_up_to)? {
+        show_log_line(&line, json);
     }
     if args.follow {
-        runtime()?.block_on(async {
+        command_runtime()?.block_on(async {
             let interrupted = tokio::signal::ctrl_c();
             tokio::pin!(interrupted);
             loop {
-                position.go_on(|line| show(line, json));
+                position.read_new_lines(|line| show_log_line(line, json));
                 tokio::select! {
-                    () = tokio::time::sleep(LOOK) => {}
+                    () = tokio::time::sleep(FOLLOW_INTERVAL) => {}
                     _ = &mut interrupted => return,
                 }
             }
@@ -73,16 +73,20 @@ pub fn logs(args: &LogsArgs, context: &Context) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-fn show(line: &str, json: bool) {
+fn show_log_line(line: &str, json: bool) {
     if json {
-        print::json(&Line { line });
+        console::print_json(&LogLine { line });
     } else {
-        print::line(&print::plain(line));
+        console::print_line(&console::escape_controls(line));
     }
 }
 
 /// Reads the last lines of the files, the latest file first and only up to this offset.
-fn last_lines(files: &[PathBuf], count: usize, read_up_to: u64) -> std::io::Result<VecDeque<String>> {
+fn read_last_lines(
+    files: &[PathBuf],
+    count: usize,
+    read_up_to: u64,
+) -> std::io::Result<VecDeque<String>> {
     let mut wanted: VecDeque<String> = VecDeque::new();
     for (number, path) in files.iter().enumerate() {
         let limit = if number == 0 { read_up_to } else { u64::MAX };
@@ -103,46 +107,59 @@ fn last_lines(files: &[PathBuf], count: usize, read_up_to: u64) -> std::io::Resu
 }
 
 /// The read position in a file that may be rotated.
-struct Position {
+struct LogPosition {
     path: PathBuf,
     file: Option<File>,
     read_up_to: u64,
     /// The start of an incomplete line.
-    begun: Vec<u8>,
+    partial_line: Vec<u8>,
 }
 
-impl Position {
-    fn at_end(path: &Path) -> Self {
+impl LogPosition {
+    fn at_file_end(path: &Path) -> Self {
         let file = File::open(path).ok();
-        let read_up_to = file.as_ref().and_then(|file| file.metadata().ok()).map_or(0, |about| about.len());
-        Self { path: path.to_owned(), file, read_up_to, begun: Vec::new() }
+        let read_up_to = file
+            .as_ref()
+            .and_then(|file| file.metadata().ok())
+            .map_or(0, |about| about.len());
+        Self {
+            path: path.to_owned(),
+            file,
+            read_up_to,
+            partial_line: Vec::new(),
+        }
     }
 
     /// Shows the new lines of the open file and then of its successor.
-    fn go_on(&mut self, mut show: impl FnMut(&str)) {
-        self.read_on(&mut show);
-        let replaced = self.file.as_ref().is_none_or(|file| !log_file::is_still(file, &self.path));
+    fn read_new_lines(&mut self, mut show: impl FnMut(&str)) {
+        self.read_open_file(&mut show);
+        let replaced = self
+            .file
+            .as_ref()
+            .is_none_or(|file| !log_file::is_same_file(file, &self.path));
         if replaced && let Ok(next) = File::open(&self.path) {
             // Read the lines written between the last check and the rotation.
-            self.read_on(&mut show);
+            self.read_open_file(&mut show);
             self.file = Some(next);
             self.read_up_to = 0;
-            self.begun.clear();
-            self.read_on(&mut show);
+            self.partial_line.clear();
+            self.read_open_file(&mut show);
         }
     }
 
-    fn read_on(&mut self, show: &mut impl FnMut(&str)) {
+    fn read_open_file(&mut self, show: &mut impl FnMut(&str)) {
         let Some(file) = &mut self.file else { return };
         let mut news = Vec::new();
-        if file.seek(SeekFrom::Start(self.read_up_to)).is_err() || file.read_to_end(&mut news).is_err() {
+        if file.seek(SeekFrom::Start(self.read_up_to)).is_err()
+            || file.read_to_end(&mut news).is_err()
+        {
             return;
         }
         self.read_up_to += news.len() as u64;
-        self.begun.extend_from_slice(&news);
-        while let Some(end) = self.begun.iter().position(|byte| *byte == b'\n') {
-            show(&String::from_utf8_lossy(&self.begun[..end]));
-            self.begun.drain(..=end);
+        self.partial_line.extend_from_slice(&news);
+        while let Some(end) = self.partial_line.iter().position(|byte| *byte == b'\n') {
+            show(&String::from_utf8_lossy(&self.partial_line[..end]));
+            self.partial_line.drain(..=end);
         }
     }
 }
@@ -161,7 +178,7 @@ mod tests {
         std::fs::write(path("1"), "3\n4\n").expect("written");
         std::fs::write(path("2"), "1\n2\n").expect("written");
         let files = [path("0"), path("1"), path("2")];
-        let last = |count, up_to| last_lines(&files, count, up_to).expect("read");
+        let last = |count, up_to| read_last_lines(&files, count, up_to).expect("read");
         assert_eq!(last(3, 4), ["4", "5", "6"]);
         assert_eq!(last(1, 4), ["6"]);
         assert_eq!(last(0, 4), [""; 0]);
@@ -171,19 +188,19 @@ mod tests {
     #[test]
     fn whoever_follows_sees_each_line_once_though_the_file_is_rolled() {
         let folder = tempfile::tempdir().expect("a folder");
-        let path = folder.path().join(log_file::NAME);
+        let path = folder.path().join(log_file::LOG_FILE_NAME);
         let mut seen = Vec::new();
-        let mut position = Position::at_end(&path);
-        position.go_on(|line| seen.push(line.to_owned()));
+        let mut position = LogPosition::at_file_end(&path);
+        position.read_new_lines(|line| seen.push(line.to_owned()));
         let mut file = File::create(&path).expect("made");
         write!(file, "one\ntw").expect("written");
-        position.go_on(|line| seen.push(line.to_owned()));
+        position.read_new_lines(|line| seen.push(line.to_owned()));
         assert_eq!(seen, ["one"]);
         writeln!(file, "o").expect("written");
         std::fs::rename(&path, folder.path().join("rolled")).expect("renamed");
         writeln!(file, "three").expect("written");
         std::fs::write(&path, "four\n").expect("written");
-        position.go_on(|line| seen.push(line.to_owned()));
+        position.read_new_lines(|line| seen.push(line.to_owned()));
         assert_eq!(seen, ["one", "two", "three", "four"]);
     }
 }

@@ -2,16 +2,19 @@
 
 mod acp;
 mod agents;
+mod answer_watch;
 mod approvals;
 mod audit;
 mod backend;
 mod call;
-mod caller;
+mod caller_client;
 mod cancel;
 mod completions;
+pub mod console;
 mod context;
 mod demo;
 mod dev;
+mod display_time;
 mod embedded_tokens;
 pub mod exit;
 mod history;
@@ -22,22 +25,19 @@ mod keygen;
 mod log_file;
 mod logging;
 mod logs;
-mod moments;
 mod operator;
 mod pair;
 mod pause;
 mod policy;
-pub mod print;
 mod run;
 mod secrets;
 mod send;
+mod signals;
 mod skills;
 mod status;
-mod stop;
 mod tools;
 mod trash;
 mod undo;
-mod watching;
 mod wiring;
 
 use std::ffi::OsString;
@@ -46,9 +46,9 @@ use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::config::{Color, Environment};
+use crate::config::{ColorChoice, ProcessEnvironment};
 use crate::redact::Secret;
-use context::Context;
+use context::CliContext;
 use exit::Exit;
 
 const FIRST_STEPS: &str = "\
@@ -76,14 +76,14 @@ pub struct Cli {
     #[arg(long)]
     once: bool,
     #[command(flatten)]
-    global: Global,
+    global: GlobalArgs,
     #[command(subcommand)]
-    command: Option<Command>,
+    command: Option<CliCommand>,
 }
 
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Options of every command")]
-struct Global {
+struct GlobalArgs {
     /// The home folder [env: PUNIE_HOME] [default: ~/.punie]
     #[arg(long, global = true, value_name = "DIR")]
     home: Option<PathBuf>,
@@ -103,10 +103,10 @@ struct Global {
     #[arg(long, global = true)]
     json: bool,
     /// When to use colour: auto, always, never
-    #[arg(long, global = true, value_name = "WHEN", value_parser = color)]
-    color: Option<Color>,
+    #[arg(long, global = true, value_name = "WHEN", value_parser = parse_color)]
+    color: Option<ColorChoice>,
     /// The caller's token [env: PUNIE_CALLER_TOKEN] [default: tokens/BACKEND/caller in the home]
-    #[arg(long, global = true, value_name = "TOKEN", value_parser = secret, hide = true)]
+    #[arg(long, global = true, value_name = "TOKEN", value_parser = parse_secret, hide = true)]
     caller_token: Option<Secret<String>>,
     /// The device to ask [env: PUNIE_DEVICE] [default: this one]
     #[arg(long, global = true, value_name = "ID")]
@@ -114,7 +114,7 @@ struct Global {
 }
 
 #[derive(Debug, Subcommand)]
-enum Command {
+enum CliCommand {
     /// Poll the backend until stopped (the default)
     Run(run::RunArgs),
     /// An embedded backend and a runner in one process, paired with each other
@@ -171,17 +171,17 @@ enum Command {
     Completions(completions::CompletionsArgs),
 }
 
-fn color(text: &str) -> Result<Color, String> {
+fn parse_color(text: &str) -> Result<ColorChoice, String> {
     match text {
-        "auto" => Ok(Color::Auto),
-        "always" => Ok(Color::Always),
-        "never" => Ok(Color::Never),
+        "auto" => Ok(ColorChoice::Auto),
+        "always" => Ok(ColorChoice::Always),
+        "never" => Ok(ColorChoice::Never),
         other => Err(format!("{other:?} is none of auto, always, never")),
     }
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "the shape of a clap value parser")]
-fn secret(text: &str) -> Result<Secret<String>, String> {
+fn parse_secret(text: &str) -> Result<Secret<String>, String> {
     Ok(Secret::new(text.to_owned()))
 }
 
@@ -189,86 +189,115 @@ fn secret(text: &str) -> Result<Secret<String>, String> {
 pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let args: Vec<OsString> = args.into_iter().collect();
     if let [_, argument, job] = args.as_slice()
-        && argument == crate::worker::ARGUMENT
+        && argument == crate::worker::WORKER_ARGUMENT
     {
         let answered = crate::handlers::run_worker(job);
-        return if answered.is_ok() { Exit::Done } else { Exit::Failed }.into();
+        return if answered.is_ok() {
+            Exit::Done
+        } else {
+            Exit::Failed
+        }
+        .into();
     }
     #[cfg(target_os = "linux")]
-    if let Some(code) = shim(&args) {
+    if let Some(code) = run_helper_program(&args) {
         return code;
     }
     let cli = match Cli::try_parse_from(args) {
         Ok(cli) => cli,
         Err(error) => {
             // Help and version go to stdout with exit code 0; anything else is an invalid command line.
-            let code = if error.use_stderr() { Exit::Usage } else { Exit::Done };
+            let code = if error.use_stderr() {
+                Exit::Usage
+            } else {
+                Exit::Done
+            };
             let _ = error.print();
             return code.into();
         }
     };
-    let context = Context::new(cli.global, Environment::capture());
-    match dispatch(cli.command, cli.once, &context) {
+    let context = CliContext::new(cli.global, ProcessEnvironment::from_process());
+    match dispatch_command(cli.command, cli.once, &context) {
         Ok(exit) => exit.into(),
         Err(error) => {
-            print::complain(&format!("punie-runner: {error:#}"));
-            Exit::of(&error).into()
+            console::print_error(&format!("punie-runner: {error:#}"));
+            Exit::from_error(&error).into()
         }
     }
 }
 
 /// Runs one of the runner's helper programs if called by its name or argument.
 #[cfg(target_os = "linux")]
-fn shim(args: &[OsString]) -> Option<ExitCode> {
+fn run_helper_program(args: &[OsString]) -> Option<ExitCode> {
     use crate::acp::local::terminal_holder;
-    use crate::trash::shim::{Shim, VARIABLE};
+    use crate::trash::shim::{ActiveShim, VARIABLE};
     if let [_, argument, socket] = args
-        && argument == terminal_holder::ARGUMENT
+        && argument == terminal_holder::HOLDER_ARGUMENT
     {
-        let held = terminal_holder::hold(socket.as_ref());
-        return Some(if held.is_ok() { Exit::Done } else { Exit::Failed }.into());
+        let held = terminal_holder::hold_terminal(socket.as_ref());
+        return Some(
+            if held.is_ok() {
+                Exit::Done
+            } else {
+                Exit::Failed
+            }
+            .into(),
+        );
     }
     let (name, args) = args.split_first()?;
-    let shim = Shim::from_program_name(name)?;
-    let environment = Environment::capture();
-    let env_text = environment.variables().iter().find(|(name, _)| name == VARIABLE);
+    let shim = ActiveShim::from_program_name(name)?;
+    let environment = ProcessEnvironment::from_process();
+    let env_text = environment
+        .variables()
+        .iter()
+        .find(|(name, _)| name == VARIABLE);
     let env_text = env_text.map(|(_, value)| value.as_os_str());
-    Some(shim.run(args, env_text, environment.path()).into())
+    Some(
+        shim.run_shim(args, env_text, environment.path_variable())
+            .into(),
+    )
 }
 
-fn dispatch(command: Option<Command>, once: bool, context: &Context) -> anyhow::Result<Exit> {
-    let command = command.unwrap_or(Command::Run(run::RunArgs::default()));
-    if once && !matches!(command, Command::Run(_)) {
-        return Err(exit::Stop::with(Exit::Usage, "--once goes with `run` only"));
+fn dispatch_command(
+    command: Option<CliCommand>,
+    once: bool,
+    context: &CliContext,
+) -> anyhow::Result<Exit> {
+    let command = command.unwrap_or(CliCommand::Run(run::RunArgs::default()));
+    if once && !matches!(command, CliCommand::Run(_)) {
+        return Err(exit::CommandError::with_exit(
+            Exit::Usage,
+            "--once goes with `run` only",
+        ));
     }
     match command {
-        Command::Run(args) => run::run(&args, once || args.once, context),
-        Command::Dev(args) => dev::dev(&args, context),
-        Command::Demo => demo::demo(context),
-        Command::Acp => acp::acp(context),
-        Command::Backend(args) => backend::backend(&args, context),
-        Command::Approvals(args) => approvals::approvals(&args, context),
-        Command::Send(args) => send::send(&args, context),
-        Command::Cancel(args) => cancel::cancel(&args, context),
-        Command::Call(args) => call::call(&args, context),
-        Command::Tools(args) => tools::tools(&args, context),
-        Command::Skills(args) => skills::skills(&args, context),
-        Command::Agents(args) => agents::agents(&args, context),
-        Command::Status => status::status(context),
-        Command::History(args) => history::history(&args, context),
-        Command::Logs(args) => logs::logs(&args, context),
-        Command::Undo(args) => undo::undo(&args, context),
-        Command::Audit(args) => audit::audit(&args, context),
-        Command::Trash(args) => trash::trash(&args, context),
-        Command::Secrets(args) => secrets::secrets(&args, context),
-        Command::Pause(args) => pause::pause(&args, context),
-        Command::Resume(args) => pause::resume(&args, context),
-        Command::Policy(args) => policy::policy(&args, context),
-        Command::Operator(args) => operator::operator(&args, context),
-        Command::Pair(args) => pair::pair(&args, context),
-        Command::Keygen(args) => keygen::keygen(&args, context),
-        Command::Init(args) => init::init(&args, context),
-        Command::Completions(args) => completions::completions(&args),
+        CliCommand::Run(args) => run::run_runner(&args, once || args.once, context),
+        CliCommand::Dev(args) => dev::run_dev(&args, context),
+        CliCommand::Demo => demo::run_demo(context),
+        CliCommand::Acp => acp::run_acp(context),
+        CliCommand::Backend(args) => backend::run_backend(&args, context),
+        CliCommand::Approvals(args) => approvals::run_approvals(&args, context),
+        CliCommand::Send(args) => send::run_send(&args, context),
+        CliCommand::Cancel(args) => cancel::run_cancel(&args, context),
+        CliCommand::Call(args) => call::run_call_command(&args, context),
+        CliCommand::Tools(args) => tools::run_tools(&args, context),
+        CliCommand::Skills(args) => skills::run_skills(&args, context),
+        CliCommand::Agents(args) => agents::run_agents(&args, context),
+        CliCommand::Status => status::run_status(context),
+        CliCommand::History(args) => history::run_history(&args, context),
+        CliCommand::Logs(args) => logs::run_logs(&args, context),
+        CliCommand::Undo(args) => undo::run_undo(&args, context),
+        CliCommand::Audit(args) => audit::run_audit(&args, context),
+        CliCommand::Trash(args) => trash::run_trash(&args, context),
+        CliCommand::Secrets(args) => secrets::run_secrets(&args, context),
+        CliCommand::Pause(args) => pause::run_pause(&args, context),
+        CliCommand::Resume(args) => pause::run_resume(&args, context),
+        CliCommand::Policy(args) => policy::run_policy(&args, context),
+        CliCommand::Operator(args) => operator::run_operator(&args, context),
+        CliCommand::Pair(args) => pair::run_pair(&args, context),
+        CliCommand::Keygen(args) => keygen::run_keygen(&args, context),
+        CliCommand::Init(args) => init::run_init(&args, context),
+        CliCommand::Completions(args) => completions::run_completions(&args),
     }
 }
 

@@ -6,9 +6,9 @@ use std::time::Duration;
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::{Value, json};
 
-use super::context::{Context, runtime};
-use super::exit::{Exit, Stop};
-use super::{moments, print, wiring};
+use super::context::{CliContext, command_runtime};
+use super::exit::{CommandError, Exit};
+use super::{console, display_time, wiring};
 use crate::backend::FunctionKind;
 use crate::config::WorkspaceRule;
 use crate::home::TokenName;
@@ -17,31 +17,31 @@ use crate::runner::Clock;
 #[derive(Debug, Args)]
 pub struct OperatorArgs {
     #[command(subcommand)]
-    what: What,
+    what: OperatorCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
+enum OperatorCommand {
     /// Who may ask devices for tools, and who may approve: mint a token, list the callers, revoke them
     #[command(subcommand)]
-    Callers(Callers),
+    Callers(CallersCommand),
     /// The code that a new device must show: renew it, or close the backend to new devices
     #[command(subcommand)]
-    Pairing(Pairing),
+    Pairing(PairingCommand),
     /// Withdraw a device for good
     #[command(subcommand)]
-    Devices(Devices),
+    Devices(DevicesCommand),
 }
 
 #[derive(Debug, Subcommand)]
-enum Callers {
+enum CallersCommand {
     /// Make a token and print it, this once
     Mint {
         /// What the caller is called here
         name: String,
         /// What the token is good for: asking for tools, approving what devices ask about, or both
-        #[arg(long, value_enum, default_value_t = May::Both)]
-        may: May,
+        #[arg(long, value_enum, default_value_t = CallerRights::Both)]
+        may: CallerRights,
     },
     /// The callers by name, without their tokens
     List,
@@ -53,14 +53,14 @@ enum Callers {
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
-enum May {
+enum CallerRights {
     Ask,
     Approve,
     Both,
 }
 
 #[derive(Debug, Subcommand)]
-enum Pairing {
+enum PairingCommand {
     /// Make a new code; the old one is good no more
     Renew,
     /// Let no new device in until the next `renew`
@@ -68,7 +68,7 @@ enum Pairing {
 }
 
 #[derive(Debug, Subcommand)]
-enum Devices {
+enum DevicesCommand {
     /// End the session of a device; its key opens no other
     Revoke {
         /// The device
@@ -76,97 +76,131 @@ enum Devices {
     },
 }
 
-impl What {
+impl OperatorCommand {
     /// Returns the function and its arguments.
-    fn call(&self) -> (&'static str, Value) {
+    fn function_call(&self) -> (&'static str, Value) {
         match self {
-            Self::Callers(Callers::Mint { name, may }) => {
+            Self::Callers(CallersCommand::Mint { name, may }) => {
                 let may = match may {
-                    May::Ask => "ask",
-                    May::Approve => "approve",
-                    May::Both => "both",
+                    CallerRights::Ask => "ask",
+                    CallerRights::Approve => "approve",
+                    CallerRights::Both => "both",
                 };
                 ("callers:mint", json!({ "name": name, "may": may }))
             }
-            Self::Callers(Callers::List) => ("callers:list", json!({})),
-            Self::Callers(Callers::Revoke { name }) => ("callers:revoke", json!({ "name": name })),
-            Self::Pairing(Pairing::Renew) => ("pairing:renew", json!({})),
-            Self::Pairing(Pairing::Close) => ("pairing:close", json!({})),
-            Self::Devices(Devices::Revoke { id }) => ("devices:revoke", json!({ "deviceId": id })),
+            Self::Callers(CallersCommand::List) => ("callers:list", json!({})),
+            Self::Callers(CallersCommand::Revoke { name }) => {
+                ("callers:revoke", json!({ "name": name }))
+            }
+            Self::Pairing(PairingCommand::Renew) => ("pairing:renew", json!({})),
+            Self::Pairing(PairingCommand::Close) => ("pairing:close", json!({})),
+            Self::Devices(DevicesCommand::Revoke { id }) => {
+                ("devices:revoke", json!({ "deviceId": id }))
+            }
         }
     }
 
     /// Prints the result for people.
-    fn show(&self, value: &Value) {
-        let text = |key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+    fn show_result(&self, value: &Value) {
+        let text = |key: &str| {
+            value
+                .get(key)
+                .and_then(Value::as_str)
+                .unwrap_or_default()
+                .to_owned()
+        };
         match self {
-            Self::Callers(Callers::Mint { .. }) => print::line(&text("callerToken")),
-            Self::Callers(Callers::List) => list(value),
-            Self::Callers(Callers::Revoke { name }) => {
+            Self::Callers(CallersCommand::Mint { .. }) => console::print_line(&text("callerToken")),
+            Self::Callers(CallersCommand::List) => print_callers(value),
+            Self::Callers(CallersCommand::Revoke { name }) => {
                 let revoked = value.get("revoked").and_then(Value::as_f64).unwrap_or(0.0);
-                print::line(&format!("Tokens of {} withdrawn: {revoked}.", print::cell(name, 80)));
+                console::print_line(&format!(
+                    "Tokens of {} withdrawn: {revoked}.",
+                    console::cell_text(name, 80)
+                ));
             }
-            Self::Pairing(Pairing::Renew) => print::line(&text("pairingCode")),
-            Self::Pairing(Pairing::Close) => {
-                print::line("No new device is let in until `punie-runner operator pairing renew`.");
+            Self::Pairing(PairingCommand::Renew) => console::print_line(&text("pairingCode")),
+            Self::Pairing(PairingCommand::Close) => {
+                console::print_line(
+                    "No new device is let in until `punie-runner operator pairing renew`.",
+                );
             }
-            Self::Devices(Devices::Revoke { id }) => print::line(&format!("{id} is withdrawn.")),
+            Self::Devices(DevicesCommand::Revoke { id }) => {
+                console::print_line(&format!("{id} is withdrawn."))
+            }
         }
     }
 
     /// Returns whether there was nothing to revoke.
-    fn found_nothing(&self, value: &Value) -> bool {
+    fn revoked_nothing(&self, value: &Value) -> bool {
         let revoked = value.get("revoked");
         match self {
-            Self::Callers(Callers::Revoke { .. }) => revoked.and_then(Value::as_f64) == Some(0.0),
-            Self::Devices(Devices::Revoke { .. }) => revoked.and_then(Value::as_bool) == Some(false),
+            Self::Callers(CallersCommand::Revoke { .. }) => {
+                revoked.and_then(Value::as_f64) == Some(0.0)
+            }
+            Self::Devices(DevicesCommand::Revoke { .. }) => {
+                revoked.and_then(Value::as_bool) == Some(false)
+            }
             _ => false,
         }
     }
 }
 
 /// Calls one of the operator's functions.
-pub fn operator(args: &OperatorArgs, context: &Context) -> anyhow::Result<Exit> {
-    let config = context.config(WorkspaceRule::NotNeeded)?;
-    let home = Context::home(&config)?;
-    let tokens = wiring::tokens(&config, &home)?;
-    let key = tokens.read(TokenName::Admin)?.ok_or_else(|| {
-        let path = tokens.path(TokenName::Admin);
+pub fn run_operator(args: &OperatorArgs, context: &CliContext) -> anyhow::Result<Exit> {
+    let config = context.effective_config(WorkspaceRule::NotNeeded)?;
+    let home = CliContext::config_home(&config)?;
+    let tokens = wiring::backend_tokens(&config, &home)?;
+    let key = tokens.read_token(TokenName::Admin)?.ok_or_else(|| {
+        let path = tokens.token_path(TokenName::Admin);
         let text = format!(
             "no admin key: `punie-runner backend` and `dev` put theirs into {}; a hosted backend's operator uses \
              `npx convex run`, or puts the deployment's key there (mode 0600)",
             path.display()
         );
-        Stop::with(Exit::Refused, text)
+        CommandError::with_exit(Exit::Refused, text)
     })?;
-    let functions = wiring::functions(&config)?.with_admin_key(key);
-    let (path, arguments) = args.what.call();
-    let calling = functions.call(FunctionKind::Any, path, &arguments, Duration::ZERO);
-    let value = runtime()?.block_on(calling)?;
-    if args.what.found_nothing(&value) {
-        return Err(Stop::with(Exit::Failed, "there is nothing of this name to withdraw"));
+    let functions = wiring::http_functions(&config)?.with_admin_key(key);
+    let (path, arguments) = args.what.function_call();
+    let calling = functions.call_function(FunctionKind::Any, path, &arguments, Duration::ZERO);
+    let value = command_runtime()?.block_on(calling)?;
+    if args.what.revoked_nothing(&value) {
+        return Err(CommandError::with_exit(
+            Exit::Failed,
+            "there is nothing of this name to withdraw",
+        ));
     }
-    if context.json() {
-        print::json(&value);
+    if context.is_json() {
+        console::print_json(&value);
     } else {
-        args.what.show(&value);
+        args.what.show_result(&value);
     }
     Ok(Exit::Done)
 }
 
-fn list(callers: &Value) {
-    let now_ms = Clock::system().now_ms();
+fn print_callers(callers: &Value) {
+    let now_ms = Clock::system_clock().now_ms();
     let row = |caller: &Value| {
-        let name = caller.get("name").and_then(Value::as_str).unwrap_or_default();
+        let name = caller
+            .get("name")
+            .and_then(Value::as_str)
+            .unwrap_or_default();
         let may = match caller.get("may").and_then(Value::as_str) {
             Some("ask") => "ask",
             Some("approve") => "approve",
             _ => "ask, approve",
         };
         #[expect(clippy::cast_possible_truncation, reason = "milliseconds since 1970")]
-        let minted = caller.get("mintedAtMs").and_then(Value::as_f64).unwrap_or_default() as i64;
-        vec![print::cell(name, 40), may.to_owned(), moments::ago(minted, now_ms)]
+        let minted = caller
+            .get("mintedAtMs")
+            .and_then(Value::as_f64)
+            .unwrap_or_default() as i64;
+        vec![
+            console::cell_text(name, 40),
+            may.to_owned(),
+            display_time::format_age(minted, now_ms),
+        ]
     };
     let rows: Vec<_> = callers.as_array().into_iter().flatten().map(row).collect();
-    print::table(&["CALLER", "MAY", "MINTED"], &rows);
+    console::print_table(&["CALLER", "MAY", "MINTED"], &rows);
 }

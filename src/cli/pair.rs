@@ -3,12 +3,12 @@
 use clap::Args;
 use serde_json::json;
 
-use super::context::{Context, runtime};
+use super::context::{CliContext, command_runtime};
 use super::exit::Exit;
-use super::{init, print, wiring};
+use super::{console, init, wiring};
 use crate::backend::Backend;
 use crate::config::WorkspaceRule;
-use crate::home::{DeviceIdentity, RunnerLock, set_aside};
+use crate::home::{DeviceIdentity, RunnerLock, set_identity_aside};
 use crate::redact::Redactor;
 
 #[derive(Debug, Args)]
@@ -22,31 +22,31 @@ pub struct PairArgs {
 }
 
 /// Opens a first session with the code and stores the backend's address.
-pub fn pair(args: &PairArgs, context: &Context) -> anyhow::Result<Exit> {
-    let config = context.config(WorkspaceRule::NotNeeded)?;
-    let home = Context::home(&config)?;
+pub fn run_pair(args: &PairArgs, context: &CliContext) -> anyhow::Result<Exit> {
+    let config = context.effective_config(WorkspaceRule::NotNeeded)?;
+    let home = CliContext::config_home(&config)?;
     if args.new_device {
         // No runner may still use the old identity.
-        let _lock = RunnerLock::acquire(&home)?;
-        for file in set_aside(&home)? {
+        let _lock = RunnerLock::try_acquire(&home)?;
+        for file in set_identity_aside(&home)? {
             tracing::warn!(file = %file.display(), "set aside");
         }
     }
     let identity = DeviceIdentity::load_or_create(&home)?;
-    let device = identity.id().to_string();
+    let device = identity.device_id().to_string();
     let code = Some(args.code.trim().to_owned());
-    let backend = wiring::backend(&config, &home, identity, &Redactor::default(), code)?;
-    runtime()?.block_on(backend.open_session())?;
-    let url = wiring::functions(&config)?.url().to_owned();
-    let kept = init::keep_backend(&config, &url)?;
-    if context.json() {
-        print::json(
+    let backend = wiring::convex_backend(&config, &home, identity, &Redactor::default(), code)?;
+    command_runtime()?.block_on(backend.open_session())?;
+    let url = wiring::http_functions(&config)?.backend_url().to_owned();
+    let kept = init::store_backend_url(&config, &url)?;
+    if context.is_json() {
+        console::print_json(
             &json!({"deviceId": device, "url": url, "config": config.file.display().to_string(), "configWritten": kept}),
         );
     } else {
-        print::line(&format!("This device ({device}) is paired with {url}."));
+        console::print_line(&format!("This device ({device}) is paired with {url}."));
         if !kept {
-            print::line(&format!(
+            console::print_line(&format!(
                 "{} names another backend; a plain run uses that one.",
                 config.file.display()
             ));

@@ -5,14 +5,17 @@
 use clap::Args;
 use serde::Serialize;
 
-use super::context::Context;
-use super::exit::{Exit, Stop};
-use super::{audit, moments, print};
-use crate::audit::{Entry, Event};
+use super::context::CliContext;
+use super::exit::{CommandError, Exit};
+use super::{audit, console, display_time};
+use crate::audit::{AuditEntry, AuditEvent};
 use crate::config::WorkspaceRule;
-use crate::home::{Home, RunnerLock, StoppedConversation, Supervision, Switch, SwitchedOn, Switches};
+use crate::home::{
+    Home, OwnerSwitch, OwnerSwitches, RunnerLock, StoppedConversation, SupervisionStore,
+    SwitchState,
+};
 use crate::ids::ConversationId;
-use crate::journal::Reader;
+use crate::journal::JournalReader;
 use crate::runner::Clock;
 
 #[derive(Debug, Args)]
@@ -35,7 +38,7 @@ pub struct ResumeArgs {
 /// The output of `resume CONVERSATION --json`.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Resumed {
+struct ResumedConversation {
     conversation_id: String,
     /// The conversation was stopped, or was asked about because of an attached editor.
     changed: bool,
@@ -44,7 +47,7 @@ struct Resumed {
 /// The output with `--json`.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Answer {
+struct PauseState {
     paused: bool,
     /// The command changed something.
     changed: bool,
@@ -56,23 +59,34 @@ struct Answer {
 }
 
 /// Stops starting new calls.
-pub fn pause(args: &PauseArgs, context: &Context) -> anyhow::Result<Exit> {
-    let home = home(context)?;
-    let on = SwitchedOn { since_ms: Clock::system().now_ms(), reason: args.reason.clone() };
-    let changed = Switches::of(&home).switch_on(Switch::Paused, &on)?;
+pub fn run_pause(args: &PauseArgs, context: &CliContext) -> anyhow::Result<Exit> {
+    let home = context_home(context)?;
+    let on = SwitchState {
+        since_ms: Clock::system_clock().now_ms(),
+        reason: args.reason.clone(),
+    };
+    let changed = OwnerSwitches::in_home(&home).switch_on(OwnerSwitch::Paused, &on)?;
     if changed {
-        audit::note(&home, audit::by_owner(Event::Pause));
+        audit::record_owner_action(&home, audit::owner_entry(AuditEvent::Pause));
     }
-    let answer = answer(&home, true, changed)?;
-    if context.json() {
-        print::json(&answer);
+    let answer = pause_state(&home, true, changed)?;
+    if context.is_json() {
+        console::print_json(&answer);
         return Ok(Exit::Done);
     }
-    print::line(if changed { "Paused: nothing new begins." } else { "It was paused already." });
+    console::print_line(if changed {
+        "Paused: nothing new begins."
+    } else {
+        "It was paused already."
+    });
     match (answer.running, answer.in_flight) {
-        (false, _) => print::line("No runner runs now; the next one will be paused from its start."),
-        (true, 0) => print::line("New requests are accepted and wait until `punie-runner resume`."),
-        (true, calls) => print::line(&format!(
+        (false, _) => {
+            console::print_line("No runner runs now; the next one will be paused from its start.")
+        }
+        (true, 0) => {
+            console::print_line("New requests are accepted and wait until `punie-runner resume`.")
+        }
+        (true, calls) => console::print_line(&format!(
             "{calls} running {} on to the end, and results are delivered. New requests wait until \
              `punie-runner resume`.",
             if calls == 1 { "call goes" } else { "calls go" }
@@ -82,69 +96,79 @@ pub fn pause(args: &PauseArgs, context: &Context) -> anyhow::Result<Exit> {
 }
 
 /// Starts calls again.
-pub fn resume(args: &ResumeArgs, context: &Context) -> anyhow::Result<Exit> {
-    let home = home(context)?;
+pub fn run_resume(args: &ResumeArgs, context: &CliContext) -> anyhow::Result<Exit> {
+    let home = context_home(context)?;
     if let Some(conversation) = &args.conversation {
         return resume_conversation(&home, conversation, args.without_editor, context);
     }
     if args.without_editor {
-        return stop_asking(&home, context);
+        return stop_editor_questions(&home, context);
     }
-    let switches = Switches::of(&home);
+    let switches = OwnerSwitches::in_home(&home);
     // Count the waiting calls before they start.
-    let before = answer(&home, false, false)?;
+    let before = pause_state(&home, false, false)?;
     // Both, whichever was on.
-    let paused = switches.switch_off(Switch::Paused)?;
-    let safe = switches.switch_off(Switch::SafeMode)?;
+    let paused = switches.switch_off(OwnerSwitch::Paused)?;
+    let safe = switches.switch_off(OwnerSwitch::SafeMode)?;
     if paused || safe {
-        audit::note(&home, audit::by_owner(Event::Resume));
+        audit::record_owner_action(&home, audit::owner_entry(AuditEvent::Resume));
     }
-    let answer = Answer { changed: paused || safe, ..before };
-    if context.json() {
-        print::json(&answer);
+    let answer = PauseState {
+        changed: paused || safe,
+        ..before
+    };
+    if context.is_json() {
+        console::print_json(&answer);
         return Ok(Exit::Done);
     }
-    print::line(match (paused, safe) {
+    console::print_line(match (paused, safe) {
         (_, true) => "Safe mode is over: calls begin again.",
         (true, false) => "Resumed: calls begin again.",
         (false, false) => "It was not paused.",
     });
     if answer.waiting > 0 {
-        let when = if answer.running { "begin now" } else { "wait for a runner" };
-        print::line(&format!("{} requests {when}.", answer.waiting));
+        let when = if answer.running {
+            "begin now"
+        } else {
+            "wait for a runner"
+        };
+        console::print_line(&format!("{} requests {when}.", answer.waiting));
     }
-    let now_ms = Clock::system().now_ms();
+    let now_ms = Clock::system_clock().now_ms();
     for stop in &answer.stopped {
-        print::line(&stop_in_words(stop, now_ms));
+        console::print_line(&describe_stopped(stop, now_ms));
     }
     Ok(Exit::Done)
 }
 
 /// Stops asking about calls because of an attached editor; the device's own policy decides again.
-fn stop_asking(home: &Home, context: &Context) -> anyhow::Result<Exit> {
-    let changed = Supervision::of(home).stop_asking(None)?;
+fn stop_editor_questions(home: &Home, context: &CliContext) -> anyhow::Result<Exit> {
+    let changed = SupervisionStore::in_home(home).stop_asking(None)?;
     if changed {
-        audit::note(home, audit::by_owner(Event::Resume).saying("without editor"));
+        audit::record_owner_action(
+            home,
+            audit::owner_entry(AuditEvent::Resume).with_detail("without editor"),
+        );
     }
-    if context.json() {
-        print::json(&answer(home, false, changed)?);
+    if context.is_json() {
+        console::print_json(&pause_state(home, false, changed)?);
     } else if changed {
-        print::line(
+        console::print_line(
             "Calls are asked about as the device's own policy says, and while an editor is attached.",
         );
     } else {
-        print::line("No calls were asked about because of an editor.");
+        console::print_line("No calls were asked about because of an editor.");
     }
     Ok(Exit::Done)
 }
 
 /// Describes a stopped conversation, with the command that resumes it.
-pub(super) fn stop_in_words(stop: &StoppedConversation, now_ms: i64) -> String {
-    let since = moments::ago(stop.since_ms, now_ms);
+pub(super) fn describe_stopped(stop: &StoppedConversation, now_ms: i64) -> String {
+    let since = display_time::format_age(stop.since_ms, now_ms);
     format!(
         "Conversation {} was stopped {since} ({}): `punie-runner resume {}` lets it write and run again.",
         stop.conversation_id,
-        print::cell(&stop.reason, 100),
+        console::cell_text(&stop.reason, 100),
         stop.conversation_id
     )
 }
@@ -154,29 +178,37 @@ fn resume_conversation(
     home: &Home,
     conversation: &str,
     without_editor: bool,
-    context: &Context,
+    context: &CliContext,
 ) -> anyhow::Result<Exit> {
-    let conversation =
-        ConversationId::parse(conversation).map_err(|bad| Stop::with(Exit::Usage, bad.to_string()))?;
-    let supervision = Supervision::of(home);
-    let resumed = supervision.resume(&conversation)?;
+    let conversation = ConversationId::parse(conversation)
+        .map_err(|bad| CommandError::with_exit(Exit::Usage, bad.to_string()))?;
+    let supervision = SupervisionStore::in_home(home);
+    let resumed = supervision.remove_stop(&conversation)?;
     let changed = (without_editor && supervision.stop_asking(Some(&conversation))?) || resumed;
-    let asked_still = without_editor && supervision.asks_about(&conversation);
+    let asked_still = without_editor && supervision.requires_approval(&conversation);
     if changed {
-        audit::note(
+        audit::record_owner_action(
             home,
-            Entry { conversation_id: Some(conversation.to_string()), ..audit::by_owner(Event::Resume) },
+            AuditEntry {
+                conversation_id: Some(conversation.to_string()),
+                ..audit::owner_entry(AuditEvent::Resume)
+            },
         );
     }
-    if context.json() {
-        print::json(&Resumed { conversation_id: conversation.to_string(), changed });
+    if context.is_json() {
+        console::print_json(&ResumedConversation {
+            conversation_id: conversation.to_string(),
+            changed,
+        });
     } else if changed {
-        print::line(&format!("Conversation {conversation} may write and run again."));
+        console::print_line(&format!(
+            "Conversation {conversation} may write and run again."
+        ));
     } else {
-        print::line(&format!("Conversation {conversation} was not stopped."));
+        console::print_line(&format!("Conversation {conversation} was not stopped."));
     }
-    if asked_still && !context.json() {
-        print::line(
+    if asked_still && !context.is_json() {
+        console::print_line(
             "Its calls are still asked about: an editor was attached to all conversations. \
              `punie-runner resume --without-editor` ends that.",
         );
@@ -184,15 +216,25 @@ fn resume_conversation(
     Ok(Exit::Done)
 }
 
-fn home(context: &Context) -> anyhow::Result<Home> {
-    Context::home(&context.config(WorkspaceRule::NotNeeded)?)
+fn context_home(context: &CliContext) -> anyhow::Result<Home> {
+    CliContext::config_home(&context.effective_config(WorkspaceRule::NotNeeded)?)
 }
 
-fn answer(home: &Home, paused: bool, changed: bool) -> anyhow::Result<Answer> {
-    let reader = Reader::find(&home.journal_file())?;
+fn pause_state(home: &Home, paused: bool, changed: bool) -> anyhow::Result<PauseState> {
+    let reader = JournalReader::find_journal(&home.journal_file())?;
     // Of the backend that a runner works for, or worked for last.
-    let counts = reader.map(|reader| reader.of_last_backend()?.counts()).transpose()?.unwrap_or_default();
-    let running = RunnerLock::peek(home)?.is_some();
-    let stopped = Supervision::of(home).stopped();
-    Ok(Answer { paused, changed, running, waiting: counts.accepted, in_flight: counts.started, stopped })
+    let counts = reader
+        .map(|reader| reader.for_last_backend()?.count_open_requests())
+        .transpose()?
+        .unwrap_or_default();
+    let running = RunnerLock::find_holder(home)?.is_some();
+    let stopped = SupervisionStore::in_home(home).stopped_conversations();
+    Ok(PauseState {
+        paused,
+        changed,
+        running,
+        waiting: counts.accepted,
+        in_flight: counts.started,
+        stopped,
+    })
 }

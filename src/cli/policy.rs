@@ -1,8 +1,8 @@
 //! `policy`: shows the owner's rules and grants, tests calls against them, and adds rules. Not here: their meaning
-//! (policy) and enforcement (acp::permission).
+//! (policy) and enforcement (acp::permission_prompt).
 
-mod change;
-mod show;
+mod rule_changes;
+mod rule_listing;
 
 use std::time::Duration;
 
@@ -10,22 +10,22 @@ use clap::{Args, Subcommand};
 use serde::Serialize;
 use tokio::runtime::Runtime;
 
-use super::context::{Context, runtime};
-use super::exit::{Exit, Stop};
-use super::{print, wiring};
-use crate::acp::permission::StandingRules;
+use super::context::{CliContext, command_runtime};
+use super::exit::{CommandError, Exit};
+use super::{console, wiring};
+use crate::acp::permission::ActiveRules;
 use crate::config::{Config, WorkspaceRule};
 use crate::policy::command_line::quote_word;
-use crate::policy::{Decision, Verdict};
+use crate::policy::{PolicyDecision, PolicyVerdict};
 
 #[derive(Debug, Args)]
 pub struct PolicyArgs {
     #[command(subcommand)]
-    word: Option<Word>,
+    word: Option<PolicyCommand>,
 }
 
 #[derive(Debug, Subcommand)]
-enum Word {
+enum PolicyCommand {
     /// The rules and the grants in force (the default)
     Show,
     /// What the rules say to a call, and why; nothing runs and no grant is used up
@@ -54,19 +54,19 @@ struct TestArgs {
 #[derive(Debug, Args)]
 struct AllowArgs {
     #[command(flatten)]
-    what: What,
+    what: TargetArgs,
     /// For the next request that needs it, within a day
     #[arg(long)]
     once: bool,
     /// For so long: 30s, 15m, 1h, 2d
-    #[arg(long = "for", value_name = "TIME", value_parser = span)]
+    #[arg(long = "for", value_name = "TIME", value_parser = parse_time_span)]
     lasts: Option<Duration>,
 }
 
 #[derive(Debug, Args)]
 struct DenyArgs {
     #[command(flatten)]
-    what: What,
+    what: TargetArgs,
 }
 
 #[derive(Debug, Args)]
@@ -77,9 +77,13 @@ struct RevokeArgs {
 
 /// What is allowed or denied.
 #[derive(Debug, Args)]
-struct What {
+struct TargetArgs {
     /// The beginning of a command, word by word; with --once and --for, also a rule by its name
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "RULE-OR-WORDS")]
+    #[arg(
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "RULE-OR-WORDS"
+    )]
     words: Vec<String>,
     /// A tool by its name, or an effect (reads, writes, executes)
     #[arg(long)]
@@ -97,85 +101,132 @@ struct What {
 
 /// The output of `test --json`.
 #[derive(Serialize)]
-struct Tested<'a> {
+struct PolicyTestResult<'a> {
     tool: &'a str,
     #[serde(flatten)]
-    verdict: &'a Verdict,
+    verdict: &'a PolicyVerdict,
 }
 
 /// Shows, tests or changes the policy.
-pub fn policy(args: &PolicyArgs, context: &Context) -> anyhow::Result<Exit> {
-    let config = context.config(WorkspaceRule::OrCurrentDir)?;
-    let runtime = runtime()?;
+pub fn run_policy(args: &PolicyArgs, context: &CliContext) -> anyhow::Result<Exit> {
+    let config = context.effective_config(WorkspaceRule::OrCurrentDir)?;
+    let runtime = command_runtime()?;
     let _inside = runtime.enter();
-    let desk = Desk::open(&config, context, &runtime)?;
+    let desk = PolicyContext::open_policy(&config, context, &runtime)?;
     match &args.word {
-        None | Some(Word::Show) => show::show(&desk, context.json()),
-        Some(Word::Test(args)) => test(&desk, args, context.json()),
-        Some(Word::Allow(args)) => change::allow(&desk, args, context.json()),
-        Some(Word::Deny(args)) => change::deny(&desk, &args.what, context.json()),
-        Some(Word::Revoke(args)) => change::revoke(&desk, &args.id, context.json()),
+        None | Some(PolicyCommand::Show) => rule_listing::show_policy(&desk, context.is_json()),
+        Some(PolicyCommand::Test(args)) => test_call(&desk, args, context.is_json()),
+        Some(PolicyCommand::Allow(args)) => {
+            rule_changes::allow_target(&desk, args, context.is_json())
+        }
+        Some(PolicyCommand::Deny(args)) => {
+            rule_changes::deny_target(&desk, &args.what, context.is_json())
+        }
+        Some(PolicyCommand::Revoke(args)) => {
+            rule_changes::revoke_by_id(&desk, &args.id, context.is_json())
+        }
     }
 }
 
 /// The rules of this home, with the tools they apply to.
-struct Desk<'a> {
-    machine: wiring::Machine,
+struct PolicyContext<'a> {
+    tool_host: wiring::ToolHost,
     config: &'a Config,
     runtime: &'a Runtime,
     file: String,
 }
 
-impl<'a> Desk<'a> {
-    fn open(config: &'a Config, context: &Context, runtime: &'a Runtime) -> anyhow::Result<Self> {
-        let home = Context::home(config)?;
-        let machine = wiring::machine_alone(config, &home, context.environment())?;
-        Ok(Self { machine, config, runtime, file: home.policy_file().display().to_string() })
+impl<'a> PolicyContext<'a> {
+    fn open_policy(
+        config: &'a Config,
+        context: &CliContext,
+        runtime: &'a Runtime,
+    ) -> anyhow::Result<Self> {
+        let home = CliContext::config_home(config)?;
+        let machine = wiring::assemble_lone_host(config, &home, context.environment())?;
+        Ok(Self {
+            tool_host: machine,
+            config,
+            runtime,
+            file: home.policy_file().display().to_string(),
+        })
     }
 
-    fn standing(&self) -> anyhow::Result<&StandingRules> {
-        self.machine.gate.standing().ok_or_else(|| Stop::with(Exit::Failed, "this gate goes by no rules"))
+    fn active_rules(&self) -> anyhow::Result<&ActiveRules> {
+        self.tool_host
+            .gate
+            .policy_rules()
+            .ok_or_else(|| CommandError::with_exit(Exit::Failed, "this gate goes by no rules"))
     }
 
-    fn verdict(&self, tool: &str, args: &str) -> anyhow::Result<Verdict> {
-        let refused = |error: crate::tool::ToolError| Stop::with(Exit::Usage, error.text().to_owned());
-        let entry = self.machine.registry.find(tool).map_err(refused)?;
-        let ready = entry.decode(args).map_err(refused)?;
-        let verdict = self.runtime.block_on(self.machine.gate.verdict(entry.spec(), ready.decoded(args)));
+    fn evaluate_call(&self, tool: &str, args: &str) -> anyhow::Result<PolicyVerdict> {
+        let refused = |error: crate::tool::ToolError| {
+            CommandError::with_exit(Exit::Usage, error.model_text().to_owned())
+        };
+        let entry = self.tool_host.registry.find_tool(tool).map_err(refused)?;
+        let ready = entry.decode_call(args).map_err(refused)?;
+        let verdict = self.runtime.block_on(
+            self.tool_host
+                .gate
+                .policy_verdict(entry.tool_spec(), ready.as_gate_input(args)),
+        );
         verdict.map_err(refused)
     }
 
     /// Returns the verdict on a command line.
-    fn on_command(&self, words: &[String]) -> anyhow::Result<Verdict> {
+    fn evaluate_command(&self, words: &[String]) -> anyhow::Result<PolicyVerdict> {
         let line = match words {
             [line] => line.clone(),
-            words => words.iter().map(|word| quote_word(word)).collect::<Vec<_>>().join(" "),
+            words => words
+                .iter()
+                .map(|word| quote_word(word))
+                .collect::<Vec<_>>()
+                .join(" "),
         };
-        self.verdict("Bash", &serde_json::json!({ "command": line }).to_string())
+        self.evaluate_call("Bash", &serde_json::json!({ "command": line }).to_string())
     }
 }
 
-fn test(desk: &Desk<'_>, args: &TestArgs, as_json: bool) -> anyhow::Result<Exit> {
+fn test_call(desk: &PolicyContext<'_>, args: &TestArgs, as_json: bool) -> anyhow::Result<Exit> {
     let (tool, verdict) = match &args.tool {
-        Some(tool) if args.command.is_empty() => (tool.as_str(), desk.verdict(tool, &args.args)?),
-        Some(_) => {
-            return Err(Stop::with(Exit::Usage, "give a tool with its arguments, or a command after --"));
+        Some(tool) if args.command.is_empty() => {
+            (tool.as_str(), desk.evaluate_call(tool, &args.args)?)
         }
-        None => ("Bash", desk.on_command(&args.command)?),
+        Some(_) => {
+            return Err(CommandError::with_exit(
+                Exit::Usage,
+                "give a tool with its arguments, or a command after --",
+            ));
+        }
+        None => ("Bash", desk.evaluate_command(&args.command)?),
     };
     if as_json {
-        print::json(&Tested { tool, verdict: &verdict });
+        console::print_json(&PolicyTestResult {
+            tool,
+            verdict: &verdict,
+        });
     } else {
-        print::line(&format!("{}: {}", verdict.decision.as_str(), print::cell(&verdict.cause(), usize::MAX)));
+        console::print_line(&format!(
+            "{}: {}",
+            verdict.decision.as_str(),
+            console::cell_text(&verdict.explain_cause(), usize::MAX)
+        ));
         if let Some(change) = &verdict.change {
-            print::line(&format!("To let it run: {}", print::cell(change, usize::MAX)));
+            console::print_line(&format!(
+                "To let it run: {}",
+                console::cell_text(change, usize::MAX)
+            ));
         }
     }
-    Ok(if verdict.decision == Decision::Allow { Exit::Done } else { Exit::Failed })
+    Ok(if verdict.decision == PolicyDecision::Allow {
+        Exit::Done
+    } else {
+        Exit::Failed
+    })
 }
 
 /// Parses a number with a unit.
-fn span(text: &str) -> Result<Duration, String> {
+fn parse_time_span(text: &str) -> Result<Duration, String> {
     const LONGEST: u64 = 30 * 24 * 3_600;
     let wrong = || format!("{text:?} is no time: write 30s, 15m, 1h or 2d, 30 days at most");
     let unit = text.chars().last().ok_or_else(wrong)?;
@@ -187,7 +238,9 @@ fn span(text: &str) -> Result<Duration, String> {
         _ => return Err(wrong()),
     };
     let number: u64 = text[..text.len() - 1].parse().map_err(|_| wrong())?;
-    let seconds = number.checked_mul(seconds).filter(|seconds| (1..=LONGEST).contains(seconds));
+    let seconds = number
+        .checked_mul(seconds)
+        .filter(|seconds| (1..=LONGEST).contains(seconds));
     seconds.map(Duration::from_secs).ok_or_else(wrong)
 }
 
@@ -198,10 +251,24 @@ mod tests {
     #[test]
     fn a_span_is_a_number_with_its_unit() {
         for (text, seconds) in [("30s", 30), ("15m", 900), ("1h", 3_600), ("2d", 172_800)] {
-            assert_eq!(span(text), Ok(Duration::from_secs(seconds)), "{text}");
+            assert_eq!(
+                parse_time_span(text),
+                Ok(Duration::from_secs(seconds)),
+                "{text}"
+            );
         }
-        for text in ["", "h", "1", "0s", "-1h", "1w", "31d", "99999999999999999999d", "1é"] {
-            assert!(span(text).is_err(), "{text}");
+        for text in [
+            "",
+            "h",
+            "1",
+            "0s",
+            "-1h",
+            "1w",
+            "31d",
+            "99999999999999999999d",
+            "1é",
+        ] {
+            assert!(parse_time_span(text).is_err(), "{text}");
         }
     }
 }

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use clap::Args;
 
 use super::acp::EditorHost;
-use super::context::{Context, lone_runtime, to_the_end};
+use super::context::{CliContext, block_on_and_shutdown, runner_runtime};
 use super::exit::Exit;
-use super::wiring::{self, Assembled, BackendSource};
-use super::{acp, print, stop};
-use crate::acp::editor::Editors;
+use super::wiring::{self, AssembledRunner, BackendSource};
+use super::{acp, console, signals};
+use crate::acp::editor::AttachedEditors;
 use crate::config::{Config, WorkspaceRule};
 use crate::home::{Home, RunnerLock};
-use crate::runner::{OnePassSummary, RunnerError, Stop, ToolThreads};
+use crate::runner::{OnePassSummary, RunnerError, ShutdownSignal, ToolThreads};
 
 #[derive(Debug, Default, Args)]
 pub struct RunArgs {
@@ -25,23 +25,30 @@ pub struct RunArgs {
 }
 
 /// Polls until stopped, or handles pending requests once.
-pub fn run(args: &RunArgs, once: bool, context: &Context) -> anyhow::Result<Exit> {
-    let config = context.config_of_runner(if Context::is_interactive() {
+pub fn run_runner(args: &RunArgs, once: bool, context: &CliContext) -> anyhow::Result<Exit> {
+    let config = context.runner_config(if CliContext::is_interactive() {
         WorkspaceRule::OrCurrentDir
     } else {
         WorkspaceRule::Named
     })?;
-    let home = Context::home(&config)?;
-    let _lock = RunnerLock::acquire(&home)?;
-    let runtime = lone_runtime()?;
+    let home = CliContext::config_home(&config)?;
+    let _lock = RunnerLock::try_acquire(&home)?;
+    let runtime = runner_runtime()?;
     // Outlives the runtime until the tools' work has ended.
-    let bench = ToolThreads::beside();
-    let stop = Stop::new();
-    let ended = to_the_end(runtime, async {
-        let _signals = stop::on_signals(&stop)?;
-        let work = Work { context, config: &config, home: &home, bench: &bench, args, once };
+    let bench = ToolThreads::with_own_threads();
+    let stop = ShutdownSignal::new();
+    let ended = block_on_and_shutdown(runtime, async {
+        let _signals = signals::listen_for_signals(&stop)?;
+        let work = RunnerLaunch {
+            context,
+            config: &config,
+            home: &home,
+            bench: &bench,
+            args,
+            once,
+        };
         loop {
-            match Box::pin(work.run(&stop.for_next())).await {
+            match Box::pin(work.launch_runner(&stop.for_next_runner())).await {
                 Err(error) if is_other_backend(&error) && !stop.is_requested() => {
                     tracing::warn!(
                         "starting anew for the backend that answers now; what waits for the other one is kept"
@@ -51,7 +58,7 @@ pub fn run(args: &RunArgs, once: bool, context: &Context) -> anyhow::Result<Exit
             }
         }
     })?;
-    Ok(ended.map_or(Exit::Done, |pass| report(&pass, context.json())))
+    Ok(ended.map_or(Exit::Done, |pass| report_pass(&pass, context.is_json())))
 }
 
 fn is_other_backend(error: &anyhow::Error) -> bool {
@@ -59,8 +66,8 @@ fn is_other_backend(error: &anyhow::Error) -> bool {
 }
 
 /// The parameters for assembling a runner, which may happen several times.
-struct Work<'a> {
-    context: &'a Context,
+struct RunnerLaunch<'a> {
+    context: &'a CliContext,
     config: &'a Config,
     home: &'a Home,
     bench: &'a ToolThreads,
@@ -68,36 +75,54 @@ struct Work<'a> {
     once: bool,
 }
 
-impl Work<'_> {
+impl RunnerLaunch<'_> {
     /// Runs until stopped or until another backend answers, or handles pending requests once.
-    async fn run(&self, stop: &Stop) -> anyhow::Result<Option<OnePassSummary>> {
-        let (config, home, editors) = (self.config, self.home, Editors::default());
+    async fn launch_runner(&self, stop: &ShutdownSignal) -> anyhow::Result<Option<OnePassSummary>> {
+        let (config, home, editors) = (self.config, self.home, AttachedEditors::default());
         let (code, source) = (self.args.pairing_code.clone(), BackendSource::Configured);
-        let assembled =
-            wiring::runner(config, home, self.context.environment(), source, code, &editors, self.bench)?;
-        let Assembled { runner, processes, registry, journal } = assembled;
+        let assembled = wiring::assemble_runner(
+            config,
+            home,
+            self.context.environment(),
+            source,
+            code,
+            &editors,
+            self.bench,
+        )?;
+        let AssembledRunner {
+            runner,
+            processes,
+            registry,
+            journal,
+        } = assembled;
         let running = async {
             if self.once {
-                return runner.once(stop).await.map(Some);
+                return runner.run_once(stop).await.map(Some);
             }
             tracing::info!(home = %config.home.display(), "the runner is up");
-            let host = Arc::new(EditorHost::running(home, &editors, registry, journal));
-            let _door = acp::open_door(config, home, host, editors, stop);
-            let _warming = processes.warm_up();
-            runner.run(stop).await.map(|()| None)
+            let host = Arc::new(EditorHost::already_running(
+                home, &editors, registry, journal,
+            ));
+            let _door = acp::admit_editors(config, home, host, editors, stop);
+            let _warming = processes.start_background_work();
+            runner.run_until_stopped(stop).await.map(|()| None)
         };
-        Ok(Box::pin(processes.serve(stop, running)).await?)
+        Ok(Box::pin(processes.serve_runner(stop, running)).await?)
     }
 }
 
-fn report(pass: &OnePassSummary, json: bool) -> Exit {
+fn report_pass(pass: &OnePassSummary, json: bool) -> Exit {
     if json {
-        print::json(pass);
+        console::print_json(pass);
     } else {
-        print::line(&format!(
+        console::print_line(&format!(
             "{} polled, {} executed, {} delivered, {} pending, {} failed, in {} ms",
             pass.polled, pass.executed, pass.delivered, pass.pending, pass.failed, pass.elapsed_ms
         ));
     }
-    if pass.pending == 0 { Exit::Done } else { Exit::Failed }
+    if pass.pending == 0 {
+        Exit::Done
+    } else {
+        Exit::Failed
+    }
 }

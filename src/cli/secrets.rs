@@ -7,25 +7,25 @@ use std::io::{IsTerminal, Read};
 use clap::{Args, Subcommand, ValueEnum};
 use serde::Serialize;
 
-use super::context::Context;
-use super::exit::{Exit, Stop};
-use super::{moments, print};
+use super::context::CliContext;
+use super::exit::{CommandError, Exit};
+use super::{console, display_time};
 use crate::config::WorkspaceRule;
-use crate::home::{Home, KeyPlace, SecretError, Secrets, load_skills};
+use crate::home::{Home, KeyPlace, SecretError, SecretStore, load_skills};
 use crate::redact::{Redactor, Secret};
 use crate::runner::Clock;
 
 /// A limit above that of any value.
-const MOST: u64 = 1 << 20;
+const MAX_VALUE_BYTES: u64 = 1 << 20;
 
 #[derive(Debug, Args)]
 pub struct SecretsArgs {
     #[command(subcommand)]
-    word: Word,
+    word: SecretsCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Word {
+enum SecretsCommand {
     /// The names, when each was set and which skills use it; and what skills ask for that is not there
     List,
     /// Keep a value under this name; it is read from stdin, or asked for without showing it
@@ -42,12 +42,12 @@ enum Word {
     Key {
         /// Where it is to be: a file of the home's, or the keychain of the system
         #[arg(long, value_name = "PLACE")]
-        to: Option<Place>,
+        to: Option<KeyLocation>,
     },
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
-enum Place {
+enum KeyLocation {
     File,
     Keychain,
 }
@@ -55,7 +55,7 @@ enum Place {
 /// One name, as `--json` shows it.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Line<'a> {
+struct SecretLine<'a> {
     name: &'a str,
     /// Null if skills ask for it and no value is stored.
     set_at_ms: Option<i64>,
@@ -63,31 +63,31 @@ struct Line<'a> {
 }
 
 /// Lists the secrets, or changes one.
-pub fn secrets(args: &SecretsArgs, context: &Context) -> anyhow::Result<Exit> {
-    let config = context.config(WorkspaceRule::NotNeeded)?;
-    let home = Context::home(&config)?;
+pub fn run_secrets(args: &SecretsArgs, context: &CliContext) -> anyhow::Result<Exit> {
+    let config = context.effective_config(WorkspaceRule::NotNeeded)?;
+    let home = CliContext::config_home(&config)?;
     match &args.word {
-        Word::List => list(&home, context.json()),
-        Word::Set { name } => set(&home, name, context.json()),
-        Word::Remove { name } => remove(&home, name, context.json()),
-        Word::Key { to } => key(&home, *to, context.json()),
+        SecretsCommand::List => print_secrets(&home, context.is_json()),
+        SecretsCommand::Set { name } => prompt_and_set_secret(&home, name, context.is_json()),
+        SecretsCommand::Remove { name } => remove_named_secret(&home, name, context.is_json()),
+        SecretsCommand::Key { to } => show_or_move_key(&home, *to, context.is_json()),
     }
 }
 
-fn key(home: &Home, to: Option<Place>, as_json: bool) -> anyhow::Result<Exit> {
-    let secrets = Secrets::of(home);
+fn show_or_move_key(home: &Home, to: Option<KeyLocation>, as_json: bool) -> anyhow::Result<Exit> {
+    let secrets = SecretStore::in_home(home);
     let wanted = to.map(|place| match place {
-        Place::File => KeyPlace::File,
-        Place::Keychain => KeyPlace::Keychain,
+        KeyLocation::File => KeyPlace::File,
+        KeyLocation::Keychain => KeyPlace::Keychain,
     });
-    let moved = wanted.map_or(Ok(false), |place| secrets.keep_key_in(place))?;
+    let moved = wanted.map_or(Ok(false), |place| secrets.move_key_to(place))?;
     let place = secrets.key_place()?;
     if as_json {
-        print::json(&serde_json::json!({ "place": place, "moved": moved }));
+        console::print_json(&serde_json::json!({ "place": place, "moved": moved }));
         return Ok(Exit::Done);
     }
     let verb = if moved { "is now" } else { "is" };
-    print::line(&match place {
+    console::print_line(&match place {
         KeyPlace::File => format!("The key {verb} in {}.", home.secrets_key_file().display()),
         KeyPlace::Keychain => format!(
             "The key {verb} in the system's keychain. While that is locked, nothing of the secrets can be read, and no \
@@ -97,53 +97,90 @@ fn key(home: &Home, to: Option<Place>, as_json: bool) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-fn list(home: &Home, as_json: bool) -> anyhow::Result<Exit> {
-    let kept = Secrets::of(home).list()?;
+fn print_secrets(home: &Home, as_json: bool) -> anyhow::Result<Exit> {
+    let kept = SecretStore::in_home(home).list_secrets()?;
     let mut users: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     let (skills, _) = load_skills(home);
     for skill in skills.into_iter().filter(|skill| skill.enabled) {
         for mount in skill.secrets {
-            users.entry(mount.provider).or_default().insert(skill.id.clone());
+            users
+                .entry(mount.provider)
+                .or_default()
+                .insert(skill.id.clone());
         }
     }
-    let used_by =
-        |name: &str| -> Vec<&str> { users.get(name).into_iter().flatten().map(String::as_str).collect() };
+    let used_by = |name: &str| -> Vec<&str> {
+        users
+            .get(name)
+            .into_iter()
+            .flatten()
+            .map(String::as_str)
+            .collect()
+    };
     let is_kept = |name: &str| kept.iter().any(|entry| entry.name == name);
-    let there = kept.iter().map(|entry| (entry.name.as_str(), Some(entry.set_at_ms)));
-    let missing = users.keys().filter(|name| !is_kept(name)).map(|name| (name.as_str(), None));
-    let lines: Vec<Line<'_>> = there
+    let there = kept
+        .iter()
+        .map(|entry| (entry.name.as_str(), Some(entry.set_at_ms)));
+    let missing = users
+        .keys()
+        .filter(|name| !is_kept(name))
+        .map(|name| (name.as_str(), None));
+    let lines: Vec<SecretLine<'_>> = there
         .chain(missing)
-        .map(|(name, set_at_ms)| Line { name, set_at_ms, used_by: used_by(name) })
+        .map(|(name, set_at_ms)| SecretLine {
+            name,
+            set_at_ms,
+            used_by: used_by(name),
+        })
         .collect();
     if as_json {
-        lines.iter().for_each(print::json);
+        lines.iter().for_each(console::print_json);
     } else if lines.is_empty() {
-        print::line("No secrets are kept, and no skill asks for one.");
+        console::print_line("No secrets are kept, and no skill asks for one.");
     } else {
-        let now_ms = Clock::system().now_ms();
-        let row = |line: &Line<'_>| {
-            let set = line.set_at_ms.map_or_else(|| "missing".to_owned(), |at| moments::ago(at, now_ms));
-            vec![print::cell(line.name, 60), set, print::cell(&line.used_by.join(", "), 80)]
+        let now_ms = Clock::system_clock().now_ms();
+        let row = |line: &SecretLine<'_>| {
+            let set = line.set_at_ms.map_or_else(
+                || "missing".to_owned(),
+                |at| display_time::format_age(at, now_ms),
+            );
+            vec![
+                console::cell_text(line.name, 60),
+                set,
+                console::cell_text(&line.used_by.join(", "), 80),
+            ]
         };
-        print::table(&["NAME", "SET", "SKILLS"], &lines.iter().map(row).collect::<Vec<_>>());
+        console::print_table(
+            &["NAME", "SET", "SKILLS"],
+            &lines.iter().map(row).collect::<Vec<_>>(),
+        );
     }
     Ok(Exit::Done)
 }
 
-fn set(home: &Home, name: &str, as_json: bool) -> anyhow::Result<Exit> {
-    let value = if std::io::stdin().is_terminal() { asked(name)? } else { piped()? };
-    let is_new = Secrets::of(home).set(name, &value).map_err(|error| match error {
-        SecretError::Unusable(why) => Stop::with(Exit::Usage, why),
-        SecretError::Home(error) => error.into(),
-    })?;
-    let masked = Redactor::default().add(&value);
+fn prompt_and_set_secret(home: &Home, name: &str, as_json: bool) -> anyhow::Result<Exit> {
+    let value = if std::io::stdin().is_terminal() {
+        prompt_for_value(name)?
+    } else {
+        read_piped_value()?
+    };
+    let is_new = SecretStore::in_home(home)
+        .set_secret(name, &value)
+        .map_err(|error| match error {
+            SecretError::Unusable(why) => CommandError::with_exit(Exit::Usage, why),
+            SecretError::Home(error) => error.into(),
+        })?;
+    let masked = Redactor::default().add_secret(&value);
     if as_json {
-        print::json(&serde_json::json!({ "name": name, "new": is_new, "masked": masked }));
+        console::print_json(&serde_json::json!({ "name": name, "new": is_new, "masked": masked }));
         return Ok(Exit::Done);
     }
-    print::line(&format!("{name} is {}.", if is_new { "kept" } else { "replaced" }));
+    console::print_line(&format!(
+        "{name} is {}.",
+        if is_new { "kept" } else { "replaced" }
+    ));
     if !masked {
-        print::line(
+        console::print_line(
             "It is too short to be masked: fewer than eight bytes would be found in innocent text. A command that prints \
              it shows it.",
         );
@@ -151,35 +188,41 @@ fn set(home: &Home, name: &str, as_json: bool) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-fn remove(home: &Home, name: &str, as_json: bool) -> anyhow::Result<Exit> {
-    let was_there = Secrets::of(home).remove(name)?;
+fn remove_named_secret(home: &Home, name: &str, as_json: bool) -> anyhow::Result<Exit> {
+    let was_there = SecretStore::in_home(home).remove_secret(name)?;
     if !was_there {
-        return Err(Stop::with(
+        return Err(CommandError::with_exit(
             Exit::Failed,
             format!("there is no secret {name:?}; `secrets list` shows the names"),
         ));
     }
     if as_json {
-        print::json(&serde_json::json!({ "name": name, "removed": true }));
+        console::print_json(&serde_json::json!({ "name": name, "removed": true }));
     } else {
-        print::line(&format!("{name} is removed."));
+        console::print_line(&format!("{name} is removed."));
     }
     Ok(Exit::Done)
 }
 
 /// Reads all of stdin.
-fn piped() -> anyhow::Result<Secret<String>> {
+fn read_piped_value() -> anyhow::Result<Secret<String>> {
     let mut bytes = Vec::new();
-    std::io::stdin().lock().take(MOST).read_to_end(&mut bytes)?;
-    let text =
-        String::from_utf8(bytes).map_err(|_| Stop::with(Exit::Usage, "the value is not UTF-8 text"))?;
-    Ok(Secret::new(whole(text)))
+    std::io::stdin()
+        .lock()
+        .take(MAX_VALUE_BYTES)
+        .read_to_end(&mut bytes)?;
+    let text = String::from_utf8(bytes)
+        .map_err(|_| CommandError::with_exit(Exit::Usage, "the value is not UTF-8 text"))?;
+    Ok(Secret::new(strip_line_end(text)))
 }
 
 /// Strips the line end from a value of one line, where `echo` and editors add it. A value of several lines stays as it
 /// is, because a key file needs its last line end.
-fn whole(text: String) -> String {
-    match text.strip_suffix('\n').map(|line| line.strip_suffix('\r').unwrap_or(line)) {
+fn strip_line_end(text: String) -> String {
+    match text
+        .strip_suffix('\n')
+        .map(|line| line.strip_suffix('\r').unwrap_or(line))
+    {
         Some(line) if !line.contains('\n') => line.to_owned(),
         _ => text,
     }
@@ -187,11 +230,11 @@ fn whole(text: String) -> String {
 
 /// Reads a line from the terminal without echo.
 #[cfg(unix)]
-fn asked(name: &str) -> anyhow::Result<Secret<String>> {
+fn prompt_for_value(name: &str) -> anyhow::Result<Secret<String>> {
     use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 
-    struct Shown(Termios);
-    impl Drop for Shown {
+    struct EchoGuard(Termios);
+    impl Drop for EchoGuard {
         fn drop(&mut self) {
             // It is the caller's terminal; there is no way left to report that echo stays off.
             let _ = tcsetattr(std::io::stdin(), OptionalActions::Flush, &self.0);
@@ -202,17 +245,22 @@ fn asked(name: &str) -> anyhow::Result<Secret<String>> {
     let mut silent = before.clone();
     silent.local_modes.remove(LocalModes::ECHO);
     silent.local_modes.insert(LocalModes::ECHONL);
-    print::aside(&format!("The value of {name} (one line; it is not shown): "));
-    let _shown = Shown(before);
+    console::print_stderr(&format!(
+        "The value of {name} (one line; it is not shown): "
+    ));
+    let _shown = EchoGuard(before);
     tcsetattr(std::io::stdin(), OptionalActions::Flush, &silent)?;
     let mut line = String::new();
     std::io::stdin().read_line(&mut line)?;
-    Ok(Secret::new(whole(line)))
+    Ok(Secret::new(strip_line_end(line)))
 }
 
 #[cfg(not(unix))]
 fn asked(_: &str) -> anyhow::Result<Secret<String>> {
-    Err(Stop::with(Exit::Usage, "give the value on stdin: a terminal here would show it"))
+    Err(CommandError::with(
+        Exit::Usage,
+        "give the value on stdin: a terminal here would show it",
+    ))
 }
 
 #[cfg(test)]
@@ -221,11 +269,11 @@ mod tests {
 
     #[test]
     fn the_line_end_that_echo_adds_is_no_part_of_the_value_and_a_key_file_keeps_its_own() {
-        assert_eq!(whole("token\n".to_owned()), "token");
-        assert_eq!(whole("token\r\n".to_owned()), "token");
-        assert_eq!(whole("token".to_owned()), "token");
-        assert_eq!(whole(" to ken \n".to_owned()), " to ken ");
+        assert_eq!(strip_line_end("token\n".to_owned()), "token");
+        assert_eq!(strip_line_end("token\r\n".to_owned()), "token");
+        assert_eq!(strip_line_end("token".to_owned()), "token");
+        assert_eq!(strip_line_end(" to ken \n".to_owned()), " to ken ");
         let key = "-----BEGIN X-----\nabc\n-----END X-----\n";
-        assert_eq!(whole(key.to_owned()), key);
+        assert_eq!(strip_line_end(key.to_owned()), key);
     }
 }

@@ -7,21 +7,21 @@ use std::time::Duration;
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::caller::{Answer, Ask, Piece};
-use super::context::{Context, runtime};
-use super::exit::{Exit, Stop};
-use super::print;
+use super::caller_client::{CallerAnswer, CallerRequest, OutputPiece};
+use super::console;
+use super::context::{CliContext, command_runtime};
+use super::exit::{CommandError, Exit};
 use crate::config::WorkspaceRule;
 use crate::home::read_request_key;
 use crate::ids::{ConversationId, DeviceId, RequestId};
-use crate::output::figures::size;
+use crate::output::number_format::format_size;
 use crate::redact::Secret;
-use crate::request::Signed;
+use crate::request::SignedRequest;
 use crate::runner::Clock;
 
 /// A tool and its arguments, as `send` and `call` take them.
 #[derive(Debug, Args)]
-pub struct ToolCall {
+pub struct ToolCallArgs {
     /// The tool, such as Read
     pub tool: String,
     /// Its arguments as a JSON object; - reads them from standard input
@@ -29,16 +29,18 @@ pub struct ToolCall {
     arguments: String,
 }
 
-impl ToolCall {
+impl ToolCallArgs {
     /// Returns the arguments as text. The device checks them.
-    pub fn args(&self) -> anyhow::Result<String> {
+    pub fn read_arguments(&self) -> anyhow::Result<String> {
         if self.arguments != "-" {
             return Ok(self.arguments.clone());
         }
         let mut text = String::new();
         std::io::stdin()
             .read_to_string(&mut text)
-            .map_err(|cause| Stop::with(Exit::Usage, format!("standard input: {cause}")))?;
+            .map_err(|cause| {
+                CommandError::with_exit(Exit::Usage, format!("standard input: {cause}"))
+            })?;
         Ok(text)
     }
 }
@@ -46,7 +48,7 @@ impl ToolCall {
 #[derive(Debug, Args)]
 pub struct SendArgs {
     #[command(flatten)]
-    call: ToolCall,
+    call: ToolCallArgs,
     /// The conversation that the request belongs to
     #[arg(long, value_name = "ID")]
     conversation: Option<String>,
@@ -62,56 +64,74 @@ pub struct SendArgs {
 }
 
 /// Sends a request and waits for its answer.
-pub fn send(args: &SendArgs, context: &Context) -> anyhow::Result<Exit> {
-    let wait = Duration::try_from_secs_f64(args.wait)
-        .map_err(|_| Stop::with(Exit::Usage, format!("--wait {} is not a number of seconds", args.wait)))?;
-    let config = context.config(WorkspaceRule::NotNeeded)?;
-    let home = Context::home(&config)?;
-    let caller = Context::caller(&config, &home)?;
-    let key = args.sign_key.as_deref().map(sign_key).transpose()?;
-    let mut ask = Ask {
+pub fn run_send(args: &SendArgs, context: &CliContext) -> anyhow::Result<Exit> {
+    let wait = Duration::try_from_secs_f64(args.wait).map_err(|_| {
+        CommandError::with_exit(
+            Exit::Usage,
+            format!("--wait {} is not a number of seconds", args.wait),
+        )
+    })?;
+    let config = context.effective_config(WorkspaceRule::NotNeeded)?;
+    let home = CliContext::config_home(&config)?;
+    let caller = CliContext::caller_client(&config, &home)?;
+    let key = args.sign_key.as_deref().map(load_sign_key).transpose()?;
+    let mut ask = CallerRequest {
         id: RequestId::new(),
         tool: args.call.tool.clone(),
-        args: args.call.args()?,
+        args: args.call.read_arguments()?,
         conversation: args.conversation.clone(),
         progress: args.progress,
         signed: None,
     };
-    runtime()?.block_on(async {
-        let device = context.device(&config, &home, &caller).await?;
+    command_runtime()?.block_on(async {
+        let device = context.resolve_device(&config, &home, &caller).await?;
         if let Some(key) = &key {
-            sign(&mut ask, &device, key)?;
+            sign_request(&mut ask, &device, key)?;
         }
-        caller.append(&device, &ask).await?;
+        caller.append_request(&device, &ask).await?;
         if wait.is_zero() {
-            sent(&ask, context.json());
+            print_request_id(&ask, context.is_json());
             return Ok(Exit::Done);
         }
-        let mut piece_by_piece = show_piece;
-        let watching: Option<&mut (dyn FnMut(&Piece) + Send)> =
-            if args.progress { Some(&mut piece_by_piece) } else { None };
-        if let Some(answer) = caller.watch(&ask.id, wait, watching).await? {
-            return Ok(show(&ask.id, &ask.tool, &answer, context.json()));
+        let mut piece_by_piece = print_progress;
+        let watching: Option<&mut (dyn FnMut(&OutputPiece) + Send)> = if args.progress {
+            Some(&mut piece_by_piece)
+        } else {
+            None
+        };
+        if let Some(answer) = caller.watch_for_answer(&ask.id, wait, watching).await? {
+            return Ok(print_answer(&ask.id, &ask.tool, &answer, context.is_json()));
         }
         let text = format!(
             "no answer within {} s; the request stays: `punie-runner cancel {}` takes it back",
             args.wait, ask.id
         );
-        Err(Stop::with(Exit::TimedOut, text))
+        Err(CommandError::with_exit(Exit::TimedOut, text))
     })
 }
 
-fn sign_key(path: &Path) -> anyhow::Result<Secret<[u8; 32]>> {
+fn load_sign_key(path: &Path) -> anyhow::Result<Secret<[u8; 32]>> {
     read_request_key(path)?.ok_or_else(|| {
-        let text = format!("there is no {}; `punie-runner keygen` makes one", path.display());
-        Stop::with(Exit::Config, text)
+        let text = format!(
+            "there is no {}; `punie-runner keygen` makes one",
+            path.display()
+        );
+        CommandError::with_exit(Exit::Config, text)
     })
 }
 
-fn sign(ask: &mut Ask, device: &DeviceId, key: &Secret<[u8; 32]>) -> anyhow::Result<()> {
-    let conversation = ask.conversation.clone().map(ConversationId::parse).transpose()?;
-    let issued_at_ms = Clock::system().now_ms();
-    let signed = Signed {
+fn sign_request(
+    ask: &mut CallerRequest,
+    device: &DeviceId,
+    key: &Secret<[u8; 32]>,
+) -> anyhow::Result<()> {
+    let conversation = ask
+        .conversation
+        .clone()
+        .map(ConversationId::parse)
+        .transpose()?;
+    let issued_at_ms = Clock::system_clock().now_ms();
+    let signed = SignedRequest {
         request: &ask.id,
         device,
         tool: &ask.tool,
@@ -121,39 +141,47 @@ fn sign(ask: &mut Ask, device: &DeviceId, key: &Secret<[u8; 32]>) -> anyhow::Res
         conversation: conversation.as_ref(),
         agent_type: None,
     };
-    let signature = signed.sign(key.expose());
+    let signature = signed.sign_with_seed(key.expose());
     ask.signed = Some((issued_at_ms, signature));
     Ok(())
 }
 
 /// Prints progress unchanged: on a terminal it looks as if the command ran here.
-fn show_piece(piece: &Piece) {
+fn print_progress(piece: &OutputPiece) {
     if piece.omitted_bytes > 0 {
-        print::aside(&format!("\n[{} more before this]\n", size(piece.omitted_bytes)));
+        console::print_stderr(&format!(
+            "\n[{} more before this]\n",
+            format_size(piece.omitted_bytes)
+        ));
     }
-    print::aside(&piece.text);
+    console::print_stderr(&piece.text);
 }
 
-fn sent(ask: &Ask, as_json: bool) {
+fn print_request_id(ask: &CallerRequest, as_json: bool) {
     if as_json {
-        print::json(&json!({"requestId": ask.id.as_str(), "toolName": ask.tool}));
+        console::print_json(&json!({"requestId": ask.id.as_str(), "toolName": ask.tool}));
     } else {
-        print::line(ask.id.as_str());
+        console::print_line(ask.id.as_str());
     }
 }
 
 /// Prints an answer; an error of the tool makes the command fail.
-pub fn show(id: &RequestId, tool: &str, answer: &Answer, as_json: bool) -> Exit {
+pub fn print_answer(id: &RequestId, tool: &str, answer: &CallerAnswer, as_json: bool) -> Exit {
     if as_json {
-        let mut shown = json!({"requestId": id.as_str(), "toolName": tool, "outcome": answer.outcome});
+        let mut shown =
+            json!({"requestId": id.as_str(), "toolName": tool, "outcome": answer.outcome});
         for key in ["result", "error", "meta"] {
             if let Some(value) = answer.payload.get(key).filter(|value| !value.is_null()) {
                 shown[key] = Value::clone(value);
             }
         }
-        print::json(&shown);
+        console::print_json(&shown);
     } else {
-        print::line(&answer.text());
+        console::print_line(&answer.answer_text());
     }
-    if answer.outcome == "ok" { Exit::Done } else { Exit::Failed }
+    if answer.outcome == "ok" {
+        Exit::Done
+    } else {
+        Exit::Failed
+    }
 }

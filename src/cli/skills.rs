@@ -3,15 +3,15 @@
 use clap::{Args, Subcommand};
 use serde_json::json;
 
-use super::context::Context;
-use super::exit::{Exit, Stop};
-use super::print;
+use super::console;
+use super::context::CliContext;
+use super::exit::{CommandError, Exit};
 use crate::config::WorkspaceRule;
-use crate::home::{Problem, load_skills};
+use crate::home::{HomeProblem, load_skills};
 
 /// What to do with the home's documents; `list` without a word.
 #[derive(Debug, Clone, Subcommand)]
-pub enum Look {
+pub enum DocumentsCommand {
     /// All of them, one a line
     List,
     /// One, whole
@@ -24,11 +24,11 @@ pub enum Look {
 #[derive(Debug, Args)]
 pub struct SkillsArgs {
     #[command(subcommand)]
-    look: Option<Look>,
+    look: Option<DocumentsCommand>,
 }
 
 /// One skill or agent, as both commands show it.
-pub struct Shown {
+pub struct ShownDocument {
     /// The name of its folder.
     pub id: String,
     /// Its row in the list, after the id.
@@ -40,62 +40,77 @@ pub struct Shown {
 }
 
 /// Lists or shows the skills.
-pub fn skills(args: &SkillsArgs, context: &Context) -> anyhow::Result<Exit> {
-    let config = context.config(WorkspaceRule::NotNeeded)?;
-    let (skills, problems) = load_skills(&Context::home(&config)?);
+pub fn run_skills(args: &SkillsArgs, context: &CliContext) -> anyhow::Result<Exit> {
+    let config = context.effective_config(WorkspaceRule::NotNeeded)?;
+    let (skills, problems) = load_skills(&CliContext::config_home(&config)?);
     let shown = skills
         .into_iter()
-        .map(|skill| Shown {
-            row: vec![skill.id.clone(), used(skill.enabled), print::cell(&skill.description, 80)],
+        .map(|skill| ShownDocument {
+            row: vec![
+                skill.id.clone(),
+                enabled_text(skill.enabled),
+                console::cell_text(&skill.description, 80),
+            ],
             published: skill.catalog_item().body,
             id: skill.id,
             body: skill.body,
         })
         .collect();
-    look(args.look.as_ref(), "skill", shown, &problems, context.json())
+    show_documents(
+        args.look.as_ref(),
+        "skill",
+        shown,
+        &problems,
+        context.is_json(),
+    )
 }
 
 /// Formats whether it is enabled, for a cell.
-pub fn used(enabled: bool) -> String {
+pub fn enabled_text(enabled: bool) -> String {
     if enabled { "yes" } else { "no" }.to_owned()
 }
 
 /// Lists or shows documents of one kind.
-pub fn look(
-    look: Option<&Look>,
+pub fn show_documents(
+    look: Option<&DocumentsCommand>,
     kind: &str,
-    all: Vec<Shown>,
-    problems: &[Problem],
+    all: Vec<ShownDocument>,
+    problems: &[HomeProblem],
     json: bool,
 ) -> anyhow::Result<Exit> {
-    if let Some(Look::Show { id }) = look {
+    if let Some(DocumentsCommand::Show { id }) = look {
         let Some(one) = all.into_iter().find(|shown| shown.id == *id) else {
-            let its =
-                problems.iter().find(|problem| problem.path.parent().is_some_and(|at| at.ends_with(id)));
-            let text =
-                its.map_or_else(|| format!("there is no {kind} {id:?} in the home"), ToString::to_string);
-            return Err(Stop::with(Exit::Failed, text));
+            let its = problems
+                .iter()
+                .find(|problem| problem.path.parent().is_some_and(|at| at.ends_with(id)));
+            let text = its.map_or_else(
+                || format!("there is no {kind} {id:?} in the home"),
+                ToString::to_string,
+            );
+            return Err(CommandError::with_exit(Exit::Failed, text));
         };
-        print::line(if json { &one.published } else { &one.body });
+        console::print_line(if json { &one.published } else { &one.body });
         return Ok(Exit::Done);
     }
     if json {
         for shown in &all {
-            print::line(&shown.published);
+            console::print_line(&shown.published);
         }
         for problem in problems {
-            print::json(&json!({"problem": problem.what, "path": problem.path.display().to_string()}));
+            console::print_json(
+                &json!({"problem": problem.message, "path": problem.path.display().to_string()}),
+            );
         }
         return Ok(Exit::Done);
     }
     if all.is_empty() && problems.is_empty() {
-        print::line(&format!("There are no {kind}s in the home."));
+        console::print_line(&format!("There are no {kind}s in the home."));
     } else {
         let rows: Vec<Vec<String>> = all.into_iter().map(|shown| shown.row).collect();
-        print::table(&["ID", "USED", "DESCRIPTION"], &rows);
+        console::print_table(&["ID", "USED", "DESCRIPTION"], &rows);
     }
     for problem in problems {
-        print::line(&format!("not loaded: {problem}"));
+        console::print_line(&format!("not loaded: {problem}"));
     }
     Ok(Exit::Done)
 }

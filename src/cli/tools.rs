@@ -2,12 +2,12 @@
 
 use clap::Args;
 
-use super::context::{Context, runtime};
-use super::exit::{Exit, Stop};
-use super::print;
+use super::console;
+use super::context::{CliContext, command_runtime};
+use super::exit::{CommandError, Exit};
 use super::wiring;
 use crate::config::WorkspaceRule;
-use crate::tool::{Lane, ToolSpec, page};
+use crate::tool::{CallLane, ToolSpec, render_catalog_markdown};
 
 #[derive(Debug, Args)]
 pub struct ToolsArgs {
@@ -19,69 +19,100 @@ pub struct ToolsArgs {
 }
 
 /// Lists the tools, or shows one.
-pub fn tools(args: &ToolsArgs, context: &Context) -> anyhow::Result<Exit> {
-    let mut config = context.config(WorkspaceRule::NotNeeded)?;
-    let home = Context::home(&config)?;
+pub fn run_tools(args: &ToolsArgs, context: &CliContext) -> anyhow::Result<Exit> {
+    let mut config = context.effective_config(WorkspaceRule::NotNeeded)?;
+    let home = CliContext::config_home(&config)?;
     if config.workspaces.is_empty() {
         // Nothing runs here, so any folder will do for assembling the tools.
-        config.workspaces.push(home.root().to_owned());
+        config.workspaces.push(home.root_dir().to_owned());
     }
-    let runtime = runtime()?;
+    let runtime = command_runtime()?;
     let _inside = runtime.enter();
-    let machine = wiring::machine_alone(&config, &home, context.environment())?;
+    let machine = wiring::assemble_lone_host(&config, &home, context.environment())?;
     match &args.name {
-        None if args.markdown => print::line(page(machine.registry.specs()).trim_end()),
-        None => list(machine.registry.specs(), context.json()),
+        None if args.markdown => {
+            console::print_line(render_catalog_markdown(machine.registry.device_specs()).trim_end())
+        }
+        None => list_tools(machine.registry.device_specs(), context.is_json()),
         Some(name) => {
-            let entry =
-                machine.registry.find(name).map_err(|error| Stop::with(Exit::Failed, error.text()))?;
-            one(entry.spec(), context.json());
+            let entry = machine
+                .registry
+                .find_tool(name)
+                .map_err(|error| CommandError::with_exit(Exit::Failed, error.model_text()))?;
+            show_tool(entry.tool_spec(), context.is_json());
         }
     }
     Ok(Exit::Done)
 }
 
-fn list<'a>(specs: impl Iterator<Item = &'a ToolSpec>, json: bool) {
+fn list_tools<'a>(specs: impl Iterator<Item = &'a ToolSpec>, json: bool) {
     if json {
-        specs.filter(|spec| spec.offered).for_each(|spec| print::json(&spec.catalog_body()));
+        specs
+            .filter(|spec| spec.offered)
+            .for_each(|spec| console::print_json(&spec.catalog_body()));
         return;
     }
     let rows: Vec<Vec<String>> = specs
         .map(|spec| {
-            let what = if spec.offered { &spec.description } else { "(not offered: it cannot work here)" };
-            let what = print::cell(what, 90);
-            vec![spec.name.to_string(), spec.domain.to_owned(), spec.effect.as_str().to_owned(), what]
+            let what = if spec.offered {
+                &spec.description
+            } else {
+                "(not offered: it cannot work here)"
+            };
+            let what = console::cell_text(what, 90);
+            vec![
+                spec.name.to_string(),
+                spec.domain.to_owned(),
+                spec.effect.as_str().to_owned(),
+                what,
+            ]
         })
         .collect();
-    print::table(&["TOOL", "DOMAIN", "EFFECT", "WHAT IT DOES"], &rows);
+    console::print_table(&["TOOL", "DOMAIN", "EFFECT", "WHAT IT DOES"], &rows);
 }
 
-fn one(spec: &ToolSpec, json: bool) {
+fn show_tool(spec: &ToolSpec, json: bool) {
     if json {
-        return print::json(&spec.catalog_body());
+        return console::print_json(&spec.catalog_body());
     }
-    let lane = if spec.lane == Lane::Control { ", runs beside everything" } else { "" };
-    print::line(&format!(
+    let lane = if spec.lane == CallLane::Control {
+        ", runs beside everything"
+    } else {
+        ""
+    };
+    console::print_line(&format!(
         "{} ({}, {}{lane})\n\n{}\n",
         spec.name,
         spec.domain,
         spec.effect.as_str(),
         spec.description
     ));
-    print::line(&format!("Arguments:\n{}", serde_json::to_string_pretty(&spec.schema).unwrap_or_default()));
+    console::print_line(&format!(
+        "Arguments:\n{}",
+        serde_json::to_string_pretty(&spec.schema).unwrap_or_default()
+    ));
     if !spec.aliases.is_empty() {
-        let also: Vec<String> =
-            spec.aliases.iter().map(|(alias, key)| format!("{alias} for {key}")).collect();
-        print::line(&format!("\nAlso understood: {}", also.join(", ")));
+        let also: Vec<String> = spec
+            .aliases
+            .iter()
+            .map(|(alias, key)| format!("{alias} for {key}"))
+            .collect();
+        console::print_line(&format!("\nAlso understood: {}", also.join(", ")));
     }
     if !spec.limits.is_empty() {
-        print::line("\nLimits:");
-        spec.limits.iter().for_each(|limit| print::line(&format!("  {limit}")));
+        console::print_line("\nLimits:");
+        spec.limits
+            .iter()
+            .for_each(|limit| console::print_line(&format!("  {limit}")));
     }
     if !spec.examples.is_empty() {
-        print::line("\nExamples:");
+        console::print_line("\nExamples:");
         for example in spec.examples {
-            print::line(&format!("  punie-runner call {} '{}'", spec.name, example.replace('\'', r"'\''")));
+            console::print_line(&format!(
+                "  punie-runner call {} '{}'",
+                spec.name,
+                example.replace('\'', r"'\''")
+            ));
         }
     }
 }

@@ -7,24 +7,24 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use serde::Serialize;
 
-use super::context::Context;
-use super::exit::{Exit, Stop};
-use super::{audit, moments, print, undo, wiring};
-use crate::audit::{Entry, Event};
+use super::context::CliContext;
+use super::exit::{CommandError, Exit};
+use super::{audit, console, display_time, undo, wiring};
+use crate::audit::{AuditEntry, AuditEvent};
 use crate::config::WorkspaceRule;
 use crate::home::Home;
-use crate::output::figures;
+use crate::output::number_format;
 use crate::runner::Clock;
 use crate::trash::{Trash, TrashEntry};
 
 #[derive(Debug, Args)]
 pub struct TrashArgs {
     #[command(subcommand)]
-    word: Word,
+    word: TrashCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Word {
+enum TrashCommand {
     /// What is kept, the latest first
     List,
     /// Copy what is kept of a request into a folder; what is in its place now stays, and so does the trash
@@ -52,7 +52,7 @@ struct EmptyArgs {
 /// One request, as `--json` shows it.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Line<'a> {
+struct TrashLine<'a> {
     request_id: &'a str,
     tool: &'a str,
     at_ms: i64,
@@ -67,116 +67,162 @@ struct Line<'a> {
 
 /// The result of emptying.
 #[derive(Serialize)]
-struct Emptied {
+struct EmptiedTrash {
     requests: u64,
     bytes: u64,
 }
 
 /// Lists, restores or empties the trash.
-pub fn trash(args: &TrashArgs, context: &Context) -> anyhow::Result<Exit> {
-    let config = context.config(WorkspaceRule::NotNeeded)?;
-    let home = Context::home(&config)?;
-    let trash = wiring::trash(&config, &home);
+pub fn run_trash(args: &TrashArgs, context: &CliContext) -> anyhow::Result<Exit> {
+    let config = context.effective_config(WorkspaceRule::NotNeeded)?;
+    let home = CliContext::config_home(&config)?;
+    let trash = wiring::open_trash(&config, &home);
     match &args.word {
-        Word::List => list(&trash, context.json()),
-        Word::Restore(args) => restore(&home, &trash, args, context.json()),
-        Word::Empty(args) => empty(&home, &trash, args, context.json()),
+        TrashCommand::List => list_trash(&trash, context.is_json()),
+        TrashCommand::Restore(args) => restore_request(&home, &trash, args, context.is_json()),
+        TrashCommand::Empty(args) => empty_trash(&home, &trash, args, context.is_json()),
     }
 }
 
-fn list(trash: &Trash, as_json: bool) -> anyhow::Result<Exit> {
-    let all = trash.list()?;
+fn list_trash(trash: &Trash, as_json: bool) -> anyhow::Result<Exit> {
+    let all = trash.list_entries()?;
     if as_json {
         for kept in &all {
-            print::json(&Line::of(kept));
+            console::print_json(&TrashLine::from_trash_entry(kept));
         }
     } else if all.is_empty() {
-        print::line("The trash is empty.");
+        console::print_line("The trash is empty.");
     } else {
-        let now_ms = Clock::system().now_ms();
-        let rows: Vec<Vec<String>> = all.iter().map(|kept| row(kept, now_ms)).collect();
-        print::table(&["WHEN", "TOOL", "FILES", "SIZE", "REQUEST", "PATHS"], &rows);
+        let now_ms = Clock::system_clock().now_ms();
+        let rows: Vec<Vec<String>> = all.iter().map(|kept| trash_row(kept, now_ms)).collect();
+        console::print_table(
+            &["WHEN", "TOOL", "FILES", "SIZE", "REQUEST", "PATHS"],
+            &rows,
+        );
     }
     Ok(Exit::Done)
 }
 
-impl<'a> Line<'a> {
-    fn of(kept: &'a TrashEntry) -> Self {
+impl<'a> TrashLine<'a> {
+    fn from_trash_entry(kept: &'a TrashEntry) -> Self {
         Self {
             request_id: kept.request.as_str(),
             tool: &kept.tool,
             at_ms: kept.at_ms,
             undone_at_ms: kept.undone_at_ms,
-            files: kept.files(),
-            bytes: kept.bytes(),
-            paths: kept.paths().iter().map(|path| path.display().to_string()).collect(),
-            untracked: kept.untracked().collect(),
+            files: kept.file_count(),
+            bytes: kept.total_bytes(),
+            paths: kept
+                .changed_paths()
+                .iter()
+                .map(|path| path.display().to_string())
+                .collect(),
+            untracked: kept.untracked_commands().collect(),
         }
     }
 }
 
-fn row(kept: &TrashEntry, now_ms: i64) -> Vec<String> {
-    let mut paths: Vec<String> = kept.paths().iter().map(|path| path.display().to_string()).collect();
-    paths.extend(kept.untracked().map(|command| format!("{command} (not kept)")));
+fn trash_row(kept: &TrashEntry, now_ms: i64) -> Vec<String> {
+    let mut paths: Vec<String> = kept
+        .changed_paths()
+        .iter()
+        .map(|path| path.display().to_string())
+        .collect();
+    paths.extend(
+        kept.untracked_commands()
+            .map(|command| format!("{command} (not kept)")),
+    );
     let first = paths.first().cloned().unwrap_or_default();
-    let more = if paths.len() > 1 { format!(" and {} more", paths.len() - 1) } else { String::new() };
-    let undone = if kept.undone_at_ms.is_some() { "undone: " } else { "" };
+    let more = if paths.len() > 1 {
+        format!(" and {} more", paths.len() - 1)
+    } else {
+        String::new()
+    };
+    let undone = if kept.undone_at_ms.is_some() {
+        "undone: "
+    } else {
+        ""
+    };
     vec![
-        moments::ago(kept.at_ms, now_ms),
-        print::cell(&kept.tool, 30),
-        figures::grouped(kept.files()),
-        figures::size(kept.bytes()),
+        display_time::format_age(kept.at_ms, now_ms),
+        console::cell_text(&kept.tool, 30),
+        number_format::group_digits(kept.file_count()),
+        number_format::format_size(kept.total_bytes()),
         kept.request.to_string(),
-        print::cell(&format!("{undone}{first}{more}"), usize::MAX),
+        console::cell_text(&format!("{undone}{first}{more}"), usize::MAX),
     ]
 }
 
-fn restore(home: &Home, trash: &Trash, args: &RestoreArgs, as_json: bool) -> anyhow::Result<Exit> {
+fn restore_request(
+    home: &Home,
+    trash: &Trash,
+    args: &RestoreArgs,
+    as_json: bool,
+) -> anyhow::Result<Exit> {
     let copied = trash
-        .restore(&args.request, &args.to)
-        .map_err(|unready| Stop::with(undo::exit(&unready), unready.to_string()))?;
-    audit::note(home, audit::by_owner(Event::TrashRestored).about(&copied.request));
+        .restore_copy(&args.request, &args.to)
+        .map_err(|unready| {
+            CommandError::with_exit(undo::exit_for_unready(&unready), unready.to_string())
+        })?;
+    audit::record_owner_action(
+        home,
+        audit::owner_entry(AuditEvent::TrashRestored).with_request(&copied.request),
+    );
     if as_json {
-        print::json(&serde_json::json!({
+        console::print_json(&serde_json::json!({
             "requestId": copied.request.as_str(), "copied": copied.lines, "to": args.to.display().to_string(),
         }));
         return Ok(Exit::Done);
     }
-    print::line(&format!("Copied to {}:", args.to.display()));
+    console::print_line(&format!("Copied to {}:", args.to.display()));
     for line in &copied.lines {
-        print::line(&format!("  {}", print::cell(line, usize::MAX)));
+        console::print_line(&format!("  {}", console::cell_text(line, usize::MAX)));
     }
     Ok(Exit::Done)
 }
 
-fn empty(home: &Home, trash: &Trash, args: &EmptyArgs, as_json: bool) -> anyhow::Result<Exit> {
+fn empty_trash(
+    home: &Home,
+    trash: &Trash,
+    args: &EmptyArgs,
+    as_json: bool,
+) -> anyhow::Result<Exit> {
     if !args.yes {
-        if !std::io::stdin().is_terminal() || !print::is_terminal() {
-            return Err(Stop::with(Exit::Usage, "nobody can be asked here; say --yes to empty the trash"));
+        if !std::io::stdin().is_terminal() || !console::is_terminal() {
+            return Err(CommandError::with_exit(
+                Exit::Usage,
+                "nobody can be asked here; say --yes to empty the trash",
+            ));
         }
-        let all = trash.list()?;
-        let bytes: u64 = all.iter().map(TrashEntry::bytes).sum();
-        print::aside(&format!(
+        let all = trash.list_entries()?;
+        let bytes: u64 = all.iter().map(TrashEntry::total_bytes).sum();
+        console::print_stderr(&format!(
             "{} of {} are kept. Empty the trash? Nothing of it can be undone then. [y/N] ",
-            figures::size(bytes),
-            figures::counted(all.len() as u64, "request")
+            number_format::format_size(bytes),
+            number_format::format_count(all.len() as u64, "request")
         ));
         let mut answer = String::new();
         std::io::stdin().lock().read_line(&mut answer)?;
         if !matches!(answer.trim(), "y" | "Y" | "yes") {
-            print::line("Nothing was emptied.");
+            console::print_line("Nothing was emptied.");
             return Ok(Exit::Failed);
         }
     }
-    let (requests, bytes) = trash.empty()?;
-    audit::note(home, Entry { count: Some(requests), ..audit::by_owner(Event::TrashEmptied) });
+    let (requests, bytes) = trash.empty_trash()?;
+    audit::record_owner_action(
+        home,
+        AuditEntry {
+            count: Some(requests),
+            ..audit::owner_entry(AuditEvent::TrashEmptied)
+        },
+    );
     if as_json {
-        print::json(&Emptied { requests, bytes });
+        console::print_json(&EmptiedTrash { requests, bytes });
     } else {
-        print::line(&format!(
+        console::print_line(&format!(
             "Emptied: {} of {}.",
-            figures::size(bytes),
-            figures::counted(requests, "request")
+            number_format::format_size(bytes),
+            number_format::format_count(requests, "request")
         ));
     }
     Ok(Exit::Done)

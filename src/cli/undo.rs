@@ -3,10 +3,10 @@
 use clap::Args;
 use serde::Serialize;
 
-use super::context::Context;
-use super::exit::{Exit, Stop};
-use super::{audit, moments, print, wiring};
-use crate::audit::Event;
+use super::context::CliContext;
+use super::exit::{CommandError, Exit};
+use super::{audit, console, display_time, wiring};
+use crate::audit::AuditEvent;
 use crate::config::WorkspaceRule;
 use crate::trash::{UNTRACKED, UndoError};
 
@@ -21,7 +21,7 @@ pub struct UndoArgs {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Answer {
+struct UndoOutput {
     request_id: String,
     undone: bool,
     /// The request may have changed more than was restored.
@@ -30,24 +30,35 @@ struct Answer {
 }
 
 /// Undoes a request.
-pub fn undo(args: &UndoArgs, context: &Context) -> anyhow::Result<Exit> {
-    let config = context.config(WorkspaceRule::OrCurrentDir)?;
-    let home = Context::home(&config)?;
-    let trash = wiring::trash(&config, &home);
-    let workspace = wiring::workspace(&config, context.environment())?;
-    let undone = match trash.undo(&workspace, &args.request, args.dry_run) {
+pub fn run_undo(args: &UndoArgs, context: &CliContext) -> anyhow::Result<Exit> {
+    let config = context.effective_config(WorkspaceRule::OrCurrentDir)?;
+    let home = CliContext::config_home(&config)?;
+    let trash = wiring::open_trash(&config, &home);
+    let workspace = wiring::open_workspace(&config, context.environment())?;
+    let undone = match trash.undo_request(&workspace, &args.request, args.dry_run) {
         Ok(undone) => undone,
         Err(UndoError::Already(request, at_ms)) => {
-            let text = format!("request {request} was undone already, at {}", moments::utc(at_ms));
-            return Err(Stop::with(Exit::Failed, text));
+            let text = format!(
+                "request {request} was undone already, at {}",
+                display_time::format_utc(at_ms)
+            );
+            return Err(CommandError::with_exit(Exit::Failed, text));
         }
-        Err(unready) => return Err(Stop::with(exit(&unready), unready.to_string())),
+        Err(unready) => {
+            return Err(CommandError::with_exit(
+                exit_for_unready(&unready),
+                unready.to_string(),
+            ));
+        }
     };
     if !args.dry_run {
-        audit::note(&home, audit::by_owner(Event::Undo).about(&undone.request));
+        audit::record_owner_action(
+            &home,
+            audit::owner_entry(AuditEvent::Undo).with_request(&undone.request),
+        );
     }
-    if context.json() {
-        print::json(&Answer {
+    if context.is_json() {
+        console::print_json(&UndoOutput {
             request_id: undone.request.to_string(),
             undone: !args.dry_run,
             partial: undone.is_partial,
@@ -55,23 +66,30 @@ pub fn undo(args: &UndoArgs, context: &Context) -> anyhow::Result<Exit> {
         });
         return Ok(Exit::Done);
     }
-    print::line(&if args.dry_run {
-        format!("Undoing {} would do this; nothing was changed:", undone.request)
+    console::print_line(&if args.dry_run {
+        format!(
+            "Undoing {} would do this; nothing was changed:",
+            undone.request
+        )
     } else {
-        let what = if undone.is_partial { "Put back what rm removed" } else { "Undone" };
+        let what = if undone.is_partial {
+            "Put back what rm removed"
+        } else {
+            "Undone"
+        };
         format!("{what}: {}", undone.request)
     });
     for line in &undone.lines {
-        print::line(&format!("  {}", print::cell(line, usize::MAX)));
+        console::print_line(&format!("  {}", console::cell_text(line, usize::MAX)));
     }
     if undone.is_partial {
-        print::line(UNTRACKED);
+        console::print_line(UNTRACKED);
     }
     Ok(Exit::Done)
 }
 
 /// Returns the exit code for a request that cannot be undone.
-pub fn exit(unready: &UndoError) -> Exit {
+pub fn exit_for_unready(unready: &UndoError) -> Exit {
     match unready {
         UndoError::Several(..) => Exit::Usage,
         UndoError::Trash(_) => Exit::CannotWrite,

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use super::tables::{KeyInfo, TABLES};
 use super::url::BackendUrl;
-use super::value::Value;
+use super::value::ConfigValue;
 
 const HEAD: &str = "\
 # The configuration of punie-runner. A line that begins with # has no effect: those with a value show the default, so
@@ -14,7 +14,7 @@ const HEAD: &str = "\
 
 /// The values that are already known when the file is written.
 #[derive(Debug, Clone, Default)]
-pub struct Known {
+pub struct KnownSettings {
     /// The backend's address.
     pub backend_url: Option<BackendUrl>,
     /// The folders to work in.
@@ -23,28 +23,35 @@ pub struct Known {
 
 /// Renders the file. Defaults are commented out with `#`, so that a better default of a later version takes effect in
 /// a file that was never edited.
-pub fn text(known: &Known) -> String {
+pub fn render_default_config(known: &KnownSettings) -> String {
     let mut lines = vec![HEAD.to_owned()];
     for table in TABLES {
         lines.extend(table.about.iter().map(|line| format!("#{line}")));
         lines.push(format!("[{}]", table.path));
         for key in table.keys {
             lines.extend(key.comment.iter().map(|line| format!("#{line}")));
-            lines.push(value_line(key, known));
+            lines.push(render_value_line(key, known));
         }
         lines.push(String::new());
     }
     lines.join("\n")
 }
 
-fn value_line(key: &KeyInfo, known: &Known) -> String {
+fn render_value_line(key: &KeyInfo, known: &KnownSettings) -> String {
     let set = match key.path {
-        "backend.url" => known.backend_url.as_ref().and_then(|url| Some(url.clone()).written()),
-        "workspaces.paths" if !known.workspaces.is_empty() => known.workspaces.written(),
+        "backend.url" => known
+            .backend_url
+            .as_ref()
+            .and_then(|url| Some(url.clone()).to_toml()),
+        "workspaces.paths" if !known.workspaces.is_empty() => known.workspaces.to_toml(),
         _ => None,
     };
     match set {
         Some(value) => format!("{} = {value}", key.name),
-        None => format!("#{} = {}", key.name, (key.default)().unwrap_or_else(|| key.example.to_owned())),
+        None => format!(
+            "#{} = {}",
+            key.name,
+            (key.default)().unwrap_or_else(|| key.example.to_owned())
+        ),
     }
 }

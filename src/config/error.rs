@@ -3,8 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::raw::Fault;
-use super::sources::Origin;
+use super::sources::ValueOrigin;
+use super::toml_document::ConfigFault;
 
 /// An error that keeps the runner from being set up as asked.
 #[derive(Debug, thiserror::Error)]
@@ -18,18 +18,18 @@ pub enum ConfigError {
         source: io::Error,
     },
     /// The file has invalid entries.
-    #[error("{}", listed(path, faults))]
+    #[error("{}", format_faults(path, faults))]
     File {
         /// The file.
         path: PathBuf,
         /// All faults, in order of lines.
-        faults: Vec<Fault>,
+        faults: Vec<ConfigFault>,
     },
     /// One value cannot be used.
     #[error("{origin}: {why}")]
     Value {
         /// The value's origin.
-        origin: Origin,
+        origin: ValueOrigin,
         /// The reason and the remedy.
         why: String,
     },
@@ -40,7 +40,7 @@ pub enum ConfigError {
     #[error("{origin}: {} is relative, and the current directory cannot be read. Give it in full", path.display())]
     NoCurrentDir {
         /// The path's origin.
-        origin: Origin,
+        origin: ValueOrigin,
         /// The path.
         path: PathBuf,
     },
@@ -63,11 +63,13 @@ impl ConfigError {
     }
 }
 
-fn listed(path: &Path, faults: &[Fault]) -> String {
+fn format_faults(path: &Path, faults: &[ConfigFault]) -> String {
     let lines: Vec<String> = faults
         .iter()
         .map(|fault| {
-            let line = fault.line.map_or_else(String::new, |line| format!(":{line}"));
+            let line = fault
+                .line
+                .map_or_else(String::new, |line| format!(":{line}"));
             format!("{}{line}: {}", path.display(), fault.text)
         })
         .collect();

@@ -4,22 +4,22 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use super::error::ConfigError;
-use super::proxy::Proxies;
-use super::raw::Written;
-use super::sources::{self, Environment, Origin};
+use super::proxy::ProxyVariables;
+use super::sources::{self, ProcessEnvironment, ValueOrigin};
 use super::tables::{
-    Audit, Backend, Editor, Limits, Log, Policy, Poll, Reader, SafeMode, Sandbox, Trash, WebSocket,
-    Workspaces,
+    Audit, Backend, ConfigReader, Editor, Limits, Log, Policy, Poll, SafeMode, Sandbox, Trash,
+    WebSocket, Workspaces,
 };
+use super::toml_document::ConfigDocument;
 use super::url::BackendUrl;
-use super::value::{BackendKind, LogLevel, Value};
+use super::value::{BackendKind, ConfigValue, LogLevel};
 use super::workspaces::{self, WorkspaceRule};
-use super::{Caller, Color, Config, Flags, Setting};
+use super::{CallerSettings, ColorChoice, Config, ConfigSetting, GlobalFlags};
 use crate::ids::DeviceId;
 use crate::redact::Secret;
 
 /// The tables of the file, with defaults for missing keys.
-struct Tables {
+struct ConfigTables {
     backend: Backend,
     poll: Poll,
     websocket: WebSocket,
@@ -32,7 +32,7 @@ struct Tables {
     editor: Editor,
     workspaces: Workspaces,
     log: Log,
-    settings: Vec<Setting>,
+    settings: Vec<ConfigSetting>,
 }
 
 impl Config {
@@ -40,51 +40,87 @@ impl Config {
     ///
     /// # Errors
     /// [`ConfigError`], naming every mistake in the file at once.
-    pub fn load(flags: &Flags, environment: &Environment, rule: WorkspaceRule) -> Result<Self, ConfigError> {
-        let (home, home_origin) = home(flags, environment)?;
-        let (file, file_origin) = config_file(flags, environment, &home)?;
-        let written = read(&file, &file_origin)?;
-        let mut tables = Tables::read(&file, &written)?;
+    pub fn load_config(
+        flags: &GlobalFlags,
+        environment: &ProcessEnvironment,
+        rule: WorkspaceRule,
+    ) -> Result<Self, ConfigError> {
+        let (home, home_origin) = resolve_home(flags, environment)?;
+        let (file, file_origin) = resolve_config_file(flags, environment, &home)?;
+        let written = read_config_file(&file, &file_origin)?;
+        let mut tables = ConfigTables::read_tables(&file, &written)?;
         let mut settings = vec![
-            Setting { key: "home", value: shown(&home), origin: home_origin },
-            Setting { key: "config", value: shown(&file), origin: file_origin },
+            ConfigSetting {
+                key: "home",
+                value: path_display(&home),
+                origin: home_origin,
+            },
+            ConfigSetting {
+                key: "config",
+                value: path_display(&file),
+                origin: file_origin,
+            },
         ];
 
         let in_file = tables.backend.url.clone();
-        if let Some((url, origin)) =
-            given(flags.backend_url.as_deref(), "--backend-url", environment, "PUNIE_BACKEND_URL")?
-        {
-            tables.backend.url = Some(BackendUrl::parse(&url).map_err(because(&origin))?);
-            replace(&mut tables.settings, "backend.url", &tables.backend.url, origin);
+        if let Some((url, origin)) = flag_or_variable(
+            flags.backend_url.as_deref(),
+            "--backend-url",
+            environment,
+            "PUNIE_BACKEND_URL",
+        )? {
+            tables.backend.url = Some(BackendUrl::parse_url(&url).map_err(value_error(&origin))?);
+            replace_setting(
+                &mut tables.settings,
+                "backend.url",
+                &tables.backend.url,
+                origin,
+            );
         }
         if let Some(kind) = flags.backend_kind {
             tables.backend.kind = kind;
-            replace(&mut tables.settings, "backend.kind", &kind, Origin::Default);
+            replace_setting(
+                &mut tables.settings,
+                "backend.kind",
+                &kind,
+                ValueOrigin::Default,
+            );
         }
-        if let Some((level, origin)) = given(flags.log.as_deref(), "--log", environment, "PUNIE_LOG")? {
-            tables.log.level = LogLevel::parse(&level).map_err(because(&origin))?;
-            replace(&mut tables.settings, "log.level", &tables.log.level, origin);
+        if let Some((level, origin)) =
+            flag_or_variable(flags.log.as_deref(), "--log", environment, "PUNIE_LOG")?
+        {
+            tables.log.level = LogLevel::parse(&level).map_err(value_error(&origin))?;
+            replace_setting(&mut tables.settings, "log.level", &tables.log.level, origin);
         }
-        check_insecure(&tables)?;
-        check_scheme(&tables)?;
+        check_plaintext_url(&tables)?;
+        check_url_scheme(&tables)?;
 
-        let paths_origin = origin_of(&tables.settings, "workspaces.paths");
-        let from_file = (tables.workspaces.paths.as_slice(), &paths_origin, file.as_path());
+        let paths_origin = setting_origin(&tables.settings, "workspaces.paths");
+        let from_file = (
+            tables.workspaces.paths.as_slice(),
+            &paths_origin,
+            file.as_path(),
+        );
         let file_folder = file.parent().map(Path::to_owned).unwrap_or_default();
-        let sandbox = in_full(tables.sandbox, environment, &file_folder);
-        let (workspaces, setting) =
-            workspaces::resolve(flags, environment, from_file, (&home, &sandbox.write), rule)?;
+        let sandbox = expand_sandbox_paths(tables.sandbox, environment, &file_folder);
+        let (workspaces, setting) = workspaces::resolve_workspaces(
+            flags,
+            environment,
+            from_file,
+            (&home, &sandbox.write),
+            rule,
+        )?;
         tables.settings.retain(|other| other.key != setting.key);
         tables.settings.push(setting);
 
         settings.append(&mut tables.settings);
-        let caller = caller(flags, environment, &mut settings)?;
+        let caller = resolve_caller(flags, environment, &mut settings)?;
         Ok(Self {
             home,
             file,
             workspaces,
             configured_url: in_file.or_else(|| tables.backend.url.clone()),
-            proxies: Proxies::resolve(tables.backend.proxy.as_ref(), environment),
+            proxies: ProxyVariables::resolve_proxies(tables.backend.proxy.as_ref(), environment),
             backend: tables.backend,
             poll: tables.poll,
             websocket: tables.websocket,
@@ -98,16 +134,16 @@ impl Config {
             log: tables.log,
             caller,
             json: flags.json,
-            color: color(flags, environment, &mut settings),
-            warnings: environment.strange_variables(),
+            color: resolve_color(flags, environment, &mut settings),
+            warnings: environment.unknown_variables(),
             settings,
         })
     }
 }
 
-impl Tables {
-    fn read(file: &Path, written: &Written) -> Result<Self, ConfigError> {
-        let mut reader = Reader::new(file, written);
+impl ConfigTables {
+    fn read_tables(file: &Path, written: &ConfigDocument) -> Result<Self, ConfigError> {
+        let mut reader = ConfigReader::new(file, written);
         let backend = Backend::read(&mut reader);
         let poll = Poll::read(&mut reader);
         let websocket = WebSocket::read(&mut reader);
@@ -120,32 +156,39 @@ impl Tables {
         let audit = Audit::read(&mut reader);
         let editor = Editor::read(&mut reader);
         let log = Log::read(&mut reader);
-        reader.unless(
+        reader.require_fit(
             limits.lease_renew * 2 <= limits.lease,
             ["limits.lease_ms", "limits.lease_renew_ms"],
             "limits.lease_renew_ms must be at most half of limits.lease_ms, so that one lost renewal loses no lease",
         );
-        reader.unless(
+        reader.require_fit(
             backend.progress.is_zero() || backend.progress.as_secs() >= 1,
             ["backend.progress_ms"; 2],
             "backend.progress_ms must be 0 (none) or at least 1000",
         );
-        reader.unless(
+        reader.require_fit(
             poll.error_base <= poll.error_cap,
             ["backend.poll.error_cap_ms", "backend.poll.error_base_ms"],
             "backend.poll.error_base_ms must not be more than error_cap_ms",
         );
-        reader.unless(
+        reader.require_fit(
             poll.function_error_min <= poll.function_error_max,
-            ["backend.poll.function_error_max_ms", "backend.poll.function_error_min_ms"],
+            [
+                "backend.poll.function_error_max_ms",
+                "backend.poll.function_error_min_ms",
+            ],
             "backend.poll.function_error_min_ms must not be more than function_error_max_ms",
         );
-        reader.unless(
+        reader.require_fit(
             poll.active_for <= poll.recent_for,
             ["backend.poll.recent_for_ms", "backend.poll.active_for_ms"],
             "backend.poll.active_for_ms must not be more than recent_for_ms",
         );
-        let Reader { mut faults, settings, .. } = reader;
+        let ConfigReader {
+            mut faults,
+            settings,
+            ..
+        } = reader;
         if faults.is_empty() {
             return Ok(Self {
                 backend,
@@ -164,45 +207,61 @@ impl Tables {
             });
         }
         faults.sort_by_key(|fault| fault.line);
-        Err(ConfigError::File { path: file.to_owned(), faults })
+        Err(ConfigError::File {
+            path: file.to_owned(),
+            faults,
+        })
     }
 }
 
-fn home(flags: &Flags, environment: &Environment) -> Result<(PathBuf, Origin), ConfigError> {
-    match given_path(flags.home.as_deref(), "--home", environment, "PUNIE_HOME")? {
+fn resolve_home(
+    flags: &GlobalFlags,
+    environment: &ProcessEnvironment,
+) -> Result<(PathBuf, ValueOrigin), ConfigError> {
+    match path_from_flag_or_variable(flags.home.as_deref(), "--home", environment, "PUNIE_HOME")? {
         Some(found) => Ok(found),
         None => match environment.user_dir() {
-            Some(dir) => Ok((dir.join(".punie"), Origin::Default)),
+            Some(dir) => Ok((dir.join(".punie"), ValueOrigin::Default)),
             None => Err(ConfigError::NoHome),
         },
     }
 }
 
-fn config_file(
-    flags: &Flags,
-    environment: &Environment,
+fn resolve_config_file(
+    flags: &GlobalFlags,
+    environment: &ProcessEnvironment,
     home: &Path,
-) -> Result<(PathBuf, Origin), ConfigError> {
-    let found = given_path(flags.config.as_deref(), "--config", environment, "PUNIE_CONFIG")?;
-    Ok(found.unwrap_or_else(|| (home.join("config.toml"), Origin::Default)))
+) -> Result<(PathBuf, ValueOrigin), ConfigError> {
+    let found = path_from_flag_or_variable(
+        flags.config.as_deref(),
+        "--config",
+        environment,
+        "PUNIE_CONFIG",
+    )?;
+    Ok(found.unwrap_or_else(|| (home.join("config.toml"), ValueOrigin::Default)))
 }
 
 /// Reads the configuration file. A file that was named must exist; the default one may be missing.
-fn read(file: &Path, origin: &Origin) -> Result<Written, ConfigError> {
-    let unreadable = |source| ConfigError::Unreadable { path: file.to_owned(), source };
-    match sources::read_file(file).map_err(unreadable)? {
-        Some(text) => Written::parse(&text)
-            .map_err(|fault| ConfigError::File { path: file.to_owned(), faults: vec![fault] }),
-        None if *origin == Origin::Default => Ok(Written::default()),
+fn read_config_file(file: &Path, origin: &ValueOrigin) -> Result<ConfigDocument, ConfigError> {
+    let unreadable = |source| ConfigError::Unreadable {
+        path: file.to_owned(),
+        source,
+    };
+    match sources::read_config_text(file).map_err(unreadable)? {
+        Some(text) => ConfigDocument::parse_document(&text).map_err(|fault| ConfigError::File {
+            path: file.to_owned(),
+            faults: vec![fault],
+        }),
+        None if *origin == ValueOrigin::Default => Ok(ConfigDocument::default()),
         None => Err(unreadable(std::io::ErrorKind::NotFound.into())),
     }
 }
 
-fn check_insecure(tables: &Tables) -> Result<(), ConfigError> {
+fn check_plaintext_url(tables: &ConfigTables) -> Result<(), ConfigError> {
     match &tables.backend.url {
-        Some(url) if url.is_readable_on_the_way() && !tables.backend.allow_insecure_http => {
+        Some(url) if url.is_plaintext_remote() && !tables.backend.allow_insecure_http => {
             Err(ConfigError::Value {
-                origin: origin_of(&tables.settings, "backend.url"),
+                origin: setting_origin(&tables.settings, "backend.url"),
                 why: format!(
                     "{url} is plain {} to another machine, which anybody on the way can read. Use {}s, or set \
                      allow_insecure_http = true in the [backend] table",
@@ -216,10 +275,14 @@ fn check_insecure(tables: &Tables) -> Result<(), ConfigError> {
 }
 
 /// Makes the table's paths absolute: `~` is the user's home, and relative paths begin at the file's folder.
-fn in_full(mut sandbox: Sandbox, environment: &Environment, folder: &Path) -> Sandbox {
+fn expand_sandbox_paths(
+    mut sandbox: Sandbox,
+    environment: &ProcessEnvironment,
+    folder: &Path,
+) -> Sandbox {
     for paths in [&mut sandbox.write, &mut sandbox.read, &mut sandbox.hide] {
         for path in paths {
-            if let Some(full) = environment.full_path(path, Some(folder)) {
+            if let Some(full) = environment.expand_path(path, Some(folder)) {
                 *path = full;
             }
         }
@@ -228,113 +291,168 @@ fn in_full(mut sandbox: Sandbox, environment: &Environment, folder: &Path) -> Sa
 }
 
 /// Checks that the backend's kind fits the scheme of its address.
-fn check_scheme(tables: &Tables) -> Result<(), ConfigError> {
-    let Some(url) = &tables.backend.url else { return Ok(()) };
+fn check_url_scheme(tables: &ConfigTables) -> Result<(), ConfigError> {
+    let Some(url) = &tables.backend.url else {
+        return Ok(());
+    };
     let (scheme, kind) = (url.scheme(), tables.backend.kind);
     let wanted = match (kind, url.is_websocket()) {
-        (BackendKind::Convex, true) => "needs an address that begins with https:, or kind = \"websocket\"",
-        (BackendKind::WebSocket, false) => "needs an address that begins with wss:, or kind = \"convex\"",
+        (BackendKind::Convex, true) => {
+            "needs an address that begins with https:, or kind = \"websocket\""
+        }
+        (BackendKind::WebSocket, false) => {
+            "needs an address that begins with wss:, or kind = \"convex\""
+        }
         _ => return Ok(()),
     };
     Err(ConfigError::Value {
-        origin: origin_of(&tables.settings, "backend.url"),
-        why: format!("{url} begins with {scheme}:, and backend.kind = {:?} {wanted}", kind.as_str()),
+        origin: setting_origin(&tables.settings, "backend.url"),
+        why: format!(
+            "{url} begins with {scheme}:, and backend.kind = {:?} {wanted}",
+            kind.as_str()
+        ),
     })
 }
 
-fn caller(
-    flags: &Flags,
-    environment: &Environment,
-    settings: &mut Vec<Setting>,
-) -> Result<Caller, ConfigError> {
-    let mut caller = Caller::default();
-    let flag = flags.caller_token.as_ref().map(|token| token.expose().as_str());
-    if let Some((token, origin)) = given(flag, "--caller-token", environment, "PUNIE_CALLER_TOKEN")? {
+fn resolve_caller(
+    flags: &GlobalFlags,
+    environment: &ProcessEnvironment,
+    settings: &mut Vec<ConfigSetting>,
+) -> Result<CallerSettings, ConfigError> {
+    let mut caller = CallerSettings::default();
+    let flag = flags
+        .caller_token
+        .as_ref()
+        .map(|token| token.expose().as_str());
+    if let Some((token, origin)) =
+        flag_or_variable(flag, "--caller-token", environment, "PUNIE_CALLER_TOKEN")?
+    {
         let token = token.trim();
         if token.is_empty() || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
             let why = "the token is empty or has characters that no token has".to_owned();
             return Err(ConfigError::Value { origin, why });
         }
         caller.token = Some(Secret::new(token.to_owned()));
-        settings.push(Setting { key: "caller token", value: "set".to_owned(), origin });
+        settings.push(ConfigSetting {
+            key: "caller token",
+            value: "set".to_owned(),
+            origin,
+        });
     }
-    if let Some((device, origin)) = given(flags.device.as_deref(), "--device", environment, "PUNIE_DEVICE")? {
-        let device = DeviceId::parse(device).map_err(|bad| bad.to_string()).map_err(because(&origin))?;
-        settings.push(Setting { key: "device", value: device.to_string(), origin });
+    if let Some((device, origin)) = flag_or_variable(
+        flags.device.as_deref(),
+        "--device",
+        environment,
+        "PUNIE_DEVICE",
+    )? {
+        let device = DeviceId::parse(device)
+            .map_err(|bad| bad.to_string())
+            .map_err(value_error(&origin))?;
+        settings.push(ConfigSetting {
+            key: "device",
+            value: device.to_string(),
+            origin,
+        });
         caller.device = Some(device);
     }
     Ok(caller)
 }
 
-fn color(flags: &Flags, environment: &Environment, settings: &mut Vec<Setting>) -> Color {
+fn resolve_color(
+    flags: &GlobalFlags,
+    environment: &ProcessEnvironment,
+    settings: &mut Vec<ConfigSetting>,
+) -> ColorChoice {
     let (color, origin) = match flags.color {
-        Some(color) => (color, Origin::Flag("--color")),
-        None if environment.get("NO_COLOR").is_some() => (Color::Never, Origin::Variable("NO_COLOR")),
-        None => (Color::Auto, Origin::Default),
+        Some(color) => (color, ValueOrigin::Flag("--color")),
+        None if environment.get("NO_COLOR").is_some() => {
+            (ColorChoice::Never, ValueOrigin::Variable("NO_COLOR"))
+        }
+        None => (ColorChoice::Auto, ValueOrigin::Default),
     };
-    settings.push(Setting { key: "color", value: color.to_string(), origin });
+    settings.push(ConfigSetting {
+        key: "color",
+        value: color.to_string(),
+        origin,
+    });
     color
 }
 
 /// Returns the flag's value, else the variable's.
-fn given(
+fn flag_or_variable(
     flag: Option<&str>,
     flag_name: &'static str,
-    environment: &Environment,
+    environment: &ProcessEnvironment,
     variable: &'static str,
-) -> Result<Option<(String, Origin)>, ConfigError> {
+) -> Result<Option<(String, ValueOrigin)>, ConfigError> {
     if let Some(text) = flag {
-        return Ok(Some((text.to_owned(), Origin::Flag(flag_name))));
+        return Ok(Some((text.to_owned(), ValueOrigin::Flag(flag_name))));
     }
-    let Some(value) = environment.get(variable) else { return Ok(None) };
-    let origin = Origin::Variable(variable);
+    let Some(value) = environment.get(variable) else {
+        return Ok(None);
+    };
+    let origin = ValueOrigin::Variable(variable);
     match value.to_str() {
         Some(text) => Ok(Some((text.to_owned(), origin))),
-        None => Err(ConfigError::Value { origin, why: "the value is not UTF-8 text".to_owned() }),
+        None => Err(ConfigError::Value {
+            origin,
+            why: "the value is not UTF-8 text".to_owned(),
+        }),
     }
 }
 
 /// Returns the flag's path, else the variable's, as an absolute path.
-fn given_path(
+fn path_from_flag_or_variable(
     flag: Option<&Path>,
     flag_name: &'static str,
-    environment: &Environment,
+    environment: &ProcessEnvironment,
     variable: &'static str,
-) -> Result<Option<(PathBuf, Origin)>, ConfigError> {
+) -> Result<Option<(PathBuf, ValueOrigin)>, ConfigError> {
     let variable_value = environment.get(variable).map(Path::new);
     let (path, origin) = match (flag, variable_value) {
-        (Some(path), _) => (path, Origin::Flag(flag_name)),
-        (None, Some(path)) => (path, Origin::Variable(variable)),
+        (Some(path), _) => (path, ValueOrigin::Flag(flag_name)),
+        (None, Some(path)) => (path, ValueOrigin::Variable(variable)),
         (None, None) => return Ok(None),
     };
     if path.as_os_str() == OsStr::new("") {
-        return Err(ConfigError::Value { origin, why: "the path is empty".to_owned() });
+        return Err(ConfigError::Value {
+            origin,
+            why: "the path is empty".to_owned(),
+        });
     }
-    match environment.full_path(path, environment.current_dir()) {
+    match environment.expand_path(path, environment.current_dir()) {
         Some(full) => Ok(Some((full, origin))),
-        None => Err(ConfigError::NoCurrentDir { origin, path: path.to_owned() }),
+        None => Err(ConfigError::NoCurrentDir {
+            origin,
+            path: path.to_owned(),
+        }),
     }
 }
 
-fn because(origin: &Origin) -> impl FnOnce(String) -> ConfigError {
+fn value_error(origin: &ValueOrigin) -> impl FnOnce(String) -> ConfigError {
     let origin = origin.clone();
     move |why| ConfigError::Value { origin, why }
 }
 
-fn origin_of(settings: &[Setting], key: &str) -> Origin {
+fn setting_origin(settings: &[ConfigSetting], key: &str) -> ValueOrigin {
     settings
         .iter()
         .find(|setting| setting.key == key)
-        .map_or(Origin::Default, |setting| setting.origin.clone())
+        .map_or(ValueOrigin::Default, |setting| setting.origin.clone())
 }
 
-fn replace(settings: &mut [Setting], key: &str, value: &impl Value, origin: Origin) {
+fn replace_setting(
+    settings: &mut [ConfigSetting],
+    key: &str,
+    value: &impl ConfigValue,
+    origin: ValueOrigin,
+) {
     if let Some(setting) = settings.iter_mut().find(|setting| setting.key == key) {
-        setting.value = value.written().unwrap_or_default();
+        setting.value = value.to_toml().unwrap_or_default();
         setting.origin = origin;
     }
 }
 
-fn shown(path: &Path) -> String {
+fn path_display(path: &Path) -> String {
     path.display().to_string()
 }

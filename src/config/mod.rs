@@ -6,9 +6,9 @@ mod error;
 mod load;
 mod proxy;
 mod public_key;
-mod raw;
 mod sources;
 mod tables;
+mod toml_document;
 mod url;
 mod value;
 mod workspaces;
@@ -20,11 +20,13 @@ use crate::ids::DeviceId;
 use crate::redact::Secret;
 
 pub use error::ConfigError;
-pub use proxy::{Proxies, ProxySetting};
+pub use proxy::{ProxySetting, ProxyVariables};
 pub use public_key::PublicKey;
-pub use raw::Fault;
-pub use sources::{Environment, Origin};
-pub use tables::{Audit, Backend, Editor, Limits, Log, Policy, Poll, SafeMode, Sandbox, Trash, WebSocket};
+pub use sources::{ProcessEnvironment, ValueOrigin};
+pub use tables::{
+    Audit, Backend, Editor, Limits, Log, Policy, Poll, SafeMode, Sandbox, Trash, WebSocket,
+};
+pub use toml_document::ConfigFault;
 pub use url::BackendUrl;
 pub use value::{AskedAbout, BackendKind, Discover, LogFile, LogLevel, Network, Require, WakeUp};
 pub use workspaces::WorkspaceRule;
@@ -44,7 +46,7 @@ pub struct Config {
     /// flags.
     pub configured_url: Option<BackendUrl>,
     /// The proxies for reaching the backend.
-    pub proxies: Proxies,
+    pub proxies: ProxyVariables,
     /// The polling intervals.
     pub poll: Poll,
     /// The settings of a WebSocket backend's connection.
@@ -66,31 +68,34 @@ pub struct Config {
     /// The level and file of the log.
     pub log: Log,
     /// The caller's credentials, for the commands of the caller's side.
-    pub caller: Caller,
+    pub caller: CallerSettings,
     /// Print JSON to stdout.
     pub json: bool,
     /// The colour choice.
-    pub color: Color,
+    pub color: ColorChoice,
     /// Likely mistakes that stop nothing.
     pub warnings: Vec<String>,
-    settings: Vec<Setting>,
+    settings: Vec<ConfigSetting>,
 }
 
 impl Config {
     /// Returns every value in force with its origin, for display.
-    pub fn settings(&self) -> &[Setting] {
+    pub fn all_settings(&self) -> &[ConfigSetting] {
         &self.settings
     }
 
     /// Returns the origin of this key's value, such as `"backend.url"`.
-    pub fn origin(&self, key: &str) -> Option<&Origin> {
-        self.settings.iter().find(|setting| setting.key == key).map(|setting| &setting.origin)
+    pub fn value_origin(&self, key: &str) -> Option<&ValueOrigin> {
+        self.settings
+            .iter()
+            .find(|setting| setting.key == key)
+            .map(|setting| &setting.origin)
     }
 }
 
 /// The caller's credentials and target device.
 #[derive(Debug, Clone, Default)]
-pub struct Caller {
+pub struct CallerSettings {
     /// The token from the flag or the environment; otherwise it is read from a file of the home.
     pub token: Option<Secret<String>>,
     /// The device to address; this one if absent.
@@ -99,18 +104,18 @@ pub struct Caller {
 
 /// One value in force.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Setting {
+pub struct ConfigSetting {
     /// The key, with its table.
     pub key: &'static str,
     /// The value as the file would have it; never a secret.
     pub value: String,
     /// The value's origin.
-    pub origin: Origin,
+    pub origin: ValueOrigin,
 }
 
 /// The global flags of the command line.
 #[derive(Debug, Clone, Default)]
-pub struct Flags {
+pub struct GlobalFlags {
     /// `--home`
     pub home: Option<PathBuf>,
     /// `--config`
@@ -126,7 +131,7 @@ pub struct Flags {
     /// `--json`
     pub json: bool,
     /// `--color`
-    pub color: Option<Color>,
+    pub color: Option<ColorChoice>,
     /// `--caller-token`
     pub caller_token: Option<Secret<String>>,
     /// `--device`
@@ -135,7 +140,7 @@ pub struct Flags {
 
 /// The colour choice.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Color {
+pub enum ColorChoice {
     /// Colour on a terminal.
     #[default]
     Auto,
@@ -145,7 +150,7 @@ pub enum Color {
     Never,
 }
 
-impl fmt::Display for Color {
+impl fmt::Display for ColorChoice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Auto => "auto",

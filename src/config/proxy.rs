@@ -5,9 +5,9 @@ use std::fmt;
 
 use reqwest::Url;
 
-use super::raw::Plain;
-use super::sources::Environment;
-use super::value::{Refusal, Value, quoted};
+use super::sources::ProcessEnvironment;
+use super::toml_document::TomlValue;
+use super::value::{ConfigValue, ValueError, quote_toml};
 
 /// The value of `backend.proxy`.
 #[derive(Clone, PartialEq, Eq)]
@@ -20,49 +20,62 @@ pub enum ProxySetting {
 
 impl fmt::Debug for ProxySetting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.shown())
+        f.write_str(&self.without_credentials())
     }
 }
 
 impl ProxySetting {
     /// Parses the setting. Errors do not repeat the text, because it may hold a password.
-    fn parse(text: &str) -> Result<Self, String> {
+    fn parse_proxy(text: &str) -> Result<Self, String> {
         let text = text.trim();
         if text == "none" {
             return Ok(Self::Direct);
         }
-        let url = Url::parse(text).map_err(|error| format!("the proxy's address is not a URL ({error})"))?;
+        let url = Url::parse(text)
+            .map_err(|error| format!("the proxy's address is not a URL ({error})"))?;
         if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none_or(str::is_empty) {
-            return Err("write the proxy's address as http://host:port; other kinds are not supported".into());
+            return Err(
+                "write the proxy's address as http://host:port; other kinds are not supported"
+                    .into(),
+            );
         }
         Ok(Self::Server(url.as_str().to_owned()))
     }
 
     /// Formats the setting without user name and password.
-    fn shown(&self) -> String {
-        let Self::Server(text) = self else { return "none".to_owned() };
-        let Ok(mut url) = Url::parse(text) else { return "set".to_owned() };
+    fn without_credentials(&self) -> String {
+        let Self::Server(text) = self else {
+            return "none".to_owned();
+        };
+        let Ok(mut url) = Url::parse(text) else {
+            return "set".to_owned();
+        };
         // These fail only for addresses without a host.
         let _ = (url.set_username(""), url.set_password(None));
         url.as_str().trim_end_matches('/').to_owned()
     }
 }
 
-impl Value for Option<ProxySetting> {
+impl ConfigValue for Option<ProxySetting> {
     const WANTED: &'static str = "an address in quotes, or \"none\"";
     const EXAMPLE: &'static str = "\"http://proxy.example.com:8080\"";
-    fn read(plain: &Plain) -> Result<Self, Refusal> {
-        let Plain::Text(text) = plain else { return Err(Refusal::Kind) };
-        ProxySetting::parse(text).map(Some).map_err(Refusal::Because)
+    fn from_toml(plain: &TomlValue) -> Result<Self, ValueError> {
+        let TomlValue::Text(text) = plain else {
+            return Err(ValueError::WrongType);
+        };
+        ProxySetting::parse_proxy(text)
+            .map(Some)
+            .map_err(ValueError::Invalid)
     }
-    fn written(&self) -> Option<String> {
-        self.as_ref().map(|proxy| quoted(&proxy.shown()))
+    fn to_toml(&self) -> Option<String> {
+        self.as_ref()
+            .map(|proxy| quote_toml(&proxy.without_credentials()))
     }
 }
 
 /// The proxies in force, in the form of the usual variables. They may hold passwords.
 #[derive(Clone, Default, PartialEq, Eq)]
-pub struct Proxies {
+pub struct ProxyVariables {
     /// `HTTP_PROXY`.
     pub http: String,
     /// `HTTPS_PROXY`.
@@ -73,22 +86,33 @@ pub struct Proxies {
     pub no: String,
 }
 
-impl fmt::Debug for Proxies {
+impl fmt::Debug for ProxyVariables {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Proxies").finish_non_exhaustive()
     }
 }
 
-impl Proxies {
+impl ProxyVariables {
     /// Takes the configured proxy, else those of the environment.
-    pub(super) fn resolve(setting: Option<&ProxySetting>, environment: &Environment) -> Self {
+    pub(super) fn resolve_proxies(
+        setting: Option<&ProxySetting>,
+        environment: &ProcessEnvironment,
+    ) -> Self {
         let variable = |upper: &str| {
-            let value = environment.get(upper).or_else(|| environment.get(&upper.to_ascii_lowercase()));
-            value.and_then(|value| value.to_str()).unwrap_or_default().to_owned()
+            let value = environment
+                .get(upper)
+                .or_else(|| environment.get(&upper.to_ascii_lowercase()));
+            value
+                .and_then(|value| value.to_str())
+                .unwrap_or_default()
+                .to_owned()
         };
         match setting {
             Some(ProxySetting::Direct) => Self::default(),
-            Some(ProxySetting::Server(url)) => Self { all: url.clone(), ..Self::default() },
+            Some(ProxySetting::Server(url)) => Self {
+                all: url.clone(),
+                ..Self::default()
+            },
             None => Self {
                 http: variable("HTTP_PROXY"),
                 https: variable("HTTPS_PROXY"),
@@ -103,30 +127,54 @@ impl Proxies {
 mod tests {
     use super::*;
 
-    fn resolved(setting: Option<&str>) -> Proxies {
-        let variables = [("https_proxy", "http://a:1"), ("HTTPS_PROXY", "http://b:2"), ("no_proxy", "c")];
+    fn resolved(setting: Option<&str>) -> ProxyVariables {
+        let variables = [
+            ("https_proxy", "http://a:1"),
+            ("HTTPS_PROXY", "http://b:2"),
+            ("no_proxy", "c"),
+        ];
         let variables = variables.map(|(name, value)| (name.into(), value.into()));
-        let setting = setting.map(|text| ProxySetting::parse(text).expect(text));
-        Proxies::resolve(setting.as_ref(), &Environment::new(variables, None, None))
+        let setting = setting.map(|text| ProxySetting::parse_proxy(text).expect(text));
+        ProxyVariables::resolve_proxies(
+            setting.as_ref(),
+            &ProcessEnvironment::new(variables, None, None),
+        )
     }
 
     #[test]
     fn the_configuration_goes_before_the_environment() {
-        let from_environment =
-            Proxies { https: "http://b:2".to_owned(), no: "c".to_owned(), ..Proxies::default() };
+        let from_environment = ProxyVariables {
+            https: "http://b:2".to_owned(),
+            no: "c".to_owned(),
+            ..ProxyVariables::default()
+        };
         assert_eq!(resolved(None), from_environment);
-        assert_eq!(resolved(Some("none")), Proxies::default());
+        assert_eq!(resolved(Some("none")), ProxyVariables::default());
         let all = "http://d:3/".to_owned();
-        assert_eq!(resolved(Some("http://d:3")), Proxies { all, ..Proxies::default() });
+        assert_eq!(
+            resolved(Some("http://d:3")),
+            ProxyVariables {
+                all,
+                ..ProxyVariables::default()
+            }
+        );
     }
 
     #[test]
     fn a_password_is_neither_shown_nor_repeated() {
-        let proxy = ProxySetting::parse("http://me:hunter2@proxy:3128").expect("a proxy");
-        assert_eq!(Some(proxy.clone()).written().as_deref(), Some("\"http://proxy:3128\""));
+        let proxy = ProxySetting::parse_proxy("http://me:hunter2@proxy:3128").expect("a proxy");
+        assert_eq!(
+            Some(proxy.clone()).to_toml().as_deref(),
+            Some("\"http://proxy:3128\"")
+        );
         assert!(!format!("{proxy:?}").contains("hunter2"));
-        for wrong in ["socks5://me:hunter2@proxy", "me:hunter2@proxy:1", "hunter2", ""] {
-            let refused = ProxySetting::parse(wrong).expect_err(wrong);
+        for wrong in [
+            "socks5://me:hunter2@proxy",
+            "me:hunter2@proxy:1",
+            "hunter2",
+            "",
+        ] {
+            let refused = ProxySetting::parse_proxy(wrong).expect_err(wrong);
             assert!(!refused.contains("hunter2"), "{refused}");
         }
     }

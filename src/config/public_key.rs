@@ -15,34 +15,41 @@ impl PublicKey {
     /// A sentence for people.
     pub fn parse(text: &str) -> Result<Self, String> {
         let text = text.trim();
-        let bytes = from_hex(text).or_else(|| STANDARD.decode(text).ok()?.try_into().ok());
-        let bytes = bytes.ok_or("it is not 32 bytes as base64 (44 characters) or in hex (64 digits)")?;
+        let bytes = decode_hex(text).or_else(|| STANDARD.decode(text).ok()?.try_into().ok());
+        let bytes =
+            bytes.ok_or("it is not 32 bytes as base64 (44 characters) or in hex (64 digits)")?;
         match VerifyingKey::from_bytes(&bytes) {
             Ok(key) if !key.is_weak() => Ok(Self(bytes)),
-            _ => {
-                Err("its 32 bytes are no Ed25519 public key. `punie-runner keygen FILE` prints one"
-                    .to_owned())
-            }
+            _ => Err(
+                "its 32 bytes are no Ed25519 public key. `punie-runner keygen FILE` prints one"
+                    .to_owned(),
+            ),
         }
     }
 
     /// Returns the key's bytes.
-    pub fn bytes(&self) -> &[u8; 32] {
+    pub fn as_bytes(&self) -> &[u8; 32] {
         &self.0
     }
 
     /// Encodes the key as base64.
-    pub fn base64(&self) -> String {
+    pub fn encode_base64(&self) -> String {
         STANDARD.encode(self.0)
     }
 }
 
-fn from_hex(text: &str) -> Option<[u8; 32]> {
-    let digits: Vec<u8> =
-        text.chars().map(|c| c.to_digit(16).and_then(|d| u8::try_from(d).ok())).collect::<Option<_>>()?;
-    let bytes: Vec<u8> =
-        digits.chunks(2).map(|pair| pair.iter().fold(0, |byte, digit| byte << 4 | digit)).collect();
-    (digits.len() == 64).then(|| bytes.try_into().ok()).flatten()
+fn decode_hex(text: &str) -> Option<[u8; 32]> {
+    let digits: Vec<u8> = text
+        .chars()
+        .map(|c| c.to_digit(16).and_then(|d| u8::try_from(d).ok()))
+        .collect::<Option<_>>()?;
+    let bytes: Vec<u8> = digits
+        .chunks(2)
+        .map(|pair| pair.iter().fold(0, |byte, digit| byte << 4 | digit))
+        .collect();
+    (digits.len() == 64)
+        .then(|| bytes.try_into().ok())
+        .flatten()
 }
 
 #[cfg(test)]
@@ -54,10 +61,20 @@ mod tests {
         // The first test vector of RFC 8032, section 7.1.
         let hex = "d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a";
         let key = PublicKey::parse(hex).expect("hex");
-        assert_eq!(key.base64(), "11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=");
-        assert_eq!(PublicKey::parse(&key.base64()), Ok(key));
+        assert_eq!(
+            key.encode_base64(),
+            "11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo="
+        );
+        assert_eq!(PublicKey::parse(&key.encode_base64()), Ok(key));
         assert_eq!(PublicKey::parse(&format!(" {hex}\n")), Ok(key));
-        for bad in ["", "abc", &hex[1..], &"0".repeat(64), &format!("{hex}00"), "not a key at all"] {
+        for bad in [
+            "",
+            "abc",
+            &hex[1..],
+            &"0".repeat(64),
+            &format!("{hex}00"),
+            "not a key at all",
+        ] {
             assert!(PublicKey::parse(bad).is_err(), "{bad}");
         }
     }

@@ -1,6 +1,9 @@
 //! The sources of values: the environment, captured once, and the files and folders that the configuration names.
 //! Nothing else reads the environment or the current directory.
-#![expect(clippy::disallowed_methods, reason = "this file reads the environment and config.toml, once")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "this file reads the environment and config.toml, once"
+)]
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -24,7 +27,7 @@ pub(super) const VARIABLES: &[&str] = &[
 
 /// The origin of a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Origin {
+pub enum ValueOrigin {
     /// A flag, by name.
     Flag(&'static str),
     /// An environment variable, by name.
@@ -42,7 +45,7 @@ pub enum Origin {
     Default,
 }
 
-impl fmt::Display for Origin {
+impl fmt::Display for ValueOrigin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Flag(name) | Self::Variable(name) => f.write_str(name),
@@ -55,13 +58,13 @@ impl fmt::Display for Origin {
 
 /// The process's environment at its start.
 #[derive(Clone, Default)]
-pub struct Environment {
+pub struct ProcessEnvironment {
     variables: Vec<(OsString, OsString)>,
     current_dir: Option<PathBuf>,
     user_dir: Option<PathBuf>,
 }
 
-impl fmt::Debug for Environment {
+impl fmt::Debug for ProcessEnvironment {
     /// Shows the names only, since values are often secrets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: Vec<&OsString> = self.variables.iter().map(|(name, _)| name).collect();
@@ -73,9 +76,9 @@ impl fmt::Debug for Environment {
     }
 }
 
-impl Environment {
+impl ProcessEnvironment {
     /// Captures the environment, once, at the start of the program.
-    pub fn capture() -> Self {
+    pub fn from_process() -> Self {
         let user_dir = directories::BaseDirs::new().map(|dirs| dirs.home_dir().to_owned());
         Self::new(std::env::vars_os(), std::env::current_dir().ok(), user_dir)
     }
@@ -86,13 +89,19 @@ impl Environment {
         current_dir: Option<PathBuf>,
         user_dir: Option<PathBuf>,
     ) -> Self {
-        Self { variables: variables.into_iter().collect(), current_dir, user_dir }
+        Self {
+            variables: variables.into_iter().collect(),
+            current_dir,
+            user_dir,
+        }
     }
 
     /// Returns a variable. An empty one counts as not set, as in most programs.
     pub fn get(&self, name: &str) -> Option<&OsStr> {
         let found = self.variables.iter().find(|(its_name, _)| its_name == name);
-        found.map(|(_, value)| value.as_os_str()).filter(|value| !value.is_empty())
+        found
+            .map(|(_, value)| value.as_os_str())
+            .filter(|value| !value.is_empty())
     }
 
     /// Returns all variables, for a child's environment.
@@ -111,17 +120,17 @@ impl Environment {
     }
 
     /// Returns the user's shell.
-    pub fn shell(&self) -> Option<&OsStr> {
+    pub fn user_shell(&self) -> Option<&OsStr> {
         self.get("SHELL")
     }
 
     /// Returns the search path for programs.
-    pub fn path(&self) -> Option<&OsStr> {
+    pub fn path_variable(&self) -> Option<&OsStr> {
         self.get("PATH")
     }
 
     /// Makes a path absolute: `~` is the user's home, and a relative path begins at `base`.
-    pub(super) fn full_path(&self, path: &Path, base: Option<&Path>) -> Option<PathBuf> {
+    pub(super) fn expand_path(&self, path: &Path, base: Option<&Path>) -> Option<PathBuf> {
         if let Ok(rest) = path.strip_prefix("~") {
             return self.user_dir().map(|dir| dir.join(rest));
         }
@@ -132,17 +141,21 @@ impl Environment {
     }
 
     /// Warns of variables that begin like the runner's but are unknown, each with the probable one.
-    pub(super) fn strange_variables(&self) -> Vec<String> {
+    pub(super) fn unknown_variables(&self) -> Vec<String> {
         let mut strange = Vec::new();
         for (name, _) in &self.variables {
             let name = name.to_string_lossy();
             if !name.starts_with("PUNIE_") || VARIABLES.contains(&name.as_ref()) {
                 continue;
             }
-            let near =
-                VARIABLES.iter().map(|known| (strsim::normalized_damerau_levenshtein(&name, known), known));
-            let best = near.max_by(|a, b| a.0.total_cmp(&b.0)).filter(|(likeness, _)| *likeness > 0.7);
-            let meant = best.map_or_else(String::new, |(_, known)| format!(". Did you mean {known}?"));
+            let near = VARIABLES
+                .iter()
+                .map(|known| (strsim::normalized_damerau_levenshtein(&name, known), known));
+            let best = near
+                .max_by(|a, b| a.0.total_cmp(&b.0))
+                .filter(|(likeness, _)| *likeness > 0.7);
+            let meant =
+                best.map_or_else(String::new, |(_, known)| format!(". Did you mean {known}?"));
             strange.push(format!("the variable {name} has no effect{meant}"));
         }
         strange
@@ -150,7 +163,7 @@ impl Environment {
 }
 
 /// Reads the configuration file, if it exists.
-pub(super) fn read_file(path: &Path) -> io::Result<Option<String>> {
+pub(super) fn read_config_text(path: &Path) -> io::Result<Option<String>> {
     let file = match File::open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
@@ -168,7 +181,10 @@ pub(super) fn read_file(path: &Path) -> io::Result<Option<String>> {
     let mut bytes = Vec::new();
     file.take(MAX_BYTES + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > MAX_BYTES {
-        return Err(io::Error::new(ErrorKind::FileTooLarge, "it is longer than 1 MiB"));
+        return Err(io::Error::new(
+            ErrorKind::FileTooLarge,
+            "it is longer than 1 MiB",
+        ));
     }
     String::from_utf8(bytes)
         .map(Some)
@@ -176,17 +192,28 @@ pub(super) fn read_file(path: &Path) -> io::Result<Option<String>> {
 }
 
 /// Resolves a folder with all links followed.
-pub(super) fn real_folder(path: &Path) -> io::Result<PathBuf> {
+pub(super) fn canonical_folder(path: &Path) -> io::Result<PathBuf> {
     let real = std::fs::canonicalize(path)?;
-    if real.is_dir() { Ok(real) } else { Err(ErrorKind::NotADirectory.into()) }
+    if real.is_dir() {
+        Ok(real)
+    } else {
+        Err(ErrorKind::NotADirectory.into())
+    }
 }
 
 /// Resolves a folder that need not exist yet: follows all links as far as the path exists.
-pub(super) fn real_place(path: &Path) -> PathBuf {
-    let found =
-        path.ancestors().find_map(|above| std::fs::canonicalize(above).ok().map(|real| (above, real)));
-    let Some((above, mut real)) = found else { return path.to_owned() };
-    for component in path.strip_prefix(above).unwrap_or(Path::new("")).components() {
+pub(super) fn canonicalize_existing(path: &Path) -> PathBuf {
+    let found = path
+        .ancestors()
+        .find_map(|above| std::fs::canonicalize(above).ok().map(|real| (above, real)));
+    let Some((above, mut real)) = found else {
+        return path.to_owned();
+    };
+    for component in path
+        .strip_prefix(above)
+        .unwrap_or(Path::new(""))
+        .components()
+    {
         match component {
             Component::ParentDir => {
                 real.pop();

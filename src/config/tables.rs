@@ -4,15 +4,15 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::Setting;
+use super::ConfigSetting;
 use super::proxy::ProxySetting;
 use super::public_key::PublicKey;
-use super::raw::{Fault, Written};
-use super::sources::Origin;
+use super::sources::ValueOrigin;
+use super::toml_document::{ConfigDocument, ConfigFault};
 use super::url::BackendUrl;
 use super::value::{
-    AskedAbout, BackendKind, Bounds, Discover, LogFile, LogLevel, Network, Refusal, Require, Value, WakeUp,
-    must_be,
+    AskedAbout, BackendKind, ConfigValue, Discover, LogFile, LogLevel, Network, Require,
+    ValueBounds, ValueError, WakeUp, expected_text,
 };
 
 /// A table as the generated file shows it.
@@ -50,8 +50,8 @@ macro_rules! tables {
             }
 
             impl $Table {
-                pub(super) fn read(reader: &mut Reader<'_>) -> Self {
-                    Self { $( $field: reader.value(concat!($path, ".", $key), $default, &$bounds), )+ }
+                pub(super) fn read(reader: &mut ConfigReader<'_>) -> Self {
+                    Self { $( $field: reader.read_key(concat!($path, ".", $key), $default, &$bounds), )+ }
                 }
             }
         )+
@@ -64,8 +64,8 @@ macro_rules! tables {
                 name: $key,
                 path: concat!($path, ".", $key),
                 comment: &[$($comment),+],
-                default: || <$Kind as Value>::written(&$default),
-                example: <$Kind as Value>::EXAMPLE,
+                default: || <$Kind as ConfigValue>::to_toml(&$default),
+                example: <$Kind as ConfigValue>::EXAMPLE,
             } ),+],
         } ),+];
     };
@@ -192,7 +192,7 @@ tables! {
     /// What commands may touch, as the system's kernel enforces it (docs/safety.md).
     ["sandbox"] Sandbox {
         /// full, partial or none: the least level of confinement at which commands run. Below it they are refused; reading and editing files goes on.
-        require, "require": Require = Require::of_this_system(), ..;
+        require, "require": Require = Require::system_default(), ..;
         /// none, loopback or full: what commands reach. loopback: each other, where the system lets that be set up without privilege, else nothing.
         network, "network": Network = Network::Loopback, ..;
         /// What commands may write beside the workspaces and their temporary folder, and what of a workspace although it is protected (as its .git/config). A path may begin with ~.
@@ -251,45 +251,83 @@ tables! {
 }
 
 /// Reads the values of one file and records their origins and all faults.
-pub(super) struct Reader<'a> {
+pub(super) struct ConfigReader<'a> {
     file: &'a Path,
-    written: &'a Written,
-    pub(super) faults: Vec<Fault>,
-    pub(super) settings: Vec<Setting>,
+    written: &'a ConfigDocument,
+    pub(super) faults: Vec<ConfigFault>,
+    pub(super) settings: Vec<ConfigSetting>,
 }
 
-impl<'a> Reader<'a> {
-    pub(super) fn new(file: &'a Path, written: &'a Written) -> Self {
-        let keys: Vec<&str> = TABLES.iter().flat_map(|table| table.keys).map(|key| key.path).collect();
+impl<'a> ConfigReader<'a> {
+    pub(super) fn new(file: &'a Path, written: &'a ConfigDocument) -> Self {
+        let keys: Vec<&str> = TABLES
+            .iter()
+            .flat_map(|table| table.keys)
+            .map(|key| key.path)
+            .collect();
         let tables: Vec<&str> = TABLES.iter().map(|table| table.path).collect();
-        Self { file, written, faults: written.unknown(&tables, &keys), settings: Vec::new() }
+        Self {
+            file,
+            written,
+            faults: written.find_unknown_keys(&tables, &keys),
+            settings: Vec::new(),
+        }
     }
 
-    fn value<T: Value>(&mut self, key: &'static str, default: T, bounds: &dyn Bounds<T>) -> T {
+    fn read_key<T: ConfigValue>(
+        &mut self,
+        key: &'static str,
+        default: T,
+        bounds: &dyn ValueBounds<T>,
+    ) -> T {
         let Some(entry) = self.written.get(key) else {
-            return self.note(key, default, Origin::Default);
+            return self.record_setting(key, default, ValueOrigin::Default);
         };
-        let origin = Origin::File { path: self.file.to_owned(), line: entry.line };
-        let why = match T::read(&entry.value) {
-            Ok(value) if bounds.hold(&value) => return self.note(key, value, origin),
-            Ok(_) | Err(Refusal::Kind) => must_be::<T>(bounds, &entry.value),
-            Err(Refusal::Because(why)) => format!("is wrong: {why}"),
+        let origin = ValueOrigin::File {
+            path: self.file.to_owned(),
+            line: entry.line,
         };
-        self.faults.push(Fault { line: Some(entry.line), text: format!("{key} {why}") });
+        let why = match T::from_toml(&entry.value) {
+            Ok(value) if bounds.allows_value(&value) => {
+                return self.record_setting(key, value, origin);
+            }
+            Ok(_) | Err(ValueError::WrongType) => expected_text::<T>(bounds, &entry.value),
+            Err(ValueError::Invalid(why)) => format!("is wrong: {why}"),
+        };
+        self.faults.push(ConfigFault {
+            line: Some(entry.line),
+            text: format!("{key} {why}"),
+        });
         default
     }
 
-    fn note<T: Value>(&mut self, key: &'static str, value: T, origin: Origin) -> T {
-        let shown = value.written().unwrap_or_else(|| "not set".to_owned());
-        self.settings.push(Setting { key, value: shown, origin });
+    fn record_setting<T: ConfigValue>(
+        &mut self,
+        key: &'static str,
+        value: T,
+        origin: ValueOrigin,
+    ) -> T {
+        let shown = value.to_toml().unwrap_or_else(|| "not set".to_owned());
+        self.settings.push(ConfigSetting {
+            key,
+            value: shown,
+            origin,
+        });
         value
     }
 
     /// Records a fault between two keys, at the one that the file has.
-    pub(super) fn unless(&mut self, fits: bool, keys: [&str; 2], text: &str) {
+    pub(super) fn require_fit(&mut self, fits: bool, keys: [&str; 2], text: &str) {
         if !fits {
-            let line = keys.iter().rev().find_map(|key| self.written.get(key)).map(|entry| entry.line);
-            self.faults.push(Fault { line, text: text.to_owned() });
+            let line = keys
+                .iter()
+                .rev()
+                .find_map(|key| self.written.get(key))
+                .map(|entry| entry.line);
+            self.faults.push(ConfigFault {
+                line,
+                text: text.to_owned(),
+            });
         }
     }
 }

@@ -14,19 +14,27 @@ impl BackendUrl {
     ///
     /// # Errors
     /// A sentence for people.
-    pub fn parse(text: &str) -> Result<Self, String> {
-        let url = Url::parse(text.trim())
-            .map_err(|error| format!("the address is not a URL ({error}). Write it as https://host"))?;
+    pub fn parse_url(text: &str) -> Result<Self, String> {
+        let url = Url::parse(text.trim()).map_err(|error| {
+            format!("the address is not a URL ({error}). Write it as https://host")
+        })?;
         if !matches!(url.scheme(), "http" | "https" | "ws" | "wss") {
-            return Err(format!("the address begins with {}:, not with https:", url.scheme()));
+            return Err(format!(
+                "the address begins with {}:, not with https:",
+                url.scheme()
+            ));
         }
         if !url.username().is_empty() || url.password().is_some() {
             return Err(
-                "the address has a user or a password in it. Take them out: addresses are logged".to_owned()
+                "the address has a user or a password in it. Take them out: addresses are logged"
+                    .to_owned(),
             );
         }
         if url.query().is_some() || url.fragment().is_some() {
-            return Err("the address has a ? or # part. Give the address of the deployment alone".to_owned());
+            return Err(
+                "the address has a ? or # part. Give the address of the deployment alone"
+                    .to_owned(),
+            );
         }
         Ok(Self(url))
     }
@@ -45,11 +53,14 @@ impl BackendUrl {
     pub fn is_loopback(&self) -> bool {
         let host = self.0.host_str().unwrap_or_default();
         let address = host.trim_start_matches('[').trim_end_matches(']');
-        host == "localhost" || address.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+        host == "localhost"
+            || address
+                .parse::<IpAddr>()
+                .is_ok_and(|address| address.is_loopback())
     }
 
     /// Returns whether others on the network can read the traffic.
-    pub fn is_readable_on_the_way(&self) -> bool {
+    pub fn is_plaintext_remote(&self) -> bool {
         matches!(self.0.scheme(), "http" | "ws") && !self.is_loopback()
     }
 
@@ -64,8 +75,13 @@ impl BackendUrl {
     }
 
     /// Returns host and port, to test for a listener.
-    pub fn place(&self) -> (String, u16) {
-        let host = self.0.host_str().unwrap_or_default().trim_matches(['[', ']']).to_owned();
+    pub fn host_and_port(&self) -> (String, u16) {
+        let host = self
+            .0
+            .host_str()
+            .unwrap_or_default()
+            .trim_matches(['[', ']'])
+            .to_owned();
         (host, self.0.port_or_known_default().unwrap_or(443))
     }
 }
@@ -87,7 +103,7 @@ mod tests {
             (" http://127.0.0.1:3210/ ", "http://127.0.0.1:3210"),
             ("HTTPS://Example.COM/convex/", "https://example.com/convex"),
         ] {
-            assert_eq!(BackendUrl::parse(given).expect(given).as_str(), taken);
+            assert_eq!(BackendUrl::parse_url(given).expect(given).as_str(), taken);
         }
     }
 
@@ -103,7 +119,7 @@ mod tests {
             "https://example.com/?token=hunter2",
             "https://example.com/#hunter2",
         ] {
-            let refused = BackendUrl::parse(given).expect_err(given);
+            let refused = BackendUrl::parse_url(given).expect_err(given);
             assert!(!refused.contains("hunter2"), "{refused}");
         }
     }
@@ -122,8 +138,16 @@ mod tests {
             ("http://192.168.1.2", false),
             ("http://[::2]", false),
         ] {
-            assert_eq!(BackendUrl::parse(given).expect(given).is_loopback(), loopback, "{given}");
+            assert_eq!(
+                BackendUrl::parse_url(given).expect(given).is_loopback(),
+                loopback,
+                "{given}"
+            );
         }
-        assert!(!BackendUrl::parse("https://example.com").expect("good").is_readable_on_the_way());
+        assert!(
+            !BackendUrl::parse_url("https://example.com")
+                .expect("good")
+                .is_plaintext_remote()
+        );
     }
 }

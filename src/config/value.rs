@@ -8,171 +8,197 @@ use std::time::Duration;
 use tracing::level_filters::LevelFilter;
 
 use super::public_key::PublicKey;
-use super::raw::Plain;
+use super::toml_document::TomlValue;
 use super::url::BackendUrl;
 
 /// The reason why a value was rejected.
-pub(super) enum Refusal {
+pub(super) enum ValueError {
     /// It has the wrong type.
-    Kind,
+    WrongType,
     /// It has the right type and is wrong for this reason.
-    Because(String),
+    Invalid(String),
 }
 
 /// A type of value.
-pub(super) trait Value: Sized {
+pub(super) trait ConfigValue: Sized {
     /// The expected form, for errors.
     const WANTED: &'static str;
     /// The example in the generated file where there is no default.
     const EXAMPLE: &'static str = "";
 
-    fn read(plain: &Plain) -> Result<Self, Refusal>;
+    fn from_toml(plain: &TomlValue) -> Result<Self, ValueError>;
 
     /// Formats the value as in the file; `None` if it is not set.
-    fn written(&self) -> Option<String>;
+    fn to_toml(&self) -> Option<String>;
 }
 
 /// The allowed values of a type.
-pub(super) trait Bounds<T> {
-    fn hold(&self, value: &T) -> bool;
+pub(super) trait ValueBounds<T> {
+    fn allows_value(&self, value: &T) -> bool;
     /// The text after "must be ...".
-    fn words(&self) -> String;
+    fn describe_bounds(&self) -> String;
 }
 
-impl<T> Bounds<T> for RangeFull {
-    fn hold(&self, _: &T) -> bool {
+impl<T> ValueBounds<T> for RangeFull {
+    fn allows_value(&self, _: &T) -> bool {
         true
     }
-    fn words(&self) -> String {
+    fn describe_bounds(&self) -> String {
         String::new()
     }
 }
 
-impl<T: PartialOrd + Value> Bounds<T> for RangeInclusive<T> {
-    fn hold(&self, value: &T) -> bool {
+impl<T: PartialOrd + ConfigValue> ValueBounds<T> for RangeInclusive<T> {
+    fn allows_value(&self, value: &T) -> bool {
         self.contains(value)
     }
-    fn words(&self) -> String {
-        let [low, high] = [self.start(), self.end()].map(|end| end.written().unwrap_or_default());
+    fn describe_bounds(&self) -> String {
+        let [low, high] = [self.start(), self.end()].map(|end| end.to_toml().unwrap_or_default());
         format!(" between {low} and {high}")
     }
 }
 
-fn whole<T: TryFrom<i64>>(plain: &Plain) -> Result<T, Refusal> {
+fn read_integer<T: TryFrom<i64>>(plain: &TomlValue) -> Result<T, ValueError> {
     match plain {
-        Plain::Whole(Some(whole)) => T::try_from(*whole).map_err(|_| Refusal::Kind),
-        _ => Err(Refusal::Kind),
+        TomlValue::Integer(Some(whole)) => T::try_from(*whole).map_err(|_| ValueError::WrongType),
+        _ => Err(ValueError::WrongType),
     }
 }
 
-impl Value for usize {
+impl ConfigValue for usize {
     const WANTED: &'static str = "a whole number";
-    fn read(plain: &Plain) -> Result<Self, Refusal> {
-        whole(plain)
+    fn from_toml(plain: &TomlValue) -> Result<Self, ValueError> {
+        read_integer(plain)
     }
-    fn written(&self) -> Option<String> {
+    fn to_toml(&self) -> Option<String> {
         Some(self.to_string())
     }
 }
 
 /// Given in milliseconds, as the keys' names say.
-impl Value for Duration {
+impl ConfigValue for Duration {
     const WANTED: &'static str = "a whole number of milliseconds";
-    fn read(plain: &Plain) -> Result<Self, Refusal> {
-        whole(plain).map(Duration::from_millis)
+    fn from_toml(plain: &TomlValue) -> Result<Self, ValueError> {
+        read_integer(plain).map(Duration::from_millis)
     }
-    fn written(&self) -> Option<String> {
+    fn to_toml(&self) -> Option<String> {
         Some(self.as_millis().to_string())
     }
 }
 
-impl Value for f64 {
+impl ConfigValue for f64 {
     const WANTED: &'static str = "a number";
-    #[expect(clippy::cast_precision_loss, reason = "bounded afterwards to a small range")]
-    fn read(plain: &Plain) -> Result<Self, Refusal> {
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "bounded afterwards to a small range"
+    )]
+    fn from_toml(plain: &TomlValue) -> Result<Self, ValueError> {
         match plain {
-            Plain::Fraction(Some(fraction)) => Ok(*fraction),
-            Plain::Whole(Some(whole)) => Ok(*whole as f64),
-            _ => Err(Refusal::Kind),
+            TomlValue::Float(Some(fraction)) => Ok(*fraction),
+            TomlValue::Integer(Some(whole)) => Ok(*whole as f64),
+            _ => Err(ValueError::WrongType),
         }
     }
-    fn written(&self) -> Option<String> {
+    fn to_toml(&self) -> Option<String> {
         Some(format!("{self:?}"))
     }
 }
 
-impl Value for bool {
+impl ConfigValue for bool {
     const WANTED: &'static str = "true or false";
-    fn read(plain: &Plain) -> Result<Self, Refusal> {
-        if let Plain::Truth(truth) = plain { Ok(*truth) } else { Err(Refusal::Kind) }
+    fn from_toml(plain: &TomlValue) -> Result<Self, ValueError> {
+        if let TomlValue::Boolean(truth) = plain {
+            Ok(*truth)
+        } else {
+            Err(ValueError::WrongType)
+        }
     }
-    fn written(&self) -> Option<String> {
+    fn to_toml(&self) -> Option<String> {
         Some(self.to_string())
     }
 }
 
-impl Value for Option<BackendUrl> {
+impl ConfigValue for Option<BackendUrl> {
     const WANTED: &'static str = "an address in quotes";
     const EXAMPLE: &'static str = "\"https://your-deployment.convex.cloud\"";
-    fn read(plain: &Plain) -> Result<Self, Refusal> {
-        let Plain::Text(text) = plain else { return Err(Refusal::Kind) };
-        BackendUrl::parse(text).map(Some).map_err(Refusal::Because)
+    fn from_toml(plain: &TomlValue) -> Result<Self, ValueError> {
+        let TomlValue::Text(text) = plain else {
+            return Err(ValueError::WrongType);
+        };
+        BackendUrl::parse_url(text)
+            .map(Some)
+            .map_err(ValueError::Invalid)
     }
-    fn written(&self) -> Option<String> {
-        self.as_ref().map(|url| quoted(url.as_str()))
+    fn to_toml(&self) -> Option<String> {
+        self.as_ref().map(|url| quote_toml(url.as_str()))
     }
 }
 
-impl Value for Option<PublicKey> {
+impl ConfigValue for Option<PublicKey> {
     const WANTED: &'static str = "an Ed25519 public key in quotes, as base64 or in hex";
     // No private key for this exists: it is a hash.
     const EXAMPLE: &'static str = "\"T64rUJbvmpXUmjxh1Cxn14gSXLrRhWVhxm31pHvctcU=\"";
-    fn read(plain: &Plain) -> Result<Self, Refusal> {
-        let Plain::Text(text) = plain else { return Err(Refusal::Kind) };
-        PublicKey::parse(text).map(Some).map_err(Refusal::Because)
+    fn from_toml(plain: &TomlValue) -> Result<Self, ValueError> {
+        let TomlValue::Text(text) = plain else {
+            return Err(ValueError::WrongType);
+        };
+        PublicKey::parse(text)
+            .map(Some)
+            .map_err(ValueError::Invalid)
     }
-    fn written(&self) -> Option<String> {
-        self.as_ref().map(|key| quoted(&key.base64()))
+    fn to_toml(&self) -> Option<String> {
+        self.as_ref().map(|key| quote_toml(&key.encode_base64()))
     }
 }
 
-impl Value for Vec<PathBuf> {
+impl ConfigValue for Vec<PathBuf> {
     const WANTED: &'static str = "a list of paths in quotes";
-    fn read(plain: &Plain) -> Result<Self, Refusal> {
-        let Plain::List(list) = plain else { return Err(Refusal::Kind) };
-        let path = |plain: &Plain| match plain {
-            Plain::Text(text) if text.is_empty() => Err(Refusal::Because("a path in it is empty".to_owned())),
-            Plain::Text(text) => Ok(PathBuf::from(text)),
-            _ => Err(Refusal::Kind),
+    fn from_toml(plain: &TomlValue) -> Result<Self, ValueError> {
+        let TomlValue::List(list) = plain else {
+            return Err(ValueError::WrongType);
+        };
+        let path = |plain: &TomlValue| match plain {
+            TomlValue::Text(text) if text.is_empty() => {
+                Err(ValueError::Invalid("a path in it is empty".to_owned()))
+            }
+            TomlValue::Text(text) => Ok(PathBuf::from(text)),
+            _ => Err(ValueError::WrongType),
         };
         list.iter().map(path).collect()
     }
-    fn written(&self) -> Option<String> {
-        let paths: Vec<String> = self.iter().map(|path| quoted(&path.to_string_lossy())).collect();
+    fn to_toml(&self) -> Option<String> {
+        let paths: Vec<String> = self
+            .iter()
+            .map(|path| quote_toml(&path.to_string_lossy()))
+            .collect();
         Some(format!("[{}]", paths.join(", ")))
     }
 }
 
-impl Value for Vec<String> {
+impl ConfigValue for Vec<String> {
     const WANTED: &'static str = "a list of words in quotes";
-    fn read(plain: &Plain) -> Result<Self, Refusal> {
-        let Plain::List(list) = plain else { return Err(Refusal::Kind) };
-        let word = |plain: &Plain| match plain {
-            Plain::Text(text) => Ok(text.clone()),
-            _ => Err(Refusal::Kind),
+    fn from_toml(plain: &TomlValue) -> Result<Self, ValueError> {
+        let TomlValue::List(list) = plain else {
+            return Err(ValueError::WrongType);
+        };
+        let word = |plain: &TomlValue| match plain {
+            TomlValue::Text(text) => Ok(text.clone()),
+            _ => Err(ValueError::WrongType),
         };
         list.iter().map(word).collect()
     }
-    fn written(&self) -> Option<String> {
-        let words: Vec<String> = self.iter().map(|word| quoted(word)).collect();
+    fn to_toml(&self) -> Option<String> {
+        let words: Vec<String> = self.iter().map(|word| quote_toml(word)).collect();
         Some(format!("[{}]", words.join(", ")))
     }
 }
 
 /// Quotes a text for TOML.
-pub(super) fn quoted(text: &str) -> String {
+pub(super) fn quote_toml(text: &str) -> String {
     // JSON escapes everything that TOML requires except for this character.
-    serde_json::Value::from(text).to_string().replace('\u{7f}', "\\u007F")
+    serde_json::Value::from(text)
+        .to_string()
+        .replace('\u{7f}', "\\u007F")
 }
 
 /// Declares a type with a few named values.
@@ -200,14 +226,14 @@ macro_rules! named {
             }
         }
 
-        impl Value for $Kind {
+        impl ConfigValue for $Kind {
             const WANTED: &'static str = $wanted;
-            fn read(plain: &Plain) -> Result<Self, Refusal> {
-                let Plain::Text(text) = plain else { return Err(Refusal::Kind) };
-                Self::parse(text).map_err(Refusal::Because)
+            fn from_toml(plain: &TomlValue) -> Result<Self, ValueError> {
+                let TomlValue::Text(text) = plain else { return Err(ValueError::WrongType) };
+                Self::parse(text).map_err(ValueError::Invalid)
             }
-            fn written(&self) -> Option<String> {
-                Some(quoted(self.as_str()))
+            fn to_toml(&self) -> Option<String> {
+                Some(quote_toml(self.as_str()))
             }
         }
     };
@@ -247,14 +273,16 @@ named!(
     }
 );
 
-impl Value for Vec<AskedAbout> {
+impl ConfigValue for Vec<AskedAbout> {
     const WANTED: &'static str = "a list of \"reads\", \"writes\" and \"executes\"";
-    fn read(plain: &Plain) -> Result<Self, Refusal> {
-        let Plain::List(list) = plain else { return Err(Refusal::Kind) };
-        list.iter().map(AskedAbout::read).collect()
+    fn from_toml(plain: &TomlValue) -> Result<Self, ValueError> {
+        let TomlValue::List(list) = plain else {
+            return Err(ValueError::WrongType);
+        };
+        list.iter().map(AskedAbout::from_toml).collect()
     }
-    fn written(&self) -> Option<String> {
-        let words: Vec<String> = self.iter().map(|word| quoted(word.as_str())).collect();
+    fn to_toml(&self) -> Option<String> {
+        let words: Vec<String> = self.iter().map(|word| quote_toml(word.as_str())).collect();
         Some(format!("[{}]", words.join(", ")))
     }
 }
@@ -285,8 +313,12 @@ named!(
 
 impl Require {
     /// The default: full on Linux, and none where commands cannot be confined yet.
-    pub(super) const fn of_this_system() -> Self {
-        if cfg!(target_os = "linux") { Self::Full } else { Self::None }
+    pub(super) const fn system_default() -> Self {
+        if cfg!(target_os = "linux") {
+            Self::Full
+        } else {
+            Self::None
+        }
     }
 }
 
@@ -334,7 +366,7 @@ named!(
 
 impl LogLevel {
     /// Returns the level as a `tracing` filter.
-    pub fn filter(self) -> LevelFilter {
+    pub fn level_filter(self) -> LevelFilter {
         match self {
             Self::Off => LevelFilter::OFF,
             Self::Error => LevelFilter::ERROR,
@@ -347,6 +379,13 @@ impl LogLevel {
 }
 
 /// Formats "must be a whole number between 1 and 64, not 99".
-pub(super) fn must_be<T: Value>(bounds: &dyn Bounds<T>, found: &(impl Display + ?Sized)) -> String {
-    format!("must be {}{}, not {found}", T::WANTED, bounds.words())
+pub(super) fn expected_text<T: ConfigValue>(
+    bounds: &dyn ValueBounds<T>,
+    found: &(impl Display + ?Sized),
+) -> String {
+    format!(
+        "must be {}{}, not {found}",
+        T::WANTED,
+        bounds.describe_bounds()
+    )
 }

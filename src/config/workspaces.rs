@@ -5,8 +5,8 @@ use std::ffi::OsStr;
 use std::path::{Component, Path, PathBuf};
 
 use super::error::ConfigError;
-use super::sources::{self, Environment, Origin};
-use super::{Flags, Setting};
+use super::sources::{self, ProcessEnvironment, ValueOrigin};
+use super::{ConfigSetting, GlobalFlags};
 
 /// The behaviour of a command if no workspace was named.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,60 +21,106 @@ pub enum WorkspaceRule {
 
 /// Resolves the workspaces in order, without duplicates or links. None may overlap the home, and no link in a folder
 /// that commands write (another workspace, or `writes`) may lead to one.
-pub(super) fn resolve(
-    flags: &Flags,
-    environment: &Environment,
-    from_file: (&[PathBuf], &Origin, &Path),
+pub(super) fn resolve_workspaces(
+    flags: &GlobalFlags,
+    environment: &ProcessEnvironment,
+    from_file: (&[PathBuf], &ValueOrigin, &Path),
     (home, writes): (&Path, &[PathBuf]),
     rule: WorkspaceRule,
-) -> Result<(Vec<PathBuf>, Setting), ConfigError> {
+) -> Result<(Vec<PathBuf>, ConfigSetting), ConfigError> {
     let (paths, file_origin, file) = from_file;
     let here = environment.current_dir();
     let (named, base, origin) = if !flags.workspaces.is_empty() {
-        (flags.workspaces.clone(), here, Origin::Flag("--workspace"))
+        (
+            flags.workspaces.clone(),
+            here,
+            ValueOrigin::Flag("--workspace"),
+        )
     } else if let Some(list) = environment.get("PUNIE_WORKSPACE") {
-        (split_list(list), here, Origin::Variable("PUNIE_WORKSPACE"))
+        (
+            split_list(list),
+            here,
+            ValueOrigin::Variable("PUNIE_WORKSPACE"),
+        )
     } else if !paths.is_empty() {
         (paths.to_vec(), file.parent(), file_origin.clone())
     } else {
         match (rule, here) {
-            (WorkspaceRule::OrCurrentDir, Some(here)) => (vec![here.to_owned()], None, Origin::CurrentDir),
-            (WorkspaceRule::NotNeeded, _) => (Vec::new(), None, Origin::Default),
-            _ => return Err(ConfigError::NoWorkspace { file: file.to_owned() }),
+            (WorkspaceRule::OrCurrentDir, Some(here)) => {
+                (vec![here.to_owned()], None, ValueOrigin::CurrentDir)
+            }
+            (WorkspaceRule::NotNeeded, _) => (Vec::new(), None, ValueOrigin::Default),
+            _ => {
+                return Err(ConfigError::NoWorkspace {
+                    file: file.to_owned(),
+                });
+            }
         }
     };
     let (mut workspaces, mut full) = (Vec::new(), Vec::new());
     for path in named {
-        let real = one(environment, &path, base, home).map_err(|why| match why {
-            Wrong::Relative => ConfigError::NoCurrentDir { origin: origin.clone(), path: path.clone() },
-            Wrong::Because(why) => ConfigError::Value { origin: origin.clone(), why },
+        let real = resolve_workspace(environment, &path, base, home).map_err(|why| match why {
+            WorkspaceError::Relative => ConfigError::NoCurrentDir {
+                origin: origin.clone(),
+                path: path.clone(),
+            },
+            WorkspaceError::Because(why) => ConfigError::Value {
+                origin: origin.clone(),
+                why,
+            },
         })?;
-        full.extend(environment.full_path(&path, base).map(|full| (full, real.clone())));
+        full.extend(
+            environment
+                .expand_path(&path, base)
+                .map(|full| (full, real.clone())),
+        );
         if !workspaces.contains(&real) {
             workspaces.push(real);
         }
     }
     let mut written = workspaces.clone();
-    written.extend(writes.iter().map(|path| sources::real_place(path)));
-    if let Some(why) = full.iter().find_map(|(full, real)| led(full, real, &written)) {
+    written.extend(
+        writes
+            .iter()
+            .map(|path| sources::canonicalize_existing(path)),
+    );
+    if let Some(why) = full
+        .iter()
+        .find_map(|(full, real)| untrusted_link_error(full, real, &written))
+    {
         return Err(ConfigError::Value { origin, why });
     }
-    let value = super::value::Value::written(&workspaces).unwrap_or_default();
-    Ok((workspaces, Setting { key: "workspaces.paths", value, origin }))
+    let value = super::value::ConfigValue::to_toml(&workspaces).unwrap_or_default();
+    Ok((
+        workspaces,
+        ConfigSetting {
+            key: "workspaces.paths",
+            value,
+            origin,
+        },
+    ))
 }
 
 fn split_list(list: &OsStr) -> Vec<PathBuf> {
-    std::env::split_paths(list).filter(|path| !path.as_os_str().is_empty()).collect()
+    std::env::split_paths(list)
+        .filter(|path| !path.as_os_str().is_empty())
+        .collect()
 }
 
 /// Explains why a workspace is refused if a link in a folder that commands write leads to it: a command may have
 /// created that link.
-fn led(full: &Path, real: &Path, written: &[PathBuf]) -> Option<String> {
+fn untrusted_link_error(full: &Path, real: &Path, written: &[PathBuf]) -> Option<String> {
     let within = |above: &Path| {
-        let place = sources::real_place(above);
-        written.iter().any(|other| other != real && place.starts_with(other)).then_some(place)
+        let place = sources::canonicalize_existing(above);
+        written
+            .iter()
+            .any(|other| other != real && place.starts_with(other))
+            .then_some(place)
     };
-    let (above, place) = full.ancestors().skip(1).find_map(|above| Some((above, within(above)?)))?;
+    let (above, place) = full
+        .ancestors()
+        .skip(1)
+        .find_map(|above| Some((above, within(above)?)))?;
     let rest = full.strip_prefix(above).ok()?;
     // A path that leaves the folder by `..` is not below it.
     let goes_out = rest.components().any(|part| part == Component::ParentDir);
@@ -89,32 +135,41 @@ fn led(full: &Path, real: &Path, written: &[PathBuf]) -> Option<String> {
     })
 }
 
-enum Wrong {
+enum WorkspaceError {
     Relative,
     Because(String),
 }
 
-fn one(environment: &Environment, path: &Path, base: Option<&Path>, home: &Path) -> Result<PathBuf, Wrong> {
+fn resolve_workspace(
+    environment: &ProcessEnvironment,
+    path: &Path,
+    base: Option<&Path>,
+    home: &Path,
+) -> Result<PathBuf, WorkspaceError> {
     if path.as_os_str().is_empty() {
-        return Err(Wrong::Because("a workspace's path is empty".to_owned()));
+        return Err(WorkspaceError::Because(
+            "a workspace's path is empty".to_owned(),
+        ));
     }
-    let full = environment.full_path(path, base).ok_or(Wrong::Relative)?;
-    let real = sources::real_folder(&full).map_err(|error| {
+    let full = environment
+        .expand_path(path, base)
+        .ok_or(WorkspaceError::Relative)?;
+    let real = sources::canonical_folder(&full).map_err(|error| {
         let shown = full.display();
-        Wrong::Because(format!(
+        WorkspaceError::Because(format!(
             "the workspace {shown} cannot be used: {error}. Make the folder, or name another"
         ))
     })?;
-    let home = sources::real_place(home);
+    let home = sources::canonicalize_existing(home);
     // The home holds the keys and the owner's rules: no tool may read the keys or change the rules.
     let (shown, home_shown) = (real.display(), home.display());
     if real.starts_with(&home) {
-        return Err(Wrong::Because(format!(
+        return Err(WorkspaceError::Because(format!(
             "the workspace {shown} lies in the runner's home {home_shown}. Name a folder outside of it"
         )));
     }
     if home.starts_with(&real) {
-        return Err(Wrong::Because(format!(
+        return Err(WorkspaceError::Because(format!(
             "the workspace {shown} contains the runner's home {home_shown}, whose keys the tools could then read. Name \
              a folder below it (--workspace DIR), or put the home elsewhere (--home DIR)"
         )));

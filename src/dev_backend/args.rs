@@ -9,7 +9,7 @@ use serde::de::{self, DeserializeOwned, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-use super::failure::Failure;
+use super::failure::FunctionFailure;
 
 /// The most bytes of UTF-8 in one payload.
 pub(super) const PAYLOAD_LIMIT: usize = 900 * 1024;
@@ -18,10 +18,10 @@ pub(super) const PAYLOAD_LIMIT: usize = 900 * 1024;
 const MAX_WHOLE: f64 = 9_007_199_254_740_992.0;
 
 /// Reads a function's arguments. Unknown, missing and mistyped fields are refused.
-pub(super) fn read<T: DeserializeOwned>(args: &RawValue) -> Result<T, Failure> {
+pub(super) fn read_args<T: DeserializeOwned>(args: &RawValue) -> Result<T, FunctionFailure> {
     let mut reader = serde_json::Deserializer::from_str(args.get());
     serde_path_to_error::deserialize(&mut reader)
-        .map_err(|bad| Failure::Refused(format!("ArgumentValidationError: {bad}")))
+        .map_err(|bad| FunctionFailure::Refused(format!("ArgumentValidationError: {bad}")))
 }
 
 /// A deserializer for `#[serde(default, deserialize_with)]`: an optional argument may be absent, but not null.
@@ -43,44 +43,70 @@ where
 }
 
 /// Checks the length of a text that is no payload: a name, a label or a signature.
-pub(super) fn bounded<'t>(field: &str, text: &'t str, max: usize) -> Result<&'t str, Failure> {
+pub(super) fn check_text_length<'t>(
+    field: &str,
+    text: &'t str,
+    max: usize,
+) -> Result<&'t str, FunctionFailure> {
     if text.len() <= max {
         return Ok(text);
     }
-    Err(Failure::invalid(format!("{field} must be at most {max} bytes")))
+    Err(FunctionFailure::invalid_argument(format!(
+        "{field} must be at most {max} bytes"
+    )))
 }
 
 /// Checks the length of an optional text.
-pub(super) fn bounded_if_any(field: &str, text: Option<&str>, max: usize) -> Result<(), Failure> {
-    text.map_or(Ok(()), |text| bounded(field, text, max).map(drop))
+pub(super) fn check_optional_length(
+    field: &str,
+    text: Option<&str>,
+    max: usize,
+) -> Result<(), FunctionFailure> {
+    text.map_or(Ok(()), |text| check_text_length(field, text, max).map(drop))
 }
 
 /// Checks the size of a payload. The sender must shrink a larger one.
-pub(super) fn payload(field: &str, text: &str, limit: usize) -> Result<(), Failure> {
-    if text.len() <= limit { Ok(()) } else { Err(Failure::too_large(field, limit)) }
+pub(super) fn check_payload_size(
+    field: &str,
+    text: &str,
+    limit: usize,
+) -> Result<(), FunctionFailure> {
+    if text.len() <= limit {
+        Ok(())
+    } else {
+        Err(FunctionFailure::payload_too_large(field, limit))
+    }
 }
 
 /// A number in any encoding: plain JSON, or wrapped as official clients wrap integers and special floats.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Number(f64);
+pub(super) struct WireNumber(f64);
 
-impl Number {
+impl WireNumber {
     /// Returns the number if it is finite.
-    pub fn finite(self, field: &str) -> Result<f64, Failure> {
-        if self.0.is_finite() { Ok(self.0) } else { Err(Failure::invalid(format!("{field} must be finite"))) }
+    pub fn finite_value(self, field: &str) -> Result<f64, FunctionFailure> {
+        if self.0.is_finite() {
+            Ok(self.0)
+        } else {
+            Err(FunctionFailure::invalid_argument(format!(
+                "{field} must be finite"
+            )))
+        }
     }
 
     /// Returns the number if it is a non-negative integer.
-    pub fn whole(self, field: &str) -> Result<i64, Failure> {
+    pub fn whole_value(self, field: &str) -> Result<i64, FunctionFailure> {
         if self.0.is_finite() && self.0.fract() == 0.0 && (0.0..=MAX_WHOLE).contains(&self.0) {
             #[expect(clippy::cast_possible_truncation, reason = "whole and within 2^53")]
             return Ok(self.0 as i64);
         }
-        Err(Failure::invalid(format!("{field} must be a whole number from 0 to 2^53")))
+        Err(FunctionFailure::invalid_argument(format!(
+            "{field} must be a whole number from 0 to 2^53"
+        )))
     }
 }
 
-impl<'de> Deserialize<'de> for Number {
+impl<'de> Deserialize<'de> for WireNumber {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         from.deserialize_any(NumberVisitor)
     }
@@ -88,27 +114,30 @@ impl<'de> Deserialize<'de> for Number {
 
 struct NumberVisitor;
 
-#[expect(clippy::cast_precision_loss, reason = "every number of the contract is a float")]
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "every number of the contract is a float"
+)]
 impl<'de> Visitor<'de> for NumberVisitor {
-    type Value = Number;
+    type Value = WireNumber;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a number")
     }
 
-    fn visit_f64<E>(self, number: f64) -> Result<Number, E> {
-        Ok(Number(number))
+    fn visit_f64<E>(self, number: f64) -> Result<WireNumber, E> {
+        Ok(WireNumber(number))
     }
 
-    fn visit_i64<E>(self, number: i64) -> Result<Number, E> {
-        Ok(Number(number as f64))
+    fn visit_i64<E>(self, number: i64) -> Result<WireNumber, E> {
+        Ok(WireNumber(number as f64))
     }
 
-    fn visit_u64<E>(self, number: u64) -> Result<Number, E> {
-        Ok(Number(number as f64))
+    fn visit_u64<E>(self, number: u64) -> Result<WireNumber, E> {
+        Ok(WireNumber(number as f64))
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Number, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<WireNumber, A::Error> {
         let Some((tag, encoded)) = map.next_entry::<String, String>()? else {
             return Err(de::Error::custom("expected a number, not an object"));
         };
@@ -121,19 +150,19 @@ impl<'de> Visitor<'de> for NumberVisitor {
             .and_then(|bytes| bytes.try_into().ok())
             .ok_or_else(|| de::Error::custom("a wrapped number is 8 bytes in base64"))?;
         match tag.as_str() {
-            "$integer" => Ok(Number(i64::from_le_bytes(bytes) as f64)),
-            "$float" => special(f64::from_le_bytes(bytes)),
+            "$integer" => Ok(WireNumber(i64::from_le_bytes(bytes) as f64)),
+            "$float" => wrapped_float(f64::from_le_bytes(bytes)),
             _ => Err(de::Error::custom("expected a number, not an object")),
         }
     }
 }
 
 /// Accepts only floats that JSON cannot represent.
-fn special<E: de::Error>(number: f64) -> Result<Number, E> {
+fn wrapped_float<E: de::Error>(number: f64) -> Result<WireNumber, E> {
     if number.is_finite() && !(number == 0.0 && number.is_sign_negative()) {
         return Err(de::Error::custom("an ordinary float must not be wrapped"));
     }
-    Ok(Number(number))
+    Ok(WireNumber(number))
 }
 
 #[cfg(test)]
@@ -143,35 +172,46 @@ mod tests {
     #[derive(Debug, Deserialize)]
     #[serde(deny_unknown_fields)]
     struct Sample {
-        n: Number,
+        n: WireNumber,
         #[serde(default, deserialize_with = "optional")]
         maybe: Option<String>,
         #[serde(deserialize_with = "nullable")]
         cursor: Option<String>,
     }
 
-    fn sample(text: &str) -> Result<Sample, Failure> {
-        read(&RawValue::from_string(text.into()).expect("JSON"))
+    fn sample(text: &str) -> Result<Sample, FunctionFailure> {
+        read_args(&RawValue::from_string(text.into()).expect("JSON"))
     }
 
     #[test]
     fn numbers_come_in_three_spellings() {
         for text in ["3", "3.0", r#"{"$integer":"AwAAAAAAAAA="}"#] {
             let sample = sample(&format!(r#"{{"n":{text},"cursor":null}}"#)).expect(text);
-            assert_eq!(sample.n.whole("n").expect("whole"), 3, "{text}");
+            assert_eq!(sample.n.whole_value("n").expect("whole"), 3, "{text}");
             assert!(sample.maybe.is_none() && sample.cursor.is_none());
         }
-        let nan = sample(r#"{"n":{"$float":"AAAAAAAA+H8="},"cursor":null}"#).expect("NaN is a float");
-        assert!(matches!(nan.n.finite("n"), Err(Failure::Thrown(_))));
+        let nan =
+            sample(r#"{"n":{"$float":"AAAAAAAA+H8="},"cursor":null}"#).expect("NaN is a float");
+        assert!(matches!(
+            nan.n.finite_value("n"),
+            Err(FunctionFailure::Thrown(_))
+        ));
     }
 
     #[test]
     fn what_is_no_number_is_refused() {
-        for text in
-            ["\"3\"", "{}", r#"{"$bytes":"AwAAAAAAAAA="}"#, r#"{"$float":"AAAAAAAACEA="}"#, r#"{"$float":3}"#]
-        {
+        for text in [
+            "\"3\"",
+            "{}",
+            r#"{"$bytes":"AwAAAAAAAAA="}"#,
+            r#"{"$float":"AAAAAAAACEA="}"#,
+            r#"{"$float":3}"#,
+        ] {
             let refused = sample(&format!(r#"{{"n":{text},"cursor":null}}"#));
-            assert!(matches!(refused, Err(Failure::Refused(_))), "{text}: {refused:?}");
+            assert!(
+                matches!(refused, Err(FunctionFailure::Refused(_))),
+                "{text}: {refused:?}"
+            );
         }
     }
 

@@ -3,26 +3,38 @@
 
 use rusqlite::{Connection, OptionalExtension as _};
 
-use super::failure::{Code, Failure};
-use super::secrets::{hash, same};
+use super::credentials::{equals_in_constant_time, hash_text};
+use super::failure::{FailureCode, FunctionFailure};
 use crate::ids::DeviceId;
 
 /// Returns the device if this is the token of its current session.
-pub(super) fn device(db: &Connection, device_id: &str, token: &str) -> Result<DeviceId, Failure> {
+pub(super) fn authenticate_device(
+    db: &Connection,
+    device_id: &str,
+    token: &str,
+) -> Result<DeviceId, FunctionFailure> {
     let id = DeviceId::parse(device_id)?;
     let stored: Option<([u8; 32], bool)> = db
         .prepare_cached("SELECT token_hash, revoked FROM devices WHERE device_id = ?1")?
         .query_row([id.as_str()], |row| Ok((row.get(0)?, row.get(1)?)))
         .optional()?;
     match stored {
-        Some((token_hash, false)) if same(&token_hash, &hash(token)) => Ok(id),
-        Some(_) => Err(Failure::thrown(Code::DeviceUnauthorized, "the token is not this device's session")),
+        Some((token_hash, false)) if equals_in_constant_time(&token_hash, &hash_text(token)) => {
+            Ok(id)
+        }
+        Some(_) => Err(FunctionFailure::with_code(
+            FailureCode::DeviceUnauthorized,
+            "the token is not this device's session",
+        )),
         None => Err(unknown_device()),
     }
 }
 
 /// Returns a device that callers may send requests to.
-pub(super) fn addressee(db: &Connection, device_id: &str) -> Result<DeviceId, Failure> {
+pub(super) fn find_active_device(
+    db: &Connection,
+    device_id: &str,
+) -> Result<DeviceId, FunctionFailure> {
     let id = DeviceId::parse(device_id)?;
     let revoked: Option<bool> = db
         .prepare_cached("SELECT revoked FROM devices WHERE device_id = ?1")?
@@ -48,7 +60,7 @@ pub(super) enum CallerAction {
 
 impl CallerAction {
     /// Returns whether the token's restriction, set by the operator, allows the action.
-    fn is_allowed(self, may: Option<&str>) -> bool {
+    fn is_allowed_by(self, may: Option<&str>) -> bool {
         match (self, may) {
             (Self::Look, _) | (_, None) => true,
             (Self::Ask, Some(word)) => word == "ask",
@@ -56,10 +68,14 @@ impl CallerAction {
         }
     }
 
-    fn refusal(self) -> &'static str {
+    fn refusal_text(self) -> &'static str {
         match self {
-            Self::Ask => "this caller may approve, and not ask: its token was minted for that alone",
-            Self::Approve => "this caller may ask, and not approve: its token was minted for that alone",
+            Self::Ask => {
+                "this caller may approve, and not ask: its token was minted for that alone"
+            }
+            Self::Approve => {
+                "this caller may ask, and not approve: its token was minted for that alone"
+            }
             Self::Look => "this caller may not look",
         }
     }
@@ -67,25 +83,35 @@ impl CallerAction {
 
 /// Refuses an unknown caller token, and one that does not allow the action. Tokens are looked up by their hash, so
 /// timing reveals nothing.
-pub(super) fn caller(db: &Connection, token: &str, action: CallerAction) -> Result<(), Failure> {
+pub(super) fn authorize_caller(
+    db: &Connection,
+    token: &str,
+    action: CallerAction,
+) -> Result<(), FunctionFailure> {
     let may: Option<Option<String>> = db
         .prepare_cached("SELECT may FROM callers WHERE token_hash = ?1")?
-        .query_row([hash(token)], |row| row.get(0))
+        .query_row([hash_text(token)], |row| row.get(0))
         .optional()?;
     let refusal = match may {
-        Some(may) if action.is_allowed(may.as_deref()) => return Ok(()),
-        Some(_) => action.refusal(),
+        Some(may) if action.is_allowed_by(may.as_deref()) => return Ok(()),
+        Some(_) => action.refusal_text(),
         None => "the caller token is not one of this backend's",
     };
-    Err(Failure::thrown(Code::CallerUnauthorized, refusal))
+    Err(FunctionFailure::with_code(
+        FailureCode::CallerUnauthorized,
+        refusal,
+    ))
 }
 
 /// Returns the failure for a device that never opened a session here.
-pub(super) fn unknown_device() -> Failure {
-    Failure::thrown(Code::DeviceUnknown, "no device of this id has opened a session")
+pub(super) fn unknown_device() -> FunctionFailure {
+    FunctionFailure::with_code(
+        FailureCode::DeviceUnknown,
+        "no device of this id has opened a session",
+    )
 }
 
 /// Returns the failure for a device that the owner revoked.
-pub(super) fn revoked_device() -> Failure {
-    Failure::thrown(Code::DeviceUnauthorized, "this device was revoked")
+pub(super) fn revoked_device() -> FunctionFailure {
+    FunctionFailure::with_code(FailureCode::DeviceUnauthorized, "this device was revoked")
 }

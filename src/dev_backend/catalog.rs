@@ -6,11 +6,11 @@ use std::collections::HashSet;
 use rusqlite::{Connection, OptionalExtension as _};
 use serde::{Deserialize, Serialize};
 
-use super::args::{self, Number, PAYLOAD_LIMIT, optional};
+use super::args::{self, PAYLOAD_LIMIT, WireNumber, optional};
 use super::auth;
-use super::failure::{Code, Failure};
-use super::functions::{Mutation, Query, View};
-use super::store::Commit;
+use super::failure::{FailureCode, FunctionFailure};
+use super::functions::{MutationFunction, QueryFunction, SnapshotView};
+use super::store::CommitTransaction;
 use crate::ids::DeviceId;
 
 /// The most items in one call.
@@ -20,15 +20,15 @@ const KIND_LIMIT: usize = 6 * 1024 * 1024;
 
 #[derive(Clone, Copy, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum Kind {
+enum StoredCatalogKind {
     Tool,
     Skill,
     Agent,
     Plugin,
 }
 
-impl Kind {
-    fn name(self) -> &'static str {
+impl StoredCatalogKind {
+    fn column_text(self) -> &'static str {
         match self {
             Self::Tool => "tool",
             Self::Skill => "skill",
@@ -41,7 +41,7 @@ impl Kind {
 /// An item of a catalog. The hash shows if the body changed.
 #[derive(Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Item {
+pub(super) struct StoredCatalogItem {
     key: String,
     hash: String,
     body: String,
@@ -53,16 +53,16 @@ pub(super) struct Item {
 pub(super) struct UpsertMany {
     device_id: String,
     token: String,
-    kind: Kind,
-    revision: Number,
+    kind: StoredCatalogKind,
+    revision: WireNumber,
     /// True if these items are the complete set: all others are deleted.
     complete: bool,
-    items: Vec<Item>,
+    items: Vec<StoredCatalogItem>,
 }
 
 /// The value of `upsertMany`.
 #[derive(Default, Serialize)]
-pub(super) struct Upserted {
+pub(super) struct UpsertCounts {
     inserted: f64,
     updated: f64,
     removed: f64,
@@ -70,44 +70,55 @@ pub(super) struct Upserted {
 }
 
 impl UpsertMany {
-    fn check(&self) -> Result<(), Failure> {
+    fn check_items(&self) -> Result<(), FunctionFailure> {
         if self.items.len() > MOST_ITEMS {
-            return Err(Failure::invalid(format!("items must be at most {MOST_ITEMS} in one call")));
+            return Err(FunctionFailure::invalid_argument(format!(
+                "items must be at most {MOST_ITEMS} in one call"
+            )));
         }
         let mut keys = HashSet::new();
         for item in &self.items {
-            args::bounded("key", &item.key, 256)?;
-            args::bounded("hash", &item.hash, 128)?;
-            args::payload("body", &item.body, PAYLOAD_LIMIT)?;
+            args::check_text_length("key", &item.key, 256)?;
+            args::check_text_length("hash", &item.hash, 128)?;
+            args::check_payload_size("body", &item.body, PAYLOAD_LIMIT)?;
             if !keys.insert(item.key.as_str()) {
-                return Err(Failure::invalid(format!("the key {:?} is twice among items", item.key)));
+                return Err(FunctionFailure::invalid_argument(format!(
+                    "the key {:?} is twice among items",
+                    item.key
+                )));
             }
         }
         Ok(())
     }
 
     /// Stores the revision. Returns false if a higher one is stored already: this call is too late and has no effect.
-    fn advances(&self, db: &Connection, device: &DeviceId) -> Result<bool, Failure> {
+    fn record_revision(&self, db: &Connection, device: &DeviceId) -> Result<bool, FunctionFailure> {
         let noted = db
             .prepare_cached(
                 "INSERT INTO catalog_revisions (device_id, kind, revision) VALUES (?1, ?2, ?3) \
                  ON CONFLICT (device_id, kind) DO UPDATE SET revision = excluded.revision \
                  WHERE excluded.revision >= catalog_revisions.revision",
             )?
-            .execute((device.as_str(), self.kind.name(), self.revision.whole("revision")?))?;
+            .execute((
+                device.as_str(),
+                self.kind.column_text(),
+                self.revision.whole_value("revision")?,
+            ))?;
         Ok(noted == 1)
     }
 
-    fn upsert(
+    fn upsert_item(
         &self,
         db: &Connection,
         device: &DeviceId,
-        item: &Item,
-        tally: &mut Upserted,
+        item: &StoredCatalogItem,
+        tally: &mut UpsertCounts,
     ) -> rusqlite::Result<()> {
-        let id = (device.as_str(), self.kind.name(), &item.key);
+        let id = (device.as_str(), self.kind.column_text(), &item.key);
         let stored: Option<String> = db
-            .prepare_cached("SELECT hash FROM catalog WHERE device_id = ?1 AND kind = ?2 AND key = ?3")?
+            .prepare_cached(
+                "SELECT hash FROM catalog WHERE device_id = ?1 AND kind = ?2 AND key = ?3",
+            )?
             .query_row(id, |row| row.get(0))
             .optional()?;
         match stored {
@@ -127,55 +138,62 @@ impl UpsertMany {
     }
 
     /// Deletes the items that are not in this complete set.
-    fn remove_others(&self, db: &Connection, device: &DeviceId) -> rusqlite::Result<f64> {
+    fn remove_missing(&self, db: &Connection, device: &DeviceId) -> rusqlite::Result<f64> {
         let kept: HashSet<&str> = self.items.iter().map(|item| item.key.as_str()).collect();
         let stored: Vec<String> = db
             .prepare_cached("SELECT key FROM catalog WHERE device_id = ?1 AND kind = ?2")?
-            .query_map((device.as_str(), self.kind.name()), |row| row.get(0))?
+            .query_map((device.as_str(), self.kind.column_text()), |row| row.get(0))?
             .collect::<Result<_, _>>()?;
-        let mut delete =
-            db.prepare_cached("DELETE FROM catalog WHERE device_id = ?1 AND kind = ?2 AND key = ?3")?;
+        let mut delete = db.prepare_cached(
+            "DELETE FROM catalog WHERE device_id = ?1 AND kind = ?2 AND key = ?3",
+        )?;
         let mut removed = 0.0;
         for key in stored.iter().filter(|key| !kept.contains(key.as_str())) {
-            delete.execute((device.as_str(), self.kind.name(), key))?;
+            delete.execute((device.as_str(), self.kind.column_text(), key))?;
             removed += 1.0;
         }
         Ok(removed)
     }
 
-    fn check_total(&self, db: &Connection, device: &DeviceId) -> Result<(), Failure> {
+    fn check_total_size(&self, db: &Connection, device: &DeviceId) -> Result<(), FunctionFailure> {
         let bytes: i64 = db
             .prepare_cached(
                 "SELECT coalesce(sum(octet_length(body)), 0) FROM catalog WHERE device_id = ?1 AND kind = ?2",
             )?
-            .query_row((device.as_str(), self.kind.name()), |row| row.get(0))?;
+            .query_row((device.as_str(), self.kind.column_text()), |row| row.get(0))?;
         if usize::try_from(bytes).is_ok_and(|bytes| bytes <= KIND_LIMIT) {
             return Ok(());
         }
-        Err(Failure::too_large("the catalog of one kind", KIND_LIMIT))
+        Err(FunctionFailure::payload_too_large(
+            "the catalog of one kind",
+            KIND_LIMIT,
+        ))
     }
 }
 
-impl Mutation for UpsertMany {
+impl MutationFunction for UpsertMany {
     const PATH: &'static str = "catalog:upsertMany";
-    type Reply = Upserted;
+    type Reply = UpsertCounts;
 
-    fn run(self, db: &mut Commit<'_>) -> Result<Upserted, Failure> {
-        let device = auth::device(db, &self.device_id, &self.token)?;
-        self.check()?;
-        let mut tally = Upserted::default();
-        if !self.advances(db, &device)? {
+    fn run_mutation(self, db: &mut CommitTransaction<'_>) -> Result<UpsertCounts, FunctionFailure> {
+        let device = auth::authenticate_device(db, &self.device_id, &self.token)?;
+        self.check_items()?;
+        let mut tally = UpsertCounts::default();
+        if !self.record_revision(db, &device)? {
             #[expect(clippy::cast_precision_loss, reason = "at most MOST_ITEMS")]
             let late = self.items.len() as f64;
-            return Ok(Upserted { unchanged: late, ..tally });
+            return Ok(UpsertCounts {
+                unchanged: late,
+                ..tally
+            });
         }
         for item in &self.items {
-            self.upsert(db, &device, item, &mut tally)?;
+            self.upsert_item(db, &device, item, &mut tally)?;
         }
         if self.complete {
-            tally.removed = self.remove_others(db, &device)?;
+            tally.removed = self.remove_missing(db, &device)?;
         }
-        self.check_total(db, &device)?;
+        self.check_total_size(db, &device)?;
         Ok(tally)
     }
 }
@@ -183,29 +201,32 @@ impl Mutation for UpsertMany {
 /// The arguments of `list`: the token of a caller or of the device.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct List {
+pub(super) struct ListCatalog {
     #[serde(default, deserialize_with = "optional")]
     caller_token: Option<String>,
     #[serde(default, deserialize_with = "optional")]
     token: Option<String>,
     device_id: String,
-    kind: Kind,
+    kind: StoredCatalogKind,
 }
 
-impl Query for List {
+impl QueryFunction for ListCatalog {
     const PATH: &'static str = "catalog:list";
     /// Sorted by key.
-    type Reply = Vec<Item>;
+    type Reply = Vec<StoredCatalogItem>;
 
-    fn run(&self, view: &View<'_>) -> Result<Self::Reply, Failure> {
+    fn run_on_snapshot(&self, view: &SnapshotView<'_>) -> Result<Self::Reply, FunctionFailure> {
         let device = match (&self.caller_token, &self.token) {
             (Some(caller), _) => {
-                auth::caller(view.db, caller, auth::CallerAction::Look)?;
+                auth::authorize_caller(view.db, caller, auth::CallerAction::Look)?;
                 DeviceId::parse(&self.device_id)?
             }
-            (None, Some(token)) => auth::device(view.db, &self.device_id, token)?,
+            (None, Some(token)) => auth::authenticate_device(view.db, &self.device_id, token)?,
             (None, None) => {
-                return Err(Failure::thrown(Code::CallerUnauthorized, "callerToken or token must be given"));
+                return Err(FunctionFailure::with_code(
+                    FailureCode::CallerUnauthorized,
+                    "callerToken or token must be given",
+                ));
             }
         };
         let items = view
@@ -213,8 +234,8 @@ impl Query for List {
             .prepare_cached(
                 "SELECT key, hash, body FROM catalog WHERE device_id = ?1 AND kind = ?2 ORDER BY key",
             )?
-            .query_map((device.as_str(), self.kind.name()), |row| {
-                Ok(Item { key: row.get(0)?, hash: row.get(1)?, body: row.get(2)? })
+            .query_map((device.as_str(), self.kind.column_text()), |row| {
+                Ok(StoredCatalogItem { key: row.get(0)?, hash: row.get(1)?, body: row.get(2)? })
             })?
             .collect::<Result<_, _>>()?;
         Ok(items)

@@ -8,7 +8,7 @@ use crate::ids::BadId;
 /// The codes of errors. Clients decide by the code, never by the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
-pub(super) enum Code {
+pub(super) enum FailureCode {
     BadSignature,
     CallerUnauthorized,
     DeviceKeyMismatch,
@@ -28,8 +28,8 @@ pub(super) enum Code {
 /// The data of an error that a function raised on purpose (`errorData` in the reply).
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Thrown {
-    pub code: Code,
+pub(super) struct ThrownError {
+    pub code: FailureCode,
     pub message: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<f64>,
@@ -39,10 +39,10 @@ pub(super) struct Thrown {
 
 /// The reason why a call has no value.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Failure {
+pub(super) enum FunctionFailure {
     /// Raised on purpose: its data reaches the client in every mode.
     #[error("Uncaught ConvexError: {}", .0.message)]
-    Thrown(Thrown),
+    Thrown(ThrownError),
     /// The call itself is wrong: unknown function, wrong kind, or malformed arguments.
     #[error("{0}")]
     Refused(String),
@@ -60,22 +60,27 @@ pub(super) enum Failure {
     Stopping,
 }
 
-impl Failure {
+impl FunctionFailure {
     /// Creates an error with a code and no further data.
-    pub fn thrown(code: Code, message: impl Into<String>) -> Self {
-        Self::Thrown(Thrown { code, message: message.into(), limit: None, server_now_ms: None })
+    pub fn with_code(code: FailureCode, message: impl Into<String>) -> Self {
+        Self::Thrown(ThrownError {
+            code,
+            message: message.into(),
+            limit: None,
+            server_now_ms: None,
+        })
     }
 
     /// Creates an error for a well-formed argument with an invalid value.
-    pub fn invalid(message: impl Into<String>) -> Self {
-        Self::thrown(Code::InvalidArgument, message)
+    pub fn invalid_argument(message: impl Into<String>) -> Self {
+        Self::with_code(FailureCode::InvalidArgument, message)
     }
 
     /// Creates an error for text over the contract's size limit.
-    pub fn too_large(what: &str, limit: usize) -> Self {
+    pub fn payload_too_large(what: &str, limit: usize) -> Self {
         #[expect(clippy::cast_precision_loss, reason = "limits are a few MiB")]
-        Self::Thrown(Thrown {
-            code: Code::TooLarge,
+        Self::Thrown(ThrownError {
+            code: FailureCode::TooLarge,
             message: format!("{what} is larger than {limit} bytes"),
             limit: Some(limit as f64),
             server_now_ms: None,
@@ -83,9 +88,9 @@ impl Failure {
     }
 
     /// Creates an error for a signature whose time is too far from the server's.
-    pub fn stale(server_now_ms: f64) -> Self {
-        Self::Thrown(Thrown {
-            code: Code::SignatureStale,
+    pub fn stale_signature(server_now_ms: f64) -> Self {
+        Self::Thrown(ThrownError {
+            code: FailureCode::SignatureStale,
             message: "the signature's time is more than 5 minutes from the server's".into(),
             limit: None,
             server_now_ms: Some(server_now_ms),
@@ -94,28 +99,34 @@ impl Failure {
 }
 
 /// The part of a failure that a client sees.
-pub(super) struct Told<'f> {
+pub(super) struct ClientError<'f> {
     pub message: String,
-    pub data: Option<&'f Thrown>,
+    pub data: Option<&'f ThrownError>,
 }
 
-impl Failure {
+impl FunctionFailure {
     /// Returns the client's view. In production only the data of raised errors has details.
-    pub fn told(&self, production: bool) -> Told<'_> {
+    pub fn to_client_error(&self, production: bool) -> ClientError<'_> {
         let message = if production {
             let id = uuid::Uuid::new_v4().simple().to_string();
             format!("[Request ID: {}] Server Error", &id[..16])
         } else {
             self.to_string()
         };
-        if matches!(self, Self::Database(_) | Self::Reply(_) | Self::Random(_) | Self::Stopping) {
+        if matches!(
+            self,
+            Self::Database(_) | Self::Reply(_) | Self::Random(_) | Self::Stopping
+        ) {
             tracing::warn!(error = %self, "a function of the embedded backend failed");
         }
-        Told { message, data: self.data() }
+        ClientError {
+            message,
+            data: self.thrown_data(),
+        }
     }
 
     /// Returns the data of an error that was raised on purpose.
-    pub fn data(&self) -> Option<&Thrown> {
+    pub fn thrown_data(&self) -> Option<&ThrownError> {
         match self {
             Self::Thrown(thrown) => Some(thrown),
             _ => None,
@@ -123,8 +134,8 @@ impl Failure {
     }
 }
 
-impl From<BadId> for Failure {
+impl From<BadId> for FunctionFailure {
     fn from(bad: BadId) -> Self {
-        Self::invalid(bad.to_string())
+        Self::invalid_argument(bad.to_string())
     }
 }

@@ -2,10 +2,10 @@
 //! only on request, fails chosen calls a chosen number of times.
 //! Not here: the syntax of faults, and faulty replies (both in `faults/`).
 
-mod reply;
-mod script;
+mod fault_script;
+mod faulty_reply;
 
-pub use script::BadFault;
+pub use fault_script::BadFault;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,7 +21,7 @@ use super::http::BODY_LIMIT;
 
 /// A way in which a call fails.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Fault {
+pub enum InjectedFault {
     /// The connection is closed before the function runs.
     Unheard,
     /// The function runs and commits, and the connection is closed instead of answering.
@@ -61,25 +61,25 @@ pub enum Fault {
 
 /// A planned fault.
 #[derive(Debug)]
-struct Planned {
+struct PlannedFault {
     /// `module:function`, a route such as `/version`, or `*` for all.
     target: String,
     /// The number of remaining times; unlimited if absent.
-    left: Option<u32>,
-    fault: Fault,
+    remaining: Option<u32>,
+    fault: InjectedFault,
 }
 
 #[derive(Debug, Default)]
-struct Plan {
-    planned: Vec<Planned>,
+struct FaultPlan {
+    planned: Vec<PlannedFault>,
     calls: HashMap<String, u32>,
 }
 
 /// A handle on the planned faults; clones share the plan.
 #[derive(Debug, Clone, Default)]
-pub struct Faults(Arc<Mutex<Plan>>);
+pub struct FaultInjector(Arc<Mutex<FaultPlan>>);
 
-impl Faults {
+impl FaultInjector {
     /// Creates a plan without faults.
     pub fn new() -> Self {
         Self::default()
@@ -89,41 +89,47 @@ impl Faults {
     ///
     /// # Errors
     /// [`BadFault`] with the invalid line.
-    pub fn parse(script: &str) -> Result<Self, BadFault> {
-        let plan = Plan { planned: script::read(script)?, ..Plan::default() };
+    pub fn parse_script(script: &str) -> Result<Self, BadFault> {
+        let plan = FaultPlan {
+            planned: fault_script::parse_lines(script)?,
+            ..FaultPlan::default()
+        };
         Ok(Self(Arc::new(Mutex::new(plan))))
     }
 
     /// Plans a fault for the next `times` calls of a function, or for all of them. Faults of the same function happen
     /// in the order of planning.
-    pub fn plan(&self, target: &str, times: impl Into<Option<u32>>, fault: Fault) {
-        let planned = Planned { target: target.to_owned(), left: times.into(), fault };
-        self.lock().planned.push(planned);
+    pub fn plan(&self, target: &str, times: impl Into<Option<u32>>, fault: InjectedFault) {
+        let planned = PlannedFault {
+            target: target.to_owned(),
+            remaining: times.into(),
+            fault,
+        };
+        self.lock_plan().planned.push(planned);
     }
 
     /// Removes all planned faults.
     pub fn clear(&self) {
-        self.lock().planned.clear();
+        self.lock_plan().planned.clear();
     }
 
     /// Returns the number of calls of a function, with and without faults.
     pub fn calls(&self, function: &str) -> u32 {
-        self.lock().calls.get(function).copied().unwrap_or(0)
+        self.lock_plan().calls.get(function).copied().unwrap_or(0)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Plan> {
+    fn lock_plan(&self) -> MutexGuard<'_, FaultPlan> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes the fault for this call, if one is planned.
-    pub(super) fn strike(&self, target: String) -> Option<Fault> {
-        let mut plan = self.lock();
-        let due = plan
-            .planned
-            .iter_mut()
-            .find(|planned| planned.left != Some(0) && (planned.target == "*" || planned.target == target));
+    pub(super) fn take_fault(&self, target: String) -> Option<InjectedFault> {
+        let mut plan = self.lock_plan();
+        let due = plan.planned.iter_mut().find(|planned| {
+            planned.remaining != Some(0) && (planned.target == "*" || planned.target == target)
+        });
         let fault = due.map(|planned| {
-            planned.left = planned.left.map(|left| left - 1);
+            planned.remaining = planned.remaining.map(|left| left - 1);
             planned.fault.clone()
         });
         *plan.calls.entry(target).or_default() += 1;
@@ -132,37 +138,43 @@ impl Faults {
 }
 
 /// Handles a call with its planned fault.
-pub(super) async fn apply(State(faults): State<Faults>, request: Request, next: Next) -> Response {
+pub(super) async fn inject_faults(
+    State(faults): State<FaultInjector>,
+    request: Request,
+    next: Next,
+) -> Response {
     let (parts, body) = request.into_parts();
     // An unreadable body names no function, and is answered as without this layer.
     let body = to_bytes(body, BODY_LIMIT + 1).await.unwrap_or_default();
-    let fault = faults.strike(target(parts.uri.path(), &body));
+    let fault = faults.take_fault(call_target(parts.uri.path(), &body));
     let call = next.run(Request::from_parts(parts, Body::from(body)));
     match fault {
         None => call.await,
-        Some(fault) => match reply::instead(&fault) {
+        Some(fault) => match faulty_reply::replacement_reply(&fault) {
             Some(answer) => answer,
             None => match call.await {
                 // The connection is now a socket, whose calls have their own faults.
                 answer if answer.status() == StatusCode::SWITCHING_PROTOCOLS => answer,
-                answer => reply::spoilt(answer, &fault).await,
+                answer => faulty_reply::corrupt_reply(answer, &fault).await,
             },
         },
     }
 }
 
 /// Returns the function that a call names, or its route.
-fn target(route: &str, body: &[u8]) -> String {
+fn call_target(route: &str, body: &[u8]) -> String {
     #[derive(Deserialize)]
-    struct Named {
+    struct NamedFunction {
         path: String,
     }
     if let Some(path) = route.strip_prefix("/api/run/") {
-        return path
-            .rsplit_once('/')
-            .map_or_else(|| path.to_owned(), |(module, name)| format!("{module}:{name}"));
+        return path.rsplit_once('/').map_or_else(
+            || path.to_owned(),
+            |(module, name)| format!("{module}:{name}"),
+        );
     }
-    serde_json::from_slice::<Named>(body).map_or_else(|_| route.to_owned(), |named| named.path)
+    serde_json::from_slice::<NamedFunction>(body)
+        .map_or_else(|_| route.to_owned(), |named| named.path)
 }
 
 #[cfg(test)]
@@ -171,26 +183,38 @@ mod tests {
 
     #[test]
     fn a_fault_happens_as_often_as_it_is_planned_and_then_the_next() {
-        let faults = Faults::new();
-        faults.plan("events:claim", 2, Fault::Drop);
-        faults.plan("*", 1, Fault::Html);
-        let strike = |target: &str| faults.strike(target.to_owned());
-        assert_eq!(strike("events:claim"), Some(Fault::Drop));
-        assert_eq!(strike("/version"), Some(Fault::Html));
-        assert_eq!(strike("events:claim"), Some(Fault::Drop));
+        let faults = FaultInjector::new();
+        faults.plan("events:claim", 2, InjectedFault::Drop);
+        faults.plan("*", 1, InjectedFault::Html);
+        let strike = |target: &str| faults.take_fault(target.to_owned());
+        assert_eq!(strike("events:claim"), Some(InjectedFault::Drop));
+        assert_eq!(strike("/version"), Some(InjectedFault::Html));
+        assert_eq!(strike("events:claim"), Some(InjectedFault::Drop));
         assert_eq!(strike("events:claim"), None);
-        faults.plan("events:claim", None, Fault::Half);
+        faults.plan("events:claim", None, InjectedFault::Half);
         for _ in 0..5 {
-            assert_eq!(faults.strike("events:claim".to_owned()), Some(Fault::Half));
+            assert_eq!(
+                faults.take_fault("events:claim".to_owned()),
+                Some(InjectedFault::Half)
+            );
         }
         faults.clear();
-        assert_eq!((faults.strike("events:claim".to_owned()), faults.calls("events:claim")), (None, 9));
+        assert_eq!(
+            (
+                faults.take_fault("events:claim".to_owned()),
+                faults.calls("events:claim")
+            ),
+            (None, 9)
+        );
     }
 
     #[test]
     fn a_call_is_known_by_its_function_however_it_is_made() {
-        assert_eq!(target("/api/query", br#"{"path":"events:head","args":{}}"#), "events:head");
-        assert_eq!(target("/api/run/events/head", b"{}"), "events:head");
-        assert_eq!(target("/version", b""), "/version");
+        assert_eq!(
+            call_target("/api/query", br#"{"path":"events:head","args":{}}"#),
+            "events:head"
+        );
+        assert_eq!(call_target("/api/run/events/head", b"{}"), "events:head");
+        assert_eq!(call_target("/version", b""), "/version");
     }
 }

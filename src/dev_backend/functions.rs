@@ -11,51 +11,51 @@ use serde::de::DeserializeOwned;
 use serde_json::value::{RawValue, to_raw_value};
 use tokio::time::{Instant, sleep_until};
 
-use super::commits::Topics;
-use super::failure::Failure;
-use super::server::Backend;
-use super::store::Commit;
+use super::commits::TopicSet;
+use super::failure::FunctionFailure;
+use super::server::BackendState;
+use super::store::CommitTransaction;
 use super::{args, catalog, devices, events, operator, permissions};
 use crate::ids::DeviceId;
 
 /// All public functions, by path.
-const FUNCTIONS: &[Function] = &[
-    mutation::<events::append::AppendRequest>(),
-    mutation::<events::cancel::Cancel>(),
-    query::<events::poll::ListForDevice>(),
-    query::<events::head::Head>(),
-    query::<events::open::ListOpen>(),
-    query::<events::open::ListOpenIds>(),
-    mutation::<events::claim::Claim>(),
-    mutation::<events::progress::AppendProgress>(),
-    mutation::<events::progress::WatchProgress>(),
-    query::<events::progress::ListProgress>(),
-    mutation::<events::results::AppendResult>(),
-    query::<events::results::GetResult>(),
-    mutation::<permissions::ask::AskPermission>(),
-    query::<permissions::pending::Pending>(),
-    mutation::<permissions::answer::AnswerPermission>(),
-    mutation::<devices::session::OpenSession>(),
-    mutation::<devices::heartbeat::Heartbeat>(),
-    query::<devices::presence::Presence>(),
-    query::<devices::presence::List>(),
-    mutation::<catalog::UpsertMany>(),
-    query::<catalog::List>(),
+const FUNCTIONS: &[FunctionEntry] = &[
+    mutation_entry::<events::append::AppendRequest>(),
+    mutation_entry::<events::cancel::CancelRequest>(),
+    query_entry::<events::poll::ListForDevice>(),
+    query_entry::<events::head::GetHead>(),
+    query_entry::<events::open::ListOpen>(),
+    query_entry::<events::open::ListOpenIds>(),
+    mutation_entry::<events::claim::ClaimRequest>(),
+    mutation_entry::<events::progress::AppendProgress>(),
+    mutation_entry::<events::progress::WatchProgress>(),
+    query_entry::<events::progress::ListProgress>(),
+    mutation_entry::<events::results::AppendResult>(),
+    query_entry::<events::results::GetResult>(),
+    mutation_entry::<permissions::ask::AskPermission>(),
+    query_entry::<permissions::pending::ListPending>(),
+    mutation_entry::<permissions::answer::AnswerPermission>(),
+    mutation_entry::<devices::session::OpenSession>(),
+    mutation_entry::<devices::heartbeat::RecordHeartbeat>(),
+    query_entry::<devices::presence::GetPresence>(),
+    query_entry::<devices::presence::ListDevices>(),
+    mutation_entry::<catalog::UpsertMany>(),
+    query_entry::<catalog::ListCatalog>(),
 ];
 
 /// The operator's functions, which need the admin key. Without it they do not exist.
-const OPERATOR_FUNCTIONS: &[Function] = &[
-    mutation::<operator::MintCaller>(),
-    query::<operator::ListCallers>(),
-    mutation::<operator::RevokeCaller>(),
-    mutation::<operator::RenewPairing>(),
-    mutation::<operator::ClosePairing>(),
-    mutation::<operator::RevokeDevice>(),
+const OPERATOR_FUNCTIONS: &[FunctionEntry] = &[
+    mutation_entry::<operator::MintCaller>(),
+    query_entry::<operator::ListCallers>(),
+    mutation_entry::<operator::RevokeCaller>(),
+    mutation_entry::<operator::RenewPairing>(),
+    mutation_entry::<operator::ClosePairing>(),
+    mutation_entry::<operator::RevokeDevice>(),
 ];
 
 /// The set of functions that a call may name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Scope {
+pub(super) enum FunctionScope {
     /// The public ones.
     Public,
     /// Those of the operator, too.
@@ -64,14 +64,14 @@ pub(super) enum Scope {
 
 /// The kind of a function. Actions (calls to other services) exist in the protocol; this backend has none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum CallKind {
     Query,
     Mutation,
     Action,
 }
 
-impl Kind {
-    fn name(self) -> &'static str {
+impl CallKind {
+    fn kind_text(self) -> &'static str {
         match self {
             Self::Query => "Query",
             Self::Mutation => "Mutation",
@@ -81,51 +81,51 @@ impl Kind {
 }
 
 /// A function that only reads. The implementing struct is its arguments.
-pub(super) trait Query: DeserializeOwned + Send + Sync + 'static {
+pub(super) trait QueryFunction: DeserializeOwned + Send + Sync + 'static {
     /// `module:function`.
     const PATH: &'static str;
     /// The returned value; its numbers are all `f64`.
     type Reply: Serialize + Send;
 
     /// Answers from one snapshot.
-    fn run(&self, db: &View<'_>) -> Result<Self::Reply, Failure>;
+    fn run_on_snapshot(&self, db: &SnapshotView<'_>) -> Result<Self::Reply, FunctionFailure>;
 
     /// Returns the topics that the reply depends on: a commit that changes one of them runs subscribed queries again.
     /// Token checks need no topic, because commits that change tokens count as changes of all topics.
-    fn reads(&self) -> Topics {
-        Topics::All
+    fn topics_read(&self) -> TopicSet {
+        TopicSet::All
     }
 
     /// Returns the device and the longest time for which the call may be held while its reply is empty.
-    fn hold(&self) -> Option<Hold> {
+    fn requested_hold(&self) -> Option<PollHold> {
         None
     }
 
     /// Returns whether a reply is empty, so that a held call goes on waiting.
-    fn is_empty(_reply: &Self::Reply) -> bool {
+    fn is_reply_empty(_reply: &Self::Reply) -> bool {
         false
     }
 }
 
 /// A function that writes, in one transaction. The implementing struct is its arguments.
-pub(super) trait Mutation: DeserializeOwned + Send + 'static {
+pub(super) trait MutationFunction: DeserializeOwned + Send + 'static {
     /// `module:function`.
     const PATH: &'static str;
     /// The returned value; its numbers are all `f64`.
     type Reply: Serialize + Send;
 
     /// Runs completely, or leaves no trace.
-    fn run(self, db: &mut Commit<'_>) -> Result<Self::Reply, Failure>;
+    fn run_mutation(self, db: &mut CommitTransaction<'_>) -> Result<Self::Reply, FunctionFailure>;
 }
 
 /// The input of a query: one snapshot, without a clock. On Convex a query is run again when its rows change, never
 /// because time has passed.
-pub(super) struct View<'c> {
+pub(super) struct SnapshotView<'c> {
     pub db: &'c Connection,
 }
 
 /// A wait for a device's next event.
-pub(super) struct Hold {
+pub(super) struct PollHold {
     pub device: DeviceId,
     pub at_most: Duration,
 }
@@ -133,105 +133,126 @@ pub(super) struct Hold {
 /// The longest time for which a call is held.
 const LONGEST_WAIT_MS: f64 = 25_000.0;
 
-impl Hold {
+impl PollHold {
     /// Returns the hold for the requested time, capped at the limit, or `None` if no wait was requested.
-    pub fn of(device: DeviceId, wait_ms: f64) -> Option<Self> {
-        let wait_ms = Some(wait_ms).filter(|wait| *wait > 0.0)?.min(LONGEST_WAIT_MS);
-        Some(Self { device, at_most: Duration::from_secs_f64(wait_ms / 1000.0) })
+    pub fn from_wait(device: DeviceId, wait_ms: f64) -> Option<Self> {
+        let wait_ms = Some(wait_ms)
+            .filter(|wait| *wait > 0.0)?
+            .min(LONGEST_WAIT_MS);
+        Some(Self {
+            device,
+            at_most: Duration::from_secs_f64(wait_ms / 1000.0),
+        })
     }
 }
 
 /// A reply's value as JSON, or the failure.
-pub(super) type Answer = Result<Box<RawValue>, Failure>;
-type Answering = Pin<Box<dyn Future<Output = Answer> + Send>>;
+pub(super) type FunctionAnswer = Result<Box<RawValue>, FunctionFailure>;
+type AnswerFuture = Pin<Box<dyn Future<Output = FunctionAnswer> + Send>>;
 
 /// A query with its arguments; it can run any number of times.
-pub(super) trait Look: Send + Sync {
+pub(super) trait PreparedQuery: Send + Sync {
     /// Answers from one snapshot.
-    fn look(&self, view: &View<'_>) -> Answer;
+    fn answer_from(&self, view: &SnapshotView<'_>) -> FunctionAnswer;
 
     /// Returns the topics that the answer depends on.
-    fn reads(&self) -> Topics;
+    fn topics_to_watch(&self) -> TopicSet;
 }
 
-impl<Q: Query> Look for Q {
-    fn look(&self, view: &View<'_>) -> Answer {
-        Ok(to_raw_value(&self.run(view)?)?)
+impl<Q: QueryFunction> PreparedQuery for Q {
+    fn answer_from(&self, view: &SnapshotView<'_>) -> FunctionAnswer {
+        Ok(to_raw_value(&self.run_on_snapshot(view)?)?)
     }
 
-    fn reads(&self) -> Topics {
-        Query::reads(self)
+    fn topics_to_watch(&self) -> TopicSet {
+        QueryFunction::topics_read(self)
     }
 }
 
 /// A mutation with its arguments; it runs once.
-pub(super) trait Change: Send {
+pub(super) trait PreparedMutation: Send {
     /// Runs within this transaction.
-    fn change(self: Box<Self>, commit: &mut Commit<'_>) -> Answer;
+    fn apply_in(self: Box<Self>, commit: &mut CommitTransaction<'_>) -> FunctionAnswer;
 }
 
-impl<M: Mutation> Change for M {
-    fn change(self: Box<Self>, commit: &mut Commit<'_>) -> Answer {
-        Ok(to_raw_value(&self.run(commit)?)?)
+impl<M: MutationFunction> PreparedMutation for M {
+    fn apply_in(self: Box<Self>, commit: &mut CommitTransaction<'_>) -> FunctionAnswer {
+        Ok(to_raw_value(&self.run_mutation(commit)?)?)
     }
 }
 
 /// An entry of the table.
-pub(super) struct Function {
+pub(super) struct FunctionEntry {
     path: &'static str,
-    run: Run,
+    run: FunctionRunner,
 }
 
-enum Run {
+enum FunctionRunner {
     Query {
-        held: fn(Arc<Backend>, &RawValue) -> Answering,
-        look: fn(&RawValue) -> Result<Box<dyn Look>, Failure>,
+        held: fn(Arc<BackendState>, &RawValue) -> AnswerFuture,
+        look: fn(&RawValue) -> Result<Box<dyn PreparedQuery>, FunctionFailure>,
     },
-    Mutation(fn(&RawValue) -> Result<Box<dyn Change>, Failure>),
+    Mutation(fn(&RawValue) -> Result<Box<dyn PreparedMutation>, FunctionFailure>),
 }
 
-const fn query<Q: Query>() -> Function {
-    let run = Run::Query {
-        held: |backend, raw| match args::read::<Q>(raw) {
+const fn query_entry<Q: QueryFunction>() -> FunctionEntry {
+    let run = FunctionRunner::Query {
+        held: |backend, raw| match args::read_args::<Q>(raw) {
             Ok(query) => Box::pin(answer_query(backend, query)),
             Err(refused) => Box::pin(std::future::ready(Err(refused))),
         },
-        look: |raw| Ok(Box::new(args::read::<Q>(raw)?)),
+        look: |raw| Ok(Box::new(args::read_args::<Q>(raw)?)),
     };
-    Function { path: Q::PATH, run }
+    FunctionEntry { path: Q::PATH, run }
 }
 
-const fn mutation<M: Mutation>() -> Function {
-    Function { path: M::PATH, run: Run::Mutation(|raw| Ok(Box::new(args::read::<M>(raw)?))) }
+const fn mutation_entry<M: MutationFunction>() -> FunctionEntry {
+    FunctionEntry {
+        path: M::PATH,
+        run: FunctionRunner::Mutation(|raw| Ok(Box::new(args::read_args::<M>(raw)?))),
+    }
 }
 
-impl Function {
-    fn find(path: &str, scope: Scope) -> Result<&'static Self, Failure> {
-        let beside: &[Self] = if scope == Scope::Operator { OPERATOR_FUNCTIONS } else { &[] };
-        let found = FUNCTIONS.iter().chain(beside).find(|function| function.path == path);
-        found.ok_or_else(|| Failure::Refused(format!("Could not find public function for '{path}'.")))
+impl FunctionEntry {
+    fn find_function(path: &str, scope: FunctionScope) -> Result<&'static Self, FunctionFailure> {
+        let beside: &[Self] = if scope == FunctionScope::Operator {
+            OPERATOR_FUNCTIONS
+        } else {
+            &[]
+        };
+        let found = FUNCTIONS
+            .iter()
+            .chain(beside)
+            .find(|function| function.path == path);
+        found.ok_or_else(|| {
+            FunctionFailure::Refused(format!("Could not find public function for '{path}'."))
+        })
     }
 
-    fn is_no(&self, kind: Kind) -> Failure {
-        let (path, asked, own) = (self.path, kind.name(), self.kind().name());
-        Failure::Refused(format!("Trying to execute {path} as {asked}, but it is defined as {own}."))
+    fn kind_mismatch(&self, kind: CallKind) -> FunctionFailure {
+        let (path, asked, own) = (self.path, kind.kind_text(), self.call_kind().kind_text());
+        FunctionFailure::Refused(format!(
+            "Trying to execute {path} as {asked}, but it is defined as {own}."
+        ))
     }
 
-    fn kind(&self) -> Kind {
+    fn call_kind(&self) -> CallKind {
         match self.run {
-            Run::Query { .. } => Kind::Query,
-            Run::Mutation(_) => Kind::Mutation,
+            FunctionRunner::Query { .. } => CallKind::Query,
+            FunctionRunner::Mutation(_) => CallKind::Mutation,
         }
     }
 }
 
 /// Returns the canonical form of a function's path: `events.js:list` becomes `events:list`, and a path without a
 /// function names the default one. The error quotes an invalid path, shortened.
-pub(super) fn canonical(path: &str) -> Result<String, String> {
+pub(super) fn canonical_path(path: &str) -> Result<String, String> {
     let (module, function) = path.split_once(':').unwrap_or((path, "default"));
     let module = module.strip_suffix(".js").unwrap_or(module);
     let word = |part: &str| {
-        !part.is_empty() && part.len() <= 64 && part.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
+        !part.is_empty()
+            && part.len() <= 64
+            && part.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
     };
     if path.len() <= 256 && module.split('/').all(word) && word(function) {
         return Ok(format!("{module}:{function}"));
@@ -241,59 +262,68 @@ pub(super) fn canonical(path: &str) -> Result<String, String> {
 }
 
 /// Calls a function by its path. With `kind`, the function must be of that kind.
-pub(super) async fn call(
-    backend: Arc<Backend>,
+pub(super) async fn call_by_path(
+    backend: Arc<BackendState>,
     path: &str,
-    kind: Option<Kind>,
+    kind: Option<CallKind>,
     args: &RawValue,
-    scope: Scope,
-) -> Answer {
-    let function = Function::find(path, scope)?;
-    if let Some(kind) = kind.filter(|kind| *kind != function.kind()) {
-        return Err(function.is_no(kind));
+    scope: FunctionScope,
+) -> FunctionAnswer {
+    let function = FunctionEntry::find_function(path, scope)?;
+    if let Some(kind) = kind.filter(|kind| *kind != function.call_kind()) {
+        return Err(function.kind_mismatch(kind));
     }
     match function.run {
-        Run::Query { held, .. } => held(backend, args).await,
-        Run::Mutation(read) => answer_mutation(backend, read(args)?).await,
+        FunctionRunner::Query { held, .. } => held(backend, args).await,
+        FunctionRunner::Mutation(read) => answer_mutation(backend, read(args)?).await,
     }
 }
 
 /// Prepares a query without running it.
-pub(super) fn look(path: &str, args: &RawValue) -> Result<Box<dyn Look>, Failure> {
-    let function = Function::find(path, Scope::Public)?;
+pub(super) fn prepare_query(
+    path: &str,
+    args: &RawValue,
+) -> Result<Box<dyn PreparedQuery>, FunctionFailure> {
+    let function = FunctionEntry::find_function(path, FunctionScope::Public)?;
     match function.run {
-        Run::Query { look, .. } => look(args),
-        Run::Mutation(_) => Err(function.is_no(Kind::Query)),
+        FunctionRunner::Query { look, .. } => look(args),
+        FunctionRunner::Mutation(_) => Err(function.kind_mismatch(CallKind::Query)),
     }
 }
 
 /// Prepares a mutation without running it.
-pub(super) fn change(path: &str, args: &RawValue) -> Result<Box<dyn Change>, Failure> {
-    let function = Function::find(path, Scope::Public)?;
+pub(super) fn prepare_mutation(
+    path: &str,
+    args: &RawValue,
+) -> Result<Box<dyn PreparedMutation>, FunctionFailure> {
+    let function = FunctionEntry::find_function(path, FunctionScope::Public)?;
     match function.run {
-        Run::Mutation(change) => change(args),
-        Run::Query { .. } => Err(function.is_no(Kind::Mutation)),
+        FunctionRunner::Mutation(change) => change(args),
+        FunctionRunner::Query { .. } => Err(function.kind_mismatch(CallKind::Mutation)),
     }
 }
 
 /// Returns the failure for an action, since there are none.
-pub(super) fn no_action(path: &str) -> Failure {
-    Function::find(path, Scope::Public).map_or_else(|why| why, |function| function.is_no(Kind::Action))
+pub(super) fn action_refusal(path: &str) -> FunctionFailure {
+    FunctionEntry::find_function(path, FunctionScope::Public).map_or_else(
+        |why| why,
+        |function| function.kind_mismatch(CallKind::Action),
+    )
 }
 
-async fn answer_query<Q: Query>(backend: Arc<Backend>, query: Q) -> Answer {
+async fn answer_query<Q: QueryFunction>(backend: Arc<BackendState>, query: Q) -> FunctionAnswer {
     let look = || {
-        backend.store.read(|db| {
-            let reply = query.run(&View { db })?;
-            Ok((Q::is_empty(&reply), to_raw_value(&reply)?))
+        backend.store.run_read(|db| {
+            let reply = query.run_on_snapshot(&SnapshotView { db })?;
+            Ok((Q::is_reply_empty(&reply), to_raw_value(&reply)?))
         })
     };
     let (mut empty, mut reply) = look()?;
-    let Some(hold) = query.hold().filter(|_| empty && backend.holds) else {
+    let Some(hold) = query.requested_hold().filter(|_| empty && backend.holds) else {
         return Ok(reply);
     };
     let deadline = Instant::now() + hold.at_most;
-    let mut armed = backend.wakeups.arm(&hold.device);
+    let mut armed = backend.wakeups.arm_wakeup(&hold.device);
     loop {
         // Read again now that the wake-up is armed: a commit since the last read is not missed.
         (empty, reply) = look()?;
@@ -301,22 +331,25 @@ async fn answer_query<Q: Query>(backend: Arc<Backend>, query: Q) -> Answer {
             return Ok(reply);
         }
         tokio::select! {
-            () = armed.woken() => {}
+            () = armed.wait_for_wakeup() => {}
             () = sleep_until(deadline) => return Ok(reply),
             () = backend.stopping.cancelled() => return Ok(reply),
         }
     }
 }
 
-async fn answer_mutation(backend: Arc<Backend>, mutation: Box<dyn Change>) -> Answer {
+async fn answer_mutation(
+    backend: Arc<BackendState>,
+    mutation: Box<dyn PreparedMutation>,
+) -> FunctionAnswer {
     let now_ms = backend.clock.now_ms();
     let on_writer = Arc::clone(&backend);
     backend
         .store
-        .write(move |db| {
-            let mut commit = Commit::begin(db, now_ms)?;
-            let reply = mutation.change(&mut commit)?;
-            on_writer.tell(commit.finish()?);
+        .run_write(move |db| {
+            let mut commit = CommitTransaction::begin_commit(db, now_ms)?;
+            let reply = mutation.apply_in(&mut commit)?;
+            on_writer.announce_commit(commit.finish_commit()?);
             Ok(reply)
         })
         .await?
@@ -333,11 +366,17 @@ mod tests {
 
     #[test]
     fn paths_have_one_spelling() {
-        assert_eq!(canonical("events.js:list").as_deref(), Ok("events:list"));
-        assert_eq!(canonical("agent/devices:beat").as_deref(), Ok("agent/devices:beat"));
-        assert_eq!(canonical("events").as_deref(), Ok("events:default"));
+        assert_eq!(
+            canonical_path("events.js:list").as_deref(),
+            Ok("events:list")
+        );
+        assert_eq!(
+            canonical_path("agent/devices:beat").as_deref(),
+            Ok("agent/devices:beat")
+        );
+        assert_eq!(canonical_path("events").as_deref(), Ok("events:default"));
         for bad in ["", ":", "a:b:c", "a b:c", "../x:y", "a//b:c"] {
-            assert!(canonical(bad).is_err(), "{bad}");
+            assert!(canonical_path(bad).is_err(), "{bad}");
         }
     }
 
@@ -348,13 +387,15 @@ mod tests {
         assert_eq!(paths.len(), all().count());
     }
 
-    async fn called(backend: &Arc<Backend>, path: &str, args: Value) -> Value {
+    async fn called(backend: &Arc<BackendState>, path: &str, args: Value) -> Value {
         let raw = RawValue::from_string(args.to_string()).expect("JSON");
-        let value = call(Arc::clone(backend), path, None, &raw, Scope::Public).await.expect("a value");
+        let value = call_by_path(Arc::clone(backend), path, None, &raw, FunctionScope::Public)
+            .await
+            .expect("a value");
         serde_json::from_str(value.get()).expect("a reply is JSON")
     }
 
-    fn poll(backend: &Arc<Backend>) -> impl Future<Output = Value> {
+    fn poll(backend: &Arc<BackendState>) -> impl Future<Output = Value> {
         let args = json!({ "deviceId": "d", "token": "t", "cursor": null, "waitMs": 25_000 });
         called(backend, "events:listForDevice", args)
     }
@@ -385,8 +426,16 @@ mod tests {
             json!({ "deviceId": "d", "token": "t", "cursor": i64::MAX.to_string(), "waitMs": 25_000 }),
         ));
         assert!(is_held(held.as_mut()).await);
-        called(&backend, "events:cancel", json!({ "callerToken": "c", "requestId": "r" })).await;
-        assert!(is_held(held.as_mut()).await, "a wake-up without news is no reason to return");
+        called(
+            &backend,
+            "events:cancel",
+            json!({ "callerToken": "c", "requestId": "r" }),
+        )
+        .await;
+        assert!(
+            is_held(held.as_mut()).await,
+            "a wake-up without news is no reason to return"
+        );
     }
 
     #[tokio::test]
@@ -395,6 +444,9 @@ mod tests {
         let mut held = std::pin::pin!(poll(&backend));
         assert!(is_held(held.as_mut()).await);
         backend.stopping.cancel();
-        assert_eq!(held.await, json!({ "events": [], "cursor": null, "isDone": true }));
+        assert_eq!(
+            held.await,
+            json!({ "events": [], "cursor": null, "isDone": true })
+        );
     }
 }

@@ -7,20 +7,20 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::failure::Failure;
-use super::secrets::hash_fields;
-use super::server::Backend;
-use super::store::Commit;
+use super::credentials::hash_fields;
+use super::failure::FunctionFailure;
+use super::server::BackendState;
+use super::store::CommitTransaction;
 use crate::ids::RequestId;
 
 /// The interval.
-const EVERY: Duration = Duration::from_mins(1);
+const INTERVAL: Duration = Duration::from_mins(1);
 /// The most rows per transaction, because other calls wait for it.
 const BATCH: u32 = 100;
 /// The retention of finished requests. A device keeps its answers at least as long.
 const KEPT_MS: f64 = 30.0 * 86_400_000.0;
 /// The tolerance for a caller's clock that is ahead when request rows are deleted.
-const AHEAD_MS: f64 = 3_600_000.0;
+const MAX_CLOCK_AHEAD_MS: f64 = 3_600_000.0;
 /// The time that an online device has to answer a late request itself.
 const GRACE_MS: f64 = 60_000.0;
 /// The time after the end of its lease that a device may be away before its answer is too late. Long-running commands
@@ -30,40 +30,42 @@ const CLAIMED_GRACE_MS: f64 = 600_000.0;
 /// Returns whether an id is older than all retained requests, by the time in it: the row of its request may be deleted.
 pub(super) fn is_past_retention(id: &RequestId, now_ms: f64) -> bool {
     #[expect(clippy::cast_precision_loss, reason = "48 bits of milliseconds")]
-    let made_at_ms = id.made_at_ms().map(|made| made as f64);
-    made_at_ms.is_some_and(|made| made <= now_ms - (KEPT_MS - AHEAD_MS))
+    let made_at_ms = id.creation_time_ms().map(|made| made as f64);
+    made_at_ms.is_some_and(|made| made <= now_ms - (KEPT_MS - MAX_CLOCK_AHEAD_MS))
 }
 
 /// Runs the housekeeping until the backend stops.
-pub(super) async fn keep(backend: Arc<Backend>) {
+pub(super) async fn run_periodically(backend: Arc<BackendState>) {
     // The first run waits one interval, so that devices that were cut off have their grace, too.
-    let mut ticks = tokio::time::interval_at(tokio::time::Instant::now() + EVERY, EVERY);
+    let mut ticks = tokio::time::interval_at(tokio::time::Instant::now() + INTERVAL, INTERVAL);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         tokio::select! {
             () = backend.stopping.cancelled() => return,
             _ = ticks.tick() => {}
         }
-        match once(&backend).await {
+        match run_full_pass(&backend).await {
             Ok(0) => {}
             Ok(rows) => tracing::debug!(rows, "housekeeping"),
-            Err(Failure::Stopping) => return,
+            Err(FunctionFailure::Stopping) => return,
             Err(failure) => tracing::warn!(%failure, "housekeeping failed; it is tried again"),
         }
     }
 }
 
 /// Closes and deletes everything that is due, and returns the number of rows.
-pub(super) async fn once(backend: &Arc<Backend>) -> Result<usize, Failure> {
+pub(super) async fn run_full_pass(backend: &Arc<BackendState>) -> Result<usize, FunctionFailure> {
     let mut done = 0;
     loop {
         let (now_ms, on_writer) = (backend.clock.now_ms(), Arc::clone(backend));
         let batch = backend
             .store
-            .write(move |db| -> Result<usize, Failure> {
-                let mut commit = Commit::begin(db, now_ms)?;
-                let rows = close_overdue(&mut commit)? + forget_inbox(&commit)? + forget_results(&commit)?;
-                on_writer.tell(commit.finish()?);
+            .run_write(move |db| -> Result<usize, FunctionFailure> {
+                let mut commit = CommitTransaction::begin_commit(db, now_ms)?;
+                let rows = close_overdue(&mut commit)?
+                    + delete_old_inbox(&commit)?
+                    + delete_old_results(&commit)?;
+                on_writer.announce_commit(commit.finish_commit()?);
                 Ok(rows)
             })
             .await??;
@@ -75,7 +77,7 @@ pub(super) async fn once(backend: &Arc<Backend>) -> Result<usize, Failure> {
     }
 }
 
-struct Overdue {
+struct OverdueRequest {
     request: String,
     tool: String,
     attempt: i32,
@@ -84,18 +86,18 @@ struct Overdue {
 /// Answers requests whose deadline has passed, and those that stayed unclaimed for the whole retention. Requests with a
 /// current or recent lease are skipped. An online device answers by itself; the late result of another one is refused
 /// with `RESULT_EXISTS`.
-fn close_overdue(db: &mut Commit<'_>) -> Result<usize, Failure> {
-    let overdue: Vec<Overdue> = db
+fn close_overdue(db: &mut CommitTransaction<'_>) -> Result<usize, FunctionFailure> {
+    let overdue: Vec<OverdueRequest> = db
         .prepare_cached(
             "SELECT request_id, tool_name, attempt FROM requests WHERE state = 'open' \
              AND (deadline_ms <= ?1 OR created_at_ms <= ?2) AND ifnull(lease_expires_at_ms, 0) <= ?3 LIMIT ?4",
         )?
         .query_map((db.now_ms - GRACE_MS, db.now_ms - KEPT_MS, db.now_ms - CLAIMED_GRACE_MS, BATCH), |row| {
-            Ok(Overdue { request: row.get(0)?, tool: row.get(1)?, attempt: row.get(2)? })
+            Ok(OverdueRequest { request: row.get(0)?, tool: row.get(1)?, attempt: row.get(2)? })
         })?
         .collect::<Result<_, _>>()?;
     for request in &overdue {
-        let payload = request.answer();
+        let payload = request.expiry_payload();
         db.prepare_cached(
             "INSERT INTO results (request_id, body_hash, outcome, stored_at_ms, payload) VALUES (?1, ?2, 'error', ?3, ?4)",
         )?
@@ -106,8 +108,8 @@ fn close_overdue(db: &mut Commit<'_>) -> Result<usize, Failure> {
     Ok(overdue.len())
 }
 
-impl Overdue {
-    fn answer(&self) -> String {
+impl OverdueRequest {
+    fn expiry_payload(&self) -> String {
         let claimed = self.attempt > 0;
         let error = if claimed {
             "The request's time was up, and the device that had claimed it has not answered. Parts of it may have been \
@@ -124,7 +126,7 @@ impl Overdue {
     }
 }
 
-fn forget_inbox(db: &Commit<'_>) -> Result<usize, Failure> {
+fn delete_old_inbox(db: &CommitTransaction<'_>) -> Result<usize, FunctionFailure> {
     #[expect(clippy::cast_possible_truncation, reason = "the cast saturates")]
     let before = ((db.now_ms - KEPT_MS) * 1e6) as i64;
     Ok(db
@@ -137,7 +139,7 @@ fn forget_inbox(db: &Commit<'_>) -> Result<usize, Failure> {
 
 /// Deletes old results with all that belongs to their requests. The request's small row is deleted if its id is refused
 /// from now on.
-fn forget_results(db: &Commit<'_>) -> Result<usize, Failure> {
+fn delete_old_results(db: &CommitTransaction<'_>) -> Result<usize, FunctionFailure> {
     let old: Vec<String> = db
         .prepare_cached(
             "SELECT request_id FROM results WHERE stored_at_ms < ?1 ORDER BY stored_at_ms LIMIT ?2",
@@ -164,7 +166,8 @@ fn forget_results(db: &Commit<'_>) -> Result<usize, Failure> {
             db.prepare_cached(sql)?.execute([request])?;
         }
         if RequestId::parse(request).is_ok_and(|id| is_past_retention(&id, db.now_ms)) {
-            db.prepare_cached("DELETE FROM requests WHERE request_id = ?1")?.execute([request])?;
+            db.prepare_cached("DELETE FROM requests WHERE request_id = ?1")?
+                .execute([request])?;
         }
         rows += 1;
     }

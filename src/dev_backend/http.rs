@@ -2,9 +2,9 @@
 //! runs is a status with `{code, message}`; every answer of a function is a 200.
 //! Not here: the functions, the header checks (in `http/`), and the socket (`sync`).
 
-mod door;
+mod header_checks;
 
-pub(super) use door::check_client;
+pub(super) use header_checks::check_client_header;
 
 use std::sync::Arc;
 
@@ -18,51 +18,69 @@ use axum::routing::{get, post};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::failure::{Failure, Thrown};
+use super::failure::{FunctionFailure, ThrownError};
 use super::faults;
-use super::functions::{self, Answer, Kind, Scope, View};
-use super::server::Backend;
-use super::sync::{self, Timestamp};
-use door::Identity;
+use super::functions::{self, CallKind, FunctionAnswer, FunctionScope, SnapshotView};
+use super::server::BackendState;
+use super::sync::{self, CommitTimestamp};
+use header_checks::CallerIdentity;
 
 /// The largest body: 16 MiB of arguments and their envelope.
 pub(super) const BODY_LIMIT: usize = 16 * 1024 * 1024 + 2000;
 
 /// Builds the routes, behind the header checks and the injected faults, if any.
-pub(super) fn router(backend: Arc<Backend>) -> Router {
+pub(super) fn build_router(backend: Arc<BackendState>) -> Router {
     let faults = backend.faults.clone();
     let routes = Router::new()
-        .route("/", get(|| async { "The embedded backend of punie-runner is running." }))
+        .route(
+            "/",
+            get(|| async { "The embedded backend of punie-runner is running." }),
+        )
         .route("/version", get(|| async { env!("CARGO_PKG_VERSION") }))
         .route("/instance_name", get(|| async { "punie-dev" }))
-        .route("/api/query", post(|state, call| by_kind(state, call, Kind::Query)))
-        .route("/api/mutation", post(|state, call| by_kind(state, call, Kind::Mutation)))
-        .route("/api/action", post(|state, call| by_kind(state, call, Kind::Action)))
-        .route("/api/run/{*path}", post(by_path))
-        .route("/api/function", post(by_admin))
-        .route("/api/query_ts", post(name_snapshot))
-        .route("/api/query_at_ts", post(from_snapshot))
-        .route("/api/sync", get(sync::unversioned))
-        .route("/api/{version}/sync", get(sync::versioned))
-        .fallback(|| async { Refusal::new(StatusCode::NOT_FOUND, "NotFound", "there is no such route") })
+        .route(
+            "/api/query",
+            post(|state, call| handle_by_kind(state, call, CallKind::Query)),
+        )
+        .route(
+            "/api/mutation",
+            post(|state, call| handle_by_kind(state, call, CallKind::Mutation)),
+        )
+        .route(
+            "/api/action",
+            post(|state, call| handle_by_kind(state, call, CallKind::Action)),
+        )
+        .route("/api/run/{*path}", post(handle_by_path))
+        .route("/api/function", post(handle_by_admin))
+        .route("/api/query_ts", post(handle_name_snapshot))
+        .route("/api/query_at_ts", post(handle_query_at))
+        .route("/api/sync", get(sync::accept_unversioned))
+        .route("/api/{version}/sync", get(sync::accept_versioned))
+        .fallback(|| async {
+            HttpRefusal::new(StatusCode::NOT_FOUND, "NotFound", "there is no such route")
+        })
         .with_state(backend);
     let routes = match faults {
-        Some(faults) => routes.layer(from_fn_with_state(faults, faults::apply)),
+        Some(faults) => routes.layer(from_fn_with_state(faults, faults::inject_faults)),
         None => routes,
     };
-    routes.layer(from_fn(door::guard))
+    routes.layer(from_fn(header_checks::guard_origin))
 }
 
 /// A refusal of a call before any function ran.
-pub(super) struct Refusal {
+pub(super) struct HttpRefusal {
     status: StatusCode,
     code: &'static str,
     message: String,
 }
 
-impl Refusal {
+impl HttpRefusal {
     pub fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
-        Self { status, code, message: message.into() }
+        Self {
+            status,
+            code,
+            message: message.into(),
+        }
     }
 
     pub fn bad_request(code: &'static str, message: impl Into<String>) -> Self {
@@ -74,209 +92,301 @@ impl Refusal {
     }
 }
 
-impl IntoResponse for Refusal {
+impl IntoResponse for HttpRefusal {
     fn into_response(self) -> Response {
-        json(self.status, serde_json::json!({ "code": self.code, "message": self.message }).to_string())
+        json_response(
+            self.status,
+            serde_json::json!({ "code": self.code, "message": self.message }).to_string(),
+        )
     }
 }
 
 /// The body of a call. `raw` parts are parsed once the function is known.
 #[derive(Deserialize)]
-struct Call<'b> {
+struct CallBody<'b> {
     path: Option<String>,
     #[serde(borrow)]
     args: Option<&'b RawValue>,
     format: Option<String>,
     #[serde(rename = "componentPath")]
     component_path: Option<String>,
-    ts: Option<Timestamp>,
+    ts: Option<CommitTimestamp>,
 }
 
-impl<'b> Call<'b> {
-    fn read(body: &'b [u8]) -> Result<Self, Refusal> {
-        let call: Self = serde_json::from_slice(body).map_err(|bad| Refusal::bad_body(bad.to_string()))?;
+impl<'b> CallBody<'b> {
+    fn parse_body(body: &'b [u8]) -> Result<Self, HttpRefusal> {
+        let call: Self =
+            serde_json::from_slice(body).map_err(|bad| HttpRefusal::bad_body(bad.to_string()))?;
         // Both formats write our values alike, because the functions use no integers, bytes or special floats.
         match call.format.as_deref() {
             None | Some("json" | "convex_encoded_json") => {}
             Some(other) => {
-                return Err(Refusal::bad_request("BadFormat", format!("the format {other:?} is unknown")));
+                return Err(HttpRefusal::bad_request(
+                    "BadFormat",
+                    format!("the format {other:?} is unknown"),
+                ));
             }
         }
         match call.component_path.as_deref() {
             None | Some("") => Ok(call),
-            Some(_) => Err(Refusal::bad_request("ComponentNotFound", "there are no components here")),
+            Some(_) => Err(HttpRefusal::bad_request(
+                "ComponentNotFound",
+                "there are no components here",
+            )),
         }
     }
 
     /// Returns the function that the body names.
-    fn path(&self) -> Result<String, Refusal> {
-        canonical(self.path.as_deref().ok_or_else(|| Refusal::bad_body("missing field `path`"))?)
+    fn function_path(&self) -> Result<String, HttpRefusal> {
+        canonical_or_refuse(
+            self.path
+                .as_deref()
+                .ok_or_else(|| HttpRefusal::bad_body("missing field `path`"))?,
+        )
     }
 
     /// Returns the arguments: an object, or the object in an array.
-    fn args(&self) -> Result<&'b RawValue, Refusal> {
-        let args = self.args.ok_or_else(|| Refusal::bad_body("missing field `args`: send {} for none"))?;
+    fn single_args(&self) -> Result<&'b RawValue, HttpRefusal> {
+        let args = self
+            .args
+            .ok_or_else(|| HttpRefusal::bad_body("missing field `args`: send {} for none"))?;
         if !args.get().starts_with('[') {
             return Ok(args);
         }
         match serde_json::from_str::<Vec<&'b RawValue>>(args.get()).as_deref() {
             Ok([only]) => Ok(only),
-            Ok([]) => Err(Refusal::bad_body("args must hold one object, not none")),
-            _ => Err(Refusal::bad_body("args must hold one object")),
+            Ok([]) => Err(HttpRefusal::bad_body("args must hold one object, not none")),
+            _ => Err(HttpRefusal::bad_body("args must hold one object")),
         }
     }
 }
 
-fn canonical(path: &str) -> Result<String, Refusal> {
-    functions::canonical(path).map_err(|bad| Refusal::bad_request("BadConvexFunctionIdentifier", bad))
+fn canonical_or_refuse(path: &str) -> Result<String, HttpRefusal> {
+    functions::canonical_path(path)
+        .map_err(|bad| HttpRefusal::bad_request("BadConvexFunctionIdentifier", bad))
 }
 
-type Answered = Result<Response, Refusal>;
+type HttpAnswer = Result<Response, HttpRefusal>;
 
 /// Handles a call of one kind; the body names the function.
-async fn by_kind(State(backend): State<Arc<Backend>>, request: Request, kind: Kind) -> Answered {
-    let (body, identity) = accept(request, &backend).await?;
-    let call = Call::read(&body)?;
-    Ok(answer(&backend, &call.path()?, Some(kind), call.args()?, identity).await)
+async fn handle_by_kind(
+    State(backend): State<Arc<BackendState>>,
+    request: Request,
+    kind: CallKind,
+) -> HttpAnswer {
+    let (body, identity) = accept_call(request, &backend).await?;
+    let call = CallBody::parse_body(&body)?;
+    Ok(answer_call(
+        &backend,
+        &call.function_path()?,
+        Some(kind),
+        call.single_args()?,
+        identity,
+    )
+    .await)
 }
 
 /// Handles a call of any kind by the owner of the database, such as `npx convex run`.
-async fn by_admin(State(backend): State<Arc<Backend>>, request: Request) -> Answered {
-    let (body, identity) = accept(request, &backend).await?;
-    if identity != Identity::Admin {
+async fn handle_by_admin(State(backend): State<Arc<BackendState>>, request: Request) -> HttpAnswer {
+    let (body, identity) = accept_call(request, &backend).await?;
+    if identity != CallerIdentity::Admin {
         let message = "this needs the admin key, as `Authorization: Convex <key>`";
-        return Err(Refusal::new(StatusCode::UNAUTHORIZED, "Unauthenticated", message));
+        return Err(HttpRefusal::new(
+            StatusCode::UNAUTHORIZED,
+            "Unauthenticated",
+            message,
+        ));
     }
-    let call = Call::read(&body)?;
-    Ok(answer(&backend, &call.path()?, None, call.args()?, identity).await)
+    let call = CallBody::parse_body(&body)?;
+    Ok(answer_call(
+        &backend,
+        &call.function_path()?,
+        None,
+        call.single_args()?,
+        identity,
+    )
+    .await)
 }
 
 /// Takes a snapshot and returns its time, for later queries.
-async fn name_snapshot(State(backend): State<Arc<Backend>>, headers: HeaderMap) -> Answered {
-    door::check_client(&headers)?;
-    door::identity(&headers, &backend)?;
-    let kept = tokio::task::spawn_blocking(move || backend.snapshots.keep()).await;
+async fn handle_name_snapshot(
+    State(backend): State<Arc<BackendState>>,
+    headers: HeaderMap,
+) -> HttpAnswer {
+    header_checks::check_client_header(&headers)?;
+    header_checks::authorization_identity(&headers, &backend)?;
+    let kept = tokio::task::spawn_blocking(move || backend.snapshots.take_snapshot()).await;
     match kept {
-        Ok(Ok(seq)) => {
-            Ok(json(StatusCode::OK, serde_json::json!({ "ts": Timestamp::of_seq(seq) }).to_string()))
-        }
+        Ok(Ok(seq)) => Ok(json_response(
+            StatusCode::OK,
+            serde_json::json!({ "ts": CommitTimestamp::from_seq(seq) }).to_string(),
+        )),
         failed => {
             tracing::warn!(?failed, "the embedded backend cannot keep a snapshot");
             let status = StatusCode::INTERNAL_SERVER_ERROR;
-            Err(Refusal::new(status, "InternalServerError", "the snapshot could not be kept"))
+            Err(HttpRefusal::new(
+                status,
+                "InternalServerError",
+                "the snapshot could not be kept",
+            ))
         }
     }
 }
 
 /// Answers a query from an earlier snapshot.
-async fn from_snapshot(State(backend): State<Arc<Backend>>, request: Request) -> Answered {
-    let (body, _) = accept(request, &backend).await?;
-    let call = Call::read(&body)?;
-    let ts = call.ts.ok_or_else(|| Refusal::bad_body("missing field `ts`"))?;
+async fn handle_query_at(State(backend): State<Arc<BackendState>>, request: Request) -> HttpAnswer {
+    let (body, _) = accept_call(request, &backend).await?;
+    let call = CallBody::parse_body(&body)?;
+    let ts = call
+        .ts
+        .ok_or_else(|| HttpRefusal::bad_body("missing field `ts`"))?;
     let production = backend.production_errors;
-    let query = match functions::look(&call.path()?, call.args()?) {
+    let query = match functions::prepare_query(&call.function_path()?, call.single_args()?) {
         Ok(query) => query,
-        Err(failure) => return Ok(enveloped(Err(failure), production)),
+        Err(failure) => return Ok(reply_envelope(Err(failure), production)),
     };
     let look = move || {
-        let read = |seq| backend.snapshots.read(seq, |db| query.look(&View { db }));
-        ts.seq().and_then(read)
+        let read = |seq| {
+            backend
+                .snapshots
+                .read_snapshot(seq, |db| query.answer_from(&SnapshotView { db }))
+        };
+        ts.to_seq().and_then(read)
     };
     match tokio::task::spawn_blocking(look).await {
-        Ok(Some(answer)) => Ok(enveloped(answer, production)),
-        Ok(None) => Err(Refusal::bad_request(
+        Ok(Some(answer)) => Ok(reply_envelope(answer, production)),
+        Ok(None) => Err(HttpRefusal::bad_request(
             "SnapshotTooOld",
             "the snapshot is gone: it can be read for 30 seconds after /api/query_ts named it",
         )),
-        Err(_) => Ok(enveloped(Err(Failure::Stopping), production)),
+        Err(_) => Ok(reply_envelope(Err(FunctionFailure::Stopping), production)),
     }
 }
 
 /// Handles a call of any kind; the address names the function, its parts separated by slashes.
-async fn by_path(
-    State(backend): State<Arc<Backend>>,
+async fn handle_by_path(
+    State(backend): State<Arc<BackendState>>,
     Path(path): Path<String>,
     request: Request,
-) -> Answered {
+) -> HttpAnswer {
     let Some((module, function)) = path.rsplit_once('/') else {
         let message = "the address must name a module and a function";
-        return Err(Refusal::bad_request("BadConvexFunctionIdentifier", message));
+        return Err(HttpRefusal::bad_request(
+            "BadConvexFunctionIdentifier",
+            message,
+        ));
     };
-    let path = canonical(&format!("{module}:{function}"));
-    let (body, identity) = accept(request, &backend).await?;
-    let call = Call::read(&body)?;
-    Ok(answer(&backend, &path?, None, call.args()?, identity).await)
+    let path = canonical_or_refuse(&format!("{module}:{function}"));
+    let (body, identity) = accept_call(request, &backend).await?;
+    let call = CallBody::parse_body(&body)?;
+    Ok(answer_call(&backend, &path?, None, call.single_args()?, identity).await)
 }
 
-async fn answer(
-    backend: &Arc<Backend>,
+async fn answer_call(
+    backend: &Arc<BackendState>,
     path: &str,
-    kind: Option<Kind>,
+    kind: Option<CallKind>,
     args: &RawValue,
-    identity: Identity,
+    identity: CallerIdentity,
 ) -> Response {
-    let scope = if identity == Identity::Admin { Scope::Operator } else { Scope::Public };
-    let called = functions::call(Arc::clone(backend), path, kind, args, scope).await;
-    enveloped(called, backend.production_errors)
+    let scope = if identity == CallerIdentity::Admin {
+        FunctionScope::Operator
+    } else {
+        FunctionScope::Public
+    };
+    let called = functions::call_by_path(Arc::clone(backend), path, kind, args, scope).await;
+    reply_envelope(called, backend.production_errors)
 }
 
-fn enveloped(answer: Answer, production: bool) -> Response {
+fn reply_envelope(answer: FunctionAnswer, production: bool) -> Response {
     match answer {
-        Ok(value) => json(StatusCode::OK, format!(r#"{{"status":"success","value":{value}}}"#)),
-        Err(failure) => json(StatusCode::OK, error_envelope(&failure, production)),
+        Ok(value) => json_response(
+            StatusCode::OK,
+            format!(r#"{{"status":"success","value":{value}}}"#),
+        ),
+        Err(failure) => json_response(StatusCode::OK, error_envelope(&failure, production)),
     }
 }
 
 /// Returns a function's error as JSON. In production only the data of raised errors has details.
-fn error_envelope(failure: &Failure, production: bool) -> String {
+fn error_envelope(failure: &FunctionFailure, production: bool) -> String {
     #[derive(Serialize)]
     #[serde(rename_all = "camelCase")]
-    struct Envelope<'e> {
+    struct ErrorEnvelope<'e> {
         status: &'static str,
         error_message: String,
         #[serde(skip_serializing_if = "Option::is_none")]
-        error_data: Option<&'e Thrown>,
+        error_data: Option<&'e ThrownError>,
     }
-    let told = failure.told(production);
-    serde_json::to_string(&Envelope { status: "error", error_message: told.message, error_data: told.data })
-        .expect("texts and finite numbers are JSON")
+    let told = failure.to_client_error(production);
+    serde_json::to_string(&ErrorEnvelope {
+        status: "error",
+        error_message: told.message,
+        error_data: told.data,
+    })
+    .expect("texts and finite numbers are JSON")
 }
 
 /// Checks the headers and reads the body.
-async fn accept(request: Request, backend: &Backend) -> Result<(Bytes, Identity), Refusal> {
-    door::check_client(request.headers())?;
-    let identity = door::identity(request.headers(), backend)?;
-    door::check_content_type(request.headers())?;
-    let body = to_bytes(request.into_body(), BODY_LIMIT).await.map_err(|bad| {
-        Refusal::bad_body(format!("the body could not be read (at most {BODY_LIMIT} bytes): {bad}"))
-    })?;
+async fn accept_call(
+    request: Request,
+    backend: &BackendState,
+) -> Result<(Bytes, CallerIdentity), HttpRefusal> {
+    header_checks::check_client_header(request.headers())?;
+    let identity = header_checks::authorization_identity(request.headers(), backend)?;
+    header_checks::check_content_type(request.headers())?;
+    let body = to_bytes(request.into_body(), BODY_LIMIT)
+        .await
+        .map_err(|bad| {
+            HttpRefusal::bad_body(format!(
+                "the body could not be read (at most {BODY_LIMIT} bytes): {bad}"
+            ))
+        })?;
     Ok((body, identity))
 }
 
-fn json(status: StatusCode, text: String) -> Response {
+fn json_response(status: StatusCode, text: String) -> Response {
     let mut response = Response::new(Body::from(text));
     *response.status_mut() = status;
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response.headers_mut().insert(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static("application/json"),
+    );
     response
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dev_backend::failure::Code;
+    use crate::dev_backend::failure::FailureCode;
 
     #[test]
     fn production_hides_everything_but_thrown_data() {
-        let refused = error_envelope(&Failure::Refused("a detail".into()), true);
-        assert!(refused.contains("[Request ID: ") && !refused.contains("a detail"), "{refused}");
-        let thrown = error_envelope(&Failure::thrown(Code::LeaseLost, "a detail"), true);
-        assert!(thrown.contains(r#""errorData":{"code":"LEASE_LOST","message":"a detail"}"#), "{thrown}");
+        let refused = error_envelope(&FunctionFailure::Refused("a detail".into()), true);
+        assert!(
+            refused.contains("[Request ID: ") && !refused.contains("a detail"),
+            "{refused}"
+        );
+        let thrown = error_envelope(
+            &FunctionFailure::with_code(FailureCode::LeaseLost, "a detail"),
+            true,
+        );
+        assert!(
+            thrown.contains(r#""errorData":{"code":"LEASE_LOST","message":"a detail"}"#),
+            "{thrown}"
+        );
         assert!(!thrown.contains("Uncaught"), "{thrown}");
     }
 
     #[test]
     fn numbers_are_printed_as_floats() {
-        let stale = error_envelope(&Failure::stale(1_763_000_000_000.0), false);
-        assert!(stale.contains(r#""serverNowMs":1763000000000.0"#), "{stale}");
+        let stale = error_envelope(
+            &FunctionFailure::stale_signature(1_763_000_000_000.0),
+            false,
+        );
+        assert!(
+            stale.contains(r#""serverNowMs":1763000000000.0"#),
+            "{stale}"
+        );
     }
 }

@@ -5,10 +5,10 @@ use rusqlite::Connection;
 use serde::{Deserialize, Serialize};
 
 use super::args::{self, optional};
-use super::failure::Failure;
-use super::functions::{Mutation, Query, View};
-use super::secrets;
-use super::store::Commit;
+use super::credentials;
+use super::failure::FunctionFailure;
+use super::functions::{MutationFunction, QueryFunction, SnapshotView};
+use super::store::CommitTransaction;
 use crate::ids::DeviceId;
 
 /// The most bytes of a caller's name.
@@ -17,15 +17,15 @@ const NAME_LIMIT: usize = 256;
 /// The permission of a caller, as the operator sets it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum May {
+enum CallerPermission {
     Ask,
     Approve,
     Both,
 }
 
-impl May {
+impl CallerPermission {
     /// Returns the stored and listed text; `None` for both permissions.
-    fn word(self) -> Option<&'static str> {
+    fn stored_text(self) -> Option<&'static str> {
         match self {
             Self::Ask => Some("ask"),
             Self::Approve => Some("approve"),
@@ -35,10 +35,17 @@ impl May {
 }
 
 /// Creates a caller's token and returns it. Only its hash is stored.
-pub(super) fn mint(db: &Connection, name: &str, may: Option<&str>, now_ms: f64) -> Result<String, Failure> {
-    let token = secrets::new_token()?;
-    db.prepare_cached("INSERT INTO callers (token_hash, name, minted_at_ms, may) VALUES (?1, ?2, ?3, ?4)")?
-        .execute((secrets::hash(&token), name, now_ms, may))?;
+pub(super) fn mint_token(
+    db: &Connection,
+    name: &str,
+    may: Option<&str>,
+    now_ms: f64,
+) -> Result<String, FunctionFailure> {
+    let token = credentials::new_token()?;
+    db.prepare_cached(
+        "INSERT INTO callers (token_hash, name, minted_at_ms, may) VALUES (?1, ?2, ?3, ?4)",
+    )?
+    .execute((credentials::hash_text(&token), name, now_ms, may))?;
     Ok(token)
 }
 
@@ -48,28 +55,32 @@ pub(super) fn mint(db: &Connection, name: &str, may: Option<&str>, now_ms: f64) 
 pub(super) struct MintCaller {
     name: String,
     #[serde(default, deserialize_with = "optional")]
-    may: Option<May>,
+    may: Option<CallerPermission>,
 }
 
 /// The value of `callers:mint`.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Minted {
+pub(super) struct MintedCaller {
     name: String,
     caller_token: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     may: Option<&'static str>,
 }
 
-impl Mutation for MintCaller {
+impl MutationFunction for MintCaller {
     const PATH: &'static str = "callers:mint";
-    type Reply = Minted;
+    type Reply = MintedCaller;
 
-    fn run(self, db: &mut Commit<'_>) -> Result<Minted, Failure> {
-        args::bounded("name", &self.name, NAME_LIMIT)?;
-        let may = self.may.and_then(May::word);
-        let caller_token = mint(db, &self.name, may, db.now_ms)?;
-        Ok(Minted { name: self.name, caller_token, may })
+    fn run_mutation(self, db: &mut CommitTransaction<'_>) -> Result<MintedCaller, FunctionFailure> {
+        args::check_text_length("name", &self.name, NAME_LIMIT)?;
+        let may = self.may.and_then(CallerPermission::stored_text);
+        let caller_token = mint_token(db, &self.name, may, db.now_ms)?;
+        Ok(MintedCaller {
+            name: self.name,
+            caller_token,
+            may,
+        })
     }
 }
 
@@ -88,17 +99,21 @@ pub(super) struct ListedCaller {
     may: Option<String>,
 }
 
-impl Query for ListCallers {
+impl QueryFunction for ListCallers {
     const PATH: &'static str = "callers:list";
     /// Sorted by name.
     type Reply = Vec<ListedCaller>;
 
-    fn run(&self, view: &View<'_>) -> Result<Self::Reply, Failure> {
-        let mut callers = view
-            .db
-            .prepare_cached("SELECT name, minted_at_ms, may FROM callers ORDER BY name, minted_at_ms")?;
+    fn run_on_snapshot(&self, view: &SnapshotView<'_>) -> Result<Self::Reply, FunctionFailure> {
+        let mut callers = view.db.prepare_cached(
+            "SELECT name, minted_at_ms, may FROM callers ORDER BY name, minted_at_ms",
+        )?;
         let listed = callers.query_map([], |row| {
-            Ok(ListedCaller { name: row.get(0)?, minted_at_ms: row.get(1)?, may: row.get(2)? })
+            Ok(ListedCaller {
+                name: row.get(0)?,
+                minted_at_ms: row.get(1)?,
+                may: row.get(2)?,
+            })
         })?;
         Ok(listed.collect::<Result<_, _>>()?)
     }
@@ -117,14 +132,21 @@ pub(super) struct RevokedCallers {
     revoked: f64,
 }
 
-impl Mutation for RevokeCaller {
+impl MutationFunction for RevokeCaller {
     const PATH: &'static str = "callers:revoke";
     type Reply = RevokedCallers;
 
-    fn run(self, db: &mut Commit<'_>) -> Result<RevokedCallers, Failure> {
-        let revoked = db.prepare_cached("DELETE FROM callers WHERE name = ?1")?.execute([&self.name])?;
+    fn run_mutation(
+        self,
+        db: &mut CommitTransaction<'_>,
+    ) -> Result<RevokedCallers, FunctionFailure> {
+        let revoked = db
+            .prepare_cached("DELETE FROM callers WHERE name = ?1")?
+            .execute([&self.name])?;
         #[expect(clippy::cast_precision_loss, reason = "callers are few")]
-        Ok(RevokedCallers { revoked: revoked as f64 })
+        Ok(RevokedCallers {
+            revoked: revoked as f64,
+        })
     }
 }
 
@@ -136,18 +158,21 @@ pub(super) struct RenewPairing {}
 /// The value of `pairing:renew`.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Renewed {
+pub(super) struct RenewedPairing {
     pairing_code: String,
 }
 
-impl Mutation for RenewPairing {
+impl MutationFunction for RenewPairing {
     const PATH: &'static str = "pairing:renew";
-    type Reply = Renewed;
+    type Reply = RenewedPairing;
 
-    fn run(self, db: &mut Commit<'_>) -> Result<Renewed, Failure> {
-        let pairing_code = secrets::new_pairing_code()?;
+    fn run_mutation(
+        self,
+        db: &mut CommitTransaction<'_>,
+    ) -> Result<RenewedPairing, FunctionFailure> {
+        let pairing_code = credentials::new_pairing_code()?;
         db.execute("UPDATE pairing SET code = ?1, closed = 0", [&pairing_code])?;
-        Ok(Renewed { pairing_code })
+        Ok(RenewedPairing { pairing_code })
     }
 }
 
@@ -156,11 +181,11 @@ impl Mutation for RenewPairing {
 #[serde(deny_unknown_fields)]
 pub(super) struct ClosePairing {}
 
-impl Mutation for ClosePairing {
+impl MutationFunction for ClosePairing {
     const PATH: &'static str = "pairing:close";
     type Reply = ();
 
-    fn run(self, db: &mut Commit<'_>) -> Result<(), Failure> {
+    fn run_mutation(self, db: &mut CommitTransaction<'_>) -> Result<(), FunctionFailure> {
         db.execute("UPDATE pairing SET closed = 1", [])?;
         Ok(())
     }
@@ -179,17 +204,22 @@ pub(super) struct RevokedDevice {
     revoked: bool,
 }
 
-impl Mutation for RevokeDevice {
+impl MutationFunction for RevokeDevice {
     const PATH: &'static str = "devices:revoke";
     type Reply = RevokedDevice;
 
-    fn run(self, db: &mut Commit<'_>) -> Result<RevokedDevice, Failure> {
+    fn run_mutation(
+        self,
+        db: &mut CommitTransaction<'_>,
+    ) -> Result<RevokedDevice, FunctionFailure> {
         let device = DeviceId::parse(&self.device_id)?;
         let revoked = db
             .prepare_cached("UPDATE devices SET revoked = 1 WHERE device_id = ?1")?
             .execute([device.as_str()])?;
         // A held poll ends now, with the refusal.
-        db.touch(&device);
-        Ok(RevokedDevice { revoked: revoked > 0 })
+        db.wake_after_commit(&device);
+        Ok(RevokedDevice {
+            revoked: revoked > 0,
+        })
     }
 }

@@ -13,14 +13,14 @@ use tokio::time::timeout;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
-use super::clock::Clock;
-use super::commits::{Commits, Topics};
-use super::failure::Failure;
-use super::faults::Faults;
-use super::snapshots::{self, Snapshots};
-use super::store::{Finished, Store, StoreError};
-use super::wakeups::Wakeups;
-use super::{auth, housekeeping, http, operator, secrets};
+use super::commit_clock::BackendClock;
+use super::commits::{CommitNotifier, TopicSet};
+use super::failure::FunctionFailure;
+use super::faults::FaultInjector;
+use super::snapshots::{self, SnapshotCache};
+use super::store::{BackendStore, FinishedCommit, StoreError};
+use super::wakeups::WakeupRegistry;
+use super::{auth, credentials, housekeeping, http, operator};
 
 /// The listen backlog. A device that finds it full tries again a second later.
 const BACKLOG: u32 = 4096;
@@ -35,13 +35,13 @@ pub struct DevBackendOptions {
     /// The port on 127.0.0.1; 0 chooses a free one.
     pub port: u16,
     /// The wall clock.
-    pub clock: Clock,
+    pub clock: BackendClock,
     /// Hides the text of errors without data, as production deployments do.
     pub production_errors: bool,
     /// Holds calls that ask for it until there is an event, which Convex does not.
     pub holds: bool,
     /// The faults to inject, if any.
-    pub faults: Option<Faults>,
+    pub faults: Option<FaultInjector>,
 }
 
 /// The reason why a backend did not start or could not answer its owner.
@@ -66,8 +66,8 @@ pub enum DevBackendError {
     Random(#[from] getrandom::Error),
 }
 
-impl From<Failure> for DevBackendError {
-    fn from(failure: Failure) -> Self {
+impl From<FunctionFailure> for DevBackendError {
+    fn from(failure: FunctionFailure) -> Self {
         Self::Database(failure.to_string())
     }
 }
@@ -80,53 +80,56 @@ impl From<rusqlite::Error> for DevBackendError {
 
 /// The shared state of all calls.
 #[derive(Debug)]
-pub(super) struct Backend {
-    pub store: Store,
-    pub snapshots: Snapshots,
-    pub wakeups: Wakeups,
-    pub commits: Commits,
-    pub clock: Clock,
+pub(super) struct BackendState {
+    pub store: BackendStore,
+    pub snapshots: SnapshotCache,
+    pub wakeups: WakeupRegistry,
+    pub commits: CommitNotifier,
+    pub clock: BackendClock,
     pub stopping: CancellationToken,
     pub sockets: TaskTracker,
     pub production_errors: bool,
     pub admin_key: String,
     pub holds: bool,
-    pub faults: Option<Faults>,
+    pub faults: Option<FaultInjector>,
 }
 
-impl Backend {
+impl BackendState {
     /// Evicts expired snapshots until the backend stops. Without this, a snapshot without further reads would stay.
-    async fn tidy(&self) {
-        while timeout(snapshots::KEPT / 3, self.stopping.cancelled()).await.is_err() {
-            self.snapshots.forget_old();
+    async fn evict_snapshots_until_stop(&self) {
+        while timeout(snapshots::SNAPSHOT_TTL / 3, self.stopping.cancelled())
+            .await
+            .is_err()
+        {
+            self.snapshots.evict_expired();
         }
-        self.snapshots.forget_all();
+        self.snapshots.evict_all();
     }
 
     /// Returns whether this is the admin key.
-    pub fn is_admin(&self, key: &str) -> bool {
+    pub fn is_admin_key(&self, key: &str) -> bool {
         let key = key.split_once(':').map_or(key, |(key, _acting_as)| key);
-        secrets::same(key.as_bytes(), self.admin_key.as_bytes())
+        credentials::equals_in_constant_time(key.as_bytes(), self.admin_key.as_bytes())
     }
 
     /// Notifies waiting calls and subscriptions of a commit. Called on the writer's thread, so notifications keep the
     /// order of commits.
-    pub fn tell(&self, finished: Finished) {
+    pub fn announce_commit(&self, finished: FinishedCommit) {
         for device in finished.devices {
-            self.wakeups.wake(&device);
+            self.wakeups.wake_device(&device);
         }
         if let Some(changed) = finished.changed {
-            self.commits.publish(&changed);
+            self.commits.publish_commit(&changed);
         }
     }
 }
 
-/// A running backend. Dropping it stops it without waiting; [`DevBackend::stop`] waits.
+/// A running backend. Dropping it stops it without waiting; [`DevBackend::stop_server`] waits.
 #[derive(Debug)]
 pub struct DevBackend {
-    backend: Arc<Backend>,
+    backend: Arc<BackendState>,
     url: String,
-    pairing: Pairing,
+    pairing: PairingState,
     serving: JoinSet<()>,
     _stop_when_dropped: DropGuard,
 }
@@ -136,24 +139,34 @@ impl DevBackend {
     ///
     /// # Errors
     /// [`DevBackendError`] if the file, its lock or the port is unavailable.
-    #[expect(clippy::unused_async, reason = "it can only be made within a runtime, and says so")]
-    pub async fn start(options: DevBackendOptions) -> Result<Self, DevBackendError> {
-        let DevBackendOptions { db, port, clock, production_errors, holds, faults } = options;
-        let store = Store::open(&db)?;
-        let snapshots = Snapshots::of(db);
-        let pairing = pairing(&store)?;
-        let admin_key = admin_key(&store)?;
+    #[expect(
+        clippy::unused_async,
+        reason = "it can only be made within a runtime, and says so"
+    )]
+    pub async fn start_server(options: DevBackendOptions) -> Result<Self, DevBackendError> {
+        let DevBackendOptions {
+            db,
+            port,
+            clock,
+            production_errors,
+            holds,
+            faults,
+        } = options;
+        let store = BackendStore::open_store(&db)?;
+        let snapshots = SnapshotCache::for_database(db);
+        let pairing = ensure_pairing(&store)?;
+        let admin_key = ensure_admin_key(&store)?;
         let listen = |source| DevBackendError::Listen { port, source };
-        let listener = listener(port).map_err(listen)?;
+        let listener = bind_listener(port).map_err(listen)?;
         let url = format!("http://{}", listener.local_addr().map_err(listen)?);
         // A reply is two small writes. With Nagle's algorithm the second would wait for a delayed ACK.
         let listener = listener.tap_io(|socket| drop(socket.set_nodelay(true)));
         let stopping = CancellationToken::new();
-        let backend = Arc::new(Backend {
+        let backend = Arc::new(BackendState {
             store,
             snapshots,
-            wakeups: Wakeups::default(),
-            commits: Commits::default(),
+            wakeups: WakeupRegistry::default(),
+            commits: CommitNotifier::default(),
             clock,
             stopping: stopping.clone(),
             sockets: TaskTracker::new(),
@@ -162,21 +175,27 @@ impl DevBackend {
             holds,
             faults,
         });
-        let served = axum::serve(listener, http::router(Arc::clone(&backend)))
+        let served = axum::serve(listener, http::build_router(Arc::clone(&backend)))
             .with_graceful_shutdown(stopping.clone().cancelled_owned());
         let mut serving = JoinSet::new();
         serving.spawn(async move {
             // Serving ends only with the stop: a failed connection ends by itself.
             drop(served.await);
         });
-        serving.spawn(housekeeping::keep(Arc::clone(&backend)));
+        serving.spawn(housekeeping::run_periodically(Arc::clone(&backend)));
         let tidied = Arc::clone(&backend);
-        serving.spawn(async move { tidied.tidy().await });
-        Ok(Self { backend, url, pairing, serving, _stop_when_dropped: stopping.drop_guard() })
+        serving.spawn(async move { tidied.evict_snapshots_until_stop().await });
+        Ok(Self {
+            backend,
+            url,
+            pairing,
+            serving,
+            _stop_when_dropped: stopping.drop_guard(),
+        })
     }
 
     /// Returns the address, without a trailing slash.
-    pub fn url(&self) -> &str {
+    pub fn listen_url(&self) -> &str {
         &self.url
     }
 
@@ -199,12 +218,12 @@ impl DevBackend {
     ///
     /// # Errors
     /// [`DevBackendError`] if the database or the system's random source fails.
-    pub fn mint_caller(&self, name: &str) -> Result<String, DevBackendError> {
+    pub fn mint_caller_token(&self, name: &str) -> Result<String, DevBackendError> {
         let (name, now_ms) = (name.to_owned(), self.backend.clock.now_ms());
         let backend = Arc::clone(&self.backend);
-        let minted = self.backend.store.write_now(move |db| {
-            let minted = operator::mint(db, &name, None, now_ms);
-            backend.commits.publish(&Topics::All);
+        let minted = self.backend.store.run_write_blocking(move |db| {
+            let minted = operator::mint_token(db, &name, None, now_ms);
+            backend.commits.publish_commit(&TopicSet::All);
             minted
         })?;
         Ok(minted?)
@@ -212,7 +231,10 @@ impl DevBackend {
 
     /// Returns whether a token was minted for this database.
     pub fn caller_token_is_valid(&self, token: &str) -> bool {
-        self.backend.store.read(|db| auth::caller(db, token, auth::CallerAction::Look)).is_ok()
+        self.backend
+            .store
+            .run_read(|db| auth::authorize_caller(db, token, auth::CallerAction::Look))
+            .is_ok()
     }
 
     /// Runs the minutely housekeeping now: closes requests whose time is up and deletes old rows. Returns the number of
@@ -221,11 +243,11 @@ impl DevBackend {
     /// # Errors
     /// [`DevBackendError`] if the database fails.
     pub async fn housekeep(&self) -> Result<usize, DevBackendError> {
-        Ok(housekeeping::once(&self.backend).await?)
+        Ok(housekeeping::run_full_pass(&self.backend).await?)
     }
 
     /// Stops the backend: held polls return at once, running calls finish, and the database is closed.
-    pub async fn stop(mut self) {
+    pub async fn stop_server(mut self) {
         self.backend.stopping.cancel();
         self.backend.sockets.close();
         let ended = async {
@@ -236,19 +258,19 @@ impl DevBackend {
             tracing::warn!("the embedded backend stops with calls under way");
         }
         let backend = Arc::clone(&self.backend);
-        let closed = tokio::task::spawn_blocking(move || backend.store.close()).await;
+        let closed = tokio::task::spawn_blocking(move || backend.store.close_store()).await;
         drop(closed);
     }
 
     /// Serves until the signal, then stops.
     pub async fn serve_until(self, signal: impl Future<Output = ()>) {
         signal.await;
-        self.stop().await;
+        self.stop_server().await;
     }
 }
 
 /// Listens on loopback only, with a backlog for thousands of devices that reconnect at once.
-fn listener(port: u16) -> io::Result<TcpListener> {
+fn bind_listener(port: u16) -> io::Result<TcpListener> {
     let socket = TcpSocket::new_v4()?;
     // On Windows this would let another process listen on the same port.
     #[cfg(not(windows))]
@@ -259,28 +281,37 @@ fn listener(port: u16) -> io::Result<TcpListener> {
 
 /// The state of pairing.
 #[derive(Debug)]
-struct Pairing {
+struct PairingState {
     code: String,
     closed: bool,
 }
 
 /// Returns the database's pairing code; creates it if there is none.
-fn pairing(store: &Store) -> Result<Pairing, DevBackendError> {
-    let fresh = secrets::new_pairing_code()?;
-    let pairing = store.write_now(move |db| -> rusqlite::Result<Pairing> {
-        db.execute("INSERT INTO pairing (only, code) VALUES (1, ?1) ON CONFLICT DO NOTHING", [fresh])?;
+fn ensure_pairing(store: &BackendStore) -> Result<PairingState, DevBackendError> {
+    let fresh = credentials::new_pairing_code()?;
+    let pairing = store.run_write_blocking(move |db| -> rusqlite::Result<PairingState> {
+        db.execute(
+            "INSERT INTO pairing (only, code) VALUES (1, ?1) ON CONFLICT DO NOTHING",
+            [fresh],
+        )?;
         db.query_row("SELECT code, closed FROM pairing", [], |row| {
-            Ok(Pairing { code: row.get(0)?, closed: row.get(1)? })
+            Ok(PairingState {
+                code: row.get(0)?,
+                closed: row.get(1)?,
+            })
         })
     })??;
     Ok(pairing)
 }
 
 /// Returns the database's admin key; creates it if there is none.
-fn admin_key(store: &Store) -> Result<String, DevBackendError> {
-    let fresh = secrets::new_admin_key()?;
-    let key = store.write_now(move |db| -> rusqlite::Result<String> {
-        db.execute("INSERT INTO admin (only, key) VALUES (1, ?1) ON CONFLICT DO NOTHING", [fresh])?;
+fn ensure_admin_key(store: &BackendStore) -> Result<String, DevBackendError> {
+    let fresh = credentials::new_admin_key()?;
+    let key = store.run_write_blocking(move |db| -> rusqlite::Result<String> {
+        db.execute(
+            "INSERT INTO admin (only, key) VALUES (1, ?1) ON CONFLICT DO NOTHING",
+            [fresh],
+        )?;
         db.query_row("SELECT key FROM admin", [], |row| row.get(0))
     })??;
     Ok(key)

@@ -14,9 +14,9 @@ use rusqlite::{Connection, Transaction, TransactionBehavior};
 use rusqlite_migration::{M, Migrations};
 use tokio::sync::{Semaphore, oneshot};
 
-use super::clock::{last_seq, next_seq};
-use super::commits::{Topic, Topics};
-use super::failure::Failure;
+use super::commit_clock::{advance_commit_seq, last_commit_seq};
+use super::commits::{CommitTopic, TopicSet};
+use super::failure::FunctionFailure;
 use crate::ids::{DeviceId, RequestId};
 
 /// The most concurrent reads; each takes microseconds, so few are enough.
@@ -49,49 +49,69 @@ pub enum StoreError {
 }
 
 /// The numbered migrations. Never edit one that was released.
-pub(super) fn migrations() -> Migrations<'static> {
+pub(super) fn schema_migrations() -> Migrations<'static> {
     Migrations::new(vec![
         M::up(include_str!("../../migrations/dev_backend/001_tables.sql")),
         M::up(include_str!("../../migrations/dev_backend/002_sync.sql")),
-        M::up(include_str!("../../migrations/dev_backend/003_permissions.sql")),
-        M::up(include_str!("../../migrations/dev_backend/004_housekeeping.sql")),
-        M::up(include_str!("../../migrations/dev_backend/005_processes.sql")),
-        M::up(include_str!("../../migrations/dev_backend/006_operator.sql")),
-        M::up(include_str!("../../migrations/dev_backend/007_watched_progress.sql")),
-        M::up(include_str!("../../migrations/dev_backend/008_beat_interval.sql")),
-        M::up(include_str!("../../migrations/dev_backend/009_deployment.sql")),
+        M::up(include_str!(
+            "../../migrations/dev_backend/003_permissions.sql"
+        )),
+        M::up(include_str!(
+            "../../migrations/dev_backend/004_housekeeping.sql"
+        )),
+        M::up(include_str!(
+            "../../migrations/dev_backend/005_processes.sql"
+        )),
+        M::up(include_str!(
+            "../../migrations/dev_backend/006_operator.sql"
+        )),
+        M::up(include_str!(
+            "../../migrations/dev_backend/007_watched_progress.sql"
+        )),
+        M::up(include_str!(
+            "../../migrations/dev_backend/008_beat_interval.sql"
+        )),
+        M::up(include_str!(
+            "../../migrations/dev_backend/009_deployment.sql"
+        )),
     ])
 }
 
 type Job = Box<dyn FnOnce(&mut Connection) + Send>;
 
 /// The open database.
-pub(super) struct Store {
+pub(super) struct BackendStore {
     jobs: Mutex<Option<mpsc::Sender<Job>>>,
     writer: Mutex<Option<JoinHandle<()>>>,
-    readers: Readers,
-    long_readers: Arc<Readers>,
+    readers: ReaderPool,
+    long_readers: Arc<ReaderPool>,
     turns: Arc<Semaphore>,
 }
 
-impl fmt::Debug for Store {
+impl fmt::Debug for BackendStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Store").finish_non_exhaustive()
     }
 }
 
-impl Store {
+impl BackendStore {
     /// Opens or creates the file and updates its tables to the current schema.
-    pub fn open(path: &Path) -> Result<Self, StoreError> {
-        let lock = lock(path)?;
-        let mut writer = connect(path)?;
-        migrations().to_latest(&mut writer)?;
-        let (readers, long_readers) = (Readers::open(path, READERS)?, Readers::open(path, LONG_READERS)?);
+    pub fn open_store(path: &Path) -> Result<Self, StoreError> {
+        let lock = lock_database(path)?;
+        let mut writer = connect_database(path)?;
+        schema_migrations().to_latest(&mut writer)?;
+        let (readers, long_readers) = (
+            ReaderPool::open_readers(path, READERS)?,
+            ReaderPool::open_readers(path, LONG_READERS)?,
+        );
         let (jobs, queue) = mpsc::channel::<Job>();
         let thread = std::thread::Builder::new()
             .name("dev-backend-writer".into())
-            .spawn(move || write_in_turn(writer, &queue, &lock))
-            .map_err(|source| StoreError::File { path: path.into(), source })?;
+            .spawn(move || run_writer(writer, &queue, &lock))
+            .map_err(|source| StoreError::File {
+                path: path.into(),
+                source,
+            })?;
         Ok(Self {
             jobs: Mutex::new(Some(jobs)),
             writer: Mutex::new(Some(thread)),
@@ -102,92 +122,118 @@ impl Store {
     }
 
     /// Runs a job on the writer's thread, after earlier jobs, without blocking the caller's thread.
-    pub async fn write<T, F>(&self, job: F) -> Result<T, Failure>
+    pub async fn run_write<T, F>(&self, job: F) -> Result<T, FunctionFailure>
     where
         T: Send + 'static,
         F: FnOnce(&mut Connection) -> T + Send + 'static,
     {
-        let answer = self.enqueue(job)?;
-        answer.await.map_err(|_| Failure::Stopping)
+        let answer = self.enqueue_write(job)?;
+        answer.await.map_err(|_| FunctionFailure::Stopping)
     }
 
     /// Runs a job on the writer's thread and blocks until it is done.
-    pub fn write_now<T, F>(&self, job: F) -> Result<T, Failure>
+    pub fn run_write_blocking<T, F>(&self, job: F) -> Result<T, FunctionFailure>
     where
         T: Send + 'static,
         F: FnOnce(&mut Connection) -> T + Send + 'static,
     {
         let (done, answer) = mpsc::sync_channel(1);
-        self.send(Box::new(move |db| drop(done.send(job(db)))))?;
-        answer.recv().map_err(|_| Failure::Stopping)
+        self.send_job(Box::new(move |db| drop(done.send(job(db)))))?;
+        answer.recv().map_err(|_| FunctionFailure::Stopping)
     }
 
     /// Runs a short read on the calling thread, with a free reader. In WAL mode reads do not wait for the writer, and a
     /// poll takes microseconds: passing it to another thread would cost more.
-    pub fn read<T>(&self, job: impl FnOnce(&Connection) -> Result<T, Failure>) -> Result<T, Failure> {
-        self.readers.read(job)
+    pub fn run_read<T>(
+        &self,
+        job: impl FnOnce(&Connection) -> Result<T, FunctionFailure>,
+    ) -> Result<T, FunctionFailure> {
+        self.readers.read_on_free(job)
     }
 
     /// Runs a read that may be long, on a blocking thread and with separate readers. Callers are served in the order of
     /// arrival.
-    pub async fn read_long<T, F>(&self, job: F) -> Result<T, Failure>
+    pub async fn run_long_read<T, F>(&self, job: F) -> Result<T, FunctionFailure>
     where
         T: Send + 'static,
-        F: FnOnce(&Connection) -> Result<T, Failure> + Send + 'static,
+        F: FnOnce(&Connection) -> Result<T, FunctionFailure> + Send + 'static,
     {
-        let turn = Arc::clone(&self.turns).acquire_owned().await.map_err(|_| Failure::Stopping)?;
+        let turn = Arc::clone(&self.turns)
+            .acquire_owned()
+            .await
+            .map_err(|_| FunctionFailure::Stopping)?;
         let readers = Arc::clone(&self.long_readers);
         let read = tokio::task::spawn_blocking(move || {
-            let answer = readers.read(job);
+            let answer = readers.read_on_free(job);
             drop(turn);
             answer
         });
-        read.await.map_err(|_| Failure::Stopping)?
+        read.await.map_err(|_| FunctionFailure::Stopping)?
     }
 
     /// Stops the writer after the queued jobs, and releases the file.
-    pub fn close(&self) {
-        drop(self.jobs.lock().unwrap_or_else(PoisonError::into_inner).take());
-        let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
+    pub fn close_store(&self) {
+        drop(
+            self.jobs
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .take(),
+        );
+        let writer = self
+            .writer
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
         // A job on the writer's own thread may call this; the thread then ends by itself.
-        if let Some(writer) = writer.filter(|writer| writer.thread().id() != std::thread::current().id()) {
+        if let Some(writer) =
+            writer.filter(|writer| writer.thread().id() != std::thread::current().id())
+        {
             // The callers of a writer that panicked have their errors already.
             drop(writer.join());
         }
     }
 
-    fn enqueue<T, F>(&self, job: F) -> Result<oneshot::Receiver<T>, Failure>
+    fn enqueue_write<T, F>(&self, job: F) -> Result<oneshot::Receiver<T>, FunctionFailure>
     where
         T: Send + 'static,
         F: FnOnce(&mut Connection) -> T + Send + 'static,
     {
         let (done, answer) = oneshot::channel();
-        self.send(Box::new(move |db| drop(done.send(job(db)))))?;
+        self.send_job(Box::new(move |db| drop(done.send(job(db)))))?;
         Ok(answer)
     }
 
-    fn send(&self, job: Job) -> Result<(), Failure> {
+    fn send_job(&self, job: Job) -> Result<(), FunctionFailure> {
         let jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
-        jobs.as_ref().ok_or(Failure::Stopping)?.send(job).map_err(|_| Failure::Stopping)
+        jobs.as_ref()
+            .ok_or(FunctionFailure::Stopping)?
+            .send(job)
+            .map_err(|_| FunctionFailure::Stopping)
     }
 }
 
-impl Drop for Store {
+impl Drop for BackendStore {
     fn drop(&mut self) {
-        self.close();
+        self.close_store();
     }
 }
 
 /// A pool of connections that only read.
-struct Readers(Vec<Mutex<Connection>>);
+struct ReaderPool(Vec<Mutex<Connection>>);
 
-impl Readers {
-    fn open(path: &Path, count: usize) -> Result<Self, StoreError> {
-        (0..count).map(|_| connect(path).map(Mutex::new)).collect::<Result<_, _>>().map(Self)
+impl ReaderPool {
+    fn open_readers(path: &Path, count: usize) -> Result<Self, StoreError> {
+        (0..count)
+            .map(|_| connect_database(path).map(Mutex::new))
+            .collect::<Result<_, _>>()
+            .map(Self)
     }
 
     /// Reads a snapshot with a free connection, or waits for the first one.
-    fn read<T>(&self, job: impl FnOnce(&Connection) -> Result<T, Failure>) -> Result<T, Failure> {
+    fn read_on_free<T>(
+        &self,
+        job: impl FnOnce(&Connection) -> Result<T, FunctionFailure>,
+    ) -> Result<T, FunctionFailure> {
         let free = self.0.iter().find_map(|reader| match reader.try_lock() {
             Ok(reader) => Some(reader),
             Err(Busy::Poisoned(poisoned)) => Some(poisoned.into_inner()),
@@ -204,10 +250,12 @@ impl Readers {
 
 /// Runs jobs one after the other on the writer's thread. A job that panics is rolled back, and only its caller gets no
 /// answer.
-fn write_in_turn(mut db: Connection, queue: &mpsc::Receiver<Job>, lock: &File) {
+fn run_writer(mut db: Connection, queue: &mpsc::Receiver<Job>, lock: &File) {
     for job in queue {
         if catch_unwind(AssertUnwindSafe(|| job(&mut db))).is_err() {
-            tracing::error!("a function of the embedded backend panicked; its transaction was rolled back");
+            tracing::error!(
+                "a function of the embedded backend panicked; its transaction was rolled back"
+            );
         }
     }
     drop(db);
@@ -216,8 +264,11 @@ fn write_in_turn(mut db: Connection, queue: &mpsc::Receiver<Job>, lock: &File) {
 }
 
 /// Locks the file for this backend. The lock file lies beside it, and the lock ends with the process.
-fn lock(path: &Path) -> Result<File, StoreError> {
-    let failed = |source| StoreError::File { path: path.into(), source };
+fn lock_database(path: &Path) -> Result<File, StoreError> {
+    let failed = |source| StoreError::File {
+        path: path.into(),
+        source,
+    };
     let mut private = OpenOptions::new();
     private.create(true).truncate(false).write(true);
     #[cfg(unix)]
@@ -235,8 +286,8 @@ fn lock(path: &Path) -> Result<File, StoreError> {
 }
 
 /// Opens a connection with the settings of this database.
-pub(super) fn connect(path: &Path) -> Result<Connection, StoreError> {
-    crate::record_locks::install();
+pub(super) fn connect_database(path: &Path) -> Result<Connection, StoreError> {
+    crate::record_locks::install_lock_calls();
     let db = Connection::open(path)?;
     db.busy_timeout(Duration::from_secs(5))?;
     // WAL lets reads run beside the writer; NORMAL loses nothing if the process dies.
@@ -248,7 +299,7 @@ pub(super) fn connect(path: &Path) -> Result<Connection, StoreError> {
 }
 
 /// The transaction of one mutation.
-pub(super) struct Commit<'c> {
+pub(super) struct CommitTransaction<'c> {
     tx: Transaction<'c>,
     /// The time of this commit.
     pub now_ms: f64,
@@ -256,91 +307,112 @@ pub(super) struct Commit<'c> {
     rows: i64,
     touched: Vec<DeviceId>,
     changes_before: u64,
-    topics: Topics,
-    settled: Option<Settled>,
+    topics: TopicSet,
+    settled: Option<SettledSeq>,
 }
 
 /// A commit's position on the commit clock, with a flag for changes.
 #[derive(Debug, Clone, Copy)]
-struct Settled {
+struct SettledSeq {
     seq: i64,
     changed: bool,
 }
 
 /// The effects of a durable commit.
 #[derive(Debug)]
-pub(super) struct Finished {
+pub(super) struct FinishedCommit {
     /// The devices whose inbox grew, to be woken.
     pub devices: Vec<DeviceId>,
     /// The changed topics, if anything changed.
-    pub changed: Option<Topics>,
+    pub changed: Option<TopicSet>,
 }
 
-impl<'c> Commit<'c> {
+impl<'c> CommitTransaction<'c> {
     /// Begins a transaction. The writer is alone, so it never waits for the lock or starts over.
-    pub fn begin(db: &'c mut Connection, now_ms: f64) -> rusqlite::Result<Self> {
+    pub fn begin_commit(db: &'c mut Connection, now_ms: f64) -> rusqlite::Result<Self> {
         let tx = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let changes_before = tx.total_changes();
-        let (touched, topics) = (Vec::new(), Topics::All);
-        Ok(Self { tx, now_ms, seq: None, rows: 0, touched, changes_before, topics, settled: None })
+        let (touched, topics) = (Vec::new(), TopicSet::All);
+        Ok(Self {
+            tx,
+            now_ms,
+            seq: None,
+            rows: 0,
+            touched,
+            changes_before,
+            topics,
+            settled: None,
+        })
     }
 
     /// Returns the sequence number of this commit, which all rows of the transaction share.
-    pub fn seq(&mut self) -> rusqlite::Result<i64> {
+    pub fn commit_seq(&mut self) -> rusqlite::Result<i64> {
         if let Some(seq) = self.seq {
             return Ok(seq);
         }
-        let seq = next_seq(&self.tx, self.now_ms)?;
+        let seq = advance_commit_seq(&self.tx, self.now_ms)?;
         self.seq = Some(seq);
         Ok(seq)
     }
 
     /// Appends a row to a device's inbox, and wakes its waiting calls after the commit.
-    pub fn notify(&mut self, device: &DeviceId, event: &str, request: &RequestId) -> rusqlite::Result<()> {
-        let seq = self.seq()?;
+    pub fn append_inbox_row(
+        &mut self,
+        device: &DeviceId,
+        event: &str,
+        request: &RequestId,
+    ) -> rusqlite::Result<()> {
+        let seq = self.commit_seq()?;
         self.tx
             .prepare_cached(
                 "INSERT INTO inbox (device_id, seq, place, type, request_id) VALUES (?1, ?2, ?3, ?4, ?5)",
             )?
             .execute((device.as_str(), seq, self.rows, event, request.as_str()))?;
         self.rows += 1;
-        self.touch(device);
+        self.wake_after_commit(device);
         Ok(())
     }
 
     /// Wakes the calls that wait for this device after the commit.
-    pub fn touch(&mut self, device: &DeviceId) {
+    pub fn wake_after_commit(&mut self, device: &DeviceId) {
         self.touched.push(device.clone());
     }
 
     /// Limits the subscribed queries to run again: those that read one of these topics, or declare none. Without this
     /// call, all of them run again.
-    pub fn changes_only(&mut self, topics: impl Into<Vec<Topic>>) {
-        self.topics = Topics::Only(topics.into());
+    pub fn limit_topics(&mut self, topics: impl Into<Vec<CommitTopic>>) {
+        self.topics = TopicSet::Only(topics.into());
     }
 
     /// Returns the time of this commit, which is a new one if anything changed so far. Later writes of this transaction
     /// are not announced.
-    pub fn settle(&mut self) -> rusqlite::Result<i64> {
+    pub fn fix_commit_seq(&mut self) -> rusqlite::Result<i64> {
         if let Some(settled) = self.settled {
             return Ok(settled.seq);
         }
         let changed = self.tx.total_changes() != self.changes_before;
-        let seq = if changed { self.seq()? } else { last_seq(&self.tx)? };
-        self.settled = Some(Settled { seq, changed });
+        let seq = if changed {
+            self.commit_seq()?
+        } else {
+            last_commit_seq(&self.tx)?
+        };
+        self.settled = Some(SettledSeq { seq, changed });
         Ok(seq)
     }
 
     /// Commits the transaction. Notify the devices and subscriptions in the returned value now, not before.
-    pub fn finish(mut self) -> rusqlite::Result<Finished> {
-        self.settle()?;
+    pub fn finish_commit(mut self) -> rusqlite::Result<FinishedCommit> {
+        self.fix_commit_seq()?;
         self.tx.commit()?;
         let changed = self.settled.is_some_and(|settled| settled.changed);
-        Ok(Finished { devices: self.touched, changed: changed.then_some(self.topics) })
+        Ok(FinishedCommit {
+            devices: self.touched,
+            changed: changed.then_some(self.topics),
+        })
     }
 }
 
-impl Deref for Commit<'_> {
+impl Deref for CommitTransaction<'_> {
     type Target = Connection;
 
     fn deref(&self) -> &Connection {
@@ -354,42 +426,57 @@ mod tests {
 
     #[test]
     fn the_migrations_are_valid() {
-        migrations().validate().expect("every migration applies to an empty database");
+        schema_migrations()
+            .validate()
+            .expect("every migration applies to an empty database");
     }
 
     #[test]
     fn the_commit_clock_only_grows_and_a_rollback_leaves_no_trace() {
         let mut db = Connection::open_in_memory().expect("memory");
-        migrations().to_latest(&mut db).expect("migrated");
+        schema_migrations().to_latest(&mut db).expect("migrated");
         let first = {
-            let mut commit = Commit::begin(&mut db, 1000.0).expect("begun");
-            let seq = commit.seq().expect("a seq");
-            assert_eq!(commit.seq().expect("again"), seq, "one transaction, one seq");
-            commit.finish().expect("committed");
+            let mut commit = CommitTransaction::begin_commit(&mut db, 1000.0).expect("begun");
+            let seq = commit.commit_seq().expect("a seq");
+            assert_eq!(
+                commit.commit_seq().expect("again"),
+                seq,
+                "one transaction, one seq"
+            );
+            commit.finish_commit().expect("committed");
             seq
         };
         assert_eq!(first, 1_000_000_000);
-        Commit::begin(&mut db, 9000.0).expect("begun").seq().expect("rolled back with its commit");
-        let mut earlier = Commit::begin(&mut db, 5.0).expect("begun");
-        assert_eq!(earlier.seq().expect("the wall clock went back"), first + 1);
+        CommitTransaction::begin_commit(&mut db, 9000.0)
+            .expect("begun")
+            .commit_seq()
+            .expect("rolled back with its commit");
+        let mut earlier = CommitTransaction::begin_commit(&mut db, 5.0).expect("begun");
+        assert_eq!(
+            earlier.commit_seq().expect("the wall clock went back"),
+            first + 1
+        );
     }
 
     #[test]
     fn a_second_backend_on_one_file_is_refused() {
         let home = tempfile::tempdir().expect("a folder");
         let path = home.path().join("b.sqlite3");
-        let store = Store::open(&path).expect("the first");
-        assert!(matches!(Store::open(&path), Err(StoreError::InUse(_))));
-        store.close();
-        Store::open(&path).expect("given back");
+        let store = BackendStore::open_store(&path).expect("the first");
+        assert!(matches!(
+            BackendStore::open_store(&path),
+            Err(StoreError::InUse(_))
+        ));
+        store.close_store();
+        BackendStore::open_store(&path).expect("given back");
     }
 
     #[test]
     fn a_job_that_panics_costs_only_its_own_answer() {
         let home = tempfile::tempdir().expect("a folder");
-        let store = Store::open(&home.path().join("b.sqlite3")).expect("opened");
-        let died: Result<(), _> = store.write_now(|_| panic!("on purpose"));
-        assert!(matches!(died, Err(Failure::Stopping)));
-        assert_eq!(store.write_now(|_| 7).expect("still writing"), 7);
+        let store = BackendStore::open_store(&home.path().join("b.sqlite3")).expect("opened");
+        let died: Result<(), _> = store.run_write_blocking(|_| panic!("on purpose"));
+        assert!(matches!(died, Err(FunctionFailure::Stopping)));
+        assert_eq!(store.run_write_blocking(|_| 7).expect("still writing"), 7);
     }
 }

@@ -7,19 +7,19 @@ use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::clock::Clock;
-use super::commits::Commits;
-use super::secrets::hash;
-use super::server::Backend;
-use super::snapshots::Snapshots;
-use super::store::{Store, migrations};
-use super::wakeups::Wakeups;
+use super::commit_clock::BackendClock;
+use super::commits::CommitNotifier;
+use super::credentials::hash_text;
+use super::server::BackendState;
+use super::snapshots::SnapshotCache;
+use super::store::{BackendStore, schema_migrations};
+use super::wakeups::WakeupRegistry;
 use crate::ids::DeviceId;
 
 /// A migrated, empty database.
 pub(super) fn database() -> Connection {
     let mut db = Connection::open_in_memory().expect("memory");
-    migrations().to_latest(&mut db).expect("the tables");
+    schema_migrations().to_latest(&mut db).expect("the tables");
     db
 }
 
@@ -28,33 +28,33 @@ pub(super) fn device(db: &Connection) -> DeviceId {
     db.execute(
         "INSERT INTO devices (device_id, public_key, token_hash, name, platform, registered_at_ms) \
          VALUES ('d', x'', ?1, 'name', 'platform', 0.0)",
-        [hash("t")],
+        [hash_text("t")],
     )
     .expect("registered");
     DeviceId::parse("d").expect("an id")
 }
 
 /// A backend without a socket, with the device `d` and the caller token `c`.
-pub(super) fn backend() -> (Arc<Backend>, TempDir) {
+pub(super) fn backend() -> (Arc<BackendState>, TempDir) {
     let home = tempfile::tempdir().expect("a folder");
     let path = home.path().join("b.sqlite3");
-    let store = Store::open(&path).expect("opened");
+    let store = BackendStore::open_store(&path).expect("opened");
     store
-        .write_now(|db| {
+        .run_write_blocking(|db| {
             device(db);
             db.execute(
                 "INSERT INTO callers (token_hash, name, minted_at_ms) VALUES (?1, 'c', 0.0)",
-                [hash("c")],
+                [hash_text("c")],
             )
         })
         .expect("written")
         .expect("a caller");
-    let backend = Backend {
+    let backend = BackendState {
         store,
-        snapshots: Snapshots::of(path),
-        wakeups: Wakeups::default(),
-        commits: Commits::default(),
-        clock: Clock::new(|| 1000.0),
+        snapshots: SnapshotCache::for_database(path),
+        wakeups: WakeupRegistry::default(),
+        commits: CommitNotifier::default(),
+        clock: BackendClock::new(|| 1000.0),
         stopping: CancellationToken::new(),
         sockets: TaskTracker::new(),
         production_errors: false,
@@ -67,8 +67,12 @@ pub(super) fn backend() -> (Arc<Backend>, TempDir) {
 
 /// Returns the steps of SQLite's query plan.
 pub(super) fn plan(db: &Connection, sql: &str) -> Vec<String> {
-    let mut statement = db.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).expect("valid SQL");
+    let mut statement = db
+        .prepare(&format!("EXPLAIN QUERY PLAN {sql}"))
+        .expect("valid SQL");
     let unbound = vec![rusqlite::types::Null; statement.parameter_count()];
-    let steps = statement.query_map(rusqlite::params_from_iter(unbound), |row| row.get(3)).expect("a plan");
+    let steps = statement
+        .query_map(rusqlite::params_from_iter(unbound), |row| row.get(3))
+        .expect("a plan");
     steps.map(|step| step.expect("text")).collect()
 }

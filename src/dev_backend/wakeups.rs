@@ -8,34 +8,41 @@ use tokio::sync::watch;
 
 use crate::ids::DeviceId;
 
-type Waiting = Mutex<HashMap<DeviceId, Listeners>>;
+type Waiting = Mutex<HashMap<DeviceId, DeviceListeners>>;
 
 #[derive(Debug)]
-struct Listeners {
+struct DeviceListeners {
     signal: watch::Sender<()>,
     count: usize,
 }
 
 /// The devices for which calls wait.
 #[derive(Debug, Default)]
-pub(super) struct Wakeups {
+pub(super) struct WakeupRegistry {
     waiting: Arc<Waiting>,
 }
 
-impl Wakeups {
+impl WakeupRegistry {
     /// Starts listening. Arm before reading: a commit between the read and the wait then ends the wait at once.
-    pub fn arm(&self, device: &DeviceId) -> Armed {
+    pub fn arm_wakeup(&self, device: &DeviceId) -> ArmedWakeup {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         let listeners = waiting
             .entry(device.clone())
-            .or_insert_with(|| Listeners { signal: watch::Sender::new(()), count: 0 });
+            .or_insert_with(|| DeviceListeners {
+                signal: watch::Sender::new(()),
+                count: 0,
+            });
         listeners.count += 1;
         let signal = listeners.signal.subscribe();
-        Armed { device: device.clone(), signal, waiting: Arc::clone(&self.waiting) }
+        ArmedWakeup {
+            device: device.clone(),
+            signal,
+            waiting: Arc::clone(&self.waiting),
+        }
     }
 
     /// Wakes all calls that wait for this device.
-    pub fn wake(&self, device: &DeviceId) {
+    pub fn wake_device(&self, device: &DeviceId) {
         let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(listeners) = waiting.get(device) {
             listeners.signal.send_replace(());
@@ -45,20 +52,23 @@ impl Wakeups {
 
 /// One waiting call. Dropping the last one removes the device.
 #[derive(Debug)]
-pub(super) struct Armed {
+pub(super) struct ArmedWakeup {
     device: DeviceId,
     signal: watch::Receiver<()>,
     waiting: Arc<Waiting>,
 }
 
-impl Armed {
+impl ArmedWakeup {
     /// Completes at the first commit since arming, or since it last completed.
-    pub async fn woken(&mut self) {
-        self.signal.changed().await.expect("the sender stays in the map while a listener lives");
+    pub async fn wait_for_wakeup(&mut self) {
+        self.signal
+            .changed()
+            .await
+            .expect("the sender stays in the map while a listener lives");
     }
 }
 
-impl Drop for Armed {
+impl Drop for ArmedWakeup {
     fn drop(&mut self) {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(listeners) = waiting.get_mut(&self.device) {
@@ -76,24 +86,24 @@ mod tests {
 
     #[tokio::test]
     async fn a_wake_up_between_arming_and_waiting_is_kept() {
-        let wakeups = Wakeups::default();
+        let wakeups = WakeupRegistry::default();
         let device = DeviceId::parse("d").expect("an id");
-        let mut first = wakeups.arm(&device);
-        let mut second = wakeups.arm(&device);
-        wakeups.wake(&device);
-        first.woken().await;
-        second.woken().await;
+        let mut first = wakeups.arm_wakeup(&device);
+        let mut second = wakeups.arm_wakeup(&device);
+        wakeups.wake_device(&device);
+        first.wait_for_wakeup().await;
+        second.wait_for_wakeup().await;
     }
 
     #[test]
     fn nobody_waiting_leaves_nothing_behind() {
-        let wakeups = Wakeups::default();
+        let wakeups = WakeupRegistry::default();
         let device = DeviceId::parse("d").expect("an id");
-        let (first, second) = (wakeups.arm(&device), wakeups.arm(&device));
+        let (first, second) = (wakeups.arm_wakeup(&device), wakeups.arm_wakeup(&device));
         drop(first);
         assert_eq!(wakeups.waiting.lock().expect("unpoisoned").len(), 1);
         drop(second);
         assert!(wakeups.waiting.lock().expect("unpoisoned").is_empty());
-        wakeups.wake(&device);
+        wakeups.wake_device(&device);
     }
 }

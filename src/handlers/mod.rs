@@ -11,10 +11,10 @@ pub mod terminal;
 use std::ffi::OsStr;
 use std::io;
 
-use crate::tool::{DuplicateName, Registry};
+use crate::tool::{DuplicateToolName, ToolRegistry};
 
 /// The dependencies of all tools, by domain.
-pub struct Deps {
+pub struct HandlerDeps {
     /// For the file tools.
     pub file: file::FileDeps,
     /// For the search tools.
@@ -34,9 +34,9 @@ pub struct Deps {
 /// Builds the registry of all tools.
 ///
 /// # Errors
-/// [`DuplicateName`], which is a programming error.
-pub fn registry(deps: Deps) -> Result<Registry, DuplicateName> {
-    Registry::new([
+/// [`DuplicateToolName`], which is a programming error.
+pub fn build_registry(deps: HandlerDeps) -> Result<ToolRegistry, DuplicateToolName> {
+    ToolRegistry::new([
         file::tools(deps.file),
         search::tools(deps.search),
         shell::tools(deps.shell),

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::document::{self, CatalogItem, Document, Problem};
-use super::frontmatter::List;
+use super::frontmatter::TextList;
+use super::home_document::{self, HomeCatalogItem, HomeDocument, HomeProblem};
 use super::layout::Home;
 
 const FILE: &str = "AGENT.md";
@@ -15,7 +15,7 @@ const FILE: &str = "AGENT.md";
 /// One agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Agent {
+pub struct AgentDefinition {
     /// The name of its folder.
     pub id: String,
     /// A name for people; the id unless the head has another.
@@ -52,12 +52,12 @@ pub struct Agent {
 /// The head of an `AGENT.md`. Fields of other products are ignored.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct Head {
+struct AgentHead {
     id: Option<String>,
     name: Option<String>,
     description: Option<String>,
     #[serde(alias = "agent_types")]
-    agent_types: List,
+    agent_types: TextList,
     #[serde(
         alias = "toolsAllowlist",
         alias = "tools_allowlist",
@@ -65,29 +65,38 @@ struct Head {
         alias = "allowed_tools",
         alias = "allowed-tools"
     )]
-    tools: Option<List>,
+    tools: Option<TextList>,
     #[serde(alias = "default_skills", alias = "skills")]
-    default_skills: List,
+    default_skills: TextList,
     model: Option<String>,
     #[serde(alias = "max_task_depth")]
     max_task_depth: Option<NonZeroU32>,
-    tags: List,
+    tags: TextList,
     version: Option<String>,
     enabled: Option<bool>,
 }
 
-impl Agent {
+impl AgentDefinition {
     /// Converts the agent to its entry in the catalog.
-    pub fn catalog_item(&self) -> CatalogItem {
-        CatalogItem::of(&self.id, self)
+    pub fn catalog_item(&self) -> HomeCatalogItem {
+        HomeCatalogItem::from_serializable(&self.id, self)
     }
 }
 
-impl From<Document<Head>> for Agent {
-    fn from(Document { id, file, fields: head, body }: Document<Head>) -> Self {
+impl From<HomeDocument<AgentHead>> for AgentDefinition {
+    fn from(
+        HomeDocument {
+            id,
+            file,
+            fields: head,
+            body,
+        }: HomeDocument<AgentHead>,
+    ) -> Self {
         Self {
             name: head.name.unwrap_or_else(|| id.clone()),
-            description: head.description.unwrap_or_else(|| document::first_line(&body)),
+            description: head
+                .description
+                .unwrap_or_else(|| home_document::first_text_line(&body)),
             agent_types: head.agent_types.0,
             tools: head.tools.map(|list| list.0),
             default_skills: head.default_skills.0,
@@ -105,9 +114,14 @@ impl From<Document<Head>> for Agent {
 
 /// Loads all agents of the home sorted by id, with the problems of the others. Reads files: call it where blocking is
 /// allowed.
-pub fn load_agents(home: &Home) -> (Vec<Agent>, Vec<Problem>) {
-    let (documents, mut problems) = document::read_all::<Head>(home, &home.agents_dir(), FILE);
-    problems
-        .extend(documents.iter().filter_map(|d| document::other_id(&d.id, d.fields.id.as_deref(), &d.file)));
-    (documents.into_iter().map(Agent::from).collect(), problems)
+pub fn load_agents(home: &Home) -> (Vec<AgentDefinition>, Vec<HomeProblem>) {
+    let (documents, mut problems) =
+        home_document::read_documents::<AgentHead>(home, &home.agents_dir(), FILE);
+    problems.extend(documents.iter().filter_map(|d| {
+        home_document::mismatched_id_problem(&d.id, d.fields.id.as_deref(), &d.file)
+    }));
+    (
+        documents.into_iter().map(AgentDefinition::from).collect(),
+        problems,
+    )
 }

@@ -1,6 +1,9 @@
 //! Stores the approval questions to the person at this machine: one file for each open question, and beside it the file
 //! of its answer. Not here: the content of a question and the effect of an answer (runner), and the backend's side.
-#![expect(clippy::disallowed_methods, reason = "this file owns the open questions of the home")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "this file owns the open questions of the home"
+)]
 
 use std::fs;
 use std::io::ErrorKind;
@@ -34,21 +37,23 @@ pub struct OpenQuestion {
 
 /// The open questions of one home.
 #[derive(Debug, Clone)]
-pub struct Approvals {
+pub struct ApprovalQuestions {
     folder: PathBuf,
 }
 
-impl Approvals {
+impl ApprovalQuestions {
     /// Returns the questions of this home.
-    pub fn of(home: &Home) -> Self {
-        Self { folder: home.approvals_dir() }
+    pub fn in_home(home: &Home) -> Self {
+        Self {
+            folder: home.approvals_dir(),
+        }
     }
 
-    fn question(&self, id: &RequestId) -> PathBuf {
+    fn question_file(&self, id: &RequestId) -> PathBuf {
         self.folder.join(format!("{id}.json"))
     }
 
-    fn answer(&self, id: &RequestId) -> PathBuf {
+    fn answer_file(&self, id: &RequestId) -> PathBuf {
         self.folder.join(format!("{id}.answer"))
     }
 
@@ -59,20 +64,23 @@ impl Approvals {
     ///
     /// # Panics
     /// Never: texts and numbers are always JSON.
-    pub fn open(&self, question: &OpenQuestion) -> Result<(), HomeError> {
-        let path = self.question(&question.id);
+    pub fn open_question(&self, question: &OpenQuestion) -> Result<(), HomeError> {
+        let path = self.question_file(&question.id);
         let text = serde_json::to_vec(question).expect("texts and numbers are JSON");
-        durable::replace_file(&path, &text, Readers::OwnerOnly).map_err(HomeError::unwritable(&path))
+        durable::replace_file(&path, &text, Readers::OwnerOnly)
+            .map_err(HomeError::unwritable(&path))
     }
 
     /// Returns the option that the person here has chosen, if any.
-    pub fn answered(&self, id: &RequestId) -> Option<ApprovalOption> {
-        fs::read_to_string(self.answer(id)).ok().map(|text| ApprovalOption::from_text(&text))
+    pub fn chosen_option(&self, id: &RequestId) -> Option<ApprovalOption> {
+        fs::read_to_string(self.answer_file(id))
+            .ok()
+            .map(|text| ApprovalOption::from_option_name(&text))
     }
 
     /// Removes a question and its answer.
-    pub fn close(&self, id: &RequestId) {
-        for path in [self.question(id), self.answer(id)] {
+    pub fn close_question(&self, id: &RequestId) {
+        for path in [self.question_file(id), self.answer_file(id)] {
             if let Err(error) = fs::remove_file(&path)
                 && error.kind() != ErrorKind::NotFound
             {
@@ -82,7 +90,7 @@ impl Approvals {
     }
 
     /// Removes the questions and answers of an earlier run of the runner.
-    pub fn close_all(&self) {
+    pub fn close_all_questions(&self) {
         for file in fs::read_dir(&self.folder).into_iter().flatten().flatten() {
             if let Err(error) = fs::remove_file(file.path()) {
                 tracing::warn!(path = %file.path().display(), %error, "something stays among the open questions");
@@ -91,7 +99,7 @@ impl Approvals {
     }
 
     /// Returns the open questions, oldest first.
-    pub fn list(&self) -> Vec<OpenQuestion> {
+    pub fn open_questions(&self) -> Vec<OpenQuestion> {
         let files = fs::read_dir(&self.folder).into_iter().flatten().flatten();
         let read = |path: PathBuf| serde_json::from_slice(&fs::read(path).ok()?).ok();
         let mut questions: Vec<OpenQuestion> = files
@@ -108,12 +116,16 @@ impl Approvals {
     ///
     /// # Errors
     /// [`HomeError`] when it cannot be written.
-    pub fn choose(&self, id: &RequestId, option: ApprovalOption) -> Result<bool, HomeError> {
-        let path = self.answer(id);
+    pub fn answer_question(
+        &self,
+        id: &RequestId,
+        option: ApprovalOption,
+    ) -> Result<bool, HomeError> {
+        let path = self.answer_file(id);
         match durable::create_file(&path, option.as_str().as_bytes(), Readers::OwnerOnly) {
             // The question was closed at this moment, so the answer will not be read.
-            Ok(()) if !self.question(id).exists() => {
-                self.close(id);
+            Ok(()) if !self.question_file(id).exists() => {
+                self.close_question(id);
                 Ok(false)
             }
             Ok(()) => Ok(true),
@@ -130,7 +142,9 @@ mod tests {
     #[test]
     fn the_first_answer_stands_until_the_question_is_closed() {
         let folder = tempfile::tempdir().expect("a folder");
-        let approvals = Approvals { folder: folder.path().to_owned() };
+        let approvals = ApprovalQuestions {
+            folder: folder.path().to_owned(),
+        };
         let question = |n: i64| OpenQuestion {
             id: RequestId::parse(format!("q{n}")).expect("an id"),
             request_id: RequestId::parse("r").expect("an id"),
@@ -141,18 +155,43 @@ mod tests {
         };
         let [first, second] = [question(1), question(2)];
         for question in [&first, &second] {
-            approvals.open(question).expect("written");
+            approvals.open_question(question).expect("written");
         }
         std::fs::write(folder.path().join("torn.json"), "{").expect("written");
-        assert_eq!(approvals.list(), [second.clone(), first.clone()]);
-        assert_eq!(approvals.answered(&first.id), None);
-        assert!(approvals.choose(&first.id, ApprovalOption::AllowOnce).expect("written"));
-        assert!(!approvals.choose(&first.id, ApprovalOption::RejectOnce).expect("it is answered"));
-        assert_eq!(approvals.answered(&first.id), Some(ApprovalOption::AllowOnce));
-        approvals.close(&first.id);
-        assert_eq!((approvals.list(), approvals.answered(&first.id)), (vec![second], None));
-        assert!(!approvals.choose(&first.id, ApprovalOption::AllowOnce).expect("written"), "it is over");
-        approvals.close_all();
-        assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 0);
+        assert_eq!(approvals.open_questions(), [second.clone(), first.clone()]);
+        assert_eq!(approvals.chosen_option(&first.id), None);
+        assert!(
+            approvals
+                .answer_question(&first.id, ApprovalOption::AllowOnce)
+                .expect("written")
+        );
+        assert!(
+            !approvals
+                .answer_question(&first.id, ApprovalOption::RejectOnce)
+                .expect("it is answered")
+        );
+        assert_eq!(
+            approvals.chosen_option(&first.id),
+            Some(ApprovalOption::AllowOnce)
+        );
+        approvals.close_question(&first.id);
+        assert_eq!(
+            (
+                approvals.open_questions(),
+                approvals.chosen_option(&first.id)
+            ),
+            (vec![second], None)
+        );
+        assert!(
+            !approvals
+                .answer_question(&first.id, ApprovalOption::AllowOnce)
+                .expect("written"),
+            "it is over"
+        );
+        approvals.close_all_questions();
+        assert_eq!(
+            std::fs::read_dir(folder.path()).expect("a folder").count(),
+            0
+        );
     }
 }

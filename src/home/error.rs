@@ -122,7 +122,7 @@ pub enum HomeError {
 
 /// The kind of a failure, for the exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Cause {
+pub enum HomeFailureKind {
     /// State cannot be written or read (73).
     Disk,
     /// Refused, because others could read or change it (77).
@@ -133,23 +133,27 @@ pub enum Cause {
 
 impl HomeError {
     /// Returns the kind of failure.
-    pub fn cause(&self) -> Cause {
+    pub fn failure_kind(&self) -> HomeFailureKind {
         match self {
-            Self::Unwritable { .. } | Self::Unreadable { .. } | Self::Keychain { .. } => Cause::Disk,
-            Self::TooOpen { .. } | Self::NotOurs { .. } | Self::OtherMachine { .. } => Cause::Safety,
+            Self::Unwritable { .. } | Self::Unreadable { .. } | Self::Keychain { .. } => {
+                HomeFailureKind::Disk
+            }
+            Self::TooOpen { .. } | Self::NotOurs { .. } | Self::OtherMachine { .. } => {
+                HomeFailureKind::Safety
+            }
             Self::WrongKind { .. }
             | Self::Damaged { .. }
             | Self::HalfIdentity { .. }
-            | Self::MixedIdentity { .. } => Cause::Content,
+            | Self::MixedIdentity { .. } => HomeFailureKind::Content,
         }
     }
 
     /// Returns the exit code of a command that stops with this error.
     pub fn exit_code(&self) -> u8 {
-        match self.cause() {
-            Cause::Disk => 73,
-            Cause::Safety => 77,
-            Cause::Content => 78,
+        match self.failure_kind() {
+            HomeFailureKind::Disk => 73,
+            HomeFailureKind::Safety => 77,
+            HomeFailureKind::Content => 78,
         }
     }
 
@@ -168,7 +172,11 @@ impl HomeError {
 fn shell_word(path: &Path) -> String {
     let text = path.display().to_string();
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+@:".contains(c);
-    if text.chars().all(plain) { text } else { format!("'{}'", text.replace('\'', r"'\''")) }
+    if text.chars().all(plain) {
+        text
+    } else {
+        format!("'{}'", text.replace('\'', r"'\''"))
+    }
 }
 
 #[cfg(test)]

@@ -7,12 +7,17 @@ use super::frontmatter;
 
 /// Parses a head as arbitrary fields, and as lists. A text without a head must be all body.
 pub(crate) fn head(text: &str) {
-    let read = frontmatter::parse::<BTreeMap<String, serde_json::Value>>(text);
-    let _ = frontmatter::parse::<BTreeMap<String, frontmatter::List>>(text);
+    let read = frontmatter::parse_frontmatter::<BTreeMap<String, serde_json::Value>>(text);
+    let _ = frontmatter::parse_frontmatter::<BTreeMap<String, frontmatter::TextList>>(text);
     if let Ok((fields, body)) = read
         && !text.trim_start_matches('\u{FEFF}').starts_with("---")
     {
         assert!(fields.is_empty());
-        assert_eq!(body, text.strip_prefix('\u{FEFF}').unwrap_or(text).replace("\r\n", "\n"));
+        assert_eq!(
+            body,
+            text.strip_prefix('\u{FEFF}')
+                .unwrap_or(text)
+                .replace("\r\n", "\n")
+        );
     }
 }

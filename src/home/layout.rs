@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::error::HomeError;
-use super::modes::{self, Openness};
+use super::file_modes::{self, FolderAccess};
 
 /// The folder `~/.punie`, after it was created and checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,11 +16,18 @@ impl Home {
     ///
     /// # Errors
     /// [`HomeError`] when a path cannot be written, is open to other users, or is not a folder.
-    pub fn open(root: &Path) -> Result<Self, HomeError> {
-        let home = Self { root: root.to_owned() };
-        modes::ensure_root(&home.root)?;
-        for private in [home.state_dir(), home.keys_dir(), home.tokens_dir(), home.secrets_dir()] {
-            modes::ensure_dir(&private, Openness::OursAlone)?;
+    pub fn open_home(root: &Path) -> Result<Self, HomeError> {
+        let home = Self {
+            root: root.to_owned(),
+        };
+        file_modes::ensure_root(&home.root)?;
+        for private in [
+            home.state_dir(),
+            home.keys_dir(),
+            home.tokens_dir(),
+            home.secrets_dir(),
+        ] {
+            file_modes::ensure_dir(&private, FolderAccess::OwnerOnly)?;
         }
         for inner in [
             home.temp_dir(),
@@ -40,18 +47,23 @@ impl Home {
             home.trash_doomed_dir(),
             home.trash_programs_dir(),
         ] {
-            modes::ensure_dir(&inner, Openness::OursAlone)?;
+            file_modes::ensure_dir(&inner, FolderAccess::OwnerOnly)?;
         }
-        for shown in [home.skills_dir(), home.agents_dir(), home.plugins_dir(), home.logs_dir()] {
-            modes::ensure_dir(&shown, Openness::NotForeign)?;
+        for shown in [
+            home.skills_dir(),
+            home.agents_dir(),
+            home.plugins_dir(),
+            home.logs_dir(),
+        ] {
+            file_modes::ensure_dir(&shown, FolderAccess::GroupWrites)?;
         }
-        modes::check_writable(&home.state_dir())?;
-        modes::check_file_if_there(&home.key_file())?;
+        file_modes::check_writable(&home.state_dir())?;
+        file_modes::check_secret_file(&home.key_file())?;
         Ok(home)
     }
 
     /// Returns the folder itself.
-    pub fn root(&self) -> &Path {
+    pub fn root_dir(&self) -> &Path {
         &self.root
     }
     /// Returns `config.toml`, written by the owner.
@@ -198,7 +210,7 @@ impl Home {
         self.state_dir()
     }
     /// Returns `state/runner.lock`, held by the one runner of this home.
-    pub fn lock_file(&self) -> PathBuf {
+    pub fn runner_lock_file(&self) -> PathBuf {
         self.state_dir().join("runner.lock")
     }
     /// Returns `state/editor.sock`, through which editors connect to the running runner.
@@ -209,7 +221,10 @@ impl Home {
     ///
     /// # Errors
     /// The system's error.
-    #[expect(clippy::disallowed_methods, reason = "this file owns the names in the home")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this file owns the names in the home"
+    )]
     pub fn clear_editor_socket(&self) -> std::io::Result<()> {
         match std::fs::remove_file(self.editor_socket()) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),

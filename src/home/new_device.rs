@@ -1,6 +1,9 @@
 //! Turns this home into a new device: sets the old identity and its open work aside, so that the next identity starts
-//! empty. Not here: creating that identity (device).
-#![expect(clippy::disallowed_methods, reason = "this file moves the files of an identity")]
+//! empty. Not here: creating that identity (device_identity).
+#![expect(
+    clippy::disallowed_methods,
+    reason = "this file moves the files of an identity"
+)]
 
 use std::fs;
 use std::io::ErrorKind;
@@ -9,7 +12,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::error::HomeError;
 use super::layout::Home;
-use super::tokens::{TokenName, Tokens};
+use super::tokens::{BackendTokens, TokenName};
 use crate::durable;
 
 /// Renames the identity, its session and its journal to unused names, so that the owner keeps them. No runner may use
@@ -18,26 +21,38 @@ use crate::durable;
 /// # Errors
 /// [`HomeError::Unwritable`] when a file cannot be renamed. The journal is renamed first and the identity last, so that
 /// an interrupted call can be repeated.
-pub fn set_aside(home: &Home) -> Result<Vec<PathBuf>, HomeError> {
-    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+pub fn set_identity_aside(home: &Home) -> Result<Vec<PathBuf>, HomeError> {
+    let since_1970 = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
     let suffix = format!("aside-{}", since_1970.as_millis());
     let journal = home.journal_file();
     let beside = |ending: &str| PathBuf::from(format!("{}{ending}", journal.display()));
     let mut files = vec![beside(""), beside("-wal"), beside("-shm")];
-    let sessions = Tokens::of_all(home)?.into_iter().chain([Tokens::unassigned(home)]);
-    files.extend(sessions.map(|tokens| tokens.path(TokenName::Device)));
-    files.extend([home.key_file(), home.unfinished_device_file(), home.device_file()]);
+    let sessions = BackendTokens::for_all_backends(home)?
+        .into_iter()
+        .chain([BackendTokens::unassigned_tokens(home)]);
+    files.extend(sessions.map(|tokens| tokens.token_path(TokenName::Device)));
+    files.extend([
+        home.key_file(),
+        home.unfinished_device_file(),
+        home.device_file(),
+    ]);
     let mut moved = Vec::new();
     for file in files {
-        moved.extend(rename(&file, &suffix)?);
+        moved.extend(rename_aside(&file, &suffix)?);
     }
-    for folder in [home.state_dir(), home.keys_dir(), home.root().to_owned()] {
+    for folder in [
+        home.state_dir(),
+        home.keys_dir(),
+        home.root_dir().to_owned(),
+    ] {
         durable::sync_folder(&folder).map_err(HomeError::unwritable(&folder))?;
     }
     Ok(moved)
 }
 
-fn rename(file: &Path, suffix: &str) -> Result<Option<PathBuf>, HomeError> {
+fn rename_aside(file: &Path, suffix: &str) -> Result<Option<PathBuf>, HomeError> {
     let aside = PathBuf::from(format!("{}.{suffix}", file.display()));
     match fs::rename(file, &aside) {
         Ok(()) => Ok(Some(aside)),

@@ -8,8 +8,8 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
 use super::error::HomeError;
-use super::modes;
-use super::tokens::random_32;
+use super::file_modes;
+use super::tokens::random_bytes;
 use crate::durable::{self, Readers};
 use crate::redact::Secret;
 
@@ -21,9 +21,10 @@ const MAX_BYTES: u64 = 4096;
 /// # Errors
 /// The file exists already, or it cannot be written.
 pub fn make_request_key(path: &Path) -> Result<Secret<[u8; 32]>, HomeError> {
-    let seed = random_32();
+    let seed = random_bytes();
     let text = STANDARD.encode(seed) + "\n";
-    durable::create_file(path, text.as_bytes(), Readers::OwnerOnly).map_err(HomeError::unwritable(path))?;
+    durable::create_file(path, text.as_bytes(), Readers::OwnerOnly)
+        .map_err(HomeError::unwritable(path))?;
     Ok(Secret::new(seed))
 }
 
@@ -32,16 +33,24 @@ pub fn make_request_key(path: &Path) -> Result<Secret<[u8; 32]>, HomeError> {
 /// # Errors
 /// Others may read the file, or it has no valid key.
 pub fn read_request_key(path: &Path) -> Result<Option<Secret<[u8; 32]>>, HomeError> {
-    let Some(file) = modes::open_secret(path)? else { return Ok(None) };
+    let Some(file) = file_modes::open_secret_file(path)? else {
+        return Ok(None);
+    };
     let mut text = String::new();
-    file.take(MAX_BYTES).read_to_string(&mut text).map_err(HomeError::unreadable(path))?;
-    let seed = STANDARD.decode(text.trim()).ok().and_then(|bytes| <[u8; 32]>::try_from(bytes).ok());
+    file.take(MAX_BYTES)
+        .read_to_string(&mut text)
+        .map_err(HomeError::unreadable(path))?;
+    let seed = STANDARD
+        .decode(text.trim())
+        .ok()
+        .and_then(|bytes| <[u8; 32]>::try_from(bytes).ok());
     // The error must not show the text, which may be most of a key.
     let seed = seed.ok_or_else(|| HomeError::Damaged {
         path: path.to_owned(),
         why: "it does not hold 32 bytes as base64".to_owned(),
-        mend: "Make a new one with `punie-runner keygen FILE`, and pin its public key at the device"
-            .to_owned(),
+        mend:
+            "Make a new one with `punie-runner keygen FILE`, and pin its public key at the device"
+                .to_owned(),
     })?;
     Ok(Some(Secret::new(seed)))
 }

@@ -1,5 +1,5 @@
 //! The secrets that a skill's head requests under `secretMounts`, by environment variable or by file. Not here: passing
-//! them to commands (mounted).
+//! them to commands (mounted_secrets).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};
@@ -34,20 +34,20 @@ pub(super) struct SecretMounts(Vec<SecretMount>);
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Written {
-    env: BTreeMap<String, Mount>,
-    files: BTreeMap<String, Mount>,
+    env: BTreeMap<String, SecretMountEntry>,
+    files: BTreeMap<String, SecretMountEntry>,
 }
 
 /// One secret: the name of its provider, alone or among other fields.
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
-enum Mount {
+enum SecretMountEntry {
     Name(String),
     Fields { provider: String },
 }
 
-impl Mount {
-    fn provider(self) -> String {
+impl SecretMountEntry {
+    fn into_provider(self) -> String {
         match self {
             Self::Name(provider) | Self::Fields { provider } => provider,
         }
@@ -56,7 +56,7 @@ impl Mount {
 
 impl SecretMounts {
     /// Returns the mounts, variables first.
-    pub(super) fn into_list(self) -> Vec<SecretMount> {
+    pub(super) fn into_mounts(self) -> Vec<SecretMount> {
         self.0
     }
 }
@@ -67,32 +67,46 @@ impl TryFrom<Written> for SecretMounts {
     fn try_from(written: Written) -> Result<Self, String> {
         let mut list = Vec::new();
         for (name, mount) in written.env {
-            if !is_variable(&name) {
-                return Err(format!("secretMounts: {name:?} under env is not a variable's name"));
+            if !is_variable_name(&name) {
+                return Err(format!(
+                    "secretMounts: {name:?} under env is not a variable's name"
+                ));
             }
-            list.push(SecretMount { provider: mount.provider(), place: MountPlace::Variable(name) });
+            list.push(SecretMount {
+                provider: mount.into_provider(),
+                place: MountPlace::Variable(name),
+            });
         }
         let mut places = BTreeSet::new();
         for (name, mount) in written.files {
-            let place = file_place(&name).ok_or_else(|| {
+            let place = parse_file_mount(&name).ok_or_else(|| {
                 format!("secretMounts: {name:?} under files is neither a variable's name nor a path of plain names")
             })?;
             if let MountPlace::File(path) = &place
                 && !places.insert(path.clone())
             {
-                return Err(format!("secretMounts: {} stands twice under files", path.display()));
+                return Err(format!(
+                    "secretMounts: {} stands twice under files",
+                    path.display()
+                ));
             }
-            list.push(SecretMount { provider: mount.provider(), place });
+            list.push(SecretMount {
+                provider: mount.into_provider(),
+                place,
+            });
         }
         let paths: Vec<&PathBuf> = places.iter().collect();
         if let Some(pair) = paths.windows(2).find(|pair| pair[1].starts_with(pair[0])) {
-            return Err(format!("secretMounts: {} would be a file and a folder", pair[0].display()));
+            return Err(format!(
+                "secretMounts: {} would be a file and a folder",
+                pair[0].display()
+            ));
         }
         Ok(Self(list))
     }
 }
 
-fn is_variable(name: &str) -> bool {
+fn is_variable_name(name: &str) -> bool {
     let fits = |(at, byte): (usize, u8)| {
         byte == b'_' || byte.is_ascii_alphabetic() || (at > 0 && byte.is_ascii_digit())
     };
@@ -101,17 +115,24 @@ fn is_variable(name: &str) -> bool {
 
 /// Parses a variable's name, or a path relative to the folder of the command's secrets. An absolute path is made
 /// relative too, so that no file of the owner is overwritten or removed.
-fn file_place(name: &str) -> Option<MountPlace> {
-    if is_variable(name) {
+fn parse_file_mount(name: &str) -> Option<MountPlace> {
+    if is_variable_name(name) {
         return Some(MountPlace::FileOf(name.to_owned()));
     }
-    let below = name.strip_prefix("~/").unwrap_or(name).trim_start_matches('/');
+    let below = name
+        .strip_prefix("~/")
+        .unwrap_or(name)
+        .trim_start_matches('/');
     let plain = |part: Component<'_>| matches!(part, Component::Normal(_) | Component::CurDir);
     if name.contains(['\0', '\\']) || !Path::new(below).components().all(plain) {
         return None;
     }
-    let path: PathBuf = Path::new(below).components().filter(|part| *part != Component::CurDir).collect();
-    (path.components().count() > 0 && path.as_os_str().len() <= 200).then_some(MountPlace::File(path))
+    let path: PathBuf = Path::new(below)
+        .components()
+        .filter(|part| *part != Component::CurDir)
+        .collect();
+    (path.components().count() > 0 && path.as_os_str().len() <= 200)
+        .then_some(MountPlace::File(path))
 }
 
 #[cfg(test)]
@@ -127,8 +148,9 @@ mod tests {
 
     fn mounts(text: &str) -> Result<Vec<SecretMount>, String> {
         let text = format!("---\nsecretMounts: {text}\n---\n");
-        let (head, _) = frontmatter::parse::<Head>(&text).map_err(|error| error.to_string())?;
-        Ok(head.secret_mounts.into_list())
+        let (head, _) =
+            frontmatter::parse_frontmatter::<Head>(&text).map_err(|error| error.to_string())?;
+        Ok(head.secret_mounts.into_mounts())
     }
 
     #[test]
@@ -138,7 +160,10 @@ mod tests {
              CREDENTIALS: service}}",
         )
         .expect("mounts");
-        let mount = |provider: &str, place| SecretMount { provider: provider.to_owned(), place };
+        let mount = |provider: &str, place| SecretMount {
+            provider: provider.to_owned(),
+            place,
+        };
         assert_eq!(
             list,
             [

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::document::{self, CatalogItem, Document, Problem};
-use super::frontmatter::List;
+use super::frontmatter::TextList;
+use super::home_document::{self, HomeCatalogItem, HomeDocument, HomeProblem};
 use super::layout::Home;
 use super::secret_mounts::{SecretMount, SecretMounts};
 
@@ -46,12 +46,12 @@ pub struct Skill {
 /// The head of a `SKILL.md`. Fields of other products are ignored.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct Head {
+struct SkillHead {
     id: Option<String>,
     name: Option<String>,
     description: Option<String>,
     #[serde(alias = "agent_types")]
-    agent_types: List,
+    agent_types: TextList,
     #[serde(
         alias = "toolsAllowlist",
         alias = "tools_allowlist",
@@ -59,8 +59,8 @@ struct Head {
         alias = "allowed_tools",
         alias = "allowed-tools"
     )]
-    tools: Option<List>,
-    tags: List,
+    tools: Option<TextList>,
+    tags: TextList,
     version: Option<String>,
     enabled: Option<bool>,
     #[serde(alias = "secret_mounts")]
@@ -69,22 +69,31 @@ struct Head {
 
 impl Skill {
     /// Converts the skill to its entry in the catalog.
-    pub fn catalog_item(&self) -> CatalogItem {
-        CatalogItem::of(&self.id, self)
+    pub fn catalog_item(&self) -> HomeCatalogItem {
+        HomeCatalogItem::from_serializable(&self.id, self)
     }
 }
 
-impl From<Document<Head>> for Skill {
-    fn from(Document { id, file, fields: head, body }: Document<Head>) -> Self {
+impl From<HomeDocument<SkillHead>> for Skill {
+    fn from(
+        HomeDocument {
+            id,
+            file,
+            fields: head,
+            body,
+        }: HomeDocument<SkillHead>,
+    ) -> Self {
         Self {
             name: head.name.unwrap_or_else(|| id.clone()),
-            description: head.description.unwrap_or_else(|| document::first_line(&body)),
+            description: head
+                .description
+                .unwrap_or_else(|| home_document::first_text_line(&body)),
             agent_types: head.agent_types.0,
             tools: head.tools.map(|list| list.0),
             tags: head.tags.0,
             version: head.version,
             enabled: head.enabled.unwrap_or(true),
-            secrets: head.secret_mounts.into_list(),
+            secrets: head.secret_mounts.into_mounts(),
             body,
             file,
             id,
@@ -94,9 +103,11 @@ impl From<Document<Head>> for Skill {
 
 /// Loads all skills of the home sorted by id, with the problems of the others. Reads files: call it where blocking is
 /// allowed.
-pub fn load_skills(home: &Home) -> (Vec<Skill>, Vec<Problem>) {
-    let (documents, mut problems) = document::read_all::<Head>(home, &home.skills_dir(), FILE);
-    problems
-        .extend(documents.iter().filter_map(|d| document::other_id(&d.id, d.fields.id.as_deref(), &d.file)));
+pub fn load_skills(home: &Home) -> (Vec<Skill>, Vec<HomeProblem>) {
+    let (documents, mut problems) =
+        home_document::read_documents::<SkillHead>(home, &home.skills_dir(), FILE);
+    problems.extend(documents.iter().filter_map(|d| {
+        home_document::mismatched_id_problem(&d.id, d.fields.id.as_deref(), &d.file)
+    }));
     (documents.into_iter().map(Skill::from).collect(), problems)
 }

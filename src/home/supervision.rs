@@ -17,7 +17,7 @@ use sha2::{Digest, Sha256};
 use super::error::HomeError;
 use super::layout::Home;
 use crate::durable::{self, Readers};
-use crate::ids::{ConversationId, hex};
+use crate::ids::{ConversationId, to_hex};
 
 /// A conversation that a person has stopped.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -49,24 +49,29 @@ pub struct AskedConversations {
 
 /// The store of persons' decisions about conversations.
 #[derive(Debug, Clone)]
-pub struct Supervision {
+pub struct SupervisionStore {
     folder: PathBuf,
 }
 
-impl Supervision {
+impl SupervisionStore {
     /// Returns the decisions stored in this home.
-    pub fn of(home: &Home) -> Self {
-        Self { folder: home.supervision_dir() }
+    pub fn in_home(home: &Home) -> Self {
+        Self {
+            folder: home.supervision_dir(),
+        }
     }
 
     /// Returns the file of a stop. It is named by a hash, because conversation ids may be too long for a file name and
     /// contain slashes.
     fn stop_file(&self, conversation: &ConversationId) -> PathBuf {
-        self.file("stopped", conversation)
+        self.decision_file("stopped", conversation)
     }
 
-    fn file(&self, kind: &str, conversation: &ConversationId) -> PathBuf {
-        self.folder.join(format!("{kind}-{}", hex(&Sha256::digest(conversation.as_str()))))
+    fn decision_file(&self, kind: &str, conversation: &ConversationId) -> PathBuf {
+        self.folder.join(format!(
+            "{kind}-{}",
+            to_hex(&Sha256::digest(conversation.as_str()))
+        ))
     }
 
     /// Stops a conversation. One that is stopped already keeps its time and reason.
@@ -76,9 +81,16 @@ impl Supervision {
     ///
     /// # Panics
     /// Never: texts are always JSON.
-    pub fn stop(&self, conversation: &ConversationId, reason: &str) -> Result<(), HomeError> {
+    pub fn stop_conversation(
+        &self,
+        conversation: &ConversationId,
+        reason: &str,
+    ) -> Result<(), HomeError> {
         let path = self.stop_file(conversation);
-        let stop = StopFile { conversation: conversation.clone(), reason: reason.to_owned() };
+        let stop = StopFile {
+            conversation: conversation.clone(),
+            reason: reason.to_owned(),
+        };
         let text = serde_json::to_vec(&stop).expect("texts are JSON");
         match durable::create_file(&path, &text, Readers::OwnerOnly) {
             Err(error) if error.kind() != ErrorKind::AlreadyExists => {
@@ -89,21 +101,24 @@ impl Supervision {
     }
 
     /// Returns the reason why this conversation is stopped, if it is. An unreadable file counts as a stop.
-    pub fn why_stopped(&self, conversation: &ConversationId) -> Option<String> {
+    pub fn stop_reason(&self, conversation: &ConversationId) -> Option<String> {
         match fs::read(self.stop_file(conversation)) {
             Err(error) if error.kind() == ErrorKind::NotFound => None,
             read => Some(
                 read.ok()
                     .and_then(|text| serde_json::from_slice::<StopFile>(&text).ok())
-                    .map_or_else(|| "a person stopped the conversation".to_owned(), |stop| stop.reason),
+                    .map_or_else(
+                        || "a person stopped the conversation".to_owned(),
+                        |stop| stop.reason,
+                    ),
             ),
         }
     }
 
     /// Returns the file which says that calls of this conversation, or of all, require approval.
-    fn asked_file(&self, of: Option<&ConversationId>) -> PathBuf {
+    fn asked_marker(&self, of: Option<&ConversationId>) -> PathBuf {
         match of {
-            Some(conversation) => self.file("asked", conversation),
+            Some(conversation) => self.decision_file("asked", conversation),
             None => self.folder.join("asked-all"),
         }
     }
@@ -112,8 +127,8 @@ impl Supervision {
     ///
     /// # Errors
     /// [`HomeError`] when it cannot be written.
-    pub fn ask_about(&self, of: Option<&ConversationId>) -> Result<(), HomeError> {
-        let path = self.asked_file(of);
+    pub fn start_asking(&self, of: Option<&ConversationId>) -> Result<(), HomeError> {
+        let path = self.asked_marker(of);
         let text = of.map(ConversationId::as_str).unwrap_or_default();
         match durable::create_file(&path, text.as_bytes(), Readers::OwnerOnly) {
             Err(error) if error.kind() != ErrorKind::AlreadyExists => {
@@ -124,11 +139,11 @@ impl Supervision {
     }
 
     /// Returns whether calls of this conversation require approval. A file that cannot be checked counts.
-    pub fn asks_about(&self, conversation: &ConversationId) -> bool {
+    pub fn requires_approval(&self, conversation: &ConversationId) -> bool {
         let missing = |path: PathBuf| {
             fs::symlink_metadata(path).is_err_and(|error| error.kind() == ErrorKind::NotFound)
         };
-        !(missing(self.asked_file(None)) && missing(self.asked_file(Some(conversation))))
+        !(missing(self.asked_marker(None)) && missing(self.asked_marker(Some(conversation))))
     }
 
     /// Requires no more approval of the calls of this conversation, or of any if none is named. Returns whether that
@@ -138,67 +153,84 @@ impl Supervision {
     /// [`HomeError`] when a file cannot be removed.
     pub fn stop_asking(&self, of: Option<&ConversationId>) -> Result<bool, HomeError> {
         let Some(conversation) = of else {
-            return self.files("asked-").try_fold(false, |changed, path| Ok(remove(&path)? || changed));
+            return self
+                .decision_files("asked-")
+                .try_fold(
+                    false,
+                    |changed, path| Ok(remove_decision(&path)? || changed),
+                );
         };
-        remove(&self.asked_file(Some(conversation)))
+        remove_decision(&self.asked_marker(Some(conversation)))
     }
 
     /// Returns the conversations that require approval.
-    pub fn asked(&self) -> AskedConversations {
-        let all = self.asked_file(None);
-        let (every, named): (Vec<_>, Vec<_>) = self.files("asked-").partition(|path| *path == all);
-        let mut conversations: Vec<_> =
-            named.iter().filter_map(|path| fs::read_to_string(path).ok()).collect();
+    pub fn asked_conversations(&self) -> AskedConversations {
+        let all = self.asked_marker(None);
+        let (every, named): (Vec<_>, Vec<_>) =
+            self.decision_files("asked-").partition(|path| *path == all);
+        let mut conversations: Vec<_> = named
+            .iter()
+            .filter_map(|path| fs::read_to_string(path).ok())
+            .collect();
         conversations.sort();
-        AskedConversations { all: !every.is_empty(), conversations }
+        AskedConversations {
+            all: !every.is_empty(),
+            conversations,
+        }
     }
 
     /// Resumes a conversation. Returns whether it was stopped.
     ///
     /// # Errors
     /// [`HomeError`] when the file cannot be removed.
-    pub fn resume(&self, conversation: &ConversationId) -> Result<bool, HomeError> {
-        remove(&self.stop_file(conversation))
+    pub fn remove_stop(&self, conversation: &ConversationId) -> Result<bool, HomeError> {
+        remove_decision(&self.stop_file(conversation))
     }
 
     /// Resumes every conversation. Returns how many were stopped.
     ///
     /// # Errors
     /// [`HomeError`] when a file cannot be removed.
-    pub fn resume_all(&self) -> Result<usize, HomeError> {
+    pub fn remove_all_stops(&self) -> Result<usize, HomeError> {
         let mut resumed = 0;
-        for path in self.files("stopped-") {
-            resumed += usize::from(remove(&path)?);
+        for path in self.decision_files("stopped-") {
+            resumed += usize::from(remove_decision(&path)?);
         }
         Ok(resumed)
     }
 
     /// Returns the stopped conversations, oldest first.
-    pub fn stopped(&self) -> Vec<StoppedConversation> {
+    pub fn stopped_conversations(&self) -> Vec<StoppedConversation> {
         let read = |path: PathBuf| {
             let stop: StopFile = serde_json::from_slice(&fs::read(&path).ok()?).ok()?;
             let since = fs::metadata(&path).and_then(|file| file.modified()).ok();
-            let since = since.and_then(|at| at.duration_since(UNIX_EPOCH).ok()).unwrap_or_default();
+            let since = since
+                .and_then(|at| at.duration_since(UNIX_EPOCH).ok())
+                .unwrap_or_default();
             Some(StoppedConversation {
                 conversation_id: stop.conversation.to_string(),
                 reason: stop.reason,
                 since_ms: i64::try_from(since.as_millis()).unwrap_or(i64::MAX),
             })
         };
-        let mut all: Vec<_> = self.files("stopped-").filter_map(read).collect();
+        let mut all: Vec<_> = self.decision_files("stopped-").filter_map(read).collect();
         all.sort_by(|a, b| (a.since_ms, &a.conversation_id).cmp(&(b.since_ms, &b.conversation_id)));
         all
     }
 
-    fn files(&self, prefix: &'static str) -> impl Iterator<Item = PathBuf> + use<> {
+    fn decision_files(&self, prefix: &'static str) -> impl Iterator<Item = PathBuf> + use<> {
         let files = fs::read_dir(&self.folder).into_iter().flatten().flatten();
         files
-            .filter(move |file| file.file_name().to_str().is_some_and(|name| name.starts_with(prefix)))
+            .filter(move |file| {
+                file.file_name()
+                    .to_str()
+                    .is_some_and(|name| name.starts_with(prefix))
+            })
             .map(|file| file.path())
     }
 }
 
-fn remove(path: &Path) -> Result<bool, HomeError> {
+fn remove_decision(path: &Path) -> Result<bool, HomeError> {
     match fs::remove_file(path) {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
@@ -213,41 +245,82 @@ mod tests {
     #[test]
     fn a_conversation_is_stopped_until_it_is_resumed_and_no_other_is() {
         let folder = tempfile::tempdir().expect("a folder");
-        let supervision = Supervision { folder: folder.path().to_owned() };
+        let supervision = SupervisionStore {
+            folder: folder.path().to_owned(),
+        };
         let id = |text: &str| ConversationId::parse(text).expect("an id");
         let (one, two, long) = (id("talk/1"), id("talk/2"), id(&"x".repeat(256)));
-        assert_eq!(supervision.why_stopped(&one), None);
+        assert_eq!(supervision.stop_reason(&one), None);
         for conversation in [&one, &long] {
-            supervision.stop(conversation, "the person at Zed stopped the turn").expect("written");
+            supervision
+                .stop_conversation(conversation, "the person at Zed stopped the turn")
+                .expect("written");
         }
-        supervision.stop(&one, "later").expect("it is stopped already");
-        assert_eq!(supervision.why_stopped(&one).as_deref(), Some("the person at Zed stopped the turn"));
-        assert_eq!(supervision.why_stopped(&two), None);
-        let listed: Vec<_> = supervision.stopped().into_iter().map(|stop| stop.conversation_id).collect();
-        assert!(listed.len() == 2 && listed.contains(&"talk/1".to_owned()), "{listed:?}");
-        assert!(supervision.resume(&one).expect("removed"));
-        assert!(!supervision.resume(&one).expect("it goes on"));
+        supervision
+            .stop_conversation(&one, "later")
+            .expect("it is stopped already");
+        assert_eq!(
+            supervision.stop_reason(&one).as_deref(),
+            Some("the person at Zed stopped the turn")
+        );
+        assert_eq!(supervision.stop_reason(&two), None);
+        let listed: Vec<_> = supervision
+            .stopped_conversations()
+            .into_iter()
+            .map(|stop| stop.conversation_id)
+            .collect();
+        assert!(
+            listed.len() == 2 && listed.contains(&"talk/1".to_owned()),
+            "{listed:?}"
+        );
+        assert!(supervision.remove_stop(&one).expect("removed"));
+        assert!(!supervision.remove_stop(&one).expect("it goes on"));
         fs::write(supervision.stop_file(&two), "{").expect("written");
-        assert!(supervision.why_stopped(&two).is_some(), "a file that cannot be read stops");
-        assert_eq!(supervision.resume_all().expect("removed"), 2);
-        assert_eq!((supervision.why_stopped(&two), supervision.stopped()), (None, Vec::new()));
+        assert!(
+            supervision.stop_reason(&two).is_some(),
+            "a file that cannot be read stops"
+        );
+        assert_eq!(supervision.remove_all_stops().expect("removed"), 2);
+        assert_eq!(
+            (
+                supervision.stop_reason(&two),
+                supervision.stopped_conversations()
+            ),
+            (None, Vec::new())
+        );
     }
 
     #[test]
     fn what_is_asked_about_is_stored_by_name_or_for_all() {
         let folder = tempfile::tempdir().expect("a folder");
-        let supervision = Supervision { folder: folder.path().to_owned() };
-        let [one, two] = ["talk/1", "talk/2"].map(|text| ConversationId::parse(text).expect("an id"));
-        assert_eq!(supervision.asked(), AskedConversations::default());
-        supervision.ask_about(Some(&one)).expect("written");
-        assert!(supervision.asks_about(&one) && !supervision.asks_about(&two));
-        supervision.ask_about(None).expect("written");
-        assert!(supervision.asks_about(&two));
+        let supervision = SupervisionStore {
+            folder: folder.path().to_owned(),
+        };
+        let [one, two] =
+            ["talk/1", "talk/2"].map(|text| ConversationId::parse(text).expect("an id"));
+        assert_eq!(
+            supervision.asked_conversations(),
+            AskedConversations::default()
+        );
+        supervision.start_asking(Some(&one)).expect("written");
+        assert!(supervision.requires_approval(&one) && !supervision.requires_approval(&two));
+        supervision.start_asking(None).expect("written");
+        assert!(supervision.requires_approval(&two));
         let conversations = vec!["talk/1".to_owned()];
-        assert_eq!(supervision.asked(), AskedConversations { all: true, conversations });
+        assert_eq!(
+            supervision.asked_conversations(),
+            AskedConversations {
+                all: true,
+                conversations
+            }
+        );
         assert!(supervision.stop_asking(Some(&one)).expect("removed"));
-        assert!(!supervision.stop_asking(Some(&one)).expect("it is not asked about by name"));
+        assert!(
+            !supervision
+                .stop_asking(Some(&one))
+                .expect("it is not asked about by name")
+        );
         assert!(supervision.stop_asking(None).expect("removed"));
-        assert!(!supervision.asks_about(&one));
+        assert!(!supervision.requires_approval(&one));
     }
 }

@@ -1,6 +1,9 @@
 //! The owner's switches: small files whose existence tells the runner to start no call. They survive restarts and work
 //! without a running runner. Not here: the runner's reaction.
-#![expect(clippy::disallowed_methods, reason = "this file owns the switches of the home")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "this file owns the switches of the home"
+)]
 
 use std::fs;
 use std::io::ErrorKind;
@@ -17,7 +20,7 @@ use crate::durable::{self, Readers};
 
 /// A switch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Switch {
+pub enum OwnerSwitch {
     /// The owner paused new calls.
     Paused,
     /// The runner crashed several times in a row and starts no call until it is trusted again.
@@ -27,7 +30,7 @@ pub enum Switch {
 /// The state of a switch that is on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct SwitchedOn {
+pub struct SwitchState {
     /// The time when it was turned on, in milliseconds since 1970; 0 if that cannot be read.
     #[serde(default)]
     pub since_ms: i64,
@@ -38,7 +41,7 @@ pub struct SwitchedOn {
 
 /// The switches of one home.
 #[derive(Debug, Clone)]
-pub struct Switches {
+pub struct OwnerSwitches {
     folder: PathBuf,
 }
 
@@ -46,33 +49,39 @@ pub struct Switches {
 #[derive(Debug)]
 pub struct SwitchWatch {
     /// Notified whenever a switch may have changed.
-    pub moved: watch::Receiver<u64>,
+    pub changes: watch::Receiver<u64>,
     _watcher: RecommendedWatcher,
     // Keeps the receiver open if the system drops the watcher.
     _sender: Arc<watch::Sender<u64>>,
 }
 
-impl Switches {
+impl OwnerSwitches {
     /// Returns the switches of this home.
-    pub fn of(home: &Home) -> Self {
-        Self { folder: home.switches_dir() }
+    pub fn in_home(home: &Home) -> Self {
+        Self {
+            folder: home.switches_dir(),
+        }
     }
 
-    fn file(&self, switch: Switch) -> PathBuf {
+    fn switch_file(&self, switch: OwnerSwitch) -> PathBuf {
         self.folder.join(match switch {
-            Switch::Paused => "paused",
-            Switch::SafeMode => "safe-mode",
+            OwnerSwitch::Paused => "paused",
+            OwnerSwitch::SafeMode => "safe-mode",
         })
     }
 
     /// Returns the state of a switch, if it is on. An unreadable file counts as on, because it was meant to stop calls.
-    pub fn read(&self, switch: Switch) -> Option<SwitchedOn> {
-        match fs::read(self.file(switch)) {
-            Ok(text) => {
-                Some(serde_json::from_slice(&text).unwrap_or(SwitchedOn { since_ms: 0, reason: None }))
-            }
+    pub fn read_switch(&self, switch: OwnerSwitch) -> Option<SwitchState> {
+        match fs::read(self.switch_file(switch)) {
+            Ok(text) => Some(serde_json::from_slice(&text).unwrap_or(SwitchState {
+                since_ms: 0,
+                reason: None,
+            })),
             Err(error) if error.kind() == ErrorKind::NotFound => None,
-            Err(_) => Some(SwitchedOn { since_ms: 0, reason: None }),
+            Err(_) => Some(SwitchState {
+                since_ms: 0,
+                reason: None,
+            }),
         }
     }
 
@@ -83,8 +92,8 @@ impl Switches {
     ///
     /// # Panics
     /// Never: a number and a text are always JSON.
-    pub fn switch_on(&self, switch: Switch, on: &SwitchedOn) -> Result<bool, HomeError> {
-        let path = self.file(switch);
+    pub fn switch_on(&self, switch: OwnerSwitch, on: &SwitchState) -> Result<bool, HomeError> {
+        let path = self.switch_file(switch);
         let text = serde_json::to_vec(on).expect("a number and a text are JSON");
         match durable::create_file(&path, &text, Readers::OwnerOnly) {
             Ok(()) => Ok(true),
@@ -97,8 +106,8 @@ impl Switches {
     ///
     /// # Errors
     /// [`HomeError`] when it cannot be removed.
-    pub fn switch_off(&self, switch: Switch) -> Result<bool, HomeError> {
-        let path = self.file(switch);
+    pub fn switch_off(&self, switch: OwnerSwitch) -> Result<bool, HomeError> {
+        let path = self.switch_file(switch);
         match fs::remove_file(&path) {
             Ok(()) => Ok(true),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
@@ -107,7 +116,7 @@ impl Switches {
     }
 
     /// Watches the switches for changes; `None` if the system cannot.
-    pub fn watch(&self) -> Option<SwitchWatch> {
+    pub fn watch_switches(&self) -> Option<SwitchWatch> {
         let (sender, moved) = watch::channel(0_u64);
         let sender = Arc::new(sender);
         let heard = Arc::clone(&sender);
@@ -123,7 +132,11 @@ impl Switches {
             Ok(eyes)
         });
         match looking {
-            Ok(eyes) => Some(SwitchWatch { moved, _watcher: eyes, _sender: sender }),
+            Ok(eyes) => Some(SwitchWatch {
+                changes: moved,
+                _watcher: eyes,
+                _sender: sender,
+            }),
             Err(error) => {
                 tracing::warn!(%error, "the owner's switches are only looked at now and then");
                 None
@@ -139,17 +152,33 @@ mod tests {
     #[test]
     fn a_switch_is_on_until_it_is_off_and_keeps_its_first_reason() {
         let folder = tempfile::tempdir().expect("a folder");
-        let switches = Switches { folder: folder.path().to_owned() };
-        let on = |reason: &str| SwitchedOn { since_ms: 5, reason: Some(reason.to_owned()) };
-        assert_eq!(switches.read(Switch::Paused), None);
-        assert!(switches.switch_on(Switch::Paused, &on("lunch")).expect("written"));
-        assert!(!switches.switch_on(Switch::Paused, &on("later")).expect("it is on"));
-        assert_eq!(switches.read(Switch::Paused), Some(on("lunch")));
-        assert_eq!(switches.read(Switch::SafeMode), None);
-        std::fs::write(switches.file(Switch::SafeMode), "half a fi").expect("written");
-        assert!(switches.read(Switch::SafeMode).is_some(), "what cannot be read is on");
-        assert!(switches.switch_off(Switch::Paused).expect("removed"));
-        assert!(!switches.switch_off(Switch::Paused).expect("it is off"));
-        assert_eq!(switches.read(Switch::Paused), None);
+        let switches = OwnerSwitches {
+            folder: folder.path().to_owned(),
+        };
+        let on = |reason: &str| SwitchState {
+            since_ms: 5,
+            reason: Some(reason.to_owned()),
+        };
+        assert_eq!(switches.read_switch(OwnerSwitch::Paused), None);
+        assert!(
+            switches
+                .switch_on(OwnerSwitch::Paused, &on("lunch"))
+                .expect("written")
+        );
+        assert!(
+            !switches
+                .switch_on(OwnerSwitch::Paused, &on("later"))
+                .expect("it is on")
+        );
+        assert_eq!(switches.read_switch(OwnerSwitch::Paused), Some(on("lunch")));
+        assert_eq!(switches.read_switch(OwnerSwitch::SafeMode), None);
+        std::fs::write(switches.switch_file(OwnerSwitch::SafeMode), "half a fi").expect("written");
+        assert!(
+            switches.read_switch(OwnerSwitch::SafeMode).is_some(),
+            "what cannot be read is on"
+        );
+        assert!(switches.switch_off(OwnerSwitch::Paused).expect("removed"));
+        assert!(!switches.switch_off(OwnerSwitch::Paused).expect("it is off"));
+        assert_eq!(switches.read_switch(OwnerSwitch::Paused), None);
     }
 }

@@ -1,7 +1,10 @@
 //! Stores the calls that the threads of editors have shown, one file per thread, so that an editor can open a thread
 //! again. Only titles and outcomes are stored; arguments and results stay in the journal. Not here: displaying a thread
 //! (acp::agent).
-#![expect(clippy::disallowed_methods, reason = "this file owns the threads of the home")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "this file owns the threads of the home"
+)]
 
 use std::fs;
 use std::io::Write as _;
@@ -23,10 +26,14 @@ const LARGEST: u64 = 1 << 20;
 
 /// An event in a thread.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", rename_all_fields = "camelCase", tag = "event")]
+#[serde(
+    rename_all = "camelCase",
+    rename_all_fields = "camelCase",
+    tag = "event"
+)]
 pub enum ThreadEvent {
     /// It was attached.
-    Attached(Attachment),
+    Attached(ThreadAttachment),
     /// The person stopped the turn.
     Stopped,
     /// A call was shown to its end.
@@ -45,76 +52,95 @@ pub enum ThreadEvent {
 /// The conversations that a thread was attached to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Attachment {
+pub struct ThreadAttachment {
     /// The conversation; `None` for all.
     pub conversation_id: Option<ConversationId>,
 }
 
 /// A thread as its file has it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Thread {
+pub struct StoredThread {
     /// Its attachment when it ended; `None` if it was not attached.
-    pub attached: Option<Attachment>,
+    pub attached: Option<ThreadAttachment>,
     /// Its latest calls, oldest first.
     pub calls: Vec<ThreadEvent>,
 }
 
 /// The threads of one home.
 #[derive(Debug, Clone)]
-pub struct Threads {
+pub struct ThreadStore {
     folder: PathBuf,
 }
 
-impl Threads {
+impl ThreadStore {
     /// Returns the threads of this home.
-    pub fn of(home: &Home) -> Self {
-        Self { folder: home.threads_dir() }
+    pub fn in_home(home: &Home) -> Self {
+        Self {
+            folder: home.threads_dir(),
+        }
     }
 
     /// Returns the file of a thread; `None` for an invalid id. The grammar of ids keeps the file in the folder.
-    fn file(&self, id: &str) -> Option<PathBuf> {
-        RequestId::parse(id).ok().map(|id| self.folder.join(format!("{id}.jsonl")))
+    fn thread_file(&self, id: &str) -> Option<PathBuf> {
+        RequestId::parse(id)
+            .ok()
+            .map(|id| self.folder.join(format!("{id}.jsonl")))
     }
 
     /// Begins a thread, and removes the oldest ones if there are too many.
-    pub fn begin(&self, id: &str) {
+    pub fn begin_thread(&self, id: &str) {
         let files = fs::read_dir(&self.folder).into_iter().flatten().flatten();
         let age = |file: &fs::DirEntry| {
-            file.metadata().and_then(|file| file.modified()).unwrap_or(SystemTime::UNIX_EPOCH)
+            file.metadata()
+                .and_then(|file| file.modified())
+                .unwrap_or(SystemTime::UNIX_EPOCH)
         };
         let mut files: Vec<_> = files.map(|file| (age(&file), file.path())).collect();
         files.sort();
-        for (_, path) in files.iter().take((files.len() + 1).saturating_sub(MOST_THREADS)) {
+        for (_, path) in files
+            .iter()
+            .take((files.len() + 1).saturating_sub(MOST_THREADS))
+        {
             if let Err(error) = fs::remove_file(path) {
                 tracing::debug!(path = %path.display(), %error, "an old thread is not removed");
             }
         }
-        self.write(id, "");
+        self.append_text(id, "");
     }
 
     /// Adds an event to a thread, without syncing it to disk.
     ///
     /// # Panics
     /// Never: texts are always JSON.
-    pub fn add(&self, id: &str, event: &ThreadEvent) {
-        let line = |event: &ThreadEvent| serde_json::to_string(event).expect("texts are JSON") + "\n";
-        let before = self.file(id).and_then(|path| fs::metadata(path).ok());
+    pub fn append_event(&self, id: &str, event: &ThreadEvent) {
+        let line =
+            |event: &ThreadEvent| serde_json::to_string(event).expect("texts are JSON") + "\n";
+        let before = self
+            .thread_file(id)
+            .and_then(|path| fs::metadata(path).ok());
         if before.is_some_and(|file| file.len() > LARGEST)
-            && let Some(thread) = self.read(id)
-            && let Some(path) = self.file(id)
+            && let Some(thread) = self.read_thread(id)
+            && let Some(path) = self.thread_file(id)
         {
             let attached = thread.attached.map(ThreadEvent::Attached);
-            let text: String = thread.calls.iter().chain(attached.as_ref()).map(line).collect();
+            let text: String = thread
+                .calls
+                .iter()
+                .chain(attached.as_ref())
+                .map(line)
+                .collect();
             if let Err(error) = fs::remove_file(&path) {
                 tracing::debug!(path = %path.display(), %error, "a long thread is not shortened");
             }
-            self.write(id, &text);
+            self.append_text(id, &text);
         }
-        self.write(id, &line(event));
+        self.append_text(id, &line(event));
     }
 
-    fn write(&self, id: &str, text: &str) {
-        let Some(path) = self.file(id) else { return };
+    fn append_text(&self, id: &str, text: &str) {
+        let Some(path) = self.thread_file(id) else {
+            return;
+        };
         let opened = open_private_file(&path, |options| options.append(true).create(true));
         if let Err(error) = opened.and_then(|mut file| file.write_all(text.as_bytes())) {
             tracing::warn!(path = %path.display(), %error, "a thread cannot be opened again as it was");
@@ -122,9 +148,9 @@ impl Threads {
     }
 
     /// Reads a thread; `None` if there is none of this id. Unreadable lines are skipped.
-    pub fn read(&self, id: &str) -> Option<Thread> {
-        let text = fs::read(self.file(id)?).ok()?;
-        let mut thread = Thread::default();
+    pub fn read_thread(&self, id: &str) -> Option<StoredThread> {
+        let text = fs::read(self.thread_file(id)?).ok()?;
+        let mut thread = StoredThread::default();
         for event in parse_json_lines(&text) {
             match event {
                 ThreadEvent::Attached(attachment) => thread.attached = Some(attachment),
@@ -132,7 +158,9 @@ impl Threads {
                 call @ ThreadEvent::Call { .. } => thread.calls.push(call),
             }
         }
-        thread.calls.drain(..thread.calls.len().saturating_sub(MOST_CALLS));
+        thread
+            .calls
+            .drain(..thread.calls.len().saturating_sub(MOST_CALLS));
         Some(thread)
     }
 }
@@ -144,14 +172,21 @@ mod tests {
     #[test]
     fn a_thread_is_read_as_it_was_and_no_other_file_is() {
         let folder = tempfile::tempdir().expect("a folder");
-        let threads = Threads { folder: folder.path().join("threads") };
+        let threads = ThreadStore {
+            folder: folder.path().join("threads"),
+        };
         fs::create_dir(&threads.folder).expect("a folder");
         fs::write(folder.path().join("other.jsonl"), "").expect("written");
-        assert_eq!((threads.read("t1"), threads.read("../other")), (None, None));
-        threads.begin("t1");
-        assert_eq!(threads.read("t1"), Some(Thread::default()));
-        let talk = Attachment { conversation_id: ConversationId::parse("talk").ok() };
-        threads.add("t1", &ThreadEvent::Attached(talk.clone()));
+        assert_eq!(
+            (threads.read_thread("t1"), threads.read_thread("../other")),
+            (None, None)
+        );
+        threads.begin_thread("t1");
+        assert_eq!(threads.read_thread("t1"), Some(StoredThread::default()));
+        let talk = ThreadAttachment {
+            conversation_id: ConversationId::parse("talk").ok(),
+        };
+        threads.append_event("t1", &ThreadEvent::Attached(talk.clone()));
         let call = |n: usize| ThreadEvent::Call {
             request_id: RequestId::parse(format!("r{n}")).expect("an id"),
             title: "Run `true`".to_owned(),
@@ -159,18 +194,27 @@ mod tests {
             ok: true,
         };
         for n in 0..=MOST_CALLS {
-            threads.add("t1", &call(n));
+            threads.append_event("t1", &call(n));
         }
-        threads.write("t1", "{ torn");
-        let thread = threads.read("t1").expect("it is there");
-        assert_eq!((thread.calls.len(), &thread.calls[0]), (MOST_CALLS, &call(1)));
+        threads.append_text("t1", "{ torn");
+        let thread = threads.read_thread("t1").expect("it is there");
+        assert_eq!(
+            (thread.calls.len(), &thread.calls[0]),
+            (MOST_CALLS, &call(1))
+        );
         assert_eq!(thread.attached, Some(talk));
-        threads.write("t1", "\n");
-        threads.add("t1", &ThreadEvent::Stopped);
-        assert_eq!(threads.read("t1").expect("it is there").attached, None);
+        threads.append_text("t1", "\n");
+        threads.append_event("t1", &ThreadEvent::Stopped);
+        assert_eq!(
+            threads.read_thread("t1").expect("it is there").attached,
+            None
+        );
         for n in 0..MOST_THREADS + 5 {
-            threads.begin(&format!("u{n}"));
+            threads.begin_thread(&format!("u{n}"));
         }
-        assert_eq!(fs::read_dir(&threads.folder).expect("a folder").count(), MOST_THREADS);
+        assert_eq!(
+            fs::read_dir(&threads.folder).expect("a folder").count(),
+            MOST_THREADS
+        );
     }
 }

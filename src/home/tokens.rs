@@ -1,7 +1,10 @@
 //! Named secrets, one per file that only this user may read, so that no command line needs them. Each belongs to a
 //! backend and lies in a folder that is named after its address: `tokens/my-app.convex.cloud/caller`. Not here: the
 //! device's private key.
-#![expect(clippy::disallowed_methods, reason = "this file moves and lists the files of tokens")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "this file moves and lists the files of tokens"
+)]
 
 use std::fmt::Write as _;
 use std::io::{ErrorKind, Read};
@@ -11,8 +14,8 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
 use super::error::HomeError;
+use super::file_modes::{self, FolderAccess};
 use super::layout::Home;
-use super::modes::{self, Openness};
 use crate::durable::{self, Readers};
 use crate::redact::Secret;
 
@@ -45,38 +48,51 @@ impl TokenName {
 }
 
 /// All token names.
-const ALL: [TokenName; 4] = [TokenName::Device, TokenName::Caller, TokenName::Admin, TokenName::Backend];
+const ALL: [TokenName; 4] = [
+    TokenName::Device,
+    TokenName::Caller,
+    TokenName::Admin,
+    TokenName::Backend,
+];
 /// The file with the id of the deployment that answered last. It is not secret.
 const BACKEND_ID: &str = "backend-id";
 
 /// The tokens of one backend.
 #[derive(Debug, Clone)]
-pub struct Tokens {
+pub struct BackendTokens {
     dir: PathBuf,
 }
 
-impl Tokens {
+impl BackendTokens {
     /// Returns the tokens of the backend at this address.
-    pub fn of(home: &Home, address: &str) -> Self {
-        Self { dir: home.tokens_dir().join(folder_name(address)) }
+    pub fn for_backend(home: &Home, address: &str) -> Self {
+        Self {
+            dir: home.tokens_dir().join(address_folder_name(address)),
+        }
     }
 
     /// Returns the tokens of every backend that has some.
     ///
     /// # Errors
     /// [`HomeError`] when the folder cannot be read.
-    pub fn of_all(home: &Home) -> Result<Vec<Self>, HomeError> {
+    pub fn for_all_backends(home: &Home) -> Result<Vec<Self>, HomeError> {
         let dir = home.tokens_dir();
         let failed = HomeError::unreadable(&dir);
-        let entries =
-            std::fs::read_dir(&dir).and_then(Iterator::collect::<Result<Vec<_>, _>>).map_err(failed)?;
-        let folders = entries.into_iter().map(|entry| entry.path()).filter(|path| path.is_dir());
+        let entries = std::fs::read_dir(&dir)
+            .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+            .map_err(failed)?;
+        let folders = entries
+            .into_iter()
+            .map(|entry| entry.path())
+            .filter(|path| path.is_dir());
         Ok(folders.map(|dir| Self { dir }).collect())
     }
 
     /// Returns the tokens of an earlier version, which stored them without a backend.
-    pub fn unassigned(home: &Home) -> Self {
-        Self { dir: home.tokens_dir() }
+    pub fn unassigned_tokens(home: &Home) -> Self {
+        Self {
+            dir: home.tokens_dir(),
+        }
     }
 
     /// Moves the tokens in `tokens/` itself to this backend, except the key of the embedded backend. An earlier version
@@ -85,11 +101,11 @@ impl Tokens {
     /// # Errors
     /// [`HomeError::Unwritable`].
     pub fn adopt_unassigned(&self, home: &Home) -> Result<(), HomeError> {
-        let before = Self::unassigned(home);
+        let before = Self::unassigned_tokens(home);
         for name in [TokenName::Device, TokenName::Caller, TokenName::Backend] {
-            self.take_from(&before, name)?;
-            if before.path(name).is_file() && name != TokenName::Device {
-                let (unused, used) = (before.path(name), self.path(name));
+            self.move_token_from(&before, name)?;
+            if before.token_path(name).is_file() && name != TokenName::Device {
+                let (unused, used) = (before.token_path(name), self.token_path(name));
                 tracing::warn!(unused = %unused.display(), used = %used.display(), "a token is not used, because there is one already");
             }
         }
@@ -100,12 +116,12 @@ impl Tokens {
     ///
     /// # Errors
     /// [`HomeError::Unwritable`].
-    pub fn take_from(&self, other: &Self, name: TokenName) -> Result<(), HomeError> {
-        let (from, to) = (other.path(name), self.path(name));
+    pub fn move_token_from(&self, other: &Self, name: TokenName) -> Result<(), HomeError> {
+        let (from, to) = (other.token_path(name), self.token_path(name));
         if !from.is_file() || to.exists() {
             return Ok(());
         }
-        self.make_dir()?;
+        self.ensure_backend_dir()?;
         std::fs::rename(&from, &to).map_err(HomeError::unwritable(&to))
     }
 
@@ -113,10 +129,12 @@ impl Tokens {
     ///
     /// # Errors
     /// [`HomeError::Unwritable`].
-    pub fn set_aside(&self, name: TokenName) -> Result<(), HomeError> {
-        let path = self.path(name);
+    pub fn set_token_aside(&self, name: TokenName) -> Result<(), HomeError> {
+        let path = self.token_path(name);
         let mut named = (1..1_000).map(|n| self.dir.join(format!("{}.old-{n}", name.as_str())));
-        let aside = named.find(|path| !path.exists()).unwrap_or_else(|| path.with_extension("old"));
+        let aside = named
+            .find(|path| !path.exists())
+            .unwrap_or_else(|| path.with_extension("old"));
         std::fs::rename(&path, aside).map_err(HomeError::unwritable(&path))
     }
 
@@ -124,7 +142,7 @@ impl Tokens {
     ///
     /// # Errors
     /// [`HomeError::Unwritable`].
-    pub fn remove(self) -> Result<(), HomeError> {
+    pub fn remove_tokens(self) -> Result<(), HomeError> {
         std::fs::remove_dir_all(&self.dir).map_err(HomeError::unwritable(&self.dir))
     }
 
@@ -132,7 +150,7 @@ impl Tokens {
     pub fn backend_id(&self) -> Option<String> {
         let path = self.dir.join(BACKEND_ID);
         let mut id = String::new();
-        let file = modes::open_secret(&path).ok().flatten()?;
+        let file = file_modes::open_secret_file(&path).ok().flatten()?;
         file.take(256).read_to_string(&mut id).ok()?;
         Some(id.trim().to_owned()).filter(|id| !id.is_empty())
     }
@@ -141,23 +159,25 @@ impl Tokens {
     ///
     /// # Errors
     /// [`HomeError::Unwritable`].
-    pub fn keep_backend_id(&self, id: &str) -> Result<(), HomeError> {
+    pub fn write_backend_id(&self, id: &str) -> Result<(), HomeError> {
         if self.backend_id().as_deref() == Some(id) {
             return Ok(());
         }
-        self.make_dir()?;
+        self.ensure_backend_dir()?;
         let path = self.dir.join(BACKEND_ID);
-        durable::replace_file(&path, id.as_bytes(), Readers::OwnerOnly).map_err(HomeError::unwritable(&path))
+        durable::replace_file(&path, id.as_bytes(), Readers::OwnerOnly)
+            .map_err(HomeError::unwritable(&path))
     }
 
     /// Reads every token that can be read.
     ///
     /// # Errors
-    /// As [`Tokens::read`], except that an invalid session token is skipped, because the next session replaces it.
-    pub fn read_all(&self) -> Result<Vec<Secret<String>>, HomeError> {
+    /// As [`BackendTokens::read_token`], except that an invalid session token is skipped, because the next session
+    /// replaces it.
+    pub fn read_all_tokens(&self) -> Result<Vec<Secret<String>>, HomeError> {
         let mut known = Vec::new();
         for name in ALL {
-            match self.read(name) {
+            match self.read_token(name) {
                 Ok(token) => known.extend(token),
                 Err(error @ HomeError::Damaged { .. }) if name == TokenName::Device => {
                     tracing::warn!(%error, "a new session will be opened");
@@ -168,17 +188,17 @@ impl Tokens {
         Ok(known)
     }
 
-    fn make_dir(&self) -> Result<(), HomeError> {
-        modes::ensure_dir(&self.dir, Openness::OursAlone)
+    fn ensure_backend_dir(&self) -> Result<(), HomeError> {
+        file_modes::ensure_dir(&self.dir, FolderAccess::OwnerOnly)
     }
 
     /// Returns the folder.
-    pub fn dir(&self) -> &Path {
+    pub fn backend_dir(&self) -> &Path {
         &self.dir
     }
 
     /// Returns the token's path, for messages.
-    pub fn path(&self, name: TokenName) -> PathBuf {
+    pub fn token_path(&self, name: TokenName) -> PathBuf {
         self.dir.join(name.as_str())
     }
 
@@ -186,12 +206,18 @@ impl Tokens {
     ///
     /// # Errors
     /// [`HomeError`] when others may read the file, or it has no usable token.
-    pub fn read(&self, name: TokenName) -> Result<Option<Secret<String>>, HomeError> {
-        let path = self.path(name);
-        let Some(file) = modes::open_secret(&path)? else { return Ok(None) };
+    pub fn read_token(&self, name: TokenName) -> Result<Option<Secret<String>>, HomeError> {
+        let path = self.token_path(name);
+        let Some(file) = file_modes::open_secret_file(&path)? else {
+            return Ok(None);
+        };
         let mut bytes = Vec::new();
-        file.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(HomeError::unreadable(&path))?;
-        let token = String::from_utf8(bytes).map_err(|_| "it is not text").and_then(|text| usable(&text));
+        file.take(MAX_BYTES + 1)
+            .read_to_end(&mut bytes)
+            .map_err(HomeError::unreadable(&path))?;
+        let token = String::from_utf8(bytes)
+            .map_err(|_| "it is not text")
+            .and_then(|text| parse_token(&text));
         token.map(Some).map_err(|why| HomeError::Damaged {
             path: path.clone(),
             why: why.to_owned(),
@@ -203,10 +229,10 @@ impl Tokens {
     ///
     /// # Errors
     /// [`HomeError`] when it cannot be written, or could not be read again.
-    pub fn write(&self, name: TokenName, token: &Secret<String>) -> Result<(), HomeError> {
-        let path = self.path(name);
-        let token = self.checked(name, token)?;
-        self.make_dir()?;
+    pub fn write_token(&self, name: TokenName, token: &Secret<String>) -> Result<(), HomeError> {
+        let path = self.token_path(name);
+        let token = self.check_new_token(name, token)?;
+        self.ensure_backend_dir()?;
         durable::replace_file(&path, token.expose().as_bytes(), Readers::OwnerOnly)
             .map_err(HomeError::unwritable(&path))
     }
@@ -215,15 +241,15 @@ impl Tokens {
     /// same.
     ///
     /// # Errors
-    /// As [`Tokens::read`] and [`Tokens::write`].
-    pub fn read_or_mint(&self, name: TokenName) -> Result<Secret<String>, HomeError> {
-        let path = self.path(name);
-        self.make_dir()?;
+    /// As [`BackendTokens::read_token`] and [`BackendTokens::write_token`].
+    pub fn read_or_create_token(&self, name: TokenName) -> Result<Secret<String>, HomeError> {
+        let path = self.token_path(name);
+        self.ensure_backend_dir()?;
         loop {
-            if let Some(token) = self.read(name)? {
+            if let Some(token) = self.read_token(name)? {
                 return Ok(token);
             }
-            let token = fresh_token();
+            let token = random_token();
             match durable::create_file(&path, token.expose().as_bytes(), Readers::OwnerOnly) {
                 Ok(()) => return Ok(token),
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
@@ -232,9 +258,13 @@ impl Tokens {
         }
     }
 
-    fn checked(&self, name: TokenName, token: &Secret<String>) -> Result<Secret<String>, HomeError> {
-        usable(token.expose()).map_err(|why| HomeError::Damaged {
-            path: self.path(name),
+    fn check_new_token(
+        &self,
+        name: TokenName,
+        token: &Secret<String>,
+    ) -> Result<Secret<String>, HomeError> {
+        parse_token(token.expose()).map_err(|why| HomeError::Damaged {
+            path: self.token_path(name),
             why: format!("the new token cannot be used: {why}"),
             mend: "Give another one; the old one was kept".to_owned(),
         })
@@ -243,8 +273,10 @@ impl Tokens {
 
 /// Names the folder of a backend's address by its host, port and path. Special characters are encoded, so that only
 /// addresses that differ in `http` and `https` share a folder.
-fn folder_name(address: &str) -> String {
-    let place = address.split_once("://").map_or(address, |(_scheme, place)| place);
+fn address_folder_name(address: &str) -> String {
+    let place = address
+        .split_once("://")
+        .map_or(address, |(_scheme, place)| place);
     let mut name = String::new();
     for c in place.trim_end_matches('/').chars() {
         match c {
@@ -264,7 +296,7 @@ fn folder_name(address: &str) -> String {
 }
 
 /// Checks a token, which must fit into headers and JSON: printable, without blanks, of limited length.
-fn usable(text: &str) -> Result<Secret<String>, &'static str> {
+fn parse_token(text: &str) -> Result<Secret<String>, &'static str> {
     let token = text.trim();
     if token.is_empty() {
         return Err("it is empty");
@@ -279,14 +311,15 @@ fn usable(text: &str) -> Result<Secret<String>, &'static str> {
 }
 
 /// Creates a random token: 32 bytes as base64url.
-pub fn fresh_token() -> Secret<String> {
-    Secret::new(URL_SAFE_NO_PAD.encode(random_32()))
+pub fn random_token() -> Secret<String> {
+    Secret::new(URL_SAFE_NO_PAD.encode(random_bytes()))
 }
 
 /// Returns 32 bytes from the system's random source.
-pub(super) fn random_32() -> [u8; 32] {
+pub(super) fn random_bytes() -> [u8; 32] {
     let mut bytes = [0; 32];
-    getrandom::fill(&mut bytes).expect("the system's random source does not fail once the system is up");
+    getrandom::fill(&mut bytes)
+        .expect("the system's random source does not fail once the system is up");
     bytes
 }
 
@@ -304,7 +337,7 @@ mod tests {
             ("http://backend", "backend_"),
             ("http://..", ".._"),
         ] {
-            assert_eq!(folder_name(address), name);
+            assert_eq!(address_folder_name(address), name);
         }
     }
 }

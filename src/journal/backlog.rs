@@ -6,8 +6,8 @@ use std::collections::HashSet;
 use rusqlite::{OptionalExtension as _, Row};
 
 use super::JournalError;
-use super::entry::{REQUEST_COLUMNS, Unfinished, parsed};
-use super::read::{LIFE_COLUMNS, Reader, unfinished_from_row};
+use super::entry::{REQUEST_COLUMNS, UnfinishedRequest, parse_column};
+use super::journal_reader::{JournalReader, LIFE_COLUMNS, unfinished_from_row};
 use crate::ids::{ConversationId, RequestId};
 
 const ACCEPTED: &str = "select id from request where state = 'accepted' and {own} order by rowid";
@@ -16,15 +16,20 @@ const TAKEN_BACK: &str =
 const UNORDERED: &str = "select id from request where state = 'accepted' and {own} \
      and (origin = 'task' or tool in (select value from json_each(?))) order by rowid";
 const CONVERSATIONS: &str = "select conversation from request where state = 'accepted' and {own} group by conversation order by min(rowid)";
-const OF_CONVERSATION: &str =
-    "select rowid from request where state = 'accepted' and {own} and conversation = ? order by rowid";
+const OF_CONVERSATION: &str = "select rowid from request where state = 'accepted' and {own} and conversation = ? order by rowid";
 
 #[cfg(test)]
-pub(super) const REGULAR: &[&str] = &[ACCEPTED, TAKEN_BACK, UNORDERED, CONVERSATIONS, OF_CONVERSATION];
+pub(super) const REGULAR: &[&str] = &[
+    ACCEPTED,
+    TAKEN_BACK,
+    UNORDERED,
+    CONVERSATIONS,
+    OF_CONVERSATION,
+];
 
 /// The most that may be read at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Room {
+pub struct BacklogLimit {
     /// Requests.
     pub calls: usize,
     /// Bytes of their arguments. One request is read however long it is.
@@ -33,37 +38,40 @@ pub struct Room {
 
 /// Waiting requests as far as there was room for them.
 #[derive(Debug)]
-pub struct Waiting {
+pub struct WaitingRequests {
     /// The oldest, in order.
-    pub requests: Vec<Unfinished>,
+    pub requests: Vec<UnfinishedRequest>,
     /// There are more than these.
     pub more: bool,
 }
 
-impl Reader {
+impl JournalReader {
     /// The requests that are accepted and not begun, oldest first.
     ///
     /// # Errors
     /// The file cannot be read.
-    pub fn accepted(&self) -> Result<Vec<RequestId>, JournalError> {
-        self.ids(ACCEPTED, [])
+    pub fn accepted_requests(&self) -> Result<Vec<RequestId>, JournalError> {
+        self.query_ids(ACCEPTED, [])
     }
 
     /// Those of them that the caller took back.
     ///
     /// # Errors
     /// The file cannot be read.
-    pub fn taken_back(&self) -> Result<Vec<RequestId>, JournalError> {
-        self.ids(TAKEN_BACK, [])
+    pub fn cancelled_requests(&self) -> Result<Vec<RequestId>, JournalError> {
+        self.query_ids(TAKEN_BACK, [])
     }
 
     /// Those of them that wait for no other call: tasks, and calls of these tools.
     ///
     /// # Errors
     /// The file cannot be read.
-    pub fn accepted_unordered(&self, tools: &[&str]) -> Result<Vec<RequestId>, JournalError> {
+    pub fn accepted_unordered_requests(
+        &self,
+        tools: &[&str],
+    ) -> Result<Vec<RequestId>, JournalError> {
         let tools = serde_json::Value::from(tools.to_vec()).to_string();
-        self.ids(UNORDERED, [tools])
+        self.query_ids(UNORDERED, [tools])
     }
 
     /// The conversations with accepted requests, the one that has waited longest first.
@@ -71,8 +79,8 @@ impl Reader {
     /// # Errors
     /// The file cannot be read.
     pub fn waiting_conversations(&self) -> Result<Vec<ConversationId>, JournalError> {
-        let mut statement = self.prepare(CONVERSATIONS)?;
-        let rows = statement.query_map([], |row| parsed(row, 0, ConversationId::parse))?;
+        let mut statement = self.prepare_scoped(CONVERSATIONS)?;
+        let rows = statement.query_map([], |row| parse_column(row, 0, ConversationId::parse))?;
         Ok(rows.collect::<Result<_, _>>()?)
     }
 
@@ -80,56 +88,78 @@ impl Reader {
     ///
     /// # Errors
     /// The file cannot be read.
-    pub fn waiting_in(
+    pub fn waiting_requests_in(
         &self,
         conversation: &ConversationId,
-        room: Room,
+        room: BacklogLimit,
         busy: &HashSet<RequestId>,
-    ) -> Result<Waiting, JournalError> {
-        let mut numbers = self.prepare(OF_CONVERSATION)?;
+    ) -> Result<WaitingRequests, JournalError> {
+        let mut numbers = self.prepare_scoped(OF_CONVERSATION)?;
         let numbers = numbers.query_map([conversation.as_str()], |row| row.get::<_, i64>(0))?;
-        let mut id_of = self.connection.prepare_cached("select id from request where rowid = ?")?;
+        let mut id_of = self
+            .connection
+            .prepare_cached("select id from request where rowid = ?")?;
         let mut one = self.connection.prepare_cached(&format!(
             "select {REQUEST_COLUMNS}, {LIFE_COLUMNS} from request where rowid = ?"
         ))?;
         let (mut requests, mut bytes) = (Vec::new(), 0);
         for number in numbers {
             let number = number?;
-            let id = id_of.query_row([number], |row: &Row<'_>| parsed(row, 0, RequestId::parse))?;
+            let id = id_of.query_row([number], |row: &Row<'_>| {
+                parse_column(row, 0, RequestId::parse)
+            })?;
             if busy.contains(&id) {
                 continue;
             }
             if requests.len() == room.calls || bytes >= room.bytes {
-                return Ok(Waiting { requests, more: true });
+                return Ok(WaitingRequests {
+                    requests,
+                    more: true,
+                });
             }
-            let left: Unfinished = one.query_row([number], unfinished_from_row)?;
+            let left: UnfinishedRequest = one.query_row([number], unfinished_from_row)?;
             bytes += left.request.args.len();
             requests.push(left);
         }
-        Ok(Waiting { requests, more: false })
+        Ok(WaitingRequests {
+            requests,
+            more: false,
+        })
     }
 
     /// One request, if it is accepted and not begun.
     ///
     /// # Errors
     /// The file cannot be read.
-    pub fn waiting(&self, id: &RequestId) -> Result<Option<Unfinished>, JournalError> {
-        self.open_request(id, "state = 'accepted'")
+    pub fn waiting_request(
+        &self,
+        id: &RequestId,
+    ) -> Result<Option<UnfinishedRequest>, JournalError> {
+        self.read_open_request(id, "state = 'accepted'")
     }
 
     /// One request, if it is not answered.
     ///
     /// # Errors
     /// The file cannot be read.
-    pub fn unfinished(&self, id: &RequestId) -> Result<Option<Unfinished>, JournalError> {
-        self.open_request(id, "state in ('accepted', 'started')")
+    pub fn unfinished_request(
+        &self,
+        id: &RequestId,
+    ) -> Result<Option<UnfinishedRequest>, JournalError> {
+        self.read_open_request(id, "state in ('accepted', 'started')")
     }
 
-    fn open_request(&self, id: &RequestId, condition: &str) -> Result<Option<Unfinished>, JournalError> {
-        let own = self.own();
+    fn read_open_request(
+        &self,
+        id: &RequestId,
+        condition: &str,
+    ) -> Result<Option<UnfinishedRequest>, JournalError> {
+        let own = self.backend_condition();
         let mut statement = self.connection.prepare_cached(&format!(
             "select {REQUEST_COLUMNS}, {LIFE_COLUMNS} from request where id = ? and {condition} and {own}"
         ))?;
-        Ok(statement.query_row([id.as_str()], unfinished_from_row).optional()?)
+        Ok(statement
+            .query_row([id.as_str()], unfinished_from_row)
+            .optional()?)
     }
 }

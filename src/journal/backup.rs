@@ -6,38 +6,48 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, OpenFlags};
 
-use super::{JournalError, integrity, swap};
+use super::{JournalError, file_replace, integrity};
 use crate::durable::sync_parent_folder;
 use crate::record_locks;
 
 /// Returns the path for the journal of this version.
-fn place(path: &Path, version: usize) -> PathBuf {
-    swap::beside(path, &format!(".v{version}"))
+fn backup_path(path: &Path, version: usize) -> PathBuf {
+    file_replace::sibling_path(path, &format!(".v{version}"))
 }
 
 /// Copies the database into a file of its own, synced and checked. Deletes the copy of an earlier version.
-pub(super) fn make(connection: &Connection, path: &Path, version: usize) -> Result<PathBuf, JournalError> {
-    let failed = |cause| JournalError::File { path: place(path, version).display().to_string(), cause };
-    let draft = swap::draft(path).map_err(failed)?;
-    copy(connection, &draft)?;
-    record_locks::install();
+pub(super) fn create_backup(
+    connection: &Connection,
+    path: &Path,
+    version: usize,
+) -> Result<PathBuf, JournalError> {
+    let failed = |cause| JournalError::File {
+        path: backup_path(path, version).display().to_string(),
+        cause,
+    };
+    let draft = file_replace::prepare_draft(path).map_err(failed)?;
+    copy_database(connection, &draft)?;
+    record_locks::install_lock_calls();
     let copied = Connection::open_with_flags(&draft, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
-    integrity::check(&copied, &draft)?;
+    integrity::check_integrity(&copied, &draft)?;
     drop(copied);
-    let backup = place(path, version);
+    let backup = backup_path(path, version);
     std::fs::rename(&draft, &backup).map_err(failed)?;
     sync_parent_folder(path).map_err(failed)?;
     for older in 1..version {
         // One that stays takes room, and nothing else.
-        let _ = swap::remove_database(&place(path, older));
+        let _ = file_replace::remove_database_files(&backup_path(path, older));
     }
     Ok(backup)
 }
 
 /// Writes the database as the connection sees it to a new file, and syncs that.
-pub(super) fn copy(connection: &Connection, to: &Path) -> Result<(), JournalError> {
+pub(super) fn copy_database(connection: &Connection, to: &Path) -> Result<(), JournalError> {
     connection.execute("vacuum into ?", [to.to_string_lossy()])?;
     File::open(to)
         .and_then(|file| file.sync_all())
-        .map_err(|cause| JournalError::File { path: to.display().to_string(), cause })
+        .map_err(|cause| JournalError::File {
+            path: to.display().to_string(),
+            cause,
+        })
 }

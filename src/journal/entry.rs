@@ -4,18 +4,18 @@ use rusqlite::Row;
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ValueRef};
 
 use crate::ids::{ConversationId, LeaseId, RequestId, ToolName};
-use crate::request::{Effect, OutcomeKind, ToolRequest};
+use crate::request::{OutcomeKind, ToolEffect, ToolRequest};
 
 /// The origin of a request, which decides whether its result is posted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Origin {
+pub enum RequestOrigin {
     /// The backend offered it; its result is posted.
     Backend,
     /// A Task tool made it; its result is read here.
     Task,
 }
 
-impl Origin {
+impl RequestOrigin {
     pub(super) fn as_str(self) -> &'static str {
         match self {
             Self::Backend => "backend",
@@ -26,7 +26,7 @@ impl Origin {
 
 /// The state of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum State {
+pub enum RequestState {
     /// Promised, not begun.
     Accepted,
     /// Its effect may have begun.
@@ -39,7 +39,7 @@ pub enum State {
     Undeliverable,
 }
 
-impl State {
+impl RequestState {
     /// The word in the file and in `history`.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -54,7 +54,7 @@ impl State {
 
 macro_rules! from_text {
     ($type:ty, $($word:literal => $value:expr),+ $(,)?) => {
-        impl FromSql for Stored<$type> {
+        impl FromSql for StoredText<$type> {
             fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
                 match value.as_str()? {
                     $($word => Ok(Self($value)),)+
@@ -66,16 +66,16 @@ macro_rules! from_text {
 }
 
 /// A value of ours as a column holds it.
-pub(super) struct Stored<T>(pub T);
+pub(super) struct StoredText<T>(pub T);
 
-from_text!(Origin, "backend" => Origin::Backend, "task" => Origin::Task);
-from_text!(State,
-    "accepted" => State::Accepted, "started" => State::Started, "finished" => State::Finished,
-    "delivered" => State::Delivered, "undeliverable" => State::Undeliverable,
+from_text!(RequestOrigin, "backend" => RequestOrigin::Backend, "task" => RequestOrigin::Task);
+from_text!(RequestState,
+    "accepted" => RequestState::Accepted, "started" => RequestState::Started, "finished" => RequestState::Finished,
+    "delivered" => RequestState::Delivered, "undeliverable" => RequestState::Undeliverable,
 );
-from_text!(Effect,
-    "reads" => Effect::Reads, "writes" => Effect::Writes, "executes" => Effect::Executes,
-    "asks_user" => Effect::AsksUser,
+from_text!(ToolEffect,
+    "reads" => ToolEffect::Reads, "writes" => ToolEffect::Writes, "executes" => ToolEffect::Executes,
+    "asks_user" => ToolEffect::AsksUser,
 );
 from_text!(OutcomeKind,
     "ok" => OutcomeKind::Ok, "error" => OutcomeKind::Error, "cancelled" => OutcomeKind::Cancelled,
@@ -98,16 +98,20 @@ pub(super) const REPLY_COLUMNS: &str =
 
 impl RecordedReply {
     /// The same with another payload that leaves something out.
-    pub(super) fn shrunk(&self, payload: String) -> Self {
-        Self { payload, truncated: true, ..self.clone() }
+    pub(super) fn with_smaller_payload(&self, payload: String) -> Self {
+        Self {
+            payload,
+            truncated: true,
+            ..self.clone()
+        }
     }
 
     /// From [`REPLY_COLUMNS`].
     pub(super) fn from_row(row: &Row<'_>) -> rusqlite::Result<Self> {
         Ok(Self {
-            id: parsed(row, 0, RequestId::parse)?,
-            lease: parsed(row, 1, LeaseId::parse)?,
-            kind: row.get::<_, Stored<OutcomeKind>>(2)?.0,
+            id: parse_column(row, 0, RequestId::parse)?,
+            lease: parse_column(row, 1, LeaseId::parse)?,
+            kind: row.get::<_, StoredText<OutcomeKind>>(2)?.0,
             payload: row.get(3)?,
             truncated: row.get(4)?,
             claimed: row.get(5)?,
@@ -115,43 +119,43 @@ impl RecordedReply {
     }
 
     /// Returns whether its lease was surely granted: a tool with effects starts only then.
-    pub fn claimed(&self) -> bool {
+    pub fn is_claimed(&self) -> bool {
         self.claimed
     }
 
     /// The request it answers.
-    pub fn id(&self) -> &RequestId {
+    pub fn request_id(&self) -> &RequestId {
         &self.id
     }
     /// The lease under which it is posted.
-    pub fn lease(&self) -> &LeaseId {
+    pub fn lease_id(&self) -> &LeaseId {
         &self.lease
     }
     /// The outcome of the call.
-    pub fn kind(&self) -> OutcomeKind {
+    pub fn outcome_kind(&self) -> OutcomeKind {
         self.kind
     }
     /// The JSON text.
-    pub fn payload(&self) -> &str {
+    pub fn payload_text(&self) -> &str {
         &self.payload
     }
     /// Returns whether something was left out of it.
-    pub fn truncated(&self) -> bool {
+    pub fn is_truncated(&self) -> bool {
         self.truncated
     }
 }
 
 /// A request that is promised and not answered; whether it was taken back, its `cancelled` says.
 #[derive(Debug, Clone)]
-pub struct Unfinished {
+pub struct UnfinishedRequest {
     /// The request.
     pub request: ToolRequest,
     /// Its origin.
-    pub origin: Origin,
+    pub origin: RequestOrigin,
     /// The most that its tool may do.
-    pub effect: Effect,
-    /// [`State::Accepted`] or [`State::Started`].
-    pub state: State,
+    pub effect: ToolEffect,
+    /// [`RequestState::Accepted`] or [`RequestState::Started`].
+    pub state: RequestState,
     /// The number of times it was started.
     pub attempt: u32,
     /// The lease it was accepted under.
@@ -159,16 +163,15 @@ pub struct Unfinished {
 }
 
 /// The columns of [`request_from_row`], in order.
-pub(super) const REQUEST_COLUMNS: &str =
-    "id, tool, args, conversation, agent_type, created_at_ms, deadline_ms, cancel_requested, signature";
+pub(super) const REQUEST_COLUMNS: &str = "id, tool, args, conversation, agent_type, created_at_ms, deadline_ms, cancel_requested, signature";
 
 pub(super) fn request_from_row(row: &Row<'_>) -> rusqlite::Result<ToolRequest> {
     let signature: Option<String> = row.get(8)?;
     Ok(ToolRequest {
-        id: parsed(row, 0, RequestId::parse)?,
-        tool: parsed(row, 1, ToolName::parse)?,
+        id: parse_column(row, 0, RequestId::parse)?,
+        tool: parse_column(row, 1, ToolName::parse)?,
         args: row.get(2)?,
-        conversation: parsed(row, 3, ConversationId::parse)?,
+        conversation: parse_column(row, 3, ConversationId::parse)?,
         agent_type: row.get(4)?,
         created_at_ms: row.get(5)?,
         deadline_ms: row.get(6)?,
@@ -179,12 +182,16 @@ pub(super) fn request_from_row(row: &Row<'_>) -> rusqlite::Result<ToolRequest> {
     })
 }
 
-pub(super) fn parsed<T, E: std::error::Error + Send + Sync + 'static>(
+pub(super) fn parse_column<T, E: std::error::Error + Send + Sync + 'static>(
     row: &Row<'_>,
     column: usize,
     parse: impl FnOnce(String) -> Result<T, E>,
 ) -> rusqlite::Result<T> {
     parse(row.get(column)?).map_err(|cause| {
-        rusqlite::Error::FromSqlConversionFailure(column, rusqlite::types::Type::Text, Box::new(cause))
+        rusqlite::Error::FromSqlConversionFailure(
+            column,
+            rusqlite::types::Type::Text,
+            Box::new(cause),
+        )
     })
 }

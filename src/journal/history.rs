@@ -1,17 +1,17 @@
 //! The requests, their outcomes and their incidents, as `history` and `status` show them.
-//! Not here: the queries that the engine itself needs (read).
+//! Not here: the queries that the engine itself needs (journal_reader).
 
 use rusqlite::types::ToSql;
 use rusqlite::{OptionalExtension, Row};
 
-use super::entry::{Origin, State, Stored};
-use super::{JournalError, Reader};
+use super::entry::{RequestOrigin, RequestState, StoredText};
+use super::{JournalError, JournalReader};
 use crate::ids::RequestId;
 use crate::request::OutcomeKind;
 
 /// Which requests are asked for. Without anything set: all, the latest first.
 #[derive(Debug, Clone, Default)]
-pub struct Question {
+pub struct HistoryQuery {
     /// At most so many; 0 for all.
     pub limit: u32,
     /// Only those whose outcome is an error, or whose reply the backend will never take.
@@ -28,19 +28,19 @@ pub struct Question {
 
 /// The history of one request. Times are milliseconds since 1970 by this machine's clock.
 #[derive(Debug, Clone)]
-pub struct Life {
+pub struct HistoryEntry {
     /// The request.
     pub id: String,
     /// The tool asked for.
     pub tool: String,
     /// Its origin.
-    pub origin: Origin,
+    pub origin: RequestOrigin,
     /// Its conversation.
     pub conversation: String,
     /// The most that its tool may do.
     pub effect: String,
     /// Its state.
-    pub state: State,
+    pub state: RequestState,
     /// Its outcome, once it has ended.
     pub outcome: Option<OutcomeKind>,
     /// The error code of its reply.
@@ -75,7 +75,7 @@ pub struct Life {
 
 /// Something that does not happen to every request.
 #[derive(Debug, Clone)]
-pub struct Incident {
+pub struct RequestIncident {
     /// The time, in milliseconds since 1970.
     pub at_ms: i64,
     /// Its kind, in a word or two.
@@ -90,11 +90,11 @@ pub struct Incident {
 
 /// Everything that is known of one request.
 #[derive(Debug, Clone)]
-pub struct Whole {
+pub struct FullHistory {
     /// Its history; `None` for one that is not in the journal (any more).
-    pub life: Option<Life>,
+    pub entry: Option<HistoryEntry>,
     /// Its incidents, in order.
-    pub incidents: Vec<Incident>,
+    pub incidents: Vec<RequestIncident>,
     /// The number of effects that it declared before making them.
     pub declared: u32,
     /// Processes of it that are not known to have ended: who they are, and their command.
@@ -103,7 +103,7 @@ pub struct Whole {
 
 /// The requests that wait to be started.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Pending {
+pub struct PendingRequests {
     /// The number of requests.
     pub count: u32,
     /// The time when the oldest was received, in milliseconds since 1970.
@@ -124,12 +124,12 @@ const LIFE: &str = "id, tool, origin, conversation, effect, state, outcome, code
     deliver_attempts, last_error, deadline_ms, \
     (select nullif(address, '') from backend where number = request.backend)";
 
-impl Reader {
+impl JournalReader {
     /// The lives of the requests asked for, the latest first.
     ///
     /// # Errors
     /// The file cannot be read.
-    pub fn history(&self, question: &Question) -> Result<Vec<Life>, JournalError> {
+    pub fn list_history(&self, question: &HistoryQuery) -> Result<Vec<HistoryEntry>, JournalError> {
         let mut conditions = vec!["true"];
         let mut values: Vec<&dyn ToSql> = Vec::new();
         if question.failed {
@@ -150,14 +150,18 @@ impl Reader {
             conditions.push("received_at_ms >= ?");
             values.push(since);
         }
-        let limit = if question.limit == 0 { -1 } else { i64::from(question.limit) };
+        let limit = if question.limit == 0 {
+            -1
+        } else {
+            i64::from(question.limit)
+        };
         values.push(&limit);
         let sql = format!(
             "select {LIFE} from request where {} order by rowid desc limit ?",
             conditions.join(" and ")
         );
         let mut statement = self.connection.prepare(&sql)?;
-        let lives = statement.query_map(&values[..], life_from_row)?;
+        let lives = statement.query_map(&values[..], history_entry_from_row)?;
         Ok(lives.collect::<Result<_, _>>()?)
     }
 
@@ -165,14 +169,18 @@ impl Reader {
     ///
     /// # Errors
     /// The file cannot be read.
-    pub fn whole_life(&self, id: &str) -> Result<Option<Whole>, JournalError> {
+    pub fn read_full_history(&self, id: &str) -> Result<Option<FullHistory>, JournalError> {
         let sql = format!("select {LIFE} from request where id = ?");
-        let life = self.connection.prepare(&sql)?.query_row([id], life_from_row).optional()?;
+        let life = self
+            .connection
+            .prepare(&sql)?
+            .query_row([id], history_entry_from_row)
+            .optional()?;
         let mut statement = self.connection.prepare(
             "select at_ms, kind, detail, times, last_at_ms from incident where request_id = ? order by id",
         )?;
         let incidents = statement.query_map([id], |row| {
-            Ok(Incident {
+            Ok(RequestIncident {
                 at_ms: row.get(0)?,
                 kind: row.get(1)?,
                 detail: row.get(2)?,
@@ -184,22 +192,33 @@ impl Reader {
         if life.is_none() && incidents.is_empty() {
             return Ok(None);
         }
-        let declared =
-            self.connection
-                .query_row("select count(*) from intent where request_id = ?", [id], |row| row.get(0))?;
-        let mut statement = self
-            .connection
-            .prepare("select identity, command from child where request_id = ? order by started_at_ms")?;
+        let declared = self.connection.query_row(
+            "select count(*) from intent where request_id = ?",
+            [id],
+            |row| row.get(0),
+        )?;
+        let mut statement = self.connection.prepare(
+            "select identity, command from child where request_id = ? order by started_at_ms",
+        )?;
         let processes = statement.query_map([id], |row| Ok((row.get(0)?, row.get(1)?)))?;
         let processes = processes.collect::<Result<_, _>>()?;
-        Ok(Some(Whole { life, incidents, declared, processes }))
+        Ok(Some(FullHistory {
+            entry: life,
+            incidents,
+            declared,
+            processes,
+        }))
     }
 
     /// The ids that begin with this, at most so many: an owner types only the beginning.
     ///
     /// # Errors
     /// The file cannot be read.
-    pub fn ids_like(&self, beginning: &str, limit: u32) -> Result<Vec<String>, JournalError> {
+    pub fn ids_with_prefix(
+        &self,
+        beginning: &str,
+        limit: u32,
+    ) -> Result<Vec<String>, JournalError> {
         let mut statement = self.connection.prepare(
             "select id from request where substr(id, 1, length(?1)) = ?1 order by rowid desc limit ?2",
         )?;
@@ -211,10 +230,13 @@ impl Reader {
     ///
     /// # Errors
     /// The file cannot be read.
-    pub fn pending(&self) -> Result<Pending, JournalError> {
-        Ok(self
-            .prepare(PENDING)?
-            .query_row([], |row| Ok(Pending { count: row.get(0)?, oldest_ms: row.get(1)? }))?)
+    pub fn read_pending(&self) -> Result<PendingRequests, JournalError> {
+        Ok(self.prepare_scoped(PENDING)?.query_row([], |row| {
+            Ok(PendingRequests {
+                count: row.get(0)?,
+                oldest_ms: row.get(1)?,
+            })
+        })?)
     }
 
     /// The replies that are no longer wanted: those whose request expired before `expired_before_ms` by the
@@ -222,24 +244,26 @@ impl Reader {
     ///
     /// # Errors
     /// The file cannot be read.
-    pub fn unwanted_replies(
+    pub fn expired_replies(
         &self,
         expired_before_ms: f64,
         ttl_ms: f64,
     ) -> Result<Vec<RequestId>, JournalError> {
-        self.ids(UNWANTED, (ttl_ms, expired_before_ms))
+        self.query_ids(UNWANTED, (ttl_ms, expired_before_ms))
     }
 }
 
-fn life_from_row(row: &Row<'_>) -> rusqlite::Result<Life> {
-    Ok(Life {
+fn history_entry_from_row(row: &Row<'_>) -> rusqlite::Result<HistoryEntry> {
+    Ok(HistoryEntry {
         id: row.get(0)?,
         tool: row.get(1)?,
-        origin: row.get::<_, Stored<Origin>>(2)?.0,
+        origin: row.get::<_, StoredText<RequestOrigin>>(2)?.0,
         conversation: row.get(3)?,
         effect: row.get(4)?,
-        state: row.get::<_, Stored<State>>(5)?.0,
-        outcome: row.get::<_, Option<Stored<OutcomeKind>>>(6)?.map(|outcome| outcome.0),
+        state: row.get::<_, StoredText<RequestState>>(5)?.0,
+        outcome: row
+            .get::<_, Option<StoredText<OutcomeKind>>>(6)?
+            .map(|outcome| outcome.0),
         code: row.get(7)?,
         offers: row.get(8)?,
         attempts: row.get(9)?,

@@ -3,7 +3,7 @@
 
 use rusqlite::{Transaction, params};
 
-use super::writer::Durability;
+use super::writer::WriteDurability;
 use super::{Journal, JournalError};
 use crate::ids::RequestId;
 
@@ -13,7 +13,7 @@ impl Journal {
     ///
     /// # Errors
     /// The journal could not be written.
-    pub async fn note_incident(
+    pub async fn record_incident(
         &self,
         request: &RequestId,
         kind: &'static str,
@@ -22,15 +22,21 @@ impl Journal {
     ) -> Result<(), JournalError> {
         let id = request.clone();
         self.writer
-            .write(Durability::Process, move |transaction| {
-                Ok(note(transaction, &id, kind, detail.as_deref(), now_ms)?)
+            .write_and_wait(WriteDurability::ProcessCrash, move |transaction| {
+                Ok(insert_incident(
+                    transaction,
+                    &id,
+                    kind,
+                    detail.as_deref(),
+                    now_ms,
+                )?)
             })
             .await
     }
 }
 
 /// The same within a transaction.
-pub(super) fn note(
+pub(super) fn insert_incident(
     transaction: &Transaction<'_>,
     request: &RequestId,
     kind: &str,
@@ -45,7 +51,9 @@ pub(super) fn note(
         .execute(params![now_ms, request.as_str(), kind, detail])?;
     if counted == 0 {
         transaction
-            .prepare_cached("insert into incident (request_id, at_ms, kind, detail) values (?, ?, ?, ?)")?
+            .prepare_cached(
+                "insert into incident (request_id, at_ms, kind, detail) values (?, ?, ?, ?)",
+            )?
             .execute(params![request.as_str(), now_ms, kind, detail])?;
     }
     Ok(())

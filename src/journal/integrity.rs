@@ -10,17 +10,20 @@ use super::JournalError;
 ///
 /// # Errors
 /// [`JournalError::Corrupt`]; any other: it could not be looked at.
-pub(super) fn check(connection: &Connection, path: &Path) -> Result<(), JournalError> {
+pub(super) fn check_integrity(connection: &Connection, path: &Path) -> Result<(), JournalError> {
     let said: String = connection.query_row("pragma quick_check(1)", [], |row| row.get(0))?;
     if said == "ok" {
         return Ok(());
     }
-    Err(JournalError::Corrupt { path: path.display().to_string(), cause: said })
+    Err(JournalError::Corrupt {
+        path: path.display().to_string(),
+        cause: said,
+    })
 }
 
 /// The state of the file, as an SQLite error tells it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Fault {
+pub(super) enum DatabaseFault {
     /// Nothing.
     Sound,
     /// There is no room.
@@ -31,13 +34,15 @@ pub(super) enum Fault {
     Damaged,
 }
 
-impl Fault {
-    pub(super) fn of(error: &rusqlite::Error) -> Self {
+impl DatabaseFault {
+    pub(super) fn from_sqlite_error(error: &rusqlite::Error) -> Self {
         use rusqlite::ffi::{
             SQLITE_IOERR_DIR_FSYNC, SQLITE_IOERR_FSYNC, SQLITE_IOERR_READ, SQLITE_IOERR_SHMSIZE,
             SQLITE_IOERR_SHORT_READ, SQLITE_IOERR_WRITE,
         };
-        let Some(code) = error.sqlite_error() else { return Self::Sound };
+        let Some(code) = error.sqlite_error() else {
+            return Self::Sound;
+        };
         match (code.code, code.extended_code) {
             // The latter two: how a quota and a limit of the process are told.
             (ErrorCode::DiskFull, _) | (_, SQLITE_IOERR_WRITE | SQLITE_IOERR_SHMSIZE) => Self::Full,
@@ -50,12 +55,14 @@ impl Fault {
 }
 
 /// Returns whether the file is damaged, as far as this error tells.
-pub(super) fn is_damage(error: &JournalError) -> bool {
+pub(super) fn is_corruption(error: &JournalError) -> bool {
     match error {
         JournalError::Corrupt { .. } => true,
         JournalError::Sqlite(cause) | JournalError::Open { cause, .. } => {
             let codes = [ErrorCode::DatabaseCorrupt, ErrorCode::NotADatabase];
-            cause.sqlite_error_code().is_some_and(|code| codes.contains(&code))
+            cause
+                .sqlite_error_code()
+                .is_some_and(|code| codes.contains(&code))
         }
         _ => false,
     }

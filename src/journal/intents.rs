@@ -3,10 +3,10 @@
 
 use rusqlite::params;
 
-use super::read::Reader;
-use super::rules::{Event, Write};
-use super::writer::Durability;
-use super::{Journal, JournalError, steps};
+use super::journal_reader::JournalReader;
+use super::transition_rules::{RequestEvent, TransitionWrite};
+use super::writer::WriteDurability;
+use super::{Journal, JournalError, apply_transition};
 use crate::ids::RequestId;
 
 impl Journal {
@@ -15,13 +15,25 @@ impl Journal {
     ///
     /// # Errors
     /// [`JournalError::Moved`] when the call is not started as one that declares; any other: it must not be done.
-    pub async fn declare(&self, request: &RequestId, bodies: Vec<String>) -> Result<(), JournalError> {
+    pub async fn record_intents(
+        &self,
+        request: &RequestId,
+        bodies: Vec<String>,
+    ) -> Result<(), JournalError> {
         let id = request.clone();
         self.writer
-            .write(Durability::Power, move |transaction| {
-                let known = steps::known(transaction, &id)?;
-                let step = steps::ask(known.as_ref(), &id, Event::Declares)?;
-                debug_assert_eq!(step.write, Write::Declare, "a declaration writes nothing else");
+            .write_and_wait(WriteDurability::PowerLoss, move |transaction| {
+                let known = apply_transition::read_known_request(transaction, &id)?;
+                let step = apply_transition::decide_transition(
+                    known.as_ref(),
+                    &id,
+                    RequestEvent::Declares,
+                )?;
+                debug_assert_eq!(
+                    step.write,
+                    TransitionWrite::Declare,
+                    "a declaration writes nothing else"
+                );
                 let mut insert = transaction.prepare_cached(
                     "insert into intent (request_id, n, body) \
                      select ?1, coalesce(max(n), 0) + 1, ?2 from intent where request_id = ?1",
@@ -35,14 +47,15 @@ impl Journal {
     }
 }
 
-impl Reader {
+impl JournalReader {
     /// Returns the effects that a call has declared, in order, each as JSON text.
     ///
     /// # Errors
     /// The file cannot be read.
-    pub fn declared(&self, request: &RequestId) -> Result<Vec<String>, JournalError> {
-        let mut statement =
-            self.connection.prepare_cached("select body from intent where request_id = ? order by n")?;
+    pub fn recorded_intents(&self, request: &RequestId) -> Result<Vec<String>, JournalError> {
+        let mut statement = self
+            .connection
+            .prepare_cached("select body from intent where request_id = ? order by n")?;
         let rows = statement.query_map([request.as_str()], |row| row.get(0))?;
         Ok(rows.collect::<Result<_, _>>()?)
     }

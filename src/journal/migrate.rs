@@ -1,6 +1,6 @@
 //! Opening the journal's file in an order that a crash or a power cut may break off anywhere: looking whether it is
 //! ours and sound, a backup before its tables change, the change in one transaction, its names made durable. Not
-//! here: what is done with it, and how a damaged one is replaced (recover).
+//! here: what is done with it, and how a damaged one is replaced (corruption_recovery).
 
 use std::fs::File;
 use std::path::Path;
@@ -9,7 +9,7 @@ use rusqlite::Connection;
 use rusqlite::config::DbConfig;
 use rusqlite_migration::{M, Migrations};
 
-use super::{JournalError, backup, integrity, recover, swap};
+use super::{JournalError, backup, corruption_recovery, file_replace, integrity};
 use crate::durable::sync_parent_folder;
 use crate::record_locks;
 
@@ -30,7 +30,7 @@ const STEPS: &[&str] = &[
 /// The version that this program reads and writes.
 pub(super) const VERSION: usize = STEPS.len();
 
-fn migrations() -> Migrations<'static> {
+fn schema_migrations() -> Migrations<'static> {
     let step = |sql| {
         M::up_with_hook(sql, |_: &rusqlite::Transaction<'_>| {
             crate::failpoint::reach("journal.migrating");
@@ -42,65 +42,79 @@ fn migrations() -> Migrations<'static> {
 
 /// Opens the file for writing, made, mended and brought up to date where needed. A suspicious one is looked at in
 /// any case.
-pub(super) fn open(path: &Path, suspicious: bool) -> Result<Connection, JournalError> {
-    swap::finish(path).map_err(file_failed(path))?;
-    match open_sound(path, suspicious) {
-        Err(error) if integrity::is_damage(&error) => {
-            recover::replace_damaged(path, &error)?;
-            open_sound(path, false)
+pub(super) fn open_for_writing(path: &Path, suspicious: bool) -> Result<Connection, JournalError> {
+    file_replace::finish_replacement(path).map_err(file_open_error(path))?;
+    match open_checked(path, suspicious) {
+        Err(error) if integrity::is_corruption(&error) => {
+            corruption_recovery::replace_damaged(path, &error)?;
+            open_checked(path, false)
         }
         opened => opened,
     }
 }
 
 /// Creates a file with all tables, for the rows recovered from a broken one.
-pub(super) fn new_file(path: &Path) -> Result<Connection, JournalError> {
-    let mut connection = connect(path)?;
-    bring_up_to_date(&mut connection, path)?;
+pub(super) fn create_database(path: &Path) -> Result<Connection, JournalError> {
+    let mut connection = open_connection(path)?;
+    apply_migrations(&mut connection, path)?;
     Ok(connection)
 }
 
-pub(super) fn open_sound(path: &Path, suspicious: bool) -> Result<Connection, JournalError> {
-    let unclean = swap::beside(path, "-wal").metadata().is_ok_and(|log| log.len() > 0);
+pub(super) fn open_checked(path: &Path, suspicious: bool) -> Result<Connection, JournalError> {
+    let unclean = file_replace::sibling_path(path, "-wal")
+        .metadata()
+        .is_ok_and(|log| log.len() > 0);
     let small = path.metadata().is_ok_and(|file| file.len() <= CHECKED);
-    let mut connection = connect(path)?;
+    let mut connection = open_connection(path)?;
     // Closing a file that is not ours to touch must not write its log into it.
-    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map_err(open_failed(path))?;
-    let version: i64 =
-        connection.pragma_query_value(None, "user_version", |row| row.get(0)).map_err(open_failed(path))?;
+    connection
+        .set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)
+        .map_err(database_open_error(path))?;
+    let version: i64 = connection
+        .pragma_query_value(None, "user_version", |row| row.get(0))
+        .map_err(database_open_error(path))?;
     let version = usize::try_from(version).unwrap_or(usize::MAX);
     if version > STEPS.len() {
-        return Err(JournalError::Newer { path: path.display().to_string() });
+        return Err(JournalError::Newer {
+            path: path.display().to_string(),
+        });
     }
     if suspicious || unclean || small {
-        integrity::check(&connection, path)?;
+        integrity::check_integrity(&connection, path)?;
     }
-    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false).map_err(open_failed(path))?;
+    connection
+        .set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false)
+        .map_err(database_open_error(path))?;
     if version < STEPS.len() {
-        settings(&connection).map_err(open_failed(path))?;
+        apply_pragmas(&connection).map_err(database_open_error(path))?;
         if version > 0 {
-            let backup = backup::make(&connection, path, version)?;
+            let backup = backup::create_backup(&connection, path, version)?;
             tracing::info!(backup = %backup.display(), "the journal is brought up to date; it is kept as it was");
         }
-        bring_up_to_date(&mut connection, path)?;
-        connection = settle_change(connection, path)?;
+        apply_migrations(&mut connection, path)?;
+        connection = sync_wal_switch(connection, path)?;
     }
-    settings(&connection).map_err(open_failed(path))?;
+    apply_pragmas(&connection).map_err(database_open_error(path))?;
     // Also if an earlier run was cut off before it came to this.
-    sync_parent_folder(path).map_err(file_failed(path))?;
+    sync_parent_folder(path).map_err(file_open_error(path))?;
     Ok(connection)
 }
 
-fn bring_up_to_date(connection: &mut Connection, path: &Path) -> Result<(), JournalError> {
+fn apply_migrations(connection: &mut Connection, path: &Path) -> Result<(), JournalError> {
     // A file that is just made becomes durable step by step: what SQLite unlinks on the way must stay gone.
-    connection.pragma_update(None, "synchronous", "extra").map_err(open_failed(path))?;
-    migrations()
+    connection
+        .pragma_update(None, "synchronous", "extra")
+        .map_err(database_open_error(path))?;
+    schema_migrations()
         .to_latest(connection)
-        .map_err(|cause| JournalError::Migrate { path: path.display().to_string(), cause: cause.to_string() })
+        .map_err(|cause| JournalError::Migrate {
+            path: path.display().to_string(),
+            cause: cause.to_string(),
+        })
 }
 
 /// The journal's ways with its file.
-fn settings(connection: &Connection) -> rusqlite::Result<()> {
+fn apply_pragmas(connection: &Connection) -> rusqlite::Result<()> {
     connection.busy_timeout(std::time::Duration::from_secs(5))?;
     connection.pragma_update(None, "journal_mode", "wal")?;
     connection.pragma_update(None, "synchronous", "normal")?;
@@ -118,25 +132,33 @@ fn settings(connection: &Connection) -> rusqlite::Result<()> {
 
 /// The switch to WAL unlinks a rollback journal. Until that unlink is durable, a power cut could bring the journal
 /// back and undo everything since; so a new file and its folder are synced before the first promise.
-fn settle_change(connection: Connection, path: &Path) -> Result<Connection, JournalError> {
+fn sync_wal_switch(connection: Connection, path: &Path) -> Result<Connection, JournalError> {
     // Closed first: closing a file that SQLite has open takes SQLite's locks with it.
     drop(connection);
-    File::open(path).and_then(|file| file.sync_all()).map_err(file_failed(path))?;
-    sync_parent_folder(path).map_err(file_failed(path))?;
-    connect(path)
+    File::open(path)
+        .and_then(|file| file.sync_all())
+        .map_err(file_open_error(path))?;
+    sync_parent_folder(path).map_err(file_open_error(path))?;
+    open_connection(path)
 }
 
-fn connect(path: &Path) -> Result<Connection, JournalError> {
-    record_locks::install();
-    Connection::open(path).map_err(open_failed(path))
+fn open_connection(path: &Path) -> Result<Connection, JournalError> {
+    record_locks::install_lock_calls();
+    Connection::open(path).map_err(database_open_error(path))
 }
 
-fn open_failed(path: &Path) -> impl Fn(rusqlite::Error) -> JournalError {
-    move |cause| JournalError::Open { path: path.display().to_string(), cause }
+fn database_open_error(path: &Path) -> impl Fn(rusqlite::Error) -> JournalError {
+    move |cause| JournalError::Open {
+        path: path.display().to_string(),
+        cause,
+    }
 }
 
-fn file_failed(path: &Path) -> impl Fn(std::io::Error) -> JournalError {
-    move |cause| JournalError::File { path: path.display().to_string(), cause }
+fn file_open_error(path: &Path) -> impl Fn(std::io::Error) -> JournalError {
+    move |cause| JournalError::File {
+        path: path.display().to_string(),
+        cause,
+    }
 }
 
 #[cfg(test)]
@@ -145,7 +167,7 @@ mod tests {
 
     #[test]
     fn the_migrations_are_valid() {
-        migrations().validate().expect("valid");
+        schema_migrations().validate().expect("valid");
     }
 
     #[test]
@@ -153,10 +175,15 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("journal.sqlite3");
         let connection = Connection::open(&path).expect("opens");
-        connection.pragma_update(None, "user_version", 99).expect("sets");
+        connection
+            .pragma_update(None, "user_version", 99)
+            .expect("sets");
         drop(connection);
         let before = std::fs::read(&path).expect("reads");
-        assert!(matches!(open(&path, false), Err(JournalError::Newer { .. })));
+        assert!(matches!(
+            open_for_writing(&path, false),
+            Err(JournalError::Newer { .. })
+        ));
         assert_eq!(std::fs::read(&path).expect("reads"), before);
     }
 }

@@ -7,51 +7,53 @@
     reason = "this room owns the journal's file and those beside it, and makes their folder durable"
 )]
 
-mod accept;
-mod backends;
+mod accept_requests;
+mod apply_transition;
+mod backend_rows;
 mod backlog;
 mod backup;
+mod corruption_recovery;
+mod disk_reserve;
 mod entry;
-mod forgetting;
+mod file_replace;
 mod history;
 mod incidents;
 mod integrity;
 mod intents;
+mod job_queue;
+mod journal_reader;
 mod migrate;
-mod queue;
-mod read;
-mod recover;
-mod room;
-mod rules;
-mod shells;
-mod steps;
-mod swap;
+mod retention;
+mod shell_rows;
 mod task_names;
 #[cfg(test)]
 mod tests;
+mod transition_rules;
 mod transitions;
 mod writer;
 
-pub use accept::{Accepted, Admission, Conflict, InFlight, Offer, Refusal};
-pub use backends::{BackendIdentity, WaitingBackend};
-pub use backlog::{Room, Waiting};
-pub use entry::{Origin, RecordedReply, State, Unfinished};
-pub use forgetting::{BATCH, SignedUntil};
-pub use history::{Incident, Life, Pending, Question, Whole};
-pub use read::{ListedTask, LiveCounts, Reader, RequestLife};
-pub use recover::DamageReport;
-pub use room::{RESERVE, has_room_at};
-pub use rules::{Comparison, Verdict};
-pub use shells::{ShellExit, ShellRow, ShellState, ShellTrace};
-pub use transitions::{Close, Fate, Started};
+pub use accept_requests::{
+    AcceptedRequest, IdConflict, OfferOutcome, RepeatedRequest, RequestOffer, UnreadableRequest,
+};
+pub use backend_rows::{BackendIdentity, WaitingBackend};
+pub use backlog::{BacklogLimit, WaitingRequests};
+pub use corruption_recovery::DamageReport;
+pub use disk_reserve::{DISK_RESERVE_BYTES, has_disk_space_at};
+pub use entry::{RecordedReply, RequestOrigin, RequestState, UnfinishedRequest};
+pub use history::{FullHistory, HistoryEntry, HistoryQuery, PendingRequests, RequestIncident};
+pub use journal_reader::{JournalReader, ListedTask, OpenRequestCounts, RequestRecord};
+pub use retention::{BATCH, SignatureExpiry};
+pub use shell_rows::{JournalShellState, ShellExit, ShellProcessTrace, ShellRow};
+pub use transition_rules::{EffectComparison, RulesReply};
+pub use transitions::{CloseReason, RecordedStart, RecoveredRequest};
 
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use crate::ids::RequestId;
-use integrity::Fault;
-use writer::Writer;
+use integrity::DatabaseFault;
+use writer::JournalWriter;
 
 /// The reason for which a journal operation failed.
 #[derive(Debug, thiserror::Error)]
@@ -65,7 +67,9 @@ pub enum JournalError {
         cause: rusqlite::Error,
     },
     /// The file is of a newer version of this program.
-    #[error("the journal {path} was written by a newer version of punie-runner; it is left as it is")]
+    #[error(
+        "the journal {path} was written by a newer version of punie-runner; it is left as it is"
+    )]
     Newer {
         /// Its path.
         path: String,
@@ -133,27 +137,29 @@ pub enum JournalError {
 /// The journal of one home. Cheap to clone; all clones share one writer.
 #[derive(Debug, Clone)]
 pub struct Journal {
-    writer: Writer,
-    disk: room::Disk,
+    writer: JournalWriter,
+    disk: disk_reserve::DiskReserve,
     path: std::path::PathBuf,
-    current: backends::Current,
-    closed: Arc<Closed>,
+    current: backend_rows::CurrentBackend,
+    closed: Arc<ClosedCounts>,
 }
 
 /// The numbers of requests that this process closed.
 #[derive(Debug, Default)]
-struct Closed {
+struct ClosedCounts {
     delivered: AtomicU64,
     undeliverable: AtomicU64,
 }
 
 impl Journal {
-    /// Opens the file for the backend that the last process worked for; else as [`Journal::open_for`].
+    /// Opens the file for the backend that the last process worked for; else as [`Journal::open_for_backend`].
     ///
     /// # Errors
-    /// As [`Journal::open_for`].
-    pub fn open(path: &Path) -> Result<Self, JournalError> {
-        Self::open_with(path, |connection| backends::last_used(connection))
+    /// As [`Journal::open_for_backend`].
+    pub fn open_for_last_backend(path: &Path) -> Result<Self, JournalError> {
+        Self::open_with_backend_row(path, |connection| {
+            backend_rows::last_used_backend(connection)
+        })
     }
 
     /// Opens the file for work for this backend, making it, mending it and bringing it up to date where needed, and
@@ -161,51 +167,59 @@ impl Journal {
     ///
     /// # Errors
     /// [`JournalError::Open`], [`JournalError::Newer`], [`JournalError::Migrate`], [`JournalError::File`].
-    pub fn open_for(path: &Path, backend: &BackendIdentity) -> Result<Self, JournalError> {
-        Self::open_with(path, |connection| backends::select(connection, backend))
+    pub fn open_for_backend(path: &Path, backend: &BackendIdentity) -> Result<Self, JournalError> {
+        Self::open_with_backend_row(path, |connection| {
+            backend_rows::select_backend(connection, backend)
+        })
     }
 
-    fn open_with(
+    fn open_with_backend_row(
         path: &Path,
         select: impl Fn(&mut rusqlite::Connection) -> rusqlite::Result<i64>,
     ) -> Result<Self, JournalError> {
-        let mut connection = migrate::open(path, false)?;
-        let disk = room::Disk::below(path);
+        let mut connection = migrate::open_for_writing(path, false)?;
+        let disk = disk_reserve::DiskReserve::for_journal(path);
         let mut prepare = || {
-            recover::put_in_doubt(&connection)?;
-            count_life(&connection)?;
+            corruption_recovery::mark_outcome_unknown(&connection)?;
+            count_start(&connection)?;
             select(&mut connection)
         };
         let number = match prepare() {
-            Err(error) if Fault::of(&error) == Fault::Full => {
-                disk.release();
+            Err(error) if DatabaseFault::from_sqlite_error(&error) == DatabaseFault::Full => {
+                disk.release_reserve();
                 prepare()?
             }
             number => number?,
         };
-        let writer = Writer::start(connection, path, disk.clone());
-        let current = backends::Current::new(number);
-        Ok(Self { writer, disk, path: path.to_owned(), current, closed: Arc::default() })
+        let writer = JournalWriter::start_thread(connection, path, disk.clone());
+        let current = backend_rows::CurrentBackend::new(number);
+        Ok(Self {
+            writer,
+            disk,
+            path: path.to_owned(),
+            current,
+            closed: Arc::default(),
+        })
     }
 
     /// Brings everything into the one file, when nothing more is to be written: the next start finds nothing to
     /// doubt.
-    pub async fn rest(&self) {
-        self.writer.rest().await;
+    pub async fn checkpoint_wal(&self) {
+        self.writer.checkpoint_log().await;
     }
 
     /// A read-only view of the same file, as far as it is about the backend that this process works for.
     ///
     /// # Errors
     /// [`JournalError::Open`].
-    pub fn reader(&self) -> Result<Reader, JournalError> {
-        let mut reader = Reader::open(&self.path)?;
-        reader.backend = Some(self.current.number());
+    pub fn open_reader(&self) -> Result<JournalReader, JournalError> {
+        let mut reader = JournalReader::open_read_only(&self.path)?;
+        reader.backend = Some(self.current.row_id());
         Ok(reader)
     }
 }
 
-fn count_life(connection: &rusqlite::Connection) -> rusqlite::Result<()> {
+fn count_start(connection: &rusqlite::Connection) -> rusqlite::Result<()> {
     let sql = "insert into kv (key, value) values ('epoch', '1') \
                on conflict (key) do update set value = cast(value as integer) + 1";
     connection.execute(sql, []).map(drop)

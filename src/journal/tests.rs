@@ -6,7 +6,7 @@ mod world;
 use proptest::prelude::*;
 use proptest_state_machine::{ReferenceStateMachine, StateMachineTest, prop_state_machine};
 
-use super::rules::{Event, Then};
+use super::transition_rules::{RequestEvent, TransitionResult};
 use world::{REQUESTS, World};
 
 /// What can happen.
@@ -89,14 +89,20 @@ impl StateMachineTest for Rules {
             Deed::Page(from) => world.page(from),
             Deed::Other(n) => {
                 if world.now.rows.contains_key(&n) {
-                    let then = world.step(n, Event::Offered { same: false, cancelled: false });
-                    assert_eq!(then, Some(Then::Conflict));
+                    let then = world.step(
+                        n,
+                        RequestEvent::Offered {
+                            same: false,
+                            cancelled: false,
+                        },
+                    );
+                    assert_eq!(then, Some(TransitionResult::Conflict));
                 }
             }
             Deed::TakeBack(n) => {
                 if let Some(back) = world.offered.get_mut(&n) {
                     *back = true;
-                    world.step(n, Event::TakenBack);
+                    world.step(n, RequestEvent::TakenBack);
                 }
             }
             Deed::Go(n) => world.go(n),
@@ -115,13 +121,20 @@ impl StateMachineTest for Rules {
 
     fn check_invariants(world: &World, asked: &Asked) {
         world.check();
-        assert!(world.now.rows.keys().all(|n| asked.asked.contains(n)), "a request that nobody asked");
+        assert!(
+            world.now.rows.keys().all(|n| asked.asked.contains(n)),
+            "a request that nobody asked"
+        );
     }
 
     fn teardown(mut world: World, asked: Asked) {
         world.settle();
         for n in &asked.asked {
-            assert_eq!(world.stored.get(n).map(Vec::len), Some(1), "request {n} was lost");
+            assert_eq!(
+                world.stored.get(n).map(Vec::len),
+                Some(1),
+                "request {n} was lost"
+            );
         }
     }
 }

@@ -4,30 +4,32 @@ use std::sync::atomic::Ordering;
 
 use rusqlite::{Transaction, params};
 
-use super::accept::Accepted;
-use super::backends::set_fact;
-use super::entry::{RecordedReply, State};
-use super::rules::{Comparison, Event, Then, Verdict, Write};
-use super::writer::Durability;
-use super::{Journal, JournalError, steps};
+use super::accept_requests::AcceptedRequest;
+use super::backend_rows::set_backend_fact;
+use super::entry::{RecordedReply, RequestState};
+use super::transition_rules::{
+    EffectComparison, RequestEvent, RulesReply, TransitionResult, TransitionWrite,
+};
+use super::writer::WriteDurability;
+use super::{Journal, JournalError, apply_transition};
 use crate::ids::RequestId;
 use crate::request::CleanReply;
 
 /// Proof that the start of a call is recorded: its effect may begin.
 #[derive(Debug)]
-pub struct Started {
+pub struct RecordedStart {
     /// Which execution this is, from 1.
     pub attempt: u32,
 }
 
 /// The decision on a request that an earlier run of the runner left open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fate {
+pub enum RecoveredRequest {
     /// It is run (again).
     Run,
     /// It is answered without being run.
-    Answer(Verdict),
-    /// Its declared effects are compared with the files; then [`Journal::compared`] decides.
+    Answer(RulesReply),
+    /// Its declared effects are compared with the files; then [`Journal::resolve_compared`] decides.
     Compare,
     /// Its reply is there already.
     Post,
@@ -35,7 +37,7 @@ pub enum Fate {
 
 /// The reason for which a request is closed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Close {
+pub enum CloseReason {
     /// The backend has the reply, or a task's reply waits here.
     Delivered,
     /// The reply was sent, by a wire on which it may be asked for again: it is kept for that.
@@ -51,14 +53,30 @@ impl Journal {
     /// # Errors
     /// [`JournalError::Moved`] when it is not merely accepted any more, [`JournalError::TakenBack`] when the caller
     /// took it back by now; any other: it must not begin.
-    pub async fn start(&self, call: &Accepted, declares: bool, now_ms: i64) -> Result<Started, JournalError> {
-        let id = call.request().id.clone();
-        let promise = call.effect().at_most_once() && !declares;
-        let durability = if promise { Durability::Power } else { Durability::Process };
+    pub async fn record_start(
+        &self,
+        call: &AcceptedRequest,
+        declares: bool,
+        now_ms: i64,
+    ) -> Result<RecordedStart, JournalError> {
+        let id = call.tool_request().id.clone();
+        let promise = call.tool_effect().runs_at_most_once() && !declares;
+        let durability = if promise {
+            WriteDurability::PowerLoss
+        } else {
+            WriteDurability::ProcessCrash
+        };
         self.writer
-            .write(durability, move |transaction| {
-                match steps::take(transaction, &id, Event::Begins { declares }, now_ms)? {
-                    (Then::Begin, Some(known)) => Ok(Started { attempt: known.attempt + 1 }),
+            .write_and_wait(durability, move |transaction| {
+                match apply_transition::apply_request_event(
+                    transaction,
+                    &id,
+                    RequestEvent::Begins { declares },
+                    now_ms,
+                )? {
+                    (TransitionResult::Begin, Some(known)) => Ok(RecordedStart {
+                        attempt: known.attempt + 1,
+                    }),
                     _ => Err(JournalError::TakenBack { id }),
                 }
             })
@@ -69,15 +87,23 @@ impl Journal {
     ///
     /// # Errors
     /// [`JournalError::Moved`] when the request was already finished; any other: it is not recorded.
-    pub async fn record(
+    pub async fn record_reply(
         &self,
-        call: &Accepted,
+        call: &AcceptedRequest,
         reply: CleanReply,
         now_ms: i64,
     ) -> Result<RecordedReply, JournalError> {
-        let id = call.request().id.clone();
-        let durability = if call.effect().at_most_once() { Durability::Power } else { Durability::Process };
-        self.writer.write(durability, move |transaction| finish(transaction, &id, &reply, now_ms)).await
+        let id = call.tool_request().id.clone();
+        let durability = if call.tool_effect().runs_at_most_once() {
+            WriteDurability::PowerLoss
+        } else {
+            WriteDurability::ProcessCrash
+        };
+        self.writer
+            .write_and_wait(durability, move |transaction| {
+                store_reply(transaction, &id, &reply, now_ms)
+            })
+            .await
     }
 
     /// Decides about each of these requests that an earlier run left open, and puts back what is to run
@@ -85,10 +111,16 @@ impl Journal {
     ///
     /// # Errors
     /// [`JournalError::Moved`] when one is not open; then none was put back.
-    pub async fn found(&self, ids: Vec<RequestId>, now_ms: i64) -> Result<Vec<Fate>, JournalError> {
+    pub async fn recover_requests(
+        &self,
+        ids: Vec<RequestId>,
+        now_ms: i64,
+    ) -> Result<Vec<RecoveredRequest>, JournalError> {
         self.writer
-            .write(Durability::Process, move |transaction| {
-                ids.iter().map(|id| decide(transaction, id, Event::Found, now_ms)).collect()
+            .write_and_wait(WriteDurability::ProcessCrash, move |transaction| {
+                ids.iter()
+                    .map(|id| decide_recovery(transaction, id, RequestEvent::Found, now_ms))
+                    .collect()
             })
             .await
     }
@@ -97,16 +129,18 @@ impl Journal {
     ///
     /// # Errors
     /// [`JournalError::Moved`] when it is not open, or had declared nothing.
-    pub async fn compared(
+    pub async fn resolve_compared(
         &self,
         id: &RequestId,
-        comparison: Comparison,
+        comparison: EffectComparison,
         now_ms: i64,
-    ) -> Result<Fate, JournalError> {
+    ) -> Result<RecoveredRequest, JournalError> {
         let id = id.clone();
-        let event = Event::Compared(comparison);
+        let event = RequestEvent::Compared(comparison);
         self.writer
-            .write(Durability::Process, move |transaction| decide(transaction, &id, event, now_ms))
+            .write_and_wait(WriteDurability::ProcessCrash, move |transaction| {
+                decide_recovery(transaction, &id, event, now_ms)
+            })
             .await
     }
 
@@ -115,24 +149,42 @@ impl Journal {
     /// # Errors
     /// The journal could not be written; the reply will be posted once more, which the backend answers with
     /// `duplicate`.
-    pub async fn close(&self, id: &RequestId, close: Close, now_ms: i64) -> Result<(), JournalError> {
+    pub async fn close_request(
+        &self,
+        id: &RequestId,
+        close: CloseReason,
+        now_ms: i64,
+    ) -> Result<(), JournalError> {
         let id = id.clone();
-        let delivered = !matches!(close, Close::Undeliverable(_));
+        let delivered = !matches!(close, CloseReason::Undeliverable(_));
         let was_open = self
             .writer
-            .write(Durability::Process, move |transaction| {
-                let event = Event::Closed { delivered, kept: close == Close::Sent };
-                let (_, known) = steps::take(transaction, &id, event, now_ms)?;
-                if let Close::Undeliverable(reason) = &close {
+            .write_and_wait(WriteDurability::ProcessCrash, move |transaction| {
+                let event = RequestEvent::Closed {
+                    delivered,
+                    kept: close == CloseReason::Sent,
+                };
+                let (_, known) =
+                    apply_transition::apply_request_event(transaction, &id, event, now_ms)?;
+                if let CloseReason::Undeliverable(reason) = &close {
                     transaction
                         .prepare_cached("update request set last_error = ? where id = ?")?
                         .execute([reason, id.as_str()])?;
                 }
-                Ok(known.is_some_and(|known| !matches!(known.state, State::Delivered | State::Undeliverable)))
+                Ok(known.is_some_and(|known| {
+                    !matches!(
+                        known.state,
+                        RequestState::Delivered | RequestState::Undeliverable
+                    )
+                }))
             })
             .await?;
         if was_open {
-            let count = if delivered { &self.closed.delivered } else { &self.closed.undeliverable };
+            let count = if delivered {
+                &self.closed.delivered
+            } else {
+                &self.closed.undeliverable
+            };
             count.fetch_add(1, Ordering::Relaxed);
         }
         Ok(())
@@ -140,9 +192,9 @@ impl Journal {
 
     /// Returns the numbers of requests that this process closed: those whose reply the backend has, and those whose
     /// reply it will never take.
-    pub fn closed(&self) -> (u64, u64) {
-        let [delivered, undeliverable] =
-            [&self.closed.delivered, &self.closed.undeliverable].map(|count| count.load(Ordering::Relaxed));
+    pub fn closed_counts(&self) -> (u64, u64) {
+        let [delivered, undeliverable] = [&self.closed.delivered, &self.closed.undeliverable]
+            .map(|count| count.load(Ordering::Relaxed));
         (delivered, undeliverable)
     }
 
@@ -150,7 +202,7 @@ impl Journal {
     ///
     /// # Errors
     /// The journal could not be written.
-    pub async fn note_failed_post(
+    pub async fn record_failed_post(
         &self,
         id: &RequestId,
         cause: String,
@@ -159,13 +211,13 @@ impl Journal {
         let id = id.clone();
         self.writer
             // A reply that has to wait here may have to wait long: it is worth a sync now.
-            .write(Durability::Power, move |transaction| {
+            .write_and_wait(WriteDurability::PowerLoss, move |transaction| {
                 transaction
                     .prepare_cached(
                         "update request set deliver_attempts = deliver_attempts + 1, last_error = ? where id = ?",
                     )?
                     .execute(params![cause, id.as_str()])?;
-                super::incidents::note(transaction, &id, "post failed", Some(&cause), now_ms)?;
+                super::incidents::insert_incident(transaction, &id, "post failed", Some(&cause), now_ms)?;
                 Ok(())
             })
             .await
@@ -175,21 +227,24 @@ impl Journal {
     ///
     /// # Errors
     /// [`JournalError::Moved`] when it is not finished, or closed already.
-    pub async fn replace(
+    pub async fn replace_reply(
         &self,
         reply: &RecordedReply,
         payload: String,
     ) -> Result<RecordedReply, JournalError> {
-        let (id, reply) = (reply.id().clone(), reply.shrunk(payload.clone()));
+        let (id, reply) = (
+            reply.request_id().clone(),
+            reply.with_smaller_payload(payload.clone()),
+        );
         self.writer
-            .write(Durability::Process, move |transaction| {
+            .write_and_wait(WriteDurability::ProcessCrash, move |transaction| {
                 let changed = transaction
                     .prepare_cached(
                         "update result set payload = ?1 where request_id = ?2 \
                          and exists (select 1 from request where id = ?2 and state = 'finished')",
                     )?
                     .execute(params![payload, id.as_str()])?;
-                moved_unless(changed == 1, id, "finished")?;
+                check_transition(changed == 1, id, "finished")?;
                 Ok(reply)
             })
             .await
@@ -199,7 +254,7 @@ impl Journal {
     ///
     /// # Errors
     /// The journal could not be written.
-    pub async fn child_started(
+    pub async fn record_child_start(
         &self,
         request: &RequestId,
         identity: String,
@@ -208,7 +263,7 @@ impl Journal {
     ) -> Result<(), JournalError> {
         let id = request.clone();
         self.writer
-            .write(Durability::Process, move |transaction| {
+            .write_and_wait(WriteDurability::ProcessCrash, move |transaction| {
                 transaction
                     .prepare_cached(
                         "insert or replace into child (request_id, identity, command, started_at_ms) \
@@ -221,11 +276,14 @@ impl Journal {
     }
 
     /// Notes that a process is gone, sooner or later; a note that is lost costs a look at the next start.
-    pub fn child_ended(&self, identity: String) {
-        self.writer.write_later(Durability::Process, move |transaction| {
-            transaction.prepare_cached("delete from child where identity = ?")?.execute([identity])?;
-            Ok(())
-        });
+    pub fn record_child_end(&self, identity: String) {
+        self.writer
+            .write_later(WriteDurability::ProcessCrash, move |transaction| {
+                transaction
+                    .prepare_cached("delete from child where identity = ?")?
+                    .execute([identity])?;
+                Ok(())
+            });
     }
 
     /// Keeps a small fact over restarts: of the device, or of the backend that this process works for (the cursor, the
@@ -233,92 +291,121 @@ impl Journal {
     ///
     /// # Errors
     /// The journal could not be written.
-    pub async fn remember(&self, key: &'static str, value: String) -> Result<(), JournalError> {
-        let backend = self.current.number();
-        self.writer.write_beside(move |transaction| Ok(set_fact(transaction, backend, key, &value)?)).await
+    pub async fn store_fact(&self, key: &'static str, value: String) -> Result<(), JournalError> {
+        let backend = self.current.row_id();
+        self.writer
+            .write_unordered(move |transaction| {
+                Ok(set_backend_fact(transaction, backend, key, &value)?)
+            })
+            .await
     }
 
     /// Stores small facts for `status` without waiting; a failure is only logged.
-    pub fn note(&self, facts: Vec<(&'static str, String)>) {
+    pub fn store_facts_later(&self, facts: Vec<(&'static str, String)>) {
         if facts.is_empty() {
             return;
         }
-        let backend = self.current.number();
-        self.writer.write_aside(move |transaction| {
-            facts.iter().try_for_each(|(key, value)| Ok(set_fact(transaction, backend, key, value)?))
+        let backend = self.current.row_id();
+        self.writer.write_detached(move |transaction| {
+            facts.iter().try_for_each(|(key, value)| {
+                Ok(set_backend_fact(transaction, backend, key, value)?)
+            })
         });
     }
 
     /// Returns a number that rises whenever a request may have moved. Counts of open requests hold until then.
-    pub fn moves(&self) -> u64 {
-        self.writer.moves()
+    pub fn change_counter(&self) -> u64 {
+        self.writer.change_counter()
     }
 }
 
 /// Applies the rules to a request that an earlier run left open, and records the decision.
-fn decide(
+fn decide_recovery(
     transaction: &Transaction<'_>,
     id: &RequestId,
-    event: Event,
+    event: RequestEvent,
     now_ms: i64,
-) -> Result<Fate, JournalError> {
-    let (then, known) = steps::take(transaction, id, event, now_ms)?;
+) -> Result<RecoveredRequest, JournalError> {
+    let (then, known) = apply_transition::apply_request_event(transaction, id, event, now_ms)?;
     let attempt = known.map_or(0, |known| known.attempt);
     let (fate, kind) = match then {
-        Then::Compare => return Ok(Fate::Compare),
-        Then::Answer(verdict) => (Fate::Answer(verdict), verdict.kind()),
-        Then::Post => return Ok(Fate::Post),
+        TransitionResult::Compare => return Ok(RecoveredRequest::Compare),
+        TransitionResult::Answer(verdict) => {
+            (RecoveredRequest::Answer(verdict), verdict.reply_kind())
+        }
+        TransitionResult::Post => return Ok(RecoveredRequest::Post),
         // A request that had not started is not worth an incident.
-        _ if attempt == 0 => return Ok(Fate::Run),
-        _ => (Fate::Run, "rerun"),
+        _ if attempt == 0 => return Ok(RecoveredRequest::Run),
+        _ => (RecoveredRequest::Run, "rerun"),
     };
-    steps::incident(transaction, id, kind, Some(&format!("attempt {attempt}")), now_ms)?;
+    apply_transition::incident(
+        transaction,
+        id,
+        kind,
+        Some(&format!("attempt {attempt}")),
+        now_ms,
+    )?;
     Ok(fate)
 }
 
 /// Accepted or started, to finished with its payload. A task's reply is read here and never posted, so that the same
 /// step delivers it.
-pub(super) fn finish(
+pub(super) fn store_reply(
     transaction: &Transaction<'_>,
     id: &RequestId,
     reply: &CleanReply,
     now_ms: i64,
 ) -> Result<RecordedReply, JournalError> {
-    let known = steps::known(transaction, id)?;
-    let step = steps::ask(known.as_ref(), id, Event::Answered)?;
-    let (Some(known), Write::Finish { read_here }) = (known, step.write) else {
-        return Err(JournalError::Moved { id: id.clone(), expected: "known" });
+    let known = apply_transition::read_known_request(transaction, id)?;
+    let step = apply_transition::decide_transition(known.as_ref(), id, RequestEvent::Answered)?;
+    let (Some(known), TransitionWrite::Finish { read_here }) = (known, step.write) else {
+        return Err(JournalError::Moved {
+            id: id.clone(),
+            expected: "known",
+        });
     };
-    let state = if read_here { State::Delivered } else { State::Finished };
+    let state = if read_here {
+        RequestState::Delivered
+    } else {
+        RequestState::Finished
+    };
     let changed = transaction
         .prepare_cached(
             "update request set outcome = ?1, truncated = ?2, finished_at_ms = ?3, state = ?4, closed_at_ms = ?5, \
              code = ?6 where id = ?7 and state = ?8",
         )?
         .execute(params![
-            reply.kind().as_str(),
-            reply.truncated(),
+            reply.outcome_kind().as_str(),
+            reply.is_truncated(),
             now_ms,
             state.as_str(),
             read_here.then_some(now_ms),
-            reply.code(),
+            reply.failure_code(),
             id.as_str(),
             known.state.as_str(),
         ])?;
-    moved_unless(changed == 1, id.clone(), known.state.as_str())?;
+    check_transition(changed == 1, id.clone(), known.state.as_str())?;
     transaction
         .prepare_cached("insert into result (request_id, payload) values (?, ?)")?
-        .execute(params![id.as_str(), reply.payload()])?;
-    super::read::recorded(transaction, id)
+        .execute(params![id.as_str(), reply.payload_json()])?;
+    super::journal_reader::recorded_reply(transaction, id)
 }
 
-pub(super) fn set_kv(transaction: &Transaction<'_>, key: &str, value: &str) -> rusqlite::Result<()> {
+pub(super) fn set_key_value(
+    transaction: &Transaction<'_>,
+    key: &str,
+    value: &str,
+) -> rusqlite::Result<()> {
     transaction
         .prepare_cached("insert into kv (key, value) values (?, ?) on conflict (key) do update set value = excluded.value")?
         .execute([key, value])
         .map(drop)
 }
 
-fn moved_unless(kept: bool, id: RequestId, expected: &'static str) -> Result<(), JournalError> {
-    if kept { Ok(()) } else { Err(JournalError::Moved { id, expected }) }
+fn check_transition(kept: bool, id: RequestId, expected: &'static str) -> Result<(), JournalError> {
+    if kept {
+        Ok(())
+    } else {
+        Err(JournalError::Moved { id, expected })
+    }
 }

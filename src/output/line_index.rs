@@ -8,14 +8,14 @@ use std::io::{self, Read, Seek, SeekFrom};
 use sha2::{Digest, Sha256};
 use tokio_util::sync::CancellationToken;
 
-use super::holes::find_data;
 use super::line_feed::LineFeed;
-use crate::ids::hex;
+use super::sparse_file::find_data;
+use crate::ids::to_hex;
 
 /// The bytes between two stored counts.
-const STEP: u64 = 1 << 20;
+const STEP_BYTES: u64 = 1 << 20;
 /// So many bytes are read at once.
-pub(crate) const CHUNK: usize = 256 << 10;
+pub(crate) const READ_CHUNK_BYTES: usize = 256 << 10;
 
 /// Reads until the buffer is full or the file ends; gives the number of bytes.
 ///
@@ -35,7 +35,7 @@ pub fn read_full(file: &mut dyn Read, buffer: &mut [u8]) -> io::Result<usize> {
 }
 
 /// Reads at an offset until the buffer is full or the file ends.
-pub(crate) fn read_at(mut file: &File, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+pub(crate) fn read_at_offset(mut file: &File, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
     file.seek(SeekFrom::Start(offset))?;
     read_full(&mut file, buffer)
 }
@@ -84,13 +84,14 @@ pub(crate) struct LineIndex {
 
 impl LineIndex {
     /// Returns the number of lines, if the file was scanned to its end.
-    pub(crate) fn total(&self, size: u64) -> Option<u64> {
+    pub(crate) fn known_line_count(&self, size: u64) -> Option<u64> {
         (self.scanned >= size).then(|| self.newlines + u64::from(size > 0 && !self.ends_in_newline))
     }
 
     /// Returns the SHA-256 of the whole file in hex, if it was scanned to its end and is not too big to hash.
-    pub(crate) fn sha256(&self, scan: &LineScan<'_>) -> Option<String> {
-        (scan.is_hashed && self.scanned >= scan.size).then(|| hex(&self.hasher.clone().finalize()))
+    pub(crate) fn known_sha256(&self, scan: &LineScan<'_>) -> Option<String> {
+        (scan.is_hashed && self.scanned >= scan.size)
+            .then(|| to_hex(&self.hasher.clone().finalize()))
     }
 
     /// Returns whether it covers more of the same file.
@@ -99,15 +100,15 @@ impl LineIndex {
     }
 
     /// Returns the number of whole lines seen.
-    pub(crate) fn seen(&self) -> u64 {
+    pub(crate) fn seen_line_count(&self) -> u64 {
         self.newlines
     }
 
     /// Counts the lines to the file's end.
-    pub(crate) fn count_all(&mut self, scan: &LineScan<'_>) -> Result<u64, LineMiss> {
+    pub(crate) fn count_to_end(&mut self, scan: &LineScan<'_>) -> Result<u64, LineMiss> {
         let mut buffer = Vec::new();
         while self.scanned < scan.size {
-            self.step(scan, &mut buffer)?;
+            self.scan_next_step(scan, &mut buffer)?;
         }
         Ok(self.newlines + u64::from(scan.size > 0 && !self.ends_in_newline))
     }
@@ -116,32 +117,40 @@ impl LineIndex {
     pub(crate) fn find_line(&mut self, scan: &LineScan<'_>, line: u64) -> Result<u64, LineMiss> {
         let target = line.saturating_sub(1);
         if target == 0 {
-            return if scan.size == 0 { Err(LineMiss::PastEnd) } else { Ok(0) };
+            return if scan.size == 0 {
+                Err(LineMiss::PastEnd)
+            } else {
+                Ok(0)
+            };
         }
         let mut buffer = Vec::new();
         while self.newlines < target && self.scanned < scan.size {
             if self.scanned >= scan.reach {
                 return Err(LineMiss::TooFar);
             }
-            self.step(scan, &mut buffer)?;
+            self.scan_next_step(scan, &mut buffer)?;
         }
         if self.newlines < target {
             return Err(LineMiss::PastEnd);
         }
         let step = self.before.partition_point(|before| *before < target) - 1;
         let mut left = target - self.before[step];
-        let mut at = step as u64 * STEP;
-        buffer.resize(CHUNK, 0);
+        let mut at = step as u64 * STEP_BYTES;
+        buffer.resize(READ_CHUNK_BYTES, 0);
         loop {
-            let n = read_at(scan.file, at, &mut buffer)?;
+            let n = read_at_offset(scan.file, at, &mut buffer)?;
             if n == 0 {
                 return Err(LineMiss::PastEnd);
             }
-            for end in scan.feed.ends(&buffer[..n]) {
+            for end in scan.feed.feed_ends(&buffer[..n]) {
                 left -= 1;
                 if left == 0 {
                     let start = at + end as u64;
-                    return if start < scan.size { Ok(start) } else { Err(LineMiss::PastEnd) };
+                    return if start < scan.size {
+                        Ok(start)
+                    } else {
+                        Err(LineMiss::PastEnd)
+                    };
                 }
             }
             at += n as u64;
@@ -149,41 +158,50 @@ impl LineIndex {
     }
 
     /// Scans one more step, or skips all steps within one hole.
-    fn step(&mut self, scan: &LineScan<'_>, buffer: &mut Vec<u8>) -> Result<(), LineMiss> {
+    fn scan_next_step(
+        &mut self,
+        scan: &LineScan<'_>,
+        buffer: &mut Vec<u8>,
+    ) -> Result<(), LineMiss> {
         if scan.cancel.is_cancelled() {
             return Err(LineMiss::Cancelled);
         }
         // If the file has grown since, its last step was not a whole one. Such a file is not hashed.
-        if !self.scanned.is_multiple_of(STEP)
+        if !self.scanned.is_multiple_of(STEP_BYTES)
             && let Some(before) = self.before.pop()
         {
             self.newlines = before;
-            self.scanned = self.before.len() as u64 * STEP;
+            self.scanned = self.before.len() as u64 * STEP_BYTES;
         }
         let mut at = self.scanned;
         if !scan.is_hashed {
             let data = find_data(scan.file, at, scan.size);
-            if self.pass_to(data, scan) {
+            if self.skip_sparse_steps(data, scan) {
                 return Ok(());
             }
-            at = data / scan.feed.unit() * scan.feed.unit();
+            at = data / scan.feed.code_unit_bytes() * scan.feed.code_unit_bytes();
         }
-        buffer.resize(CHUNK, 0);
+        buffer.resize(READ_CHUNK_BYTES, 0);
         let before = self.newlines;
-        let end = (self.scanned + STEP).min(scan.size);
+        let end = (self.scanned + STEP_BYTES).min(scan.size);
         let mut newlines = before;
         while at < end {
-            let want = usize::try_from(end - at).unwrap_or(CHUNK).min(CHUNK);
-            let n = read_at(scan.file, at, &mut buffer[..want])?;
+            let want = usize::try_from(end - at)
+                .unwrap_or(READ_CHUNK_BYTES)
+                .min(READ_CHUNK_BYTES);
+            let n = read_at_offset(scan.file, at, &mut buffer[..want])?;
             if n == 0 {
                 let text = "the file became shorter while it was read";
-                return Err(LineMiss::Io(io::Error::new(io::ErrorKind::UnexpectedEof, text)));
+                return Err(LineMiss::Io(io::Error::new(
+                    io::ErrorKind::UnexpectedEof,
+                    text,
+                )));
             }
-            newlines += scan.feed.count(&buffer[..n]);
+            newlines += scan.feed.count_feeds(&buffer[..n]);
             if scan.is_hashed {
                 self.hasher.update(&buffer[..n]);
             }
-            self.ends_in_newline = scan.feed.closes(&buffer[..n]);
+            self.ends_in_newline = scan.feed.ends_with_feed(&buffer[..n]);
             at += n as u64;
         }
         self.before.push(before);
@@ -193,10 +211,10 @@ impl LineIndex {
     }
 
     /// Skips the steps that end before the next data; returns false if there are none.
-    fn pass_to(&mut self, data: u64, scan: &LineScan<'_>) -> bool {
+    fn skip_sparse_steps(&mut self, data: u64, scan: &LineScan<'_>) -> bool {
         let from = self.scanned;
         while self.scanned < scan.size.min(scan.reach) {
-            let end = (self.scanned + STEP).min(scan.size);
+            let end = (self.scanned + STEP_BYTES).min(scan.size);
             if end > data {
                 break;
             }
@@ -217,7 +235,7 @@ pub(crate) fn find_last_lines(
     reach: u64,
 ) -> Result<Option<(u64, u64)>, LineMiss> {
     // Half a unit at the end belongs to the last line.
-    let mut end = scan.size / scan.feed.unit() * scan.feed.unit();
+    let mut end = scan.size / scan.feed.code_unit_bytes() * scan.feed.code_unit_bytes();
     let mut found = 0;
     // The first read is small, because most tails are.
     let mut buffer = vec![0; 32 << 10];
@@ -231,8 +249,12 @@ pub(crate) fn find_last_lines(
         let start = end.saturating_sub(buffer.len() as u64);
         let want = usize::try_from(end - start).unwrap_or(buffer.len());
         let hole = find_data(scan.file, start, end) == end;
-        let n = if hole { 0 } else { read_at(scan.file, start, &mut buffer[..want])? };
-        for behind in scan.feed.ends(&buffer[..n]).rev() {
+        let n = if hole {
+            0
+        } else {
+            read_at_offset(scan.file, start, &mut buffer[..want])?
+        };
+        for behind in scan.feed.feed_ends(&buffer[..n]).rev() {
             let next = start + behind as u64;
             // The newline at the file's end begins no line.
             if next == scan.size {
@@ -244,7 +266,7 @@ pub(crate) fn find_last_lines(
             }
         }
         end = start;
-        buffer.resize(CHUNK, 0);
+        buffer.resize(READ_CHUNK_BYTES, 0);
     }
     Ok(Some((0, found + u64::from(scan.size > 0))))
 }
@@ -297,7 +319,7 @@ mod tests {
                 }
             }
             prop_assert!(matches!(index.find_line(&scan, starts.len() as u64 + 1), Err(LineMiss::PastEnd)));
-            prop_assert_eq!(index.count_all(&scan).unwrap(), starts.len() as u64);
+            prop_assert_eq!(index.count_to_end(&scan).unwrap(), starts.len() as u64);
         }
     }
 
@@ -309,7 +331,7 @@ mod tests {
         for (at, bytes) in pieces {
             file.seek(SeekFrom::Start(*at)).unwrap();
             file.write_all(bytes).unwrap();
-            starts.extend(feed.ends(bytes).map(|end| at + end as u64));
+            starts.extend(feed.feed_ends(bytes).map(|end| at + end as u64));
         }
         starts.retain(|start| *start < size);
         (file, starts)
@@ -358,15 +380,15 @@ mod tests {
             for at in [starts.len() - 1, starts.len() / 2, 0] {
                 prop_assert_eq!(index.find_line(&scan, at as u64 + 1).unwrap(), starts[at]);
                 let back = (starts.len() - at) as u64;
-                if size.is_multiple_of(feed.unit()) {
+                if size.is_multiple_of(feed.code_unit_bytes()) {
                     prop_assert_eq!(find_last_lines(&scan, back, u64::MAX).unwrap(), Some((starts[at], back)));
                 }
             }
             prop_assert!(matches!(index.find_line(&scan, starts.len() as u64 + 1), Err(LineMiss::PastEnd)));
-            prop_assert_eq!(index.count_all(&scan).unwrap(), starts.len() as u64);
+            prop_assert_eq!(index.count_to_end(&scan).unwrap(), starts.len() as u64);
             let near = LineScan { reach: 64 << 20, ..scan };
             let mut index = LineIndex::default();
-            for (at, start) in starts.iter().enumerate().filter(|(_, start)| **start > near.reach + STEP) {
+            for (at, start) in starts.iter().enumerate().filter(|(_, start)| **start > near.reach + STEP_BYTES) {
                 prop_assert!(matches!(index.find_line(&near, at as u64 + 1), Err(LineMiss::TooFar)), "{}", start);
             }
         }
@@ -376,13 +398,24 @@ mod tests {
     #[test]
     fn a_hole_is_not_read() {
         let read_here = || {
-            let counts = File::options().read(true).open("/proc/thread-self/io").unwrap();
+            let counts = File::options()
+                .read(true)
+                .open("/proc/thread-self/io")
+                .unwrap();
             let counts = io::read_to_string(counts).unwrap();
-            counts.lines().find_map(|line| line.strip_prefix("rchar: ")).unwrap().parse::<u64>().unwrap()
+            counts
+                .lines()
+                .find_map(|line| line.strip_prefix("rchar: "))
+                .unwrap()
+                .parse::<u64>()
+                .unwrap()
         };
         let size = 40 << 30;
-        let pieces =
-            [(0, b"first\n".to_vec()), (20 << 30, b"x\n".repeat(50_000)), (size - 5, b"last\n".to_vec())];
+        let pieces = [
+            (0, b"first\n".to_vec()),
+            (20 << 30, b"x\n".repeat(50_000)),
+            (size - 5, b"last\n".to_vec()),
+        ];
         let (file, starts) = sparse(size, &pieces, LineFeed::Byte);
         let cancel = CancellationToken::new();
         let scan = LineScan {
@@ -398,10 +431,13 @@ mod tests {
         for at in [30_000, 50_001] {
             assert_eq!(index.find_line(&scan, at as u64 + 1).unwrap(), starts[at]);
         }
-        assert_eq!(index.count_all(&scan).unwrap(), starts.len() as u64);
+        assert_eq!(index.count_to_end(&scan).unwrap(), starts.len() as u64);
         assert_eq!(find_last_lines(&scan, 2, 1 << 30).unwrap(), None);
         let read = read_here() - before;
-        assert!(read < 16 << 20, "{read} bytes were read of a file that has hardly any");
+        assert!(
+            read < 16 << 20,
+            "{read} bytes were read of a file that has hardly any"
+        );
     }
 
     #[test]
@@ -409,15 +445,30 @@ mod tests {
         let cancel = CancellationToken::new();
         let mut index = LineIndex::default();
         let mut text = Vec::new();
-        for more in [b"x\n".repeat(700_000), vec![b'y'; 1 << 20], Vec::new(), b"\nz".to_vec()] {
+        for more in [
+            b"x\n".repeat(700_000),
+            vec![b'y'; 1 << 20],
+            Vec::new(),
+            b"\nz".to_vec(),
+        ] {
             text.extend(more);
             let (file, size) = (file_of(&text), text.len() as u64);
             let feed = LineFeed::Byte;
-            let scan =
-                LineScan { file: &file, size, reach: u64::MAX, feed, is_hashed: false, cancel: &cancel };
+            let scan = LineScan {
+                file: &file,
+                size,
+                reach: u64::MAX,
+                feed,
+                is_hashed: false,
+                cancel: &cancel,
+            };
             let lines = text.split_inclusive(|byte| *byte == b'\n').count() as u64;
-            assert_eq!(index.count_all(&scan).unwrap(), lines);
-            let last = text[..text.len() - 1].iter().rposition(|byte| *byte == b'\n').unwrap() as u64 + 1;
+            assert_eq!(index.count_to_end(&scan).unwrap(), lines);
+            let last = text[..text.len() - 1]
+                .iter()
+                .rposition(|byte| *byte == b'\n')
+                .unwrap() as u64
+                + 1;
             assert_eq!(index.find_line(&scan, lines).unwrap(), last);
             assert_eq!(index.find_line(&scan, 600_000).unwrap(), 2 * 599_999);
         }
@@ -435,9 +486,15 @@ mod tests {
             is_hashed: true,
             cancel: &cancel,
         };
-        assert!(matches!(LineIndex::default().find_line(&scan, 2), Err(LineMiss::TooFar)));
+        assert!(matches!(
+            LineIndex::default().find_line(&scan, 2),
+            Err(LineMiss::TooFar)
+        ));
         assert_eq!(find_last_lines(&scan, 2, 1 << 20).unwrap(), None);
         cancel.cancel();
-        assert!(matches!(LineIndex::default().find_line(&scan, 2), Err(LineMiss::Cancelled)));
+        assert!(matches!(
+            LineIndex::default().find_line(&scan, 2),
+            Err(LineMiss::Cancelled)
+        ));
     }
 }

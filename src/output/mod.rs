@@ -1,34 +1,36 @@
 //! Text for a model: its length, its cleaning, and the storage of the rest. Not here: secrets (redact) and building a
 //! result (request).
 
-mod binary;
-pub mod clip;
-mod decode;
-pub mod figures;
-pub mod filter;
-pub mod headtail;
-mod holes;
-pub mod hygiene;
-mod kept;
-mod kept_indexes;
-mod ledger;
-mod line;
+mod binary_data;
+mod elided_text;
+pub mod head_tail;
 pub(crate) mod line_feed;
 pub(crate) mod line_index;
+mod long_line;
+pub mod number_format;
+mod output_inventory;
+mod output_search;
+pub mod output_store;
 pub mod path_text;
-pub mod screen;
-mod search;
+pub mod secret_boundaries;
+mod sparse_file;
 mod spool;
-pub mod store;
-mod stretch;
-pub mod uncut;
+mod stored_line_indexes;
+mod stored_output;
+pub mod stream_filter;
+pub mod terminal_screen;
+pub mod terminal_text;
+pub mod text_budget;
+mod utf8_decoder;
 
-pub use binary::{BinaryRun, find_binary};
-pub use clip::{Budget, Clipped};
-pub use filter::{FilterFactory, StreamFilter};
-pub use headtail::HeadTail;
-pub use kept::{Halt, KeptLine, KeptOutput, Page, Totals, Window};
-pub use search::{Found, Query, SearchError};
-pub use spool::Spool;
-pub use store::{FindError, Limits, OutputHandle, OutputStore};
-pub use uncut::{MaskedTexts, Standing, Uncut};
+pub use binary_data::{BinaryRun, find_binary_data};
+pub use head_tail::HeadTail;
+pub use output_search::{OutputSearchError, OutputSearchQuery, OutputSearchResult};
+pub use output_store::{FindOutputError, OutputHandle, OutputLimits, OutputStore};
+pub use secret_boundaries::{MaskedRanges, MaskedTexts, SecretBoundaries};
+pub use spool::OutputSpool;
+pub use stored_output::{
+    OutputLine, OutputPage, OutputReadStop, OutputTotals, OutputWindow, StoredOutput,
+};
+pub use stream_filter::{FilterFactory, StreamFilter};
+pub use text_budget::{ClippedText, TextBudget};

@@ -8,18 +8,18 @@ use std::path::Path;
 /// A path in an answer. One with control characters, invisible ones or bytes that are not UTF-8 is quoted with octal
 /// escapes, as git does: `"caf\351"`.
 pub fn path_text(path: &Path) -> String {
-    path_bytes_text(path.as_os_str().as_encoded_bytes())
+    path_text_from_bytes(path.as_os_str().as_encoded_bytes())
 }
 
 /// Formats a path of which only the bytes are known.
-pub fn path_bytes_text(bytes: &[u8]) -> String {
+pub fn path_text_from_bytes(bytes: &[u8]) -> String {
     match std::str::from_utf8(bytes) {
-        Ok(text) if !text.starts_with('"') && !text.chars().any(is_unseen) => text.to_owned(),
-        _ => quoted(bytes),
+        Ok(text) if !text.starts_with('"') && !text.chars().any(is_invisible) => text.to_owned(),
+        _ => quote_bytes(bytes),
     }
 }
 
-fn quoted(bytes: &[u8]) -> String {
+fn quote_bytes(bytes: &[u8]) -> String {
     let mut out = String::from("\"");
     for chunk in bytes.utf8_chunks() {
         for c in chunk.valid().chars() {
@@ -28,24 +28,24 @@ fn quoted(bytes: &[u8]) -> String {
                 '\n' => out.push_str("\\n"),
                 '\t' => out.push_str("\\t"),
                 '\r' => out.push_str("\\r"),
-                c if is_unseen(c) => octal(c.encode_utf8(&mut [0; 4]).as_bytes(), &mut out),
+                c if is_invisible(c) => push_octal(c.encode_utf8(&mut [0; 4]).as_bytes(), &mut out),
                 c => out.push(c),
             }
         }
-        octal(chunk.invalid(), &mut out);
+        push_octal(chunk.invalid(), &mut out);
     }
     out.push('"');
     out
 }
 
-fn octal(bytes: &[u8], out: &mut String) {
+fn push_octal(bytes: &[u8], out: &mut String) {
     for byte in bytes {
         let _ = write!(out, "\\{byte:03o}");
     }
 }
 
 /// The bytes of a quoted path; none where it is not quoted.
-pub fn unquoted_path_bytes(text: &[u8]) -> Option<Vec<u8>> {
+pub fn unquote_path_bytes(text: &[u8]) -> Option<Vec<u8>> {
     let inner = text.strip_prefix(b"\"")?.strip_suffix(b"\"")?;
     let mut out = Vec::with_capacity(inner.len());
     let mut rest = inner;
@@ -55,10 +55,18 @@ pub fn unquoted_path_bytes(text: &[u8]) -> Option<Vec<u8>> {
             out.push(byte);
             continue;
         }
-        let Some((&escaped, after)) = rest.split_first() else { break };
-        let octal = rest.get(..3).filter(|digits| digits.iter().all(|d| (b'0'..=b'7').contains(d)));
+        let Some((&escaped, after)) = rest.split_first() else {
+            break;
+        };
+        let octal = rest
+            .get(..3)
+            .filter(|digits| digits.iter().all(|d| (b'0'..=b'7').contains(d)));
         if let Some(digits) = octal {
-            out.push(digits.iter().fold(0_u8, |sum, d| sum.wrapping_mul(8).wrapping_add(d - b'0')));
+            out.push(
+                digits
+                    .iter()
+                    .fold(0_u8, |sum, d| sum.wrapping_mul(8).wrapping_add(d - b'0')),
+            );
             rest = &rest[3..];
             continue;
         }
@@ -78,12 +86,12 @@ pub fn unquoted_path_bytes(text: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// The path that a text stands for: quoted as answers quote it, or as it is.
-pub fn path_of_text(text: &str) -> OsString {
-    unquoted_path_bytes(text.as_bytes()).map_or_else(|| OsString::from(text), os_string)
+pub fn path_from_text(text: &str) -> OsString {
+    unquote_path_bytes(text.as_bytes()).map_or_else(|| OsString::from(text), to_os_string)
 }
 
 #[cfg(unix)]
-fn os_string(bytes: Vec<u8>) -> OsString {
+fn to_os_string(bytes: Vec<u8>) -> OsString {
     std::os::unix::ffi::OsStringExt::from_vec(bytes)
 }
 
@@ -93,7 +101,7 @@ fn os_string(bytes: Vec<u8>) -> OsString {
 }
 
 /// Returns whether a character is invisible but changes the display: controls, directions, and those of no width.
-pub fn is_unseen(c: char) -> bool {
+pub fn is_invisible(c: char) -> bool {
     c.is_control()
         || matches!(
             c,
@@ -124,16 +132,16 @@ mod tests {
             (br#"a"b\c"#, r#"a"b\c"#),
             (br#""a""#, r#""\"a\"""#),
         ] {
-            assert_eq!(path_bytes_text(path), expect);
+            assert_eq!(path_text_from_bytes(path), expect);
         }
     }
 
     proptest! {
         #[test]
         fn a_shown_path_is_the_path(name in proptest::collection::vec(any::<u8>(), 1..40)) {
-            let shown = path_bytes_text(&name);
-            prop_assert!(!shown.chars().any(is_unseen), "{shown:?}");
-            let back = path_of_text(&shown);
+            let shown = path_text_from_bytes(&name);
+            prop_assert!(!shown.chars().any(is_invisible), "{shown:?}");
+            let back = path_from_text(&shown);
             #[cfg(unix)]
             prop_assert_eq!(back.as_encoded_bytes(), name.as_slice());
         }

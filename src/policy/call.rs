@@ -1,27 +1,27 @@
 //! A call as the policy sees it: its tool, the files it names, the commands it would run. Not here: how that is found
-//! out (acp::permission).
+//! out (acp::permission_prompt).
 
 use super::command_line::CommandLine;
-use crate::request::Effect;
+use crate::request::ToolEffect;
 
 /// A call, before anything is done about it.
 #[derive(Debug, Clone, Default)]
-pub struct Call {
+pub struct PolicyCall {
     /// The tool's name.
     pub tool: String,
     /// The most that it may do.
-    pub effect: Effect,
+    pub effect: ToolEffect,
     /// It can do nothing but end what was begun before: no question is asked about such a call unless a rule names it.
     pub only_ends: bool,
     /// The files and folders that it names.
-    pub places: Vec<Place>,
+    pub places: Vec<TouchedPath>,
     /// The commands that it runs, if it runs any.
     pub script: Option<CommandLine>,
 }
 
 /// A file or folder that a call touches.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Place {
+pub struct TouchedPath {
     /// As an answer shows it.
     pub shown: String,
     /// Its path from its workspace folder, first the one that links lead to; none outside of all.

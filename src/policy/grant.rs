@@ -3,18 +3,18 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Place;
-use super::rule::{Part, begins};
+use super::TouchedPath;
+use super::rule::{CallPart, begins_with_words};
 
 /// A leave that ends.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Grant {
+pub struct PolicyGrant {
     /// Its own id.
     pub id: String,
     /// Its purpose.
     #[serde(flatten)]
-    pub target: Target,
+    pub target: GrantTarget,
     /// True if it is for one request only.
     pub once: bool,
     /// The time when it was given, in milliseconds since 1970.
@@ -26,7 +26,7 @@ pub struct Grant {
 /// The thing that a grant allows.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Target {
+pub enum GrantTarget {
     /// Whatever this rule asks about or denies.
     Rule(String),
     /// Commands that begin with these words.
@@ -37,26 +37,28 @@ pub enum Target {
     Path(String),
 }
 
-impl Grant {
+impl PolicyGrant {
     /// Returns whether it is in force at this moment. One from the future was given by another clock, and is not.
     pub fn is_in_force(&self, now_ms: i64) -> bool {
         self.made_ms <= now_ms && now_ms < self.until_ms
     }
 
     /// Returns whether it is for this part itself.
-    pub(super) fn covers(&self, part: Part<'_>) -> bool {
+    pub(super) fn covers_part(&self, part: CallPart<'_>) -> bool {
         match (&self.target, part) {
-            (Target::Command(words), Part::Command(simple, assigns)) => {
+            (GrantTarget::Command(words), CallPart::Command(simple, assigns)) => {
                 let each: Vec<Vec<String>> = words.iter().map(|word| vec![word.clone()]).collect();
-                !assigns && begins(simple, &each)
+                !assigns && begins_with_words(simple, &each)
             }
-            (Target::Path(path), Part::Place(place)) => place.known && is_at(place, path),
+            (GrantTarget::Path(path), CallPart::Place(place)) => {
+                place.known && is_at_path(place, path)
+            }
             _ => false,
         }
     }
 }
 
-fn is_at(place: &Place, path: &str) -> bool {
+fn is_at_path(place: &TouchedPath, path: &str) -> bool {
     place.relative.first().is_some_and(|own| own == path)
         || place.absolute.first().is_some_and(|own| own == path)
 }

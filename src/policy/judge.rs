@@ -2,214 +2,320 @@
 //! fits a part.
 
 use super::command_line::quote_word;
-use super::rule::{Fit, Part, Rule};
-use super::verdict::About;
-use super::{By, Call, Decision, Grant, Rules, Target, Verdict};
+use super::rule::{CallPart, PolicyRule, RuleFit};
+use super::verdict::PolicyObjection;
+use super::{
+    GrantTarget, PolicyCall, PolicyDecision, PolicyGrant, PolicyRules, PolicyVerdict, VerdictSource,
+};
 
 /// The decision on one part.
-enum Said {
+enum PartDecision {
     /// These are against it.
-    Against(Vec<Verdict>),
+    Against(Vec<PolicyVerdict>),
     /// It is allowed, by this.
-    For(By, String),
+    For(VerdictSource, String),
     /// Nothing.
     Nothing,
 }
 
 /// Judges a call. `asked_about` says whether the configuration wants a person to be asked about such calls; `grants` are
 /// those in force.
-pub fn judge(rules: &Rules, asked_about: bool, call: &Call, grants: &[Grant]) -> Verdict {
-    let mut bench = Bench { rules, call, grants, used: Vec::new(), granted: None };
-    let parts = parts(call);
+pub fn judge_call(
+    rules: &PolicyRules,
+    asked_about: bool,
+    call: &PolicyCall,
+    grants: &[PolicyGrant],
+) -> PolicyVerdict {
+    let mut bench = CallJudge {
+        rules,
+        call,
+        grants,
+        used: Vec::new(),
+        granted: None,
+    };
+    let parts = parts_of_call(call);
     let mut against = Vec::new();
     let mut uncovered = Vec::new();
     let mut covered = None;
     let mut whole = None;
     for part in &parts {
-        match bench.hear(*part) {
-            Said::Against(verdicts) => against.extend(verdicts),
-            Said::For(by, words) if matches!(part, Part::Whole) => whole = Some((by, words)),
-            Said::For(by, words) => covered = covered.or(Some((by, words))),
-            Said::Nothing if matches!(part, Part::Whole) && parts.len() > 1 => {}
-            Said::Nothing if matches!(part, Part::Command(simple, _) if simple.is_transparent) => {}
-            Said::Nothing => uncovered.push(*part),
+        match bench.judge_part(*part) {
+            PartDecision::Against(verdicts) => against.extend(verdicts),
+            PartDecision::For(by, words) if matches!(part, CallPart::Whole) => {
+                whole = Some((by, words))
+            }
+            PartDecision::For(by, words) => covered = covered.or(Some((by, words))),
+            PartDecision::Nothing if matches!(part, CallPart::Whole) && parts.len() > 1 => {}
+            PartDecision::Nothing if matches!(part, CallPart::Command(simple, _) if simple.is_transparent) =>
+                {}
+            PartDecision::Nothing => uncovered.push(*part),
         }
     }
     // A rule against one part says nothing for the others: what nothing names is left to the fallback all the same.
     if against.is_empty() && whole.is_none() && covered.is_none() && uncovered.is_empty() {
-        uncovered.push(Part::Whole);
+        uncovered.push(CallPart::Whole);
     }
     if whole.is_none() && !uncovered.is_empty() {
-        let verdict = bench.fallback(asked_about, &uncovered);
-        if verdict.decision != Decision::Allow {
+        let verdict = bench.fallback_verdict(asked_about, &uncovered);
+        if verdict.decision != PolicyDecision::Allow {
             against.push(verdict);
         } else if against.is_empty() && bench.used.is_empty() {
             return verdict;
         }
     }
-    if let Some(verdict) = strictest(against) {
-        return Verdict { grants: bench.used, ..verdict };
+    if let Some(verdict) = strictest_verdict(against) {
+        return PolicyVerdict {
+            grants: bench.used,
+            ..verdict
+        };
     }
     // What rests on a grant says so, whatever else is for it.
     if let Some(words) = bench.granted {
-        return Verdict::allowed(By::Grant, words, bench.used);
+        return PolicyVerdict::allow_because(VerdictSource::Grant, words, bench.used);
     }
-    let (by, words) = whole.or(covered).unwrap_or((By::Nothing, String::new()));
-    Verdict::allowed(by, words, bench.used)
+    let (by, words) = whole
+        .or(covered)
+        .unwrap_or((VerdictSource::Nothing, String::new()));
+    PolicyVerdict::allow_because(by, words, bench.used)
 }
 
 /// The strictest, the first of several, with what all of them are about.
-fn strictest(verdicts: Vec<Verdict>) -> Option<Verdict> {
-    let mut about: Vec<About> = verdicts.iter().flat_map(|verdict| verdict.about.clone()).collect();
+fn strictest_verdict(verdicts: Vec<PolicyVerdict>) -> Option<PolicyVerdict> {
+    let mut about: Vec<PolicyObjection> = verdicts
+        .iter()
+        .flat_map(|verdict| verdict.about.clone())
+        .collect();
     about.sort();
     about.dedup();
-    let first =
-        verdicts.into_iter().reduce(|first, next| if next.decision > first.decision { next } else { first });
-    first.map(|verdict| Verdict { about, ..verdict })
+    let first = verdicts.into_iter().reduce(|first, next| {
+        if next.decision > first.decision {
+            next
+        } else {
+            first
+        }
+    });
+    first.map(|verdict| PolicyVerdict { about, ..verdict })
 }
 
 /// Returns the parts that rules are matched against.
-fn parts(call: &Call) -> Vec<Part<'_>> {
-    let mut parts = vec![Part::Whole];
-    parts.extend(call.places.iter().map(Part::Place));
+fn parts_of_call(call: &PolicyCall) -> Vec<CallPart<'_>> {
+    let mut parts = vec![CallPart::Whole];
+    parts.extend(call.places.iter().map(CallPart::Place));
     if let Some(script) = &call.script {
-        let named = script.commands.iter().filter(|simple| !simple.words.is_empty());
-        parts.extend(named.map(|simple| Part::Command(simple, script.sets_variables)));
-        parts.extend(script.unanalysed.iter().map(|why| Part::Hidden(why)));
+        let named = script
+            .commands
+            .iter()
+            .filter(|simple| !simple.words.is_empty());
+        parts.extend(named.map(|simple| CallPart::Command(simple, script.sets_variables)));
+        parts.extend(script.unanalysed.iter().map(|why| CallPart::Hidden(why)));
     }
     parts
 }
 
-struct Bench<'a> {
-    rules: &'a Rules,
-    call: &'a Call,
-    grants: &'a [Grant],
+struct CallJudge<'a> {
+    rules: &'a PolicyRules,
+    call: &'a PolicyCall,
+    grants: &'a [PolicyGrant],
     used: Vec<String>,
     /// The words of the first part that needs a grant.
     granted: Option<String>,
 }
 
-impl Bench<'_> {
-    fn hear(&mut self, part: Part<'_>) -> Said {
-        if let Some(grant) = self.grants.iter().find(|grant| grant.covers(part)) {
-            self.use_up(&grant.id, part);
-            return Said::For(By::Grant, self.words(part));
+impl CallJudge<'_> {
+    fn judge_part(&mut self, part: CallPart<'_>) -> PartDecision {
+        if let Some(grant) = self.grants.iter().find(|grant| grant.covers_part(part)) {
+            self.use_grant(&grant.id, part);
+            return PartDecision::For(VerdictSource::Grant, self.part_text(part));
         }
-        let tool_grant =
-            self.grants.iter().find(|grant| grant.target == Target::Tool(self.call.tool.clone()));
+        let tool_grant = self
+            .grants
+            .iter()
+            .find(|grant| grant.target == GrantTarget::Tool(self.call.tool.clone()));
         let mut against = Vec::new();
         let mut lifted = false;
-        let about: Vec<&Rule> = self.rules.about(&self.call.tool, self.call.effect).collect();
-        let allowing = about.iter().find(|rule| rule.decision == Decision::Allow && rule.allows(part));
-        let is_named = about.iter().any(|rule| rule.decision == Decision::Allow && rule.names(part));
-        for rule in about.iter().filter(|rule| rule.decision != Decision::Allow) {
-            let fit = rule.fit(part, &self.call.tool);
-            if fit == Fit::No || (fit == Fit::Maybe && is_named) {
+        let about: Vec<&PolicyRule> = self
+            .rules
+            .rules_about(&self.call.tool, self.call.effect)
+            .collect();
+        let allowing = about
+            .iter()
+            .find(|rule| rule.decision == PolicyDecision::Allow && rule.allows_part(part));
+        let is_named = about
+            .iter()
+            .any(|rule| rule.decision == PolicyDecision::Allow && rule.names_command(part));
+        for rule in about
+            .iter()
+            .filter(|rule| rule.decision != PolicyDecision::Allow)
+        {
+            let fit = rule.fit_part(part, &self.call.tool);
+            if fit == RuleFit::No || (fit == RuleFit::Maybe && is_named) {
                 continue;
             }
-            let granted = self.grants.iter().find(|grant| grant.target == Target::Rule(rule.name.clone()));
-            let granted = granted.or(tool_grant.filter(|_| fit == Fit::Maybe));
+            let granted = self
+                .grants
+                .iter()
+                .find(|grant| grant.target == GrantTarget::Rule(rule.name.clone()));
+            let granted = granted.or(tool_grant.filter(|_| fit == RuleFit::Maybe));
             if let Some(grant) = granted {
                 // One for a rule speaks of what the rule names, not of what only may be meant.
-                lifted |= fit != Fit::Maybe || matches!(grant.target, Target::Tool(_));
-                self.use_up(&grant.id, part);
+                lifted |= fit != RuleFit::Maybe || matches!(grant.target, GrantTarget::Tool(_));
+                self.use_grant(&grant.id, part);
                 continue;
             }
-            against.push(self.against(rule, fit, part));
+            against.push(self.verdict_against(rule, fit, part));
         }
         if !against.is_empty() {
-            return Said::Against(against);
+            return PartDecision::Against(against);
         }
         if lifted {
-            return Said::For(By::Grant, self.words(part));
+            return PartDecision::For(VerdictSource::Grant, self.part_text(part));
         }
         if let Some(rule) = allowing {
-            return Said::For(By::Rule(rule.name.clone()), self.words(part));
+            return PartDecision::For(VerdictSource::Rule(rule.name.clone()), self.part_text(part));
         }
-        Said::Nothing
+        PartDecision::Nothing
     }
 
-    fn use_up(&mut self, id: &str, part: Part<'_>) {
+    fn use_grant(&mut self, id: &str, part: CallPart<'_>) {
         if self.granted.is_none() {
-            self.granted = Some(self.words(part));
+            self.granted = Some(self.part_text(part));
         }
         if !self.used.iter().any(|known| known == id) {
             self.used.push(id.to_owned());
         }
     }
 
-    fn against(&self, rule: &Rule, fit: Fit, part: Part<'_>) -> Verdict {
+    fn verdict_against(
+        &self,
+        rule: &PolicyRule,
+        fit: RuleFit,
+        part: CallPart<'_>,
+    ) -> PolicyVerdict {
         // What a rule only may be meant for is not named by a grant for the rule.
         let grant = match fit {
-            Fit::Yes(_) => quote_word(&rule.name),
+            RuleFit::Yes(_) => quote_word(&rule.name),
             _ => format!("--tool {}", quote_word(&self.call.tool)),
         };
         let change = Some(format!("punie-runner policy allow --once {grant}"));
-        let whole = self.words(part);
+        let whole = self.part_text(part);
         let (decision, by, matched, reason) = match fit {
-            Fit::Yes(words) => (rule.decision, By::Rule(rule.name.clone()), words, rule.reason.clone()),
-            _ => (Decision::Ask, By::Perhaps(rule.name.clone()), whole.clone(), Some(why_unclear(part))),
+            RuleFit::Yes(words) => (
+                rule.decision,
+                VerdictSource::Rule(rule.name.clone()),
+                words,
+                rule.reason.clone(),
+            ),
+            _ => (
+                PolicyDecision::Ask,
+                VerdictSource::Perhaps(rule.name.clone()),
+                whole.clone(),
+                Some(explain_unclear(part)),
+            ),
         };
-        let inside = Some(whole).filter(|whole| *whole != matched && matches!(part, Part::Command(..)));
+        let inside =
+            Some(whole).filter(|whole| *whole != matched && matches!(part, CallPart::Command(..)));
         let about = match &by {
-            By::Perhaps(name) => About { by: format!("perhaps {name}"), part: self.in_full(part) },
+            VerdictSource::Perhaps(name) => PolicyObjection {
+                by: format!("perhaps {name}"),
+                part: self.full_part_text(part),
+            },
             // A yes to what a rule names is one for all that it names.
-            _ => About { by: format!("rule {}", rule.name), part: String::new() },
+            _ => PolicyObjection {
+                by: format!("rule {}", rule.name),
+                part: String::new(),
+            },
         };
-        Verdict { decision, by, matched, inside, reason, change, grants: Vec::new(), about: vec![about] }
+        PolicyVerdict {
+            decision,
+            by,
+            matched,
+            inside,
+            reason,
+            change,
+            grants: Vec::new(),
+            about: vec![about],
+        }
     }
 
     /// The words of a part, for people.
-    fn words(&self, part: Part<'_>) -> String {
+    fn part_text(&self, part: CallPart<'_>) -> String {
         match part {
-            Part::Whole => self.call.tool.clone(),
-            Part::Place(place) => place.shown.clone(),
-            Part::Command(simple, _) => simple.shown(),
-            Part::Hidden(_) => "the command line".to_owned(),
+            CallPart::Whole => self.call.tool.clone(),
+            CallPart::Place(place) => place.shown.clone(),
+            CallPart::Command(simple, _) => simple.short_text(),
+            CallPart::Hidden(_) => "the command line".to_owned(),
         }
     }
 
     /// All of a part, so that no two parts are the same where they do not do the same.
-    fn in_full(&self, part: Part<'_>) -> String {
+    fn full_part_text(&self, part: CallPart<'_>) -> String {
         match part {
-            Part::Whole => self.call.tool.clone(),
-            Part::Place(place) => format!("{} {}", place.shown, place.absolute.join(" ")),
-            Part::Command(simple, _) => simple.in_full(),
-            Part::Hidden(why) => why.to_owned(),
+            CallPart::Whole => self.call.tool.clone(),
+            CallPart::Place(place) => format!("{} {}", place.shown, place.absolute.join(" ")),
+            CallPart::Command(simple, _) => simple.full_text(),
+            CallPart::Hidden(why) => why.to_owned(),
         }
     }
 
     /// Decides about these parts, at least one, that nothing names.
-    fn fallback(&mut self, asked_about: bool, parts: &[Part<'_>]) -> Verdict {
-        let part = parts.first().copied().unwrap_or(Part::Whole);
-        let asked = if asked_about { Decision::Ask } else { Decision::Allow };
-        let default = if self.call.only_ends { Decision::Allow } else { self.rules.default };
+    fn fallback_verdict(&mut self, asked_about: bool, parts: &[CallPart<'_>]) -> PolicyVerdict {
+        let part = parts.first().copied().unwrap_or(CallPart::Whole);
+        let asked = if asked_about {
+            PolicyDecision::Ask
+        } else {
+            PolicyDecision::Allow
+        };
+        let default = if self.call.only_ends {
+            PolicyDecision::Allow
+        } else {
+            self.rules.default
+        };
         let decision = default.max(asked);
-        if decision == Decision::Allow {
-            return Verdict::allowed(By::Nothing, String::new(), Vec::new());
+        if decision == PolicyDecision::Allow {
+            return PolicyVerdict::allow_because(VerdictSource::Nothing, String::new(), Vec::new());
         }
-        if let Some(grant) =
-            self.grants.iter().find(|grant| grant.target == Target::Tool(self.call.tool.clone()))
+        if let Some(grant) = self
+            .grants
+            .iter()
+            .find(|grant| grant.target == GrantTarget::Tool(self.call.tool.clone()))
         {
-            self.use_up(&grant.id, part);
-            return Verdict::allowed(By::Grant, self.words(part), Vec::new());
+            self.use_grant(&grant.id, part);
+            return PolicyVerdict::allow_because(
+                VerdictSource::Grant,
+                self.part_text(part),
+                Vec::new(),
+            );
         }
-        let by = if default >= asked { By::Default } else { By::Ask };
+        let by = if default >= asked {
+            VerdictSource::Default
+        } else {
+            VerdictSource::Ask
+        };
         let about = match by {
-            By::Default => {
-                let each = parts.iter().map(|part| self.in_full(*part));
-                each.map(|part| About { by: "default".to_owned(), part }).collect()
+            VerdictSource::Default => {
+                let each = parts.iter().map(|part| self.full_part_text(*part));
+                each.map(|part| PolicyObjection {
+                    by: "default".to_owned(),
+                    part,
+                })
+                .collect()
             }
             // That list is about tools, whatever they are given.
-            _ => vec![About { by: "policy.ask".to_owned(), part: String::new() }],
+            _ => vec![PolicyObjection {
+                by: "policy.ask".to_owned(),
+                part: String::new(),
+            }],
         };
-        let change = format!("punie-runner policy allow --once {}", self.smallest(part));
-        Verdict {
+        let change = format!(
+            "punie-runner policy allow --once {}",
+            self.smallest_grant(part)
+        );
+        PolicyVerdict {
             decision,
             by,
-            matched: self.words(part),
+            matched: self.part_text(part),
             inside: None,
-            reason: self.does_not_hold(part),
+            reason: self.why_not_allowed(part),
             change: Some(change),
             grants: Vec::new(),
             about,
@@ -217,11 +323,14 @@ impl Bench<'_> {
     }
 
     /// Explains why a rule that allows this part by its words does not.
-    fn does_not_hold(&self, part: Part<'_>) -> Option<String> {
-        let Part::Command(simple, true) = part else { return None };
-        let mut about = self.rules.about(&self.call.tool, self.call.effect);
-        let bare = Part::Command(simple, false);
-        let rule = about.find(|rule| rule.decision == Decision::Allow && rule.names(bare))?;
+    fn why_not_allowed(&self, part: CallPart<'_>) -> Option<String> {
+        let CallPart::Command(simple, true) = part else {
+            return None;
+        };
+        let mut about = self.rules.rules_about(&self.call.tool, self.call.effect);
+        let bare = CallPart::Command(simple, false);
+        let rule = about
+            .find(|rule| rule.decision == PolicyDecision::Allow && rule.names_command(bare))?;
         Some(format!(
             "the owner's rule {:?} allows it only where no variables are set, and the line or the call sets some",
             rule.name
@@ -229,15 +338,26 @@ impl Bench<'_> {
     }
 
     /// The smallest thing that could be granted for this part.
-    fn smallest(&self, part: Part<'_>) -> String {
+    fn smallest_grant(&self, part: CallPart<'_>) -> String {
         match part {
-            Part::Command(simple, false) if simple.words.iter().all(|word| word.is_literal) => {
-                let words: Vec<String> = simple.words.iter().map(|word| quote_word(&word.text)).collect();
+            CallPart::Command(simple, false) if simple.words.iter().all(|word| word.is_literal) => {
+                let words: Vec<String> = simple
+                    .words
+                    .iter()
+                    .map(|word| quote_word(&word.text))
+                    .collect();
                 format!("-- {}", words.join(" "))
             }
-            Part::Place(place) if place.known => {
-                let path = place.relative.first().filter(|path| !path.is_empty()).or(place.absolute.first());
-                format!("--path {}", quote_word(path.map_or(place.shown.as_str(), String::as_str)))
+            CallPart::Place(place) if place.known => {
+                let path = place
+                    .relative
+                    .first()
+                    .filter(|path| !path.is_empty())
+                    .or(place.absolute.first());
+                format!(
+                    "--path {}",
+                    quote_word(path.map_or(place.shown.as_str(), String::as_str))
+                )
             }
             _ => format!("--tool {}", quote_word(&self.call.tool)),
         }
@@ -245,20 +365,24 @@ impl Bench<'_> {
 }
 
 /// Explains why it is unknown whether a rule is meant for a part.
-fn why_unclear(part: Part<'_>) -> String {
+fn explain_unclear(part: CallPart<'_>) -> String {
     match part {
-        Part::Hidden(why) => why.to_owned(),
-        Part::Command(simple, _) => {
+        CallPart::Hidden(why) => why.to_owned(),
+        CallPart::Command(simple, _) => {
             let is_known = simple.words.iter().all(|word| word.is_literal);
             let why = match simple.opaque {
                 Some(why) => why,
                 None if is_known && simple.is_open_ended => "more of its words come when it runs",
-                None if is_known && simple.possible_from.is_some() => "it may start another command",
+                None if is_known && simple.possible_from.is_some() => {
+                    "it may start another command"
+                }
                 None => "its words are known only when it runs",
             };
             why.to_owned()
         }
-        Part::Place(place) if place.is_folder => "the rule is about something in that folder".to_owned(),
+        CallPart::Place(place) if place.is_folder => {
+            "the rule is about something in that folder".to_owned()
+        }
         _ => "its path is known only when it runs".to_owned(),
     }
 }

@@ -1,31 +1,31 @@
 //! The owner's rules: which calls may run, which a person is asked about, which are refused. Pure: it reads rules and
 //! command lines and gives verdicts. Not here: where the rules lie (home), what a call touches and who applies the
-//! verdict (acp::permission), who is asked (runner).
+//! verdict (acp::permission_prompt), who is asked (runner).
 
 mod call;
 pub mod command_line;
-mod examples;
-mod file;
 mod grant;
 mod judge;
+mod policy_file;
 mod rule;
+mod rule_examples;
 #[cfg(test)]
 mod tests;
 mod verdict;
 
-pub use call::{Call, Place};
-pub use file::{Broken, NewRule, Rules};
-pub use grant::{Grant, Target};
-pub use judge::judge;
-pub use rule::Rule;
-pub use verdict::{About, By, Verdict};
+pub use call::{PolicyCall, TouchedPath};
+pub use grant::{GrantTarget, PolicyGrant};
+pub use judge::judge_call;
+pub use policy_file::{AddedPolicyRule, PolicyFileError, PolicyRules};
+pub use rule::PolicyRule;
+pub use verdict::{PolicyObjection, PolicyVerdict, VerdictSource};
 
 use serde::{Deserialize, Serialize};
 
 /// The decision about a call; the later, the stricter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Decision {
+pub enum PolicyDecision {
     /// It runs.
     Allow,
     /// A person is asked; no answer means no.
@@ -34,7 +34,7 @@ pub enum Decision {
     Deny,
 }
 
-impl Decision {
+impl PolicyDecision {
     /// The word for it.
     pub fn as_str(self) -> &'static str {
         match self {

@@ -3,17 +3,17 @@
 
 use globset::{GlobBuilder, GlobMatcher};
 
-use super::command_line::{FOLDS_CASE, SimpleCommand, Word, base_name};
-use super::{Decision, Place};
-use crate::request::Effect;
+use super::command_line::{CommandWord, FOLDS_CASE, SimpleCommand, base_name};
+use super::{PolicyDecision, TouchedPath};
+use crate::request::ToolEffect;
 
 /// A rule of the owner's.
 #[derive(Debug, Clone)]
-pub struct Rule {
+pub struct PolicyRule {
     /// Its name, by which verdicts and grants call it.
     pub name: String,
     /// Its decision.
-    pub decision: Decision,
+    pub decision: PolicyDecision,
     /// The reason, in the owner's words.
     pub reason: Option<String>,
     /// Tools by name, `guest:NAME`, or effects; empty: all.
@@ -36,7 +36,7 @@ pub struct PathGlob {
 
 /// The way in which a rule fits a part of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Fit {
+pub(super) enum RuleFit {
     /// Not at all.
     No,
     /// It cannot be told before the part runs.
@@ -47,11 +47,11 @@ pub(super) enum Fit {
 
 /// A part of a call that rules are held against.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Part<'a> {
+pub(super) enum CallPart<'a> {
     /// The call itself.
     Whole,
     /// A file.
-    Place(&'a Place),
+    Place(&'a TouchedPath),
     /// A command; whether variables are set around it.
     Command(&'a SimpleCommand, bool),
     /// Something that cannot be told, and why.
@@ -66,9 +66,11 @@ impl PathGlob {
     pub fn new(text: &str) -> Result<Self, String> {
         let bare = text.trim_start_matches("./").trim_end_matches('/');
         if bare.is_empty() {
-            return Err(format!("the path {text:?} names nothing; `**` is everything in a workspace"));
+            return Err(format!(
+                "the path {text:?} names nothing; `**` is everything in a workspace"
+            ));
         }
-        check_parts(text, bare)?;
+        check_path_parts(text, bare)?;
         let folder = bare.strip_suffix("/**").unwrap_or(bare);
         let build = |pattern: &str| {
             GlobBuilder::new(pattern)
@@ -78,37 +80,44 @@ impl PathGlob {
                 .map(|glob| glob.compile_matcher())
                 .map_err(|error| format!("the path {text:?} is no pattern: {}", error.kind()))
         };
-        Ok(Self { text: text.to_owned(), matchers: vec![build(folder)?, build(&format!("{folder}/**"))?] })
+        Ok(Self {
+            text: text.to_owned(),
+            matchers: vec![build(folder)?, build(&format!("{folder}/**"))?],
+        })
     }
 
     fn is_absolute(&self) -> bool {
         self.text.starts_with('/') || self.text.chars().nth(1) == Some(':')
     }
 
-    fn fits(&self, path: &str) -> bool {
+    fn matches_path(&self, path: &str) -> bool {
         self.matchers.iter().any(|matcher| matcher.is_match(path))
     }
 
     /// Returns whether something in this folder may fit.
-    fn may_fit_below(&self, folder: &str) -> bool {
+    fn may_match_below(&self, folder: &str) -> bool {
         let plain = self
             .text
             .trim_start_matches("./")
             .split('/')
             .take_while(|part| !part.contains(['*', '?', '[', '{']));
         let parts = folder.split('/').filter(|part| !part.is_empty());
-        plain.filter(|part| !part.is_empty()).zip(parts).all(|(a, b)| same(a, b))
+        plain
+            .filter(|part| !part.is_empty())
+            .zip(parts)
+            .all(|(a, b)| equals_ignoring_case(a, b))
     }
 }
 
 /// Refuses what no path can fit: these are held against it without `.`, `..` and empty parts, and nothing stands for a
 /// home. `text` is the pattern as it was written, `bare` without what may stand around it.
-fn check_parts(text: &str, bare: &str) -> Result<(), String> {
+fn check_path_parts(text: &str, bare: &str) -> Result<(), String> {
     const WILD: [char; 4] = ['*', '?', '[', '{'];
     let parts: Vec<&str> = bare.split('/').collect();
     let is_root = |at: usize| at == 0 && bare.starts_with('/');
-    let is_odd =
-        |(at, part): (usize, &&str)| matches!(*part, "." | "..") || (part.is_empty() && !is_root(at));
+    let is_odd = |(at, part): (usize, &&str)| {
+        matches!(*part, "." | "..") || (part.is_empty() && !is_root(at))
+    };
     if !parts.iter().enumerate().any(is_odd) && !bare.starts_with('~') {
         return Ok(());
     }
@@ -136,13 +145,17 @@ fn check_parts(text: &str, bare: &str) -> Result<(), String> {
     })
 }
 
-fn same(a: &str, b: &str) -> bool {
-    if FOLDS_CASE { a.eq_ignore_ascii_case(b) } else { a == b }
+fn equals_ignoring_case(a: &str, b: &str) -> bool {
+    if FOLDS_CASE {
+        a.eq_ignore_ascii_case(b)
+    } else {
+        a == b
+    }
 }
 
-impl Rule {
+impl PolicyRule {
     /// Returns whether it is about calls of this tool at all.
-    pub(super) fn is_about(&self, tool: &str, effect: Effect) -> bool {
+    pub(super) fn applies_to_tool(&self, tool: &str, effect: ToolEffect) -> bool {
         let named = |word: &String| {
             word == tool || word == effect.as_str() || word.strip_prefix("guest:") == Some(tool)
         };
@@ -150,56 +163,80 @@ impl Rule {
     }
 
     /// Returns how a rule that asks or denies fits: as widely as its words may be meant.
-    pub(super) fn fit(&self, part: Part<'_>, tool: &str) -> Fit {
+    pub(super) fn fit_part(&self, part: CallPart<'_>, tool: &str) -> RuleFit {
         match part {
-            Part::Whole if self.command.is_empty() && self.paths.is_empty() => Fit::Yes(tool.to_owned()),
-            Part::Place(place) if !self.paths.is_empty() => self.fit_place(place),
-            Part::Command(simple, _) if !self.command.is_empty() => {
+            CallPart::Whole if self.command.is_empty() && self.paths.is_empty() => {
+                RuleFit::Yes(tool.to_owned())
+            }
+            CallPart::Place(place) if !self.paths.is_empty() => self.fit_path(place),
+            CallPart::Command(simple, _) if !self.command.is_empty() => {
                 let fit = self.fit_command(&simple.words, simple.is_open_ended);
                 let may = || simple.opaque.is_some() || self.may_be_started_by(simple);
-                if fit == Fit::No && may() { Fit::Maybe } else { fit }
+                if fit == RuleFit::No && may() {
+                    RuleFit::Maybe
+                } else {
+                    fit
+                }
             }
             // What a program does that is not read here may be anything.
-            Part::Command(simple, _) if !self.paths.is_empty() && simple.opaque.is_some() => Fit::Maybe,
-            Part::Hidden(_) if !self.command.is_empty() || !self.paths.is_empty() => Fit::Maybe,
-            _ => Fit::No,
+            CallPart::Command(simple, _) if !self.paths.is_empty() && simple.opaque.is_some() => {
+                RuleFit::Maybe
+            }
+            CallPart::Hidden(_) if !self.command.is_empty() || !self.paths.is_empty() => {
+                RuleFit::Maybe
+            }
+            _ => RuleFit::No,
         }
     }
 
     /// Returns whether a rule that allows names this part: no more than its words say.
-    pub(super) fn allows(&self, part: Part<'_>) -> bool {
+    pub(super) fn allows_part(&self, part: CallPart<'_>) -> bool {
         if self.command.is_empty() && self.paths.is_empty() {
             return true;
         }
         match part {
-            Part::Place(place) => {
+            CallPart::Place(place) => {
                 let path = |glob: &PathGlob| {
-                    if glob.is_absolute() { place.absolute.first() } else { place.relative.first() }.cloned()
+                    if glob.is_absolute() {
+                        place.absolute.first()
+                    } else {
+                        place.relative.first()
+                    }
+                    .cloned()
                 };
-                place.known && self.paths.iter().any(|glob| path(glob).is_some_and(|path| glob.fits(&path)))
+                place.known
+                    && self
+                        .paths
+                        .iter()
+                        .any(|glob| path(glob).is_some_and(|path| glob.matches_path(&path)))
             }
-            Part::Command(simple, assigns) => {
-                !assigns && !self.command.is_empty() && begins(simple, &self.command)
+            CallPart::Command(simple, assigns) => {
+                !assigns && !self.command.is_empty() && begins_with_words(simple, &self.command)
             }
-            Part::Whole | Part::Hidden(_) => false,
+            CallPart::Whole | CallPart::Hidden(_) => false,
         }
     }
 
     /// Returns whether it names this command itself, and not only its tool.
-    pub(super) fn names(&self, part: Part<'_>) -> bool {
-        !self.command.is_empty() && self.allows(part)
+    pub(super) fn names_command(&self, part: CallPart<'_>) -> bool {
+        !self.command.is_empty() && self.allows_part(part)
     }
 
-    fn fit_place(&self, place: &Place) -> Fit {
-        let mut fit = Fit::No;
+    fn fit_path(&self, place: &TouchedPath) -> RuleFit {
+        let mut fit = RuleFit::No;
         for glob in &self.paths {
-            let spellings = if glob.is_absolute() { &place.absolute } else { &place.relative };
-            if let Some(path) = spellings.iter().find(|path| glob.fits(path)) {
-                return Fit::Yes(format!("{path} (by {})", glob.text));
+            let spellings = if glob.is_absolute() {
+                &place.absolute
+            } else {
+                &place.relative
+            };
+            if let Some(path) = spellings.iter().find(|path| glob.matches_path(path)) {
+                return RuleFit::Yes(format!("{path} (by {})", glob.text));
             }
-            if !place.known || (place.is_folder && spellings.iter().any(|folder| glob.may_fit_below(folder)))
+            if !place.known
+                || (place.is_folder && spellings.iter().any(|folder| glob.may_match_below(folder)))
             {
-                fit = Fit::Maybe;
+                fit = RuleFit::Maybe;
             }
         }
         fit
@@ -210,19 +247,25 @@ impl Rule {
     fn may_be_started_by(&self, simple: &SimpleCommand) -> bool {
         /// The number of places that are looked at closely; where there are more, nothing is certain.
         const MOST: usize = 200;
-        let Some(from) = simple.possible_from else { return false };
-        if from == 1 && simple.words[1..].iter().any(|word| self.is_in_text(word)) {
+        let Some(from) = simple.possible_from else {
+            return false;
+        };
+        if from == 1
+            && simple.words[1..]
+                .iter()
+                .any(|word| self.may_be_in_text(word))
+        {
             return true;
         }
         let places = (from..simple.words.len())
-            .filter(|at| simple.words[*at].is_literal && self.is_name(&simple.words[*at]));
+            .filter(|at| simple.words[*at].is_literal && self.is_program_word(&simple.words[*at]));
         places.enumerate().any(|(n, at)| {
-            n >= MOST || self.fit_command(&simple.words[at..], simple.is_open_ended) != Fit::No
+            n >= MOST || self.fit_command(&simple.words[at..], simple.is_open_ended) != RuleFit::No
         })
     }
 
     /// Returns whether a word of several is a text that holds such a command.
-    fn is_in_text(&self, word: &Word) -> bool {
+    fn may_be_in_text(&self, word: &CommandWord) -> bool {
         /// The most pieces of a text that are looked at; in a longer one nothing is certain.
         const MOST: usize = 200;
         if !word.is_literal || !word.text.trim().contains(char::is_whitespace) {
@@ -230,50 +273,67 @@ impl Rule {
         }
         let parts = |c: char| c.is_whitespace() || ";|&(){}!`'\"=".contains(c);
         let pieces = word.text.split(parts).filter(|piece| !piece.is_empty());
-        let pieces: Vec<Word> = pieces.take(MOST).map(Word::literal).collect();
-        let is_it =
-            |at: usize| self.is_name(&pieces[at]) && self.fit_command(&pieces[at..], false) != Fit::No;
+        let pieces: Vec<CommandWord> = pieces.take(MOST).map(CommandWord::from_literal).collect();
+        let is_it = |at: usize| {
+            self.is_program_word(&pieces[at])
+                && self.fit_command(&pieces[at..], false) != RuleFit::No
+        };
         (0..pieces.len()).any(is_it)
-            || (pieces.len() == MOST && pieces.iter().any(|piece| self.is_name(piece)))
+            || (pieces.len() == MOST && pieces.iter().any(|piece| self.is_program_word(piece)))
     }
 
     /// Returns whether a word names the rule's program.
-    fn is_name(&self, word: &Word) -> bool {
+    fn is_program_word(&self, word: &CommandWord) -> bool {
         self.command.first().is_some_and(|names| {
             names.iter().any(|wanted| {
-                same(wanted, &word.text) || (!wanted.contains('/') && same(wanted, program_name(&word.text)))
+                equals_ignoring_case(wanted, &word.text)
+                    || (!wanted.contains('/')
+                        && equals_ignoring_case(wanted, program_name(&word.text)))
             })
         })
     }
 
     /// Options may stand anywhere, and words behind an option may be its value.
-    fn fit_command(&self, words: &[Word], open_end: bool) -> Fit {
-        let Some((first, rest)) = words.split_first() else { return Fit::No };
+    fn fit_command(&self, words: &[CommandWord], open_end: bool) -> RuleFit {
+        let Some((first, rest)) = words.split_first() else {
+            return RuleFit::No;
+        };
         let elements = self.command.get(1..).unwrap_or_default();
-        if !self.is_name(first) {
-            return if first.is_literal { Fit::No } else { Fit::Maybe };
+        if !self.is_program_word(first) {
+            return if first.is_literal {
+                RuleFit::No
+            } else {
+                RuleFit::Maybe
+            };
         }
         let (mut at, mut after_option, mut unsure) = (0, false, !first.is_literal);
         let mut matched = vec![first.text.as_str()];
         for element in elements {
             if element.iter().all(|word| word.starts_with('-')) {
-                match rest.iter().find(|word| element.iter().any(|option| has_option(&word.text, option))) {
+                match rest
+                    .iter()
+                    .find(|word| element.iter().any(|option| has_option(&word.text, option)))
+                {
                     Some(word) => matched.push(&word.text),
-                    None if element.iter().any(|option| is_spread(rest, option)) => {
+                    None if element.iter().any(|option| has_all_letters(rest, option)) => {
                         matched.push("(its options)");
                     }
                     None if open_end || rest.iter().any(|word| !word.is_literal) => unsure = true,
-                    None => return Fit::No,
+                    None => return RuleFit::No,
                 }
                 continue;
             }
             loop {
                 let Some(word) = rest.get(at) else {
-                    return if open_end { Fit::Maybe } else { Fit::No };
+                    return if open_end {
+                        RuleFit::Maybe
+                    } else {
+                        RuleFit::No
+                    };
                 };
                 at += 1;
                 if !word.is_literal {
-                    return Fit::Maybe;
+                    return RuleFit::Maybe;
                 }
                 if element.contains(&word.text) {
                     matched.push(&word.text);
@@ -281,36 +341,52 @@ impl Rule {
                 }
                 let is_option = word.text.starts_with('-');
                 if !is_option && !after_option {
-                    return Fit::No;
+                    return RuleFit::No;
                 }
                 after_option = is_option && !word.text.contains('=');
             }
             after_option = false;
         }
-        if unsure { Fit::Maybe } else { Fit::Yes(matched.join(" ")) }
+        if unsure {
+            RuleFit::Maybe
+        } else {
+            RuleFit::Yes(matched.join(" "))
+        }
     }
 }
 
 fn program_name(text: &str) -> &str {
     let name = base_name(text);
-    if cfg!(windows) { name.strip_suffix(".exe").unwrap_or(name) } else { name }
+    if cfg!(windows) {
+        name.strip_suffix(".exe").unwrap_or(name)
+    } else {
+        name
+    }
 }
 
 /// Returns whether a word is this option, alone, with a value or in a bundle.
 fn has_option(word: &str, option: &str) -> bool {
-    let with_value = word.strip_prefix(option).is_some_and(|rest| rest.starts_with('='));
+    let with_value = word
+        .strip_prefix(option)
+        .is_some_and(|rest| rest.starts_with('='));
     word == option || with_value
 }
 
 /// Returns whether all letters of a short option are given somewhere.
-fn is_spread(words: &[Word], option: &str) -> bool {
+fn has_all_letters(words: &[CommandWord], option: &str) -> bool {
     let short = |text: &str| text.starts_with('-') && !text.starts_with("--");
-    let given = |letter: char| words.iter().any(|word| short(&word.text) && word.text[1..].contains(letter));
+    let given = |letter: char| {
+        words
+            .iter()
+            .any(|word| short(&word.text) && word.text[1..].contains(letter))
+    };
     short(option) && option.len() > 1 && option[1..].chars().all(given)
 }
 
 /// Returns whether a command begins with exactly these words.
-pub(super) fn begins(simple: &SimpleCommand, words: &[Vec<String>]) -> bool {
-    let fits = |(word, element): (&Word, &Vec<String>)| word.is_literal && element.contains(&word.text);
+pub(super) fn begins_with_words(simple: &SimpleCommand, words: &[Vec<String>]) -> bool {
+    let fits = |(word, element): (&CommandWord, &Vec<String>)| {
+        word.is_literal && element.contains(&word.text)
+    };
     simple.words.len() >= words.len() && simple.words.iter().zip(words).all(fits)
 }

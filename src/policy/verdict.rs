@@ -2,16 +2,16 @@
 
 use serde::Serialize;
 
-use super::Decision;
+use super::PolicyDecision;
 
 /// The policy's word.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Verdict {
+pub struct PolicyVerdict {
     /// The decision.
-    pub decision: Decision,
+    pub decision: PolicyDecision,
     /// The source of the decision.
-    pub by: By,
+    pub by: VerdictSource,
     /// The words of the call that it is about; empty where it is about the tool as such.
     pub matched: String,
     /// The command or file that they stand in, where that is more.
@@ -23,13 +23,13 @@ pub struct Verdict {
     /// The grants that this rests on, by their ids.
     pub grants: Vec<String>,
     /// Everything that stands against the call, in order and each once; nothing where it runs.
-    pub about: Vec<About>,
+    pub about: Vec<PolicyObjection>,
 }
 
 /// One thing that stands against a call.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct About {
+pub struct PolicyObjection {
     /// `rule NAME`, `perhaps NAME`, `default` or `policy.ask`.
     pub by: String,
     /// The part of the call, in full; empty where it is about whatever the rule or the list names.
@@ -39,7 +39,7 @@ pub struct About {
 /// The source of the decision.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub enum By {
+pub enum VerdictSource {
     /// A rule of policy.toml, by its name.
     Rule(String),
     /// A rule that may be meant, where this cannot be told before the call runs.
@@ -54,11 +54,11 @@ pub enum By {
     Nothing,
 }
 
-impl Verdict {
+impl PolicyVerdict {
     /// That it may run, for this reason.
-    pub(super) fn allowed(by: By, matched: String, grants: Vec<String>) -> Self {
+    pub(super) fn allow_because(by: VerdictSource, matched: String, grants: Vec<String>) -> Self {
         Self {
-            decision: Decision::Allow,
+            decision: PolicyDecision::Allow,
             by,
             matched,
             inside: None,
@@ -70,53 +70,64 @@ impl Verdict {
     }
 
     /// The name of what says so, without any of the call's words.
-    pub fn rule(&self) -> Option<&str> {
+    pub fn rule_name(&self) -> Option<&str> {
         match &self.by {
-            By::Rule(name) | By::Perhaps(name) => Some(name),
-            By::Default => Some("default"),
-            By::Ask => Some("policy.ask"),
-            By::Grant => Some("grant"),
-            By::Nothing => None,
+            VerdictSource::Rule(name) | VerdictSource::Perhaps(name) => Some(name),
+            VerdictSource::Default => Some("default"),
+            VerdictSource::Ask => Some("policy.ask"),
+            VerdictSource::Grant => Some("grant"),
+            VerdictSource::Nothing => None,
         }
     }
 
     /// Describes the source and the words of the call, as a part of a sentence.
-    pub fn cause(&self) -> String {
+    pub fn explain_cause(&self) -> String {
         let about = match (self.matched.as_str(), self.decision) {
             ("", _) => String::new(),
-            (words, Decision::Ask) => format!(" about `{words}`"),
+            (words, PolicyDecision::Ask) => format!(" about `{words}`"),
             (words, _) => format!(" `{words}`"),
         };
-        let inside = self.inside.as_ref().map_or_else(String::new, |inside| format!(" in `{inside}`"));
+        let inside = self
+            .inside
+            .as_ref()
+            .map_or_else(String::new, |inside| format!(" in `{inside}`"));
         let about = format!("{about}{inside}");
         let verb = match self.decision {
-            Decision::Allow => "allows",
-            Decision::Ask => "asks",
-            Decision::Deny => "denies",
+            PolicyDecision::Allow => "allows",
+            PolicyDecision::Ask => "asks",
+            PolicyDecision::Deny => "denies",
         };
-        let why = self.reason.as_ref().map_or_else(String::new, |reason| format!(" ({reason})"));
+        let why = self
+            .reason
+            .as_ref()
+            .map_or_else(String::new, |reason| format!(" ({reason})"));
         match &self.by {
-            By::Rule(name) => format!("the owner's rule {name:?} {verb}{about}{why}"),
-            By::Perhaps(name) => {
+            VerdictSource::Rule(name) => format!("the owner's rule {name:?} {verb}{about}{why}"),
+            VerdictSource::Perhaps(name) => {
                 format!(
                     "it cannot be told whether the owner's rule {name:?} is meant for `{}`{why}",
                     self.matched
                 )
             }
-            By::Default => {
-                let why = self.reason.as_deref().unwrap_or("no rule of the owner's names it");
+            VerdictSource::Default => {
+                let why = self
+                    .reason
+                    .as_deref()
+                    .unwrap_or("no rule of the owner's names it");
                 format!("{why}, and the policy's default {verb}{about}")
             }
-            By::Ask => format!("`ask` of the owner's configuration {verb}{about}"),
-            By::Grant => format!("a grant of the owner's {verb}{about}"),
-            By::Nothing => "nothing is against it".to_owned(),
+            VerdictSource::Ask => format!("`ask` of the owner's configuration {verb}{about}"),
+            VerdictSource::Grant => format!("a grant of the owner's {verb}{about}"),
+            VerdictSource::Nothing => "nothing is against it".to_owned(),
         }
     }
 
     /// Describes how to let it run, as a sentence for the denied caller.
-    pub fn way_out(&self) -> String {
+    pub fn suggest_remedy(&self) -> String {
         let plainly = match &self.by {
-            By::Perhaps(_) => "Write the command out in plain words, or ask the owner to run",
+            VerdictSource::Perhaps(_) => {
+                "Write the command out in plain words, or ask the owner to run"
+            }
             _ => "Do without it, or ask the owner to run",
         };
         match &self.change {

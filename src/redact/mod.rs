@@ -4,17 +4,17 @@
 //! secret never rewrites a result: that would falsify file contents which the model then edits. Patterns apply only to
 //! the log, which is never edited.
 
-mod finder;
-mod forms;
-mod known;
+mod encodings;
 mod masker;
+mod multi_pattern_search;
 mod patterns;
 mod redactor;
 mod secret;
+mod secret_set;
 mod unescaped;
 
 pub use masker::Masker;
-pub use patterns::{Lookalike, log_line, lookalikes};
+pub use patterns::{SecretLookalike, find_lookalikes, mask_log_line};
 pub use redactor::Redactor;
 pub use secret::Secret;
 

@@ -8,71 +8,139 @@ use std::sync::LazyLock;
 use aho_corasick::{AhoCorasick, MatchKind};
 
 /// A kind of secret with a known prefix.
-struct Rule {
+struct SecretPattern {
     name: &'static str,
     prefix: &'static str,
     /// Returns the length of the rest after the prefix, if it is valid.
     body: fn(&str) -> Option<usize>,
 }
 
-const RULES: &[Rule] = &[
-    Rule { name: "aws", prefix: "AKIA", body: |rest| exactly(rest, 16, is_upper_or_digit) },
-    Rule { name: "aws", prefix: "ASIA", body: |rest| exactly(rest, 16, is_upper_or_digit) },
-    Rule { name: "github", prefix: "ghp_", body: |rest| at_least(rest, 36, is_alphanumeric) },
-    Rule { name: "github", prefix: "gho_", body: |rest| at_least(rest, 36, is_alphanumeric) },
-    Rule { name: "github", prefix: "ghu_", body: |rest| at_least(rest, 36, is_alphanumeric) },
-    Rule { name: "github", prefix: "ghs_", body: |rest| at_least(rest, 36, is_alphanumeric) },
-    Rule { name: "github", prefix: "ghr_", body: |rest| at_least(rest, 36, is_alphanumeric) },
-    Rule { name: "github", prefix: "github_pat_", body: |rest| at_least(rest, 22, is_word) },
-    Rule {
+const RULES: &[SecretPattern] = &[
+    SecretPattern {
+        name: "aws",
+        prefix: "AKIA",
+        body: |rest| match_exactly(rest, 16, is_upper_or_digit),
+    },
+    SecretPattern {
+        name: "aws",
+        prefix: "ASIA",
+        body: |rest| match_exactly(rest, 16, is_upper_or_digit),
+    },
+    SecretPattern {
+        name: "github",
+        prefix: "ghp_",
+        body: |rest| match_at_least(rest, 36, is_alphanumeric),
+    },
+    SecretPattern {
+        name: "github",
+        prefix: "gho_",
+        body: |rest| match_at_least(rest, 36, is_alphanumeric),
+    },
+    SecretPattern {
+        name: "github",
+        prefix: "ghu_",
+        body: |rest| match_at_least(rest, 36, is_alphanumeric),
+    },
+    SecretPattern {
+        name: "github",
+        prefix: "ghs_",
+        body: |rest| match_at_least(rest, 36, is_alphanumeric),
+    },
+    SecretPattern {
+        name: "github",
+        prefix: "ghr_",
+        body: |rest| match_at_least(rest, 36, is_alphanumeric),
+    },
+    SecretPattern {
+        name: "github",
+        prefix: "github_pat_",
+        body: |rest| match_at_least(rest, 22, is_word_byte),
+    },
+    SecretPattern {
         name: "slack",
         prefix: "xoxa-",
-        body: |rest| with_digit(at_least(rest, 10, is_word_or_dash), rest),
+        body: |rest| require_digit(match_at_least(rest, 10, is_word_or_dash), rest),
     },
-    Rule {
+    SecretPattern {
         name: "slack",
         prefix: "xoxb-",
-        body: |rest| with_digit(at_least(rest, 10, is_word_or_dash), rest),
+        body: |rest| require_digit(match_at_least(rest, 10, is_word_or_dash), rest),
     },
-    Rule {
+    SecretPattern {
         name: "slack",
         prefix: "xoxe-",
-        body: |rest| with_digit(at_least(rest, 10, is_word_or_dash), rest),
+        body: |rest| require_digit(match_at_least(rest, 10, is_word_or_dash), rest),
     },
-    Rule {
+    SecretPattern {
         name: "slack",
         prefix: "xoxp-",
-        body: |rest| with_digit(at_least(rest, 10, is_word_or_dash), rest),
+        body: |rest| require_digit(match_at_least(rest, 10, is_word_or_dash), rest),
     },
-    Rule {
+    SecretPattern {
         name: "slack",
         prefix: "xoxr-",
-        body: |rest| with_digit(at_least(rest, 10, is_word_or_dash), rest),
+        body: |rest| require_digit(match_at_least(rest, 10, is_word_or_dash), rest),
     },
-    Rule {
+    SecretPattern {
         name: "slack",
         prefix: "xoxs-",
-        body: |rest| with_digit(at_least(rest, 10, is_word_or_dash), rest),
+        body: |rest| require_digit(match_at_least(rest, 10, is_word_or_dash), rest),
     },
-    Rule {
+    SecretPattern {
         name: "slack",
         prefix: "xapp-",
-        body: |rest| with_digit(at_least(rest, 10, is_word_or_dash), rest),
+        body: |rest| require_digit(match_at_least(rest, 10, is_word_or_dash), rest),
     },
-    Rule {
+    SecretPattern {
         name: "api-key",
         prefix: "sk-",
-        body: |rest| with_digit(at_least(rest, 20, is_word_or_dash), rest),
+        body: |rest| require_digit(match_at_least(rest, 20, is_word_or_dash), rest),
     },
-    Rule { name: "google", prefix: "AIza", body: |rest| exactly(rest, 35, is_word_or_dash) },
-    Rule { name: "npm", prefix: "npm_", body: |rest| exactly(rest, 36, is_alphanumeric) },
-    Rule { name: "stripe", prefix: "sk_live_", body: |rest| at_least(rest, 16, is_alphanumeric) },
-    Rule { name: "stripe", prefix: "sk_test_", body: |rest| at_least(rest, 16, is_alphanumeric) },
-    Rule { name: "stripe", prefix: "rk_live_", body: |rest| at_least(rest, 16, is_alphanumeric) },
-    Rule { name: "stripe", prefix: "rk_test_", body: |rest| at_least(rest, 16, is_alphanumeric) },
-    Rule { name: "stripe", prefix: "whsec_", body: |rest| at_least(rest, 16, is_alphanumeric) },
-    Rule { name: "jwt", prefix: "eyJ", body: jwt },
-    Rule { name: "private-key", prefix: "-----BEGIN ", body: private_key },
+    SecretPattern {
+        name: "google",
+        prefix: "AIza",
+        body: |rest| match_exactly(rest, 35, is_word_or_dash),
+    },
+    SecretPattern {
+        name: "npm",
+        prefix: "npm_",
+        body: |rest| match_exactly(rest, 36, is_alphanumeric),
+    },
+    SecretPattern {
+        name: "stripe",
+        prefix: "sk_live_",
+        body: |rest| match_at_least(rest, 16, is_alphanumeric),
+    },
+    SecretPattern {
+        name: "stripe",
+        prefix: "sk_test_",
+        body: |rest| match_at_least(rest, 16, is_alphanumeric),
+    },
+    SecretPattern {
+        name: "stripe",
+        prefix: "rk_live_",
+        body: |rest| match_at_least(rest, 16, is_alphanumeric),
+    },
+    SecretPattern {
+        name: "stripe",
+        prefix: "rk_test_",
+        body: |rest| match_at_least(rest, 16, is_alphanumeric),
+    },
+    SecretPattern {
+        name: "stripe",
+        prefix: "whsec_",
+        body: |rest| match_at_least(rest, 16, is_alphanumeric),
+    },
+    SecretPattern {
+        name: "jwt",
+        prefix: "eyJ",
+        body: match_jwt,
+    },
+    SecretPattern {
+        name: "private-key",
+        prefix: "-----BEGIN ",
+        body: match_private_key,
+    },
 ];
 
 static PREFIXES: LazyLock<AhoCorasick> = LazyLock::new(|| {
@@ -83,10 +151,10 @@ static PREFIXES: LazyLock<AhoCorasick> = LazyLock::new(|| {
 });
 
 /// Replaces everything in the line that looks like a secret by `[REDACTED:rule]`.
-pub fn log_line(line: &str) -> Cow<'_, str> {
+pub fn mask_log_line(line: &str) -> Cow<'_, str> {
     let mut out = String::new();
     let mut done = 0;
-    for Lookalike { rule, range } in lookalikes(line) {
+    for SecretLookalike { rule, range } in find_lookalikes(line) {
         out.push_str(&line[done..range.start]);
         out.push_str("[REDACTED:");
         out.push_str(rule);
@@ -102,7 +170,7 @@ pub fn log_line(line: &str) -> Cow<'_, str> {
 
 /// A part of a text that looks like a secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Lookalike {
+pub struct SecretLookalike {
     /// The kind, such as `github` or `private-key`.
     pub rule: &'static str,
     /// The range in bytes.
@@ -111,17 +179,27 @@ pub struct Lookalike {
 
 /// Finds all parts of a text that look like secrets, in order. For asking before the text is used; nothing is
 /// rewritten.
-pub fn lookalikes(text: &str) -> Vec<Lookalike> {
-    let mut found: Vec<Lookalike> = Vec::new();
+pub fn find_lookalikes(text: &str) -> Vec<SecretLookalike> {
+    let mut found: Vec<SecretLookalike> = Vec::new();
     for prefix in PREFIXES.find_iter(text) {
         let rule = &RULES[prefix.pattern().as_usize()];
         // Inside another word it is no prefix; inside the previous match it is part of that.
-        let inside = text[..prefix.start()].bytes().next_back().is_some_and(is_word);
-        if inside || found.last().is_some_and(|last| prefix.start() < last.range.end) {
+        let inside = text[..prefix.start()]
+            .bytes()
+            .next_back()
+            .is_some_and(is_word_byte);
+        if inside
+            || found
+                .last()
+                .is_some_and(|last| prefix.start() < last.range.end)
+        {
             continue;
         }
         if let Some(body) = (rule.body)(&text[prefix.end()..]) {
-            found.push(Lookalike { rule: rule.name, range: prefix.start()..prefix.end() + body });
+            found.push(SecretLookalike {
+                rule: rule.name,
+                range: prefix.start()..prefix.end() + body,
+            });
         }
     }
     found
@@ -135,50 +213,58 @@ fn is_upper_or_digit(byte: u8) -> bool {
     byte.is_ascii_uppercase() || byte.is_ascii_digit()
 }
 
-fn is_word(byte: u8) -> bool {
+fn is_word_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_'
 }
 
 fn is_word_or_dash(byte: u8) -> bool {
-    is_word(byte) || byte == b'-'
+    is_word_byte(byte) || byte == b'-'
 }
 
-fn run(rest: &str, class: fn(u8) -> bool) -> usize {
+fn run_length(rest: &str, class: fn(u8) -> bool) -> usize {
     rest.bytes().take_while(|byte| class(*byte)).count()
 }
 
-fn at_least(rest: &str, len: usize, class: fn(u8) -> bool) -> Option<usize> {
-    Some(run(rest, class)).filter(|run| *run >= len)
+fn match_at_least(rest: &str, len: usize, class: fn(u8) -> bool) -> Option<usize> {
+    Some(run_length(rest, class)).filter(|run| *run >= len)
 }
 
-fn exactly(rest: &str, len: usize, class: fn(u8) -> bool) -> Option<usize> {
-    let longer = rest.as_bytes().get(len).is_some_and(|byte| is_word(*byte));
-    (run(rest, class) >= len && !longer).then_some(len)
+fn match_exactly(rest: &str, len: usize, class: fn(u8) -> bool) -> Option<usize> {
+    let longer = rest
+        .as_bytes()
+        .get(len)
+        .is_some_and(|byte| is_word_byte(*byte));
+    (run_length(rest, class) >= len && !longer).then_some(len)
 }
 
 /// Requires a digit: words with dashes are common, but keys contain digits.
-fn with_digit(body: Option<usize>, rest: &str) -> Option<usize> {
+fn require_digit(body: Option<usize>, rest: &str) -> Option<usize> {
     body.filter(|len| rest[..*len].bytes().any(|byte| byte.is_ascii_digit()))
 }
 
 /// Matches header, payload (both JSON objects, hence the second `eyJ`) and signature.
-fn jwt(rest: &str) -> Option<usize> {
-    let header = at_least(rest, 10, is_word_or_dash)?;
+fn match_jwt(rest: &str) -> Option<usize> {
+    let header = match_at_least(rest, 10, is_word_or_dash)?;
     let payload = rest[header..].strip_prefix(".eyJ")?;
-    let payload_len = at_least(payload, 10, is_word_or_dash)?;
+    let payload_len = match_at_least(payload, 10, is_word_or_dash)?;
     let signature = payload[payload_len..].strip_prefix('.')?;
-    let signature_len = at_least(signature, 16, is_word_or_dash)?;
+    let signature_len = match_at_least(signature, 16, is_word_or_dash)?;
     Some(header + 4 + payload_len + 1 + signature_len)
 }
 
 /// Matches to the end of the key's last line, or of the text if the key was cut off.
-fn private_key(rest: &str) -> Option<usize> {
+fn match_private_key(rest: &str) -> Option<usize> {
     let label = rest.find("-----")?;
     if !rest[..label].ends_with("PRIVATE KEY") {
         return None;
     }
-    let end = rest[label..].find("-----END ").map(|at| label + at + "-----END ".len());
-    Some(end.and_then(|at| rest[at..].find("-----").map(|more| at + more + 5)).unwrap_or(rest.len()))
+    let end = rest[label..]
+        .find("-----END ")
+        .map(|at| label + at + "-----END ".len());
+    Some(
+        end.and_then(|at| rest[at..].find("-----").map(|more| at + more + 5))
+            .unwrap_or(rest.len()),
+    )
 }
 
 #[cfg(test)]
@@ -199,7 +285,10 @@ mod tests {
             ("google", format!("AIza{}", &body[..35])),
             ("npm", format!("npm_{}", &body[..36])),
             ("stripe", format!("sk_live_{}", &body[..24])),
-            ("jwt", format!("eyJ{}.eyJ{}.{}", &body[..20], &body[..30], &body[..43])),
+            (
+                "jwt",
+                format!("eyJ{}.eyJ{}.{}", &body[..20], &body[..30], &body[..43]),
+            ),
             (
                 "private-key",
                 format!("-----BEGIN RSA PRIVATE KEY-----\\n{body}\\n-----END RSA PRIVATE KEY-----"),
@@ -211,7 +300,10 @@ mod tests {
     fn every_rule_masks_its_kind_and_nothing_around_it() {
         for (rule, secret) in fixtures() {
             let line = format!("sent token={secret}, retrying");
-            assert_eq!(log_line(&line), format!("sent token=[REDACTED:{rule}], retrying"));
+            assert_eq!(
+                mask_log_line(&line),
+                format!("sent token=[REDACTED:{rule}], retrying")
+            );
         }
     }
 
@@ -226,14 +318,18 @@ mod tests {
             "-----BEGIN CERTIFICATE-----",
             "whsec_ and xoxb- and ghp_short",
         ] {
-            assert!(matches!(log_line(line), Cow::Borrowed(_)), "{}", log_line(line));
+            assert!(
+                matches!(mask_log_line(line), Cow::Borrowed(_)),
+                "{}",
+                mask_log_line(line)
+            );
         }
     }
 
     #[test]
     fn a_key_that_is_cut_off_is_masked_to_the_end() {
         let line = format!("key: -----BEGIN PRIVATE KEY-----\n{}", "MIIE".repeat(10));
-        assert_eq!(log_line(&line), "key: [REDACTED:private-key]");
+        assert_eq!(mask_log_line(&line), "key: [REDACTED:private-key]");
     }
 
     proptest! {
@@ -243,7 +339,7 @@ mod tests {
             let (rule, secret) = which.get(&fixtures);
             let mask = format!("[REDACTED:{rule}]");
             let joined = format!("{line} {secret} {line}");
-            let shown = log_line(&joined);
+            let shown = mask_log_line(&joined);
             prop_assert!(shown.contains(&mask) && !shown.contains(secret.as_str()));
         }
     }

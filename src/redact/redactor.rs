@@ -4,46 +4,49 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use super::known::Known;
-use super::{MASK, Masker, Secret, forms};
+use super::secret_set::SecretSet;
+use super::{MASK, Masker, Secret, encodings};
 
 /// Masks known secret values. Clones share their values, so that one added later is masked everywhere from then on.
 #[derive(Debug, Clone, Default)]
 pub struct Redactor {
-    known: Arc<RwLock<Arc<Known>>>,
+    secret_set: Arc<RwLock<Arc<SecretSet>>>,
 }
 
 impl Redactor {
     /// Creates a redactor for these values.
     pub fn new(values: impl IntoIterator<Item = Secret<String>>) -> Self {
         let redactor = Self::default();
-        redactor.add_all(values);
+        redactor.add_secrets(values);
         redactor
     }
 
     /// Masks this value too from now on. Returns false for a value under eight bytes, which is not masked because it
     /// would match harmless text.
-    pub fn add(&self, value: &Secret<String>) -> bool {
-        let forms = forms::of(value.expose());
+    pub fn add_secret(&self, value: &Secret<String>) -> bool {
+        let forms = encodings::all_encodings(value.expose());
         let maskable = !forms.is_empty();
         if maskable {
-            self.learn(forms);
+            self.add_encodings(forms);
         }
         maskable
     }
 
     /// Masks these values too from now on.
-    pub fn add_all(&self, values: impl IntoIterator<Item = Secret<String>>) {
-        let forms: Vec<String> = values.into_iter().flat_map(|value| forms::of(value.expose())).collect();
+    pub fn add_secrets(&self, values: impl IntoIterator<Item = Secret<String>>) {
+        let forms: Vec<String> = values
+            .into_iter()
+            .flat_map(|value| encodings::all_encodings(value.expose()))
+            .collect();
         if !forms.is_empty() {
-            self.learn(forms);
+            self.add_encodings(forms);
         }
     }
 
     /// Masks every known value in a text and returns the number of matches. Copies nothing if there are none.
-    pub fn scrub<'t>(&self, text: &'t str) -> (Cow<'t, str>, u64) {
-        let known = self.known();
-        let places = known.find(text.as_bytes(), true).places;
+    pub fn mask<'t>(&self, text: &'t str) -> (Cow<'t, str>, u64) {
+        let known = self.current_set();
+        let places = known.find_secrets(text.as_bytes(), true).ranges;
         if places.is_empty() {
             return (Cow::Borrowed(text), 0);
         }
@@ -59,32 +62,40 @@ impl Redactor {
     }
 
     /// Creates a masker for a stream of bytes, which also masks values across chunks.
-    pub fn stream(&self) -> Masker {
+    pub fn stream_masker(&self) -> Masker {
         Masker::new(self.clone())
     }
 
     /// Returns the ranges of known values in order, and the offset up to which further bytes cannot change them. Set
     /// `at_end` if no bytes follow.
-    pub fn places(&self, bytes: &[u8], at_end: bool) -> (Vec<Range<usize>>, usize) {
-        let found = self.known().find(bytes, at_end);
-        (found.places, found.decided)
+    pub fn secret_ranges(&self, bytes: &[u8], at_end: bool) -> (Vec<Range<usize>>, usize) {
+        let found = self.current_set().find_secrets(bytes, at_end);
+        (found.ranges, found.decided)
     }
 
     /// Returns the length of the longest encoding of a known value; 0 if no value is known.
-    pub fn longest(&self) -> usize {
-        self.known().longest()
+    pub fn longest_secret(&self) -> usize {
+        self.current_set().longest_encoding()
     }
 
-    pub(super) fn known(&self) -> Arc<Known> {
-        Arc::clone(&self.known.read().unwrap_or_else(PoisonError::into_inner))
+    pub(super) fn current_set(&self) -> Arc<SecretSet> {
+        Arc::clone(
+            &self
+                .secret_set
+                .read()
+                .unwrap_or_else(PoisonError::into_inner),
+        )
     }
 
-    fn learn(&self, forms: Vec<String>) {
-        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
-        if known.has(&forms) {
+    fn add_encodings(&self, forms: Vec<String>) {
+        let mut known = self
+            .secret_set
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
+        if known.contains_all(&forms) {
             return;
         }
-        *known = Arc::new(known.with(forms));
+        *known = Arc::new(known.with_encodings(forms));
     }
 }
 
@@ -97,7 +108,9 @@ mod tests {
 
     /// A value whose encodings are long and of all letters.
     fn long() -> String {
-        (0..150_u8).map(|n| char::from(b'!' + n.wrapping_mul(37) % 90)).collect()
+        (0..150_u8)
+            .map(|n| char::from(b'!' + n.wrapping_mul(37) % 90))
+            .collect()
     }
 
     #[test]
@@ -107,17 +120,23 @@ mod tests {
         for before in 0..80 {
             let whole = format!("{}{value}{}", "x".repeat(before), "y".repeat(50));
             let encodings = [STANDARD.encode(&whole), URL_SAFE.encode(&whole)];
-            for (encoded, width) in
-                encodings.iter().flat_map(|encoded| [60, 64, 76].map(|width| (encoded, width)))
+            for (encoded, width) in encodings
+                .iter()
+                .flat_map(|encoded| [60, 64, 76].map(|width| (encoded, width)))
             {
-                let lines =
-                    encoded.as_bytes().chunks(width).map(|line| std::str::from_utf8(line).expect("ASCII"));
+                let lines = encoded
+                    .as_bytes()
+                    .chunks(width)
+                    .map(|line| std::str::from_utf8(line).expect("ASCII"));
                 let text = lines.collect::<Vec<_>>().join("\n");
-                let (scrubbed, _) = redactor.scrub(&text);
+                let (scrubbed, _) = redactor.mask(&text);
                 let (first, last) = ((before * 8).div_ceil(6), (before + value.len()) * 8 / 6);
                 for at in first..last - 40 {
                     let part = &encoded[at..at + 40];
-                    assert!(!scrubbed.contains(part), "{before} {width}: {part} in {scrubbed}");
+                    assert!(
+                        !scrubbed.contains(part),
+                        "{before} {width}: {part} in {scrubbed}"
+                    );
                 }
             }
         }
@@ -126,9 +145,15 @@ mod tests {
     #[test]
     fn a_colour_in_a_value_does_not_hide_it() {
         let redactor = Redactor::new([Secret::new("hunter2hunter2".to_owned())]);
-        let scrub = |text: &str| redactor.scrub(text).0.into_owned();
-        assert_eq!(scrub("pw=hunter\x1b[01;31m\x1b[K2hun\x1b[mter2;"), "pw=[REDACTED:secret];");
-        assert_eq!(scrub("\x1b[1mhunter2hunter2\x1b[m"), "\x1b[1m[REDACTED:secret]\x1b[m");
+        let scrub = |text: &str| redactor.mask(text).0.into_owned();
+        assert_eq!(
+            scrub("pw=hunter\x1b[01;31m\x1b[K2hun\x1b[mter2;"),
+            "pw=[REDACTED:secret];"
+        );
+        assert_eq!(
+            scrub("\x1b[1mhunter2hunter2\x1b[m"),
+            "\x1b[1m[REDACTED:secret]\x1b[m"
+        );
         let link = "\x1b]8;;http://x/?t=hunter2hunter2\x07link";
         assert_eq!(scrub(link), "\x1b]8;;http://x/?t=[REDACTED:secret]\x07link");
         let wide: String = "hunter2hunter2".chars().flat_map(|c| [c, '\0']).collect();
@@ -138,8 +163,12 @@ mod tests {
 
     #[test]
     fn values_within_each_other_are_masked_to_the_end_of_the_last() {
-        let redactor = Redactor::new(["abcdefgh", "efghijkl"].map(|value| Secret::new(value.to_owned())));
-        assert_eq!(redactor.scrub("+abcdefghijkl+").0, "+[REDACTED:secret]+");
-        assert_eq!(redactor.scrub("abcdefghefghijkl").0, "[REDACTED:secret][REDACTED:secret]");
+        let redactor =
+            Redactor::new(["abcdefgh", "efghijkl"].map(|value| Secret::new(value.to_owned())));
+        assert_eq!(redactor.mask("+abcdefghijkl+").0, "+[REDACTED:secret]+");
+        assert_eq!(
+            redactor.mask("abcdefghefghijkl").0,
+            "[REDACTED:secret][REDACTED:secret]"
+        );
     }
 }

@@ -1,5 +1,5 @@
 //! Bytes without escape sequences and NUL bytes, which a terminal does not show, with the original offset of each
-//! byte. A colour in the middle of a value thus does not hide it. Not here: the output for readers (output).
+//! byte. A colour in the middle of a value thus does not hide it. Not here: the output for readers (output_preview).
 
 use std::ops::Range;
 
@@ -8,24 +8,24 @@ use memchr::memchr2;
 const ESC: u8 = 0x1b;
 /// The maximum length of a sequence. If it has not ended by then, only its ESC is removed. A longer run of NUL bytes
 /// is not removed as a whole.
-const LONGEST: usize = 4 << 10;
+const MAX_SEQUENCE_BYTES: usize = 4 << 10;
 
 /// The bytes that introduce a control string, after an ESC.
-const STRINGS: &[u8] = b"]PX^_";
+const STRING_INTRODUCERS: &[u8] = b"]PX^_";
 
 /// Bytes with sequences and NULs removed.
-pub(super) struct Unescaped {
+pub(super) struct UnescapedBytes {
     /// The remaining bytes.
     pub bytes: Vec<u8>,
     /// The removed parts, in order: sequences, and runs of NUL bytes.
-    gaps: Vec<Gap>,
+    gaps: Vec<RemovedGap>,
     /// The start of an incomplete sequence: more bytes decide its kind.
     pub open: Option<usize>,
 }
 
 /// One removed sequence or run of NUL bytes.
 #[derive(Clone, Copy)]
-struct Gap {
+struct RemovedGap {
     /// The offset in the remaining bytes before which it stood.
     at: usize,
     /// The total number of bytes removed up to its end.
@@ -34,49 +34,57 @@ struct Gap {
     is_sequence: bool,
 }
 
-impl Gap {
+impl RemovedGap {
     /// Returns the offset of its end in the original.
-    fn end(&self) -> usize {
+    fn original_end(&self) -> usize {
         self.at + self.left_out
     }
 }
 
 /// Returns whether there is anything to remove.
-pub(super) fn has_any(bytes: &[u8]) -> bool {
+pub(super) fn has_escapes(bytes: &[u8]) -> bool {
     memchr2(ESC, 0, bytes).is_some()
 }
 
 /// The extent of a sequence.
-enum Sequence {
+enum SequenceLength {
     Bytes(usize),
     Open,
 }
 
-impl Unescaped {
+impl UnescapedBytes {
     /// Removes sequences and NULs; `None` if there are none. Set `at_end` if no bytes follow.
-    pub fn of(bytes: &[u8], at_end: bool) -> Option<Self> {
+    pub fn remove_escapes(bytes: &[u8], at_end: bool) -> Option<Self> {
         let mut next = memchr2(ESC, 0, bytes)?;
-        let mut left = Self { bytes: Vec::with_capacity(bytes.len()), gaps: Vec::new(), open: None };
+        let mut left = Self {
+            bytes: Vec::with_capacity(bytes.len()),
+            gaps: Vec::new(),
+            open: None,
+        };
         let mut from = 0;
         loop {
             left.bytes.extend_from_slice(&bytes[from..next]);
             let is_sequence = bytes[next] == ESC;
-            let length = match sequence(&bytes[next..]) {
-                Sequence::Bytes(length) => length,
-                Sequence::Open if at_end => 1,
-                Sequence::Open => {
+            let length = match measure_sequence(&bytes[next..]) {
+                SequenceLength::Bytes(length) => length,
+                SequenceLength::Open if at_end => 1,
+                SequenceLength::Open => {
                     left.open = Some(next);
                     return Some(left);
                 }
             };
             from = next + length;
-            if !is_sequence && length > LONGEST {
+            if !is_sequence && length > MAX_SEQUENCE_BYTES {
                 // No value is written with so many NULs between two of its bytes. One NUL stays and separates its
                 // neighbours, so that nothing is held back until the run ends.
                 left.bytes.push(0);
             }
             let at = left.bytes.len();
-            left.gaps.push(Gap { at, left_out: from - at, is_sequence });
+            left.gaps.push(RemovedGap {
+                at,
+                left_out: from - at,
+                is_sequence,
+            });
             match memchr2(ESC, 0, &bytes[from..]) {
                 Some(more) => next = from + more,
                 None => break,
@@ -87,84 +95,108 @@ impl Unescaped {
     }
 
     /// Returns the ranges of the removed sequences without their first byte. An incomplete sequence is omitted.
-    pub fn insides(&self) -> impl Iterator<Item = Range<usize>> {
+    pub fn sequence_interiors(&self) -> impl Iterator<Item = Range<usize>> {
         let before = std::iter::once(0).chain(self.gaps.iter().map(|gap| gap.left_out));
-        let gaps = self.gaps.iter().zip(before).filter(|(gap, _)| gap.is_sequence);
-        gaps.map(|(gap, before)| gap.at + before + 1..gap.end())
+        let gaps = self
+            .gaps
+            .iter()
+            .zip(before)
+            .filter(|(gap, _)| gap.is_sequence);
+        gaps.map(|(gap, before)| gap.at + before + 1..gap.original_end())
     }
 
     /// Returns the original offset of a byte.
-    pub fn origin(&self, at: usize) -> usize {
+    pub fn original_offset(&self, at: usize) -> usize {
         let before = self.gaps.partition_point(|gap| gap.at <= at);
-        at + before.checked_sub(1).map_or(0, |last| self.gaps[last].left_out)
+        at + before
+            .checked_sub(1)
+            .map_or(0, |last| self.gaps[last].left_out)
     }
 
     /// Returns the start of the sequence around this original offset, or the offset itself if it is in none.
-    pub fn border(&self, place: usize) -> usize {
-        let after = self.gaps.partition_point(|gap| gap.end() <= place);
-        let Some(gap) = self.gaps.get(after).filter(|gap| gap.is_sequence) else { return place };
-        let before = after.checked_sub(1).map_or(0, |last| self.gaps[last].left_out);
+    pub fn sequence_start(&self, place: usize) -> usize {
+        let after = self.gaps.partition_point(|gap| gap.original_end() <= place);
+        let Some(gap) = self.gaps.get(after).filter(|gap| gap.is_sequence) else {
+            return place;
+        };
+        let before = after
+            .checked_sub(1)
+            .map_or(0, |last| self.gaps[last].left_out);
         place.min(gap.at + before)
     }
 
     /// Extends an original range to the whole sequences at its start and end. A range within a control string stays as
     /// it is, because the string continues to its own end.
-    pub fn whole(&self, place: &Range<usize>, original: &[u8]) -> Range<usize> {
-        let start = self.border(place.start);
-        let after = self.gaps.partition_point(|gap| gap.end() < place.end);
-        let end = self.gaps.get(after).map(Gap::end);
-        let end = end.filter(|_| self.border(place.end) < place.end).unwrap_or(place.end);
-        let is_string = original.get(start + 1).is_some_and(|kind| STRINGS.contains(kind));
-        if start < place.start && is_string && place.end < end { place.clone() } else { start..end }
+    pub fn extend_to_sequences(&self, place: &Range<usize>, original: &[u8]) -> Range<usize> {
+        let start = self.sequence_start(place.start);
+        let after = self
+            .gaps
+            .partition_point(|gap| gap.original_end() < place.end);
+        let end = self.gaps.get(after).map(RemovedGap::original_end);
+        let end = end
+            .filter(|_| self.sequence_start(place.end) < place.end)
+            .unwrap_or(place.end);
+        let is_string = original
+            .get(start + 1)
+            .is_some_and(|kind| STRING_INTRODUCERS.contains(kind));
+        if start < place.start && is_string && place.end < end {
+            place.clone()
+        } else {
+            start..end
+        }
     }
 
     /// Returns the original range of these bytes, with the removed parts between them.
-    pub fn origins(&self, found: &Range<usize>) -> Range<usize> {
-        self.origin(found.start)..self.origin(found.end - 1) + 1
+    pub fn original_range(&self, found: &Range<usize>) -> Range<usize> {
+        self.original_offset(found.start)..self.original_offset(found.end - 1) + 1
     }
 }
 
 /// Counts the NUL bytes at the start.
-fn leading_nuls(bytes: &[u8]) -> usize {
+fn count_leading_nuls(bytes: &[u8]) -> usize {
     let (blocks, _) = bytes.as_chunks::<64>();
     let whole = 64 * blocks.iter().take_while(|block| **block == [0; 64]).count();
     whole + bytes[whole..].iter().take_while(|byte| **byte == 0).count()
 }
 
 /// Measures the sequence that begins with ESC here, by ECMA-48, or the run of NUL bytes.
-fn sequence(bytes: &[u8]) -> Sequence {
+fn measure_sequence(bytes: &[u8]) -> SequenceLength {
     if bytes[0] != ESC {
-        return Sequence::Bytes(leading_nuls(bytes));
+        return SequenceLength::Bytes(count_leading_nuls(bytes));
     }
     let rest = &bytes[1..];
     let (place, known) = match rest.first() {
-        None => return Sequence::Open,
-        Some(b'[') => (1, ended(&rest[1..], 0x20..=0x3f, 0x40..=0x7e)),
-        Some(kind) if STRINGS.contains(kind) => (1, string(&rest[1..])),
-        Some(0x20..=0x2f) => (0, ended(rest, 0x20..=0x2f, 0x30..=0x7e)),
+        None => return SequenceLength::Open,
+        Some(b'[') => (1, measure_until_final(&rest[1..], 0x20..=0x3f, 0x40..=0x7e)),
+        Some(kind) if STRING_INTRODUCERS.contains(kind) => (1, measure_control_string(&rest[1..])),
+        Some(0x20..=0x2f) => (0, measure_until_final(rest, 0x20..=0x2f, 0x30..=0x7e)),
         Some(0x30..=0x7e) => (1, Some(0)),
         Some(_) => (0, Some(0)),
     };
     match known {
-        Some(length) => Sequence::Bytes(1 + place + length),
-        None if rest.len() < LONGEST => Sequence::Open,
-        None => Sequence::Bytes(1),
+        Some(length) => SequenceLength::Bytes(1 + place + length),
+        None if rest.len() < MAX_SEQUENCE_BYTES => SequenceLength::Open,
+        None => SequenceLength::Bytes(1),
     }
 }
 
-type Bytes = std::ops::RangeInclusive<u8>;
+type ByteRange = std::ops::RangeInclusive<u8>;
 
 /// Matches bytes of one kind and a final one of another. Any other byte ends the sequence and is not part of it.
 /// `None` if it is incomplete.
-fn ended(bytes: &[u8], inside: Bytes, last: Bytes) -> Option<usize> {
-    let bytes = &bytes[..bytes.len().min(LONGEST)];
+fn measure_until_final(bytes: &[u8], inside: ByteRange, last: ByteRange) -> Option<usize> {
+    let bytes = &bytes[..bytes.len().min(MAX_SEQUENCE_BYTES)];
     let at = bytes.iter().position(|byte| !inside.contains(byte))?;
-    Some(if last.contains(&bytes[at]) { at + 1 } else { at })
+    Some(if last.contains(&bytes[at]) {
+        at + 1
+    } else {
+        at
+    })
 }
 
 /// Matches up to BEL or ST. Another ESC also ends it and is not part of it.
-fn string(bytes: &[u8]) -> Option<usize> {
-    let bytes = &bytes[..bytes.len().min(LONGEST)];
+fn measure_control_string(bytes: &[u8]) -> Option<usize> {
+    let bytes = &bytes[..bytes.len().min(MAX_SEQUENCE_BYTES)];
     let at = memchr2(ESC, 0x07, bytes)?;
     match (bytes[at], bytes.get(at + 1)) {
         (ESC, None) => None,
@@ -179,8 +211,10 @@ mod tests {
     use super::*;
 
     fn left(text: &str) -> String {
-        Unescaped::of(text.as_bytes(), true)
-            .map_or_else(|| text.to_owned(), |left| String::from_utf8(left.bytes).expect("text"))
+        UnescapedBytes::remove_escapes(text.as_bytes(), true).map_or_else(
+            || text.to_owned(),
+            |left| String::from_utf8(left.bytes).expect("text"),
+        )
     }
 
     #[test]
@@ -202,24 +236,38 @@ mod tests {
     #[test]
     fn every_byte_knows_where_it_stood() {
         let text = "a\x1b[31mbc\0\0d\x1b[0me";
-        let left = Unescaped::of(text.as_bytes(), true).expect("something to leave out");
+        let left =
+            UnescapedBytes::remove_escapes(text.as_bytes(), true).expect("something to leave out");
         for (at, byte) in left.bytes.iter().enumerate() {
-            assert_eq!(text.as_bytes()[left.origin(at)], *byte);
+            assert_eq!(text.as_bytes()[left.original_offset(at)], *byte);
         }
-        assert_eq!(&text[left.origins(&(0..5))], text);
-        assert_eq!(&text[left.origins(&(1..3))], "bc");
-        assert_eq!([3..4, 0..1, 2..8].map(|place| left.whole(&place, text.as_bytes())), [1..6, 0..1, 1..8]);
-        let borders: Vec<usize> = (0..=text.len()).map(|place| left.border(place)).collect();
-        assert_eq!(borders, [0, 1, 1, 1, 1, 1, 6, 7, 8, 9, 10, 11, 11, 11, 11, 15, 16]);
+        assert_eq!(&text[left.original_range(&(0..5))], text);
+        assert_eq!(&text[left.original_range(&(1..3))], "bc");
+        assert_eq!(
+            [3..4, 0..1, 2..8].map(|place| left.extend_to_sequences(&place, text.as_bytes())),
+            [1..6, 0..1, 1..8]
+        );
+        let borders: Vec<usize> = (0..=text.len())
+            .map(|place| left.sequence_start(place))
+            .collect();
+        assert_eq!(
+            borders,
+            [0, 1, 1, 1, 1, 1, 6, 7, 8, 9, 10, 11, 11, 11, 11, 15, 16]
+        );
     }
 
     #[test]
     fn a_sequence_without_an_end_waits_for_it_and_not_for_ever() {
         for begun in ["x\x1b", "x\x1b[3", "x\x1b]0;t", "x\x1b]0;t\x1b", "x\x1b("] {
-            let left = Unescaped::of(begun.as_bytes(), false).expect("a sequence");
+            let left = UnescapedBytes::remove_escapes(begun.as_bytes(), false).expect("a sequence");
             assert_eq!(left.open, Some(1), "{begun:?}");
         }
-        let long = format!("x\x1b]{}", "t".repeat(LONGEST + 1));
-        assert_eq!(Unescaped::of(long.as_bytes(), false).expect("a sequence").open, None);
+        let long = format!("x\x1b]{}", "t".repeat(MAX_SEQUENCE_BYTES + 1));
+        assert_eq!(
+            UnescapedBytes::remove_escapes(long.as_bytes(), false)
+                .expect("a sequence")
+                .open,
+            None
+        );
     }
 }

@@ -5,8 +5,8 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::OutcomeKind;
-use crate::output::Budget;
-use crate::output::clip::clip_again;
+use crate::output::TextBudget;
+use crate::output::text_budget::clip_further;
 
 /// The contract's limit for a payload, in bytes of UTF-8.
 pub(super) const WIRE_LIMIT: usize = 900 << 10;
@@ -14,36 +14,44 @@ pub(super) const WIRE_LIMIT: usize = 900 << 10;
 /// `{toolName, result | error, meta}`.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Payload<'a> {
+pub(super) struct ResultPayload<'a> {
     tool_name: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
-    result: Option<Answer<'a>>,
+    result: Option<PayloadAnswer<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    error: Option<Answer<'a>>,
-    meta: &'a super::Meta,
+    error: Option<PayloadAnswer<'a>>,
+    meta: &'a super::ResultMeta,
 }
 
 /// The value of `result` or `error`.
 #[derive(Debug, Clone, Copy, Serialize)]
 #[serde(untagged)]
-pub(super) enum Answer<'a> {
+pub(super) enum PayloadAnswer<'a> {
     Text(&'a str),
     Json(&'a Value),
 }
 
-impl<'a> Payload<'a> {
+impl<'a> ResultPayload<'a> {
     pub(super) fn new(
         tool_name: &'a str,
         kind: OutcomeKind,
-        answer: Answer<'a>,
-        meta: &'a super::Meta,
+        answer: PayloadAnswer<'a>,
+        meta: &'a super::ResultMeta,
     ) -> Self {
-        let (result, error) =
-            if kind == OutcomeKind::Ok { (Some(answer), None) } else { (None, Some(answer)) };
-        Self { tool_name, result, error, meta }
+        let (result, error) = if kind == OutcomeKind::Ok {
+            (Some(answer), None)
+        } else {
+            (None, Some(answer))
+        };
+        Self {
+            tool_name,
+            result,
+            error,
+            meta,
+        }
     }
 
-    pub(super) fn to_json(&self) -> String {
+    pub(super) fn to_payload_json(&self) -> String {
         serde_json::to_string(self).expect("every key is a string and no serializer here fails")
     }
 }
@@ -57,15 +65,21 @@ pub fn shrink_payload(payload: &str, limit_bytes: usize) -> Option<String> {
     if payload.len() <= limit_bytes {
         return None;
     }
-    let Ok(Value::Object(mut map)) = serde_json::from_str(payload) else { return None };
-    let key = if map.contains_key("error") { "error" } else { "result" };
+    let Ok(Value::Object(mut map)) = serde_json::from_str(payload) else {
+        return None;
+    };
+    let key = if map.contains_key("error") {
+        "error"
+    } else {
+        "result"
+    };
     let mut body = map.remove(key)?;
     let mut meta = match map.remove("meta") {
         Some(Value::Object(meta)) => meta,
         _ => Map::new(),
     };
     meta.insert("truncated".to_owned(), Value::Bool(true));
-    if leave_data_out(&mut body) {
+    if drop_base64_data(&mut body) {
         let mut smaller = map.clone();
         smaller.insert(key.to_owned(), body.clone());
         smaller.insert("meta".to_owned(), Value::Object(meta.clone()));
@@ -78,12 +92,21 @@ pub fn shrink_payload(payload: &str, limit_bytes: usize) -> Option<String> {
         Value::String(text) => text,
         json => format!("{json:#}"),
     };
-    let omitted_before = meta.get("omittedBytes").and_then(Value::as_u64).unwrap_or(0);
-    let handle = meta.get("handle").and_then(Value::as_str).map(str::to_owned);
+    let omitted_before = meta
+        .get("omittedBytes")
+        .and_then(Value::as_u64)
+        .unwrap_or(0);
+    let handle = meta
+        .get("handle")
+        .and_then(Value::as_str)
+        .map(str::to_owned);
     let mut chars = text.chars().count();
     loop {
-        let (shown, omitted) = shorter(&text, chars, handle.as_deref());
-        meta.insert("omittedBytes".to_owned(), Value::from(omitted_before + omitted));
+        let (shown, omitted) = shorten_to_chars(&text, chars, handle.as_deref());
+        meta.insert(
+            "omittedBytes".to_owned(),
+            Value::from(omitted_before + omitted),
+        );
         map.insert(key.to_owned(), Value::String(shown));
         map.insert("meta".to_owned(), Value::Object(meta.clone()));
         let smaller = Value::Object(map.clone()).to_string();
@@ -91,10 +114,10 @@ pub fn shrink_payload(payload: &str, limit_bytes: usize) -> Option<String> {
             return Some(smaller);
         }
         if chars < 8 {
-            if meta.len() <= ESSENTIAL.len() {
+            if meta.len() <= ESSENTIAL_KEYS.len() {
                 return Some(smaller);
             }
-            meta.retain(|key, _| ESSENTIAL.contains(&key.as_str()));
+            meta.retain(|key, _| ESSENTIAL_KEYS.contains(&key.as_str()));
             chars = text.chars().count();
         }
         chars /= 2;
@@ -102,7 +125,7 @@ pub fn shrink_payload(payload: &str, limit_bytes: usize) -> Option<String> {
 }
 
 /// The facts without which a reply would mislead.
-const ESSENTIAL: [&str; 9] = [
+const ESSENTIAL_KEYS: [&str; 9] = [
     "code",
     "retryable",
     "exitCode",
@@ -115,20 +138,27 @@ const ESSENTIAL: [&str; 9] = [
 ];
 
 /// Shortens a text to about this many characters. Returns it with the number of omitted bytes.
-fn shorter(text: &str, chars: usize, handle: Option<&str>) -> (String, u64) {
-    let smallest = *Budget::RANGE.start();
+fn shorten_to_chars(text: &str, chars: usize, handle: Option<&str>) -> (String, u64) {
+    let smallest = *TextBudget::ALLOWED_CHARS.start();
     if chars >= smallest {
-        let part = clip_again(text, Budget::chars(Some(chars as u64)), handle);
+        let part = clip_further(text, TextBudget::from_requested(Some(chars as u64)), handle);
         return (part.text, part.omitted_bytes);
     }
-    let end = text.char_indices().nth(chars).map_or(text.len(), |(at, _)| at);
+    let end = text
+        .char_indices()
+        .nth(chars)
+        .map_or(text.len(), |(at, _)| at);
     (format!("{} [...]", &text[..end]), (text.len() - end) as u64)
 }
 
 /// Removes base64 data from an answer, because a part of it is useless. Returns whether there was any.
-fn leave_data_out(body: &mut Value) -> bool {
-    let Value::Object(answer) = body else { return false };
-    if answer.get("encoding").and_then(Value::as_str) != Some("base64") || answer.remove("data").is_none() {
+fn drop_base64_data(body: &mut Value) -> bool {
+    let Value::Object(answer) = body else {
+        return false;
+    };
+    if answer.get("encoding").and_then(Value::as_str) != Some("base64")
+        || answer.remove("data").is_none()
+    {
         return false;
     }
     answer.remove("encoding");
@@ -149,9 +179,19 @@ mod tests {
     fn data_in_base64_is_left_out_whole_and_never_cut() {
         let answer = json!({"type": "image", "width": 9, "encoding": "base64", "data": "QUJD".repeat(5_000)});
         let payload = json!({"toolName": "Read", "result": answer, "meta": {}}).to_string();
-        let smaller: Value = serde_json::from_str(&shrink_payload(&payload, 2_000).unwrap()).unwrap();
-        assert_eq!((&smaller["result"]["width"], &smaller["result"]["data"]), (&json!(9), &Value::Null));
-        assert!(smaller["result"]["note"].as_str().unwrap().contains("left out"), "{smaller}");
+        let smaller: Value =
+            serde_json::from_str(&shrink_payload(&payload, 2_000).unwrap()).unwrap();
+        assert_eq!(
+            (&smaller["result"]["width"], &smaller["result"]["data"]),
+            (&json!(9), &Value::Null)
+        );
+        assert!(
+            smaller["result"]["note"]
+                .as_str()
+                .unwrap()
+                .contains("left out"),
+            "{smaller}"
+        );
         assert_eq!(smaller["meta"]["truncated"], true);
     }
 }

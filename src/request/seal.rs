@@ -6,17 +6,17 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
-use super::payload::{Answer, Payload, WIRE_LIMIT, shrink_payload};
-use super::{Body, Failure, Meta, Outcome, OutcomeKind};
+use super::payload::{PayloadAnswer, ResultPayload, WIRE_LIMIT, shrink_payload};
+use super::{CallFailure, CallOutcome, OutcomeKind, ReplyBody, ResultMeta};
 use crate::ids::{RequestId, ToolName};
-use crate::output::clip::clip;
-use crate::output::figures::{grouped, size};
-use crate::output::{Budget, OutputStore};
+use crate::output::number_format::{format_size, group_digits};
+use crate::output::text_budget::clip_to_budget;
+use crate::output::{OutputStore, TextBudget};
 use crate::redact::Redactor;
 
 /// The inputs of sealing.
 #[derive(Debug)]
-pub struct Sealing<'a> {
+pub struct SealContext<'a> {
     /// Masks secret values.
     pub redactor: &'a Redactor,
     /// Stores the full text of clipped replies.
@@ -31,7 +31,7 @@ pub struct Sealing<'a> {
     pub attempt: Option<u32>,
 }
 
-/// A reply that is masked and within its limits. Only [`Outcome::seal`] creates one.
+/// A reply that is masked and within its limits. Only [`CallOutcome::seal`] creates one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CleanReply {
     kind: OutcomeKind,
@@ -42,39 +42,43 @@ pub struct CleanReply {
 
 impl CleanReply {
     /// Returns the kind of the outcome.
-    pub fn kind(&self) -> OutcomeKind {
+    pub fn outcome_kind(&self) -> OutcomeKind {
         self.kind
     }
     /// Returns the JSON text to post.
-    pub fn payload(&self) -> &str {
+    pub fn payload_json(&self) -> &str {
         &self.payload
     }
     /// Returns whether something was omitted.
-    pub fn truncated(&self) -> bool {
+    pub fn is_truncated(&self) -> bool {
         self.truncated
     }
     /// Returns the code of an error.
-    pub fn code(&self) -> Option<&str> {
+    pub fn failure_code(&self) -> Option<&str> {
         self.code.as_deref()
     }
 
     /// Shrinks the reply to at most this many bytes, for a backend that accepts less than the contract says.
     #[must_use]
-    pub fn shrink(&self, limit_bytes: usize) -> Self {
+    pub fn shrink_to(&self, limit_bytes: usize) -> Self {
         match shrink_payload(&self.payload, limit_bytes) {
-            Some(payload) => Self { payload, truncated: true, ..self.clone() },
+            Some(payload) => Self {
+                payload,
+                truncated: true,
+                ..self.clone()
+            },
             None => self.clone(),
         }
     }
 }
 
-impl Outcome {
+impl CallOutcome {
     /// Estimates the bytes of text that sealing processes.
-    pub fn weight(&self) -> usize {
+    pub fn estimated_bytes(&self) -> usize {
         match self {
             Self::Ok(reply) => match &reply.body {
-                Body::Text(text) | Body::Fitted(text) => text.len(),
-                Body::Json(value) => weight_of(value),
+                ReplyBody::Text(text) | ReplyBody::Fitted(text) => text.len(),
+                ReplyBody::Json(value) => estimated_json_bytes(value),
             },
             Self::Error(failure) | Self::Cancelled(failure) => failure.text.len(),
         }
@@ -85,76 +89,113 @@ impl Outcome {
     /// Text over its budget is stored whole (masked) under a handle, which the marker names. A JSON answer has no
     /// budget but the contract's limit. Beyond that, its JSON text is clipped and stored like any text, because a model
     /// can use a part of it, but not an error. May write a file.
-    pub fn seal(self, sealing: &Sealing<'_>) -> CleanReply {
+    pub fn seal(self, sealing: &SealContext<'_>) -> CleanReply {
         let (kind, body, mut meta, budget) = match self {
             Self::Ok(reply) => (OutcomeKind::Ok, reply.body, reply.meta, reply.budget),
-            Self::Error(failure) => failed(OutcomeKind::Error, failure),
-            Self::Cancelled(failure) => failed(OutcomeKind::Cancelled, failure),
+            Self::Error(failure) => failure_parts(OutcomeKind::Error, failure),
+            Self::Cancelled(failure) => failure_parts(OutcomeKind::Cancelled, failure),
         };
         meta.duration_ms = u64::try_from(sealing.duration.as_millis()).ok();
         meta.attempt = sealing.attempt;
-        let mut scrub = Scrub { redactor: sealing.redactor, masked: 0 };
+        let mut scrub = SecretScrubber {
+            redactor: sealing.redactor,
+            masked: 0,
+        };
         // Before clipping: a clipped warning could show a part of a secret.
-        scrub.meta(&mut meta);
-        bound(&mut meta);
-        let body = scrub.body(body);
+        scrub.scrub_meta(&mut meta);
+        limit_meta(&mut meta);
+        let body = scrub.scrub_body(body);
         if scrub.masked > 0 {
             meta.redactions = Some(meta.redactions.unwrap_or(0) + scrub.masked);
         }
         let code = meta.code.clone();
-        let (payload, truncated) = Writing { sealing, kind, meta }.body(body, budget);
-        CleanReply { kind, payload, truncated, code }
+        let (payload, truncated) = PayloadWriter {
+            sealing,
+            kind,
+            meta,
+        }
+        .write_body(body, budget);
+        CleanReply {
+            kind,
+            payload,
+            truncated,
+            code,
+        }
     }
 }
 
 /// Estimates the size of a JSON value; names, quotes and numbers count with a flat size.
-fn weight_of(value: &Value) -> usize {
+fn estimated_json_bytes(value: &Value) -> usize {
     match value {
         Value::String(text) => text.len(),
-        Value::Array(values) => values.iter().map(|value| weight_of(value) + 2).sum(),
-        Value::Object(fields) => fields.iter().map(|(name, value)| name.len() + weight_of(value) + 4).sum(),
+        Value::Array(values) => values
+            .iter()
+            .map(|value| estimated_json_bytes(value) + 2)
+            .sum(),
+        Value::Object(fields) => fields
+            .iter()
+            .map(|(name, value)| name.len() + estimated_json_bytes(value) + 4)
+            .sum(),
         Value::Null | Value::Bool(_) | Value::Number(_) => 4,
     }
 }
 
-fn failed(kind: OutcomeKind, failure: Failure) -> (OutcomeKind, Body, Meta, Budget) {
+fn failure_parts(
+    kind: OutcomeKind,
+    failure: CallFailure,
+) -> (OutcomeKind, ReplyBody, ResultMeta, TextBudget) {
     let mut meta = failure.meta;
     meta.code = Some(failure.code.as_str().to_owned());
     // A call that may have had its effect must be inspected before it is repeated.
-    meta.retryable = Some(failure.code.retryable() && !meta.may_have_run);
-    let body = if meta.text_is_fitted { Body::Fitted(failure.text) } else { Body::Text(failure.text) };
-    (kind, body, meta, Budget::default())
+    meta.retryable = Some(failure.code.is_retryable() && !meta.may_have_run);
+    let body = if meta.text_is_fitted {
+        ReplyBody::Fitted(failure.text)
+    } else {
+        ReplyBody::Text(failure.text)
+    };
+    (kind, body, meta, TextBudget::default())
 }
 
 /// Limits the facts, so that they leave space for the text in the payload.
-fn bound(meta: &mut Meta) {
+fn limit_meta(meta: &mut ResultMeta) {
     const WARNINGS: usize = 20;
     const WARNING_CHARS: u64 = 1_000;
     const FILES: usize = 500;
     for warning in &mut meta.warnings {
-        *warning = clip(warning, Budget::chars(Some(WARNING_CHARS)), None).text;
+        *warning = clip_to_budget(
+            warning,
+            TextBudget::from_requested(Some(WARNING_CHARS)),
+            None,
+        )
+        .text;
     }
     let warnings = meta.warnings.len();
     if warnings > WARNINGS {
         meta.warnings.truncate(WARNINGS);
-        meta.warnings.push(format!("{} more warnings are left out", grouped((warnings - WARNINGS) as u64)));
+        meta.warnings.push(format!(
+            "{} more warnings are left out",
+            group_digits((warnings - WARNINGS) as u64)
+        ));
     }
     let files = meta.files.len();
     if files > FILES {
         meta.files.truncate(FILES);
-        meta.warnings.push(format!("{} more changed files are not listed", grouped((files - FILES) as u64)));
+        meta.warnings.push(format!(
+            "{} more changed files are not listed",
+            group_digits((files - FILES) as u64)
+        ));
     }
 }
 
 /// Masks secrets in all texts of a reply and counts them.
-struct Scrub<'a> {
+struct SecretScrubber<'a> {
     redactor: &'a Redactor,
     masked: u64,
 }
 
-impl Scrub<'_> {
-    fn text(&mut self, text: String) -> String {
-        let (clean, masked) = self.redactor.scrub(&text);
+impl SecretScrubber<'_> {
+    fn scrub_text(&mut self, text: String) -> String {
+        let (clean, masked) = self.redactor.mask(&text);
         self.masked += masked;
         match clean {
             Cow::Borrowed(_) => text,
@@ -162,133 +203,154 @@ impl Scrub<'_> {
         }
     }
 
-    fn in_place(&mut self, text: &mut String) {
-        *text = self.text(std::mem::take(text));
+    fn scrub_in_place(&mut self, text: &mut String) {
+        *text = self.scrub_text(std::mem::take(text));
     }
 
-    fn body(&mut self, body: Body) -> Body {
+    fn scrub_body(&mut self, body: ReplyBody) -> ReplyBody {
         match body {
-            Body::Text(text) => Body::Text(self.text(text)),
-            Body::Fitted(text) => Body::Fitted(self.text(text)),
-            Body::Json(value) => Body::Json(self.value(value)),
+            ReplyBody::Text(text) => ReplyBody::Text(self.scrub_text(text)),
+            ReplyBody::Fitted(text) => ReplyBody::Fitted(self.scrub_text(text)),
+            ReplyBody::Json(value) => ReplyBody::Json(self.scrub_value(value)),
         }
     }
 
     /// Masks strings and keys. A number whose digits are a secret becomes the mask.
-    fn value(&mut self, value: Value) -> Value {
+    fn scrub_value(&mut self, value: Value) -> Value {
         match value {
-            Value::String(text) => Value::String(self.text(text)),
-            Value::Array(items) => items.into_iter().map(|item| self.value(item)).collect(),
+            Value::String(text) => Value::String(self.scrub_text(text)),
+            Value::Array(items) => items
+                .into_iter()
+                .map(|item| self.scrub_value(item))
+                .collect(),
             Value::Object(map) => {
                 let mut clean = Map::new();
                 for (key, value) in map {
-                    let mut key = self.text(key);
+                    let mut key = self.scrub_text(key);
                     while clean.contains_key(&key) {
                         key.push('\'');
                     }
-                    let value = self.value(value);
+                    let value = self.scrub_value(value);
                     clean.insert(key, value);
                 }
                 Value::Object(clean)
             }
             Value::Number(number) => {
                 let before = self.masked;
-                let text = self.text(number.to_string());
-                if self.masked > before { Value::String(text) } else { Value::Number(number) }
+                let text = self.scrub_text(number.to_string());
+                if self.masked > before {
+                    Value::String(text)
+                } else {
+                    Value::Number(number)
+                }
             }
             Value::Null | Value::Bool(_) => value,
         }
     }
 
     /// Masks every field that a tool fills with free text. Codes, hashes and handles come from the runner.
-    fn meta(&mut self, meta: &mut Meta) {
-        meta.warnings.iter_mut().for_each(|warning| self.in_place(warning));
-        meta.files.iter_mut().for_each(|file| self.in_place(&mut file.path));
-        for text in [&mut meta.confinement, &mut meta.signal].into_iter().flatten() {
-            self.in_place(text);
+    fn scrub_meta(&mut self, meta: &mut ResultMeta) {
+        meta.warnings
+            .iter_mut()
+            .for_each(|warning| self.scrub_in_place(warning));
+        meta.files
+            .iter_mut()
+            .for_each(|file| self.scrub_in_place(&mut file.path));
+        for text in [&mut meta.confinement, &mut meta.signal]
+            .into_iter()
+            .flatten()
+        {
+            self.scrub_in_place(text);
         }
     }
 }
 
 /// Builds the payload from masked parts.
-struct Writing<'a> {
-    sealing: &'a Sealing<'a>,
+struct PayloadWriter<'a> {
+    sealing: &'a SealContext<'a>,
     kind: OutcomeKind,
-    meta: Meta,
+    meta: ResultMeta,
 }
 
-impl Writing<'_> {
+impl PayloadWriter<'_> {
     /// Returns the payload, and whether something was omitted.
-    fn body(mut self, body: Body, budget: Budget) -> (String, bool) {
+    fn write_body(mut self, body: ReplyBody, budget: TextBudget) -> (String, bool) {
         let text = match body {
-            Body::Text(text) => return self.clipped(&text, budget),
-            Body::Fitted(text) => text,
-            Body::Json(value) => {
-                let payload = self.write(Answer::Json(&value));
+            ReplyBody::Text(text) => return self.write_clipped(&text, budget),
+            ReplyBody::Fitted(text) => text,
+            ReplyBody::Json(value) => {
+                let payload = self.payload_text(PayloadAnswer::Json(&value));
                 if payload.len() <= WIRE_LIMIT {
                     return (payload, self.meta.truncated);
                 }
-                let payload_size = size(payload.len() as u64);
+                let payload_size = format_size(payload.len() as u64);
                 self.meta.warnings.push(format!(
                     "the JSON answer is {payload_size}, too large to send whole; this is a part of its text"
                 ));
-                return self.clipped(&format!("{value:#}"), budget);
+                return self.write_clipped(&format!("{value:#}"), budget);
             }
         };
-        let payload = self.write(Answer::Text(&text));
+        let payload = self.payload_text(PayloadAnswer::Text(&text));
         if payload.len() <= WIRE_LIMIT {
             return (payload, self.meta.truncated);
         }
-        self.clipped(&text, budget)
+        self.write_clipped(&text, budget)
     }
 
-    fn clipped(&mut self, text: &str, budget: Budget) -> (String, bool) {
-        let whole = clip(text, budget, None);
+    fn write_clipped(&mut self, text: &str, budget: TextBudget) -> (String, bool) {
+        let whole = clip_to_budget(text, budget, None);
         if whole.is_whole() {
-            let payload = self.write(Answer::Text(&whole.text));
+            let payload = self.payload_text(PayloadAnswer::Text(&whole.text));
             if payload.len() <= WIRE_LIMIT {
                 return (payload, self.meta.truncated);
             }
         }
-        let handle = self.keep(text);
+        let handle = self.store_full_text(text);
         let mut budget = budget;
         loop {
-            let part = clip(text, budget, handle.as_deref());
+            let part = clip_to_budget(text, budget, handle.as_deref());
             if !part.is_whole() {
                 self.meta.truncated = true;
                 self.meta.omitted_bytes = Some(part.omitted_bytes);
             }
-            let payload = self.write(Answer::Text(&part.text));
+            let payload = self.payload_text(PayloadAnswer::Text(&part.text));
             // JSON writes a control character in six bytes, so a text within its budget may still be too large.
-            if payload.len() <= WIRE_LIMIT || budget.max_chars() == *Budget::RANGE.start() {
+            if payload.len() <= WIRE_LIMIT
+                || budget.max_chars() == *TextBudget::ALLOWED_CHARS.start()
+            {
                 return (payload, self.meta.truncated);
             }
-            budget = Budget::chars(Some(budget.max_chars() as u64 / 2));
+            budget = TextBudget::from_requested(Some(budget.max_chars() as u64 / 2));
         }
     }
 
     /// Stores the full text, unless the tool did, and returns its handle. On failure there is no handle, and a warning
     /// gives the reason.
-    fn keep(&mut self, text: &str) -> Option<String> {
+    fn store_full_text(&mut self, text: &str) -> Option<String> {
         if self.meta.handle.is_some() {
             return self.meta.handle.clone();
         }
-        match self.sealing.store.keep_next(self.sealing.request, text) {
+        match self
+            .sealing
+            .store
+            .store_next_text(self.sealing.request, text)
+        {
             Ok(handle) => {
                 self.meta.handle = Some(handle.as_str().to_owned());
                 Some(handle.as_str().to_owned())
             }
             Err(error) => {
-                self.meta
-                    .warnings
-                    .push(format!("what is left out could not be kept for ReadOutput: {error}"));
+                self.meta.warnings.push(format!(
+                    "what is left out could not be kept for ReadOutput: {error}"
+                ));
                 None
             }
         }
     }
 
-    fn write(&self, answer: Answer<'_>) -> String {
-        Payload::new(self.sealing.tool.as_str(), self.kind, answer, &self.meta).to_json()
+    fn payload_text(&self, answer: PayloadAnswer<'_>) -> String {
+        ResultPayload::new(self.sealing.tool.as_str(), self.kind, answer, &self.meta)
+            .to_payload_json()
     }
 }
 
@@ -297,16 +359,16 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::request::Reply;
+    use crate::request::ToolReply;
 
     #[test]
     fn an_outcome_weighs_about_what_its_text_does_wherever_it_stands() {
         let text = "x".repeat(100_000);
-        let of = |reply: Reply| Outcome::Ok(reply).weight();
-        assert_eq!(of(Reply::text(text.as_str())), 100_000);
-        assert_eq!(of(Reply::fitted("small")), 5);
+        let of = |reply: ToolReply| CallOutcome::Ok(reply).estimated_bytes();
+        assert_eq!(of(ToolReply::from_text(text.as_str())), 100_000);
+        assert_eq!(of(ToolReply::from_fitted_text("small")), 5);
         let deep = json!({ "rows": [[1, null], [{ "text": text }]] });
         let written = deep.to_string().len();
-        assert!(of(Reply::from(deep)).abs_diff(written) < 100);
+        assert!(of(ToolReply::from(deep)).abs_diff(written) < 100);
     }
 }

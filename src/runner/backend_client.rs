@@ -11,12 +11,13 @@ use serde_json::Value;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::backoff::Budget;
+use super::backoff::RetryBudget;
 use super::delivery::outbox::Outbox;
 use crate::approval_answer::ApprovalOption;
 use crate::backend::{
-    Answer, Backend, BackendError, Beat, CatalogItem, CatalogKind, Claim, ConnectionProblem, Declined,
-    Disposition, Offered, Page, Permissions, Posted, Question, Reply, ResultPost, Session, Told,
+    Backend, BackendError, BackendReply, BackendSession, CatalogEntry, CatalogKind, ClaimReply,
+    ConnectionProblem, DeclineReason, EventPage, HeartbeatReply, OfferedEvent, PostOutcome,
+    ProgressReply, RecoveryAction, RemoteAnswer, RemoteApprovals, RemoteQuestion, ResultPost,
 };
 use crate::ids::{LeaseId, RequestId};
 
@@ -49,21 +50,21 @@ impl BackendFunction {
 /// A backend that is called no sooner than it allows.
 pub(super) struct BackendClient {
     backend: Arc<dyn Backend>,
-    budget: Arc<Budget>,
+    budget: Arc<RetryBudget>,
     /// Notified of every answer.
     outbox: Arc<Outbox>,
     /// The pause of all calls after the backend refused to open a session.
-    barred_for: Duration,
-    state: Mutex<State>,
+    refusal_pause: Duration,
+    state: Mutex<BackendClientState>,
     problem: watch::Sender<Option<ConnectionProblem>>,
 }
 
 #[derive(Default)]
-struct State {
+struct BackendClientState {
     /// Functions that the backend asked not to call for a while.
-    quiet: BTreeMap<BackendFunction, Held>,
+    paused_functions: BTreeMap<BackendFunction, HeldError>,
     /// The refusal of this device.
-    barred: Option<Held>,
+    barred: Option<HeldError>,
     /// The current problems, by function.
     problems: BTreeMap<BackendFunction, ConnectionProblem>,
     /// The time of the last answer.
@@ -72,15 +73,18 @@ struct State {
 
 /// An error that stays in force for a while.
 #[derive(Clone)]
-struct Held {
+struct HeldError {
     until: Instant,
     error: BackendError,
 }
 
-impl Held {
+impl HeldError {
     /// Returns the error while it is in force; a wait that the backend asked for is reduced to the remaining time.
-    fn standing(&self, now: Instant) -> Option<BackendError> {
-        let left = self.until.checked_duration_since(now).filter(|left| !left.is_zero())?;
+    fn remaining_error(&self, now: Instant) -> Option<BackendError> {
+        let left = self
+            .until
+            .checked_duration_since(now)
+            .filter(|left| !left.is_zero())?;
         let mut error = self.error.clone();
         if let BackendError::Busy { retry_after, .. } = &mut error {
             *retry_after = Some(left);
@@ -92,29 +96,35 @@ impl Held {
 impl BackendClient {
     pub(super) fn new(
         backend: Arc<dyn Backend>,
-        budget: Arc<Budget>,
+        budget: Arc<RetryBudget>,
         outbox: Arc<Outbox>,
-        barred_for: Duration,
+        refusal_pause: Duration,
     ) -> Self {
         Self {
             backend,
             budget,
             outbox,
-            barred_for,
+            refusal_pause,
             state: Mutex::default(),
             problem: watch::Sender::default(),
         }
     }
 
     /// Pauses all calls for a while, because the backend refused this device.
-    pub(super) fn bar(&self, error: &BackendError) {
-        let held = Held { until: Instant::now() + self.barred_for, error: error.clone() };
-        self.state().barred = Some(held);
+    pub(super) fn pause_refused_device(&self, error: &BackendError) {
+        let held = HeldError {
+            until: Instant::now() + self.refusal_pause,
+            error: error.clone(),
+        };
+        self.lock_client_state().barred = Some(held);
     }
 
     /// Returns the refusal of this device that is in force now.
-    pub(super) fn barred(&self) -> Option<BackendError> {
-        self.state().barred.as_ref()?.standing(Instant::now())
+    pub(super) fn active_refusal(&self) -> Option<BackendError> {
+        self.lock_client_state()
+            .barred
+            .as_ref()?
+            .remaining_error(Instant::now())
     }
 
     /// Returns a receiver of the current connection problem.
@@ -123,92 +133,119 @@ impl BackendClient {
     }
 
     /// Returns the current connection problem; `None` while all calls succeed.
-    pub(super) fn problem(&self) -> Option<ConnectionProblem> {
+    pub(super) fn current_problem(&self) -> Option<ConnectionProblem> {
         *self.problem.borrow()
     }
 
     /// Returns whether any call was answered since this moment.
     pub(super) fn has_answered_since(&self, moment: Instant) -> bool {
-        self.state().answered.is_some_and(|answered| answered >= moment)
+        self.lock_client_state()
+            .answered
+            .is_some_and(|answered| answered >= moment)
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn lock_client_state(&self) -> MutexGuard<'_, BackendClientState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Makes a call unless it has to wait; then it returns the error without calling the backend.
-    async fn made<T>(&self, function: BackendFunction, call: Reply<'_, T>) -> Result<T, BackendError> {
-        if let Some(error) = self.must_wait(function) {
+    async fn call_backend<T>(
+        &self,
+        function: BackendFunction,
+        call: BackendReply<'_, T>,
+    ) -> Result<T, BackendError> {
+        if let Some(error) = self.find_held_error(function) {
             return Err(error);
         }
         let answered = call.await;
-        self.heard(function, answered.as_ref().err());
+        self.record_answer(function, answered.as_ref().err());
         answered
     }
 
-    fn must_wait(&self, function: BackendFunction) -> Option<BackendError> {
-        let (state, now) = (self.state(), Instant::now());
-        state.barred.iter().chain(state.quiet.get(&function)).find_map(|held| held.standing(now))
+    fn find_held_error(&self, function: BackendFunction) -> Option<BackendError> {
+        let (state, now) = (self.lock_client_state(), Instant::now());
+        state
+            .barred
+            .iter()
+            .chain(state.paused_functions.get(&function))
+            .find_map(|held| held.remaining_error(now))
     }
 
-    fn heard(&self, function: BackendFunction, error: Option<&BackendError>) {
-        let mut state = self.state();
-        let answer = state.record(function, error, Instant::now());
+    fn record_answer(&self, function: BackendFunction, error: Option<&BackendError>) {
+        let mut state = self.lock_client_state();
+        let answer = state.record_call(function, error, Instant::now());
         let problem = state.worst_problem();
         drop(state);
         if let Some(answer) = answer {
-            self.budget.earn();
-            self.outbox.backend_answered(answer == Answered::WithSession);
+            self.budget.record_success();
+            self.outbox
+                .record_backend_answer(answer == AnswerKind::WithSession);
         }
-        self.problem.send_if_modified(|now| std::mem::replace(now, problem) != problem);
+        self.problem
+            .send_if_modified(|now| std::mem::replace(now, problem) != problem);
     }
 }
 
 /// The kind of a call that the backend answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Answered {
+enum AnswerKind {
     /// The call needs an open session.
     WithSession,
     /// A heartbeat, which is signed by itself.
     Signed,
 }
 
-impl State {
+impl BackendClientState {
     /// Records how a call ended, and returns how the backend answered it, if it did.
-    fn record(
+    fn record_call(
         &mut self,
         function: BackendFunction,
         error: Option<&BackendError>,
         now: Instant,
-    ) -> Option<Answered> {
+    ) -> Option<AnswerKind> {
         // A refusal of one request is an answer like any other.
         let is_answer = |error: &BackendError| {
             matches!(error, BackendError::Refused(_))
                 && function != BackendFunction::OpenSession
-                && error.disposition() != Disposition::Reopen
+                && error.recovery_action() != RecoveryAction::ReopenSession
         };
         if let Some(error) = error.filter(|error| !is_answer(error)) {
-            if let BackendError::Busy { retry_after: Some(time), .. } = error {
-                let held = Held { until: now + *time, error: error.clone() };
-                self.quiet.insert(function, held);
+            if let BackendError::Busy {
+                retry_after: Some(time),
+                ..
+            } = error
+            {
+                let held = HeldError {
+                    until: now + *time,
+                    error: error.clone(),
+                };
+                self.paused_functions.insert(function, held);
             }
             // An error of a rarely called function says nothing about the connection now.
             if !function.is_rare() {
-                self.problems.insert(function, error.problem());
+                self.problems.insert(function, error.connection_problem());
             }
             return None;
         }
         self.answered = Some(now);
         self.problems.remove(&function);
-        let answered =
-            if function == BackendFunction::Beat { Answered::Signed } else { Answered::WithSession };
+        let answered = if function == BackendFunction::Beat {
+            AnswerKind::Signed
+        } else {
+            AnswerKind::WithSession
+        };
         // A call that was started before the refusal proves nothing; one started since does.
-        if self.barred.as_ref().is_none_or(|held| held.standing(now).is_none()) {
+        if self
+            .barred
+            .as_ref()
+            .is_none_or(|held| held.remaining_error(now).is_none())
+        {
             self.barred = None;
             self.problems.remove(&BackendFunction::OpenSession);
             // A call that was refused before the session was reopened may be repeated only much later.
-            if answered == Answered::WithSession {
-                self.problems.retain(|_, problem| *problem != ConnectionProblem::Refused);
+            if answered == AnswerKind::WithSession {
+                self.problems
+                    .retain(|_, problem| *problem != ConnectionProblem::Refused);
             }
         }
         Some(answered)
@@ -221,64 +258,122 @@ impl State {
 }
 
 impl Backend for BackendClient {
-    fn open_session(&self) -> Reply<'_, Session> {
-        Box::pin(self.made(BackendFunction::OpenSession, self.backend.open_session()))
+    fn open_session(&self) -> BackendReply<'_, BackendSession> {
+        Box::pin(self.call_backend(BackendFunction::OpenSession, self.backend.open_session()))
     }
 
-    fn poll<'a>(&'a self, cursor: Option<&'a str>, limit: u32, wait: Duration) -> Reply<'a, Page> {
-        Box::pin(self.made(BackendFunction::Poll, self.backend.poll(cursor, limit, wait)))
+    fn poll_events<'a>(
+        &'a self,
+        cursor: Option<&'a str>,
+        limit: u32,
+        wait: Duration,
+    ) -> BackendReply<'a, EventPage> {
+        Box::pin(self.call_backend(
+            BackendFunction::Poll,
+            self.backend.poll_events(cursor, limit, wait),
+        ))
     }
 
-    fn list_open(&self) -> Reply<'_, Vec<Offered>> {
-        Box::pin(self.made(BackendFunction::ListOpen, self.backend.list_open()))
+    fn list_open_requests(&self) -> BackendReply<'_, Vec<OfferedEvent>> {
+        Box::pin(self.call_backend(BackendFunction::ListOpen, self.backend.list_open_requests()))
     }
 
-    fn fetch_open<'a>(&'a self, ids: &'a [RequestId]) -> Reply<'a, Vec<Offered>> {
-        Box::pin(self.made(BackendFunction::FetchOpen, self.backend.fetch_open(ids)))
+    fn fetch_open_requests<'a>(
+        &'a self,
+        ids: &'a [RequestId],
+    ) -> BackendReply<'a, Vec<OfferedEvent>> {
+        Box::pin(self.call_backend(
+            BackendFunction::FetchOpen,
+            self.backend.fetch_open_requests(ids),
+        ))
     }
 
-    fn claim<'a>(&'a self, id: &'a RequestId, lease: &'a LeaseId) -> Reply<'a, Claim> {
-        Box::pin(self.made(BackendFunction::Claim, self.backend.claim(id, lease)))
+    fn claim_request<'a>(
+        &'a self,
+        id: &'a RequestId,
+        lease: &'a LeaseId,
+    ) -> BackendReply<'a, ClaimReply> {
+        Box::pin(self.call_backend(
+            BackendFunction::Claim,
+            self.backend.claim_request(id, lease),
+        ))
     }
 
-    fn tell<'a>(&'a self, id: &'a RequestId, lease: &'a LeaseId, n: u64, data: &'a str) -> Reply<'a, Told> {
-        Box::pin(self.made(BackendFunction::Tell, self.backend.tell(id, lease, n, data)))
+    fn send_progress<'a>(
+        &'a self,
+        id: &'a RequestId,
+        lease: &'a LeaseId,
+        n: u64,
+        data: &'a str,
+    ) -> BackendReply<'a, ProgressReply> {
+        Box::pin(self.call_backend(
+            BackendFunction::Tell,
+            self.backend.send_progress(id, lease, n, data),
+        ))
     }
 
-    fn post<'a>(&'a self, result: ResultPost<'a>) -> Reply<'a, Posted> {
-        Box::pin(self.made(BackendFunction::Post, self.backend.post(result)))
+    fn post_result<'a>(&'a self, result: ResultPost<'a>) -> BackendReply<'a, PostOutcome> {
+        Box::pin(self.call_backend(BackendFunction::Post, self.backend.post_result(result)))
     }
 
-    fn beat(&self, online: bool, every: Duration, health: Value) -> Reply<'_, Beat> {
-        Box::pin(self.made(BackendFunction::Beat, self.backend.beat(online, every, health)))
+    fn send_heartbeat(
+        &self,
+        online: bool,
+        every: Duration,
+        health: Value,
+    ) -> BackendReply<'_, HeartbeatReply> {
+        Box::pin(self.call_backend(
+            BackendFunction::Beat,
+            self.backend.send_heartbeat(online, every, health),
+        ))
     }
 
-    fn publish<'a>(&'a self, kind: CatalogKind, revision: u64, items: &'a [CatalogItem]) -> Reply<'a, ()> {
-        Box::pin(self.made(BackendFunction::Publish, self.backend.publish(kind, revision, items)))
+    fn publish_catalog<'a>(
+        &'a self,
+        kind: CatalogKind,
+        revision: u64,
+        items: &'a [CatalogEntry],
+    ) -> BackendReply<'a, ()> {
+        Box::pin(self.call_backend(
+            BackendFunction::Publish,
+            self.backend.publish_catalog(kind, revision, items),
+        ))
     }
 
-    fn decline<'a>(&'a self, id: &'a RequestId, why: Declined) -> Reply<'a, ()> {
-        Box::pin(self.made(BackendFunction::Decline, self.backend.decline(id, why)))
+    fn decline_request<'a>(
+        &'a self,
+        id: &'a RequestId,
+        why: DeclineReason,
+    ) -> BackendReply<'a, ()> {
+        Box::pin(self.call_backend(
+            BackendFunction::Decline,
+            self.backend.decline_request(id, why),
+        ))
     }
 
     /// Wakeups are not counted among the calls: without them everything works, only slower.
-    fn wakeups<'a>(&'a self, heard: &'a (dyn Fn() + Send + Sync)) -> Reply<'a, Infallible> {
-        match self.barred() {
+    fn listen_for_wakeups<'a>(
+        &'a self,
+        heard: &'a (dyn Fn() + Send + Sync),
+    ) -> BackendReply<'a, Infallible> {
+        match self.active_refusal() {
             Some(error) => Box::pin(std::future::ready(Err(error))),
-            None => self.backend.wakeups(heard),
+            None => self.backend.listen_for_wakeups(heard),
         }
     }
 
-    fn link(&self) -> Option<watch::Receiver<bool>> {
-        self.backend.link()
+    fn connection_status(&self) -> Option<watch::Receiver<bool>> {
+        self.backend.connection_status()
     }
 
-    fn dated_offset_ms(&self) -> Option<i64> {
-        self.backend.dated_offset_ms()
+    fn clock_offset_ms(&self) -> Option<i64> {
+        self.backend.clock_offset_ms()
     }
 
-    fn permissions(&self) -> Option<&dyn Permissions> {
-        self.backend.permissions().map(|_| self as &dyn Permissions)
+    fn remote_approvals(&self) -> Option<&dyn RemoteApprovals> {
+        self.backend
+            .remote_approvals()
+            .map(|_| self as &dyn RemoteApprovals)
     }
 
     fn refresh_connections(&self) {
@@ -288,29 +383,50 @@ impl Backend for BackendClient {
 
 impl BackendClient {
     /// Calls the backend's approval functions; returns `None` if it has none.
-    async fn put<'a>(
+    async fn call_permissions<'a>(
         &'a self,
         function: BackendFunction,
-        call: impl FnOnce(&'a dyn Permissions) -> Reply<'a, Option<Answer>>,
-    ) -> Result<Option<Answer>, BackendError> {
-        match self.backend.permissions() {
-            Some(permissions) => self.made(function, call(permissions)).await,
+        call: impl FnOnce(&'a dyn RemoteApprovals) -> BackendReply<'a, Option<RemoteAnswer>>,
+    ) -> Result<Option<RemoteAnswer>, BackendError> {
+        match self.backend.remote_approvals() {
+            Some(permissions) => self.call_backend(function, call(permissions)).await,
             None => Ok(None),
         }
     }
 }
 
-impl Permissions for BackendClient {
-    fn ask<'a>(&'a self, question: &'a Question) -> Reply<'a, Option<Answer>> {
-        Box::pin(self.put(BackendFunction::Ask, move |there| there.ask(question)))
+impl RemoteApprovals for BackendClient {
+    fn ask_caller<'a>(
+        &'a self,
+        question: &'a RemoteQuestion,
+    ) -> BackendReply<'a, Option<RemoteAnswer>> {
+        Box::pin(self.call_permissions(BackendFunction::Ask, move |there| {
+            there.ask_caller(question)
+        }))
     }
 
-    fn answer_to<'a>(&'a self, id: &'a RequestId, wait: Duration) -> Reply<'a, Option<Answer>> {
-        Box::pin(self.put(BackendFunction::AnswerTo, move |there| there.answer_to(id, wait)))
+    fn fetch_answer<'a>(
+        &'a self,
+        id: &'a RequestId,
+        wait: Duration,
+    ) -> BackendReply<'a, Option<RemoteAnswer>> {
+        Box::pin(
+            self.call_permissions(BackendFunction::AnswerTo, move |there| {
+                there.fetch_answer(id, wait)
+            }),
+        )
     }
 
-    fn answer<'a>(&'a self, id: &'a RequestId, option: ApprovalOption) -> Reply<'a, Option<Answer>> {
-        Box::pin(self.put(BackendFunction::Answer, move |there| there.answer(id, option)))
+    fn submit_answer<'a>(
+        &'a self,
+        id: &'a RequestId,
+        option: ApprovalOption,
+    ) -> BackendReply<'a, Option<RemoteAnswer>> {
+        Box::pin(
+            self.call_permissions(BackendFunction::Answer, move |there| {
+                there.submit_answer(id, option)
+            }),
+        )
     }
 }
 
@@ -319,30 +435,41 @@ mod tests {
     use super::*;
 
     fn refused() -> BackendError {
-        BackendError::Unauthorized { code: String::new() }
+        BackendError::Unauthorized {
+            code: String::new(),
+        }
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_refusal_is_over_once_a_call_with_the_new_session_is_answered() {
-        let (mut state, now) = (State::default(), Instant::now());
-        state.record(BackendFunction::Poll, Some(&refused()), now);
+        let (mut state, now) = (BackendClientState::default(), Instant::now());
+        state.record_call(BackendFunction::Poll, Some(&refused()), now);
         assert_eq!(state.worst_problem(), Some(ConnectionProblem::Refused));
         // It needs no session.
-        assert_eq!(state.record(BackendFunction::Beat, None, now), Some(Answered::Signed));
+        assert_eq!(
+            state.record_call(BackendFunction::Beat, None, now),
+            Some(AnswerKind::Signed)
+        );
         assert_eq!(state.worst_problem(), Some(ConnectionProblem::Refused));
         // The current poll is held by the backend and shows nothing for half a minute.
-        assert_eq!(state.record(BackendFunction::OpenSession, None, now), Some(Answered::WithSession));
+        assert_eq!(
+            state.record_call(BackendFunction::OpenSession, None, now),
+            Some(AnswerKind::WithSession)
+        );
         assert_eq!(state.worst_problem(), None);
     }
 
     #[tokio::test(start_paused = true)]
     async fn while_the_device_is_barred_calls_of_before_do_not_end_the_refusal() {
-        let (mut state, now) = (State::default(), Instant::now());
-        state.record(BackendFunction::OpenSession, Some(&refused()), now);
-        state.barred = Some(Held { until: now + Duration::from_mins(3), error: refused() });
-        state.record(BackendFunction::Post, None, now);
+        let (mut state, now) = (BackendClientState::default(), Instant::now());
+        state.record_call(BackendFunction::OpenSession, Some(&refused()), now);
+        state.barred = Some(HeldError {
+            until: now + Duration::from_mins(3),
+            error: refused(),
+        });
+        state.record_call(BackendFunction::Post, None, now);
         assert_eq!(state.worst_problem(), Some(ConnectionProblem::Refused));
-        state.record(BackendFunction::Post, None, now + Duration::from_mins(4));
+        state.record_call(BackendFunction::Post, None, now + Duration::from_mins(4));
         assert_eq!(state.worst_problem(), None);
     }
 }

@@ -24,25 +24,29 @@ pub(super) struct ShutdownPhases {
 
 /// The tasks of one runner; a stop waits for them. Cheap to clone.
 #[derive(Debug, Clone)]
-pub(super) struct Background {
+pub(super) struct BackgroundTasks {
     tasks: TaskTracker,
     restart_delay: Duration,
     pub phases: ShutdownPhases,
 }
 
-impl Background {
+impl BackgroundTasks {
     /// Creates the set without tasks. A task that panics is restarted after this delay.
     pub(super) fn new(restart_delay: Duration) -> Self {
-        Self { tasks: TaskTracker::new(), restart_delay, phases: ShutdownPhases::default() }
+        Self {
+            tasks: TaskTracker::new(),
+            restart_delay,
+            phases: ShutdownPhases::default(),
+        }
     }
 
     /// Returns the tracker of all tasks.
-    pub(super) fn tracker(&self) -> &TaskTracker {
+    pub(super) fn task_tracker(&self) -> &TaskTracker {
         &self.tasks
     }
 
     /// Starts a task.
-    pub(super) fn spawn<F>(&self, task: F) -> JoinHandle<F::Output>
+    pub(super) fn spawn_task<F>(&self, task: F) -> JoinHandle<F::Output>
     where
         F: Future + Send + 'static,
         F::Output: Send + 'static,
@@ -51,8 +55,11 @@ impl Background {
     }
 
     /// Runs a task until it ends by itself; one that panics is restarted.
-    pub(super) fn keep_running<F>(&self, name: &'static str, task: impl Fn() -> F + Send + 'static)
-    where
+    pub(super) fn spawn_restarting<F>(
+        &self,
+        name: &'static str,
+        task: impl Fn() -> F + Send + 'static,
+    ) where
         F: Future<Output = ()> + Send + 'static,
     {
         let own = self.clone();
@@ -69,13 +76,15 @@ impl Background {
 
     /// Makes a backend call in its own task, so that a panic in it becomes an error like any other. Dropping the
     /// future ends the call.
-    pub(super) async fn call_apart<T: Send + 'static>(
+    pub(super) async fn call_in_task<T: Send + 'static>(
         &self,
         call: impl Future<Output = Result<T, BackendError>> + Send + 'static,
     ) -> Result<T, BackendError> {
         let call = AbortOnDropHandle::new(self.tasks.spawn(call));
         call.await.unwrap_or_else(|cause| {
-            Err(BackendError::Function { message: format!("the call failed inside the runner: {cause}") })
+            Err(BackendError::Function {
+                message: format!("the call failed inside the runner: {cause}"),
+            })
         })
     }
 }

@@ -7,15 +7,15 @@ use std::time::Duration;
 use backoff::ExponentialBackoff;
 use backoff::backoff::Backoff;
 
-use crate::backend::Pause;
+use crate::backend::RetryDelay;
 
 /// The number of calls that may be repeated soon: a fifth of the calls that succeed, and a few before the first
 /// success. Further ones wait as after a long outage, so that retries never dominate the load on a struggling
 /// backend.
 #[derive(Debug)]
-pub(super) struct Budget(Mutex<f64>);
+pub(super) struct RetryBudget(Mutex<f64>);
 
-impl Budget {
+impl RetryBudget {
     /// The amount that a success adds.
     const SHARE: f64 = 0.2;
     /// The initial amount.
@@ -28,13 +28,13 @@ impl Budget {
     }
 
     /// Adds a success.
-    pub(super) fn earn(&self) {
+    pub(super) fn record_success(&self) {
         let mut left = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         *left = (*left + Self::SHARE).min(Self::MOST);
     }
 
     /// Spends one retry; returns whether the budget allows it.
-    fn spend(&self) -> bool {
+    fn try_spend(&self) -> bool {
         let mut left = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let may = *left >= 1.0;
         if may {
@@ -46,14 +46,14 @@ impl Budget {
 
 /// Full jitter over doubling intervals: each wait is drawn uniformly from zero to twice the current interval. The
 /// interval doubles from the first to the cap.
-pub(super) struct Retry {
+pub(super) struct RetryIntervals {
     intervals: ExponentialBackoff,
     first: Duration,
     cap: Duration,
-    budget: Option<Arc<Budget>>,
+    budget: Option<Arc<RetryBudget>>,
 }
 
-impl Retry {
+impl RetryIntervals {
     pub(super) fn new((first, cap): (Duration, Duration)) -> Self {
         let intervals = ExponentialBackoff {
             current_interval: first / 2,
@@ -66,41 +66,57 @@ impl Retry {
             max_elapsed_time: None,
             ..ExponentialBackoff::default()
         };
-        Self { intervals, first, cap, budget: None }
+        Self {
+            intervals,
+            first,
+            cap,
+            budget: None,
+        }
     }
 
     /// Shares a budget with other calls.
-    pub(super) fn within(self, budget: &Arc<Budget>) -> Self {
-        Self { budget: Some(Arc::clone(budget)), ..self }
+    pub(super) fn with_retry_budget(self, budget: &Arc<RetryBudget>) -> Self {
+        Self {
+            budget: Some(Arc::clone(budget)),
+            ..self
+        }
     }
 
     /// Returns the wait before the next attempt that the last failure asks for.
-    pub(super) fn after(&mut self, pause: Pause) -> Duration {
-        if self.budget.as_ref().is_some_and(|budget| !budget.spend()) {
+    pub(super) fn delay_after(&mut self, pause: RetryDelay) -> Duration {
+        if self
+            .budget
+            .as_ref()
+            .is_some_and(|budget| !budget.try_spend())
+        {
             self.intervals.current_interval = self.intervals.max_interval;
         }
         match pause {
-            Pause::BackOff => self.next(None),
+            RetryDelay::BackOff => self.next(None),
             // The whole range is shifted, so that the waits of many runners stay apart.
-            Pause::Intervals(least) => self.first * least + self.next(None),
-            Pause::Asked(time) => self.next(Some(time)),
+            RetryDelay::Intervals(least) => self.first * least + self.next(None),
+            RetryDelay::Requested(time) => self.next(Some(time)),
         }
     }
 
     /// Returns the wait before the next attempt, at least `floor` if the backend named one.
     pub(super) fn next(&mut self, floor: Option<Duration>) -> Duration {
-        let drawn = self.intervals.next_backoff().unwrap_or(self.cap).min(self.cap);
+        let drawn = self
+            .intervals
+            .next_backoff()
+            .unwrap_or(self.cap)
+            .min(self.cap);
         floor.map_or(drawn, |floor| floor + drawn.min(floor / 10))
     }
 
     /// Restarts the intervals after a success.
-    pub(super) fn reset(&mut self) {
+    pub(super) fn reset_intervals(&mut self) {
         self.intervals.reset();
     }
 }
 
 /// Returns the interval, changed by at most this share of itself in either direction.
-pub(super) fn jittered(interval: Duration, share: f64) -> Duration {
+pub(super) fn add_jitter(interval: Duration, share: f64) -> Duration {
     let mut bytes = [0_u8; 4];
     // Without randomness the interval is not changed.
     if getrandom::fill(&mut bytes).is_err() {
@@ -116,29 +132,43 @@ mod tests {
 
     #[test]
     fn waits_stay_between_zero_and_the_cap() {
-        let mut retry = Retry::new((Duration::from_secs(1), Duration::from_mins(1)));
+        let mut retry = RetryIntervals::new((Duration::from_secs(1), Duration::from_mins(1)));
         let waits: Vec<_> = (0..200).map(|_| retry.next(None)).collect();
-        assert!(waits.iter().all(|wait| *wait <= Duration::from_mins(1)), "{waits:?}");
+        assert!(
+            waits.iter().all(|wait| *wait <= Duration::from_mins(1)),
+            "{waits:?}"
+        );
         assert!(waits[0] <= Duration::from_secs(1));
-        assert!(waits[20..].iter().any(|wait| *wait > Duration::from_secs(5)), "it never grew: {waits:?}");
-        retry.reset();
+        assert!(
+            waits[20..]
+                .iter()
+                .any(|wait| *wait > Duration::from_secs(5)),
+            "it never grew: {waits:?}"
+        );
+        retry.reset_intervals();
         assert!(retry.next(None) <= Duration::from_secs(1));
     }
 
     #[test]
     fn the_backend_s_own_wish_is_a_floor() {
-        let mut retry = Retry::new((Duration::from_secs(1), Duration::from_mins(1)));
+        let mut retry = RetryIntervals::new((Duration::from_secs(1), Duration::from_mins(1)));
         for _ in 0..50 {
             let wait = retry.next(Some(Duration::from_secs(7)));
-            assert!(wait >= Duration::from_secs(7) && wait <= Duration::from_millis(7_700), "{wait:?}");
+            assert!(
+                wait >= Duration::from_secs(7) && wait <= Duration::from_millis(7_700),
+                "{wait:?}"
+            );
         }
     }
 
     #[test]
     fn jitter_moves_by_its_share_at_most() {
         for _ in 0..200 {
-            let moved = jittered(Duration::from_secs(10), 0.2);
-            assert!(moved >= Duration::from_secs(8) && moved <= Duration::from_secs(12), "{moved:?}");
+            let moved = add_jitter(Duration::from_secs(10), 0.2);
+            assert!(
+                moved >= Duration::from_secs(8) && moved <= Duration::from_secs(12),
+                "{moved:?}"
+            );
         }
     }
 
@@ -146,10 +176,12 @@ mod tests {
     fn storm(runners: usize, end: Duration) -> Vec<Duration> {
         let mut moments = Vec::new();
         for _ in 0..runners {
-            let (mut retry, mut now) =
-                (Retry::new((Duration::from_secs(1), Duration::from_mins(1))), Duration::ZERO);
+            let (mut retry, mut now) = (
+                RetryIntervals::new((Duration::from_secs(1), Duration::from_mins(1))),
+                Duration::ZERO,
+            );
             loop {
-                now += retry.after(Pause::BackOff);
+                now += retry.delay_after(RetryDelay::BackOff);
                 if now >= end {
                     break;
                 }
@@ -163,12 +195,16 @@ mod tests {
     fn peak_to_mean(moments: &[Duration], from: Duration, until: Duration, parts: usize) -> f64 {
         let width = until.saturating_sub(from) / u32::try_from(parts).expect("few");
         let mut counts = vec![0_u32; parts];
-        for moment in moments.iter().filter(|moment| (from..until).contains(*moment)) {
-            let part =
-                usize::try_from(moment.saturating_sub(from).as_nanos() / width.as_nanos()).expect("small");
+        for moment in moments
+            .iter()
+            .filter(|moment| (from..until).contains(*moment))
+        {
+            let part = usize::try_from(moment.saturating_sub(from).as_nanos() / width.as_nanos())
+                .expect("small");
             counts[part.min(parts - 1)] += 1;
         }
-        let mean = f64::from(counts.iter().sum::<u32>()) / f64::from(u32::try_from(parts).expect("few"));
+        let mean =
+            f64::from(counts.iter().sum::<u32>()) / f64::from(u32::try_from(parts).expect("few"));
         f64::from(counts.into_iter().max().unwrap_or(0)) / mean
     }
 
@@ -188,21 +224,37 @@ mod tests {
     #[test]
     fn repeats_beyond_the_budget_wait_as_after_a_long_outage() {
         let (first, cap) = (Duration::from_millis(1), Duration::from_secs(100));
-        let budget = Arc::new(Budget::new());
+        let budget = Arc::new(RetryBudget::new());
         // A thousand calls, every second of which fails once: a fifth of the successes may be repeated soon.
         let soon = (0..1_000).filter(|_| {
-            budget.earn();
-            Retry::new((first, cap)).within(&budget).after(Pause::BackOff) <= first
+            budget.record_success();
+            RetryIntervals::new((first, cap))
+                .with_retry_budget(&budget)
+                .delay_after(RetryDelay::BackOff)
+                <= first
         });
         let soon = soon.count();
-        assert!((200..=200 + 10 + 5).contains(&soon), "{soon} were repeated soon");
+        assert!(
+            (200..=200 + 10 + 5).contains(&soon),
+            "{soon} were repeated soon"
+        );
     }
 
     #[test]
     fn an_overloaded_backend_gets_its_least_pause_and_the_growth_of_any_other() {
-        let mut retry = Retry::new((Duration::from_secs(1), Duration::from_mins(1)));
-        let waits: Vec<_> = (0..40).map(|_| retry.after(Pause::Intervals(3))).collect();
-        assert!(waits.iter().all(|wait| *wait >= Duration::from_secs(3)), "{waits:?}");
-        assert!(waits[10..].iter().any(|wait| *wait > Duration::from_secs(10)), "it never grew: {waits:?}");
+        let mut retry = RetryIntervals::new((Duration::from_secs(1), Duration::from_mins(1)));
+        let waits: Vec<_> = (0..40)
+            .map(|_| retry.delay_after(RetryDelay::Intervals(3)))
+            .collect();
+        assert!(
+            waits.iter().all(|wait| *wait >= Duration::from_secs(3)),
+            "{waits:?}"
+        );
+        assert!(
+            waits[10..]
+                .iter()
+                .any(|wait| *wait > Duration::from_secs(10)),
+            "it never grew: {waits:?}"
+        );
     }
 }

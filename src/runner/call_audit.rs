@@ -4,32 +4,40 @@
 use std::sync::Arc;
 
 use super::clock::Clock;
-use super::parts::Confines;
-use crate::audit::{Audit, Decision, Entry, Event, Who, hash_of};
+use super::parts::ConfinementReport;
+use crate::audit::{AuditActor, AuditDecision, AuditEntry, AuditEvent, AuditLog, sha256_text};
 use crate::ids::RequestId;
-use crate::journal::{Accepted, Origin};
-use crate::request::{CleanReply, ErrorCode, Meta, Outcome, ToolRequest};
+use crate::journal::{AcceptedRequest, RequestOrigin};
+use crate::request::{CallOutcome, CleanReply, ErrorCode, ResultMeta, ToolRequest};
 
 /// The owner's rule by which a person is asked.
-pub(super) const ASKED: &str = "policy.ask";
+pub(super) const ASK_RULE: &str = "policy.ask";
 
 /// The reason why a call was allowed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Clearance {
-    decision: Decision,
+    decision: AuditDecision,
     by: Option<String>,
     rule: Option<String>,
 }
 
 impl Clearance {
     /// Allows a call that needed no approval.
-    pub(super) fn freely() -> Self {
-        Self { decision: Decision::Allowed, by: None, rule: None }
+    pub(super) fn without_approval() -> Self {
+        Self {
+            decision: AuditDecision::Allowed,
+            by: None,
+            rule: None,
+        }
     }
 
     /// Allows a call because this person or side was asked because of this rule and allowed it.
-    pub(super) fn by(who: impl Into<String>, rule: &str) -> Self {
-        Self { decision: Decision::Asked, by: Some(who.into()), rule: Some(rule.to_owned()) }
+    pub(super) fn by_approval(who: impl Into<String>, rule: &str) -> Self {
+        Self {
+            decision: AuditDecision::Asked,
+            by: Some(who.into()),
+            rule: Some(rule.to_owned()),
+        }
     }
 }
 
@@ -43,11 +51,11 @@ pub(super) struct AuditFacts {
     rule: Option<String>,
 }
 
-impl From<&Outcome> for AuditFacts {
-    fn from(outcome: &Outcome) -> Self {
-        let meta: &Meta = match outcome {
-            Outcome::Ok(reply) => &reply.meta,
-            Outcome::Error(failure) | Outcome::Cancelled(failure) => &failure.meta,
+impl From<&CallOutcome> for AuditFacts {
+    fn from(outcome: &CallOutcome) -> Self {
+        let meta: &ResultMeta = match outcome {
+            CallOutcome::Ok(reply) => &reply.meta,
+            CallOutcome::Error(failure) | CallOutcome::Cancelled(failure) => &failure.meta,
         };
         Self {
             exit_code: meta.exit_code,
@@ -60,56 +68,82 @@ impl From<&Outcome> for AuditFacts {
 }
 
 /// Creates a row about a request, with the hash of its arguments.
-pub(super) fn about(request: &ToolRequest, event: Event, who: Who, now_ms: i64) -> Entry {
-    Entry { args_hash: Some(hash_of(&request.args)), ..named(request, event, who, now_ms) }
+pub(super) fn request_entry_with_args(
+    request: &ToolRequest,
+    event: AuditEvent,
+    who: AuditActor,
+    now_ms: i64,
+) -> AuditEntry {
+    AuditEntry {
+        args_hash: Some(sha256_text(&request.args)),
+        ..request_entry(request, event, who, now_ms)
+    }
 }
 
 /// Creates a row about a request.
-fn named(request: &ToolRequest, event: Event, who: Who, now_ms: i64) -> Entry {
-    Entry {
+fn request_entry(
+    request: &ToolRequest,
+    event: AuditEvent,
+    who: AuditActor,
+    now_ms: i64,
+) -> AuditEntry {
+    AuditEntry {
         conversation_id: Some(request.conversation.to_string()),
         agent_type: request.agent_type.clone(),
         tool_name: Some(request.tool.to_string()),
-        ..Entry::new(event, who, now_ms).about(&request.id)
+        ..AuditEntry::new(event, who, now_ms).with_request(&request.id)
     }
 }
 
 /// Writes audit rows about calls. Cheap to clone.
 #[derive(Clone)]
 pub(super) struct CallAudit {
-    pub audit: Audit,
+    pub audit: AuditLog,
     pub clock: Clock,
-    pub confinement: Arc<dyn Confines>,
+    pub confinement: Arc<dyn ConfinementReport>,
 }
 
 impl CallAudit {
     /// Creates a row about a call. Only the first one has the arguments' hash, which takes time for long arguments.
-    fn about(&self, call: &Accepted, event: Event, is_first: bool) -> Entry {
-        let who = if call.origin() == Origin::Task { Who::Task } else { Who::Caller };
-        let about = if is_first { about } else { named };
-        about(call.request(), event, who, self.clock.now_ms())
+    fn call_entry(&self, call: &AcceptedRequest, event: AuditEvent, is_first: bool) -> AuditEntry {
+        let who = if call.request_origin() == RequestOrigin::Task {
+            AuditActor::Task
+        } else {
+            AuditActor::Caller
+        };
+        let about = if is_first {
+            request_entry_with_args
+        } else {
+            request_entry
+        };
+        about(call.tool_request(), event, who, self.clock.now_ms())
     }
 
     /// Records that a call begins. The row of a call with effects is in the file before its effect.
-    pub(super) async fn record_begun(&self, call: &Accepted, cleared: &Clearance, attempt: u32) {
-        let at_most_once = call.effect().at_most_once();
-        let entry = Entry {
+    pub(super) async fn record_begun(
+        &self,
+        call: &AcceptedRequest,
+        cleared: &Clearance,
+        attempt: u32,
+    ) {
+        let at_most_once = call.tool_effect().runs_at_most_once();
+        let entry = AuditEntry {
             decision: Some(cleared.decision),
             by: cleared.by.clone(),
             rule: cleared.rule.clone(),
             attempt: Some(attempt),
-            confinement: at_most_once.then(|| self.confinement.in_words()),
-            ..self.about(call, Event::Begun, true)
+            confinement: at_most_once.then(|| self.confinement.describe_confinement()),
+            ..self.call_entry(call, AuditEvent::Begun, true)
         };
-        self.record_about(call, entry).await;
+        self.append_call_entry(call, entry).await;
     }
 
     /// Adds a row about a call, and waits for it if the call has effects.
-    async fn record_about(&self, call: &Accepted, entry: Entry) {
-        if call.effect().at_most_once() {
-            self.audit.add(entry).await;
+    async fn append_call_entry(&self, call: &AcceptedRequest, entry: AuditEntry) {
+        if call.tool_effect().runs_at_most_once() {
+            self.audit.append_entry(entry).await;
         } else {
-            self.audit.note(vec![entry]);
+            self.audit.queue_entries(vec![entry]);
         }
     }
 
@@ -118,44 +152,65 @@ impl CallAudit {
     /// its answer is recorded.
     pub(super) async fn record_answered(
         &self,
-        call: &Accepted,
+        call: &AcceptedRequest,
         reply: &CleanReply,
         facts: AuditFacts,
         attempt: Option<u32>,
         took: std::time::Duration,
     ) {
-        let is = |codes: &[ErrorCode]| codes.iter().any(|code| reply.code() == Some(code.as_str()));
-        let never_began = attempt.is_none() && reply.code().is_some() && !is(&[ErrorCode::Cancelled]);
+        let is = |codes: &[ErrorCode]| {
+            codes
+                .iter()
+                .any(|code| reply.failure_code() == Some(code.as_str()))
+        };
+        let never_began =
+            attempt.is_none() && reply.failure_code().is_some() && !is(&[ErrorCode::Cancelled]);
         let by_rule = is(&[ErrorCode::PolicyDenied, ErrorCode::OutsideWorkspace]);
         let denied = (never_began || by_rule) && !facts.may_have_run;
-        let entry = Entry {
-            decision: denied.then_some(Decision::Denied),
-            code: reply.code().map(str::to_owned),
+        let entry = AuditEntry {
+            decision: denied.then_some(AuditDecision::Denied),
+            code: reply.failure_code().map(str::to_owned),
             rule: facts.rule,
             confinement: facts.confinement,
             attempt,
-            outcome: Some(reply.kind().as_str().to_owned()),
+            outcome: Some(reply.outcome_kind().as_str().to_owned()),
             exit_code: facts.exit_code,
             signal: facts.signal,
             may_have_run: facts.may_have_run,
-            bytes: Some(reply.payload().len() as u64),
+            bytes: Some(reply.payload_json().len() as u64),
             duration_ms: u64::try_from(took.as_millis()).ok(),
-            ..self.about(call, Event::Answered, attempt.is_none())
+            ..self.call_entry(call, AuditEvent::Answered, attempt.is_none())
         };
-        self.record_about(call, entry).await;
+        self.append_call_entry(call, entry).await;
     }
 
     /// Records that a reply is no longer posted, because the backend does not accept it, with its code if it gave
     /// one.
     pub(super) fn record_undeliverable(&self, id: &RequestId, code: Option<&str>, reason: &str) {
-        let row =
-            Entry::new(Event::Undeliverable, Who::Backend, self.clock.now_ms()).about(id).saying(reason);
-        self.audit.note(vec![Entry { code: code.map(str::to_owned), ..row }]);
+        let row = AuditEntry::new(
+            AuditEvent::Undeliverable,
+            AuditActor::Backend,
+            self.clock.now_ms(),
+        )
+        .with_request(id)
+        .with_detail(reason);
+        self.audit.queue_entries(vec![AuditEntry {
+            code: code.map(str::to_owned),
+            ..row
+        }]);
     }
 
     /// Records an event that is not about a call.
-    pub(super) fn record_event(&self, event: Event, who: Who, detail: impl Into<String>) {
+    pub(super) fn audit_event(
+        &self,
+        event: AuditEvent,
+        who: AuditActor,
+        detail: impl Into<String>,
+    ) {
         let detail = Some(detail.into()).filter(|detail: &String| !detail.is_empty());
-        self.audit.note(vec![Entry { detail, ..Entry::new(event, who, self.clock.now_ms()) }]);
+        self.audit.queue_entries(vec![AuditEntry {
+            detail,
+            ..AuditEntry::new(event, who, self.clock.now_ms())
+        }]);
     }
 }

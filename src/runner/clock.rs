@@ -18,7 +18,7 @@ pub struct Clock {
 
 impl Clock {
     /// Returns the system's clock.
-    pub fn system() -> Self {
+    pub fn system_clock() -> Self {
         Self::from_fn(|| {
             SystemTime::now()
                 .duration_since(UNIX_EPOCH)
@@ -28,15 +28,18 @@ impl Clock {
 
     /// Creates a clock with another time of day.
     pub fn from_fn(now: impl Fn() -> i64 + Send + Sync + 'static) -> Self {
-        Self::from_fns(now, since_boot)
+        Self::from_time_fns(now, read_boot_time)
     }
 
     /// Creates a clock with another time of day and another time since boot.
-    pub fn from_fns(
+    pub fn from_time_fns(
         now: impl Fn() -> i64 + Send + Sync + 'static,
         since_boot: impl Fn() -> i64 + Send + Sync + 'static,
     ) -> Self {
-        Self { now: Arc::new(now), since_boot: Arc::new(since_boot) }
+        Self {
+            now: Arc::new(now),
+            since_boot: Arc::new(since_boot),
+        }
     }
 
     /// Returns the time of day, in milliseconds since 1970.
@@ -52,7 +55,7 @@ impl Clock {
 
 /// Reads `CLOCK_BOOTTIME` on Linux; Darwin's `CLOCK_MONOTONIC` also counts sleep.
 #[cfg(unix)]
-fn since_boot() -> i64 {
+fn read_boot_time() -> i64 {
     #[cfg(target_os = "linux")]
     let id = rustix::time::ClockId::Boottime;
     #[cfg(not(target_os = "linux"))]
@@ -77,10 +80,10 @@ impl fmt::Debug for Clock {
 
 /// The time since boot at which the backend was asked for its time.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Asked(i64);
+pub(super) struct ClockQuestion(i64);
 
 /// The longest wait for an answer while the machine is awake, including a session that is opened on the way.
-const LONGEST_ANSWER_MS: i64 = 90_000;
+const MAX_ANSWER_MS: i64 = 90_000;
 
 /// The difference of two clocks, in milliseconds, from which it is reported.
 pub const SKEW_MS: u64 = 120_000;
@@ -99,24 +102,29 @@ impl ServerClock {
     /// Creates the clock; before the first reading it shows the time of day.
     pub(super) fn new(local: Clock) -> Self {
         let offset = local.now_ms() - local.since_boot_ms();
-        Self { local, offset_ms: Arc::new(AtomicI64::new(offset)), read: Arc::default() }
+        Self {
+            local,
+            offset_ms: Arc::new(AtomicI64::new(offset)),
+            read: Arc::default(),
+        }
     }
 
     /// Returns the moment of a question, to be stored until the backend answers with its time.
-    pub(super) fn asking(&self) -> Asked {
-        Asked(self.local.since_boot_ms())
+    pub(super) fn begin_reading(&self) -> ClockQuestion {
+        ClockQuestion(self.local.since_boot_ms())
     }
 
     /// Stores a reading; returns the backend's clock minus the time of day. An answer that took too long is ignored
     /// with `None`: the machine must have slept meanwhile, so the reading is old.
-    pub(super) fn set(&self, server_now_ms: f64, asked: Asked) -> Option<i64> {
-        if self.local.since_boot_ms() - asked.0 > LONGEST_ANSWER_MS {
+    pub(super) fn record_reading(&self, server_now_ms: f64, asked: ClockQuestion) -> Option<i64> {
+        if self.local.since_boot_ms() - asked.0 > MAX_ANSWER_MS {
             return None;
         }
         #[expect(clippy::cast_possible_truncation, reason = "milliseconds since 1970")]
         let server_now = server_now_ms as i64;
         let before = self.skew_ms();
-        self.offset_ms.store(server_now - self.local.since_boot_ms(), Ordering::Relaxed);
+        self.offset_ms
+            .store(server_now - self.local.since_boot_ms(), Ordering::Relaxed);
         self.read.store(true, Ordering::Relaxed);
         if before.is_none()
             && let Some(skew_ms) = self.skew_ms()
@@ -136,7 +144,7 @@ impl ServerClock {
     }
 
     /// Uses the offset from the time of day that an earlier process read, until this process reads its own.
-    pub(super) fn recall(&self, offset_ms: i64) {
+    pub(super) fn apply_stored_offset(&self, offset_ms: i64) {
         if !self.is_read() {
             let offset = self.local.now_ms() + offset_ms - self.local.since_boot_ms();
             self.offset_ms.store(offset, Ordering::Relaxed);
@@ -149,12 +157,15 @@ impl ServerClock {
     }
 
     /// Converts `deadline_ms` of the backend's clock to an instant; `None` if it has passed.
-    pub(super) fn instant(&self, deadline_ms: f64) -> Option<Instant> {
+    pub(super) fn instant_of_deadline(&self, deadline_ms: f64) -> Option<Instant> {
         let left = deadline_ms - self.now_ms();
         (left > 0.0).then(|| Instant::now() + Duration::from_secs_f64((left / 1_000.0).min(1e9)))
     }
 
-    #[expect(clippy::cast_precision_loss, reason = "milliseconds since 1970 are far below 2^53")]
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "milliseconds since 1970 are far below 2^53"
+    )]
     pub(super) fn now_ms(&self) -> f64 {
         self.whole_now_ms() as f64
     }
@@ -175,7 +186,7 @@ impl ServerClock {
     }
 
     /// Returns the local clock.
-    pub(super) fn local(&self) -> &Clock {
+    pub(super) fn local_clock(&self) -> &Clock {
         &self.local
     }
 }
@@ -190,25 +201,35 @@ mod tests {
     fn whoever_moves_the_time_of_day_moves_no_deadline() {
         let (day, boot) = (Arc::new(AtomicI64::new(YEAR)), Arc::new(AtomicI64::new(0)));
         let (shown, passed) = (Arc::clone(&day), Arc::clone(&boot));
-        let clock =
-            Clock::from_fns(move || shown.load(Ordering::SeqCst), move || passed.load(Ordering::SeqCst));
+        let clock = Clock::from_time_fns(
+            move || shown.load(Ordering::SeqCst),
+            move || passed.load(Ordering::SeqCst),
+        );
         let server = ServerClock::new(clock);
         assert_eq!((server.whole_now_ms(), server.skew_ms()), (YEAR, None));
-        server.recall(5);
+        server.apply_stored_offset(5);
         assert_eq!(server.whole_now_ms(), YEAR + 5);
         #[expect(clippy::cast_precision_loss, reason = "far below 2^53")]
-        let offset = server.set((YEAR + 1_000) as f64, server.asking());
+        let offset = server.record_reading((YEAR + 1_000) as f64, server.begin_reading());
         assert_eq!(offset, Some(1_000));
         for moved in [YEAR * 2, YEAR - 86_400_000, 0] {
             day.store(moved, Ordering::SeqCst);
             assert_eq!(server.whole_now_ms(), YEAR + 1_000);
-            assert_eq!(server.skew_ms(), Some(YEAR + 1_000 - moved), "and it is told of");
+            assert_eq!(
+                server.skew_ms(),
+                Some(YEAR + 1_000 - moved),
+                "and it is told of"
+            );
         }
         boot.store(600_000, Ordering::SeqCst);
         assert_eq!(server.whole_now_ms(), YEAR + 601_000, "sleep counts");
-        let asked = server.asking();
+        let asked = server.begin_reading();
         boot.store(1_200_000, Ordering::SeqCst);
-        assert_eq!(server.set(5.0, asked), None, "an answer from before a sleep");
+        assert_eq!(
+            server.record_reading(5.0, asked),
+            None,
+            "an answer from before a sleep"
+        );
         assert_eq!(server.whole_now_ms(), YEAR + 1_201_000);
     }
 }

@@ -7,7 +7,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
 /// The most that a wait may be shortened: more would increase the cost of a metered backend.
-const LAST: Duration = Duration::from_secs(30);
+const MAX_SHORTENING: Duration = Duration::from_secs(30);
 
 /// Announces the housekeeping checks.
 #[derive(Debug, Default)]
@@ -15,17 +15,18 @@ pub(super) struct CoalescedTimer(watch::Sender<()>);
 
 impl CoalescedTimer {
     /// Announces a housekeeping check.
-    pub(super) fn fire(&self) {
+    pub(super) fn announce_check(&self) {
         self.0.send_replace(());
     }
 
     /// Waits for about this long. The wait ends with a check in its last quarter, or in its last half minute if that
     /// is less. Without such a check it takes a little longer.
-    pub(super) async fn wait_about(&self, wait: Duration) {
+    pub(super) async fn wait_for_check(&self, wait: Duration) {
         let (begun, mut looks) = (Instant::now(), self.0.subscribe());
         let look = async {
             // The sender exists as long as this timer.
-            while looks.changed().await.is_ok() && begun.elapsed() < wait.saturating_sub((wait / 4).min(LAST))
+            while looks.changed().await.is_ok()
+                && begun.elapsed() < wait.saturating_sub((wait / 4).min(MAX_SHORTENING))
             {
             }
         };
@@ -48,12 +49,12 @@ mod tests {
         let looking = async {
             for second in seconds {
                 sleep_until(begun + Duration::from_secs(*second)).await;
-                looks.fire();
+                looks.announce_check();
             }
             std::future::pending::<()>().await;
         };
         tokio::select! {
-            () = looks.wait_about(Duration::from_mins(minutes)) => begun.elapsed().as_secs(),
+            () = looks.wait_for_check(Duration::from_mins(minutes)) => begun.elapsed().as_secs(),
             () = looking => unreachable!("it waits for ever"),
         }
     }

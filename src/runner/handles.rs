@@ -3,72 +3,72 @@
 use std::sync::Arc;
 
 use super::backend_client::BackendClient;
-use super::background::Background;
-use super::backoff::Budget;
+use super::background::BackgroundTasks;
+use super::backoff::RetryBudget;
 use super::call_audit::CallAudit;
+use super::call_pause::CallPause;
 use super::clock::ServerClock;
 use super::coalesced_timer::CoalescedTimer;
 use super::delivery::Delivery;
-use super::delivery::outbox::{Outbox, Waits};
-use super::disk_room::DiskRoom;
-use super::executor::approvals::{ApprovalDesk, ApprovalMemory};
-use super::executor::claims::{Claims, HeldClaims};
+use super::delivery::outbox::{Outbox, OutboxWaits};
+use super::disk_space::DiskSpaceGate;
+use super::executor::approvals::{ApprovalMemory, ApprovalService};
+use super::executor::claims::{ClaimService, HeldClaims};
 use super::executor::recovery::Recovery;
 use super::executor::stopped_conversations::StoppedConversations;
 use super::housekeeping::Housekeeping;
-use super::intake::admission::Admissions;
+use super::intake::admission::OfferAdmission;
 use super::liveness::Liveness;
 use super::open_counts::OpenCounts;
-use super::parts::{Catalog, Parts, Survivors};
-use super::pause::CallPause;
+use super::parts::{CatalogSource, LeftoverCleanup, RunnerParts};
 use super::presence::Presence;
-use super::presence::catalog::CatalogPublisher;
+use super::presence::catalog_publisher::CatalogPublisher;
 use super::presence::health::{HealthReport, HealthState};
 use super::request_signatures::RequestSignatures;
-use super::sealer::Sealer;
-use super::session::SessionKeeper;
-use super::settings::Settings;
-use super::wake::Waker;
-use super::wake_signal::WakeSignal;
+use super::runner_settings::RunnerSettings;
+use super::sealer::OutcomeSealer;
+use super::session_keeper::SessionKeeper;
+use super::wake_event::LoopWaker;
+use super::wake_signal::MachineWakeSignal;
 use super::wakeup_state::WakeupState;
 use super::watchdog::Watchdog;
-use crate::home::{Approvals, Supervision};
+use crate::home::{ApprovalQuestions, SupervisionStore};
 use crate::ids::LeaseId;
 use crate::journal::Journal;
-use crate::tool::Registry;
+use crate::tool::ToolRegistry;
 use tokio::sync::{Notify, OnceCell, RwLock};
 use tokio::time::Instant;
 
 /// The handles that several components use. Each component takes from it the handles that it needs.
 pub(super) struct Handles {
     pub journal: Journal,
-    pub settings: Settings,
+    pub settings: RunnerSettings,
     pub server_clock: ServerClock,
-    pub budget: Arc<Budget>,
-    pub background: Background,
+    pub budget: Arc<RetryBudget>,
+    pub background: BackgroundTasks,
     pub outbox: Arc<Outbox>,
     pub backend: Arc<BackendClient>,
     pub health: Arc<HealthState>,
     pub sessions: Arc<SessionKeeper>,
     pub pause: Arc<CallPause>,
     pub audit: CallAudit,
-    pub sealer: Sealer,
+    pub sealer: OutcomeSealer,
     pub signatures: Arc<RequestSignatures>,
-    pub registry: Arc<Registry>,
+    pub registry: Arc<ToolRegistry>,
     pub socket: Arc<WakeupState>,
     pub liveness: Arc<Liveness>,
     pub timer: Arc<CoalescedTimer>,
     pub beat_soon: Arc<Notify>,
-    pub machine_wakes: WakeSignal,
-    pub waker: Waker,
+    pub machine_wakes: MachineWakeSignal,
+    pub waker: LoopWaker,
 }
 
 impl Handles {
-    pub(super) fn new(parts: &mut Parts, waker: Waker) -> Self {
+    pub(super) fn new(parts: &mut RunnerParts, waker: LoopWaker) -> Self {
         let (journal, settings) = (parts.journal.clone(), parts.settings.clone());
         let server_clock = ServerClock::new(parts.clock.clone());
-        let budget = Arc::new(Budget::new());
-        let waits = Waits {
+        let budget = Arc::new(RetryBudget::new());
+        let waits = OutboxWaits {
             backend: settings.waits.retry,
             reply: settings.waits.slow_retry,
             refused: settings.waits.unauthorized,
@@ -77,7 +77,12 @@ impl Handles {
         // Shorter than the shortest wait between polls of a refused device: polls find out when that changes.
         let barred_for = settings.waits.unauthorized * 3 / 4;
         let (called, spent) = (Arc::clone(&parts.backend), Arc::clone(&budget));
-        let backend = Arc::new(BackendClient::new(called, spent, Arc::clone(&outbox), barred_for));
+        let backend = Arc::new(BackendClient::new(
+            called,
+            spent,
+            Arc::clone(&outbox),
+            barred_for,
+        ));
         let health = Arc::new(HealthState::default());
         let sessions = Arc::new(SessionKeeper::new(
             Arc::clone(&backend),
@@ -94,21 +99,28 @@ impl Handles {
         Self {
             server_clock,
             budget,
-            background: Background::new(settings.waits.retry.1),
+            background: BackgroundTasks::new(settings.waits.retry.1),
             outbox,
             backend,
             health,
             sessions,
             pause: Arc::new(CallPause::new(parts.switches.clone())),
-            audit: CallAudit { audit: parts.audit.clone(), clock, confinement },
-            sealer: Sealer { redactor: parts.redactor.clone(), outputs: parts.outputs.clone() },
+            audit: CallAudit {
+                audit: parts.audit.clone(),
+                clock,
+                confinement,
+            },
+            sealer: OutcomeSealer {
+                redactor: parts.redactor.clone(),
+                outputs: parts.outputs.clone(),
+            },
             signatures: Arc::new(signatures),
             registry: Arc::clone(&parts.registry),
             socket: Arc::default(),
             liveness: Arc::default(),
             timer: Arc::default(),
             beat_soon: Arc::default(),
-            machine_wakes: WakeSignal::default(),
+            machine_wakes: MachineWakeSignal::default(),
             waker,
             journal,
             settings,
@@ -139,7 +151,11 @@ impl Handles {
         }
     }
 
-    pub(super) fn presence(&self, report: &Arc<HealthReport>, counts: &Arc<OpenCounts>) -> Presence {
+    pub(super) fn presence(
+        &self,
+        report: &Arc<HealthReport>,
+        counts: &Arc<OpenCounts>,
+    ) -> Presence {
         Presence {
             backend: Arc::clone(&self.backend),
             sessions: Arc::clone(&self.sessions),
@@ -154,8 +170,8 @@ impl Handles {
             liveness: Arc::clone(&self.liveness),
             timer: Arc::clone(&self.timer),
             budget: Arc::clone(&self.budget),
-            beat_soon: Arc::clone(&self.beat_soon),
-            parted: RwLock::new(false),
+            heartbeat_soon: Arc::clone(&self.beat_soon),
+            said_goodbye: RwLock::new(false),
             time_asked: OnceCell::new(),
             phases: self.background.phases.clone(),
         }
@@ -170,7 +186,7 @@ impl Handles {
         Housekeeping {
             journal: self.journal.clone(),
             settings: self.settings.clone(),
-            clock: self.server_clock.local().clone(),
+            clock: self.server_clock.local_clock().clone(),
             server_clock: self.server_clock.clone(),
             audit: self.audit.clone(),
             report,
@@ -181,14 +197,14 @@ impl Handles {
             timer: Arc::clone(&self.timer),
             socket: Arc::clone(&self.socket),
             waker: self.waker.clone(),
-            beat_soon: Arc::clone(&self.beat_soon),
+            heartbeat_soon: Arc::clone(&self.beat_soon),
             started_at: Instant::now(),
             phases: self.background.phases.clone(),
         }
     }
 
-    pub(super) fn claims(&self) -> Claims {
-        Claims {
+    pub(super) fn claims(&self) -> ClaimService {
+        ClaimService {
             held: HeldClaims::default(),
             backend: Arc::clone(&self.backend),
             sessions: Arc::clone(&self.sessions),
@@ -200,15 +216,22 @@ impl Handles {
         }
     }
 
-    pub(super) fn approvals(&self, approvals: Approvals, supervision: Supervision) -> ApprovalDesk {
-        ApprovalDesk {
+    pub(super) fn approvals(
+        &self,
+        approvals: ApprovalQuestions,
+        supervision: SupervisionStore,
+    ) -> ApprovalService {
+        ApprovalService {
             memory: ApprovalMemory::new(approvals),
-            stopped: StoppedConversations { supervision, registry: Arc::clone(&self.registry) },
+            stopped: StoppedConversations {
+                supervision,
+                registry: Arc::clone(&self.registry),
+            },
             backend: Arc::clone(&self.backend),
             sessions: Arc::clone(&self.sessions),
             redactor: self.sealer.redactor.clone(),
             settings: self.settings.clone(),
-            clock: self.server_clock.local().clone(),
+            clock: self.server_clock.local_clock().clone(),
             server_clock: self.server_clock.clone(),
             budget: Arc::clone(&self.budget),
             waker: self.waker.clone(),
@@ -217,7 +240,7 @@ impl Handles {
         }
     }
 
-    pub(super) fn catalog(&self, catalog: Arc<dyn Catalog>) -> CatalogPublisher {
+    pub(super) fn catalog(&self, catalog: Arc<dyn CatalogSource>) -> CatalogPublisher {
         CatalogPublisher {
             registry: Arc::clone(&self.registry),
             catalog,
@@ -225,13 +248,13 @@ impl Handles {
             backend: Arc::clone(&self.backend),
             sessions: Arc::clone(&self.sessions),
             settings: self.settings.clone(),
-            clock: self.server_clock.local().clone(),
+            clock: self.server_clock.local_clock().clone(),
             budget: Arc::clone(&self.budget),
             phases: self.background.phases.clone(),
         }
     }
 
-    pub(super) fn recovery(&self, survivors: Arc<dyn Survivors>) -> Recovery {
+    pub(super) fn recovery(&self, survivors: Arc<dyn LeftoverCleanup>) -> Recovery {
         Recovery {
             journal: self.journal.clone(),
             audit: self.audit.clone(),
@@ -242,8 +265,8 @@ impl Handles {
         }
     }
 
-    pub(super) fn admissions(&self, lease: LeaseId) -> Admissions {
-        Admissions {
+    pub(super) fn admissions(&self, lease: LeaseId) -> OfferAdmission {
+        OfferAdmission {
             journal: self.journal.clone(),
             audit: self.audit.clone(),
             signatures: Arc::clone(&self.signatures),
@@ -253,13 +276,13 @@ impl Handles {
         }
     }
 
-    pub(super) fn disk_room(&self, waits: bool) -> DiskRoom {
-        DiskRoom {
+    pub(super) fn disk_room(&self, waits: bool) -> DiskSpaceGate {
+        DiskSpaceGate {
             journal: self.journal.clone(),
             health: Arc::clone(&self.health),
             least_free: self.settings.least_free,
             waits,
-            beat_soon: Arc::clone(&self.beat_soon),
+            heartbeat_soon: Arc::clone(&self.beat_soon),
         }
     }
 }

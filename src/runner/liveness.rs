@@ -18,7 +18,7 @@ pub(super) enum LivenessTask {
 }
 
 /// The slack of every announced time: a busy machine does not count as a hang.
-const SLACK: Duration = Duration::from_secs(45);
+const OVERDUE_SLACK: Duration = Duration::from_secs(45);
 
 /// The time by which each task must have made progress; `None` for tasks that have not begun.
 #[derive(Debug, Default)]
@@ -28,16 +28,23 @@ impl Liveness {
     /// Records progress of a task, and the longest time until its next progress.
     pub(super) fn expect_within(&self, who: LivenessTask, time: Duration) {
         // An extremely long wait must not overflow.
-        let by = Instant::now() + time.min(Duration::from_hours(24)) + SLACK;
+        let by = Instant::now() + time.min(Duration::from_hours(24)) + OVERDUE_SLACK;
         self.0.lock().unwrap_or_else(PoisonError::into_inner)[who as usize] = Some(by);
     }
 
     /// Returns a task that is overdue.
     pub(super) fn find_stuck(&self) -> Option<LivenessTask> {
-        let (now, by) = (Instant::now(), *self.0.lock().unwrap_or_else(PoisonError::into_inner));
-        [LivenessTask::Poll, LivenessTask::Heartbeat, LivenessTask::Journal]
-            .into_iter()
-            .find(|who| by[*who as usize].is_some_and(|by| by < now))
+        let (now, by) = (
+            Instant::now(),
+            *self.0.lock().unwrap_or_else(PoisonError::into_inner),
+        );
+        [
+            LivenessTask::Poll,
+            LivenessTask::Heartbeat,
+            LivenessTask::Journal,
+        ]
+        .into_iter()
+        .find(|who| by[*who as usize].is_some_and(|by| by < now))
     }
 }
 
@@ -51,7 +58,7 @@ mod tests {
         assert_eq!(moves.find_stuck(), None, "nobody owes anything yet");
         moves.expect_within(LivenessTask::Heartbeat, Duration::from_mins(1));
         moves.expect_within(LivenessTask::Poll, Duration::from_mins(10));
-        tokio::time::advance(Duration::from_mins(1) + SLACK).await;
+        tokio::time::advance(Duration::from_mins(1) + OVERDUE_SLACK).await;
         assert_eq!(moves.find_stuck(), None);
         tokio::time::advance(Duration::from_secs(1)).await;
         assert_eq!(moves.find_stuck(), Some(LivenessTask::Heartbeat));

@@ -5,20 +5,20 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use super::background::Background;
+use super::background::BackgroundTasks;
 use super::delivery::Delivery;
 use super::error::RunnerError;
 use super::executor::Executor;
 use super::housekeeping::Housekeeping;
-use super::intake::{Intake, Mode};
+use super::intake::{Intake, RunMode};
 use super::presence::Presence;
-use super::session::SessionKeeper;
-use super::settings::Settings;
-use super::stop::Stop;
-use super::wake::{Wake, Wakes};
-use super::wake_signal::WakeSignal;
+use super::runner_settings::RunnerSettings;
+use super::session_keeper::SessionKeeper;
+use super::shutdown_signal::ShutdownSignal;
+use super::wake_event::{WakeEvent, WakeReceiver};
+use super::wake_signal::MachineWakeSignal;
 use crate::backend::Backend as _;
-use crate::journal::{Admission, Journal, JournalError};
+use crate::journal::{Journal, JournalError, OfferOutcome};
 
 /// The figures of a one-shot pass.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -47,74 +47,79 @@ pub(super) struct MainLoop {
     pub housekeeping: Arc<Housekeeping>,
     pub journal: Journal,
     pub sessions: Arc<SessionKeeper>,
-    pub settings: Settings,
-    pub machine_wakes: WakeSignal,
-    pub wakes: Wakes,
-    pub background: Background,
+    pub settings: RunnerSettings,
+    pub machine_wakes: MachineWakeSignal,
+    pub wakes: WakeReceiver,
+    pub background: BackgroundTasks,
     pub summary: OnePassSummary,
 }
 
 impl MainLoop {
     /// Runs until it is stopped, or a one-shot pass has nothing left to do.
-    pub(super) async fn work(&mut self, stop: &Stop) -> Result<(), RunnerError> {
+    pub(super) async fn run_loop(&mut self, stop: &ShutdownSignal) -> Result<(), RunnerError> {
         loop {
             match self.next_wake(stop).await {
-                Wake::Polled(number, ..) if !self.intake.awaits(number) => {}
-                Wake::Polled(_, Ok(page), held) => {
-                    let admitted = self.intake.take_page(page, held).await?;
-                    self.take_admissions(admitted).await;
+                WakeEvent::Polled(number, ..) if !self.intake.is_awaiting(number) => {}
+                WakeEvent::Polled(_, Ok(page), held) => {
+                    let admitted = self.intake.accept_page(page, held).await?;
+                    self.process_admissions(admitted).await;
                 }
-                Wake::Polled(_, Err(error), _) => self.intake.poll_failed(error).await?,
-                Wake::OpenListed(Ok(open)) => {
-                    if let Some(admitted) = self.intake.take_open(open).await? {
-                        self.take_admissions(admitted).await;
-                        self.intake.fetch_unknown();
+                WakeEvent::Polled(_, Err(error), _) => {
+                    self.intake.handle_poll_failure(error).await?
+                }
+                WakeEvent::OpenListed(Ok(open)) => {
+                    if let Some(admitted) = self.intake.accept_open_page(open).await? {
+                        self.process_admissions(admitted).await;
+                        self.intake.fetch_next_unknown();
                     }
                 }
-                Wake::OpenListed(Err(error)) => self.intake.list_failed(&error)?,
-                Wake::CallFinished(ended) => {
-                    self.executor.call_finished(&ended);
-                    self.start_ready().await;
+                WakeEvent::OpenListed(Err(error)) => self.intake.handle_list_failure(&error)?,
+                WakeEvent::CallFinished(ended) => {
+                    self.executor.finish_ended_call(&ended);
+                    self.start_ready_calls().await;
                 }
-                Wake::TaskMade(accepted) => {
-                    self.executor.place(accepted);
-                    self.start_ready().await;
+                WakeEvent::TaskCreated(accepted) => {
+                    self.executor.place_or_park(accepted);
+                    self.start_ready_calls().await;
                 }
-                Wake::CancelSeen(id) => {
-                    self.executor.cancel(&id);
-                    self.start_ready().await;
+                WakeEvent::CancelSeen(id) => {
+                    self.executor.cancel_call(&id);
+                    self.start_ready_calls().await;
                 }
-                Wake::Asks(call) => {
-                    self.executor.step_aside(&call);
-                    self.start_ready().await;
+                WakeEvent::ApprovalBegan(call) => {
+                    self.executor.free_call_place(&call);
+                    self.start_ready_calls().await;
                 }
-                Wake::Asked(call) => self.executor.step_back(&call),
-                Wake::TakesLong(id) => {
-                    self.executor.takes_long(&id);
-                    self.start_ready().await;
+                WakeEvent::ApprovalEnded(call) => self.executor.retake_call_place(&call),
+                WakeEvent::RunsLong(id) => {
+                    self.executor.release_long_call(&id);
+                    self.start_ready_calls().await;
                 }
-                Wake::HoldChanged => self.start_ready().await,
-                Wake::Woke(missed) => self.machine_woke(missed),
-                Wake::Pushed => self.intake.pushed(),
-                Wake::PollDue => self.poll_due().await,
-                Wake::ListOpenDue if self.intake.disk.lacked_room() => {}
-                Wake::ListOpenDue => self.intake.list_open(),
-                Wake::Stop => return Ok(()),
+                WakeEvent::PauseChanged => self.start_ready_calls().await,
+                WakeEvent::MachineWoke(missed) => self.handle_machine_wake(missed),
+                WakeEvent::Pushed => self.intake.handle_push(),
+                WakeEvent::PollDue => self.start_due_work().await,
+                WakeEvent::ListOpenDue if self.intake.disk.was_disk_full() => {}
+                WakeEvent::ListOpenDue => self.intake.request_open_list(),
+                WakeEvent::Stop => return Ok(()),
             }
-            if self.sessions.has_met_another() {
+            if self.sessions.has_other_backend() {
                 return Err(RunnerError::OtherBackend);
             }
-            if self.journal.is_failed() {
+            if self.journal.is_unusable() {
                 return Err(JournalError::Failed.into());
             }
-            if self.intake.mode == Mode::OnePass && self.intake.is_done() && self.executor.is_idle() {
+            if self.intake.mode == RunMode::OnePass
+                && self.intake.is_pass_complete()
+                && self.executor.has_no_calls()
+            {
                 return Ok(());
             }
         }
     }
 
-    async fn next_wake(&mut self, stop: &Stop) -> Wake {
-        let poll_at = self.intake.poll_at();
+    async fn next_wake(&mut self, stop: &ShutdownSignal) -> WakeEvent {
+        let poll_at = self.intake.next_poll_at();
         let poll_due = async {
             match poll_at {
                 Some(at) => tokio::time::sleep_until(at).await,
@@ -123,44 +128,44 @@ impl MainLoop {
         };
         tokio::select! {
             biased;
-            () = stop.requested() => Wake::Stop,
+            () = stop.wait_for_stop_request() => WakeEvent::Stop,
             Some(wake) = self.wakes.0.recv() => wake,
-            () = poll_due => Wake::PollDue,
+            () = poll_due => WakeEvent::PollDue,
         }
     }
 
-    async fn take_admissions(&mut self, admitted: Vec<Admission>) {
-        let (fresh, unknown) = self.executor.take_admissions(admitted);
+    async fn process_admissions(&mut self, admitted: Vec<OfferOutcome>) {
+        let (fresh, unknown) = self.executor.apply_admissions(admitted);
         self.summary.polled += fresh;
         self.intake.add_unknown(unknown);
-        self.start_ready().await;
+        self.start_ready_calls().await;
     }
 
     /// Starts the calls that may start.
-    pub(super) async fn start_ready(&mut self) {
-        if !self.executor.start_ready().await {
-            self.intake.wait_for_room();
+    pub(super) async fn start_ready_calls(&mut self) {
+        if !self.executor.start_allowed_calls().await {
+            self.intake.recheck_disk_later();
         }
     }
 
     /// Starts the due poll, and the calls that waited for disk space.
-    async fn poll_due(&mut self) {
-        if self.intake.disk.lacked_room() && !self.intake.disk.lacks_room() {
-            self.start_ready().await;
+    async fn start_due_work(&mut self) {
+        if self.intake.disk.was_disk_full() && !self.intake.disk.check_disk_space() {
+            self.start_ready_calls().await;
         }
-        self.intake.poll_due();
+        self.intake.run_due_poll();
     }
 
     /// Reopens connections and resets waits after a sleep of the machine, because neither is valid any more.
-    fn machine_woke(&mut self, missed: std::time::Duration) {
+    fn handle_machine_wake(&mut self, missed: std::time::Duration) {
         tracing::info!(
             seconds = missed.as_secs(),
             "the machine slept, or this process was stopped; connections are made anew"
         );
-        self.sessions.backend().refresh_connections();
-        self.machine_wakes.send();
-        self.delivery.outbox.reconnected();
-        self.presence.beat_soon.notify_one();
-        self.intake.machine_woke();
+        self.sessions.backend_client().refresh_connections();
+        self.machine_wakes.announce_wake();
+        self.delivery.outbox.end_failure_waits();
+        self.presence.heartbeat_soon.notify_one();
+        self.intake.poll_after_sleep();
     }
 }

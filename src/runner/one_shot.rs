@@ -7,36 +7,36 @@ use tokio_util::sync::CancellationToken;
 
 use super::error::RunnerError;
 use super::main_loop::{MainLoop, OnePassSummary};
-use super::stop::Stop;
+use super::shutdown_signal::ShutdownSignal;
 
 /// The longest time for delivering replies in one pass.
-const PATIENCE: Duration = Duration::from_mins(1);
+const DELIVERY_TIMEOUT: Duration = Duration::from_mins(1);
 
 impl MainLoop {
     /// Accepts everything that is offered now, answers and delivers it.
-    pub(super) async fn pass_once(
+    pub(super) async fn run_one_pass(
         mut self,
-        stop: &Stop,
+        stop: &ShutdownSignal,
         begun: Instant,
     ) -> Result<OnePassSummary, RunnerError> {
-        self.start_ready().await;
-        self.intake.list_open();
+        self.start_ready_calls().await;
+        self.intake.request_open_list();
         self.intake.poll();
-        let ended = self.work(stop).await;
+        let ended = self.run_loop(stop).await;
         if ended.is_ok() {
             let no_cut = CancellationToken::new();
             tokio::select! {
                 _ = self.delivery.drain_outbox(&no_cut) => {}
-                () = tokio::time::sleep(PATIENCE) => {}
-                () = stop.requested() => {}
+                () = tokio::time::sleep(DELIVERY_TIMEOUT) => {}
+                () = stop.wait_for_stop_request() => {}
             }
         }
-        self.drain(stop).await;
+        self.shut_down(stop).await;
         ended?;
-        let counts = self.journal.reader()?.counts()?;
+        let counts = self.journal.open_reader()?.count_open_requests()?;
         let mut summary = self.summary;
         summary.executed = self.executor.finished;
-        (summary.delivered, summary.failed) = self.journal.closed();
+        (summary.delivered, summary.failed) = self.journal.closed_counts();
         summary.pending = u64::from(counts.outbox + counts.accepted + counts.started);
         summary.elapsed_ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
         Ok(summary)

@@ -3,14 +3,14 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use crate::journal::{Journal, JournalError, LiveCounts};
+use crate::journal::{Journal, JournalError, OpenRequestCounts};
 
 /// The counts, and the journal's state that they belong to.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct CountedRequests {
     /// The journal's change number before the count.
     moves: u64,
-    pub counts: LiveCounts,
+    pub counts: OpenRequestCounts,
     /// The number of this process.
     pub epoch: Option<u64>,
 }
@@ -23,23 +23,34 @@ pub(super) struct OpenCounts {
 
 impl OpenCounts {
     pub(super) fn new(journal: Journal) -> Self {
-        Self { journal, last: Mutex::default() }
+        Self {
+            journal,
+            last: Mutex::default(),
+        }
     }
 
     /// Counts the open requests, or returns the last count if nothing changed since.
-    pub(super) async fn count(&self) -> Result<CountedRequests, JournalError> {
-        let moves = self.journal.moves();
+    pub(super) async fn count_open(&self) -> Result<CountedRequests, JournalError> {
+        let moves = self.journal.change_counter();
         let last = *self.last.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(last) = last.filter(|last| last.moves == moves) {
             return Ok(last);
         }
         let journal = self.journal.clone();
         let look = move || {
-            let reader = journal.reader()?;
-            let epoch = reader.recall("epoch")?.and_then(|epoch| epoch.parse().ok());
-            Ok(CountedRequests { moves, counts: reader.counts()?, epoch })
+            let reader = journal.open_reader()?;
+            let epoch = reader
+                .read_fact("epoch")?
+                .and_then(|epoch| epoch.parse().ok());
+            Ok(CountedRequests {
+                moves,
+                counts: reader.count_open_requests()?,
+                epoch,
+            })
         };
-        let counted = tokio::task::spawn_blocking(look).await.unwrap_or(Err(JournalError::NotCommitted))?;
+        let counted = tokio::task::spawn_blocking(look)
+            .await
+            .unwrap_or(Err(JournalError::NotCommitted))?;
         *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(counted);
         Ok(counted)
     }

@@ -5,33 +5,33 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use super::clock::Clock;
-use super::settings::Settings;
+use super::runner_settings::RunnerSettings;
 use super::tool_threads::ToolThreads;
 use super::watchdog::Watchdog;
-use crate::audit::Audit;
-use crate::backend::{Backend, CatalogItem, CatalogKind};
-use crate::home::{Approvals, Supervision, Switches};
+use crate::audit::AuditLog;
+use crate::backend::{Backend, CatalogEntry, CatalogKind};
+use crate::home::{ApprovalQuestions, OwnerSwitches, SupervisionStore};
 use crate::ids::{LeaseId, RequestId};
 use crate::journal::Journal;
 use crate::output::OutputStore;
 use crate::redact::Redactor;
 use crate::request::RequestAuth;
-use crate::tool::{Aftermath, Gate, Intent, Observer, Registry};
+use crate::tool::{CallGate, CallIntent, CallObserver, IntentOutcome, ToolRegistry};
 
 /// The parts that wiring hands to the runner.
-pub struct Parts {
+pub struct RunnerParts {
     /// The event backend.
     pub backend: Arc<dyn Backend>,
     /// The crash-safe store.
     pub journal: Journal,
     /// The audit of requests, decisions and results.
-    pub audit: Audit,
+    pub audit: AuditLog,
     /// The check of the signature that every request must have; `None` if requests need no signature.
     pub request_auth: Option<RequestAuth>,
     /// The tools.
-    pub registry: Arc<Registry>,
+    pub registry: Arc<ToolRegistry>,
     /// The gate that may refuse calls.
-    pub gate: Arc<dyn Gate>,
+    pub gate: Arc<dyn CallGate>,
     /// Masks secrets.
     pub redactor: Redactor,
     /// The store of truncated outputs.
@@ -39,55 +39,59 @@ pub struct Parts {
     /// The lease of this process.
     pub lease: LeaseId,
     /// Ends processes that an earlier process left running.
-    pub survivors: Arc<dyn Survivors>,
+    pub survivors: Arc<dyn LeftoverCleanup>,
     /// The catalogs of the home, beside the tools.
-    pub catalog: Arc<dyn Catalog>,
+    pub catalog: Arc<dyn CatalogSource>,
     /// The runner's settings.
-    pub settings: Settings,
+    pub settings: RunnerSettings,
     /// The time of day.
     pub clock: Clock,
     /// The confinement in force, for results and heartbeats.
-    pub confinement: Arc<dyn Confines>,
+    pub confinement: Arc<dyn ConfinementReport>,
     /// The owner's switches.
-    pub switches: Switches,
+    pub switches: OwnerSwitches,
     /// The approval questions for the person at this device.
-    pub approvals: Approvals,
+    pub approvals: ApprovalQuestions,
     /// The conversations that a person has stopped.
-    pub supervision: Supervision,
+    pub supervision: SupervisionStore,
     /// The service manager, if there is one.
     pub watchdog: Option<Watchdog>,
     /// The observer of calls.
-    pub observer: Arc<dyn Observer>,
+    pub observer: Arc<dyn CallObserver>,
     /// The threads of tools.
     pub tool_threads: ToolThreads,
 }
 
 /// Completes with the state of declared effects.
-pub type LookedAfter<'a> = Pin<Box<dyn Future<Output = Aftermath> + Send + 'a>>;
+pub type InspectedEffects<'a> = Pin<Box<dyn Future<Output = IntentOutcome> + Send + 'a>>;
 
 /// Cleans up after an earlier process: ends its child processes and inspects its effects.
-pub trait Survivors: Send + Sync + 'static {
+pub trait LeftoverCleanup: Send + Sync + 'static {
     /// Ends the process of this identity, which this request started, with all its descendants. Another process that
     /// got the same number is left alone. Returns whether nothing of it is left.
-    fn end(&self, request: &RequestId, identity: &str) -> bool;
+    fn end_leftover(&self, request: &RequestId, identity: &str) -> bool;
 
     /// Inspects the effects that this request's call declared, in the order of declaration.
-    fn look_after<'a>(&'a self, request: &'a RequestId, intents: Vec<Intent>) -> LookedAfter<'a>;
+    fn inspect_effects<'a>(
+        &'a self,
+        request: &'a RequestId,
+        intents: Vec<CallIntent>,
+    ) -> InspectedEffects<'a>;
 }
 
 /// The confinement of this device's commands.
-pub trait Confines: Send + Sync + 'static {
+pub trait ConfinementReport: Send + Sync + 'static {
     /// Describes the confinement; the description changes once it is proven.
-    fn in_words(&self) -> String;
+    fn describe_confinement(&self) -> String;
 
     /// Completes once it is proven.
-    fn proven(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
+    fn when_proven(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
 }
 
 /// The catalogs of the home and their changes.
-pub trait Catalog: Send + Sync + 'static {
+pub trait CatalogSource: Send + Sync + 'static {
     /// Returns the current entries.
-    fn items(&self, kind: CatalogKind) -> Vec<CatalogItem>;
+    fn catalog_items(&self, kind: CatalogKind) -> Vec<CatalogEntry>;
     /// Returns a receiver that changes with the catalogs; `None` if changes are not noticed.
-    fn changes(&self) -> Option<tokio::sync::watch::Receiver<u64>>;
+    fn subscribe_catalog(&self) -> Option<tokio::sync::watch::Receiver<u64>>;
 }

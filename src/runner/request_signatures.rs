@@ -2,8 +2,10 @@
 //! itself (request).
 
 use super::clock::Clock;
-use crate::journal::{Accepted, Origin};
-use crate::request::{ErrorCode, Failure, Meta, NotSigned, Outcome, RequestAuth, ToolRequest};
+use crate::journal::{AcceptedRequest, RequestOrigin};
+use crate::request::{
+    CallFailure, CallOutcome, ErrorCode, RequestAuth, ResultMeta, SignatureRejection, ToolRequest,
+};
 
 /// Checks the signatures of requests.
 pub(super) struct RequestSignatures {
@@ -22,8 +24,11 @@ impl RequestSignatures {
 
     /// Returns the earliest possible time, if requests are signed: the backend also reports its own time, and could
     /// hold it back.
-    #[expect(clippy::cast_precision_loss, reason = "milliseconds since 1970 are far below 2^53")]
-    pub(super) fn least_now_ms(&self) -> f64 {
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "milliseconds since 1970 are far below 2^53"
+    )]
+    pub(super) fn earliest_now_ms(&self) -> f64 {
         match self.auth {
             Some(_) => self.clock.now_ms() as f64 - RequestAuth::SKEW_MS,
             None => 0.0,
@@ -31,57 +36,77 @@ impl RequestSignatures {
     }
 
     /// Returns the reason to refuse a request because of its signature.
-    pub(super) fn refusal_reason(&self, request: &ToolRequest) -> Option<NotSigned> {
+    pub(super) fn signature_problem(&self, request: &ToolRequest) -> Option<SignatureRejection> {
         let auth = self.auth.as_ref()?;
-        #[expect(clippy::cast_precision_loss, reason = "milliseconds since 1970 are far below 2^53")]
+        #[expect(
+            clippy::cast_precision_loss,
+            reason = "milliseconds since 1970 are far below 2^53"
+        )]
         let now_ms = self.clock.now_ms() as f64;
-        auth.check(request, now_ms, self.ttl_ms).err()
+        auth.check_signature(request, now_ms, self.ttl_ms).err()
     }
 
     /// Checks a request that an earlier process accepted, perhaps before a key was set or with another key. It was in
     /// time when it came, so its age is not checked again. A task request of this device has no signature; it is
     /// valid only while the key is unchanged.
-    pub(super) fn refuse_left_request(&self, call: &Accepted, key_is_new: bool) -> Option<Outcome> {
-        let why = match call.origin() {
-            Origin::Backend => self.refusal_reason(call.request())?,
-            Origin::Task => key_is_new.then_some(NotSigned::Missing)?,
+    pub(super) fn refuse_leftover_request(
+        &self,
+        call: &AcceptedRequest,
+        key_is_new: bool,
+    ) -> Option<CallOutcome> {
+        let why = match call.request_origin() {
+            RequestOrigin::Backend => self.signature_problem(call.tool_request())?,
+            RequestOrigin::Task => key_is_new.then_some(SignatureRejection::Missing)?,
         };
-        if matches!(why, NotSigned::Expired(_) | NotSigned::Early(_)) {
+        if matches!(
+            why,
+            SignatureRejection::Expired(_) | SignatureRejection::Early(_)
+        ) {
             return None;
         }
-        tracing::warn!(request.id = %call.request().id, ?why, "a request that was left is not run: it is not signed");
-        Some(Outcome::Error(refusal(call.request(), &why)))
+        tracing::warn!(request.id = %call.tool_request().id, ?why, "a request that was left is not run: it is not signed");
+        Some(CallOutcome::Error(signature_refusal(
+            call.tool_request(),
+            &why,
+        )))
     }
 }
 
 /// Creates the refusal of a request because of its signature.
-pub(super) fn refusal(request: &ToolRequest, why: &NotSigned) -> Failure {
-    let code =
-        if matches!(why, NotSigned::Expired(_)) { ErrorCode::Expired } else { ErrorCode::PolicyDenied };
+pub(super) fn signature_refusal(request: &ToolRequest, why: &SignatureRejection) -> CallFailure {
+    let code = if matches!(why, SignatureRejection::Expired(_)) {
+        ErrorCode::Expired
+    } else {
+        ErrorCode::PolicyDenied
+    };
     let text = format!(
         "{} was not run: its owner lets this device run only requests that are signed with a known key, and {}",
         request.tool,
-        explain(why)
+        explain_rejection(why)
     );
-    Failure { code, text, meta: Meta::default() }
+    CallFailure {
+        code,
+        text,
+        meta: ResultMeta::default(),
+    }
 }
 
-fn explain(why: &NotSigned) -> String {
+fn explain_rejection(why: &SignatureRejection) -> String {
     let seconds = |ms: &i64| ms / 1_000;
     match why {
-        NotSigned::Missing => "this one has no signature. Send it anew, under a new id, with `issuedAtMs` and \
+        SignatureRejection::Missing => "this one has no signature. Send it anew, under a new id, with `issuedAtMs` and \
                                `signature` (docs/audit.md says what is signed)."
             .to_owned(),
-        NotSigned::Bad => "the signature of this one is not that key's for this request at this device. Sign the id, \
+        SignatureRejection::Bad => "the signature of this one is not that key's for this request at this device. Sign the id, \
                            the device's id, the tool, the arguments and the times exactly as they are sent, with the \
                            key that the device has pinned, and send it anew under a new id."
             .to_owned(),
-        NotSigned::Expired(ms) => format!(
+        SignatureRejection::Expired(ms) => format!(
             "this one expired {} s ago by this device's clock. Sign and send it anew, under a new id, if it is still \
              wanted.",
             seconds(ms)
         ),
-        NotSigned::Early(ms) => format!(
+        SignatureRejection::Early(ms) => format!(
             "this one was signed {} s in the future by this device's clock. Set the clocks, and send it anew under a \
              new id.",
             seconds(ms)

@@ -8,48 +8,62 @@ use tokio_util::sync::CancellationToken;
 
 use super::housekeeping::crash_loop;
 use super::main_loop::MainLoop;
-use super::stop::Stop;
-use super::wake::Wake;
+use super::shutdown_signal::ShutdownSignal;
+use super::wake_event::WakeEvent;
 
 /// The time that the runner's own tasks have to end.
-const OVER: Duration = Duration::from_secs(1);
+const TASK_END_TIMEOUT: Duration = Duration::from_secs(1);
 
 impl MainLoop {
-    pub(super) async fn drain(&mut self, stop: &Stop) {
+    pub(super) async fn shut_down(&mut self, stop: &ShutdownSignal) {
         let phases = self.background.phases.clone();
         phases.stopping.cancel();
         if let Some(watchdog) = &self.housekeeping.watchdog {
-            watchdog.tell("STOPPING=1");
+            watchdog.notify_manager("STOPPING=1");
         }
-        let hurried = stop.hurried();
-        if !self.wait_for_calls(hurried.cancelled(), self.settings.shutdown.drain).await {
-            tracing::info!(calls = self.executor.call_count(), "calls that still run are told to end");
+        let hurried = stop.hurry_token();
+        if !self
+            .wait_for_running_calls(hurried.cancelled(), self.settings.shutdown.drain)
+            .await
+        {
+            tracing::info!(
+                calls = self.executor.call_count(),
+                "calls that still run are told to end"
+            );
             phases.ending.cancel();
-            self.wait_for_calls(stop.hurry_is_over(), self.settings.shutdown.last_words).await;
+            self.wait_for_running_calls(
+                stop.wait_for_hurry_end(),
+                self.settings.shutdown.stop_grace,
+            )
+            .await;
         }
         phases.calls_over.cancel();
-        stop.calls_are_over();
+        stop.mark_calls_over();
         crate::failpoint::reach("drain.flush");
         let flushed = CancellationToken::new();
         let flush = async {
             self.delivery.drain_outbox(&flushed).await;
             // The goodbye is optional: without it the backend notices the missing heartbeats.
-            let _ = self.presence.beat_once(false).await;
+            let _ = self.presence.send_one_heartbeat(false).await;
         };
         tokio::select! {
             () = flush => {}
-            () = tokio::time::sleep(self.settings.shutdown.wind_up) => {}
-            () = stop.hurry_is_over() => {}
+            () = tokio::time::sleep(self.settings.shutdown.flush_grace) => {}
+            () = stop.wait_for_hurry_end() => {}
         }
-        crash_loop::record_stop(&self.housekeeping).await;
+        crash_loop::record_process_stop(&self.housekeeping).await;
         phases.over.cancel();
-        self.background.tracker().close();
+        self.background.task_tracker().close();
         // The tasks that are left hold nothing that the journal does not have.
-        let _ = tokio::time::timeout(OVER, self.background.tracker().wait()).await;
+        let _ = tokio::time::timeout(TASK_END_TIMEOUT, self.background.task_tracker().wait()).await;
     }
 
     /// Waits until no call runs; false if the time is up or a second stop request came.
-    async fn wait_for_calls(&mut self, hurry: impl Future<Output = ()>, grace: Duration) -> bool {
+    async fn wait_for_running_calls(
+        &mut self,
+        hurry: impl Future<Output = ()>,
+        grace: Duration,
+    ) -> bool {
         let deadline = Instant::now() + grace;
         tokio::pin!(hurry);
         loop {
@@ -59,10 +73,10 @@ impl MainLoop {
             }
             tokio::select! {
                 Some(wake) = self.wakes.0.recv() => {
-                    if let Wake::CallFinished(ended) = wake {
+                    if let WakeEvent::CallFinished(ended) = wake {
                         self.executor.remove_ended(&ended.id);
-                    } else if let Wake::CancelSeen(id) = wake {
-                        self.executor.cancel(&id);
+                    } else if let WakeEvent::CancelSeen(id) = wake {
+                        self.executor.cancel_call(&id);
                     }
                 }
                 () = tokio::time::sleep_until(deadline) => return false,

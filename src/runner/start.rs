@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::connection_record;
 use super::delivery::{self, Delivery};
-use super::disk_room::DiskRoom;
+use super::disk_space::DiskSpaceGate;
 use super::error::RunnerError;
 use super::executor::Executor;
 use super::executor::call_runner::CallRunner;
@@ -13,27 +13,27 @@ use super::executor::progress_report::ProgressReports;
 use super::executor::recovery::Recovery;
 use super::handles::Handles;
 use super::housekeeping::{self, Housekeeping, crash_loop};
-use super::intake::admission::Admissions;
+use super::intake::admission::OfferAdmission;
 use super::intake::wakeup_socket::{self, WakeupSocket};
-use super::intake::{Intake, IntakeParts, Mode};
+use super::intake::{Intake, IntakeParts, RunMode};
 use super::main_loop::{MainLoop, OnePassSummary};
 use super::open_counts::OpenCounts;
-use super::parts::Parts;
-use super::presence::catalog::{self, CatalogPublisher};
+use super::parts::RunnerParts;
+use super::presence::catalog_publisher::{self, CatalogPublisher};
 use super::presence::{self, Presence};
-use super::settings::WakeUp;
-use super::stop::Stop;
-use super::wake::{Waker, Wakes};
+use super::runner_settings::WakeupMode;
+use super::shutdown_signal::ShutdownSignal;
+use super::wake_event::{LoopWaker, WakeReceiver};
 
 /// The runner: built by wiring, run once.
 pub struct Runner {
-    parts: Parts,
-    wakes: (Waker, Wakes),
+    parts: RunnerParts,
+    wakes: (LoopWaker, WakeReceiver),
 }
 
 impl Runner {
     /// Creates a runner of these parts.
-    pub fn new(parts: Parts, wakes: (Waker, Wakes)) -> Self {
+    pub fn new(parts: RunnerParts, wakes: (LoopWaker, WakeReceiver)) -> Self {
         Self { parts, wakes }
     }
 
@@ -41,45 +41,45 @@ impl Runner {
     ///
     /// # Errors
     /// [`RunnerError::Journal`], [`RunnerError::Barred`], [`RunnerError::OtherBackend`].
-    pub async fn run(self, stop: &Stop) -> Result<(), RunnerError> {
-        let assembly = Assembly::new(self.parts, self.wakes.0, Mode::Stay);
-        let mut main = assembly.begin(self.wakes.1).await?;
-        main.start_ready().await;
-        main.intake.list_open();
+    pub async fn run_until_stopped(self, stop: &ShutdownSignal) -> Result<(), RunnerError> {
+        let assembly = RunnerAssembly::new(self.parts, self.wakes.0, RunMode::UntilStopped);
+        let mut main = assembly.begin_loop(self.wakes.1).await?;
+        main.start_ready_calls().await;
+        main.intake.request_open_list();
         main.intake.poll();
-        let ended = main.work(stop).await;
-        main.drain(stop).await;
+        let ended = main.run_loop(stop).await;
+        main.shut_down(stop).await;
         ended
     }
 
     /// Makes a one-shot pass: recovers, accepts everything that is offered now, answers and delivers it.
     ///
     /// # Errors
-    /// As [`Runner::run`], and [`RunnerError::Backend`] if the backend does not answer.
-    pub async fn once(self, stop: &Stop) -> Result<OnePassSummary, RunnerError> {
+    /// As [`Runner::run_until_stopped`], and [`RunnerError::Backend`] if the backend does not answer.
+    pub async fn run_once(self, stop: &ShutdownSignal) -> Result<OnePassSummary, RunnerError> {
         let begun = std::time::Instant::now();
-        let assembly = Assembly::new(self.parts, self.wakes.0, Mode::OnePass);
-        let main = assembly.begin(self.wakes.1).await?;
-        main.pass_once(stop, begun).await
+        let assembly = RunnerAssembly::new(self.parts, self.wakes.0, RunMode::OnePass);
+        let main = assembly.begin_loop(self.wakes.1).await?;
+        main.run_one_pass(stop, begun).await
     }
 }
 
 /// The components, before the loop begins.
-struct Assembly {
-    mode: Mode,
+struct RunnerAssembly {
+    mode: RunMode,
     handles: Handles,
-    disk: Arc<DiskRoom>,
+    disk: Arc<DiskSpaceGate>,
     delivery: Arc<Delivery>,
     presence: Arc<Presence>,
     housekeeping: Arc<Housekeeping>,
     calls: Arc<CallRunner>,
     catalog: Arc<CatalogPublisher>,
     recovery: Recovery,
-    admissions: Admissions,
+    admissions: OfferAdmission,
 }
 
-impl Assembly {
-    fn new(mut parts: Parts, waker: Waker, mode: Mode) -> Self {
+impl RunnerAssembly {
+    fn new(mut parts: RunnerParts, waker: LoopWaker, mode: RunMode) -> Self {
         let handles = Handles::new(&mut parts, waker);
         let report = Arc::new(handles.health_report());
         let counts = Arc::new(OpenCounts::new(handles.journal.clone()));
@@ -113,7 +113,7 @@ impl Assembly {
         };
         Self {
             mode,
-            disk: Arc::new(handles.disk_room(mode == Mode::Stay)),
+            disk: Arc::new(handles.disk_room(mode == RunMode::UntilStopped)),
             delivery,
             presence,
             housekeeping: Arc::new(handles.housekeeping(parts.watchdog, report, counts)),
@@ -126,14 +126,20 @@ impl Assembly {
     }
 
     /// Handles the leftovers of an earlier process, and creates the loop.
-    async fn begin(self, wakes: Wakes) -> Result<MainLoop, RunnerError> {
-        crash_loop::record_start(&self.housekeeping).await?;
-        let backlog = self.recovery.settle(&self.handles.sessions).await?;
-        let reader = self.handles.journal.reader()?;
-        if let Some(offset) = reader.recall("clock_offset_ms")?.and_then(|offset| offset.parse().ok()) {
-            self.handles.server_clock.recall(offset);
+    async fn begin_loop(self, wakes: WakeReceiver) -> Result<MainLoop, RunnerError> {
+        crash_loop::record_process_start(&self.housekeeping).await?;
+        let backlog = self
+            .recovery
+            .handle_leftovers(&self.handles.sessions)
+            .await?;
+        let reader = self.handles.journal.open_reader()?;
+        if let Some(offset) = reader
+            .read_fact("clock_offset_ms")?
+            .and_then(|offset| offset.parse().ok())
+        {
+            self.handles.server_clock.apply_stored_offset(offset);
         }
-        let cursor = reader.recall("cursor")?;
+        let cursor = reader.read_fact("cursor")?;
         let mut intake = Intake::new(IntakeParts {
             mode: self.mode,
             admissions: self.admissions.clone(),
@@ -145,17 +151,19 @@ impl Assembly {
             liveness: Arc::clone(&self.handles.liveness),
             budget: Arc::clone(&self.handles.budget),
             settings: self.handles.settings.clone(),
-            clock: self.handles.server_clock.local().clone(),
+            clock: self.handles.server_clock.local_clock().clone(),
             server_clock: self.handles.server_clock.clone(),
             machine_wakes: self.handles.machine_wakes.clone(),
             waker: self.handles.waker.clone(),
             background: self.handles.background.clone(),
         });
-        intake.take_up_cursor(cursor).await?;
+        intake.restore_cursor(cursor).await?;
         let held = Arc::clone(&self.calls.claims);
-        self.handles.background.keep_running("leases", move || claims::keep_renewing(Arc::clone(&held)));
-        if self.mode == Mode::Stay {
-            self.start_tasks();
+        self.handles.background.spawn_restarting("leases", move || {
+            claims::run_claim_renewal(Arc::clone(&held))
+        });
+        if self.mode == RunMode::UntilStopped {
+            self.start_background_tasks();
         }
         Ok(MainLoop {
             intake,
@@ -174,19 +182,28 @@ impl Assembly {
     }
 
     /// Starts the tasks that run until the runner is over.
-    fn start_tasks(&self) {
+    fn start_background_tasks(&self) {
         let (background, phases) = (&self.handles.background, &self.handles.background.phases);
         let delivery = Arc::clone(&self.delivery);
-        background.keep_running("outbox", move || delivery::work_outbox(Arc::clone(&delivery)));
+        background.spawn_restarting("outbox", move || {
+            delivery::run_outbox(Arc::clone(&delivery))
+        });
         let delivery = Arc::clone(&self.delivery);
-        background.keep_running("sending", move || delivery::record_sending(Arc::clone(&delivery)));
-        self.delivery.outbox.ring();
+        background.spawn_restarting("sending", move || {
+            delivery::record_sending(Arc::clone(&delivery))
+        });
+        self.delivery.outbox.signal_work();
         let presence = Arc::clone(&self.presence);
-        background.keep_running("heartbeat", move || presence::keep_beating(Arc::clone(&presence)));
-        let (backend, journal, over) =
-            (Arc::clone(&self.handles.backend), self.handles.journal.clone(), phases.clone());
-        background.keep_running("problem", move || {
-            connection_record::record_problem(Arc::clone(&backend), journal.clone(), over.clone())
+        background.spawn_restarting("heartbeat", move || {
+            presence::run_heartbeats(Arc::clone(&presence))
+        });
+        let (backend, journal, over) = (
+            Arc::clone(&self.handles.backend),
+            self.handles.journal.clone(),
+            phases.clone(),
+        );
+        background.spawn_restarting("problem", move || {
+            connection_record::store_problem(Arc::clone(&backend), journal.clone(), over.clone())
         });
         let socket = Arc::new(WakeupSocket {
             state: Arc::clone(&self.handles.socket),
@@ -197,21 +214,39 @@ impl Assembly {
             machine_wakes: self.handles.machine_wakes.clone(),
             phases: phases.clone(),
         });
-        background.keep_running("wakeups", move || wakeup_socket::keep_open(Arc::clone(&socket)));
-        let (backend, journal, over) =
-            (Arc::clone(&self.handles.backend), self.handles.journal.clone(), phases.clone());
-        let state =
-            (self.handles.settings.poll.wakeup != WakeUp::Off).then(|| Arc::clone(&self.handles.socket));
-        background.keep_running("link", move || {
-            connection_record::record_link(Arc::clone(&backend), state.clone(), journal.clone(), over.clone())
+        background.spawn_restarting("wakeups", move || {
+            wakeup_socket::run_wakeup_socket(Arc::clone(&socket))
+        });
+        let (backend, journal, over) = (
+            Arc::clone(&self.handles.backend),
+            self.handles.journal.clone(),
+            phases.clone(),
+        );
+        let state = (self.handles.settings.poll.wakeup != WakeupMode::Off)
+            .then(|| Arc::clone(&self.handles.socket));
+        background.spawn_restarting("link", move || {
+            connection_record::store_link(
+                Arc::clone(&backend),
+                state.clone(),
+                journal.clone(),
+                over.clone(),
+            )
         });
         let catalog = Arc::clone(&self.catalog);
-        background.keep_running("catalog", move || catalog::keep_published(Arc::clone(&catalog)));
+        background.spawn_restarting("catalog", move || {
+            catalog_publisher::run_publisher(Arc::clone(&catalog))
+        });
         let keeper = Arc::clone(&self.housekeeping);
-        background.keep_running("retention", move || housekeeping::keep_tidy(Arc::clone(&keeper)));
+        background.spawn_restarting("retention", move || {
+            housekeeping::run_retention(Arc::clone(&keeper))
+        });
         let keeper = Arc::clone(&self.housekeeping);
-        background.keep_running("switches", move || housekeeping::watch_switches(Arc::clone(&keeper)));
+        background.spawn_restarting("switches", move || {
+            housekeeping::run_switch_watch(Arc::clone(&keeper))
+        });
         let keeper = Arc::clone(&self.housekeeping);
-        background.keep_running("housekeeping", move || housekeeping::keep_looking(Arc::clone(&keeper)));
+        background.spawn_restarting("housekeeping", move || {
+            housekeeping::run_housekeeping(Arc::clone(&keeper))
+        });
     }
 }

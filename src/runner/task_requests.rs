@@ -4,40 +4,50 @@
 use std::time::Duration;
 
 use super::clock::Clock;
-use super::wake::{Wake, Waker};
+use super::wake_event::{LoopWaker, WakeEvent};
 use crate::ids::{ConversationId, LeaseId, RequestId, ToolName};
-use crate::journal::{Admission, Journal, JournalError, ListedTask, Offer, Origin, RequestLife};
-use crate::request::{Effect, ToolRequest};
+use crate::journal::{
+    Journal, JournalError, ListedTask, OfferOutcome, RequestOffer, RequestOrigin, RequestRecord,
+};
+use crate::request::{ToolEffect, ToolRequest};
 
 /// Creates tasks and finds them.
 #[derive(Debug, Clone)]
 pub struct TaskRequests {
     journal: Journal,
     lease: LeaseId,
-    waker: Waker,
+    waker: LoopWaker,
     clock: Clock,
 }
 
 impl TaskRequests {
     /// Creates tasks in this journal and wakes this runner for them.
-    pub fn new(journal: Journal, lease: LeaseId, waker: Waker, clock: Clock) -> Self {
-        Self { journal, lease, waker, clock }
+    pub fn new(journal: Journal, lease: LeaseId, waker: LoopWaker, clock: Clock) -> Self {
+        Self {
+            journal,
+            lease,
+            waker,
+            clock,
+        }
     }
 
     /// Accepts a call that runs independently of all others; returns the name by which TaskOutput finds it.
     ///
     /// # Errors
     /// The journal could not be written; nothing will run.
-    pub async fn start(
+    pub async fn accept_task(
         &self,
         id: RequestId,
         tool: ToolName,
-        effect: Effect,
+        effect: ToolEffect,
         args: String,
         agent_type: Option<String>,
     ) -> Result<String, JournalError> {
         let now_ms = self.clock.now_ms();
-        #[expect(clippy::cast_precision_loss, reason = "milliseconds since 1970 are far below 2^53")]
+        #[expect(
+            clippy::cast_precision_loss,
+            reason = "milliseconds since 1970 are far below 2^53"
+        )]
         let request = ToolRequest {
             conversation: ConversationId::from(&id),
             id: id.clone(),
@@ -50,23 +60,34 @@ impl TaskRequests {
             issued_at_ms: None,
             signature: None,
         };
-        let offers = vec![Offer::Request(request, effect)];
-        for admission in self.journal.accept(offers, Origin::Task, &self.lease, None, now_ms).await? {
-            if let Admission::Fresh(accepted) = admission {
-                self.waker.wake(Wake::TaskMade(accepted));
+        let offers = vec![RequestOffer::Request(request, effect)];
+        for admission in self
+            .journal
+            .accept_page(offers, RequestOrigin::Task, &self.lease, None, now_ms)
+            .await?
+        {
+            if let OfferOutcome::Fresh(accepted) = admission {
+                self.waker.wake_loop(WakeEvent::TaskCreated(accepted));
             }
         }
-        self.journal.name_task(&id).await
+        self.journal.assign_task_name(&id).await
     }
 
     /// Returns the request of the task with this name or id, and its state.
     ///
     /// # Errors
     /// The journal could not be read.
-    pub fn find(&self, name: &str) -> Result<Option<(RequestId, RequestLife)>, JournalError> {
-        let reader = self.journal.reader()?;
-        let Some(id) = reader.find_task(name)? else { return Ok(None) };
-        let life = reader.life(&id)?.filter(|life| life.origin == Origin::Task);
+    pub fn find_task_request(
+        &self,
+        name: &str,
+    ) -> Result<Option<(RequestId, RequestRecord)>, JournalError> {
+        let reader = self.journal.open_reader()?;
+        let Some(id) = reader.find_task_by_name(name)? else {
+            return Ok(None);
+        };
+        let life = reader
+            .request_record(&id)?
+            .filter(|life| life.origin == RequestOrigin::Task);
         Ok(life.map(|life| (id, life)))
     }
 
@@ -74,8 +95,14 @@ impl TaskRequests {
     ///
     /// # Errors
     /// The journal could not be read.
-    pub fn recent(&self, within: Duration, limit: u32) -> Result<Vec<ListedTask>, JournalError> {
+    pub fn list_recent_tasks(
+        &self,
+        within: Duration,
+        limit: u32,
+    ) -> Result<Vec<ListedTask>, JournalError> {
         let within_ms = i64::try_from(within.as_millis()).unwrap_or(i64::MAX);
-        self.journal.reader()?.tasks(self.clock.now_ms().saturating_sub(within_ms), limit)
+        self.journal
+            .open_reader()?
+            .list_tasks(self.clock.now_ms().saturating_sub(within_ms), limit)
     }
 }

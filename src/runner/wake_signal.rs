@@ -7,16 +7,16 @@ use tokio::sync::watch;
 
 /// A signal that changes after each sleep of the machine. Cheap to clone.
 #[derive(Debug, Clone, Default)]
-pub(super) struct WakeSignal(Arc<watch::Sender<u64>>);
+pub(super) struct MachineWakeSignal(Arc<watch::Sender<u64>>);
 
-impl WakeSignal {
+impl MachineWakeSignal {
     /// Notifies all receivers that the machine has slept.
-    pub(super) fn send(&self) {
+    pub(super) fn announce_wake(&self) {
         self.0.send_modify(|wakes| *wakes += 1);
     }
 
     /// Returns a receiver that changes with the next wake.
-    pub(super) fn subscribe(&self) -> watch::Receiver<u64> {
+    pub(super) fn subscribe_wakes(&self) -> watch::Receiver<u64> {
         self.0.subscribe()
     }
 }

@@ -13,7 +13,7 @@ pub(super) struct WakeupState {
     /// The socket is connected.
     pub(super) up: watch::Sender<bool>,
     /// A wake-up is queued for the loop; further ones add nothing.
-    rung: AtomicBool,
+    is_queued: AtomicBool,
 }
 
 impl WakeupState {
@@ -29,21 +29,22 @@ impl WakeupState {
 
     /// Sets whether a socket is useful.
     pub(super) fn set_wanted(&self, wanted: bool) {
-        self.wanted.send_if_modified(|now| std::mem::replace(now, wanted) != wanted);
+        self.wanted
+            .send_if_modified(|now| std::mem::replace(now, wanted) != wanted);
     }
 
     /// Returns a receiver of whether the socket is connected.
-    pub(super) fn subscribe(&self) -> watch::Receiver<bool> {
+    pub(super) fn subscribe_connected(&self) -> watch::Receiver<bool> {
         self.up.subscribe()
     }
 
     /// Marks a wake-up as queued; returns false if one is already.
-    pub(super) fn ring(&self) -> bool {
-        !self.rung.swap(true, Ordering::AcqRel)
+    pub(super) fn try_mark_queued(&self) -> bool {
+        !self.is_queued.swap(true, Ordering::AcqRel)
     }
 
     /// Marks that the loop has received the wake-up.
-    pub(super) fn take_ring(&self) {
-        self.rung.store(false, Ordering::Release);
+    pub(super) fn clear_queued(&self) {
+        self.is_queued.store(false, Ordering::Release);
     }
 }

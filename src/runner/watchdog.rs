@@ -19,25 +19,30 @@ impl Watchdog {
     pub fn from_variables(of: impl Fn(&str) -> Option<String>) -> Option<Self> {
         let socket = of("NOTIFY_SOCKET").filter(|socket| socket.starts_with(['/', '@']))?;
         let for_us = of("WATCHDOG_PID").is_none_or(|pid| pid == std::process::id().to_string());
-        let micros = of("WATCHDOG_USEC").and_then(|text| text.parse().ok()).filter(|micros| *micros > 0);
-        Some(Self { socket, every: micros.filter(|_| for_us).map(Duration::from_micros) })
+        let micros = of("WATCHDOG_USEC")
+            .and_then(|text| text.parse().ok())
+            .filter(|micros| *micros > 0);
+        Some(Self {
+            socket,
+            every: micros.filter(|_| for_us).map(Duration::from_micros),
+        })
     }
 
     /// Returns the interval of watchdog messages: half of the required one, because a message may be late.
-    pub(super) fn every(&self) -> Option<Duration> {
+    pub(super) fn ping_interval(&self) -> Option<Duration> {
         self.every.map(|every| every / 2)
     }
 
     /// Sends one message. If the manager does not read it, nothing else happens.
     #[cfg(unix)]
-    pub(super) fn tell(&self, word: &str) {
-        if let Err(error) = self.send(word) {
+    pub(super) fn notify_manager(&self, word: &str) {
+        if let Err(error) = self.send_datagram(word) {
             tracing::debug!(%error, word, "the service manager could not be told");
         }
     }
 
     #[cfg(unix)]
-    fn send(&self, word: &str) -> std::io::Result<()> {
+    fn send_datagram(&self, word: &str) -> std::io::Result<()> {
         use std::os::unix::net::UnixDatagram;
         let from = UnixDatagram::unbound()?;
         from.set_nonblocking(true)?;
@@ -59,7 +64,12 @@ mod tests {
     use super::*;
 
     fn of<'a>(pairs: &'a [(&'a str, &'a str)]) -> impl Fn(&str) -> Option<String> + 'a {
-        |name| pairs.iter().find(|pair| pair.0 == name).map(|pair| pair.1.to_owned())
+        |name| {
+            pairs
+                .iter()
+                .find(|pair| pair.0 == name)
+                .map(|pair| pair.1.to_owned())
+        }
     }
 
     #[test]
@@ -67,8 +77,13 @@ mod tests {
         assert!(Watchdog::from_variables(of(&[("WATCHDOG_USEC", "1000000")])).is_none());
         let pair = [("NOTIFY_SOCKET", "/run/x"), ("WATCHDOG_USEC", "30000000")];
         let ours = Watchdog::from_variables(of(&pair)).expect("a manager");
-        assert_eq!(ours.every(), Some(Duration::from_secs(15)));
+        assert_eq!(ours.ping_interval(), Some(Duration::from_secs(15)));
         let other = [pair[0], pair[1], ("WATCHDOG_PID", "1")];
-        assert_eq!(Watchdog::from_variables(of(&other)).expect("a manager").every(), None);
+        assert_eq!(
+            Watchdog::from_variables(of(&other))
+                .expect("a manager")
+                .ping_interval(),
+            None
+        );
     }
 }

@@ -3,13 +3,18 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Network, Rules};
+use super::{NetworkAccess, SandboxRules};
 
 /// The length of the output's end that is examined.
 const TAIL: usize = 8_000;
 
-const REFUSED: &[&str] =
-    &["Permission denied", "permission denied", "Operation not permitted", "EACCES", "EPERM"];
+const REFUSED: &[&str] = &[
+    "Permission denied",
+    "permission denied",
+    "Operation not permitted",
+    "EACCES",
+    "EPERM",
+];
 const NO_NETWORK: &[&str] = &[
     "Could not resolve host",
     "Temporary failure in name resolution",
@@ -26,21 +31,25 @@ const NO_NETWORK: &[&str] = &[
 
 /// Returns a hint for a command that exited with 0, as a pipeline does whatever its first programs return. Only
 /// messages that a program prefixes with its name count, since other lines may come from a file.
-pub fn line_after_success(network: Network, output: &str) -> Option<String> {
-    let about_network = about_network(network)?;
+pub fn hint_after_success(network: NetworkAccess, output: &str) -> Option<String> {
+    let about_network = network_hint(network)?;
     let speaks_of_itself = |line: &str| {
         let name = line.split_once(": ").map_or("", |(name, _)| name);
         // curl prints its message directly after its progress figures.
         let is_behind_progress = line
             .split_once("curl: (")
             .is_some_and(|(before, _)| before.ends_with(|c: char| c.is_ascii_digit()));
-        let has_name = (!name.is_empty() && !name.contains(char::is_whitespace)) || is_behind_progress;
-        has_name && says_one(line, NO_NETWORK)
+        let has_name =
+            (!name.is_empty() && !name.contains(char::is_whitespace)) || is_behind_progress;
+        has_name && contains_any(line, NO_NETWORK)
     };
-    tail_of(output).lines().any(speaks_of_itself).then_some(about_network)
+    output_tail(output)
+        .lines()
+        .any(speaks_of_itself)
+        .then_some(about_network)
 }
 
-fn tail_of(output: &str) -> &str {
+fn output_tail(output: &str) -> &str {
     let mut from = output.len().saturating_sub(TAIL);
     while !output.is_char_boundary(from) {
         from += 1;
@@ -48,8 +57,8 @@ fn tail_of(output: &str) -> &str {
     &output[from..]
 }
 
-fn about_network(network: Network) -> Option<String> {
-    (network != Network::Full).then(|| {
+fn network_hint(network: NetworkAccess) -> Option<String> {
+    (network != NetworkAccess::Full).then(|| {
         "Commands have no internet access on this device. To allow it, the owner sets network = \"full\" under [sandbox] \
          in config.toml."
             .to_owned()
@@ -57,23 +66,35 @@ fn about_network(network: Network) -> Option<String> {
 }
 
 /// Returns a hint for a command that failed.
-pub fn line(rules: &Rules, network: Network, output: &str) -> Option<String> {
-    let lines: Vec<&str> = tail_of(output).lines().collect();
+pub fn hint_after_failure(
+    rules: &SandboxRules,
+    network: NetworkAccess,
+    output: &str,
+) -> Option<String> {
+    let lines: Vec<&str> = output_tail(output).lines().collect();
     let says = |words: &[&str]| {
-        lines.iter().rev().find(|line| words.iter().any(|word| line.contains(word))).copied()
+        lines
+            .iter()
+            .rev()
+            .find(|line| words.iter().any(|word| line.contains(word)))
+            .copied()
     };
-    if let Some(path) =
-        lines.iter().rev().filter(|line| says_one(line, REFUSED)).find_map(|line| outside(rules, line))
+    if let Some(path) = lines
+        .iter()
+        .rev()
+        .filter(|line| contains_any(line, REFUSED))
+        .find_map(|line| find_unwritable_path(rules, line))
     {
-        return Some(about_path(rules, &path));
+        return Some(path_hint(rules, &path));
     }
-    let has_no_network =
-        says(NO_NETWORK).is_some() || says(&["socket"]).is_some_and(|line| says_one(line, REFUSED));
-    if let Some(about) = about_network(network).filter(|_| has_no_network) {
+    let has_no_network = says(NO_NETWORK).is_some()
+        || says(&["socket"]).is_some_and(|line| contains_any(line, REFUSED));
+    if let Some(about) = network_hint(network).filter(|_| has_no_network) {
         return Some(about);
     }
-    let signalled =
-        lines.iter().any(|line| line.contains("kill") && line.contains("Operation not permitted"));
+    let signalled = lines
+        .iter()
+        .any(|line| line.contains("kill") && line.contains("Operation not permitted"));
     signalled.then(|| {
         "This may be because a command can only signal what it started itself. KillShell ends what another command left \
          running."
@@ -81,14 +102,20 @@ pub fn line(rules: &Rules, network: Network, output: &str) -> Option<String> {
     })
 }
 
-fn says_one(line: &str, words: &[&str]) -> bool {
+fn contains_any(line: &str, words: &[&str]) -> bool {
     words.iter().any(|word| line.contains(word))
 }
 
-fn about_path(rules: &Rules, path: &Path) -> String {
+fn path_hint(rules: &SandboxRules, path: &Path) -> String {
     let shown = path.display();
-    let is_home = rules.user_home.as_ref().is_some_and(|home| path.starts_with(home));
-    if let Some(folder) = is_home.then(|| super::hidden::shut(rules)).flatten() {
+    let is_home = rules
+        .user_home
+        .as_ref()
+        .is_some_and(|home| path.starts_with(home));
+    if let Some(folder) = is_home
+        .then(|| super::hidden_paths::unresolvable_folder(rules))
+        .flatten()
+    {
         return format!(
             "This may be because {} lets nobody in (see its mode): where what is hidden in it leads cannot be told, and until \
              that is put right commands read nothing of the user's own folder. `chmod u+rwx` opens it.",
@@ -96,7 +123,7 @@ fn about_path(rules: &Rules, path: &Path) -> String {
         );
     }
     #[cfg(target_os = "linux")]
-    if super::doors::is_behind_one(rules, path) {
+    if super::blocked_sockets::is_blocked_socket(rules, path) {
         return format!(
             "This may be because {shown} leads to programs that do for whoever connects what commands may not do; it is \
              shut for them. The owner can open it: write = [{:?}] under [sandbox] in config.toml. Docker's socket is as \
@@ -104,16 +131,20 @@ fn about_path(rules: &Rules, path: &Path) -> String {
             shown.to_string()
         );
     }
-    if holds_more(rules, path) {
+    if is_too_broad(rules, path) {
         return format!(
             "This may be because {shown} holds what is hidden from commands, or is too much to be given to them: it can \
              be neither listed nor written as a whole. Name what is meant inside of it, or work in the workspace or \
              $TMPDIR."
         );
     }
-    if readable(rules, path) {
-        let folder = if path.exists() { path } else { path.parent().unwrap_or(path) };
-        if holds_more(rules, folder) {
+    if is_readable_path(rules, path) {
+        let folder = if path.exists() {
+            path
+        } else {
+            path.parent().unwrap_or(path)
+        };
+        if is_too_broad(rules, folder) {
             return format!(
                 "This may be because {shown} is outside of what commands may write: the workspace and $TMPDIR. {} as a \
                  whole cannot be given to them; a folder of its own in it can, by write = [...] under [sandbox] in \
@@ -136,62 +167,87 @@ fn about_path(rules: &Rules, path: &Path) -> String {
 
 /// Returns whether a folder contains the user's home or a workspace, or is at the top of the file system: no setting
 /// should name it.
-fn holds_more(rules: &Rules, path: &Path) -> bool {
+fn is_too_broad(rules: &SandboxRules, path: &Path) -> bool {
     let is_around = |inner: &Path| inner.starts_with(path);
     path.components().count() <= 2
         || rules.user_home.as_deref().is_some_and(is_around)
-        || rules.workspaces.iter().any(|workspace| is_around(workspace) && workspace != path)
+        || rules
+            .workspaces
+            .iter()
+            .any(|workspace| is_around(workspace) && workspace != path)
 }
 
 /// Finds the first absolute path in a line that commands may not write.
-fn outside(rules: &Rules, line: &str) -> Option<PathBuf> {
+fn find_unwritable_path(rules: &SandboxRules, line: &str) -> Option<PathBuf> {
     let is_end = |c: char| c.is_whitespace() || "'\"`:,;()[]<>‘’“”".contains(c);
-    let words = line.split(is_end).filter(|word| word.starts_with('/') && word.len() > 1);
+    let words = line
+        .split(is_end)
+        .filter(|word| word.starts_with('/') && word.len() > 1);
     let home = |word: &str| {
         let rest = word.strip_prefix("~/")?;
         Some(rules.user_home.as_ref()?.join(rest))
     };
-    let paths = words.map(PathBuf::from).chain(line.split(is_end).filter_map(home));
+    let paths = words
+        .map(PathBuf::from)
+        .chain(line.split(is_end).filter_map(home));
     // Not programs: many error messages begin with a script's own name.
     paths
-        .filter(|path| !writable(rules, path))
+        .filter(|path| !is_writable_path(rules, path))
         .find(|path| !path.starts_with("/bin") && !path.starts_with("/usr/bin"))
 }
 
-fn writable(rules: &Rules, path: &Path) -> bool {
-    let mut places = rules.workspaces.iter().chain(&rules.write).chain([&rules.temp]);
-    places.any(|place| path.starts_with(place)) || path.starts_with("/dev") || path.starts_with("/proc")
+fn is_writable_path(rules: &SandboxRules, path: &Path) -> bool {
+    let mut places = rules
+        .workspaces
+        .iter()
+        .chain(&rules.write)
+        .chain([&rules.temp]);
+    places.any(|place| path.starts_with(place))
+        || path.starts_with("/dev")
+        || path.starts_with("/proc")
 }
 
-fn readable(rules: &Rules, path: &Path) -> bool {
-    let home = rules.user_home.as_ref().is_some_and(|home| path.starts_with(home));
-    let hidden = super::hidden::holes(rules).paths.iter().any(|hole| path.starts_with(hole));
+fn is_readable_path(rules: &SandboxRules, path: &Path) -> bool {
+    let home = rules
+        .user_home
+        .as_ref()
+        .is_some_and(|home| path.starts_with(home));
+    let hidden = super::hidden_paths::hidden_paths(rules)
+        .paths
+        .iter()
+        .any(|hole| path.starts_with(hole));
     !hidden
-        && (home || !path.starts_with("/root") && !path.starts_with("/mnt") && !path.starts_with("/media"))
+        && (home
+            || !path.starts_with("/root")
+                && !path.starts_with("/mnt")
+                && !path.starts_with("/media"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn rules() -> Rules {
-        Rules {
+    fn rules() -> SandboxRules {
+        SandboxRules {
             workspaces: vec!["/home/a/work".into()],
             user_home: Some("/home/a".into()),
             write: vec!["/var/tmp/ours".into()],
-            network: Network::Loopback,
-            ..Rules::least("/home/a/.punie".into(), "/home/a/.punie/tmp".into())
+            network: NetworkAccess::Loopback,
+            ..SandboxRules::minimal_rules("/home/a/.punie".into(), "/home/a/.punie/tmp".into())
         }
     }
 
     fn said(output: &str) -> Option<String> {
-        line(&rules(), Network::Loopback, output)
+        hint_after_failure(&rules(), NetworkAccess::Loopback, output)
     }
 
     #[test]
     fn a_refused_place_is_named_with_the_setting_that_would_allow_it() {
         let text = said("bash: line 1: /home/a/notes/x: Permission denied\n").expect("a line");
-        assert!(text.contains("write = [\"/home/a/notes\"]") && text.contains("may be because"), "{text}");
+        assert!(
+            text.contains("write = [\"/home/a/notes\"]") && text.contains("may be because"),
+            "{text}"
+        );
         let text = said("cat: /home/a/.ssh/id_rsa: Permission denied").expect("a line");
         assert!(text.contains("read = [\"/home/a/.ssh/id_rsa\"]"), "{text}");
     }
@@ -213,14 +269,28 @@ mod tests {
     fn a_network_that_is_not_there_is_named() {
         let text = said("curl: (6) Could not resolve host: example.com").expect("a line");
         assert!(text.contains("network = \"full\""), "{text}");
-        assert_eq!(line(&rules(), Network::Full, "curl: (6) Could not resolve host: example.com"), None);
-        let after_success = |output: &str| line_after_success(Network::Loopback, output);
-        assert!(after_success("curl: (6) Could not resolve host: example.com\n").is_some());
-        let progress = "  0     0    0     0    0     0      0      0 --:--:-- --:--:-- --:--:--     0";
-        assert!(
-            after_success(&format!("{progress}curl: (6) Could not resolve host: example.com\n")).is_some()
+        assert_eq!(
+            hint_after_failure(
+                &rules(),
+                NetworkAccess::Full,
+                "curl: (6) Could not resolve host: example.com"
+            ),
+            None
         );
-        assert_eq!(after_success("The log says: Could not resolve host\n"), None);
+        let after_success = |output: &str| hint_after_success(NetworkAccess::Loopback, output);
+        assert!(after_success("curl: (6) Could not resolve host: example.com\n").is_some());
+        let progress =
+            "  0     0    0     0    0     0      0      0 --:--:-- --:--:-- --:--:--     0";
+        assert!(
+            after_success(&format!(
+                "{progress}curl: (6) Could not resolve host: example.com\n"
+            ))
+            .is_some()
+        );
+        assert_eq!(
+            after_success("The log says: Could not resolve host\n"),
+            None
+        );
     }
 
     #[test]
@@ -230,7 +300,10 @@ mod tests {
             "dial unix /var/run/docker.sock: connect: permission denied\nls: cannot open directory '/run/user/7': Permission denied",
         );
         let line = line.expect("a line");
-        assert!(line.contains("/run/user/7 leads to programs") && line.contains("as good as root"), "{line}");
+        assert!(
+            line.contains("/run/user/7 leads to programs") && line.contains("as good as root"),
+            "{line}"
+        );
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::fmt;
 
 /// An escape that the self-test tries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Escape {
+pub enum EscapeAttempt {
     /// Creating a file outside.
     Write,
     /// Appending to an existing file outside, such as a shell's start-up file.
@@ -24,10 +24,10 @@ pub enum Escape {
     /// Writing a protected path of a workspace.
     Protected,
     /// Reaching the sockets of daemons.
-    Door,
+    Daemon,
 }
 
-impl Escape {
+impl EscapeAttempt {
     /// All escapes, in the order in which they are tried.
     pub const ALL: [Self; 10] = [
         Self::Write,
@@ -39,13 +39,16 @@ impl Escape {
         Self::Trace,
         Self::Signal,
         Self::Protected,
-        Self::Door,
+        Self::Daemon,
     ];
 
     /// Returns whether it concerns files outside, or the runner's memory, which holds its keys. If one of these is
     /// open, nothing is confined.
-    fn is_of_files(self) -> bool {
-        matches!(self, Self::Write | Self::Append | Self::Read | Self::Link | Self::Trace)
+    fn is_file_escape(self) -> bool {
+        matches!(
+            self,
+            Self::Write | Self::Append | Self::Read | Self::Link | Self::Trace
+        )
     }
 
     /// Returns its name in a level.
@@ -60,70 +63,73 @@ impl Escape {
             Self::Trace => "trace_runner",
             Self::Signal => "signal_runner",
             Self::Protected => "write_protected",
-            Self::Door => "reach_daemons",
+            Self::Daemon => "reach_daemons",
         }
     }
 }
 
 /// The confinement level that the self-test measured.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Level {
+pub enum ConfinementLevel {
     /// Every escape was blocked.
     Full,
     /// These escapes succeeded; others did not.
-    Partial(Vec<Escape>),
+    Partial(Vec<EscapeAttempt>),
     /// Nothing is confined.
     None,
 }
 
-impl Level {
+impl ConfinementLevel {
     /// Derives the level from the escapes that succeeded.
-    pub fn of(open: Vec<Escape>) -> Self {
+    pub fn from_escapes(open: Vec<EscapeAttempt>) -> Self {
         match open.len() {
             0 => Self::Full,
-            some if some < Escape::ALL.len() => Self::Partial(open),
+            some if some < EscapeAttempt::ALL.len() => Self::Partial(open),
             _ => Self::None,
         }
     }
 
     /// Returns whether the protected paths of the workspaces are read-only for commands.
-    pub fn keeps_protected(&self) -> bool {
+    pub fn protects_paths(&self) -> bool {
         match self {
             Self::Full => true,
-            Self::Partial(open) => !open.contains(&Escape::Protected),
+            Self::Partial(open) => !open.contains(&EscapeAttempt::Protected),
             Self::None => false,
         }
     }
 
     /// Returns whether commands have their own mount namespace, which protects paths or blocks sockets.
-    pub fn has_views(&self) -> bool {
-        self.keeps_protected() || matches!(self, Self::Partial(open) if !open.contains(&Escape::Door))
+    pub fn has_mount_namespaces(&self) -> bool {
+        self.protects_paths()
+            || matches!(self, Self::Partial(open) if !open.contains(&EscapeAttempt::Daemon))
     }
 
     /// Returns whether the level satisfies the requirement.
-    pub fn meets(&self, required: Require) -> bool {
+    pub fn meets_requirement(&self, required: RequiredLevel) -> bool {
         match required {
-            Require::Full => *self == Self::Full,
-            Require::Partial => match self {
+            RequiredLevel::Full => *self == Self::Full,
+            RequiredLevel::Partial => match self {
                 Self::Full => true,
-                Self::Partial(open) => !open.iter().any(|escape| escape.is_of_files()),
+                Self::Partial(open) => !open.iter().any(|escape| escape.is_file_escape()),
                 Self::None => false,
             },
-            Require::None => true,
+            RequiredLevel::None => true,
         }
     }
 
     /// Returns the strictest setting that this level satisfies.
-    pub fn as_required(&self) -> Require {
+    pub fn strictest_requirement(&self) -> RequiredLevel {
         match self {
-            Self::Full => Require::Full,
-            Self::Partial(_) if self.meets(Require::Partial) => Require::Partial,
-            Self::Partial(_) | Self::None => Require::None,
+            Self::Full => RequiredLevel::Full,
+            Self::Partial(_) if self.meets_requirement(RequiredLevel::Partial) => {
+                RequiredLevel::Partial
+            }
+            Self::Partial(_) | Self::None => RequiredLevel::None,
         }
     }
 }
 
-impl fmt::Display for Level {
+impl fmt::Display for ConfinementLevel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Full => f.write_str("full"),
@@ -138,7 +144,7 @@ impl fmt::Display for Level {
 
 /// The least level at which commands run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Require {
+pub enum RequiredLevel {
     /// Every escape is blocked.
     Full,
     /// Escapes to files and the runner's memory are blocked; others may succeed.
@@ -147,7 +153,7 @@ pub enum Require {
     None,
 }
 
-impl Require {
+impl RequiredLevel {
     /// Returns the setting's text.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -160,7 +166,7 @@ impl Require {
 
 /// The network access of commands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Network {
+pub enum NetworkAccess {
     /// None.
     None,
     /// Each other only: a loopback of their own, where it can be created without privileges.
@@ -169,7 +175,7 @@ pub enum Network {
     Full,
 }
 
-impl Network {
+impl NetworkAccess {
     /// Returns the setting's text.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -186,24 +192,52 @@ mod tests {
 
     #[test]
     fn a_level_names_what_got_through() {
-        assert_eq!(Level::of(Vec::new()).to_string(), "full");
-        assert_eq!(Level::of(vec![Escape::Tcp, Escape::Signal]).to_string(), "partial:[tcp,signal_runner]");
-        assert_eq!(Level::of(Escape::ALL.to_vec()).to_string(), "none");
+        assert_eq!(
+            ConfinementLevel::from_escapes(Vec::new()).to_string(),
+            "full"
+        );
+        assert_eq!(
+            ConfinementLevel::from_escapes(vec![EscapeAttempt::Tcp, EscapeAttempt::Signal])
+                .to_string(),
+            "partial:[tcp,signal_runner]"
+        );
+        assert_eq!(
+            ConfinementLevel::from_escapes(EscapeAttempt::ALL.to_vec()).to_string(),
+            "none"
+        );
     }
 
     #[test]
     fn a_level_meets_what_asks_for_no_more() {
-        let partial = Level::of(vec![Escape::Signal, Escape::Protected]);
+        let partial =
+            ConfinementLevel::from_escapes(vec![EscapeAttempt::Signal, EscapeAttempt::Protected]);
         assert!(
-            !partial.keeps_protected() && Level::Full.keeps_protected() && !Level::None.keeps_protected()
+            !partial.protects_paths()
+                && ConfinementLevel::Full.protects_paths()
+                && !ConfinementLevel::None.protects_paths()
         );
-        assert!(!partial.meets(Require::Full) && partial.meets(Require::Partial));
-        for open in [Escape::Write, Escape::Append, Escape::Read, Escape::Link, Escape::Trace] {
-            let without_a_wall = Level::of(vec![open, Escape::Signal]);
-            assert!(!without_a_wall.meets(Require::Partial), "{without_a_wall}");
-            assert_eq!(without_a_wall.as_required(), Require::None);
+        assert!(
+            !partial.meets_requirement(RequiredLevel::Full)
+                && partial.meets_requirement(RequiredLevel::Partial)
+        );
+        for open in [
+            EscapeAttempt::Write,
+            EscapeAttempt::Append,
+            EscapeAttempt::Read,
+            EscapeAttempt::Link,
+            EscapeAttempt::Trace,
+        ] {
+            let without_a_wall = ConfinementLevel::from_escapes(vec![open, EscapeAttempt::Signal]);
+            assert!(
+                !without_a_wall.meets_requirement(RequiredLevel::Partial),
+                "{without_a_wall}"
+            );
+            assert_eq!(without_a_wall.strictest_requirement(), RequiredLevel::None);
         }
-        assert!(!Level::None.meets(Require::Partial) && Level::None.meets(Require::None));
-        assert!(Level::Full.meets(Require::Full));
+        assert!(
+            !ConfinementLevel::None.meets_requirement(RequiredLevel::Partial)
+                && ConfinementLevel::None.meets_requirement(RequiredLevel::None)
+        );
+        assert!(ConfinementLevel::Full.meets_requirement(RequiredLevel::Full));
     }
 }

@@ -3,16 +3,17 @@
 //! between fork and exec; and the file tools, which check each path themselves (acp::workspace).
 
 #[cfg(target_os = "linux")]
-mod bpf;
-pub mod cage;
+mod blocked_sockets;
 #[cfg(target_os = "linux")]
-mod doors;
-mod hidden;
+mod bpf;
+#[cfg(target_os = "linux")]
+mod dir_fingerprints;
+mod hidden_paths;
 pub mod hint;
 pub mod level;
-mod links;
 #[cfg(target_os = "linux")]
-mod places;
+mod path_grants;
+pub mod profile;
 #[cfg(target_os = "linux")]
 mod ruleset;
 #[cfg(any(target_os = "macos", test))]
@@ -20,26 +21,25 @@ pub mod seatbelt;
 #[cfg(target_os = "linux")]
 mod seccomp;
 pub mod self_test;
-#[cfg(target_os = "linux")]
-mod stamps;
+mod untrusted_links;
 
 #[cfg(target_os = "linux")]
 pub use bpf::Instruction;
-pub use cage::{Cage, Cages};
-pub use hidden::{Found, is_absent};
-pub use level::{Escape, Level, Network, Require};
-pub use links::settled;
+pub use hidden_paths::{ResolvedHiddenPaths, is_absent};
+pub use level::{ConfinementLevel, EscapeAttempt, NetworkAccess, RequiredLevel};
+pub use profile::{ProfileBuilder, SandboxProfile};
 #[cfg(target_os = "linux")]
 pub use ruleset::restrict_thread;
 #[cfg(target_os = "linux")]
 pub use seccomp::filter_without_network;
+pub use untrusted_links::resolve_owner_paths;
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
 /// The owner's settings and the paths of this machine that determine the sandbox.
 #[derive(Debug, Clone)]
-pub struct Rules {
+pub struct SandboxRules {
     /// The workspaces.
     pub workspaces: Vec<PathBuf>,
     /// The user's home.
@@ -63,14 +63,14 @@ pub struct Rules {
     /// The runner's own sockets, which commands may not reach.
     pub sockets: Vec<PathBuf>,
     /// The network access.
-    pub network: Network,
+    pub network: NetworkAccess,
     /// The resolved hidden paths, shared by all copies of these rules.
-    pub found: Arc<Found>,
+    pub resolved_hidden: Arc<ResolvedHiddenPaths>,
 }
 
-impl Rules {
+impl SandboxRules {
     /// Returns minimal rules: they hide the runner's home, grant a folder for temporary files, and grant nothing else.
-    pub fn least(own_home: PathBuf, temp: PathBuf) -> Self {
+    pub fn minimal_rules(own_home: PathBuf, temp: PathBuf) -> Self {
         Self {
             workspaces: Vec::new(),
             user_home: None,
@@ -81,8 +81,8 @@ impl Rules {
             read: Vec::new(),
             hide: Vec::new(),
             sockets: Vec::new(),
-            network: Network::None,
-            found: Arc::default(),
+            network: NetworkAccess::None,
+            resolved_hidden: Arc::default(),
             own_home,
             temp,
         }

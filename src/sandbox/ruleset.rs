@@ -6,24 +6,29 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use landlock::{
-    ABI, Access, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, PathBeneath, Ruleset, RulesetAttr,
-    RulesetCreated, RulesetCreatedAttr, RulesetError, Scope,
+    ABI, Access, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, PathBeneath, Ruleset,
+    RulesetAttr, RulesetCreated, RulesetCreatedAttr, RulesetError, Scope,
 };
 use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, fstat, open, openat2, readlink};
 use rustix::io::Errno;
 
-use super::places::{Place, Use};
+use super::path_grants::{PathAccess, PathGrant};
 
 /// The newest requested Landlock ABI; an older kernel enforces the part that it supports.
 const NEWEST: ABI = ABI::V7;
 
 /// Creates a ruleset that grants only these paths, and no TCP if `shut_tcp`; `None` if the kernel has no Landlock.
-pub(super) fn ruleset(places: &[Place], shut_tcp: bool) -> Result<Option<OwnedFd>, RulesetError> {
+pub(super) fn create_ruleset(
+    places: &[PathGrant],
+    shut_tcp: bool,
+) -> Result<Option<OwnedFd>, RulesetError> {
     let mut made = create(shut_tcp)?;
     for place in places {
         // One that went meanwhile, that this user may not even look at, or that became a link, gets no grant.
-        let Ok(held) = held(&place.path) else { continue };
-        made = grant(made, held, place.usage)?;
+        let Ok(held) = open_without_links(&place.path) else {
+            continue;
+        };
+        made = grant(made, held, place.access)?;
     }
     Ok(made.into())
 }
@@ -35,9 +40,13 @@ pub(super) fn ruleset(places: &[Place], shut_tcp: bool) -> Result<Option<OwnedFd
 /// The kernel refuses what it should know.
 pub fn restrict_thread(reads: &[PathBuf], writes: &[PathBuf]) -> Result<(), RulesetError> {
     let mut made = create(true)?;
-    let reads = reads.iter().map(|path| (path, Use::Read));
-    for (path, usage) in reads.chain(writes.iter().map(|path| (path, Use::Write))) {
-        let Ok(held) = open(path, OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW, Mode::empty()) else {
+    let reads = reads.iter().map(|path| (path, PathAccess::Read));
+    for (path, usage) in reads.chain(writes.iter().map(|path| (path, PathAccess::Write))) {
+        let Ok(held) = open(
+            path,
+            OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW,
+            Mode::empty(),
+        ) else {
             continue;
         };
         made = grant(made, held, usage)?;
@@ -57,10 +66,14 @@ fn create(shut_tcp: bool) -> Result<RulesetCreated, RulesetError> {
     asked.create()
 }
 
-fn grant(made: RulesetCreated, held: OwnedFd, usage: Use) -> Result<RulesetCreated, RulesetError> {
+fn grant(
+    made: RulesetCreated,
+    held: OwnedFd,
+    usage: PathAccess,
+) -> Result<RulesetCreated, RulesetError> {
     let is_folder =
         fstat(&held).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Directory);
-    let mut access = access(usage);
+    let mut access = landlock_access(usage);
     if !is_folder {
         access &= AccessFs::from_file(NEWEST);
     }
@@ -68,36 +81,43 @@ fn grant(made: RulesetCreated, held: OwnedFd, usage: Use) -> Result<RulesetCreat
 }
 
 /// Opens a path without following links, in case one was created meanwhile.
-fn held(path: &Path) -> rustix::io::Result<OwnedFd> {
+fn open_without_links(path: &Path) -> rustix::io::Result<OwnedFd> {
     let flags = OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     let how = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
     match openat2(CWD, path, flags, Mode::empty(), how) {
         // Some containers deny this call.
-        Err(Errno::NOSYS | Errno::PERM) => by_its_name(path, flags),
+        Err(Errno::NOSYS | Errno::PERM) => open_and_verify(path, flags),
         held => held,
     }
 }
 
 /// Opens a path and checks afterwards that no link was followed.
-fn by_its_name(path: &Path, flags: OFlags) -> rustix::io::Result<OwnedFd> {
+fn open_and_verify(path: &Path, flags: OFlags) -> rustix::io::Result<OwnedFd> {
     let held = open(path, flags, Mode::empty())?;
     let name = readlink(format!("/proc/self/fd/{}", held.as_raw_fd()), Vec::new())?;
-    if name.as_bytes() == path.as_os_str().as_bytes() { Ok(held) } else { Err(Errno::LOOP) }
+    if name.as_bytes() == path.as_os_str().as_bytes() {
+        Ok(held)
+    } else {
+        Err(Errno::LOOP)
+    }
 }
 
 /// Returns whether Landlock can prevent truncation, as it can from ABI 3 (Linux 6.2) on.
-pub(super) fn keeps_lengths() -> bool {
-    let asked =
-        Ruleset::default().set_compatibility(CompatLevel::HardRequirement).handle_access(AccessFs::Truncate);
+pub(super) fn can_block_truncation() -> bool {
+    let asked = Ruleset::default()
+        .set_compatibility(CompatLevel::HardRequirement)
+        .handle_access(AccessFs::Truncate);
     asked.and_then(Ruleset::create).is_ok()
 }
 
-fn access(usage: Use) -> BitFlags<AccessFs> {
+fn landlock_access(usage: PathAccess) -> BitFlags<AccessFs> {
     match usage {
-        Use::Read => AccessFs::from_read(NEWEST),
-        Use::Write => AccessFs::from_all(NEWEST),
-        Use::Reopen => AccessFs::ReadFile | AccessFs::WriteFile,
-        Use::Device => AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::ReadDir | AccessFs::IoctlDev,
+        PathAccess::Read => AccessFs::from_read(NEWEST),
+        PathAccess::Write => AccessFs::from_all(NEWEST),
+        PathAccess::Reopen => AccessFs::ReadFile | AccessFs::WriteFile,
+        PathAccess::Device => {
+            AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::ReadDir | AccessFs::IoctlDev
+        }
     }
 }
 
@@ -115,13 +135,24 @@ mod tests {
         std::fs::create_dir_all(top.join("real/deep")).expect("made");
         symlink("real", top.join("link")).expect("a link");
         let flags = OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-        let is_folder =
-            |held: OwnedFd| fstat(&held).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode).is_dir());
+        let is_folder = |held: OwnedFd| {
+            fstat(&held).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode).is_dir())
+        };
         for (path, leads) in [("real/deep", true), ("link/deep", false), ("link", false)] {
             let path = top.join(path);
             // A link at the end is opened itself, and a grant for a link grants nothing.
-            assert_eq!(held(&path).is_ok_and(is_folder), leads, "{}", path.display());
-            assert_eq!(by_its_name(&path, flags).is_ok_and(is_folder), leads, "{}", path.display());
+            assert_eq!(
+                open_without_links(&path).is_ok_and(is_folder),
+                leads,
+                "{}",
+                path.display()
+            );
+            assert_eq!(
+                open_and_verify(&path, flags).is_ok_and(is_folder),
+                leads,
+                "{}",
+                path.display()
+            );
         }
     }
 }

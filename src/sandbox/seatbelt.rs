@@ -7,14 +7,14 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use super::hidden::{Holes, holes};
-use super::{Network, Rules};
+use super::hidden_paths::{HiddenPaths, hidden_paths};
+use super::{NetworkAccess, SandboxRules};
 
 /// The absolute path: a program found by PATH could be anything.
 pub const PROGRAM: &str = "/usr/bin/sandbox-exec";
 
 /// The rules for every command, before those on paths.
-const BEGINNING: &str = "(version 1)
+const BASE_RULES: &str = "(version 1)
 (allow default)
 (deny file-write*)
 (deny signal)
@@ -28,7 +28,7 @@ const BEGINNING: &str = "(version 1)
 ";
 
 /// The machine's own loopback only: macOS has no loopback per process.
-const LOOPBACK: &str = "(deny network*)
+const LOOPBACK_RULES: &str = "(deny network*)
 (allow network-bind (local ip \"localhost:*\"))
 (allow network-inbound (local ip \"localhost:*\"))
 (allow network-outbound (remote ip \"localhost:*\"))
@@ -36,49 +36,117 @@ const LOOPBACK: &str = "(deny network*)
 
 /// Returns the arguments that go before a confined program. `read_only` paths are protected from writing, and
 /// `in_place` paths from moving and removal.
-pub fn words(rules: &Rules, read_only: &[PathBuf], in_place: &[PathBuf]) -> Vec<String> {
-    let mut profile = Profile { text: BEGINNING.to_owned(), words: Vec::new() };
-    let writable = rules.workspaces.iter().chain(&rules.write).chain([&rules.temp]);
-    let Holes { paths: mut hidden, unknown } = holes(rules);
+pub fn sandbox_exec_args(
+    rules: &SandboxRules,
+    read_only: &[PathBuf],
+    in_place: &[PathBuf],
+) -> Vec<String> {
+    let mut profile = SeatbeltProfile {
+        text: BASE_RULES.to_owned(),
+        words: Vec::new(),
+    };
+    let writable = rules
+        .workspaces
+        .iter()
+        .chain(&rules.write)
+        .chain([&rules.temp]);
+    let HiddenPaths {
+        paths: mut hidden,
+        unresolved: unknown,
+    } = hidden_paths(rules);
     // A hidden path cannot be resolved, so it may be anywhere in these folders.
-    hidden.extend(unknown.iter().flat_map(|_| rules.workspaces.iter().chain(&rules.write)).cloned());
-    profile.rules("allow file-write*", "subpath", "WRITE", writable.map(PathBuf::as_path));
-    profile.rules("allow file-write-data", "subpath", "PIPES", [rules.pipes.as_path()]);
-    profile.rules("deny file-read* file-write*", "subpath", "HIDE", hidden.iter().map(PathBuf::as_path));
+    hidden.extend(
+        unknown
+            .iter()
+            .flat_map(|_| rules.workspaces.iter().chain(&rules.write))
+            .cloned(),
+    );
+    profile.add_path_rule(
+        "allow file-write*",
+        "subpath",
+        "WRITE",
+        writable.map(PathBuf::as_path),
+    );
+    profile.add_path_rule(
+        "allow file-write-data",
+        "subpath",
+        "PIPES",
+        [rules.pipes.as_path()],
+    );
+    profile.add_path_rule(
+        "deny file-read* file-write*",
+        "subpath",
+        "HIDE",
+        hidden.iter().map(PathBuf::as_path),
+    );
     // Named by the owner or shown by the runner, although the folders around them are hidden.
     let shown = rules.shown.iter().chain(&rules.read);
-    profile.rules("allow file-read*", "subpath", "SHOW", shown.map(PathBuf::as_path));
+    profile.add_path_rule(
+        "allow file-read*",
+        "subpath",
+        "SHOW",
+        shown.map(PathBuf::as_path),
+    );
     let ours = [rules.temp.as_path(), rules.pipes.as_path()];
-    profile.rules("allow file-read* file-write-data", "subpath", "OURS", ours);
-    profile.rules("allow file-write*", "subpath", "TEMP", [rules.temp.as_path()]);
-    let inside =
-        rules.write.iter().filter(|path| rules.own_home != **path && path.starts_with(&rules.own_home));
-    profile.rules("allow file-read* file-write*", "subpath", "GIVEN", inside.map(PathBuf::as_path));
-    profile.rules("deny file-write*", "subpath", "KEEP", read_only.iter().map(PathBuf::as_path));
-    profile.rules("deny file-write-unlink", "literal", "STAY", in_place.iter().map(PathBuf::as_path));
+    profile.add_path_rule("allow file-read* file-write-data", "subpath", "OURS", ours);
+    profile.add_path_rule(
+        "allow file-write*",
+        "subpath",
+        "TEMP",
+        [rules.temp.as_path()],
+    );
+    let inside = rules
+        .write
+        .iter()
+        .filter(|path| rules.own_home != **path && path.starts_with(&rules.own_home));
+    profile.add_path_rule(
+        "allow file-read* file-write*",
+        "subpath",
+        "GIVEN",
+        inside.map(PathBuf::as_path),
+    );
+    profile.add_path_rule(
+        "deny file-write*",
+        "subpath",
+        "KEEP",
+        read_only.iter().map(PathBuf::as_path),
+    );
+    profile.add_path_rule(
+        "deny file-write-unlink",
+        "literal",
+        "STAY",
+        in_place.iter().map(PathBuf::as_path),
+    );
     profile.text.push_str(match rules.network {
-        Network::None => "(deny network*)\n",
-        Network::Loopback => LOOPBACK,
-        Network::Full => "",
+        NetworkAccess::None => "(deny network*)\n",
+        NetworkAccess::Loopback => LOOPBACK_RULES,
+        NetworkAccess::Full => "",
     });
     profile.words.extend(["-p".to_owned(), profile.text]);
     profile.words
 }
 
-struct Profile {
+struct SeatbeltProfile {
     text: String,
     words: Vec<String>,
 }
 
-impl Profile {
+impl SeatbeltProfile {
     /// Adds one rule for these paths, if there are any.
-    fn rules<'a>(&mut self, rule: &str, kind: &str, name: &str, paths: impl IntoIterator<Item = &'a Path>) {
+    fn add_path_rule<'a>(
+        &mut self,
+        rule: &str,
+        kind: &str,
+        name: &str,
+        paths: impl IntoIterator<Item = &'a Path>,
+    ) {
         let mut matches = String::new();
         for (number, path) in paths.into_iter().enumerate() {
             // A path that is not UTF-8 cannot be a parameter; it gets no rule.
             let Some(path) = path.to_str() else { continue };
             let _ = write!(matches, " ({kind} (param \"{name}_{number}\"))");
-            self.words.extend(["-D".to_owned(), format!("{name}_{number}={path}")]);
+            self.words
+                .extend(["-D".to_owned(), format!("{name}_{number}={path}")]);
         }
         if !matches.is_empty() {
             let _ = writeln!(self.text, "({rule}{matches})");
@@ -90,9 +158,12 @@ impl Profile {
 mod tests {
     use super::*;
 
-    fn rules(network: Network) -> Rules {
-        Rules {
-            workspaces: vec!["/Users/a/wo\"rk) (allow default".into(), "/Users/a/more".into()],
+    fn rules(network: NetworkAccess) -> SandboxRules {
+        SandboxRules {
+            workspaces: vec![
+                "/Users/a/wo\"rk) (allow default".into(),
+                "/Users/a/more".into(),
+            ],
             user_home: Some("/Users/a".into()),
             shown: vec!["/Users/a/.punie/skills".into()],
             pipes: "/Users/a/.punie/state/shells".into(),
@@ -100,7 +171,7 @@ mod tests {
             read: vec!["/Users/a/.docker".into()],
             hide: vec!["/Users/a/private".into()],
             network,
-            ..Rules::least("/Users/a/.punie".into(), "/Users/a/.punie/tmp".into())
+            ..SandboxRules::minimal_rules("/Users/a/.punie".into(), "/Users/a/.punie/tmp".into())
         }
     }
 
@@ -110,66 +181,100 @@ mod tests {
     }
 
     fn value<'a>(words: &'a [String], path: &str) -> &'a str {
-        let given = words.iter().find(|word| word.split_once('=').is_some_and(|(_, value)| value == path));
+        let given = words
+            .iter()
+            .find(|word| word.split_once('=').is_some_and(|(_, value)| value == path));
         given.expect(path).split_once('=').expect("a parameter").0
     }
 
     #[test]
     fn a_path_is_a_parameter_and_never_a_part_of_the_profile() {
-        let words = words(&rules(Network::Loopback), &["/Users/a/more/.git/config".into()], &[]);
+        let words = sandbox_exec_args(
+            &rules(NetworkAccess::Loopback),
+            &["/Users/a/more/.git/config".into()],
+            &[],
+        );
         let profile = profile_of(&words);
         assert!(!profile.contains("/Users"), "{profile}");
         assert_eq!(profile.matches("(allow default)").count(), 1, "{profile}");
-        assert_eq!(profile.matches('(').count(), profile.matches(')').count(), "{profile}");
+        assert_eq!(
+            profile.matches('(').count(),
+            profile.matches(')').count(),
+            "{profile}"
+        );
         assert_eq!(profile.matches('"').count() % 2, 0, "{profile}");
         for pair in words[..words.len() - 2].chunks(2) {
             let name = pair[1].split_once('=').expect("a parameter").0;
             assert_eq!(pair[0], "-D");
-            assert_eq!(profile.matches(&format!("(param \"{name}\")")).count(), 1, "{name} in {profile}");
+            assert_eq!(
+                profile.matches(&format!("(param \"{name}\")")).count(),
+                1,
+                "{name} in {profile}"
+            );
         }
     }
 
     #[test]
     fn writing_is_denied_but_where_it_is_granted_and_again_where_it_is_protected() {
-        let words = words(
-            &rules(Network::None),
+        let words = sandbox_exec_args(
+            &rules(NetworkAccess::None),
             &["/Users/a/more/.git/config".into()],
             &["/Users/a/more/.git".into()],
         );
         let profile = profile_of(&words);
-        let at = |text: &str| profile.find(text).unwrap_or_else(|| panic!("{text} is not in {profile}"));
+        let at = |text: &str| {
+            profile
+                .find(text)
+                .unwrap_or_else(|| panic!("{text} is not in {profile}"))
+        };
         let (all, granted) = (at("(deny file-write*)"), at(value(&words, "/Users/a/more")));
-        let (kept, stays) =
-            (at(value(&words, "/Users/a/more/.git/config")), at(value(&words, "/Users/a/more/.git")));
+        let (kept, stays) = (
+            at(value(&words, "/Users/a/more/.git/config")),
+            at(value(&words, "/Users/a/more/.git")),
+        );
         assert!(all < granted && granted < kept && granted < stays);
-        assert!(profile.contains("(deny file-write* (subpath (param \"KEEP_0\")))"), "{profile}");
-        assert!(profile.contains("(deny file-write-unlink (literal (param \"STAY_0\")))"), "{profile}");
+        assert!(
+            profile.contains("(deny file-write* (subpath (param \"KEEP_0\")))"),
+            "{profile}"
+        );
+        assert!(
+            profile.contains("(deny file-write-unlink (literal (param \"STAY_0\")))"),
+            "{profile}"
+        );
     }
 
     #[test]
     fn what_is_hidden_is_not_read_and_what_is_named_is() {
-        let words = words(&rules(Network::Full), &[], &[]);
+        let words = sandbox_exec_args(&rules(NetworkAccess::Full), &[], &[]);
         let profile = profile_of(&words);
         let at = |path: &str| profile.find(value(&words, path)).expect("a rule");
         for hidden in ["/Users/a/.ssh", "/Users/a/private", "/Users/a/.punie"] {
             assert!(value(&words, hidden).starts_with("HIDE_"), "{hidden}");
         }
-        assert!(at("/Users/a/.punie") < at("/Users/a/.punie/skills"), "{profile}");
-        assert!(at("/Users/a/.punie") < profile.find("(param \"TEMP_0\")").expect("a rule"));
         assert!(
-            words
-                .iter()
-                .all(|word| word != "HIDE_0=/Users/a/.docker" && !word.ends_with("=/Users/a/.docker/x"))
+            at("/Users/a/.punie") < at("/Users/a/.punie/skills"),
+            "{profile}"
         );
-        assert!(value(&words, "/Users/a/.docker").starts_with("SHOW_"), "named, so not hidden");
+        assert!(at("/Users/a/.punie") < profile.find("(param \"TEMP_0\")").expect("a rule"));
+        assert!(words.iter().all(
+            |word| word != "HIDE_0=/Users/a/.docker" && !word.ends_with("=/Users/a/.docker/x")
+        ));
+        assert!(
+            value(&words, "/Users/a/.docker").starts_with("SHOW_"),
+            "named, so not hidden"
+        );
     }
 
     #[test]
     fn the_network_is_what_the_owner_says() {
-        let profile = |network| profile_of(&words(&rules(network), &[], &[])).to_owned();
-        assert!(profile(Network::None).ends_with("(deny network*)\n"));
-        assert!(!profile(Network::Full).contains("network"));
-        let loopback = profile(Network::Loopback);
-        assert!(loopback.contains("(deny network*)") && loopback.contains("(remote ip \"localhost:*\")"));
+        let profile =
+            |network| profile_of(&sandbox_exec_args(&rules(network), &[], &[])).to_owned();
+        assert!(profile(NetworkAccess::None).ends_with("(deny network*)\n"));
+        assert!(!profile(NetworkAccess::Full).contains("network"));
+        let loopback = profile(NetworkAccess::Loopback);
+        assert!(
+            loopback.contains("(deny network*)")
+                && loopback.contains("(remote ip \"localhost:*\")")
+        );
     }
 }

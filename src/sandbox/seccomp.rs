@@ -6,11 +6,11 @@
 
 use std::collections::BTreeMap;
 
-use super::bpf::{self, Instruction, Test, Verdict};
-use super::level::Network;
+use super::bpf::{self, ArgumentTest, Instruction, SyscallAction};
+use super::level::NetworkAccess;
 
 /// Calls that are refused with any arguments.
-const REFUSED: &[libc::c_long] = &[
+const DENIED_CALLS: &[libc::c_long] = &[
     // Other processes.
     libc::SYS_ptrace,
     libc::SYS_process_vm_readv,
@@ -54,8 +54,12 @@ const REFUSED: &[libc::c_long] = &[
 
 /// Calls that are reported as missing, so that programs fall back to others. A filter cannot see the arguments of
 /// `clone3`.
-const ABSENT: &[libc::c_long] =
-    &[libc::SYS_clone3, libc::SYS_io_uring_setup, libc::SYS_io_uring_enter, libc::SYS_io_uring_register];
+const MISSING_CALLS: &[libc::c_long] = &[
+    libc::SYS_clone3,
+    libc::SYS_io_uring_setup,
+    libc::SYS_io_uring_enter,
+    libc::SYS_io_uring_register,
+];
 
 /// The bit of x32 system call numbers: on x86-64 the kernel may accept each call by a second number. No program here
 /// is built for x32.
@@ -64,7 +68,7 @@ const X32: u32 = 0x4000_0000;
 
 /// System V shared memory, semaphores and messages, and POSIX queues: their names are shared by all processes of an
 /// IPC namespace.
-const BY_COMMON_NAMES: &[libc::c_long] = &[
+const SHARED_IPC_CALLS: &[libc::c_long] = &[
     libc::SYS_shmget,
     libc::SYS_shmat,
     libc::SYS_shmctl,
@@ -81,39 +85,51 @@ const BY_COMMON_NAMES: &[libc::c_long] = &[
 ];
 
 /// `RLIMIT_LOCKS`, the same on all of these processors.
-const LOCKS: u32 = 10;
+const RLIMIT_LOCKS: u32 = 10;
 
 /// The `ioctl` requests that insert input into a terminal: `TIOCSTI`, and on a console `TIOCLINUX`.
-const TYPING: [u32; 2] = [0x5412, 0x541c];
+const TERMINAL_INPUT_REQUESTS: [u32; 2] = [0x5412, 0x541c];
 
-type Calls = BTreeMap<u32, Verdict>;
+type SyscallActions = BTreeMap<u32, SyscallAction>;
 
 /// The restrictions that other mechanisms already enforce.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Elsewhere {
+pub(super) struct OtherRestrictions {
     /// Landlock prevents the truncation of files that are only readable.
-    pub lengths: bool,
+    pub blocks_truncation: bool,
     /// Commands have their own IPC namespace.
-    pub names: bool,
+    pub has_ipc_namespace: bool,
 }
 
 /// Builds the filter for a process that needs no network, or `None` on an unsupported processor.
 pub fn filter_without_network() -> Option<Vec<Instruction>> {
-    filter(Network::None, Elsewhere { lengths: true, names: false })
+    build_filter(
+        NetworkAccess::None,
+        OtherRestrictions {
+            blocks_truncation: true,
+            has_ipc_namespace: false,
+        },
+    )
 }
 
 /// Builds the filter for this network setting, or `None` on an unsupported processor. It adds the restrictions that no
 /// other mechanism enforces.
-pub(super) fn filter(network: Network, elsewhere: Elsewhere) -> Option<Vec<Instruction>> {
-    let mut calls = Calls::new();
-    for call in BY_COMMON_NAMES.iter().filter(|_| !elsewhere.names) {
-        add(&mut calls, *call, Verdict::Fails(libc::ENOSYS));
+pub(super) fn build_filter(
+    network: NetworkAccess,
+    elsewhere: OtherRestrictions,
+) -> Option<Vec<Instruction>> {
+    let mut calls = SyscallActions::new();
+    for call in SHARED_IPC_CALLS
+        .iter()
+        .filter(|_| !elsewhere.has_ipc_namespace)
+    {
+        add_action(&mut calls, *call, SyscallAction::Fails(libc::ENOSYS));
     }
-    for call in REFUSED {
-        add(&mut calls, *call, Verdict::Fails(libc::EPERM));
+    for call in DENIED_CALLS {
+        add_action(&mut calls, *call, SyscallAction::Fails(libc::EPERM));
     }
-    for call in ABSENT {
-        add(&mut calls, *call, Verdict::Fails(libc::ENOSYS));
+    for call in MISSING_CALLS {
+        add_action(&mut calls, *call, SyscallAction::Fails(libc::ENOSYS));
     }
     let namespaces = libc::CLONE_NEWNS
         | libc::CLONE_NEWCGROUP
@@ -123,93 +139,147 @@ pub(super) fn filter(network: Network, elsewhere: Elsewhere) -> Option<Vec<Instr
         | libc::CLONE_NEWPID
         | libc::CLONE_NEWNET;
     // With CLONE_PARENT, the child would be the runner's and would never be reaped.
-    let made = bits(namespaces | libc::CLONE_PARENT);
-    add(&mut calls, libc::SYS_clone, refused_if(vec![vec![Test::HasAnyOf(0, made)]]));
-    add(&mut calls, libc::SYS_socket, refused_if(sockets(network)));
+    let made = to_bits(namespaces | libc::CLONE_PARENT);
+    add_action(
+        &mut calls,
+        libc::SYS_clone,
+        deny_if(vec![vec![ArgumentTest::HasAnyOf(0, made)]]),
+    );
+    add_action(
+        &mut calls,
+        libc::SYS_socket,
+        deny_if(denied_sockets(network)),
+    );
     // Refuse limits of another process: a limit on processor time can end it. Also refuse setting RLIMIT_LOCKS, by
     // which commands are recognised. Reading it, with a null pointer, is allowed.
-    let sets = [Test::IsNot(2, 0), Test::UpperIsNot(2, 0)].map(|half| vec![Test::Is(1, LOCKS), half]);
-    let of_others = vec![Test::IsNot(0, 0)];
-    add(&mut calls, libc::SYS_prlimit64, refused_if([vec![of_others], sets.to_vec()].concat()));
+    let sets = [ArgumentTest::IsNot(2, 0), ArgumentTest::UpperIsNot(2, 0)]
+        .map(|half| vec![ArgumentTest::Is(1, RLIMIT_LOCKS), half]);
+    let of_others = vec![ArgumentTest::IsNot(0, 0)];
+    add_action(
+        &mut calls,
+        libc::SYS_prlimit64,
+        deny_if([vec![of_others], sets.to_vec()].concat()),
+    );
     #[cfg(not(target_arch = "riscv64"))]
-    add(&mut calls, libc::SYS_setrlimit, refused_if(vec![vec![Test::Is(0, LOCKS)]]));
-    keep_pace(&mut calls);
-    let types = TYPING.map(|request| vec![Test::Is(1, request)]);
-    add(&mut calls, libc::SYS_ioctl, refused_if(types.to_vec()));
-    if !elsewhere.lengths {
-        keep_lengths(&mut calls);
+    add_action(
+        &mut calls,
+        libc::SYS_setrlimit,
+        deny_if(vec![vec![ArgumentTest::Is(0, RLIMIT_LOCKS)]]),
+    );
+    deny_rescheduling(&mut calls);
+    let types = TERMINAL_INPUT_REQUESTS.map(|request| vec![ArgumentTest::Is(1, request)]);
+    add_action(&mut calls, libc::SYS_ioctl, deny_if(types.to_vec()));
+    if !elsewhere.blocks_truncation {
+        deny_truncation(&mut calls);
     }
     // Allow all other calls: end each range after its number.
     let behind: Vec<u32> = calls.keys().map(|call| call + 1).collect();
     for call in behind {
-        calls.entry(call).or_insert(Verdict::Allowed);
+        calls.entry(call).or_insert(SyscallAction::Allowed);
     }
     #[cfg(target_arch = "x86_64")]
-    calls.insert(X32, Verdict::Fails(libc::ENOSYS));
-    bpf::program(&calls)
+    calls.insert(X32, SyscallAction::Fails(libc::ENOSYS));
+    bpf::compile_filter(&calls)
 }
 
-fn refused_if(lists: Vec<Vec<Test>>) -> Verdict {
-    Verdict::FailsIf(libc::EPERM, lists)
+fn deny_if(lists: Vec<Vec<ArgumentTest>>) -> SyscallAction {
+    SyscallAction::FailsIf(libc::EPERM, lists)
 }
 
 /// Refuses changing the scheduling of other processes. A program may change its own, by process id 0.
-fn keep_pace(calls: &mut Calls) {
-    let of_others = |process: u8| vec![Test::IsNot(process, 0)];
-    for call in [libc::SYS_sched_setscheduler, libc::SYS_sched_setparam, libc::SYS_sched_setattr] {
-        add(calls, call, refused_if(vec![of_others(0)]));
+fn deny_rescheduling(calls: &mut SyscallActions) {
+    let of_others = |process: u8| vec![ArgumentTest::IsNot(process, 0)];
+    for call in [
+        libc::SYS_sched_setscheduler,
+        libc::SYS_sched_setparam,
+        libc::SYS_sched_setattr,
+    ] {
+        add_action(calls, call, deny_if(vec![of_others(0)]));
     }
     // All processes of this user (`PRIO_USER`, `IOPRIO_WHO_USER`).
     for (call, of_the_user) in [(libc::SYS_setpriority, 2), (libc::SYS_ioprio_set, 3)] {
-        add(calls, call, refused_if(vec![of_others(1), vec![Test::Is(0, of_the_user)]]));
+        add_action(
+            calls,
+            call,
+            deny_if(vec![of_others(1), vec![ArgumentTest::Is(0, of_the_user)]]),
+        );
     }
 }
 
 /// Refuses truncation without write access, by path or by opening: with read access, or with neither, which is also a
 /// mode (3, for `ioctl` only). The arguments of `openat2` cannot be seen.
-fn keep_lengths(calls: &mut Calls) {
-    let mask = bits(libc::O_ACCMODE | libc::O_TRUNC);
-    let cut = |flags: u8, mode: libc::c_int| vec![Test::Masked(flags, mask, bits(mode | libc::O_TRUNC))];
-    let cuts = |flags: u8| refused_if(vec![cut(flags, libc::O_RDONLY), cut(flags, libc::O_ACCMODE)]);
-    add(calls, libc::SYS_truncate, Verdict::Fails(libc::EPERM));
-    add(calls, libc::SYS_openat, cuts(2));
+fn deny_truncation(calls: &mut SyscallActions) {
+    let mask = to_bits(libc::O_ACCMODE | libc::O_TRUNC);
+    let cut = |flags: u8, mode: libc::c_int| {
+        vec![ArgumentTest::Masked(
+            flags,
+            mask,
+            to_bits(mode | libc::O_TRUNC),
+        )]
+    };
+    let cuts = |flags: u8| {
+        deny_if(vec![
+            cut(flags, libc::O_RDONLY),
+            cut(flags, libc::O_ACCMODE),
+        ])
+    };
+    add_action(calls, libc::SYS_truncate, SyscallAction::Fails(libc::EPERM));
+    add_action(calls, libc::SYS_openat, cuts(2));
     #[cfg(target_arch = "x86_64")]
-    add(calls, libc::SYS_open, cuts(1));
-    add(calls, libc::SYS_openat2, Verdict::Fails(libc::ENOSYS));
+    add_action(calls, libc::SYS_open, cuts(1));
+    add_action(calls, libc::SYS_openat2, SyscallAction::Fails(libc::ENOSYS));
 }
 
 /// Returns the tests for refused sockets.
-fn sockets(network: Network) -> Vec<Vec<Test>> {
+fn denied_sockets(network: NetworkAccess) -> Vec<Vec<ArgumentTest>> {
     let families: &[libc::c_int] = match network {
-        Network::None => &[libc::AF_UNIX],
+        NetworkAccess::None => &[libc::AF_UNIX],
         // Programs list the machine's addresses through Netlink.
-        Network::Loopback | Network::Full => {
-            &[libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK]
-        }
+        NetworkAccess::Loopback | NetworkAccess::Full => &[
+            libc::AF_UNIX,
+            libc::AF_INET,
+            libc::AF_INET6,
+            libc::AF_NETLINK,
+        ],
     };
-    let mut refused = vec![families.iter().map(|family| Test::IsNot(0, bits(*family))).collect()];
-    if network != Network::None {
-        let of = |family: libc::c_int| Test::Is(0, bits(family));
-        refused.push(vec![of(libc::AF_NETLINK), Test::IsNot(2, bits(libc::NETLINK_ROUTE))]);
+    let mut refused = vec![
+        families
+            .iter()
+            .map(|family| ArgumentTest::IsNot(0, to_bits(*family)))
+            .collect(),
+    ];
+    if network != NetworkAccess::None {
+        let of = |family: libc::c_int| ArgumentTest::Is(0, to_bits(family));
+        refused.push(vec![
+            of(libc::AF_NETLINK),
+            ArgumentTest::IsNot(2, to_bits(libc::NETLINK_ROUTE)),
+        ]);
         for family in [libc::AF_INET, libc::AF_INET6] {
-            refused.push(vec![of(family), Test::Masked(1, 0xf, bits(libc::SOCK_RAW))]);
+            refused.push(vec![
+                of(family),
+                ArgumentTest::Masked(1, 0xf, to_bits(libc::SOCK_RAW)),
+            ]);
         }
     }
     refused
 }
 
-fn bits(of: libc::c_int) -> u32 {
+fn to_bits(of: libc::c_int) -> u32 {
     of.cast_unsigned()
 }
 
-fn add(calls: &mut Calls, call: libc::c_long, verdict: Verdict) {
-    calls.insert(u32::try_from(call).expect("the numbers of calls are small"), verdict);
+fn add_action(calls: &mut SyscallActions, call: libc::c_long, verdict: SyscallAction) {
+    calls.insert(
+        u32::try_from(call).expect("the numbers of calls are small"),
+        verdict,
+    );
 }
 
 #[cfg(test)]
 mod tests {
     use libc::{
-        AF_INET, AF_INET6, AF_NETLINK, AF_PACKET, AF_UNIX, AF_VSOCK, SOCK_CLOEXEC, SOCK_RAW, SOCK_STREAM,
+        AF_INET, AF_INET6, AF_NETLINK, AF_PACKET, AF_UNIX, AF_VSOCK, SOCK_CLOEXEC, SOCK_RAW,
+        SOCK_STREAM,
     };
 
     use super::super::bpf::tests::run;
@@ -219,7 +289,10 @@ mod tests {
     const ABSENCE: u32 = libc::SECCOMP_RET_ERRNO | libc::ENOSYS.unsigned_abs();
     const ALLOWANCE: u32 = libc::SECCOMP_RET_ALLOW;
 
-    const NOWHERE: Elsewhere = Elsewhere { lengths: false, names: false };
+    const NOWHERE: OtherRestrictions = OtherRestrictions {
+        blocks_truncation: false,
+        has_ipc_namespace: false,
+    };
 
     fn number(call: libc::c_long) -> u32 {
         u32::try_from(call).expect("small")
@@ -227,10 +300,17 @@ mod tests {
 
     #[test]
     fn what_is_listed_is_refused_and_the_rest_is_not_in_a_few_steps() {
-        for network in [Network::None, Network::Loopback, Network::Full] {
+        for network in [
+            NetworkAccess::None,
+            NetworkAccess::Loopback,
+            NetworkAccess::Full,
+        ] {
             for kept in [true, false] {
-                let elsewhere = Elsewhere { lengths: kept, names: kept };
-                let filter = filter(network, elsewhere).expect("this processor is known");
+                let elsewhere = OtherRestrictions {
+                    blocks_truncation: kept,
+                    has_ipc_namespace: kept,
+                };
+                let filter = build_filter(network, elsewhere).expect("this processor is known");
                 // BPF_MAXINSNS.
                 assert!(filter.len() < 4096, "{network:?}");
                 let mut special = vec![
@@ -241,14 +321,21 @@ mod tests {
                     libc::SYS_setpriority,
                     libc::SYS_ioprio_set,
                 ];
-                special.extend_from_slice(if kept { &[] } else { &[libc::SYS_truncate, libc::SYS_openat2] });
+                special.extend_from_slice(if kept {
+                    &[]
+                } else {
+                    &[libc::SYS_truncate, libc::SYS_openat2]
+                });
                 for call in 0..1000 {
                     let (given, steps) = run(&filter, call, [0; 6]);
-                    let is_in = |list: &[libc::c_long]| list.iter().any(|listed| number(*listed) == call);
+                    let is_in =
+                        |list: &[libc::c_long]| list.iter().any(|listed| number(*listed) == call);
                     if !is_in(&special) {
                         let expected = match () {
-                            () if is_in(REFUSED) => REFUSAL,
-                            () if is_in(ABSENT) || !kept && is_in(BY_COMMON_NAMES) => ABSENCE,
+                            () if is_in(DENIED_CALLS) => REFUSAL,
+                            () if is_in(MISSING_CALLS) || !kept && is_in(SHARED_IPC_CALLS) => {
+                                ABSENCE
+                            }
                             () => ALLOWANCE,
                         };
                         assert_eq!(given, expected, "{call} with {network:?}");
@@ -265,12 +352,12 @@ mod tests {
 
     #[test]
     fn what_depends_on_arguments_is_refused_by_them() {
-        let given = |network: Network, call: libc::c_long, args: [libc::c_int; 3]| {
-            let filter = filter(network, NOWHERE).expect("this processor is known");
-            let args = args.map(|arg| u64::from(bits(arg)));
+        let given = |network: NetworkAccess, call: libc::c_long, args: [libc::c_int; 3]| {
+            let filter = build_filter(network, NOWHERE).expect("this processor is known");
+            let args = args.map(|arg| u64::from(to_bits(arg)));
             run(&filter, number(call), [args[0], args[1], args[2], 0, 0, 0]).0
         };
-        for network in [Network::Loopback, Network::Full] {
+        for network in [NetworkAccess::Loopback, NetworkAccess::Full] {
             for (args, expected) in [
                 ([AF_UNIX, SOCK_STREAM, 0], ALLOWANCE),
                 ([AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0], ALLOWANCE),
@@ -284,42 +371,100 @@ mod tests {
                 assert_eq!(given(network, libc::SYS_socket, args), expected, "{args:?}");
             }
         }
-        assert_eq!(given(Network::None, libc::SYS_socket, [AF_UNIX, SOCK_STREAM, 0]), ALLOWANCE);
-        assert_eq!(given(Network::None, libc::SYS_socket, [AF_INET, SOCK_STREAM, 0]), REFUSAL);
-        let other = |call, args| given(Network::Loopback, call, args);
-        assert_eq!(other(libc::SYS_clone, [libc::CLONE_VM | libc::SIGCHLD, 0, 0]), ALLOWANCE);
-        assert_eq!(other(libc::SYS_clone, [libc::CLONE_NEWUSER | libc::SIGCHLD, 0, 0]), REFUSAL);
-        assert_eq!(other(libc::SYS_clone, [libc::CLONE_PARENT | libc::SIGCHLD, 0, 0]), REFUSAL);
+        assert_eq!(
+            given(
+                NetworkAccess::None,
+                libc::SYS_socket,
+                [AF_UNIX, SOCK_STREAM, 0]
+            ),
+            ALLOWANCE
+        );
+        assert_eq!(
+            given(
+                NetworkAccess::None,
+                libc::SYS_socket,
+                [AF_INET, SOCK_STREAM, 0]
+            ),
+            REFUSAL
+        );
+        let other = |call, args| given(NetworkAccess::Loopback, call, args);
+        assert_eq!(
+            other(libc::SYS_clone, [libc::CLONE_VM | libc::SIGCHLD, 0, 0]),
+            ALLOWANCE
+        );
+        assert_eq!(
+            other(libc::SYS_clone, [libc::CLONE_NEWUSER | libc::SIGCHLD, 0, 0]),
+            REFUSAL
+        );
+        assert_eq!(
+            other(libc::SYS_clone, [libc::CLONE_PARENT | libc::SIGCHLD, 0, 0]),
+            REFUSAL
+        );
         for (call, args, expected) in [
             (libc::SYS_setpriority, [0, 0, 19], ALLOWANCE),
             (libc::SYS_setpriority, [0, 7, 19], REFUSAL),
             (libc::SYS_setpriority, [2, 0, 19], REFUSAL),
             (libc::SYS_ioprio_set, [1, 0, 3], ALLOWANCE),
             (libc::SYS_ioprio_set, [3, 0, 3], REFUSAL),
-            (libc::SYS_sched_setscheduler, [0, libc::SCHED_IDLE, 0], ALLOWANCE),
-            (libc::SYS_sched_setscheduler, [7, libc::SCHED_IDLE, 0], REFUSAL),
+            (
+                libc::SYS_sched_setscheduler,
+                [0, libc::SCHED_IDLE, 0],
+                ALLOWANCE,
+            ),
+            (
+                libc::SYS_sched_setscheduler,
+                [7, libc::SCHED_IDLE, 0],
+                REFUSAL,
+            ),
             (libc::SYS_sched_setattr, [7, 0, 0], REFUSAL),
         ] {
             assert_eq!(other(call, args), expected, "{call} {args:?}");
         }
         assert_eq!(other(libc::SYS_prlimit64, [0, 1, 0]), ALLOWANCE);
         assert_eq!(other(libc::SYS_prlimit64, [1, 1, 0]), REFUSAL);
-        assert_eq!(other(libc::SYS_prlimit64, [0, 10, 0]), ALLOWANCE, "to ask is allowed");
+        assert_eq!(
+            other(libc::SYS_prlimit64, [0, 10, 0]),
+            ALLOWANCE,
+            "to ask is allowed"
+        );
         assert_eq!(other(libc::SYS_prlimit64, [0, 10, 1]), REFUSAL);
-        let filter = filter(Network::Loopback, NOWHERE).expect("this processor is known");
+        let filter =
+            build_filter(NetworkAccess::Loopback, NOWHERE).expect("this processor is known");
         let by_pointer = |at| run(&filter, number(libc::SYS_prlimit64), [0, 10, at, 0, 0, 0]).0;
-        assert_eq!([by_pointer(1 << 32), by_pointer(7 << 40), by_pointer(u64::MAX)], [REFUSAL; 3]);
-        for (request, expected) in
-            [(0x5412, REFUSAL), (0x541c, REFUSAL), (0x5413, ALLOWANCE), (0x5401, ALLOWANCE)]
-        {
-            let with =
-                |upper: u64| run(&filter, number(libc::SYS_ioctl), [0, upper << 32 | request, 0, 0, 0, 0]).0;
+        assert_eq!(
+            [
+                by_pointer(1 << 32),
+                by_pointer(7 << 40),
+                by_pointer(u64::MAX)
+            ],
+            [REFUSAL; 3]
+        );
+        for (request, expected) in [
+            (0x5412, REFUSAL),
+            (0x541c, REFUSAL),
+            (0x5413, ALLOWANCE),
+            (0x5401, ALLOWANCE),
+        ] {
+            let with = |upper: u64| {
+                run(
+                    &filter,
+                    number(libc::SYS_ioctl),
+                    [0, upper << 32 | request, 0, 0, 0, 0],
+                )
+                .0
+            };
             assert_eq!((with(0), with(1)), (expected, expected), "{request:#x}");
         }
         let open = |flags| other(libc::SYS_openat, [libc::AT_FDCWD, 0, flags]);
-        assert_eq!((open(libc::O_RDONLY), open(libc::O_WRONLY | libc::O_TRUNC)), (ALLOWANCE, ALLOWANCE));
+        assert_eq!(
+            (open(libc::O_RDONLY), open(libc::O_WRONLY | libc::O_TRUNC)),
+            (ALLOWANCE, ALLOWANCE)
+        );
         for neither_to_write in [libc::O_RDONLY, libc::O_ACCMODE] {
-            assert_eq!(open(neither_to_write | libc::O_TRUNC | libc::O_CLOEXEC), REFUSAL);
+            assert_eq!(
+                open(neither_to_write | libc::O_TRUNC | libc::O_CLOEXEC),
+                REFUSAL
+            );
             assert_eq!(open(neither_to_write | libc::O_CLOEXEC), ALLOWANCE);
         }
         assert_eq!(open(libc::O_RDWR | libc::O_TRUNC), ALLOWANCE);

@@ -17,7 +17,7 @@ pub struct AllowedCalls(Mutex<VecDeque<RequestId>>);
 
 impl AllowedCalls {
     /// Records that a person allowed this call.
-    pub fn record(&self, request: &RequestId) {
+    pub fn record_allowed(&self, request: &RequestId) {
         let mut calls = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if calls.len() == CAPACITY {
             calls.pop_front();
@@ -26,7 +26,7 @@ impl AllowedCalls {
     }
 
     /// Returns whether a person allowed the call that made this task.
-    pub fn made_task(&self, task: &RequestId) -> bool {
+    pub fn has_made_task(&self, task: &RequestId) -> bool {
         let calls = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let maker = task.as_str().strip_suffix(TASK_SUFFIX);
         maker.is_some_and(|maker| calls.iter().any(|call| call.as_str() == maker))
@@ -41,9 +41,9 @@ mod tests {
     fn a_task_is_known_by_the_call_that_made_it() {
         let allowed = AllowedCalls::default();
         let (made, other) = (RequestId::new(), RequestId::new());
-        allowed.record(&made);
+        allowed.record_allowed(&made);
         let task = |id: &RequestId| RequestId::parse(format!("{id}-task")).expect("an id");
-        assert!(allowed.made_task(&task(&made)));
-        assert!(!allowed.made_task(&task(&other)) && !allowed.made_task(&made));
+        assert!(allowed.has_made_task(&task(&made)));
+        assert!(!allowed.has_made_task(&task(&other)) && !allowed.has_made_task(&made));
     }
 }

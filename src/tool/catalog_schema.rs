@@ -10,18 +10,21 @@ use serde_json::{Value, json};
 pub(super) const PATH_FORMAT: &str = "path";
 
 /// Returns the schema of an argument struct (draft 2020-12).
-pub(super) fn derive<T: JsonSchema>() -> Value {
+pub(super) fn derive_schema<T: JsonSchema>() -> Value {
     let generator = SchemaSettings::draft2020_12()
         .with(|settings| settings.inline_subschemas = true)
-        .with_transform(RecursiveTransform(plain))
+        .with_transform(RecursiveTransform(simplify_schema))
         .into_generator();
     generator.into_root_schema_for::<T>().to_value()
 }
 
 /// Simplifies a schema for models: removes Rust's number formats and the null variants of optional keys. The format
 /// `path` stays, because it marks the arguments that are paths.
-fn plain(schema: &mut Schema) {
-    if schema.get("format").is_some_and(|format| format != PATH_FORMAT) {
+fn simplify_schema(schema: &mut Schema) {
+    if schema
+        .get("format")
+        .is_some_and(|format| format != PATH_FORMAT)
+    {
         schema.remove("format");
     }
     if schema.get("default").is_some_and(Value::is_null) {
@@ -49,8 +52,10 @@ fn plain(schema: &mut Schema) {
     }
     // Alternatives that are all constants become a list of words.
     if let Some(Value::Array(variants)) = schema.get("oneOf") {
-        let words: Option<Vec<Value>> =
-            variants.iter().map(|variant| variant.get("const").cloned()).collect();
+        let words: Option<Vec<Value>> = variants
+            .iter()
+            .map(|variant| variant.get("const").cloned())
+            .collect();
         if let Some(words) = words {
             schema.remove("oneOf");
             schema.insert("type".to_owned(), Value::from("string"));
@@ -74,13 +79,16 @@ fn plain(schema: &mut Schema) {
 /// Returns the schema for the catalog, without parts that tell a caller nothing. A key without a description is
 /// documented with another tool, which the text names, and is omitted. A tool that duplicates another (`is_twin`) shows
 /// only names and types.
-pub(super) fn publish(schema: &Value, is_twin: bool) -> Value {
-    let mut published = shorten(schema);
+pub(super) fn published_schema(schema: &Value, is_twin: bool) -> Value {
+    let mut published = shorten_schema(schema);
     if let Some(Value::Object(properties)) = published.get_mut("properties") {
         if is_twin {
-            properties.values_mut().filter_map(Value::as_object_mut).for_each(|about| {
-                about.remove("description");
-            });
+            properties
+                .values_mut()
+                .filter_map(Value::as_object_mut)
+                .for_each(|about| {
+                    about.remove("description");
+                });
         } else {
             properties.retain(|_, about| about.get("description").is_some());
         }
@@ -88,18 +96,19 @@ pub(super) fn publish(schema: &Value, is_twin: bool) -> Value {
     published
 }
 
-fn shorten(schema: &Value) -> Value {
+fn shorten_schema(schema: &Value) -> Value {
     match schema {
         Value::Object(map) => {
-            let kept = map.iter().filter(|(key, value)| says_something(key, value));
-            kept.map(|(key, value)| (key.clone(), shorten(value))).collect()
+            let kept = map.iter().filter(|(key, value)| is_informative(key, value));
+            kept.map(|(key, value)| (key.clone(), shorten_schema(value)))
+                .collect()
         }
-        Value::Array(items) => items.iter().map(shorten).collect(),
+        Value::Array(items) => items.iter().map(shorten_schema).collect(),
         other => other.clone(),
     }
 }
 
-fn says_something(key: &str, value: &Value) -> bool {
+fn is_informative(key: &str, value: &Value) -> bool {
     match key {
         "minimum" => value.as_i64() != Some(0),
         "default" => ![json!(false), json!(0), json!(""), json!([]), json!({})].contains(value),

@@ -4,7 +4,7 @@
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use super::strict::{self, StrictError};
+use super::strict_json::{self, StrictError};
 use super::{ToolError, ToolSpec};
 
 /// The largest integer that every JSON reader reads exactly; many read numbers as floats.
@@ -16,64 +16,100 @@ const MAX_ARGUMENT_BYTES: usize = 12 << 20;
 /// A key that some agents add to every call, for its reason.
 const ACCEPTED_EVERYWHERE: &[&str] = &["explanation"];
 
-pub(super) fn arguments<T: DeserializeOwned>(spec: &ToolSpec, text: &str) -> Result<T, ToolError> {
-    let map = canonical(spec, object(spec, text)?)?;
+pub(super) fn decode_arguments<T: DeserializeOwned>(
+    spec: &ToolSpec,
+    text: &str,
+) -> Result<T, ToolError> {
+    let map = canonical_arguments(spec, parse_object(spec, text)?)?;
     serde_path_to_error::deserialize(Value::Object(map)).map_err(|error| {
         let path = error.path().to_string();
         let cause = error.inner().to_string();
-        if path == "." { refuse(spec, &cause) } else { refuse(spec, &format!("`{path}`: {cause}")) }
+        if path == "." {
+            invalid_args_error(spec, &cause)
+        } else {
+            invalid_args_error(spec, &format!("`{path}`: {cause}"))
+        }
     })
 }
 
 /// Parses the arguments: one JSON object that all readers interpret alike.
-pub(super) fn object(spec: &ToolSpec, text: &str) -> Result<Map<String, Value>, ToolError> {
+pub(super) fn parse_object(spec: &ToolSpec, text: &str) -> Result<Map<String, Value>, ToolError> {
     if text.len() > MAX_ARGUMENT_BYTES {
-        return Err(refuse(
+        return Err(invalid_args_error(
             spec,
-            &format!("the arguments are {} bytes; the limit is {MAX_ARGUMENT_BYTES}", text.len()),
+            &format!(
+                "the arguments are {} bytes; the limit is {MAX_ARGUMENT_BYTES}",
+                text.len()
+            ),
         ));
     }
     let text = if text.trim().is_empty() { "{}" } else { text };
-    match strict::parse(text) {
+    match strict_json::parse_strict(text) {
         Ok(Value::Object(map)) => Ok(map),
-        Ok(other) => {
-            Err(refuse(spec, &format!("the arguments must be a JSON object, not {}", kind_of(&other))))
-        }
-        Err(StrictError(cause)) => Err(refuse(spec, &format!("the arguments are not usable JSON: {cause}"))),
+        Ok(other) => Err(invalid_args_error(
+            spec,
+            &format!(
+                "the arguments must be a JSON object, not {}",
+                json_kind(&other)
+            ),
+        )),
+        Err(StrictError(cause)) => Err(invalid_args_error(
+            spec,
+            &format!("the arguments are not usable JSON: {cause}"),
+        )),
     }
 }
 
 /// Brings arguments to canonical form: the tool's own keys, no nulls, and strings converted to the numbers and booleans
 /// of the schema.
-pub(super) fn canonical(spec: &ToolSpec, given: Map<String, Value>) -> Result<Map<String, Value>, ToolError> {
+pub(super) fn canonical_arguments(
+    spec: &ToolSpec,
+    given: Map<String, Value>,
+) -> Result<Map<String, Value>, ToolError> {
     let empty = Map::new();
-    let properties = spec.schema.get("properties").and_then(Value::as_object).unwrap_or(&empty);
+    let properties = spec
+        .schema
+        .get("properties")
+        .and_then(Value::as_object)
+        .unwrap_or(&empty);
     let mut map = Map::new();
     for (key, value) in given {
         if value.is_null() {
             continue;
         }
-        let name = own_name(spec, properties, &key)?;
+        let name = canonical_key(spec, properties, &key)?;
         let value = match properties.get(&name) {
-            Some(schema) => fitting(spec, &name, schema, coerce(schema, value))?,
+            Some(schema) => check_type(spec, &name, schema, coerce_value(schema, value))?,
             None => value,
         };
         if map.insert(name.clone(), value).is_some() {
-            return Err(refuse(spec, &format!("`{name}` is given twice (once as `{key}`)")));
+            return Err(invalid_args_error(
+                spec,
+                &format!("`{name}` is given twice (once as `{key}`)"),
+            ));
         }
     }
     (spec.normalize)(&mut map);
-    for key in spec.accepted.iter().chain(ACCEPTED_EVERYWHERE).filter(|key| !properties.contains_key(**key)) {
+    for key in spec
+        .accepted
+        .iter()
+        .chain(ACCEPTED_EVERYWHERE)
+        .filter(|key| !properties.contains_key(**key))
+    {
         map.remove(*key);
     }
     Ok(map)
 }
 
-fn own_name(spec: &ToolSpec, properties: &Map<String, Value>, key: &str) -> Result<String, ToolError> {
+fn canonical_key(
+    spec: &ToolSpec,
+    properties: &Map<String, Value>,
+    key: &str,
+) -> Result<String, ToolError> {
     if properties.contains_key(key) {
         return Ok(key.to_owned());
     }
-    let snake = snake_case(key);
+    let snake = to_snake_case(key);
     for candidate in [key, snake.as_str()] {
         if let Some((_, name)) = spec.aliases.iter().find(|(alias, _)| *alias == candidate) {
             return Ok((*name).to_owned());
@@ -83,19 +119,27 @@ fn own_name(spec: &ToolSpec, properties: &Map<String, Value>, key: &str) -> Resu
         return Ok(snake);
     }
     for candidate in [key, snake.as_str()] {
-        if spec.accepted.iter().chain(ACCEPTED_EVERYWHERE).any(|accepted| *accepted == candidate) {
+        if spec
+            .accepted
+            .iter()
+            .chain(ACCEPTED_EVERYWHERE)
+            .any(|accepted| *accepted == candidate)
+        {
             return Ok(candidate.to_owned());
         }
     }
-    let near = nearest(key, properties.keys().map(String::as_str));
+    let near = nearest_names(key, properties.keys().map(String::as_str));
     if near.is_empty() {
-        return Err(refuse(spec, &format!("unknown key `{key}`")));
+        return Err(invalid_args_error(spec, &format!("unknown key `{key}`")));
     }
-    let cause = format!("unknown key `{key}`. Did you mean `{}`?", near.join("` or `"));
+    let cause = format!(
+        "unknown key `{key}`. Did you mean `{}`?",
+        near.join("` or `")
+    );
     Err(ToolError::invalid_args(format!("{}: {cause}", spec.name)))
 }
 
-fn snake_case(key: &str) -> String {
+fn to_snake_case(key: &str) -> String {
     let mut out = String::with_capacity(key.len() + 4);
     for c in key.chars() {
         if c.is_ascii_uppercase() {
@@ -109,52 +153,69 @@ fn snake_case(key: &str) -> String {
 }
 
 /// Returns whether a schema accepts values of this JSON type.
-fn wants(schema: &Value, name: &str) -> bool {
+fn accepts_type(schema: &Value, name: &str) -> bool {
     match schema.get("type") {
         Some(Value::String(one)) => one == name,
         Some(Value::Array(many)) => many.iter().any(|one| one == name),
-        _ => variants(schema).any(|one| wants(one, name)),
+        _ => schema_variants(schema).any(|one| accepts_type(one, name)),
     }
 }
 
-fn variants(schema: &Value) -> impl Iterator<Item = &Value> {
-    let lists = ["oneOf", "anyOf"].into_iter().filter_map(|key| schema.get(key).and_then(Value::as_array));
+fn schema_variants(schema: &Value) -> impl Iterator<Item = &Value> {
+    let lists = ["oneOf", "anyOf"]
+        .into_iter()
+        .filter_map(|key| schema.get(key).and_then(Value::as_array));
     lists.flatten()
 }
 
 /// Refuses a value of another type, in the schema's terms instead of Rust's type names.
-fn fitting(spec: &ToolSpec, name: &str, schema: &Value, value: Value) -> Result<Value, ToolError> {
-    let anything = schema.get("type").is_none() && variants(schema).next().is_none();
+fn check_type(
+    spec: &ToolSpec,
+    name: &str,
+    schema: &Value,
+    value: Value,
+) -> Result<Value, ToolError> {
+    let anything = schema.get("type").is_none() && schema_variants(schema).next().is_none();
     let fits = anything
         || match &value {
-            Value::Null => wants(schema, "null"),
-            Value::Bool(_) => wants(schema, "boolean"),
+            Value::Null => accepts_type(schema, "null"),
+            Value::Bool(_) => accepts_type(schema, "boolean"),
             Value::Number(number) => {
-                wants(schema, "number") || (wants(schema, "integer") && !number.is_f64())
+                accepts_type(schema, "number")
+                    || (accepts_type(schema, "integer") && !number.is_f64())
             }
-            Value::String(_) => wants(schema, "string"),
-            Value::Array(_) => wants(schema, "array"),
-            Value::Object(_) => wants(schema, "object"),
+            Value::String(_) => accepts_type(schema, "string"),
+            Value::Array(_) => accepts_type(schema, "array"),
+            Value::Object(_) => accepts_type(schema, "object"),
         };
     if !fits {
-        let cause = format!("`{name}` must be {}, not {}", wanted(schema), shown(&value));
-        return Err(refuse(spec, &cause));
+        let cause = format!(
+            "`{name}` must be {}, not {}",
+            expected_types(schema),
+            describe_value(&value)
+        );
+        return Err(invalid_args_error(spec, &cause));
     }
-    if value.as_u64().is_some_and(|n| n > EXACT) || value.as_i64().is_some_and(|n| n.unsigned_abs() > EXACT) {
+    if value.as_u64().is_some_and(|n| n > EXACT)
+        || value.as_i64().is_some_and(|n| n.unsigned_abs() > EXACT)
+    {
         let cause = format!(
             "`{name}` must be {EXACT} (2^53) at most, not {value}: not every JSON reader reads a larger one as it is"
         );
-        return Err(refuse(spec, &cause));
+        return Err(invalid_args_error(spec, &cause));
     }
     let least = schema.get("minimum").and_then(Value::as_u64);
     if let (Some(least), Some(..0)) = (least, value.as_i64()) {
-        return Err(refuse(spec, &format!("`{name}` must be {least} or more, not {value}")));
+        return Err(invalid_args_error(
+            spec,
+            &format!("`{name}` must be {least} or more, not {value}"),
+        ));
     }
     Ok(value)
 }
 
 /// Describes the accepted types in words.
-fn wanted(schema: &Value) -> String {
+fn expected_types(schema: &Value) -> String {
     const WORDS: [(&str, &str); 6] = [
         ("string", "a string"),
         ("integer", "an integer"),
@@ -163,28 +224,31 @@ fn wanted(schema: &Value) -> String {
         ("array", "an array"),
         ("object", "an object"),
     ];
-    let chosen = type_of(schema);
+    let chosen = schema_type_name(schema);
     if chosen.contains('"') {
         return format!("one of {}", chosen.replace('|', ", "));
     }
-    let words: Vec<&str> =
-        WORDS.iter().filter(|(name, _)| wants(schema, name)).map(|(_, words)| *words).collect();
+    let words: Vec<&str> = WORDS
+        .iter()
+        .filter(|(name, _)| accepts_type(schema, name))
+        .map(|(_, words)| *words)
+        .collect();
     words.join(" or ")
 }
 
 /// Describes a value for an error: its type, and the value itself if it is short.
-fn shown(value: &Value) -> String {
+fn describe_value(value: &Value) -> String {
     const SHORT: usize = 60;
     let text = value.to_string();
     if text.chars().count() <= SHORT {
-        format!("{} {text}", kind_of(value))
+        format!("{} {text}", json_kind(value))
     } else {
-        kind_of(value).to_owned()
+        json_kind(value).to_owned()
     }
 }
 
-fn coerce(schema: &Value, value: Value) -> Value {
-    let wants = |name: &str| wants(schema, name);
+fn coerce_value(schema: &Value, value: Value) -> Value {
+    let wants = |name: &str| accepts_type(schema, name);
     if let Value::String(text) = &value {
         if wants("string") {
             return value;
@@ -203,35 +267,46 @@ fn coerce(schema: &Value, value: Value) -> Value {
         if wants("boolean") && (text == "true" || text == "false") {
             return Value::Bool(text == "true");
         }
-        let written_out = || strict::parse(text).ok();
+        let written_out = || strict_json::parse_strict(text).ok();
         if wants("array") && text.starts_with('[') || wants("object") && text.starts_with('{') {
             return written_out().unwrap_or(value);
         }
-        let of_texts = schema.pointer("/items/type").is_some_and(|kind| kind == "string");
+        let of_texts = schema
+            .pointer("/items/type")
+            .is_some_and(|kind| kind == "string");
         // A text with white space may be meant as several items.
         if wants("array") && of_texts && !text.is_empty() && !text.contains(char::is_whitespace) {
             return Value::Array(vec![value]);
         }
     }
-    let of_texts = schema.pointer("/additionalProperties/type").is_some_and(|kind| kind == "string");
+    let of_texts = schema
+        .pointer("/additionalProperties/type")
+        .is_some_and(|kind| kind == "string");
     if let Value::Object(map) = value {
         return Value::Object(
-            map.into_iter().map(|(key, one)| (key, if of_texts { as_text(one) } else { one })).collect(),
+            map.into_iter()
+                .map(|(key, one)| (key, if of_texts { scalar_to_text(one) } else { one }))
+                .collect(),
         );
     }
     if wants("integer")
-        && let Some(number) = value.as_f64().filter(|n| n.fract() == 0.0 && n.abs() < 9e15)
+        && let Some(number) = value
+            .as_f64()
+            .filter(|n| n.fract() == 0.0 && n.abs() < 9e15)
         && value.as_i64().is_none()
         && value.as_u64().is_none()
     {
-        #[expect(clippy::cast_possible_truncation, reason = "integral and below 2^53, checked above")]
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "integral and below 2^53, checked above"
+        )]
         return Value::from(number as i64);
     }
     value
 }
 
 /// Converts a number or a boolean to text, for a key that accepts only texts.
-fn as_text(value: Value) -> Value {
+fn scalar_to_text(value: Value) -> Value {
     match value {
         Value::Number(_) | Value::Bool(_) => Value::String(value.to_string()),
         value => value,
@@ -239,14 +314,17 @@ fn as_text(value: Value) -> Value {
 }
 
 /// Creates the error for refused arguments, with the accepted keys.
-pub(super) fn refuse(spec: &ToolSpec, cause: &str) -> ToolError {
+pub(super) fn invalid_args_error(spec: &ToolSpec, cause: &str) -> ToolError {
     ToolError::invalid_args(format!("{}: {cause}. {}", spec.name, known_keys(spec)))
 }
 
 /// `Read takes: file_path (string, required), offset (integer).`
 fn known_keys(spec: &ToolSpec) -> String {
-    let Some(properties) =
-        spec.schema.get("properties").and_then(Value::as_object).filter(|map| !map.is_empty())
+    let Some(properties) = spec
+        .schema
+        .get("properties")
+        .and_then(Value::as_object)
+        .filter(|map| !map.is_empty())
     else {
         return format!("{} takes no arguments.", spec.name);
     };
@@ -261,35 +339,54 @@ fn known_keys(spec: &ToolSpec) -> String {
     let keys: Vec<String> = properties
         .iter()
         .map(|(key, schema)| {
-            let must = if required.contains(&key.as_str()) { ", required" } else { "" };
-            format!("{key} ({}{must})", type_of(schema))
+            let must = if required.contains(&key.as_str()) {
+                ", required"
+            } else {
+                ""
+            };
+            format!("{key} ({}{must})", schema_type_name(schema))
         })
         .collect();
     format!("{} takes: {}.", spec.name, keys.join(", "))
 }
 
-fn type_of(schema: &Value) -> String {
+fn schema_type_name(schema: &Value) -> String {
     if let Some(values) = schema.get("enum").and_then(Value::as_array) {
-        return values.iter().filter(|v| !v.is_null()).map(Value::to_string).collect::<Vec<_>>().join("|");
+        return values
+            .iter()
+            .filter(|v| !v.is_null())
+            .map(Value::to_string)
+            .collect::<Vec<_>>()
+            .join("|");
     }
     match schema.get("type") {
         Some(Value::String(one)) => one.clone(),
-        Some(Value::Array(many)) => {
-            many.iter().filter_map(Value::as_str).filter(|one| *one != "null").collect::<Vec<_>>().join("|")
-        }
-        _ => variants_of(schema),
+        Some(Value::Array(many)) => many
+            .iter()
+            .filter_map(Value::as_str)
+            .filter(|one| *one != "null")
+            .collect::<Vec<_>>()
+            .join("|"),
+        _ => variant_type_names(schema),
     }
 }
 
-fn variants_of(schema: &Value) -> String {
-    let names: Vec<String> = variants(schema)
+fn variant_type_names(schema: &Value) -> String {
+    let names: Vec<String> = schema_variants(schema)
         .filter(|one| one.get("type").is_none_or(|kind| kind != "null"))
-        .map(|one| one.get("const").map_or_else(|| type_of(one), Value::to_string))
+        .map(|one| {
+            one.get("const")
+                .map_or_else(|| schema_type_name(one), Value::to_string)
+        })
         .collect();
-    if names.is_empty() { "any".to_owned() } else { names.join("|") }
+    if names.is_empty() {
+        "any".to_owned()
+    } else {
+        names.join("|")
+    }
 }
 
-fn kind_of(value: &Value) -> &'static str {
+fn json_kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => "a boolean",
@@ -301,7 +398,7 @@ fn kind_of(value: &Value) -> &'static str {
 }
 
 /// Returns up to two similar names, the nearest first.
-pub(super) fn nearest<'a>(asked: &str, names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+pub(super) fn nearest_names<'a>(asked: &str, names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     let flat = |text: &str| text.to_ascii_lowercase().replace(['_', '-'], "");
     let wanted = flat(asked);
     let mut scored: Vec<(f64, &str)> = names

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use super::{Access, CommandText};
+use super::{DeclaredAccess, RequestedCommand};
 
 /// The number of arguments in the default title.
 const NAMED_ARGUMENTS: usize = 4;
@@ -22,7 +22,7 @@ pub struct CallDescription {
     /// The proposed changes to files.
     pub changes: Vec<ProposedChange>,
     /// The call's access, from [`Tool::access`](super::Tool::access).
-    pub access: Access,
+    pub access: DeclaredAccess,
 }
 
 /// The largest scope of an approval for a whole session.
@@ -64,12 +64,12 @@ pub enum ProposedContent {
     /// The file is deleted.
     Deleted,
     /// Pieces of it are replaced.
-    Replaced(Vec<Replacement>),
+    Replaced(Vec<TextReplacement>),
 }
 
 /// A piece of text and its replacement.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Replacement {
+pub struct TextReplacement {
     /// The current text.
     pub old: String,
     /// The new text.
@@ -80,43 +80,62 @@ pub struct Replacement {
 
 impl CallDescription {
     /// Describes a call by this title.
-    pub fn titled(title: CallTitle) -> Self {
-        Self { title: Some(title), ..Self::default() }
+    pub fn with_title(title: CallTitle) -> Self {
+        Self {
+            title: Some(title),
+            ..Self::default()
+        }
     }
 
     /// Describes a change of one file, with a title from a verb and the path.
-    pub fn file_change(verb: &str, path: &str, content: ProposedContent) -> Self {
-        let change = ProposedChange { path: path.to_owned(), moved_to: None, content };
+    pub fn for_file_change(verb: &str, path: &str, content: ProposedContent) -> Self {
+        let change = ProposedChange {
+            path: path.to_owned(),
+            moved_to: None,
+            content,
+        };
         Self {
             scope: AllowScope::SameFolder,
             changes: vec![change],
-            ..Self::titled(CallTitle::about_files(verb, [path]))
+            ..Self::with_title(CallTitle::about_files(verb, [path]))
         }
     }
 
     /// Returns the title for a call without its own: the command, or the tool with its first plain arguments.
     pub(super) fn default_title(&self, tool: &str, args: &Value) -> CallTitle {
         match self.access.command.as_ref().map(|command| &command.text) {
-            Some(CommandText::Line(line)) => CallTitle::sentence(format!("Run `{line}`")),
-            Some(CommandText::Program(program, words)) => {
-                let line: Vec<&str> = std::iter::once(program).chain(words).map(String::as_str).collect();
-                CallTitle::sentence(format!("Run `{}`", line.join(" ")))
+            Some(RequestedCommand::Line(line)) => CallTitle::from_sentence(format!("Run `{line}`")),
+            Some(RequestedCommand::Program(program, words)) => {
+                let line: Vec<&str> = std::iter::once(program)
+                    .chain(words)
+                    .map(String::as_str)
+                    .collect();
+                CallTitle::from_sentence(format!("Run `{}`", line.join(" ")))
             }
-            Some(CommandText::Typed(..)) | None => CallTitle::sentence(call_sentence(tool, args)),
+            Some(RequestedCommand::Typed(..)) | None => {
+                CallTitle::from_sentence(call_sentence(tool, args))
+            }
         }
     }
 }
 
 impl CallTitle {
     /// Creates a title without a path.
-    pub fn sentence(text: impl Into<String>) -> Self {
-        Self { before: text.into(), ..Self::default() }
+    pub fn from_sentence(text: impl Into<String>) -> Self {
+        Self {
+            before: text.into(),
+            ..Self::default()
+        }
     }
 
     /// Creates a title from a verb and the files.
     pub fn about_files<P: Into<String>>(verb: &str, paths: impl IntoIterator<Item = P>) -> Self {
         let paths = paths.into_iter().map(Into::into).collect();
-        Self { before: verb.to_owned(), paths, after: String::new() }
+        Self {
+            before: verb.to_owned(),
+            paths,
+            after: String::new(),
+        }
     }
 
     /// Appends this text.
@@ -127,7 +146,7 @@ impl CallTitle {
     }
 
     /// Returns the sentence, with paths relative to the project's folders.
-    pub fn render(&self, roots: &[PathBuf]) -> String {
+    pub fn render_title(&self, roots: &[PathBuf]) -> String {
         let shown = |path: &String| path_from_root(path, roots).to_owned();
         let paths = match self.paths.as_slice() {
             [] => String::new(),
@@ -139,9 +158,13 @@ impl CallTitle {
     }
 
     /// Returns the title of a call that starts another one.
-    pub(super) fn starting(self, other: &Self) -> Self {
+    pub(super) fn starting_call(self, other: &Self) -> Self {
         let before = format!("{}: {}", self.before, other.before);
-        Self { before, paths: other.paths.clone(), after: other.after.clone() }
+        Self {
+            before,
+            paths: other.paths.clone(),
+            after: other.after.clone(),
+        }
     }
 }
 
@@ -154,10 +177,16 @@ fn call_sentence(tool: &str, args: &Value) -> String {
     };
     let arguments = args.as_object().into_iter().flatten();
     let named: Vec<String> = arguments.filter_map(plain).take(NAMED_ARGUMENTS).collect();
-    if named.is_empty() { format!("Call {tool}") } else { format!("Call {tool} with {}", named.join(", ")) }
+    if named.is_empty() {
+        format!("Call {tool}")
+    } else {
+        format!("Call {tool} with {}", named.join(", "))
+    }
 }
 
 fn path_from_root<'p>(path: &'p str, roots: &[PathBuf]) -> &'p str {
-    let inside = roots.iter().find_map(|root| Path::new(path).strip_prefix(root).ok()?.to_str());
+    let inside = roots
+        .iter()
+        .find_map(|root| Path::new(path).strip_prefix(root).ok()?.to_str());
     inside.filter(|inside| !inside.is_empty()).unwrap_or(path)
 }

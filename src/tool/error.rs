@@ -3,20 +3,24 @@
 use std::fmt;
 use std::io;
 
-use crate::request::{ErrorCode, Failure, Meta};
+use crate::request::{CallFailure, ErrorCode, ResultMeta};
 
 /// The reason of a failed call, with the next step.
 #[derive(Debug, Clone)]
 pub struct ToolError {
     code: ErrorCode,
     text: String,
-    meta: Box<Meta>,
+    meta: Box<ResultMeta>,
 }
 
 impl ToolError {
     /// Creates an error with this code. The text gives the reason and the next step, in one or a few lines.
     pub fn new(code: ErrorCode, text: impl Into<String>) -> Self {
-        Self { code, text: text.into(), meta: Box::default() }
+        Self {
+            code,
+            text: text.into(),
+            meta: Box::default(),
+        }
     }
 
     /// Creates an error for unusable arguments.
@@ -30,17 +34,17 @@ impl ToolError {
     }
 
     /// Creates an error for a cancelled call; the text says what was done before.
-    pub fn cancelled(text: impl Into<String>) -> Self {
+    pub fn call_cancelled(text: impl Into<String>) -> Self {
         Self::new(ErrorCode::Cancelled, text)
     }
 
     /// Creates an error for a bug of the runner.
-    pub fn internal(text: impl Into<String>) -> Self {
+    pub fn internal_error(text: impl Into<String>) -> Self {
         Self::new(ErrorCode::Internal, text)
     }
 
     /// Creates an error for a failed system operation on `what` (a path or a program, as the model named it).
-    pub fn io(what: impl fmt::Display, cause: &io::Error) -> Self {
+    pub fn from_io(what: impl fmt::Display, cause: &io::Error) -> Self {
         let code = match cause.kind() {
             io::ErrorKind::NotFound => ErrorCode::NotFound,
             io::ErrorKind::PermissionDenied => ErrorCode::PermissionDenied,
@@ -49,29 +53,31 @@ impl ToolError {
         };
         // The error number at the end of the system's text is of no use to a reader.
         let text = cause.to_string();
-        let words = text.rsplit_once(" (os error").map_or(text.as_str(), |(words, _)| words);
+        let words = text
+            .rsplit_once(" (os error")
+            .map_or(text.as_str(), |(words, _)| words);
         Self::new(code, format!("{what}: {words}"))
     }
 
     /// Returns the error with these facts.
     #[must_use]
-    pub fn with_meta(mut self, meta: Meta) -> Self {
+    pub fn with_meta(mut self, meta: ResultMeta) -> Self {
         self.meta = Box::new(meta);
         self
     }
 
     /// Returns the stable code.
-    pub fn code(&self) -> ErrorCode {
+    pub fn stable_code(&self) -> ErrorCode {
         self.code
     }
 
     /// Returns the facts about the error.
-    pub fn meta(&self) -> &Meta {
+    pub fn error_meta(&self) -> &ResultMeta {
         &self.meta
     }
 
     /// Returns the text for the model.
-    pub fn text(&self) -> &str {
+    pub fn model_text(&self) -> &str {
         &self.text
     }
 }
@@ -84,9 +90,13 @@ impl fmt::Display for ToolError {
 
 impl std::error::Error for ToolError {}
 
-impl From<ToolError> for Failure {
+impl From<ToolError> for CallFailure {
     fn from(error: ToolError) -> Self {
-        Self { code: error.code, text: error.text, meta: *error.meta }
+        Self {
+            code: error.code,
+            text: error.text,
+            meta: *error.meta,
+        }
     }
 }
 
@@ -96,8 +106,11 @@ mod tests {
 
     #[test]
     fn a_failure_of_the_system_is_said_in_words() {
-        let error = ToolError::io("a.txt", &io::Error::from_raw_os_error(28));
-        assert!(error.text().starts_with("a.txt: ") && !error.text().contains("os error"), "{error}");
-        assert_eq!(error.code(), ErrorCode::Io);
+        let error = ToolError::from_io("a.txt", &io::Error::from_raw_os_error(28));
+        assert!(
+            error.model_text().starts_with("a.txt: ") && !error.model_text().contains("os error"),
+            "{error}"
+        );
+        assert_eq!(error.stable_code(), ErrorCode::Io);
     }
 }

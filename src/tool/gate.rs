@@ -4,26 +4,27 @@
 use std::future::Future;
 use std::pin::Pin;
 
-use super::{Access, Effect, ToolCx, ToolError, ToolSpec};
+use super::{DeclaredAccess, ToolContext, ToolEffect, ToolError, ToolSpec};
 
 /// The gate's answer: permission to run, or the error for the caller.
-pub type Permit<'a> = Pin<Box<dyn Future<Output = Result<Permission, ToolError>> + Send + 'a>>;
+pub type GateFuture<'a> =
+    Pin<Box<dyn Future<Output = Result<GateDecision, ToolError>> + Send + 'a>>;
 
 /// The result of a second check after an approval.
-pub type Still<'a> = Pin<Box<dyn Future<Output = Result<(), ToolError>> + Send + 'a>>;
+pub type RecheckFuture<'a> = Pin<Box<dyn Future<Output = Result<(), ToolError>> + Send + 'a>>;
 
 /// The permission for a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Permission {
+pub enum GateDecision {
     /// It may run at once.
-    Given,
+    Allowed,
     /// It may run after a person approves it.
-    Ask(Asked),
+    NeedsApproval(ApprovalSubject),
 }
 
 /// The subject of a question for approval.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Asked {
+pub struct ApprovalSubject {
     /// The reason, if there is more to say than that the owner wants to be asked.
     pub why: Option<String>,
     /// The part of the tool that an answer for the rest of the conversation covers.
@@ -36,21 +37,31 @@ pub struct Asked {
 
 /// A decoded call.
 #[derive(Debug, Clone, Copy)]
-pub struct Decoded<'a> {
+pub struct DecodedCall<'a> {
     /// The effect of this call, which may be weaker than the tool's.
-    pub effect: Effect,
+    pub effect: ToolEffect,
     /// The access of the call.
-    pub access: &'a Access,
+    pub access: &'a DeclaredAccess,
     /// The argument text.
     pub args: &'a str,
 }
 
 /// Decides if a decoded call may run.
-pub trait Gate: Send + Sync + 'static {
+pub trait CallGate: Send + Sync + 'static {
     /// Allows the call, asks a person, or denies it. A denial has the reason and the smallest change that would allow
     /// the call.
-    fn permit<'a>(&'a self, cx: &'a ToolCx, tool: &'a ToolSpec, call: Decoded<'a>) -> Permit<'a>;
+    fn permit_call<'a>(
+        &'a self,
+        cx: &'a ToolContext,
+        tool: &'a ToolSpec,
+        call: DecodedCall<'a>,
+    ) -> GateFuture<'a>;
 
     /// Denies the call if its approved parts have changed since. Called right before the call runs.
-    fn still<'a>(&'a self, tool: &'a ToolSpec, access: &'a Access, asked: &'a Asked) -> Still<'a>;
+    fn recheck_approved<'a>(
+        &'a self,
+        tool: &'a ToolSpec,
+        access: &'a DeclaredAccess,
+        asked: &'a ApprovalSubject,
+    ) -> RecheckFuture<'a>;
 }

@@ -8,15 +8,15 @@ use std::pin::Pin;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Reply, ToolError};
+use super::{ToolError, ToolReply};
 use crate::ids::RequestId;
-use crate::request::Meta;
+use crate::request::ResultMeta;
 
 /// A declared effect. Paths are absolute and without links, and lay in a workspace when they were written. Hashes are
 /// SHA-256 in hex. It is stored as JSON: a field may be added but must not change its meaning.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
-pub enum Intent {
+pub enum CallIntent {
     /// A file gets this content or is removed. New content is written to a temporary file that then replaces it.
     File {
         /// The file.
@@ -75,36 +75,44 @@ pub enum Intent {
 }
 
 /// Completes once the declaration is on disk, safe from a power failure.
-pub type Declared<'a> = Pin<Box<dyn Future<Output = Result<(), ToolError>> + Send + 'a>>;
+pub type IntentFuture<'a> = Pin<Box<dyn Future<Output = Result<(), ToolError>> + Send + 'a>>;
 
 /// Records the declared effects of calls.
-pub trait Intents: fmt::Debug + Send + Sync + 'static {
+pub trait IntentRecorder: fmt::Debug + Send + Sync + 'static {
     /// Records these effects after the earlier ones of the call. If it fails, the effects must not be made.
-    fn declare<'a>(&'a self, request: &'a RequestId, intents: Vec<Intent>) -> Declared<'a>;
+    fn record_intents<'a>(
+        &'a self,
+        request: &'a RequestId,
+        intents: Vec<CallIntent>,
+    ) -> IntentFuture<'a>;
 }
 
 /// Records nothing, for calls that no later process inspects.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Unrecorded;
+pub struct UnrecordedIntents;
 
-impl Intents for Unrecorded {
-    fn declare<'a>(&'a self, _request: &'a RequestId, _intents: Vec<Intent>) -> Declared<'a> {
+impl IntentRecorder for UnrecordedIntents {
+    fn record_intents<'a>(
+        &'a self,
+        _request: &'a RequestId,
+        _intents: Vec<CallIntent>,
+    ) -> IntentFuture<'a> {
         Box::pin(std::future::ready(Ok(())))
     }
 }
 
 /// The state of a call's declared effects after a crash of the runner. Temporary files of the call are removed by then.
 #[derive(Debug)]
-pub enum Aftermath {
+pub enum IntentOutcome {
     /// Nothing was done, so the call can run again.
     Untouched,
     /// Everything was done; this is the answer of the call.
-    Done(Box<Reply>),
+    Done(Box<ToolReply>),
     /// Neither of both: the current state, in words and as facts.
     Unclear {
         /// The text for the model.
         text: String,
         /// The facts for programs.
-        meta: Box<Meta>,
+        meta: Box<ResultMeta>,
     },
 }

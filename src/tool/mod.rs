@@ -1,43 +1,50 @@
 //! The contract between the engine and the tools: a tool's declaration, its inputs, and its answers. The engine and the
 //! tools do not know each other; `handlers::registry` connects them.
 
-mod access;
 mod allowed_calls;
+mod before_images;
+mod call_progress;
+mod catalog_markdown;
 mod catalog_schema;
-mod context;
+mod declared_access;
 mod decode;
 mod description;
-mod entry;
+mod dynamic_tools;
 mod error;
 mod gate;
-mod guests;
 mod intent;
-mod keeping;
 mod observer;
-mod page;
-mod progress;
 mod registry;
-mod spec;
-mod strict;
+mod strict_json;
+mod tool_context;
+mod tool_entry;
+mod tool_spec;
 
-pub use access::{Access, CommandAccess, CommandFolder, CommandText, DefaultLocation, StartedCall};
 pub use allowed_calls::AllowedCalls;
-pub use context::ToolCx;
-pub use description::{AllowScope, CallDescription, CallTitle, ProposedChange, ProposedContent, Replacement};
-pub use entry::{Entry, ReadyCall, ToolSet};
+pub use before_images::{BeforeImages, CallBeforeImages, SaveFuture};
+pub use call_progress::{CallProgress, ProgressReader, UnreadProgress};
+pub use catalog_markdown::render_catalog_markdown;
+pub use declared_access::{
+    CommandAccess, CommandFolder, DeclaredAccess, DefaultLocation, RequestedCommand, StartedCall,
+};
+pub use description::{
+    AllowScope, CallDescription, CallTitle, ProposedChange, ProposedContent, TextReplacement,
+};
+pub use dynamic_tools::ToolRegistration;
 pub use error::ToolError;
-pub use gate::{Asked, Decoded, Gate, Permission, Permit, Still};
-pub use guests::Stay;
-pub use intent::{Aftermath, Declared, Intent, Intents, Unrecorded};
-pub use keeping::{BeforeImages, Keeping, Kept};
-pub use observer::{CallView, Ended, ObservedCall, Observer, Unobserved, Verdict, Word, advice_when_stopped};
-pub use page::page;
-pub use progress::{Audience, Progress, Untold};
-pub use registry::{DuplicateName, Registry};
-pub use spec::{DEVICE, Lane, ToolSpec};
+pub use gate::{ApprovalSubject, CallGate, DecodedCall, GateDecision, GateFuture, RecheckFuture};
+pub use intent::{CallIntent, IntentFuture, IntentOutcome, IntentRecorder, UnrecordedIntents};
+pub use observer::{
+    CallEnding, CallObserver, CallView, DecisionFuture, NoObserver, ObservedCall, ObserverDecision,
+    advice_when_stopped,
+};
+pub use registry::{DuplicateToolName, ToolRegistry};
+pub use tool_context::ToolContext;
+pub use tool_entry::{ReadyCall, ToolEntry, ToolSet};
+pub use tool_spec::{CallLane, DEVICE_ORIGIN, ToolSpec};
 
 /// Re-exported so that code that serves or implements tools needs this module only.
-pub use crate::request::{Body, Effect, ErrorCode, FileChange, Meta, Reply};
+pub use crate::request::{ErrorCode, FileChange, ReplyBody, ResultMeta, ToolEffect, ToolReply};
 
 use std::future::Future;
 
@@ -53,7 +60,7 @@ pub trait Tool: DeserializeOwned + JsonSchema + Send + 'static {
     /// The name in the catalog and in requests.
     const NAME: &'static str;
     /// The most that any call of it may do, as the catalog shows it.
-    const EFFECT: Effect;
+    const EFFECT: ToolEffect;
     /// The argument that decides how much of [`Tool::EFFECT`] a call may do; [`Tool::effect`] reads it.
     const EFFECT_DEPENDS_ON: Option<&'static str> = None;
     /// True if it declares every effect through its context before it makes it: without a declaration nothing has
@@ -61,7 +68,7 @@ pub trait Tool: DeserializeOwned + JsonSchema + Send + 'static {
     /// its effects.
     const DECLARES: bool = false;
     /// The queue of its calls.
-    const LANE: Lane = Lane::Conversation;
+    const LANE: CallLane = CallLane::Conversation;
     /// True if its calls can only end something that runs already. Such calls need no approval.
     const ONLY_ENDS: bool = false;
     /// Other names that models use for a key, each with the key. A key's camelCase form is accepted without an entry.
@@ -80,11 +87,11 @@ pub trait Tool: DeserializeOwned + JsonSchema + Send + 'static {
     /// The dependencies that its domain provides.
     type Deps: Clone + Send + Sync + 'static;
     /// The type of its answers.
-    type Output: Into<Reply>;
+    type Output: Into<ToolReply>;
 
     /// Returns the most that this call may do, never more than [`Tool::EFFECT`]. It is called only if
     /// [`Tool::EFFECT_DEPENDS_ON`] names an argument; otherwise the effect does not depend on the arguments.
-    fn effect(&self) -> Effect {
+    fn effect(&self) -> ToolEffect {
         Self::EFFECT
     }
 
@@ -93,7 +100,7 @@ pub trait Tool: DeserializeOwned + JsonSchema + Send + 'static {
 
     /// Declares the call's access. Policy, approvals and confinement decide by this alone, so it contains every
     /// argument that is a path.
-    fn access(&self) -> Access;
+    fn access(&self) -> DeclaredAccess;
 
     /// Describes the call for a person. The default names its command, or the tool with its arguments.
     fn describe(&self) -> CallDescription {
@@ -106,7 +113,7 @@ pub trait Tool: DeserializeOwned + JsonSchema + Send + 'static {
     /// A [`ToolError`] whose text gives the model the reason and the next step.
     fn run(
         self,
-        cx: &ToolCx,
+        cx: &ToolContext,
         deps: &Self::Deps,
     ) -> impl Future<Output = Result<Self::Output, ToolError>> + Send;
 }

@@ -8,18 +8,18 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::{CallDescription, Effect, ToolSpec};
+use super::{CallDescription, ToolEffect, ToolSpec};
 use crate::ids::{ConversationId, RequestId};
 
 /// Observes calls.
-pub trait Observer: Send + Sync + 'static {
+pub trait CallObserver: Send + Sync + 'static {
     /// Returns whether a person may follow this conversation's calls; otherwise they need not be described.
     fn may_follow(&self, conversation: &ConversationId) -> bool;
 
     /// Announces a call that is about to be prepared; returns `None` if it is not followed. The result is informed
     /// about the call until it is dropped. If it is dropped before the end, the call was abandoned or failed
     /// internally.
-    fn observe(&self, call: CallView<'_>) -> Option<Arc<dyn ObservedCall>>;
+    fn observe_call(&self, call: CallView<'_>) -> Option<Arc<dyn ObservedCall>>;
 }
 
 /// A call as an observer sees it, with secrets masked.
@@ -32,7 +32,7 @@ pub struct CallView<'a> {
     /// The tool.
     pub tool: &'a ToolSpec,
     /// The strongest effect of this call.
-    pub effect: Effect,
+    pub effect: ToolEffect,
     /// True if it is the request that a Task tool made.
     pub of_task: bool,
     /// The arguments; null if they are not JSON.
@@ -45,7 +45,7 @@ pub struct CallView<'a> {
 
 /// A person's decision about a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Verdict {
+pub struct ObserverDecision {
     /// True for a clear approval; everything else is a denial.
     pub allowed: bool,
     /// The decider, or the reason why there is no decision, as part of a sentence: `the person at Zed`.
@@ -64,11 +64,11 @@ pub fn advice_when_stopped(conversation: &ConversationId) -> String {
 }
 
 /// The decision, when it is made.
-pub type Word<'a> = Pin<Box<dyn Future<Output = Verdict> + Send + 'a>>;
+pub type DecisionFuture<'a> = Pin<Box<dyn Future<Output = ObserverDecision> + Send + 'a>>;
 
 /// The end of a call, as its result states it.
 #[derive(Debug, Clone, Copy)]
-pub struct Ended<'a> {
+pub struct CallEnding<'a> {
     /// True if the tool answered; false if the call failed, was refused or was cancelled.
     pub ok: bool,
     /// The JSON text of the posted result: clipped and masked.
@@ -78,40 +78,40 @@ pub struct Ended<'a> {
 /// A call that is followed.
 pub trait ObservedCall: Send + Sync + 'static {
     /// Returns whether the person wants to be asked before it runs.
-    fn wants_a_say(&self) -> bool;
+    fn wants_approval(&self) -> bool;
 
     /// Returns an earlier decision that still applies; then nothing is asked.
-    fn known(&self) -> Option<Verdict>;
+    fn remembered_decision(&self) -> Option<ObserverDecision>;
 
     /// Asks for approval. Dropping the future withdraws the question.
-    fn ask(&self) -> Word<'_>;
+    fn ask_follower(&self) -> DecisionFuture<'_>;
 
     /// Reports that it runs.
-    fn started(&self);
+    fn on_started(&self);
 
     /// Reports output, already masked, after `omitted_bytes` that were dropped.
-    fn printed(&self, text: &str, omitted_bytes: u64);
+    fn on_output(&self, text: &str, omitted_bytes: u64);
 
     /// Returns whether it ran in the editor, outside of the runner's sandbox.
     fn ran_in_editor(&self) -> bool;
 
     /// Reports its end.
-    fn ended(&self, ending: Ended<'_>);
+    fn on_ended(&self, ending: CallEnding<'_>);
 
     /// Completes when the person wants it to stop.
-    fn stopped(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
+    fn wait_for_stop(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
 }
 
 /// An observer that follows nothing.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Unobserved;
+pub struct NoObserver;
 
-impl Observer for Unobserved {
+impl CallObserver for NoObserver {
     fn may_follow(&self, _conversation: &ConversationId) -> bool {
         false
     }
 
-    fn observe(&self, _call: CallView<'_>) -> Option<Arc<dyn ObservedCall>> {
+    fn observe_call(&self, _call: CallView<'_>) -> Option<Arc<dyn ObservedCall>> {
         None
     }
 }

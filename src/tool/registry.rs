@@ -8,43 +8,48 @@ use std::sync::Arc;
 use serde_json::Value;
 use tokio::sync::watch;
 
-use super::guests::{Guests, Stay};
-use super::{BeforeImages, CallDescription, CallTitle, Entry, ToolError, ToolSpec, decode};
-use crate::request::{Effect, ErrorCode};
+use super::dynamic_tools::{DynamicTools, ToolRegistration};
+use super::{BeforeImages, CallDescription, CallTitle, ToolEntry, ToolError, ToolSpec, decode};
+use crate::request::{ErrorCode, ToolEffect};
 
 /// Two tools have the same name; detected at start.
 #[derive(Debug, thiserror::Error)]
 #[error("two tools are called {0}; a name belongs to one tool")]
-pub struct DuplicateName(Cow<'static, str>);
+pub struct DuplicateToolName(Cow<'static, str>);
 
 /// All tools that can be called, by name.
-pub struct Registry {
-    own: BTreeMap<Cow<'static, str>, Arc<Entry>>,
-    guests: Arc<Guests>,
+pub struct ToolRegistry {
+    own: BTreeMap<Cow<'static, str>, Arc<ToolEntry>>,
+    dynamic_tools: Arc<DynamicTools>,
 }
 
-impl Registry {
+impl ToolRegistry {
     /// Creates a registry of the domains' tools.
     ///
     /// # Errors
-    /// [`DuplicateName`].
-    pub fn new(domains: impl IntoIterator<Item = Vec<Entry>>) -> Result<Self, DuplicateName> {
+    /// [`DuplicateToolName`].
+    pub fn new(
+        domains: impl IntoIterator<Item = Vec<ToolEntry>>,
+    ) -> Result<Self, DuplicateToolName> {
         let mut own = BTreeMap::new();
         for entry in domains.into_iter().flatten() {
-            let name = entry.spec().name.clone();
+            let name = entry.tool_spec().name.clone();
             if own.insert(name.clone(), Arc::new(entry)).is_some() {
-                return Err(DuplicateName(name));
+                return Err(DuplicateToolName(name));
             }
         }
-        Ok(Self { own, guests: Arc::default() })
+        Ok(Self {
+            own,
+            dynamic_tools: Arc::default(),
+        })
     }
 
     /// Stores before-images for the device's own tools here.
     #[must_use]
-    pub fn keeping(mut self, images: &Arc<dyn BeforeImages>) -> Self {
+    pub fn with_before_images(mut self, images: &Arc<dyn BeforeImages>) -> Self {
         // No entry is shared yet.
         for entry in self.own.values_mut().filter_map(Arc::get_mut) {
-            entry.keep_in(Arc::clone(images));
+            entry.set_before_images(Arc::clone(images));
         }
         self
     }
@@ -53,45 +58,64 @@ impl Registry {
     ///
     /// # Errors
     /// `unknown_tool`, with similar names.
-    pub fn find(&self, name: &str) -> Result<Arc<Entry>, ToolError> {
-        self.get(name).ok_or_else(|| self.unknown(name))
+    pub fn find_tool(&self, name: &str) -> Result<Arc<ToolEntry>, ToolError> {
+        self.get_entry(name)
+            .ok_or_else(|| self.unknown_tool_error(name))
     }
 
-    fn get(&self, name: &str) -> Option<Arc<Entry>> {
-        self.own.get(name).cloned().or_else(|| self.guests.get(name))
+    fn get_entry(&self, name: &str) -> Option<Arc<ToolEntry>> {
+        self.own
+            .get(name)
+            .cloned()
+            .or_else(|| self.dynamic_tools.find_entry(name))
     }
 
     /// Returns the device's own tools, by name.
-    pub fn specs(&self) -> impl Iterator<Item = &ToolSpec> {
-        self.own.values().map(|entry| entry.spec())
+    pub fn device_specs(&self) -> impl Iterator<Item = &ToolSpec> {
+        self.own.values().map(|entry| entry.tool_spec())
     }
 
     /// Returns all tools that can be called now, by name, as in the catalog.
-    pub fn entries(&self) -> Vec<Arc<Entry>> {
-        let mut all: Vec<_> = self.own.values().cloned().chain(self.guests.all()).collect();
-        all.sort_by(|a, b| a.spec().name.cmp(&b.spec().name));
+    pub fn callable_entries(&self) -> Vec<Arc<ToolEntry>> {
+        let mut all: Vec<_> = self
+            .own
+            .values()
+            .cloned()
+            .chain(self.dynamic_tools.list_entries())
+            .collect();
+        all.sort_by(|a, b| a.tool_spec().name.cmp(&b.tool_spec().name));
         all
     }
 
     /// Returns whether the device has its own tool of this name.
-    pub fn has_own(&self, name: &str) -> bool {
+    pub fn has_device_tool(&self, name: &str) -> bool {
         self.own.contains_key(name)
     }
 
     /// Returns the effect of this call, if the tool exists.
-    pub fn effect(&self, name: &str, args: &str) -> Option<Effect> {
-        self.get(name).map(|entry| entry.effect_of(args))
+    pub fn effect_of_tool(&self, name: &str, args: &str) -> Option<ToolEffect> {
+        self.get_entry(name).map(|entry| entry.effect_of_call(args))
     }
 
     /// Describes a call for a person: its title, its access, the proposed changes.
-    pub fn describe(&self, name: &str, args: &Value) -> CallDescription {
-        let entry = self.get(name);
-        let mut described = entry.and_then(|entry| entry.describe(&args.to_string())).unwrap_or_default();
-        let title = described.title.take().unwrap_or_else(|| described.default_title(name, args));
+    pub fn describe_tool_call(&self, name: &str, args: &Value) -> CallDescription {
+        let entry = self.get_entry(name);
+        let mut described = entry
+            .and_then(|entry| entry.describe_call(&args.to_string()))
+            .unwrap_or_default();
+        let title = described
+            .title
+            .take()
+            .unwrap_or_else(|| described.default_title(name, args));
         described.title = Some(match &described.access.starts_call {
             Some(started) => {
-                let inner = self.describe(&started.tool, &Value::Object(started.args.clone()));
-                title.starting(&inner.title.unwrap_or_else(|| CallTitle::sentence(started.tool.as_str())))
+                let inner =
+                    self.describe_tool_call(&started.tool, &Value::Object(started.args.clone()));
+                title.starting_call(
+                    &inner
+                        .title
+                        .unwrap_or_else(|| CallTitle::from_sentence(started.tool.as_str())),
+                )
             }
             None => title,
         });
@@ -100,31 +124,55 @@ impl Registry {
 
     /// Registers tools of a connected program until the result is dropped. Tools with the name of a device's own tool
     /// are ignored, so that they cannot hide it.
-    pub fn welcome(&self, entries: Vec<Entry>) -> Stay {
-        let entries = entries.into_iter().filter(|entry| !self.has_own(&entry.spec().name)).collect();
-        self.guests.welcome(entries)
+    pub fn register_dynamic(&self, entries: Vec<ToolEntry>) -> ToolRegistration {
+        let entries = entries
+            .into_iter()
+            .filter(|entry| !self.has_device_tool(&entry.tool_spec().name))
+            .collect();
+        self.dynamic_tools.register_group(entries)
     }
 
     /// Returns a counter that changes when such tools are added or removed.
-    pub fn changes(&self) -> watch::Receiver<u64> {
-        self.guests.changes()
+    pub fn subscribe_tool_changes(&self) -> watch::Receiver<u64> {
+        self.dynamic_tools.subscribe_groups()
     }
 
-    fn unknown(&self, name: &str) -> ToolError {
-        let guests = self.guests.names();
-        let names = || self.own.keys().map(AsRef::as_ref).chain(guests.iter().map(String::as_str));
-        let known_as = |spec: &&ToolSpec| spec.known_as.iter().any(|known| known.eq_ignore_ascii_case(name));
-        let mut near: Vec<&str> = self.specs().filter(known_as).map(|spec| spec.name.as_ref()).collect();
+    fn unknown_tool_error(&self, name: &str) -> ToolError {
+        let guests = self.dynamic_tools.tool_names();
+        let names = || {
+            self.own
+                .keys()
+                .map(AsRef::as_ref)
+                .chain(guests.iter().map(String::as_str))
+        };
+        let known_as = |spec: &&ToolSpec| {
+            spec.known_as
+                .iter()
+                .any(|known| known.eq_ignore_ascii_case(name))
+        };
+        let mut near: Vec<&str> = self
+            .device_specs()
+            .filter(known_as)
+            .map(|spec| spec.name.as_ref())
+            .collect();
         if near.is_empty() {
-            near = decode::nearest(name, names());
+            near = decode::nearest_names(name, names());
         }
-        let hint = if let Some(origin) = self.guests.departed(name) {
-            format!("It was offered by {origin}, which has gone. Connect it again, or use another tool.")
+        let hint = if let Some(origin) = self.dynamic_tools.departed_origin(name) {
+            format!(
+                "It was offered by {origin}, which has gone. Connect it again, or use another tool."
+            )
         } else if near.is_empty() {
-            format!("This device has: {}.", names().collect::<Vec<_>>().join(", "))
+            format!(
+                "This device has: {}.",
+                names().collect::<Vec<_>>().join(", ")
+            )
         } else {
             format!("Did you mean {}?", near.join(" or "))
         };
-        ToolError::new(ErrorCode::UnknownTool, format!("There is no tool called {name:?}. {hint}"))
+        ToolError::new(
+            ErrorCode::UnknownTool,
+            format!("There is no tool called {name:?}. {hint}"),
+        )
     }
 }

@@ -1,5 +1,8 @@
 //! The inventory of the trash, request by request. Not here: its limits (quota).
-#![expect(clippy::disallowed_methods, reason = "this file looks through the trash")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "this file looks through the trash"
+)]
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,9 +12,9 @@ use std::sync::OnceLock;
 
 use serde::{Deserialize, Serialize};
 
-use super::manifest::{self, Line, Name};
+use super::manifest::{self, ManifestLine, ManifestPath};
 use super::tree::{TreeSize, move_from_command};
-use super::{Trash, now_ms};
+use super::{Trash, unix_time_ms};
 use crate::ids::RequestId;
 
 /// The manifest in a folder of removed things.
@@ -30,14 +33,14 @@ pub struct TrashEntry {
     pub undone_at_ms: Option<i64>,
     /// True if an undo was begun.
     pub(super) was_begun: bool,
-    pub(super) source: Source,
-    pub(super) records: Vec<Record>,
+    pub(super) source: ManifestSource,
+    pub(super) records: Vec<ManifestRecord>,
 }
 
 /// The writer of a manifest. Where commands may write, any request may be named, so that sources are kept apart; the first
 /// of a request is meant by its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Source {
+pub(super) enum ManifestSource {
     /// The file tools.
     Tools,
     /// The shims of the request's commands.
@@ -48,11 +51,11 @@ pub(super) enum Source {
 
 /// One manifest with its lines.
 #[derive(Debug, Clone)]
-pub(super) struct Record {
+pub(super) struct ManifestRecord {
     /// The folder of removed things; none of a file tool's.
     pub folder: Option<PathBuf>,
     pub file: PathBuf,
-    pub lines: Vec<Line>,
+    pub lines: Vec<ManifestLine>,
     pub is_undone: bool,
     size: OnceLock<u64>,
 }
@@ -70,69 +73,93 @@ pub(super) struct UndoLogLine {
     pub records: Vec<String>,
 }
 
-impl Record {
+impl ManifestRecord {
     /// Reads a manifest, in a folder of removed things or a file tool's.
-    pub fn read(folder: Option<PathBuf>, file: PathBuf) -> io::Result<Self> {
-        Ok(Self::new(folder, manifest::read(&file)?, file))
+    pub fn read_manifest_record(folder: Option<PathBuf>, file: PathBuf) -> io::Result<Self> {
+        Ok(Self::new(folder, manifest::read_lines(&file)?, file))
     }
 
-    pub fn new(folder: Option<PathBuf>, lines: Vec<Line>, file: PathBuf) -> Self {
+    pub fn new(folder: Option<PathBuf>, lines: Vec<ManifestLine>, file: PathBuf) -> Self {
         let lines = manifest::drop_withdrawn(lines);
-        Self { folder, file, lines, is_undone: false, size: OnceLock::new() }
+        Self {
+            folder,
+            file,
+            lines,
+            is_undone: false,
+            size: OnceLock::new(),
+        }
     }
 
     /// The name of its folder.
     fn folder_name(&self) -> Option<String> {
-        Some(self.folder.as_ref()?.file_name()?.to_string_lossy().into_owned())
+        Some(
+            self.folder
+                .as_ref()?
+                .file_name()?
+                .to_string_lossy()
+                .into_owned(),
+        )
     }
 
     /// The bytes that its folder takes on the disk: measured, since a command may have written the manifest.
-    pub fn bytes(&self) -> u64 {
-        let measure = |folder: &PathBuf| TreeSize::of_tree(folder).on_disk;
-        *self.size.get_or_init(|| self.folder.as_ref().map_or(0, measure))
+    pub fn disk_bytes(&self) -> u64 {
+        let measure = |folder: &PathBuf| TreeSize::measure_path(folder).on_disk;
+        *self
+            .size
+            .get_or_init(|| self.folder.as_ref().map_or(0, measure))
     }
 }
 
 impl TrashEntry {
     /// The paths that the request changed.
-    pub fn paths(&self) -> Vec<&Path> {
-        let mut paths: Vec<&Path> = self.lines().flat_map(paths_of).map(|name| name.0.as_path()).collect();
+    pub fn changed_paths(&self) -> Vec<&Path> {
+        let mut paths: Vec<&Path> = self
+            .manifest_lines()
+            .flat_map(paths_in_line)
+            .map(|name| name.0.as_path())
+            .collect();
         paths.sort_unstable();
         paths.dedup();
         paths
     }
 
     /// The commands of which nothing is kept.
-    pub fn untracked(&self) -> impl Iterator<Item = &str> {
-        self.lines().filter_map(|line| match line {
-            Line::Untracked { command } => Some(command.as_str()),
+    pub fn untracked_commands(&self) -> impl Iterator<Item = &str> {
+        self.manifest_lines().filter_map(|line| match line {
+            ManifestLine::Untracked { command } => Some(command.as_str()),
             _ => None,
         })
     }
 
     /// The number of files that are kept, or were there to be kept.
-    pub fn files(&self) -> u64 {
-        let count = |line: &Line| match line {
-            Line::File { .. } | Line::Move { .. } => 1,
-            Line::Removed { files, .. } => *files,
+    pub fn file_count(&self) -> u64 {
+        let count = |line: &ManifestLine| match line {
+            ManifestLine::File { .. } | ManifestLine::Move { .. } => 1,
+            ManifestLine::Removed { files, .. } => *files,
             _ => 0,
         };
-        self.lines().map(count).sum()
+        self.manifest_lines().map(count).sum()
     }
 
     /// The bytes that they had.
-    pub fn bytes(&self) -> u64 {
-        let count = |line: &Line| match line {
-            Line::File { before: Some(before), .. } if before.kept => before.size,
-            Line::Removed { bytes, .. } => *bytes,
+    pub fn total_bytes(&self) -> u64 {
+        let count = |line: &ManifestLine| match line {
+            ManifestLine::File {
+                before: Some(before),
+                ..
+            } if before.kept => before.size,
+            ManifestLine::Removed { bytes, .. } => *bytes,
             _ => 0,
         };
-        self.lines().map(count).sum()
+        self.manifest_lines().map(count).sum()
     }
 
     /// The names of the folders that commands filled.
     pub(super) fn folder_names(&self) -> Vec<String> {
-        self.records.iter().filter_map(Record::folder_name).collect()
+        self.records
+            .iter()
+            .filter_map(ManifestRecord::folder_name)
+            .collect()
     }
 
     /// Marks the changes that a line of the log lists as undone.
@@ -142,35 +169,51 @@ impl TrashEntry {
             return;
         }
         for record in &mut self.records {
-            let is_named = || record.folder_name().is_some_and(|name| undo.records.contains(&name));
+            let is_named = || {
+                record
+                    .folder_name()
+                    .is_some_and(|name| undo.records.contains(&name))
+            };
             record.is_undone |= undo.records.is_empty() || is_named();
         }
-        self.undone_at_ms = self.records.iter().all(|record| record.is_undone).then_some(undo.at_ms);
+        self.undone_at_ms = self
+            .records
+            .iter()
+            .all(|record| record.is_undone)
+            .then_some(undo.at_ms);
     }
 
     /// Returns whether it changed this path, or something above or below it.
-    pub(super) fn touches(&self, path: &Path) -> bool {
-        self.lines().flat_map(paths_of).any(|name| path.starts_with(&name.0) || name.0.starts_with(path))
+    pub(super) fn overlaps_path(&self, path: &Path) -> bool {
+        self.manifest_lines()
+            .flat_map(paths_in_line)
+            .any(|name| path.starts_with(&name.0) || name.0.starts_with(path))
     }
 
-    pub(super) fn lines(&self) -> impl Iterator<Item = &Line> {
+    pub(super) fn manifest_lines(&self) -> impl Iterator<Item = &ManifestLine> {
         self.records.iter().flat_map(|record| &record.lines)
     }
 
     /// The lines of file tools. Where commands may write, nothing is said of file tools.
-    pub(super) fn tool_lines(&self) -> impl Iterator<Item = &Line> {
-        self.records.iter().filter(|record| record.folder.is_none()).flat_map(|record| &record.lines)
+    pub(super) fn tool_lines(&self) -> impl Iterator<Item = &ManifestLine> {
+        self.records
+            .iter()
+            .filter(|record| record.folder.is_none())
+            .flat_map(|record| &record.lines)
     }
 }
 
-fn paths_of(line: &Line) -> Vec<&Name> {
+fn paths_in_line(line: &ManifestLine) -> Vec<&ManifestPath> {
     match line {
-        Line::File { path, .. }
-        | Line::Removed { path, .. }
-        | Line::EmptyFolder { path, .. }
-        | Line::ForGood { path } => vec![path],
-        Line::Move { from, to, .. } => vec![from, to],
-        Line::Now { .. } | Line::Begun { .. } | Line::Stayed { .. } | Line::Untracked { .. } => Vec::new(),
+        ManifestLine::File { path, .. }
+        | ManifestLine::Removed { path, .. }
+        | ManifestLine::EmptyFolder { path, .. }
+        | ManifestLine::ForGood { path } => vec![path],
+        ManifestLine::Move { from, to, .. } => vec![from, to],
+        ManifestLine::Now { .. }
+        | ManifestLine::Begun { .. }
+        | ManifestLine::Stayed { .. }
+        | ManifestLine::Untracked { .. } => Vec::new(),
     }
 }
 
@@ -179,37 +222,51 @@ impl Trash {
     ///
     /// # Errors
     /// The system's.
-    pub fn list(&self) -> io::Result<Vec<TrashEntry>> {
-        let _lock = self.lock()?;
-        self.collect()?;
-        self.inventory()
+    pub fn list_entries(&self) -> io::Result<Vec<TrashEntry>> {
+        let _lock = self.lock_trash()?;
+        self.collect_from_commands()?;
+        self.list_entries_locked()
     }
 
     /// The same for a caller that holds the lock.
-    pub(super) fn inventory(&self) -> io::Result<Vec<TrashEntry>> {
-        let mut all: BTreeMap<(RequestId, Source), TrashEntry> = BTreeMap::new();
+    pub(super) fn list_entries_locked(&self) -> io::Result<Vec<TrashEntry>> {
+        let mut all: BTreeMap<(RequestId, ManifestSource), TrashEntry> = BTreeMap::new();
         for record in self.read_records()? {
-            let Some(Line::Begun { request, tool, at_ms, proof }) = record.lines.first().cloned() else {
+            let Some(ManifestLine::Begun {
+                request,
+                tool,
+                at_ms,
+                proof,
+            }) = record.lines.first().cloned()
+            else {
                 continue;
             };
             let is_of_commands = record.folder.is_some();
             let source = match is_of_commands {
-                false => Source::Tools,
-                true if self.proofs.prove(&self.home, &request)? == proof => Source::Shims,
-                true => Source::Unproven,
+                false => ManifestSource::Tools,
+                true if self.proofs.make_proof(&self.home, &request)? == proof => {
+                    ManifestSource::Shims
+                }
+                true => ManifestSource::Unproven,
             };
-            let entry = all.entry((request.clone(), source)).or_insert_with(|| TrashEntry {
-                request,
-                tool,
-                at_ms,
-                undone_at_ms: None,
-                was_begun: false,
-                source,
-                records: Vec::new(),
-            });
+            let entry = all
+                .entry((request.clone(), source))
+                .or_insert_with(|| TrashEntry {
+                    request,
+                    tool,
+                    at_ms,
+                    undone_at_ms: None,
+                    was_begun: false,
+                    source,
+                    records: Vec::new(),
+                });
             // A command may have written any time: it makes nothing older, and nothing comes from the future.
-            let at_ms = if is_of_commands { entry.at_ms.max(at_ms) } else { entry.at_ms.min(at_ms) };
-            entry.at_ms = at_ms.min(now_ms());
+            let at_ms = if is_of_commands {
+                entry.at_ms.max(at_ms)
+            } else {
+                entry.at_ms.min(at_ms)
+            };
+            entry.at_ms = at_ms.min(unix_time_ms());
             entry.records.push(record);
         }
         let mut all: Vec<TrashEntry> = all.into_values().collect();
@@ -226,12 +283,14 @@ impl Trash {
         Ok(all)
     }
 
-    fn read_records(&self) -> io::Result<Vec<Record>> {
+    fn read_records(&self) -> io::Result<Vec<ManifestRecord>> {
         let of_tools = list_visible(&self.home.trash_manifests_dir())?.into_iter();
         let folders = list_visible(&self.home.trash_removed_dir())?.into_iter();
         let of_commands = folders.filter(|folder| is_folder(folder));
-        let of_tools = of_tools.map(|file| Record::read(None, file));
-        let of_commands = of_commands.map(|folder| Record::read(Some(folder.clone()), folder.join(MANIFEST)));
+        let of_tools = of_tools.map(|file| ManifestRecord::read_manifest_record(None, file));
+        let of_commands = of_commands.map(|folder| {
+            ManifestRecord::read_manifest_record(Some(folder.clone()), folder.join(MANIFEST))
+        });
         of_tools.chain(of_commands).collect()
     }
 
@@ -245,18 +304,22 @@ impl Trash {
     }
 
     pub(super) fn read_undo_log(&self) -> io::Result<Vec<UndoLogLine>> {
-        manifest::read(&self.home.trash_log_file())
+        manifest::read_lines(&self.home.trash_log_file())
     }
 
     /// Takes items that commands have removed out of their reach, once the command that removes it is over. Returns how
     /// many bytes that are.
-    pub(super) fn collect(&self) -> io::Result<u64> {
+    pub(super) fn collect_from_commands(&self) -> io::Result<u64> {
         let mut bytes = 0;
         for folder in list_visible(&self.home.trash_incoming_dir())? {
             // A link would lead out of here.
-            let Some(name) = folder.file_name().filter(|_| is_folder(&folder)) else { continue };
+            let Some(name) = folder.file_name().filter(|_| is_folder(&folder)) else {
+                continue;
+            };
             // The shim that fills it holds a lock on its manifest.
-            let Ok(Some(manifest)) = manifest::open(&folder.join(MANIFEST)) else { continue };
+            let Ok(Some(manifest)) = manifest::open_manifest(&folder.join(MANIFEST)) else {
+                continue;
+            };
             if manifest.try_lock().is_err() {
                 continue;
             }
@@ -266,7 +329,7 @@ impl Trash {
                 tracing::warn!(path = %folder.display(), %cause, "what a command removed stays in its reach");
                 continue;
             }
-            bytes += TreeSize::of_tree(&removed).on_disk;
+            bytes += TreeSize::measure_path(&removed).on_disk;
         }
         Ok(bytes)
     }
@@ -279,8 +342,12 @@ fn is_folder(path: &Path) -> bool {
 
 /// Lists a folder of the trash without the hidden names, which are still being made.
 pub(super) fn list_visible(folder: &Path) -> io::Result<Vec<PathBuf>> {
-    let is_visible =
-        |path: &PathBuf| path.file_name().is_some_and(|name| !name.as_encoded_bytes().starts_with(b"."));
-    let paths: io::Result<Vec<PathBuf>> = fs::read_dir(folder)?.map(|entry| Ok(entry?.path())).collect();
+    let is_visible = |path: &PathBuf| {
+        path.file_name()
+            .is_some_and(|name| !name.as_encoded_bytes().starts_with(b"."))
+    };
+    let paths: io::Result<Vec<PathBuf>> = fs::read_dir(folder)?
+        .map(|entry| Ok(entry?.path()))
+        .collect();
     Ok(paths?.into_iter().filter(is_visible).collect())
 }

@@ -16,7 +16,7 @@ use crate::ids::RequestId;
 /// One line of a manifest.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
-pub(super) enum Line {
+pub(super) enum ManifestLine {
     /// The time when the lines that follow were written, in microseconds since the machine was started: lines of
     /// programs that removed beside each other are read in this order.
     Now { us: u64 },
@@ -30,10 +30,10 @@ pub(super) enum Line {
     },
     /// A file is changed, made or taken away.
     File {
-        path: Name,
+        path: ManifestPath,
         /// Its state before; none where there was no file.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        before: Option<Before>,
+        before: Option<FileBefore>,
         /// The hash of its new content; `None` if it is to be removed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         after: Option<String>,
@@ -42,28 +42,32 @@ pub(super) enum Line {
         mode_changes: bool,
     },
     /// A file gets another path.
-    Move { from: Name, to: Name, sha256: String },
+    Move {
+        from: ManifestPath,
+        to: ManifestPath,
+        sha256: String,
+    },
     /// Something is moved into the trash.
     Removed {
-        path: Name,
+        path: ManifestPath,
         /// Its name beside the manifest.
         item: String,
         files: u64,
         bytes: u64,
     },
     /// An empty folder is removed; there is nothing of it to keep but this.
-    EmptyFolder { path: Name, mode: u32 },
+    EmptyFolder { path: ManifestPath, mode: u32 },
     /// The last announced change of this path did not happen: it is where it was, or went otherwise.
-    Stayed { path: Name },
+    Stayed { path: ManifestPath },
     /// Something was removed, and nothing of it is kept: the trash does not take it.
-    ForGood { path: Name },
+    ForGood { path: ManifestPath },
     /// The system's own program ran, with options that the trash does not handle: what it removed is not kept.
     Untracked { command: String },
 }
 
 /// The state of a file before a change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Before {
+pub(super) struct FileBefore {
     pub sha256: String,
     pub size: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -74,42 +78,50 @@ pub(super) struct Before {
 
 /// A path, whatever its bytes: as text where it is text, else in hexadecimal.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(from = "Written", into = "Written")]
-pub(super) struct Name(pub PathBuf);
+#[serde(from = "WrittenPath", into = "WrittenPath")]
+pub(super) struct ManifestPath(pub PathBuf);
 
 #[derive(Serialize, Deserialize)]
 #[serde(untagged)]
-enum Written {
+enum WrittenPath {
     Text(String),
     Bytes { hex: String },
 }
 
-impl From<Written> for Name {
-    fn from(written: Written) -> Self {
+impl From<WrittenPath> for ManifestPath {
+    fn from(written: WrittenPath) -> Self {
         Self(match written {
-            Written::Text(text) => PathBuf::from(text),
-            Written::Bytes { hex } => PathBuf::from(from_bytes(unhex(&hex))),
+            WrittenPath::Text(text) => PathBuf::from(text),
+            WrittenPath::Bytes { hex } => PathBuf::from(os_string_from_bytes(decode_hex(&hex))),
         })
     }
 }
 
-impl From<Name> for Written {
-    fn from(name: Name) -> Self {
+impl From<ManifestPath> for WrittenPath {
+    fn from(name: ManifestPath) -> Self {
         match name.0.into_os_string().into_string() {
             Ok(text) => Self::Text(text),
-            Err(name) => Self::Bytes { hex: crate::ids::hex(name.as_encoded_bytes()) },
+            Err(name) => Self::Bytes {
+                hex: crate::ids::to_hex(name.as_encoded_bytes()),
+            },
         }
     }
 }
 
-fn unhex(digits: &str) -> Vec<u8> {
-    let digits: Vec<u8> =
-        digits.chars().filter_map(|c| c.to_digit(16)).filter_map(|d| u8::try_from(d).ok()).collect();
-    digits.chunks_exact(2).map(|pair| pair[0] << 4 | pair[1]).collect()
+fn decode_hex(digits: &str) -> Vec<u8> {
+    let digits: Vec<u8> = digits
+        .chars()
+        .filter_map(|c| c.to_digit(16))
+        .filter_map(|d| u8::try_from(d).ok())
+        .collect();
+    digits
+        .chunks_exact(2)
+        .map(|pair| pair[0] << 4 | pair[1])
+        .collect()
 }
 
 #[cfg(unix)]
-fn from_bytes(bytes: Vec<u8>) -> OsString {
+fn os_string_from_bytes(bytes: Vec<u8>) -> OsString {
     std::os::unix::ffi::OsStringExt::from_vec(bytes)
 }
 
@@ -123,39 +135,44 @@ pub(super) const LARGEST: u64 = 64 << 20;
 
 /// Opens a manifest, if there is one: a regular file. A command may have put anything in its place, so no link is
 /// followed and no writer is waited for.
-pub(super) fn open(path: &Path) -> io::Result<Option<File>> {
+pub(super) fn open_manifest(path: &Path) -> io::Result<Option<File>> {
     if !fs::symlink_metadata(path).is_ok_and(|found| found.is_file() && found.len() <= LARGEST) {
         return Ok(None);
     }
     let mut options = OpenOptions::new();
     options.read(true);
     #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, libc::O_NOFOLLOW | libc::O_NONBLOCK);
+    std::os::unix::fs::OpenOptionsExt::custom_flags(
+        &mut options,
+        libc::O_NOFOLLOW | libc::O_NONBLOCK,
+    );
     let file = options.open(path)?;
     Ok(file.metadata()?.is_file().then_some(file))
 }
 
 /// Reads every line that can be read; none if there is no such file.
-pub(super) fn read<T: DeserializeOwned>(path: &Path) -> io::Result<Vec<T>> {
-    let Some(file) = open(path)? else { return Ok(Vec::new()) };
+pub(super) fn read_lines<T: DeserializeOwned>(path: &Path) -> io::Result<Vec<T>> {
+    let Some(file) = open_manifest(path)? else {
+        return Ok(Vec::new());
+    };
     let mut bytes = Vec::new();
     file.take(LARGEST).read_to_end(&mut bytes)?;
     Ok(parse_json_lines(&bytes).collect())
 }
 
 /// Leaves out changes that were announced and withdrawn, and the lines that withdraw it.
-pub(super) fn drop_withdrawn(lines: Vec<Line>) -> Vec<Line> {
-    let mut rest: Vec<Option<Line>> = Vec::with_capacity(lines.len());
-    let mut announced: HashMap<Name, Vec<usize>> = HashMap::new();
+pub(super) fn drop_withdrawn(lines: Vec<ManifestLine>) -> Vec<ManifestLine> {
+    let mut rest: Vec<Option<ManifestLine>> = Vec::with_capacity(lines.len());
+    let mut announced: HashMap<ManifestPath, Vec<usize>> = HashMap::new();
     for line in lines {
         match &line {
-            Line::Stayed { path } => {
+            ManifestLine::Stayed { path } => {
                 if let Some(at) = announced.get_mut(path).and_then(Vec::pop) {
                     rest[at] = None;
                 }
                 continue;
             }
-            Line::Removed { path, .. } | Line::EmptyFolder { path, .. } => {
+            ManifestLine::Removed { path, .. } | ManifestLine::EmptyFolder { path, .. } => {
                 announced.entry(path.clone()).or_default().push(rest.len());
             }
             _ => {}
@@ -172,10 +189,18 @@ mod tests {
     #[cfg(unix)]
     #[test]
     fn a_path_of_any_bytes_is_read_as_it_was_written() {
-        for bytes in [&b"/a/plain"[..], b"/a/new\nline", b"/a/\xff\xfe", "/ä".as_bytes()] {
-            let name = Name(PathBuf::from(from_bytes(bytes.to_vec())));
+        for bytes in [
+            &b"/a/plain"[..],
+            b"/a/new\nline",
+            b"/a/\xff\xfe",
+            "/ä".as_bytes(),
+        ] {
+            let name = ManifestPath(PathBuf::from(os_string_from_bytes(bytes.to_vec())));
             let text = serde_json::to_string(&name).expect("JSON");
-            assert_eq!(serde_json::from_str::<Name>(&text).expect(&text), name);
+            assert_eq!(
+                serde_json::from_str::<ManifestPath>(&text).expect(&text),
+                name
+            );
         }
     }
 }

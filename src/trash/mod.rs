@@ -5,22 +5,22 @@
 
 mod before_images;
 #[cfg(target_os = "linux")]
-mod commands;
-mod contents;
-#[cfg(unix)]
-mod copy;
+mod command_shims;
+mod content_store;
 mod inventory;
 mod manifest;
+mod manifest_proofs;
 mod net_effect;
 mod preview;
-mod proof;
 mod quota;
 mod restore;
 #[cfg(target_os = "linux")]
 pub mod shim;
-mod steps;
 mod tree;
+#[cfg(unix)]
+mod tree_copy;
 mod undo;
+mod undo_steps;
 
 use std::fs::File;
 use std::io;
@@ -34,9 +34,9 @@ use crate::home::Home;
 
 pub use before_images::BeforeImageStore;
 #[cfg(target_os = "linux")]
-pub use commands::CommandShims;
+pub use command_shims::CommandShims;
 pub use inventory::TrashEntry;
-pub use undo::{UNTRACKED, UndoError, Undone};
+pub use undo::{UNTRACKED, UndoError, UndoReport};
 
 /// A file above this size is not kept before it is changed.
 pub const LARGEST_KEPT: u64 = 64 << 20;
@@ -46,7 +46,7 @@ const UNKNOWN_SIZE: u64 = u64::MAX;
 
 /// The limits on size and age.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
+pub struct TrashLimits {
     /// All of it together, in bytes.
     pub max_bytes: u64,
     /// Since the call.
@@ -57,26 +57,31 @@ pub struct Limits {
 #[derive(Debug, Clone)]
 pub struct Trash {
     home: Home,
-    limits: Limits,
+    limits: TrashLimits,
     /// The bytes that are kept, as far as this process knows, or [`UNKNOWN_SIZE`].
     used: Arc<AtomicU64>,
-    proofs: proof::ManifestProofs,
+    proofs: manifest_proofs::ManifestProofs,
 }
 
 impl Trash {
     /// The trash of this home.
-    pub fn new(home: &Home, limits: Limits) -> Self {
+    pub fn new(home: &Home, limits: TrashLimits) -> Self {
         let used = Arc::new(AtomicU64::new(UNKNOWN_SIZE));
-        Self { home: home.clone(), limits, used, proofs: proof::ManifestProofs::default() }
+        Self {
+            home: home.clone(),
+            limits,
+            used,
+            proofs: manifest_proofs::ManifestProofs::default(),
+        }
     }
 
     /// The folders that a confined command must be allowed to write, so that what it removes can be renamed into them.
-    pub fn folders_for_commands(&self) -> Vec<PathBuf> {
+    pub fn command_trash_folders(&self) -> Vec<PathBuf> {
         vec![self.home.trash_incoming_dir()]
     }
 
     /// Keeps everybody else from moving anything in the trash until the file is dropped.
-    fn lock(&self) -> io::Result<File> {
+    fn lock_trash(&self) -> io::Result<File> {
         let file = open_lock_file(&self.home.trash_lock_file())?;
         file.lock()?;
         Ok(file)
@@ -87,13 +92,19 @@ impl Trash {
 fn display_path(path: &Path) -> String {
     let mut text = String::new();
     for c in path.display().to_string().chars() {
-        if c.is_control() { text.extend(c.escape_default()) } else { text.push(c) }
+        if c.is_control() {
+            text.extend(c.escape_default())
+        } else {
+            text.push(c)
+        }
     }
     text
 }
 
 /// Milliseconds since 1970.
-fn now_ms() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+fn unix_time_ms() -> i64 {
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
     i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }

@@ -5,30 +5,30 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest as _, Sha256};
 
-use super::inventory::{Record, TrashEntry};
-use super::manifest::{Before, Line};
-use super::steps::Removed;
-use crate::ids::hex;
+use super::inventory::{ManifestRecord, TrashEntry};
+use super::manifest::{FileBefore, ManifestLine};
+use super::undo_steps::RemovedContent;
+use crate::ids::to_hex;
 
 /// The change that file tools made to one path: its state before and after the request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct NetChange {
     pub path: PathBuf,
-    pub before: Option<Before>,
+    pub before: Option<FileBefore>,
     pub after: Option<String>,
     pub mode_changes: bool,
 }
 
 /// A path that a command removed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Removal {
+pub(super) struct RemovedPath {
     pub path: PathBuf,
     pub what: RemovedThing,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum RemovedThing {
-    Kept(Removed),
+    Kept(RemovedContent),
     /// It was to be kept, and nothing of it is; perhaps it was never removed.
     Lost,
     /// It was removed, and nothing of it is kept.
@@ -37,9 +37,9 @@ pub(super) enum RemovedThing {
 
 /// The paths that commands removed.
 #[derive(Debug, Default)]
-pub(super) struct Removals {
+pub(super) struct RemovedPaths {
     /// Paths that the request did not make itself, in order.
-    pub first: Vec<Removal>,
+    pub first: Vec<RemovedPath>,
     /// Items that came to a path that was removed before, and was removed too, with its place in the trash.
     pub later: Vec<(PathBuf, PathBuf)>,
     /// Commands of which nothing is kept.
@@ -48,19 +48,34 @@ pub(super) struct Removals {
 }
 
 /// Adds up the changes by file tools, path by path.
-pub(super) fn net_changes(entry: &TrashEntry) -> Vec<NetChange> {
+pub(super) fn sum_file_changes(entry: &TrashEntry) -> Vec<NetChange> {
     let mut changes: Vec<NetChange> = Vec::new();
     for line in entry.tool_lines() {
         match line {
-            Line::File { path, before, after, mode_changes } => {
+            ManifestLine::File {
+                path,
+                before,
+                after,
+                mode_changes,
+            } => {
                 let (before, after) = (before.clone(), after.clone());
                 add_change(
                     &mut changes,
-                    NetChange { path: path.0.clone(), before, after, mode_changes: *mode_changes },
+                    NetChange {
+                        path: path.0.clone(),
+                        before,
+                        after,
+                        mode_changes: *mode_changes,
+                    },
                 );
             }
-            Line::Move { from, to, sha256 } => {
-                let moved = Before { sha256: sha256.clone(), size: 0, mode: None, kept: false };
+            ManifestLine::Move { from, to, sha256 } => {
+                let moved = FileBefore {
+                    sha256: sha256.clone(),
+                    size: 0,
+                    mode: None,
+                    kept: false,
+                };
                 let change = |path: &PathBuf, before, after| NetChange {
                     path: path.clone(),
                     before,
@@ -93,21 +108,29 @@ fn add_change(changes: &mut Vec<NetChange>, next: NetChange) {
 
 /// The name, beside the item that both lie in, for what is newer than something that comes back. An undo that goes on with
 /// another one tells by it that the place was cleared.
-pub(super) fn newer_name(path: &Path) -> String {
-    format!("newer-{}", hex(&Sha256::digest(path.as_os_str().as_encoded_bytes())[..16]))
+pub(super) fn name_for_newer(path: &Path) -> String {
+    format!(
+        "newer-{}",
+        to_hex(&Sha256::digest(path.as_os_str().as_encoded_bytes())[..16])
+    )
 }
 
 /// Adds up what commands removed, whichever of them wrote it down. `was_begun`: an undo may have put some of it back.
-pub(super) fn removals<'a>(records: impl IntoIterator<Item = &'a Record>, was_begun: bool) -> Removals {
-    let mut dated: Vec<(u64, &Path, &Line)> = Vec::new();
+pub(super) fn sum_removals<'a>(
+    records: impl IntoIterator<Item = &'a ManifestRecord>,
+    was_begun: bool,
+) -> RemovedPaths {
+    let mut dated: Vec<(u64, &Path, &ManifestLine)> = Vec::new();
     let mut folders: Vec<&Path> = Vec::new();
     for record in records {
-        let Some(folder) = &record.folder else { continue };
+        let Some(folder) = &record.folder else {
+            continue;
+        };
         folders.push(folder);
         let mut now = 0;
         for line in &record.lines {
             match line {
-                Line::Now { us } => now = now.max(*us),
+                ManifestLine::Now { us } => now = now.max(*us),
                 line => dated.push((now, folder, line)),
             }
         }
@@ -116,45 +139,58 @@ pub(super) fn removals<'a>(records: impl IntoIterator<Item = &'a Record>, was_be
     dated.sort_by_key(|(at, ..)| *at);
     let is_there = |path: &Path| path.symlink_metadata().is_ok();
     let was_cleared = |path: &Path| {
-        let name = newer_name(path);
+        let name = name_for_newer(path);
         folders.iter().any(|folder| is_there(&folder.join(&name)))
     };
-    let mut all = Removals::default();
+    let mut all = RemovedPaths::default();
     for (_, folder, line) in dated {
         match line {
-            Line::Removed { path: path_name, item, .. } if is_item_name(item) => {
+            ManifestLine::Removed {
+                path: path_name,
+                item,
+                ..
+            } if is_item_name(item) => {
                 let (path, at) = (&path_name.0, folder.join(item));
                 if is_there(&at) {
-                    all.add(path, RemovedThing::Kept(Removed::Item(at)), true);
+                    all.add_removal(path, RemovedThing::Kept(RemovedContent::Item(at)), true);
                 } else {
                     // What is neither kept nor put back by an undo was never removed: the shim was ended before that.
                     let is_back = was_begun && (is_there(path) || was_cleared(path));
-                    all.add(path, RemovedThing::Lost, is_back);
+                    all.add_removal(path, RemovedThing::Lost, is_back);
                 }
             }
-            Line::ForGood { path } => all.add(&path.0, RemovedThing::ForGood, true),
-            Line::EmptyFolder { path, mode } => {
-                all.add(&path.0, RemovedThing::Kept(Removed::EmptyFolder(*mode)), true);
+            ManifestLine::ForGood { path } => all.add_removal(&path.0, RemovedThing::ForGood, true),
+            ManifestLine::EmptyFolder { path, mode } => {
+                all.add_removal(
+                    &path.0,
+                    RemovedThing::Kept(RemovedContent::EmptyFolder(*mode)),
+                    true,
+                );
             }
-            Line::Untracked { command } => all.untracked.push(command.clone()),
+            ManifestLine::Untracked { command } => all.untracked.push(command.clone()),
             _ => {}
         }
     }
     all
 }
 
-impl Removals {
+impl RemovedPaths {
     /// Adds a removal. What lies at or below a path that was removed already came there afterwards.
-    fn add(&mut self, path: &Path, what: RemovedThing, was_removed: bool) {
+    fn add_removal(&mut self, path: &Path, what: RemovedThing, was_removed: bool) {
         let is_later = path.ancestors().any(|above| self.removed.contains(above));
         match what {
-            RemovedThing::Kept(Removed::Item(at)) if is_later => self.later.push((path.to_owned(), at)),
+            RemovedThing::Kept(RemovedContent::Item(at)) if is_later => {
+                self.later.push((path.to_owned(), at))
+            }
             _ if is_later => {}
             what => {
                 if was_removed {
                     self.removed.insert(path.to_owned());
                 }
-                self.first.push(Removal { path: path.to_owned(), what });
+                self.first.push(RemovedPath {
+                    path: path.to_owned(),
+                    what,
+                });
             }
         }
     }
@@ -168,13 +204,15 @@ fn is_item_name(item: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::manifest::Name;
+    use super::super::manifest::ManifestPath;
     use super::*;
 
     #[test]
     fn only_a_number_is_the_name_of_an_item() {
         assert!(is_item_name("1") && is_item_name("4711"));
-        for name in ["", "1/", "1/.", "./1", "..", ".", "1/..", "/1", "1\0", "a", "-1", "1 "] {
+        for name in [
+            "", "1/", "1/.", "./1", "..", ".", "1/..", "/1", "1\0", "a", "-1", "1 ",
+        ] {
             assert!(!is_item_name(name), "{name:?}");
         }
     }
@@ -184,51 +222,92 @@ mod tests {
     fn only_the_removal_that_failed_did_not_happen() {
         let folder = tempfile::tempdir().expect("a folder");
         std::fs::write(folder.path().join("1"), "kept").expect("written");
-        let name = |path: &str| Name(path.into());
-        let removed = |path: &str, item: &str| Line::Removed {
+        let name = |path: &str| ManifestPath(path.into());
+        let removed = |path: &str, item: &str| ManifestLine::Removed {
             path: name(path),
             item: item.to_owned(),
             files: 1,
             bytes: 4,
         };
-        let emptied = |path: &str| Line::EmptyFolder { path: name(path), mode: 0o755 };
-        let stayed = |path: &str| Line::Stayed { path: name(path) };
-        let now = |us| Line::Now { us };
-        let item = || RemovedThing::Kept(Removed::Item(folder.path().join("1")));
-        let empty = || RemovedThing::Kept(Removed::EmptyFolder(0o755));
-        let all = |records: &[&[Line]]| {
-            let record =
-                |lines: &&[Line]| Record::new(Some(folder.path().to_owned()), lines.to_vec(), PathBuf::new());
-            let records: Vec<Record> = records.iter().map(record).collect();
-            let Removals { first, later, .. } = removals(&records, false);
-            let first: Vec<_> =
-                first.into_iter().map(|one| (one.path.display().to_string(), one.what)).collect();
+        let emptied = |path: &str| ManifestLine::EmptyFolder {
+            path: name(path),
+            mode: 0o755,
+        };
+        let stayed = |path: &str| ManifestLine::Stayed { path: name(path) };
+        let now = |us| ManifestLine::Now { us };
+        let item = || RemovedThing::Kept(RemovedContent::Item(folder.path().join("1")));
+        let empty = || RemovedThing::Kept(RemovedContent::EmptyFolder(0o755));
+        let all = |records: &[&[ManifestLine]]| {
+            let record = |lines: &&[ManifestLine]| {
+                ManifestRecord::new(
+                    Some(folder.path().to_owned()),
+                    lines.to_vec(),
+                    PathBuf::new(),
+                )
+            };
+            let records: Vec<ManifestRecord> = records.iter().map(record).collect();
+            let RemovedPaths { first, later, .. } = sum_removals(&records, false);
+            let first: Vec<_> = first
+                .into_iter()
+                .map(|one| (one.path.display().to_string(), one.what))
+                .collect();
             (first, later.len())
         };
         let of = |path: &str, what| (path.to_owned(), what);
         // Removed, made again, and then not removed.
-        let again = [now(1), removed("/d", "1"), now(2), emptied("/d"), now(3), stayed("/d")];
+        let again = [
+            now(1),
+            removed("/d", "1"),
+            now(2),
+            emptied("/d"),
+            now(3),
+            stayed("/d"),
+        ];
         assert_eq!(all(&[&again]), (vec![of("/d", item())], 0));
         let again = [emptied("/d"), emptied("/d"), stayed("/d")];
         assert_eq!(all(&[&again]), (vec![of("/d", empty())], 0));
         assert_eq!(all(&[&[emptied("/d"), stayed("/d")]]), (vec![], 0));
-        assert_eq!(all(&[&[removed("/d", "2"), stayed("/d")]]), (vec![], 0), "it is there");
-        assert_eq!(all(&[&[removed("/d", "2")]]), (vec![of("/d", RemovedThing::Lost)], 0));
+        assert_eq!(
+            all(&[&[removed("/d", "2"), stayed("/d")]]),
+            (vec![], 0),
+            "it is there"
+        );
+        assert_eq!(
+            all(&[&[removed("/d", "2")]]),
+            (vec![of("/d", RemovedThing::Lost)], 0)
+        );
         // Then one by one.
-        let one_by_one = [removed("/d", "2"), stayed("/d"), removed("/d/f", "1"), emptied("/d")];
+        let one_by_one = [
+            removed("/d", "2"),
+            stayed("/d"),
+            removed("/d/f", "1"),
+            emptied("/d"),
+        ];
         let expected = vec![of("/d/f", item()), of("/d", empty())];
         assert_eq!(all(&[&one_by_one]), (expected.clone(), 0));
         // By two, beside each other: the first to begin was the last to end.
         let first = [now(10), emptied("/d/a"), now(30), emptied("/d")];
         let second = [now(20), removed("/d/f", "1")];
         let [a, d] = ["/d/a", "/d"].map(|path| of(path, empty()));
-        assert_eq!(all(&[&first, &second]), (vec![a, expected[0].clone(), d], 0));
+        assert_eq!(
+            all(&[&first, &second]),
+            (vec![a, expected[0].clone(), d], 0)
+        );
         // What went for good, and what the request itself put there and removed as well.
-        let for_good = Line::ForGood { path: name("/d") };
+        let for_good = ManifestLine::ForGood { path: name("/d") };
         let made_anew = [for_good.clone(), removed("/d", "1"), emptied("/d/e")];
-        assert_eq!(all(&[&made_anew]), (vec![of("/d", RemovedThing::ForGood)], 1));
-        assert_eq!(all(&[&[removed("/d", "1"), for_good]]), (vec![of("/d", item())], 0));
+        assert_eq!(
+            all(&[&made_anew]),
+            (vec![of("/d", RemovedThing::ForGood)], 1)
+        );
+        assert_eq!(
+            all(&[&[removed("/d", "1"), for_good]]),
+            (vec![of("/d", item())], 0)
+        );
         // Something else that came there.
-        assert_eq!(all(&[&[removed("/f", "1"), removed("/f", "1")]]), (vec![of("/f", item())], 1));
+        assert_eq!(
+            all(&[&[removed("/f", "1"), removed("/f", "1")]]),
+            (vec![of("/f", item())], 1)
+        );
     }
 }

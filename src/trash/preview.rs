@@ -1,6 +1,9 @@
 //! A preview of a stored item before it comes back: its size, and the files in it that programs run. Not here:
-//! bringing it back (steps).
-#![expect(clippy::disallowed_methods, reason = "this file looks through what the trash keeps")]
+//! bringing it back (undo_steps).
+#![expect(
+    clippy::disallowed_methods,
+    reason = "this file looks through what the trash keeps"
+)]
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -8,10 +11,10 @@ use std::fs::{self, File, Metadata};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::contents::hash_file;
+use super::content_store::hash_file;
 use super::tree::TreeSize;
-use crate::acp::protected;
-use crate::output::figures;
+use crate::acp::protected_path;
+use crate::output::number_format;
 
 /// So many protected names are shown.
 const MAX_NAMES: usize = 5;
@@ -30,17 +33,26 @@ impl TreePreview {
     /// Looks through an item that gets this path in its workspace. What a manifest says of it a command may have written.
     pub fn new(item: &Path, path: &Path) -> Self {
         let mut preview = Self::default();
-        let mut waiting: Vec<(PathBuf, PathBuf, bool)> = vec![(item.to_owned(), path.to_owned(), false)];
+        let mut waiting: Vec<(PathBuf, PathBuf, bool)> =
+            vec![(item.to_owned(), path.to_owned(), false)];
         while let Some((at, path, is_named)) = waiting.pop() {
-            let Ok(metadata) = fs::symlink_metadata(&at) else { continue };
-            let rule = if is_named { None } else { protecting_rule(&path, &metadata) };
+            let Ok(metadata) = fs::symlink_metadata(&at) else {
+                continue;
+            };
+            let rule = if is_named {
+                None
+            } else {
+                protecting_rule(&path, &metadata)
+            };
             preview.protected.extend(rule);
             if metadata.is_dir() {
                 let below = fs::read_dir(&at).into_iter().flatten().flatten();
                 let is_named = is_named || rule.is_some();
-                waiting.extend(below.map(|entry| (entry.path(), path.join(entry.file_name()), is_named)));
+                waiting.extend(
+                    below.map(|entry| (entry.path(), path.join(entry.file_name()), is_named)),
+                );
             }
-            preview.size.count(&metadata);
+            preview.size.count_entry(&metadata);
         }
         preview
     }
@@ -48,10 +60,12 @@ impl TreePreview {
 
 /// The rule that protects a path because programs run it. Nothing runs a repository itself, or the examples of its hooks.
 fn protecting_rule(path: &Path, metadata: &Metadata) -> Option<&'static str> {
-    let rule = protected::rule_for(path)?.rule;
+    let rule = protected_path::find_protection(path)?.rule;
     let is_run = match rule {
         ".git" => false,
-        ".git/hooks" => !metadata.is_dir() && path.extension().is_none_or(|ending| ending != EXAMPLE),
+        ".git/hooks" => {
+            !metadata.is_dir() && path.extension().is_none_or(|ending| ending != EXAMPLE)
+        }
         _ => true,
     };
     is_run.then_some(rule)
@@ -59,22 +73,35 @@ fn protecting_rule(path: &Path, metadata: &Metadata) -> Option<&'static str> {
 
 impl fmt::Display for TreePreview {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}, {}", figures::counted(self.size.files, "file"), figures::size(self.size.bytes))?;
+        write!(
+            f,
+            "{}, {}",
+            number_format::format_count(self.size.files, "file"),
+            number_format::format_size(self.size.bytes)
+        )?;
         if self.protected.is_empty() {
             return Ok(());
         }
         let named: Vec<&str> = self.protected.iter().take(MAX_NAMES).copied().collect();
-        let more = if self.protected.len() > MAX_NAMES { " and more" } else { "" };
-        write!(f, "; programs run what is in its {}{more}", named.join(", "))
+        let more = if self.protected.len() > MAX_NAMES {
+            " and more"
+        } else {
+            ""
+        };
+        write!(
+            f,
+            "; programs run what is in its {}{more}",
+            named.join(", ")
+        )
     }
 }
 
 /// Returns whether all of an item is there already, as in a copy that was made of it: the same content under each name.
-pub(super) fn holds_all_of(there: &Path, item: &Path) -> bool {
-    compare(there, item).unwrap_or(false)
+pub(super) fn contains_all_of(there: &Path, item: &Path) -> bool {
+    has_same_content(there, item).unwrap_or(false)
 }
 
-fn compare(there: &Path, item: &Path) -> io::Result<bool> {
+fn has_same_content(there: &Path, item: &Path) -> io::Result<bool> {
     let (found, kept) = (fs::symlink_metadata(there)?, fs::symlink_metadata(item)?);
     if found.file_type() != kept.file_type() {
         return Ok(false);
@@ -91,7 +118,7 @@ fn compare(there: &Path, item: &Path) -> io::Result<bool> {
     }
     for entry in fs::read_dir(item)? {
         let name = entry?.file_name();
-        if !compare(&there.join(&name), &item.join(&name))? {
+        if !has_same_content(&there.join(&name), &item.join(&name))? {
             return Ok(false);
         }
     }
@@ -115,14 +142,18 @@ mod tests {
         write("item/a", "12345");
         write("item/.git/hooks/pre-push.sample", "");
         write("item/.git/HEAD", "x");
-        let of = |path: &str| TreePreview::new(&dir.path().join("item"), Path::new(path)).to_string();
+        let of =
+            |path: &str| TreePreview::new(&dir.path().join("item"), Path::new(path)).to_string();
         assert_eq!(of("project"), "3 files, 6 bytes");
         write("item/.git/hooks/pre-push", "x");
         write("item/sub/.envrc", "x");
         write("item/.vscode/tasks.json", "{}");
         let expected = "6 files, 10 bytes; programs run what is in its .envrc, .git/hooks, .vscode";
         assert_eq!(of("project"), expected);
-        assert_eq!(of(".idea"), "6 files, 10 bytes; programs run what is in its .idea");
+        assert_eq!(
+            of(".idea"),
+            "6 files, 10 bytes; programs run what is in its .idea"
+        );
     }
 
     #[test]
@@ -135,7 +166,7 @@ mod tests {
             symlink("deep", path(top).join("link")).expect("linked");
         }
         fs::write(path("there/more"), "more").expect("written");
-        let is_there = || holds_all_of(&path("there"), &path("item"));
+        let is_there = || contains_all_of(&path("there"), &path("item"));
         assert!(is_there());
         fs::write(path("there/deep/file"), "x".repeat(199_999) + "y").expect("written");
         assert!(!is_there());
@@ -144,6 +175,6 @@ mod tests {
         fs::remove_file(path("there/link")).expect("there");
         fs::create_dir(path("there/link")).expect("made");
         assert!(!is_there());
-        assert!(!holds_all_of(&path("absent"), &path("item")));
+        assert!(!contains_all_of(&path("absent"), &path("item")));
     }
 }

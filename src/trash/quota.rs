@@ -9,10 +9,10 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::contents::Contents;
-use super::inventory::{Record, TrashEntry, list_visible};
-use super::manifest::Line;
-use super::{Trash, UNKNOWN_SIZE, now_ms, tree};
+use super::content_store::ContentStore;
+use super::inventory::{ManifestRecord, TrashEntry, list_visible};
+use super::manifest::ManifestLine;
+use super::{Trash, UNKNOWN_SIZE, tree, unix_time_ms};
 use crate::ids::RequestId;
 
 /// The age from which files without a manifest, where commands may write, are discarded.
@@ -24,10 +24,10 @@ impl Trash {
     /// # Errors
     /// The system's.
     pub fn apply_limits(&self) -> io::Result<()> {
-        self.while_locked(|| {
-            self.collect()?;
+        self.with_trash_lock(|| {
+            self.collect_from_commands()?;
             self.discard_stray_files()?;
-            self.evict(0, None).map(drop)
+            self.evict_entries(0, None).map(drop)
         })
     }
 
@@ -39,11 +39,11 @@ impl Trash {
         if list_visible(&self.home.trash_incoming_dir())?.is_empty() {
             return Ok(());
         }
-        self.while_locked(|| {
-            let more = self.collect()?;
+        self.with_trash_lock(|| {
+            let more = self.collect_from_commands()?;
             self.add_used_bytes(more);
             if more > 0 && self.used_bytes()? > self.limits.max_bytes {
-                self.evict(0, None)?;
+                self.evict_entries(0, None)?;
             }
             Ok(())
         })
@@ -53,13 +53,13 @@ impl Trash {
     ///
     /// # Errors
     /// The system's.
-    pub fn empty(&self) -> io::Result<(u64, u64)> {
-        self.while_locked(|| {
-            self.collect()?;
-            let all = self.inventory()?;
+    pub fn empty_trash(&self) -> io::Result<(u64, u64)> {
+        self.with_trash_lock(|| {
+            self.collect_from_commands()?;
+            let all = self.list_entries_locked()?;
             let emptied = (all.len() as u64, self.count_bytes(&all)?);
             for entry in all {
-                self.discard(entry.records);
+                self.discard_records(entry.records);
             }
             self.delete_unused_contents(&[])?;
             self.used.store(0, Ordering::Relaxed);
@@ -68,9 +68,9 @@ impl Trash {
     }
 
     /// Does this under the lock of the trash. Deletes discarded files after the lock is released.
-    pub(super) fn while_locked<T>(&self, work: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+    pub(super) fn with_trash_lock<T>(&self, work: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
         let done = {
-            let _lock = self.lock()?;
+            let _lock = self.lock_trash()?;
             work()
         };
         self.delete_discarded();
@@ -79,14 +79,19 @@ impl Trash {
 
     /// Makes room for so many bytes, at the cost of other requests than this one. Returns whether there is room. The caller
     /// holds the lock.
-    pub(super) fn make_room(&self, bytes: u64, request: &RequestId) -> io::Result<bool> {
+    pub(super) fn free_quota(&self, bytes: u64, request: &RequestId) -> io::Result<bool> {
         let fits = |used: u64| used.saturating_add(bytes) <= self.limits.max_bytes;
-        Ok(fits(0) && (fits(self.used_bytes()?) || fits(self.evict(bytes, Some(request))?)))
+        Ok(
+            fits(0)
+                && (fits(self.used_bytes()?) || fits(self.evict_entries(bytes, Some(request))?)),
+        )
     }
 
     pub(super) fn add_used_bytes(&self, bytes: u64) {
         let add = |used: u64| (used != UNKNOWN_SIZE).then(|| used.saturating_add(bytes));
-        let _ = self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add);
+        let _ = self
+            .used
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, add);
     }
 
     fn used_bytes(&self) -> io::Result<u64> {
@@ -94,21 +99,26 @@ impl Trash {
         if used != UNKNOWN_SIZE {
             return Ok(used);
         }
-        let used = self.count_bytes(&self.inventory()?)?;
+        let used = self.count_bytes(&self.list_entries_locked()?)?;
         self.used.store(used, Ordering::Relaxed);
         Ok(used)
     }
 
     /// The bytes that these entries and the stored contents take.
     fn count_bytes(&self, all: &[TrashEntry]) -> io::Result<u64> {
-        let contents = Contents::in_folder(self.home.trash_objects_dir());
-        Ok(removed_bytes(all) + contents.list()?.iter().map(|(_, size)| size).sum::<u64>())
+        let contents = ContentStore::in_folder(self.home.trash_objects_dir());
+        Ok(removed_bytes(all)
+            + contents
+                .list_contents()?
+                .iter()
+                .map(|(_, size)| size)
+                .sum::<u64>())
     }
 
     /// Discards entries that are too old, then the oldest until so many bytes more fit; returns the bytes that are used
     /// then.
-    fn evict(&self, more: u64, spared: Option<&RequestId>) -> io::Result<u64> {
-        let mut all = self.inventory()?;
+    fn evict_entries(&self, more: u64, spared: Option<&RequestId>) -> io::Result<u64> {
+        let mut all = self.list_entries_locked()?;
         loop {
             self.delete_unused_contents(&all)?;
             let used = self.count_bytes(&all)?;
@@ -118,29 +128,41 @@ impl Trash {
             };
             let entry = all.remove(at);
             tracing::info!(request.id = %entry.request, "the trash lets go of what it kept of a request");
-            self.discard(entry.records);
+            self.discard_records(entry.records);
         }
     }
 
     /// Chooses the entry that goes next, if one must: the oldest that is too old, or for which there is no room. Where what
     /// commands removed takes more than half, theirs go first: they cannot push out what file tools changed.
-    fn choose_evicted(&self, all: &[TrashEntry], wanted: u64, spared: Option<&RequestId>) -> Option<usize> {
+    fn choose_evicted(
+        &self,
+        all: &[TrashEntry],
+        wanted: u64,
+        spared: Option<&RequestId>,
+    ) -> Option<usize> {
         let keep_ms = i64::try_from(self.limits.keep.as_millis()).unwrap_or(i64::MAX);
-        let oldest_ms = now_ms().saturating_sub(keep_ms);
+        let oldest_ms = unix_time_ms().saturating_sub(keep_ms);
         let may_go = |entry: &TrashEntry| spared != Some(&entry.request);
-        let too_old = all.iter().rposition(|entry| entry.at_ms < oldest_ms && may_go(entry));
+        let too_old = all
+            .iter()
+            .rposition(|entry| entry.at_ms < oldest_ms && may_go(entry));
         if too_old.is_some() || wanted <= self.limits.max_bytes {
             return too_old;
         }
-        let is_removed =
-            |entry: &TrashEntry| may_go(entry) && entry.records.iter().any(|one| one.bytes() > 0);
+        let is_removed = |entry: &TrashEntry| {
+            may_go(entry) && entry.records.iter().any(|one| one.disk_bytes() > 0)
+        };
         let commands_take_most = removed_bytes(all) > self.limits.max_bytes / 2;
-        let removed = if commands_take_most { all.iter().rposition(is_removed) } else { None };
+        let removed = if commands_take_most {
+            all.iter().rposition(is_removed)
+        } else {
+            None
+        };
         removed.or_else(|| all.iter().rposition(may_go))
     }
 
     /// Takes records out of the inventory. Their content is deleted when the trash is not locked any more.
-    fn discard(&self, records: Vec<Record>) {
+    fn discard_records(&self, records: Vec<ManifestRecord>) {
         for record in records {
             let discarded = match &record.folder {
                 Some(folder) => self.discard_path(folder),
@@ -163,7 +185,10 @@ impl Trash {
         for entry in fs::read_dir(self.home.trash_incoming_dir())? {
             let path = entry?.path();
             let modified = fs::symlink_metadata(&path).and_then(|metadata| metadata.modified());
-            let age = modified.ok().and_then(|modified| modified.elapsed().ok()).unwrap_or_default();
+            let age = modified
+                .ok()
+                .and_then(|modified| modified.elapsed().ok())
+                .unwrap_or_default();
             // What cannot be moved stays, and keeps nothing else from going.
             if age > STRAY_AGE
                 && let Err(cause) = self.discard_path(&path)
@@ -176,15 +201,21 @@ impl Trash {
 
     /// Deletes the contents that no entry names.
     fn delete_unused_contents(&self, all: &[TrashEntry]) -> io::Result<()> {
-        let used = all.iter().flat_map(TrashEntry::lines).filter_map(|line| match line {
-            Line::File { before: Some(before), .. } => Some(before.sha256.as_str()),
-            _ => None,
-        });
+        let used = all
+            .iter()
+            .flat_map(TrashEntry::manifest_lines)
+            .filter_map(|line| match line {
+                ManifestLine::File {
+                    before: Some(before),
+                    ..
+                } => Some(before.sha256.as_str()),
+                _ => None,
+            });
         let used: HashSet<&str> = used.collect();
-        let contents = Contents::in_folder(self.home.trash_objects_dir());
-        for (name, _) in contents.list()? {
+        let contents = ContentStore::in_folder(self.home.trash_objects_dir());
+        for (name, _) in contents.list_contents()? {
             if !used.contains(name.as_str()) {
-                contents.delete(&name)?;
+                contents.delete_content(&name)?;
             }
         }
         Ok(())
@@ -195,7 +226,7 @@ impl Trash {
         for path in list_visible(&self.home.trash_doomed_dir()).unwrap_or_default() {
             let deleted = tree::remove_tree(&path).or_else(|_| {
                 // It may hold folders that their owner may not write.
-                open_folders(&path);
+                make_folders_accessible(&path);
                 tree::remove_tree(&path)
             });
             if let Err(cause) = deleted {
@@ -206,17 +237,20 @@ impl Trash {
 }
 
 fn removed_bytes(all: &[TrashEntry]) -> u64 {
-    all.iter().flat_map(|entry| &entry.records).map(Record::bytes).sum()
+    all.iter()
+        .flat_map(|entry| &entry.records)
+        .map(ManifestRecord::disk_bytes)
+        .sum()
 }
 
 /// Lets the owner into every folder of a tree. No link is followed.
 #[cfg(unix)]
-fn open_folders(path: &Path) {
+fn make_folders_accessible(path: &Path) {
     use std::os::unix::fs::PermissionsExt as _;
     if fs::symlink_metadata(path).is_ok_and(|found| found.is_dir()) {
         let _ = fs::set_permissions(path, fs::Permissions::from_mode(0o700));
         for entry in fs::read_dir(path).into_iter().flatten().flatten() {
-            open_folders(&entry.path());
+            make_folders_accessible(&entry.path());
         }
     }
 }

@@ -1,25 +1,28 @@
 //! Copying the stored files of a request into a folder that the owner names. Not here: putting it back in its place
 //! (undo).
-#![expect(clippy::disallowed_methods, reason = "this file writes into the folder that the owner names")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "this file writes into the folder that the owner names"
+)]
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
-use super::contents::Contents;
+use super::content_store::ContentStore;
 use super::inventory::TrashEntry;
-use super::manifest::Line;
-use super::net_effect::{Removal, RemovedThing, removals};
-use super::steps::Removed;
-use super::undo::{UndoError, Undone, find_entry};
+use super::manifest::ManifestLine;
+use super::net_effect::{RemovedPath, RemovedThing, sum_removals};
+use super::undo::{UndoError, UndoReport, find_entry};
+use super::undo_steps::RemovedContent;
 use super::{Trash, display_path, tree};
 use crate::acp::{Workspace, WorkspacePath};
 
 /// The stored data of one path.
-struct KeptPath {
+struct StoredPath {
     path: PathBuf,
-    what: Removed,
+    what: RemovedContent,
     /// A command removed it: what came with a folder around it is newer, since the request had made it there before it
     /// removed the folder.
     was_removed: bool,
@@ -31,10 +34,10 @@ impl Trash {
     ///
     /// # Errors
     /// [`UndoError`].
-    pub fn restore(&self, request: &str, to: &Path) -> Result<Undone, UndoError> {
-        let _lock = self.lock()?;
-        self.collect()?;
-        let all = self.inventory()?;
+    pub fn restore_copy(&self, request: &str, to: &Path) -> Result<UndoReport, UndoError> {
+        let _lock = self.lock_trash()?;
+        self.collect_from_commands()?;
+        let all = self.list_entries_locked()?;
         let entry = find_entry(&all, request)?;
         let failed = |text: String| UndoError::Failed(entry.request.clone(), text);
         fs::create_dir_all(to)?;
@@ -42,12 +45,21 @@ impl Trash {
             return Err(failed(format!("{} is not empty", to.display())));
         }
         // Each folder on the way is opened beneath this one, and no link is followed: what was restored before may be one.
-        let folder = Workspace::open(&[to.to_owned()])?;
+        let folder = Workspace::open_roots(&[to.to_owned()])?;
         let (mut lines, mut left_out) = (Vec::new(), Vec::new());
         let mut trees: HashSet<PathBuf> = HashSet::new();
-        for KeptPath { path, what, was_removed } in self.list_kept(entry) {
-            let Some(target) = folder.found(&path_below(folder.first(), &path)) else { continue };
-            let replaces = was_removed && path.ancestors().skip(1).any(|above| trees.contains(above));
+        for StoredPath {
+            path,
+            what,
+            was_removed,
+        } in self.list_stored_paths(entry)
+        {
+            let Some(target) = folder.path_if_inside(&path_below(folder.first_root(), &path))
+            else {
+                continue;
+            };
+            let replaces =
+                was_removed && path.ancestors().skip(1).any(|above| trees.contains(above));
             let shown = display_path(&path_below(to, &path));
             match copy_out(&what, &target, replaces) {
                 Ok(true) => {
@@ -65,59 +77,92 @@ impl Trash {
         }
         if lines.is_empty() {
             let nothing = || UndoError::Nothing(entry.request.clone());
-            return Err(if left_out.is_empty() { nothing() } else { failed(left_out.join("; ")) });
+            return Err(if left_out.is_empty() {
+                nothing()
+            } else {
+                failed(left_out.join("; "))
+            });
         }
         lines.extend(left_out.into_iter().map(|text| format!("left out: {text}")));
-        Ok(Undone { request: entry.request.clone(), lines, is_partial: false })
+        Ok(UndoReport {
+            request: entry.request.clone(),
+            lines,
+            is_partial: false,
+        })
     }
 
     /// Lists what is kept. What a command removed comes as an undo would bring it: a folder before what it had lost
     /// earlier; what came there after it was removed comes last.
-    fn list_kept(&self, entry: &TrashEntry) -> Vec<KeptPath> {
-        let contents = Contents::in_folder(self.home.trash_objects_dir());
+    fn list_stored_paths(&self, entry: &TrashEntry) -> Vec<StoredPath> {
+        let contents = ContentStore::in_folder(self.home.trash_objects_dir());
         let before = entry.tool_lines().filter_map(|line| match line {
-            Line::File { path, before: Some(before), .. } if contents.has(&before.sha256, before.size) => {
-                let what = Removed::Item(contents.path(&before.sha256));
-                Some(KeptPath { path: path.0.clone(), what, was_removed: false })
+            ManifestLine::File {
+                path,
+                before: Some(before),
+                ..
+            } if contents.has_content_of_size(&before.sha256, before.size) => {
+                let what = RemovedContent::Item(contents.content_path(&before.sha256));
+                Some(StoredPath {
+                    path: path.0.clone(),
+                    what,
+                    was_removed: false,
+                })
             }
             _ => None,
         });
-        let removals = removals(&entry.records, entry.was_begun);
-        let first = removals.first.into_iter().rev().filter_map(|Removal { path, what }| match what {
-            RemovedThing::Kept(what) => Some(KeptPath { path, what, was_removed: true }),
-            RemovedThing::Lost | RemovedThing::ForGood => None,
-        });
+        let removals = sum_removals(&entry.records, entry.was_begun);
+        let first = removals
+            .first
+            .into_iter()
+            .rev()
+            .filter_map(|RemovedPath { path, what }| match what {
+                RemovedThing::Kept(what) => Some(StoredPath {
+                    path,
+                    what,
+                    was_removed: true,
+                }),
+                RemovedThing::Lost | RemovedThing::ForGood => None,
+            });
         // Beside the first state of a path, under names of their own.
         let mut counts: HashMap<PathBuf, u32> = HashMap::new();
         let later = removals.later.into_iter().map(|(path, at)| {
-            let count = counts.entry(path.clone()).and_modify(|count| *count += 1).or_insert(1);
+            let count = counts
+                .entry(path.clone())
+                .and_modify(|count| *count += 1)
+                .or_insert(1);
             let mut name = path.file_name().unwrap_or_default().to_owned();
             name.push(format!(".later-{count}"));
-            KeptPath { path: path.with_file_name(name), what: Removed::Item(at), was_removed: false }
+            StoredPath {
+                path: path.with_file_name(name),
+                what: RemovedContent::Item(at),
+                was_removed: false,
+            }
         });
         before.chain(first).chain(later).collect()
     }
 }
 
 /// Copies one thing to where it belongs. Returns `false` where there is something already that it does not replace.
-fn copy_out(what: &Removed, target: &WorkspacePath, replaces: bool) -> io::Result<bool> {
-    let (folder, name) = target.open_parent(true)?;
-    let path = folder.path_of(&name);
-    match folder.metadata(&name) {
+fn copy_out(what: &RemovedContent, target: &WorkspacePath, replaces: bool) -> io::Result<bool> {
+    let (folder, name) = target.open_parent_folder(true)?;
+    let path = folder.entry_path(&name);
+    match folder.entry_metadata(&name) {
         Err(cause) if cause.kind() == io::ErrorKind::NotFound => {}
         Ok(_) if replaces => tree::remove_tree(&path)?,
         Ok(_) => return Ok(false),
         Err(cause) => return Err(cause),
     }
     match what {
-        Removed::Item(at) => tree::copy_without_replacing(at, &path)?,
-        Removed::EmptyFolder(_) => fs::create_dir(&path)?,
+        RemovedContent::Item(at) => tree::copy_without_replacing(at, &path)?,
+        RemovedContent::EmptyFolder(_) => fs::create_dir(&path)?,
     }
     Ok(true)
 }
 
 /// A path below another folder, without a way out of it.
 fn path_below(folder: &Path, path: &Path) -> PathBuf {
-    let plain = path.components().filter(|part| matches!(part, Component::Normal(_)));
+    let plain = path
+        .components()
+        .filter(|part| matches!(part, Component::Normal(_)));
     plain.fold(folder.to_owned(), |below, part| below.join(part))
 }

@@ -1,5 +1,8 @@
 //! Moving, copying and measuring files and folders with all that is in them. Not here: which, and when.
-#![expect(clippy::disallowed_methods, reason = "this file moves trees into the trash and out of it")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "this file moves trees into the trash and out of it"
+)]
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
@@ -10,14 +13,14 @@ use std::path::{Path, PathBuf};
 use crate::durable::{sync_parent_folder, temp_name};
 
 #[cfg(unix)]
-use super::copy::copy_tree;
+use super::tree_copy::copy_path;
 
 /// Moves something to a path where nothing is yet. Over a border of file systems it is copied and the original removed.
 /// Of a folder the copy stays once it is whole: if the original cannot be removed, its remains are unknown.
 pub(super) fn move_without_replacing(from: &Path, to: &Path) -> io::Result<()> {
     require_own_name(from)?;
     if !fs::symlink_metadata(from)?.is_dir() {
-        return move_file(from, to);
+        return move_file_without_replacing(from, to);
     }
     match rename_without_replacing(from, to) {
         Err(cause) if cause.kind() == io::ErrorKind::CrossesDevices => {
@@ -33,7 +36,7 @@ pub(super) fn move_without_replacing(from: &Path, to: &Path) -> io::Result<()> {
 }
 
 /// The same for something that is no folder: all or nothing.
-pub(super) fn move_file(from: &Path, to: &Path) -> io::Result<()> {
+pub(super) fn move_file_without_replacing(from: &Path, to: &Path) -> io::Result<()> {
     match rename_without_replacing(from, to) {
         Err(cause) if cause.kind() == io::ErrorKind::CrossesDevices => {
             copy_without_replacing(from, to).and_then(|()| sync_parent_folder(to))?;
@@ -81,9 +84,11 @@ pub(super) fn copy_without_replacing(from: &Path, to: &Path) -> io::Result<()> {
         return Err(io::ErrorKind::AlreadyExists.into());
     }
     let draft = to.with_file_name(temp_name(OsStr::new("copy"))?);
-    copy_tree(from, &draft).and_then(|()| rename_without_replacing(&draft, to)).inspect_err(|_| {
-        let _ = remove_tree(&draft);
-    })
+    copy_path(from, &draft)
+        .and_then(|()| rename_without_replacing(&draft, to))
+        .inspect_err(|_| {
+            let _ = remove_tree(&draft);
+        })
 }
 
 /// Weaker than elsewhere: what is put into the copy's way meanwhile is not noticed.
@@ -94,7 +99,7 @@ fn copy_tree(from: &Path, to: &Path) -> io::Result<()> {
         fs::create_dir(to)?;
         for entry in fs::read_dir(from)? {
             let name = entry?.file_name();
-            copy_tree(&from.join(&name), &to.join(&name))?;
+            copy_path(&from.join(&name), &to.join(&name))?;
         }
         return Ok(());
     }
@@ -107,8 +112,8 @@ fn copy_tree(from: &Path, to: &Path) -> io::Result<()> {
 pub(super) fn move_from_command(from: &Path, to: &Path) -> io::Result<()> {
     #[cfg(unix)]
     if fs::symlink_metadata(from)?.is_dir() {
-        match super::copy::open_folder(rustix::fs::CWD, from.as_os_str()) {
-            Ok(folder) => super::copy::set_mode(&folder, 0o700)?,
+        match super::tree_copy::open_folder(rustix::fs::CWD, from.as_os_str()) {
+            Ok(folder) => super::tree_copy::set_mode(&folder, 0o700)?,
             // One that cannot even be read can have its mode only by its name, in a folder that leads nowhere.
             Err(cause) if cause.kind() == io::ErrorKind::PermissionDenied => {
                 use rustix::fs::{AtFlags, CWD, Mode, chmodat};
@@ -137,32 +142,46 @@ pub(super) struct TreeSize {
 
 impl TreeSize {
     /// Measures a tree. Unreadable entries do not count.
-    pub fn of_tree(path: &Path) -> Self {
+    pub fn measure_path(path: &Path) -> Self {
         let mut size = Self::default();
         let mut waiting = vec![path.to_owned()];
         while let Some(path) = waiting.pop() {
-            let Ok(metadata) = fs::symlink_metadata(&path) else { continue };
+            let Ok(metadata) = fs::symlink_metadata(&path) else {
+                continue;
+            };
             if metadata.is_dir() {
-                waiting.extend(fs::read_dir(&path).into_iter().flatten().flatten().map(|entry| entry.path()));
+                waiting.extend(
+                    fs::read_dir(&path)
+                        .into_iter()
+                        .flatten()
+                        .flatten()
+                        .map(|entry| entry.path()),
+                );
             }
-            size.count(&metadata);
+            size.count_entry(&metadata);
         }
         size
     }
 
     /// Counts one file or folder.
-    pub fn count(&mut self, metadata: &Metadata) {
+    pub fn count_entry(&mut self, metadata: &Metadata) {
         self.files += u64::from(!metadata.is_dir());
-        if self.is_first_name(metadata) {
-            self.bytes += if metadata.is_file() { metadata.len() } else { 0 };
+        if self.is_first_hard_link(metadata) {
+            self.bytes += if metadata.is_file() {
+                metadata.len()
+            } else {
+                0
+            };
             self.on_disk += disk_usage(metadata);
         }
     }
 
     #[cfg(unix)]
-    fn is_first_name(&mut self, metadata: &Metadata) -> bool {
+    fn is_first_hard_link(&mut self, metadata: &Metadata) -> bool {
         use std::os::unix::fs::MetadataExt as _;
-        metadata.is_dir() || metadata.nlink() == 1 || self.linked.insert((metadata.dev(), metadata.ino()))
+        metadata.is_dir()
+            || metadata.nlink() == 1
+            || self.linked.insert((metadata.dev(), metadata.ino()))
     }
 
     #[cfg(not(unix))]
@@ -184,7 +203,11 @@ fn disk_usage(metadata: &Metadata) -> u64 {
 
 /// Removes something for good, with all that is in it.
 pub(super) fn remove_tree(path: &Path) -> io::Result<()> {
-    if fs::symlink_metadata(path)?.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) }
+    if fs::symlink_metadata(path)?.is_dir() {
+        fs::remove_dir_all(path)
+    } else {
+        fs::remove_file(path)
+    }
 }
 
 #[cfg(all(test, unix))]
@@ -204,8 +227,8 @@ mod tests {
         // As one that is put there after it was looked whether there is anything.
         symlink(path("outside"), path("folder")).expect("linked");
         symlink(path("outside/file"), path("dangling")).expect("linked");
-        assert!(copy_tree(&path("from"), &path("folder")).is_err());
-        assert!(copy_tree(&path("single"), &path("dangling")).is_err());
+        assert!(copy_path(&path("from"), &path("folder")).is_err());
+        assert!(copy_path(&path("single"), &path("dangling")).is_err());
         assert_eq!(fs::read_dir(path("outside")).expect("there").count(), 0);
     }
 
@@ -215,17 +238,26 @@ mod tests {
         let path = |name: &str| dir.path().join(name);
         fs::create_dir_all(path("from/shut")).expect("made");
         fs::write(path("from/shut/run.sh"), "echo\n").expect("written");
-        fs::set_permissions(path("from/shut/run.sh"), fs::Permissions::from_mode(0o751)).expect("set");
+        fs::set_permissions(path("from/shut/run.sh"), fs::Permissions::from_mode(0o751))
+            .expect("set");
         fs::set_permissions(path("from/shut"), fs::Permissions::from_mode(0o500)).expect("set");
         copy_without_replacing(&path("from"), &path("to")).expect("copied");
         for name in ["shut", "shut/run.sh"] {
             let [a, b] = ["from", "to"].map(|top| fs::metadata(path(top).join(name)).expect(name));
-            assert_eq!((a.permissions(), a.modified().ok()), (b.permissions(), b.modified().ok()), "{name}");
+            assert_eq!(
+                (a.permissions(), a.modified().ok()),
+                (b.permissions(), b.modified().ok()),
+                "{name}"
+            );
         }
         fs::set_permissions(path("from/shut"), fs::Permissions::from_mode(0o700)).expect("set");
         let socket = std::os::unix::net::UnixListener::bind(path("from/socket")).expect("bound");
         assert!(copy_without_replacing(&path("from"), &path("again")).is_err());
         drop(socket);
-        assert_eq!(fs::read_dir(dir.path()).expect("there").count(), 2, "from and to");
+        assert_eq!(
+            fs::read_dir(dir.path()).expect("there").count(),
+            2,
+            "from and to"
+        );
     }
 }

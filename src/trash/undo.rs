@@ -1,5 +1,5 @@
 //! Undoing a request: every file as it was before, or nothing at all. What changed since the request is never
-//! overwritten. Not here: paths that commands removed (undo/removals), and carrying it out (steps).
+//! overwritten. Not here: paths that commands removed (undo/removals), and carrying it out (undo_steps).
 
 mod removals;
 
@@ -7,21 +7,21 @@ use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::before_images::mode_of;
-use super::contents::{Contents, hash_file};
-use super::inventory::{Source, TrashEntry, UndoLogLine};
-use super::net_effect::{NetChange, net_changes};
-use super::steps::{Step, carry_out};
-use super::{Trash, display_path, now_ms};
+use super::before_images::permission_bits;
+use super::content_store::{ContentStore, hash_file};
+use super::inventory::{ManifestSource, TrashEntry, UndoLogLine};
+use super::net_effect::{NetChange, sum_file_changes};
+use super::undo_steps::{UndoStep, apply_steps};
+use super::{Trash, display_path, unix_time_ms};
 use crate::acp::{Workspace, WorkspacePath};
 use crate::durable::append_json_lines;
 use crate::failpoint::reach;
 use crate::ids::RequestId;
-use crate::output::figures;
+use crate::output::number_format;
 
 /// The result of an undo, or its preview.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Undone {
+pub struct UndoReport {
     /// The request.
     pub request: RequestId,
     /// The result for each path, in words.
@@ -51,7 +51,9 @@ pub enum UndoError {
     #[error("request {0} was undone already")]
     Already(RequestId, i64),
     /// Everything is as it was before.
-    #[error("there is nothing to undo: all that request {0} was about to change is as it was before")]
+    #[error(
+        "there is nothing to undo: all that request {0} was about to change is as it was before"
+    )]
     Nothing(RequestId),
     /// Something is not as the request left it, or is not kept.
     #[error("request {0} cannot be undone, and nothing was changed:\n{list}", list = .1.join("\n"))]
@@ -65,7 +67,7 @@ pub enum UndoError {
 }
 
 /// A path as it is now.
-enum FileState {
+enum PathState {
     Absent,
     File {
         sha256: String,
@@ -81,24 +83,31 @@ impl Trash {
     ///
     /// # Errors
     /// [`UndoError`]; nothing is changed then.
-    pub fn undo(&self, workspace: &Workspace, request: &str, is_dry_run: bool) -> Result<Undone, UndoError> {
-        let _lock = self.lock()?;
-        self.collect()?;
-        let all = self.inventory()?;
+    pub fn undo_request(
+        &self,
+        workspace: &Workspace,
+        request: &str,
+        is_dry_run: bool,
+    ) -> Result<UndoReport, UndoError> {
+        let _lock = self.lock_trash()?;
+        self.collect_from_commands()?;
+        let all = self.list_entries_locked()?;
         let entry = match find_entry(&all, request) {
             Ok(entry) => entry,
             Err(unknown) => {
                 let is_it = |undo: &UndoLogLine| !undo.begun && undo.request.as_str() == request;
                 let undo = self.read_undo_log()?.into_iter().rfind(is_it);
-                return Err(undo.map_or(unknown, |undo| UndoError::Already(undo.request, undo.at_ms)));
+                return Err(
+                    undo.map_or(unknown, |undo| UndoError::Already(undo.request, undo.at_ms))
+                );
             }
         };
         if let Some(at_ms) = entry.undone_at_ms {
             return Err(UndoError::Already(entry.request.clone(), at_ms));
         }
-        let contents = Contents::in_folder(self.home.trash_objects_dir());
+        let contents = ContentStore::in_folder(self.home.trash_objects_dir());
         let removed = self.home.trash_removed_dir();
-        let trash = Workspace::open(std::slice::from_ref(&removed))?;
+        let trash = Workspace::open_roots(std::slice::from_ref(&removed))?;
         let mut plan = UndoPlan {
             workspace,
             contents: &contents,
@@ -114,31 +123,48 @@ impl Trash {
         };
         plan.plan_changes();
         plan.plan_removals();
-        let (steps, lines) = plan.check()?;
+        let (steps, lines) = plan.check_plan()?;
         if !is_dry_run {
             self.log_undo(entry, true)?;
-            carry_out(&steps, &contents).map_err(|text| UndoError::Failed(entry.request.clone(), text))?;
+            apply_steps(&steps, &contents)
+                .map_err(|text| UndoError::Failed(entry.request.clone(), text))?;
             reach("undo.done");
             self.log_undo(entry, false)?;
         }
-        Ok(Undone { request: entry.request.clone(), lines, is_partial: entry.source != Source::Tools })
+        Ok(UndoReport {
+            request: entry.request.clone(),
+            lines,
+            is_partial: entry.source != ManifestSource::Tools,
+        })
     }
 
     fn log_undo(&self, entry: &TrashEntry, begun: bool) -> io::Result<()> {
         let (request, records) = (entry.request.clone(), entry.folder_names());
-        let line = UndoLogLine { request, at_ms: now_ms(), begun, records };
+        let line = UndoLogLine {
+            request,
+            at_ms: unix_time_ms(),
+            begun,
+            records,
+        };
         append_json_lines(&self.home.trash_log_file(), &[line]).map(drop)
     }
 }
 
 /// Finds the entry that is meant by an id, or by the beginning or the end of one.
-pub(super) fn find_entry<'a>(all: &'a [TrashEntry], typed: &str) -> Result<&'a TrashEntry, UndoError> {
+pub(super) fn find_entry<'a>(
+    all: &'a [TrashEntry],
+    typed: &str,
+) -> Result<&'a TrashEntry, UndoError> {
     // What a command says of a request of file tools, or of another command's, is not what is meant by it.
     let is_first_source = |entry: &&TrashEntry| {
-        !all.iter().any(|other| other.request == entry.request && other.source < entry.source)
+        !all.iter()
+            .any(|other| other.request == entry.request && other.source < entry.source)
     };
     let find = |is_meant: &dyn Fn(&str) -> bool| -> Vec<&TrashEntry> {
-        all.iter().filter(|entry| is_meant(entry.request.as_str())).filter(is_first_source).collect()
+        all.iter()
+            .filter(|entry| is_meant(entry.request.as_str()))
+            .filter(is_first_source)
+            .collect()
     };
     let mut found = find(&|id| id == typed);
     if found.is_empty() && !typed.is_empty() {
@@ -148,7 +174,11 @@ pub(super) fn find_entry<'a>(all: &'a [TrashEntry], typed: &str) -> Result<&'a T
         [] => Err(UndoError::Unknown(typed.to_owned())),
         [only] => Ok(only),
         several => {
-            let ids: Vec<&str> = several.iter().take(5).map(|entry| entry.request.as_str()).collect();
+            let ids: Vec<&str> = several
+                .iter()
+                .take(5)
+                .map(|entry| entry.request.as_str())
+                .collect();
             Err(UndoError::Several(typed.to_owned(), ids.join(", ")))
         }
     }
@@ -157,12 +187,12 @@ pub(super) fn find_entry<'a>(all: &'a [TrashEntry], typed: &str) -> Result<&'a T
 /// An undo that is being planned.
 struct UndoPlan<'a> {
     workspace: &'a Workspace,
-    contents: &'a Contents,
+    contents: &'a ContentStore,
     /// The folder of removed items, opened like a workspace, so that links in it lead nowhere. And its path.
     trash: (&'a Workspace, &'a Path),
     all: &'a [TrashEntry],
     entry: &'a TrashEntry,
-    steps: Vec<Step>,
+    steps: Vec<UndoStep>,
     lines: Vec<String>,
     faults: Vec<String>,
     /// The removed paths that come back, each with its place in the trash; an empty folder has none.
@@ -175,7 +205,7 @@ struct UndoPlan<'a> {
 
 impl UndoPlan<'_> {
     /// Returns the steps and their descriptions, if nothing is in the way.
-    fn check(mut self) -> Result<(Vec<Step>, Vec<String>), UndoError> {
+    fn check_plan(mut self) -> Result<(Vec<UndoStep>, Vec<String>), UndoError> {
         let request = self.entry.request.clone();
         if self.steps.is_empty() {
             self.faults.append(&mut self.lost);
@@ -186,19 +216,20 @@ impl UndoPlan<'_> {
         if self.steps.is_empty() {
             return Err(UndoError::Nothing(request));
         }
-        self.lines.extend(self.lost.into_iter().chain(self.left_in_trash));
+        self.lines
+            .extend(self.lost.into_iter().chain(self.left_in_trash));
         Ok((self.steps, self.lines))
     }
 
     /// Plans the undo of changes by file tools.
     fn plan_changes(&mut self) {
-        let changes = net_changes(self.entry);
+        let changes = sum_file_changes(self.entry);
         // Where the content is not kept, another path of the request may have it.
         let source_of = |change: &NetChange| {
             let before = change.before.as_ref().filter(|before| !before.kept)?;
-            changes
-                .iter()
-                .find(|other| other.before.is_none() && other.after.as_ref() == Some(&before.sha256))
+            changes.iter().find(|other| {
+                other.before.is_none() && other.after.as_ref() == Some(&before.sha256)
+            })
         };
         let mut moved: Vec<&Path> = Vec::new();
         for change in &changes {
@@ -217,29 +248,41 @@ impl UndoPlan<'_> {
 
     /// Plans that a file goes back where it was; whether the path that it went to is dealt with thereby.
     fn plan_move_back(&mut self, change: &NetChange, source: &NetChange) -> bool {
-        let (Some(to), Some(at)) = (self.find_path(&change.path), self.find_path(&source.path)) else {
+        let (Some(to), Some(at)) = (
+            self.find_workspace_path(&change.path),
+            self.find_workspace_path(&source.path),
+        ) else {
             return false;
         };
-        let is_moved = |state: &FileState| matches!(state, FileState::File { sha256, .. } if Some(sha256) == source.after.as_ref());
-        match (FileState::read(&to), FileState::read(&at)) {
-            (found, FileState::Absent) if is_moved(&found) => {}
-            (FileState::Absent, found) if is_moved(&found) => {
-                self.lines.push(format!("{} goes back to {}", display(&at), display(&to)));
-                self.steps.push(Step::MoveBack { at, to });
+        let is_moved = |state: &PathState| matches!(state, PathState::File { sha256, .. } if Some(sha256) == source.after.as_ref());
+        match (
+            PathState::read_path_state(&to),
+            PathState::read_path_state(&at),
+        ) {
+            (found, PathState::Absent) if is_moved(&found) => {}
+            (PathState::Absent, found) if is_moved(&found) => {
+                self.lines.push(format!(
+                    "{} goes back to {}",
+                    display_workspace_path(&at),
+                    display_workspace_path(&to)
+                ));
+                self.steps.push(UndoStep::MoveBack { at, to });
             }
-            (FileState::Absent, found) => self.refuse_changed(&at, &found),
+            (PathState::Absent, found) => self.refuse_changed(&at, &found),
             (found, _) => self.refuse_changed(&to, &found),
         }
         true
     }
 
     fn plan_change(&mut self, change: &NetChange) {
-        let Some(path) = self.find_path(&change.path) else { return };
-        let state = FileState::read(&path);
+        let Some(path) = self.find_workspace_path(&change.path) else {
+            return;
+        };
+        let state = PathState::read_path_state(&path);
         let (sha256, mode) = match &state {
-            FileState::Absent => (None, None),
-            FileState::File { sha256, mode } => (Some(sha256), *mode),
-            FileState::Other(_) => return self.refuse_changed(&path, &state),
+            PathState::Absent => (None, None),
+            PathState::File { sha256, mode } => (Some(sha256), *mode),
+            PathState::Other(_) => return self.refuse_changed(&path, &state),
         };
         let was = change.before.as_ref();
         let mode_is_back =
@@ -251,66 +294,94 @@ impl UndoPlan<'_> {
             return self.refuse_changed(&path, &state);
         }
         let Some(was) = was else {
-            self.lines.push(format!("{} goes: the request had made it", display(&path)));
+            self.lines.push(format!(
+                "{} goes: the request had made it",
+                display_workspace_path(&path)
+            ));
             // Without an after there is no file now, and nothing to remove.
             let expected = change.after.clone().unwrap_or_default();
-            return self.steps.push(Step::Remove { path, expected });
+            return self.steps.push(UndoStep::Remove { path, expected });
         };
-        if !was.kept || !self.contents.has(&was.sha256, was.size) {
-            return self.faults.push(format!("{}: what it held before is not kept", display(&path)));
+        if !was.kept || !self.contents.has_content_of_size(&was.sha256, was.size) {
+            return self.faults.push(format!(
+                "{}: what it held before is not kept",
+                display_workspace_path(&path)
+            ));
         }
         let expected = sha256.cloned();
-        let verb = if expected.is_some() { "gets back what it held" } else { "comes back" };
-        self.lines.push(format!("{} {verb} ({})", display(&path), figures::size(was.size)));
-        self.steps.push(Step::Write { path, sha256: was.sha256.clone(), mode: was.mode, expected });
+        let verb = if expected.is_some() {
+            "gets back what it held"
+        } else {
+            "comes back"
+        };
+        self.lines.push(format!(
+            "{} {verb} ({})",
+            display_workspace_path(&path),
+            number_format::format_size(was.size)
+        ));
+        self.steps.push(UndoStep::Write {
+            path,
+            sha256: was.sha256.clone(),
+            mode: was.mode,
+            expected,
+        });
     }
 
     /// Finds a path in a workspace; one that lies in none is a fault.
-    fn find_path(&mut self, path: &Path) -> Option<WorkspacePath> {
-        let found = self.workspace.found(path);
+    fn find_workspace_path(&mut self, path: &Path) -> Option<WorkspacePath> {
+        let found = self.workspace.path_if_inside(path);
         if found.is_none() {
             let shown = display_path(path);
-            self.faults.push(format!("{shown} lies in no workspace here; name its folder with --workspace"));
+            self.faults.push(format!(
+                "{shown} lies in no workspace here; name its folder with --workspace"
+            ));
         }
         found
     }
 
     /// Refuses to undo, and names the later request that changed the path, if one did.
-    fn refuse_changed(&mut self, path: &WorkspacePath, state: &FileState) {
+    fn refuse_changed(&mut self, path: &WorkspacePath, state: &PathState) {
         let what = match state {
-            FileState::Absent => "is not there any more",
-            FileState::File { .. } => "was changed since",
-            FileState::Other(words) => words,
+            PathState::Absent => "is not there any more",
+            PathState::File { .. } => "was changed since",
+            PathState::Other(words) => words,
         };
         let later = self.all.iter().find(|other| {
             (other.at_ms, &other.request) > (self.entry.at_ms, &self.entry.request)
                 && other.undone_at_ms.is_none()
-                && other.touches(path.absolute())
+                && other.overlaps_path(path.absolute_path())
         });
         let hint = later.map_or_else(String::new, |later| {
-            format!(", by request {} ({}): undo that one first", later.request, later.tool)
+            format!(
+                ", by request {} ({}): undo that one first",
+                later.request, later.tool
+            )
         });
-        self.faults.push(format!("{} {what}{hint}", display(path)));
+        self.faults
+            .push(format!("{} {what}{hint}", display_workspace_path(path)));
     }
 }
 
-impl FileState {
+impl PathState {
     /// Looks at a path beneath its workspace.
-    fn read(path: &WorkspacePath) -> Self {
-        let read = path.metadata().and_then(|metadata| {
+    fn read_path_state(path: &WorkspacePath) -> Self {
+        let read = path.file_metadata().and_then(|metadata| {
             if !metadata.is_file() {
                 return Ok(Self::Other("is no regular file any more".to_owned()));
             }
-            let (sha256, _) = hash_file(&mut path.open_read()?)?;
-            Ok(Self::File { sha256, mode: mode_of(&metadata) })
+            let (sha256, _) = hash_file(&mut path.open_for_reading()?)?;
+            Ok(Self::File {
+                sha256,
+                mode: permission_bits(&metadata),
+            })
         });
         read.unwrap_or_else(|cause| match cause.kind() {
             io::ErrorKind::NotFound => Self::Absent,
-            _ => Self::unreadable(&cause),
+            _ => Self::from_read_error(&cause),
         })
     }
 
-    fn unreadable(cause: &io::Error) -> Self {
+    fn from_read_error(cause: &io::Error) -> Self {
         // The kernel refuses to follow a link.
         Self::Other(match cause.raw_os_error() {
             Some(libc::ELOOP) => "is a link now, or lies behind one".to_owned(),
@@ -319,6 +390,6 @@ impl FileState {
     }
 }
 
-fn display(path: &WorkspacePath) -> String {
-    display_path(path.absolute())
+fn display_workspace_path(path: &WorkspacePath) -> String {
+    display_path(path.absolute_path())
 }

@@ -5,15 +5,15 @@
 //! before it opens the input, and the runner kills it when its time is up. Not here: the questions, which belong to
 //! the handlers.
 
-mod client;
-mod limits;
-mod server;
 mod temp_folder;
+mod worker_client;
+mod worker_limits;
+mod worker_server;
 
-pub use client::{WorkerCall, WorkerFailure, WorkerProgram};
-pub use limits::WorkerLimits;
-pub use server::{CallerLink, serve};
 pub use temp_folder::TempFolder;
+pub use worker_client::{WorkerCall, WorkerFailure, WorkerProgram};
+pub use worker_limits::WorkerLimits;
+pub use worker_server::{CallerLink, serve_question};
 
 /// The first argument that makes this program a worker; the second names the job.
-pub const ARGUMENT: &str = "worker";
+pub const WORKER_ARGUMENT: &str = "worker";

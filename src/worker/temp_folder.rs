@@ -1,5 +1,8 @@
 //! Private temporary folders: SQLite's temporary files, and copies of databases.
-#![expect(clippy::disallowed_methods, reason = "this module makes and removes temporary folders")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "this module makes and removes temporary folders"
+)]
 
 use std::fs;
 use std::io;
@@ -14,7 +17,7 @@ impl TempFolder {
     ///
     /// # Errors
     /// The system refuses.
-    pub fn create(root: &Path) -> io::Result<Self> {
+    pub fn create_below(root: &Path) -> io::Result<Self> {
         fs::create_dir_all(root)?;
         let folder = root.join(format!("worker-{}", uuid::Uuid::new_v4()));
         let mut builder = fs::DirBuilder::new();
@@ -25,7 +28,7 @@ impl TempFolder {
     }
 
     /// Its path.
-    pub fn path(&self) -> &Path {
+    pub fn folder_path(&self) -> &Path {
         &self.0
     }
 }

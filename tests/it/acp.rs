@@ -17,11 +17,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use punie_runner::acp::editor::{EditorSession, EditorSettings, Editors, Overlay, Turn};
-use punie_runner::acp::local::children::Unlogged;
-use punie_runner::acp::local::client_tools::LocalPolicy;
+use punie_runner::acp::editor::{
+    AttachedEditors, EditorOverlay, EditorSession, EditorSettings, TurnHandle,
+};
+use punie_runner::acp::local::child_log::NoChildLog;
 use punie_runner::acp::local::confinement::Confinement;
-use punie_runner::acp::local::terminals::{LocalSetup, LocalTerminals};
+use punie_runner::acp::local::local_client_tools::LocalPolicy;
+use punie_runner::acp::local::local_terminals::{LocalTerminalSetup, LocalTerminals};
 use punie_runner::acp::protocol::{ClientCapabilities, FileSystemCapabilities};
 use punie_runner::acp::{ClientTools, LocalClient, Workspace};
 use punie_runner::handlers::file::{self, FileDeps};
@@ -31,8 +33,10 @@ use punie_runner::home::Home;
 use punie_runner::ids::RequestId;
 use punie_runner::output::FilterFactory;
 use punie_runner::output::OutputStore;
-use punie_runner::output::filter::PassThrough;
-use punie_runner::tool::{CallView, ObservedCall, Observer, Registry, Reply, ToolCx, ToolError};
+use punie_runner::output::stream_filter::UnfilteredStream;
+use punie_runner::tool::{
+    CallObserver, CallView, ObservedCall, ToolContext, ToolError, ToolRegistry, ToolReply,
+};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -46,14 +50,14 @@ struct Bench {
     root: PathBuf,
     workspace: Workspace,
     local: LocalClient,
-    overlay: Overlay,
-    editors: Editors,
-    registry: Registry,
+    overlay: EditorOverlay,
+    editors: AttachedEditors,
+    registry: ToolRegistry,
 }
 
 impl Bench {
     fn new() -> Self {
-        Self::filtered(Arc::new(|| Box::new(PassThrough)))
+        Self::filtered(Arc::new(|| Box::new(UnfilteredStream)))
     }
 
     fn filtered(filters: FilterFactory) -> Self {
@@ -61,19 +65,27 @@ impl Bench {
         let base = std::fs::canonicalize(dir.path()).expect("it is there");
         let root = base.join("work");
         std::fs::create_dir(&root).expect("a folder");
-        let workspace = Workspace::open(std::slice::from_ref(&root)).expect("a workspace");
-        let local = LocalClient::new(processes(&base, filters), workspace.clone(), LocalPolicy::Deny);
-        let editors = Editors::default();
-        let overlay = Overlay::new(editors.clone(), local.clone(), base.join("scripts"));
+        let workspace = Workspace::open_roots(std::slice::from_ref(&root)).expect("a workspace");
+        let local = LocalClient::new(
+            processes(&base, filters),
+            workspace.clone(),
+            LocalPolicy::Deny,
+        );
+        let editors = AttachedEditors::default();
+        let overlay = EditorOverlay::new(editors.clone(), local.clone(), base.join("scripts"));
         let client = Arc::new(overlay.clone());
-        let registry = Registry::new([
-            file::tools(FileDeps::new(client.clone(), workspace.clone(), worker_program())),
+        let registry = ToolRegistry::new([
+            file::tools(FileDeps::new(
+                client.clone(),
+                workspace.clone(),
+                worker_program(),
+            )),
             shell::tools(ShellDeps {
                 terminals: client.clone(),
                 workspace: workspace.clone(),
                 shells: Arc::default(),
                 apps: client.clone(),
-                home: Home::open(&base.join("home")).expect("a home"),
+                home: Home::open_home(&base.join("home")).expect("a home"),
                 redactor: punie_runner::redact::Redactor::default(),
                 command_rules: String::new(),
                 opens_apps: true,
@@ -86,7 +98,15 @@ impl Bench {
             }),
         ])
         .expect("the names differ");
-        Self { dir, root, workspace, local, overlay, editors, registry }
+        Self {
+            dir,
+            root,
+            workspace,
+            local,
+            overlay,
+            editors,
+            registry,
+        }
     }
 
     fn put(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
@@ -100,7 +120,7 @@ impl Bench {
     }
 
     /// Attaches an editor to everything.
-    fn attach(&self, fake: &Arc<FakeClient>, serves: ClientCapabilities) -> Turn {
+    fn attach(&self, fake: &Arc<FakeClient>, serves: ClientCapabilities) -> TurnHandle {
         self.attach_with(fake, serves, &[&self.root], settings())
     }
 
@@ -110,7 +130,7 @@ impl Bench {
         serves: ClientCapabilities,
         roots: &[&Path],
         settings: EditorSettings,
-    ) -> Turn {
+    ) -> TurnHandle {
         let client: Arc<dyn ClientTools> = client.clone();
         self.attach_client(client, serves, roots, settings)
     }
@@ -121,39 +141,58 @@ impl Bench {
         serves: ClientCapabilities,
         roots: &[&Path],
         settings: EditorSettings,
-    ) -> Turn {
+    ) -> TurnHandle {
         let roots = roots.iter().map(|root| (*root).to_owned()).collect();
-        let session =
-            EditorSession::new("s-1".into(), "Fake Editor".to_owned(), client, serves, roots, settings);
-        self.editors.attach(Arc::new(session), None)
+        let session = EditorSession::new(
+            "s-1".into(),
+            "Fake Editor".to_owned(),
+            client,
+            serves,
+            roots,
+            settings,
+        );
+        self.editors.open_turn(Arc::new(session), None)
     }
 
     /// Shows a call to whoever is attached, as the engine does.
-    fn observed(&self, cx: &ToolCx, tool: &str, args: &Value) -> Option<Arc<dyn ObservedCall>> {
-        let entry = self.registry.find(tool).expect("a tool");
-        self.editors.observe(CallView {
+    fn observed(
+        &self,
+        cx: &ToolContext,
+        tool: &str,
+        args: &Value,
+    ) -> Option<Arc<dyn ObservedCall>> {
+        let entry = self.registry.find_tool(tool).expect("a tool");
+        self.editors.observe_call(CallView {
             request: &cx.request,
             conversation: &cx.conversation,
-            tool: entry.spec(),
-            effect: entry.effect_of(&args.to_string()),
+            tool: entry.tool_spec(),
+            effect: entry.effect_of_call(&args.to_string()),
             of_task: false,
             args,
-            description: &self.registry.describe(tool, args),
+            description: &self.registry.describe_tool_call(tool, args),
             title: tool,
         })
     }
 
-    async fn call(&self, tool: &str, args: Value) -> Result<Reply, ToolError> {
-        self.call_with(tool, args, ToolCx::detached(RequestId::new())).await
+    async fn call(&self, tool: &str, args: Value) -> Result<ToolReply, ToolError> {
+        self.call_with(tool, args, ToolContext::for_detached_call(RequestId::new()))
+            .await
     }
 
-    async fn call_with(&self, tool: &str, args: Value, cx: ToolCx) -> Result<Reply, ToolError> {
+    async fn call_with(
+        &self,
+        tool: &str,
+        args: Value,
+        cx: ToolContext,
+    ) -> Result<ToolReply, ToolError> {
         let _shown = self.observed(&cx, tool, &args);
         tools::call_with(&self.registry, tool, args, cx).await
     }
 
-    async fn ok(&self, tool: &str, args: Value) -> Reply {
-        self.call(tool, args.clone()).await.unwrap_or_else(|error| panic!("{tool} {args}: {error}"))
+    async fn ok(&self, tool: &str, args: Value) -> ToolReply {
+        self.call(tool, args.clone())
+            .await
+            .unwrap_or_else(|error| panic!("{tool} {args}: {error}"))
     }
 
     async fn text(&self, tool: &str, args: Value) -> String {
@@ -169,14 +208,16 @@ impl Bench {
 }
 
 fn processes(base: &Path, filters: FilterFactory) -> LocalTerminals {
-    let store = OutputStore::open(&base.join("outputs")).expect("a store");
+    let store = OutputStore::open_output_folder(&base.join("outputs")).expect("a store");
     let base_env = [("PATH", "/usr/local/bin:/usr/bin:/bin"), ("HOME", "/")];
-    let base_env = base_env.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
-    LocalTerminals::new(LocalSetup {
+    let base_env = base_env
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .to_vec();
+    LocalTerminals::new(LocalTerminalSetup {
         base_env,
         store,
         filters,
-        log: Arc::new(Unlogged),
+        log: Arc::new(NoChildLog),
         confinement: Confinement::default(),
     })
     .expect("a thread")
@@ -184,22 +225,31 @@ fn processes(base: &Path, filters: FilterFactory) -> LocalTerminals {
 
 /// What an owner sets who wants everything of an editor; it answers at once or never.
 fn settings() -> EditorSettings {
-    EditorSettings { terminals: true, timeout: Duration::from_mins(1), ..EditorSettings::default() }
+    EditorSettings {
+        terminals: true,
+        timeout: Duration::from_mins(1),
+        ..EditorSettings::default()
+    }
 }
 
 fn impatient() -> EditorSettings {
-    EditorSettings { timeout: Duration::from_millis(30), ..settings() }
+    EditorSettings {
+        timeout: Duration::from_millis(30),
+        ..settings()
+    }
 }
 
 /// What an editor says that it serves.
 fn serves(read: bool, write: bool, terminal: bool) -> ClientCapabilities {
-    let fs = FileSystemCapabilities::new().read_text_file(read).write_text_file(write);
+    let fs = FileSystemCapabilities::new()
+        .read_text_file(read)
+        .write_text_file(write);
     ClientCapabilities::new().fs(fs).terminal(terminal)
 }
 
 fn sha256(bytes: impl AsRef<[u8]>) -> String {
     use sha2::Digest as _;
-    punie_runner::ids::hex(&sha2::Sha256::digest(bytes.as_ref()))
+    punie_runner::ids::to_hex(&sha2::Sha256::digest(bytes.as_ref()))
 }
 
 fn file(path: &Path) -> Value {

@@ -23,7 +23,9 @@ fn npm_missing() -> Option<&'static str> {
     if !has_node() {
         return Some("there is no node");
     }
-    let here = folder("acp-npm").join("node_modules/@agentclientprotocol/sdk").is_dir();
+    let here = folder("acp-npm")
+        .join("node_modules/@agentclientprotocol/sdk")
+        .is_dir();
     (!here).then_some("the packages are not there: npm ci in tests/conformance/acp-npm")
 }
 
@@ -33,9 +35,12 @@ fn python() -> PathBuf {
 }
 
 fn python_missing() -> Option<&'static str> {
-    let asked = std::process::Command::new(python()).args(["-c", "import acp"]).output();
+    let asked = std::process::Command::new(python())
+        .args(["-c", "import acp"])
+        .output();
     let here = asked.is_ok_and(|said| said.status.success());
-    (!here).then_some("the packages are not in target/conformance/acp-python; .ci/run puts them there")
+    (!here)
+        .then_some("the packages are not in target/conformance/acp-python; .ci/run puts them there")
 }
 
 /// A script that is started, with what it said.
@@ -48,8 +53,14 @@ impl Script {
     fn new(program: impl AsRef<Path>, folder_name: &str, script: &str) -> Self {
         let dir = tempfile::tempdir().expect("a folder");
         let mut command = Command::new(program.as_ref());
-        command.arg(script).current_dir(folder(folder_name)).kill_on_drop(true);
-        command.env("HOME", dir.path()).env("TMPDIR", dir.path()).env("PYTHONDONTWRITEBYTECODE", "1");
+        command
+            .arg(script)
+            .current_dir(folder(folder_name))
+            .kill_on_drop(true);
+        command
+            .env("HOME", dir.path())
+            .env("TMPDIR", dir.path())
+            .env("PYTHONDONTWRITEBYTECODE", "1");
         Self { command, dir }
     }
 
@@ -70,7 +81,12 @@ impl Script {
     /// Runs it to its end, which must be a good one.
     async fn holds(mut self) -> Self {
         let (out, err) = (self.file("stdout"), self.file("stderr"));
-        let running = self.command.stdin(std::process::Stdio::null()).stdout(out).stderr(err).status();
+        let running = self
+            .command
+            .stdin(std::process::Stdio::null())
+            .stdout(out)
+            .stderr(err)
+            .status();
         let ended = tokio::time::timeout(PATIENCE, running).await;
         self.went_well(matches!(&ended, Ok(Ok(status)) if status.success()));
         self
@@ -80,7 +96,10 @@ impl Script {
     fn went_well(&self, ended_well: bool) {
         let said = self.said();
         let some = said.lines().any(|line| line.starts_with("ok "));
-        assert!(ended_well && some && !said.lines().any(|line| line.starts_with("not ok ")), "{said}");
+        assert!(
+            ended_well && some && !said.lines().any(|line| line.starts_with("not ok ")),
+            "{said}"
+        );
     }
 }
 
@@ -89,7 +108,11 @@ async fn frames_fit(frames: &Path) {
     if can_be_tried("the check of the frames", npm_missing()) {
         let mut check = Script::new("node", "acp-npm", "frames.mjs");
         let said = check.command.arg(frames).output().await.expect("node runs");
-        assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stdout));
+        assert!(
+            said.status.success(),
+            "{}",
+            String::from_utf8_lossy(&said.stdout)
+        );
     }
 }
 

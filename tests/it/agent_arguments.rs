@@ -1,7 +1,7 @@
 //! Calls as known agents write them: each is taken, or refused with the tool or the key to use instead.
 
 use crate::harness::whole::whole;
-use punie_runner::tool::{Registry, ToolError};
+use punie_runner::tool::{ToolError, ToolRegistry};
 
 /// The call is taken by the tool that is called, or by the one that the refusal of its name suggests.
 const TAKEN: &[(&str, &str, &str, &str)] = &[
@@ -11,11 +11,36 @@ const TAKEN: &[(&str, &str, &str, &str)] = &[
         "Bash",
         r#"{"command":"ls","description":"List files","timeout":120000,"run_in_background":false}"#,
     ),
-    ("Claude Code", "BashOutput", "ShellStatus", r#"{"bash_id":"sh_1","filter":"error"}"#),
-    ("Claude Code", "KillBash", "KillShell", r#"{"shell_id":"sh_1"}"#),
-    ("Claude Code", "KillShell", "KillShell", r#"{"shell_id":"sh_1"}"#),
-    ("Claude Code", "Read", "Read", r#"{"file_path":"a.txt","offset":1,"limit":20}"#),
-    ("Claude Code", "Write", "Write", r#"{"file_path":"a.txt","content":"x"}"#),
+    (
+        "Claude Code",
+        "BashOutput",
+        "ShellStatus",
+        r#"{"bash_id":"sh_1","filter":"error"}"#,
+    ),
+    (
+        "Claude Code",
+        "KillBash",
+        "KillShell",
+        r#"{"shell_id":"sh_1"}"#,
+    ),
+    (
+        "Claude Code",
+        "KillShell",
+        "KillShell",
+        r#"{"shell_id":"sh_1"}"#,
+    ),
+    (
+        "Claude Code",
+        "Read",
+        "Read",
+        r#"{"file_path":"a.txt","offset":1,"limit":20}"#,
+    ),
+    (
+        "Claude Code",
+        "Write",
+        "Write",
+        r#"{"file_path":"a.txt","content":"x"}"#,
+    ),
     (
         "Claude Code",
         "Edit",
@@ -28,7 +53,12 @@ const TAKEN: &[(&str, &str, &str, &str)] = &[
         "MultiEdit",
         r#"{"file_path":"a.txt","edits":[{"old_string":"a","new_string":"b"}]}"#,
     ),
-    ("Claude Code", "Glob", "Glob", r#"{"pattern":"**/*.rs","path":"src"}"#),
+    (
+        "Claude Code",
+        "Glob",
+        "Glob",
+        r#"{"pattern":"**/*.rs","path":"src"}"#,
+    ),
     (
         "Claude Code",
         "Grep",
@@ -42,7 +72,12 @@ const TAKEN: &[(&str, &str, &str, &str)] = &[
         "Task",
         r#"{"description":"Look","prompt":"Find it","subagent_type":"general-purpose"}"#,
     ),
-    ("Claude Code", "TaskOutput", "TaskOutput", r#"{"task_id":"task_7","block":true,"timeout":60000}"#),
+    (
+        "Claude Code",
+        "TaskOutput",
+        "TaskOutput",
+        r#"{"task_id":"task_7","block":true,"timeout":60000}"#,
+    ),
     (
         "Codex",
         "exec_command",
@@ -62,7 +97,12 @@ const TAKEN: &[(&str, &str, &str, &str)] = &[
         r#"{"input":"*** Begin Patch\n*** Add File: a.txt\n+x\n*** End Patch\n"}"#,
     ),
     ("Codex", "view_image", "Read", r#"{"path":"a.png"}"#),
-    ("Codex", "grep_files", "Grep", r#"{"pattern":"x","include":"*.rs","path":".","limit":20}"#),
+    (
+        "Codex",
+        "grep_files",
+        "Grep",
+        r#"{"pattern":"x","include":"*.rs","path":".","limit":20}"#,
+    ),
     ("Codex", "list_dir", "list_files", r#"{"dir_path":"."}"#),
     (
         "Gemini CLI",
@@ -70,27 +110,72 @@ const TAKEN: &[(&str, &str, &str, &str)] = &[
         "Bash",
         r#"{"command":"ls","description":"List","dir_path":".","is_background":false}"#,
     ),
-    ("Gemini CLI", "read_file", "Read", r#"{"absolute_path":"/w/a.txt","offset":0,"limit":10}"#),
-    ("Gemini CLI", "write_file", "write_file", r#"{"file_path":"a.txt","content":"x"}"#),
+    (
+        "Gemini CLI",
+        "read_file",
+        "Read",
+        r#"{"absolute_path":"/w/a.txt","offset":0,"limit":10}"#,
+    ),
+    (
+        "Gemini CLI",
+        "write_file",
+        "write_file",
+        r#"{"file_path":"a.txt","content":"x"}"#,
+    ),
     (
         "Gemini CLI",
         "replace",
         "Edit",
         r#"{"file_path":"a.txt","old_string":"a","new_string":"b","instruction":"Fix it","expected_replacements":1}"#,
     ),
-    ("Gemini CLI", "search_file_content", "Grep", r#"{"pattern":"x","dir_path":".","include":"*.rs"}"#),
-    ("Gemini CLI", "glob", "Glob", r#"{"pattern":"*.rs","dir_path":"src"}"#),
-    ("Gemini CLI", "list_directory", "list_files", r#"{"dir_path":"."}"#),
-    ("OpenCode", "bash", "Bash", r#"{"command":"ls","timeout":1000,"workdir":".","description":"List"}"#),
-    ("OpenCode", "read", "Read", r#"{"filePath":"a.txt","offset":0,"limit":10}"#),
-    ("OpenCode", "edit", "Edit", r#"{"filePath":"a.txt","oldString":"a","newString":"b","replaceAll":true}"#),
+    (
+        "Gemini CLI",
+        "search_file_content",
+        "Grep",
+        r#"{"pattern":"x","dir_path":".","include":"*.rs"}"#,
+    ),
+    (
+        "Gemini CLI",
+        "glob",
+        "Glob",
+        r#"{"pattern":"*.rs","dir_path":"src"}"#,
+    ),
+    (
+        "Gemini CLI",
+        "list_directory",
+        "list_files",
+        r#"{"dir_path":"."}"#,
+    ),
+    (
+        "OpenCode",
+        "bash",
+        "Bash",
+        r#"{"command":"ls","timeout":1000,"workdir":".","description":"List"}"#,
+    ),
+    (
+        "OpenCode",
+        "read",
+        "Read",
+        r#"{"filePath":"a.txt","offset":0,"limit":10}"#,
+    ),
+    (
+        "OpenCode",
+        "edit",
+        "Edit",
+        r#"{"filePath":"a.txt","oldString":"a","newString":"b","replaceAll":true}"#,
+    ),
     (
         "OpenCode",
         "multiedit",
         "MultiEdit",
         r#"{"filePath":"a.txt","edits":[{"oldString":"a","newString":"b","replaceAll":true}]}"#,
     ),
-    ("OpenCode", "grep", "Grep", r#"{"pattern":"x","path":".","include":"*.rs"}"#),
+    (
+        "OpenCode",
+        "grep",
+        "Grep",
+        r#"{"pattern":"x","path":".","include":"*.rs"}"#,
+    ),
     ("OpenCode", "list", "list_files", r#"{"path":"."}"#),
     (
         "OpenCode",
@@ -98,19 +183,49 @@ const TAKEN: &[(&str, &str, &str, &str)] = &[
         "ApplyPatch",
         r#"{"patchText":"*** Begin Patch\n*** Add File: a.txt\n+x\n*** End Patch\n"}"#,
     ),
-    ("Cursor", "run_terminal_cmd", "Bash", r#"{"command":"ls","is_background":false,"explanation":"List"}"#),
+    (
+        "Cursor",
+        "run_terminal_cmd",
+        "Bash",
+        r#"{"command":"ls","is_background":false,"explanation":"List"}"#,
+    ),
     (
         "Cursor",
         "grep_search",
         "Grep",
         r#"{"query":"x","case_sensitive":false,"include_pattern":"*.rs","explanation":"Find"}"#,
     ),
-    ("Cursor", "search_replace", "Edit", r#"{"file_path":"a.txt","old_string":"a","new_string":"b"}"#),
-    ("Cursor", "list_dir", "list_files", r#"{"target_directory":".","explanation":"Look"}"#),
-    ("Cursor", "glob_file_search", "Glob", r#"{"glob_pattern":"*.rs","target_directory":"src"}"#),
+    (
+        "Cursor",
+        "search_replace",
+        "Edit",
+        r#"{"file_path":"a.txt","old_string":"a","new_string":"b"}"#,
+    ),
+    (
+        "Cursor",
+        "list_dir",
+        "list_files",
+        r#"{"target_directory":".","explanation":"Look"}"#,
+    ),
+    (
+        "Cursor",
+        "glob_file_search",
+        "Glob",
+        r#"{"glob_pattern":"*.rs","target_directory":"src"}"#,
+    ),
     // Shapes that models write whatever agent they are in.
-    ("any", "Bash", "Bash", r#"{"command":"ls","env":{"PORT":8080,"CI":true}}"#),
-    ("any", "MultiEdit", "MultiEdit", r#"{"file_path":"a.txt","edits":[{"old_str":"a","new_str":"b"}]}"#),
+    (
+        "any",
+        "Bash",
+        "Bash",
+        r#"{"command":"ls","env":{"PORT":8080,"CI":true}}"#,
+    ),
+    (
+        "any",
+        "MultiEdit",
+        "MultiEdit",
+        r#"{"file_path":"a.txt","edits":[{"old_str":"a","new_str":"b"}]}"#,
+    ),
     (
         "any",
         "MultiEdit",
@@ -118,20 +233,37 @@ const TAKEN: &[(&str, &str, &str, &str)] = &[
         r#"{"file_path":"a.txt","edits":"[{\"old_string\":\"a\",\"new_string\":\"b\"}]"}"#,
     ),
     ("any", "GitAdd", "GitAdd", r#"{"paths":"src/main.rs"}"#),
-    ("any", "GitAdd", "GitAdd", r#"{"paths":"[\"a.txt\",\"b.txt\"]"}"#),
+    (
+        "any",
+        "GitAdd",
+        "GitAdd",
+        r#"{"paths":"[\"a.txt\",\"b.txt\"]"}"#,
+    ),
     ("any", "GitShow", "GitShow", r#"{"ref":"HEAD:src/main.rs"}"#),
     ("any", "GitDiff", "GitDiff", r#"{"from":"main..feature"}"#),
 ];
 
 /// The call is refused with this.
 const REFUSED: &[(&str, &str, &str)] = &[
-    ("Bash", r#"{"command":["bash","-lc","ls"]}"#, "`command` must be a string"),
-    ("Glob", r#"{"pattern":"*.rs","include_ignord":true}"#, "Did you mean `include_ignored`?"),
-    ("Task", r#"{"prompt":"x","promt":"y"}"#, "unknown key `promt`"),
+    (
+        "Bash",
+        r#"{"command":["bash","-lc","ls"]}"#,
+        "`command` must be a string",
+    ),
+    (
+        "Glob",
+        r#"{"pattern":"*.rs","include_ignord":true}"#,
+        "Did you mean `include_ignored`?",
+    ),
+    (
+        "Task",
+        r#"{"prompt":"x","promt":"y"}"#,
+        "unknown key `promt`",
+    ),
 ];
 
-fn decoded(registry: &Registry, tool: &str, args: &str) -> Result<(), ToolError> {
-    registry.find(tool)?.decode(args).map(drop)
+fn decoded(registry: &ToolRegistry, tool: &str, args: &str) -> Result<(), ToolError> {
+    registry.find_tool(tool)?.decode_call(args).map(drop)
 }
 
 #[test]
@@ -141,14 +273,21 @@ fn calls_as_known_agents_write_them_are_taken_or_the_tool_to_use_is_named() {
         if let Err(error) = decoded(&whole.registry, tool, args) {
             panic!("{agent}: {tool} {args}: {error}");
         }
-        if called != tool && !whole.registry.has_own(called) {
-            let unknown = decoded(&whole.registry, called, args).expect_err("there is no such tool");
-            assert!(unknown.text().contains(tool), "{agent}: {called}: {unknown}");
+        if called != tool && !whole.registry.has_device_tool(called) {
+            let unknown =
+                decoded(&whole.registry, called, args).expect_err("there is no such tool");
+            assert!(
+                unknown.model_text().contains(tool),
+                "{agent}: {called}: {unknown}"
+            );
         }
     }
     for (tool, args, text) in REFUSED {
         let refused = decoded(&whole.registry, tool, args).expect_err(args);
-        assert!(refused.text().contains(text), "{tool} {args}: {refused}");
+        assert!(
+            refused.model_text().contains(text),
+            "{tool} {args}: {refused}"
+        );
     }
 }
 
@@ -156,23 +295,50 @@ fn calls_as_known_agents_write_them_are_taken_or_the_tool_to_use_is_named() {
 fn a_near_key_is_named_without_all_the_others() {
     let whole = whole();
     let near = decoded(&whole.registry, "Grep", r#"{"patern":"x"}"#).expect_err("unknown");
-    assert!(near.text().ends_with("Did you mean `pattern` or `path`?"), "{near}");
+    assert!(
+        near.model_text()
+            .ends_with("Did you mean `pattern` or `path`?"),
+        "{near}"
+    );
     let far = decoded(&whole.registry, "Grep", r#"{"zzz":"x"}"#).expect_err("unknown");
-    assert!(far.text().contains("Grep takes: pattern"), "{far}");
+    assert!(far.model_text().contains("Grep takes: pattern"), "{far}");
 }
 
 #[test]
 fn the_policy_reads_the_arguments_as_the_tool_does() {
     let whole = whole();
     let canonical = |tool: &str, args: &str| {
-        whole.registry.find(tool).expect("known").spec().canonical(args).expect("it is taken")
+        whole
+            .registry
+            .find_tool(tool)
+            .expect("known")
+            .tool_spec()
+            .canonical_args(args)
+            .expect("it is taken")
     };
     let shown = canonical("GitShow", r#"{"ref":"HEAD:conf/.env"}"#);
-    assert_eq!((&shown["ref"], &shown["path"]), (&"HEAD".into(), &"conf/.env".into()));
-    assert_eq!(canonical("GitShow", r#"{"ref":"main@{10:00}"}"#)["ref"], "main@{10:00}");
-    assert_eq!(canonical("GitAdd", r#"{"paths":".env"}"#)["paths"], serde_json::json!([".env"]));
-    assert_eq!(canonical("Bash", r#"{"command":"x","env":{"N":1}}"#)["env"]["N"], "1");
-    assert!(canonical("Bash", r#"{"command":"x","max_output_tokens":5000}"#)["max_chars"] == 20_000);
+    assert_eq!(
+        (&shown["ref"], &shown["path"]),
+        (&"HEAD".into(), &"conf/.env".into())
+    );
+    assert_eq!(
+        canonical("GitShow", r#"{"ref":"main@{10:00}"}"#)["ref"],
+        "main@{10:00}"
+    );
+    assert_eq!(
+        canonical("GitAdd", r#"{"paths":".env"}"#)["paths"],
+        serde_json::json!([".env"])
+    );
+    assert_eq!(
+        canonical("Bash", r#"{"command":"x","env":{"N":1}}"#)["env"]["N"],
+        "1"
+    );
+    assert!(
+        canonical("Bash", r#"{"command":"x","max_output_tokens":5000}"#)["max_chars"] == 20_000
+    );
     let range = canonical("GitDiff", r#"{"from":"main...feature"}"#);
-    assert_eq!(range, serde_json::json!({"from":"main","to":"feature","merge_base":true}));
+    assert_eq!(
+        range,
+        serde_json::json!({"from":"main","to":"feature","merge_base":true})
+    );
 }

@@ -29,8 +29,16 @@ const TABLE: &[(&str, &[&str])] = &[
     ("acp", &["tool", "home", "output", "sandbox", "policy"]),
     ("trash", &["tool", "acp", "home", "output"]),
     ("worker", &["acp", "sandbox"]),
-    ("handlers", &["tool", "acp", "home", "output", "redact", "worker"]),
-    ("runner", &["tool", "backend", "journal", "audit", "request", "home", "redact", "output"]),
+    (
+        "handlers",
+        &["tool", "acp", "home", "output", "redact", "worker"],
+    ),
+    (
+        "runner",
+        &[
+            "tool", "backend", "journal", "audit", "request", "home", "redact", "output",
+        ],
+    ),
     ("dev_backend", &[]),
     ("config", &["redact"]),
 ];
@@ -39,7 +47,9 @@ const TABLE: &[(&str, &[&str])] = &[
 const EVERYTHING: &[&str] = &["cli", "fuzzing", "lib", "main"];
 
 /// Names that say nothing about what is inside.
-const DRAWERS: &[&str] = &["utils", "util", "common", "helpers", "helper", "misc", "shared"];
+const DRAWERS: &[&str] = &[
+    "utils", "util", "common", "helpers", "helper", "misc", "shared",
+];
 
 /// The most lines of a file, its unit tests not counted.
 const MOST_LINES: usize = 400;
@@ -77,7 +87,10 @@ fn trespasses(path: &Path, text: &str) -> Vec<String> {
         return Vec::new();
     }
     let Some((_, allowed)) = TABLE.iter().find(|(name, _)| *name == room) else {
-        return vec![format!("{}: the room {room} has no line in the table", path.display())];
+        return vec![format!(
+            "{}: the room {room} has no line in the table",
+            path.display()
+        )];
     };
     let closed = own == ["config", "raw"];
     let may = |used: &[String]| match used.first().map(String::as_str) {
@@ -87,7 +100,9 @@ fn trespasses(path: &Path, text: &str) -> Vec<String> {
         Some(_) => !closed || used.starts_with(own),
     };
     let refused = source.uses().into_iter().filter(|used| !may(used));
-    refused.map(|used| format!("{} may not use {}", path.display(), used.join("::"))).collect()
+    refused
+        .map(|used| format!("{} may not use {}", path.display(), used.join("::")))
+        .collect()
 }
 
 fn assert_none(what: &str, found: &[String]) {
@@ -96,8 +111,10 @@ fn assert_none(what: &str, found: &[String]) {
 
 #[test]
 fn every_room_uses_only_what_the_table_allows() {
-    let found: Vec<String> =
-        rust_files(&root().join("src")).iter().flat_map(|(path, text)| trespasses(path, text)).collect();
+    let found: Vec<String> = rust_files(&root().join("src"))
+        .iter()
+        .flat_map(|(path, text)| trespasses(path, text))
+        .collect();
     assert_none("imports against the table", &found);
 }
 
@@ -106,15 +123,18 @@ fn no_room_opens_a_database_before_its_locks_are_settled() {
     let mut found = Vec::new();
     for (path, text) in rust_files(&root().join("src")) {
         let code = text.split("mod tests {").next().unwrap_or_default();
-        let opens =
-            code.matches("Connection::open").count() - code.matches("Connection::open_in_memory").count();
+        let opens = code.matches("Connection::open").count()
+            - code.matches("Connection::open_in_memory").count();
         // A worker process opens one database and no other file.
         let is_worker = path == Path::new("handlers/sqlite/session.rs");
         if !is_worker && opens > code.matches("record_locks::install()").count() {
             found.push(path.display().to_string());
         }
     }
-    assert_none("record_locks::install() is missing before Connection::open in", &found);
+    assert_none(
+        "record_locks::install() is missing before Connection::open in",
+        &found,
+    );
 }
 
 #[test]
@@ -123,13 +143,19 @@ fn every_file_is_short_and_says_what_it_is_for() {
     for (path, text) in rust_files(&root().join("src")) {
         let lines = Source::of(&path, &text).lines();
         if lines > MOST_LINES {
-            found.push(format!("{} has {lines} lines; split it at a seam", path.display()));
+            found.push(format!(
+                "{} has {lines} lines; split it at a seam",
+                path.display()
+            ));
         }
     }
     for folder in ["src", "tests"] {
         for (path, text) in rust_files(&root().join(folder)) {
             if !text.starts_with("//!") {
-                found.push(format!("{folder}/{} does not begin with //!", path.display()));
+                found.push(format!(
+                    "{folder}/{} does not begin with //!",
+                    path.display()
+                ));
             }
         }
     }
@@ -142,7 +168,10 @@ fn no_name_is_a_drawer() {
     for folder in ["src", "tests"] {
         for (path, _) in rust_files(&root().join(folder)) {
             let bare = path.with_extension("");
-            if bare.iter().any(|part| DRAWERS.iter().any(|drawer| part == *drawer)) {
+            if bare
+                .iter()
+                .any(|part| DRAWERS.iter().any(|drawer| part == *drawer))
+            {
                 found.push(format!("{folder}/{}", path.display()));
             }
         }
@@ -159,7 +188,12 @@ fn the_plan_names_every_room() {
             let entry = entry.expect("an entry");
             let name = entry.file_name().into_string().expect("a plain name");
             let room = name.trim_end_matches(".rs");
-            let named = [format!("{room}/"), format!("{room}.rs"), format!("`{room}`"), format!("::{room}")];
+            let named = [
+                format!("{room}/"),
+                format!("{room}.rs"),
+                format!("`{room}`"),
+                format!("::{room}"),
+            ];
             if room != "mod" && !named.iter().any(|form| plan.contains(form.as_str())) {
                 missing.push(format!("{folder}/{name}"));
             }
@@ -172,11 +206,18 @@ fn the_plan_names_every_room() {
 fn the_plan_has_the_same_table() {
     let plan = fs::read_to_string(root().join("ARCHITECTURE.md")).expect("the house has its plan");
     let quoted = |text: &str| -> BTreeSet<String> {
-        text.split('`').skip(1).step_by(2).filter(|name| !name.contains(' ')).map(str::to_owned).collect()
+        text.split('`')
+            .skip(1)
+            .step_by(2)
+            .filter(|name| !name.contains(' '))
+            .map(str::to_owned)
+            .collect()
     };
     let mut written = BTreeMap::new();
     for row in plan.lines().filter_map(|line| line.strip_prefix("| `")) {
-        let Some((rooms, may)) = row.split_once(" | ") else { continue };
+        let Some((rooms, may)) = row.split_once(" | ") else {
+            continue;
+        };
         let before_its_limits = may.split([';', '(']).next().unwrap_or(may);
         for room in quoted(&format!("`{rooms}")) {
             written.insert(room, quoted(before_its_limits));
@@ -198,31 +239,90 @@ fn refused(path: &str, text: &str) -> Vec<String> {
 fn a_forbidden_import_is_found_however_it_is_written() {
     for (path, text, used) in [
         ("acp/x.rs", "use crate::runner::Stop;", "runner::Stop"),
-        ("acp/x.rs", "use crate::{ids::RequestId, journal::{Journal, State}};", "journal::Journal"),
-        ("acp/x.rs", "fn f() { let x = crate::cli::main(); }", "cli::main"),
-        ("acp/local/x.rs", "use super::super::super::request::Meta;", "request::Meta"),
-        ("output/mod.rs", "use super::redact::Redactor;", "redact::Redactor"),
-        ("handlers/file/read.rs", "use crate::handlers::shell::ShellDeps;", "handlers::shell::ShellDeps"),
-        ("handlers/file/read.rs", "use super::super::shell;", "handlers::shell"),
-        ("config/raw.rs", "use super::value::Value;", "config::value::Value"),
+        (
+            "acp/x.rs",
+            "use crate::{ids::RequestId, journal::{Journal, State}};",
+            "journal::Journal",
+        ),
+        (
+            "acp/x.rs",
+            "fn f() { let x = crate::cli::main(); }",
+            "cli::main",
+        ),
+        (
+            "acp/local/x.rs",
+            "use super::super::super::request::Meta;",
+            "request::Meta",
+        ),
+        (
+            "output/mod.rs",
+            "use super::redact::Redactor;",
+            "redact::Redactor",
+        ),
+        (
+            "handlers/file/read.rs",
+            "use crate::handlers::shell::ShellDeps;",
+            "handlers::shell::ShellDeps",
+        ),
+        (
+            "handlers/file/read.rs",
+            "use super::super::shell;",
+            "handlers::shell",
+        ),
+        (
+            "config/raw.rs",
+            "use super::value::Value;",
+            "config::value::Value",
+        ),
         ("ids.rs", "pub use crate::request as r;", "request"),
-        ("tool/x.rs", "mod tests { use crate::acp::Workspace; }", "acp::Workspace"),
+        (
+            "tool/x.rs",
+            "mod tests { use crate::acp::Workspace; }",
+            "acp::Workspace",
+        ),
     ] {
         let found = refused(path, text);
-        assert!(found.iter().any(|line| line.ends_with(&format!("may not use {used}"))), "{path}: {found:?}");
+        assert!(
+            found
+                .iter()
+                .any(|line| line.ends_with(&format!("may not use {used}"))),
+            "{path}: {found:?}"
+        );
     }
-    assert_eq!(refused("attic/mod.rs", "").len(), 1, "a room without a line in the table");
+    assert_eq!(
+        refused("attic/mod.rs", "").len(),
+        1,
+        "a room without a line in the table"
+    );
 }
 
 #[test]
 fn what_the_table_allows_is_left_alone() {
     for (path, text) in [
-        ("acp/x.rs", "use crate::tool::{Meta, ToolCx}; use crate::output; use crate::ids::RequestId;"),
-        ("acp/local/x.rs", "use super::super::workspace; use super::kill; use crate::acp::Answer;"),
-        ("acp/x.rs", "//! See [`crate::runner`].\n/* crate::cli */ const X: &str = \"crate::cli::main\";"),
-        ("acp/x.rs", "#[cfg(test)]\nmod tests {\n use crate::runner::Stop; const C: char = '}';\n}"),
-        ("handlers/mod.rs", "pub mod file; use crate::handlers::file::FileDeps;"),
-        ("handlers/file/read.rs", "use super::super::file::FileDeps; pub(crate) fn f<'a>(x: &'a str) {}"),
+        (
+            "acp/x.rs",
+            "use crate::tool::{Meta, ToolCx}; use crate::output; use crate::ids::RequestId;",
+        ),
+        (
+            "acp/local/x.rs",
+            "use super::super::workspace; use super::kill; use crate::acp::Answer;",
+        ),
+        (
+            "acp/x.rs",
+            "//! See [`crate::runner`].\n/* crate::cli */ const X: &str = \"crate::cli::main\";",
+        ),
+        (
+            "acp/x.rs",
+            "#[cfg(test)]\nmod tests {\n use crate::runner::Stop; const C: char = '}';\n}",
+        ),
+        (
+            "handlers/mod.rs",
+            "pub mod file; use crate::handlers::file::FileDeps;",
+        ),
+        (
+            "handlers/file/read.rs",
+            "use super::super::file::FileDeps; pub(crate) fn f<'a>(x: &'a str) {}",
+        ),
         ("cli/x.rs", "use crate::runner::Stop; use crate::handlers;"),
     ] {
         assert_none(path, &refused(path, text));

@@ -8,7 +8,10 @@ mod signed;
 
 use std::path::PathBuf;
 
-use punie_runner::audit::{Audit, Entry, Event, Flaw, Keep, Link, Places, Report, Who, verify};
+use punie_runner::audit::{
+    AuditActor, AuditEntry, AuditEvent, AuditFlaw, AuditLog, AuditPaths, AuditReport,
+    AuditRetention, ChainLink, verify_chain,
+};
 use serde_json::Value;
 
 use crate::harness::stage::Stage;
@@ -16,37 +19,40 @@ use crate::harness::stage::Stage;
 /// An audit in a folder of its own.
 struct Folder {
     dir: tempfile::TempDir,
-    places: Places,
+    places: AuditPaths,
 }
 
 impl Folder {
     fn new() -> Self {
         let dir = tempfile::tempdir().expect("a folder");
-        let places = Places::within(dir.path());
+        let places = AuditPaths::within_folder(dir.path());
         Self { dir, places }
     }
 
-    fn open(&self, keep: Keep) -> Audit {
-        Audit::open(self.places.clone(), keep, None).expect("a thread")
+    fn open(&self, keep: AuditRetention) -> AuditLog {
+        AuditLog::open_log(self.places.clone(), keep, None).expect("a thread")
     }
 
     /// As a runner opens it, whose device signs; with the device's public key.
-    fn opened_by_a_device(&self, keep: Keep) -> (Audit, String) {
+    fn opened_by_a_device(&self, keep: AuditRetention) -> (AuditLog, String) {
         use base64::Engine as _;
         use ed25519_dalek::{Signer as _, SigningKey};
         let key = SigningKey::from_bytes(&[7; 32]);
         let base64 = |bytes: &[u8]| base64::engine::general_purpose::STANDARD.encode(bytes);
         let public = base64(key.verifying_key().as_bytes());
         let sign = Box::new(move |text: &str| base64(&key.sign(text.as_bytes()).to_bytes()));
-        (Audit::open(self.places.clone(), keep, Some(sign)).expect("a thread"), public)
+        (
+            AuditLog::open_log(self.places.clone(), keep, Some(sign)).expect("a thread"),
+            public,
+        )
     }
 
     /// With so many rows, their head kept.
     async fn with_rows(rows: i64) -> Self {
         let folder = Self::new();
         let audit = folder.open(ALL);
-        audit.note((1..=rows).map(row).collect());
-        audit.rest().await;
+        audit.queue_entries((1..=rows).map(row).collect());
+        audit.flush_durably().await;
         folder
     }
 
@@ -62,27 +68,30 @@ impl Folder {
         std::fs::write(&self.places.rows, lines.join("\n") + "\n").expect("written");
     }
 
-    fn verify(&self) -> Report {
-        verify(&self.places, &[], None).expect("readable")
+    fn verify(&self) -> AuditReport {
+        verify_chain(&self.places, &[], None).expect("readable")
     }
 
     /// What is wrong first, and at which row.
-    fn flaw(&self) -> Option<(Flaw, Option<u64>)> {
+    fn flaw(&self) -> Option<(AuditFlaw, Option<u64>)> {
         self.verify().fault.map(|fault| (fault.flaw, fault.seq))
     }
 }
 
 /// Nothing goes.
-const ALL: Keep = Keep { age: std::time::Duration::from_hours(24 * 365 * 100), bytes: 1 << 40 };
+const ALL: AuditRetention = AuditRetention {
+    age: std::time::Duration::from_hours(24 * 365 * 100),
+    bytes: 1 << 40,
+};
 
 /// A row with something in every column that a row can have.
-fn row(n: i64) -> Entry {
-    Entry {
+fn row(n: i64) -> AuditEntry {
+    AuditEntry {
         conversation_id: Some("talk".to_owned()),
         agent_type: Some("main".to_owned()),
         tool_name: Some("Bash".to_owned()),
-        args_hash: Some(punie_runner::audit::hash_of("{}")),
-        decision: Some(punie_runner::audit::Decision::Asked),
+        args_hash: Some(punie_runner::audit::sha256_text("{}")),
+        decision: Some(punie_runner::audit::AuditDecision::Asked),
         by: Some("device".to_owned()),
         code: Some("io".to_owned()),
         rule: Some("ask".to_owned()),
@@ -96,38 +105,49 @@ fn row(n: i64) -> Entry {
         duration_ms: Some(12),
         through: Some(9),
         count: Some(4),
-        ..Entry::new(Event::Answered, Who::Caller, 1_000 + n)
+        ..AuditEntry::new(AuditEvent::Answered, AuditActor::Caller, 1_000 + n)
     }
-    .about(&format!("request-{n}"))
-    .saying("words")
+    .with_request(&format!("request-{n}"))
+    .with_detail("words")
 }
 
 /// Where the audit of a stage's device is.
-fn places(stage: &Stage) -> Places {
-    Places::within(&stage.setting.home.join("state"))
+fn places(stage: &Stage) -> AuditPaths {
+    AuditPaths::within_folder(&stage.setting.home.join("state"))
 }
 
 /// The rows of a stage's device.
 fn rows_of(stage: &Stage) -> Vec<Value> {
     let text = std::fs::read_to_string(places(stage).rows).unwrap_or_default();
-    text.lines().map(|line| serde_json::from_str(line).expect("a row is JSON")).collect()
+    text.lines()
+        .map(|line| serde_json::from_str(line).expect("a row is JSON"))
+        .collect()
 }
 
 /// Those about a request, each as the fields asked for.
 fn about(stage: &Stage, id: &str, fields: &[&str]) -> Vec<String> {
-    let rows = rows_of(stage).into_iter().filter(|row| row["requestId"] == id);
+    let rows = rows_of(stage)
+        .into_iter()
+        .filter(|row| row["requestId"] == id);
     let field = |row: &Value, name: &str| match &row[name] {
         Value::Null => "-".to_owned(),
         Value::String(text) => text.clone(),
         other => other.to_string(),
     };
-    rows.map(|row| fields.iter().map(|name| field(&row, name)).collect::<Vec<_>>().join(" ")).collect()
+    rows.map(|row| {
+        fields
+            .iter()
+            .map(|name| field(&row, name))
+            .collect::<Vec<_>>()
+            .join(" ")
+    })
+    .collect()
 }
 
 fn of(file: &PathBuf) -> Vec<u8> {
     std::fs::read(file).expect("readable")
 }
 
-fn link(text: &str) -> Link {
-    punie_runner::audit::Head::parse(text).expect("a head")
+fn link(text: &str) -> ChainLink {
+    punie_runner::audit::AuditHead::parse_link(text).expect("a head")
 }

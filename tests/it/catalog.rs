@@ -10,7 +10,7 @@ use crate::harness::whole::whole;
 
 /// Every tool of the device.
 fn specs() -> Vec<ToolSpec> {
-    whole().registry.specs().cloned().collect()
+    whole().registry.device_specs().cloned().collect()
 }
 
 fn properties(spec: &ToolSpec) -> impl Iterator<Item = (&String, &Value)> {
@@ -21,9 +21,14 @@ fn properties(spec: &ToolSpec) -> impl Iterator<Item = (&String, &Value)> {
 fn sorted(value: &Value) -> Value {
     match value {
         Value::Object(map) => {
-            let in_order: BTreeMap<&String, Value> =
-                map.iter().map(|(key, value)| (key, sorted(value))).collect();
-            in_order.into_iter().map(|(key, value)| (key.clone(), value)).collect()
+            let in_order: BTreeMap<&String, Value> = map
+                .iter()
+                .map(|(key, value)| (key, sorted(value)))
+                .collect();
+            in_order
+                .into_iter()
+                .map(|(key, value)| (key.clone(), value))
+                .collect()
         }
         Value::Array(items) => items.iter().map(sorted).collect(),
         other => other.clone(),
@@ -36,9 +41,19 @@ fn the_catalog_is_as_it_was_agreed() {
     for spec in specs() {
         let catalog = domains.entry(spec.domain).or_default();
         let lane = serde_json::to_value(spec.lane).expect("a word");
-        let head =
-            [&spec.name, spec.domain, spec.effect.as_str(), lane.as_str().expect("a word")].join(" | ");
-        write!(catalog, "== {head}\n\n{:#}\n\n", sorted(&Value::Object(spec.model_view()))).expect("a text");
+        let head = [
+            &spec.name,
+            spec.domain,
+            spec.effect.as_str(),
+            lane.as_str().expect("a word"),
+        ]
+        .join(" | ");
+        write!(
+            catalog,
+            "== {head}\n\n{:#}\n\n",
+            sorted(&Value::Object(spec.model_view()))
+        )
+        .expect("a text");
     }
     for (domain, catalog) in domains {
         insta::assert_snapshot!(domain, catalog);
@@ -49,13 +64,30 @@ fn the_catalog_is_as_it_was_agreed() {
 fn every_description_says_what_the_tool_does_and_something_more() {
     for spec in specs() {
         let text = format!("{} ", spec.description.replace('\n', " "));
-        assert!(text.matches([':', '.', ';']).count() >= 2, "{}: {}", spec.name, spec.description);
-        assert!(text.trim_end().ends_with('.'), "{} ends in the middle", spec.name);
+        assert!(
+            text.matches([':', '.', ';']).count() >= 2,
+            "{}: {}",
+            spec.name,
+            spec.description
+        );
+        assert!(
+            text.trim_end().ends_with('.'),
+            "{} ends in the middle",
+            spec.name
+        );
         let schema = &spec.schema;
-        assert_eq!(schema["additionalProperties"], false, "{} takes unknown keys", spec.name);
+        assert_eq!(
+            schema["additionalProperties"], false,
+            "{} takes unknown keys",
+            spec.name
+        );
         for key in schema["required"].as_array().into_iter().flatten() {
             let key = key.as_str().expect("a name");
-            assert!(schema["properties"].get(key).is_some(), "{}: {key}", spec.name);
+            assert!(
+                schema["properties"].get(key).is_some(),
+                "{}: {key}",
+                spec.name
+            );
         }
     }
 }
@@ -63,7 +95,10 @@ fn every_description_says_what_the_tool_does_and_something_more() {
 /// What a model reads of the whole catalog fits into these bytes; a quarter of it stands for its tokens.
 #[test]
 fn the_catalog_costs_a_model_28_000_bytes_at_most() {
-    let bytes: usize = specs().iter().map(|spec| Value::Object(spec.model_view()).to_string().len()).sum();
+    let bytes: usize = specs()
+        .iter()
+        .map(|spec| Value::Object(spec.model_view()).to_string().len())
+        .sum();
     assert!(bytes <= 28_000, "{bytes} bytes");
 }
 
@@ -74,8 +109,19 @@ fn twins_are_marked_and_say_whose_they_are() {
     assert_eq!(twins.len(), 14);
     for twin in twins {
         let first = twin.same_as.expect("chosen by it");
-        assert!(specs.iter().any(|spec| spec.name == first && spec.same_as.is_none()), "{}", twin.name);
-        assert!(twin.description.contains("Same as"), "{}: {}", twin.name, twin.description);
+        assert!(
+            specs
+                .iter()
+                .any(|spec| spec.name == first && spec.same_as.is_none()),
+            "{}",
+            twin.name
+        );
+        assert!(
+            twin.description.contains("Same as"),
+            "{}: {}",
+            twin.name,
+            twin.description
+        );
         assert_eq!(twin.catalog_body()["compat"], true);
     }
 }
@@ -84,17 +130,38 @@ fn twins_are_marked_and_say_whose_they_are() {
 fn a_schema_says_nothing_that_goes_without_saying() {
     for spec in specs() {
         let text = spec.catalog_body()["schema"].to_string();
-        for empty in
-            [r#""minimum":0"#, r#""default":false"#, r#""default":0"#, "additionalProperties\":false"]
-        {
-            assert!(!text.contains(&format!("{empty},")) && !text.contains(&format!("{empty}}}")), "{text}");
+        for empty in [
+            r#""minimum":0"#,
+            r#""default":false"#,
+            r#""default":0"#,
+            "additionalProperties\":false",
+        ] {
+            assert!(
+                !text.contains(&format!("{empty},")) && !text.contains(&format!("{empty}}}")),
+                "{text}"
+            );
         }
     }
-    let body = |name: &str| specs().iter().find(|spec| spec.name == name).expect("known").catalog_body();
+    let body = |name: &str| {
+        specs()
+            .iter()
+            .find(|spec| spec.name == name)
+            .expect("known")
+            .catalog_body()
+    };
     assert_eq!(body("SqliteQuery")["effect_depends_on"], "mode");
-    assert!(body("SkillBash")["description"].as_str().expect("a text").contains("Bash's other arguments"));
+    assert!(
+        body("SkillBash")["description"]
+            .as_str()
+            .expect("a text")
+            .contains("Bash's other arguments")
+    );
     assert_eq!(
-        body("Read")["aliases"]["file_path"].as_str().expect("a text").split(' ').next(),
+        body("Read")["aliases"]["file_path"]
+            .as_str()
+            .expect("a text")
+            .split(' ')
+            .next(),
         Some("path")
     );
 }
@@ -107,11 +174,23 @@ fn every_key_has_a_description_and_every_alias_a_key() {
             properties(&spec).filter(|(key, _)| spec.name != "SkillBash" || *key == "skill_id")
         {
             let about = schema["description"].as_str().unwrap_or_default();
-            assert!(about.len() > 8 && about.ends_with('.'), "{}.{key}: {about:?}", spec.name);
+            assert!(
+                about.len() > 8 && about.ends_with('.'),
+                "{}.{key}: {about:?}",
+                spec.name
+            );
         }
         for (alias, key) in spec.aliases {
-            assert!(keys.contains(key), "{}: {alias} stands for {key}, which is no key", spec.name);
-            assert!(!keys.contains(alias), "{}: {alias} is a key itself", spec.name);
+            assert!(
+                keys.contains(key),
+                "{}: {alias} stands for {key}, which is no key",
+                spec.name
+            );
+            assert!(
+                !keys.contains(alias),
+                "{}: {alias} is a key itself",
+                spec.name
+            );
         }
     }
 }
@@ -120,9 +199,17 @@ fn every_key_has_a_description_and_every_alias_a_key() {
 fn keys_of_one_meaning_have_one_description() {
     let mut seen: Vec<(String, String, String)> = Vec::new();
     for spec in specs() {
-        for (key, schema) in properties(&spec).filter(|(_, schema)| schema.get("description").is_some()) {
-            if matches!(key.as_str(), "max_chars" | "include_ignored" | "hidden" | "expected_sha256") {
-                let about = schema["description"].as_str().expect("checked above").to_owned();
+        for (key, schema) in
+            properties(&spec).filter(|(_, schema)| schema.get("description").is_some())
+        {
+            if matches!(
+                key.as_str(),
+                "max_chars" | "include_ignored" | "hidden" | "expected_sha256"
+            ) {
+                let about = schema["description"]
+                    .as_str()
+                    .expect("checked above")
+                    .to_owned();
                 if let Some((_, other, tool)) = seen.iter().find(|(known, ..)| known == key) {
                     assert_eq!(&about, other, "{key} of {} and of {tool}", spec.name);
                 }
@@ -136,11 +223,16 @@ fn keys_of_one_meaning_have_one_description() {
 #[test]
 fn every_tool_has_two_examples_that_it_takes() {
     let whole = whole();
-    for spec in whole.registry.specs() {
-        assert!(spec.examples.len() >= 2, "{} has {} examples", spec.name, spec.examples.len());
-        let entry = whole.registry.find(&spec.name).expect("it is listed");
+    for spec in whole.registry.device_specs() {
+        assert!(
+            spec.examples.len() >= 2,
+            "{} has {} examples",
+            spec.name,
+            spec.examples.len()
+        );
+        let entry = whole.registry.find_tool(&spec.name).expect("it is listed");
         for example in spec.examples {
-            if let Err(error) = entry.decode(example) {
+            if let Err(error) = entry.decode_call(example) {
                 panic!("{}: {error}", spec.name);
             }
         }
@@ -153,16 +245,23 @@ fn a_tool_that_another_names_is_there() {
     let names: BTreeSet<&str> = specs.iter().map(|spec| spec.name.as_ref()).collect();
     let words = |spec: &ToolSpec| {
         let text = format!("{} {}", spec.description, spec.schema);
-        text.split(|c: char| !c.is_alphanumeric() && c != '_').map(str::to_owned).collect::<Vec<_>>()
+        text.split(|c: char| !c.is_alphanumeric() && c != '_')
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
     };
     for spec in &specs {
         for word in words(spec) {
             // Words with a second capital inside are names of tools here, but for these.
-            let inside = word.chars().skip(1).any(char::is_uppercase) && word.contains(char::is_lowercase);
+            let inside =
+                word.chars().skip(1).any(char::is_uppercase) && word.contains(char::is_lowercase);
             let is_name = inside
                 && !["KiB", "SQLite", "PRAGMAs"].contains(&word.as_str())
                 && word.starts_with(char::is_uppercase);
-            assert!(!is_name || names.contains(word.as_str()), "{}: {word}", spec.name);
+            assert!(
+                !is_name || names.contains(word.as_str()),
+                "{}: {word}",
+                spec.name
+            );
         }
     }
 }

@@ -45,7 +45,10 @@ struct Serving {
 /// The folder with the tokens of the backend that said this.
 fn tokens_of(ready: &Value) -> String {
     let url = ready["url"].as_str().expect("an address");
-    format!("home/tokens/{}", url.trim_start_matches("http://").replace(':', "_"))
+    format!(
+        "home/tokens/{}",
+        url.trim_start_matches("http://").replace(':', "_")
+    )
 }
 
 impl User {
@@ -57,7 +60,9 @@ impl User {
     }
 
     fn path(&self, below: &str) -> PathBuf {
-        std::fs::canonicalize(self.dir.path()).expect("there").join(below)
+        std::fs::canonicalize(self.dir.path())
+            .expect("there")
+            .join(below)
     }
 
     fn text(&self, below: &str) -> String {
@@ -106,17 +111,34 @@ impl User {
     async fn asks(&self, ready: &Value, args: &[&str]) -> Said {
         let mut command = self.command(args);
         command
-            .env("PUNIE_BACKEND_URL", ready["url"].as_str().expect("an address"))
-            .env("PUNIE_CALLER_TOKEN", ready["callerToken"].as_str().expect("a token"));
+            .env(
+                "PUNIE_BACKEND_URL",
+                ready["url"].as_str().expect("an address"),
+            )
+            .env(
+                "PUNIE_CALLER_TOKEN",
+                ready["callerToken"].as_str().expect("a token"),
+            );
         said(command, "").await
     }
 
     /// Starts a command that goes on, and waits for its first line.
     async fn serves(&self, args: &[&str]) -> Serving {
-        let mut child = self.command(args).stderr(Stdio::null()).spawn().expect("started");
+        let mut child = self
+            .command(args)
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("started");
         let mut rest = BufReader::new(child.stdout.take().expect("piped")).lines();
-        let first = within(rest.next_line()).await.expect("readable").expect("a first line");
-        Serving { child, ready: serde_json::from_str(&first).expect(&first), rest }
+        let first = within(rest.next_line())
+            .await
+            .expect("readable")
+            .expect("a first line");
+        Serving {
+            child,
+            ready: serde_json::from_str(&first).expect(&first),
+            rest,
+        }
     }
 }
 
@@ -145,9 +167,13 @@ impl Said {
 impl Serving {
     /// Asks it to stop; how it ended, and what it said after its first line.
     async fn stopped(mut self) -> (i32, String) {
-        let pid =
-            self.child.id().and_then(|id| i32::try_from(id).ok()).and_then(rustix::process::Pid::from_raw);
-        rustix::process::kill_process(pid.expect("it runs"), rustix::process::Signal::TERM).expect("it runs");
+        let pid = self
+            .child
+            .id()
+            .and_then(|id| i32::try_from(id).ok())
+            .and_then(rustix::process::Pid::from_raw);
+        rustix::process::kill_process(pid.expect("it runs"), rustix::process::Signal::TERM)
+            .expect("it runs");
         let ended = within(self.child.wait()).await.expect("waited for");
         let mut rest = String::new();
         while let Some(line) = self.rest.next_line().await.expect("readable") {
@@ -164,16 +190,27 @@ async fn said(mut command: Command, input: &str) -> Said {
     }
     let output = within(child.wait_with_output()).await.expect("waited for");
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
-    Said { code: output.status.code().unwrap_or(-1), out: text(output.stdout), err: text(output.stderr) }
+    Said {
+        code: output.status.code().unwrap_or(-1),
+        out: text(output.stdout),
+        err: text(output.stderr),
+    }
 }
 
 async fn within<T>(work: impl Future<Output = T>) -> T {
-    tokio::time::timeout(PATIENCE, work).await.expect("it hangs")
+    tokio::time::timeout(PATIENCE, work)
+        .await
+        .expect("it hangs")
 }
 
 /// The keys of a JSON object, sorted: their order in the text means nothing.
 fn keys(value: &Value) -> Vec<&str> {
-    let mut keys: Vec<&str> = value.as_object().expect("an object").keys().map(String::as_str).collect();
+    let mut keys: Vec<&str> = value
+        .as_object()
+        .expect("an object")
+        .keys()
+        .map(String::as_str)
+        .collect();
     keys.sort_unstable();
     keys
 }
@@ -183,7 +220,9 @@ async fn glance(mut command: Command) -> i32 {
     let mut child = command.spawn().expect("started");
     let mut first = [0];
     let mut stdout = child.stdout.take().expect("piped");
-    within(stdout.read_exact(&mut first)).await.expect("it answers");
+    within(stdout.read_exact(&mut first))
+        .await
+        .expect("it answers");
     drop(stdout);
     let output = within(child.wait_with_output()).await.expect("waited for");
     let err = String::from_utf8_lossy(&output.stderr).into_owned();

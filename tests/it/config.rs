@@ -1,5 +1,8 @@
 //! The configuration: what wins, which folders are taken, what is refused. The file itself has its own tests.
-#![expect(clippy::disallowed_methods, reason = "tests prepare and look at the disk themselves")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests prepare and look at the disk themselves"
+)]
 
 mod file;
 
@@ -11,8 +14,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use punie_runner::config::{
-    Backend, Color, Config, ConfigError, Environment, Flags, Limits, Log, LogLevel, Origin, Poll,
-    WorkspaceRule,
+    Backend, ColorChoice, Config, ConfigError, GlobalFlags, Limits, Log, LogLevel, Poll,
+    ProcessEnvironment, ValueOrigin, WorkspaceRule,
 };
 use punie_runner::redact::Secret;
 use tempfile::TempDir;
@@ -21,7 +24,7 @@ use tempfile::TempDir;
 struct User {
     dir: TempDir,
     variables: Vec<(OsString, OsString)>,
-    flags: Flags,
+    flags: GlobalFlags,
     rule: WorkspaceRule,
 }
 
@@ -31,7 +34,12 @@ impl User {
         for folder in [".punie", "work/a", "work/b"] {
             fs::create_dir_all(dir.path().join(folder)).expect("made");
         }
-        Self { dir, variables: Vec::new(), flags: Flags::default(), rule: WorkspaceRule::OrCurrentDir }
+        Self {
+            dir,
+            variables: Vec::new(),
+            flags: GlobalFlags::default(),
+            rule: WorkspaceRule::OrCurrentDir,
+        }
     }
     fn with_file(text: &str) -> Self {
         let user = Self::new();
@@ -42,7 +50,7 @@ impl User {
         self.variables.push((name.into(), value.into()));
         self
     }
-    fn flags(mut self, change: impl FnOnce(&mut Flags)) -> Self {
+    fn flags(mut self, change: impl FnOnce(&mut GlobalFlags)) -> Self {
         change(&mut self.flags);
         self
     }
@@ -51,16 +59,21 @@ impl User {
         self
     }
     fn path(&self, below: &str) -> PathBuf {
-        fs::canonicalize(self.dir.path()).expect("there").join(below)
+        fs::canonicalize(self.dir.path())
+            .expect("there")
+            .join(below)
     }
     fn file(&self) -> PathBuf {
         self.path(".punie/config.toml")
     }
     /// Loads as if started in `work/a`.
     fn load(&self) -> Result<Config, ConfigError> {
-        let environment =
-            Environment::new(self.variables.clone(), Some(self.path("work/a")), Some(self.path("")));
-        Config::load(&self.flags, &environment, self.rule)
+        let environment = ProcessEnvironment::new(
+            self.variables.clone(),
+            Some(self.path("work/a")),
+            Some(self.path("")),
+        );
+        Config::load_config(&self.flags, &environment, self.rule)
     }
     fn config(&self) -> Config {
         self.load().unwrap_or_else(|error| panic!("{error}"))
@@ -81,9 +94,15 @@ fn without_anything_the_defaults_are_in_force() {
     assert_eq!(config.home, user.path(".punie"));
     assert_eq!(config.file, user.file());
     assert_eq!(config.workspaces, [user.path("work/a")]);
-    assert_eq!((config.backend, config.poll), (Backend::default(), Poll::default()));
-    assert_eq!((config.limits.clone(), config.log), (Limits::default(), Log::default()));
-    assert_eq!((config.color, config.json), (Color::Auto, false));
+    assert_eq!(
+        (config.backend, config.poll),
+        (Backend::default(), Poll::default())
+    );
+    assert_eq!(
+        (config.limits.clone(), config.log),
+        (Limits::default(), Log::default())
+    );
+    assert_eq!((config.color, config.json), (ColorChoice::Auto, false));
     assert!(config.caller.token.is_none() && config.caller.device.is_none());
     assert_eq!(config.limits.lease, Duration::from_mins(1));
 }
@@ -92,20 +111,45 @@ fn without_anything_the_defaults_are_in_force() {
 fn a_flag_wins_over_a_variable_over_the_file_over_the_default() {
     let key = |user: &User| {
         let config = user.config();
-        let url = config.backend.url.as_ref().map(|url| url.as_str().to_owned());
-        (url, config.origin("backend.url").expect("a known key").clone())
+        let url = config
+            .backend
+            .url
+            .as_ref()
+            .map(|url| url.as_str().to_owned());
+        (
+            url,
+            config
+                .value_origin("backend.url")
+                .expect("a known key")
+                .clone(),
+        )
     };
     let user = User::new();
-    assert_eq!(key(&user), (None, Origin::Default));
+    assert_eq!(key(&user), (None, ValueOrigin::Default));
     let user = User::with_file("\n[backend]\nurl = \"https://file.example\"\n");
-    let origin = Origin::File { path: user.file(), line: 3 };
-    assert_eq!(key(&user), (Some("https://file.example".to_owned()), origin.clone()));
+    let origin = ValueOrigin::File {
+        path: user.file(),
+        line: 3,
+    };
+    assert_eq!(
+        key(&user),
+        (Some("https://file.example".to_owned()), origin.clone())
+    );
     assert_eq!(origin.to_string(), format!("{}:3", user.file().display()));
     let user = user.set("PUNIE_BACKEND_URL", "https://variable.example");
-    let origin = Origin::Variable("PUNIE_BACKEND_URL");
-    assert_eq!(key(&user), (Some("https://variable.example".to_owned()), origin));
+    let origin = ValueOrigin::Variable("PUNIE_BACKEND_URL");
+    assert_eq!(
+        key(&user),
+        (Some("https://variable.example".to_owned()), origin)
+    );
     let user = user.flags(|flags| flags.backend_url = Some("https://flag.example".to_owned()));
-    assert_eq!(key(&user), (Some("https://flag.example".to_owned()), Origin::Flag("--backend-url")));
+    assert_eq!(
+        key(&user),
+        (
+            Some("https://flag.example".to_owned()),
+            ValueOrigin::Flag("--backend-url")
+        )
+    );
 
     let user = User::with_file("[log]\nlevel = \"warn\"");
     assert_eq!(user.config().log.level, LogLevel::Warn);
@@ -120,63 +164,120 @@ fn the_home_and_the_file_can_be_elsewhere() {
     let user = User::new().set("PUNIE_HOME", "~/other");
     fs::create_dir(user.path("other")).expect("made");
     fs::write(user.path("other/config.toml"), "limits.reads = 3").expect("written");
-    assert_eq!((user.config().home, user.config().limits.reads), (user.path("other"), 3));
+    assert_eq!(
+        (user.config().home, user.config().limits.reads),
+        (user.path("other"), 3)
+    );
     let user = user.flags(|flags| flags.home = Some("../third".into()));
-    assert_eq!(user.config().home, user.path("work/a").join("../third"), "relative to the current directory");
+    assert_eq!(
+        user.config().home,
+        user.path("work/a").join("../third"),
+        "relative to the current directory"
+    );
 
     fs::write(user.path("mine.toml"), "limits.reads = 4").expect("written");
     let (mine, gone) = (user.path("mine.toml"), user.path("gone.toml"));
     let user = user.set("PUNIE_CONFIG", mine);
     assert_eq!(user.config().limits.reads, 4);
     let user = user.flags(|flags| flags.config = Some(gone.clone()));
-    assert!(user.refused().contains(&*gone.to_string_lossy()), "a file that was named must be there");
+    assert!(
+        user.refused().contains(&*gone.to_string_lossy()),
+        "a file that was named must be there"
+    );
 }
 
 #[test]
 fn an_empty_variable_counts_as_not_set() {
-    let user = User::with_file("[log]\nlevel = \"warn\"").set("PUNIE_LOG", "").set("PUNIE_HOME", "");
-    assert_eq!((user.config().log.level, user.config().home), (LogLevel::Warn, user.path(".punie")));
+    let user = User::with_file("[log]\nlevel = \"warn\"")
+        .set("PUNIE_LOG", "")
+        .set("PUNIE_HOME", "");
+    assert_eq!(
+        (user.config().log.level, user.config().home),
+        (LogLevel::Warn, user.path(".punie"))
+    );
 }
 
 #[test]
 fn every_key_says_where_its_value_came_from() {
     let user = User::with_file("[limits]\nreads = 2").set("PUNIE_CALLER_TOKEN", "hush-hush");
     let config = user.config();
-    assert_eq!(config.origin("limits.reads"), Some(&Origin::File { path: user.file(), line: 2 }));
-    assert_eq!(config.origin("limits.total"), Some(&Origin::Default));
-    assert_eq!(config.origin("workspaces.paths"), Some(&Origin::CurrentDir));
-    for key in ["home", "config", "backend.kind", "backend.poll.hold_ms", "log.level", "color"] {
-        assert_eq!(config.origin(key), Some(&Origin::Default), "{key}");
+    assert_eq!(
+        config.value_origin("limits.reads"),
+        Some(&ValueOrigin::File {
+            path: user.file(),
+            line: 2
+        })
+    );
+    assert_eq!(
+        config.value_origin("limits.total"),
+        Some(&ValueOrigin::Default)
+    );
+    assert_eq!(
+        config.value_origin("workspaces.paths"),
+        Some(&ValueOrigin::CurrentDir)
+    );
+    for key in [
+        "home",
+        "config",
+        "backend.kind",
+        "backend.poll.hold_ms",
+        "log.level",
+        "color",
+    ] {
+        assert_eq!(
+            config.value_origin(key),
+            Some(&ValueOrigin::Default),
+            "{key}"
+        );
     }
-    let mut keys: Vec<_> = config.settings().iter().map(|setting| setting.key).collect();
+    let mut keys: Vec<_> = config
+        .all_settings()
+        .iter()
+        .map(|setting| setting.key)
+        .collect();
     let all = keys.len();
     keys.sort_unstable();
     keys.dedup();
     assert_eq!(keys.len(), all, "each once");
-    assert!(!format!("{:?} {:?}", config, config.settings()).contains("hush"), "no secret in it");
+    assert!(
+        !format!("{:?} {:?}", config, config.all_settings()).contains("hush"),
+        "no secret in it"
+    );
 }
 
 #[test]
 fn colour_follows_the_flag_and_else_the_custom_variable() {
     let user = User::new().set("NO_COLOR", "1");
-    assert_eq!(user.config().color, Color::Never);
-    let user = user.flags(|flags| flags.color = Some(Color::Always));
-    assert_eq!(user.config().color, Color::Always);
+    assert_eq!(user.config().color, ColorChoice::Never);
+    let user = user.flags(|flags| flags.color = Some(ColorChoice::Always));
+    assert_eq!(user.config().color, ColorChoice::Always);
 }
 
 // Workspaces
 
 #[test]
 fn workspaces_come_from_one_source_in_order_and_each_once() {
-    let user = User::with_file("[workspaces]\npaths = [\"~/work/b\", \"../work/a\", \"~/work/./b\"]");
+    let user =
+        User::with_file("[workspaces]\npaths = [\"~/work/b\", \"../work/a\", \"~/work/./b\"]");
     let (a, b) = (user.path("work/a"), user.path("work/b"));
-    assert_eq!(user.config().workspaces, [b.clone(), a.clone()], "relative to the file's folder");
+    assert_eq!(
+        user.config().workspaces,
+        [b.clone(), a.clone()],
+        "relative to the file's folder"
+    );
     let list = std::env::join_paths([&a, &b]).expect("no colons in them");
     let user = user.set("PUNIE_WORKSPACE", list);
     assert_eq!(user.config().workspaces, [a.clone(), b.clone()]);
     let user = user.flags(|flags| flags.workspaces = vec!["../b".into()]);
-    assert_eq!(user.config().workspaces, std::slice::from_ref(&b), "relative to the current directory");
-    assert_eq!(user.config().origin("workspaces.paths"), Some(&Origin::Flag("--workspace")));
+    assert_eq!(
+        user.config().workspaces,
+        std::slice::from_ref(&b),
+        "relative to the current directory"
+    );
+    assert_eq!(
+        user.config().value_origin("workspaces.paths"),
+        Some(&ValueOrigin::Flag("--workspace"))
+    );
     symlink(&a, user.path("link")).expect("a link");
     let user = user.flags(|flags| flags.workspaces = vec!["~/link".into(), "../b".into()]);
     assert_eq!(user.config().workspaces, [a, b], "real places");
@@ -191,14 +292,29 @@ fn the_current_directory_counts_only_where_it_is_meant() {
     }
     let user = user.rule(WorkspaceRule::NotNeeded);
     assert_eq!(user.config().workspaces, Vec::<PathBuf>::new());
-    let nowhere = Environment::new([], None, Some(user.path("")));
-    Config::load(&Flags::default(), &nowhere, WorkspaceRule::OrCurrentDir).expect_err("there is none");
-    let flags = Flags { workspaces: vec!["a".into()], ..Flags::default() };
-    let refused = Config::load(&flags, &nowhere, WorkspaceRule::Named).expect_err("relative to nothing");
-    assert!(matches!(refused, ConfigError::NoCurrentDir { .. }), "{refused}");
-    let refused =
-        Config::load(&Flags::default(), &Environment::new([], None, None), WorkspaceRule::NotNeeded)
-            .expect_err("no home");
+    let nowhere = ProcessEnvironment::new([], None, Some(user.path("")));
+    Config::load_config(
+        &GlobalFlags::default(),
+        &nowhere,
+        WorkspaceRule::OrCurrentDir,
+    )
+    .expect_err("there is none");
+    let flags = GlobalFlags {
+        workspaces: vec!["a".into()],
+        ..GlobalFlags::default()
+    };
+    let refused = Config::load_config(&flags, &nowhere, WorkspaceRule::Named)
+        .expect_err("relative to nothing");
+    assert!(
+        matches!(refused, ConfigError::NoCurrentDir { .. }),
+        "{refused}"
+    );
+    let refused = Config::load_config(
+        &GlobalFlags::default(),
+        &ProcessEnvironment::new([], None, None),
+        WorkspaceRule::NotNeeded,
+    )
+    .expect_err("no home");
     assert!(matches!(refused, ConfigError::NoHome), "{refused}");
 }
 
@@ -209,17 +325,36 @@ fn a_workspace_must_be_a_folder_and_keep_away_from_the_home() {
         User::new().flags(move |flags| flags.workspaces = vec![path])
     };
     fs::write(workspace("x").path("file"), "").expect("written");
-    assert!(workspace("gone").refused().starts_with("--workspace: the workspace"));
+    assert!(
+        workspace("gone")
+            .refused()
+            .starts_with("--workspace: the workspace")
+    );
     let user = workspace("~/file");
     fs::write(user.path("file"), "").expect("written");
     assert!(user.refused().contains("cannot be used"));
     assert!(workspace("").refused().contains("empty"));
-    assert!(workspace("~").refused().contains("contains the runner's home"));
-    assert!(workspace("/").refused().contains("contains the runner's home"));
-    assert!(workspace("~/.punie").refused().contains("lies in the runner's home"));
+    assert!(
+        workspace("~")
+            .refused()
+            .contains("contains the runner's home")
+    );
+    assert!(
+        workspace("/")
+            .refused()
+            .contains("contains the runner's home")
+    );
+    assert!(
+        workspace("~/.punie")
+            .refused()
+            .contains("lies in the runner's home")
+    );
     let user = workspace("~/link");
     symlink(user.path(".punie"), user.path("link")).expect("a link");
-    assert!(user.refused().contains("lies in the runner's home"), "links do not hide it");
+    assert!(
+        user.refused().contains("lies in the runner's home"),
+        "links do not hide it"
+    );
 
     // Nor may a workspace decide what another one is.
     let both = |inner: &str| {
@@ -232,7 +367,12 @@ fn a_workspace_must_be_a_folder_and_keep_away_from_the_home() {
         user
     };
     for led in ["~/work/led", "~/work/led/deep"] {
-        assert!(both(led).refused().contains("by a link in what commands write"), "{led}");
+        assert!(
+            both(led)
+                .refused()
+                .contains("by a link in what commands write"),
+            "{led}"
+        );
     }
     for fine in ["~/work/real", "~/own", "~/outside"] {
         assert_eq!(both(fine).config().workspaces.len(), 2, "{fine}");
@@ -248,13 +388,20 @@ fn a_workspace_must_be_a_folder_and_keep_away_from_the_home() {
 
     // A home that is not there yet is looked for behind links and `..` as well.
     symlink(user.path("work"), user.path("to-work")).expect("a link");
-    for (home, apart) in
-        [("~/to-work/a/new/home", false), ("new", false), ("../new", true), ("~/to-work/b/../new/x", true)]
-    {
+    for (home, apart) in [
+        ("~/to-work/a/new/home", false),
+        ("new", false),
+        ("../new", true),
+        ("~/to-work/b/../new/x", true),
+    ] {
         let home = PathBuf::from(home);
-        let flags = Flags { home: Some(home.clone()), ..Flags::default() };
-        let environment = Environment::new([], Some(user.path("work/a")), Some(user.path("")));
-        let loaded = Config::load(&flags, &environment, WorkspaceRule::OrCurrentDir);
+        let flags = GlobalFlags {
+            home: Some(home.clone()),
+            ..GlobalFlags::default()
+        };
+        let environment =
+            ProcessEnvironment::new([], Some(user.path("work/a")), Some(user.path("")));
+        let loaded = Config::load_config(&flags, &environment, WorkspaceRule::OrCurrentDir);
         assert_eq!(loaded.is_ok(), apart, "{}", home.display());
     }
 }
@@ -272,7 +419,11 @@ fn plain_http_goes_to_this_machine_only() {
         "{refused}"
     );
     let user = User::with_file("[backend]\nurl = \"http://10.0.0.1\"\n");
-    assert!(user.refused().contains("config.toml:2: "), "{}", user.refused());
+    assert!(
+        user.refused().contains("config.toml:2: "),
+        "{}",
+        user.refused()
+    );
     let user = User::with_file("[backend]\nurl = \"http://10.0.0.1\"\nallow_insecure_http = true");
     assert!(user.load().is_ok());
 }
@@ -288,28 +439,38 @@ fn values_from_outside_the_file_are_checked_as_well() {
     );
     assert!(!user("PUNIE_BACKEND_URL", "https://a:hunter2@b").contains("hunter2"));
     assert!(!user("PUNIE_CALLER_TOKEN", "two words").contains("words\""));
-    let broken = User::new().set("PUNIE_LOG", OsString::from_vec(vec![0xff])).refused();
+    let broken = User::new()
+        .set("PUNIE_LOG", OsString::from_vec(vec![0xff]))
+        .refused();
     assert!(broken.contains("not UTF-8"), "{broken}");
     let user = User::new().flags(|flags| flags.home = Some(PathBuf::new()));
     assert!(user.refused().starts_with("--home: the path is empty"));
-    let user = User::new().flags(|flags| flags.caller_token = Some(Secret::new("tok\n".to_owned())));
-    assert_eq!(user.config().caller.token, Some(Secret::new("tok".to_owned())));
+    let user =
+        User::new().flags(|flags| flags.caller_token = Some(Secret::new("tok\n".to_owned())));
+    assert_eq!(
+        user.config().caller.token,
+        Some(Secret::new("tok".to_owned()))
+    );
 }
 
 #[test]
 fn a_mistyped_variable_is_told_and_stops_nothing() {
-    let user = User::new().set("PUNIE_WORKSPACES", "/x").set("PUNIE_ZZZ", "1").set("HOME", "/x");
+    let user = User::new()
+        .set("PUNIE_WORKSPACES", "/x")
+        .set("PUNIE_ZZZ", "1")
+        .set("HOME", "/x");
     let warnings = user.config().warnings;
     assert_eq!(warnings.len(), 2, "{warnings:?}");
     assert!(
-        warnings[0].contains("PUNIE_WORKSPACES") && warnings[0].contains("Did you mean PUNIE_WORKSPACE?")
+        warnings[0].contains("PUNIE_WORKSPACES")
+            && warnings[0].contains("Did you mean PUNIE_WORKSPACE?")
     );
     assert!(!warnings[1].contains("Did you mean"));
 }
 
 #[test]
 fn the_environment_does_not_show_its_values() {
-    let environment = Environment::new([("API_KEY".into(), "hunter2".into())], None, None);
+    let environment = ProcessEnvironment::new([("API_KEY".into(), "hunter2".into())], None, None);
     assert!(!format!("{environment:?}").contains("hunter2"));
     assert_eq!(environment.get("API_KEY").expect("set"), "hunter2");
     assert_eq!(environment.variables().len(), 1);
@@ -317,7 +478,13 @@ fn the_environment_does_not_show_its_values() {
 
 #[test]
 fn the_environment_of_this_process_can_be_captured() {
-    let environment = Environment::capture();
-    assert_eq!(environment.current_dir(), std::env::current_dir().ok().as_deref());
-    assert_eq!(environment.path(), std::env::var_os("PATH").as_deref());
+    let environment = ProcessEnvironment::from_process();
+    assert_eq!(
+        environment.current_dir(),
+        std::env::current_dir().ok().as_deref()
+    );
+    assert_eq!(
+        environment.path_variable(),
+        std::env::var_os("PATH").as_deref()
+    );
 }

@@ -12,8 +12,16 @@ use script::Script;
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn npm() {
     let folder = folder("npm");
-    let script = Script { name: "npm", program: "node".into(), args: vec!["conformance.mjs".into()], folder };
-    let missing = match (has_node(), script.folder.join("node_modules/convex").exists()) {
+    let script = Script {
+        name: "npm",
+        program: "node".into(),
+        args: vec!["conformance.mjs".into()],
+        folder,
+    };
+    let missing = match (
+        has_node(),
+        script.folder.join("node_modules/convex").exists(),
+    ) {
         (true, true) => None,
         (false, _) => Some("there is no node"),
         (true, false) => Some("the packages are not there: npm ci in tests/conformance/npm"),
@@ -24,13 +32,20 @@ async fn npm() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn python() {
     let (folder, program) = (folder("python"), installed("python/bin/python"));
-    let here =
-        Command::new(&program).args(["-c", "import convex"]).output().is_ok_and(|said| said.status.success());
-    let script = Script { name: "python", program, args: vec!["-u".into(), "conformance.py".into()], folder };
+    let here = Command::new(&program)
+        .args(["-c", "import convex"])
+        .output()
+        .is_ok_and(|said| said.status.success());
+    let script = Script {
+        name: "python",
+        program,
+        args: vec!["-u".into(), "conformance.py".into()],
+        folder,
+    };
     script
-        .holds_unless(
-            (!here).then_some("the packages are not in target/conformance/python; .ci/run puts them there"),
-        )
+        .holds_unless((!here).then_some(
+            "the packages are not in target/conformance/python; .ci/run puts them there",
+        ))
         .await;
 }
 
@@ -38,8 +53,15 @@ async fn python() {
 async fn rust() {
     let (folder, program) = (folder("rust"), installed("rust/debug/conformance-rust"));
     let here = program.exists();
-    let script = Script { name: "rust", program, args: Vec::new(), folder };
+    let script = Script {
+        name: "rust",
+        program,
+        args: Vec::new(),
+        folder,
+    };
     script
-        .holds_unless((!here).then_some("it is not built into target/conformance/rust; .ci/run does"))
+        .holds_unless(
+            (!here).then_some("it is not built into target/conformance/rust; .ci/run does"),
+        )
         .await;
 }

@@ -51,7 +51,9 @@ fn cases(named: impl Fn(&str) -> String) -> (Vec<Case>, Map<String, Value>) {
             cases.push(Case {
                 file,
                 name: case["name"].as_str().expect("a case has a name").to_owned(),
-                needs: needs.filter_map(|need| need.as_str().map(str::to_owned)).collect(),
+                needs: needs
+                    .filter_map(|need| need.as_str().map(str::to_owned))
+                    .collect(),
                 steps: case["steps"].take(),
             });
         }
@@ -63,7 +65,9 @@ fn cases(named: impl Fn(&str) -> String) -> (Vec<Case>, Map<String, Value>) {
 fn moves_clock(steps: &Value) -> bool {
     match steps {
         Value::Array(steps) => steps.iter().any(moves_clock),
-        Value::Object(step) => step.contains_key("advanceMs") || step.get("steps").is_some_and(moves_clock),
+        Value::Object(step) => {
+            step.contains_key("advanceMs") || step.get("steps").is_some_and(moves_clock)
+        }
         _ => false,
     }
 }
@@ -85,7 +89,9 @@ impl Tally {
     fn note(&mut self, case: &Case, outcome: Result<(), String>) {
         match outcome {
             Ok(()) => self.passed += 1,
-            Err(failure) => self.failures.push(format!("{}: {}\n    {failure}", case.file, case.name)),
+            Err(failure) => self
+                .failures
+                .push(format!("{}: {}\n    {failure}", case.file, case.name)),
         }
     }
 
@@ -122,7 +128,11 @@ async fn the_convex_functions_keep_the_contract() {
     let server = match NodeServer::start().await {
         Ok(server) => server,
         Err(why) if node::is_required() => panic!("the cases must run against convex/, but {why}"),
-        Err(why) => return say(&format!("SKIPPED: the contract's cases against convex/: {why}")),
+        Err(why) => {
+            return say(&format!(
+                "SKIPPED: the contract's cases against convex/: {why}"
+            ));
+        }
     };
     let (cases, prelude) = cases(str::to_owned);
     let mut tally = Tally::default();

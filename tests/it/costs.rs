@@ -8,13 +8,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use punie_runner::backend::{
-    Backend, BackendError, Beat, CatalogItem, CatalogKind, Claim, Offered, Page, Posted, Reply, ResultPost,
-    Session, Told,
+    Backend, BackendError, BackendReply, BackendSession, CatalogEntry, CatalogKind, ClaimReply,
+    EventPage, HeartbeatReply, OfferedEvent, PostOutcome, ProgressReply, ResultPost,
 };
 use punie_runner::ids::{LeaseId, RequestId};
-use punie_runner::journal::State;
-use punie_runner::runner::WakeUp;
-use punie_runner::tool::Registry;
+use punie_runner::journal::RequestState;
+use punie_runner::runner::WakeupMode;
+use punie_runner::tool::ToolRegistry;
 use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -64,13 +64,21 @@ impl Meter {
             while let Ok((near, _)) = listener.accept().await {
                 let (upstream, counts) = (upstream.clone(), Arc::clone(&counting));
                 open.spawn(async move {
-                    let Ok(far) = TcpStream::connect(upstream).await else { return };
-                    near.set_nodelay(true).and(far.set_nodelay(true)).expect("set");
+                    let Ok(far) = TcpStream::connect(upstream).await else {
+                        return;
+                    };
+                    near.set_nodelay(true)
+                        .and(far.set_nodelay(true))
+                        .expect("set");
                     pass(near, far, &counts).await;
                 });
             }
         });
-        Self { url, counts, _serving: serving }
+        Self {
+            url,
+            counts,
+            _serving: serving,
+        }
     }
 
     /// Takes what was counted since this was last asked.
@@ -104,7 +112,10 @@ async fn pass(near: TcpStream, far: TcpStream, counts: &Mutex<Counts>) {
             "events:head".clone_into(&mut current);
         }
         // The body may come after the head.
-        match text.split_once("\"path\":\"").and_then(|(_, rest)| rest.split_once('"')) {
+        match text
+            .split_once("\"path\":\"")
+            .and_then(|(_, rest)| rest.split_once('"'))
+        {
             Some((path, _)) => {
                 path.clone_into(&mut current);
                 add(path, 1, std::mem::take(&mut head) + chunk.len());
@@ -115,7 +126,9 @@ async fn pass(near: TcpStream, far: TcpStream, counts: &Mutex<Counts>) {
     });
     let answered = copy(from_far, to_near, |chunk| {
         let current = current.lock().unwrap_or_else(PoisonError::into_inner);
-        let runs = String::from_utf8_lossy(chunk).matches("\"QueryUpdated\"").count() as u64;
+        let runs = String::from_utf8_lossy(chunk)
+            .matches("\"QueryUpdated\"")
+            .count() as u64;
         add(&current, runs, chunk.len());
     });
     tokio::select! {
@@ -124,7 +137,11 @@ async fn pass(near: TcpStream, far: TcpStream, counts: &Mutex<Counts>) {
     }
 }
 
-async fn copy(mut from: impl AsyncRead + Unpin, mut to: impl AsyncWrite + Unpin, mut see: impl FnMut(&[u8])) {
+async fn copy(
+    mut from: impl AsyncRead + Unpin,
+    mut to: impl AsyncWrite + Unpin,
+    mut see: impl FnMut(&[u8]),
+) {
     let mut buffer = vec![0; 64 << 10];
     while let Ok(read @ 1..) = from.read(&mut buffer).await {
         see(&buffer[..read]);
@@ -155,7 +172,7 @@ impl Drop for Standing {
 /// A backend whose calls take no time of the paused clock.
 struct AtOnce(Arc<dyn Backend>);
 
-fn at_once<'a, T: 'a>(call: Reply<'a, T>) -> Reply<'a, T>
+fn at_once<'a, T: 'a>(call: BackendReply<'a, T>) -> BackendReply<'a, T>
 where
     Result<T, BackendError>: Send,
 {
@@ -166,59 +183,93 @@ where
 }
 
 impl Backend for AtOnce {
-    fn open_session(&self) -> Reply<'_, Session> {
+    fn open_session(&self) -> BackendReply<'_, BackendSession> {
         at_once(self.0.open_session())
     }
-    fn poll<'a>(&'a self, cursor: Option<&'a str>, limit: u32, wait: Duration) -> Reply<'a, Page> {
-        at_once(self.0.poll(cursor, limit, wait))
+    fn poll_events<'a>(
+        &'a self,
+        cursor: Option<&'a str>,
+        limit: u32,
+        wait: Duration,
+    ) -> BackendReply<'a, EventPage> {
+        at_once(self.0.poll_events(cursor, limit, wait))
     }
-    fn list_open(&self) -> Reply<'_, Vec<Offered>> {
-        at_once(self.0.list_open())
+    fn list_open_requests(&self) -> BackendReply<'_, Vec<OfferedEvent>> {
+        at_once(self.0.list_open_requests())
     }
-    fn fetch_open<'a>(&'a self, ids: &'a [RequestId]) -> Reply<'a, Vec<Offered>> {
-        at_once(self.0.fetch_open(ids))
+    fn fetch_open_requests<'a>(
+        &'a self,
+        ids: &'a [RequestId],
+    ) -> BackendReply<'a, Vec<OfferedEvent>> {
+        at_once(self.0.fetch_open_requests(ids))
     }
-    fn claim<'a>(&'a self, id: &'a RequestId, lease: &'a LeaseId) -> Reply<'a, Claim> {
-        at_once(self.0.claim(id, lease))
+    fn claim_request<'a>(
+        &'a self,
+        id: &'a RequestId,
+        lease: &'a LeaseId,
+    ) -> BackendReply<'a, ClaimReply> {
+        at_once(self.0.claim_request(id, lease))
     }
-    fn tell<'a>(&'a self, id: &'a RequestId, lease: &'a LeaseId, n: u64, data: &'a str) -> Reply<'a, Told> {
-        at_once(self.0.tell(id, lease, n, data))
+    fn send_progress<'a>(
+        &'a self,
+        id: &'a RequestId,
+        lease: &'a LeaseId,
+        n: u64,
+        data: &'a str,
+    ) -> BackendReply<'a, ProgressReply> {
+        at_once(self.0.send_progress(id, lease, n, data))
     }
-    fn post<'a>(&'a self, result: ResultPost<'a>) -> Reply<'a, Posted> {
-        at_once(self.0.post(result))
+    fn post_result<'a>(&'a self, result: ResultPost<'a>) -> BackendReply<'a, PostOutcome> {
+        at_once(self.0.post_result(result))
     }
-    fn beat(&self, online: bool, every: Duration, health: Value) -> Reply<'_, Beat> {
-        at_once(self.0.beat(online, every, health))
+    fn send_heartbeat(
+        &self,
+        online: bool,
+        every: Duration,
+        health: Value,
+    ) -> BackendReply<'_, HeartbeatReply> {
+        at_once(self.0.send_heartbeat(online, every, health))
     }
-    fn publish<'a>(&'a self, kind: CatalogKind, revision: u64, items: &'a [CatalogItem]) -> Reply<'a, ()> {
-        at_once(self.0.publish(kind, revision, items))
+    fn publish_catalog<'a>(
+        &'a self,
+        kind: CatalogKind,
+        revision: u64,
+        items: &'a [CatalogEntry],
+    ) -> BackendReply<'a, ()> {
+        at_once(self.0.publish_catalog(kind, revision, items))
     }
     /// Until it stands.
-    fn wakeups<'a>(&'a self, heard: &'a (dyn Fn() + Send + Sync)) -> Reply<'a, Infallible> {
+    fn listen_for_wakeups<'a>(
+        &'a self,
+        heard: &'a (dyn Fn() + Send + Sync),
+    ) -> BackendReply<'a, Infallible> {
         Box::pin(async move {
             let dialling = Mutex::new(Some(Standing::still()));
             let heard = || {
-                dialling.lock().unwrap_or_else(PoisonError::into_inner).take();
+                dialling
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .take();
                 heard();
             };
-            self.0.wakeups(&heard).await
+            self.0.listen_for_wakeups(&heard).await
         })
     }
 }
 
 /// What an idle device calls in some days, after the calls of its start.
-async fn idle(wakeup: WakeUp) -> Counts {
+async fn idle(wakeup: WakeupMode) -> Counts {
     let stage = Stage::unheld("").await;
     let meter = Meter::before(&stage.setting.url).await;
     let settings = settings_with(|settings| {
         settings.poll.wakeup = wakeup;
     });
-    let none = Registry::new([]).expect("no tools");
+    let none = ToolRegistry::new([]).expect("no tools");
     let runner = Inside::with_at(&stage, &meter.url, none, settings, |parts| {
         parts.backend = Arc::new(AtOnce(Arc::clone(&parts.backend)));
     });
     until("the start to be over", || {
-        let socket = wakeup == WakeUp::Off || meter.calls("events:head") > 0;
+        let socket = wakeup == WakeupMode::Off || meter.calls("events:head") > 0;
         socket && meter.calls("catalog:upsertMany") == 3 && meter.calls("devices:heartbeat") > 0
     })
     .await;
@@ -235,14 +286,24 @@ async fn idle(wakeup: WakeUp) -> Counts {
 /// The rows of a table of the page, by what is in backticks in their first column; the numbers in the others.
 fn table(heading: &str) -> BTreeMap<String, Vec<f64>> {
     let page = std::fs::read_to_string(PAGE).expect("the page");
-    let (_, rest) = page.split_once(heading).unwrap_or_else(|| panic!("the page has no {heading:?}"));
-    let rows =
-        rest.lines().skip_while(|line| !line.starts_with('|')).take_while(|line| line.starts_with('|'));
+    let (_, rest) = page
+        .split_once(heading)
+        .unwrap_or_else(|| panic!("the page has no {heading:?}"));
+    let rows = rest
+        .lines()
+        .skip_while(|line| !line.starts_with('|'))
+        .take_while(|line| line.starts_with('|'));
     let number = |cell: &str| cell.trim().replace(['*', ','], "").parse().ok();
     rows.filter_map(|row| {
         let mut cells = row.trim_matches('|').split('|');
         let first = cells.next()?;
-        let name = first.split('`').nth(1).unwrap_or(first).trim().trim_matches('*').to_owned();
+        let name = first
+            .split('`')
+            .nth(1)
+            .unwrap_or(first)
+            .trim()
+            .trim_matches('*')
+            .to_owned();
         Some((name, cells.filter_map(number).collect()))
     })
     .collect()
@@ -261,24 +322,41 @@ fn float(n: u64) -> f64 {
 fn compare(counts: &Counts, column: usize) {
     let said = table("An idle device");
     for (path, seen) in counts.iter().filter(|(_, seen)| seen.calls > 0) {
-        let row = said.get(path).unwrap_or_else(|| panic!("the page says nothing of {path}: {counts:?}"));
+        let row = said
+            .get(path)
+            .unwrap_or_else(|| panic!("the page says nothing of {path}: {counts:?}"));
         let month = float(seen.calls) * MONTH;
-        assert!(is_near(month, row[column], CALLS_OFF_BY), "{path}: {month} calls, the page says {row:?}");
+        assert!(
+            is_near(month, row[column], CALLS_OFF_BY),
+            "{path}: {month} calls, the page says {row:?}"
+        );
         if path != "events:head" {
             let each = float(seen.bytes) / float(seen.calls);
-            assert!(is_near(each, row[2], BYTES_OFF_BY), "{path}: {each:.0} bytes, the page says {row:?}");
+            assert!(
+                is_near(each, row[2], BYTES_OFF_BY),
+                "{path}: {each:.0} bytes, the page says {row:?}"
+            );
         }
     }
-    for (path, row) in said.iter().filter(|(path, row)| path.contains(':') && row[column] > 0.0) {
-        assert!(counts.get(path).is_some_and(|seen| seen.calls > 0), "{path} is never called: {row:?}");
+    for (path, row) in said
+        .iter()
+        .filter(|(path, row)| path.contains(':') && row[column] > 0.0)
+    {
+        assert!(
+            counts.get(path).is_some_and(|seen| seen.calls > 0),
+            "{path} is never called: {row:?}"
+        );
     }
     let month = counts.values().map(|seen| float(seen.calls)).sum::<f64>() * MONTH;
-    assert!(is_near(month, said["a device"][column], CALLS_OFF_BY), "{month} calls in all");
+    assert!(
+        is_near(month, said["a device"][column], CALLS_OFF_BY),
+        "{month} calls in all"
+    );
 }
 
 #[tokio::test]
 async fn an_idle_device_with_the_wake_up_socket_costs_what_the_page_says() {
-    let counts = idle(WakeUp::Auto).await;
+    let counts = idle(WakeupMode::Auto).await;
     compare(&counts, 0);
     let month = counts.values().map(|seen| float(seen.calls)).sum::<f64>() * MONTH;
     assert!(month < 30_000.0, "{month} calls a month: {counts:?}");
@@ -286,13 +364,16 @@ async fn an_idle_device_with_the_wake_up_socket_costs_what_the_page_says() {
 
 #[tokio::test]
 async fn an_idle_device_without_it_costs_what_the_page_says() {
-    compare(&idle(WakeUp::Off).await, 1);
+    compare(&idle(WakeupMode::Off).await, 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_short_request_costs_the_device_what_the_page_says() {
     let stage = Stage::unheld("").await;
-    stage.configure("unauthorized_ms = 200", "unauthorized_ms = 200\nlistening_ms = 3600000");
+    stage.configure(
+        "unauthorized_ms = 200",
+        "unauthorized_ms = 200\nlistening_ms = 3600000",
+    );
     let meter = Meter::before(&stage.setting.url).await;
     let runner = stage.run_at(&meter.url);
     runner.logs("the catalog is published").await;
@@ -300,22 +381,36 @@ async fn a_short_request_costs_the_device_what_the_page_says() {
         (stage.status().await["backend"]["link"] == "up").then_some(())
     })
     .await;
-    until("the first heartbeat", || meter.calls("devices:heartbeat") > 0).await;
+    until("the first heartbeat", || {
+        meter.calls("devices:heartbeat") > 0
+    })
+    .await;
     let said = table("A short request");
     stage.write("there.txt", "words\n");
-    for ask in [Ask::bash("echo words"), Ask::new("Read", &json!({ "file_path": "there.txt" }))] {
+    for ask in [
+        Ask::bash("echo words"),
+        Ask::new("Read", &json!({ "file_path": "there.txt" })),
+    ] {
         // Each in the peace after the one before: a wake-up may bring one more look when it is over.
         meter.take();
         let id = stage.ask(ask).await;
         assert_eq!(stage.answer(&id).await.outcome, "ok");
-        stage.reaches(&id, State::Delivered).await;
+        stage.reaches(&id, RequestState::Delivered).await;
         let counts = meter.take();
-        let calls: BTreeMap<_, _> =
-            counts.iter().filter(|(_, seen)| seen.calls > 0).map(|(path, seen)| (path, seen.calls)).collect();
+        let calls: BTreeMap<_, _> = counts
+            .iter()
+            .filter(|(_, seen)| seen.calls > 0)
+            .map(|(path, seen)| (path, seen.calls))
+            .collect();
         assert!(calls.values().sum::<u64>() <= 4, "{calls:?}");
         for (path, calls) in calls {
-            let row = said.get(path).unwrap_or_else(|| panic!("the page says nothing of {path}"));
-            assert!(float(calls) <= row[0], "{path}: {calls} calls, the page says {row:?}");
+            let row = said
+                .get(path)
+                .unwrap_or_else(|| panic!("the page says nothing of {path}"));
+            assert!(
+                float(calls) <= row[0],
+                "{path}: {calls} calls, the page says {row:?}"
+            );
         }
     }
 }

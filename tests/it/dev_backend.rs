@@ -23,7 +23,10 @@ async fn of_parallel_appends_of_one_id_one_creates() {
         calls.spawn(async move { caller.append("req-1", &device, "{}").await });
     }
     let replies = calls.join_all().await;
-    let created = replies.iter().filter(|reply| reply["created"] == json!(true)).count();
+    let created = replies
+        .iter()
+        .filter(|reply| reply["created"] == json!(true))
+        .count();
     assert_eq!(created, 1, "{replies:?}");
     let page = device.poll(Value::Null, 0).await;
     assert_eq!(page["events"].as_array().map(Vec::len), Some(1), "{page}");
@@ -48,21 +51,29 @@ async fn everything_survives_a_restart() {
     let (device, caller) = (server.again(&device), server.caller());
     assert_eq!(device.poll(Value::Null, 0).await, before);
     assert_eq!(caller.result("req-1").await["outcome"], "ok");
-    assert_eq!(caller.append("req-2", &device.id, "{}").await["created"], json!(false));
+    assert_eq!(
+        caller.append("req-2", &device.id, "{}").await["created"],
+        json!(false)
+    );
 
     server.clock.advance(-3_600_000.0);
     caller.append("req-3", &device.id, "{}").await;
     let after = device.poll(before["cursor"].clone(), 0).await;
-    assert_eq!(after["events"][0]["requestId"], "req-3", "the commit clock survived too: {after}");
+    assert_eq!(
+        after["events"][0]["requestId"], "req-3",
+        "the commit clock survived too: {after}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_file_serves_one_backend() {
     let server = TestBackend::start().await;
-    let refused = punie_runner::dev_backend::DevBackend::start(server.options()).await;
+    let refused = punie_runner::dev_backend::DevBackend::start_server(server.options()).await;
     let refused = refused.expect_err("the file is in use");
     assert!(matches!(
         refused,
-        punie_runner::dev_backend::DevBackendError::Store(punie_runner::dev_backend::StoreError::InUse(_))
+        punie_runner::dev_backend::DevBackendError::Store(
+            punie_runner::dev_backend::StoreError::InUse(_)
+        )
     ));
 }

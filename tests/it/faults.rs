@@ -38,8 +38,17 @@ use crate::harness::wait::until;
 /// The waits after failed polls that a runner has announced, in milliseconds.
 fn announced_waits(runner: &Program) -> Vec<u64> {
     let log = runner.log();
-    let numbers = log.split("retry_ms=").skip(1).map(|rest| rest.split(|c: char| !c.is_ascii_digit()).next());
-    numbers.map(|number| number.and_then(|digits| digits.parse().ok()).expect("a number")).collect()
+    let numbers = log
+        .split("retry_ms=")
+        .skip(1)
+        .map(|rest| rest.split(|c: char| !c.is_ascii_digit()).next());
+    numbers
+        .map(|number| {
+            number
+                .and_then(|digits| digits.parse().ok())
+                .expect("a number")
+        })
+        .collect()
 }
 
 /// Waits until so many polls more have failed.

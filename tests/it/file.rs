@@ -32,11 +32,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use punie_runner::acp::files::LoadedFile;
-use punie_runner::acp::local::files::LocalFiles;
+use punie_runner::acp::local::local_files::LocalFiles;
 use punie_runner::acp::{FileClient, RawPath, Workspace};
 use punie_runner::handlers::file::{FileDeps, tools};
 use punie_runner::ids::RequestId;
-use punie_runner::tool::{Registry, Reply, ToolCx, ToolError};
+use punie_runner::tool::{ToolContext, ToolError, ToolRegistry, ToolReply};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -49,7 +49,7 @@ pub(crate) struct Bench {
     pub root: PathBuf,
     pub outside: PathBuf,
     pub workspace: Workspace,
-    pub tools: Registry,
+    pub tools: ToolRegistry,
 }
 
 impl Bench {
@@ -70,9 +70,16 @@ impl Bench {
         fs::create_dir(&outside).unwrap();
         fs::write(outside.join("f"), "secret\n").unwrap();
         let workspace =
-            Workspace::open_with_home(std::slice::from_ref(&root), Some(root.join("home"))).unwrap();
+            Workspace::open_with_home(std::slice::from_ref(&root), Some(root.join("home")))
+                .unwrap();
         let deps = FileDeps::new(client, workspace.clone(), worker_program());
-        Self { _dir: dir, root, outside, workspace, tools: registry(tools(deps)) }
+        Self {
+            _dir: dir,
+            root,
+            outside,
+            workspace,
+            tools: registry(tools(deps)),
+        }
     }
 
     pub fn put(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
@@ -86,12 +93,14 @@ impl Bench {
         fs::read_to_string(self.root.join(name)).unwrap()
     }
 
-    pub async fn call(&self, tool: &str, args: Value) -> Result<Reply, ToolError> {
+    pub async fn call(&self, tool: &str, args: Value) -> Result<ToolReply, ToolError> {
         call(&self.tools, tool, args).await
     }
 
-    pub async fn ok(&self, tool: &str, args: Value) -> Reply {
-        self.call(tool, args.clone()).await.unwrap_or_else(|error| panic!("{tool} {args}: {error}"))
+    pub async fn ok(&self, tool: &str, args: Value) -> ToolReply {
+        self.call(tool, args.clone())
+            .await
+            .unwrap_or_else(|error| panic!("{tool} {args}: {error}"))
     }
 
     pub async fn refused(&self, tool: &str, args: Value) -> ToolError {
@@ -117,9 +126,15 @@ impl Bench {
 
     /// A file as an edit loads it.
     async fn load(&self, name: &str) -> LoadedFile {
-        let path = self.workspace.resolve(&RawPath::from(name)).unwrap();
-        let cx = ToolCx::detached(RequestId::new());
-        LocalFiles::new().load_file(&cx, path, 64 << 20).await.unwrap()
+        let path = self
+            .workspace
+            .resolve_in_workspace(&RawPath::from(name))
+            .unwrap();
+        let cx = ToolContext::for_detached_call(RequestId::new());
+        LocalFiles::new()
+            .load_file(&cx, path, 64 << 20)
+            .await
+            .unwrap()
     }
 
     /// No temporary file is left behind.
@@ -135,5 +150,7 @@ impl Bench {
 
 /// So many lines of this pattern, each with its number.
 fn counted(lines: usize, pattern: &str) -> String {
-    (1..=lines).flat_map(|n| [pattern.replace("{}", &n.to_string())]).collect()
+    (1..=lines)
+        .flat_map(|n| [pattern.replace("{}", &n.to_string())])
+        .collect()
 }

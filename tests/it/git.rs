@@ -1,5 +1,8 @@
 //! The git tools on real repositories, friendly and hostile: a file a tool.
-#![expect(clippy::disallowed_methods, reason = "tests make their own files and processes")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests make their own files and processes"
+)]
 #![cfg(unix)]
 
 mod add;

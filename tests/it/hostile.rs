@@ -26,18 +26,18 @@ use std::process::Command;
 use std::sync::Arc;
 
 use punie_runner::acp::Workspace;
-use punie_runner::acp::local::children::Unlogged;
-use punie_runner::acp::local::confinement::{Confinement, Setup};
-use punie_runner::acp::local::terminals::{LocalSetup, LocalTerminals};
+use punie_runner::acp::local::child_log::NoChildLog;
+use punie_runner::acp::local::confinement::{Confinement, ConfinementSetup};
+use punie_runner::acp::local::local_terminals::{LocalTerminalSetup, LocalTerminals};
 use punie_runner::acp::terminals::TerminalClient;
-use punie_runner::handlers::shell::{self as shell_tools, ShellBoard, ShellDeps};
+use punie_runner::handlers::shell::{self as shell_tools, ShellDeps, ShellList};
 use punie_runner::home::Home;
 use punie_runner::output::OutputStore;
-use punie_runner::output::filter::PassThrough;
+use punie_runner::output::stream_filter::UnfilteredStream;
 use punie_runner::redact::Redactor;
-use punie_runner::request::Reply;
-use punie_runner::sandbox::{Network, Require, Rules};
-use punie_runner::tool::{Registry, ToolError};
+use punie_runner::request::ToolReply;
+use punie_runner::sandbox::{NetworkAccess, RequiredLevel, SandboxRules};
+use punie_runner::tool::{ToolError, ToolRegistry};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -45,18 +45,18 @@ use crate::harness::tools;
 
 /// A user's folder with secrets, a workspace beside it, and tools whose commands are confined.
 struct Yard {
-    registry: Registry,
+    registry: ToolRegistry,
     confinement: Confinement,
     folder: TempDir,
 }
 
 impl Yard {
     fn new() -> Self {
-        Self::with(Network::Loopback, |_| {})
+        Self::with(NetworkAccess::Loopback, |_| {})
     }
 
     /// With other rules.
-    fn with(network: Network, change: impl FnOnce(&mut Rules)) -> Self {
+    fn with(network: NetworkAccess, change: impl FnOnce(&mut SandboxRules)) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let root = folder.path().canonicalize().expect("a real one");
         for made in ["user/.ssh", "user/notes", "work", "outside"] {
@@ -72,44 +72,57 @@ impl Yard {
         ] {
             std::fs::write(root.join(file), text).expect("written");
         }
-        let home = Home::open(&root.join("punie")).expect("a home");
-        let mut rules = Rules {
+        let home = Home::open_home(&root.join("punie")).expect("a home");
+        let mut rules = SandboxRules {
             workspaces: vec![root.join("work")],
             user_home: Some(root.join("user")),
             shown: vec![home.skills_dir()],
             pipes: home.shells_dir(),
-            search_path: std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()).collect(),
+            search_path: std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default())
+                .collect(),
             network,
-            ..Rules::least(home.root().to_owned(), home.temp_dir())
+            ..SandboxRules::minimal_rules(home.root_dir().to_owned(), home.temp_dir())
         };
         change(&mut rules);
         let self_test = home.self_test_dir();
-        let confinement =
-            Confinement::new(Setup { rules, require: Require::Full, confine: true, apps: false, self_test });
+        let confinement = Confinement::new(ConfinementSetup {
+            rules,
+            require: RequiredLevel::Full,
+            confine: true,
+            apps: false,
+            self_test,
+        });
         let entry = |name: &str, value: &str| (name.to_owned(), value.to_owned());
-        let store = OutputStore::open(&home.outputs_dir()).expect("a store");
+        let store = OutputStore::open_output_folder(&home.outputs_dir()).expect("a store");
         let path = std::env::var("PATH").expect("a PATH");
-        let terminals = LocalTerminals::new(LocalSetup {
-            base_env: vec![entry("PATH", &path), entry("HOME", &root.join("user").display().to_string())],
+        let terminals = LocalTerminals::new(LocalTerminalSetup {
+            base_env: vec![
+                entry("PATH", &path),
+                entry("HOME", &root.join("user").display().to_string()),
+            ],
             store,
-            filters: Arc::new(|| Box::new(PassThrough)),
-            log: Arc::new(Unlogged),
+            filters: Arc::new(|| Box::new(UnfilteredStream)),
+            log: Arc::new(NoChildLog),
             confinement: confinement.clone(),
         })
         .expect("a thread");
-        terminals.outlive_in(home.shells_dir());
+        terminals.enable_persistence(home.shells_dir());
         let client: Arc<dyn TerminalClient> = Arc::new(terminals.clone());
         let entries = shell_tools::tools(ShellDeps {
             terminals: client,
-            workspace: Workspace::open(&[root.join("work")]).expect("a workspace"),
-            shells: Arc::new(ShellBoard::new()),
+            workspace: Workspace::open_roots(&[root.join("work")]).expect("a workspace"),
+            shells: Arc::new(ShellList::new()),
             apps: Arc::new(terminals),
             home,
             redactor: Redactor::default(),
             command_rules: String::new(),
             opens_apps: true,
         });
-        Self { registry: Registry::new([entries]).expect("the names differ"), confinement, folder }
+        Self {
+            registry: ToolRegistry::new([entries]).expect("the names differ"),
+            confinement,
+            folder,
+        }
     }
 
     /// A path beside the workspace, or in it.
@@ -121,7 +134,7 @@ impl Yard {
         std::fs::read_to_string(self.path(name)).expect(name)
     }
 
-    async fn call(&self, args: Value) -> Result<Reply, ToolError> {
+    async fn call(&self, args: Value) -> Result<ToolReply, ToolError> {
         tools::call(&self.registry, "Bash", args).await
     }
 
@@ -135,15 +148,25 @@ impl Yard {
     async fn escape(&self, words: &str) -> String {
         let source = include_str!("hostile/escapes.c");
         std::fs::write(self.path("work/escapes.c"), source).expect("written");
-        self.bash(&format!("[ -x escapes ] || cc -w -o escapes escapes.c || exit; ./escapes {words}")).await
+        self.bash(&format!(
+            "[ -x escapes ] || cc -w -o escapes escapes.c || exit; ./escapes {words}"
+        ))
+        .await
     }
 }
 
 /// Compiles a program of these tests into a folder, outside of any confinement.
 fn compiled(name: &str, folder: &Path) -> PathBuf {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/hostile").join(format!("{name}.c"));
+    let source = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/it/hostile")
+        .join(format!("{name}.c"));
     let program = folder.join(name);
-    let done = Command::new("cc").arg("-o").arg(&program).arg(source).status().expect("a C compiler");
+    let done = Command::new("cc")
+        .arg("-o")
+        .arg(&program)
+        .arg(source)
+        .status()
+        .expect("a C compiler");
     assert!(done.success(), "{name} does not compile");
     program
 }

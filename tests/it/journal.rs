@@ -9,19 +9,24 @@ use std::time::Duration;
 use proptest::prelude::*;
 use punie_runner::ids::{ConversationId, LeaseId, RequestId, ToolName};
 use punie_runner::journal::{
-    Accepted, Admission, BATCH, Close, Fate, Journal, JournalError, Offer, Origin, Reader, RecordedReply,
-    Room, SignedUntil, State, Verdict,
+    AcceptedRequest, BATCH, BacklogLimit, CloseReason, Journal, JournalError, JournalReader,
+    OfferOutcome, RecordedReply, RecoveredRequest, RequestOffer, RequestOrigin, RequestState,
+    RulesReply, SignatureExpiry,
 };
 use punie_runner::output::OutputStore;
 use punie_runner::redact::Redactor;
 use punie_runner::request::{
-    CleanReply, Effect, ErrorCode, Failure, Meta, Outcome, Reply, Sealing, ToolRequest,
+    CallFailure, CallOutcome, CleanReply, ErrorCode, ResultMeta, SealContext, ToolEffect,
+    ToolReply, ToolRequest,
 };
 use tempfile::TempDir;
 use tokio::task::JoinSet;
 
 const DAY_MS: i64 = 86_400_000;
-const UNSIGNED: SignedUntil = SignedUntil { now_ms: 0, ttl_ms: 0 };
+const UNSIGNED: SignatureExpiry = SignatureExpiry {
+    now_ms: 0,
+    ttl_ms: 0,
+};
 
 /// A journal in a folder of its own.
 struct Desk {
@@ -36,8 +41,12 @@ impl Desk {
     }
 
     fn in_folder(dir: TempDir) -> Self {
-        let journal = Journal::open(&file(dir.path())).expect("opens");
-        Self { journal, lease: LeaseId::random(), dir }
+        let journal = Journal::open_for_last_backend(&file(dir.path())).expect("opens");
+        Self {
+            journal,
+            lease: LeaseId::random(),
+            dir,
+        }
     }
 
     /// What a crash at this moment would leave: the files as they are, without anybody closing them.
@@ -53,29 +62,58 @@ impl Desk {
                 std::fs::copy(entry.path(), after.path().join(name)).expect("copied");
             }
         }
-        Self { lease: self.lease.clone(), ..Self::in_folder(after) }
+        Self {
+            lease: self.lease.clone(),
+            ..Self::in_folder(after)
+        }
     }
 
-    async fn accept(&self, offers: Vec<Offer>, cursor: Option<&str>) -> Result<Vec<Admission>, JournalError> {
-        self.journal.accept(offers, Origin::Backend, &self.lease, cursor.map(str::to_owned), 0).await
+    async fn accept(
+        &self,
+        offers: Vec<RequestOffer>,
+        cursor: Option<&str>,
+    ) -> Result<Vec<OfferOutcome>, JournalError> {
+        self.journal
+            .accept_page(
+                offers,
+                RequestOrigin::Backend,
+                &self.lease,
+                cursor.map(str::to_owned),
+                0,
+            )
+            .await
     }
 
     /// Accepts one request; it must be new.
-    async fn fresh(&self, request: ToolRequest) -> Accepted {
-        let mut admitted =
-            self.accept(vec![Offer::Request(request, Effect::Executes)], None).await.expect("taken");
+    async fn fresh(&self, request: ToolRequest) -> AcceptedRequest {
+        let mut admitted = self
+            .accept(
+                vec![RequestOffer::Request(request, ToolEffect::Executes)],
+                None,
+            )
+            .await
+            .expect("taken");
         match admitted.pop() {
-            Some(Admission::Fresh(accepted)) => accepted,
+            Some(OfferOutcome::Fresh(accepted)) => accepted,
             other => panic!("not new: {other:?}"),
         }
     }
 
-    fn state(&self, id: &RequestId) -> Option<State> {
-        self.journal.reader().expect("reads").life(id).expect("reads").map(|life| life.state)
+    fn state(&self, id: &RequestId) -> Option<RequestState> {
+        self.journal
+            .open_reader()
+            .expect("reads")
+            .request_record(id)
+            .expect("reads")
+            .map(|life| life.state)
     }
 
     fn cursor(&self) -> Option<String> {
-        self.journal.reader().expect("reads").recall("cursor").expect("reads")
+        self.journal
+            .open_reader()
+            .expect("reads")
+            .read_fact("cursor")
+            .expect("reads")
     }
 
     /// The file behind the journal's back.
@@ -85,10 +123,11 @@ impl Desk {
         raw
     }
 
-    fn clean(&self, id: &RequestId, outcome: Outcome) -> CleanReply {
-        outcome.seal(&Sealing {
+    fn clean(&self, id: &RequestId, outcome: CallOutcome) -> CleanReply {
+        outcome.seal(&SealContext {
             redactor: &Redactor::default(),
-            store: &OutputStore::open(&self.dir.path().join("outputs")).expect("a folder"),
+            store: &OutputStore::open_output_folder(&self.dir.path().join("outputs"))
+                .expect("a folder"),
             request: id,
             tool: &ToolName::parse("Bash").expect("a name"),
             duration: Duration::ZERO,
@@ -96,9 +135,16 @@ impl Desk {
         })
     }
 
-    async fn record(&self, accepted: &Accepted, text: &str) -> Result<RecordedReply, JournalError> {
-        let reply = self.clean(&accepted.request().id, Outcome::Ok(Reply::text(text)));
-        self.journal.record(accepted, reply, 0).await
+    async fn record(
+        &self,
+        accepted: &AcceptedRequest,
+        text: &str,
+    ) -> Result<RecordedReply, JournalError> {
+        let reply = self.clean(
+            &accepted.tool_request().id,
+            CallOutcome::Ok(ToolReply::from_text(text)),
+        );
+        self.journal.record_reply(accepted, reply, 0).await
     }
 }
 
@@ -125,8 +171,8 @@ fn request(name: &str, args: &str) -> ToolRequest {
     }
 }
 
-fn offer(name: &str) -> Offer {
-    Offer::Request(request(name, "{}"), Effect::Executes)
+fn offer(name: &str) -> RequestOffer {
+    RequestOffer::Request(request(name, "{}"), ToolEffect::Executes)
 }
 
 fn moved<T: std::fmt::Debug>(result: &Result<T, JournalError>) -> bool {
@@ -137,65 +183,154 @@ fn moved<T: std::fmt::Debug>(result: &Result<T, JournalError>) -> bool {
 async fn each_step_is_taken_once_and_from_where_it_belongs() {
     let desk = Desk::new();
     let (journal, accepted) = (&desk.journal, desk.fresh(request("a", "{}")).await);
-    assert_eq!(journal.found(vec![id("a")], 0).await.expect("open"), [Fate::Run], "it has not begun");
-    assert_eq!(journal.start(&accepted, false, 0).await.expect("begins").attempt, 1);
-    assert!(moved(&journal.start(&accepted, false, 0).await), "it begins once");
+    assert_eq!(
+        journal
+            .recover_requests(vec![id("a")], 0)
+            .await
+            .expect("open"),
+        [RecoveredRequest::Run],
+        "it has not begun"
+    );
+    assert_eq!(
+        journal
+            .record_start(&accepted, false, 0)
+            .await
+            .expect("begins")
+            .attempt,
+        1
+    );
+    assert!(
+        moved(&journal.record_start(&accepted, false, 0).await),
+        "it begins once"
+    );
     let recorded = desk.record(&accepted, "first").await.expect("recorded");
-    assert!(moved(&desk.record(&accepted, "second").await), "it has one reply");
-    assert!(moved(&journal.start(&accepted, false, 0).await), "what is answered does not begin");
-    assert_eq!(journal.found(vec![id("a")], 0).await.expect("known"), [Fate::Post], "it does not run again");
-    journal.close(&id("a"), Close::Delivered, 0).await.expect("closed");
-    assert!(moved(&journal.replace(&recorded, "{}".to_owned()).await), "what is delivered does not change");
-    journal.close(&id("a"), Close::Undeliverable("too late".into()), 0).await.expect("no harm");
-    assert_eq!(desk.state(&id("a")), Some(State::Delivered));
+    assert!(
+        moved(&desk.record(&accepted, "second").await),
+        "it has one reply"
+    );
+    assert!(
+        moved(&journal.record_start(&accepted, false, 0).await),
+        "what is answered does not begin"
+    );
+    assert_eq!(
+        journal
+            .recover_requests(vec![id("a")], 0)
+            .await
+            .expect("known"),
+        [RecoveredRequest::Post],
+        "it does not run again"
+    );
+    journal
+        .close_request(&id("a"), CloseReason::Delivered, 0)
+        .await
+        .expect("closed");
+    assert!(
+        moved(&journal.replace_reply(&recorded, "{}".to_owned()).await),
+        "what is delivered does not change"
+    );
+    journal
+        .close_request(&id("a"), CloseReason::Undeliverable("too late".into()), 0)
+        .await
+        .expect("no harm");
+    assert_eq!(desk.state(&id("a")), Some(RequestState::Delivered));
 }
 
 #[tokio::test]
 async fn an_offer_is_taken_once_whatever_became_of_it() {
     let desk = Desk::new();
-    let again = async || desk.accept(vec![offer("a")], None).await.expect("taken").pop().expect("one");
+    let again = async || {
+        desk.accept(vec![offer("a")], None)
+            .await
+            .expect("taken")
+            .pop()
+            .expect("one")
+    };
     let accepted = desk.fresh(request("a", "{}")).await;
-    assert!(matches!(again().await, Admission::InFlight(left) if left.state == State::Accepted));
-    desk.journal.start(&accepted, false, 0).await.expect("begins");
-    assert!(matches!(again().await, Admission::InFlight(left) if left.state == State::Started));
-    let recorded = desk.record(&accepted, "the answer").await.expect("recorded");
-    assert!(matches!(again().await, Admission::Answered(known) if known == *recorded.id()));
-    desk.journal.close(&id("a"), Close::Delivered, 0).await.expect("closed");
-    assert!(matches!(again().await, Admission::Closed(_)));
-    let other = vec![Offer::Request(request("a", "{\"other\":1}"), Effect::Executes)];
+    assert!(
+        matches!(again().await, OfferOutcome::InFlight(left) if left.state == RequestState::Accepted)
+    );
+    desk.journal
+        .record_start(&accepted, false, 0)
+        .await
+        .expect("begins");
+    assert!(
+        matches!(again().await, OfferOutcome::InFlight(left) if left.state == RequestState::Started)
+    );
+    let recorded = desk
+        .record(&accepted, "the answer")
+        .await
+        .expect("recorded");
+    assert!(
+        matches!(again().await, OfferOutcome::Answered(known) if known == *recorded.request_id())
+    );
+    desk.journal
+        .close_request(&id("a"), CloseReason::Delivered, 0)
+        .await
+        .expect("closed");
+    assert!(matches!(again().await, OfferOutcome::Closed(_)));
+    let other = vec![RequestOffer::Request(
+        request("a", "{\"other\":1}"),
+        ToolEffect::Executes,
+    )];
     let other = desk.accept(other, None).await.expect("taken").pop();
-    assert!(matches!(other, Some(Admission::Conflict(_))), "{other:?}");
-    assert_eq!(desk.state(&id("a")), Some(State::Delivered));
+    assert!(
+        matches!(other, Some(OfferOutcome::Conflict(_))),
+        "{other:?}"
+    );
+    assert_eq!(desk.state(&id("a")), Some(RequestState::Delivered));
 }
 
 #[tokio::test]
 async fn a_cancel_is_remembered_and_one_of_what_is_over_is_nothing() {
     let desk = Desk::new();
     let accepted = desk.fresh(request("a", "{}")).await;
-    let page = vec![Offer::Cancel(id("a")), Offer::Cancel(id("unknown"))];
+    let page = vec![
+        RequestOffer::Cancel(id("a")),
+        RequestOffer::Cancel(id("unknown")),
+    ];
     let admitted = desk.accept(page, None).await.expect("taken");
-    assert!(matches!(&admitted[..], [Admission::Cancel(cancelled)] if *cancelled == id("a")), "{admitted:?}");
+    assert!(
+        matches!(&admitted[..], [OfferOutcome::Cancel(cancelled)] if *cancelled == id("a")),
+        "{admitted:?}"
+    );
     let after = desk.crash();
-    let reader = after.journal.reader().expect("reads");
-    let left = reader.unfinished(&id("a")).expect("reads").expect("open");
+    let reader = after.journal.open_reader().expect("reads");
+    let left = reader
+        .unfinished_request(&id("a"))
+        .expect("reads")
+        .expect("open");
     assert!(left.request.cancelled, "a crash does not forget it");
-    assert_eq!(reader.taken_back().expect("reads"), [id("a")]);
+    assert_eq!(reader.cancelled_requests().expect("reads"), [id("a")]);
     desk.record(&accepted, "done").await.expect("recorded");
-    assert!(desk.accept(vec![Offer::Cancel(id("a"))], None).await.expect("taken").is_empty());
+    assert!(
+        desk.accept(vec![RequestOffer::Cancel(id("a"))], None)
+            .await
+            .expect("taken")
+            .is_empty()
+    );
 }
 
 #[tokio::test]
 async fn a_page_is_taken_with_its_cursor_or_not_at_all() {
     let desk = Desk::new();
-    desk.accept(vec![offer("a"), offer("b")], Some("5")).await.expect("taken");
+    desk.accept(vec![offer("a"), offer("b")], Some("5"))
+        .await
+        .expect("taken");
     let after = desk.crash();
     assert_eq!(after.cursor().as_deref(), Some("5"));
     assert!(after.state(&id("a")).is_some() && after.state(&id("b")).is_some());
     refuse(&desk, "abort");
-    let refused = desk.accept(vec![offer("c"), offer("poison"), offer("d")], Some("9")).await;
+    let refused = desk
+        .accept(vec![offer("c"), offer("poison"), offer("d")], Some("9"))
+        .await;
     assert!(refused.is_err());
-    assert_eq!((desk.cursor().as_deref(), desk.state(&id("c"))), (Some("5"), None));
-    desk.accept(vec![offer("c"), offer("d")], Some("9")).await.expect("taken without it");
+    assert_eq!(
+        (desk.cursor().as_deref(), desk.state(&id("c"))),
+        (Some("5"), None)
+    );
+    desk.accept(vec![offer("c"), offer("d")], Some("9"))
+        .await
+        .expect("taken without it");
     assert_eq!(desk.cursor().as_deref(), Some("9"));
 }
 
@@ -220,12 +355,17 @@ async fn a_write_that_fails_among_others_takes_only_itself_back_and_nobody_is_to
         for name in ["a", "b", "c", "poison", "d", "e"] {
             let (journal, lease) = (desk.journal.clone(), desk.lease.clone());
             writes.spawn(async move {
-                let taken = journal.accept(vec![offer(name)], Origin::Backend, &lease, None, 0).await;
+                let taken = journal
+                    .accept_page(vec![offer(name)], RequestOrigin::Backend, &lease, None, 0)
+                    .await;
                 (name, taken.is_ok())
             });
         }
         let early = tokio::time::timeout(Duration::from_millis(200), writes.join_next()).await;
-        assert!(early.is_err(), "writes wait for another process, they are not refused: {early:?}");
+        assert!(
+            early.is_err(),
+            "writes wait for another process, they are not refused: {early:?}"
+        );
         raw.execute_batch("commit").expect("released");
         for (name, taken) in writes.join_all().await {
             assert_eq!(desk.state(&id(name)).is_some(), taken, "{name}, {how}");
@@ -236,8 +376,13 @@ async fn a_write_that_fails_among_others_takes_only_itself_back_and_nobody_is_to
             assert!(!(taken && name == "poison"));
         }
         // And the journal goes on.
-        desk.accept(vec![offer("later")], None).await.expect("taken");
-        assert_eq!(desk.crash().state(&id("later")), Some(State::Accepted));
+        desk.accept(vec![offer("later")], None)
+            .await
+            .expect("taken");
+        assert_eq!(
+            desk.crash().state(&id("later")),
+            Some(RequestState::Accepted)
+        );
     }
 }
 
@@ -247,16 +392,28 @@ async fn what_is_closed_is_forgotten_after_its_time_and_nothing_else_is() {
     let now = 100 * DAY_MS;
     for (name, closed) in [("old", Some(69)), ("young", Some(71)), ("open", None)] {
         let accepted = desk.fresh(request(name, "{}")).await;
-        desk.journal.start(&accepted, false, DAY_MS).await.expect("begins");
+        desk.journal
+            .record_start(&accepted, false, DAY_MS)
+            .await
+            .expect("begins");
         if let Some(day) = closed {
             desk.record(&accepted, "done").await.expect("recorded");
-            desk.journal.close(&id(name), Close::Delivered, day * DAY_MS).await.expect("closed");
+            desk.journal
+                .close_request(&id(name), CloseReason::Delivered, day * DAY_MS)
+                .await
+                .expect("closed");
         }
     }
-    assert_eq!(desk.journal.forget_closed(now - 30 * DAY_MS, UNSIGNED).await.expect("forgotten"), 1);
+    assert_eq!(
+        desk.journal
+            .delete_closed_requests(now - 30 * DAY_MS, UNSIGNED)
+            .await
+            .expect("forgotten"),
+        1
+    );
     assert_eq!(desk.state(&id("old")), None);
-    assert_eq!(desk.state(&id("young")), Some(State::Delivered));
-    assert_eq!(desk.state(&id("open")), Some(State::Started));
+    assert_eq!(desk.state(&id("young")), Some(RequestState::Delivered));
+    assert_eq!(desk.state(&id("open")), Some(RequestState::Started));
 }
 
 /// Makes so many requests that were closed at a time, by the tables themselves.
@@ -266,9 +423,10 @@ fn make_closed(desk: &Desk, count: u32, closed_at_ms: i64) {
          received_at_ms, state, attempt, lease_id, closed_at_ms, sent_at_ms) \
          select 'made-' || n, 'backend', 'Bash', '', x'00', 'talk', 'executes', 0.0, 0, 'delivered', 1, \
          '01890a5d-ac96-774b-bcce-b302099a8057', ?2, ?2 from n";
-    desk.raw().execute(sql, (count, closed_at_ms)).expect("made");
-    let kept =
-        "insert into result (request_id, payload) select id, '{}' from request where state = 'delivered'";
+    desk.raw()
+        .execute(sql, (count, closed_at_ms))
+        .expect("made");
+    let kept = "insert into result (request_id, payload) select id, '{}' from request where state = 'delivered'";
     desk.raw().execute_batch(kept).expect("made");
 }
 
@@ -278,21 +436,38 @@ async fn what_is_deleted_is_deleted_in_small_batches() {
     let made = u32::try_from(2 * BATCH + 50).expect("small");
     make_closed(&desk, made, 5);
     let kept = || -> u32 {
-        desk.raw().query_row("select count(*) from result", [], |row| row.get(0)).expect("counted")
+        desk.raw()
+            .query_row("select count(*) from result", [], |row| row.get(0))
+            .expect("counted")
     };
     for batch in [BATCH, BATCH, 50, 0] {
-        assert_eq!(desk.journal.drop_sent(10).await.expect("dropped"), batch);
+        assert_eq!(
+            desk.journal.delete_sent_replies(10).await.expect("dropped"),
+            batch
+        );
     }
     assert_eq!(kept(), 0);
     for batch in [BATCH, BATCH, 50, 0] {
-        assert_eq!(desk.journal.forget_closed(10, UNSIGNED).await.expect("forgotten"), batch);
+        assert_eq!(
+            desk.journal
+                .delete_closed_requests(10, UNSIGNED)
+                .await
+                .expect("forgotten"),
+            batch
+        );
     }
     for n in 0..made {
         let about = id(&format!("gone-{n}"));
-        desk.journal.note_incident(&about, "conflict", None, 5).await.expect("noted");
+        desk.journal
+            .record_incident(&about, "conflict", None, 5)
+            .await
+            .expect("noted");
     }
     for batch in [BATCH, BATCH, 50, 0] {
-        assert_eq!(desk.journal.forget_incidents(10).await.expect("forgotten"), batch);
+        assert_eq!(
+            desk.journal.delete_incidents(10).await.expect("forgotten"),
+            batch
+        );
     }
 }
 
@@ -301,13 +476,28 @@ async fn a_signed_request_is_remembered_for_as_long_as_its_signature_is_good() {
     let desk = Desk::new();
     for (name, deadline_ms) in [("dated", Some(500.0)), ("undated", None), ("plain", None)] {
         let signature = (name != "plain").then(|| "c2lnbmVk".to_owned());
-        let accepted = desk.fresh(ToolRequest { deadline_ms, signature, ..request(name, "{}") }).await;
+        let accepted = desk
+            .fresh(ToolRequest {
+                deadline_ms,
+                signature,
+                ..request(name, "{}")
+            })
+            .await;
         desk.record(&accepted, "done").await.expect("recorded");
-        desk.journal.close(&id(name), Close::Delivered, 1).await.expect("closed");
+        desk.journal
+            .close_request(&id(name), CloseReason::Delivered, 1)
+            .await
+            .expect("closed");
     }
     let forget = async |now_ms| {
-        let signed = SignedUntil { now_ms, ttl_ms: 200 };
-        desk.journal.forget_closed(10, signed).await.expect("forgotten");
+        let signed = SignatureExpiry {
+            now_ms,
+            ttl_ms: 200,
+        };
+        desk.journal
+            .delete_closed_requests(10, signed)
+            .await
+            .expect("forgotten");
         ["dated", "undated", "plain"].map(|name| desk.state(&id(name)).is_some())
     };
     assert_eq!(forget(200).await, [true, true, false]);
@@ -322,94 +512,177 @@ async fn a_backlog_is_read_as_far_as_there_is_room() {
     for n in 0..6 {
         let talk = if n < 4 { "long" } else { "short" };
         let conversation = ConversationId::parse(talk).expect("a key");
-        desk.fresh(ToolRequest { conversation, ..request(&format!("r{n}"), &"x".repeat(100)) }).await;
+        desk.fresh(ToolRequest {
+            conversation,
+            ..request(&format!("r{n}"), &"x".repeat(100))
+        })
+        .await;
     }
-    let reader = desk.journal.reader().expect("reads");
+    let reader = desk.journal.open_reader().expect("reads");
     let long = ConversationId::parse("long").expect("a key");
     let read = |calls, bytes, busy: &[&str]| {
         let busy = busy.iter().map(|name| id(name)).collect();
-        let waiting = reader.waiting_in(&long, Room { calls, bytes }, &busy).expect("reads");
-        let ids: Vec<_> = waiting.requests.iter().map(|left| left.request.id.to_string()).collect();
+        let waiting = reader
+            .waiting_requests_in(&long, BacklogLimit { calls, bytes }, &busy)
+            .expect("reads");
+        let ids: Vec<_> = waiting
+            .requests
+            .iter()
+            .map(|left| left.request.id.to_string())
+            .collect();
         (ids.join(" "), waiting.more)
     };
     assert_eq!(read(9, 9_999, &[]), ("r0 r1 r2 r3".to_owned(), false));
     assert_eq!(read(2, 9_999, &[]), ("r0 r1".to_owned(), true));
-    assert_eq!(read(9, 150, &["r0"]), ("r1 r2".to_owned(), true), "one may go beyond the bytes");
+    assert_eq!(
+        read(9, 150, &["r0"]),
+        ("r1 r2".to_owned(), true),
+        "one may go beyond the bytes"
+    );
     assert_eq!(read(9, 1, &["r0", "r1", "r2"]), ("r3".to_owned(), false));
     let talks = reader.waiting_conversations().expect("reads");
-    assert_eq!(talks.iter().map(ToString::to_string).collect::<Vec<_>>(), ["long", "short"]);
-    assert!(reader.accepted_unordered(&["ShellStatus"]).expect("reads").is_empty());
-    assert_eq!(reader.accepted_unordered(&["Bash"]).expect("reads").len(), 6);
+    assert_eq!(
+        talks.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        ["long", "short"]
+    );
+    assert!(
+        reader
+            .accepted_unordered_requests(&["ShellStatus"])
+            .expect("reads")
+            .is_empty()
+    );
+    assert_eq!(
+        reader
+            .accepted_unordered_requests(&["Bash"])
+            .expect("reads")
+            .len(),
+        6
+    );
 }
 
 #[tokio::test]
-async fn an_answered_request_whose_reply_is_lost_is_no_reply_to_post_and_is_in_doubt_at_the_next_start() {
+async fn an_answered_request_whose_reply_is_lost_is_no_reply_to_post_and_is_in_doubt_at_the_next_start()
+ {
     let desk = Desk::new();
     let accepted = desk.fresh(request("a", "{}")).await;
-    desk.journal.start(&accepted, false, 0).await.expect("begins");
+    desk.journal
+        .record_start(&accepted, false, 0)
+        .await
+        .expect("begins");
     desk.record(&accepted, "done").await.expect("recorded");
     desk.raw().execute("delete from result", []).expect("lost");
-    assert!(desk.journal.reader().expect("reads").undelivered().expect("reads").is_empty());
+    assert!(
+        desk.journal
+            .open_reader()
+            .expect("reads")
+            .undelivered_requests()
+            .expect("reads")
+            .is_empty()
+    );
     let after = desk.crash();
-    assert_eq!(after.state(&id("a")), Some(State::Started));
-    let fates = after.journal.found(vec![id("a")], 0).await.expect("open");
-    assert_eq!(fates, [Fate::Answer(Verdict::Interrupted)]);
+    assert_eq!(after.state(&id("a")), Some(RequestState::Started));
+    let fates = after
+        .journal
+        .recover_requests(vec![id("a")], 0)
+        .await
+        .expect("open");
+    assert_eq!(fates, [RecoveredRequest::Answer(RulesReply::Interrupted)]);
 }
 
 #[tokio::test]
 async fn notes_and_forgetting_move_no_open_request_and_all_else_may() {
     let desk = Desk::new();
-    let before = desk.journal.moves();
-    desk.journal.note(vec![("last_contact_ms", "5".to_owned()), ("last_poll_ms", "4".to_owned())]);
-    desk.journal.remember("backend_link", "up".to_owned()).await.expect("noted");
-    desk.journal.forget_closed(0, UNSIGNED).await.expect("forgotten");
-    let reader = desk.journal.reader().expect("open");
+    let before = desk.journal.change_counter();
+    desk.journal.store_facts_later(vec![
+        ("last_contact_ms", "5".to_owned()),
+        ("last_poll_ms", "4".to_owned()),
+    ]);
+    desk.journal
+        .store_fact("backend_link", "up".to_owned())
+        .await
+        .expect("noted");
+    desk.journal
+        .delete_closed_requests(0, UNSIGNED)
+        .await
+        .expect("forgotten");
+    let reader = desk.journal.open_reader().expect("open");
     assert_eq!(
-        reader.recall("last_contact_ms").expect("read").as_deref(),
+        reader
+            .read_fact("last_contact_ms")
+            .expect("read")
+            .as_deref(),
         Some("5"),
         "made, though not waited for"
     );
-    assert_eq!(desk.journal.moves(), before, "what was counted still holds");
+    assert_eq!(
+        desk.journal.change_counter(),
+        before,
+        "what was counted still holds"
+    );
     let mut last = before;
     let mut rises = |what| {
-        let now = desk.journal.moves();
+        let now = desk.journal.change_counter();
         assert!(now > std::mem::replace(&mut last, now), "{what}");
     };
     let accepted = desk.fresh(request("one", "{}")).await;
     rises("accepted");
-    desk.journal.start(&accepted, false, 1).await.expect("begins");
+    desk.journal
+        .record_start(&accepted, false, 1)
+        .await
+        .expect("begins");
     rises("started");
     desk.record(&accepted, "done").await.expect("recorded");
     rises("finished");
-    desk.journal.close(&id("one"), Close::Delivered, 2).await.expect("closed");
+    desk.journal
+        .close_request(&id("one"), CloseReason::Delivered, 2)
+        .await
+        .expect("closed");
     rises("delivered");
 }
 
 #[tokio::test]
 async fn a_task_s_reply_is_never_undelivered() {
     let desk = Desk::new();
-    let admitted =
-        desk.journal.accept(vec![offer("task")], Origin::Task, &desk.lease, None, 0).await.expect("taken");
-    let [Admission::Fresh(task)] = &admitted[..] else { panic!("not new: {admitted:?}") };
+    let admitted = desk
+        .journal
+        .accept_page(
+            vec![offer("task")],
+            RequestOrigin::Task,
+            &desk.lease,
+            None,
+            0,
+        )
+        .await
+        .expect("taken");
+    let [OfferOutcome::Fresh(task)] = &admitted[..] else {
+        panic!("not new: {admitted:?}")
+    };
     desk.record(task, "the answer").await.expect("recorded");
     let after = desk.crash();
-    let reader = after.journal.reader().expect("reads");
-    let life = reader.life(&id("task")).expect("reads").expect("there");
-    assert_eq!(life.state, State::Delivered);
+    let reader = after.journal.open_reader().expect("reads");
+    let life = reader
+        .request_record(&id("task"))
+        .expect("reads")
+        .expect("there");
+    assert_eq!(life.state, RequestState::Delivered);
     assert!(life.payload.expect("kept").contains("the answer"));
-    assert_eq!(reader.counts().expect("reads").outbox, 0);
-    assert!(reader.undelivered().expect("reads").is_empty());
+    assert_eq!(reader.count_open_requests().expect("reads").outbox, 0);
+    assert!(reader.undelivered_requests().expect("reads").is_empty());
 }
 
 #[test]
 fn a_file_of_a_newer_program_is_refused_and_left_as_it_is() {
     let dir = tempfile::tempdir().expect("a folder");
     let raw = rusqlite::Connection::open(file(dir.path())).expect("opens");
-    raw.execute_batch("create table request (id, later); pragma user_version = 8").expect("made");
+    raw.execute_batch("create table request (id, later); pragma user_version = 8")
+        .expect("made");
     drop(raw);
     let before = std::fs::read(file(dir.path())).expect("reads");
-    let refused = Journal::open(&file(dir.path()));
-    assert!(matches!(refused, Err(JournalError::Newer { .. })), "{refused:?}");
+    let refused = Journal::open_for_last_backend(&file(dir.path()));
+    assert!(
+        matches!(refused, Err(JournalError::Newer { .. })),
+        "{refused:?}"
+    );
     assert_eq!(std::fs::read(file(dir.path())).expect("reads"), before);
 }
 
@@ -417,16 +690,37 @@ fn a_file_of_a_newer_program_is_refused_and_left_as_it_is() {
 async fn another_process_reads_only_a_journal_that_is_made_and_of_its_own_version() {
     let dir = tempfile::tempdir().expect("a folder");
     let path = file(dir.path());
-    assert!(Reader::find(&path).expect("no file is no error").is_none());
+    assert!(
+        JournalReader::find_journal(&path)
+            .expect("no file is no error")
+            .is_none()
+    );
     let raw = rusqlite::Connection::open(&path).expect("opens");
-    raw.execute_batch("pragma journal_mode = wal").expect("being made");
-    assert!(Reader::find(&path).expect("nor is one that is just being made").is_none());
-    raw.execute_batch("create table request (id); pragma user_version = 1").expect("of before");
-    assert!(matches!(Reader::find(&path), Err(JournalError::Older { .. })));
-    raw.execute_batch("pragma user_version = 99").expect("of later");
-    assert!(matches!(Reader::find(&path), Err(JournalError::Newer { .. })));
+    raw.execute_batch("pragma journal_mode = wal")
+        .expect("being made");
+    assert!(
+        JournalReader::find_journal(&path)
+            .expect("nor is one that is just being made")
+            .is_none()
+    );
+    raw.execute_batch("create table request (id); pragma user_version = 1")
+        .expect("of before");
+    assert!(matches!(
+        JournalReader::find_journal(&path),
+        Err(JournalError::Older { .. })
+    ));
+    raw.execute_batch("pragma user_version = 99")
+        .expect("of later");
+    assert!(matches!(
+        JournalReader::find_journal(&path),
+        Err(JournalError::Newer { .. })
+    ));
     let desk = Desk::new();
-    assert!(Reader::find(&file(desk.dir.path())).expect("reads").is_some());
+    assert!(
+        JournalReader::find_journal(&file(desk.dir.path()))
+            .expect("reads")
+            .is_some()
+    );
 }
 
 // Whatever happens in whatever order.
@@ -459,23 +753,27 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 /// What really happened to one request.
 #[derive(Debug, Default)]
 struct Deeds {
-    accepted: Option<Accepted>,
+    accepted: Option<AcceptedRequest>,
     begun: u32,
     replies: Vec<RecordedReply>,
     rank: u32,
     taken_back: bool,
 }
 
-fn effect(n: usize) -> Effect {
-    if n.is_multiple_of(2) { Effect::Executes } else { Effect::Reads }
+fn effect(n: usize) -> ToolEffect {
+    if n.is_multiple_of(2) {
+        ToolEffect::Executes
+    } else {
+        ToolEffect::Reads
+    }
 }
 
-fn rank(state: State) -> u32 {
+fn rank(state: RequestState) -> u32 {
     match state {
-        State::Accepted => 1,
-        State::Started => 2,
-        State::Finished => 3,
-        State::Delivered | State::Undeliverable => 4,
+        RequestState::Accepted => 1,
+        RequestState::Started => 2,
+        RequestState::Finished => 3,
+        RequestState::Delivered | RequestState::Undeliverable => 4,
     }
 }
 
@@ -491,22 +789,40 @@ impl World {
             Step::Accept(numbers) => self.accept(&numbers).await,
             Step::Cancel(n) => {
                 self.deeds[n].taken_back |= self.deeds[n].accepted.is_some();
-                self.desk.accept(vec![Offer::Cancel(id(&format!("r{n}")))], None).await.expect("taken");
+                self.desk
+                    .accept(vec![RequestOffer::Cancel(id(&format!("r{n}")))], None)
+                    .await
+                    .expect("taken");
             }
             Step::Start(n) => {
-                let Some(accepted) = &self.deeds[n].accepted else { return };
-                if self.desk.journal.start(accepted, false, 0).await.is_ok() {
+                let Some(accepted) = &self.deeds[n].accepted else {
+                    return;
+                };
+                if self
+                    .desk
+                    .journal
+                    .record_start(accepted, false, 0)
+                    .await
+                    .is_ok()
+                {
                     self.deeds[n].begun += 1;
                 }
             }
             Step::Record(n) => {
-                let Some(accepted) = self.deeds[n].accepted.clone() else { return };
-                self.answer(n, &accepted, Outcome::Ok(Reply::text("done"))).await;
+                let Some(accepted) = self.deeds[n].accepted.clone() else {
+                    return;
+                };
+                self.answer(n, &accepted, CallOutcome::Ok(ToolReply::from_text("done")))
+                    .await;
             }
             Step::Close(n) => {
                 // Only what is recorded can be delivered.
                 if let Some(reply) = self.deeds[n].replies.last() {
-                    self.desk.journal.close(reply.id(), Close::Delivered, 0).await.expect("closed");
+                    self.desk
+                        .journal
+                        .close_request(reply.request_id(), CloseReason::Delivered, 0)
+                        .await
+                        .expect("closed");
                 }
             }
             Step::Crash => self.crash().await,
@@ -514,22 +830,28 @@ impl World {
     }
 
     async fn accept(&mut self, numbers: &[usize]) {
-        let offers =
-            numbers.iter().map(|n| Offer::Request(request(&format!("r{n}"), "{}"), effect(*n))).collect();
+        let offers = numbers
+            .iter()
+            .map(|n| RequestOffer::Request(request(&format!("r{n}"), "{}"), effect(*n)))
+            .collect();
         self.pages += 1;
         let cursor = self.pages.to_string();
-        let admitted = self.desk.accept(offers, Some(&cursor)).await.expect("taken");
+        let admitted = self
+            .desk
+            .accept(offers, Some(&cursor))
+            .await
+            .expect("taken");
         for (n, admission) in numbers.iter().zip(admitted) {
-            if let Admission::Fresh(accepted) = admission {
+            if let OfferOutcome::Fresh(accepted) = admission {
                 assert!(self.deeds[*n].accepted.is_none(), "r{n} is new twice");
                 self.deeds[*n].accepted = Some(accepted);
             }
         }
     }
 
-    async fn answer(&mut self, n: usize, accepted: &Accepted, outcome: Outcome) {
-        let reply = self.desk.clean(&accepted.request().id, outcome);
-        if let Ok(recorded) = self.desk.journal.record(accepted, reply, 0).await {
+    async fn answer(&mut self, n: usize, accepted: &AcceptedRequest, outcome: CallOutcome) {
+        let reply = self.desk.clean(&accepted.tool_request().id, outcome);
+        if let Ok(recorded) = self.desk.journal.record_reply(accepted, reply, 0).await {
             self.deeds[n].replies.push(recorded);
         }
     }
@@ -537,36 +859,58 @@ impl World {
     /// The process dies; the next one goes on as recovery does.
     async fn crash(&mut self) {
         self.desk = self.desk.crash();
-        let reader = self.desk.journal.reader().expect("reads");
-        let open = [reader.begun().expect("reads"), reader.accepted().expect("reads")].concat();
+        let reader = self.desk.journal.open_reader().expect("reads");
+        let open = [
+            reader.started_requests().expect("reads"),
+            reader.accepted_requests().expect("reads"),
+        ]
+        .concat();
         for id in open {
-            let left = reader.unfinished(&id).expect("reads").expect("open");
+            let left = reader
+                .unfinished_request(&id)
+                .expect("reads")
+                .expect("open");
             let n: usize = left.request.id.as_str()[1..].parse().expect("a number");
-            let (state, accepted) = (left.state, Accepted::from(left));
+            let (state, accepted) = (left.state, AcceptedRequest::from(left));
             match state {
-                State::Started if effect(n).at_most_once() => {
-                    let failure =
-                        Failure { code: ErrorCode::Interrupted, text: String::new(), meta: Meta::default() };
-                    self.answer(n, &accepted, Outcome::Error(failure)).await;
+                RequestState::Started if effect(n).runs_at_most_once() => {
+                    let failure = CallFailure {
+                        code: ErrorCode::Interrupted,
+                        text: String::new(),
+                        meta: ResultMeta::default(),
+                    };
+                    self.answer(n, &accepted, CallOutcome::Error(failure)).await;
                 }
-                State::Started => {
-                    let ids = vec![accepted.request().id.clone()];
-                    let fate = self.desk.journal.found(ids, 0).await.expect("open")[0];
-                    if fate != Fate::Run {
+                RequestState::Started => {
+                    let ids = vec![accepted.tool_request().id.clone()];
+                    let fate = self
+                        .desk
+                        .journal
+                        .recover_requests(ids, 0)
+                        .await
+                        .expect("open")[0];
+                    if fate != RecoveredRequest::Run {
                         // Taken back meanwhile, or the third crash while it ran.
                         let taken_back = self.deeds[n].taken_back;
-                        let verdict = if taken_back { Verdict::ChangedNothing } else { Verdict::Poisonous };
-                        assert_eq!(fate, Fate::Answer(verdict));
-                        let failure = Failure {
+                        let verdict = if taken_back {
+                            RulesReply::ChangedNothing
+                        } else {
+                            RulesReply::CrashLooping
+                        };
+                        assert_eq!(fate, RecoveredRequest::Answer(verdict));
+                        let failure = CallFailure {
                             code: ErrorCode::Interrupted,
                             text: String::new(),
-                            meta: Meta::default(),
+                            meta: ResultMeta::default(),
                         };
-                        self.answer(n, &accepted, Outcome::Error(failure)).await;
+                        self.answer(n, &accepted, CallOutcome::Error(failure)).await;
                         continue;
                     }
-                    assert!(!self.deeds[n].taken_back, "r{n} runs again though it was taken back");
-                    self.deeds[n].rank = rank(State::Accepted);
+                    assert!(
+                        !self.deeds[n].taken_back,
+                        "r{n} runs again though it was taken back"
+                    );
+                    self.deeds[n].rank = rank(RequestState::Accepted);
                 }
                 _ => {}
             }
@@ -574,25 +918,56 @@ impl World {
     }
 
     fn check(&mut self) {
-        let reader = self.desk.journal.reader().expect("reads");
-        let undelivered = reader.undelivered().expect("reads");
+        let reader = self.desk.journal.open_reader().expect("reads");
+        let undelivered = reader.undelivered_requests().expect("reads");
         for (n, deeds) in self.deeds.iter_mut().enumerate() {
             let id = id(&format!("r{n}"));
-            let life = reader.life(&id).expect("reads");
-            assert_eq!(life.is_some(), deeds.accepted.is_some(), "r{n} is known exactly if it was promised");
+            let life = reader.request_record(&id).expect("reads");
+            assert_eq!(
+                life.is_some(),
+                deeds.accepted.is_some(),
+                "r{n} is known exactly if it was promised"
+            );
             let Some(life) = life else { continue };
-            assert!(deeds.replies.len() <= 1, "r{n} has {} replies", deeds.replies.len());
-            assert!(deeds.begun <= 1 || !effect(n).at_most_once(), "r{n} began {} times", deeds.begun);
-            assert!(rank(life.state) >= deeds.rank, "r{n} went back to {:?}", life.state);
-            assert_eq!(deeds.replies.is_empty(), rank(life.state) < 3, "r{n} is {:?}", life.state);
-            assert_eq!(undelivered.contains(&id), life.state == State::Finished);
-            if life.state == State::Finished {
+            assert!(
+                deeds.replies.len() <= 1,
+                "r{n} has {} replies",
+                deeds.replies.len()
+            );
+            assert!(
+                deeds.begun <= 1 || !effect(n).runs_at_most_once(),
+                "r{n} began {} times",
+                deeds.begun
+            );
+            assert!(
+                rank(life.state) >= deeds.rank,
+                "r{n} went back to {:?}",
+                life.state
+            );
+            assert_eq!(
+                deeds.replies.is_empty(),
+                rank(life.state) < 3,
+                "r{n} is {:?}",
+                life.state
+            );
+            assert_eq!(
+                undelivered.contains(&id),
+                life.state == RequestState::Finished
+            );
+            if life.state == RequestState::Finished {
                 let reply = reader.undelivered_reply(&id).expect("reads");
-                assert_eq!(reply.as_ref(), deeds.replies.last(), "the reply of r{n} is the one recorded");
+                assert_eq!(
+                    reply.as_ref(),
+                    deeds.replies.last(),
+                    "the reply of r{n} is the one recorded"
+                );
             }
             deeds.rank = rank(life.state);
         }
-        let cursor = self.desk.cursor().map_or(0, |cursor| cursor.parse().expect("a number"));
+        let cursor = self
+            .desk
+            .cursor()
+            .map_or(0, |cursor| cursor.parse().expect("a number"));
         assert_eq!(cursor, self.pages, "the cursor is the last page's");
     }
 }

@@ -1,6 +1,9 @@
 //! Text on its way out: the store of kept outputs; the sealing of a reply has a file of its own. Not here: ReadOutput
 //! (state).
-#![expect(clippy::disallowed_methods, reason = "a test looks at the files that the store leaves")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a test looks at the files that the store leaves"
+)]
 
 mod sealing;
 
@@ -8,13 +11,17 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use punie_runner::ids::RequestId;
-use punie_runner::output::{Budget, FindError, Halt, Limits, OutputStore, Query, SearchError, Window};
+use punie_runner::output::{
+    FindOutputError, OutputLimits, OutputReadStop, OutputSearchError, OutputSearchQuery,
+    OutputStore, OutputWindow, TextBudget,
+};
 use serde_json::json;
 use tempfile::TempDir;
 
 pub fn store() -> (TempDir, OutputStore) {
     let dir = tempfile::tempdir().expect("a temporary folder");
-    let store = OutputStore::open(&dir.path().join("outputs")).expect("the store opens");
+    let store =
+        OutputStore::open_output_folder(&dir.path().join("outputs")).expect("the store opens");
     (dir, store)
 }
 
@@ -23,23 +30,38 @@ pub fn lines(count: usize) -> String {
 }
 
 pub fn kept(store: &OutputStore, content: &str) -> String {
-    store.keep(&RequestId::new(), 0, content).expect("it is kept").as_str().to_owned()
+    store
+        .store_text(&RequestId::new(), 0, content)
+        .expect("it is kept")
+        .as_str()
+        .to_owned()
 }
 
 #[test]
 fn a_handle_is_the_same_after_a_restart_and_names_no_path() {
     let (_dir, store) = store();
     let request = RequestId::parse("req-1").expect("an id");
-    let handle = OutputStore::handle(&request, 0);
-    assert_eq!(handle, OutputStore::handle(&request, 0));
-    assert_ne!(handle, OutputStore::handle(&request, 1));
+    let handle = OutputStore::handle_for(&request, 0);
+    assert_eq!(handle, OutputStore::handle_for(&request, 0));
+    assert_ne!(handle, OutputStore::handle_for(&request, 1));
     assert_eq!(handle.as_str().len(), "out_".len() + 12);
-    for text in
-        ["../../etc/passwd", "out_../../../x", "out_0123456789AB", "out_0123", "", "out_0123456789ab/"]
-    {
-        assert!(matches!(store.find(text), Err(FindError::Malformed)), "{text}");
+    for text in [
+        "../../etc/passwd",
+        "out_../../../x",
+        "out_0123456789AB",
+        "out_0123",
+        "",
+        "out_0123456789ab/",
+    ] {
+        assert!(
+            matches!(store.find_output(text), Err(FindOutputError::Malformed)),
+            "{text}"
+        );
     }
-    assert!(matches!(store.find(handle.as_str()), Err(FindError::Unknown)));
+    assert!(matches!(
+        store.find_output(handle.as_str()),
+        Err(FindOutputError::Unknown)
+    ));
 }
 
 #[cfg(unix)]
@@ -48,50 +70,77 @@ fn only_the_owner_can_read_what_is_kept() {
     use std::os::unix::fs::PermissionsExt;
     let (dir, store) = store();
     let handle = kept(&store, "private");
-    let mode = |path: &Path| std::fs::metadata(path).expect("it is there").permissions().mode() & 0o777;
+    let mode = |path: &Path| {
+        std::fs::metadata(path)
+            .expect("it is there")
+            .permissions()
+            .mode()
+            & 0o777
+    };
     let folder = dir.path().join("outputs");
     assert_eq!((mode(&folder), mode(&folder.join(handle))), (0o700, 0o600));
     std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o755)).expect("chmod");
-    OutputStore::open(&folder).expect("it opens again");
+    OutputStore::open_output_folder(&folder).expect("it opens again");
     assert_eq!(mode(&folder), 0o700);
 }
 
 #[test]
 fn what_is_flushed_can_be_read_while_the_rest_is_written() {
     let (_dir, store) = store();
-    let mut spool = store.create(&RequestId::new(), 0).expect("a spool");
+    let mut spool = store.create_spool(&RequestId::new(), 0).expect("a spool");
     spool.write(b"first\n");
     spool.flush();
     spool.write(b"second\n");
-    let mut kept = store.find(spool.handle().as_str()).expect("it is there");
-    assert_eq!(kept.totals().expect("read").lines, 1);
-    assert_eq!(spool.written(), 13);
+    let mut kept = store
+        .find_output(spool.spool_handle().as_str())
+        .expect("it is there");
+    assert_eq!(kept.read_totals().expect("read").lines, 1);
+    assert_eq!(spool.accepted_bytes(), 13);
     drop(spool);
-    assert_eq!(kept.totals().expect("read").lines, 2);
+    assert_eq!(kept.read_totals().expect("read").lines, 2);
 }
 
 #[test]
 fn one_output_stops_at_its_limit_and_says_so() {
     let dir = tempfile::tempdir().expect("a temporary folder");
-    let limits = Limits { each: 100_000, ..Limits::default() };
+    let limits = OutputLimits {
+        per_output: 100_000,
+        ..OutputLimits::default()
+    };
     let store = OutputStore::with_limits(dir.path(), limits).expect("the store opens");
-    let mut spool = store.create(&RequestId::new(), 0).expect("a spool");
+    let mut spool = store.create_spool(&RequestId::new(), 0).expect("a spool");
     for _ in 0..300 {
         spool.write(&[b'x'; 999]);
     }
-    assert_eq!(spool.written(), 100_000);
-    assert!(spool.cut_short().expect("a reason").contains("only the first 97 KB"), "{:?}", spool.cut_short());
-    let mut kept = store.find(spool.handle().as_str()).expect("it is there");
-    assert_eq!(kept.totals().expect("read").bytes, 100_000);
+    assert_eq!(spool.accepted_bytes(), 100_000);
+    assert!(
+        spool
+            .keep_stop_reason()
+            .expect("a reason")
+            .contains("only the first 97 KB"),
+        "{:?}",
+        spool.keep_stop_reason()
+    );
+    let mut kept = store
+        .find_output(spool.spool_handle().as_str())
+        .expect("it is there");
+    assert_eq!(kept.read_totals().expect("read").bytes, 100_000);
 }
 
 #[tokio::test]
 async fn whoever_reads_an_output_that_was_cut_short_is_told() {
     let dir = tempfile::tempdir().expect("a temporary folder");
-    let limits = Limits { each: 100_000, ..Limits::default() };
+    let limits = OutputLimits {
+        per_output: 100_000,
+        ..OutputLimits::default()
+    };
     let store = OutputStore::with_limits(dir.path(), limits).expect("the store opens");
     let handle = kept(&store, &lines(20_000));
-    for args in [json!({"offset": 5}), json!({"tail": 1}), json!({"pattern": "line 7$"})] {
+    for args in [
+        json!({"offset": 5}),
+        json!({"tail": 1}),
+        json!({"pattern": "line 7$"}),
+    ] {
         let mut args = args;
         args["handle"] = json!(handle);
         let page = crate::state::read(&store, args).await;
@@ -109,85 +158,153 @@ fn a_disk_that_refuses_loses_the_rest_of_the_output_and_no_answer() {
     std::fs::create_dir(place.path().join("work")).expect("a folder");
     let script = r#"trap "" XFSZ; ulimit -f 200; exec "$0" --home "$PWD/home" --workspace "$PWD/work" call --json Bash "$1""#;
     let ended = std::process::Command::new("bash")
-        .args(["-c", script, env!("CARGO_BIN_EXE_punie-runner"), r#"{"command":"seq 1 300000"}"#])
+        .args([
+            "-c",
+            script,
+            env!("CARGO_BIN_EXE_punie-runner"),
+            r#"{"command":"seq 1 300000"}"#,
+        ])
         .current_dir(place.path())
         .env("PUNIE_HOME", place.path().join("home"))
         .output()
         .expect("bash runs");
     let answer: serde_json::Value = serde_json::from_slice(&ended.stdout).expect("an answer");
     let text = answer["result"].as_str().expect("a text");
-    assert!(text.starts_with("1\n2\n3\n") && text.contains("\n299999\n300000"), "{answer}");
+    assert!(
+        text.starts_with("1\n2\n3\n") && text.contains("\n299999\n300000"),
+        "{answer}"
+    );
     assert_eq!(answer["meta"]["exitCode"], 0);
-    assert!(answer["meta"]["warnings"][0].as_str().expect("a warning").contains("is not kept"), "{answer}");
-    let store = OutputStore::open(&place.path().join("home/state/outputs")).expect("the store opens");
-    let mut kept = store.find(answer["meta"]["handle"].as_str().expect("a handle")).expect("some of it");
-    assert_eq!(kept.totals().expect("read").bytes, 200 << 10);
+    assert!(
+        answer["meta"]["warnings"][0]
+            .as_str()
+            .expect("a warning")
+            .contains("is not kept"),
+        "{answer}"
+    );
+    let store = OutputStore::open_output_folder(&place.path().join("home/state/outputs"))
+        .expect("the store opens");
+    let mut kept = store
+        .find_output(answer["meta"]["handle"].as_str().expect("a handle"))
+        .expect("some of it");
+    assert_eq!(kept.read_totals().expect("read").bytes, 200 << 10);
 }
 
 #[test]
 fn a_reading_that_is_halted_ends() {
     let (_dir, store) = store();
     let handle = kept(&store, &lines(100_000));
-    let halt = Halt::default();
-    let mut open = store.find(&handle).expect("it is there").halted_by(halt.clone());
-    let window = Window { limit: 1, column: None, room: 1_000 };
-    assert_eq!(open.window(90_000, window).expect("a page").lines[0].number, 90_000);
-    halt.stop();
-    open.window(90_000, window).expect_err("no more pages");
-    open.tail(window).expect_err("nor an end");
-    let query = Query { pattern: "x", context: 0, from: 1, limit: 1, room: 1_000 };
-    assert!(matches!(open.search(&query), Err(SearchError::Io(_))));
+    let halt = OutputReadStop::default();
+    let mut open = store
+        .find_output(&handle)
+        .expect("it is there")
+        .with_stop(halt.clone());
+    let window = OutputWindow {
+        limit: 1,
+        column: None,
+        max_chars: 1_000,
+    };
+    assert_eq!(
+        open.read_output_window(90_000, window)
+            .expect("a page")
+            .lines[0]
+            .number,
+        90_000
+    );
+    halt.stop_reading();
+    open.read_output_window(90_000, window)
+        .expect_err("no more pages");
+    open.read_tail(window).expect_err("nor an end");
+    let query = OutputSearchQuery {
+        pattern: "x",
+        context: 0,
+        from: 1,
+        limit: 1,
+        max_chars: 1_000,
+    };
+    assert!(matches!(
+        open.search_lines(&query),
+        Err(OutputSearchError::Io(_))
+    ));
 }
 
 #[test]
 fn a_name_that_is_used_again_is_counted_anew() {
     let (_dir, store) = store();
     let request = RequestId::new();
-    let handle = store.keep(&request, 0, &lines(200_000)).expect("kept");
-    let window = Window { limit: 1, column: None, room: 1_000 };
+    let handle = store
+        .store_text(&request, 0, &lines(200_000))
+        .expect("kept");
+    let window = OutputWindow {
+        limit: 1,
+        column: None,
+        max_chars: 1_000,
+    };
     let line = |number| {
-        let mut open = store.find(handle.as_str()).expect("it is there");
-        open.window(number, window).expect("a page").lines.pop().map(|line| line.text)
+        let mut open = store.find_output(handle.as_str()).expect("it is there");
+        open.read_output_window(number, window)
+            .expect("a page")
+            .lines
+            .pop()
+            .map(|line| line.text)
     };
     assert_eq!(line(190_000).as_deref(), Some("line 190000"));
-    store.keep(&request, 0, &lines(3)).expect("kept anew");
+    store.store_text(&request, 0, &lines(3)).expect("kept anew");
     assert_eq!((line(2).as_deref(), line(190_000)), (Some("line 2"), None));
 }
 
 #[test]
 fn the_oldest_outputs_go_first_but_none_that_is_being_written() {
     let dir = tempfile::tempdir().expect("a temporary folder");
-    let limits = Limits { all: 250_000, ..Limits::default() };
+    let limits = OutputLimits {
+        in_total: 250_000,
+        ..OutputLimits::default()
+    };
     let store = OutputStore::with_limits(dir.path(), limits).expect("the store opens");
-    let mut running = store.create(&RequestId::new(), 0).expect("a spool");
+    let mut running = store.create_spool(&RequestId::new(), 0).expect("a spool");
     running.write(&vec![b'r'; 70_000]);
     running.flush();
     let handles: Vec<String> = (0..3).map(|_| kept(&store, &"x".repeat(80_000))).collect();
-    let there = |handle: &str| store.find(handle).is_ok();
-    assert!(there(running.handle().as_str()) && !there(&handles[0]));
+    let there = |handle: &str| store.find_output(handle).is_ok();
+    assert!(there(running.spool_handle().as_str()) && !there(&handles[0]));
     assert!(there(&handles[1]) && there(&handles[2]));
     running.write(&vec![b'r'; 190_000]);
     running.flush();
-    assert!(running.cut_short().expect("a reason").contains("in all"), "{:?}", running.cut_short());
-    assert!(there(running.handle().as_str()) && !there(&handles[1]) && !there(&handles[2]));
-    let refused = store.keep(&RequestId::new(), 0, &"x".repeat(200_000)).expect_err("no room is left");
+    assert!(
+        running
+            .keep_stop_reason()
+            .expect("a reason")
+            .contains("in all"),
+        "{:?}",
+        running.keep_stop_reason()
+    );
+    assert!(there(running.spool_handle().as_str()) && !there(&handles[1]) && !there(&handles[2]));
+    let refused = store
+        .store_text(&RequestId::new(), 0, &"x".repeat(200_000))
+        .expect_err("no room is left");
     assert_eq!(refused.kind(), std::io::ErrorKind::QuotaExceeded);
 }
 
 #[test]
 fn an_output_that_is_too_old_is_gone_after_a_start() {
     let dir = tempfile::tempdir().expect("a temporary folder");
-    let store = OutputStore::open(dir.path()).expect("the store opens");
+    let store = OutputStore::open_output_folder(dir.path()).expect("the store opens");
     let (old, young) = (kept(&store, "old"), kept(&store, "young"));
     std::fs::write(dir.path().join("notes.txt"), "of someone else").expect("written");
     let week = Duration::from_hours(7 * 24 + 1);
     for name in [old.as_str(), "notes.txt"] {
-        let file = std::fs::File::options().write(true).open(dir.path().join(name)).expect("opened");
+        let file = std::fs::File::options()
+            .write(true)
+            .open(dir.path().join(name))
+            .expect("opened");
         file.set_modified(SystemTime::now() - week).expect("aged");
     }
-    let store = OutputStore::open(dir.path()).expect("the store opens again");
-    assert!(matches!(store.find(&old), Err(FindError::Unknown)));
-    assert!(store.find(&young).is_ok());
+    let store = OutputStore::open_output_folder(dir.path()).expect("the store opens again");
+    assert!(matches!(
+        store.find_output(&old),
+        Err(FindOutputError::Unknown)
+    ));
+    assert!(store.find_output(&young).is_ok());
     assert!(dir.path().join("notes.txt").exists());
 }
 
@@ -195,17 +312,33 @@ fn an_output_that_is_too_old_is_gone_after_a_start() {
 fn recovery_finds_what_a_killed_call_had_printed() {
     let (dir, store) = store();
     let request = RequestId::new();
-    let mut spool = store.create(&request, 0).expect("a spool");
+    let mut spool = store.create_spool(&request, 0).expect("a spool");
     spool.write(lines(5_000).as_bytes());
     spool.flush();
-    let again = OutputStore::open(&dir.path().join("outputs")).expect("the store opens again");
-    let handle = OutputStore::handle(&request, 0);
-    let tail = again.tail_text(&handle, 50).expect("read").expect("it is there");
+    let again = OutputStore::open_output_folder(&dir.path().join("outputs"))
+        .expect("the store opens again");
+    let handle = OutputStore::handle_for(&request, 0);
+    let tail = again
+        .tail_of_output(&handle, 50)
+        .expect("read")
+        .expect("it is there");
     assert!(
         tail.starts_with("line ") && tail.ends_with("line 4999\nline 5000\n") && tail.len() <= 50,
         "{tail}"
     );
-    let clipped = again.clipped(&handle, Budget::chars(Some(1_000))).expect("read").expect("it is there");
-    assert!(clipped.text.contains(&format!("handle=\"{handle}\"")), "{}", clipped.text);
-    assert_eq!(again.tail_text(&OutputStore::handle(&request, 1), 50).expect("read"), None);
+    let clipped = again
+        .clip_output(&handle, TextBudget::from_requested(Some(1_000)))
+        .expect("read")
+        .expect("it is there");
+    assert!(
+        clipped.text.contains(&format!("handle=\"{handle}\"")),
+        "{}",
+        clipped.text
+    );
+    assert_eq!(
+        again
+            .tail_of_output(&OutputStore::handle_for(&request, 1), 50)
+            .expect("read"),
+        None
+    );
 }

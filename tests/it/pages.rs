@@ -4,12 +4,17 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use punie_runner::config::{Config, Environment, Flags, WorkspaceRule};
+use punie_runner::config::{Config, GlobalFlags, ProcessEnvironment, WorkspaceRule};
 
 use crate::harness::whole::whole;
 
 fn page(name: &str) -> String {
-    fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs").join(name)).expect("the page")
+    fs::read_to_string(
+        Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("docs")
+            .join(name),
+    )
+    .expect("the page")
 }
 
 /// The names of all functions in the tests.
@@ -20,7 +25,10 @@ fn tests_of(folder: &Path, found: &mut BTreeSet<String>) {
             tests_of(&path, found);
         } else if path.extension().is_some_and(|ending| ending == "rs") {
             let text = fs::read_to_string(&path).expect("the file can be read");
-            let names = text.split("fn ").skip(1).filter_map(|rest| rest.split_once('('));
+            let names = text
+                .split("fn ")
+                .skip(1)
+                .filter_map(|rest| rest.split_once('('));
             found.extend(names.map(|(name, _)| name.to_owned()));
         }
     }
@@ -29,8 +37,14 @@ fn tests_of(folder: &Path, found: &mut BTreeSet<String>) {
 #[test]
 fn the_page_of_tools_is_what_the_program_writes() {
     let whole = whole();
-    let (written, page) = (page("tools.md"), punie_runner::tool::page(whole.registry.specs()));
-    let differs = written.lines().zip(page.lines()).find(|(old, new)| old != new);
+    let (written, page) = (
+        page("tools.md"),
+        punie_runner::tool::render_catalog_markdown(whole.registry.device_specs()),
+    );
+    let differs = written
+        .lines()
+        .zip(page.lines())
+        .find(|(old, new)| old != new);
     assert!(
         written == page,
         "docs/tools.md is not of this program; `cargo run -- tools --markdown > docs/tools.md` writes it: {differs:?}"
@@ -40,16 +54,24 @@ fn the_page_of_tools_is_what_the_program_writes() {
 #[test]
 fn every_tool_on_the_page_has_limits_and_two_examples() {
     let whole = whole();
-    for spec in whole.registry.specs() {
+    for spec in whole.registry.device_specs() {
         assert!(!spec.limits.is_empty(), "{} names no limits", spec.name);
-        assert!(spec.examples.len() >= 2, "{} has {} examples", spec.name, spec.examples.len());
+        assert!(
+            spec.examples.len() >= 2,
+            "{} has {} examples",
+            spec.name,
+            spec.examples.len()
+        );
     }
 }
 
 #[test]
 fn what_the_comparison_claims_is_shown_by_tests_that_are_there() {
     let mut tests = BTreeSet::new();
-    tests_of(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it"), &mut tests);
+    tests_of(
+        &Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it"),
+        &mut tests,
+    );
     let text = page("comparison.md");
     let rows: Vec<Vec<&str>> = text
         .lines()
@@ -58,9 +80,14 @@ fn what_the_comparison_claims_is_shown_by_tests_that_are_there() {
         .collect();
     assert!(rows.len() > 30, "{} rows", rows.len());
     for row in rows {
-        let [feature, here, shown] = row.as_slice() else { panic!("{row:?} has not three cells") };
+        let [feature, here, shown] = row.as_slice() else {
+            panic!("{row:?} has not three cells")
+        };
         let named: Vec<&str> = shown.split('`').skip(1).step_by(2).collect();
-        assert!(*here != "yes" || !named.is_empty(), "{feature}: nothing shows it");
+        assert!(
+            *here != "yes" || !named.is_empty(),
+            "{feature}: nothing shows it"
+        );
         for test in named {
             assert!(tests.contains(test), "{feature}: there is no test {test}");
         }
@@ -70,8 +97,14 @@ fn what_the_comparison_claims_is_shown_by_tests_that_are_there() {
 #[test]
 fn every_fault_of_the_page_is_a_test_and_every_such_test_is_on_the_page() {
     let mut tests = BTreeSet::new();
-    tests_of(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it"), &mut tests);
-    tests_of(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &mut tests);
+    tests_of(
+        &Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it"),
+        &mut tests,
+    );
+    tests_of(
+        &Path::new(env!("CARGO_MANIFEST_DIR")).join("src"),
+        &mut tests,
+    );
     let text = page("contributing/faults.md");
     let mut named = BTreeSet::new();
     for number in 1..=68 {
@@ -80,38 +113,56 @@ fn every_fault_of_the_page_is_a_test_and_every_such_test_is_on_the_page() {
             .lines()
             .find(|line| line.starts_with(&start))
             .unwrap_or_else(|| panic!("{start} is missing"));
-        let here: Vec<&str> =
-            row.split('`').skip(1).step_by(2).filter(|name| name.starts_with('f')).collect();
+        let here: Vec<&str> = row
+            .split('`')
+            .skip(1)
+            .step_by(2)
+            .filter(|name| name.starts_with('f'))
+            .collect();
         assert!(!here.is_empty(), "F{number:02} has no test");
         for test in here {
-            assert!(test.starts_with(&format!("f{number:02}_")), "{test} is not of F{number:02}");
+            assert!(
+                test.starts_with(&format!("f{number:02}_")),
+                "{test} is not of F{number:02}"
+            );
             assert!(tests.contains(test), "{test} is no test");
             named.insert(test.to_owned());
         }
     }
     let is_numbered = |name: &&String| {
         let bytes = name.as_bytes();
-        bytes.len() > 4 && bytes[0] == b'f' && bytes[1..3].iter().all(u8::is_ascii_digit) && bytes[3] == b'_'
+        bytes.len() > 4
+            && bytes[0] == b'f'
+            && bytes[1..3].iter().all(u8::is_ascii_digit)
+            && bytes[3] == b'_'
     };
-    let unnamed: Vec<&String> =
-        tests.iter().filter(is_numbered).filter(|name| !named.contains(*name)).collect();
+    let unnamed: Vec<&String> = tests
+        .iter()
+        .filter(is_numbered)
+        .filter(|name| !named.contains(*name))
+        .collect();
     assert!(unnamed.is_empty(), "not on the page: {unnamed:?}");
 }
 
 /// The names that look like variables of the program.
 fn variables_in(text: &str) -> BTreeSet<String> {
     let is_part = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
-    let words = text.split(|c: char| !is_part(c)).filter(|word| word.starts_with("PUNIE_"));
+    let words = text
+        .split(|c: char| !is_part(c))
+        .filter(|word| word.starts_with("PUNIE_"));
     words.map(str::to_owned).collect()
 }
 
 #[test]
 fn every_variable_of_the_readme_is_known_to_the_program() {
-    let readme =
-        fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md")).expect("the page");
+    let readme = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md"))
+        .expect("the page");
     let named = variables_in(&readme);
     assert!(named.len() >= 5, "{named:?}");
-    let (home, work) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
+    let (home, work) = (
+        tempfile::tempdir().expect("a folder"),
+        tempfile::tempdir().expect("a folder"),
+    );
     let home_text = home.path().to_str().expect("a plain path");
     let file = home.path().join("config.toml");
     fs::write(&file, "").expect("written");
@@ -124,7 +175,12 @@ fn every_variable_of_the_readme_is_known_to_the_program() {
         _ => "a-value",
     };
     let variables = named.iter().map(|name| (name.into(), value(name).into()));
-    let environment = Environment::new(variables, None, None);
-    let config = Config::load(&Flags::default(), &environment, WorkspaceRule::NotNeeded).expect("sound");
+    let environment = ProcessEnvironment::new(variables, None, None);
+    let config = Config::load_config(
+        &GlobalFlags::default(),
+        &environment,
+        WorkspaceRule::NotNeeded,
+    )
+    .expect("sound");
     assert_eq!(config.warnings, [] as [String; 0]);
 }

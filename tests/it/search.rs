@@ -1,5 +1,8 @@
 //! Glob and Grep over real trees: what their tests share.
-#![expect(clippy::disallowed_methods, reason = "tests make their own files and processes")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests make their own files and processes"
+)]
 
 mod glob;
 mod grep;
@@ -12,7 +15,7 @@ use std::time::{Duration, SystemTime};
 
 use punie_runner::acp::Workspace;
 use punie_runner::handlers::search::{SearchDeps, tools};
-use punie_runner::tool::{Registry, ToolError};
+use punie_runner::tool::{ToolError, ToolRegistry};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -20,7 +23,7 @@ use crate::harness::tools::{call, registry, text};
 
 struct Tree {
     dir: TempDir,
-    tools: Registry,
+    tools: ToolRegistry,
 }
 
 impl Tree {
@@ -29,8 +32,14 @@ impl Tree {
         for (path, content) in files {
             put(dir.path(), path, content.as_bytes());
         }
-        let workspace = Workspace::open(&[dir.path().to_owned()]).expect("a workspace");
-        Self { dir, tools: registry(tools(SearchDeps { workspace, user_ignore: None })) }
+        let workspace = Workspace::open_roots(&[dir.path().to_owned()]).expect("a workspace");
+        Self {
+            dir,
+            tools: registry(tools(SearchDeps {
+                workspace,
+                user_ignore: None,
+            })),
+        }
     }
 
     fn path(&self) -> &Path {
@@ -53,11 +62,19 @@ fn put(root: &Path, path: &str, content: &[u8]) {
 }
 
 fn age(root: &Path, path: &str, seconds: u64) {
-    let file = fs::File::options().write(true).open(root.join(path)).expect("a file");
-    file.set_modified(SystemTime::now() - Duration::from_secs(seconds)).expect("a time");
+    let file = fs::File::options()
+        .write(true)
+        .open(root.join(path))
+        .expect("a file");
+    file.set_modified(SystemTime::now() - Duration::from_secs(seconds))
+        .expect("a time");
 }
 
 /// The lines between the header and the footer.
 fn listed(answer: &str) -> Vec<&str> {
-    answer.lines().skip(1).filter(|line| !line.starts_with('[')).collect()
+    answer
+        .lines()
+        .skip(1)
+        .filter(|line| !line.starts_with('['))
+        .collect()
 }

@@ -23,23 +23,25 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use punie_runner::acp::local::children::{ChildLog, Noted, Unlogged};
+use punie_runner::acp::local::child_log::{ChildLog, ChildLogFuture, NoChildLog};
 use punie_runner::acp::local::confinement::Confinement;
-use punie_runner::acp::local::identity::ProcessIdentity;
-use punie_runner::acp::local::kill::kill_survivor;
-use punie_runner::acp::local::terminals::{LocalSetup, LocalTerminals};
-use punie_runner::acp::terminals::{CreateTerminal, ExitStatus, Launch, StopSignal, TerminalClient};
+use punie_runner::acp::local::local_terminals::{LocalTerminalSetup, LocalTerminals};
+use punie_runner::acp::local::process_identity::ProcessIdentity;
+use punie_runner::acp::local::process_kill::kill_survivor;
+use punie_runner::acp::terminals::{
+    CommandLaunch, CreateTerminal, ExitStatus, StopSignal, TerminalClient,
+};
 use punie_runner::acp::{TerminalId, Workspace};
-use punie_runner::handlers::shell::{self, ShellBoard, ShellDeps};
+use punie_runner::handlers::shell::{self, ShellDeps, ShellList};
 use punie_runner::handlers::state::{self, StateDeps};
 use punie_runner::handlers::terminal::{self, TerminalDeps};
 use punie_runner::home::Home;
 use punie_runner::ids::RequestId;
-use punie_runner::output::filter::PassThrough;
-use punie_runner::output::{FilterFactory, Limits, OutputStore, StreamFilter};
+use punie_runner::output::stream_filter::UnfilteredStream;
+use punie_runner::output::{FilterFactory, OutputLimits, OutputStore, StreamFilter};
 use punie_runner::redact::Redactor;
-use punie_runner::request::{ErrorCode, Failure, Meta, Reply};
-use punie_runner::tool::{Registry, ToolCx, ToolError};
+use punie_runner::request::{CallFailure, ErrorCode, ResultMeta, ToolReply};
+use punie_runner::tool::{ToolContext, ToolError, ToolRegistry};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
@@ -49,7 +51,7 @@ use crate::harness::tools;
 
 /// A workspace with its tools. What still runs is killed when it is dropped.
 pub(crate) struct Bench {
-    pub(crate) registry: Arc<Registry>,
+    pub(crate) registry: Arc<ToolRegistry>,
     terminals: LocalTerminals,
     pub(crate) workspace: TempDir,
     outputs: TempDir,
@@ -57,7 +59,7 @@ pub(crate) struct Bench {
 }
 
 fn plain() -> FilterFactory {
-    Arc::new(|| Box::new(PassThrough))
+    Arc::new(|| Box::new(UnfilteredStream))
 }
 
 fn base() -> Vec<(String, String)> {
@@ -67,20 +69,26 @@ fn base() -> Vec<(String, String)> {
         ("PUNIE_TOKEN", "hidden"),
         ("AWS_REGION", "hidden"),
     ];
-    entries.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec()
+    entries
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .to_vec()
 }
 
 impl Bench {
     pub(crate) fn new() -> Self {
-        Self::with(base(), plain(), Arc::new(Unlogged))
+        Self::with(base(), plain(), Arc::new(NoChildLog))
     }
 
-    fn with(base_env: Vec<(String, String)>, filters: FilterFactory, log: Arc<dyn ChildLog>) -> Self {
-        Self::keeping(Limits::default(), base_env, filters, log)
+    fn with(
+        base_env: Vec<(String, String)>,
+        filters: FilterFactory,
+        log: Arc<dyn ChildLog>,
+    ) -> Self {
+        Self::keeping(OutputLimits::default(), base_env, filters, log)
     }
 
     fn keeping(
-        limits: Limits,
+        limits: OutputLimits,
         base_env: Vec<(String, String)>,
         filters: FilterFactory,
         log: Arc<dyn ChildLog>,
@@ -90,21 +98,32 @@ impl Bench {
 
     /// With these filters, and the redactor behind them.
     fn masking(filters: FilterFactory, redactor: Redactor) -> Self {
-        Self::whole(Limits::default(), base(), filters, Arc::new(Unlogged), redactor)
+        Self::whole(
+            OutputLimits::default(),
+            base(),
+            filters,
+            Arc::new(NoChildLog),
+            redactor,
+        )
     }
 
     fn whole(
-        limits: Limits,
+        limits: OutputLimits,
         base_env: Vec<(String, String)>,
         filters: FilterFactory,
         log: Arc<dyn ChildLog>,
         redactor: Redactor,
     ) -> Self {
-        let (folder, outputs) =
-            (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
+        let (folder, outputs) = (
+            tempfile::tempdir().expect("a folder"),
+            tempfile::tempdir().expect("a folder"),
+        );
         let store = OutputStore::with_limits(outputs.path(), limits).expect("a store");
-        let state = StateDeps { outputs: store.clone(), board: Arc::new(state::board::NoTasks) };
-        let terminals = LocalTerminals::new(LocalSetup {
+        let state = StateDeps {
+            outputs: store.clone(),
+            board: Arc::new(state::background_tasks::NoTasks),
+        };
+        let terminals = LocalTerminals::new(LocalTerminalSetup {
             base_env,
             store,
             filters,
@@ -112,11 +131,11 @@ impl Bench {
             confinement: Confinement::default(),
         })
         .expect("a thread");
-        let workspace = Workspace::open(&[folder.path().to_owned()]).expect("a workspace");
+        let workspace = Workspace::open_roots(&[folder.path().to_owned()]).expect("a workspace");
         let client: Arc<dyn TerminalClient> = Arc::new(terminals.clone());
-        let shells = Arc::new(ShellBoard::new());
+        let shells = Arc::new(ShellList::new());
         let home = tempfile::tempdir().expect("a folder");
-        let own = Home::open(&home.path().join("punie")).expect("a home");
+        let own = Home::open_home(&home.path().join("punie")).expect("a home");
         let entries = shell::tools(ShellDeps {
             terminals: Arc::clone(&client),
             workspace: workspace.clone(),
@@ -133,17 +152,27 @@ impl Bench {
             board: Arc::default(),
             command_rules: Arc::new(String::new),
         });
-        let registry =
-            Arc::new(Registry::new([entries, more, state::tools(state)]).expect("the names differ"));
-        Self { registry, terminals, workspace: folder, outputs, home }
+        let registry = Arc::new(
+            ToolRegistry::new([entries, more, state::tools(state)]).expect("the names differ"),
+        );
+        Self {
+            registry,
+            terminals,
+            workspace: folder,
+            outputs,
+            home,
+        }
     }
 
-    pub(crate) async fn call(&self, tool: &str, args: Value) -> Result<Reply, ToolError> {
+    pub(crate) async fn call(&self, tool: &str, args: Value) -> Result<ToolReply, ToolError> {
         within(tools::call(&self.registry, tool, args)).await
     }
 
-    async fn bash(&self, command: &str) -> (String, Meta) {
-        let reply = self.call("Bash", json!({"command": command})).await.expect(command);
+    async fn bash(&self, command: &str) -> (String, ResultMeta) {
+        let reply = self
+            .call("Bash", json!({"command": command}))
+            .await
+            .expect(command);
         (tools::text(&reply).to_owned(), reply.meta)
     }
 
@@ -154,18 +183,23 @@ impl Bench {
 
 /// The `since` that an answer of ShellStatus gives.
 fn cursor(text: &str) -> u64 {
-    let shown = text.split("[since=").nth(1).and_then(|rest| rest.split(' ').next());
+    let shown = text
+        .split("[since=")
+        .nth(1)
+        .and_then(|rest| rest.split(' ').next());
     shown.expect("a cursor").parse().expect("a number")
 }
 
 /// Nothing here takes long; a hang is a failure and not a wait.
 pub(crate) async fn within<T>(work: impl Future<Output = T>) -> T {
-    tokio::time::timeout(Duration::from_mins(1), work).await.expect("an answer in time")
+    tokio::time::timeout(Duration::from_mins(1), work)
+        .await
+        .expect("an answer in time")
 }
 
 pub(crate) fn is_there(pid: &str) -> bool {
     let pid = pid.trim().parse().expect("a process id");
-    ProcessIdentity::of(pid).is_some_and(|process| process.is_alive())
+    ProcessIdentity::from_pid(pid).is_some_and(|process| process.is_alive())
 }
 
 /// Shell words that go on when the last background job runs its own program.
@@ -178,15 +212,33 @@ fn once_it_is(program: &str) -> String {
 async fn gone(pid: &str) {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
     use rustix::process::{Pid, PidfdFlags, pidfd_open};
-    let pid = pid.trim().parse().ok().and_then(Pid::from_raw).expect("a process id");
-    let Ok(process) = pidfd_open(pid, PidfdFlags::empty()) else { return };
-    let ended =
-        move || poll(&mut [PollFd::new(&process, PollFlags::IN)], Some(&Timespec { tv_sec: 30, tv_nsec: 0 }));
-    assert_eq!(tokio::task::spawn_blocking(ended).await.expect("no panic"), Ok(1), "it lives on");
+    let pid = pid
+        .trim()
+        .parse()
+        .ok()
+        .and_then(Pid::from_raw)
+        .expect("a process id");
+    let Ok(process) = pidfd_open(pid, PidfdFlags::empty()) else {
+        return;
+    };
+    let ended = move || {
+        poll(
+            &mut [PollFd::new(&process, PollFlags::IN)],
+            Some(&Timespec {
+                tv_sec: 30,
+                tv_nsec: 0,
+            }),
+        )
+    };
+    assert_eq!(
+        tokio::task::spawn_blocking(ended).await.expect("no panic"),
+        Ok(1),
+        "it lives on"
+    );
 }
 
-pub(crate) fn meta_of(error: ToolError) -> Meta {
-    Failure::from(error).meta
+pub(crate) fn meta_of(error: ToolError) -> ResultMeta {
+    CallFailure::from(error).meta
 }
 
 /// A place where a command reports that it has come so far: it sends one line, and may be sent one.

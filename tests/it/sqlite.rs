@@ -17,8 +17,8 @@ use std::path::{Path, PathBuf};
 use punie_runner::acp::Workspace;
 use punie_runner::handlers::sqlite::{SqliteDeps, tools};
 use punie_runner::redact::{Redactor, Secret};
-use punie_runner::request::Reply;
-use punie_runner::tool::{Registry, ToolError};
+use punie_runner::request::ToolReply;
+use punie_runner::tool::{ToolError, ToolRegistry};
 use punie_runner::worker::WorkerProgram;
 use rusqlite::Connection;
 use serde_json::{Value, json};
@@ -40,26 +40,30 @@ const SECRET: &str = "zq81Kf93hfLw02mXbT75vRcD";
 struct Desk {
     dir: TempDir,
     scratch: TempDir,
-    tools: Registry,
+    tools: ToolRegistry,
 }
 
 impl Desk {
     fn new(sql: &str) -> Self {
-        punie_runner::record_locks::install();
+        punie_runner::record_locks::install_lock_calls();
         let dir = tempfile::tempdir().expect("a folder");
         let scratch = tempfile::tempdir().expect("a folder");
         let connection = Connection::open(dir.path().join("app.db")).expect("a database");
         connection.execute_batch(sql).expect("a schema");
         drop(connection);
         let tools = registry_in(dir.path(), scratch.path(), worker_program());
-        Self { dir, scratch, tools }
+        Self {
+            dir,
+            scratch,
+            tools,
+        }
     }
 
     fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }
 
-    async fn ask(&self, mut args: Value) -> Result<Reply, ToolError> {
+    async fn ask(&self, mut args: Value) -> Result<ToolReply, ToolError> {
         let map = args.as_object_mut().expect("an object");
         map.entry("database_path").or_insert(json!("app.db"));
         call(&self.tools, "SqliteQuery", args).await
@@ -84,13 +88,13 @@ impl Desk {
 
 /// The tools of a desk, with another worker.
 #[cfg(target_os = "linux")]
-fn registry_of(desk: &Desk, worker: WorkerProgram) -> Registry {
+fn registry_of(desk: &Desk, worker: WorkerProgram) -> ToolRegistry {
     registry_in(desk.dir.path(), desk.scratch.path(), worker)
 }
 
-fn registry_in(dir: &Path, scratch: &Path, worker: WorkerProgram) -> Registry {
+fn registry_in(dir: &Path, scratch: &Path, worker: WorkerProgram) -> ToolRegistry {
     registry(tools(SqliteDeps {
-        workspace: Workspace::open(&[dir.to_owned()]).expect("a workspace"),
+        workspace: Workspace::open_roots(&[dir.to_owned()]).expect("a workspace"),
         scratch: scratch.join("deeper"),
         home: dir.join("home"),
         redactor: Redactor::new([Secret::new(SECRET.to_owned())]),
@@ -104,7 +108,10 @@ fn contents(dir: &Path) -> BTreeMap<String, Vec<u8>> {
         .map(|entry| entry.expect("an entry"))
         .filter(|entry| entry.file_type().expect("a kind").is_file())
         .map(|entry| {
-            (entry.file_name().to_string_lossy().into_owned(), fs::read(entry.path()).expect("a file"))
+            (
+                entry.file_name().to_string_lossy().into_owned(),
+                fs::read(entry.path()).expect("a file"),
+            )
         })
         .collect()
 }

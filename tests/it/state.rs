@@ -8,12 +8,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use punie_runner::handlers::state;
-use punie_runner::handlers::state::board::{
-    Answer, NoTasks, ShellView, TaskBoard, TaskLine, TaskStage, TaskView,
+use punie_runner::handlers::state::background_tasks::{
+    NoTasks, ShellView, TaskBoard, TaskFuture, TaskStage, TaskSummary, TaskView,
 };
 use punie_runner::ids::RequestId;
 use punie_runner::output::OutputStore;
-use punie_runner::tool::{Entry, ErrorCode, ToolCx};
+use punie_runner::tool::{ErrorCode, ToolContext, ToolEntry};
 use serde_json::Value;
 
 use crate::harness::tools::{call, registry, text};
@@ -26,12 +26,17 @@ pub async fn read(store: &OutputStore, args: Value) -> String {
 
 async fn refused(store: &OutputStore, args: Value) -> (ErrorCode, String) {
     let tools = registry(state_tools(store));
-    let error = call(&tools, "ReadOutput", args).await.expect_err("a refusal");
-    (error.code(), error.text().to_owned())
+    let error = call(&tools, "ReadOutput", args)
+        .await
+        .expect_err("a refusal");
+    (error.stable_code(), error.model_text().to_owned())
 }
 
-fn state_tools(outputs: &OutputStore) -> Vec<Entry> {
-    state::tools(state::StateDeps { outputs: outputs.clone(), board: Arc::new(NoTasks) })
+fn state_tools(outputs: &OutputStore) -> Vec<ToolEntry> {
+    state::tools(state::StateDeps {
+        outputs: outputs.clone(),
+        board: Arc::new(NoTasks),
+    })
 }
 
 /// A board whose tasks stand as the test says.
@@ -39,39 +44,65 @@ fn state_tools(outputs: &OutputStore) -> Vec<Entry> {
 struct Stood {
     view: Mutex<Option<TaskView>>,
     shell: Mutex<Option<ShellView>>,
-    lines: Vec<TaskLine>,
+    lines: Vec<TaskSummary>,
     request: RequestId,
 }
 
 impl Stood {
     fn put(&self, stage: TaskStage) {
         let (request, tool) = (self.request.clone(), "Bash".to_owned());
-        let view = TaskView { request, tool, elapsed: Duration::from_millis(1_500), stage };
+        let view = TaskView {
+            request,
+            tool,
+            elapsed: Duration::from_millis(1_500),
+            stage,
+        };
         *self.view.lock().unwrap_or_else(PoisonError::into_inner) = Some(view);
     }
 }
 
 impl TaskBoard for Stood {
-    fn start<'a>(&'a self, _cx: &'a ToolCx, _tool: &'a str, _args: &'a str) -> Answer<'a, String> {
+    fn start_task<'a>(
+        &'a self,
+        _cx: &'a ToolContext,
+        _tool: &'a str,
+        _args: &'a str,
+    ) -> TaskFuture<'a, String> {
         Box::pin(async { Ok("task_1".to_owned()) })
     }
 
-    fn look<'a>(&'a self, _name: &'a str) -> Answer<'a, Option<TaskView>> {
-        Box::pin(async { Ok(self.view.lock().unwrap_or_else(PoisonError::into_inner).clone()) })
+    fn task_view<'a>(&'a self, _name: &'a str) -> TaskFuture<'a, Option<TaskView>> {
+        Box::pin(async {
+            Ok(self
+                .view
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .clone())
+        })
     }
 
-    fn recent(&self, _within: Duration, _limit: u32) -> Answer<'_, Vec<TaskLine>> {
+    fn recent_tasks(&self, _within: Duration, _limit: u32) -> TaskFuture<'_, Vec<TaskSummary>> {
         Box::pin(async { Ok(self.lines.clone()) })
     }
 
-    fn shell<'a>(&'a self, id: &'a str) -> Answer<'a, Option<ShellView>> {
-        let shell = self.shell.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    fn shell_view<'a>(&'a self, id: &'a str) -> TaskFuture<'a, Option<ShellView>> {
+        let shell = self
+            .shell
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
         Box::pin(async move { Ok(shell.filter(|shell| shell.id == id)) })
     }
 
-    fn shells(&self) -> Answer<'_, Vec<ShellView>> {
+    fn shell_views(&self) -> TaskFuture<'_, Vec<ShellView>> {
         Box::pin(async {
-            Ok(self.shell.lock().unwrap_or_else(PoisonError::into_inner).clone().into_iter().collect())
+            Ok(self
+                .shell
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .clone()
+                .into_iter()
+                .collect())
         })
     }
 }

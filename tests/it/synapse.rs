@@ -15,7 +15,11 @@ const TOKEN: &str = "the-token-of-the-synapse-worker";
 /// The worker's script, where it can run.
 fn script() -> Option<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/conformance/synapse");
-    let node = Command::new("node").arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+    let node = Command::new("node")
+        .arg("--version")
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status();
     let missing = if !node.is_ok_and(|status| status.success()) {
         "Node is not installed"
     } else if !folder.join("node_modules/ws").is_dir() {
@@ -24,8 +28,14 @@ fn script() -> Option<PathBuf> {
         return Some(folder.join("worker.mjs"));
     };
     let required = std::env::var_os("PUNIE_REQUIRE_CLIENTS").is_some_and(|wish| wish == "1");
-    assert!(!required, "the Synapse worker is required and cannot run: {missing}");
-    #[expect(clippy::print_stderr, reason = "whoever runs the tests should know what was not tested")]
+    assert!(
+        !required,
+        "the Synapse worker is required and cannot run: {missing}"
+    );
+    #[expect(
+        clippy::print_stderr,
+        reason = "whoever runs the tests should know what was not tested"
+    )]
     {
         eprintln!("SKIPPED: the conversation with a Synapse worker: {missing}");
     }
@@ -34,12 +44,24 @@ fn script() -> Option<PathBuf> {
 
 fn git(folder: &Path, args: &[&str]) {
     let who = ["-c", "user.name=Test", "-c", "user.email=test@example.com"];
-    let done = Command::new("git").args(who).args(args).current_dir(folder).output().expect("git runs");
-    assert!(done.status.success(), "git {args:?}: {}", String::from_utf8_lossy(&done.stderr));
+    let done = Command::new("git")
+        .args(who)
+        .args(args)
+        .current_dir(folder)
+        .output()
+        .expect("git runs");
+    assert!(
+        done.status.success(),
+        "git {args:?}: {}",
+        String::from_utf8_lossy(&done.stderr)
+    );
 }
 
 fn folder(path: PathBuf) -> PathBuf {
-    std::fs::DirBuilder::new().mode(0o700).create(&path).expect("a folder");
+    std::fs::DirBuilder::new()
+        .mode(0o700)
+        .create(&path)
+        .expect("a folder");
     path
 }
 
@@ -47,16 +69,26 @@ fn folder(path: PathBuf) -> PathBuf {
 async fn a_worker_on_node_holds_its_conversation_over_connections_that_drop() {
     let Some(script) = script() else { return };
     let dir = tempfile::tempdir().expect("a folder");
-    let [home, workspace, logs] = ["home", "work", "logs"].map(|name| folder(dir.path().join(name)));
+    let [home, workspace, logs] =
+        ["home", "work", "logs"].map(|name| folder(dir.path().join(name)));
     std::fs::write(dir.path().join("outside"), "mine\n").expect("written");
     std::fs::write(workspace.join("README.md"), "# A repository\n").expect("written");
     git(&workspace, &["init", "-q"]);
     git(&workspace, &["add", "."]);
     git(&workspace, &["commit", "-q", "-m", "begin"]);
-    std::fs::write(home.join("config.toml"), "[backend]\nkind = \"websocket\"\n").expect("written");
+    std::fs::write(
+        home.join("config.toml"),
+        "[backend]\nkind = \"websocket\"\n",
+    )
+    .expect("written");
     let mut options = File::options();
     let token = folder(home.join("tokens")).join("backend");
-    let mut token = options.create_new(true).write(true).mode(0o600).open(token).expect("opened");
+    let mut token = options
+        .create_new(true)
+        .write(true)
+        .mode(0o600)
+        .open(token)
+        .expect("opened");
     std::io::Write::write_all(&mut token, TOKEN.as_bytes()).expect("written");
 
     let (out, err) = (dir.path().join("worker.out"), dir.path().join("worker.err"));
@@ -74,9 +106,22 @@ async fn a_worker_on_node_holds_its_conversation_over_connections_that_drop() {
     })
     .await;
     let url = format!("ws://127.0.0.1:{port}/synapse");
-    let setting = Setting { home, workspace, url, logs, roots: None };
+    let setting = Setting {
+        home,
+        workspace,
+        url,
+        logs,
+        roots: None,
+    };
     let runner = Program::start(&setting, &["run"]);
-    let ended =
-        eventually("the end of the conversation", async || worker.try_wait().expect("it can be asked")).await;
-    assert!(ended.success() && said(&out).ends_with("ok\n"), "{}\n{}", said(&err), runner.log());
+    let ended = eventually("the end of the conversation", async || {
+        worker.try_wait().expect("it can be asked")
+    })
+    .await;
+    assert!(
+        ended.success() && said(&out).ends_with("ok\n"),
+        "{}\n{}",
+        said(&err),
+        runner.log()
+    );
 }

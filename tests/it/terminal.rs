@@ -9,22 +9,36 @@ mod run_command;
 mod wait_for_terminal_exit;
 
 use punie_runner::ids::{ConversationId, RequestId};
-use punie_runner::request::{ErrorCode, Reply};
-use punie_runner::tool::{ToolCx, ToolError};
+use punie_runner::request::{ErrorCode, ToolReply};
+use punie_runner::tool::{ToolContext, ToolError};
 use serde_json::{Value, json};
 
 use crate::harness::tools;
 use crate::shell::{Bench, Checkpoint, is_there, meta_of, within};
 
 /// A call of one conversation, named here.
-fn cx(conversation: &str) -> ToolCx {
+fn cx(conversation: &str) -> ToolContext {
     let conversation = ConversationId::parse(conversation).expect("a conversation");
-    ToolCx { conversation, ..ToolCx::detached(RequestId::new()) }
+    ToolContext {
+        conversation,
+        ..ToolContext::for_detached_call(RequestId::new())
+    }
 }
 
 /// Calls a tool within a conversation.
-async fn call(bench: &Bench, conversation: &str, tool: &str, args: Value) -> Result<Reply, ToolError> {
-    within(tools::call_with(&bench.registry, tool, args, cx(conversation))).await
+async fn call(
+    bench: &Bench,
+    conversation: &str,
+    tool: &str,
+    args: Value,
+) -> Result<ToolReply, ToolError> {
+    within(tools::call_with(
+        &bench.registry,
+        tool,
+        args,
+        cx(conversation),
+    ))
+    .await
 }
 
 async fn text(bench: &Bench, tool: &str, args: Value) -> String {
@@ -33,7 +47,12 @@ async fn text(bench: &Bench, tool: &str, args: Value) -> String {
 
 /// Starts a command on a terminal of the conversation "one".
 async fn start(bench: &Bench, command: &str) -> String {
-    text(bench, "run_command", json!({"command": command, "background": true})).await
+    text(
+        bench,
+        "run_command",
+        json!({"command": command, "background": true}),
+    )
+    .await
 }
 
 fn term(number: u32) -> Value {
@@ -43,17 +62,32 @@ fn term(number: u32) -> Value {
 /// Each tool that takes a terminal refuses one that is not the conversation's.
 async fn refuses_strangers(tool: &str) {
     let bench = Bench::new();
-    let none = call(&bench, "one", tool, term(0)).await.expect_err("there is none");
-    assert_eq!(none.code(), ErrorCode::NotFound);
-    assert!(none.text().contains("background=true"), "{none}");
+    let none = call(&bench, "one", tool, term(0))
+        .await
+        .expect_err("there is none");
+    assert_eq!(none.stable_code(), ErrorCode::NotFound);
+    assert!(none.model_text().contains("background=true"), "{none}");
     start(&bench, "sleep 60").await;
-    let foreign = call(&bench, "two", tool, term(0)).await.expect_err("another conversation's");
-    assert_eq!(foreign.code(), ErrorCode::NotFound);
-    assert!(!foreign.text().contains("term-0."), "what others have is not told: {foreign}");
-    let unknown = call(&bench, "one", tool, term(7)).await.expect_err("not that one");
-    assert!(unknown.code() == ErrorCode::NotFound && unknown.text().contains("has: term-0."), "{unknown}");
-    let nothing = call(&bench, "one", tool, json!({})).await.expect_err("no id");
-    assert_eq!(nothing.code(), ErrorCode::InvalidArgs);
+    let foreign = call(&bench, "two", tool, term(0))
+        .await
+        .expect_err("another conversation's");
+    assert_eq!(foreign.stable_code(), ErrorCode::NotFound);
+    assert!(
+        !foreign.model_text().contains("term-0."),
+        "what others have is not told: {foreign}"
+    );
+    let unknown = call(&bench, "one", tool, term(7))
+        .await
+        .expect_err("not that one");
+    assert!(
+        unknown.stable_code() == ErrorCode::NotFound
+            && unknown.model_text().contains("has: term-0."),
+        "{unknown}"
+    );
+    let nothing = call(&bench, "one", tool, json!({}))
+        .await
+        .expect_err("no id");
+    assert_eq!(nothing.stable_code(), ErrorCode::InvalidArgs);
     let shown = text(&bench, "get_terminal_output", term(0)).await;
     assert!(shown.contains("[running for "), "{shown}");
 }

@@ -1,6 +1,9 @@
 //! The decoder: what models write instead of what was asked for, and what they are told where it cannot be taken.
 
-use punie_runner::tool::{Access, AllowScope, Effect, ErrorCode, Registry, Tool, ToolCx, ToolError, ToolSet};
+use punie_runner::tool::{
+    AllowScope, DeclaredAccess, ErrorCode, Tool, ToolContext, ToolEffect, ToolError, ToolRegistry,
+    ToolSet,
+};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -43,35 +46,44 @@ enum Order {
 
 impl Tool for Echo {
     const NAME: &'static str = "Echo";
-    const EFFECT: Effect = Effect::Reads;
-    const ALIASES: &'static [(&'static str, &'static str)] = &[("path", "file_path"), ("-n", "limit")];
+    const EFFECT: ToolEffect = ToolEffect::Reads;
+    const ALIASES: &'static [(&'static str, &'static str)] =
+        &[("path", "file_path"), ("-n", "limit")];
     type Deps = ();
     type Output = String;
 
-    fn access(&self) -> Access {
-        Access::reads([self.file_path.as_str()])
+    fn access(&self) -> DeclaredAccess {
+        DeclaredAccess::reading_paths([self.file_path.as_str()])
     }
 
-    async fn run(self, _cx: &ToolCx, (): &()) -> Result<String, ToolError> {
+    async fn run(self, _cx: &ToolContext, (): &()) -> Result<String, ToolError> {
         Ok(format!("{self:?}"))
     }
 }
 
-fn echo() -> Registry {
-    Registry::new([ToolSet::new("echo", ()).with::<Echo>().into_entries()]).expect("one tool")
+fn echo() -> ToolRegistry {
+    ToolRegistry::new([ToolSet::new("echo", ()).with_tool::<Echo>().into_entries()])
+        .expect("one tool")
 }
 
 async fn taken(args: Value) -> String {
-    let reply = call(&echo(), "Echo", args.clone()).await.unwrap_or_else(|error| panic!("{args}: {error}"));
+    let reply = call(&echo(), "Echo", args.clone())
+        .await
+        .unwrap_or_else(|error| panic!("{args}: {error}"));
     text(&reply).to_owned()
 }
 
 /// What arguments as text are refused with.
 fn refused(args: &str) -> String {
     let registry = echo();
-    let error = registry.find("Echo").expect("there").decode(args).map(drop).expect_err(args);
-    assert_eq!(error.code(), ErrorCode::InvalidArgs, "{args}");
-    error.text().to_owned()
+    let error = registry
+        .find_tool("Echo")
+        .expect("there")
+        .decode_call(args)
+        .map(drop)
+        .expect_err(args);
+    assert_eq!(error.stable_code(), ErrorCode::InvalidArgs, "{args}");
+    error.model_text().to_owned()
 }
 
 #[tokio::test]
@@ -88,7 +100,10 @@ async fn what_is_meant_is_taken() {
         (json!({"path": "a", "-n": 7}), "limit: 7"),
         (json!({"path": "a", "share": "0.5"}), "share: Some(0.5)"),
         (json!({"path": "a", "share": 1}), "share: Some(1.0)"),
-        (json!({"path": "a", "replaceAll": "true"}), "replace_all: true"),
+        (
+            json!({"path": "a", "replaceAll": "true"}),
+            "replace_all: true",
+        ),
         (json!({"path": "a", "order": "by_time"}), "order: ByTime"),
         (json!({"path": "a", "words": ["b"]}), "words: [\"b\"]"),
         (json!({"path": "12"}), "file_path: \"12\""),
@@ -96,44 +111,93 @@ async fn what_is_meant_is_taken() {
         let shown = taken(args.clone()).await;
         assert!(shown.contains(shows), "{args}: {shown}");
     }
-    let nothing =
-        json!({"file_path": "a", "offset": null, "limit": null, "replace_all": null, "order": null});
+    let nothing = json!({"file_path": "a", "offset": null, "limit": null, "replace_all": null, "order": null});
     assert_eq!(taken(nothing).await, plain, "null is absent");
 }
 
 #[test]
 fn a_value_of_another_kind_is_refused_with_what_it_must_be() {
     for (args, words) in [
-        (json!({"file_path": 5}), "`file_path` must be a string, not a number 5."),
-        (json!({"file_path": ["a"]}), "`file_path` must be a string, not an array [\"a\"]."),
-        (json!({"path": "a", "offset": "many"}), "`offset` must be an integer, not a string \"many\"."),
-        (json!({"path": "a", "offset": "12.0"}), "`offset` must be an integer, not a string \"12.0\"."),
-        (json!({"path": "a", "offset": 1.5}), "`offset` must be an integer, not a number 1.5."),
-        (json!({"path": "a", "offset": true}), "`offset` must be an integer, not a boolean true."),
-        (json!({"path": "a", "limit": -1}), "`limit` must be 0 or more, not -1."),
-        (json!({"path": "a", "share": "nan"}), "`share` must be a number, not a string \"nan\"."),
-        (json!({"path": "a", "replace_all": 1}), "`replace_all` must be true or false, not a number 1."),
-        (json!({"path": "a", "replace_all": "yes"}), "`replace_all` must be true or false"),
+        (
+            json!({"file_path": 5}),
+            "`file_path` must be a string, not a number 5.",
+        ),
+        (
+            json!({"file_path": ["a"]}),
+            "`file_path` must be a string, not an array [\"a\"].",
+        ),
+        (
+            json!({"path": "a", "offset": "many"}),
+            "`offset` must be an integer, not a string \"many\".",
+        ),
+        (
+            json!({"path": "a", "offset": "12.0"}),
+            "`offset` must be an integer, not a string \"12.0\".",
+        ),
+        (
+            json!({"path": "a", "offset": 1.5}),
+            "`offset` must be an integer, not a number 1.5.",
+        ),
+        (
+            json!({"path": "a", "offset": true}),
+            "`offset` must be an integer, not a boolean true.",
+        ),
+        (
+            json!({"path": "a", "limit": -1}),
+            "`limit` must be 0 or more, not -1.",
+        ),
+        (
+            json!({"path": "a", "share": "nan"}),
+            "`share` must be a number, not a string \"nan\".",
+        ),
+        (
+            json!({"path": "a", "replace_all": 1}),
+            "`replace_all` must be true or false, not a number 1.",
+        ),
+        (
+            json!({"path": "a", "replace_all": "yes"}),
+            "`replace_all` must be true or false",
+        ),
         (
             json!({"path": "a", "order": 1}),
             "`order` must be one of \"by_name\", \"by_time\", not a number 1.",
         ),
-        (json!({"path": "a", "order": "size"}), "`order`: unknown variant `size`"),
-        (json!({"path": "a", "words": 7}), "`words` must be an array, not a number 7."),
+        (
+            json!({"path": "a", "order": "size"}),
+            "`order`: unknown variant `size`",
+        ),
+        (
+            json!({"path": "a", "words": 7}),
+            "`words` must be an array, not a number 7.",
+        ),
         (json!({"path": "a", "words": ["b", 3]}), "`words[1]`"),
-        (json!({"path": {"a": 1}}), "`file_path` must be a string, not an object"),
+        (
+            json!({"path": {"a": 1}}),
+            "`file_path` must be a string, not an object",
+        ),
     ] {
         let said = refused(&args.to_string());
-        assert!(said.starts_with("Echo: ") && said.contains(words), "{args}: {said}");
-        assert!(said.contains("Echo takes: file_path (string, required)"), "{said}");
+        assert!(
+            said.starts_with("Echo: ") && said.contains(words),
+            "{args}: {said}"
+        );
+        assert!(
+            said.contains("Echo takes: file_path (string, required)"),
+            "{said}"
+        );
     }
-    assert!(!refused(&json!({"file_path": 1, "offset": "x".repeat(500)}).to_string()).contains("xxxx"));
+    assert!(
+        !refused(&json!({"file_path": 1, "offset": "x".repeat(500)}).to_string()).contains("xxxx")
+    );
 }
 
 #[test]
 fn keys_that_are_not_there_and_keys_that_nobody_knows() {
     assert!(refused("{}").contains("missing field `file_path`"));
-    assert!(refused(r#"{"file_path": null}"#).contains("missing field `file_path`"), "null is absent");
+    assert!(
+        refused(r#"{"file_path": null}"#).contains("missing field `file_path`"),
+        "null is absent"
+    );
     for (key, hint) in [
         ("file_pth", "Did you mean `file_path`?"),
         ("Offset_", "Did you mean `offset`?"),
@@ -143,12 +207,17 @@ fn keys_that_are_not_there_and_keys_that_nobody_knows() {
         assert_eq!(said, format!("Echo: unknown key `{key}`. {hint}"));
     }
     let said = refused(r#"{"file_path": "a", "zzz": 1}"#);
-    assert!(said.contains("unknown key `zzz`.") && !said.contains("mean"), "{said}");
+    assert!(
+        said.contains("unknown key `zzz`.") && !said.contains("mean"),
+        "{said}"
+    );
 }
 
 #[test]
 fn a_key_that_is_given_twice_is_refused() {
-    assert!(refused(r#"{"file_path": "a", "file_path": "b"}"#).contains("\"file_path\" is there twice"));
+    assert!(
+        refused(r#"{"file_path": "a", "file_path": "b"}"#).contains("\"file_path\" is there twice")
+    );
     assert!(refused(r#"{"file_path": "a", "path": "b"}"#).contains("`file_path` is given twice"));
     assert!(refused(r#"{"filePath": "a", "file_path": "b"}"#).contains("given twice"));
     assert!(
@@ -177,20 +246,34 @@ fn text_that_no_two_readers_agree_about_is_refused() {
         let said = refused(args);
         assert!(said.contains(words), "{args:.60}: {said}");
     }
-    assert!(refused("").contains("missing field"), "no text is an empty object");
+    assert!(
+        refused("").contains("missing field"),
+        "no text is an empty object"
+    );
 }
 
 #[test]
 fn an_unknown_tool_is_answered_with_what_was_meant() {
     let whole = whole();
     let said = |name: &str| {
-        let error = whole.registry.find(name).map(drop).expect_err(name);
-        assert_eq!(error.code(), ErrorCode::UnknownTool);
-        error.text().to_owned()
+        let error = whole.registry.find_tool(name).map(drop).expect_err(name);
+        assert_eq!(error.stable_code(), ErrorCode::UnknownTool);
+        error.model_text().to_owned()
     };
-    assert_eq!(said("read"), "There is no tool called \"read\". Did you mean Read or read_file?");
-    assert!(said("ReadFile").contains("Did you mean"), "{}", said("ReadFile"));
-    assert!(said("xyzzy").contains("This device has: ApplyPatch, Bash, Edit, "), "{}", said("xyzzy"));
+    assert_eq!(
+        said("read"),
+        "There is no tool called \"read\". Did you mean Read or read_file?"
+    );
+    assert!(
+        said("ReadFile").contains("Did you mean"),
+        "{}",
+        said("ReadFile")
+    );
+    assert!(
+        said("xyzzy").contains("This device has: ApplyPatch, Bash, Edit, "),
+        "{}",
+        said("xyzzy")
+    );
 }
 
 #[test]
@@ -199,7 +282,10 @@ fn refusals_of_real_tools_read_well() {
     let cases = [
         ("Read", r#"{"file_pth":"a"}"#),
         ("Read", r#"{"file_path":"a","offset":"last"}"#),
-        ("Write", r#"{"file_path":"a","content":"x","overwrite":true}"#),
+        (
+            "Write",
+            r#"{"file_path":"a","content":"x","overwrite":true}"#,
+        ),
         ("Bash", r#"{"cmd":"ls","timeout":-1}"#),
         ("KillShell", r#"{"shell_id":"sh_1","signal":"SIGSTOP"}"#),
         ("SqliteQuery", r#"{"db":"a","params":5}"#),
@@ -208,8 +294,14 @@ fn refusals_of_real_tools_read_well() {
     let said: Vec<String> = cases
         .iter()
         .map(|(tool, args)| {
-            let error = whole.registry.find(tool).expect("there").decode(args).map(drop).expect_err(args);
-            format!("{tool} {args}\n{}\n", error.text())
+            let error = whole
+                .registry
+                .find_tool(tool)
+                .expect("there")
+                .decode_call(args)
+                .map(drop)
+                .expect_err(args);
+            format!("{tool} {args}\n{}\n", error.model_text())
         })
         .collect();
     insta::assert_snapshot!(said.join("\n"));
@@ -219,11 +311,27 @@ fn refusals_of_real_tools_read_well() {
 fn a_title_says_what_a_call_would_do_and_is_never_json() {
     let whole = whole();
     let cases = [
-        ("run_command", json!({ "command": "ls", "args": ["-l"] }), "Run `ls -l`"),
-        ("Read", json!({ "file_path": "/work/src/main.rs" }), "Read src/main.rs"),
+        (
+            "run_command",
+            json!({ "command": "ls", "args": ["-l"] }),
+            "Run `ls -l`",
+        ),
+        (
+            "Read",
+            json!({ "file_path": "/work/src/main.rs" }),
+            "Read src/main.rs",
+        ),
         ("list_files", json!({}), "List the files in ."),
-        ("SqliteQuery", json!({ "database_path": "a.db", "query": "SELECT 1" }), "Query a.db: `SELECT 1`"),
-        ("ApplyPatch", json!({ "patch": "--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n" }), "Edit x"),
+        (
+            "SqliteQuery",
+            json!({ "database_path": "a.db", "query": "SELECT 1" }),
+            "Query a.db: `SELECT 1`",
+        ),
+        (
+            "ApplyPatch",
+            json!({ "patch": "--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n" }),
+            "Edit x",
+        ),
         ("ApplyPatch", json!({ "patch": "nothing" }), "Apply a patch"),
         (
             "Task",
@@ -231,33 +339,55 @@ fn a_title_says_what_a_call_would_do_and_is_never_json() {
             "Start a task: Call ide_rename with to `x`",
         ),
         ("GitStatus", json!({}), "Call GitStatus"),
-        ("ide_rename", json!({ "to": "x", "all": true, "in": [1] }), "Call ide_rename with to `x`, all true"),
+        (
+            "ide_rename",
+            json!({ "to": "x", "all": true, "in": [1] }),
+            "Call ide_rename with to `x`, all true",
+        ),
         ("Edit", json!({ "edits": [{}] }), "Call Edit"),
         ("Bash", json!(null), "Call Bash"),
     ];
     for (tool, args, wanted) in cases {
-        let title = whole.registry.describe(tool, &args).title.expect("a title");
-        assert_eq!(title.render(&["/work".into()]), wanted);
+        let title = whole
+            .registry
+            .describe_tool_call(tool, &args)
+            .title
+            .expect("a title");
+        assert_eq!(title.render_title(&["/work".into()]), wanted);
     }
 }
 
 #[test]
 fn a_yes_for_the_session_is_wider_only_where_a_tool_says_so() {
     let whole = whole();
-    let scope = |tool: &str, args: Value| whole.registry.describe(tool, &args).scope;
-    assert_eq!(scope("Bash", json!({ "command": "ls", "timeout": 5_000 })), AllowScope::SameCommand);
-    for beside in
-        [json!({ "run_in_background": true }), json!({ "working_directory": "/" }), json!({ "tty": true })]
-    {
+    let scope = |tool: &str, args: Value| whole.registry.describe_tool_call(tool, &args).scope;
+    assert_eq!(
+        scope("Bash", json!({ "command": "ls", "timeout": 5_000 })),
+        AllowScope::SameCommand
+    );
+    for beside in [
+        json!({ "run_in_background": true }),
+        json!({ "working_directory": "/" }),
+        json!({ "tty": true }),
+    ] {
         let mut args = beside.clone();
         args["command"] = json!("ls");
         assert_eq!(scope("Bash", args), AllowScope::SameCall, "{beside}");
     }
     let wider = ["Bash", "Edit", "MultiEdit", "Write", "write_file"];
-    for spec in whole.registry.specs().filter(|spec| !wider.contains(&spec.name.as_ref())) {
+    for spec in whole
+        .registry
+        .device_specs()
+        .filter(|spec| !wider.contains(&spec.name.as_ref()))
+    {
         for example in spec.examples {
             let args = serde_json::from_str(example).expect("JSON");
-            assert_eq!(scope(&spec.name, args), AllowScope::SameCall, "{} {example}", spec.name);
+            assert_eq!(
+                scope(&spec.name, args),
+                AllowScope::SameCall,
+                "{} {example}",
+                spec.name
+            );
         }
     }
 }

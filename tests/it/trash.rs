@@ -54,13 +54,26 @@ impl Owner {
         let far = tempfile::tempdir().expect("a folder");
         let near = Self::below(std::path::Path::new("/dev/shm"));
         let device = |path: &std::path::Path| std::fs::metadata(path).expect("there").dev();
-        assert_ne!(device(near.dir.path()), device(far.path()), "the test needs two file systems");
-        Self { far: Some(far), ..near }
+        assert_ne!(
+            device(near.dir.path()),
+            device(far.path()),
+            "the test needs two file systems"
+        );
+        Self {
+            far: Some(far),
+            ..near
+        }
     }
 
     fn path(&self, below: &str) -> PathBuf {
-        let dir = self.far.as_ref().filter(|_| below.starts_with("home")).unwrap_or(&self.dir);
-        std::fs::canonicalize(dir.path()).expect("there").join(below)
+        let dir = self
+            .far
+            .as_ref()
+            .filter(|_| below.starts_with("home"))
+            .unwrap_or(&self.dir);
+        std::fs::canonicalize(dir.path())
+            .expect("there")
+            .join(below)
     }
 
     fn write(&self, below: &str, text: impl AsRef<[u8]>) {
@@ -80,7 +93,11 @@ impl Owner {
     }
 
     fn mode(&self, below: &str) -> u32 {
-        std::fs::symlink_metadata(self.path(below)).expect(below).permissions().mode() & 0o7777
+        std::fs::symlink_metadata(self.path(below))
+            .expect(below)
+            .permissions()
+            .mode()
+            & 0o7777
     }
 
     fn set_mode(&self, below: &str, mode: u32) {
@@ -120,11 +137,15 @@ impl Owner {
         let said = self.types(&["call", tool, &args.to_string(), "--json"]);
         assert_eq!(said.code, 0, "{said:?}");
         let answer: Value = serde_json::from_str(&said.out).expect(&said.out);
-        (answer["requestId"].as_str().expect("an id").to_owned(), answer)
+        (
+            answer["requestId"].as_str().expect("an id").to_owned(),
+            answer,
+        )
     }
 
     fn writes(&self, path: &str, content: &str) -> String {
-        self.calls("Write", &json!({"file_path": path, "content": content})).0
+        self.calls("Write", &json!({"file_path": path, "content": content}))
+            .0
     }
 
     /// Undoes a request, which succeeds.
@@ -145,5 +166,9 @@ impl Owner {
 fn said(command: &mut Command) -> Said {
     let output = command.output().expect("started");
     let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
-    Said { code: output.status.code().unwrap_or(-1), out: text(output.stdout), err: text(output.stderr) }
+    Said {
+        code: output.status.code().unwrap_or(-1),
+        out: text(output.stdout),
+        err: text(output.stderr),
+    }
 }

@@ -52,7 +52,11 @@ async fn a_request_comes_at_once_although_polls_come_by_the_hour() {
     let long = stage.ask(Ask::bash("echo begun > begun; sleep 600")).await;
     stage.line("begun").await;
     stage.caller.cancel(&long).await;
-    assert_eq!(stage.answer(&long).await.outcome, "cancelled", "a cancel comes that way too");
+    assert_eq!(
+        stage.answer(&long).await.outcome,
+        "cancelled",
+        "a cancel comes that way too"
+    );
     // The backend goes and comes back: the socket is opened anew, and a poll made for what came before that.
     stage.stop_backend().await;
     runner.logs("the wake-up socket is closed").await;
@@ -79,7 +83,10 @@ async fn without_a_usable_socket_polls_do_as_before() {
         let stage = stage(OFTEN).await;
         let front = Front::before(&stage.setting.url, mode).await;
         let _runner = stage.run_at(&front.url);
-        until("somebody who wants to listen", || front.sockets.load(Ordering::SeqCst) > 0).await;
+        until("somebody who wants to listen", || {
+            front.sockets.load(Ordering::SeqCst) > 0
+        })
+        .await;
         let id = stage.ask(Ask::bash("echo heard")).await;
         assert_eq!(stage.answer(&id).await.outcome, "ok", "{mode:?}");
     }
@@ -92,7 +99,10 @@ async fn a_socket_that_lies_thousands_of_times_makes_few_polls() {
     let _runner = stage.run_at(&front.url);
     until("many lies", || front.lies.load(Ordering::SeqCst) >= 20_000).await;
     let polls = front.polls.load(Ordering::SeqCst);
-    assert!(polls < front.lies.load(Ordering::SeqCst) / 100, "{polls} polls");
+    assert!(
+        polls < front.lies.load(Ordering::SeqCst) / 100,
+        "{polls} polls"
+    );
     // It still is a bell: what is there is fetched.
     let id = stage.ask(Ask::bash("echo heard")).await;
     assert_eq!(stage.answer(&id).await.outcome, "ok");
@@ -100,9 +110,17 @@ async fn a_socket_that_lies_thousands_of_times_makes_few_polls() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn it_is_opened_only_where_polls_are_not_held_or_where_the_owner_says_so() {
-    for (holds, wish, opened) in [(true, "auto", false), (true, "on", true), (false, "off", false)] {
+    for (holds, wish, opened) in [
+        (true, "auto", false),
+        (true, "on", true),
+        (false, "off", false),
+    ] {
         let config = format!("[backend]\nwakeup = \"{wish}\"\n");
-        let stage = if holds { Stage::with(&config).await } else { Stage::unheld(&config).await };
+        let stage = if holds {
+            Stage::with(&config).await
+        } else {
+            Stage::unheld(&config).await
+        };
         stage.configure(
             "unauthorized_ms = 200",
             "unauthorized_ms = 200\nhold_ms = 200\nidle_ms = 50\nactive_ms = 50",
@@ -113,7 +131,11 @@ async fn it_is_opened_only_where_polls_are_not_held_or_where_the_owner_says_so()
         if opened {
             until("the socket", || front.sockets.load(Ordering::SeqCst) > 0).await;
         }
-        assert_eq!(front.sockets.load(Ordering::SeqCst) > 0, opened, "holds: {holds}, wakeup = {wish}");
+        assert_eq!(
+            front.sockets.load(Ordering::SeqCst) > 0,
+            opened,
+            "holds: {holds}, wakeup = {wish}"
+        );
     }
 }
 
@@ -149,8 +171,12 @@ impl Front {
         serving.spawn(async move {
             let mut open = JoinSet::new();
             while let Ok((near, _)) = listener.accept().await {
-                let (upstream, seen, asked, told) =
-                    (upstream.clone(), Arc::clone(&seen), Arc::clone(&asked), Arc::clone(&told));
+                let (upstream, seen, asked, told) = (
+                    upstream.clone(),
+                    Arc::clone(&seen),
+                    Arc::clone(&asked),
+                    Arc::clone(&told),
+                );
                 open.spawn(async move {
                     let mut head = [0; 13];
                     let known = near.peek(&mut head).await.unwrap_or(0);
@@ -163,12 +189,20 @@ impl Front {
                 });
             }
         });
-        Self { url, sockets, polls, lies, _serving: serving }
+        Self {
+            url,
+            sockets,
+            polls,
+            lies,
+            _serving: serving,
+        }
     }
 }
 
 async fn pass(near: TcpStream, upstream: &str, polls: &AtomicUsize) {
-    let Ok(far) = TcpStream::connect(upstream).await else { return };
+    let Ok(far) = TcpStream::connect(upstream).await else {
+        return;
+    };
     let (mut from_near, mut to_near) = near.into_split();
     let (mut from_far, mut to_far) = far.into_split();
     let back = tokio::io::copy(&mut from_far, &mut to_near);
@@ -176,7 +210,9 @@ async fn pass(near: TcpStream, upstream: &str, polls: &AtomicUsize) {
         let mut buffer = vec![0; 64 << 10];
         while let Ok(read @ 1..) = from_near.read(&mut buffer).await {
             polls.fetch_add(
-                String::from_utf8_lossy(&buffer[..read]).matches("events:listForDevice").count(),
+                String::from_utf8_lossy(&buffer[..read])
+                    .matches("events:listForDevice")
+                    .count(),
                 Ordering::SeqCst,
             );
             if to_far.write_all(&buffer[..read]).await.is_err() {
@@ -198,12 +234,16 @@ async fn play(mut near: TcpStream, mode: Mode, lies: &AtomicUsize) {
             let _ = near.write_all(b"\0\x01 what is this?\r\n\r\n").await;
         }
         Mode::Nonsense => {
-            let Ok(mut socket) = accept_async(near).await else { return };
+            let Ok(mut socket) = accept_async(near).await else {
+                return;
+            };
             let _ = socket.send(Message::text("[\"hello\"]")).await;
             while socket.next().await.is_some() {}
         }
         Mode::Lies => {
-            let Ok(socket) = accept_async(near).await else { return };
+            let Ok(socket) = accept_async(near).await else {
+                return;
+            };
             let (mut sink, mut stream) = socket.split();
             let listening = async { while stream.next().await.is_some() {} };
             let lying = async {

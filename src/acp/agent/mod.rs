@@ -1,10 +1,10 @@
 //! The runner as an ACP agent that an editor launches. Its one useful prompt opens a turn for the backend's calls. Not
 //! here: the display and execution of those calls (`acp::editor`).
 
-mod lines;
-mod opening;
+mod line_transport;
 mod prompts;
-mod seats;
+mod session_setup;
+mod sessions;
 
 use std::future::Future;
 use std::path::{Path, PathBuf};
@@ -14,62 +14,65 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::editor::{EditorSession, EditorSettings, Editors};
+use super::editor::{AttachedEditors, EditorSession, EditorSettings};
 use super::protocol::{
     Agent, AgentCapabilities, CancelNotification, Client, ConnectTo, ConnectionTo, Error, Handled,
     Implementation, InitializeRequest, InitializeResponse, LoadSessionRequest, NewSessionRequest,
     PromptRequest, Responder, UntypedMessage, on_receive_notification, on_receive_request,
 };
-use crate::home::Threads;
+use crate::home::ThreadStore;
 
-use lines::TOO_LONG_REQUEST;
-pub use lines::{Backlog, MOST_LINE, TOO_LONG, lines};
-pub use prompts::Ask;
-use seats::Seats;
+use line_transport::TOO_LONG_METHOD;
+pub use line_transport::{MAX_LINE_BYTES, TOO_LONG_ERROR, UpdateBacklog, open_line_transport};
+pub use prompts::PromptCommand;
+use sessions::AgentSessions;
 
 /// The future of a method of the agent's host.
-pub type Hosted<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+pub type HostFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// The program that runs the agent: the runner.
-pub trait Host: Send + Sync + 'static {
+pub trait AgentHost: Send + Sync + 'static {
     /// Makes the runner take calls for a session that was opened in this folder.
     ///
     /// # Errors
     /// The reason why no calls will come in, written for the person at the editor.
-    fn open<'a>(&'a self, folder: &'a Path) -> Hosted<'a, Result<(), String>>;
+    fn start_receiving<'a>(&'a self, folder: &'a Path) -> HostFuture<'a, Result<(), String>>;
 
     /// Discovers the tools that this session's editor offers. Returns a summary line, and a value that is held as long
     /// as the session exists.
-    fn welcome(&self, session: Arc<EditorSession>) -> Hosted<'_, (String, Box<dyn Send + Sync>)>;
+    fn discover_session_tools(
+        &self,
+        session: Arc<EditorSession>,
+    ) -> HostFuture<'_, (String, Box<dyn Send + Sync>)>;
 
     /// Describes the runner's state, in lines for the person at the editor.
-    fn status(&self) -> Hosted<'_, String>;
+    fn describe_runner(&self) -> HostFuture<'_, String>;
 
     /// Returns the store of threads, or `None` where threads are not stored.
-    fn threads(&self) -> Option<Threads> {
+    fn threads(&self) -> Option<ThreadStore> {
         None
     }
 
     /// Resolves a path to a folder without symlinks, if there is such a folder.
-    fn folder(&self, path: &Path) -> Option<PathBuf>;
+    fn resolve_folder(&self, path: &Path) -> Option<PathBuf>;
 }
 
 /// The settings and handles that all connections of an editor share.
 #[derive(Clone)]
 pub struct AgentSetup {
     /// The sessions that are attached.
-    pub editors: Editors,
+    pub editors: AttachedEditors,
     /// The owner's settings for editors.
     pub settings: EditorSettings,
     /// The program that runs the agent.
-    pub host: Arc<dyn Host>,
+    pub host: Arc<dyn AgentHost>,
     /// Cancelled when the runner stops.
     pub stopping: CancellationToken,
 }
 
 /// The result of a connection that ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Served {
+pub struct ServedConnection {
     /// A turn was open when the connection ended.
     pub was_attached: bool,
 }
@@ -78,24 +81,27 @@ pub struct Served {
 ///
 /// # Errors
 /// The transport's error.
-pub async fn serve(
+pub async fn serve_agent(
     setup: &AgentSetup,
     transport: impl ConnectTo<Agent> + 'static,
-    backlog: Option<Arc<Backlog>>,
-) -> Result<Served, Error> {
+    backlog: Option<Arc<UpdateBacklog>>,
+) -> Result<ServedConnection, Error> {
     let tasks = TaskTracker::new();
-    let seats = Arc::new(Seats::new(setup.clone(), tasks.clone(), backlog));
-    let [introducing, opening, loading, prompting, cancelling] = std::array::from_fn(|_| Arc::clone(&seats));
+    let seats = Arc::new(AgentSessions::new(setup.clone(), tasks.clone(), backlog));
+    let [introducing, opening, loading, prompting, cancelling] =
+        std::array::from_fn(|_| Arc::clone(&seats));
     // Handlers run on the loop that receives answers, so none of them may wait.
     let ended = Agent
         .v1()
         .name("punie-runner")
         .on_receive_request(
-            async move |request: InitializeRequest, responder, _connection: ConnectionTo<Client>| {
+            async move |request: InitializeRequest,
+                        responder,
+                        _connection: ConnectionTo<Client>| {
                 let version = request.protocol_version;
-                introducing.introduce(request);
-                let name =
-                    Implementation::new("punie-runner", env!("CARGO_PKG_VERSION")).title("Punie".to_owned());
+                introducing.record_editor(request);
+                let name = Implementation::new("punie-runner", env!("CARGO_PKG_VERSION"))
+                    .title("Punie".to_owned());
                 responder.respond(
                     InitializeResponse::new(version)
                         .agent_capabilities(AgentCapabilities::new().load_session(true))
@@ -106,25 +112,27 @@ pub async fn serve(
         )
         .on_receive_request(
             async move |request: NewSessionRequest, responder, connection: ConnectionTo<Client>| {
-                Arc::clone(&opening).open(&request, responder, connection)
+                Arc::clone(&opening).open_new_session(&request, responder, connection)
             },
             on_receive_request!(),
         )
         .on_receive_request(
-            async move |request: LoadSessionRequest, responder, connection: ConnectionTo<Client>| {
-                Arc::clone(&loading).load(&request, responder, connection)
+            async move |request: LoadSessionRequest,
+                        responder,
+                        connection: ConnectionTo<Client>| {
+                Arc::clone(&loading).load_session(&request, responder, connection)
             },
             on_receive_request!(),
         )
         .on_receive_request(
             async move |request: PromptRequest, responder, _connection: ConnectionTo<Client>| {
-                Arc::clone(&prompting).prompt(&request, responder)
+                Arc::clone(&prompting).handle_prompt(&request, responder)
             },
             on_receive_request!(),
         )
         .on_receive_notification(
             async move |notice: CancelNotification, _connection: ConnectionTo<Client>| {
-                cancelling.cancel(&notice.session_id);
+                cancelling.cancel_prompt(&notice.session_id);
                 Ok(())
             },
             on_receive_notification!(),
@@ -134,19 +142,25 @@ pub async fn serve(
             async move |message: UntypedMessage,
                         responder: Responder<serde_json::Value>,
                         _cx: ConnectionTo<Client>| {
-                if message.method != TOO_LONG_REQUEST {
-                    return Ok(Handled::No { message: (message, responder), retry: false });
+                if message.method != TOO_LONG_METHOD {
+                    return Ok(Handled::No {
+                        message: (message, responder),
+                        retry: false,
+                    });
                 }
-                let text = format!("the request is longer than {} MiB and was not read", MOST_LINE >> 20);
-                responder.respond_with_error(Error::new(TOO_LONG, text))?;
+                let text = format!(
+                    "the request is longer than {} MiB and was not read",
+                    MAX_LINE_BYTES >> 20
+                );
+                responder.respond_with_error(Error::new(TOO_LONG_ERROR, text))?;
                 Ok(Handled::Yes)
             },
             on_receive_request!(),
         )
         .connect_to(transport)
         .await;
-    let was_attached = seats.leave();
+    let was_attached = seats.close_connection();
     tasks.close();
     tasks.wait().await;
-    ended.map(|()| Served { was_attached })
+    ended.map(|()| ServedConnection { was_attached })
 }

@@ -5,7 +5,7 @@ use crate::ids::ConversationId;
 
 /// A command in a prompt.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Ask {
+pub enum PromptCommand {
     /// Opens a turn for the calls of this conversation, or of all conversations if none is named.
     Attach(Option<ConversationId>),
     /// Describes the state of the runner.
@@ -23,8 +23,16 @@ pub(super) const COMMANDS: &[(&str, &str, Option<&str>)] = &[
         "Show the backend's tool calls here, ask here, and use this editor for them",
         Some("a conversation, or nothing for all"),
     ),
-    ("status", "Whether the runner is connected, and what this editor serves", None),
-    ("revoke", "Take back what was allowed for this session", None),
+    (
+        "status",
+        "Whether the runner is connected, and what this editor serves",
+        None,
+    ),
+    (
+        "revoke",
+        "Take back what was allowed for this session",
+        None,
+    ),
 ];
 
 /// The answer to a prompt that is no command.
@@ -34,12 +42,15 @@ pub(super) const HELP: &str = "This agent runs tools for a remote agent; it does
     - `status`: whether the runner is connected, and what this editor serves\n\
     - `revoke`: take back what was allowed for this session";
 
-impl Ask {
+impl PromptCommand {
     /// Parses a prompt. Editors put a slash before the command.
-    pub fn read(text: &str) -> Self {
+    pub fn parse_prompt(text: &str) -> Self {
         let mut words = text.split_whitespace();
         let first = words.next().unwrap_or_default();
-        let word = first.strip_prefix('/').unwrap_or(first).to_ascii_lowercase();
+        let word = first
+            .strip_prefix('/')
+            .unwrap_or(first)
+            .to_ascii_lowercase();
         match (word.as_str(), words.next(), words.next()) {
             ("attach", None, _) => Self::Attach(None),
             ("attach", Some(conversation), None) => {
@@ -58,14 +69,31 @@ mod tests {
 
     #[test]
     fn few_words_are_understood_and_everything_else_gets_help() {
-        assert_eq!(Ask::read("attach"), Ask::Attach(None));
-        assert_eq!(Ask::read("  /Attach \n"), Ask::Attach(None));
-        let Ask::Attach(Some(conversation)) = Ask::read("attach talk-1") else { panic!("a conversation") };
+        assert_eq!(
+            PromptCommand::parse_prompt("attach"),
+            PromptCommand::Attach(None)
+        );
+        assert_eq!(
+            PromptCommand::parse_prompt("  /Attach \n"),
+            PromptCommand::Attach(None)
+        );
+        let PromptCommand::Attach(Some(conversation)) =
+            PromptCommand::parse_prompt("attach talk-1")
+        else {
+            panic!("a conversation")
+        };
         assert_eq!(conversation.as_str(), "talk-1");
-        assert_eq!(Ask::read("/status"), Ask::Status);
-        assert_eq!(Ask::read("revoke"), Ask::Revoke);
+        assert_eq!(
+            PromptCommand::parse_prompt("/status"),
+            PromptCommand::Status
+        );
+        assert_eq!(PromptCommand::parse_prompt("revoke"), PromptCommand::Revoke);
         for other in ["", "attach two words", "fix the bug", "detach"] {
-            assert_eq!(Ask::read(other), Ask::Help, "{other:?}");
+            assert_eq!(
+                PromptCommand::parse_prompt(other),
+                PromptCommand::Help,
+                "{other:?}"
+            );
         }
     }
 }

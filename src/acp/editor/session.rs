@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use tokio::sync::OnceCell;
 
-use super::discovery::{Discover, ToolCatalog};
-use super::permission::Remembered;
+use super::permission_prompt::SessionPermissions;
+use super::tool_catalog::{DiscoveryMode, ToolCatalog};
 use crate::acp::protocol::{
     ClientCapabilities, ContentBlock, ContentChunk, SessionId, SessionNotification, SessionUpdate,
 };
 use crate::acp::{ClientTools, WorkspacePath};
-use crate::home::{ThreadEvent, Threads};
-use crate::tool::Effect;
+use crate::home::{ThreadEvent, ThreadStore};
+use crate::tool::ToolEffect;
 
 /// The owner's settings for editors.
 #[derive(Debug, Clone)]
@@ -23,11 +23,11 @@ pub struct EditorSettings {
     /// Commands run in the editor's terminals, if it has any.
     pub terminals: bool,
     /// The person is asked before calls with these effects.
-    pub ask: Vec<Effect>,
+    pub ask: Vec<ToolEffect>,
     /// The time limit of all other requests to the editor.
     pub timeout: Duration,
     /// The condition for asking the editor for its own tools.
-    pub discover: Discover,
+    pub discover: DiscoveryMode,
     /// The time limit of the editor's own tools, unless the call has an earlier deadline.
     pub tool_timeout: Duration,
 }
@@ -37,9 +37,9 @@ impl Default for EditorSettings {
         Self {
             files: true,
             terminals: false,
-            ask: vec![Effect::Writes, Effect::Executes],
+            ask: vec![ToolEffect::Writes, ToolEffect::Executes],
             timeout: Duration::from_secs(30),
-            discover: Discover::default(),
+            discover: DiscoveryMode::default(),
             tool_timeout: Duration::from_mins(1),
         }
     }
@@ -60,11 +60,11 @@ pub struct EditorSession {
     /// The owner's settings.
     pub settings: EditorSettings,
     /// The permissions that the person gave for the whole session.
-    pub(super) remembered: Remembered,
+    pub(super) permissions: SessionPermissions,
     /// The editor's own tools, requested once.
     pub(super) catalog: OnceCell<ToolCatalog>,
     /// The store of the session's thread.
-    threads: OnceLock<Threads>,
+    threads: OnceLock<ThreadStore>,
 }
 
 impl EditorSession {
@@ -84,73 +84,81 @@ impl EditorSession {
             capabilities,
             roots,
             settings,
-            remembered: Remembered::default(),
+            permissions: SessionPermissions::default(),
             catalog: OnceCell::new(),
             threads: OnceLock::new(),
         }
     }
 
     /// Sets the store in which the session's events are recorded from now on.
-    pub fn record_in(&self, threads: Threads) {
+    pub fn set_thread_store(&self, threads: ThreadStore) {
         // A session has one store.
         let _ = self.threads.set(threads);
     }
 
     /// Records an event of the session.
-    pub fn record(&self, event: &ThreadEvent) {
+    pub fn record_event(&self, event: &ThreadEvent) {
         if let Some(threads) = self.threads.get() {
-            threads.add(&self.id.to_string(), event);
+            threads.append_event(&self.id.to_string(), event);
         }
     }
 
     /// Sends a message to the person.
-    pub fn say(&self, text: &str) {
+    pub fn send_message(&self, text: &str) {
         let chunk = ContentChunk::new(ContentBlock::from(text.to_owned()));
-        self.update(SessionUpdate::AgentMessageChunk(chunk));
+        self.send_update(SessionUpdate::AgentMessageChunk(chunk));
     }
 
     /// Passes an update to the connection, without waiting until it is shown.
-    pub fn update(&self, update: SessionUpdate) {
-        let sent = self.client.session_update(SessionNotification::new(self.id.clone(), update));
+    pub fn send_update(&self, update: SessionUpdate) {
+        let sent = self
+            .client
+            .session_update(SessionNotification::new(self.id.clone(), update));
         if let Some(Err(error)) = futures_util::FutureExt::now_or_never(sent) {
             tracing::debug!(%error, "the editor is not told");
         }
     }
 
     /// Names the person, as part of a sentence.
-    pub(super) fn person(&self) -> String {
+    pub(super) fn person_phrase(&self) -> String {
         format!("the person at {}", self.editor)
     }
 
     /// Returns whether a file belongs to the editor's project.
-    pub fn holds(&self, path: &WorkspacePath) -> bool {
-        self.roots.iter().any(|root| path.absolute().starts_with(root))
+    pub fn is_in_project(&self, path: &WorkspacePath) -> bool {
+        self.roots
+            .iter()
+            .any(|root| path.absolute_path().starts_with(root))
     }
 
     /// Returns whether this file is read through the editor.
-    pub fn reads(&self, path: &WorkspacePath) -> bool {
-        self.settings.files && self.capabilities.fs.read_text_file && self.holds(path)
+    pub fn serves_reads_of(&self, path: &WorkspacePath) -> bool {
+        self.settings.files && self.capabilities.fs.read_text_file && self.is_in_project(path)
     }
 
     /// Returns whether this file is written through the editor. An editor that cannot read is not used for writing,
     /// because the replaced text would be unknown.
-    pub fn writes(&self, path: &WorkspacePath) -> bool {
-        self.reads(path) && self.capabilities.fs.write_text_file
+    pub fn serves_writes_of(&self, path: &WorkspacePath) -> bool {
+        self.serves_reads_of(path) && self.capabilities.fs.write_text_file
     }
 
     /// Returns whether commands run in the editor's terminals.
-    pub fn runs(&self) -> bool {
+    pub fn serves_commands(&self) -> bool {
         self.settings.terminals && self.capabilities.terminal
     }
 
     /// Returns whether the editor shows streamed output, sent beside the tool call.
-    pub(super) fn shows_output(&self) -> bool {
-        let announced = self.capabilities.meta.as_ref().and_then(|meta| meta.get("terminal_output"));
+    pub(super) fn streams_output(&self) -> bool {
+        let announced = self
+            .capabilities
+            .meta
+            .as_ref()
+            .and_then(|meta| meta.get("terminal_output"));
         announced.and_then(serde_json::Value::as_bool) == Some(true)
     }
 
     /// Revokes all permissions for the whole session. Returns how many there were.
-    pub fn revoke(&self) -> usize {
-        self.remembered.clear()
+    pub fn revoke_permissions(&self) -> usize {
+        self.permissions.clear_scopes()
     }
 }

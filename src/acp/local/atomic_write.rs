@@ -10,31 +10,33 @@ use std::sync::Arc;
 use sha2::{Digest, Sha256};
 use tokio_util::sync::CancellationToken;
 
-use super::filling::{self, Bytes, Filled};
-use super::modes::{mode_stays, set_mode};
-use super::near_names;
-use super::reshaping::kept_as_it_was;
-use super::sniff::{self, InvalidBytes};
+use super::file_content_writer::{self, FilledFile, NewBytes};
+use super::file_form::preserve_form;
+use super::mode_and_owner::{copy_mode_and_owner, has_wanted_mode};
+use super::similar_paths;
 use super::temp_file::TempFile;
-use super::text_window::stamp_of;
+use super::text_detection::{self, InvalidByteCounter};
+use super::text_window::file_stamp;
 use crate::acp::WorkspacePath;
-use crate::acp::files::{NewContent, Precondition, Source, Stamp, WriteTextFile, Written};
-use crate::acp::prepared::PreparedWrite;
-use crate::acp::workspace::{Folder, in_words};
+use crate::acp::files::{
+    FileStamp, NewContent, TextSource, WritePrecondition, WriteReport, WriteTextFile,
+};
+use crate::acp::prepared_write::PreparedWrite;
+use crate::acp::workspace::{FolderHandle, explain_io_error};
 use crate::durable::temp_name;
 use crate::failpoint::reach_of;
-use crate::ids::hex;
-use crate::output::figures;
-use crate::tool::{ErrorCode, Intent, ToolError};
+use crate::ids::to_hex;
+use crate::output::number_format;
+use crate::tool::{CallIntent, ErrorCode, ToolError};
 
 /// A file up to this size is compared with the new content; a bigger one is only hashed.
-const COMPARED: u64 = 64 << 20;
+const MAX_COMPARED_BYTES: u64 = 64 << 20;
 
 /// The target file before the write.
-struct Old {
+struct OldFile {
     file: File,
     metadata: Metadata,
-    stamp: Stamp,
+    stamp: FileStamp,
     /// The whole content, or its beginning if the file is too big to hold.
     bytes: Vec<u8>,
     whole: bool,
@@ -44,15 +46,15 @@ struct Old {
 }
 
 /// A write that passed its checks, with the names that it will use.
-pub(super) struct Prepared {
+pub(super) struct AtomicWrite {
     request: WriteTextFile,
     /// The folder and the file's name in it, or `None` if the folder is still to be created.
-    spot: Option<Spot>,
-    old: Option<Old>,
+    spot: Option<TargetEntry>,
+    old: Option<OldFile>,
     /// The bytes, if the request gives the whole content.
     whole: Vec<u8>,
     /// The report of the write. `None` until staging, if the content is hashed while it is written.
-    outcome: Option<Written>,
+    outcome: Option<WriteReport>,
     unchanged: bool,
     warnings: Vec<String>,
     temp_name: OsString,
@@ -60,39 +62,44 @@ pub(super) struct Prepared {
     cancel: CancellationToken,
 }
 
-type Spot = (Arc<Folder>, OsString);
+type TargetEntry = (Arc<FolderHandle>, OsString);
 
-pub(super) fn prepare(request: WriteTextFile, cancel: &CancellationToken) -> Result<Prepared, ToolError> {
-    let shown = request.path.shown();
-    if let Some(protection) = request.path.protection() {
-        return Err(protection.denied(&shown));
+pub(super) fn prepare_write(
+    request: WriteTextFile,
+    cancel: &CancellationToken,
+) -> Result<AtomicWrite, ToolError> {
+    let shown = request.path.display_text();
+    if let Some(protection) = request.path.write_protection() {
+        return Err(protection.denial_error(&shown));
     }
-    let spot = match spot(&request, false) {
+    let spot = match open_target_folder(&request, false) {
         Err(cause) if cause.kind() == io::ErrorKind::NotFound && request.create_folders => None,
-        found => Some(found.map_err(|cause| no_folder(&request.path, cause))?),
+        found => Some(found.map_err(|cause| explain_missing_folder(&request.path, cause))?),
     };
     let old = match &spot {
-        Some((folder, name)) => look(folder, name, &request, cancel)?,
+        Some((folder, name)) => inspect_old_file(folder, name, &request, cancel)?,
         None => None,
     };
-    check(&request, old.as_ref(), &shown)?;
+    check_old_file(&request, old.as_ref(), &shown)?;
     let (whole, warnings) = match (&request.content, &old) {
-        (NewContent::Text(text), Some(old)) => kept_as_it_was(text, &old.bytes, old.invalid),
+        (NewContent::Text(text), Some(old)) => preserve_form(text, &old.bytes, old.invalid),
         (NewContent::Text(text), None) => (text.as_bytes().to_vec(), Vec::new()),
-        (NewContent::SplicedOnDisk { .. }, None) => return Err(stale(&shown, "does not exist any more")),
+        (NewContent::SplicedOnDisk { .. }, None) => {
+            return Err(stale_write_error(&shown, "does not exist any more"));
+        }
         _ => (Vec::new(), Vec::new()),
     };
     let is_whole = matches!(request.content, NewContent::Text(_));
     let unchanged = is_whole
         && old.as_ref().is_some_and(|old| {
-            old.whole && old.bytes == whole && mode_stays(&old.metadata, request.executable)
+            old.whole && old.bytes == whole && has_wanted_mode(&old.metadata, request.executable)
         });
     if cancel.is_cancelled() && !unchanged {
-        return Err(cancelled(&shown));
+        return Err(write_cancelled_error(&shown));
     }
-    let name = request.path.absolute().file_name().unwrap_or_default();
-    let temp_name = temp_name(name).map_err(|cause| ToolError::io(&shown, &cause))?;
-    let mut prepared = Prepared {
+    let name = request.path.absolute_path().file_name().unwrap_or_default();
+    let temp_name = temp_name(name).map_err(|cause| ToolError::from_io(&shown, &cause))?;
+    let mut prepared = AtomicWrite {
         request,
         spot,
         old,
@@ -104,7 +111,9 @@ pub(super) fn prepare(request: WriteTextFile, cancel: &CancellationToken) -> Res
         staged: None,
         cancel: cancel.clone(),
     };
-    prepared.outcome = prepared.hashed_ahead().map(|filled| prepared.written(filled));
+    prepared.outcome = prepared
+        .hash_ahead()
+        .map(|filled| prepared.to_write_report(filled));
     // From here on, only the old file's metadata and location are needed.
     if let Some(old) = &mut prepared.old {
         old.bytes = Vec::new();
@@ -112,168 +121,216 @@ pub(super) fn prepare(request: WriteTextFile, cancel: &CancellationToken) -> Res
     Ok(prepared)
 }
 
-impl Prepared {
-    fn bytes(&self) -> Bytes<'_> {
+impl AtomicWrite {
+    fn content_bytes(&self) -> NewBytes<'_> {
         match (&self.request.content, &self.old) {
-            (NewContent::Spliced { old, splices }, _) => Bytes::Spliced(old, splices),
-            (NewContent::SplicedOnDisk { old: ends, splices }, Some(old)) => {
-                Bytes::Copied { file: &old.file, size: old.stamp.size, ends, splices }
-            }
-            _ => Bytes::Whole(&self.whole),
+            (NewContent::Spliced { old, splices }, _) => NewBytes::Spliced(old, splices),
+            (NewContent::SplicedOnDisk { old: ends, splices }, Some(old)) => NewBytes::Copied {
+                file: &old.file,
+                size: old.stamp.size,
+                ends,
+                splices,
+            },
+            _ => NewBytes::Whole(&self.whole),
         }
     }
 
-    fn known(&self) -> Option<&str> {
+    fn old_sha256(&self) -> Option<&str> {
         self.old.as_ref().and_then(|old| old.sha256.as_deref())
     }
 
-    fn hashed_ahead(&self) -> Option<Filled> {
-        filling::hashed_ahead(&self.bytes(), self.known())
+    fn hash_ahead(&self) -> Option<FilledFile> {
+        file_content_writer::hash_before_writing(&self.content_bytes(), self.old_sha256())
     }
 
-    fn written(&self, filled: Filled) -> Written {
-        let Filled { before, after, size } = filled;
-        Written {
+    fn to_write_report(&self, filled: FilledFile) -> WriteReport {
+        let FilledFile {
+            before,
+            after,
+            size,
+        } = filled;
+        WriteReport {
             created: self.old.is_none(),
             unchanged: self.unchanged,
             before: before.filter(|_| self.old.is_some()),
             after,
             size,
             warnings: Vec::new(),
-            by: Source::Disk,
+            by: TextSource::Disk,
         }
     }
 
     /// Fills the temporary file and syncs it.
-    fn fill(&self, file: &mut File, warnings: &mut Vec<String>) -> io::Result<Option<Filled>> {
+    fn fill_temp_file(
+        &self,
+        file: &mut File,
+        warnings: &mut Vec<String>,
+    ) -> io::Result<Option<FilledFile>> {
         let old = self.old.as_ref().map(|old| (&old.file, &old.metadata));
         let sync = |file: &File| {
-            set_mode(file, old, self.request.executable, warnings)?;
+            copy_mode_and_owner(file, old, self.request.executable, warnings)?;
             file.sync_all()
         };
         if self.outcome.is_some() {
-            filling::write(file, &self.bytes(), sync).map(|()| None)
+            file_content_writer::write_and_sync(file, &self.content_bytes(), sync).map(|()| None)
         } else {
-            filling::fill(file, &self.bytes(), self.known(), sync, &self.cancel).map(Some)
+            file_content_writer::write_with_hashes(
+                file,
+                &self.content_bytes(),
+                self.old_sha256(),
+                sync,
+                &self.cancel,
+            )
+            .map(Some)
         }
     }
 }
 
-impl PreparedWrite for Prepared {
-    fn intent(&self) -> Option<Intent> {
+impl PreparedWrite for AtomicWrite {
+    fn next_intent(&self) -> Option<CallIntent> {
         if self.unchanged {
             return None;
         }
-        let path = self.request.path.absolute();
+        let path = self.request.path.absolute_path();
         let temp = path.with_file_name(&self.temp_name);
         Some(match (path.to_str(), temp.to_str(), &self.outcome) {
-            (Some(path), Some(temp), Some(outcome)) => Intent::File {
+            (Some(path), Some(temp), Some(outcome)) => CallIntent::File {
                 path: path.to_owned(),
                 before: outcome.before.clone(),
                 after: Some(outcome.after.clone()),
                 executable: self.request.executable,
                 temp: temp.to_owned(),
             },
-            (Some(_), Some(temp), None) => Intent::Beside { temp: temp.to_owned() },
-            _ => Intent::Vague { what: format!("write {}", self.request.path.shown()) },
+            (Some(_), Some(temp), None) => CallIntent::Beside {
+                temp: temp.to_owned(),
+            },
+            _ => CallIntent::Vague {
+                what: format!("write {}", self.request.path.display_text()),
+            },
         })
     }
 
-    fn stage(&mut self) -> Result<(), ToolError> {
+    fn stage_content(&mut self) -> Result<(), ToolError> {
         if self.unchanged {
             return Ok(());
         }
-        let shown = self.request.path.shown();
-        let failed = |cause: io::Error| ToolError::io(&shown, &in_words(cause));
+        let shown = self.request.path.display_text();
+        let failed = |cause: io::Error| ToolError::from_io(&shown, &explain_io_error(cause));
         let (folder, name) = match self.spot.take() {
             Some(spot) => spot,
-            None => spot(&self.request, self.request.create_folders)
-                .map_err(|cause| no_folder(&self.request.path, cause))?,
+            None => open_target_folder(&self.request, self.request.create_folders)
+                .map_err(|cause| explain_missing_folder(&self.request.path, cause))?,
         };
         let mut temp =
-            TempFile::create(Arc::clone(&folder), &self.temp_name, self.old.is_none()).map_err(failed)?;
+            TempFile::create_temp_file(Arc::clone(&folder), &self.temp_name, self.old.is_none())
+                .map_err(failed)?;
         self.spot = Some((folder, name));
         let mut warnings = std::mem::take(&mut self.warnings);
-        let filled = self.fill(&mut temp.file, &mut warnings).map_err(|cause| match cause.kind() {
-            _ if self.cancel.is_cancelled() => cancelled(&shown),
-            io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof => {
-                stale(&shown, "was changed meanwhile")
-            }
-            _ => failed(cause),
-        })?;
+        let filled =
+            self.fill_temp_file(&mut temp.file, &mut warnings)
+                .map_err(|cause| match cause.kind() {
+                    _ if self.cancel.is_cancelled() => write_cancelled_error(&shown),
+                    io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof => {
+                        stale_write_error(&shown, "was changed meanwhile")
+                    }
+                    _ => failed(cause),
+                })?;
         self.warnings = warnings;
         if let Some(filled) = filled {
-            self.outcome = Some(self.written(filled));
+            self.outcome = Some(self.to_write_report(filled));
         }
         self.staged = Some(temp);
         reach_of("temp.written", &shown);
         Ok(())
     }
 
-    fn place(mut self: Box<Self>) -> Result<Written, ToolError> {
-        let shown = self.request.path.shown();
-        let failed = |cause: io::Error| ToolError::io(&shown, &in_words(cause));
+    fn place_content(mut self: Box<Self>) -> Result<WriteReport, ToolError> {
+        let shown = self.request.path.display_text();
+        let failed = |cause: io::Error| ToolError::from_io(&shown, &explain_io_error(cause));
         let Some(outcome) = self.outcome.take() else {
-            return Err(ToolError::internal(format!("{shown} was not staged.")));
+            return Err(ToolError::internal_error(format!(
+                "{shown} was not staged."
+            )));
         };
-        let outcome = Written { warnings: std::mem::take(&mut self.warnings), ..outcome };
+        let outcome = WriteReport {
+            warnings: std::mem::take(&mut self.warnings),
+            ..outcome
+        };
         if self.unchanged {
             return Ok(outcome);
         }
         let (Some(mut temp), Some((folder, name))) = (self.staged.take(), &self.spot) else {
-            return Err(ToolError::internal(format!("{shown} was not staged.")));
+            return Err(ToolError::internal_error(format!(
+                "{shown} was not staged."
+            )));
         };
         if let Some(old) = &self.old {
-            let now = folder.metadata(name).map(|metadata| stamp_of(&metadata));
-            if self.request.only_if != Precondition::None && now.ok() != Some(old.stamp) {
-                return Err(stale(&shown, "was changed by somebody else just now"));
+            let now = folder
+                .entry_metadata(name)
+                .map(|metadata| file_stamp(&metadata));
+            if self.request.only_if != WritePrecondition::None && now.ok() != Some(old.stamp) {
+                return Err(stale_write_error(
+                    &shown,
+                    "was changed by somebody else just now",
+                ));
             }
-            temp.replace(name).map_err(failed)?;
+            temp.replace_target(name).map_err(failed)?;
         } else {
-            temp.appear(name).map_err(|cause| match cause.kind() {
-                io::ErrorKind::AlreadyExists => stale(&shown, "was made by somebody else just now"),
-                _ => failed(cause),
-            })?;
+            temp.rename_to_new(name)
+                .map_err(|cause| match cause.kind() {
+                    io::ErrorKind::AlreadyExists => {
+                        stale_write_error(&shown, "was made by somebody else just now")
+                    }
+                    _ => failed(cause),
+                })?;
         }
         reach_of("rename.after", &shown);
-        folder.sync().map_err(failed)?;
+        folder.fsync_folder().map_err(failed)?;
         Ok(outcome)
     }
 }
 
 /// Opens the file's folder, and returns it with the file's name.
-fn spot(request: &WriteTextFile, create: bool) -> io::Result<Spot> {
+fn open_target_folder(request: &WriteTextFile, create: bool) -> io::Result<TargetEntry> {
     if request.path.names_folder() {
-        return Err(io::Error::new(io::ErrorKind::NotADirectory, "names a folder"));
+        return Err(io::Error::new(
+            io::ErrorKind::NotADirectory,
+            "names a folder",
+        ));
     }
-    request.path.open_parent(create).map(|(folder, name)| (Arc::new(folder), name))
+    request
+        .path
+        .open_parent_folder(create)
+        .map(|(folder, name)| (Arc::new(folder), name))
 }
 
-fn no_folder(path: &WorkspacePath, cause: io::Error) -> ToolError {
-    let shown = path.shown();
+fn explain_missing_folder(path: &WorkspacePath, cause: io::Error) -> ToolError {
+    let shown = path.display_text();
     let code = ErrorCode::IsDirectory;
     match cause.kind() {
-        _ if path.names_folder() => {
-            ToolError::new(code, format!("{shown}/ names a folder. Give the path of a file."))
-        }
-        io::ErrorKind::NotFound => near_names::missing(path),
-        io::ErrorKind::IsADirectory => {
-            ToolError::new(code, format!("{shown} is a workspace folder. Give the path of a file."))
-        }
-        _ => ToolError::io(shown, &in_words(cause)),
+        _ if path.names_folder() => ToolError::new(
+            code,
+            format!("{shown}/ names a folder. Give the path of a file."),
+        ),
+        io::ErrorKind::NotFound => similar_paths::missing_path_error(path),
+        io::ErrorKind::IsADirectory => ToolError::new(
+            code,
+            format!("{shown} is a workspace folder. Give the path of a file."),
+        ),
+        _ => ToolError::from_io(shown, &explain_io_error(cause)),
     }
 }
 
 /// Opens the existing file, if any, and reads as much of it as the write needs.
-fn look(
-    folder: &Folder,
+fn inspect_old_file(
+    folder: &FolderHandle,
     name: &OsStr,
     request: &WriteTextFile,
     cancel: &CancellationToken,
-) -> Result<Option<Old>, ToolError> {
-    let shown = request.path.shown();
-    let failed = |cause: io::Error| ToolError::io(&shown, &in_words(cause));
-    let file = match folder.open_file(name) {
+) -> Result<Option<OldFile>, ToolError> {
+    let shown = request.path.display_text();
+    let failed = |cause: io::Error| ToolError::from_io(&shown, &explain_io_error(cause));
+    let file = match folder.open_entry_file(name) {
         Ok(file) => file,
         Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(cause) => return Err(failed(cause)),
@@ -286,75 +343,105 @@ fn look(
         ));
     }
     if !metadata.is_file() {
-        let text = format!("{shown} is a FIFO, a socket or a device. Only regular files are written.");
+        let text =
+            format!("{shown} is a FIFO, a socket or a device. Only regular files are written.");
         return Err(ToolError::new(ErrorCode::PermissionDenied, text));
     }
-    let stamp = stamp_of(&metadata);
-    let mut old = Old { file, metadata, stamp, bytes: Vec::new(), whole: false, sha256: None, invalid: 0 };
+    let stamp = file_stamp(&metadata);
+    let mut old = OldFile {
+        file,
+        metadata,
+        stamp,
+        bytes: Vec::new(),
+        whole: false,
+        sha256: None,
+        invalid: 0,
+    };
     // Content loaded for an edit is not read again while the file's stamp is unchanged; content to be copied is never
     // read here.
-    let is_loaded = matches!(&request.only_if, Precondition::AsLoaded(loaded) if *loaded == stamp);
+    let is_loaded =
+        matches!(&request.only_if, WritePrecondition::AsLoaded(loaded) if *loaded == stamp);
     if is_loaded && matches!(request.content, NewContent::Spliced { .. })
         || matches!(request.content, NewContent::SplicedOnDisk { .. })
     {
         return Ok(Some(old));
     }
-    let (mut hasher, mut invalid) = (Sha256::new(), InvalidBytes::default());
+    let (mut hasher, mut invalid) = (Sha256::new(), InvalidByteCounter::default());
     let mut buffer = vec![0; 256 << 10];
-    let hold = if stamp.size <= COMPARED { COMPARED } else { sniff::HEAD as u64 };
+    let hold = if stamp.size <= MAX_COMPARED_BYTES {
+        MAX_COMPARED_BYTES
+    } else {
+        text_detection::SNIFFED_BYTES as u64
+    };
     loop {
         if cancel.is_cancelled() {
-            return Err(cancelled(&shown));
+            return Err(write_cancelled_error(&shown));
         }
         let n = (&old.file).read(&mut buffer).map_err(failed)?;
         if n == 0 {
             break;
         }
         hasher.update(&buffer[..n]);
-        invalid.push(&buffer[..n]);
+        invalid.count_next_piece(&buffer[..n]);
         if (old.bytes.len() as u64) < hold {
             old.bytes.extend_from_slice(&buffer[..n]);
         }
     }
-    old.whole = hold == COMPARED;
-    old.invalid = invalid.total();
-    old.sha256 = Some(hex(&hasher.finalize()));
+    old.whole = hold == MAX_COMPARED_BYTES;
+    old.invalid = invalid.total_invalid();
+    old.sha256 = Some(to_hex(&hasher.finalize()));
     Ok(Some(old))
 }
 
-fn check(request: &WriteTextFile, old: Option<&Old>, shown: &str) -> Result<(), ToolError> {
+fn check_old_file(
+    request: &WriteTextFile,
+    old: Option<&OldFile>,
+    shown: &str,
+) -> Result<(), ToolError> {
     match (&request.only_if, old) {
-        (Precondition::None, _) | (Precondition::Absent, None) => Ok(()),
-        (Precondition::Absent, Some(old)) => {
-            let size = figures::size(old.stamp.size);
-            Err(stale(shown, &format!("exists already ({size}), and overwrite is \"never\"")))
+        (WritePrecondition::None, _) | (WritePrecondition::Absent, None) => Ok(()),
+        (WritePrecondition::Absent, Some(old)) => {
+            let size = number_format::format_size(old.stamp.size);
+            Err(stale_write_error(
+                shown,
+                &format!("exists already ({size}), and overwrite is \"never\""),
+            ))
         }
-        (Precondition::Content(_) | Precondition::AsLoaded(_), None) => {
-            Err(stale(shown, "does not exist any more"))
+        (WritePrecondition::Content(_) | WritePrecondition::AsLoaded(_), None) => {
+            Err(stale_write_error(shown, "does not exist any more"))
         }
-        (Precondition::Content(expected), Some(old)) => {
+        (WritePrecondition::Content(expected), Some(old)) => {
             let is = old.sha256.as_deref().unwrap_or_default();
             if is.eq_ignore_ascii_case(expected) {
                 return Ok(());
             }
-            Err(stale(shown, &format!("is not what was expected: its SHA-256 is {is}, not {expected}")))
+            Err(stale_write_error(
+                shown,
+                &format!("is not what was expected: its SHA-256 is {is}, not {expected}"),
+            ))
         }
-        (Precondition::AsLoaded(loaded), Some(old)) => {
+        (WritePrecondition::AsLoaded(loaded), Some(old)) => {
             // The file was touched but has the same bytes, so no change is lost.
             let same = match &request.content {
                 NewContent::Spliced { old: loaded, .. } => old.whole && old.bytes == **loaded,
                 NewContent::Text(_) | NewContent::SplicedOnDisk { .. } => false,
             };
-            if *loaded == old.stamp || same { Ok(()) } else { Err(stale(shown, "was changed meanwhile")) }
+            if *loaded == old.stamp || same {
+                Ok(())
+            } else {
+                Err(stale_write_error(shown, "was changed meanwhile"))
+            }
         }
     }
 }
 
-fn cancelled(shown: &str) -> ToolError {
-    ToolError::cancelled(format!("Writing {shown} was cancelled before anything was changed."))
+fn write_cancelled_error(shown: &str) -> ToolError {
+    ToolError::call_cancelled(format!(
+        "Writing {shown} was cancelled before anything was changed."
+    ))
 }
 
-fn stale(shown: &str, what: &str) -> ToolError {
+fn stale_write_error(shown: &str, what: &str) -> ToolError {
     ToolError::new(
         ErrorCode::Stale,
         format!("{shown} {what}. Nothing was written. Read it again, then decide."),

@@ -9,39 +9,43 @@ use std::sync::Arc;
 use tokio::sync::OnceCell;
 
 #[cfg(unix)]
-use super::guarded::Watch;
+use super::known_repositories::KnownRepositories;
 #[cfg(unix)]
-use super::repositories::Repositories;
-use crate::sandbox::{Cages, Level, Network, Require, Rules, hint};
-use crate::tool::{ErrorCode, Meta, ToolError};
+use super::protected_path_watch::ProtectedPathWatch;
+use crate::sandbox::{
+    ConfinementLevel, NetworkAccess, ProfileBuilder, RequiredLevel, SandboxRules, hint,
+};
+use crate::tool::{ErrorCode, ResultMeta, ToolError};
 
 /// The confinement of commands. Clones share it; the default confines nothing and requires nothing.
 #[derive(Clone, Default)]
 pub struct Confinement {
-    shared: Option<Arc<Shared>>,
+    shared: Option<Arc<ConfinementState>>,
 }
 
 impl std::fmt::Debug for Confinement {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Confinement").field("level", &self.in_words()).finish_non_exhaustive()
+        f.debug_struct("Confinement")
+            .field("level", &self.level_text())
+            .finish_non_exhaustive()
     }
 }
 
-struct Shared {
-    setup: Setup,
-    cages: Cages,
-    proven: OnceCell<Level>,
+struct ConfinementState {
+    setup: ConfinementSetup,
+    cages: ProfileBuilder,
+    proven: OnceCell<ConfinementLevel>,
     #[cfg(unix)]
-    repositories: Repositories,
+    repositories: KnownRepositories,
 }
 
 /// The owner's settings for confinement, and the folder for its test.
 #[derive(Debug)]
-pub struct Setup {
+pub struct ConfinementSetup {
     /// The access that commands have.
-    pub rules: Rules,
+    pub rules: SandboxRules,
     /// The lowest level at which commands may run.
-    pub require: Require,
+    pub require: RequiredLevel,
     /// Turns confinement of commands on.
     pub confine: bool,
     /// Allows opening applications, which run unconfined.
@@ -52,26 +56,34 @@ pub struct Setup {
 
 impl Confinement {
     /// Creates the confinement from the owner's settings. Tests nothing yet.
-    pub fn new(setup: Setup) -> Self {
-        let cages = Cages::new(setup.rules.clone());
-        let shared = Shared {
+    pub fn new(setup: ConfinementSetup) -> Self {
+        let cages = ProfileBuilder::new(setup.rules.clone());
+        let shared = ConfinementState {
             setup,
             cages,
             proven: OnceCell::new(),
             #[cfg(unix)]
-            repositories: Repositories::default(),
+            repositories: KnownRepositories::default(),
         };
-        Self { shared: Some(Arc::new(shared)) }
+        Self {
+            shared: Some(Arc::new(shared)),
+        }
     }
 
     /// Returns the level at which commands are confined. The first caller waits for the self-test, some tens of
     /// milliseconds.
-    pub async fn level(&self) -> Level {
-        let Some(shared) = &self.shared else { return Level::None };
+    pub async fn confinement_level(&self) -> ConfinementLevel {
+        let Some(shared) = &self.shared else {
+            return ConfinementLevel::None;
+        };
         let level = shared.proven.get_or_init(|| async {
-            let level = if shared.setup.confine { prove(shared).await } else { Level::None };
-            let network = shared.cages.network().as_str();
-            if level == Level::Full {
+            let level = if shared.setup.confine {
+                prove_level(shared).await
+            } else {
+                ConfinementLevel::None
+            };
+            let network = shared.cages.network_access().as_str();
+            if level == ConfinementLevel::Full {
                 tracing::debug!(level = %level, network, "the confinement of commands is known");
             } else {
                 tracing::warn!(level = %level, network, "commands are not confined in full");
@@ -82,10 +94,13 @@ impl Confinement {
     }
 
     /// Returns the level as text for results and heartbeats: `unproven` until the self-test has run.
-    pub fn in_words(&self) -> String {
+    pub fn level_text(&self) -> String {
         match &self.shared {
-            None => Level::None.to_string(),
-            Some(shared) => shared.proven.get().map_or_else(|| "unproven".to_owned(), Level::to_string),
+            None => ConfinementLevel::None.to_string(),
+            Some(shared) => shared
+                .proven
+                .get()
+                .map_or_else(|| "unproven".to_owned(), ConfinementLevel::to_string),
         }
     }
 
@@ -93,15 +108,17 @@ impl Confinement {
     ///
     /// # Errors
     /// `policy_denied`, with the setting that would allow it.
-    pub async fn permit(&self) -> Result<(), ToolError> {
-        let Some(shared) = &self.shared else { return Ok(()) };
-        let (level, required) = (self.level().await, shared.setup.require);
-        if level.meets(required) {
+    pub async fn check_required_level(&self) -> Result<(), ToolError> {
+        let Some(shared) = &self.shared else {
+            return Ok(());
+        };
+        let (level, required) = (self.confinement_level().await, shared.setup.require);
+        if level.meets_requirement(required) {
             return Ok(());
         }
         let why = match (&level, shared.setup.confine) {
             (_, false) => " because confine = false is set".to_owned(),
-            (Level::Partial(_), _) => ": what is named there gets through".to_owned(),
+            (ConfinementLevel::Partial(_), _) => ": what is named there gets through".to_owned(),
             _ => ": the system enforces nothing of it".to_owned(),
         };
         let text = format!(
@@ -109,9 +126,12 @@ impl Confinement {
              The owner can allow it as it is: require = \"{}\" under [sandbox] in config.toml. Tools that read or edit \
              files work on.",
             required.as_str(),
-            level.as_required().as_str(),
+            level.strictest_requirement().as_str(),
         );
-        let meta = Meta { rule: Some("sandbox.require".to_owned()), ..Meta::default() };
+        let meta = ResultMeta {
+            rule: Some("sandbox.require".to_owned()),
+            ..ResultMeta::default()
+        };
         Err(ToolError::new(ErrorCode::PolicyDenied, text).with_meta(meta))
     }
 
@@ -119,9 +139,9 @@ impl Confinement {
     ///
     /// # Errors
     /// `policy_denied`, with the setting that would allow it.
-    pub fn permit_app(&self) -> Result<(), ToolError> {
+    pub fn check_app_allowed(&self) -> Result<(), ToolError> {
         match &self.shared {
-            Some(shared) if !shared.setup.apps && shared.setup.require != Require::None => {
+            Some(shared) if !shared.setup.apps && shared.setup.require != RequiredLevel::None => {
                 let text = "Nothing was opened. An application runs unconfined and with any arguments, so that opening \
                             one would undo the confinement of commands. The owner can allow it: apps = true under \
                             [sandbox] in config.toml.";
@@ -133,8 +153,8 @@ impl Confinement {
 
     /// Limits the retries of package managers if commands have no network: npm waits 70 s before it gives up.
     #[cfg(unix)]
-    pub(super) fn set_retries(&self, env: &mut BTreeMap<String, String>) {
-        if self.network() == Network::Full {
+    pub(super) fn limit_network_retries(&self, env: &mut BTreeMap<String, String>) {
+        if self.effective_network() == NetworkAccess::Full {
             return;
         }
         // pip names the cause only when it retries.
@@ -145,40 +165,51 @@ impl Confinement {
             ("YARN_HTTP_RETRY", "0"),
         ];
         for (name, times) in times {
-            env.entry(name.to_owned()).or_insert_with(|| times.to_owned());
+            env.entry(name.to_owned())
+                .or_insert_with(|| times.to_owned());
         }
     }
 
     /// Starts watching the protected paths that concern a command in this folder. `None` if nothing is confined.
     #[cfg(unix)]
-    pub(super) async fn watch(&self, cwd: &Path) -> Option<Watch> {
+    pub(super) async fn watch_protected_paths(&self, cwd: &Path) -> Option<ProtectedPathWatch> {
         let shared = self.shared.clone().filter(|shared| shared.setup.confine)?;
         let cwd = cwd.to_owned();
-        tokio::task::spawn_blocking(move || Watch::begin(&shared.setup.rules, &cwd, &shared.repositories))
-            .await
-            .ok()
+        tokio::task::spawn_blocking(move || {
+            ProtectedPathWatch::start_watch(&shared.setup.rules, &cwd, &shared.repositories)
+        })
+        .await
+        .ok()
     }
 
     /// Returns whether commands see the workspaces' protected paths read-only. False if changes are only detected
     /// afterwards, and until the self-test has run.
-    pub fn covers(&self) -> bool {
-        self.shared.as_ref().is_some_and(|shared| shared.proven.get().is_some_and(Level::keeps_protected))
+    pub fn has_read_only_protection(&self) -> bool {
+        self.shared.as_ref().is_some_and(|shared| {
+            shared
+                .proven
+                .get()
+                .is_some_and(ConfinementLevel::protects_paths)
+        })
     }
 
     /// Returns whether all commands' processes are counted together, apart from the user's others, and limited. False
     /// for root, and until the self-test has run.
-    pub fn counts_processes(&self) -> bool {
+    pub fn limits_processes(&self) -> bool {
         #[cfg(target_os = "linux")]
-        return self.shared.as_ref().is_some_and(|shared| shared.cages.has_namespaces())
+        return self
+            .shared
+            .as_ref()
+            .is_some_and(|shared| shared.cages.has_namespaces())
             && !rustix::process::geteuid().is_root();
         #[cfg(not(target_os = "linux"))]
         false
     }
 
     /// Returns why commands must not run unconfined, as in an editor's terminal, or `None` if the owner allows it.
-    pub fn keeps_commands_here(&self) -> Option<String> {
+    pub fn local_only_reason(&self) -> Option<String> {
         let required = self.shared.as_ref()?.setup.require;
-        (required != Require::None).then(|| {
+        (required != RequiredLevel::None).then(|| {
             format!(
                 "nothing confines commands there, and the owner requires confinement \"{}\". The owner can allow it: \
                  require = \"none\" under [sandbox] in config.toml",
@@ -188,22 +219,32 @@ impl Confinement {
     }
 
     /// Returns the folder for temporary files, if commands are confined.
-    pub fn temp(&self) -> Option<&Path> {
-        let shared = self
-            .shared
-            .as_ref()
-            .filter(|shared| cfg!(any(target_os = "linux", target_os = "macos")) && shared.setup.confine)?;
+    pub fn temp_folder(&self) -> Option<&Path> {
+        let shared = self.shared.as_ref().filter(|shared| {
+            cfg!(any(target_os = "linux", target_os = "macos")) && shared.setup.confine
+        })?;
         Some(&shared.setup.rules.temp)
     }
 
     /// Sets the variables for temporary files that the caller did not set. The Go build cache goes there too: the
     /// usual one is not writable, and Go does not work without one.
     #[cfg(unix)]
-    pub(super) fn set_temp(&self, env: &mut BTreeMap<String, String>, asked: &[(String, String)]) {
-        let Some(temp) = self.temp() else { return };
+    pub(super) fn set_temp_variables(
+        &self,
+        env: &mut BTreeMap<String, String>,
+        asked: &[(String, String)],
+    ) {
+        let Some(temp) = self.temp_folder() else {
+            return;
+        };
         let folder = temp.display().to_string();
         let cache = temp.join("go-build").display().to_string();
-        for (name, value) in [("TMPDIR", &folder), ("TEMP", &folder), ("TMP", &folder), ("GOCACHE", &cache)] {
+        for (name, value) in [
+            ("TMPDIR", &folder),
+            ("TEMP", &folder),
+            ("TMP", &folder),
+            ("GOCACHE", &cache),
+        ] {
             if asked.iter().all(|(set, _)| set != name) {
                 env.insert(name.to_owned(), value.clone());
             }
@@ -215,79 +256,89 @@ impl Confinement {
     pub fn describe_rules(&self, added: &[PathBuf]) -> String {
         const UNCONFINED: &str = "Nothing confines commands on this device.";
         let shared = self.shared.as_ref().filter(|shared| shared.setup.confine);
-        let Some(shared) = shared.filter(|shared| shared.proven.get() != Some(&Level::None)) else {
+        let Some(shared) =
+            shared.filter(|shared| shared.proven.get() != Some(&ConfinementLevel::None))
+        else {
             return UNCONFINED.to_owned();
         };
-        let reach = match shared.cages.network() {
-            Network::Full => "the network is open",
-            Network::Loopback => "no network but between themselves",
-            Network::None => "no network",
+        let reach = match shared.cages.network_access() {
+            NetworkAccess::Full => "the network is open",
+            NetworkAccess::Loopback => "no network but between themselves",
+            NetworkAccess::None => "no network",
         };
-        let ask = if shared.cages.network() == Network::Full {
+        let ask = if shared.cages.network_access() == NetworkAccess::Full {
             ""
         } else {
             " (the owner opens it by network = \"full\" under [sandbox] in config.toml)"
         };
-        let folders: Vec<String> = added.iter().map(|folder| folder.display().to_string()).collect();
-        let also =
-            if folders.is_empty() { String::new() } else { format!(", and in {}", folders.join(", ")) };
+        let folders: Vec<String> = added
+            .iter()
+            .map(|folder| folder.display().to_string())
+            .collect();
+        let also = if folders.is_empty() {
+            String::new()
+        } else {
+            format!(", and in {}", folders.join(", "))
+        };
         format!("Commands may write only in the workspaces and $TMPDIR{also}; {reach}{ask}.")
     }
 
     /// Returns a hint for the output of a command that confinement may have made fail.
-    pub fn hint(&self, output: &str, failed: bool) -> Option<String> {
+    pub fn output_hint(&self, output: &str, failed: bool) -> Option<String> {
         let shared = self.shared.as_ref()?;
         let level = shared.proven.get()?;
-        let network = shared.cages.network();
+        let network = shared.cages.network_access();
         match *level {
-            Level::None => None,
-            _ if failed => hint::line(&shared.setup.rules, network, output),
-            _ => hint::line_after_success(network, output),
+            ConfinementLevel::None => None,
+            _ if failed => hint::hint_after_failure(&shared.setup.rules, network, output),
+            _ => hint::hint_after_success(network, output),
         }
     }
 
     /// Returns the network access of commands, as far as it is known.
-    pub fn network(&self) -> Network {
-        let confining = self
-            .shared
-            .as_ref()
-            .filter(|shared| shared.proven.get().is_none_or(|level| *level != Level::None));
-        confining.map_or(Network::Full, |shared| shared.cages.network())
+    pub fn effective_network(&self) -> NetworkAccess {
+        let confining = self.shared.as_ref().filter(|shared| {
+            shared
+                .proven
+                .get()
+                .is_none_or(|level| *level != ConfinementLevel::None)
+        });
+        confining.map_or(NetworkAccess::Full, |shared| shared.cages.network_access())
     }
 }
 
 /// Runs the self-test and returns the level that it proves.
-async fn prove(shared: &Shared) -> Level {
-    match tried(shared).await {
+async fn prove_level(shared: &ConfinementState) -> ConfinementLevel {
+    match run_self_test(shared).await {
         Ok(Some(level)) => level,
         Ok(None) => {
             tracing::warn!("the self-test of confinement did not get to its end");
-            Level::None
+            ConfinementLevel::None
         }
         Err(cause) => {
             tracing::warn!(%cause, "commands cannot be confined");
-            Level::None
+            ConfinementLevel::None
         }
     }
 }
 
 #[cfg(target_os = "linux")]
-use proof::tried;
+use linux_confinement::run_self_test;
 #[cfg(target_os = "macos")]
-use proof_by_words::tried;
+use wrapper_confinement::run_self_test;
 
 #[cfg(not(any(target_os = "linux", target_os = "macos")))]
-async fn tried(_shared: &Shared) -> std::io::Result<Option<Level>> {
-    Ok(Some(Level::None))
+async fn run_self_test(_shared: &ConfinementState) -> std::io::Result<Option<ConfinementLevel>> {
+    Ok(Some(ConfinementLevel::None))
 }
 
 #[cfg(all(unix, any(target_os = "macos", test)))]
-#[path = "proof_by_words.rs"]
-mod proof_by_words;
+#[path = "wrapper_confinement.rs"]
+mod wrapper_confinement;
 
 #[cfg(target_os = "linux")]
-#[path = "proof.rs"]
-mod proof;
+#[path = "linux_confinement.rs"]
+mod linux_confinement;
 
 #[cfg(not(any(target_os = "linux", target_os = "macos")))]
 impl Confinement {
@@ -295,8 +346,11 @@ impl Confinement {
     ///
     /// # Errors
     /// None.
-    #[expect(clippy::unused_async, reason = "as where there is something to wait for")]
-    pub async fn words_before(&self, _cwd: &Path) -> Result<Vec<String>, ToolError> {
+    #[expect(
+        clippy::unused_async,
+        reason = "as where there is something to wait for"
+    )]
+    pub async fn wrapper_arguments(&self, _cwd: &Path) -> Result<Vec<String>, ToolError> {
         Ok(Vec::new())
     }
 }
@@ -307,8 +361,11 @@ impl Confinement {
     ///
     /// # Errors
     /// None.
-    #[expect(clippy::unused_async, reason = "as where there is something to wait for")]
-    pub async fn confine(
+    #[expect(
+        clippy::unused_async,
+        reason = "as where there is something to wait for"
+    )]
+    pub async fn apply_confinement(
         &self,
         _command: &mut tokio::process::Command,
         _writes: bool,

@@ -1,11 +1,14 @@
 //! A control group for one command: the kernel's list of all processes that the command started, and one write that
-//! kills them all. Not here: the fallback without control groups (the process tree, kill).
+//! kills them all. Not here: the fallback without control groups (the process tree, process_kill).
 //!
 //! Needs cgroup v2 and a group of the runner's own that is writable, as a user service has. Creating, opening and
 //! removing a group takes 0.03 ms here, and so does the child's entry. Before Linux 6.18, an entry takes a lock that
 //! every fork on the machine waits for, and may last milliseconds. So entries are timed, and where they are slow only
 //! background commands get a group.
-#![expect(clippy::disallowed_methods, reason = "control groups are folders and files under /sys")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "control groups are folders and files under /sys"
+)]
 
 use std::fs::{self, File};
 use std::io;
@@ -18,22 +21,22 @@ use std::time::Duration;
 use sha2::{Digest, Sha256};
 
 use super::group_limits;
-use super::identity::ProcessIdentity;
-use crate::ids::hex;
+use super::process_identity::ProcessIdentity;
+use crate::ids::to_hex;
 
 /// The longest mean entry time at which every command gets a group.
-const QUICK: Duration = Duration::from_micros(200);
+const QUICK_ENTRY: Duration = Duration::from_micros(200);
 /// The depth to which groups within a group are searched. Few programs make any.
-const DEPTH: usize = 8;
+const MAX_SUBGROUP_DEPTH: usize = 8;
 
 /// The prefix of a group's folder name. The runner that made it (`pid.start`) and the command's own name follow.
-const NAME: &str = "punie-";
+const GROUP_PREFIX: &str = "punie-";
 
 /// Groups that could not be removed yet: a process leaves its group a moment after its end.
-static LEFT: Mutex<Vec<ControlGroup>> = Mutex::new(Vec::new());
+static PENDING_REMOVALS: Mutex<Vec<ControlGroup>> = Mutex::new(Vec::new());
 
 /// The mean of the latest entry times in nanoseconds; the newest counts for a quarter.
-static ENTRY: AtomicU64 = AtomicU64::new(0);
+static MEAN_ENTRY_NANOS: AtomicU64 = AtomicU64::new(0);
 
 /// The control group of one command.
 #[derive(Debug, Clone)]
@@ -43,15 +46,15 @@ pub(super) struct ControlGroup {
 
 impl ControlGroup {
     /// Creates the group for this name. `None` if no group can be made, or if it would delay the command.
-    pub fn make(name: &str, in_the_background: bool) -> Option<Self> {
-        if !in_the_background && ENTRY.load(Ordering::Relaxed) > nanoseconds(QUICK) {
+    pub fn create_group(name: &str, in_the_background: bool) -> Option<Self> {
+        if !in_the_background && MEAN_ENTRY_NANOS.load(Ordering::Relaxed) > to_nanos(QUICK_ENTRY) {
             return None;
         }
-        let group = Self::named(name)?;
-        Self::remove_left();
+        let group = Self::for_command_name(name)?;
+        Self::remove_pending();
         match fs::create_dir(&group.path) {
             Ok(()) => {
-                group_limits::set(&group.path);
+                group_limits::set_group_limits(&group.path);
                 Some(group)
             }
             Err(cause) if cause.kind() == io::ErrorKind::AlreadyExists => Some(group),
@@ -63,39 +66,51 @@ impl ControlGroup {
     }
 
     /// Finds the group that an earlier process of the runner made for this name.
-    pub fn of_an_earlier_life(name: &str) -> Option<Self> {
-        let own = own_name(name);
-        let is_its = |path: &PathBuf| maker_of(path).is_some_and(|(_, command)| command == own);
-        folders_in(place()?).into_iter().find(is_its).map(|path| Self { path })
+    pub fn find_earlier_group(name: &str) -> Option<Self> {
+        let own = hash_command_name(name);
+        let is_its =
+            |path: &PathBuf| parse_group_name(path).is_some_and(|(_, command)| command == own);
+        list_subfolders(own_group_folder()?)
+            .into_iter()
+            .find(is_its)
+            .map(|path| Self { path })
     }
 
-    fn named(name: &str) -> Option<Self> {
+    fn for_command_name(name: &str) -> Option<Self> {
         static MADE_READY: OnceLock<()> = OnceLock::new();
-        let place = place()?;
+        let place = own_group_folder()?;
         // Done once, and only by a runner that starts commands.
-        let own = file_name("runner")?;
-        MADE_READY.get_or_init(|| group_limits::make_possible(place, &place.join(own)));
-        Some(Self { path: place.join(file_name(&own_name(name))?) })
+        let own = group_file_name("runner")?;
+        MADE_READY.get_or_init(|| group_limits::enable_controllers(place, &place.join(own)));
+        Some(Self {
+            path: place.join(group_file_name(&hash_command_name(name))?),
+        })
     }
 
     /// Opens the file to which a child writes to enter the group.
-    pub fn door(&self) -> Option<OwnedFd> {
-        let procs = File::options().write(true).open(self.path.join("cgroup.procs"));
+    pub fn open_procs_file(&self) -> Option<OwnedFd> {
+        let procs = File::options()
+            .write(true)
+            .open(self.path.join("cgroup.procs"));
         procs.ok().map(OwnedFd::from)
     }
 
     /// Records the duration of an entry.
-    pub fn entered_in(took: Duration) {
-        let before = ENTRY.load(Ordering::Relaxed);
-        let now = nanoseconds(took);
-        let mean = if before == 0 { now } else { before - before / 4 + now / 4 };
-        ENTRY.store(mean.max(1), Ordering::Relaxed);
+    pub fn record_entry_time(took: Duration) {
+        let before = MEAN_ENTRY_NANOS.load(Ordering::Relaxed);
+        let now = to_nanos(took);
+        let mean = if before == 0 {
+            now
+        } else {
+            before - before / 4 + now / 4
+        };
+        MEAN_ENTRY_NANOS.store(mean.max(1), Ordering::Relaxed);
     }
 
     /// Returns the processes in the group and in its subgroups.
-    pub fn members(&self) -> Vec<u32> {
+    pub fn member_pids(&self) -> Vec<u32> {
         let mut found = Vec::new();
-        for group in self.with_those_within() {
+        for group in self.with_subgroups() {
             let text = fs::read_to_string(group.join("cgroup.procs")).unwrap_or_default();
             found.extend(text.lines().filter_map(|line| line.parse::<u32>().ok()));
         }
@@ -104,33 +119,41 @@ impl ControlGroup {
 
     /// Returns whether this process is in the group or a subgroup now. It reads the process's own record, so a pid
     /// that was reused since the group was read does not mislead.
-    pub fn holds(&self, pid: u32) -> bool {
+    pub fn contains_pid(&self, pid: u32) -> bool {
         let groups = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
-        let unified = groups.lines().find_map(|line| line.strip_prefix("0::")).unwrap_or_default();
-        self.path.file_name().is_some_and(|name| Path::new(unified).iter().any(|part| part == name))
+        let unified = groups
+            .lines()
+            .find_map(|line| line.strip_prefix("0::"))
+            .unwrap_or_default();
+        self.path
+            .file_name()
+            .is_some_and(|name| Path::new(unified).iter().any(|part| part == name))
     }
 
     /// Kills all processes in the group at once, including those being forked. Kernels before 5.14 cannot do this.
-    pub fn kill(&self) {
+    pub fn kill_members(&self) {
         let _ = fs::write(self.path.join("cgroup.kill"), "1");
     }
 
     /// Removes the group, now or as soon as the kernel allows.
-    pub fn remove(&self) {
-        if !self.is_removed() {
-            left().push(self.clone());
+    pub fn remove_group(&self) {
+        if !self.try_remove() {
+            lock_pending().push(self.clone());
         }
     }
 
     /// Removes the groups that could not be removed before.
-    pub fn remove_left() {
-        let waiting = std::mem::take(&mut *left());
-        let still: Vec<Self> = waiting.into_iter().filter(|group| !group.is_removed()).collect();
-        left().extend(still);
+    pub fn remove_pending() {
+        let waiting = std::mem::take(&mut *lock_pending());
+        let still: Vec<Self> = waiting
+            .into_iter()
+            .filter(|group| !group.try_remove())
+            .collect();
+        lock_pending().extend(still);
     }
 
     /// Removes the group unless it has members, and returns whether it is gone.
-    fn is_removed(&self) -> bool {
+    fn try_remove(&self) -> bool {
         let gone = |removed: io::Result<()>| match removed {
             Ok(()) => true,
             Err(cause) => cause.kind() == io::ErrorKind::NotFound,
@@ -138,16 +161,19 @@ impl ControlGroup {
         if gone(fs::remove_dir(&self.path)) {
             return true;
         }
-        let all = self.with_those_within();
+        let all = self.with_subgroups();
         all.iter().rev().all(|group| gone(fs::remove_dir(group)))
     }
 
     /// Returns the group and its subgroups, outer before inner.
-    fn with_those_within(&self) -> Vec<PathBuf> {
+    fn with_subgroups(&self) -> Vec<PathBuf> {
         let mut all = vec![self.path.clone()];
         let mut level = all.clone();
-        for _ in 0..DEPTH {
-            level = level.iter().flat_map(|group| folders_in(group)).collect();
+        for _ in 0..MAX_SUBGROUP_DEPTH {
+            level = level
+                .iter()
+                .flat_map(|group| list_subfolders(group))
+                .collect();
             if level.is_empty() {
                 break;
             }
@@ -157,8 +183,11 @@ impl ControlGroup {
     }
 }
 
-fn folders_in(group: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(group).into_iter().flatten().filter_map(Result::ok);
+fn list_subfolders(group: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(group)
+        .into_iter()
+        .flatten()
+        .filter_map(Result::ok);
     entries
         .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
         .map(|entry| entry.path())
@@ -166,47 +195,53 @@ fn folders_in(group: &Path) -> Vec<PathBuf> {
 }
 
 /// Returns the folder name of this runner's group for a command's own name.
-fn file_name(own: &str) -> Option<String> {
+fn group_file_name(own: &str) -> Option<String> {
     static RUNNER: OnceLock<Option<ProcessIdentity>> = OnceLock::new();
-    let runner = RUNNER.get_or_init(|| ProcessIdentity::of(std::process::id())).as_ref()?;
-    Some(format!("{NAME}{}.{}-{own}", runner.pid(), runner.start()))
+    let runner = RUNNER
+        .get_or_init(|| ProcessIdentity::from_pid(std::process::id()))
+        .as_ref()?;
+    Some(format!(
+        "{GROUP_PREFIX}{}.{}-{own}",
+        runner.pid(),
+        runner.start_ticks()
+    ))
 }
 
-fn nanoseconds(took: Duration) -> u64 {
+fn to_nanos(took: Duration) -> u64 {
     u64::try_from(took.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// Returns whether control groups can be created here.
-pub(super) fn are_possible() -> bool {
-    place().is_some()
+pub(super) fn can_create_groups() -> bool {
+    own_group_folder().is_some()
 }
 
 /// Returns the folder of the runner's own group if groups can be created in it. Searched once.
-pub(super) fn place() -> Option<&'static Path> {
+pub(super) fn own_group_folder() -> Option<&'static Path> {
     static PLACE: OnceLock<Option<PathBuf>> = OnceLock::new();
-    PLACE.get_or_init(find_place).as_deref()
+    PLACE.get_or_init(find_own_group).as_deref()
 }
 
-fn find_place() -> Option<PathBuf> {
+fn find_own_group() -> Option<PathBuf> {
     let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
     let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
-    let place = own_folder(&groups, &mounts)?;
+    let place = unified_group_folder(&groups, &mounts)?;
     // A permission check does not suffice: root may write anywhere but on read-only mounts. So a trial group is
     // created.
-    let trial = place.join(format!("{NAME}trial-{}", std::process::id()));
+    let trial = place.join(format!("{GROUP_PREFIX}trial-{}", std::process::id()));
     fs::create_dir(&trial).ok()?;
     let usable = trial.join("cgroup.procs").exists();
     fs::remove_dir(&trial).ok()?;
-    sweep(&place);
+    remove_stale_groups(&place);
     usable.then_some(place)
 }
 
 /// Removes empty groups of runners that have ended.
-fn sweep(place: &Path) {
-    for group in folders_in(place) {
-        if let Some((maker, _)) = maker_of(&group)
+fn remove_stale_groups(place: &Path) {
+    for group in list_subfolders(place) {
+        if let Some((maker, _)) = parse_group_name(&group)
             && !maker.is_some_and(|(pid, start)| {
-                ProcessIdentity::of(pid).is_some_and(|process| process.start() == start)
+                ProcessIdentity::from_pid(pid).is_some_and(|process| process.start_ticks() == start)
             })
         {
             // The kernel refuses to remove a group with members.
@@ -216,41 +251,55 @@ fn sweep(place: &Path) {
 }
 
 /// Returns the runner that made one of our groups, if the name tells it, and the command's own name.
-fn maker_of(group: &Path) -> Option<(Option<(u32, u64)>, &str)> {
-    let (maker, command) = group.file_name()?.to_str()?.strip_prefix(NAME)?.split_once('-')?;
-    let maker = maker.split_once('.').and_then(|(pid, start)| Some((pid.parse().ok()?, start.parse().ok()?)));
+fn parse_group_name(group: &Path) -> Option<(Option<(u32, u64)>, &str)> {
+    let (maker, command) = group
+        .file_name()?
+        .to_str()?
+        .strip_prefix(GROUP_PREFIX)?
+        .split_once('-')?;
+    let maker = maker
+        .split_once('.')
+        .and_then(|(pid, start)| Some((pid.parse().ok()?, start.parse().ok()?)));
     Some((maker, command))
 }
 
 /// Returns a command's own name in group names.
-fn own_name(name: &str) -> String {
-    hex(&Sha256::digest(name)[..8])
+fn hash_command_name(name: &str) -> String {
+    to_hex(&Sha256::digest(name)[..8])
 }
 
-fn left() -> MutexGuard<'static, Vec<ControlGroup>> {
-    LEFT.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock_pending() -> MutexGuard<'static, Vec<ControlGroup>> {
+    PENDING_REMOVALS
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Returns the own group's folder in the version 2 tree.
-pub(super) fn own_folder(groups: &str, mounts: &str) -> Option<PathBuf> {
+pub(super) fn unified_group_folder(groups: &str, mounts: &str) -> Option<PathBuf> {
     let own = groups.lines().find_map(|line| line.strip_prefix("0::"))?;
-    folder_of(own, mounts, |kind| kind.split(' ').next() == Some("cgroup2"))
+    find_mounted_folder(own, mounts, |kind| {
+        kind.split(' ').next() == Some("cgroup2")
+    })
 }
 
 /// Returns the own group's folder in the version 1 tree of the memory controller.
-pub(super) fn own_memory_folder(groups: &str, mounts: &str) -> Option<PathBuf> {
+pub(super) fn memory_group_folder(groups: &str, mounts: &str) -> Option<PathBuf> {
     let is_memory = |list: &str| list.split(',').any(|word| word == "memory");
     let own = groups.lines().find_map(|line| {
         let (controllers, group) = line.split_once(':')?.1.split_once(':')?;
         is_memory(controllers).then_some(group)
     })?;
-    folder_of(own, mounts, |kind| {
+    find_mounted_folder(own, mounts, |kind| {
         kind.starts_with("cgroup ") && kind.rsplit(' ').next().is_some_and(is_memory)
     })
 }
 
 /// Returns a group's folder among the mounts of its tree, or `None` if no mount contains it.
-fn folder_of(group: &str, mounts: &str, is_tree: impl Fn(&str) -> bool) -> Option<PathBuf> {
+fn find_mounted_folder(
+    group: &str,
+    mounts: &str,
+    is_tree: impl Fn(&str) -> bool,
+) -> Option<PathBuf> {
     mounts.lines().find_map(|line| {
         let (mount, kind) = line.split_once(" - ")?;
         if !is_tree(kind) {
@@ -273,38 +322,56 @@ mod tests {
 
     #[test]
     fn the_own_group_is_found_below_the_mount_that_shows_it() {
-        let folder = |group: &str| own_folder(&format!("4:memory:/other\n0::{group}\n"), MOUNTS);
-        assert_eq!(folder("/user/me/runner"), Some("/sys/fs/cgroup/unified/me/runner".into()));
+        let folder =
+            |group: &str| unified_group_folder(&format!("4:memory:/other\n0::{group}\n"), MOUNTS);
+        assert_eq!(
+            folder("/user/me/runner"),
+            Some("/sys/fs/cgroup/unified/me/runner".into())
+        );
         assert_eq!(folder("/user"), Some("/sys/fs/cgroup/unified/".into()));
         assert_eq!(folder("/system/other"), None, "not below the mounted part");
-        assert_eq!(own_folder("0::/user\n", "40 31 0:37 / /sys rw - cgroup cgroup rw\n"), None);
+        assert_eq!(
+            unified_group_folder("0::/user\n", "40 31 0:37 / /sys rw - cgroup cgroup rw\n"),
+            None
+        );
         let older = "40 31 0:37 / /sys/pids rw - cgroup cgroup rw,pids\n\
                      41 31 0:38 / /sys/memory rw - cgroup cgroup rw,memory\n";
-        let folder = |groups: &str| own_memory_folder(groups, older);
-        assert_eq!(folder("5:pids:/a\n4:memory:/mine\n0::/\n"), Some("/sys/memory/mine".into()));
+        let folder = |groups: &str| memory_group_folder(groups, older);
+        assert_eq!(
+            folder("5:pids:/a\n4:memory:/mine\n0::/\n"),
+            Some("/sys/memory/mine".into())
+        );
         assert_eq!(folder("5:pids:/a\n0::/\n"), None);
     }
 
     #[test]
     fn a_process_says_itself_which_group_it_is_in() {
-        let Some(group) = ControlGroup::make("who is in it", true) else {
+        let Some(group) = ControlGroup::create_group("who is in it", true) else {
             return; // None can be made here.
         };
-        let mut child = std::process::Command::new("sleep").arg("60").spawn().expect("started");
-        assert!(!group.holds(child.id()));
+        let mut child = std::process::Command::new("sleep")
+            .arg("60")
+            .spawn()
+            .expect("started");
+        assert!(!group.contains_pid(child.id()));
         fs::write(group.path.join("cgroup.procs"), child.id().to_string()).expect("it enters");
-        assert!(group.holds(child.id()) && group.members() == [child.id()]);
-        assert!(!group.holds(std::process::id()));
+        assert!(group.contains_pid(child.id()) && group.member_pids() == [child.id()]);
+        assert!(!group.contains_pid(std::process::id()));
         child.kill().expect("killed");
         child.wait().expect("collected");
-        assert!(!group.holds(child.id()), "its number is nobody's");
-        group.remove();
+        assert!(!group.contains_pid(child.id()), "its number is nobody's");
+        group.remove_group();
     }
 
     #[test]
     fn a_groups_name_tells_who_made_it() {
-        let maker = |name: &str| maker_of(Path::new(name)).map(|(maker, own)| (maker, own.to_owned()));
-        assert_eq!(maker("/sys/punie-12.345-ab"), Some((Some((12, 345)), "ab".to_owned())));
+        let maker = |name: &str| {
+            parse_group_name(Path::new(name)).map(|(maker, own)| (maker, own.to_owned()))
+        };
+        assert_eq!(
+            maker("/sys/punie-12.345-ab"),
+            Some((Some((12, 345)), "ab".to_owned()))
+        );
         assert_eq!(maker("/sys/punie-trial-12"), Some((None, "12".to_owned())));
         assert_eq!(maker("/sys/user.slice"), None);
     }

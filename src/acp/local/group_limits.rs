@@ -4,15 +4,18 @@
 //! A group can limit its processes only if its parent delegates the controllers, and such a parent must have no
 //! process of its own. So a runner that is alone in its group, as a service is, moves into a group beside its
 //! commands. If other processes are in its group, as in a terminal's, there is no such limit, and `status` says so.
-#![expect(clippy::disallowed_methods, reason = "control groups are folders and files under /sys")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "control groups are folders and files under /sys"
+)]
 
 use std::fs;
 use std::path::Path;
 
-use super::control_group::own_folder;
+use super::control_group::unified_group_folder;
 
 /// The largest number of processes of one command.
-const MOST_PROCESSES: u64 = 4096;
+const MAX_PROCESSES: u64 = 4096;
 /// The share of the machine's memory that one command may use, in quarters.
 const MEMORY_QUARTERS: u64 = 3;
 /// The controllers that count, by the kernel's names.
@@ -28,13 +31,19 @@ pub struct GroupLimits {
 }
 
 /// Returns the limits for commands of the runner with this process id, as far as another process can see them.
-pub fn of_runner(pid: u32) -> GroupLimits {
+pub fn limits_of_runner(pid: u32) -> GroupLimits {
     let text = |path: String| fs::read_to_string(path).unwrap_or_default();
-    let (groups, mounts) = (text(format!("/proc/{pid}/cgroup")), text(format!("/proc/{pid}/mountinfo")));
-    let own = own_folder(&groups, &mounts);
+    let (groups, mounts) = (
+        text(format!("/proc/{pid}/cgroup")),
+        text(format!("/proc/{pid}/mountinfo")),
+    );
+    let own = unified_group_folder(&groups, &mounts);
     // A runner that moved is in a child of its commands' parent group.
     let above = own.as_deref().and_then(Path::parent).map(Path::to_owned);
-    let found = own.into_iter().chain(above).map(|group| handed_down(&group));
+    let found = own
+        .into_iter()
+        .chain(above)
+        .map(|group| delegated_controllers(&group));
     found.fold(GroupLimits::default(), |all, one| GroupLimits {
         processes: all.processes || one.processes,
         memory: all.memory || one.memory,
@@ -43,15 +52,17 @@ pub fn of_runner(pid: u32) -> GroupLimits {
 
 /// Enables the controllers in this group if this process is alone in it: the process then moves to `own`. If the
 /// system refuses, that limit is missing, and nothing else depends on it.
-pub(super) fn make_possible(place: &Path, own: &Path) {
-    let limits = handed_down(place);
+pub(super) fn enable_controllers(place: &Path, own: &Path) {
+    let limits = delegated_controllers(place);
     if limits.processes && limits.memory {
         return;
     }
     let read = |name: &str| fs::read_to_string(place.join(name)).unwrap_or_default();
     let there = read("cgroup.controllers");
-    let wanted: Vec<&str> =
-        CONTROLLERS.into_iter().filter(|one| there.split_whitespace().any(|word| word == *one)).collect();
+    let wanted: Vec<&str> = CONTROLLERS
+        .into_iter()
+        .filter(|one| there.split_whitespace().any(|word| word == *one))
+        .collect();
     let me = std::process::id().to_string();
     if wanted.is_empty() || read("cgroup.procs").split_whitespace().ne([me.as_str()]) {
         return;
@@ -59,13 +70,21 @@ pub(super) fn make_possible(place: &Path, own: &Path) {
     let moved = fs::create_dir(own).and_then(|()| fs::write(own.join("cgroup.procs"), &me));
     for one in wanted {
         let handed = fs::write(place.join("cgroup.subtree_control"), format!("+{one}"));
-        tracing::debug!(?moved, ?handed, controller = one, "a control group is made ready for limits");
+        tracing::debug!(
+            ?moved,
+            ?handed,
+            controller = one,
+            "a control group is made ready for limits"
+        );
     }
 }
 
 /// Sets the limits of this group, as far as its parent delegates the controllers.
-pub(super) fn set(group: &Path) {
-    let limits = [("pids.max", Some(MOST_PROCESSES)), ("memory.max", most_memory())];
+pub(super) fn set_group_limits(group: &Path) {
+    let limits = [
+        ("pids.max", Some(MAX_PROCESSES)),
+        ("memory.max", max_memory()),
+    ];
     for (file, most) in limits {
         let file = group.join(file);
         if let Some(most) = most.filter(|_| file.exists())
@@ -76,21 +95,27 @@ pub(super) fn set(group: &Path) {
     }
 }
 
-fn most_memory() -> Option<u64> {
-    memory_of(&fs::read_to_string("/proc/meminfo").ok()?).map(|bytes| bytes / 4 * MEMORY_QUARTERS)
+fn max_memory() -> Option<u64> {
+    total_memory(&fs::read_to_string("/proc/meminfo").ok()?)
+        .map(|bytes| bytes / 4 * MEMORY_QUARTERS)
 }
 
 /// Returns the machine's memory in bytes.
-fn memory_of(meminfo: &str) -> Option<u64> {
-    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+fn total_memory(meminfo: &str) -> Option<u64> {
+    let line = meminfo
+        .lines()
+        .find_map(|line| line.strip_prefix("MemTotal:"))?;
     let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     kib.checked_mul(1024)
 }
 
-fn handed_down(group: &Path) -> GroupLimits {
+fn delegated_controllers(group: &Path) -> GroupLimits {
     let text = fs::read_to_string(group.join("cgroup.subtree_control")).unwrap_or_default();
     let has = |wanted: &str| text.split_whitespace().any(|word| word == wanted);
-    GroupLimits { processes: has("pids"), memory: has("memory") }
+    GroupLimits {
+        processes: has("pids"),
+        memory: has("memory"),
+    }
 }
 
 #[cfg(test)]
@@ -99,18 +124,23 @@ mod tests {
 
     #[test]
     fn the_machines_memory_is_read() {
-        assert_eq!(memory_of("MemTotal:       16316412 kB\nMemFree: 1 kB\n"), Some(16_316_412 * 1024));
-        assert_eq!(memory_of("MemFree: 1 kB\n"), None);
-        let most = most_memory().expect("this machine says it");
+        assert_eq!(
+            total_memory("MemTotal:       16316412 kB\nMemFree: 1 kB\n"),
+            Some(16_316_412 * 1024)
+        );
+        assert_eq!(total_memory("MemFree: 1 kB\n"), None);
+        let most = max_memory().expect("this machine says it");
         assert!(most > 1 << 20, "{most}");
     }
 
     /// A folder that looks like a control group, without the kernel's replies to writes.
     fn group(controllers: &str, procs: &str) -> tempfile::TempDir {
         let folder = tempfile::tempdir().expect("a folder");
-        for (file, text) in
-            [("cgroup.controllers", controllers), ("cgroup.procs", procs), ("cgroup.subtree_control", "")]
-        {
+        for (file, text) in [
+            ("cgroup.controllers", controllers),
+            ("cgroup.procs", procs),
+            ("cgroup.subtree_control", ""),
+        ] {
             fs::write(folder.path().join(file), text).expect("written");
         }
         folder
@@ -121,13 +151,23 @@ mod tests {
         let me = std::process::id().to_string();
         let alone = group("cpu memory pids\n", &format!("{me}\n"));
         let own = alone.path().join("own");
-        make_possible(alone.path(), &own);
-        assert_eq!(fs::read_to_string(own.join("cgroup.procs")).expect("it moved"), me);
+        enable_controllers(alone.path(), &own);
+        assert_eq!(
+            fs::read_to_string(own.join("cgroup.procs")).expect("it moved"),
+            me
+        );
         let asked = fs::read_to_string(alone.path().join("cgroup.subtree_control"));
-        assert_eq!(asked.expect("there"), "+memory", "the last that was asked for");
-        for (controllers, procs) in [("memory pids", format!("1\n{me}\n")), ("cpu io", format!("{me}\n"))] {
+        assert_eq!(
+            asked.expect("there"),
+            "+memory",
+            "the last that was asked for"
+        );
+        for (controllers, procs) in [
+            ("memory pids", format!("1\n{me}\n")),
+            ("cpu io", format!("{me}\n")),
+        ] {
             let among = group(controllers, &procs);
-            make_possible(among.path(), &among.path().join("own"));
+            enable_controllers(among.path(), &among.path().join("own"));
             assert!(!among.path().join("own").exists(), "{controllers}, {procs}");
         }
     }
@@ -136,8 +176,11 @@ mod tests {
     fn only_what_is_handed_down_is_set() {
         let folder = tempfile::tempdir().expect("a folder");
         fs::write(folder.path().join("pids.max"), "max").expect("written");
-        set(folder.path());
-        assert_eq!(fs::read_to_string(folder.path().join("pids.max")).expect("there"), "4096");
+        set_group_limits(folder.path());
+        assert_eq!(
+            fs::read_to_string(folder.path().join("pids.max")).expect("there"),
+            "4096"
+        );
         assert!(!folder.path().join("memory.max").exists());
     }
 }

@@ -1,21 +1,24 @@
 //! Starts a planned program: the system calls that create its process. Not here: the thread that makes them, and the
-//! process once it runs (process).
+//! process once it runs (child_process).
 //!
 //! On Linux the child shares the runner's memory until it executes the program, as in `posix_spawn`, and the starting
 //! thread waits that long. A `fork` would copy the page tables first: a quarter of a millisecond for a small runner,
 //! more for a large one, on every command. `posix_spawn` itself cannot set the parent-death signal.
-#![expect(unsafe_code, reason = "the child's side runs between its making and the program's start")]
+#![expect(
+    unsafe_code,
+    reason = "the child's side runs between its making and the program's start"
+)]
 
 use std::io;
 use std::os::fd::BorrowedFd;
 
 use rustix::process::{Pid, Signal};
 
-use super::process::Plan;
-use super::ties::Knots;
+use super::child_process::SpawnPlan;
+use super::child_tracking::PreparedTracking;
 
 /// The descriptors that become the child's standard streams.
-pub(super) struct Streams<'a> {
+pub(super) struct ChildStreams<'a> {
     pub input: BorrowedFd<'a>,
     pub output: BorrowedFd<'a>,
     /// Set if both are the terminal's master side: the child opens the slave side, which becomes its session's
@@ -25,13 +28,13 @@ pub(super) struct Streams<'a> {
 
 /// Prepares the child before the program starts, the same on every system. It makes system calls only, because the
 /// child may share memory and locks with the runner, or have copies of locks that no thread will release.
-pub(super) fn set_up_child(runner: Pid, knots: &Knots) -> io::Result<()> {
+pub(super) fn set_up_child(runner: Pid, knots: &PreparedTracking) -> io::Result<()> {
     // A session of its own: no terminal to prompt on, and one group to signal.
     rustix::process::setsid()?;
     // If this fails, one of the means to find the command's processes is missing, and the command runs all the same.
-    let _ = knots.mark();
+    let _ = knots.apply_limit_mark();
     #[cfg(target_os = "linux")]
-    if !knots.outlives() {
+    if !knots.outlives_runner() {
         rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
         // The runner may have died before the line above took effect.
         if rustix::process::getppid() != Some(runner) {
@@ -42,13 +45,23 @@ pub(super) fn set_up_child(runner: Pid, knots: &Knots) -> io::Result<()> {
     {
         // Descriptors opened without close-on-exec are not inherited.
         // SAFETY: a plain system call on numbers. It fails on kernels before 5.11, which have no such flag.
-        unsafe { libc::syscall(libc::SYS_close_range, 3u32, u32::MAX, libc::CLOSE_RANGE_CLOEXEC) };
+        unsafe {
+            libc::syscall(
+                libc::SYS_close_range,
+                3u32,
+                u32::MAX,
+                libc::CLOSE_RANGE_CLOEXEC,
+            )
+        };
     }
     #[cfg(target_os = "linux")]
-    go_first();
+    raise_oom_score();
     #[cfg(not(target_os = "linux"))]
     let _ = (runner, Signal::KILL);
-    let none = rustix::process::Rlimit { current: Some(0), maximum: Some(0) };
+    let none = rustix::process::Rlimit {
+        current: Some(0),
+        maximum: Some(0),
+    };
     let _ = rustix::process::setrlimit(rustix::process::Resource::Core, none);
     Ok(())
 }
@@ -56,16 +69,20 @@ pub(super) fn set_up_child(runner: Pid, knots: &Knots) -> io::Result<()> {
 /// Raises the child's OOM score: when memory runs out, the kernel then kills a command and not the runner, which can
 /// report it.
 #[cfg(target_os = "linux")]
-fn go_first() {
+fn raise_oom_score() {
     use rustix::fs::{Mode, OFlags, open};
     // Refused if the runner's own score is higher; the commands inherit that one then.
-    if let Ok(score) = open(c"/proc/self/oom_score_adj", OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty()) {
+    if let Ok(score) = open(
+        c"/proc/self/oom_score_adj",
+        OFlags::WRONLY | OFlags::CLOEXEC,
+        Mode::empty(),
+    ) {
         let _ = rustix::io::write(score, b"300");
     }
 }
 
 #[cfg(target_os = "linux")]
-pub(super) use shared_memory::launch;
+pub(super) use shared_memory::launch_program;
 
 #[cfg(target_os = "linux")]
 mod shared_memory {
@@ -78,28 +95,28 @@ mod shared_memory {
     use std::time::Duration;
 
     use super::super::control_group::ControlGroup;
-    use super::super::shut_in::{Maps, shut_in};
-    use super::{BorrowedFd, Knots, Pid, Plan, Streams, io, set_up_child};
-    use crate::sandbox::Cage;
+    use super::super::enter_sandbox::{IdMaps, enter_sandbox};
+    use super::{BorrowedFd, ChildStreams, Pid, PreparedTracking, SpawnPlan, io, set_up_child};
+    use crate::sandbox::SandboxProfile;
 
     /// The child's stack until the program starts. Only a few system calls run on it.
     const STACK_BYTES: usize = 128 << 10;
     /// Added to the error number if entering the confinement failed.
-    const OF_CONFINEMENT: c_int = 1 << 16;
+    const CONFINEMENT_FLAG: c_int = 1 << 16;
     /// The highest signal number, real-time signals included.
     const LAST_SIGNAL: c_int = 64;
 
     /// Everything that the child reads, created before it exists, because the child must not allocate.
-    struct Orders<'a> {
+    struct ChildArgs<'a> {
         runner: Pid,
         /// The possible paths of the program, in the order of the PATH.
-        places: Vec<CString>,
+        candidates: Vec<CString>,
         argv: Vec<*const c_char>,
         envp: Vec<*const c_char>,
         cwd: CString,
-        streams: Streams<'a>,
-        knots: Knots,
-        cage: Option<(&'a Cage, Maps)>,
+        streams: ChildStreams<'a>,
+        tracking: PreparedTracking,
+        profile: Option<(&'a SandboxProfile, IdMaps)>,
         /// Set by the child: the time it took to enter its control group, in nanoseconds.
         entered_in: u64,
         /// Set by the child if it could not start the program.
@@ -110,42 +127,49 @@ mod shared_memory {
     ///
     /// # Errors
     /// The system's errors, those in the child included: a missing program, a missing folder.
-    pub fn launch(plan: &Plan, streams: Streams<'_>) -> io::Result<Pid> {
-        let text =
-            |bytes: &[u8]| CString::new(bytes).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput));
+    pub fn launch_program(plan: &SpawnPlan, streams: ChildStreams<'_>) -> io::Result<Pid> {
+        let text = |bytes: &[u8]| {
+            CString::new(bytes).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))
+        };
         let program = text(plan.program.as_os_str().as_bytes())?;
-        let args: Vec<CString> =
-            plan.args.iter().map(|arg| text(arg.as_bytes())).collect::<Result<_, _>>()?;
+        let args: Vec<CString> = plan
+            .args
+            .iter()
+            .map(|arg| text(arg.as_bytes()))
+            .collect::<Result<_, _>>()?;
         let entry = |(name, value): (&String, &String)| text(format!("{name}={value}").as_bytes());
         let env: Vec<CString> = plan.env.iter().map(entry).collect::<Result<_, _>>()?;
-        let mut orders = Orders {
+        let mut orders = ChildArgs {
             runner: rustix::process::getpid(),
-            places: places(&plan.program, plan.env.get("PATH"))?,
-            argv: pointers(std::iter::once(&program).chain(&args)),
-            envp: pointers(&env),
+            candidates: program_candidates(&plan.program, plan.env.get("PATH"))?,
+            argv: to_pointers(std::iter::once(&program).chain(&args)),
+            envp: to_pointers(&env),
             cwd: text(plan.cwd.as_os_str().as_bytes())?,
             streams,
-            knots: plan.ties.knots(),
-            cage: plan.cage.as_ref().map(|cage| (cage, Maps::of_this_user())),
+            tracking: plan.tracking.prepare_tracking(),
+            profile: plan
+                .profile
+                .as_ref()
+                .map(|cage| (cage, IdMaps::from_current_user())),
             entered_in: 0,
             failed: 0,
         };
-        let pid = start_child(&mut orders)?;
+        let pid = clone_child(&mut orders)?;
         // SAFETY: the child wrote it, if at all, before `clone` returned here; a volatile read because the compiler
         // cannot know that.
         let failed = unsafe { ptr::read_volatile(&raw const orders.failed) };
         // SAFETY: as above.
         let entered_in = unsafe { ptr::read_volatile(&raw const orders.entered_in) };
         if entered_in > 0 {
-            ControlGroup::entered_in(Duration::from_nanos(entered_in));
+            ControlGroup::record_entry_time(Duration::from_nanos(entered_in));
         }
         if failed == 0 {
             return Ok(pid);
         }
         let collect = || rustix::process::waitpid(Some(pid), rustix::process::WaitOptions::empty());
         while matches!(collect(), Err(rustix::io::Errno::INTR)) {}
-        let cause = io::Error::from_raw_os_error(failed & !OF_CONFINEMENT);
-        let is_of_confinement = failed & OF_CONFINEMENT != 0;
+        let cause = io::Error::from_raw_os_error(failed & !CONFINEMENT_FLAG);
+        let is_of_confinement = failed & CONFINEMENT_FLAG != 0;
         Err(if is_of_confinement {
             io::Error::other(format!("it cannot be confined: {cause}"))
         } else {
@@ -153,12 +177,16 @@ mod shared_memory {
         })
     }
 
-    fn pointers<'a>(texts: impl IntoIterator<Item = &'a CString>) -> Vec<*const c_char> {
-        texts.into_iter().map(|text| text.as_ptr()).chain([ptr::null()]).collect()
+    fn to_pointers<'a>(texts: impl IntoIterator<Item = &'a CString>) -> Vec<*const c_char> {
+        texts
+            .into_iter()
+            .map(|text| text.as_ptr())
+            .chain([ptr::null()])
+            .collect()
     }
 
     /// Returns the paths to try: a path as it is, or a bare name in every folder of the command's own PATH.
-    fn places(program: &Path, path: Option<&String>) -> io::Result<Vec<CString>> {
+    fn program_candidates(program: &Path, path: Option<&String>) -> io::Result<Vec<CString>> {
         let name = program.as_os_str().as_bytes();
         let invalid = |_| io::Error::from(io::ErrorKind::InvalidInput);
         if name.contains(&b'/') {
@@ -172,7 +200,7 @@ mod shared_memory {
     }
 
     /// Creates the child, and returns once it has started the program or failed to.
-    fn start_child(orders: &mut Orders<'_>) -> io::Result<Pid> {
+    fn clone_child(orders: &mut ChildArgs<'_>) -> io::Result<Pid> {
         let mut stack = vec![MaybeUninit::<u128>::uninit(); STACK_BYTES / size_of::<u128>()];
         let top = stack.as_mut_ptr_range().end;
         let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
@@ -196,8 +224,8 @@ mod shared_memory {
     /// Runs in the child until the program starts.
     extern "C" fn child_main(orders: *mut c_void) -> c_int {
         // SAFETY: the pointer comes from the parent, which waits and touches nothing meanwhile.
-        let orders = unsafe { &mut *orders.cast::<Orders<'_>>() };
-        let cause = match obey(orders) {
+        let orders = unsafe { &mut *orders.cast::<ChildArgs<'_>>() };
+        let cause = match run_child_setup(orders) {
             Ok(never) => match never {},
             Err(cause) => cause.raw_os_error().unwrap_or(libc::EIO),
         };
@@ -207,27 +235,31 @@ mod shared_memory {
         unsafe { libc::_exit(127) }
     }
 
-    fn obey(orders: &mut Orders<'_>) -> io::Result<std::convert::Infallible> {
-        set_up_child(orders.runner, &orders.knots)?;
-        if let Some(door) = orders.knots.door() {
-            let before = clock();
+    fn run_child_setup(orders: &mut ChildArgs<'_>) -> io::Result<std::convert::Infallible> {
+        set_up_child(orders.runner, &orders.tracking)?;
+        if let Some(door) = orders.tracking.procs_descriptor() {
+            let before = monotonic_nanos();
             // If this fails, one of the means to find the command's processes is missing, and the command runs all
             // the same.
             let _ = rustix::io::write(door, b"0");
-            let entered_in = clock().saturating_sub(before).max(1);
+            let entered_in = monotonic_nanos().saturating_sub(before).max(1);
             // SAFETY: a volatile write to memory that is ours to write; the parent reads it later.
             unsafe { ptr::write_volatile(&raw mut orders.entered_in, entered_in) };
         }
-        let Streams { input, output, terminal } = &orders.streams;
+        let ChildStreams {
+            input,
+            output,
+            terminal,
+        } = &orders.streams;
         if *terminal {
-            let theirs = super::super::pty::open_other_side(*output)?;
+            let theirs = super::super::pty::open_slave_side(*output)?;
             rustix::process::ioctl_tiocsctty(&theirs)?;
             for to in 0..=2 {
-                become_stream(theirs.as_fd(), to)?;
+                duplicate_onto(theirs.as_fd(), to)?;
             }
         } else {
             for (from, to) in [(*input, 0), (*output, 1), (*output, 2)] {
-                become_stream(from, to)?;
+                duplicate_onto(from, to)?;
             }
         }
         rustix::process::chdir(orders.cwd.as_c_str())?;
@@ -243,13 +275,15 @@ mod shared_memory {
             libc::pthread_sigmask(libc::SIG_SETMASK, none.as_ptr(), ptr::null_mut());
         }
         // Last, because the steps before need more rights than the program may have.
-        if let Some((cage, maps)) = &orders.cage {
-            shut_in(cage, maps).map_err(|cause| {
-                io::Error::from_raw_os_error(cause.raw_os_error().unwrap_or(libc::EIO) | OF_CONFINEMENT)
+        if let Some((cage, maps)) = &orders.profile {
+            enter_sandbox(cage, maps).map_err(|cause| {
+                io::Error::from_raw_os_error(
+                    cause.raw_os_error().unwrap_or(libc::EIO) | CONFINEMENT_FLAG,
+                )
             })?;
         }
         let mut refused = io::Error::from_raw_os_error(libc::ENOENT);
-        for place in &orders.places {
+        for place in &orders.candidates {
             // SAFETY: NUL-terminated strings and null-terminated lists, all alive until the exec.
             unsafe { libc::execve(place.as_ptr(), orders.argv.as_ptr(), orders.envp.as_ptr()) };
             let cause = io::Error::last_os_error();
@@ -264,18 +298,26 @@ mod shared_memory {
     }
 
     /// Returns the monotonic clock in nanoseconds.
-    fn clock() -> u64 {
-        let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    fn monotonic_nanos() -> u64 {
+        let mut now = libc::timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
         // SAFETY: writes to `now` alone; a failure leaves it unchanged.
         unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
-        u64::try_from(now.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(now.tv_nsec).unwrap_or(0)
+        u64::try_from(now.tv_sec).unwrap_or(0) * 1_000_000_000
+            + u64::try_from(now.tv_nsec).unwrap_or(0)
     }
 
-    fn become_stream(from: BorrowedFd<'_>, to: c_int) -> io::Result<()> {
+    fn duplicate_onto(from: BorrowedFd<'_>, to: c_int) -> io::Result<()> {
         use std::os::fd::AsRawFd;
         // SAFETY: plain descriptors. The runner's own standard ones are never closed, so `from` is none of them and
         // the copy does not have close-on-exec.
-        if unsafe { libc::dup2(from.as_raw_fd(), to) } < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+        if unsafe { libc::dup2(from.as_raw_fd(), to) } < 0 {
+            Err(io::Error::last_os_error())
+        } else {
+            Ok(())
+        }
     }
 }
 
@@ -285,11 +327,15 @@ mod shared_memory {
 /// The system's errors, those in the child included.
 #[cfg(not(target_os = "linux"))]
 #[expect(clippy::disallowed_methods, reason = "this room starts processes")]
-pub(super) fn launch(plan: &Plan, streams: Streams<'_>) -> io::Result<Pid> {
+pub(super) fn launch_program(plan: &SpawnPlan, streams: ChildStreams<'_>) -> io::Result<Pid> {
     use std::os::fd::AsFd;
     use std::os::unix::process::CommandExt;
     use std::process::{Command, Stdio};
-    let theirs = if streams.terminal { Some(super::pty::open_other_side(streams.output)?) } else { None };
+    let theirs = if streams.terminal {
+        Some(super::pty::open_slave_side(streams.output)?)
+    } else {
+        None
+    };
     let (input, output) = match &theirs {
         Some(theirs) => (theirs.as_fd(), theirs.as_fd()),
         None => (streams.input, streams.output),
@@ -305,7 +351,7 @@ pub(super) fn launch(plan: &Plan, streams: Streams<'_>) -> io::Result<Pid> {
         .stdout(Stdio::from(output.try_clone_to_owned()?))
         .stderr(Stdio::from(output.try_clone_to_owned()?));
     let runner = rustix::process::getpid();
-    let knots = plan.ties.knots();
+    let knots = plan.tracking.prepare_tracking();
     let set_up = move || {
         set_up_child(runner, &knots)?;
         if terminal {
@@ -321,7 +367,7 @@ pub(super) fn launch(plan: &Plan, streams: Streams<'_>) -> io::Result<Pid> {
     // SAFETY: between fork and exec, `set_up` makes system calls only: it neither allocates nor locks.
     unsafe { command.pre_exec(set_up) };
     let process = command.spawn()?;
-    super::process::pid_of(process.id()).ok_or_else(|| io::Error::from(io::ErrorKind::Other))
+    super::child_process::to_pid(process.id()).ok_or_else(|| io::Error::from(io::ErrorKind::Other))
 }
 
 #[cfg(test)]
@@ -334,31 +380,43 @@ mod tests {
 
     use rustix::process::{WaitOptions, waitpid};
 
-    use super::super::ties::Ties;
+    use super::super::child_tracking::ChildTracking;
     use super::*;
 
-    fn plan(program: &str, args: &[&str], path: &str) -> Plan {
-        Plan {
+    fn plan(program: &str, args: &[&str], path: &str) -> SpawnPlan {
+        SpawnPlan {
             program: PathBuf::from(program),
             args: args.iter().map(|arg| (*arg).to_owned()).collect(),
             env: BTreeMap::from([("PATH".to_owned(), path.to_owned())]),
             cwd: PathBuf::from("/"),
             stdin: None,
             tty: None,
-            ties: Ties::default(),
-            cage: None,
+            tracking: ChildTracking::default(),
+            profile: None,
         }
     }
 
-    fn run(plan: &Plan) -> io::Result<(String, Option<i32>)> {
+    fn run(plan: &SpawnPlan) -> io::Result<(String, Option<i32>)> {
         let (ours, theirs) = rustix::pipe::pipe().expect("a pipe");
-        let empty = File::options().read(true).open("/dev/null").expect("nothing");
-        let pid = launch(plan, Streams { input: empty.as_fd(), output: theirs.as_fd(), terminal: false });
+        let empty = File::options()
+            .read(true)
+            .open("/dev/null")
+            .expect("nothing");
+        let pid = launch_program(
+            plan,
+            ChildStreams {
+                input: empty.as_fd(),
+                output: theirs.as_fd(),
+                terminal: false,
+            },
+        );
         drop(theirs);
         let pid = pid?;
         let mut text = String::new();
         File::from(ours).read_to_string(&mut text).expect("text");
-        let (_, status) = waitpid(Some(pid), WaitOptions::empty()).expect("waited").expect("ended");
+        let (_, status) = waitpid(Some(pid), WaitOptions::empty())
+            .expect("waited")
+            .expect("ended");
         Ok((text, status.exit_status()))
     }
 
@@ -369,7 +427,10 @@ mod tests {
             &["-c", "echo \"$0|$1|$PATH|$HOME|$PWD\"; exit 7", "a b", "$x"],
             "/usr/bin:/bin",
         ));
-        assert_eq!(told.expect("it runs"), ("a b|$x|/usr/bin:/bin||/\n".to_owned(), Some(7)));
+        assert_eq!(
+            told.expect("it runs"),
+            ("a b|$x|/usr/bin:/bin||/\n".to_owned(), Some(7))
+        );
     }
 
     #[test]
@@ -377,8 +438,12 @@ mod tests {
         let plan = plan("cat", &["/proc/self/status"], "/usr/bin:/bin");
         let (status, _) = run(&plan).expect("it runs");
         for field in ["SigBlk:", "SigIgn:", "SigCgt:"] {
-            let line = status.lines().find(|line| line.starts_with(field)).expect(field);
-            let signals = u64::from_str_radix(line.rsplit('\t').next().expect("a value"), 16).expect("hex");
+            let line = status
+                .lines()
+                .find(|line| line.starts_with(field))
+                .expect(field);
+            let signals =
+                u64::from_str_radix(line.rsplit('\t').next().expect("a value"), 16).expect("hex");
             // The higher bits are real-time signals, two of which the C library reserves.
             assert_eq!(signals & 0x7fff_ffff, 0, "{line}");
         }
@@ -390,8 +455,14 @@ mod tests {
         assert_eq!(missing.kind(), io::ErrorKind::NotFound);
         let data = run(&plan("/etc/passwd", &[], "")).expect_err("no program");
         assert_eq!(data.kind(), io::ErrorKind::PermissionDenied);
-        let nowhere = Plan { cwd: PathBuf::from("/no/such/folder"), ..plan("true", &[], "/usr/bin:/bin") };
-        assert_eq!(run(&nowhere).expect_err("no folder").kind(), io::ErrorKind::NotFound);
+        let nowhere = SpawnPlan {
+            cwd: PathBuf::from("/no/such/folder"),
+            ..plan("true", &[], "/usr/bin:/bin")
+        };
+        assert_eq!(
+            run(&nowhere).expect_err("no folder").kind(),
+            io::ErrorKind::NotFound
+        );
         let nul = run(&plan("true", &["a\0b"], "/usr/bin:/bin")).expect_err("a NUL");
         assert_eq!(nul.kind(), io::ErrorKind::InvalidInput);
     }

@@ -11,13 +11,16 @@
 //! with the top of a range and leaves the rest to the levels within, so that the outer runner recognizes all of them.
 #![cfg_attr(
     target_os = "linux",
-    expect(clippy::disallowed_methods, reason = "limits of processes are read from /proc")
+    expect(
+        clippy::disallowed_methods,
+        reason = "limits of processes are read from /proc"
+    )
 )]
 
 use sha2::{Digest, Sha256};
 
 /// The number of low bits that a mark of each level leaves to inner levels.
-const LEFT_WITHIN: [u32; 3] = [32, 12, 0];
+const INNER_BITS: [u32; 3] = [32, 12, 0];
 /// The highest bit of a mark, so that no mark is near the value for "unlimited".
 const TOP_BIT: u32 = 62;
 
@@ -31,18 +34,21 @@ pub(super) struct LimitMark {
 impl LimitMark {
     /// Returns the mark for this name, always the same. `None` if the limit in force leaves no range for one.
     #[cfg(target_os = "linux")]
-    pub fn of(name: &str) -> Option<Self> {
-        Self::under(name, rustix::process::getrlimit(rustix::process::Resource::Locks).maximum)
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::below_limit(
+            name,
+            rustix::process::getrlimit(rustix::process::Resource::Locks).maximum,
+        )
     }
 
     /// Returns `None`: this system has no such limit.
     #[cfg(not(target_os = "linux"))]
-    pub fn of(_name: &str) -> Option<Self> {
+    pub fn from_name(_name: &str) -> Option<Self> {
         None
     }
 
     /// Returns the mark for this name below a hard limit; `None` stands for "unlimited".
-    fn under(name: &str, hard: Option<u64>) -> Option<Self> {
+    fn below_limit(name: &str, hard: Option<u64>) -> Option<Self> {
         let digest = Sha256::digest(name);
         let hash = u64::from_be_bytes(*digest.first_chunk::<8>()?);
         let level = match hard {
@@ -50,33 +56,38 @@ impl LimitMark {
             // A limit that no runner set does not define a range.
             Some(hard) if hard >> TOP_BIT != 1 => return None,
             Some(hard) => {
-                let at = LEFT_WITHIN.iter().position(|bits| hard.trailing_ones() >= *bits && *bits > 0)?;
+                let at = INNER_BITS
+                    .iter()
+                    .position(|bits| hard.trailing_ones() >= *bits && *bits > 0)?;
                 at + 1
             }
         };
-        let within = *LEFT_WITHIN.get(level)?;
+        let within = *INNER_BITS.get(level)?;
         let (outer, room) = match hard {
             None => (1 << TOP_BIT, TOP_BIT),
             Some(hard) => {
-                let room = LEFT_WITHIN[level - 1];
-                (hard & !ones(room), room)
+                let room = INNER_BITS[level - 1];
+                (hard & !low_bits(room), room)
             }
         };
         // The topmost value of the range is left out: all ones would be the outer mark itself.
-        let places = ones(room - within);
+        let places = low_bits(room - within);
         let lowest = outer | ((hash % places) << within);
-        Some(Self { lowest, highest: lowest | ones(within) })
+        Some(Self {
+            lowest,
+            highest: lowest | low_bits(within),
+        })
     }
 
     /// Returns the limit to set.
-    pub fn value(self) -> u64 {
+    pub fn limit_value(self) -> u64 {
         self.highest
     }
 
     /// Returns whether a process has this mark.
     #[cfg(target_os = "linux")]
-    pub fn is_on(self, pid: u32) -> bool {
-        limit_of(pid).is_some_and(|limit| (self.lowest..=self.highest).contains(&limit))
+    pub fn is_set_on(self, pid: u32) -> bool {
+        locks_limit(pid).is_some_and(|limit| (self.lowest..=self.highest).contains(&limit))
     }
 }
 
@@ -86,24 +97,31 @@ impl LimitMark {
 /// # Errors
 /// The system's, if the process has ended or belongs to another user.
 #[cfg(target_os = "linux")]
-pub fn is_of_a_command(pid: u32) -> std::io::Result<bool> {
+pub fn may_be_command_process(pid: u32) -> std::io::Result<bool> {
     // An unreadable file must be an error: unlike a missing limit, it tells nothing.
     std::fs::metadata(format!("/proc/{pid}/limits"))?;
     let ours = rustix::process::getrlimit(rustix::process::Resource::Locks).maximum;
-    Ok(limit_of(pid).is_some_and(|theirs| ours.is_none_or(|ours| theirs < ours)))
+    Ok(locks_limit(pid).is_some_and(|theirs| ours.is_none_or(|ours| theirs < ours)))
 }
 
 /// Returns a number with so many low bits set.
-fn ones(bits: u32) -> u64 {
+fn low_bits(bits: u32) -> u64 {
     (1 << bits) - 1
 }
 
 /// Returns a process's hard limit on file locks, if it has one.
 #[cfg(target_os = "linux")]
-fn limit_of(pid: u32) -> Option<u64> {
+fn locks_limit(pid: u32) -> Option<u64> {
     let text = std::fs::read(format!("/proc/{pid}/limits")).ok()?;
-    let line = text.split(|b| *b == b'\n').find_map(|line| line.strip_prefix(b"Max file locks"))?;
-    std::str::from_utf8(line).ok()?.split_ascii_whitespace().nth(1)?.parse().ok()
+    let line = text
+        .split(|b| *b == b'\n')
+        .find_map(|line| line.strip_prefix(b"Max file locks"))?;
+    std::str::from_utf8(line)
+        .ok()?
+        .split_ascii_whitespace()
+        .nth(1)?
+        .parse()
+        .ok()
 }
 
 #[cfg(test)]
@@ -117,20 +135,20 @@ mod tests {
         fn a_runner_within_marks_below_its_own_mark_and_within_its_range(
             names in proptest::collection::vec("[a-z0-9.=-]{1,40}", 3),
         ) {
-            let outer = LimitMark::under(&names[0], None).expect("room");
-            let inner = LimitMark::under(&names[1], Some(outer.value())).expect("room");
-            let innermost = LimitMark::under(&names[2], Some(inner.value())).expect("room");
+            let outer = LimitMark::below_limit(&names[0], None).expect("room");
+            let inner = LimitMark::below_limit(&names[1], Some(outer.limit_value())).expect("room");
+            let innermost = LimitMark::below_limit(&names[2], Some(inner.limit_value())).expect("room");
             for (around, within) in [(outer, inner), (inner, innermost)] {
-                prop_assert!(within.value() < around.value());
+                prop_assert!(within.limit_value() < around.limit_value());
                 prop_assert!(around.lowest <= within.lowest && within.highest <= around.highest);
             }
-            prop_assert_eq!(LimitMark::under("deeper", Some(innermost.value())), None);
+            prop_assert_eq!(LimitMark::below_limit("deeper", Some(innermost.limit_value())), None);
         }
 
         #[test]
         fn another_name_is_another_mark(one in "[a-z0-9]{8}", other in "[a-z0-9]{8}") {
             prop_assume!(one != other);
-            let mark = |name: &str| LimitMark::under(name, None).expect("room");
+            let mark = |name: &str| LimitMark::below_limit(name, None).expect("room");
             prop_assert!(mark(&one).highest < mark(&other).lowest || mark(&other).highest < mark(&one).lowest);
         }
     }
@@ -138,7 +156,7 @@ mod tests {
     #[test]
     fn a_limit_of_somebody_elses_is_left_alone() {
         for hard in [0, 1_024, u64::from(u32::MAX), 1 << TOP_BIT] {
-            assert_eq!(LimitMark::under("name", Some(hard)), None, "{hard}");
+            assert_eq!(LimitMark::below_limit("name", Some(hard)), None, "{hard}");
         }
     }
 }

@@ -3,33 +3,42 @@
 
 use std::sync::Mutex;
 
-use crate::acp::files::Stamp;
+use crate::acp::files::FileStamp;
 use crate::output::line_feed::LineFeed;
 use crate::output::line_index::LineIndex;
 
 /// The number of files in the cache.
-const FILES: usize = 16;
+const MAX_INDEXES: usize = 16;
 
 /// The indexes of the files read last.
 #[derive(Debug, Default)]
-pub(super) struct LineIndexes {
-    recent: Mutex<Vec<((Stamp, LineFeed), LineIndex)>>,
+pub(super) struct LineIndexCache {
+    recent: Mutex<Vec<((FileStamp, LineFeed), LineIndex)>>,
 }
 
-impl LineIndexes {
-    /// Takes the index of this state of a file out of the cache, so that no scan holds a lock. [`LineIndexes::put`]
-    /// returns it.
-    pub(super) fn take(&self, stamp: Stamp, feed: LineFeed) -> LineIndex {
-        let mut recent = self.recent.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+impl LineIndexCache {
+    /// Takes the index of this state of a file out of the cache, so that no scan holds a lock.
+    /// [`LineIndexCache::put_index`] returns it.
+    pub(super) fn take_index(&self, stamp: FileStamp, feed: LineFeed) -> LineIndex {
+        let mut recent = self
+            .recent
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
         let at = recent.iter().position(|(known, _)| *known == (stamp, feed));
         at.map_or_else(LineIndex::default, |at| recent.remove(at).1)
     }
 
     /// Stores an index for the next page.
-    pub(super) fn put(&self, stamp: Stamp, feed: LineFeed, index: LineIndex) {
-        let mut recent = self.recent.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    pub(super) fn put_index(&self, stamp: FileStamp, feed: LineFeed, index: LineIndex) {
+        let mut recent = self
+            .recent
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
         // An older state of the same file will not come back.
-        if let Some(at) = recent.iter().position(|(known, _)| known.0.file == stamp.file) {
+        if let Some(at) = recent
+            .iter()
+            .position(|(known, _)| known.0.file == stamp.file)
+        {
             let (known, other) = recent.remove(at);
             if known == (stamp, feed) && other.is_ahead_of(&index) {
                 recent.push((known, other));
@@ -37,7 +46,7 @@ impl LineIndexes {
             }
         }
         recent.push(((stamp, feed), index));
-        if recent.len() > FILES {
+        if recent.len() > MAX_INDEXES {
             recent.remove(0);
         }
     }

@@ -1,7 +1,10 @@
 //! A script file for another program's terminal, readable by its owner only and removed when dropped. Not here: the
 //! script's text.
 
-#![expect(clippy::disallowed_methods, reason = "the folder of scripts is this file's alone")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the folder of scripts is this file's alone"
+)]
 
 use std::fs::DirBuilder;
 use std::io::{self, Write as _};
@@ -9,10 +12,10 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use crate::durable::open_private_file;
-use crate::ids::hex;
+use crate::ids::to_hex;
 
 /// The age from which a script left by a crash is removed: no command of a call runs so long.
-const LEFT: Duration = Duration::from_hours(24);
+const STALE_AGE: Duration = Duration::from_hours(24);
 
 /// A script on disk.
 #[derive(Debug)]
@@ -23,15 +26,15 @@ impl ScriptFile {
     ///
     /// # Errors
     /// The disk's.
-    pub fn write(folder: &Path, text: &str) -> io::Result<Self> {
+    pub fn write_script(folder: &Path, text: &str) -> io::Result<Self> {
         let mut folders = DirBuilder::new();
         #[cfg(unix)]
         std::os::unix::fs::DirBuilderExt::mode(&mut folders, 0o700);
         folders.recursive(true).create(folder)?;
-        clear(folder);
+        remove_stale_scripts(folder);
         let mut random = [0_u8; 12];
         getrandom::fill(&mut random).map_err(|cause| io::Error::other(cause.to_string()))?;
-        let path = folder.join(format!("{}.sh", hex(&random)));
+        let path = folder.join(format!("{}.sh", to_hex(&random)));
         let mut file = open_private_file(&path, |options| options.write(true).create_new(true))?;
         let script = Self(path);
         file.write_all(text.as_bytes())?;
@@ -39,7 +42,7 @@ impl ScriptFile {
     }
 
     /// Returns the script's path.
-    pub fn path(&self) -> &Path {
+    pub fn script_path(&self) -> &Path {
         &self.0
     }
 }
@@ -53,12 +56,16 @@ impl Drop for ScriptFile {
 }
 
 /// Removes scripts that crashes left behind.
-fn clear(folder: &Path) {
-    let Ok(entries) = std::fs::read_dir(folder) else { return };
+fn remove_stale_scripts(folder: &Path) {
+    let Ok(entries) = std::fs::read_dir(folder) else {
+        return;
+    };
     for entry in entries.filter_map(Result::ok) {
         let made = entry.metadata().and_then(|metadata| metadata.modified());
-        let age = made.ok().and_then(|made| SystemTime::now().duration_since(made).ok());
-        if age.is_some_and(|age| age > LEFT) && std::fs::remove_file(entry.path()).is_err() {
+        let age = made
+            .ok()
+            .and_then(|made| SystemTime::now().duration_since(made).ok());
+        if age.is_some_and(|age| age > STALE_AGE) && std::fs::remove_file(entry.path()).is_err() {
             tracing::debug!(path = %entry.path().display(), "an old script is left");
         }
     }

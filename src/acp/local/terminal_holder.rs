@@ -2,7 +2,7 @@
 //! input and a listening socket as its output, and passes the terminal to a runner that connects. Without it, the end
 //! of a runner would close the terminal, and the system would hang up its programs.
 //!
-//! Not here: starting it (process), and the choice of commands to adopt.
+//! Not here: starting it (child_process), and the choice of commands to adopt.
 
 use std::collections::BTreeMap;
 use std::io::{self, IoSlice, IoSliceMut};
@@ -15,33 +15,39 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
-    SendFlags,
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags,
 };
 
-use super::process::Plan;
-use super::ties::Ties;
+use super::child_process::SpawnPlan;
+use super::child_tracking::ChildTracking;
 
 /// The first argument with which the runner's program is a holder; the second is the socket's path.
-pub const ARGUMENT: &str = "hold-terminal";
+pub const HOLDER_ARGUMENT: &str = "hold-terminal";
 /// The time that a holder may take to hand over the terminal.
-const PATIENCE: Duration = Duration::from_secs(5);
+const HAND_OVER_TIMEOUT: Duration = Duration::from_secs(5);
 /// The interval at which a holder whose terminal is hung up checks whether it is still needed.
-const LOOK_EVERY: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
+const HANG_UP_CHECK_INTERVAL: Timespec = Timespec {
+    tv_sec: 1,
+    tv_nsec: 0,
+};
 
 /// Plans a holder, and opens the socket that it will listen on.
-pub(super) fn prepare(socket: &Path) -> io::Result<(Plan, OwnedFd)> {
+pub(super) fn prepare_holder(socket: &Path) -> io::Result<(SpawnPlan, OwnedFd)> {
     let listener = UnixListener::bind(socket)?;
-    let plan = Plan {
+    let plan = SpawnPlan {
         program: std::env::current_exe()?,
-        args: vec![ARGUMENT.to_owned(), socket.display().to_string()],
+        args: vec![HOLDER_ARGUMENT.to_owned(), socket.display().to_string()],
         env: BTreeMap::new(),
         cwd: PathBuf::from("/"),
         stdin: None,
         tty: None,
         // It outlives the runner, as its terminal does.
-        ties: Ties { fifo: Some(socket.to_owned()), ..Ties::default() },
-        cage: None,
+        tracking: ChildTracking {
+            fifo: Some(socket.to_owned()),
+            ..ChildTracking::default()
+        },
+        profile: None,
     };
     Ok((plan, listener.into()))
 }
@@ -51,58 +57,79 @@ pub(super) fn prepare(socket: &Path) -> io::Result<(Plan, OwnedFd)> {
 ///
 /// # Errors
 /// The system's, if it refuses to wait.
-pub fn hold(socket: &Path) -> io::Result<()> {
+pub fn hold_terminal(socket: &Path) -> io::Result<()> {
     let (input, output) = (io::stdin(), io::stdout());
     let (terminal, listener) = (input.as_fd(), output.as_fd());
     let mut is_hung_up = false;
     loop {
-        if is_hung_up && (!has_unread(terminal)? || !socket.exists()) {
+        if is_hung_up && (!has_unread_output(terminal)? || !socket.exists()) {
             return Ok(());
         }
         // A terminal that is hung up is always ready; until then, only the hang-up is awaited.
-        let mut files =
-            vec![PollFd::new(&listener, PollFlags::IN), PollFd::new(&terminal, PollFlags::empty())];
+        let mut files = vec![
+            PollFd::new(&listener, PollFlags::IN),
+            PollFd::new(&terminal, PollFlags::empty()),
+        ];
         files.truncate(if is_hung_up { 1 } else { 2 });
-        match poll(&mut files, is_hung_up.then_some(&LOOK_EVERY)) {
+        match poll(&mut files, is_hung_up.then_some(&HANG_UP_CHECK_INTERVAL)) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(cause) => return Err(cause.into()),
         }
-        is_hung_up |= files.get(1).is_some_and(|terminal| terminal.revents().contains(PollFlags::HUP));
+        is_hung_up |= files
+            .get(1)
+            .is_some_and(|terminal| terminal.revents().contains(PollFlags::HUP));
         if files[0].revents().contains(PollFlags::IN)
             && let Ok(runner) = rustix::net::accept(listener)
         {
             // A runner that is gone may connect again.
-            let _ = send(&runner, terminal);
+            let _ = send_terminal(&runner, terminal);
         }
     }
 }
 
 /// Receives the terminal from the holder at this socket.
-pub(super) fn take(socket: &Path) -> io::Result<OwnedFd> {
+pub(super) fn take_terminal(socket: &Path) -> io::Result<OwnedFd> {
     let holder = UnixStream::connect(socket)?;
-    holder.set_read_timeout(Some(PATIENCE))?;
+    holder.set_read_timeout(Some(HAND_OVER_TIMEOUT))?;
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut handed = RecvAncillaryBuffer::new(&mut space);
-    rustix::net::recvmsg(&holder, &mut [IoSliceMut::new(&mut [0])], &mut handed, RecvFlags::CMSG_CLOEXEC)?;
+    rustix::net::recvmsg(
+        &holder,
+        &mut [IoSliceMut::new(&mut [0])],
+        &mut handed,
+        RecvFlags::CMSG_CLOEXEC,
+    )?;
     let terminal = handed.drain().find_map(|message| match message {
         RecvAncillaryMessage::ScmRights(mut files) => files.next(),
         _ => None,
     });
-    terminal.ok_or_else(|| io::Error::other("the process that holds the terminal did not hand it over"))
+    terminal
+        .ok_or_else(|| io::Error::other("the process that holds the terminal did not hand it over"))
 }
 
-fn send(runner: &OwnedFd, terminal: BorrowedFd<'_>) -> io::Result<()> {
+fn send_terminal(runner: &OwnedFd, terminal: BorrowedFd<'_>) -> io::Result<()> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut handed = SendAncillaryBuffer::new(&mut space);
     let files = [terminal];
     handed.push(SendAncillaryMessage::ScmRights(&files));
-    rustix::net::sendmsg(runner.as_fd(), &[IoSlice::new(b"t")], &mut handed, SendFlags::NOSIGNAL)?;
+    rustix::net::sendmsg(
+        runner.as_fd(),
+        &[IoSlice::new(b"t")],
+        &mut handed,
+        SendFlags::NOSIGNAL,
+    )?;
     Ok(())
 }
 
 /// Returns whether the programs printed output that no runner has read.
-fn has_unread(terminal: BorrowedFd<'_>) -> io::Result<bool> {
+fn has_unread_output(terminal: BorrowedFd<'_>) -> io::Result<bool> {
     let mut files = [PollFd::new(&terminal, PollFlags::IN)];
-    poll(&mut files, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }))?;
+    poll(
+        &mut files,
+        Some(&Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        }),
+    )?;
     Ok(files[0].revents().contains(PollFlags::IN))
 }

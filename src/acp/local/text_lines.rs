@@ -1,19 +1,19 @@
 //! Gathers lines from a stream of bytes within limits, however long a line is. Not here: the source of the bytes.
 
-use crate::output::{Standing, Uncut, figures};
+use crate::output::{MaskedRanges, SecretBoundaries, number_format};
 use memchr::memchr;
 
 /// The bytes kept of a line's beginning and end, at least; more than any cut shows.
-const KEEP: usize = 64 << 10;
+const MIN_KEPT_BYTES: usize = 64 << 10;
 
 /// Gathers lines until there are enough lines or characters.
 #[derive(Debug)]
-pub(super) struct Lines {
+pub(super) struct LineGatherer {
     want: u64,
     max_chars: usize,
     line_chars: usize,
     /// Ranges through which no cut goes.
-    uncut: Uncut,
+    uncut: SecretBoundaries,
     /// The bytes kept of a line's beginning and end.
     keep: usize,
     out: Vec<u8>,
@@ -35,14 +35,19 @@ pub(super) struct Lines {
     full: bool,
 }
 
-impl Lines {
-    pub(super) fn new(want: u64, max_chars: usize, line_chars: usize, uncut: Uncut) -> Self {
+impl LineGatherer {
+    pub(super) fn new(
+        want: u64,
+        max_chars: usize,
+        line_chars: usize,
+        uncut: SecretBoundaries,
+    ) -> Self {
         Self {
-            keep: KEEP + uncut.reach(),
+            keep: MIN_KEPT_BYTES + uncut.cut_margin(),
             uncut,
             want,
             max_chars,
-            line_chars: line_chars.clamp(80, KEEP / 2),
+            line_chars: line_chars.clamp(80, MIN_KEPT_BYTES / 2),
             out: Vec::new(),
             line_start: 0,
             tail: Vec::new(),
@@ -58,14 +63,14 @@ impl Lines {
     }
 
     /// Adds more bytes; returns false when no more are wanted.
-    pub(super) fn push(&mut self, mut bytes: &[u8]) -> bool {
+    pub(super) fn push_bytes(&mut self, mut bytes: &[u8]) -> bool {
         self.offered += bytes.len() as u64;
         while !self.full && !bytes.is_empty() {
             let Some(at) = memchr(b'\n', bytes) else {
-                self.take(bytes);
+                self.append_to_line(bytes);
                 break;
             };
-            self.take(&bytes[..=at]);
+            self.append_to_line(&bytes[..=at]);
             self.end_line(false);
             bytes = &bytes[at + 1..];
         }
@@ -73,16 +78,16 @@ impl Lines {
     }
 
     /// Returns the number of bytes of the current line.
-    pub(super) fn line_bytes(&self) -> u64 {
+    pub(super) fn current_line_bytes(&self) -> u64 {
         self.line_bytes
     }
 
     /// Ends the input: the current line becomes a line. `cut_off` tells that it would continue.
-    pub(super) fn finish(&mut self, cut_off: bool) {
+    pub(super) fn finish_gathering(&mut self, cut_off: bool) {
         if !self.full && self.line_bytes > 0 {
             if cut_off && self.tail.is_empty() {
                 let line = &self.out[self.line_start..];
-                let end = self.line_start + self.uncut.end_before(line, line.len(), false);
+                let end = self.line_start + self.uncut.cut_end_before(line, line.len(), false);
                 self.omitted += (self.out.len() - end) as u64;
                 self.out.truncate(end);
             }
@@ -92,7 +97,7 @@ impl Lines {
     }
 
     /// Returns the bytes of the lines gathered so far.
-    pub(super) fn bytes(&self) -> &[u8] {
+    pub(super) fn gathered_bytes(&self) -> &[u8] {
         &self.out[..self.line_start]
     }
 
@@ -102,14 +107,15 @@ impl Lines {
         self.out
     }
 
-    fn take(&mut self, piece: &[u8]) {
+    fn append_to_line(&mut self, piece: &[u8]) {
         self.line_bytes += piece.len() as u64;
         let kept = self.out.len() - self.line_start;
         let fits = piece.len().min(self.keep.saturating_sub(kept));
         self.out.extend_from_slice(&piece[..fits]);
         let rest = &piece[fits..];
         if !rest.is_empty() {
-            self.tail.extend_from_slice(&rest[rest.len().saturating_sub(self.keep)..]);
+            self.tail
+                .extend_from_slice(&rest[rest.len().saturating_sub(self.keep)..]);
             if self.tail.len() > 2 * self.keep {
                 self.tail.drain(..self.tail.len() - self.keep);
             }
@@ -121,7 +127,7 @@ impl Lines {
         if held > self.line_chars || !self.tail.is_empty() {
             self.cut_line(cut_off);
         }
-        let chars = char_count(&self.out[self.line_start..]);
+        let chars = count_chars(&self.out[self.line_start..]);
         if self.gathered > 0 && self.chars + chars > self.max_chars {
             self.full = true;
             return;
@@ -150,31 +156,47 @@ impl Lines {
             _ => b"",
         };
         let ending = ending.to_vec();
-        let whole = self.tail.is_empty().then(|| char_count(line) - ending.len());
+        let whole = self
+            .tail
+            .is_empty()
+            .then(|| count_chars(line) - ending.len());
         if whole.is_some_and(|chars| chars <= self.line_chars) {
             return;
         }
         let half = self.line_chars / 2;
         let body = &last[..last.len() - ending.len()];
         let is_all = self.tail.is_empty() && !cut_off;
-        let head = line[..self.uncut.end_before(line, offset_of_char(line, half), is_all)].to_vec();
-        let body = if cut_off { &body[..self.uncut.end_before(body, body.len(), false)] } else { body };
-        let tail = body[self.uncut.start_after(body, offset_of_last_chars(body, half))..].to_vec();
+        let head = line[..self
+            .uncut
+            .cut_end_before(line, offset_of_char(line, half), is_all)]
+            .to_vec();
+        let body = if cut_off {
+            &body[..self.uncut.cut_end_before(body, body.len(), false)]
+        } else {
+            body
+        };
+        let tail = body[self
+            .uncut
+            .cut_start_after(body, offset_of_last_chars(body, half))..]
+            .to_vec();
         let full_bytes = self.line_bytes - ending.len() as u64;
         let omitted = full_bytes.saturating_sub((head.len() + tail.len()) as u64);
         let length = match whole {
-            Some(chars) => format!("{} characters", figures::grouped(chars as u64)),
-            None => figures::size(full_bytes),
+            Some(chars) => format!("{} characters", number_format::group_digits(chars as u64)),
+            None => number_format::format_size(full_bytes),
         };
         let at_least = if cut_off { "more than " } else { "" };
-        let marker =
-            format!(" [... {} of this line omitted; it has {at_least}{length} ...] ", figures::size(omitted));
+        let marker = format!(
+            " [... {} of this line omitted; it has {at_least}{length} ...] ",
+            number_format::format_size(omitted)
+        );
         self.out.truncate(self.line_start);
         for piece in [head.as_slice(), marker.as_bytes(), &tail, &ending] {
             self.out.extend_from_slice(piece);
         }
         self.omitted += omitted;
-        self.first_cut.get_or_insert((self.gathered, char_count(&head) as u64));
+        self.first_cut
+            .get_or_insert((self.gathered, count_chars(&head) as u64));
         self.tail.clear();
     }
 }
@@ -182,8 +204,8 @@ impl Lines {
 /// Gathers the rest of one line from a character on. A value that is masked on output is gathered whole or not at
 /// all.
 #[derive(Debug)]
-pub(super) struct LineRest {
-    uncut: Uncut,
+pub(super) struct LineRemainder {
+    uncut: SecretBoundaries,
     /// The bytes that cannot be decided before more of the line follows.
     held: Vec<u8>,
     skip: u64,
@@ -197,8 +219,8 @@ pub(super) struct LineRest {
     pub reached: bool,
 }
 
-impl LineRest {
-    pub(super) fn new(column: u64, max_chars: usize, uncut: Uncut) -> Self {
+impl LineRemainder {
+    pub(super) fn new(column: u64, max_chars: usize, uncut: SecretBoundaries) -> Self {
         Self {
             uncut,
             held: Vec::new(),
@@ -212,16 +234,16 @@ impl LineRest {
     }
 
     /// Adds more bytes; returns false when no more are wanted.
-    pub(super) fn push(&mut self, bytes: &[u8]) -> bool {
+    pub(super) fn push_remainder(&mut self, bytes: &[u8]) -> bool {
         let end = memchr(b'\n', bytes);
         let body = &bytes[..end.unwrap_or(bytes.len())];
         if self.held.is_empty() {
-            let done = self.look(body, end.is_some());
+            let done = self.take_decided(body, end.is_some());
             self.held.extend_from_slice(&body[done..]);
         } else {
             let mut joined = std::mem::take(&mut self.held);
             joined.extend_from_slice(body);
-            let done = self.look(&joined, end.is_some());
+            let done = self.take_decided(&joined, end.is_some());
             joined.drain(..done);
             self.held = joined;
         }
@@ -229,47 +251,54 @@ impl LineRest {
     }
 
     /// Ends the input. `cut_off` tells that the line would continue: undecided bytes are then left out.
-    pub(super) fn finish(&mut self, cut_off: bool) {
+    pub(super) fn finish_remainder(&mut self, cut_off: bool) {
         let held = std::mem::take(&mut self.held);
         if cut_off {
             self.more = true;
         } else {
-            self.look(&held, true);
+            self.take_decided(&held, true);
         }
     }
 
     /// Takes the decided bytes, and returns their number.
-    fn look(&mut self, bytes: &[u8], at_end: bool) -> usize {
-        let Standing { places, decided } = self.uncut.standing(bytes, at_end);
+    fn take_decided(&mut self, bytes: &[u8], at_end: bool) -> usize {
+        let MaskedRanges {
+            ranges: places,
+            decided_bytes: decided,
+        } = self.uncut.masked_ranges(bytes, at_end);
         let mut from = 0;
         for place in places.into_iter().take_while(|place| place.end <= decided) {
-            self.take(&bytes[from..place.start]);
-            self.take_whole(&bytes[place.clone()]);
+            self.take_chars(&bytes[from..place.start]);
+            self.take_masked_value(&bytes[place.clone()]);
             from = place.end;
         }
-        self.take(&bytes[from..decided]);
+        self.take_chars(&bytes[from..decided]);
         decided
     }
 
-    fn take(&mut self, bytes: &[u8]) {
+    fn take_chars(&mut self, bytes: &[u8]) {
         if self.more {
             return;
         }
         let skipped = usize::try_from(self.skip).unwrap_or(usize::MAX);
         // Once a character is gathered, continuation bytes at the beginning belong to it.
-        let from = if self.out.is_empty() { offset_of_char(bytes, skipped) } else { 0 };
-        self.skip -= (char_count(&bytes[..from]) as u64).min(self.skip);
+        let from = if self.out.is_empty() {
+            offset_of_char(bytes, skipped)
+        } else {
+            0
+        };
+        self.skip -= (count_chars(&bytes[..from]) as u64).min(self.skip);
         let bytes = &bytes[from..];
         self.reached |= !bytes.is_empty();
         let to = offset_of_char(bytes, self.left);
-        self.left -= char_count(&bytes[..to]);
+        self.left -= count_chars(&bytes[..to]);
         self.out.extend_from_slice(&bytes[..to]);
         self.more = to < bytes.len();
     }
 
     /// Takes a masked value. If it does not fit, the next part begins with it, unless this part would be empty.
-    fn take_whole(&mut self, value: &[u8]) {
-        let chars = char_count(value);
+    fn take_masked_value(&mut self, value: &[u8]) {
+        let chars = count_chars(value);
         if self.more || self.skip >= chars as u64 {
             self.skip = self.skip.saturating_sub(chars as u64);
             return;
@@ -285,14 +314,19 @@ impl LineRest {
 }
 
 /// Counts the characters that start in these bytes.
-pub(super) fn char_count(bytes: &[u8]) -> usize {
+pub(super) fn count_chars(bytes: &[u8]) -> usize {
     bytes.iter().filter(|byte| starts_char(**byte)).count()
 }
 
 /// Returns the offset of character `n` (from 0), or the end.
 fn offset_of_char(bytes: &[u8], n: usize) -> usize {
     // Continuation bytes of an earlier character are not counted.
-    bytes.iter().enumerate().filter(|(_, byte)| starts_char(**byte)).nth(n).map_or(bytes.len(), |(at, _)| at)
+    bytes
+        .iter()
+        .enumerate()
+        .filter(|(_, byte)| starts_char(**byte))
+        .nth(n)
+        .map_or(bytes.len(), |(at, _)| at)
 }
 
 /// Returns the offset of the last `n` characters.
@@ -300,7 +334,13 @@ fn offset_of_last_chars(bytes: &[u8], n: usize) -> usize {
     if n == 0 {
         return bytes.len();
     }
-    bytes.iter().enumerate().rev().filter(|(_, byte)| starts_char(**byte)).nth(n - 1).map_or(0, |(at, _)| at)
+    bytes
+        .iter()
+        .enumerate()
+        .rev()
+        .filter(|(_, byte)| starts_char(**byte))
+        .nth(n - 1)
+        .map_or(0, |(at, _)| at)
 }
 
 fn starts_char(byte: u8) -> bool {
@@ -314,16 +354,16 @@ mod tests {
     use super::*;
 
     fn gather(text: &[u8], chunk: usize, want: u64, max_chars: usize) -> (Vec<u8>, u64, u64) {
-        let mut lines = Lines::new(want, max_chars, 2_000, Uncut::default());
+        let mut lines = LineGatherer::new(want, max_chars, 2_000, SecretBoundaries::default());
         let mut wanted = true;
         for piece in text.chunks(chunk.max(1)) {
-            wanted = lines.push(piece);
+            wanted = lines.push_bytes(piece);
             if !wanted {
                 break;
             }
         }
         if wanted {
-            lines.finish(false);
+            lines.finish_gathering(false);
         }
         let (count, consumed) = (lines.gathered, lines.consumed);
         (lines.into_bytes(), count, consumed)
@@ -357,17 +397,20 @@ mod tests {
 
     #[test]
     fn the_rest_of_a_line_starts_at_a_character() {
-        let mut rest = LineRest::new(3, 2, Uncut::default());
-        assert!(!rest.push("äöüßx\nno".as_bytes()));
+        let mut rest = LineRemainder::new(3, 2, SecretBoundaries::default());
+        assert!(!rest.push_remainder("äöüßx\nno".as_bytes()));
         assert_eq!((rest.out.as_slice(), rest.more), ("üß".as_bytes(), true));
 
-        let mut rest = LineRest::new(3, 9, Uncut::default());
-        assert!(rest.push(b"a"));
-        assert!(!rest.push(b"bcd\nno"));
-        assert_eq!((rest.out.as_slice(), rest.more, rest.reached), (b"cd".as_slice(), false, true));
+        let mut rest = LineRemainder::new(3, 9, SecretBoundaries::default());
+        assert!(rest.push_remainder(b"a"));
+        assert!(!rest.push_remainder(b"bcd\nno"));
+        assert_eq!(
+            (rest.out.as_slice(), rest.more, rest.reached),
+            (b"cd".as_slice(), false, true)
+        );
 
-        let mut rest = LineRest::new(9, 9, Uncut::default());
-        assert!(!rest.push(b"abc\n"));
+        let mut rest = LineRemainder::new(9, 9, SecretBoundaries::default());
+        assert!(!rest.push_remainder(b"abc\n"));
         assert!(!rest.reached);
     }
 }

@@ -5,57 +5,74 @@ use std::io::{self, Read};
 
 use tokio_util::sync::CancellationToken;
 
-use super::decoding::{Decoding, line_feed_of};
-use super::opening::blank;
-pub(super) use super::opening::{open, sha256_hex, stamp_of};
-use super::recent_indexes::LineIndexes;
-use super::sniff::{self, InvalidBytes};
-use super::text_lines::{LineRest, Lines};
-use crate::acp::files::{Encoding, Endings, LineTotal, ReadTextFile, Start, TextWindow};
-use crate::acp::workspace::in_words;
-use crate::output::line_index::{CHUNK, LineIndex, LineMiss, LineScan, find_last_lines, read_at};
-use crate::output::{Uncut, figures};
+use super::file_open::empty_window;
+pub(super) use super::file_open::{file_stamp, open_to_read, sha256_hex};
+use super::recent_indexes::LineIndexCache;
+use super::stream_decoder::{StreamDecoder, line_feed_of};
+use super::text_detection::{self, InvalidByteCounter};
+use super::text_lines::{LineGatherer, LineRemainder};
+use crate::acp::files::{
+    FileEncoding, LineEndings, LineTotal, ReadTextFile, TextWindow, WindowStart,
+};
+use crate::acp::workspace::explain_io_error;
+use crate::output::line_index::{
+    LineIndex, LineMiss, LineScan, READ_CHUNK_BYTES, find_last_lines, read_at_offset,
+};
+use crate::output::{SecretBoundaries, number_format};
 use crate::tool::{ErrorCode, ToolError};
 
 /// Files up to this size are read whole. A file of unknown size is read up to this limit.
-const HELD: u64 = 1 << 20;
+const MAX_WHOLE_BYTES: u64 = 1 << 20;
 /// The bytes of a bigger file that are examined for its encoding, beside the window.
-const JUDGED: usize = 64 << 10;
+const HEAD_BYTES: usize = 64 << 10;
 /// Above this size, a line is searched only near the start or from the end, because a full scan would take long.
-const SCANNED: u64 = 64 << 30;
+const MAX_SCANNED_BYTES: u64 = 64 << 30;
 /// The distance from the start that such a search covers.
-const NEAR: u64 = 256 << 20;
+const NEAR_START_BYTES: u64 = 256 << 20;
 /// The longest distance to follow a single line, or to go back for the last lines.
-const LONGEST_LINE: u64 = 64 << 20;
+const MAX_LINE_BYTES: u64 = 64 << 20;
 
 /// Reads a window.
-pub(super) fn read(
+pub(super) fn read_window(
     request: &ReadTextFile,
-    uncut: &Uncut,
-    indexes: &LineIndexes,
+    uncut: &SecretBoundaries,
+    indexes: &LineIndexCache,
     cancel: &CancellationToken,
 ) -> Result<TextWindow, ToolError> {
-    let (file, metadata) = open(&request.path)?;
-    let failed = |cause: io::Error| ToolError::io(request.path.shown(), &in_words(cause));
-    let stamp = stamp_of(&metadata);
-    let mut window = if stamp.size <= HELD {
-        held(request, uncut, &file, stamp.size)?
+    let (file, metadata) = open_to_read(&request.path)?;
+    let failed = |cause: io::Error| {
+        ToolError::from_io(request.path.display_text(), &explain_io_error(cause))
+    };
+    let stamp = file_stamp(&metadata);
+    let mut window = if stamp.size <= MAX_WHOLE_BYTES {
+        read_whole_file(request, uncut, &file, stamp.size)?
     } else {
-        let mut head = vec![0; JUDGED];
-        let n = read_at(&file, 0, &mut head).map_err(failed)?;
+        let mut head = vec![0; HEAD_BYTES];
+        let n = read_at_offset(&file, 0, &mut head).map_err(failed)?;
         head.truncate(n);
-        let encoding = told(request, &head, stamp.size, false)?;
+        let encoding = choose_encoding(request, &head, stamp.size, false)?;
         let feed = line_feed_of(encoding);
-        let mut index = indexes.take(stamp, feed);
-        let reach = if stamp.size > SCANNED { NEAR } else { u64::MAX };
+        let mut index = indexes.take_index(stamp, feed);
+        let reach = if stamp.size > MAX_SCANNED_BYTES {
+            NEAR_START_BYTES
+        } else {
+            u64::MAX
+        };
         let is_hashed = stamp.size <= TextWindow::HASHED;
-        let scan = LineScan { file: &file, size: stamp.size, reach, feed, is_hashed, cancel };
-        let request = Asked { request, uncut };
-        let window = streamed(request, &scan, &mut index, encoding, &head);
-        indexes.put(stamp, feed, index);
+        let scan = LineScan {
+            file: &file,
+            size: stamp.size,
+            reach,
+            feed,
+            is_hashed,
+            cancel,
+        };
+        let request = WindowRequest { request, uncut };
+        let window = stream_window(request, &scan, &mut index, encoding, &head);
+        indexes.put_index(stamp, feed, index);
         window?
     };
-    let now = stamp_of(&file.metadata().map_err(failed)?);
+    let now = file_stamp(&file.metadata().map_err(failed)?);
     if (now.size, now.modified) != (stamp.size, stamp.modified) {
         window.changed = true;
         window.sha256 = None;
@@ -64,33 +81,43 @@ pub(super) fn read(
 }
 
 /// Returns the requested encoding, or the one detected from the bytes, or an error if it is not text.
-fn told(request: &ReadTextFile, bytes: &[u8], size: u64, whole: bool) -> Result<Encoding, ToolError> {
+fn choose_encoding(
+    request: &ReadTextFile,
+    bytes: &[u8],
+    size: u64,
+    whole: bool,
+) -> Result<FileEncoding, ToolError> {
     match request.encoding {
-        Some(asked) => Ok(asked.in_file(bytes)),
-        None => sniff::encoding_of(&request.path, bytes, size, whole),
+        Some(asked) => Ok(asked.with_bom_of(bytes)),
+        None => text_detection::require_text_encoding(&request.path, bytes, size, whole),
     }
 }
 
 /// Reads a window of a file that fits in memory. Bytes appended meanwhile are not read. A file in /proc reports 0
 /// bytes but has some: those are limited.
-fn held(request: &ReadTextFile, uncut: &Uncut, file: &File, size: u64) -> Result<TextWindow, ToolError> {
-    let limit = if size == 0 { HELD } else { size };
+fn read_whole_file(
+    request: &ReadTextFile,
+    uncut: &SecretBoundaries,
+    file: &File,
+    size: u64,
+) -> Result<TextWindow, ToolError> {
+    let limit = if size == 0 { MAX_WHOLE_BYTES } else { size };
     let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or_default());
-    file.take(limit)
-        .read_to_end(&mut bytes)
-        .map_err(|cause| ToolError::io(request.path.shown(), &in_words(cause)))?;
+    file.take(limit).read_to_end(&mut bytes).map_err(|cause| {
+        ToolError::from_io(request.path.display_text(), &explain_io_error(cause))
+    })?;
     let goes_on = size == 0 && bytes.len() as u64 == limit;
-    if goes_on && matches!(request.start, Start::FromEnd(_)) {
+    if goes_on && matches!(request.start, WindowStart::FromEnd(_)) {
         let text = format!(
             "{}: the system does not say how long it is, and it is longer than {}. Read it from the start, or its end \
              with Bash, for example `tail`.",
-            request.path.shown(),
-            figures::size(limit)
+            request.path.display_text(),
+            number_format::format_size(limit)
         );
         return Err(ToolError::new(ErrorCode::TooLarge, text));
     }
-    let encoding = told(request, &bytes, bytes.len() as u64, !goes_on)?;
-    let mut window = in_memory(request, uncut, &bytes, encoding, goes_on)?;
+    let encoding = choose_encoding(request, &bytes, bytes.len() as u64, !goes_on)?;
+    let mut window = window_in_memory(request, uncut, &bytes, encoding, goes_on)?;
     if bytes.len() as u64 == size {
         window.sha256 = Some(sha256_hex(&bytes));
     }
@@ -98,32 +125,40 @@ fn held(request: &ReadTextFile, uncut: &Uncut, file: &File, size: u64) -> Result
 }
 
 /// Returns a window of bytes in memory.
-pub(super) fn in_memory(
+pub(super) fn window_in_memory(
     request: &ReadTextFile,
-    uncut: &Uncut,
+    uncut: &SecretBoundaries,
     bytes: &[u8],
-    encoding: Encoding,
+    encoding: FileEncoding,
     goes_on: bool,
 ) -> Result<TextWindow, ToolError> {
     let decoded;
-    let body = &bytes[encoding.mark().len()..];
+    let body = &bytes[encoding.bom_bytes().len()..];
     let body = if encoding.is_utf8() {
         body
     } else {
-        decoded = encoding.decode(body).0;
+        decoded = encoding.decode_lossy(body).0;
         decoded.as_bytes()
     };
     let newlines = memchr::memchr_iter(b'\n', body).count() as u64;
     let total = newlines + u64::from(body.last().is_some_and(|last| *last != b'\n'));
     let line = match request.start {
-        Start::Line(line) | Start::Inside { line, .. } => line.max(1),
-        Start::FromEnd(back) => total.saturating_sub(back.max(1)) + 1,
+        WindowStart::Line(line) | WindowStart::Inside { line, .. } => line.max(1),
+        WindowStart::FromEnd(back) => total.saturating_sub(back.max(1)) + 1,
     };
-    let mut window = blank(bytes.len() as u64, encoding, Endings::of(body));
+    let mut window = empty_window(
+        bytes.len() as u64,
+        encoding,
+        LineEndings::detect_endings(body),
+    );
     if encoding.is_utf8() {
-        window.invalid_bytes = InvalidBytes::of(body);
+        window.invalid_bytes = InvalidByteCounter::count_invalid(body);
     }
-    window.total = if goes_on { LineTotal::MoreThan(newlines) } else { LineTotal::Exactly(total) };
+    window.total = if goes_on {
+        LineTotal::MoreThan(newlines)
+    } else {
+        LineTotal::Exactly(total)
+    };
     window.first = i64::try_from(line).unwrap_or(i64::MAX);
     if line > total {
         window.at_end = !goes_on;
@@ -135,151 +170,185 @@ pub(super) fn in_memory(
             .nth(usize::try_from(line - 2).unwrap_or(usize::MAX))
             .map_or(body.len(), |newline| newline + 1),
     };
-    if let Start::Inside { column, .. } = request.start {
-        let mut rest = LineRest::new(column, request.max_chars, uncut.clone());
-        if rest.push(&body[start..]) {
-            rest.finish(goes_on);
+    if let WindowStart::Inside { column, .. } = request.start {
+        let mut rest = LineRemainder::new(column, request.max_chars, uncut.clone());
+        if rest.push_remainder(&body[start..]) {
+            rest.finish_remainder(goes_on);
         }
-        return inside(request, window, rest, line, column);
+        return window_of_remainder(request, window, rest, line, column);
     }
-    let mut lines = Lines::new(request.lines, request.max_chars, request.line_chars, uncut.clone());
-    if lines.push(&body[start..]) {
-        lines.finish(goes_on);
+    let mut lines = LineGatherer::new(
+        request.lines,
+        request.max_chars,
+        request.line_chars,
+        uncut.clone(),
+    );
+    if lines.push_bytes(&body[start..]) {
+        lines.finish_gathering(goes_on);
     }
     window.at_end = !goes_on && start as u64 + lines.consumed >= body.len() as u64;
-    Ok(filled(window, lines))
+    Ok(window_of_lines(window, lines))
 }
 
 /// The request, and the ranges that must not be cut.
 #[derive(Clone, Copy)]
-struct Asked<'a> {
+struct WindowRequest<'a> {
     request: &'a ReadTextFile,
-    uncut: &'a Uncut,
+    uncut: &'a SecretBoundaries,
 }
 
 /// Reads a window of a file that is too big for memory.
-fn streamed(
-    asked: Asked<'_>,
+fn stream_window(
+    asked: WindowRequest<'_>,
     scan: &LineScan<'_>,
     index: &mut LineIndex,
-    encoding: Encoding,
+    encoding: FileEncoding,
     head: &[u8],
 ) -> Result<TextWindow, ToolError> {
     let request = asked.request;
-    let failed = |miss| explain(request, scan, miss);
+    let failed = |miss| explain_scan_error(request, scan, miss);
     if scan.is_hashed {
-        index.count_all(scan).map_err(failed)?;
+        index.count_to_end(scan).map_err(failed)?;
     }
-    let mut window = blank(scan.size, encoding, sniff::endings_of(head, encoding));
-    window.sha256 = index.sha256(scan);
-    let found = match (request.start, index.total(scan.size)) {
-        (Start::FromEnd(back), Some(total)) => {
+    let mut window = empty_window(
+        scan.size,
+        encoding,
+        text_detection::head_line_endings(head, encoding),
+    );
+    window.sha256 = index.known_sha256(scan);
+    let found = match (request.start, index.known_line_count(scan.size)) {
+        (WindowStart::FromEnd(back), Some(total)) => {
             let line = total.saturating_sub(back.max(1)) + 1;
             window.first = i64::try_from(line).unwrap_or(i64::MAX);
             index.find_line(scan, line)
         }
-        (Start::FromEnd(back), None) => {
-            let place = find_last_lines(scan, back.max(1), LONGEST_LINE).map_err(failed)?;
-            let Some((start, lines)) = place else { return Err(failed(LineMiss::TooFar)) };
-            window.first = if start == 0 { 1 } else { -i64::try_from(lines).unwrap_or(i64::MAX) };
+        (WindowStart::FromEnd(back), None) => {
+            let place = find_last_lines(scan, back.max(1), MAX_LINE_BYTES).map_err(failed)?;
+            let Some((start, lines)) = place else {
+                return Err(failed(LineMiss::TooFar));
+            };
+            window.first = if start == 0 {
+                1
+            } else {
+                -i64::try_from(lines).unwrap_or(i64::MAX)
+            };
             Ok(start)
         }
-        (Start::Line(line) | Start::Inside { line, .. }, _) => {
+        (WindowStart::Line(line) | WindowStart::Inside { line, .. }, _) => {
             window.first = i64::try_from(line.max(1)).unwrap_or(i64::MAX);
             index.find_line(scan, line)
         }
     };
     let start = match found {
         Err(LineMiss::PastEnd) => {
-            window.total = total_of(index, scan, &window);
+            window.total = line_total(index, scan, &window);
             window.at_end = true;
             return Ok(window);
         }
         other => other.map_err(failed)?,
     };
-    let start = if start == 0 { encoding.mark().len() as u64 } else { start };
+    let start = if start == 0 {
+        encoding.bom_bytes().len() as u64
+    } else {
+        start
+    };
     // UTF-8 comes first, unless the encoding is UTF-16 or requested: the raw bytes reveal the encoding.
-    let as_is = if encoding.is_utf16() || request.encoding.is_some() { encoding } else { Encoding::Utf8 };
-    if let Start::Inside { line, column } = request.start {
-        let mut rest = rest_of_line(asked, scan, start, column, as_is).map_err(failed)?;
+    let as_is = if encoding.is_utf16() || request.encoding.is_some() {
+        encoding
+    } else {
+        FileEncoding::Utf8
+    };
+    if let WindowStart::Inside { line, column } = request.start {
+        let mut rest = read_line_remainder(asked, scan, start, column, as_is).map_err(failed)?;
         if request.encoding.is_none() {
-            window.encoding = sniff::judged(head, &rest.out, encoding);
+            window.encoding = text_detection::refine_encoding(head, &rest.out, encoding);
             if !window.encoding.is_utf8() && window.encoding != as_is {
-                rest = rest_of_line(asked, scan, start, column, window.encoding).map_err(failed)?;
+                rest = read_line_remainder(asked, scan, start, column, window.encoding)
+                    .map_err(failed)?;
             }
         }
-        window.total = total_of(index, scan, &window);
-        return inside(request, window, rest, line, column);
+        window.total = line_total(index, scan, &window);
+        return window_of_remainder(request, window, rest, line, column);
     }
-    let mut page = page_of_lines(asked, scan, start, as_is).map_err(failed)?;
+    let mut page = read_line_page(asked, scan, start, as_is).map_err(failed)?;
     if request.encoding.is_none() {
-        window.encoding = sniff::judged(head, page.lines.bytes(), encoding);
+        window.encoding =
+            text_detection::refine_encoding(head, page.lines.gathered_bytes(), encoding);
         if !window.encoding.is_utf8() && window.encoding != as_is {
-            page = page_of_lines(asked, scan, start, window.encoding).map_err(failed)?;
+            page = read_line_page(asked, scan, start, window.encoding).map_err(failed)?;
         }
     }
     window.at_end = page.at_end;
     window.stopped_in_line = page.stopped_in_line;
-    let mut window = filled(window, page.lines);
-    window.total = total_of(index, scan, &window);
+    let mut window = window_of_lines(window, page.lines);
+    window.total = line_total(index, scan, &window);
     Ok(window)
 }
 
 /// Lines of a big file.
-struct Page {
-    lines: Lines,
+struct LinePage {
+    lines: LineGatherer,
     at_end: bool,
     stopped_in_line: bool,
 }
 
-fn page_of_lines(
-    asked: Asked<'_>,
+fn read_line_page(
+    asked: WindowRequest<'_>,
     scan: &LineScan<'_>,
     start: u64,
-    encoding: Encoding,
-) -> Result<Page, LineMiss> {
-    let Asked { request, uncut } = asked;
-    let mut lines = Lines::new(request.lines, request.max_chars, request.line_chars, uncut.clone());
+    encoding: FileEncoding,
+) -> Result<LinePage, LineMiss> {
+    let WindowRequest { request, uncut } = asked;
+    let mut lines = LineGatherer::new(
+        request.lines,
+        request.max_chars,
+        request.line_chars,
+        uncut.clone(),
+    );
     let mut wanted = true;
-    let at_end = for_pieces(scan, start, encoding, |piece, _| {
-        wanted = lines.push(piece);
-        wanted && lines.line_bytes() < LONGEST_LINE
+    let at_end = decode_each_piece(scan, start, encoding, |piece, _| {
+        wanted = lines.push_bytes(piece);
+        wanted && lines.current_line_bytes() < MAX_LINE_BYTES
     })?;
     let stopped_in_line = wanted && !at_end;
     if wanted {
-        lines.finish(!at_end);
+        lines.finish_gathering(!at_end);
     }
-    Ok(Page { at_end: at_end && lines.consumed == lines.offered, stopped_in_line, lines })
+    Ok(LinePage {
+        at_end: at_end && lines.consumed == lines.offered,
+        stopped_in_line,
+        lines,
+    })
 }
 
-fn rest_of_line(
-    asked: Asked<'_>,
+fn read_line_remainder(
+    asked: WindowRequest<'_>,
     scan: &LineScan<'_>,
     start: u64,
     column: u64,
-    encoding: Encoding,
-) -> Result<LineRest, LineMiss> {
-    let mut rest = LineRest::new(column, asked.request.max_chars, asked.uncut.clone());
+    encoding: FileEncoding,
+) -> Result<LineRemainder, LineMiss> {
+    let mut rest = LineRemainder::new(column, asked.request.max_chars, asked.uncut.clone());
     let mut wanted = true;
-    let at_end = for_pieces(scan, start, encoding, |piece, passed| {
-        wanted = rest.push(piece);
-        wanted && passed < LONGEST_LINE
+    let at_end = decode_each_piece(scan, start, encoding, |piece, passed| {
+        wanted = rest.push_remainder(piece);
+        wanted && passed < MAX_LINE_BYTES
     })?;
     if wanted {
-        rest.finish(!at_end);
+        rest.finish_remainder(!at_end);
     }
     Ok(rest)
 }
 
 /// Passes on the decoded text from `start`, with the number of bytes read before each piece. Returns true at the
 /// file's end.
-fn for_pieces(
+fn decode_each_piece(
     scan: &LineScan<'_>,
     start: u64,
-    encoding: Encoding,
+    encoding: FileEncoding,
     mut each: impl FnMut(&[u8], u64) -> bool,
 ) -> Result<bool, LineMiss> {
-    let mut decoding = Decoding::new(encoding);
+    let mut decoding = StreamDecoder::new(encoding);
     let mut at = start;
     // Small at first: one page of source code is less than this.
     let mut buffer = vec![0; 64 << 10];
@@ -288,74 +357,82 @@ fn for_pieces(
         if scan.cancel.is_cancelled() {
             return Err(LineMiss::Cancelled);
         }
-        let want = usize::try_from(scan.size - at).unwrap_or(CHUNK).min(buffer.len());
-        let n = read_at(scan.file, at, &mut buffer[..want])?;
+        let want = usize::try_from(scan.size - at)
+            .unwrap_or(READ_CHUNK_BYTES)
+            .min(buffer.len());
+        let n = read_at_offset(scan.file, at, &mut buffer[..want])?;
         if n == 0 {
             break;
         }
         let passed = at - start;
         at += n as u64;
-        wanted = each(decoding.push(&buffer[..n]), passed);
+        wanted = each(decoding.decode_piece(&buffer[..n]), passed);
         if !wanted && at < scan.size {
             return Ok(false);
         }
-        buffer.resize(CHUNK, 0);
+        buffer.resize(READ_CHUNK_BYTES, 0);
     }
-    let left = decoding.finish();
+    let left = decoding.finish_decoding();
     if wanted && !left.is_empty() {
         each(left, at - start);
     }
     Ok(wanted || left.is_empty())
 }
 
-fn total_of(index: &LineIndex, scan: &LineScan<'_>, window: &TextWindow) -> LineTotal {
+fn line_total(index: &LineIndex, scan: &LineScan<'_>, window: &TextWindow) -> LineTotal {
     let last = u64::try_from(window.first).unwrap_or(0) + window.lines.saturating_sub(1);
-    match index.total(scan.size) {
+    match index.known_line_count(scan.size) {
         Some(total) => LineTotal::Exactly(total),
         None if window.at_end && window.first > 0 && window.lines > 0 => LineTotal::Exactly(last),
-        None => LineTotal::MoreThan(index.seen().max(last).max(window.lines)),
+        None => LineTotal::MoreThan(index.seen_line_count().max(last).max(window.lines)),
     }
 }
 
 /// Returns the window on the rest of one line.
-fn inside(
+fn window_of_remainder(
     request: &ReadTextFile,
     mut window: TextWindow,
-    rest: LineRest,
+    rest: LineRemainder,
     line: u64,
     column: u64,
 ) -> Result<TextWindow, ToolError> {
     if !rest.reached {
         return Err(ToolError::invalid_args(format!(
             "{}: line {} ends before column {}. Leave out column to see the line.",
-            request.path.shown(),
-            figures::grouped(line),
-            figures::grouped(column)
+            request.path.display_text(),
+            number_format::group_digits(line),
+            number_format::group_digits(column)
         )));
     }
     window.lines = 1;
     window.stopped_in_line = rest.more;
     window.back = rest.back;
-    set_text(&mut window, rest.out);
+    set_window_text(&mut window, rest.out);
     Ok(window)
 }
 
-fn filled(mut window: TextWindow, lines: Lines) -> TextWindow {
+fn window_of_lines(mut window: TextWindow, lines: LineGatherer) -> TextWindow {
     window.lines = lines.gathered;
     window.omitted_bytes = lines.omitted;
     window.first_cut = lines.first_cut;
-    set_text(&mut window, lines.into_bytes());
+    set_window_text(&mut window, lines.into_bytes());
     window
 }
 
-fn set_text(window: &mut TextWindow, bytes: Vec<u8>) {
-    window.control =
-        bytes.iter().filter(|b| (**b < 0x20 && !matches!(**b, b'\t' | b'\n' | b'\r')) || **b == 0x7F).count()
-            as u64;
+fn set_window_text(window: &mut TextWindow, bytes: Vec<u8>) {
+    window.control = bytes
+        .iter()
+        .filter(|b| (**b < 0x20 && !matches!(**b, b'\t' | b'\n' | b'\r')) || **b == 0x7F)
+        .count() as u64;
     window.text = String::from_utf8(bytes).unwrap_or_else(|error| {
         let bytes = error.into_bytes();
-        window.invalid_bytes = window.invalid_bytes.max(InvalidBytes::of(&bytes));
-        window.lossy = bytes.utf8_chunks().filter(|chunk| !chunk.invalid().is_empty()).count() as u64;
+        window.invalid_bytes = window
+            .invalid_bytes
+            .max(InvalidByteCounter::count_invalid(&bytes));
+        window.lossy = bytes
+            .utf8_chunks()
+            .filter(|chunk| !chunk.invalid().is_empty())
+            .count() as u64;
         String::from_utf8_lossy(&bytes).into_owned()
     });
     // Decoded text contains them already.
@@ -364,31 +441,31 @@ fn set_text(window: &mut TextWindow, bytes: Vec<u8>) {
     }
 }
 
-fn explain(request: &ReadTextFile, scan: &LineScan<'_>, miss: LineMiss) -> ToolError {
-    let shown = request.path.shown();
+fn explain_scan_error(request: &ReadTextFile, scan: &LineScan<'_>, miss: LineMiss) -> ToolError {
+    let shown = request.path.display_text();
     match miss {
-        LineMiss::Cancelled => {
-            ToolError::cancelled(format!("Reading {shown} was cancelled. Nothing was changed."))
-        }
-        LineMiss::Io(cause) => ToolError::io(shown, &in_words(cause)),
+        LineMiss::Cancelled => ToolError::call_cancelled(format!(
+            "Reading {shown} was cancelled. Nothing was changed."
+        )),
+        LineMiss::Io(cause) => ToolError::from_io(shown, &explain_io_error(cause)),
         LineMiss::TooFar | LineMiss::PastEnd => {
-            let size = figures::size(scan.size);
+            let size = number_format::format_size(scan.size);
             let text = match request.start {
-                Start::FromEnd(1) => format!(
+                WindowStart::FromEnd(1) => format!(
                     "{shown} ({size}): its last line is longer than {}. Use Bash, for example `tail -c 10000`.",
-                    figures::size(LONGEST_LINE)
+                    number_format::format_size(MAX_LINE_BYTES)
                 ),
-                Start::FromEnd(lines) => format!(
+                WindowStart::FromEnd(lines) => format!(
                     "{shown} ({size}): the last {} lines are more than {}. Ask for fewer, or use Bash, for example \
                      `tail -c 10000`.",
-                    figures::grouped(lines),
-                    figures::size(LONGEST_LINE)
+                    number_format::group_digits(lines),
+                    number_format::format_size(MAX_LINE_BYTES)
                 ),
-                Start::Line(line) | Start::Inside { line, .. } => format!(
+                WindowStart::Line(line) | WindowStart::Inside { line, .. } => format!(
                     "{shown} is {size}, too large to search all of it for line {}, which is not in its first {}. Use \
                      a negative offset to read from the end, or Bash, for example `tail -c +N | head`.",
-                    figures::grouped(line),
-                    figures::size(scan.reach)
+                    number_format::group_digits(line),
+                    number_format::format_size(scan.reach)
                 ),
             };
             ToolError::new(ErrorCode::TooLarge, text)

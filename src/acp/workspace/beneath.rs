@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags, ResolveFlags};
 use rustix::io::Errno;
 
-use super::in_words;
+use super::explain_io_error;
 use crate::durable::allow_unsupported_sync;
 
 /// A concurrent rename makes the kernel return EAGAIN; ten thousand in a row do not happen.
@@ -21,14 +21,23 @@ const MAX_TRIES: usize = 10_000;
 
 /// A workspace folder, opened once.
 #[derive(Debug)]
-pub(super) struct Held {
+pub(super) struct RootHandle {
     fd: OwnedFd,
     canonical: PathBuf,
     owner: u32,
 }
 
-fn beneath(dir: impl AsFd, rel: &Path, flags: OFlags, more: ResolveFlags) -> io::Result<OwnedFd> {
-    let rel = if rel.as_os_str().is_empty() { Path::new(".") } else { rel };
+fn openat2_beneath(
+    dir: impl AsFd,
+    rel: &Path,
+    flags: OFlags,
+    more: ResolveFlags,
+) -> io::Result<OwnedFd> {
+    let rel = if rel.as_os_str().is_empty() {
+        Path::new(".")
+    } else {
+        rel
+    };
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS | more;
     for _ in 0..MAX_TRIES {
         match rustix::fs::openat2(&dir, rel, flags | OFlags::CLOEXEC, Mode::empty(), resolve) {
@@ -40,60 +49,84 @@ fn beneath(dir: impl AsFd, rel: &Path, flags: OFlags, more: ResolveFlags) -> io:
 }
 
 /// Returns the current path of an open file, from the kernel.
-fn path_of(fd: &impl AsRawFd) -> io::Result<PathBuf> {
+fn fd_path(fd: &impl AsRawFd) -> io::Result<PathBuf> {
     let link = format!("/proc/self/fd/{}", fd.as_raw_fd());
     let target = rustix::fs::readlinkat(CWD, link, Vec::with_capacity(256))?;
     Ok(PathBuf::from(OsString::from_vec(target.into_bytes())))
 }
 
-impl Held {
-    pub(super) fn open(given: &Path) -> io::Result<(Self, PathBuf)> {
+impl RootHandle {
+    pub(super) fn open_root(given: &Path) -> io::Result<(Self, PathBuf)> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let fd = rustix::fs::openat(CWD, given, flags, Mode::empty())?;
-        let canonical = path_of(&fd)?;
+        let canonical = fd_path(&fd)?;
         let owner = rustix::fs::fstat(&fd)?.st_uid;
-        Ok((Self { fd, canonical: canonical.clone(), owner }, canonical))
+        Ok((
+            Self {
+                fd,
+                canonical: canonical.clone(),
+                owner,
+            },
+            canonical,
+        ))
     }
 
     /// Resolves a path without symlinks, relative to this folder. `CrossesDevices` when it leads out.
-    pub(super) fn real(&self, rel: &Path) -> io::Result<PathBuf> {
-        let fd = beneath(&self.fd, rel, OFlags::PATH, ResolveFlags::empty())?;
-        let now = path_of(&fd)?;
+    pub(super) fn resolve_beneath(&self, rel: &Path) -> io::Result<PathBuf> {
+        let fd = openat2_beneath(&self.fd, rel, OFlags::PATH, ResolveFlags::empty())?;
+        let now = fd_path(&fd)?;
         if let Ok(rest) = now.strip_prefix(&self.canonical) {
             return Ok(rest.to_owned());
         }
         // The workspace folder itself was moved since it was opened.
-        let moved = path_of(&self.fd)?;
-        now.strip_prefix(&moved).map(Path::to_owned).map_err(|_| Errno::XDEV.into())
+        let moved = fd_path(&self.fd)?;
+        now.strip_prefix(&moved)
+            .map(Path::to_owned)
+            .map_err(|_| Errno::XDEV.into())
     }
 
     /// Reads the symlink `name` in the folder `parent`; an error when it is not a symlink.
-    pub(super) fn link_target(&self, parent: &Path, name: &OsStr) -> io::Result<PathBuf> {
-        let dir = beneath(&self.fd, parent, OFlags::PATH | OFlags::DIRECTORY, ResolveFlags::NO_SYMLINKS)?;
+    pub(super) fn read_link_beneath(&self, parent: &Path, name: &OsStr) -> io::Result<PathBuf> {
+        let dir = openat2_beneath(
+            &self.fd,
+            parent,
+            OFlags::PATH | OFlags::DIRECTORY,
+            ResolveFlags::NO_SYMLINKS,
+        )?;
         let target = rustix::fs::readlinkat(&dir, name, Vec::new())?;
         Ok(PathBuf::from(OsStr::from_bytes(target.to_bytes())))
     }
 
     /// Opens any kind of file without waiting: a FIFO without a writer opens at once.
-    pub(super) fn open_file(&self, rel: &Path) -> io::Result<File> {
+    pub(super) fn open_file_beneath(&self, rel: &Path) -> io::Result<File> {
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
-        match beneath(&self.fd, rel, flags, ResolveFlags::NO_SYMLINKS) {
+        match openat2_beneath(&self.fd, rel, flags, ResolveFlags::NO_SYMLINKS) {
             // A socket, or a device without a driver, cannot be opened at all.
-            Err(cause) if cause.raw_os_error() == Some(Errno::NXIO.raw_os_error()) => Err(io::Error::new(
-                io::ErrorKind::InvalidInput,
-                "is a socket or a device, not a regular file",
-            )),
+            Err(cause) if cause.raw_os_error() == Some(Errno::NXIO.raw_os_error()) => {
+                Err(io::Error::new(
+                    io::ErrorKind::InvalidInput,
+                    "is a socket or a device, not a regular file",
+                ))
+            }
             opened => Ok(File::from(opened?)),
         }
     }
 
-    pub(super) fn metadata(&self, rel: &Path) -> io::Result<Metadata> {
-        File::from(beneath(&self.fd, rel, OFlags::PATH, ResolveFlags::NO_SYMLINKS)?).metadata()
+    pub(super) fn metadata_beneath(&self, rel: &Path) -> io::Result<Metadata> {
+        File::from(openat2_beneath(
+            &self.fd,
+            rel,
+            OFlags::PATH,
+            ResolveFlags::NO_SYMLINKS,
+        )?)
+        .metadata()
     }
 
-    pub(super) fn open_folder(&self, rel: &Path) -> io::Result<Folder> {
+    pub(super) fn open_folder_beneath(&self, rel: &Path) -> io::Result<FolderHandle> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY;
-        Ok(Folder { fd: beneath(&self.fd, rel, flags, ResolveFlags::NO_SYMLINKS)? })
+        Ok(FolderHandle {
+            fd: openat2_beneath(&self.fd, rel, flags, ResolveFlags::NO_SYMLINKS)?,
+        })
     }
 
     /// Returns whether a file has more than one name and is owned by neither this user nor the workspace's owner.
@@ -105,7 +138,7 @@ impl Held {
 }
 
 /// Names the kind of a special file.
-pub(super) fn special_kind(metadata: &Metadata) -> &'static str {
+pub(super) fn special_file_kind(metadata: &Metadata) -> &'static str {
     let kind = metadata.file_type();
     if kind.is_fifo() {
         "a FIFO"
@@ -120,87 +153,103 @@ pub(super) fn special_kind(metadata: &Metadata) -> &'static str {
 
 /// An open folder. Names in it are used as they are, and symlinks are never followed.
 #[derive(Debug)]
-pub struct Folder {
+pub struct FolderHandle {
     fd: OwnedFd,
 }
 
-impl Folder {
+impl FolderHandle {
     /// Returns a path to a name in here, for code that can only open by path. It leads through the open folder itself,
     /// so it stays valid as long as this value, even if the folder is replaced.
-    pub fn path_of(&self, name: &OsStr) -> PathBuf {
+    pub fn entry_path(&self, name: &OsStr) -> PathBuf {
         PathBuf::from(format!("/proc/self/fd/{}", self.fd.as_raw_fd())).join(name)
     }
 
     /// Creates a file that must not exist yet.
-    pub fn create_new(&self, name: &OsStr, mode: u32) -> io::Result<File> {
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        Ok(File::from(rustix::fs::openat(&self.fd, name, flags, Mode::from_raw_mode(mode))?))
+    pub fn create_new_file(&self, name: &OsStr, mode: u32) -> io::Result<File> {
+        let flags =
+            OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        Ok(File::from(rustix::fs::openat(
+            &self.fd,
+            name,
+            flags,
+            Mode::from_raw_mode(mode),
+        )?))
     }
 
     /// Opens a file for reading, without waiting.
-    pub fn open_file(&self, name: &OsStr) -> io::Result<File> {
+    pub fn open_entry_file(&self, name: &OsStr) -> io::Result<File> {
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
-        Ok(File::from(beneath(&self.fd, Path::new(name), flags, ResolveFlags::NO_SYMLINKS)?))
+        Ok(File::from(openat2_beneath(
+            &self.fd,
+            Path::new(name),
+            flags,
+            ResolveFlags::NO_SYMLINKS,
+        )?))
     }
 
     /// Returns the metadata of a name; of a symlink, its own.
-    pub fn metadata(&self, name: &OsStr) -> io::Result<Metadata> {
+    pub fn entry_metadata(&self, name: &OsStr) -> io::Result<Metadata> {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         File::from(rustix::fs::openat(&self.fd, name, flags, Mode::empty())?).metadata()
     }
 
     /// Returns the target of a symlink.
-    pub fn link_target(&self, name: &OsStr) -> io::Result<PathBuf> {
+    pub fn entry_link_target(&self, name: &OsStr) -> io::Result<PathBuf> {
         let target = rustix::fs::readlinkat(&self.fd, name, Vec::new())?;
         Ok(PathBuf::from(OsStr::from_bytes(target.to_bytes())))
     }
 
     /// Renames an entry over another one, atomically.
-    pub fn rename(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
+    pub fn rename_entry(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
         Ok(rustix::fs::renameat(&self.fd, from, &self.fd, to)?)
     }
 
     /// Exchanges two entries, atomically if the file system supports it.
-    pub fn exchange(&self, one: &OsStr, other: &OsStr) -> io::Result<()> {
+    pub fn exchange_entries(&self, one: &OsStr, other: &OsStr) -> io::Result<()> {
         match rustix::fs::renameat_with(&self.fd, one, &self.fd, other, RenameFlags::EXCHANGE) {
             Err(Errno::INVAL | Errno::NOSYS) => {}
             exchanged => return Ok(exchanged?),
         }
         let mut aside = one.to_owned();
         aside.push(".old");
-        self.rename(other, &aside)?;
-        self.rename(one, other)?;
-        self.rename(&aside, one)
+        self.rename_entry(other, &aside)?;
+        self.rename_entry(one, other)?;
+        self.rename_entry(&aside, one)
     }
 
     /// Renames a file only if the new name is free, atomically if the file system supports it.
-    pub fn rename_new(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
+    pub fn rename_without_replacing(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
         match rustix::fs::renameat_with(&self.fd, from, &self.fd, to, RenameFlags::NOREPLACE) {
             Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {}
             renamed => return Ok(renamed?),
         }
         match rustix::fs::linkat(&self.fd, from, &self.fd, to, AtFlags::empty()) {
-            Ok(()) => self.remove(from),
+            Ok(()) => self.remove_file_entry(from),
             // The file system has no hard links. If the name is taken, another error came before this one.
             Err(Errno::PERM | Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP | Errno::MLINK) => {
-                self.look_and_rename(from, self, to)
+                self.check_and_rename(from, self, to)
             }
             Err(cause) => Err(cause.into()),
         }
     }
 
     /// Moves a file to another folder only if the new name is free, atomically if the file system supports it.
-    pub fn move_new(&self, from: &OsStr, folder: &Self, to: &OsStr) -> io::Result<()> {
+    pub fn move_without_replacing(
+        &self,
+        from: &OsStr,
+        folder: &Self,
+        to: &OsStr,
+    ) -> io::Result<()> {
         match rustix::fs::renameat_with(&self.fd, from, &folder.fd, to, RenameFlags::NOREPLACE) {
             Err(Errno::INVAL | Errno::NOSYS) => {}
             moved => return Ok(moved?),
         }
-        self.look_and_rename(from, folder, to)
+        self.check_and_rename(from, folder, to)
     }
 
     /// Checks and renames in two steps. A file that gets the name in between is replaced.
-    fn look_and_rename(&self, from: &OsStr, folder: &Self, to: &OsStr) -> io::Result<()> {
-        match folder.metadata(to) {
+    fn check_and_rename(&self, from: &OsStr, folder: &Self, to: &OsStr) -> io::Result<()> {
+        match folder.entry_metadata(to) {
             Err(cause) if cause.kind() == io::ErrorKind::NotFound => {
                 Ok(rustix::fs::renameat(&self.fd, from, &folder.fd, to)?)
             }
@@ -210,35 +259,37 @@ impl Folder {
     }
 
     /// Removes an empty folder.
-    pub fn remove_folder(&self, name: &OsStr) -> io::Result<()> {
+    pub fn remove_folder_entry(&self, name: &OsStr) -> io::Result<()> {
         Ok(rustix::fs::unlinkat(&self.fd, name, AtFlags::REMOVEDIR)?)
     }
 
     /// Removes a file.
-    pub fn remove(&self, name: &OsStr) -> io::Result<()> {
+    pub fn remove_file_entry(&self, name: &OsStr) -> io::Result<()> {
         Ok(rustix::fs::unlinkat(&self.fd, name, AtFlags::empty())?)
     }
 
     /// Opens a folder in here, and creates it if it is missing.
-    pub fn enter_or_make(&self, name: &OsStr) -> io::Result<Self> {
+    pub fn open_or_create_folder(&self, name: &OsStr) -> io::Result<Self> {
         match rustix::fs::mkdirat(&self.fd, name, Mode::from_raw_mode(0o777)) {
-            Ok(()) => self.sync()?,
+            Ok(()) => self.fsync_folder()?,
             Err(Errno::EXIST) => {}
             Err(cause) => return Err(cause.into()),
         }
         let flags = OFlags::RDONLY | OFlags::DIRECTORY;
-        Ok(Self { fd: beneath(&self.fd, Path::new(name), flags, ResolveFlags::NO_SYMLINKS)? })
+        Ok(Self {
+            fd: openat2_beneath(&self.fd, Path::new(name), flags, ResolveFlags::NO_SYMLINKS)?,
+        })
     }
 
     /// Makes the names in it durable.
-    pub fn sync(&self) -> io::Result<()> {
+    pub fn fsync_folder(&self) -> io::Result<()> {
         allow_unsupported_sync(rustix::fs::fsync(&self.fd).map_err(io::Error::from))
     }
 
     /// Returns the names in it, unsorted.
-    pub fn names(&self) -> io::Result<Vec<OsString>> {
+    pub fn entry_names(&self) -> io::Result<Vec<OsString>> {
         let mut names = Vec::new();
-        let failed = |cause: Errno| in_words(cause.into());
+        let failed = |cause: Errno| explain_io_error(cause.into());
         for entry in rustix::fs::Dir::read_from(&self.fd).map_err(failed)? {
             let name = OsStr::from_bytes(entry.map_err(failed)?.file_name().to_bytes()).to_owned();
             if name != "." && name != ".." {
@@ -263,19 +314,25 @@ mod tests {
         let base = tempfile::tempdir().expect("a folder");
         let at = |name: &str| base.path().join(name);
         let read = |name: &str| fs::read_to_string(at(name)).expect("a file");
-        let (held, _) = Held::open(base.path()).expect("opened");
-        let folder = held.open_folder(Path::new("")).expect("opened");
+        let (held, _) = RootHandle::open_root(base.path()).expect("opened");
+        let folder = held.open_folder_beneath(Path::new("")).expect("opened");
         let [one, two, new] = ["one", "two", "new"].map(OsStr::new);
         let steps: [Step<'_>; 3] = [
-            &|from, to| folder.rename_new(from, to),
-            &|from, to| folder.move_new(from, &folder, to),
-            &|from, to| folder.look_and_rename(from, &folder, to),
+            &|from, to| folder.rename_without_replacing(from, to),
+            &|from, to| folder.move_without_replacing(from, &folder, to),
+            &|from, to| folder.check_and_rename(from, &folder, to),
         ];
         for step in steps {
             fs::write(at("one"), "one").expect("written");
             fs::write(at("two"), "two").expect("written");
-            assert_eq!(step(one, two).expect_err("taken").kind(), io::ErrorKind::AlreadyExists);
-            assert_eq!((read("one"), read("two")), ("one".to_owned(), "two".to_owned()));
+            assert_eq!(
+                step(one, two).expect_err("taken").kind(),
+                io::ErrorKind::AlreadyExists
+            );
+            assert_eq!(
+                (read("one"), read("two")),
+                ("one".to_owned(), "two".to_owned())
+            );
             step(one, new).expect("free");
             assert_eq!(read("new"), "one");
             assert!(!at("one").exists());

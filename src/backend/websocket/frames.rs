@@ -6,15 +6,15 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::{Map, Value, json};
 
-use super::super::{Declined, Offered, ResultPost};
-use crate::ids::{ConversationId, RequestId, ToolName, hex};
+use super::super::{DeclineReason, OfferedEvent, ResultPost};
+use crate::ids::{ConversationId, RequestId, ToolName, to_hex};
 use crate::request::{OutcomeKind, ToolRequest};
 
 /// The result of parsing a frame.
 #[derive(Debug)]
-pub(super) enum Heard {
+pub(super) enum ParsedFrame {
     /// An event for the runner.
-    Event(Offered),
+    Event(OfferedEvent),
     /// An error frame for the sender, because the frame is unusable.
     Answer(String),
     /// A frame that is not meant for the runner.
@@ -32,47 +32,81 @@ const FOREIGN: &str = "ws-";
 const LONGEST_FOREIGN: usize = 60;
 
 /// Errors that callers of this protocol compare literally. Additional text of our tools is cut off.
-const EXACT: [&str; 3] =
-    ["Error: Not a git repository", "Error: File not found", "Error: Security violation"];
+const EXACT_ERRORS: [&str; 3] = [
+    "Error: Not a git repository",
+    "Error: File not found",
+    "Error: Security violation",
+];
 
 /// Parses a frame.
-pub(super) fn read(text: &str) -> Heard {
+pub(super) fn parse_frame(text: &str) -> ParsedFrame {
     let frame = match serde_json::from_str::<Value>(text) {
         Ok(Value::Object(frame)) => frame,
-        Ok(_) => return Heard::Answer(error(None, "the frame is no JSON object")),
-        Err(cause) => return Heard::Answer(error(None, &format!("the frame is not JSON: {cause}"))),
+        Ok(_) => return ParsedFrame::Answer(error_frame(None, "the frame is no JSON object")),
+        Err(cause) => {
+            return ParsedFrame::Answer(error_frame(
+                None,
+                &format!("the frame is not JSON: {cause}"),
+            ));
+        }
     };
     match frame.get("type").and_then(Value::as_str) {
-        Some("tool_call") => with_id(&frame, |id| Heard::Event(call(id, &frame))),
-        Some("tool_cancel") => with_id(&frame, |id| Heard::Event(Offered::Cancel(id))),
-        Some("error") => Heard::Ignored(format!("the worker reports an error: {}", short(text))),
+        Some("tool_call") => {
+            with_request_id(&frame, |id| ParsedFrame::Event(parse_tool_call(id, &frame)))
+        }
+        Some("tool_cancel") => {
+            with_request_id(&frame, |id| ParsedFrame::Event(OfferedEvent::Cancel(id)))
+        }
+        Some("error") => ParsedFrame::Ignored(format!(
+            "the worker reports an error: {}",
+            shorten_text(text)
+        )),
         // Answering an unknown type could start an endless exchange.
-        Some(other) => Heard::Ignored(format!("a frame of the unknown type {:?}", short(other))),
-        None => Heard::Answer(error(None, "the frame has no type; tool_call and tool_cancel are understood")),
+        Some(other) => ParsedFrame::Ignored(format!(
+            "a frame of the unknown type {:?}",
+            shorten_text(other)
+        )),
+        None => ParsedFrame::Answer(error_frame(
+            None,
+            "the frame has no type; tool_call and tool_cancel are understood",
+        )),
     }
 }
 
 /// Returns the error frame for a binary frame.
-pub(super) fn binary() -> String {
-    error(None, "binary frames are not understood; send the JSON as a text frame")
+pub(super) fn binary_frame_error() -> String {
+    error_frame(
+        None,
+        "binary frames are not understood; send the JSON as a text frame",
+    )
 }
 
-fn with_id(frame: &Map<String, Value>, go_on: impl FnOnce(RequestId) -> Heard) -> Heard {
+fn with_request_id(
+    frame: &Map<String, Value>,
+    go_on: impl FnOnce(RequestId) -> ParsedFrame,
+) -> ParsedFrame {
     let Some(given) = frame.get("id").filter(|id| !id.is_null()) else {
-        return Heard::Answer(error(None, "the frame has no id, so nothing can be answered to it"));
+        return ParsedFrame::Answer(error_frame(
+            None,
+            "the frame has no id, so nothing can be answered to it",
+        ));
     };
-    if let Some(id) = given.as_str().and_then(inner_id) {
+    if let Some(id) = given.as_str().and_then(decode_worker_id) {
         return go_on(id);
     }
-    let echoed = if given.is_string() || given.is_number() { given.clone() } else { Value::Null };
+    let echoed = if given.is_string() || given.is_number() {
+        given.clone()
+    } else {
+        Value::Null
+    };
     let why = format!(
         "the id must be a text of 1 to 128 characters of A-Z a-z 0-9 _ -, or of at most {LONGEST_FOREIGN} bytes with \
          others; the call was not run"
     );
-    Heard::Answer(answered(&echoed, false, &why))
+    ParsedFrame::Answer(tool_result_frame(&echoed, false, &why))
 }
 
-fn call(id: RequestId, frame: &Map<String, Value>) -> Offered {
+fn parse_tool_call(id: RequestId, frame: &Map<String, Value>) -> OfferedEvent {
     let args = match frame.get("args") {
         None | Some(Value::Null) => "{}".to_owned(),
         Some(args) => {
@@ -84,12 +118,18 @@ fn call(id: RequestId, frame: &Map<String, Value>) -> Offered {
     };
     let tool = match frame.get("tool") {
         Some(Value::String(tool)) => ToolName::parse(tool.as_str()).map_err(|bad| bad.to_string()),
-        Some(other) => Err(format!("tool must be a text, not {}", short(&other.to_string()))),
+        Some(other) => Err(format!(
+            "tool must be a text, not {}",
+            shorten_text(&other.to_string())
+        )),
         None => Err("tool is missing".to_owned()),
     };
     let (tool, why) = match tool {
         Ok(tool) => (tool, None),
-        Err(why) => (ToolName::parse("unreadable").expect("a word is a tool name"), Some(why)),
+        Err(why) => (
+            ToolName::parse("unreadable").expect("a word is a tool name"),
+            Some(why),
+        ),
     };
     let request = ToolRequest {
         id,
@@ -97,20 +137,20 @@ fn call(id: RequestId, frame: &Map<String, Value>) -> Offered {
         args,
         conversation: ConversationId::parse(CONVERSATION).expect("a word is a conversation's id"),
         agent_type: None,
-        created_at_ms: now_ms(),
+        created_at_ms: wall_clock_ms(),
         deadline_ms: None,
         cancelled: false,
         issued_at_ms: None,
         signature: None,
     };
     match why {
-        None => Offered::Request(request),
-        Some(why) => Offered::Unreadable { request, why },
+        None => OfferedEvent::Request(request),
+        Some(why) => OfferedEvent::Unreadable { request, why },
     }
 }
 
 /// Returns the frame that answers a call.
-pub(super) fn result(post: &ResultPost<'_>) -> String {
+pub(super) fn result_frame(post: &ResultPost<'_>) -> String {
     let payload: Value = serde_json::from_str(post.payload).unwrap_or_default();
     let text = |key: &str| match payload.get(key) {
         Some(Value::String(text)) => Some(text.clone()),
@@ -119,22 +159,26 @@ pub(super) fn result(post: &ResultPost<'_>) -> String {
     };
     let success = post.kind == OutcomeKind::Ok;
     let mut output = text("result").or_else(|| text("error")).unwrap_or_default();
-    if !success && let Some(exact) = EXACT.iter().find(|exact| output.lines().next() == Some(exact)) {
+    if !success
+        && let Some(exact) = EXACT_ERRORS
+            .iter()
+            .find(|exact| output.lines().next() == Some(exact))
+    {
         (*exact).clone_into(&mut output);
     }
-    answered(&Value::String(outer_id(post.id)), success, &output)
+    tool_result_frame(&Value::String(encode_worker_id(post.id)), success, &output)
 }
 
 /// Returns the frame for a repeated request that gets no result.
-pub(super) fn declined(id: &RequestId, why: Declined) -> String {
-    let id = outer_id(id);
+pub(super) fn decline_frame(id: &RequestId, why: DeclineReason) -> String {
+    let id = encode_worker_id(id);
     match why {
         // This is no result: the result of the first call with this id was sent or is still to come.
-        Declined::Conflict => error(
+        DeclineReason::Conflict => error_frame(
             Some(&id),
             "this id came before with another tool or other arguments; this call was not run, give it an id of its own",
         ),
-        Declined::Forgotten => answered(
+        DeclineReason::Forgotten => tool_result_frame(
             &Value::String(id),
             false,
             "Error: This call was answered long ago and its result is not kept any more. It was not run again.",
@@ -142,12 +186,13 @@ pub(super) fn declined(id: &RequestId, why: Declined) -> String {
     }
 }
 
-fn answered(id: &Value, success: bool, output: &str) -> String {
+fn tool_result_frame(id: &Value, success: bool, output: &str) -> String {
     let status = if success { "success" } else { "error" };
-    json!({"type": "tool_result", "tool_call_id": id, "status": status, "output": output}).to_string()
+    json!({"type": "tool_result", "tool_call_id": id, "status": status, "output": output})
+        .to_string()
 }
 
-fn error(id: Option<&str>, message: &str) -> String {
+fn error_frame(id: Option<&str>, message: &str) -> String {
     match id {
         Some(id) => json!({"type": "error", "tool_call_id": id, "message": message}).to_string(),
         None => json!({"type": "error", "message": message}).to_string(),
@@ -155,16 +200,16 @@ fn error(id: Option<&str>, message: &str) -> String {
 }
 
 /// Returns the id for the journal.
-fn inner_id(id: &str) -> Option<RequestId> {
+fn decode_worker_id(id: &str) -> Option<RequestId> {
     match RequestId::parse(id) {
         Ok(known) if !id.starts_with(FOREIGN) => Some(known),
         _ if id.is_empty() || id.len() > LONGEST_FOREIGN => None,
-        _ => RequestId::parse(format!("{FOREIGN}{}", hex(id.as_bytes()))).ok(),
+        _ => RequestId::parse(format!("{FOREIGN}{}", to_hex(id.as_bytes()))).ok(),
     }
 }
 
 /// Returns the id as the worker gave it.
-fn outer_id(id: &RequestId) -> String {
+fn encode_worker_id(id: &RequestId) -> String {
     let foreign = id.as_str().strip_prefix(FOREIGN).and_then(|digits| {
         let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
         let bytes: Option<Vec<u8>> = digits.as_bytes().chunks(2).map(byte).collect();
@@ -173,13 +218,15 @@ fn outer_id(id: &RequestId) -> String {
     foreign.unwrap_or_else(|| id.as_str().to_owned())
 }
 
-fn short(text: &str) -> String {
+fn shorten_text(text: &str) -> String {
     text.chars().take(80).collect()
 }
 
 /// Returns the local time, because the protocol carries none.
-pub(super) fn now_ms() -> f64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |age| age.as_secs_f64() * 1_000.0)
+pub(super) fn wall_clock_ms() -> f64 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0.0, |age| age.as_secs_f64() * 1_000.0)
 }
 
 #[cfg(test)]
@@ -188,15 +235,15 @@ mod tests {
     use crate::ids::LeaseId;
 
     fn request(text: &str) -> ToolRequest {
-        match read(text) {
-            Heard::Event(Offered::Request(request)) => request,
+        match parse_frame(text) {
+            ParsedFrame::Event(OfferedEvent::Request(request)) => request,
             other => panic!("{text}: {other:?}"),
         }
     }
 
     fn answer(text: &str) -> Value {
-        match read(text) {
-            Heard::Answer(answer) => serde_json::from_str(&answer).expect("JSON"),
+        match parse_frame(text) {
+            ParsedFrame::Answer(answer) => serde_json::from_str(&answer).expect("JSON"),
             other => panic!("{text}: {other:?}"),
         }
     }
@@ -204,43 +251,81 @@ mod tests {
     #[test]
     fn a_call_needs_an_id_and_a_tool_and_nothing_else() {
         let call = request(r#"{"type":"tool_call","tool":"git_status","id":"c1"}"#);
-        assert_eq!((call.id.as_str(), call.tool.as_str(), call.args.as_str()), ("c1", "git_status", "{}"));
+        assert_eq!(
+            (call.id.as_str(), call.tool.as_str(), call.args.as_str()),
+            ("c1", "git_status", "{}")
+        );
         let call = request(
             r#"{"id":"c2","args":{"path":"a","content":"b"},"tool":"write_file","type":"tool_call","x":1}"#,
         );
-        assert_eq!(call.args, r#"{"content":"b","path":"a"}"#, "however it was ordered");
+        assert_eq!(
+            call.args, r#"{"content":"b","path":"a"}"#,
+            "however it was ordered"
+        );
         // The tool's decoder refuses arguments that are not an object, and names the expected type.
-        assert_eq!(request(r#"{"type":"tool_call","tool":"read_file","id":"c3","args":[1]}"#).args, "[1]");
+        assert_eq!(
+            request(r#"{"type":"tool_call","tool":"read_file","id":"c3","args":[1]}"#).args,
+            "[1]"
+        );
     }
 
     #[test]
     fn what_cannot_be_answered_is_told_and_what_can_is_answered() {
-        for bad in ["", "{", "[]", "7", "{}", r#"{"type":"tool_call","tool":"git_status"}"#] {
+        for bad in [
+            "",
+            "{",
+            "[]",
+            "7",
+            "{}",
+            r#"{"type":"tool_call","tool":"git_status"}"#,
+        ] {
             let told = answer(bad);
-            assert_eq!((&told["type"], told.get("tool_call_id")), (&json!("error"), None), "{bad}");
+            assert_eq!(
+                (&told["type"], told.get("tool_call_id")),
+                (&json!("error"), None),
+                "{bad}"
+            );
         }
         let long = "x".repeat(129);
-        for id in [json!(5), json!(""), json!(long), json!("\u{1F600}".repeat(40))] {
-            let told = answer(&json!({"type": "tool_call", "tool": "git_status", "id": id}).to_string());
-            assert_eq!((&told["type"], &told["status"]), (&json!("tool_result"), &json!("error")));
+        for id in [
+            json!(5),
+            json!(""),
+            json!(long),
+            json!("\u{1F600}".repeat(40)),
+        ] {
+            let told =
+                answer(&json!({"type": "tool_call", "tool": "git_status", "id": id}).to_string());
+            assert_eq!(
+                (&told["type"], &told["status"]),
+                (&json!("tool_result"), &json!("error"))
+            );
             assert_eq!(told["tool_call_id"], id);
         }
-        let Heard::Event(Offered::Unreadable { request, why }) =
-            read(r#"{"type":"tool_call","id":"c1","tool":5}"#)
+        let ParsedFrame::Event(OfferedEvent::Unreadable { request, why }) =
+            parse_frame(r#"{"type":"tool_call","id":"c1","tool":5}"#)
         else {
             panic!("a call whose tool cannot be read is answered like any other");
         };
-        assert_eq!((request.id.as_str(), why.as_str()), ("c1", "tool must be a text, not 5"));
-        assert!(matches!(read(r#"{"type":"pong"}"#), Heard::Ignored(_)));
+        assert_eq!(
+            (request.id.as_str(), why.as_str()),
+            ("c1", "tool must be a text, not 5")
+        );
+        assert!(matches!(
+            parse_frame(r#"{"type":"pong"}"#),
+            ParsedFrame::Ignored(_)
+        ));
     }
 
     #[test]
     fn every_id_comes_back_as_it_was_given() {
         for id in ["call_1", "a.b:c/d", "ws-6162", "ws-", "\u{e9}t\u{e9}", " "] {
-            let inner = inner_id(id).expect(id);
-            assert_eq!(outer_id(&inner), id);
+            let inner = decode_worker_id(id).expect(id);
+            assert_eq!(encode_worker_id(&inner), id);
         }
-        assert_eq!(inner_id("call_1").expect("an id").as_str(), "call_1");
+        assert_eq!(
+            decode_worker_id("call_1").expect("an id").as_str(),
+            "call_1"
+        );
     }
 
     #[test]
@@ -248,19 +333,38 @@ mod tests {
         let (id, lease) = (RequestId::parse("c1").expect("an id"), LeaseId::random());
         let output = |kind, payload: Value| {
             let payload = payload.to_string();
-            let post = ResultPost { id: &id, lease: &lease, kind, payload: &payload, truncated: false };
-            serde_json::from_str::<Value>(&result(&post)).expect("JSON")
+            let post = ResultPost {
+                id: &id,
+                lease: &lease,
+                kind,
+                payload: &payload,
+                truncated: false,
+            };
+            serde_json::from_str::<Value>(&result_frame(&post)).expect("JSON")
         };
-        let refused =
-            output(OutcomeKind::Error, json!({"error": "Error: Security violation\n../x leaves it"}));
+        let refused = output(
+            OutcomeKind::Error,
+            json!({"error": "Error: Security violation\n../x leaves it"}),
+        );
         assert_eq!(
             refused,
             json!({"type": "tool_result", "tool_call_id": "c1", "status": "error", "output": "Error: Security violation"})
         );
-        let read =
-            output(OutcomeKind::Ok, json!({"result": "Error: File not found\nis what this file holds"}));
-        assert_eq!(read["output"], "Error: File not found\nis what this file holds");
-        assert_eq!(output(OutcomeKind::Ok, json!({"result": {"a": 1}}))["output"], r#"{"a":1}"#);
-        assert_eq!(output(OutcomeKind::Cancelled, json!({"error": "Cancelled."}))["status"], "error");
+        let read = output(
+            OutcomeKind::Ok,
+            json!({"result": "Error: File not found\nis what this file holds"}),
+        );
+        assert_eq!(
+            read["output"],
+            "Error: File not found\nis what this file holds"
+        );
+        assert_eq!(
+            output(OutcomeKind::Ok, json!({"result": {"a": 1}}))["output"],
+            r#"{"a":1}"#
+        );
+        assert_eq!(
+            output(OutcomeKind::Cancelled, json!({"error": "Cancelled."}))["status"],
+            "error"
+        );
     }
 }

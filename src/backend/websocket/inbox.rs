@@ -7,10 +7,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
-use super::super::Offered;
+use super::super::OfferedEvent;
 
 /// The most calls in the queue.
-const MOST: usize = 1_024;
+const MAX_CALLS: usize = 1_024;
 
 /// The bytes at which the queue is full; the call that exceeds them is still accepted.
 const MOST_BYTES: usize = 16 << 20;
@@ -19,10 +19,10 @@ const MOST_BYTES: usize = 16 << 20;
 const PAGE_BYTES: usize = 4 << 20;
 
 /// The queued calls of this process.
-pub(super) struct Inbox {
+pub(super) struct CallInbox {
     /// The prefix of this process's cursors.
-    life: String,
-    state: Mutex<State>,
+    run_id: String,
+    state: Mutex<InboxState>,
     /// Notified when a call arrives.
     arrived: Notify,
     /// Notified when capacity is freed.
@@ -30,23 +30,23 @@ pub(super) struct Inbox {
 }
 
 #[derive(Default)]
-struct State {
-    waiting: VecDeque<Waiting>,
+struct InboxState {
+    waiting: VecDeque<QueuedCall>,
     bytes: usize,
     /// The number of the last call that arrived.
     last: u64,
 }
 
-struct Waiting {
+struct QueuedCall {
     number: u64,
-    event: Offered,
+    event: OfferedEvent,
     bytes: usize,
 }
 
-impl Inbox {
+impl CallInbox {
     pub(super) fn new() -> Self {
         Self {
-            life: uuid::Uuid::new_v4().to_string(),
+            run_id: uuid::Uuid::new_v4().to_string(),
             state: Mutex::default(),
             arrived: Notify::new(),
             freed: Notify::new(),
@@ -54,35 +54,48 @@ impl Inbox {
     }
 
     /// Appends an event that came in a frame of this size.
-    pub(super) fn put(&self, event: Offered, bytes: usize) {
-        let mut state = self.state();
+    pub(super) fn push_event(&self, event: OfferedEvent, bytes: usize) {
+        let mut state = self.lock_state();
         state.last += 1;
         state.bytes += bytes;
         let number = state.last;
-        state.waiting.push_back(Waiting { number, event, bytes });
+        state.waiting.push_back(QueuedCall {
+            number,
+            event,
+            bytes,
+        });
         drop(state);
         self.arrived.notify_one();
     }
 
     /// Returns whether the queue accepts more.
-    pub(super) fn has_room(&self) -> bool {
-        let state = self.state();
-        state.waiting.len() < MOST && state.bytes < MOST_BYTES
+    pub(super) fn has_capacity(&self) -> bool {
+        let state = self.lock_state();
+        state.waiting.len() < MAX_CALLS && state.bytes < MOST_BYTES
     }
 
     /// Waits until the queue accepts more.
-    pub(super) async fn room(&self) {
-        while !self.has_room() {
+    pub(super) async fn wait_for_capacity(&self) {
+        while !self.has_capacity() {
             self.freed.notified().await;
         }
     }
 
     /// Drops the events up to the cursor, which the runner has stored, and returns the next ones with their cursor. A
     /// cursor of another process or backend is ignored.
-    pub(super) fn after(&self, cursor: Option<&str>, most: u32) -> (Vec<Offered>, Option<String>) {
-        let taken =
-            cursor.and_then(|cursor| cursor.strip_prefix(&self.life)?.strip_prefix(':')?.parse().ok());
-        let mut state = self.state();
+    pub(super) fn page_after(
+        &self,
+        cursor: Option<&str>,
+        most: u32,
+    ) -> (Vec<OfferedEvent>, Option<String>) {
+        let taken = cursor.and_then(|cursor| {
+            cursor
+                .strip_prefix(&self.run_id)?
+                .strip_prefix(':')?
+                .parse()
+                .ok()
+        });
+        let mut state = self.lock_state();
         while let Some(first) = state.waiting.front()
             && taken.is_some_and(|taken: u64| first.number <= taken)
         {
@@ -90,25 +103,34 @@ impl Inbox {
             state.waiting.pop_front();
         }
         let mut bytes = 0;
-        let fitting = state.waiting.iter().take(most as usize).take_while(|waiting| {
-            let is_first = bytes == 0;
-            bytes += waiting.bytes;
-            is_first || bytes <= PAGE_BYTES
-        });
-        let page: Vec<&Waiting> = fitting.collect();
-        let behind = page.last().map(|last| format!("{}:{}", self.life, last.number));
-        let events = page.into_iter().map(|waiting| waiting.event.clone()).collect();
+        let fitting = state
+            .waiting
+            .iter()
+            .take(most as usize)
+            .take_while(|waiting| {
+                let is_first = bytes == 0;
+                bytes += waiting.bytes;
+                is_first || bytes <= PAGE_BYTES
+            });
+        let page: Vec<&QueuedCall> = fitting.collect();
+        let behind = page
+            .last()
+            .map(|last| format!("{}:{}", self.run_id, last.number));
+        let events = page
+            .into_iter()
+            .map(|waiting| waiting.event.clone())
+            .collect();
         drop(state);
         self.freed.notify_one();
         (events, behind)
     }
 
     /// Waits until a new event arrives.
-    pub(super) async fn arrival(&self) {
+    pub(super) async fn wait_for_arrival(&self) {
         self.arrived.notified().await;
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn lock_state(&self) -> MutexGuard<'_, InboxState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -118,13 +140,16 @@ mod tests {
     use super::*;
     use crate::ids::RequestId;
 
-    fn put(inbox: &Inbox, id: &str, bytes: usize) {
-        inbox.put(Offered::Cancel(RequestId::parse(id).expect("an id")), bytes);
+    fn put(inbox: &CallInbox, id: &str, bytes: usize) {
+        inbox.push_event(
+            OfferedEvent::Cancel(RequestId::parse(id).expect("an id")),
+            bytes,
+        );
     }
 
-    fn ids(events: &[Offered]) -> Vec<&str> {
-        let id = |event: &Offered| match event {
-            Offered::Cancel(id) => id.as_str().to_owned().leak() as &str,
+    fn ids(events: &[OfferedEvent]) -> Vec<&str> {
+        let id = |event: &OfferedEvent| match event {
+            OfferedEvent::Cancel(id) => id.as_str().to_owned().leak() as &str,
             _ => "",
         };
         events.iter().map(id).collect()
@@ -132,28 +157,35 @@ mod tests {
 
     #[test]
     fn what_the_runner_did_not_take_is_handed_out_again() {
-        let inbox = Inbox::new();
+        let inbox = CallInbox::new();
         for id in ["a", "b", "c"] {
             put(&inbox, id, 10);
         }
-        let (events, behind) = inbox.after(None, 2);
+        let (events, behind) = inbox.page_after(None, 2);
         assert_eq!(ids(&events), ["a", "b"]);
-        assert_eq!(ids(&inbox.after(Some("1700000000000000000"), 9).0), ["a", "b", "c"], "another backend's");
-        let (events, behind) = inbox.after(behind.as_deref(), 9);
+        assert_eq!(
+            ids(&inbox.page_after(Some("1700000000000000000"), 9).0),
+            ["a", "b", "c"],
+            "another backend's"
+        );
+        let (events, behind) = inbox.page_after(behind.as_deref(), 9);
         assert_eq!(ids(&events), ["c"]);
-        assert_eq!(ids(&inbox.after(behind.as_deref(), 9).0), Vec::<&str>::new());
+        assert_eq!(
+            ids(&inbox.page_after(behind.as_deref(), 9).0),
+            Vec::<&str>::new()
+        );
     }
 
     #[test]
     fn it_is_full_by_number_and_by_bytes_and_one_large_call_still_passes() {
-        let inbox = Inbox::new();
+        let inbox = CallInbox::new();
         put(&inbox, "large", MOST_BYTES);
-        assert!(!inbox.has_room());
-        let (events, behind) = inbox.after(None, 9);
+        assert!(!inbox.has_capacity());
+        let (events, behind) = inbox.page_after(None, 9);
         assert_eq!(events.len(), 1);
-        inbox.after(behind.as_deref(), 9);
-        assert!(inbox.has_room());
-        (0..MOST).for_each(|_| put(&inbox, "small", 1));
-        assert!(!inbox.has_room());
+        inbox.page_after(behind.as_deref(), 9);
+        assert!(inbox.has_capacity());
+        (0..MAX_CALLS).for_each(|_| put(&inbox, "small", 1));
+        assert!(!inbox.has_capacity());
     }
 }

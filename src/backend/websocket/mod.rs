@@ -9,10 +9,10 @@
 //! The worker may lose a result after that, so the journal keeps it for a day. A call with the same id gets the same
 //! result again. A worker that reconnects repeats the calls that it still waits for.
 
+mod connection;
 mod frames;
 mod inbox;
-mod link;
-mod traffic;
+mod socket_task;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,15 +20,15 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio::sync::watch;
 
-use self::inbox::Inbox;
-use self::link::Links;
-use self::traffic::Pace;
-use super::dial::Dialer;
+use self::connection::WorkerConnector;
+use self::inbox::CallInbox;
+use self::socket_task::PingPolicy;
+use super::dial::WebSocketDialer;
 use super::proxy::ProxyRules;
 use super::transport::BadUrl;
 use super::{
-    Backend, Beat, CatalogItem, CatalogKind, Claim, Declined, Next, Offered, Page, Posted, Reply, ResultPost,
-    Session,
+    Backend, BackendReply, BackendSession, CatalogEntry, CatalogKind, ClaimReply, DeclineReason,
+    EventPage, HeartbeatReply, NextPoll, OfferedEvent, PostOutcome, ResultPost,
 };
 use crate::ids::{LeaseId, RequestId};
 use crate::redact::Secret;
@@ -37,10 +37,10 @@ use crate::redact::Secret;
 const MOST_BYTES: usize = 16 << 20;
 
 /// The shortest wait of a poll for more events, because the protocol does not announce the end of a batch.
-const QUIET: Duration = Duration::from_secs(1);
+const POLL_WAIT: Duration = Duration::from_secs(1);
 
 /// Returns the token that the worker is shown; called for each connection.
-pub type ShownToken = Arc<dyn Fn() -> Option<Secret<String>> + Send + Sync>;
+pub type TokenSource = Arc<dyn Fn() -> Option<Secret<String>> + Send + Sync>;
 
 /// The options of the connection.
 #[derive(Debug, Clone)]
@@ -58,14 +58,19 @@ pub struct WebSocketOptions {
 impl Default for WebSocketOptions {
     fn default() -> Self {
         let seconds = Duration::from_secs(20);
-        Self { ping: seconds, pong_timeout: seconds, allow_insecure: false, proxies: ProxyRules::default() }
+        Self {
+            ping: seconds,
+            pong_timeout: seconds,
+            allow_insecure: false,
+            proxies: ProxyRules::default(),
+        }
     }
 }
 
 /// A backend that is a worker at the other end of a WebSocket.
 pub struct WebSocketBackend {
-    links: Links,
-    inbox: Arc<Inbox>,
+    connector: WorkerConnector,
+    inbox: Arc<CallInbox>,
 }
 
 impl WebSocketBackend {
@@ -73,44 +78,61 @@ impl WebSocketBackend {
     ///
     /// # Errors
     /// [`BadUrl`].
-    pub fn new(url: &str, token: ShownToken, options: &WebSocketOptions) -> Result<Self, BadUrl> {
-        let dialer = Dialer::new(url, options.allow_insecure, MOST_BYTES, &options.proxies)?;
-        let pace = Pace { idle: options.ping, patience: options.pong_timeout };
-        let inbox = Arc::new(Inbox::new());
-        Ok(Self { links: Links::new(dialer, token, Arc::clone(&inbox), pace), inbox })
+    pub fn new(url: &str, token: TokenSource, options: &WebSocketOptions) -> Result<Self, BadUrl> {
+        let dialer =
+            WebSocketDialer::new(url, options.allow_insecure, MOST_BYTES, &options.proxies)?;
+        let pace = PingPolicy {
+            idle: options.ping,
+            patience: options.pong_timeout,
+        };
+        let inbox = Arc::new(CallInbox::new());
+        Ok(Self {
+            connector: WorkerConnector::new(dialer, token, Arc::clone(&inbox), pace),
+            inbox,
+        })
     }
 
     /// Returns the events that arrived since the cursor, if there are any.
-    fn page(&self, cursor: Option<&str>, limit: u32) -> Option<Page> {
-        let (events, cursor) = self.inbox.after(cursor, limit);
-        cursor.map(|cursor| Page { events, cursor: Some(cursor), is_done: false, next: Next::Pushed })
+    fn arrived_page(&self, cursor: Option<&str>, limit: u32) -> Option<EventPage> {
+        let (events, cursor) = self.inbox.page_after(cursor, limit);
+        cursor.map(|cursor| EventPage {
+            events,
+            cursor: Some(cursor),
+            is_done: false,
+            next: NextPoll::Pushed,
+        })
     }
 
-    async fn next_page(
+    async fn wait_for_page(
         &self,
         cursor: Option<&str>,
         limit: u32,
         wait: Duration,
-    ) -> Result<Page, super::BackendError> {
+    ) -> Result<EventPage, super::BackendError> {
         // Calls that arrived on a lost connection still count.
-        if let Some(page) = self.page(cursor, limit) {
+        if let Some(page) = self.arrived_page(cursor, limit) {
             return Ok(page);
         }
-        let link = self.links.get().await?;
-        let nothing = Page { events: Vec::new(), cursor: None, is_done: true, next: Next::Pushed };
+        let link = self.connector.get_or_connect().await?;
+        let nothing = EventPage {
+            events: Vec::new(),
+            cursor: None,
+            is_done: true,
+            next: NextPoll::Pushed,
+        };
         // A new connection ends the poll, so that waiting results are sent.
-        if link.is_new() && !wait.is_zero() {
+        if link.is_first_use() && !wait.is_zero() {
             return Ok(nothing);
         }
-        let until = tokio::time::sleep(wait.max(QUIET));
+        let until = tokio::time::sleep(wait.max(POLL_WAIT));
         tokio::pin!(until);
         loop {
-            if let Some(page) = self.page(cursor, limit) {
+            if let Some(page) = self.arrived_page(cursor, limit) {
                 return Ok(page);
             }
             tokio::select! {
-                () = self.inbox.arrival() => {}
-                end = link.end() => return self.page(cursor, limit).ok_or(end),
+                () = self.inbox.wait_for_arrival() => {}
+                end = link.wait_for_end() => return self.arrived_page(cursor, limit).ok_or(end),
                 () = &mut until => return Ok(nothing),
             }
         }
@@ -118,31 +140,47 @@ impl WebSocketBackend {
 }
 
 /// Returns the local time as a session: the protocol has no other clock.
-fn now() -> Session {
-    Session { server_now_ms: frames::now_ms(), backend_id: None, other_process: false }
+fn local_session() -> BackendSession {
+    BackendSession {
+        server_now_ms: frames::wall_clock_ms(),
+        backend_id: None,
+        other_process: false,
+    }
 }
 
 impl Backend for WebSocketBackend {
     /// Does nothing, because there are no sessions. Each connection sends the current token.
-    fn open_session(&self) -> Reply<'_, Session> {
-        Box::pin(std::future::ready(Ok(now())))
+    fn open_session(&self) -> BackendReply<'_, BackendSession> {
+        Box::pin(std::future::ready(Ok(local_session())))
     }
 
-    fn poll<'a>(&'a self, cursor: Option<&'a str>, limit: u32, wait: Duration) -> Reply<'a, Page> {
-        Box::pin(self.next_page(cursor, limit, wait))
+    fn poll_events<'a>(
+        &'a self,
+        cursor: Option<&'a str>,
+        limit: u32,
+        wait: Duration,
+    ) -> BackendReply<'a, EventPage> {
+        Box::pin(self.wait_for_page(cursor, limit, wait))
     }
 
-    fn list_open(&self) -> Reply<'_, Vec<Offered>> {
+    fn list_open_requests(&self) -> BackendReply<'_, Vec<OfferedEvent>> {
         Box::pin(std::future::ready(Ok(Vec::new())))
     }
 
-    fn fetch_open<'a>(&'a self, _ids: &'a [RequestId]) -> Reply<'a, Vec<Offered>> {
+    fn fetch_open_requests<'a>(
+        &'a self,
+        _ids: &'a [RequestId],
+    ) -> BackendReply<'a, Vec<OfferedEvent>> {
         Box::pin(std::future::ready(Ok(Vec::new())))
     }
 
     /// Grants every claim: a call that was sent here belongs to this device.
-    fn claim<'a>(&'a self, _id: &'a RequestId, _lease: &'a LeaseId) -> Reply<'a, Claim> {
-        let granted = Claim {
+    fn claim_request<'a>(
+        &'a self,
+        _id: &'a RequestId,
+        _lease: &'a LeaseId,
+    ) -> BackendReply<'a, ClaimReply> {
+        let granted = ClaimReply {
             granted: true,
             reason: String::new(),
             leased_for: None,
@@ -154,41 +192,67 @@ impl Backend for WebSocketBackend {
         Box::pin(std::future::ready(Ok(granted)))
     }
 
-    fn post<'a>(&'a self, result: ResultPost<'a>) -> Reply<'a, Posted> {
+    fn post_result<'a>(&'a self, result: ResultPost<'a>) -> BackendReply<'a, PostOutcome> {
         Box::pin(async move {
-            let link = self.links.get().await?;
-            self.links.arrives(&link, Some(frames::result(&result))).await?;
-            Ok(Posted::Sent)
+            let link = self.connector.get_or_connect().await?;
+            self.connector
+                .deliver_text(&link, Some(frames::result_frame(&result)))
+                .await?;
+            Ok(PostOutcome::Sent)
         })
     }
 
     /// Ensures a connection, which is all that a worker can observe; its own pings do the rest. The last heartbeat
     /// closes the connection.
-    fn beat(&self, online: bool, _every: Duration, _health: Value) -> Reply<'_, Beat> {
+    fn send_heartbeat(
+        &self,
+        online: bool,
+        _every: Duration,
+        _health: Value,
+    ) -> BackendReply<'_, HeartbeatReply> {
         Box::pin(async move {
             if online {
-                self.links.get().await?;
+                self.connector.get_or_connect().await?;
             } else {
-                self.links.close().await;
+                self.connector.close_worker_connection().await;
             }
-            Ok(Beat { server_now_ms: now().server_now_ms, next: None, other_process: false })
+            Ok(HeartbeatReply {
+                server_now_ms: local_session().server_now_ms,
+                next: None,
+                other_process: false,
+            })
         })
     }
 
     /// Does nothing: a worker has no catalog.
-    fn publish<'a>(&'a self, _kind: CatalogKind, _revision: u64, _items: &'a [CatalogItem]) -> Reply<'a, ()> {
+    fn publish_catalog<'a>(
+        &'a self,
+        _kind: CatalogKind,
+        _revision: u64,
+        _items: &'a [CatalogEntry],
+    ) -> BackendReply<'a, ()> {
         Box::pin(std::future::ready(Ok(())))
     }
 
-    fn decline<'a>(&'a self, id: &'a RequestId, why: Declined) -> Reply<'a, ()> {
-        Box::pin(async move { self.links.get().await?.tell(frames::declined(id, why)).await })
+    fn decline_request<'a>(
+        &'a self,
+        id: &'a RequestId,
+        why: DeclineReason,
+    ) -> BackendReply<'a, ()> {
+        Box::pin(async move {
+            self.connector
+                .get_or_connect()
+                .await?
+                .send_unconfirmed(frames::decline_frame(id, why))
+                .await
+        })
     }
 
-    fn link(&self) -> Option<watch::Receiver<bool>> {
-        Some(self.links.is_up())
+    fn connection_status(&self) -> Option<watch::Receiver<bool>> {
+        Some(self.connector.subscribe_status())
     }
 
     fn refresh_connections(&self) {
-        self.links.drop_link();
+        self.connector.drop_connection();
     }
 }

@@ -1,12 +1,12 @@
 //! `acp`: the agent that an editor launches, over stdin and stdout. If a runner already works with this home, the
 //! editor is connected to it. Otherwise this process is the runner, as long as the editor needs it.
 
-#[cfg(unix)]
-mod door;
 #[cfg(not(unix))]
 #[path = "door_elsewhere.rs"]
 mod door;
-mod host;
+mod editor_host;
+#[cfg(unix)]
+mod editor_socket;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,35 +15,36 @@ use tokio::io::{stdin, stdout};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use super::context::{Context, runtime};
+use super::context::{CliContext, command_runtime};
 use super::exit::Exit;
-use super::stop;
-use super::wiring::{self, Assembled, BackendSource};
-use crate::acp::agent::{AgentSetup, Backlog, lines, serve};
-use crate::acp::editor::Editors;
+use super::signals;
+use super::wiring::{self, AssembledRunner, BackendSource};
+use crate::acp::agent::{AgentSetup, UpdateBacklog, open_line_transport, serve_agent};
+use crate::acp::editor::AttachedEditors;
 use crate::config::{Config, WorkspaceRule};
 use crate::home::{Home, LockError, RunnerLock};
-use crate::runner::{Stop, ToolThreads};
+use crate::runner::{ShutdownSignal, ToolThreads};
 
-use door::Door;
-pub use host::EditorHost;
-use host::Wanted;
+pub use editor_host::EditorHost;
+use editor_host::StartRequest;
+use editor_socket::EditorSocket;
 
 /// The interval for checking whether a runner without its editor is still needed.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+const IDLE_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Serves the editor until it closes its end.
-pub fn acp(context: &Context) -> anyhow::Result<Exit> {
-    let config = context.config_of_runner(WorkspaceRule::NotNeeded)?;
-    let home = Context::home(&config)?;
-    let runtime = runtime()?;
-    let ended = match RunnerLock::acquire(&home) {
-        Ok(_lock) => runtime.block_on(Box::pin(be_the_runner(context, &config, &home))),
-        Err(held @ LockError::Held { .. }) => {
-            runtime.block_on(door::pass_through(&home, stdin(), stdout())).map_err(|cause| {
-                anyhow::Error::from(held).context(format!("it could not be reached for the editor: {cause}"))
-            })
-        }
+pub fn run_acp(context: &CliContext) -> anyhow::Result<Exit> {
+    let config = context.runner_config(WorkspaceRule::NotNeeded)?;
+    let home = CliContext::config_home(&config)?;
+    let runtime = command_runtime()?;
+    let ended = match RunnerLock::try_acquire(&home) {
+        Ok(_lock) => runtime.block_on(Box::pin(run_as_runner(context, &config, &home))),
+        Err(held @ LockError::Held { .. }) => runtime
+            .block_on(editor_socket::relay_editor(&home, stdin(), stdout()))
+            .map_err(|cause| {
+                anyhow::Error::from(held)
+                    .context(format!("it could not be reached for the editor: {cause}"))
+            }),
         Err(other) => Err(other.into()),
     };
     // The thread that reads stdin cannot be joined.
@@ -52,45 +53,53 @@ pub fn acp(context: &Context) -> anyhow::Result<Exit> {
 }
 
 /// Runs as the runner. The first session starts it, and its folder is the workspace if none is named.
-async fn be_the_runner(context: &Context, config: &Config, home: &Home) -> anyhow::Result<()> {
-    let stop = Stop::new();
-    let _signals = stop::on_signals(&stop)?;
-    let (ask, mut asked) = mpsc::channel::<Wanted>(1);
-    let editors = Editors::default();
-    let host = Arc::new(EditorHost::waiting(home, &editors, ask));
-    let setup = setup(config, Arc::clone(&host), editors, &stop);
+async fn run_as_runner(context: &CliContext, config: &Config, home: &Home) -> anyhow::Result<()> {
+    let stop = ShutdownSignal::new();
+    let _signals = signals::listen_for_signals(&stop)?;
+    let (ask, mut asked) = mpsc::channel::<StartRequest>(1);
+    let editors = AttachedEditors::default();
+    let host = Arc::new(EditorHost::start_on_demand(home, &editors, ask));
+    let setup = agent_setup(config, Arc::clone(&host), editors, &stop);
     let over = CancellationToken::new();
-    let _door = Door::open(home, &setup);
+    let _door = EditorSocket::start_listening(home, &setup);
     let running = async {
         let _over = over.clone().drop_guard();
         loop {
             let wanted = tokio::select! {
                 Some(wanted) = asked.recv() => wanted,
-                () = stop.requested() => return Ok(()),
+                () = stop.wait_for_stop_request() => return Ok(()),
             };
-            match assemble(context, home, &wanted, &setup) {
-                Ok(Assembled { runner, processes, registry, journal }) => {
-                    host.is_up(registry, journal);
-                    wanted.answer(Ok(()));
-                    let _warming = processes.warm_up();
-                    return anyhow::Ok(Box::pin(processes.serve(&stop, runner.run(&stop))).await?);
+            match assemble_for_session(context, home, &wanted, &setup) {
+                Ok(AssembledRunner {
+                    runner,
+                    processes,
+                    registry,
+                    journal,
+                }) => {
+                    host.set_running(registry, journal);
+                    wanted.report_start(Ok(()));
+                    let _warming = processes.start_background_work();
+                    return anyhow::Ok(
+                        Box::pin(processes.serve_runner(&stop, runner.run_until_stopped(&stop)))
+                            .await?,
+                    );
                 }
-                Err(error) => wanted.answer(Err(format!("{error:#}"))),
+                Err(error) => wanted.report_start(Err(format!("{error:#}"))),
             }
         }
     };
     let serving = async {
-        let backlog = Arc::new(Backlog::default());
-        let transport = lines(stdin(), stdout(), Arc::clone(&backlog));
+        let backlog = Arc::new(UpdateBacklog::default());
+        let transport = open_line_transport(stdin(), stdout(), Arc::clone(&backlog));
         tokio::select! {
-            served = serve(&setup, transport, Some(backlog)) => {
+            served = serve_agent(&setup, transport, Some(backlog)) => {
                 let was_attached = served.is_ok_and(|served| served.was_attached);
-                let others = *setup.editors.open().borrow() > 0;
+                let others = *setup.editors.subscribe_open_turns().borrow() > 0;
                 if host.is_running() && (was_attached || others || !host.is_idle().await) {
                     let had_turn = was_attached || others;
-                    linger(&setup, &host, config.editor.linger, had_turn, &stop).await;
+                    linger_without_editor(&setup, &host, config.editor.linger, had_turn, &stop).await;
                 }
-                stop.ask();
+                stop.request_stop();
             }
             () = over.cancelled() => {}
         }
@@ -101,15 +110,24 @@ async fn be_the_runner(context: &Context, config: &Config, home: &Home) -> anyho
 /// Keeps the runner up after the editor closed during its calls. The time counts from then, or from the end of the
 /// last turn of another editor. Questions for the person at the editor wait for an approval. Without a turn, only
 /// running calls are awaited.
-async fn linger(setup: &AgentSetup, host: &EditorHost, patience: Duration, mut had_turn: bool, stop: &Stop) {
-    tracing::info!(seconds = patience.as_secs(), "the editor is gone; the runner ends after a while");
+async fn linger_without_editor(
+    setup: &AgentSetup,
+    host: &EditorHost,
+    patience: Duration,
+    mut had_turn: bool,
+    stop: &ShutdownSignal,
+) {
+    tracing::info!(
+        seconds = patience.as_secs(),
+        "the editor is gone; the runner ends after a while"
+    );
     let mut gone = tokio::time::Instant::now();
     loop {
         tokio::select! {
-            () = tokio::time::sleep(LOOK_EVERY.min(patience)) => {}
-            () = stop.requested() => return,
+            () = tokio::time::sleep(IDLE_CHECK_INTERVAL.min(patience)) => {}
+            () = stop.wait_for_stop_request() => return,
         }
-        if *setup.editors.open().borrow() > 0 {
+        if *setup.editors.subscribe_open_turns().borrow() > 0 {
             (gone, had_turn) = (tokio::time::Instant::now(), true);
         } else if gone.elapsed() >= patience || (!had_turn && host.is_idle().await) {
             return;
@@ -117,21 +135,23 @@ async fn linger(setup: &AgentSetup, host: &EditorHost, patience: Duration, mut h
     }
 }
 
-fn assemble(
-    context: &Context,
+fn assemble_for_session(
+    context: &CliContext,
     home: &Home,
-    wanted: &Wanted,
+    wanted: &StartRequest,
     setup: &AgentSetup,
-) -> anyhow::Result<Assembled> {
-    let named = context.config(WorkspaceRule::NotNeeded)?;
-    let folder = wanted.folder().to_owned();
+) -> anyhow::Result<AssembledRunner> {
+    let named = context.effective_config(WorkspaceRule::NotNeeded)?;
+    let folder = wanted.session_folder().to_owned();
     let config = if named.workspaces.is_empty() {
-        context.with_flags(|flags| flags.workspaces = vec![folder]).config(WorkspaceRule::Named)?
+        context
+            .with_flags(|flags| flags.workspaces = vec![folder])
+            .effective_config(WorkspaceRule::Named)?
     } else {
         named
     };
     let source = BackendSource::Configured;
-    wiring::runner(
+    wiring::assemble_runner(
         &config,
         home,
         context.environment(),
@@ -143,10 +163,26 @@ fn assemble(
 }
 
 /// Admits editors to an independent runner, until the returned value is dropped.
-pub fn open_door(config: &Config, home: &Home, host: Arc<EditorHost>, editors: Editors, stop: &Stop) -> Door {
-    Door::open(home, &setup(config, host, editors, stop))
+pub fn admit_editors(
+    config: &Config,
+    home: &Home,
+    host: Arc<EditorHost>,
+    editors: AttachedEditors,
+    stop: &ShutdownSignal,
+) -> EditorSocket {
+    EditorSocket::start_listening(home, &agent_setup(config, host, editors, stop))
 }
 
-fn setup(config: &Config, host: Arc<EditorHost>, editors: Editors, stop: &Stop) -> AgentSetup {
-    AgentSetup { editors, settings: wiring::editor_settings(config), host, stopping: stop.token() }
+fn agent_setup(
+    config: &Config,
+    host: Arc<EditorHost>,
+    editors: AttachedEditors,
+    stop: &ShutdownSignal,
+) -> AgentSetup {
+    AgentSetup {
+        editors,
+        settings: wiring::editor_settings(config),
+        host,
+        stopping: stop.stop_token(),
+    }
 }

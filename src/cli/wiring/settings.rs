@@ -1,17 +1,17 @@
 //! Converts the owner's settings for the engine and the editor. Not here: those of confinement.
 
-use crate::acp::editor::{Discover, EditorSettings};
+use crate::acp::editor::{DiscoveryMode, EditorSettings};
 use crate::config::{self, Config};
-use crate::request::Effect;
-use crate::runner::{Settings, WakeUp};
+use crate::request::ToolEffect;
+use crate::runner::{RunnerSettings, WakeupMode};
 
 /// Converts the settings of editors.
 pub fn editor_settings(config: &Config) -> EditorSettings {
     let editor = &config.editor;
     let effect = |asked: &config::AskedAbout| match asked {
-        config::AskedAbout::Reads => Effect::Reads,
-        config::AskedAbout::Writes => Effect::Writes,
-        config::AskedAbout::Executes => Effect::Executes,
+        config::AskedAbout::Reads => ToolEffect::Reads,
+        config::AskedAbout::Writes => ToolEffect::Writes,
+        config::AskedAbout::Executes => ToolEffect::Executes,
     };
     EditorSettings {
         files: editor.files,
@@ -20,22 +20,22 @@ pub fn editor_settings(config: &Config) -> EditorSettings {
         timeout: editor.timeout,
         tool_timeout: editor.tool_timeout,
         discover: match editor.discover {
-            config::Discover::Announced => Discover::Announced,
-            config::Discover::Always => Discover::Always,
-            config::Discover::Never => Discover::Never,
+            config::Discover::Announced => DiscoveryMode::Announced,
+            config::Discover::Always => DiscoveryMode::Always,
+            config::Discover::Never => DiscoveryMode::Never,
         },
     }
 }
 
 /// Returns the free disk space, in bytes, below which no call is started.
-pub fn least_free(config: &Config) -> u64 {
+pub fn min_free_bytes(config: &Config) -> u64 {
     (config.limits.least_free_mb as u64) << 20
 }
 
 /// Converts the settings of the engine.
-pub(super) fn settings(config: &Config) -> Settings {
+pub(super) fn runner_settings(config: &Config) -> RunnerSettings {
     let (poll, limits) = (&config.poll, &config.limits);
-    let mut settings = Settings::default();
+    let mut settings = RunnerSettings::default();
     settings.poll.hold = poll.hold;
     settings.poll.active_interval = poll.active;
     settings.poll.active_for = poll.active_for;
@@ -44,9 +44,9 @@ pub(super) fn settings(config: &Config) -> Settings {
     settings.poll.idle_interval = poll.idle;
     settings.poll.listening_interval = poll.listening;
     settings.poll.wakeup = match config.backend.wakeup {
-        config::WakeUp::Auto => WakeUp::Auto,
-        config::WakeUp::On => WakeUp::On,
-        config::WakeUp::Off => WakeUp::Off,
+        config::WakeUp::Auto => WakeupMode::Auto,
+        config::WakeUp::On => WakeupMode::On,
+        config::WakeUp::Off => WakeupMode::Off,
     };
     settings.poll.jitter = poll.jitter;
     settings.waits.retry = (poll.error_base, poll.error_cap);
@@ -67,6 +67,6 @@ pub(super) fn settings(config: &Config) -> Settings {
     settings.crash_loop.crash_limit = config.safe_mode.crashes;
     settings.crash_loop.crash_window = config.safe_mode.within;
     settings.crash_loop.safe_mode_for = config.safe_mode.quiet;
-    settings.least_free = least_free(config);
+    settings.least_free = min_free_bytes(config);
     settings
 }

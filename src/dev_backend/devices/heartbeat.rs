@@ -3,13 +3,13 @@
 use rusqlite::OptionalExtension as _;
 use serde::{Deserialize, Serialize};
 
-use super::processes::Processes;
+use super::processes::DeviceProcessList;
 use super::{BEAT_MS, LONGEST_BEAT_MS, is_false};
-use crate::dev_backend::args::{self, Number, optional};
-use crate::dev_backend::failure::{Code, Failure};
-use crate::dev_backend::functions::Mutation;
-use crate::dev_backend::store::Commit;
-use crate::dev_backend::{auth, signature};
+use crate::dev_backend::args::{self, WireNumber, optional};
+use crate::dev_backend::failure::{FailureCode, FunctionFailure};
+use crate::dev_backend::functions::MutationFunction;
+use crate::dev_backend::store::CommitTransaction;
+use crate::dev_backend::{auth, device_signature};
 use crate::ids::{DeviceId, ProcessId};
 
 /// The most bytes of a health report.
@@ -18,15 +18,15 @@ const HEALTH_LIMIT: usize = 4 * 1024;
 /// The arguments of `heartbeat`.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(in crate::dev_backend) struct Heartbeat {
+pub(in crate::dev_backend) struct RecordHeartbeat {
     device_id: String,
-    signed_at_ms: Number,
+    signed_at_ms: WireNumber,
     signature: String,
     #[serde(default, deserialize_with = "optional")]
     online: Option<bool>,
     /// The device's interval of heartbeats; long while it has a wake-up socket.
     #[serde(default, deserialize_with = "optional")]
-    beat_ms: Option<Number>,
+    beat_ms: Option<WireNumber>,
     /// The device's health as JSON text; each heartbeat replaces it, also with nothing.
     #[serde(default, deserialize_with = "optional")]
     health: Option<String>,
@@ -38,7 +38,7 @@ pub(in crate::dev_backend) struct Heartbeat {
 /// The value of `heartbeat`.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(in crate::dev_backend) struct Heard {
+pub(in crate::dev_backend) struct RecordedHeartbeat {
     server_now_ms: f64,
     next_beat_ms: f64,
     /// True if another process with this device's identity sends heartbeats.
@@ -46,17 +46,22 @@ pub(in crate::dev_backend) struct Heard {
     other_process: bool,
 }
 
-impl Mutation for Heartbeat {
+impl MutationFunction for RecordHeartbeat {
     const PATH: &'static str = "devices:heartbeat";
-    type Reply = Heard;
+    type Reply = RecordedHeartbeat;
 
-    fn run(self, db: &mut Commit<'_>) -> Result<Heard, Failure> {
+    fn run_mutation(
+        self,
+        db: &mut CommitTransaction<'_>,
+    ) -> Result<RecordedHeartbeat, FunctionFailure> {
         let device = DeviceId::parse(&self.device_id)?;
-        let signed_at = self.signed_at_ms.whole("signedAtMs")?;
+        let signed_at = self.signed_at_ms.whole_value("signedAtMs")?;
         if let Some(health) = &self.health {
-            args::payload("health", health, HEALTH_LIMIT)?;
+            args::check_payload_size("health", health, HEALTH_LIMIT)?;
         }
-        let wanted = self.beat_ms.map_or(Ok(BEAT_MS), |ms| ms.finite("beatMs"))?;
+        let wanted = self
+            .beat_ms
+            .map_or(Ok(BEAT_MS), |ms| ms.finite_value("beatMs"))?;
         let beat_ms = wanted.clamp(BEAT_MS, LONGEST_BEAT_MS);
         let (key, revoked): ([u8; 32], bool) = db
             .prepare_cached("SELECT public_key, revoked FROM devices WHERE device_id = ?1")?
@@ -66,11 +71,15 @@ impl Mutation for Heartbeat {
         if revoked {
             return Err(auth::revoked_device());
         }
-        signature::verify(&signature::pinned(&key)?, &format!("{device}:{signed_at}"), &self.signature)?;
-        signature::fresh(signed_at, db.now_ms)?;
-        db.changes_only([]);
+        device_signature::verify_text(
+            &device_signature::pinned_key(&key)?,
+            &format!("{device}:{signed_at}"),
+            &self.signature,
+        )?;
+        device_signature::check_freshness(signed_at, db.now_ms)?;
+        db.limit_topics([]);
         let online = self.online.unwrap_or(true);
-        let (processes, other_process) = self.note_process(db, &device, online, beat_ms)?;
+        let (processes, other_process) = self.record_process(db, &device, online, beat_ms)?;
         let beaten = db
             .prepare_cached(
                 "INSERT INTO presence (device_id, signed_at_ms, seen_at_ms, online, health, processes, beat_ms) \
@@ -91,25 +100,37 @@ impl Mutation for Heartbeat {
             ))?;
         if beaten == 0 {
             let message = "a beat signed at this time or later was heard already; sign again";
-            return Err(Failure::thrown(Code::SignatureReplayed, message));
+            return Err(FunctionFailure::with_code(
+                FailureCode::SignatureReplayed,
+                message,
+            ));
         }
-        Ok(Heard { server_now_ms: db.now_ms, next_beat_ms: beat_ms, other_process })
+        Ok(RecordedHeartbeat {
+            server_now_ms: db.now_ms,
+            next_beat_ms: beat_ms,
+            other_process,
+        })
     }
 }
 
-impl Heartbeat {
+impl RecordHeartbeat {
     /// Returns the list of the device's processes after this heartbeat, and whether there is another process.
-    fn note_process(
+    fn record_process(
         &self,
-        db: &Commit<'_>,
+        db: &CommitTransaction<'_>,
         device: &DeviceId,
         online: bool,
         beat_ms: f64,
-    ) -> Result<(String, bool), Failure> {
-        let mut processes = Processes::of(db, device)?;
-        let Some(process_id) = &self.process_id else { return Ok((processes.to_text(), false)) };
+    ) -> Result<(String, bool), FunctionFailure> {
+        let mut processes = DeviceProcessList::load_for_device(db, device)?;
+        let Some(process_id) = &self.process_id else {
+            return Ok((processes.to_stored_json(), false));
+        };
         let process = ProcessId::parse(process_id)?;
-        processes.beat(process.as_str(), online, db.now_ms, beat_ms);
-        Ok((processes.to_text(), processes.others_than(process.as_str(), db.now_ms)))
+        processes.record_beat(process.as_str(), online, db.now_ms, beat_ms);
+        Ok((
+            processes.to_stored_json(),
+            processes.has_other_than(process.as_str(), db.now_ms),
+        ))
     }
 }

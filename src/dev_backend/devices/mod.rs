@@ -11,7 +11,10 @@ const BEAT_MS: f64 = 60_000.0;
 const LONGEST_BEAT_MS: f64 = 3_600_000.0;
 
 /// A condition for `#[serde(skip_serializing_if)]`: false is omitted.
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "the shape that serde calls")]
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "the shape that serde calls"
+)]
 fn is_false(is_so: &bool) -> bool {
     !is_so
 }

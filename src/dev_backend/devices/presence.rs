@@ -7,14 +7,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::dev_backend::args::optional;
 use crate::dev_backend::auth;
-use crate::dev_backend::failure::Failure;
-use crate::dev_backend::functions::{Query, View};
+use crate::dev_backend::failure::FunctionFailure;
+use crate::dev_backend::functions::{QueryFunction, SnapshotView};
 use crate::ids::DeviceId;
 
 /// The last heartbeat of a device. Absent parts were never sent.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(in crate::dev_backend) struct Sighting {
+pub(in crate::dev_backend) struct PresenceStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     seen_at_ms: Option<f64>,
     /// The time from that heartbeat to the next one.
@@ -25,34 +25,41 @@ pub(in crate::dev_backend) struct Sighting {
     health: Option<String>,
 }
 
-impl Sighting {
+impl PresenceStatus {
     /// Reads seen_at_ms, online, health and beat_ms.
-    fn from_row(row: &Row<'_>) -> rusqlite::Result<Self> {
-        Ok(Self { seen_at_ms: row.get(0)?, online: row.get(1)?, health: row.get(2)?, beat_ms: row.get(3)? })
+    fn from_presence_row(row: &Row<'_>) -> rusqlite::Result<Self> {
+        Ok(Self {
+            seen_at_ms: row.get(0)?,
+            online: row.get(1)?,
+            health: row.get(2)?,
+            beat_ms: row.get(3)?,
+        })
     }
 }
 
 /// The arguments of `presence`.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(in crate::dev_backend) struct Presence {
+pub(in crate::dev_backend) struct GetPresence {
     #[serde(default)]
     caller_token: String,
     device_id: String,
 }
 
-impl Query for Presence {
+impl QueryFunction for GetPresence {
     const PATH: &'static str = "devices:presence";
     /// Null for a device without any heartbeat.
-    type Reply = Option<Sighting>;
+    type Reply = Option<PresenceStatus>;
 
-    fn run(&self, view: &View<'_>) -> Result<Self::Reply, Failure> {
-        auth::caller(view.db, &self.caller_token, auth::CallerAction::Look)?;
+    fn run_on_snapshot(&self, view: &SnapshotView<'_>) -> Result<Self::Reply, FunctionFailure> {
+        auth::authorize_caller(view.db, &self.caller_token, auth::CallerAction::Look)?;
         let device = DeviceId::parse(&self.device_id)?;
         let seen = view
             .db
-            .prepare_cached("SELECT seen_at_ms, online, health, beat_ms FROM presence WHERE device_id = ?1")?
-            .query_row([device.as_str()], Sighting::from_row)
+            .prepare_cached(
+                "SELECT seen_at_ms, online, health, beat_ms FROM presence WHERE device_id = ?1",
+            )?
+            .query_row([device.as_str()], PresenceStatus::from_presence_row)
             .optional()?;
         Ok(seen)
     }
@@ -61,7 +68,7 @@ impl Query for Presence {
 /// The arguments of `list`.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(in crate::dev_backend) struct List {
+pub(in crate::dev_backend) struct ListDevices {
     #[serde(default)]
     caller_token: String,
     #[serde(default, deserialize_with = "optional")]
@@ -71,7 +78,7 @@ pub(in crate::dev_backend) struct List {
 /// A device in the owner's list.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(in crate::dev_backend) struct Listed {
+pub(in crate::dev_backend) struct ListedDevice {
     device_id: String,
     name: String,
     platform: String,
@@ -83,13 +90,13 @@ pub(in crate::dev_backend) struct Listed {
     online: bool,
 }
 
-impl Query for List {
+impl QueryFunction for ListDevices {
     const PATH: &'static str = "devices:list";
     /// All devices that are not revoked, or the requested one, sorted by id.
-    type Reply = Vec<Listed>;
+    type Reply = Vec<ListedDevice>;
 
-    fn run(&self, view: &View<'_>) -> Result<Self::Reply, Failure> {
-        auth::caller(view.db, &self.caller_token, auth::CallerAction::Look)?;
+    fn run_on_snapshot(&self, view: &SnapshotView<'_>) -> Result<Self::Reply, FunctionFailure> {
+        auth::authorize_caller(view.db, &self.caller_token, auth::CallerAction::Look)?;
         let only = self.device_id.as_ref().map(DeviceId::parse).transpose()?;
         let mut statement = view.db.prepare_cached(
             "SELECT d.device_id, d.name, d.platform, p.seen_at_ms, ifnull(p.online, 0), p.beat_ms FROM devices d \
@@ -98,7 +105,7 @@ impl Query for List {
         )?;
         let devices = statement
             .query_map([only.as_ref().map(DeviceId::as_str)], |row| {
-                Ok(Listed {
+                Ok(ListedDevice {
                     device_id: row.get(0)?,
                     name: row.get(1)?,
                     platform: row.get(2)?,

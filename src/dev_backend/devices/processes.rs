@@ -15,7 +15,7 @@ const MOST: usize = 8;
 /// A process with its heartbeats.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Process {
+struct DeviceProcess {
     #[serde(rename = "processId")]
     id: String,
     first_ms: f64,
@@ -27,45 +27,58 @@ struct Process {
 /// The processes of a device; the last heartbeat is at the end.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(transparent)]
-pub(super) struct Processes(Vec<Process>);
+pub(super) struct DeviceProcessList(Vec<DeviceProcess>);
 
-impl Processes {
+impl DeviceProcessList {
     /// Loads the processes of a device; the list is empty before its first heartbeat.
-    pub fn of(db: &Connection, device: &DeviceId) -> rusqlite::Result<Self> {
+    pub fn load_for_device(db: &Connection, device: &DeviceId) -> rusqlite::Result<Self> {
         let text: Option<Option<String>> = db
             .prepare_cached("SELECT processes FROM presence WHERE device_id = ?1")?
             .query_row([device.as_str()], |row| row.get(0))
             .optional()?;
-        Ok(text.flatten().and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default())
+        Ok(text
+            .flatten()
+            .and_then(|text| serde_json::from_str(&text).ok())
+            .unwrap_or_default())
     }
 
     /// Writes the list as JSON text.
-    pub fn to_text(&self) -> String {
+    pub fn to_stored_json(&self) -> String {
         serde_json::to_string(&self.0).expect("texts and finite numbers are JSON")
     }
 
     /// Records a heartbeat of this process, whose next one is due within `next_ms`. A process that goes offline is
     /// removed.
-    pub fn beat(&mut self, process_id: &str, online: bool, now_ms: f64, next_ms: f64) {
-        let first_ms = self.find(process_id).map_or(now_ms, |own| own.first_ms);
-        self.0.retain(|process| process.id != process_id && process.until_ms >= now_ms);
+    pub fn record_beat(&mut self, process_id: &str, online: bool, now_ms: f64, next_ms: f64) {
+        let first_ms = self
+            .find_process(process_id)
+            .map_or(now_ms, |own| own.first_ms);
+        self.0
+            .retain(|process| process.id != process_id && process.until_ms >= now_ms);
         if online {
             let until_ms = now_ms + 2.0 * next_ms;
-            self.0.push(Process { id: process_id.to_owned(), first_ms, last_ms: now_ms, until_ms });
+            self.0.push(DeviceProcess {
+                id: process_id.to_owned(),
+                first_ms,
+                last_ms: now_ms,
+                until_ms,
+            });
         }
         let surplus = self.0.len().saturating_sub(MOST);
         self.0.drain(..surplus);
     }
 
     /// Returns whether another process has sent a heartbeat since this one's first, and is not gone.
-    pub fn others_than(&self, process_id: &str, now_ms: f64) -> bool {
-        let Some(own) = self.find(process_id) else { return false };
-        self.0
-            .iter()
-            .any(|other| other.id != process_id && other.last_ms > own.first_ms && other.until_ms >= now_ms)
+    pub fn has_other_than(&self, process_id: &str, now_ms: f64) -> bool {
+        let Some(own) = self.find_process(process_id) else {
+            return false;
+        };
+        self.0.iter().any(|other| {
+            other.id != process_id && other.last_ms > own.first_ms && other.until_ms >= now_ms
+        })
     }
 
-    fn find(&self, process_id: &str) -> Option<&Process> {
+    fn find_process(&self, process_id: &str) -> Option<&DeviceProcess> {
         self.0.iter().find(|process| process.id == process_id)
     }
 }

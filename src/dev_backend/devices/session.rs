@@ -6,13 +6,13 @@ use rusqlite::OptionalExtension as _;
 use serde::{Deserialize, Serialize};
 
 use super::is_false;
-use super::processes::Processes;
-use crate::dev_backend::args::{self, Number, optional};
-use crate::dev_backend::failure::{Code, Failure};
-use crate::dev_backend::functions::Mutation;
-use crate::dev_backend::secrets::{Hash, hash_from_hex, same_pairing_code};
-use crate::dev_backend::store::Commit;
-use crate::dev_backend::{auth, signature};
+use super::processes::DeviceProcessList;
+use crate::dev_backend::args::{self, WireNumber, optional};
+use crate::dev_backend::credentials::{Sha256Hash, hash_from_hex, matches_pairing_code};
+use crate::dev_backend::failure::{FailureCode, FunctionFailure};
+use crate::dev_backend::functions::MutationFunction;
+use crate::dev_backend::store::CommitTransaction;
+use crate::dev_backend::{auth, device_signature};
 use crate::ids::{DeviceId, ProcessId};
 
 /// The version of the contract that this backend speaks.
@@ -26,7 +26,7 @@ pub(in crate::dev_backend) struct OpenSession {
     public_key: String,
     name: String,
     platform: String,
-    signed_at_ms: Number,
+    signed_at_ms: WireNumber,
     /// SHA-256 of the token in hexadecimal; the token itself is not sent.
     token_hash: String,
     signature: String,
@@ -40,7 +40,7 @@ pub(in crate::dev_backend) struct OpenSession {
 /// The value of `openSession`.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(in crate::dev_backend) struct Opened {
+pub(in crate::dev_backend) struct OpenedSession {
     device_id: DeviceId,
     /// True if this call registered the device.
     registered: bool,
@@ -55,64 +55,84 @@ pub(in crate::dev_backend) struct Opened {
 
 impl OpenSession {
     /// Checks the signature before its age: only the key's holder learns more than that it is bad.
-    fn verify(&self, device: &DeviceId, now_ms: f64) -> Result<VerifyingKey, Failure> {
-        let key = signature::public_key(&self.public_key)?;
-        let signed_at = self.signed_at_ms.whole("signedAtMs")?;
+    fn verify_session_signature(
+        &self,
+        device: &DeviceId,
+        now_ms: f64,
+    ) -> Result<VerifyingKey, FunctionFailure> {
+        let key = device_signature::parse_public_key(&self.public_key)?;
+        let signed_at = self.signed_at_ms.whole_value("signedAtMs")?;
         let text = format!("punie-session:v1:{device}:{signed_at}:{}", self.token_hash);
-        signature::verify(&key, &text, &self.signature)?;
-        signature::fresh(signed_at, now_ms)?;
+        device_signature::verify_text(&key, &text, &self.signature)?;
+        device_signature::check_freshness(signed_at, now_ms)?;
         Ok(key)
     }
 
-    fn token_hash(&self) -> Result<Hash, Failure> {
-        hash_from_hex(&self.token_hash)
-            .ok_or_else(|| Failure::invalid("tokenHash must be a SHA-256: 64 hexadecimal digits"))
+    fn parse_token_hash(&self) -> Result<Sha256Hash, FunctionFailure> {
+        hash_from_hex(&self.token_hash).ok_or_else(|| {
+            FunctionFailure::invalid_argument("tokenHash must be a SHA-256: 64 hexadecimal digits")
+        })
     }
 
-    fn check_pairing(&self, db: &Commit<'_>) -> Result<(), Failure> {
+    fn check_pairing_code(&self, db: &CommitTransaction<'_>) -> Result<(), FunctionFailure> {
         let (code, closed): (String, bool) = db
             .prepare_cached("SELECT code, closed FROM pairing")?
             .query_row([], |row| Ok((row.get(0)?, row.get(1)?)))?;
-        if !closed && self.pairing_code.as_deref().is_some_and(|typed| same_pairing_code(typed, &code)) {
+        if !closed
+            && self
+                .pairing_code
+                .as_deref()
+                .is_some_and(|typed| matches_pairing_code(typed, &code))
+        {
             return Ok(());
         }
-        Err(Failure::thrown(
-            Code::PairingRequired,
+        Err(FunctionFailure::with_code(
+            FailureCode::PairingRequired,
             "this device is new here: show the pairing code that the backend printed at its start",
         ))
     }
 }
 
 /// Returns the id of this database; creates it on the first call.
-fn backend_id(db: &Commit<'_>) -> rusqlite::Result<String> {
+fn ensure_backend_id(db: &CommitTransaction<'_>) -> rusqlite::Result<String> {
     let fresh = uuid::Uuid::new_v4().to_string();
-    db.execute("INSERT INTO deployment (only, id) VALUES (1, ?1) ON CONFLICT DO NOTHING", [fresh])?;
+    db.execute(
+        "INSERT INTO deployment (only, id) VALUES (1, ?1) ON CONFLICT DO NOTHING",
+        [fresh],
+    )?;
     db.query_row("SELECT id FROM deployment", [], |row| row.get(0))
 }
 
-impl Mutation for OpenSession {
+impl MutationFunction for OpenSession {
     const PATH: &'static str = "devices:openSession";
-    type Reply = Opened;
+    type Reply = OpenedSession;
 
-    fn run(self, db: &mut Commit<'_>) -> Result<Opened, Failure> {
+    fn run_mutation(
+        self,
+        db: &mut CommitTransaction<'_>,
+    ) -> Result<OpenedSession, FunctionFailure> {
         let device = DeviceId::parse(&self.device_id)?;
-        args::bounded("name", &self.name, 256)?;
-        args::bounded("platform", &self.platform, 128)?;
-        let token_hash = self.token_hash()?;
-        let key = self.verify(&device, db.now_ms)?;
+        args::check_text_length("name", &self.name, 256)?;
+        args::check_text_length("platform", &self.platform, 128)?;
+        let token_hash = self.parse_token_hash()?;
+        let key = self.verify_session_signature(&device, db.now_ms)?;
         let pinned: Option<([u8; 32], bool)> = db
             .prepare_cached("SELECT public_key, revoked FROM devices WHERE device_id = ?1")?
             .query_row([device.as_str()], |row| Ok((row.get(0)?, row.get(1)?)))
             .optional()?;
         let registered = match pinned {
             Some((pinned, _)) if pinned != *key.as_bytes() => {
-                let message = "this device id is pinned to another key; a new key needs a new device id";
-                return Err(Failure::thrown(Code::DeviceKeyMismatch, message));
+                let message =
+                    "this device id is pinned to another key; a new key needs a new device id";
+                return Err(FunctionFailure::with_code(
+                    FailureCode::DeviceKeyMismatch,
+                    message,
+                ));
             }
             Some((_, true)) => return Err(auth::revoked_device()),
             Some((_, false)) => false,
             None => {
-                self.check_pairing(db)?;
+                self.check_pairing_code(db)?;
                 true
             }
         };
@@ -132,17 +152,18 @@ impl Mutation for OpenSession {
         let other_process = match &self.process_id {
             Some(process) => {
                 let process = ProcessId::parse(process)?;
-                Processes::of(db, &device)?.others_than(process.as_str(), db.now_ms)
+                DeviceProcessList::load_for_device(db, &device)?
+                    .has_other_than(process.as_str(), db.now_ms)
             }
             None => false,
         };
-        Ok(Opened {
+        Ok(OpenedSession {
             device_id: device,
             other_process,
             registered,
             server_now_ms: db.now_ms,
             contract_version: CONTRACT_VERSION,
-            backend_id: backend_id(db)?,
+            backend_id: ensure_backend_id(db)?,
         })
     }
 }

@@ -4,15 +4,15 @@ use rusqlite::OptionalExtension as _;
 use serde::{Deserialize, Serialize};
 
 use super::request::WATCH_MS;
-use crate::dev_backend::args::{self, Number, PAYLOAD_LIMIT, optional};
+use crate::dev_backend::args::{self, PAYLOAD_LIMIT, WireNumber, optional};
 use crate::dev_backend::auth;
-use crate::dev_backend::clock::last_ms;
-use crate::dev_backend::commits::Topic;
-use crate::dev_backend::failure::{Code, Failure};
-use crate::dev_backend::functions::Mutation;
+use crate::dev_backend::commit_clock::last_commit_ms;
+use crate::dev_backend::commits::CommitTopic;
+use crate::dev_backend::credentials::{Sha256Hash, hash_fields};
+use crate::dev_backend::failure::{FailureCode, FunctionFailure};
+use crate::dev_backend::functions::MutationFunction;
 use crate::dev_backend::housekeeping::is_past_retention;
-use crate::dev_backend::secrets::{Hash, hash_fields};
-use crate::dev_backend::store::Commit;
+use crate::dev_backend::store::CommitTransaction;
 use crate::ids::{ConversationId, DeviceId, RequestId, ToolName};
 
 /// The arguments of `appendRequest`.
@@ -30,9 +30,9 @@ pub(in crate::dev_backend) struct AppendRequest {
     #[serde(default, deserialize_with = "optional")]
     agent_type: Option<String>,
     #[serde(default, deserialize_with = "optional")]
-    deadline_ms: Option<Number>,
+    deadline_ms: Option<WireNumber>,
     #[serde(default, deserialize_with = "optional")]
-    issued_at_ms: Option<Number>,
+    issued_at_ms: Option<WireNumber>,
     #[serde(default, deserialize_with = "optional")]
     signature: Option<String>,
     /// True if the caller listens for progress, as if it called `watchProgress` at once. Not part of the request's
@@ -44,30 +44,34 @@ pub(in crate::dev_backend) struct AppendRequest {
 /// The value of `appendRequest`.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(in crate::dev_backend) struct Appended {
+pub(in crate::dev_backend) struct AppendedRequest {
     request_id: RequestId,
     created: bool,
 }
 
 impl AppendRequest {
     /// Refuses a malformed request, with a code that the caller can act on.
-    fn check(&self) -> Result<(), Failure> {
-        args::payload("args", &self.args, PAYLOAD_LIMIT)?;
+    fn check_request(&self) -> Result<(), FunctionFailure> {
+        args::check_payload_size("args", &self.args, PAYLOAD_LIMIT)?;
         ToolName::parse(&self.tool_name)?;
         if let Some(conversation) = &self.conversation_id {
             ConversationId::parse(conversation)?;
         }
-        args::bounded_if_any("agentType", self.agent_type.as_deref(), 128)?;
-        args::bounded_if_any("signature", self.signature.as_deref(), 1024)?;
-        self.deadline_ms.map_or(Ok(0.0), |at| at.finite("deadlineMs"))?;
-        self.issued_at_ms.map_or(Ok(0.0), |at| at.finite("issuedAtMs"))?;
+        args::check_optional_length("agentType", self.agent_type.as_deref(), 128)?;
+        args::check_optional_length("signature", self.signature.as_deref(), 1024)?;
+        self.deadline_ms
+            .map_or(Ok(0.0), |at| at.finite_value("deadlineMs"))?;
+        self.issued_at_ms
+            .map_or(Ok(0.0), |at| at.finite_value("issuedAtMs"))?;
         Ok(())
     }
 
     /// Returns the hash of the whole request: the same id with another hash is another request.
-    fn body_hash(&self) -> Result<Hash, Failure> {
-        let number = |field, n: Option<Number>| {
-            n.map(|n| n.finite(field)).transpose().map(|n| n.map(|n| n.to_string()))
+    fn request_hash(&self) -> Result<Sha256Hash, FunctionFailure> {
+        let number = |field, n: Option<WireNumber>| {
+            n.map(|n| n.finite_value(field))
+                .transpose()
+                .map(|n| n.map(|n| n.to_string()))
         };
         let deadline = number("deadlineMs", self.deadline_ms)?;
         let issued = number("issuedAtMs", self.issued_at_ms)?;
@@ -83,16 +87,22 @@ impl AppendRequest {
         ]))
     }
 
-    fn insert(
+    fn insert_request(
         &self,
-        db: &mut Commit<'_>,
+        db: &mut CommitTransaction<'_>,
         id: &RequestId,
         device: &DeviceId,
-        hash: Hash,
-    ) -> Result<(), Failure> {
-        let deadline = self.deadline_ms.map(|at| at.finite("deadlineMs")).transpose()?;
-        let issued = self.issued_at_ms.map(|at| at.finite("issuedAtMs")).transpose()?;
-        let seq = db.seq()?;
+        hash: Sha256Hash,
+    ) -> Result<(), FunctionFailure> {
+        let deadline = self
+            .deadline_ms
+            .map(|at| at.finite_value("deadlineMs"))
+            .transpose()?;
+        let issued = self
+            .issued_at_ms
+            .map(|at| at.finite_value("issuedAtMs"))
+            .transpose()?;
+        let seq = db.commit_seq()?;
         db.prepare_cached(
             "INSERT INTO requests (request_id, device_id, seq, state, body_hash, tool_name, conversation_id, \
              agent_type, created_at_ms, deadline_ms, issued_at_ms, signature, watched_until_ms) \
@@ -114,39 +124,50 @@ impl AppendRequest {
         ])?;
         db.prepare_cached("INSERT INTO request_args (number, args) VALUES (?1, ?2)")?
             .execute((db.last_insert_rowid(), &self.args))?;
-        db.changes_only([Topic::inbox(device.as_str())]);
-        db.notify(device, "tool_request", id)?;
+        db.limit_topics([CommitTopic::for_inbox(device.as_str())]);
+        db.append_inbox_row(device, "tool_request", id)?;
         Ok(())
     }
 }
 
-impl Mutation for AppendRequest {
+impl MutationFunction for AppendRequest {
     const PATH: &'static str = "events:appendRequest";
-    type Reply = Appended;
+    type Reply = AppendedRequest;
 
-    fn run(self, db: &mut Commit<'_>) -> Result<Appended, Failure> {
-        auth::caller(db, &self.caller_token, auth::CallerAction::Ask)?;
+    fn run_mutation(
+        self,
+        db: &mut CommitTransaction<'_>,
+    ) -> Result<AppendedRequest, FunctionFailure> {
+        auth::authorize_caller(db, &self.caller_token, auth::CallerAction::Ask)?;
         let request_id = RequestId::parse(&self.request_id)?;
-        self.check()?;
-        let hash = self.body_hash()?;
-        let stored: Option<Hash> = db
+        self.check_request()?;
+        let hash = self.request_hash()?;
+        let stored: Option<Sha256Hash> = db
             .prepare_cached("SELECT body_hash FROM requests WHERE request_id = ?1")?
             .query_row([request_id.as_str()], |row| row.get(0))
             .optional()?;
         match stored {
-            Some(stored) if stored == hash => Ok(Appended { request_id, created: false }),
-            Some(_) => Err(Failure::thrown(
-                Code::RequestIdReused,
+            Some(stored) if stored == hash => Ok(AppendedRequest {
+                request_id,
+                created: false,
+            }),
+            Some(_) => Err(FunctionFailure::with_code(
+                FailureCode::RequestIdReused,
                 "a request of this id with another body is stored already; make a new id",
             )),
             // Uses the commit clock, which never goes back: a deleted id stays refused.
-            None if is_past_retention(&request_id, db.now_ms.max(last_ms(db)?)) => Err(Failure::invalid(
-                "the time in this request id lies before all that is kept here; make a new id, and look at your clock",
-            )),
+            None if is_past_retention(&request_id, db.now_ms.max(last_commit_ms(db)?)) => {
+                Err(FunctionFailure::invalid_argument(
+                    "the time in this request id lies before all that is kept here; make a new id, and look at your clock",
+                ))
+            }
             None => {
-                let device = auth::addressee(db, &self.device_id)?;
-                self.insert(db, &request_id, &device, hash)?;
-                Ok(Appended { request_id, created: true })
+                let device = auth::find_active_device(db, &self.device_id)?;
+                self.insert_request(db, &request_id, &device, hash)?;
+                Ok(AppendedRequest {
+                    request_id,
+                    created: true,
+                })
             }
         }
     }

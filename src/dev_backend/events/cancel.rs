@@ -2,18 +2,18 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::request::Standing;
+use super::request::RequestStatus;
 use crate::dev_backend::auth;
-use crate::dev_backend::commits::Topic;
-use crate::dev_backend::failure::Failure;
-use crate::dev_backend::functions::Mutation;
-use crate::dev_backend::store::Commit;
+use crate::dev_backend::commits::CommitTopic;
+use crate::dev_backend::failure::FunctionFailure;
+use crate::dev_backend::functions::MutationFunction;
+use crate::dev_backend::store::CommitTransaction;
 use crate::ids::{DeviceId, RequestId};
 
 /// The arguments of `cancel`.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(in crate::dev_backend) struct Cancel {
+pub(in crate::dev_backend) struct CancelRequest {
     #[serde(default)]
     caller_token: String,
     request_id: String,
@@ -21,13 +21,13 @@ pub(in crate::dev_backend) struct Cancel {
 
 /// The value of `cancel`.
 #[derive(Serialize)]
-pub(in crate::dev_backend) struct Cancelled {
-    state: State,
+pub(in crate::dev_backend) struct CancelledRequest {
+    state: CancelState,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "lowercase")]
-enum State {
+enum CancelState {
     /// The device was notified, by this call or an earlier one; its result is still to come.
     Cancelling,
     /// There is a result, so there is nothing to cancel.
@@ -36,25 +36,34 @@ enum State {
     Unknown,
 }
 
-impl Mutation for Cancel {
+impl MutationFunction for CancelRequest {
     const PATH: &'static str = "events:cancel";
-    type Reply = Cancelled;
+    type Reply = CancelledRequest;
 
-    fn run(self, db: &mut Commit<'_>) -> Result<Cancelled, Failure> {
-        auth::caller(db, &self.caller_token, auth::CallerAction::Ask)?;
+    fn run_mutation(
+        self,
+        db: &mut CommitTransaction<'_>,
+    ) -> Result<CancelledRequest, FunctionFailure> {
+        auth::authorize_caller(db, &self.caller_token, auth::CallerAction::Ask)?;
         let request = RequestId::parse(&self.request_id)?;
-        let Some(standing) = Standing::of(db, &request)? else {
-            return Ok(Cancelled { state: State::Unknown });
+        let Some(standing) = RequestStatus::load_status(db, &request)? else {
+            return Ok(CancelledRequest {
+                state: CancelState::Unknown,
+            });
         };
         if standing.finished {
-            return Ok(Cancelled { state: State::Finished });
+            return Ok(CancelledRequest {
+                state: CancelState::Finished,
+            });
         }
         if !standing.cancelled {
             db.prepare_cached("UPDATE requests SET cancelled = 1 WHERE request_id = ?1")?
                 .execute([request.as_str()])?;
-            db.changes_only([Topic::inbox(&standing.device)]);
-            db.notify(&DeviceId::parse(standing.device)?, "tool_cancel", &request)?;
+            db.limit_topics([CommitTopic::for_inbox(&standing.device)]);
+            db.append_inbox_row(&DeviceId::parse(standing.device)?, "tool_cancel", &request)?;
         }
-        Ok(Cancelled { state: State::Cancelling })
+        Ok(CancelledRequest {
+            state: CancelState::Cancelling,
+        })
     }
 }

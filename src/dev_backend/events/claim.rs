@@ -3,12 +3,12 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::request::Standing;
-use crate::dev_backend::args::{Number, optional};
+use super::request::RequestStatus;
+use crate::dev_backend::args::{WireNumber, optional};
 use crate::dev_backend::auth;
-use crate::dev_backend::failure::Failure;
-use crate::dev_backend::functions::Mutation;
-use crate::dev_backend::store::Commit;
+use crate::dev_backend::failure::FunctionFailure;
+use crate::dev_backend::functions::MutationFunction;
+use crate::dev_backend::store::CommitTransaction;
 use crate::ids::{LeaseId, RequestId};
 
 /// The default lifetime of a lease.
@@ -19,21 +19,21 @@ const LONGEST_LEASE_MS: f64 = 600_000.0;
 /// The arguments of `claim`.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(in crate::dev_backend) struct Claim {
+pub(in crate::dev_backend) struct ClaimRequest {
     device_id: String,
     token: String,
     request_id: String,
     lease_id: String,
     #[serde(default, deserialize_with = "optional")]
-    lease_ms: Option<Number>,
+    lease_ms: Option<WireNumber>,
 }
 
 /// The value of `claim`.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(in crate::dev_backend) struct Claimed {
+pub(in crate::dev_backend) struct ClaimDecision {
     granted: bool,
-    reason: Reason,
+    reason: ClaimReason,
     /// The number of leases granted so far; renewals do not count.
     attempt: f64,
     cancelled: bool,
@@ -45,7 +45,7 @@ pub(in crate::dev_backend) struct Claimed {
 
 #[derive(Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-enum Reason {
+enum ClaimReason {
     /// This lease is new, or replaces an expired one; `attempt` was incremented.
     Granted,
     /// This lease was the last one granted, expired or not; it is extended.
@@ -58,42 +58,50 @@ enum Reason {
     Unknown,
 }
 
-impl Claim {
-    fn lease_ms(&self) -> Result<f64, Failure> {
-        let asked = self.lease_ms.map_or(Ok(LEASE_MS), |ms| ms.finite("leaseMs"))?;
+impl ClaimRequest {
+    fn requested_lease_ms(&self) -> Result<f64, FunctionFailure> {
+        let asked = self
+            .lease_ms
+            .map_or(Ok(LEASE_MS), |ms| ms.finite_value("leaseMs"))?;
         if asked < 1.0 {
-            Err(Failure::invalid("leaseMs must be at least 1"))
+            Err(FunctionFailure::invalid_argument(
+                "leaseMs must be at least 1",
+            ))
         } else {
             Ok(asked.min(LONGEST_LEASE_MS))
         }
     }
 
-    fn judge(&self, standing: &Standing, now_ms: f64) -> Reason {
+    fn decide_claim(&self, standing: &RequestStatus, now_ms: f64) -> ClaimReason {
         if standing.finished {
-            return Reason::Finished;
+            return ClaimReason::Finished;
         }
         match &standing.lease {
-            Some(last) if *last == self.lease_id => Reason::Renewed,
-            Some(_) if now_ms < standing.lease_expires_at_ms => Reason::Leased,
-            _ => Reason::Granted,
+            Some(last) if *last == self.lease_id => ClaimReason::Renewed,
+            Some(_) if now_ms < standing.lease_expires_at_ms => ClaimReason::Leased,
+            _ => ClaimReason::Granted,
         }
     }
 }
 
-impl Mutation for Claim {
+impl MutationFunction for ClaimRequest {
     const PATH: &'static str = "events:claim";
-    type Reply = Claimed;
+    type Reply = ClaimDecision;
 
-    fn run(self, db: &mut Commit<'_>) -> Result<Claimed, Failure> {
-        let device = auth::device(db, &self.device_id, &self.token)?;
+    fn run_mutation(
+        self,
+        db: &mut CommitTransaction<'_>,
+    ) -> Result<ClaimDecision, FunctionFailure> {
+        let device = auth::authenticate_device(db, &self.device_id, &self.token)?;
         let request = RequestId::parse(&self.request_id)?;
         let lease = LeaseId::parse(&self.lease_id)?;
-        let lease_ms = self.lease_ms()?;
-        db.changes_only([]);
-        let standing = Standing::of(db, &request)?.filter(|standing| standing.device == device.as_str());
+        let lease_ms = self.requested_lease_ms()?;
+        db.limit_topics([]);
+        let standing = RequestStatus::load_status(db, &request)?
+            .filter(|standing| standing.device == device.as_str());
         let Some(standing) = standing else {
-            let reason = Reason::Unknown;
-            return Ok(Claimed {
+            let reason = ClaimReason::Unknown;
+            return Ok(ClaimDecision {
                 granted: false,
                 reason,
                 attempt: 0.0,
@@ -102,9 +110,9 @@ impl Mutation for Claim {
                 watched: false,
             });
         };
-        let reason = self.judge(&standing, db.now_ms);
-        let attempt = standing.attempt + i32::from(reason == Reason::Granted);
-        let granted = matches!(reason, Reason::Granted | Reason::Renewed);
+        let reason = self.decide_claim(&standing, db.now_ms);
+        let attempt = standing.attempt + i32::from(reason == ClaimReason::Granted);
+        let granted = matches!(reason, ClaimReason::Granted | ClaimReason::Renewed);
         if granted {
             db.prepare_cached(
                 "UPDATE requests SET lease_id = ?2, lease_expires_at_ms = ?3, attempt = ?4 WHERE request_id = ?1",
@@ -112,17 +120,17 @@ impl Mutation for Claim {
             .execute((request.as_str(), lease.as_str(), db.now_ms + lease_ms, attempt))?;
         }
         let expires_in_ms = match reason {
-            Reason::Granted | Reason::Renewed => lease_ms,
-            Reason::Leased => standing.lease_expires_at_ms - db.now_ms,
-            Reason::Finished | Reason::Unknown => 0.0,
+            ClaimReason::Granted | ClaimReason::Renewed => lease_ms,
+            ClaimReason::Leased => standing.lease_expires_at_ms - db.now_ms,
+            ClaimReason::Finished | ClaimReason::Unknown => 0.0,
         };
-        Ok(Claimed {
+        Ok(ClaimDecision {
             granted,
             reason,
             attempt: attempt.into(),
             cancelled: standing.cancelled,
             expires_in_ms,
-            watched: standing.is_watched(db.now_ms),
+            watched: standing.is_watched_at(db.now_ms),
         })
     }
 }

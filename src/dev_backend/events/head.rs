@@ -3,29 +3,29 @@
 use serde::Deserialize;
 
 use crate::dev_backend::auth;
-use crate::dev_backend::commits::{Topic, Topics};
-use crate::dev_backend::failure::Failure;
-use crate::dev_backend::functions::{Query, View};
+use crate::dev_backend::commits::{CommitTopic, TopicSet};
+use crate::dev_backend::failure::FunctionFailure;
+use crate::dev_backend::functions::{QueryFunction, SnapshotView};
 
 /// The arguments of `head`.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(in crate::dev_backend) struct Head {
+pub(in crate::dev_backend) struct GetHead {
     device_id: String,
     token: String,
 }
 
-impl Query for Head {
+impl QueryFunction for GetHead {
     const PATH: &'static str = "events:head";
     /// Decimal text, because nanoseconds do not fit a float.
     type Reply = Option<String>;
 
-    fn reads(&self) -> Topics {
-        Topics::Only(vec![Topic::inbox(&self.device_id)])
+    fn topics_read(&self) -> TopicSet {
+        TopicSet::Only(vec![CommitTopic::for_inbox(&self.device_id)])
     }
 
-    fn run(&self, view: &View<'_>) -> Result<Self::Reply, Failure> {
-        let device = auth::device(view.db, &self.device_id, &self.token)?;
+    fn run_on_snapshot(&self, view: &SnapshotView<'_>) -> Result<Self::Reply, FunctionFailure> {
+        let device = auth::authenticate_device(view.db, &self.device_id, &self.token)?;
         let newest: Option<i64> = view
             .db
             .prepare_cached("SELECT max(seq) FROM inbox WHERE device_id = ?1")?

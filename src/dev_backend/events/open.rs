@@ -8,11 +8,11 @@ use rusqlite::Row;
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 
-use super::request::{COLUMNS, PAGE_BYTES, ToolRequest};
+use super::request::{COLUMNS, PAGE_BYTES, StoredRequest};
 use crate::dev_backend::args::optional;
 use crate::dev_backend::auth;
-use crate::dev_backend::failure::Failure;
-use crate::dev_backend::functions::{Query, View};
+use crate::dev_backend::failure::FunctionFailure;
+use crate::dev_backend::functions::{QueryFunction, SnapshotView};
 use crate::ids::RequestId;
 
 /// The most requests in one reply.
@@ -38,16 +38,19 @@ pub(in crate::dev_backend) struct OpenId {
 const IDS_SQL: &str = "SELECT request_id, cancelled FROM requests WHERE device_id = ?1 AND state = 'open' \
                        ORDER BY seq";
 
-impl Query for ListOpenIds {
+impl QueryFunction for ListOpenIds {
     const PATH: &'static str = "events:listOpenIds";
     type Reply = Vec<OpenId>;
 
-    fn run(&self, view: &View<'_>) -> Result<Self::Reply, Failure> {
-        let device = auth::device(view.db, &self.device_id, &self.token)?;
+    fn run_on_snapshot(&self, view: &SnapshotView<'_>) -> Result<Self::Reply, FunctionFailure> {
+        let device = auth::authenticate_device(view.db, &self.device_id, &self.token)?;
         let mut statement = view.db.prepare_cached(IDS_SQL)?;
         let open = statement
             .query_map([device.as_str()], |row| {
-                Ok(OpenId { request_id: row.get(0)?, cancelled: row.get(1)? })
+                Ok(OpenId {
+                    request_id: row.get(0)?,
+                    cancelled: row.get(1)?,
+                })
             })?
             .take(MOST)
             .collect::<Result<_, _>>()?;
@@ -82,15 +85,15 @@ static NAMED_SQL: LazyLock<String> = LazyLock::new(|| {
 
 /// A reply that is filled up to its limits.
 #[derive(Default)]
-struct Reply {
+struct OpenRequestPage {
     open: Vec<Box<RawValue>>,
     bytes: usize,
 }
 
-impl Reply {
+impl OpenRequestPage {
     /// Adds a request. Returns false if it does not fit.
-    fn add(&mut self, row: &Row<'_>) -> Result<bool, Failure> {
-        let request = to_raw_value(&ToolRequest::from_row(row, 0)?)?;
+    fn try_add_row(&mut self, row: &Row<'_>) -> Result<bool, FunctionFailure> {
+        let request = to_raw_value(&StoredRequest::from_request_row(row, 0)?)?;
         self.bytes += request.get().len();
         if self.open.len() == MOST || (self.bytes > PAGE_BYTES && !self.open.is_empty()) {
             return Ok(false);
@@ -100,30 +103,35 @@ impl Reply {
     }
 }
 
-impl Query for ListOpen {
+impl QueryFunction for ListOpen {
     const PATH: &'static str = "events:listOpen";
     type Reply = Vec<Box<RawValue>>;
 
-    fn run(&self, view: &View<'_>) -> Result<Self::Reply, Failure> {
-        let device = auth::device(view.db, &self.device_id, &self.token)?;
-        let mut reply = Reply::default();
+    fn run_on_snapshot(&self, view: &SnapshotView<'_>) -> Result<Self::Reply, FunctionFailure> {
+        let device = auth::authenticate_device(view.db, &self.device_id, &self.token)?;
+        let mut reply = OpenRequestPage::default();
         let Some(named) = &self.request_ids else {
             let mut statement = view.db.prepare_cached(&SQL)?;
             let mut rows = statement.query([device.as_str()])?;
             while let Some(row) = rows.next()?
-                && reply.add(row)?
+                && reply.try_add_row(row)?
             {}
             return Ok(reply.open);
         };
         if named.len() > MOST {
-            return Err(Failure::invalid(format!("requestIds must be at most {MOST}")));
+            return Err(FunctionFailure::invalid_argument(format!(
+                "requestIds must be at most {MOST}"
+            )));
         }
-        let named = named.iter().map(RequestId::parse).collect::<Result<Vec<_>, _>>()?;
+        let named = named
+            .iter()
+            .map(RequestId::parse)
+            .collect::<Result<Vec<_>, _>>()?;
         let mut statement = view.db.prepare_cached(&NAMED_SQL)?;
         for id in named {
             let mut rows = statement.query((device.as_str(), id.as_str()))?;
             if let Some(row) = rows.next()?
-                && !reply.add(row)?
+                && !reply.try_add_row(row)?
             {
                 break;
             }
@@ -141,8 +149,14 @@ mod tests {
     fn only_open_requests_are_walked() {
         for sql in [SQL.as_str(), IDS_SQL] {
             let plan = testing::plan(&testing::database(), sql);
-            assert!(plan.iter().any(|step| step.contains("requests_open")), "{plan:?}");
-            assert!(plan.iter().all(|step| step.starts_with("SEARCH")), "{plan:?}");
+            assert!(
+                plan.iter().any(|step| step.contains("requests_open")),
+                "{plan:?}"
+            );
+            assert!(
+                plan.iter().all(|step| step.starts_with("SEARCH")),
+                "{plan:?}"
+            );
         }
     }
 }

@@ -9,11 +9,11 @@ use std::sync::LazyLock;
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 
-use super::request::{COLUMNS, PAGE_BYTES, ToolRequest};
-use crate::dev_backend::args::{Number, nullable, optional};
+use super::request::{COLUMNS, PAGE_BYTES, StoredRequest};
+use crate::dev_backend::args::{WireNumber, nullable, optional};
 use crate::dev_backend::auth;
-use crate::dev_backend::failure::Failure;
-use crate::dev_backend::functions::{Hold, Query, View};
+use crate::dev_backend::failure::FunctionFailure;
+use crate::dev_backend::functions::{PollHold, QueryFunction, SnapshotView};
 use crate::ids::DeviceId;
 
 /// The default number of events per page.
@@ -30,15 +30,15 @@ pub(in crate::dev_backend) struct ListForDevice {
     #[serde(deserialize_with = "nullable")]
     cursor: Option<String>,
     #[serde(default, deserialize_with = "optional")]
-    limit: Option<Number>,
+    limit: Option<WireNumber>,
     #[serde(default, deserialize_with = "optional")]
-    wait_ms: Option<Number>,
+    wait_ms: Option<WireNumber>,
 }
 
 /// The value of `listForDevice`.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(in crate::dev_backend) struct Page {
+pub(in crate::dev_backend) struct InboxPage {
     events: Vec<Box<RawValue>>,
     cursor: Option<String>,
     is_done: bool,
@@ -46,12 +46,12 @@ pub(in crate::dev_backend) struct Page {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Event {
+struct InboxEvent {
     seq: String,
     #[serde(rename = "type")]
     kind: String,
     request_id: String,
-    request: Option<ToolRequest>,
+    request: Option<StoredRequest>,
 }
 
 /// Reads a range of the inbox's own key and looks up each row's body by it. The cost depends on the page, not on the
@@ -67,7 +67,7 @@ static SQL: LazyLock<String> = LazyLock::new(|| {
 
 /// A page under construction. Rows of one commit share a sequence number and stay together: a cursor between them would
 /// lose the rest.
-struct Pager {
+struct InboxPager {
     limit: usize,
     events: Vec<Box<RawValue>>,
     bytes: usize,
@@ -76,12 +76,19 @@ struct Pager {
     group_bytes: usize,
 }
 
-impl Pager {
+impl InboxPager {
     fn new(limit: usize) -> Self {
-        Self { limit, events: Vec::new(), bytes: 0, last: None, group: Vec::new(), group_bytes: 0 }
+        Self {
+            limit,
+            events: Vec::new(),
+            bytes: 0,
+            last: None,
+            group: Vec::new(),
+            group_bytes: 0,
+        }
     }
 
-    fn add(&mut self, event: Box<RawValue>) {
+    fn add_to_group(&mut self, event: Box<RawValue>) {
         self.group_bytes += event.get().len();
         self.group.push(event);
     }
@@ -89,8 +96,8 @@ impl Pager {
     /// Adds the collected group to the page. Returns false if the page is full and the group has to wait for the next
     /// one. The first group always fits.
     fn close_group(&mut self, seq: i64) -> bool {
-        let fits =
-            self.events.len() + self.group.len() <= self.limit && self.bytes + self.group_bytes <= PAGE_BYTES;
+        let fits = self.events.len() + self.group.len() <= self.limit
+            && self.bytes + self.group_bytes <= PAGE_BYTES;
         if !fits && !self.events.is_empty() {
             return false;
         }
@@ -100,38 +107,54 @@ impl Pager {
         true
     }
 
-    fn is_full(&self) -> bool {
+    fn is_page_full(&self) -> bool {
         self.events.len() >= self.limit
     }
 }
 
 impl ListForDevice {
-    fn after(&self) -> Result<i64, Failure> {
+    fn cursor_seq(&self) -> Result<i64, FunctionFailure> {
         self.cursor.as_deref().map_or(Ok(0), |cursor| {
             let digits = cursor.bytes().all(|b| b.is_ascii_digit());
             cursor
                 .parse()
                 .ok()
                 .filter(|_| digits)
-                .ok_or_else(|| Failure::invalid("cursor must be decimal digits"))
+                .ok_or_else(|| FunctionFailure::invalid_argument("cursor must be decimal digits"))
         })
     }
 
-    fn limit(&self) -> Result<usize, Failure> {
-        let limit = self.limit.map_or(Ok(LIMIT), |limit| limit.whole("limit"))?;
+    fn page_limit(&self) -> Result<usize, FunctionFailure> {
+        let limit = self
+            .limit
+            .map_or(Ok(LIMIT), |limit| limit.whole_value("limit"))?;
         if limit == 0 {
-            return Err(Failure::invalid("limit must be at least 1"));
+            return Err(FunctionFailure::invalid_argument(
+                "limit must be at least 1",
+            ));
         }
         Ok(usize::try_from(limit.min(MOST)).expect("1 to MOST"))
     }
 
-    fn wait_ms(&self) -> Result<f64, Failure> {
-        let wait = self.wait_ms.map_or(Ok(0.0), |wait| wait.finite("waitMs"))?;
-        if wait < 0.0 { Err(Failure::invalid("waitMs must not be negative")) } else { Ok(wait) }
+    fn requested_wait_ms(&self) -> Result<f64, FunctionFailure> {
+        let wait = self
+            .wait_ms
+            .map_or(Ok(0.0), |wait| wait.finite_value("waitMs"))?;
+        if wait < 0.0 {
+            Err(FunctionFailure::invalid_argument(
+                "waitMs must not be negative",
+            ))
+        } else {
+            Ok(wait)
+        }
     }
 
-    fn page(&self, view: &View<'_>, device: &DeviceId) -> Result<Page, Failure> {
-        let (after, mut pager) = (self.after()?, Pager::new(self.limit()?));
+    fn read_page(
+        &self,
+        view: &SnapshotView<'_>,
+        device: &DeviceId,
+    ) -> Result<InboxPage, FunctionFailure> {
+        let (after, mut pager) = (self.cursor_seq()?, InboxPager::new(self.page_limit()?));
         let mut statement = view.db.prepare_cached(&SQL)?;
         let mut rows = statement.query((device.as_str(), after))?;
         let mut group_seq = None;
@@ -139,15 +162,19 @@ impl ListForDevice {
         while let Some(row) = rows.next()? {
             let seq: i64 = row.get(0)?;
             if let Some(before) = group_seq.filter(|before| *before != seq)
-                && (!pager.close_group(before) || pager.is_full())
+                && (!pager.close_group(before) || pager.is_page_full())
             {
                 is_done = false;
                 group_seq = None;
                 break;
             }
             group_seq = Some(seq);
-            let request = if row.get(3)? { Some(ToolRequest::from_row(row, 4)?) } else { None };
-            pager.add(to_raw_value(&Event {
+            let request = if row.get(3)? {
+                Some(StoredRequest::from_request_row(row, 4)?)
+            } else {
+                None
+            };
+            pager.add_to_group(to_raw_value(&InboxEvent {
                 seq: seq.to_string(),
                 kind: row.get(1)?,
                 request_id: row.get(2)?,
@@ -157,26 +184,36 @@ impl ListForDevice {
         if let Some(seq) = group_seq {
             is_done = pager.close_group(seq);
         }
-        let cursor = pager.last.map(|seq| seq.to_string()).or_else(|| self.cursor.clone());
-        Ok(Page { events: pager.events, cursor, is_done })
+        let cursor = pager
+            .last
+            .map(|seq| seq.to_string())
+            .or_else(|| self.cursor.clone());
+        Ok(InboxPage {
+            events: pager.events,
+            cursor,
+            is_done,
+        })
     }
 }
 
-impl Query for ListForDevice {
+impl QueryFunction for ListForDevice {
     const PATH: &'static str = "events:listForDevice";
-    type Reply = Page;
+    type Reply = InboxPage;
 
-    fn run(&self, view: &View<'_>) -> Result<Page, Failure> {
-        self.wait_ms()?;
-        let device = auth::device(view.db, &self.device_id, &self.token)?;
-        self.page(view, &device)
+    fn run_on_snapshot(&self, view: &SnapshotView<'_>) -> Result<InboxPage, FunctionFailure> {
+        self.requested_wait_ms()?;
+        let device = auth::authenticate_device(view.db, &self.device_id, &self.token)?;
+        self.read_page(view, &device)
     }
 
-    fn hold(&self) -> Option<Hold> {
-        Hold::of(DeviceId::parse(&self.device_id).ok()?, self.wait_ms().ok()?)
+    fn requested_hold(&self) -> Option<PollHold> {
+        PollHold::from_wait(
+            DeviceId::parse(&self.device_id).ok()?,
+            self.requested_wait_ms().ok()?,
+        )
     }
 
-    fn is_empty(page: &Page) -> bool {
+    fn is_reply_empty(page: &InboxPage) -> bool {
         page.events.is_empty()
     }
 }
@@ -186,7 +223,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::dev_backend::store::Commit;
+    use crate::dev_backend::store::CommitTransaction;
     use crate::dev_backend::testing;
     use crate::ids::RequestId;
 
@@ -195,26 +232,31 @@ mod tests {
         let mut db = testing::database();
         let device = testing::device(&db);
         for (commit, size) in sizes.iter().enumerate() {
-            let mut tx = Commit::begin(&mut db, 1000.0).expect("begun");
+            let mut tx = CommitTransaction::begin_commit(&mut db, 1000.0).expect("begun");
             for row in 0..*size {
                 let request = RequestId::parse(format!("r{commit}-{row}")).expect("an id");
-                tx.notify(&device, "tool_cancel", &request).expect("appended");
+                tx.append_inbox_row(&device, "tool_cancel", &request)
+                    .expect("appended");
             }
-            tx.finish().expect("committed");
+            tx.finish_commit().expect("committed");
         }
         db
     }
 
-    fn poll(db: &rusqlite::Connection, cursor: Option<&str>, limit: f64) -> Page {
-        let raw = serde_json::json!({ "deviceId": "d", "token": "t", "cursor": cursor, "limit": limit });
+    fn poll(db: &rusqlite::Connection, cursor: Option<&str>, limit: f64) -> InboxPage {
+        let raw =
+            serde_json::json!({ "deviceId": "d", "token": "t", "cursor": cursor, "limit": limit });
         let args: ListForDevice = serde_json::from_value(raw).expect("arguments");
-        args.run(&View { db }).expect("a page")
+        args.run_on_snapshot(&SnapshotView { db }).expect("a page")
     }
 
     #[test]
     fn a_page_costs_what_it_holds() {
         let plan = testing::plan(&testing::database(), &SQL);
-        assert!(plan.iter().all(|step| step.starts_with("SEARCH")), "a scan or a sort: {plan:?}");
+        assert!(
+            plan.iter().all(|step| step.starts_with("SEARCH")),
+            "a scan or a sort: {plan:?}"
+        );
     }
 
     #[test]
@@ -226,7 +268,10 @@ mod tests {
     #[test]
     fn an_empty_page_keeps_the_cursor() {
         let page = poll(&committed(&[]), Some("7"), 2.0);
-        assert_eq!((page.events.len(), page.cursor.as_deref(), page.is_done), (0, Some("7"), true));
+        assert_eq!(
+            (page.events.len(), page.cursor.as_deref(), page.is_done),
+            (0, Some("7"), true)
+        );
     }
 
     proptest! {

@@ -5,13 +5,13 @@
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 
-use super::request::{PAGE_BYTES, Standing, WATCH_MS};
-use crate::dev_backend::args::{self, Number, optional};
+use super::request::{PAGE_BYTES, RequestStatus, WATCH_MS};
+use crate::dev_backend::args::{self, WireNumber, optional};
 use crate::dev_backend::auth;
-use crate::dev_backend::commits::{Topic, Topics};
-use crate::dev_backend::failure::Failure;
-use crate::dev_backend::functions::{Mutation, Query, View};
-use crate::dev_backend::store::Commit;
+use crate::dev_backend::commits::{CommitTopic, TopicSet};
+use crate::dev_backend::failure::FunctionFailure;
+use crate::dev_backend::functions::{MutationFunction, QueryFunction, SnapshotView};
+use crate::dev_backend::store::CommitTransaction;
 use crate::ids::{LeaseId, RequestId};
 
 /// The most bytes of one piece.
@@ -27,13 +27,13 @@ pub(in crate::dev_backend) struct AppendProgress {
     token: String,
     request_id: String,
     lease_id: String,
-    n: Number,
+    n: WireNumber,
     data: String,
 }
 
 /// The value of `appendProgress`.
 #[derive(Serialize)]
-pub(in crate::dev_backend) struct Noted {
+pub(in crate::dev_backend) struct AppendedProgress {
     /// False if this number was stored before, or the request is finished.
     stored: bool,
     /// True if the caller has cancelled the request.
@@ -42,25 +42,34 @@ pub(in crate::dev_backend) struct Noted {
     watched: bool,
 }
 
-impl Mutation for AppendProgress {
+impl MutationFunction for AppendProgress {
     const PATH: &'static str = "events:appendProgress";
-    type Reply = Noted;
+    type Reply = AppendedProgress;
 
-    fn run(self, db: &mut Commit<'_>) -> Result<Noted, Failure> {
-        let device = auth::device(db, &self.device_id, &self.token)?;
+    fn run_mutation(
+        self,
+        db: &mut CommitTransaction<'_>,
+    ) -> Result<AppendedProgress, FunctionFailure> {
+        let device = auth::authenticate_device(db, &self.device_id, &self.token)?;
         let request = RequestId::parse(&self.request_id)?;
         LeaseId::parse(&self.lease_id)?;
-        let n = self.n.whole("n")?;
-        args::payload("data", &self.data, PIECE_LIMIT)?;
-        let standing = Standing::of_device(db, &request, &device)?;
-        standing.holds(&self.lease_id)?;
-        db.changes_only([Topic::progress(request.as_str())]);
+        let n = self.n.whole_value("n")?;
+        args::check_payload_size("data", &self.data, PIECE_LIMIT)?;
+        let standing = RequestStatus::load_device_status(db, &request, &device)?;
+        standing.check_lease(&self.lease_id)?;
+        db.limit_topics([CommitTopic::for_progress(request.as_str())]);
         let stored = !standing.finished
             && db
-                .prepare_cached("INSERT OR IGNORE INTO progress (request_id, n, data) VALUES (?1, ?2, ?3)")?
+                .prepare_cached(
+                    "INSERT OR IGNORE INTO progress (request_id, n, data) VALUES (?1, ?2, ?3)",
+                )?
                 .execute((request.as_str(), n, &self.data))?
                 == 1;
-        Ok(Noted { stored, cancelled: standing.cancelled, watched: standing.is_watched(db.now_ms) })
+        Ok(AppendedProgress {
+            stored,
+            cancelled: standing.cancelled,
+            watched: standing.is_watched_at(db.now_ms),
+        })
     }
 }
 
@@ -76,7 +85,7 @@ pub(in crate::dev_backend) struct WatchProgress {
 /// The value of `watchProgress`.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(in crate::dev_backend) struct Watching {
+pub(in crate::dev_backend) struct WatchReply {
     state: WatchState,
     /// The validity of this call; call again before its end.
     expires_in_ms: f64,
@@ -93,24 +102,32 @@ enum WatchState {
     Unknown,
 }
 
-impl Mutation for WatchProgress {
+impl MutationFunction for WatchProgress {
     const PATH: &'static str = "events:watchProgress";
-    type Reply = Watching;
+    type Reply = WatchReply;
 
-    fn run(self, db: &mut Commit<'_>) -> Result<Watching, Failure> {
-        auth::caller(db, &self.caller_token, auth::CallerAction::Ask)?;
+    fn run_mutation(self, db: &mut CommitTransaction<'_>) -> Result<WatchReply, FunctionFailure> {
+        auth::authorize_caller(db, &self.caller_token, auth::CallerAction::Ask)?;
         let request = RequestId::parse(&self.request_id)?;
-        db.changes_only([]);
-        let state = match Standing::of(db, &request)? {
+        db.limit_topics([]);
+        let state = match RequestStatus::load_status(db, &request)? {
             None => WatchState::Unknown,
             Some(standing) if standing.finished => WatchState::Finished,
             Some(_) => {
-                db.prepare_cached("UPDATE requests SET watched_until_ms = ?2 WHERE request_id = ?1")?
-                    .execute((request.as_str(), db.now_ms + WATCH_MS))?;
-                return Ok(Watching { state: WatchState::Watching, expires_in_ms: WATCH_MS });
+                db.prepare_cached(
+                    "UPDATE requests SET watched_until_ms = ?2 WHERE request_id = ?1",
+                )?
+                .execute((request.as_str(), db.now_ms + WATCH_MS))?;
+                return Ok(WatchReply {
+                    state: WatchState::Watching,
+                    expires_in_ms: WATCH_MS,
+                });
             }
         };
-        Ok(Watching { state, expires_in_ms: 0.0 })
+        Ok(WatchReply {
+            state,
+            expires_in_ms: 0.0,
+        })
     }
 }
 
@@ -122,36 +139,44 @@ pub(in crate::dev_backend) struct ListProgress {
     caller_token: String,
     request_id: String,
     #[serde(default, deserialize_with = "optional")]
-    after: Option<Number>,
+    after: Option<WireNumber>,
 }
 
 #[derive(Serialize)]
-struct Piece {
+struct ProgressPiece {
     n: f64,
     data: String,
 }
 
-impl Query for ListProgress {
+impl QueryFunction for ListProgress {
     const PATH: &'static str = "events:listProgress";
     /// The pieces after `after`, in order. Ask again after the last one until the reply is empty.
     type Reply = Vec<Box<RawValue>>;
 
-    fn reads(&self) -> Topics {
-        Topics::Only(vec![Topic::progress(&self.request_id)])
+    fn topics_read(&self) -> TopicSet {
+        TopicSet::Only(vec![CommitTopic::for_progress(&self.request_id)])
     }
 
-    fn run(&self, view: &View<'_>) -> Result<Self::Reply, Failure> {
-        auth::caller(view.db, &self.caller_token, auth::CallerAction::Ask)?;
+    fn run_on_snapshot(&self, view: &SnapshotView<'_>) -> Result<Self::Reply, FunctionFailure> {
+        auth::authorize_caller(view.db, &self.caller_token, auth::CallerAction::Ask)?;
         let request = RequestId::parse(&self.request_id)?;
-        let after = self.after.map_or(Ok(-1), |after| after.whole("after"))?;
-        let mut statement = view
-            .db
-            .prepare_cached("SELECT n, data FROM progress WHERE request_id = ?1 AND n > ?2 ORDER BY n")?;
+        let after = self
+            .after
+            .map_or(Ok(-1), |after| after.whole_value("after"))?;
+        let mut statement = view.db.prepare_cached(
+            "SELECT n, data FROM progress WHERE request_id = ?1 AND n > ?2 ORDER BY n",
+        )?;
         let mut rows = statement.query((request.as_str(), after))?;
         let (mut pieces, mut bytes) = (Vec::new(), 0);
         while let Some(row) = rows.next()? {
-            #[expect(clippy::cast_precision_loss, reason = "it was a whole float within 2^53")]
-            let piece = to_raw_value(&Piece { n: row.get::<_, i64>(0)? as f64, data: row.get(1)? })?;
+            #[expect(
+                clippy::cast_precision_loss,
+                reason = "it was a whole float within 2^53"
+            )]
+            let piece = to_raw_value(&ProgressPiece {
+                n: row.get::<_, i64>(0)? as f64,
+                data: row.get(1)?,
+            })?;
             bytes += piece.get().len();
             if pieces.len() == MOST || (bytes > PAGE_BYTES && !pieces.is_empty()) {
                 break;

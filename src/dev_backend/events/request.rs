@@ -3,20 +3,20 @@
 use rusqlite::{Connection, OptionalExtension as _, Row};
 use serde::Serialize;
 
-use crate::dev_backend::failure::{Code, Failure};
+use crate::dev_backend::failure::{FailureCode, FunctionFailure};
 use crate::ids::{DeviceId, RequestId};
 
 /// The most bytes of events or requests in one reply.
 pub(super) const PAGE_BYTES: usize = 4 * 1024 * 1024;
 
-/// The columns for [`ToolRequest::from_row`], from `requests r` joined with `request_args a`.
+/// The columns for [`StoredRequest::from_request_row`], from `requests r` joined with `request_args a`.
 pub(super) const COLUMNS: &str = "r.request_id, r.tool_name, a.args, r.conversation_id, r.agent_type, \
      r.created_at_ms, r.deadline_ms, r.cancelled, r.attempt, r.issued_at_ms, r.signature";
 
 /// A request in the form for the device.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(in crate::dev_backend) struct ToolRequest {
+pub(in crate::dev_backend) struct StoredRequest {
     request_id: String,
     tool_name: String,
     args: String,
@@ -35,9 +35,9 @@ pub(in crate::dev_backend) struct ToolRequest {
     signature: Option<String>,
 }
 
-impl ToolRequest {
+impl StoredRequest {
     /// Reads [`COLUMNS`], starting at this column.
-    pub fn from_row(row: &Row<'_>, first: usize) -> rusqlite::Result<Self> {
+    pub fn from_request_row(row: &Row<'_>, first: usize) -> rusqlite::Result<Self> {
         Ok(Self {
             request_id: row.get(first)?,
             tool_name: row.get(first + 1)?,
@@ -58,7 +58,7 @@ impl ToolRequest {
 pub(in crate::dev_backend) const WATCH_MS: f64 = 60_000.0;
 
 /// The status of a request.
-pub(in crate::dev_backend) struct Standing {
+pub(in crate::dev_backend) struct RequestStatus {
     pub device: String,
     pub finished: bool,
     pub cancelled: bool,
@@ -70,9 +70,9 @@ pub(in crate::dev_backend) struct Standing {
     pub watched_until_ms: f64,
 }
 
-impl Standing {
+impl RequestStatus {
     /// Loads the status of a request.
-    pub fn of(db: &Connection, request: &RequestId) -> rusqlite::Result<Option<Self>> {
+    pub fn load_status(db: &Connection, request: &RequestId) -> rusqlite::Result<Option<Self>> {
         db.prepare_cached(
             "SELECT device_id, state = 'finished', cancelled, attempt, lease_id, lease_expires_at_ms, \
              watched_until_ms \
@@ -93,23 +93,38 @@ impl Standing {
     }
 
     /// Loads the status of a device's own request. Another device's request counts as unknown.
-    pub fn of_device(db: &Connection, request: &RequestId, device: &DeviceId) -> Result<Self, Failure> {
-        Self::of(db, request)?
+    pub fn load_device_status(
+        db: &Connection,
+        request: &RequestId,
+        device: &DeviceId,
+    ) -> Result<Self, FunctionFailure> {
+        Self::load_status(db, request)?
             .filter(|standing| standing.device == device.as_str())
-            .ok_or_else(|| Failure::thrown(Code::RequestUnknown, "this device has no request of this id"))
+            .ok_or_else(|| {
+                FunctionFailure::with_code(
+                    FailureCode::RequestUnknown,
+                    "this device has no request of this id",
+                )
+            })
     }
 
     /// Returns whether a caller listens for progress, so that it is worth sending.
-    pub fn is_watched(&self, now_ms: f64) -> bool {
+    pub fn is_watched_at(&self, now_ms: f64) -> bool {
         !self.finished && now_ms < self.watched_until_ms
     }
 
     /// Refuses a lease that is not the last one granted. An unclaimed request has none.
-    pub fn holds(&self, lease: &str) -> Result<(), Failure> {
+    pub fn check_lease(&self, lease: &str) -> Result<(), FunctionFailure> {
         match &self.lease {
             Some(last) if last == lease => Ok(()),
-            Some(_) => Err(Failure::thrown(Code::LeaseLost, "another lease was granted for this request")),
-            None => Err(Failure::thrown(Code::LeaseLost, "this request was never claimed")),
+            Some(_) => Err(FunctionFailure::with_code(
+                FailureCode::LeaseLost,
+                "another lease was granted for this request",
+            )),
+            None => Err(FunctionFailure::with_code(
+                FailureCode::LeaseLost,
+                "this request was never claimed",
+            )),
         }
     }
 }

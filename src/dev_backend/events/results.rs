@@ -3,14 +3,14 @@
 use rusqlite::OptionalExtension as _;
 use serde::{Deserialize, Serialize};
 
-use super::request::Standing;
+use super::request::RequestStatus;
 use crate::dev_backend::args::{self, PAYLOAD_LIMIT, optional};
 use crate::dev_backend::auth;
-use crate::dev_backend::commits::{Topic, Topics};
-use crate::dev_backend::failure::{Code, Failure};
-use crate::dev_backend::functions::{Mutation, Query, View};
-use crate::dev_backend::secrets::{Hash, hash_fields};
-use crate::dev_backend::store::Commit;
+use crate::dev_backend::commits::{CommitTopic, TopicSet};
+use crate::dev_backend::credentials::{Sha256Hash, hash_fields};
+use crate::dev_backend::failure::{FailureCode, FunctionFailure};
+use crate::dev_backend::functions::{MutationFunction, QueryFunction, SnapshotView};
+use crate::dev_backend::store::CommitTransaction;
 use crate::ids::{LeaseId, RequestId};
 
 /// The arguments of `appendResult`.
@@ -21,7 +21,7 @@ pub(in crate::dev_backend) struct AppendResult {
     token: String,
     request_id: String,
     lease_id: String,
-    outcome: Outcome,
+    outcome: ResultOutcome,
     payload: String,
     #[serde(default, deserialize_with = "optional")]
     truncated: Option<bool>,
@@ -29,14 +29,14 @@ pub(in crate::dev_backend) struct AppendResult {
 
 #[derive(Clone, Copy, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum Outcome {
+enum ResultOutcome {
     Ok,
     Error,
     Cancelled,
 }
 
-impl Outcome {
-    fn name(self) -> &'static str {
+impl ResultOutcome {
+    fn outcome_text(self) -> &'static str {
         match self {
             Self::Ok => "ok",
             Self::Error => "error",
@@ -47,19 +47,28 @@ impl Outcome {
 
 /// The value of `appendResult`; exactly one field is true.
 #[derive(Serialize)]
-pub(in crate::dev_backend) struct Kept {
+pub(in crate::dev_backend) struct AppendedResult {
     stored: bool,
     duplicate: bool,
 }
 
 impl AppendResult {
-    fn body_hash(&self) -> Hash {
+    fn result_hash(&self) -> Sha256Hash {
         let truncated = self.truncated.map(|yes| if yes { "true" } else { "false" });
-        hash_fields(&[Some(self.outcome.name()), Some(&self.payload), truncated])
+        hash_fields(&[
+            Some(self.outcome.outcome_text()),
+            Some(&self.payload),
+            truncated,
+        ])
     }
 
-    fn store(&self, db: &mut Commit<'_>, request: &RequestId, hash: Hash) -> rusqlite::Result<()> {
-        db.changes_only([Topic::result(request.as_str())]);
+    fn store_result(
+        &self,
+        db: &mut CommitTransaction<'_>,
+        request: &RequestId,
+        hash: Sha256Hash,
+    ) -> rusqlite::Result<()> {
+        db.limit_topics([CommitTopic::for_result(request.as_str())]);
         db.prepare_cached(
             "INSERT INTO results (request_id, body_hash, outcome, truncated, stored_at_ms, payload) \
              VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
@@ -67,7 +76,7 @@ impl AppendResult {
         .execute((
             request.as_str(),
             hash,
-            self.outcome.name(),
+            self.outcome.outcome_text(),
             self.truncated,
             db.now_ms,
             &self.payload,
@@ -78,35 +87,45 @@ impl AppendResult {
     }
 }
 
-impl Mutation for AppendResult {
+impl MutationFunction for AppendResult {
     const PATH: &'static str = "events:appendResult";
-    type Reply = Kept;
+    type Reply = AppendedResult;
 
-    fn run(self, db: &mut Commit<'_>) -> Result<Kept, Failure> {
-        let device = auth::device(db, &self.device_id, &self.token)?;
+    fn run_mutation(
+        self,
+        db: &mut CommitTransaction<'_>,
+    ) -> Result<AppendedResult, FunctionFailure> {
+        let device = auth::authenticate_device(db, &self.device_id, &self.token)?;
         let request = RequestId::parse(&self.request_id)?;
         LeaseId::parse(&self.lease_id)?;
-        args::payload("payload", &self.payload, PAYLOAD_LIMIT)?;
-        let standing = Standing::of_device(db, &request, &device)?;
-        let hash = self.body_hash();
-        let stored: Option<Hash> = db
+        args::check_payload_size("payload", &self.payload, PAYLOAD_LIMIT)?;
+        let standing = RequestStatus::load_device_status(db, &request, &device)?;
+        let hash = self.result_hash();
+        let stored: Option<Sha256Hash> = db
             .prepare_cached("SELECT body_hash FROM results WHERE request_id = ?1")?
             .query_row([request.as_str()], |row| row.get(0))
             .optional()?;
         match stored {
             // Checked before the lease: a repeat after a lost reply is a repeat under any lease.
-            Some(stored) if stored == hash => Ok(Kept { stored: false, duplicate: true }),
-            Some(_) => {
-                Err(Failure::thrown(Code::ResultExists, "another result of this request is stored already"))
-            }
-            None if standing.finished => Err(Failure::thrown(
-                Code::ResultExists,
+            Some(stored) if stored == hash => Ok(AppendedResult {
+                stored: false,
+                duplicate: true,
+            }),
+            Some(_) => Err(FunctionFailure::with_code(
+                FailureCode::ResultExists,
+                "another result of this request is stored already",
+            )),
+            None if standing.finished => Err(FunctionFailure::with_code(
+                FailureCode::ResultExists,
                 "the request had its result, which was deleted with age",
             )),
             None => {
-                standing.holds(&self.lease_id)?;
-                self.store(db, &request, hash)?;
-                Ok(Kept { stored: true, duplicate: false })
+                standing.check_lease(&self.lease_id)?;
+                self.store_result(db, &request, hash)?;
+                Ok(AppendedResult {
+                    stored: true,
+                    duplicate: false,
+                })
             }
         }
     }
@@ -124,7 +143,7 @@ pub(in crate::dev_backend) struct GetResult {
 /// The value of `getResult`.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(in crate::dev_backend) struct KeptResult {
+pub(in crate::dev_backend) struct StoredResult {
     request_id: String,
     outcome: String,
     payload: String,
@@ -133,17 +152,17 @@ pub(in crate::dev_backend) struct KeptResult {
     truncated: Option<bool>,
 }
 
-impl Query for GetResult {
+impl QueryFunction for GetResult {
     const PATH: &'static str = "events:getResult";
     /// Null while there is no result, and for an unknown request.
-    type Reply = Option<KeptResult>;
+    type Reply = Option<StoredResult>;
 
-    fn reads(&self) -> Topics {
-        Topics::Only(vec![Topic::result(&self.request_id)])
+    fn topics_read(&self) -> TopicSet {
+        TopicSet::Only(vec![CommitTopic::for_result(&self.request_id)])
     }
 
-    fn run(&self, view: &View<'_>) -> Result<Self::Reply, Failure> {
-        auth::caller(view.db, &self.caller_token, auth::CallerAction::Ask)?;
+    fn run_on_snapshot(&self, view: &SnapshotView<'_>) -> Result<Self::Reply, FunctionFailure> {
+        auth::authorize_caller(view.db, &self.caller_token, auth::CallerAction::Ask)?;
         let request = RequestId::parse(&self.request_id)?;
         let stored = view
             .db
@@ -151,7 +170,7 @@ impl Query for GetResult {
                 "SELECT request_id, outcome, payload, stored_at_ms, truncated FROM results WHERE request_id = ?1",
             )?
             .query_row([request.as_str()], |row| {
-                Ok(KeptResult {
+                Ok(StoredResult {
                     request_id: row.get(0)?,
                     outcome: row.get(1)?,
                     payload: row.get(2)?,

@@ -4,14 +4,14 @@ use std::collections::HashSet;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Answer, Choice, Stored};
-use crate::dev_backend::args::{self, Number};
+use super::{PermissionOption, StoredAnswer, StoredPermission};
+use crate::dev_backend::args::{self, WireNumber};
 use crate::dev_backend::auth;
-use crate::dev_backend::events::request::Standing;
-use crate::dev_backend::failure::{Code, Failure};
-use crate::dev_backend::functions::Mutation;
-use crate::dev_backend::secrets::{Hash, hash_fields};
-use crate::dev_backend::store::Commit;
+use crate::dev_backend::credentials::{Sha256Hash, hash_fields};
+use crate::dev_backend::events::request::RequestStatus;
+use crate::dev_backend::failure::{FailureCode, FunctionFailure};
+use crate::dev_backend::functions::MutationFunction;
+use crate::dev_backend::store::CommitTransaction;
 use crate::ids::RequestId;
 
 /// The most bytes of a title.
@@ -30,37 +30,45 @@ pub(in crate::dev_backend) struct AskPermission {
     permission_id: String,
     request_id: String,
     title: String,
-    options: Vec<Choice>,
-    expires_at_ms: Number,
+    options: Vec<PermissionOption>,
+    expires_at_ms: WireNumber,
 }
 
 /// The value of `permissions:ask`.
 #[derive(Serialize)]
-pub(in crate::dev_backend) struct Asked {
+pub(in crate::dev_backend) struct AskedPermission {
     created: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
-    answer: Option<Answer>,
+    answer: Option<StoredAnswer>,
 }
 
 impl AskPermission {
     /// Refuses a malformed question.
-    fn check(&self) -> Result<(), Failure> {
-        args::payload("title", &self.title, TITLE_LIMIT)?;
+    fn check_question(&self) -> Result<(), FunctionFailure> {
+        args::check_payload_size("title", &self.title, TITLE_LIMIT)?;
         if !(1..=MOST_OPTIONS).contains(&self.options.len()) {
-            return Err(Failure::invalid(format!("options must be 1 to {MOST_OPTIONS}")));
+            return Err(FunctionFailure::invalid_argument(format!(
+                "options must be 1 to {MOST_OPTIONS}"
+            )));
         }
         for choice in &self.options {
-            args::bounded("optionId", &choice.option_id, OPTION_LIMIT)?;
-            args::bounded("name", &choice.name, OPTION_LIMIT)?;
+            args::check_text_length("optionId", &choice.option_id, OPTION_LIMIT)?;
+            args::check_text_length("name", &choice.name, OPTION_LIMIT)?;
         }
-        let ids: HashSet<_> = self.options.iter().map(|choice| &choice.option_id).collect();
+        let ids: HashSet<_> = self
+            .options
+            .iter()
+            .map(|choice| &choice.option_id)
+            .collect();
         if ids.len() < self.options.len() || ids.iter().any(|id| id.is_empty()) {
-            return Err(Failure::invalid("each option must have an id of its own"));
+            return Err(FunctionFailure::invalid_argument(
+                "each option must have an id of its own",
+            ));
         }
         Ok(())
     }
 
-    fn body_hash(&self, options: &str, expires_at_ms: f64) -> Hash {
+    fn question_hash(&self, options: &str, expires_at_ms: f64) -> Sha256Hash {
         hash_fields(&[
             Some(&self.device_id),
             Some(&self.request_id),
@@ -71,31 +79,42 @@ impl AskPermission {
     }
 }
 
-impl Mutation for AskPermission {
+impl MutationFunction for AskPermission {
     const PATH: &'static str = "permissions:ask";
-    type Reply = Asked;
+    type Reply = AskedPermission;
 
-    fn run(self, db: &mut Commit<'_>) -> Result<Asked, Failure> {
-        let device = auth::device(db, &self.device_id, &self.token)?;
+    fn run_mutation(
+        self,
+        db: &mut CommitTransaction<'_>,
+    ) -> Result<AskedPermission, FunctionFailure> {
+        let device = auth::authenticate_device(db, &self.device_id, &self.token)?;
         let permission = RequestId::parse(&self.permission_id)?;
         let request = RequestId::parse(&self.request_id)?;
-        self.check()?;
-        let expires_at_ms = self.expires_at_ms.finite("expiresAtMs")?;
+        self.check_question()?;
+        let expires_at_ms = self.expires_at_ms.finite_value("expiresAtMs")?;
         let options = serde_json::to_string(&self.options)?;
-        let hash = self.body_hash(&options, expires_at_ms);
-        match Stored::of(db, permission.as_str())? {
+        let hash = self.question_hash(&options, expires_at_ms);
+        match StoredPermission::find_permission(db, permission.as_str())? {
             Some(stored) if stored.body_hash == hash => {
-                return Ok(Asked { created: false, answer: stored.answer });
+                return Ok(AskedPermission {
+                    created: false,
+                    answer: stored.answer,
+                });
             }
             Some(_) => {
-                let message =
-                    "a permission of this id with another question is stored already; make a new id";
-                return Err(Failure::thrown(Code::RequestIdReused, message));
+                let message = "a permission of this id with another question is stored already; make a new id";
+                return Err(FunctionFailure::with_code(
+                    FailureCode::RequestIdReused,
+                    message,
+                ));
             }
             None => {}
         }
-        if Standing::of_device(db, &request, &device)?.finished {
-            return Err(Failure::thrown(Code::RequestUnknown, "the request has its result already"));
+        if RequestStatus::load_device_status(db, &request, &device)?.finished {
+            return Err(FunctionFailure::with_code(
+                FailureCode::RequestUnknown,
+                "the request has its result already",
+            ));
         }
         let now_ms = db.now_ms;
         db.prepare_cached(
@@ -112,6 +131,9 @@ impl Mutation for AskPermission {
             now_ms,
             expires_at_ms,
         ])?;
-        Ok(Asked { created: true, answer: None })
+        Ok(AskedPermission {
+            created: true,
+            answer: None,
+        })
     }
 }

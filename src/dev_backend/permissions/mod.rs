@@ -10,31 +10,31 @@ use rusqlite::{Connection, OptionalExtension as _, Row};
 use serde::{Deserialize, Serialize};
 
 use super::auth;
-use super::failure::Failure;
-use super::secrets::Hash;
+use super::credentials::Sha256Hash;
+use super::failure::FunctionFailure;
 use crate::ids::DeviceId;
 
 /// The parties that may read and answer questions: the device by its session, or a caller.
-enum Party {
+enum ApprovalParty {
     Caller,
     Device(DeviceId),
 }
 
-impl Party {
-    fn of(
+impl ApprovalParty {
+    fn authenticate_party(
         db: &Connection,
         caller_token: Option<&str>,
         device: Option<&str>,
         token: Option<&str>,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self, FunctionFailure> {
         if let (Some(device), Some(token)) = (device, token) {
-            return Ok(Self::Device(auth::device(db, device, token)?));
+            return Ok(Self::Device(auth::authenticate_device(db, device, token)?));
         }
         let token = caller_token.unwrap_or_default();
-        auth::caller(db, token, auth::CallerAction::Approve).map(|()| Self::Caller)
+        auth::authorize_caller(db, token, auth::CallerAction::Approve).map(|()| Self::Caller)
     }
 
-    fn name(&self) -> &'static str {
+    fn party_name(&self) -> &'static str {
         match self {
             Self::Caller => "caller",
             Self::Device(_) => "device",
@@ -45,16 +45,16 @@ impl Party {
 /// An option of a question.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Choice {
+struct PermissionOption {
     option_id: String,
     name: String,
-    kind: Kind,
+    kind: PermissionOptionKind,
 }
 
 /// The meaning of an option.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Kind {
+enum PermissionOptionKind {
     AllowOnce,
     AllowAlways,
     RejectOnce,
@@ -64,33 +64,39 @@ enum Kind {
 /// The answer that counts.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Answer {
+struct StoredAnswer {
     option_id: String,
     by: String,
     answered_at_ms: f64,
 }
 
-impl Answer {
+impl StoredAnswer {
     /// Reads option_id, answered_by and answered_at_ms, starting at this column.
-    fn from_row(row: &Row<'_>, first: usize) -> rusqlite::Result<Option<Self>> {
-        let Some(option_id) = row.get(first)? else { return Ok(None) };
-        Ok(Some(Self { option_id, by: row.get(first + 1)?, answered_at_ms: row.get(first + 2)? }))
+    fn from_answer_row(row: &Row<'_>, first: usize) -> rusqlite::Result<Option<Self>> {
+        let Some(option_id) = row.get(first)? else {
+            return Ok(None);
+        };
+        Ok(Some(Self {
+            option_id,
+            by: row.get(first + 1)?,
+            answered_at_ms: row.get(first + 2)?,
+        }))
     }
 }
 
 /// The parts of a stored question that repeated questions and answers need.
-struct Stored {
+struct StoredPermission {
     device: String,
-    body_hash: Hash,
+    body_hash: Sha256Hash,
     options: String,
     expires_at_ms: f64,
     /// True while its request has no result.
     open: bool,
-    answer: Option<Answer>,
+    answer: Option<StoredAnswer>,
 }
 
-impl Stored {
-    fn of(db: &Connection, permission: &str) -> rusqlite::Result<Option<Self>> {
+impl StoredPermission {
+    fn find_permission(db: &Connection, permission: &str) -> rusqlite::Result<Option<Self>> {
         db.prepare_cached(
             "SELECT p.device_id, p.body_hash, p.options, p.expires_at_ms, r.state = 'open', p.option_id, \
              p.answered_by, p.answered_at_ms FROM permissions p JOIN requests r ON r.request_id = p.request_id \
@@ -103,7 +109,7 @@ impl Stored {
                 options: row.get(2)?,
                 expires_at_ms: row.get(3)?,
                 open: row.get(4)?,
-                answer: Answer::from_row(row, 5)?,
+                answer: StoredAnswer::from_answer_row(row, 5)?,
             })
         })
         .optional()

@@ -7,12 +7,12 @@ use rusqlite::{Connection, OptionalExtension as _};
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
-use super::timestamp::Timestamp;
-use crate::dev_backend::failure::Failure;
-use crate::dev_backend::functions::Change;
-use crate::dev_backend::secrets::{Hash, hash_fields};
-use crate::dev_backend::server::Backend;
-use crate::dev_backend::store::Commit;
+use super::timestamp::CommitTimestamp;
+use crate::dev_backend::credentials::{Sha256Hash, hash_fields};
+use crate::dev_backend::failure::FunctionFailure;
+use crate::dev_backend::functions::PreparedMutation;
+use crate::dev_backend::server::BackendState;
+use crate::dev_backend::store::CommitTransaction;
 
 /// The retention of values: 14 days, as in the hosted backend.
 const KEPT_MS: f64 = 14.0 * 24.0 * 3_600_000.0;
@@ -21,51 +21,58 @@ const KEPT_MS: f64 = 14.0 * 24.0 * 3_600_000.0;
 pub(super) struct CallKey {
     session: Uuid,
     request_id: u32,
-    body: Hash,
+    body: Sha256Hash,
 }
 
 impl CallKey {
     pub fn new(session: Uuid, request_id: u32, path: &str, args: &RawValue) -> Self {
-        Self { session, request_id, body: hash_fields(&[Some(path), Some(args.get())]) }
+        Self {
+            session,
+            request_id,
+            body: hash_fields(&[Some(path), Some(args.get())]),
+        }
     }
 }
 
 /// A committed mutation.
 #[derive(Debug)]
-pub(super) struct Done {
-    pub ts: Timestamp,
+pub(super) struct CommittedMutation {
+    pub ts: CommitTimestamp,
     pub value: Box<RawValue>,
 }
 
 /// Runs a mutation, or returns its stored value if it ran before.
-pub(super) async fn once(
-    backend: &Arc<Backend>,
+pub(super) async fn run_deduplicated(
+    backend: &Arc<BackendState>,
     key: CallKey,
-    change: Box<dyn Change>,
-) -> Result<Done, Failure> {
+    change: Box<dyn PreparedMutation>,
+) -> Result<CommittedMutation, FunctionFailure> {
     let now_ms = backend.clock.now_ms();
     let on_writer = Arc::clone(backend);
-    let done = backend.store.write(move |db| {
-        let mut commit = Commit::begin(db, now_ms)?;
-        if let Some(done) = kept(&commit, &key)? {
+    let done = backend.store.run_write(move |db| {
+        let mut commit = CommitTransaction::begin_commit(db, now_ms)?;
+        if let Some(done) = load_committed(&commit, &key)? {
             return Ok(done);
         }
-        let value = change.change(&mut commit)?;
-        let seq = commit.settle()?;
+        let value = change.apply_in(&mut commit)?;
+        let seq = commit.fix_commit_seq()?;
         commit
             .prepare_cached(
                 "INSERT INTO sync_mutations (session_id, request_id, body_hash, ts, value, stored_at_ms) \
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
             )?
             .execute((key.session.as_bytes(), key.request_id, key.body, seq, value.get(), now_ms))?;
-        on_writer.tell(commit.finish()?);
-        Ok(Done { ts: Timestamp::of_seq(seq), value })
+        on_writer.announce_commit(commit.finish_commit()?);
+        Ok(CommittedMutation { ts: CommitTimestamp::from_seq(seq), value })
     });
     done.await?
 }
 
-fn kept(db: &Connection, key: &CallKey) -> Result<Option<Done>, Failure> {
-    let kept: Option<(Hash, i64, String)> = db
+fn load_committed(
+    db: &Connection,
+    key: &CallKey,
+) -> Result<Option<CommittedMutation>, FunctionFailure> {
+    let kept: Option<(Sha256Hash, i64, String)> = db
         .prepare_cached(
             "SELECT body_hash, ts, value FROM sync_mutations WHERE session_id = ?1 AND request_id = ?2",
         )?
@@ -75,10 +82,11 @@ fn kept(db: &Connection, key: &CallKey) -> Result<Option<Done>, Failure> {
         .optional()?;
     match kept {
         None => Ok(None),
-        Some((body, ts, value)) if body == key.body => {
-            Ok(Some(Done { ts: Timestamp::of_seq(ts), value: RawValue::from_string(value)? }))
-        }
-        Some(_) => Err(Failure::Refused(format!(
+        Some((body, ts, value)) if body == key.body => Ok(Some(CommittedMutation {
+            ts: CommitTimestamp::from_seq(ts),
+            value: RawValue::from_string(value)?,
+        })),
+        Some(_) => Err(FunctionFailure::Refused(format!(
             "this session has used the request id {} for another mutation",
             key.request_id
         ))),
@@ -88,16 +96,20 @@ fn kept(db: &Connection, key: &CallKey) -> Result<Option<Done>, Failure> {
 /// Prepares for a new socket. Deletes stored values that are too old to be requested again. Advances the commit clock
 /// past the client's last observed time, which may come from a deleted database. The clock advances to the present at
 /// most, as the next commit would do, because the client has shown no token yet.
-pub(super) async fn begin(backend: &Backend, observed: Timestamp) -> Result<(), Failure> {
+pub(super) async fn begin_session(
+    backend: &BackendState,
+    observed: CommitTimestamp,
+) -> Result<(), FunctionFailure> {
     let now_ms = backend.clock.now_ms();
     #[expect(clippy::cast_possible_truncation, reason = "the cast saturates")]
     let present = (now_ms * 1e6) as i64;
-    let observed = observed.seq().unwrap_or(i64::MAX).min(present);
-    let begun = backend.store.write(move |db| {
+    let observed = observed.to_seq().unwrap_or(i64::MAX).min(present);
+    let begun = backend.store.run_write(move |db| {
         let tx = db.transaction()?;
         tx.prepare_cached("DELETE FROM sync_mutations WHERE stored_at_ms < ?1")?
             .execute([now_ms - KEPT_MS])?;
-        tx.prepare_cached("UPDATE clock SET last_seq = ?1 WHERE last_seq < ?1")?.execute([observed])?;
+        tx.prepare_cached("UPDATE clock SET last_seq = ?1 WHERE last_seq < ?1")?
+            .execute([observed])?;
         tx.commit()
     });
     Ok(begun.await??)

@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
-use super::timestamp::Timestamp;
-use crate::dev_backend::failure::{Failure, Thrown};
+use super::timestamp::CommitTimestamp;
+use crate::dev_backend::failure::{FunctionFailure, ThrownError};
 
 /// A message that is invalid in this protocol.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -15,12 +15,12 @@ pub(super) struct BadMessage(String);
 
 /// A message of the client. Unused fields are not parsed.
 #[derive(Debug)]
-pub(super) enum FromClient<'m> {
-    Connect(Connect),
+pub(super) enum ClientMessage<'m> {
+    Connect(ConnectMessage),
     ModifyQuerySet(ModifyQuerySet<'m>),
-    Mutation(Call<'m>),
-    Action(Call<'m>),
-    Authenticate(Authenticate),
+    Mutation(SyncCall<'m>),
+    Action(SyncCall<'m>),
+    Authenticate(AuthenticateMessage),
     /// A client's own measurements.
     Event,
 }
@@ -28,10 +28,10 @@ pub(super) enum FromClient<'m> {
 /// The first message of every socket.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Connect {
+pub(super) struct ConnectMessage {
     pub session_id: Uuid,
     #[serde(default)]
-    pub max_observed_timestamp: Option<Timestamp>,
+    pub max_observed_timestamp: Option<CommitTimestamp>,
     /// The client's time in milliseconds; 0 if it does not say.
     #[serde(default)]
     pub client_ts: f64,
@@ -52,47 +52,53 @@ impl<'m> ModifyQuerySet<'m> {
         self.modifications.len()
     }
 
-    pub fn modifications(&self) -> impl Iterator<Item = Result<Modify<'m>, BadMessage>> + '_ {
-        self.modifications.iter().map(|raw| match kind(raw.get())?.as_str() {
-            "Add" => Ok(Modify::Add(parse(raw.get())?)),
-            "Remove" => Ok(Modify::Remove(parse::<Remove>(raw.get())?.query_id)),
-            other => Err(unknown(other)),
-        })
+    pub fn parse_modifications(
+        &self,
+    ) -> impl Iterator<Item = Result<QuerySetChange<'m>, BadMessage>> + '_ {
+        self.modifications
+            .iter()
+            .map(|raw| match message_type(raw.get())?.as_str() {
+                "Add" => Ok(QuerySetChange::Add(parse_json(raw.get())?)),
+                "Remove" => Ok(QuerySetChange::Remove(
+                    parse_json::<RemoveQuery>(raw.get())?.query_id,
+                )),
+                other => Err(unknown_type(other)),
+            })
     }
 }
 
 /// One change of the query set.
 #[derive(Debug)]
-pub(super) enum Modify<'m> {
-    Add(Add<'m>),
+pub(super) enum QuerySetChange<'m> {
+    Add(AddQuery<'m>),
     Remove(u32),
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Add<'m> {
+pub(super) struct AddQuery<'m> {
     pub query_id: u32,
     pub udf_path: String,
     #[serde(borrow)]
-    pub args: Args<'m>,
+    pub args: SyncArgs<'m>,
     #[serde(default)]
     pub component_path: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Remove {
+struct RemoveQuery {
     query_id: u32,
 }
 
 /// A mutation or an action.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Call<'m> {
+pub(super) struct SyncCall<'m> {
     pub request_id: u32,
     pub udf_path: String,
     #[serde(borrow)]
-    pub args: Args<'m>,
+    pub args: SyncArgs<'m>,
     #[serde(default)]
     pub component_path: Option<String>,
 }
@@ -100,14 +106,17 @@ pub(super) struct Call<'m> {
 /// A function's arguments: one object in an array.
 #[derive(Debug, Deserialize)]
 #[serde(transparent)]
-pub(super) struct Args<'m>(#[serde(borrow)] Vec<&'m RawValue>);
+pub(super) struct SyncArgs<'m>(#[serde(borrow)] Vec<&'m RawValue>);
 
-impl<'m> Args<'m> {
+impl<'m> SyncArgs<'m> {
     /// Returns the object.
-    pub fn only(&self) -> Result<&'m RawValue, Failure> {
+    pub fn single_object(&self) -> Result<&'m RawValue, FunctionFailure> {
         match self.0.as_slice() {
             [only] => Ok(only),
-            other => Err(Failure::Refused(format!("args must hold one object, not {}", other.len()))),
+            other => Err(FunctionFailure::Refused(format!(
+                "args must hold one object, not {}",
+                other.len()
+            ))),
         }
     }
 }
@@ -115,7 +124,7 @@ impl<'m> Args<'m> {
 /// The identity that the client claims.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Authenticate {
+pub(super) struct AuthenticateMessage {
     pub base_version: u32,
     pub token_type: TokenType,
     #[serde(default)]
@@ -129,33 +138,33 @@ pub(super) enum TokenType {
     None,
 }
 
-impl<'m> FromClient<'m> {
-    pub fn read(text: &'m str) -> Result<Self, BadMessage> {
-        Ok(match kind(text)?.as_str() {
-            "Connect" => Self::Connect(parse(text)?),
-            "ModifyQuerySet" => Self::ModifyQuerySet(parse(text)?),
-            "Mutation" => Self::Mutation(parse(text)?),
-            "Action" => Self::Action(parse(text)?),
-            "Authenticate" => Self::Authenticate(parse(text)?),
+impl<'m> ClientMessage<'m> {
+    pub fn parse_message(text: &'m str) -> Result<Self, BadMessage> {
+        Ok(match message_type(text)?.as_str() {
+            "Connect" => Self::Connect(parse_json(text)?),
+            "ModifyQuerySet" => Self::ModifyQuerySet(parse_json(text)?),
+            "Mutation" => Self::Mutation(parse_json(text)?),
+            "Action" => Self::Action(parse_json(text)?),
+            "Authenticate" => Self::Authenticate(parse_json(text)?),
             "Event" => Self::Event,
-            other => return Err(unknown(other)),
+            other => return Err(unknown_type(other)),
         })
     }
 }
 
-fn kind(text: &str) -> Result<String, BadMessage> {
+fn message_type(text: &str) -> Result<String, BadMessage> {
     #[derive(Deserialize)]
-    struct Typed {
+    struct TypedMessage {
         r#type: String,
     }
-    parse::<Typed>(text).map(|typed| typed.r#type)
+    parse_json::<TypedMessage>(text).map(|typed| typed.r#type)
 }
 
-fn parse<'m, T: Deserialize<'m>>(text: &'m str) -> Result<T, BadMessage> {
+fn parse_json<'m, T: Deserialize<'m>>(text: &'m str) -> Result<T, BadMessage> {
     serde_json::from_str(text).map_err(|bad| BadMessage(bad.to_string()))
 }
 
-fn unknown(kind: &str) -> BadMessage {
+fn unknown_type(kind: &str) -> BadMessage {
     let shown: String = kind.chars().take(40).collect();
     BadMessage(format!("the type {shown:?} is unknown"))
 }
@@ -163,24 +172,24 @@ fn unknown(kind: &str) -> BadMessage {
 /// The version of a socket: the number of changes of its query set and of its identity, and the snapshot of its values.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Version {
+pub(super) struct SyncVersion {
     pub query_set: u32,
     pub identity: u32,
-    pub ts: Timestamp,
+    pub ts: CommitTimestamp,
 }
 
 /// A message to the client.
 #[derive(Debug, Serialize)]
 #[serde(tag = "type", rename_all_fields = "camelCase")]
-pub(super) enum ToClient<'m> {
+pub(super) enum ServerMessage<'m> {
     Transition {
-        start_version: Version,
-        end_version: Version,
-        modifications: &'m [Modification],
+        start_version: SyncVersion,
+        end_version: SyncVersion,
+        modifications: &'m [QueryModification],
         /// The milliseconds by which the client's clock is behind ours, and the server's time in nanoseconds. Clients
         /// use both or neither.
         #[serde(flatten)]
-        measured: Option<Measured>,
+        measured: Option<ClockMeasurement>,
     },
     TransitionChunk {
         chunk: &'m str,
@@ -193,10 +202,10 @@ pub(super) enum ToClient<'m> {
         success: bool,
         /// The value, or the error message.
         result: &'m RawValue,
-        ts: Option<Timestamp>,
+        ts: Option<CommitTimestamp>,
         log_lines: [(); 0],
         #[serde(skip_serializing_if = "Option::is_none")]
-        error_data: Option<&'m Thrown>,
+        error_data: Option<&'m ThrownError>,
     },
     ActionResponse {
         request_id: u32,
@@ -215,8 +224,8 @@ pub(super) enum ToClient<'m> {
     Ping,
 }
 
-impl ToClient<'_> {
-    pub fn to_text(&self) -> String {
+impl ServerMessage<'_> {
+    pub fn to_message_text(&self) -> String {
         serde_json::to_string(self).expect("texts and JSON are JSON")
     }
 }
@@ -224,7 +233,7 @@ impl ToClient<'_> {
 /// The data from which a client computes how long a Transition took to arrive.
 #[derive(Debug, Clone, Copy, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Measured {
+pub(super) struct ClockMeasurement {
     pub client_clock_skew: i64,
     pub server_ts: i64,
 }
@@ -232,9 +241,14 @@ pub(super) struct Measured {
 /// The change of one query.
 #[derive(Debug, Serialize)]
 #[serde(tag = "type", rename_all_fields = "camelCase")]
-pub(super) enum Modification {
+pub(super) enum QueryModification {
     #[serde(rename = "QueryUpdated")]
-    Updated { query_id: u32, value: Box<RawValue>, log_lines: [(); 0], journal: () },
+    Updated {
+        query_id: u32,
+        value: Box<RawValue>,
+        log_lines: [(); 0],
+        journal: (),
+    },
     #[serde(rename = "QueryFailed")]
     Failed {
         query_id: u32,
@@ -242,21 +256,32 @@ pub(super) enum Modification {
         log_lines: [(); 0],
         journal: (),
         #[serde(skip_serializing_if = "Option::is_none")]
-        error_data: Option<Thrown>,
+        error_data: Option<ThrownError>,
     },
     #[serde(rename = "QueryRemoved")]
     Removed { query_id: u32 },
 }
 
-impl Modification {
-    pub fn updated(query_id: u32, value: Box<RawValue>) -> Self {
-        Self::Updated { query_id, value, log_lines: [], journal: () }
+impl QueryModification {
+    pub fn query_updated(query_id: u32, value: Box<RawValue>) -> Self {
+        Self::Updated {
+            query_id,
+            value,
+            log_lines: [],
+            journal: (),
+        }
     }
 
-    pub fn failed(query_id: u32, failure: &Failure, production: bool) -> Self {
-        let told = failure.told(production);
+    pub fn query_failed(query_id: u32, failure: &FunctionFailure, production: bool) -> Self {
+        let told = failure.to_client_error(production);
         let (error_message, error_data) = (told.message, told.data.cloned());
-        Self::Failed { query_id, error_message, log_lines: [], journal: (), error_data }
+        Self::Failed {
+            query_id,
+            error_message,
+            log_lines: [],
+            journal: (),
+            error_data,
+        }
     }
 }
 
@@ -268,33 +293,53 @@ mod tests {
     fn what_official_clients_send_is_read() {
         let connect = r#"{"type":"Connect","sessionId":"0199f7a1-0000-7000-8000-000000000001","connectionCount":2,
             "lastCloseReason":"InactiveServer","maxObservedTimestamp":"AQAAAAAAAAA=","clientTs":0}"#;
-        let Ok(FromClient::Connect(connect)) = FromClient::read(connect) else { panic!("a Connect") };
-        assert_eq!(connect.max_observed_timestamp, Some(Timestamp::of_seq(1)));
+        let Ok(ClientMessage::Connect(connect)) = ClientMessage::parse_message(connect) else {
+            panic!("a Connect")
+        };
+        assert_eq!(
+            connect.max_observed_timestamp,
+            Some(CommitTimestamp::from_seq(1))
+        );
 
         let modify = r#"{"type":"ModifyQuerySet","baseVersion":1,"newVersion":2,"modifications":[
             {"type":"Add","queryId":3,"udfPath":"events:head","args":[{"a":"\u00e9"}],"journal":null},
             {"type":"Remove","queryId":2}]}"#;
-        let Ok(FromClient::ModifyQuerySet(modify)) = FromClient::read(modify) else {
+        let Ok(ClientMessage::ModifyQuerySet(modify)) = ClientMessage::parse_message(modify) else {
             panic!("a ModifyQuerySet")
         };
-        assert_eq!((modify.base_version, modify.new_version, modify.len()), (1, 2, 2));
-        let read: Vec<_> = modify.modifications().collect::<Result<_, _>>().expect("both");
-        let [Modify::Add(add), Modify::Remove(2)] = read.as_slice() else { panic!("{read:?}") };
-        assert_eq!(add.args.only().expect("an object").get(), r#"{"a":"\u00e9"}"#);
+        assert_eq!(
+            (modify.base_version, modify.new_version, modify.len()),
+            (1, 2, 2)
+        );
+        let read: Vec<_> = modify
+            .parse_modifications()
+            .collect::<Result<_, _>>()
+            .expect("both");
+        let [QuerySetChange::Add(add), QuerySetChange::Remove(2)] = read.as_slice() else {
+            panic!("{read:?}")
+        };
+        assert_eq!(
+            add.args.single_object().expect("an object").get(),
+            r#"{"a":"\u00e9"}"#
+        );
 
         let none = r#"{"type":"Authenticate","baseVersion":0,"tokenType":"None"}"#;
-        let Ok(FromClient::Authenticate(none)) = FromClient::read(none) else { panic!("an Authenticate") };
+        let Ok(ClientMessage::Authenticate(none)) = ClientMessage::parse_message(none) else {
+            panic!("an Authenticate")
+        };
         assert_eq!((none.token_type, none.value), (TokenType::None, None));
         assert!(matches!(
-            FromClient::read(r#"{"type":"Event","eventType":"x","event":{}}"#),
-            Ok(FromClient::Event)
+            ClientMessage::parse_message(r#"{"type":"Event","eventType":"x","event":{}}"#),
+            Ok(ClientMessage::Event)
         ));
     }
 
     #[test]
     fn what_no_client_sends_is_refused_by_name() {
-        let deep =
-            format!(r#"{{"type":"Mutation","requestId":1,"udfPath":"a:b","args":{}"#, "[".repeat(100_000));
+        let deep = format!(
+            r#"{{"type":"Mutation","requestId":1,"udfPath":"a:b","args":{}"#,
+            "[".repeat(100_000)
+        );
         for bad in [
             "",
             "nonsense",
@@ -310,21 +355,32 @@ mod tests {
             r#"{"type":"Authenticate","baseVersion":0,"tokenType":"Root","value":"x"}"#,
             &deep,
         ] {
-            assert!(FromClient::read(bad).is_err(), "{}", &bad[..bad.len().min(80)]);
+            assert!(
+                ClientMessage::parse_message(bad).is_err(),
+                "{}",
+                &bad[..bad.len().min(80)]
+            );
         }
         let long = format!(r#"{{"type":"{}"}}"#, "x".repeat(1 << 20));
-        assert!(FromClient::read(&long).expect_err("unknown").to_string().len() < 200);
-        let odd =
-            r#"{"type":"ModifyQuerySet","baseVersion":0,"newVersion":1,"modifications":[{"type":"Keep"}]}"#;
-        let Ok(FromClient::ModifyQuerySet(odd)) = FromClient::read(odd) else { panic!("a ModifyQuerySet") };
-        assert!(odd.modifications().next().expect("one").is_err());
+        assert!(
+            ClientMessage::parse_message(&long)
+                .expect_err("unknown")
+                .to_string()
+                .len()
+                < 200
+        );
+        let odd = r#"{"type":"ModifyQuerySet","baseVersion":0,"newVersion":1,"modifications":[{"type":"Keep"}]}"#;
+        let Ok(ClientMessage::ModifyQuerySet(odd)) = ClientMessage::parse_message(odd) else {
+            panic!("a ModifyQuerySet")
+        };
+        assert!(odd.parse_modifications().next().expect("one").is_err());
     }
 
     #[test]
     fn a_response_has_what_every_client_requires() {
         let result = RawValue::from_string(r#"{"n":1.0}"#.into()).expect("JSON");
-        let (ts, log_lines) = (Some(Timestamp::of_seq(1)), []);
-        let response = ToClient::MutationResponse {
+        let (ts, log_lines) = (Some(CommitTimestamp::from_seq(1)), []);
+        let response = ServerMessage::MutationResponse {
             request_id: 4,
             success: true,
             result: &result,
@@ -333,14 +389,23 @@ mod tests {
             error_data: None,
         };
         let expected = r#"{"type":"MutationResponse","requestId":4,"success":true,"result":{"n":1.0},"ts":"AQAAAAAAAAA=","logLines":[]}"#;
-        assert_eq!(response.to_text(), expected);
-        let version = Version::default();
-        let updated = [Modification::updated(7, RawValue::from_string("null".into()).expect("JSON"))];
-        let transition = ToClient::Transition {
+        assert_eq!(response.to_message_text(), expected);
+        let version = SyncVersion::default();
+        let updated = [QueryModification::query_updated(
+            7,
+            RawValue::from_string("null".into()).expect("JSON"),
+        )];
+        let transition = ServerMessage::Transition {
             start_version: version,
-            end_version: Version { query_set: 1, ..version },
+            end_version: SyncVersion {
+                query_set: 1,
+                ..version
+            },
             modifications: &updated,
-            measured: Some(Measured { client_clock_skew: -3, server_ts: 5 }),
+            measured: Some(ClockMeasurement {
+                client_clock_skew: -3,
+                server_ts: 5,
+            }),
         };
         let expected = concat!(
             r#"{"type":"Transition","startVersion":{"querySet":0,"identity":0,"ts":"AAAAAAAAAAA="},"#,
@@ -348,6 +413,6 @@ mod tests {
             r#"{"type":"QueryUpdated","queryId":7,"value":null,"logLines":[],"journal":null}],"#,
             r#""clientClockSkew":-3,"serverTs":5}"#,
         );
-        assert_eq!(transition.to_text(), expected);
+        assert_eq!(transition.to_message_text(), expected);
     }
 }

@@ -14,7 +14,7 @@ mod query_set;
 mod socket;
 mod timestamp;
 
-pub(super) use timestamp::Timestamp;
+pub(super) use timestamp::CommitTimestamp;
 
 use std::sync::Arc;
 
@@ -24,10 +24,10 @@ use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 
-use super::failure::Failure;
+use super::failure::FunctionFailure;
 use super::functions;
-use super::http::{self, Refusal};
-use super::server::Backend;
+use super::http::{self, HttpRefusal};
+use super::server::BackendState;
 
 /// The most sockets at once.
 const MOST_SOCKETS: usize = 256;
@@ -37,58 +37,71 @@ const MESSAGE_BYTES: usize = http::BODY_LIMIT;
 type Upgrade = Result<WebSocketUpgrade, WebSocketUpgradeRejection>;
 
 /// Accepts a socket of a client that names its version in a header.
-pub(super) async fn unversioned(
-    State(backend): State<Arc<Backend>>,
+pub(super) async fn accept_unversioned(
+    State(backend): State<Arc<BackendState>>,
     headers: HeaderMap,
     upgrade: Upgrade,
 ) -> Response {
-    accept(backend, &headers, upgrade, false)
+    accept_socket(backend, &headers, upgrade, false)
 }
 
 /// Accepts a socket of the npm client, which names its version in the address.
-pub(super) async fn versioned(
-    State(backend): State<Arc<Backend>>,
+pub(super) async fn accept_versioned(
+    State(backend): State<Arc<BackendState>>,
     Path(version): Path<String>,
     headers: HeaderMap,
     upgrade: Upgrade,
 ) -> Response {
-    accept(backend, &headers, upgrade, joins_chunks(&version))
+    accept_socket(backend, &headers, upgrade, can_join_chunks(&version))
 }
 
-fn accept(backend: Arc<Backend>, headers: &HeaderMap, upgrade: Upgrade, chunks: bool) -> Response {
-    if let Err(refusal) = http::check_client(headers) {
+fn accept_socket(
+    backend: Arc<BackendState>,
+    headers: &HeaderMap,
+    upgrade: Upgrade,
+    chunks: bool,
+) -> Response {
+    if let Err(refusal) = http::check_client_header(headers) {
         return refusal.into_response();
     }
     let upgrade = match upgrade {
         Ok(upgrade) => upgrade,
-        Err(not) => return Refusal::bad_request("WebSocketExpected", not.body_text()).into_response(),
+        Err(not) => {
+            return HttpRefusal::bad_request("WebSocketExpected", not.body_text()).into_response();
+        }
     };
     if backend.sockets.len() >= MOST_SOCKETS || backend.sockets.is_closed() {
         let message = format!("at most {MOST_SOCKETS} sockets at once");
         let status = StatusCode::SERVICE_UNAVAILABLE;
-        return Refusal::new(status, "TooManyConcurrentRequests", message).into_response();
+        return HttpRefusal::new(status, "TooManyConcurrentRequests", message).into_response();
     }
-    let upgrade = upgrade.max_message_size(MESSAGE_BYTES).max_frame_size(MESSAGE_BYTES);
+    let upgrade = upgrade
+        .max_message_size(MESSAGE_BYTES)
+        .max_frame_size(MESSAGE_BYTES);
     // Counted from here, so that a stop waits for sockets that are still being upgraded.
     let counted = backend.sockets.token();
     upgrade.on_upgrade(move |socket| async move {
-        socket::serve(backend, socket, chunks).await;
+        socket::serve_socket(backend, socket, chunks).await;
         drop(counted);
     })
 }
 
 /// Returns whether the npm client joins the parts of a long Transition, as it does from 1.28.0 on.
-fn joins_chunks(version: &str) -> bool {
-    let mut numbers = version.split(['.', '-', '+']).map_while(|part| part.parse::<u32>().ok());
+fn can_join_chunks(version: &str) -> bool {
+    let mut numbers = version
+        .split(['.', '-', '+'])
+        .map_while(|part| part.parse::<u32>().ok());
     let (major, minor) = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
     (major, minor) >= (1, 28)
 }
 
 /// Returns the function that a message names.
-fn path(path: &str, component: Option<&str>) -> Result<String, Failure> {
+fn sync_function_path(path: &str, component: Option<&str>) -> Result<String, FunctionFailure> {
     match component {
-        None | Some("") => functions::canonical(path).map_err(Failure::Refused),
-        Some(_) => Err(Failure::Refused("there are no components here".into())),
+        None | Some("") => functions::canonical_path(path).map_err(FunctionFailure::Refused),
+        Some(_) => Err(FunctionFailure::Refused(
+            "there are no components here".into(),
+        )),
     }
 }
 
@@ -109,7 +122,7 @@ mod tests {
             ("latest", false),
             ("", false),
         ] {
-            assert_eq!(joins_chunks(version), joins, "{version}");
+            assert_eq!(can_join_chunks(version), joins, "{version}");
         }
     }
 }

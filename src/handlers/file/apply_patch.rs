@@ -7,14 +7,15 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::FileDeps;
-use super::patch::PatchSection;
+use super::patch::PatchFileSection;
 use super::patch::commit::{CommittedPatch, commit_patch};
-use super::patch::parse::{ParseError, parse_patch};
+use super::patch::parse::{PatchParseError, parse_patch};
 use super::patch::plan::{PlannedAction, PlannedChange, plan_patch};
 use super::patch::report::{diff_changes, summarize_changes};
-use crate::output::figures::{counted, grouped, size};
+use crate::output::number_format::{format_count, format_size, group_digits};
 use crate::tool::{
-    Access, CallDescription, CallTitle, Effect, ErrorCode, Meta, Reply, Tool, ToolCx, ToolError,
+    CallDescription, CallTitle, DeclaredAccess, ErrorCode, ResultMeta, Tool, ToolContext,
+    ToolEffect, ToolError, ToolReply,
 };
 
 /// The longest patch.
@@ -38,7 +39,7 @@ pub(super) struct ApplyPatch {
 
 impl Tool for ApplyPatch {
     const NAME: &'static str = "ApplyPatch";
-    const EFFECT: Effect = Effect::Writes;
+    const EFFECT: ToolEffect = ToolEffect::Writes;
     const KNOWN_AS: &'static [&'static str] = &["patch", "apply_diff"];
     const DECLARES: bool = true;
     const ALIASES: &'static [(&'static str, &'static str)] = &[
@@ -52,104 +53,143 @@ impl Tool for ApplyPatch {
         r#"{"patch":"*** Begin Patch\n*** Update File: src/main.rs\n@@ fn main() {\n-    let n = 1;\n+    let n = 2;\n*** Add File: notes.md\n+First line\n*** End Patch\n"}"#,
         r#"{"patch":"--- a/README.md\n+++ b/README.md\n@@ -1,2 +1,2 @@\n # Title\n-old\n+new\n","dry_run":true}"#,
     ];
-    const LIMITS: &'static [&'static str] =
-        &["patch: 1 MB, 200 files", "a file: 64 MB, all files of a patch: 256 MB", "text files only"];
+    const LIMITS: &'static [&'static str] = &[
+        "patch: 1 MB, 200 files",
+        "a file: 64 MB, all files of a patch: 256 MB",
+        "text files only",
+    ];
     type Deps = FileDeps;
-    type Output = Reply;
+    type Output = ToolReply;
 
-    fn access(&self) -> Access {
+    fn access(&self) -> DeclaredAccess {
         // The names are those that the call itself will read. A patch that cannot be read changes nothing.
         match parse_patch(&self.patch) {
-            Ok(patch) if self.patch.len() <= MAX_PATCH => Access::writes(patch.named_paths()),
-            _ => Access { unnamed: Some("the files of the patch"), ..Access::default() },
+            Ok(patch) if self.patch.len() <= MAX_PATCH => {
+                DeclaredAccess::writing_paths(patch.named_paths())
+            }
+            _ => DeclaredAccess {
+                unnamed: Some("the files of the patch"),
+                ..DeclaredAccess::default()
+            },
         }
     }
 
     fn describe(&self) -> CallDescription {
         let Ok(patch) = parse_patch(&self.patch) else {
-            return CallDescription::titled(CallTitle::sentence("Apply a patch"));
+            return CallDescription::with_title(CallTitle::from_sentence("Apply a patch"));
         };
-        let names = patch.sections.iter().filter_map(|section| section.names.first());
+        let names = patch
+            .sections
+            .iter()
+            .filter_map(|section| section.names.first());
         let title = CallTitle::about_files("Edit", names);
         // The person is shown the patch itself where differences would not say all of it.
-        let changes = patch.sections.iter().map(PatchSection::proposed_change).collect::<Option<_>>();
-        CallDescription { changes: changes.unwrap_or_default(), ..CallDescription::titled(title) }
+        let changes = patch
+            .sections
+            .iter()
+            .map(PatchFileSection::proposed_change)
+            .collect::<Option<_>>();
+        CallDescription {
+            changes: changes.unwrap_or_default(),
+            ..CallDescription::with_title(title)
+        }
     }
 
-    async fn run(self, cx: &ToolCx, deps: &FileDeps) -> Result<Reply, ToolError> {
+    async fn run(self, cx: &ToolContext, deps: &FileDeps) -> Result<ToolReply, ToolError> {
         if self.patch.len() > MAX_PATCH {
             let text = format!(
                 "The patch is {}; the limit is {}. Nothing was changed. Split it.",
-                size(self.patch.len() as u64),
-                size(MAX_PATCH as u64)
+                format_size(self.patch.len() as u64),
+                format_size(MAX_PATCH as u64)
             );
             return Err(ToolError::new(ErrorCode::TooLarge, text));
         }
-        let patch = parse_patch(&self.patch).map_err(|error| refusal(&error))?;
+        let patch = parse_patch(&self.patch).map_err(|error| patch_parse_refusal(&error))?;
         if patch.sections.len() > MAX_FILES {
             let text = format!(
                 "The patch names {} files; the limit is {MAX_FILES}. Nothing was changed. Split it.",
-                grouped(patch.sections.len() as u64)
+                group_digits(patch.sections.len() as u64)
             );
             return Err(ToolError::new(ErrorCode::TooLarge, text));
         }
         let notes = patch.notes.clone();
         let changes = Arc::new(plan_patch(cx, deps, patch).await?);
-        let summary = with_notes(summarize_changes(&changes), &notes);
-        let touched =
-            changes.iter().filter(|change| !matches!(change.action, PlannedAction::Unchanged(_))).count();
+        let summary = append_notes(summarize_changes(&changes), &notes);
+        let touched = changes
+            .iter()
+            .filter(|change| !matches!(change.action, PlannedAction::Unchanged(_)))
+            .count();
         if touched == 0 {
-            return Ok(Reply::text(format!("No change: all of the patch is there already.\n{summary}")));
+            return Ok(ToolReply::from_text(format!(
+                "No change: all of the patch is there already.\n{summary}"
+            )));
         }
         if self.dry_run {
-            let text =
-                format!("Dry run, nothing was written. It would do:\n{summary}\n{}", diff_changes(&changes));
-            return Ok(Reply::text(text));
+            let text = format!(
+                "Dry run, nothing was written. It would do:\n{summary}\n{}",
+                diff_changes(&changes)
+            );
+            return Ok(ToolReply::from_text(text));
         }
         let committed = commit_patch(cx, deps, Arc::clone(&changes)).await?;
-        remember(cx, deps, &changes, &committed);
-        let mut text = format!("Applied to {}:\n{summary}", counted(touched as u64, "file"));
+        record_patched_files(cx, deps, &changes, &committed);
+        let mut text = format!(
+            "Applied to {}:\n{summary}",
+            format_count(touched as u64, "file")
+        );
         if cx.is_cancelled() {
-            text.push_str("The call was cancelled while it wrote; the patch was finished all the same.\n");
+            text.push_str(
+                "The call was cancelled while it wrote; the patch was finished all the same.\n",
+            );
         }
         for warning in &committed.warnings {
             text.push_str(warning);
             text.push('\n');
         }
-        let sha256 = only_hash(&changes, &committed);
-        let meta = Meta {
+        let sha256 = single_file_hash(&changes, &committed);
+        let meta = ResultMeta {
             sha256,
             files: committed.files,
             warnings: committed.warnings,
             source: committed.source,
-            ..Meta::default()
+            ..ResultMeta::default()
         };
-        Ok(Reply::text(text).with_meta(meta))
+        Ok(ToolReply::from_text(text).with_meta(meta))
     }
 }
 
 /// The conversation knows the files as the patch left them.
-fn remember(cx: &ToolCx, deps: &FileDeps, changes: &[PlannedChange], committed: &CommittedPatch) {
-    for change in changes.iter().filter(|change| !matches!(change.action, PlannedAction::Unchanged(_))) {
-        deps.seen.forget(cx, &change.path);
-        let Some((path, lines)) = change.seen_after() else { continue };
-        let shown = path.shown();
+fn record_patched_files(
+    cx: &ToolContext,
+    deps: &FileDeps,
+    changes: &[PlannedChange],
+    committed: &CommittedPatch,
+) {
+    for change in changes
+        .iter()
+        .filter(|change| !matches!(change.action, PlannedAction::Unchanged(_)))
+    {
+        deps.seen.forget_file(cx, &change.path);
+        let Some((path, lines)) = change.seen_after() else {
+            continue;
+        };
+        let shown = path.display_text();
         let after = committed.files.iter().rfind(|file| file.path == shown);
         if let Some(sha256) = after.and_then(|file| file.after.clone()) {
-            deps.seen.record(cx, path, sha256, lines);
+            deps.seen.record_seen_file(cx, path, sha256, lines);
         }
     }
 }
 
 /// The hash of the only file that there was to change.
-fn only_hash(changes: &[PlannedChange], committed: &CommittedPatch) -> Option<String> {
+fn single_file_hash(changes: &[PlannedChange], committed: &CommittedPatch) -> Option<String> {
     match (changes, committed.files.as_slice()) {
         ([_], [.., last]) => last.after.clone(),
         _ => None,
     }
 }
 
-fn with_notes(mut summary: String, notes: &[String]) -> String {
+fn append_notes(mut summary: String, notes: &[String]) -> String {
     for note in notes {
         summary.push_str(note);
         summary.push('\n');
@@ -157,10 +197,10 @@ fn with_notes(mut summary: String, notes: &[String]) -> String {
     summary
 }
 
-fn refusal(error: &ParseError) -> ToolError {
+fn patch_parse_refusal(error: &PatchParseError) -> ToolError {
     let code = match error {
-        ParseError::Neither | ParseError::Line { .. } => ErrorCode::InvalidArgs,
-        ParseError::Unsupported { .. } => ErrorCode::NotText,
+        PatchParseError::Neither | PatchParseError::Line { .. } => ErrorCode::InvalidArgs,
+        PatchParseError::Unsupported { .. } => ErrorCode::NotText,
     };
     ToolError::new(code, format!("{error}\nNothing was changed."))
 }

@@ -1,12 +1,12 @@
 //! Finds blocks of whole lines in a text, as strictly as a tier asks: the one search behind Edit and ApplyPatch. Not
-//! here: the order of the tiers (matcher, patch::hunk_candidates).
+//! here: the order of the tiers (quote_search, patch::hunk_candidates).
 
 use std::hash::{BuildHasher as _, RandomState};
 
 use memchr::memchr_iter;
 
-use super::match_tier::{PlainLine, Tier, comparison_key, split_indent, strip_line_ending};
-use super::reindent::Indent;
+use super::match_tier::{MatchTier, PlainLine, comparison_key, split_indent, strip_line_ending};
+use super::reindent::IndentShift;
 
 /// The hash of a blank line where indentation is overlooked.
 const BLANK: u64 = 0;
@@ -20,10 +20,17 @@ pub(super) struct LineTable<'t> {
 
 impl<'t> LineTable<'t> {
     /// Splits a text. The first `skipped` bytes belong to no line.
-    pub(super) fn split(text: &'t [u8], skipped: usize) -> Self {
+    pub(super) fn split_lines(text: &'t [u8], skipped: usize) -> Self {
         let newlines = memchr_iter(b'\n', &text[skipped..]).map(|at| skipped + at + 1);
-        let starts = std::iter::once(skipped).chain(newlines).filter(|start| *start < text.len());
-        Self { text, starts: starts.map(|start| u32::try_from(start).unwrap_or(u32::MAX)).collect() }
+        let starts = std::iter::once(skipped)
+            .chain(newlines)
+            .filter(|start| *start < text.len());
+        Self {
+            text,
+            starts: starts
+                .map(|start| u32::try_from(start).unwrap_or(u32::MAX))
+                .collect(),
+        }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -31,92 +38,121 @@ impl<'t> LineTable<'t> {
     }
 
     /// Where a line begins; behind the last line, where the text ends.
-    pub(super) fn start(&self, line: usize) -> usize {
-        self.starts.get(line).map_or(self.text.len(), |start| *start as usize)
+    pub(super) fn line_start(&self, line: usize) -> usize {
+        self.starts
+            .get(line)
+            .map_or(self.text.len(), |start| *start as usize)
     }
 
     /// The line of a byte.
-    pub(super) fn line_of(&self, at: usize) -> usize {
-        self.starts.partition_point(|start| *start as usize <= at).saturating_sub(1)
+    pub(super) fn line_of_offset(&self, at: usize) -> usize {
+        self.starts
+            .partition_point(|start| *start as usize <= at)
+            .saturating_sub(1)
     }
 
     /// Keeps the first lines only, and the text up to their end.
-    pub(super) fn truncate(&mut self, lines: usize) {
-        self.text = &self.text[..self.start(lines)];
+    pub(super) fn truncate_lines(&mut self, lines: usize) {
+        self.text = &self.text[..self.line_start(lines)];
         self.starts.truncate(lines);
     }
 
     /// The line with its ending.
-    pub(super) fn line(&self, line: usize) -> &'t [u8] {
-        &self.text[self.start(line)..self.start(line + 1)]
+    pub(super) fn line_with_ending(&self, line: usize) -> &'t [u8] {
+        &self.text[self.line_start(line)..self.line_start(line + 1)]
     }
 
     /// The line without its ending.
-    pub(super) fn body(&self, line: usize) -> &'t [u8] {
-        strip_line_ending(self.line(line))
+    pub(super) fn line_body(&self, line: usize) -> &'t [u8] {
+        strip_line_ending(self.line_with_ending(line))
     }
 
-    pub(super) fn has_newline(&self, line: usize) -> bool {
-        self.line(line).ends_with(b"\n")
+    pub(super) fn ends_in_newline(&self, line: usize) -> bool {
+        self.line_with_ending(line).ends_with(b"\n")
     }
 
     /// Tells whether these whole lines stand from this line on, in whatever indentation where that is overlooked.
-    pub(super) fn matches_at(&self, at: usize, lines: &[&[u8]], tier: Tier) -> bool {
-        let is_same = |(at, line)| comparison_key(self.line(at), tier) == comparison_key(line, tier);
-        at.checked_add(lines.len()).is_some_and(|end| end <= self.len())
+    pub(super) fn matches_at(&self, at: usize, lines: &[&[u8]], tier: MatchTier) -> bool {
+        let is_same = |(at, line)| {
+            comparison_key(self.line_with_ending(at), tier) == comparison_key(line, tier)
+        };
+        at.checked_add(lines.len())
+            .is_some_and(|end| end <= self.len())
             && (at..).zip(lines.iter().copied()).all(is_same)
     }
 
     /// Hashes every line as a tier compares it.
-    pub(super) fn hash(&self, tier: Tier) -> LineHashes {
+    pub(super) fn hash(&self, tier: MatchTier) -> LineHashes {
         let random = RandomState::new();
-        let hashes = hash_lines(&random, (0..self.len()).map(|line| self.line(line)), tier, &[]);
-        LineHashes { tier, hashes, random }
+        let hashes = hash_lines(
+            &random,
+            (0..self.len()).map(|line| self.line_with_ending(line)),
+            tier,
+            &[],
+        );
+        LineHashes {
+            tier,
+            hashes,
+            random,
+        }
     }
 
     /// Finds these whole lines; gives the first line of each block. Blocks may overlap.
-    pub(super) fn find(&self, hashes: &LineHashes, block: &[&[u8]]) -> Vec<usize> {
-        if hashes.tier != Tier::Indentation {
-            return hashes.find(block).collect();
+    pub(super) fn find_block(&self, hashes: &LineHashes, block: &[&[u8]]) -> Vec<usize> {
+        if hashes.tier != MatchTier::Indentation {
+            return hashes.find_hashed_block(block).collect();
         }
         // Behind the first line with words each line is compared with the one before.
-        let Some(head) = first_with_words(block) else { return Vec::new() };
-        let plain = PlainLine::of(block[head], Tier::Indentation);
+        let Some(head) = first_nonblank_line(block) else {
+            return Vec::new();
+        };
+        let plain = PlainLine::from_line(block[head], MatchTier::Indentation);
         let rest = block[head + 1..].iter().copied();
-        let rest = hash_lines(&hashes.random, rest, Tier::Indentation, split_indent(&plain.bytes).0);
+        let rest = hash_lines(
+            &hashes.random,
+            rest,
+            MatchTier::Indentation,
+            split_indent(&plain.bytes).0,
+        );
         let starts = find_runs(&hashes.hashes, rest).filter_map(|line| line.checked_sub(head + 1));
         let fits = |first: &usize| {
-            self.matches_at(*first, &block[..=head], Tier::Indentation)
-                && self.indent_at(*first, block).is_some()
+            self.matches_at(*first, &block[..=head], MatchTier::Indentation)
+                && self.indent_shift_at(*first, block).is_some()
         };
         starts.filter(fits).collect()
     }
 
     /// The indentation of the lines from this one on against that of a block.
-    pub(super) fn indent_at(&self, first: usize, block: &[&[u8]]) -> Option<Indent> {
-        let head = first_with_words(block)?;
-        let plain = [self.line(first + head), block[head]].map(|line| PlainLine::of(line, Tier::Indentation));
+    pub(super) fn indent_shift_at(&self, first: usize, block: &[&[u8]]) -> Option<IndentShift> {
+        let head = first_nonblank_line(block)?;
+        let plain = [self.line_with_ending(first + head), block[head]]
+            .map(|line| PlainLine::from_line(line, MatchTier::Indentation));
         let [there, wanted] = plain.each_ref().map(|line| split_indent(&line.bytes).0);
-        Indent::between(there, wanted)
+        IndentShift::between_indents(there, wanted)
     }
 }
 
 /// The first line that is not blank.
-fn first_with_words(block: &[&[u8]]) -> Option<usize> {
-    block.iter().position(|line| !comparison_key(line, Tier::Indentation).is_empty())
+fn first_nonblank_line(block: &[&[u8]]) -> Option<usize> {
+    block
+        .iter()
+        .position(|line| !comparison_key(line, MatchTier::Indentation).is_empty())
 }
 
 /// The lines of a text by their hashes, which are random: in practice two different lines never have the same.
 pub(super) struct LineHashes {
-    tier: Tier,
+    tier: MatchTier,
     hashes: Vec<u64>,
     random: RandomState,
 }
 
 impl LineHashes {
     /// Finds these whole lines; gives the first line of each block. Blocks may overlap.
-    pub(super) fn find(&self, block: &[&[u8]]) -> impl Iterator<Item = usize> {
-        find_runs(&self.hashes, hash_lines(&self.random, block.iter().copied(), self.tier, &[]))
+    pub(super) fn find_hashed_block(&self, block: &[&[u8]]) -> impl Iterator<Item = usize> {
+        find_runs(
+            &self.hashes,
+            hash_lines(&self.random, block.iter().copied(), self.tier, &[]),
+        )
     }
 }
 
@@ -127,21 +163,27 @@ impl LineHashes {
 fn hash_lines<'l>(
     random: &RandomState,
     lines: impl Iterator<Item = &'l [u8]>,
-    tier: Tier,
+    tier: MatchTier,
     indent_before: &[u8],
 ) -> Vec<u64> {
-    if tier != Tier::Indentation {
-        return lines.map(|line| random.hash_one(comparison_key(line, tier))).collect();
+    if tier != MatchTier::Indentation {
+        return lines
+            .map(|line| random.hash_one(comparison_key(line, tier)))
+            .collect();
     }
     let mut before = indent_before.to_vec();
     let mut hash_step = |line: &[u8]| {
-        let plain = PlainLine::of(line, tier);
+        let plain = PlainLine::from_line(line, tier);
         let (indent, core) = split_indent(&plain.bytes);
         let core = core.trim_ascii_end();
         if core.is_empty() {
             return BLANK;
         }
-        let shared = before.iter().zip(indent).take_while(|(a, b)| a == b).count();
+        let shared = before
+            .iter()
+            .zip(indent)
+            .take_while(|(a, b)| a == b)
+            .count();
         let hash = random.hash_one((core, &before[shared..], &indent[shared..]));
         before.clear();
         before.extend_from_slice(indent);
@@ -185,17 +227,21 @@ mod tests {
 
     use super::*;
     use crate::handlers::file::match_tier::trim_blanks;
-    use crate::handlers::file::matcher::find;
+    use crate::handlers::file::quote_search::find_quote;
 
     /// The same by comparing every line with every part.
-    fn slowly(text: &[u8], parts: &[&[u8]], tier: Tier) -> Option<usize> {
+    fn slowly(text: &[u8], parts: &[&[u8]], tier: MatchTier) -> Option<usize> {
         let lines: Vec<&[u8]> = text.split_inclusive(|byte| *byte == b'\n').collect();
-        let plain = |line: &[u8]| PlainLine::of(line, tier).bytes.into_owned();
+        let plain = |line: &[u8]| PlainLine::from_line(line, tier).bytes.into_owned();
         let (last, inner) = (parts.len() - 1, parts.len() - 2);
         (0..lines.len())
             .find(|from| {
-                let Some(of) = lines.get(*from..from + last) else { return false };
-                let rest = lines.get(from + last).map(|line| plain(strip_line_ending(line)));
+                let Some(of) = lines.get(*from..from + last) else {
+                    return false;
+                };
+                let rest = lines
+                    .get(from + last)
+                    .map(|line| plain(strip_line_ending(line)));
                 let (first, end) = (plain(strip_line_ending(of[0])), plain(parts[last]));
                 of.iter().all(|line| {
                     line.ends_with(
@@ -210,7 +256,7 @@ mod tests {
                     && (end.is_empty()
                         || rest.is_some_and(|rest| {
                             rest.starts_with(&end)
-                                || tier >= Tier::TrailingSpace
+                                || tier >= MatchTier::TrailingSpace
                                     && trim_blanks(&rest, tier) == trim_blanks(&end, tier)
                         }))
             })
@@ -221,10 +267,16 @@ mod tests {
     fn slowly_indented(text: &[u8], parts: &[&[u8]]) -> Option<usize> {
         let lines: Vec<&[u8]> = text.split_inclusive(|byte| *byte == b'\n').collect();
         let ends_whole = parts.len() > 1 && parts.last().is_some_and(|part| part.is_empty());
-        let whole = if ends_whole { &parts[..parts.len() - 1] } else { parts };
+        let whole = if ends_whole {
+            &parts[..parts.len() - 1]
+        } else {
+            parts
+        };
         (0..lines.len())
             .find(|from| {
-                let Some(of) = lines.get(*from..from + whole.len()) else { return false };
+                let Some(of) = lines.get(*from..from + whole.len()) else {
+                    return false;
+                };
                 if ends_whole
                     && !of[of.len() - 1].ends_with(
                         b"
@@ -254,8 +306,8 @@ mod tests {
             .map(|from| from + 1)
     }
 
-    fn first_line(text: &str, old: &str, tier: Tier) -> Option<usize> {
-        let found = find(text.as_bytes(), old, Tier::Indentation)?;
+    fn first_line(text: &str, old: &str, tier: MatchTier) -> Option<usize> {
+        let found = find_quote(text.as_bytes(), old, MatchTier::Indentation)?;
         assert!(found.tier <= tier, "{found:?}");
         let start = found.places[0].range.start;
         (found.tier == tier).then(|| text[..start].matches('\n').count() + 1)
@@ -271,12 +323,12 @@ mod tests {
             prop_assume!(!old.trim().is_empty());
             let parts: Vec<&[u8]> = old.split('\n').map(str::as_bytes).collect();
             if !text.contains(&old) {
-                for tier in [Tier::LineEndings, Tier::TrailingSpace] {
+                for tier in [MatchTier::LineEndings, MatchTier::TrailingSpace] {
                     if let Some(line) = slowly(text.as_bytes(), &parts, tier) {
                         prop_assert_eq!(first_line(&text, &old, tier), Some(line));
                         break;
                     }
-                    prop_assert_ne!(find(text.as_bytes(), &old, Tier::Indentation).map(|found| found.tier), Some(tier));
+                    prop_assert_ne!(find_quote(text.as_bytes(), &old, MatchTier::Indentation).map(|found| found.tier), Some(tier));
                 }
             }
         }
@@ -287,8 +339,8 @@ mod tests {
             old in "([ \t]{0,2}[ab]{0,1}\n){1,4}",
         ) {
             let parts: Vec<&[u8]> = old.split('\n').map(str::as_bytes).collect();
-            let found = find(text.as_bytes(), &old, Tier::Indentation);
-            if found.as_ref().is_none_or(|found| found.tier == Tier::Indentation) {
+            let found = find_quote(text.as_bytes(), &old, MatchTier::Indentation);
+            if found.as_ref().is_none_or(|found| found.tier == MatchTier::Indentation) {
                 let line = found.map(|found| text[..found.places[0].range.start].matches('\n').count() + 1);
                 prop_assert_eq!(line, slowly_indented(text.as_bytes(), &parts));
             }
@@ -299,10 +351,13 @@ mod tests {
     fn many_equal_lines_are_no_trouble() {
         let text = "  a\n".repeat(200_000);
         let old = format!("{}b\n", "a\n".repeat(2_000));
-        assert_eq!(find(text.as_bytes(), &old, Tier::Indentation), None);
+        assert_eq!(
+            find_quote(text.as_bytes(), &old, MatchTier::Indentation),
+            None
+        );
         let mut text = text;
         text.push_str("  b\n");
-        let found = find(text.as_bytes(), &old, Tier::Indentation).expect("at the end");
-        assert_eq!((found.tier, found.count), (Tier::Indentation, 1));
+        let found = find_quote(text.as_bytes(), &old, MatchTier::Indentation).expect("at the end");
+        assert_eq!((found.tier, found.count), (MatchTier::Indentation, 1));
     }
 }

@@ -1,30 +1,32 @@
 //! Edit: one text replaced by another in a file, every other byte untouched. Not here: how the place is found
-//! (matcher) and what an answer shows of it (edit_report).
+//! (quote_search) and what an answer shows of it (edit_report).
 
 use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::change::{Change, Step};
-use super::edit_report::{after, diff, replacements};
+use super::edit_report::{describe_replacements, diff_edit, show_changed_places};
+use super::excerpt_text::ExcerptText;
+use super::requested_edit::{RequestedEdit, ResolvedEdit};
 use super::seen_files::{SeenFiles, SeenLines};
-use super::sheet::Sheet;
-use super::transcoded::Transcoded;
-use super::write::{check_size, checked_sha256};
-use super::{FileDeps, changed, long_edit, mask};
-use crate::acp::files::{LoadedFile, NewContent, Precondition, Splice, Stamp, WriteTextFile};
+use super::text_transcoding::TranscodedText;
+use super::write::{check_content_size, parse_expected_sha256};
+use super::{FileDeps, large_edit, mask_guard, written_file_meta};
+use crate::acp::files::{
+    ByteSplice, FileStamp, LoadedFile, NewContent, WritePrecondition, WriteTextFile,
+};
 use crate::acp::{RawPath, WorkspacePath};
-use crate::output::Uncut;
+use crate::output::SecretBoundaries;
 use crate::tool::{
-    Access, CallDescription, Effect, ErrorCode, Meta, ProposedContent, Replacement, Reply, Tool, ToolCx,
-    ToolError,
+    CallDescription, DeclaredAccess, ErrorCode, ProposedContent, ResultMeta, TextReplacement, Tool,
+    ToolContext, ToolEffect, ToolError, ToolReply,
 };
 
 /// The largest file that is held whole to be edited.
 pub(super) const MAX_BYTES: u64 = 64 << 20;
 /// A bigger one is held only where its text is not found exactly.
-const HELD: u64 = 1 << 20;
+const HELD_WITHOUT_SCAN: u64 = 1 << 20;
 
 /// Replace a text in a file. `old_string` is literal and must name one place: quote enough lines.
 ///
@@ -53,7 +55,7 @@ pub(super) struct Edit {
 
 impl Tool for Edit {
     const NAME: &'static str = "Edit";
-    const EFFECT: Effect = Effect::Writes;
+    const EFFECT: ToolEffect = ToolEffect::Writes;
     const KNOWN_AS: &'static [&'static str] = &[
         "replace",
         "search_replace",
@@ -85,64 +87,78 @@ impl Tool for Edit {
         "200,000 places a call, 64 MB of new text in all of them",
     ];
     type Deps = FileDeps;
-    type Output = Reply;
+    type Output = ToolReply;
 
-    fn access(&self) -> Access {
-        Access::writes([self.file_path.as_str()])
+    fn access(&self) -> DeclaredAccess {
+        DeclaredAccess::writing_paths([self.file_path.as_str()])
     }
 
     fn describe(&self) -> CallDescription {
-        let replacement = Replacement {
+        let replacement = TextReplacement {
             old: self.old_string.clone(),
             new: self.new_string.clone(),
             everywhere: self.replace_all,
         };
         let content = ProposedContent::Replaced(vec![replacement]);
-        CallDescription::file_change("Edit", self.file_path.as_str(), content)
+        CallDescription::for_file_change("Edit", self.file_path.as_str(), content)
     }
 
-    async fn run(self, cx: &ToolCx, deps: &FileDeps) -> Result<Reply, ToolError> {
-        check_size(&self.new_string)?;
-        let path = deps.workspace.resolve(&self.file_path)?;
-        if let Some(protection) = path.protection() {
-            return Err(protection.denied(&path.shown()));
+    async fn run(self, cx: &ToolContext, deps: &FileDeps) -> Result<ToolReply, ToolError> {
+        check_content_size(&self.new_string)?;
+        let path = deps.workspace.resolve_in_workspace(&self.file_path)?;
+        if let Some(protection) = path.write_protection() {
+            return Err(protection.denial_error(&path.display_text()));
         }
-        let expected = self.expected_sha256.as_deref().map(checked_sha256).transpose()?;
+        let expected = self
+            .expected_sha256
+            .as_deref()
+            .map(parse_expected_sha256)
+            .transpose()?;
         if self.old_string.is_empty() {
-            return self.create(cx, deps, path, expected).await;
+            return self.create_from_edit(cx, deps, path, expected).await;
         }
         if self.old_string == self.new_string {
             return Err(ToolError::invalid_args(
                 "old_string and new_string are the same; there is nothing to change.",
             ));
         }
-        let plan = match deps.client.load_file(cx, path.clone(), HELD).await {
+        let plan = match deps
+            .client
+            .load_file(cx, path.clone(), HELD_WITHOUT_SCAN)
+            .await
+        {
             // Too big to be held if it need not be.
-            Err(error) if error.code() == ErrorCode::TooLarge => {
-                if let Some(plan) = long_edit::plan(cx, deps, &path, &self, expected.as_deref()).await? {
+            Err(error) if error.stable_code() == ErrorCode::TooLarge => {
+                if let Some(plan) =
+                    large_edit::plan_large_edit(cx, deps, &path, &self, expected.as_deref()).await?
+                {
                     plan
                 } else {
                     let loaded = deps.client.load_file(cx, path.clone(), MAX_BYTES).await?;
-                    self.plan_held(cx, deps, &path, loaded, expected).await?
+                    self.plan_in_memory(cx, deps, &path, loaded, expected)
+                        .await?
                 }
             }
-            loaded => self.plan_held(cx, deps, &path, loaded?, expected).await?,
+            loaded => {
+                self.plan_in_memory(cx, deps, &path, loaded?, expected)
+                    .await?
+            }
         };
-        self.carry_out(cx, deps, path, plan).await
+        self.carry_out_edit(cx, deps, path, plan).await
     }
 }
 
 /// What is to be done.
 #[derive(Debug)]
-pub(super) enum Plan {
+pub(super) enum EditPlan {
     /// The file stays as it is, as the words say; with its SHA-256.
-    Nothing(String, String),
-    Change(Prepared),
+    NoChange(String, String),
+    Change(PreparedEdit),
 }
 
 /// A change and what to say of it.
 #[derive(Debug)]
-pub(super) struct Prepared {
+pub(super) struct PreparedEdit {
     /// Where something changes.
     pub places: String,
     /// What it looks like then: lines, or for a dry run a diff.
@@ -151,184 +167,250 @@ pub(super) struct Prepared {
     pub notes: Vec<String>,
     pub content: NewContent,
     /// The state that the file had.
-    pub stamp: Stamp,
+    pub stamp: FileStamp,
     /// The lines that it will have, where they are remembered.
     pub lines: SeenLines,
 }
 
 impl Edit {
     /// What is asked for.
-    pub(super) fn change(&self, uncut: &Uncut) -> Change {
-        Change {
+    pub(super) fn requested_edit(&self, uncut: &SecretBoundaries) -> RequestedEdit {
+        RequestedEdit {
             old: self.old_string.clone(),
             new: self.new_string.clone(),
             replace_all: self.replace_all,
             expected_count: self.expected_count,
-            uncut: uncut.clone(),
+            secret_boundaries: uncut.clone(),
         }
     }
 
     /// The arguments in which a masked secret may come back, with their names.
-    pub(super) fn texts(&self) -> [(&'static str, &str); 2] {
-        [("old_string", &self.old_string), ("new_string", &self.new_string)]
+    pub(super) fn quoted_arguments(&self) -> [(&'static str, &str); 2] {
+        [
+            ("old_string", &self.old_string),
+            ("new_string", &self.new_string),
+        ]
     }
 
     /// What to say of these changed places; there are `more` behind them.
-    pub(super) fn said(
+    pub(super) fn describe_splices(
         &self,
         path: &WorkspacePath,
-        text: Sheet<'_>,
-        splices: &[Splice],
+        text: ExcerptText<'_>,
+        splices: &[ByteSplice],
         more: usize,
-        uncut: &Uncut,
+        uncut: &SecretBoundaries,
     ) -> (String, String) {
         let view = if self.dry_run {
-            diff(&path.relative().display().to_string(), text, splices, more)
+            diff_edit(
+                &path.relative_path().display().to_string(),
+                text,
+                splices,
+                more,
+            )
         } else {
-            after(text, splices, more, uncut)
+            show_changed_places(text, splices, more, uncut)
         };
-        (replacements(text, splices, more), view)
+        (describe_replacements(text, splices, more), view)
     }
 
-    async fn plan_held(
+    async fn plan_in_memory(
         &self,
-        cx: &ToolCx,
+        cx: &ToolContext,
         deps: &FileDeps,
         path: &WorkspacePath,
         loaded: LoadedFile,
         expected: Option<String>,
-    ) -> Result<Plan, ToolError> {
+    ) -> Result<EditPlan, ToolError> {
         let (this, path, cx, seen) = (self.clone(), path.clone(), cx.clone(), deps.seen.clone());
-        tokio::task::spawn_blocking(move || this.plan(&cx, &seen, &path, &loaded, expected.as_deref()))
-            .await
-            .map_err(|fault| ToolError::internal(format!("The search broke off: {fault}")))?
+        tokio::task::spawn_blocking(move || {
+            this.plan_loaded_edit(&cx, &seen, &path, &loaded, expected.as_deref())
+        })
+        .await
+        .map_err(|fault| ToolError::internal_error(format!("The search broke off: {fault}")))?
     }
 
-    fn plan(
+    fn plan_loaded_edit(
         &self,
-        cx: &ToolCx,
+        cx: &ToolContext,
         seen: &SeenFiles,
         path: &WorkspacePath,
         loaded: &LoadedFile,
         expected: Option<&str>,
-    ) -> Result<Plan, ToolError> {
-        let (shown, uncut) = (&path.shown(), &cx.uncut);
-        check_hash(shown, expected, || loaded.sha256())?;
-        let transcoded = Transcoded::of(shown, loaded)?;
-        let text = transcoded.text();
-        mask::refuse_beside(shown, text, &self.texts())?;
-        let changed = seen.change_since(cx, path, || loaded.sha256(), Some(text));
-        let step =
-            self.change(uncut).step(shown, text).map_err(|error| with_change(error, changed.as_deref()))?;
+    ) -> Result<EditPlan, ToolError> {
+        let (shown, uncut) = (&path.display_text(), &cx.secret_boundaries);
+        check_expected_hash(shown, expected, || loaded.bytes_sha256())?;
+        let transcoded = TranscodedText::decode_for_edit(shown, loaded)?;
+        let text = transcoded.utf8_text();
+        mask_guard::refuse_unless_masked(shown, text, &self.quoted_arguments())?;
+        let changed = seen.describe_change_since(cx, path, || loaded.bytes_sha256(), Some(text));
+        let step = self
+            .requested_edit(uncut)
+            .resolve_edit(shown, text)
+            .map_err(|error| append_change_note(error, changed.as_deref()))?;
         Ok(match step {
-            Step::Nothing(words) => Plan::Nothing(words, loaded.sha256()),
-            Step::Splices { splices, mut notes } => {
+            ResolvedEdit::AlreadyDone(words) => EditPlan::NoChange(words, loaded.bytes_sha256()),
+            ResolvedEdit::Splices { splices, mut notes } => {
                 notes.extend(changed);
-                let lines = SeenLines::of_spliced(text, &splices);
-                let (places, view) = self.said(path, (&**text).into(), &splices, 0, uncut);
-                let splices = transcoded.stored(shown, splices)?;
-                let content = NewContent::Spliced { old: Arc::clone(&loaded.bytes), splices };
-                Plan::Change(Prepared { places, view, notes, content, stamp: loaded.stamp, lines })
+                let lines = SeenLines::from_spliced(text, &splices);
+                let (places, view) =
+                    self.describe_splices(path, (&**text).into(), &splices, 0, uncut);
+                let splices = transcoded.to_stored_splices(shown, splices)?;
+                let content = NewContent::Spliced {
+                    old: Arc::clone(&loaded.bytes),
+                    splices,
+                };
+                EditPlan::Change(PreparedEdit {
+                    places,
+                    view,
+                    notes,
+                    content,
+                    stamp: loaded.stamp,
+                    lines,
+                })
             }
         })
     }
 
-    async fn carry_out(
+    async fn carry_out_edit(
         self,
-        cx: &ToolCx,
+        cx: &ToolContext,
         deps: &FileDeps,
         path: WorkspacePath,
-        plan: Plan,
-    ) -> Result<Reply, ToolError> {
-        let shown = path.shown();
-        let Prepared { places, view, notes, content, stamp, lines } = match plan {
-            Plan::Nothing(text, sha256) => {
-                let meta = Meta { sha256: Some(sha256), ..Meta::default() };
-                return Ok(Reply::text(text).with_meta(meta));
+        plan: EditPlan,
+    ) -> Result<ToolReply, ToolError> {
+        let shown = path.display_text();
+        let PreparedEdit {
+            places,
+            view,
+            notes,
+            content,
+            stamp,
+            lines,
+        } = match plan {
+            EditPlan::NoChange(text, sha256) => {
+                let meta = ResultMeta {
+                    sha256: Some(sha256),
+                    ..ResultMeta::default()
+                };
+                return Ok(ToolReply::from_text(text).with_meta(meta));
             }
-            Plan::Change(prepared) => prepared,
+            EditPlan::Change(prepared) => prepared,
         };
-        let said = said_below(&notes);
+        let said = join_notes_below(&notes);
         if self.dry_run {
             let text = format!("Dry run, nothing was written: {places} of {shown}.{said}\n{view}");
-            return Ok(Reply::text(text).with_meta(Meta { warnings: notes, ..Meta::default() }));
+            return Ok(ToolReply::from_text(text).with_meta(ResultMeta {
+                warnings: notes,
+                ..ResultMeta::default()
+            }));
         }
-        let only_if = Precondition::AsLoaded(stamp);
-        let request =
-            WriteTextFile { path: path.clone(), content, only_if, create_folders: false, executable: None };
+        let only_if = WritePrecondition::AsLoaded(stamp);
+        let request = WriteTextFile {
+            path: path.clone(),
+            content,
+            only_if,
+            create_folders: false,
+            executable: None,
+        };
         let mut written = deps.client.write_text_file(cx, request).await?;
-        deps.seen.record(cx, &path, written.after.clone(), lines);
-        let text = format!("Edited {shown}: {places}.{said}{}\n{view}", said_below(&written.warnings));
+        deps.seen
+            .record_seen_file(cx, &path, written.after.clone(), lines);
+        let text = format!(
+            "Edited {shown}: {places}.{said}{}\n{view}",
+            join_notes_below(&written.warnings)
+        );
         written.warnings.splice(0..0, notes);
-        Ok(Reply::text(text).with_meta(changed(shown, written)))
+        Ok(ToolReply::from_text(text).with_meta(written_file_meta(shown, written)))
     }
 
     /// An empty old_string: makes the file, or fills an empty one.
-    async fn create(
+    async fn create_from_edit(
         self,
-        cx: &ToolCx,
+        cx: &ToolContext,
         deps: &FileDeps,
         path: WorkspacePath,
         expected: Option<String>,
-    ) -> Result<Reply, ToolError> {
-        mask::refuse_over(cx, &path, ("new_string", &self.new_string)).await?;
-        let shown = path.shown();
-        let only_if = if path.existed() {
+    ) -> Result<ToolReply, ToolError> {
+        mask_guard::refuse_masked_overwrite(cx, &path, ("new_string", &self.new_string)).await?;
+        let shown = path.display_text();
+        let only_if = if path.existed_when_resolved() {
             let loaded = deps.client.load_file(cx, path.clone(), MAX_BYTES).await?;
-            check_hash(&shown, expected.as_deref(), || loaded.sha256())?;
-            if loaded.bytes.len() > loaded.encoding.mark().len() {
+            check_expected_hash(&shown, expected.as_deref(), || loaded.bytes_sha256())?;
+            if loaded.bytes.len() > loaded.encoding.bom_bytes().len() {
                 return Err(ToolError::invalid_args(format!(
                     "old_string is empty, but {shown} has text. Quote the text to replace, or use Write to replace all."
                 )));
             }
-            Precondition::Content(loaded.sha256())
+            WritePrecondition::Content(loaded.bytes_sha256())
         } else if expected.is_some() {
-            let text =
-                format!("{shown} does not exist, so it has no SHA-256 to expect. Nothing was written.");
+            let text = format!(
+                "{shown} does not exist, so it has no SHA-256 to expect. Nothing was written."
+            );
             return Err(ToolError::new(ErrorCode::Stale, text));
         } else {
-            Precondition::Absent
+            WritePrecondition::Absent
         };
         if self.dry_run {
-            let name = path.relative().display().to_string();
-            let splice = Splice { range: 0..0, with: self.new_string.into_bytes() };
-            return Ok(Reply::text(format!(
+            let name = path.relative_path().display().to_string();
+            let splice = ByteSplice {
+                range: 0..0,
+                with: self.new_string.into_bytes(),
+            };
+            return Ok(ToolReply::from_text(format!(
                 "Dry run, nothing was written: {shown} would be made with new_string.\n{}",
-                diff(&name, b"", &[splice], 0)
+                diff_edit(&name, b"", &[splice], 0)
             )));
         }
-        let lines = SeenLines::of_text(self.new_string.as_bytes());
+        let lines = SeenLines::from_whole_text(self.new_string.as_bytes());
         let content = NewContent::Text(self.new_string);
-        let request =
-            WriteTextFile { path: path.clone(), content, only_if, create_folders: true, executable: None };
+        let request = WriteTextFile {
+            path: path.clone(),
+            content,
+            only_if,
+            create_folders: true,
+            executable: None,
+        };
         let written = deps.client.write_text_file(cx, request).await?;
-        deps.seen.record(cx, &path, written.after.clone(), lines);
+        deps.seen
+            .record_seen_file(cx, &path, written.after.clone(), lines);
         let verb = if written.created { "Created" } else { "Filled" };
-        let text = format!("{verb} {shown} with new_string.{}", said_below(&written.warnings));
-        Ok(Reply::text(text).with_meta(changed(shown, written)))
+        let text = format!(
+            "{verb} {shown} with new_string.{}",
+            join_notes_below(&written.warnings)
+        );
+        Ok(ToolReply::from_text(text).with_meta(written_file_meta(shown, written)))
     }
 }
 
 /// An error with what changed in the file since the caller read it: that may be its cause.
-pub(super) fn with_change(error: ToolError, changed: Option<&str>) -> ToolError {
+pub(super) fn append_change_note(error: ToolError, changed: Option<&str>) -> ToolError {
     match changed {
-        Some(changed) => ToolError::new(error.code(), format!("{}\n{changed}", error.text())),
+        Some(changed) => ToolError::new(
+            error.stable_code(),
+            format!("{}\n{changed}", error.model_text()),
+        ),
         None => error,
     }
 }
 
 /// Each on a line of its own, below what is said already.
-pub(super) fn said_below(warnings: &[String]) -> String {
-    warnings.iter().flat_map(|warning| ["\n", warning.as_str()]).collect()
+pub(super) fn join_notes_below(warnings: &[String]) -> String {
+    warnings
+        .iter()
+        .flat_map(|warning| ["\n", warning.as_str()])
+        .collect()
 }
 
 /// Refuses a file that is not as the caller knew it.
-pub(super) fn check_hash(
+pub(super) fn check_expected_hash(
     shown: &str,
     expected: Option<&str>,
     hash: impl FnOnce() -> String,
 ) -> Result<(), ToolError> {
-    let Some(expected) = expected else { return Ok(()) };
+    let Some(expected) = expected else {
+        return Ok(());
+    };
     let is = hash();
     if is == expected {
         return Ok(());

@@ -5,48 +5,56 @@ use std::ops::Range;
 
 use memchr::{memchr, memchr_iter, memrchr};
 
-use super::sheet::Sheet;
-use super::unified_diff::{diff_splices, lines_before, next_line};
-use crate::acp::files::Splice;
-use crate::output::Uncut;
+use super::excerpt_text::ExcerptText;
+use super::unified_diff::{diff_splices, next_line_start, nth_line_start_before};
+use crate::acp::files::ByteSplice;
+use crate::output::SecretBoundaries;
 
 /// Lines shown before and after a changed place.
 const CONTEXT: usize = 3;
 /// Changed lines shown of a place, and places shown.
-const SHOWN: usize = 30;
-const VIEWS: usize = 5;
+const MAX_SHOWN_LINES: usize = 30;
+const MAX_SHOWN_PLACES: usize = 5;
 /// Bytes of changes close to each other that are put together to be shown.
-const LONG: usize = 64 << 10;
+const MAX_JOINED_BYTES: usize = 64 << 10;
 /// Places listed.
-const PLACES: usize = 10;
+const MAX_LISTED_PLACES: usize = 10;
 /// Places in a diff.
-const IN_DIFF: usize = 200;
+const MAX_DIFF_PLACES: usize = 200;
 /// Said where the rest is not shown.
 const AND_MORE: &str = "[... and more changed places]\n";
 /// Characters shown of a line.
-const WIDTH: usize = 300;
+const MAX_LINE_CHARS: usize = 300;
 
 /// The line (from 1) of an offset.
-pub(super) fn line_of<'t>(text: impl Into<Sheet<'t>>, at: usize) -> usize {
-    text.into().newlines(0..at) + 1
+pub(super) fn line_number_at<'t>(text: impl Into<ExcerptText<'t>>, at: usize) -> usize {
+    text.into().newlines_in_range(0..at) + 1
 }
 
 /// `line 12` or `lines 12-14`, of bytes that begin at a line.
-pub(super) fn span(line: usize, bytes: &[u8]) -> String {
+pub(super) fn describe_line_span(line: usize, bytes: &[u8]) -> String {
     let more = memchr_iter(b'\n', bytes.strip_suffix(b"\n").unwrap_or(bytes)).count();
-    if more == 0 { format!("line {line}") } else { format!("lines {line}-{}", line + more) }
+    if more == 0 {
+        format!("line {line}")
+    } else {
+        format!("lines {line}-{}", line + more)
+    }
 }
 
 /// `1 replacement at lines 4-5`, `3 replacements at lines 4, 9, 12`: the lines of the new text. There are `more` behind
 /// those that are given.
-pub(super) fn replacements<'t>(old: impl Into<Sheet<'t>>, splices: &[Splice], more: usize) -> String {
+pub(super) fn describe_replacements<'t>(
+    old: impl Into<ExcerptText<'t>>,
+    splices: &[ByteSplice],
+    more: usize,
+) -> String {
     let old = old.into();
     let all = splices.len() + more;
     let (mut line, mut at) = (1, 0);
     let mut spans = Vec::new();
-    for splice in splices.iter().take(PLACES) {
-        line += old.newlines(at..splice.range.start);
-        spans.push(span(line, &splice.with));
+    for splice in splices.iter().take(MAX_LISTED_PLACES) {
+        line += old.newlines_in_range(at..splice.range.start);
+        spans.push(describe_line_span(line, &splice.with));
         line += memchr_iter(b'\n', &splice.with).count();
         at = splice.range.end;
     }
@@ -55,53 +63,70 @@ pub(super) fn replacements<'t>(old: impl Into<Sheet<'t>>, splices: &[Splice], mo
     }
     let lines: Vec<&str> = spans
         .iter()
-        .map(|span| span.trim_start_matches("lines").trim_start_matches("line").trim_start())
+        .map(|span| {
+            span.trim_start_matches("lines")
+                .trim_start_matches("line")
+                .trim_start()
+        })
         .collect();
     let left = all - spans.len();
-    let more = if left > 0 { format!(" and {left} more") } else { String::new() };
+    let more = if left > 0 {
+        format!(" and {left} more")
+    } else {
+        String::new()
+    };
     format!("{all} replacements at lines {}{more}", lines.join(", "))
 }
 
 /// The places as a list of lines.
-pub(super) fn lines_of<'a, 't>(
-    text: impl Into<Sheet<'t>>,
+pub(super) fn list_line_numbers<'a, 't>(
+    text: impl Into<ExcerptText<'t>>,
     ranges: impl IntoIterator<Item = &'a Range<usize>>,
     count: u64,
 ) -> String {
     let text = text.into();
     let mut lines: Vec<String> = Vec::new();
     let (mut line, mut at) = (1, 0);
-    for range in ranges.into_iter().take(PLACES) {
-        line += text.newlines(at..range.start);
+    for range in ranges.into_iter().take(MAX_LISTED_PLACES) {
+        line += text.newlines_in_range(at..range.start);
         at = range.start;
         lines.push(line.to_string());
     }
     let left = count.saturating_sub(lines.len() as u64);
-    let more = if left > 0 { format!(" and {left} more") } else { String::new() };
+    let more = if left > 0 {
+        format!(" and {left} more")
+    } else {
+        String::new()
+    };
     format!("{}{more}", lines.join(", "))
 }
 
 /// Each place with the line before and the line behind it, numbered, so that a caller sees what tells them apart.
-pub(super) fn neighbours<'a, 't>(
-    text: impl Into<Sheet<'t>>,
+pub(super) fn show_neighbouring_lines<'a, 't>(
+    text: impl Into<ExcerptText<'t>>,
     ranges: impl IntoIterator<Item = &'a Range<usize>>,
-    uncut: &Uncut,
+    uncut: &SecretBoundaries,
 ) -> String {
     let sheet = text.into();
     let text = sheet.text;
     let mut out = String::new();
     let mut shown_to = 0;
-    for range in ranges.into_iter().take(PLACES) {
-        let from = lines_before(text, range.start, 1).max(shown_to);
+    for range in ranges.into_iter().take(MAX_LISTED_PLACES) {
+        let from = nth_line_start_before(text, range.start, 1).max(shown_to);
         // Of a long quote the beginning tells enough.
-        let to = next_line(text, next_line(text, range.start));
+        let to = next_line_start(text, next_line_start(text, range.start));
         if from >= to {
             continue;
         }
         if shown_to > 0 && from > shown_to {
             out.push_str("   ...\n");
         }
-        numbered(&mut out, &text[from..to], line_of(sheet, from), uncut);
+        write_numbered_lines(
+            &mut out,
+            &text[from..to],
+            line_number_at(sheet, from),
+            uncut,
+        );
         shown_to = to;
     }
     out
@@ -109,7 +134,12 @@ pub(super) fn neighbours<'a, 't>(
 
 /// The changed places as they are now, each with the lines around it, numbered. There are `more` behind those that are
 /// given.
-pub(super) fn after<'t>(old: impl Into<Sheet<'t>>, splices: &[Splice], more: usize, uncut: &Uncut) -> String {
+pub(super) fn show_changed_places<'t>(
+    old: impl Into<ExcerptText<'t>>,
+    splices: &[ByteSplice],
+    more: usize,
+    uncut: &SecretBoundaries,
+) -> String {
     let sheet = old.into();
     let old = sheet.text;
     let mut out = String::new();
@@ -117,39 +147,42 @@ pub(super) fn after<'t>(old: impl Into<Sheet<'t>>, splices: &[Splice], more: usi
     let mut rest = splices;
     let mut views = 0;
     while let Some(first) = rest.first() {
-        if views == VIEWS {
+        if views == MAX_SHOWN_PLACES {
             let left = rest.len() + more;
             let places = if left == 1 { "place" } else { "places" };
             let _ = writeln!(out, "[... {left} more changed {places}]");
             return out;
         }
         views += 1;
-        let from = lines_before(old, first.range.start, CONTEXT).max(at);
-        line += sheet.newlines(at..from);
+        let from = nth_line_start_before(old, first.range.start, CONTEXT).max(at);
+        line += sheet.newlines_in_range(at..from);
         let (mut now, mut kept_from) = (Vec::new(), from);
         let mut to = from;
         let mut taken = 0;
         for splice in rest {
-            if taken > 0 && (now.len() > LONG || lines_before(old, splice.range.start, CONTEXT) > to) {
+            if taken > 0
+                && (now.len() > MAX_JOINED_BYTES
+                    || nth_line_start_before(old, splice.range.start, CONTEXT) > to)
+            {
                 break;
             }
             now.extend_from_slice(&old[kept_from..splice.range.start]);
             now.extend_from_slice(&splice.with);
             kept_from = splice.range.end;
-            to = lines_after(old, splice.range.end, CONTEXT);
+            to = offset_after_lines(old, splice.range.end, CONTEXT);
             taken += 1;
         }
         if views > 1 {
             out.push_str("   ...\n");
         }
-        if now.len() > LONG && taken < rest.len() {
-            now.truncate(memrchr(b'\n', &now).map_or(LONG, |newline| newline + 1));
-            numbered(&mut out, &now, line, uncut);
+        if now.len() > MAX_JOINED_BYTES && taken < rest.len() {
+            now.truncate(memrchr(b'\n', &now).map_or(MAX_JOINED_BYTES, |newline| newline + 1));
+            write_numbered_lines(&mut out, &now, line, uncut);
             out.push_str(AND_MORE);
             return out;
         }
         now.extend_from_slice(&old[kept_from..to]);
-        numbered(&mut out, &now, line, uncut);
+        write_numbered_lines(&mut out, &now, line, uncut);
         line += memchr_iter(b'\n', &now).count();
         at = to;
         rest = &rest[taken..];
@@ -160,38 +193,46 @@ pub(super) fn after<'t>(old: impl Into<Sheet<'t>>, splices: &[Splice], more: usi
     out
 }
 
-fn numbered(out: &mut String, lines: &[u8], first: usize, uncut: &Uncut) {
+fn write_numbered_lines(out: &mut String, lines: &[u8], first: usize, uncut: &SecretBoundaries) {
     let text = String::from_utf8_lossy(lines);
     let all = text.lines().count();
     for (at, line) in text.lines().enumerate() {
-        if at >= SHOWN && at + CONTEXT < all {
-            if at == SHOWN {
-                let _ = writeln!(out, "[... {} lines]", all - SHOWN - CONTEXT);
+        if at >= MAX_SHOWN_LINES && at + CONTEXT < all {
+            if at == MAX_SHOWN_LINES {
+                let _ = writeln!(out, "[... {} lines]", all - MAX_SHOWN_LINES - CONTEXT);
             }
             continue;
         }
-        let _ = writeln!(out, "{:>6}\t{}", first + at, short(line, uncut));
+        let _ = writeln!(out, "{:>6}\t{}", first + at, clip_shown_line(line, uncut));
     }
 }
 
 /// The change as a unified diff. There are `more` behind those that are given.
-pub(super) fn diff<'t>(name: &str, old: impl Into<Sheet<'t>>, splices: &[Splice], more: usize) -> String {
+pub(super) fn diff_edit<'t>(
+    name: &str,
+    old: impl Into<ExcerptText<'t>>,
+    splices: &[ByteSplice],
+    more: usize,
+) -> String {
     let old = old.into();
-    let narrow: Vec<Splice> =
-        splices.iter().take(IN_DIFF).map(|splice| without_equal_lines(old.text, splice)).collect();
+    let narrow: Vec<ByteSplice> = splices
+        .iter()
+        .take(MAX_DIFF_PLACES)
+        .map(|splice| trim_equal_lines(old.text, splice))
+        .collect();
     let mut out = diff_splices(name, old, &narrow);
     let left = splices.len() + more - narrow.len();
     if left > 0 {
         let _ = writeln!(out, "[... {left} more changed places]");
     }
-    if old.cuts_lines() {
+    if old.has_cut_lines() {
         out.push_str("[Very long lines are cut.]\n");
     }
     out
 }
 
 /// A splice without the whole lines at its ends that stay as they are: a quote has them to name its place.
-fn without_equal_lines(old: &[u8], splice: &Splice) -> Splice {
+fn trim_equal_lines(old: &[u8], splice: &ByteSplice) -> ByteSplice {
     let is_start = |at: usize| at == 0 || old[at - 1] == b'\n';
     let (mut range, mut with) = (splice.range.clone(), splice.with.as_slice());
     while is_start(range.start)
@@ -205,7 +246,9 @@ fn without_equal_lines(old: &[u8], splice: &Splice) -> Splice {
     while range.end > range.start && is_start(range.end) && with.ends_with(b"\n") {
         let line = memrchr(b'\n', &old[range.start..range.end - 1]).map_or(0, |at| at + 1);
         let line = &old[range.start + line..range.end];
-        let Some(rest) = with.strip_suffix(line).filter(|rest| rest.is_empty() || rest.ends_with(b"\n"))
+        let Some(rest) = with
+            .strip_suffix(line)
+            .filter(|rest| rest.is_empty() || rest.ends_with(b"\n"))
         else {
             break;
         };
@@ -215,11 +258,14 @@ fn without_equal_lines(old: &[u8], splice: &Splice) -> Splice {
         range.end -= line.len();
         with = rest;
     }
-    Splice { range, with: with.to_vec() }
+    ByteSplice {
+        range,
+        with: with.to_vec(),
+    }
 }
 
-fn short(line: &str, uncut: &Uncut) -> String {
-    let (mut short, is_cut) = uncut.beginning(line, WIDTH);
+fn clip_shown_line(line: &str, uncut: &SecretBoundaries) -> String {
+    let (mut short, is_cut) = uncut.masked_prefix(line, MAX_LINE_CHARS);
     if is_cut {
         short.push('…');
     }
@@ -227,10 +273,14 @@ fn short(line: &str, uncut: &Uncut) -> String {
 }
 
 /// Where the line ends that is `count` after the one in which `at` ends.
-fn lines_after(text: &[u8], at: usize, count: usize) -> usize {
+fn offset_after_lines(text: &[u8], at: usize, count: usize) -> usize {
     // A place that ends with a line's ending ends on that line.
-    let end = if at > 0 && text[at - 1] == b'\n' { at } else { next_line(text, at) };
-    (0..count).fold(end, |end, _| next_line(text, end))
+    let end = if at > 0 && text[at - 1] == b'\n' {
+        at
+    } else {
+        next_line_start(text, at)
+    };
+    (0..count).fold(end, |end, _| next_line_start(text, end))
 }
 
 #[cfg(test)]
@@ -242,30 +292,54 @@ mod tests {
     #[test]
     fn a_changed_place_is_shown_with_its_neighbours() {
         let old = b"1\n2\n3\n4\n5\n6\n7\n8\n9\n";
-        let splice = Splice { range: 8..9, with: b"five\nand a half".to_vec() };
+        let splice = ByteSplice {
+            range: 8..9,
+            with: b"five\nand a half".to_vec(),
+        };
         assert_eq!(
-            after(old, std::slice::from_ref(&splice), 0, &Uncut::default()),
+            show_changed_places(
+                old,
+                std::slice::from_ref(&splice),
+                0,
+                &SecretBoundaries::default()
+            ),
             "     2\t2\n     3\t3\n     4\t4\n     5\tfive\n     6\tand a half\n     7\t6\n     8\t7\n     9\t8\n"
         );
         assert_eq!(
-            diff("f", old, &[splice], 0),
+            diff_edit("f", old, &[splice], 0),
             "--- a/f\n+++ b/f\n@@ -2,7 +2,8 @@\n 2\n 3\n 4\n-5\n+five\n+and a half\n 6\n 7\n 8\n"
         );
-        assert_eq!(span(5, b"a\nb\n"), "lines 5-6");
-        assert_eq!(lines_of(old, [0..1, 4..5].iter(), 2), "1, 3");
-        assert_eq!(lines_of(old, std::iter::once(&(0..1)), 14), "1 and 13 more");
+        assert_eq!(describe_line_span(5, b"a\nb\n"), "lines 5-6");
+        assert_eq!(list_line_numbers(old, [0..1, 4..5].iter(), 2), "1, 3");
+        assert_eq!(
+            list_line_numbers(old, std::iter::once(&(0..1)), 14),
+            "1 and 13 more"
+        );
     }
 
     #[test]
     fn far_places_are_shown_apart_with_their_lines_of_now() {
-        let old = (1..=30).map(|n| n.to_string()).collect::<Vec<_>>().join("\n") + "\n";
+        let old = (1..=30)
+            .map(|n| n.to_string())
+            .collect::<Vec<_>>()
+            .join("\n")
+            + "\n";
         let at = |n: usize| old.find(&format!("\n{n}\n")).expect("a line") + 1;
         let splices = [
-            Splice { range: at(2)..at(2) + 1, with: b"two\nand more".to_vec() },
-            Splice { range: at(4)..at(4) + 1, with: b"four".to_vec() },
-            Splice { range: at(20)..at(20) + 2, with: b"twenty".to_vec() },
+            ByteSplice {
+                range: at(2)..at(2) + 1,
+                with: b"two\nand more".to_vec(),
+            },
+            ByteSplice {
+                range: at(4)..at(4) + 1,
+                with: b"four".to_vec(),
+            },
+            ByteSplice {
+                range: at(20)..at(20) + 2,
+                with: b"twenty".to_vec(),
+            },
         ];
-        let view = after(old.as_bytes(), &splices, 0, &Uncut::default());
+        let view = show_changed_places(old.as_bytes(), &splices, 0, &SecretBoundaries::default());
         assert_eq!(view.matches("   ...\n").count(), 1, "{view}");
         for line in [
             "     1\t1\n",
@@ -277,18 +351,27 @@ mod tests {
         ] {
             assert!(view.contains(line), "{line:?} in {view}");
         }
-        assert_eq!(replacements(old.as_bytes(), &splices, 0), "3 replacements at lines 2-3, 5, 21");
-        assert_eq!(replacements(old.as_bytes(), &splices[..1], 0), "1 replacement at lines 2-3");
+        assert_eq!(
+            describe_replacements(old.as_bytes(), &splices, 0),
+            "3 replacements at lines 2-3, 5, 21"
+        );
+        assert_eq!(
+            describe_replacements(old.as_bytes(), &splices[..1], 0),
+            "1 replacement at lines 2-3"
+        );
     }
 
     #[test]
     fn places_are_told_apart_by_their_neighbours() {
         let text = b"fn a() {\n    run();\n}\nfn b() {\n    run();\n}\n";
-        let places: Vec<_> = memchr::memmem::find_iter(text, "run();").map(|at| at..at + 6).collect();
-        let said = neighbours(text, places.iter(), &Uncut::default());
-        for line in
-            ["     1\tfn a() {\n     2\t    run();\n     3\t}\n", "     4\tfn b() {\n     5\t    run();\n"]
-        {
+        let places: Vec<_> = memchr::memmem::find_iter(text, "run();")
+            .map(|at| at..at + 6)
+            .collect();
+        let said = show_neighbouring_lines(text, places.iter(), &SecretBoundaries::default());
+        for line in [
+            "     1\tfn a() {\n     2\t    run();\n     3\t}\n",
+            "     4\tfn b() {\n     5\t    run();\n",
+        ] {
             assert!(said.contains(line), "{said}");
         }
     }
@@ -300,13 +383,13 @@ mod tests {
         ) {
             let old = old.as_bytes();
             let start = from.min(old.len());
-            let splice = Splice { range: start..(start + len).min(old.len()), with: with.into_bytes() };
-            let put = |splice: &Splice| {
+            let splice = ByteSplice { range: start..(start + len).min(old.len()), with: with.into_bytes() };
+            let put = |splice: &ByteSplice| {
                 [&old[..splice.range.start], &splice.with, &old[splice.range.end..]].concat()
             };
-            prop_assert_eq!(put(&without_equal_lines(old, &splice)), put(&splice));
-            let view = after(old, &[splice], 0, &Uncut::default());
-            prop_assert!(view.lines().count() <= SHOWN + 1 + CONTEXT);
+            prop_assert_eq!(put(&trim_equal_lines(old, &splice)), put(&splice));
+            let view = show_changed_places(old, &[splice], 0, &SecretBoundaries::default());
+            prop_assert!(view.lines().count() <= MAX_SHOWN_LINES + 1 + CONTEXT);
         }
     }
 }

@@ -1,36 +1,48 @@
 //! The laws of quoted texts and of patches, for the fuzz targets and their seeds. Absent from every normal build. Not
 //! here: what calls them (`crate::fuzzing`).
 
-use super::match_tier::Tier;
+use super::edit_sequence::apply_splices;
+use super::match_tier::MatchTier;
 use super::patch::apply_hunks::apply_hunks;
 use super::patch::parse::parse_patch;
 use super::patch::{Hunk, Patch, SectionAction};
-use super::revision::apply_splices;
 use super::unified_diff::diff_splices;
-use super::{matcher, miss};
-use crate::acp::files::Splice;
-use crate::output::Uncut;
+use super::{no_match_hint, quote_search};
+use crate::acp::files::ByteSplice;
+use crate::output::SecretBoundaries;
 
 /// Reads a patch and places each of its files' hunks in the text.
 pub(crate) fn patch(text: &[u8], patch: &str) {
-    let Ok(patch) = parse_patch(patch) else { return };
+    let Ok(patch) = parse_patch(patch) else {
+        return;
+    };
     for section in &patch.sections {
         let (SectionAction::Update { hunks, .. } | SectionAction::Delete { hunks: Some(hunks) }) =
             &section.action
         else {
             continue;
         };
-        let Ok((splices, _)) = apply_hunks(text, hunks, &Uncut::default(), &|| false) else { continue };
+        let Ok((splices, _)) = apply_hunks(text, hunks, &SecretBoundaries::default(), &|| false)
+        else {
+            continue;
+        };
         check_order(text, &splices);
         let new = apply_splices(text, &splices);
-        if std::str::from_utf8(text).is_err() || std::str::from_utf8(&new).is_err() || splices.is_empty() {
+        if std::str::from_utf8(text).is_err()
+            || std::str::from_utf8(&new).is_err()
+            || splices.is_empty()
+        {
             continue;
         }
         let diff = diff_splices("f", text.into(), &splices);
         let again = hunks_of(&parse_patch(&diff).unwrap_or_else(|error| panic!("{error}\n{diff}")));
-        let (splices, _) = apply_hunks(text, &again, &Uncut::default(), &|| false)
+        let (splices, _) = apply_hunks(text, &again, &SecretBoundaries::default(), &|| false)
             .unwrap_or_else(|trouble| panic!("{trouble:?}\n{diff}"));
-        assert_eq!(apply_splices(text, &splices), new, "the diff gives other bytes:\n{diff}");
+        assert_eq!(
+            apply_splices(text, &splices),
+            new,
+            "the diff gives other bytes:\n{diff}"
+        );
     }
 }
 
@@ -41,10 +53,13 @@ fn hunks_of(patch: &Patch) -> Vec<Hunk> {
     }
 }
 
-fn check_order(text: &[u8], splices: &[Splice]) {
+fn check_order(text: &[u8], splices: &[ByteSplice]) {
     let mut at = 0;
     for splice in splices {
-        assert!(at <= splice.range.start && splice.range.start <= splice.range.end, "{splices:?}");
+        assert!(
+            at <= splice.range.start && splice.range.start <= splice.range.end,
+            "{splices:?}"
+        );
         assert_ne!(text[splice.range.clone()], *splice.with);
         at = splice.range.end;
     }
@@ -56,25 +71,27 @@ pub(crate) fn edit(text: &[u8], old: &str, new: &str) {
     if old.is_empty() {
         return;
     }
-    let Some(found) = matcher::find(text, old, Tier::Indentation) else {
-        let _ = miss::explain(text, old, &Uncut::default());
+    let Some(found) = quote_search::find_quote(text, old, MatchTier::Indentation) else {
+        let _ = no_match_hint::explain_unmatched_quote(text, old, &SecretBoundaries::default());
         return;
     };
     assert!(!found.places.is_empty());
     let mut at = 0;
     for place in &found.places {
         assert!(
-            at <= place.range.start && place.range.start <= place.range.end && place.range.end <= text.len()
+            at <= place.range.start
+                && place.range.start <= place.range.end
+                && place.range.end <= text.len()
         );
         at = place.range.end;
-        let _ = matcher::replacement(text, old, new, found.tier, place);
-        if found.tier == super::match_tier::Tier::Exact {
+        let _ = quote_search::fit_replacement(text, old, new, found.tier, place);
+        if found.tier == super::match_tier::MatchTier::Exact {
             // A line feed at the front takes its carriage return with it.
             let there = &text[place.range.clone()];
             assert!(there == old.as_bytes() || there.strip_prefix(b"\r") == Some(old.as_bytes()));
             // What is replaced by itself stays as it is, whatever the file's line endings are.
             if !text.contains(&b'\r') {
-                let same = matcher::replacement(text, old, old, found.tier, place);
+                let same = quote_search::fit_replacement(text, old, old, found.tier, place);
                 assert_eq!(same, old.as_bytes());
             }
         }

@@ -6,34 +6,34 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::json;
 
-use super::image_structure::find_damage;
-use crate::acp::content::Format;
+use super::image_structure::find_image_damage;
+use crate::acp::file_content::BinaryFormat;
 use crate::acp::files::OpenedFile;
-use crate::output::figures;
-use crate::tool::{ErrorCode, Meta, Reply, ToolError};
+use crate::output::number_format;
+use crate::tool::{ErrorCode, ResultMeta, ToolError, ToolReply};
 
 /// So much base64 an answer carries at most, so that it travels whole.
-const CARRIED: u64 = 700 << 10;
+const MAX_BASE64_CHARS: u64 = 700 << 10;
 
 /// The format's name on the web, if it is an image that is shown.
-pub(super) fn mime_type(format: Format) -> Option<&'static str> {
+pub(super) fn image_mime_type(format: BinaryFormat) -> Option<&'static str> {
     match format {
-        Format::Png => Some("image/png"),
-        Format::Jpeg => Some("image/jpeg"),
-        Format::Gif => Some("image/gif"),
-        Format::WebP => Some("image/webp"),
-        Format::Bmp => Some("image/bmp"),
+        BinaryFormat::Png => Some("image/png"),
+        BinaryFormat::Jpeg => Some("image/jpeg"),
+        BinaryFormat::Gif => Some("image/gif"),
+        BinaryFormat::WebP => Some("image/webp"),
+        BinaryFormat::Bmp => Some("image/bmp"),
         _ => None,
     }
 }
 
 /// The image as an answer.
-pub(super) fn show(
+pub(super) fn show_image(
     shown: &str,
     mut opened: OpenedFile,
-    format: Format,
+    format: BinaryFormat,
     mime_type: &str,
-) -> Result<Reply, ToolError> {
+) -> Result<ToolReply, ToolError> {
     let damaged = |why: String| {
         ToolError::new(
             ErrorCode::NotText,
@@ -52,16 +52,19 @@ pub(super) fn show(
         "height": size.height,
         "size": opened.size,
     });
-    let mut meta = Meta::default();
+    let mut meta = ResultMeta::default();
     // Three bytes are four characters.
-    if opened.size.div_ceil(3) * 4 <= CARRIED {
+    if opened.size.div_ceil(3) * 4 <= MAX_BASE64_CHARS {
         let mut bytes = Vec::new();
-        let read = opened
-            .bytes
-            .rewind()
-            .and_then(|()| opened.bytes.by_ref().take(opened.size).read_to_end(&mut bytes));
+        let read = opened.bytes.rewind().and_then(|()| {
+            opened
+                .bytes
+                .by_ref()
+                .take(opened.size)
+                .read_to_end(&mut bytes)
+        });
         read.map_err(|cause| damaged(format!("it cannot be read: {cause}")))?;
-        if let Some(fault) = find_damage(format, &bytes) {
+        if let Some(fault) = find_image_damage(format, &bytes) {
             return Err(damaged(fault));
         }
         value["encoding"] = json!("base64");
@@ -72,9 +75,9 @@ pub(super) fn show(
         value["note"] = json!(format!(
             "The image is {}; up to {} are sent along. Make a smaller copy in the workspace with Bash, for example \
              `magick IN -resize '1024x1024>' -quality 80 OUT.jpg`, and Read that.",
-            figures::size(opened.size),
-            figures::size(CARRIED / 4 * 3)
+            number_format::format_size(opened.size),
+            number_format::format_size(MAX_BASE64_CHARS / 4 * 3)
         ));
     }
-    Ok(Reply::from(value).with_meta(meta))
+    Ok(ToolReply::from(value).with_meta(meta))
 }

@@ -3,70 +3,75 @@
 
 use flate2::Crc;
 
-use crate::acp::content::Format;
+use crate::acp::file_content::BinaryFormat;
 
 /// The fault of an image, as the end of a sentence; none where its parts are whole.
-pub(super) fn find_damage(format: Format, bytes: &[u8]) -> Option<String> {
-    let parts = Parts { bytes, at: 0 };
+pub(super) fn find_image_damage(format: BinaryFormat, bytes: &[u8]) -> Option<String> {
+    let parts = ImageParts { bytes, at: 0 };
     let checked = match format {
-        Format::Png => check_png(parts),
-        Format::Jpeg => check_jpeg(parts),
-        Format::Gif => check_gif(parts),
-        Format::WebP => check_length(bytes, 4, 8),
+        BinaryFormat::Png => check_png(parts),
+        BinaryFormat::Jpeg => check_jpeg(parts),
+        BinaryFormat::Gif => check_gif(parts),
+        BinaryFormat::WebP => check_stated_length(bytes, 4, 8),
         // Some programs leave the size out.
-        Format::Bmp => check_length(bytes, 2, 0),
+        BinaryFormat::Bmp => check_stated_length(bytes, 2, 0),
         _ => Some(Ok(())),
     };
     match checked {
         Some(Ok(())) => None,
         Some(Err(fault)) => Some(fault),
-        None => Some(format!("it is cut off: it ends after {} bytes, before its end mark", bytes.len())),
+        None => Some(format!(
+            "it is cut off: it ends after {} bytes, before its end mark",
+            bytes.len()
+        )),
     }
 }
 
 /// None where the image ends before it should.
 type Checked = Option<Result<(), String>>;
 
-struct Parts<'a> {
+struct ImageParts<'a> {
     bytes: &'a [u8],
     at: usize,
 }
 
-impl<'a> Parts<'a> {
-    fn take(&mut self, count: usize) -> Option<&'a [u8]> {
+impl<'a> ImageParts<'a> {
+    fn take_bytes(&mut self, count: usize) -> Option<&'a [u8]> {
         let part = self.bytes.get(self.at..self.at.checked_add(count)?)?;
         self.at += count;
         Some(part)
     }
 
-    fn byte(&mut self) -> Option<u8> {
-        self.take(1).map(|part| part[0])
+    fn take_byte(&mut self) -> Option<u8> {
+        self.take_bytes(1).map(|part| part[0])
     }
 
     /// Skips blocks that each begin with their length, up to an empty one.
     fn skip_blocks(&mut self) -> Option<()> {
         loop {
-            match self.byte()? {
+            match self.take_byte()? {
                 0 => return Some(()),
-                length => self.take(usize::from(length))?,
+                length => self.take_bytes(usize::from(length))?,
             };
         }
     }
 }
 
-fn check_png(mut parts: Parts<'_>) -> Checked {
-    parts.take(8)?;
+fn check_png(mut parts: ImageParts<'_>) -> Checked {
+    parts.take_bytes(8)?;
     loop {
         let at = parts.at;
-        let length = u32::from_be_bytes(parts.take(4)?.try_into().ok()?);
-        let named = parts.take(usize::try_from(length).ok()?.checked_add(4)?)?;
-        let sum = u32::from_be_bytes(parts.take(4)?.try_into().ok()?);
+        let length = u32::from_be_bytes(parts.take_bytes(4)?.try_into().ok()?);
+        let named = parts.take_bytes(usize::try_from(length).ok()?.checked_add(4)?)?;
+        let sum = u32::from_be_bytes(parts.take_bytes(4)?.try_into().ok()?);
         let name = &named[..4];
         let mut crc = Crc::new();
         crc.update(named);
         if crc.sum() != sum {
             let name = name.escape_ascii();
-            return Some(Err(format!("it is damaged: its part {name} at byte {at} has a wrong checksum")));
+            return Some(Err(format!(
+                "it is damaged: its part {name} at byte {at} has a wrong checksum"
+            )));
         }
         if name == b"IEND" {
             return Some(Ok(()));
@@ -74,14 +79,16 @@ fn check_png(mut parts: Parts<'_>) -> Checked {
     }
 }
 
-fn check_jpeg(mut parts: Parts<'_>) -> Checked {
-    parts.take(2)?;
+fn check_jpeg(mut parts: ImageParts<'_>) -> Checked {
+    parts.take_bytes(2)?;
     loop {
         let at = parts.at;
-        if parts.byte()? != 0xFF {
-            return Some(Err(format!("it is damaged: there is no marker at byte {at}")));
+        if parts.take_byte()? != 0xFF {
+            return Some(Err(format!(
+                "it is damaged: there is no marker at byte {at}"
+            )));
         }
-        let marker = match parts.byte()? {
+        let marker = match parts.take_byte()? {
             // Any marker may be filled up.
             0xFF => {
                 parts.at -= 1;
@@ -93,10 +100,10 @@ fn check_jpeg(mut parts: Parts<'_>) -> Checked {
             0xD9 => return Some(Ok(())),
             0x01 | 0xD0..=0xD8 => {}
             _ => {
-                let length = u16::from_be_bytes(parts.take(2)?.try_into().ok()?);
-                parts.take(usize::from(length).checked_sub(2)?)?;
+                let length = u16::from_be_bytes(parts.take_bytes(2)?.try_into().ok()?);
+                parts.take_bytes(usize::from(length).checked_sub(2)?)?;
                 if marker == 0xDA {
-                    skip_scan(&mut parts)?;
+                    skip_jpeg_scan(&mut parts)?;
                 }
             }
         }
@@ -104,7 +111,7 @@ fn check_jpeg(mut parts: Parts<'_>) -> Checked {
 }
 
 /// Skips packed pixels: a marker ends them, other than a restart and a zero that is put behind 0xFF.
-fn skip_scan(parts: &mut Parts<'_>) -> Option<()> {
+fn skip_jpeg_scan(parts: &mut ImageParts<'_>) -> Option<()> {
     loop {
         parts.at += memchr::memchr(0xFF, parts.bytes.get(parts.at..)?)?;
         match parts.bytes.get(parts.at + 1)? {
@@ -114,31 +121,41 @@ fn skip_scan(parts: &mut Parts<'_>) -> Option<()> {
     }
 }
 
-fn check_gif(mut parts: Parts<'_>) -> Checked {
-    let colors = |flags: u8| if flags & 0x80 == 0 { 0 } else { 3 << ((flags & 7) + 1) };
-    let screen = parts.take(13)?;
-    parts.take(colors(screen[10]))?;
+fn check_gif(mut parts: ImageParts<'_>) -> Checked {
+    let colors = |flags: u8| {
+        if flags & 0x80 == 0 {
+            0
+        } else {
+            3 << ((flags & 7) + 1)
+        }
+    };
+    let screen = parts.take_bytes(13)?;
+    parts.take_bytes(colors(screen[10]))?;
     loop {
         let at = parts.at;
-        match parts.byte()? {
+        match parts.take_byte()? {
             b';' => return Some(Ok(())),
             b'!' => {
-                parts.byte()?;
+                parts.take_byte()?;
                 parts.skip_blocks()?;
             }
             b',' => {
-                let frame = parts.take(9)?;
-                parts.take(colors(frame[8]))?;
-                parts.byte()?;
+                let frame = parts.take_bytes(9)?;
+                parts.take_bytes(colors(frame[8]))?;
+                parts.take_byte()?;
                 parts.skip_blocks()?;
             }
-            _ => return Some(Err(format!("it is damaged: byte {at} begins no part of it"))),
+            _ => {
+                return Some(Err(format!(
+                    "it is damaged: byte {at} begins no part of it"
+                )));
+            }
         }
     }
 }
 
 /// Compares the length that stands at a place with what is there; `beyond` bytes are not counted in it.
-fn check_length(bytes: &[u8], place: usize, beyond: usize) -> Checked {
+fn check_stated_length(bytes: &[u8], place: usize, beyond: usize) -> Checked {
     let length = u32::from_le_bytes(bytes.get(place..place + 4)?.try_into().ok()?);
     (bytes.len() >= usize::try_from(length).ok()?.checked_add(beyond)?).then_some(Ok(()))
 }

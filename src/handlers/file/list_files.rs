@@ -1,14 +1,15 @@
-//! list_files: what is in a folder. Not here: finding files by pattern (search).
+//! list_files: what is in a folder. Not here: finding files by pattern (output_search).
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::rendered::Lines;
-use super::{FileDeps, listing};
+use super::rendered_page::LineSelection;
+use super::{FileDeps, folder_view};
 use crate::acp::RawPath;
-use crate::output::Budget;
+use crate::output::TextBudget;
 use crate::tool::{
-    Access, CallDescription, CallTitle, DefaultLocation, Effect, Reply, Tool, ToolCx, ToolError,
+    CallDescription, CallTitle, DeclaredAccess, DefaultLocation, Tool, ToolContext, ToolEffect,
+    ToolError, ToolReply,
 };
 
 /// Same as Read of a folder: up to 500 entries. With `recursive` all below it, but ignored files.
@@ -24,7 +25,7 @@ pub(super) struct ListFiles {
 
 impl Tool for ListFiles {
     const NAME: &'static str = "list_files";
-    const EFFECT: Effect = Effect::Reads;
+    const EFFECT: ToolEffect = ToolEffect::Reads;
     const SAME_AS: Option<&'static str> = Some("Read");
     const KNOWN_AS: &'static [&'static str] = &["LS", "list", "list_dir", "list_directory"];
     const ALIASES: &'static [(&'static str, &'static str)] = &[
@@ -42,20 +43,27 @@ impl Tool for ListFiles {
         "200,000 entries are looked at with recursive",
     ];
     type Deps = FileDeps;
-    type Output = Reply;
+    type Output = ToolReply;
 
-    fn access(&self) -> Access {
-        Access::reads(self.path.as_ref().map(RawPath::as_str)).or_default(DefaultLocation::FirstWorkspace)
+    fn access(&self) -> DeclaredAccess {
+        DeclaredAccess::reading_paths(self.path.as_ref().map(RawPath::as_str))
+            .with_default_location(DefaultLocation::FirstWorkspace)
     }
 
     fn describe(&self) -> CallDescription {
         let path = self.path.as_ref().map_or(".", RawPath::as_str);
-        CallDescription::titled(CallTitle::about_files("List the files in", [path]))
+        CallDescription::with_title(CallTitle::about_files("List the files in", [path]))
     }
 
-    async fn run(self, cx: &ToolCx, deps: &FileDeps) -> Result<Reply, ToolError> {
-        let path = deps.workspace.resolve(&self.path.unwrap_or_else(|| ".".into()))?;
-        let all = Lines { offset: 1, limit: listing::SHOWN as u64, budget: Budget::default() };
-        listing::folder(cx, &*deps.client, path, self.recursive, all, false).await
+    async fn run(self, cx: &ToolContext, deps: &FileDeps) -> Result<ToolReply, ToolError> {
+        let path = deps
+            .workspace
+            .resolve_in_workspace(&self.path.unwrap_or_else(|| ".".into()))?;
+        let all = LineSelection {
+            offset: 1,
+            limit: folder_view::MAX_FOLDER_ENTRIES as u64,
+            budget: TextBudget::default(),
+        };
+        folder_view::show_folder_entries(cx, &*deps.client, path, self.recursive, all, false).await
     }
 }

@@ -1,5 +1,5 @@
 //! The differences that may be overlooked between a quoted line and the file's, tier by tier. Not here: finding the
-//! place (matcher, block_search).
+//! place (quote_search, block_search).
 
 use std::borrow::Cow;
 
@@ -7,7 +7,7 @@ use memchr::memchr3_iter;
 
 /// How strictly a place was matched, strictest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Tier {
+pub(super) enum MatchTier {
     Exact,
     LineEndings,
     TrailingSpace,
@@ -15,14 +15,16 @@ pub(super) enum Tier {
     Indentation,
 }
 
-impl Tier {
+impl MatchTier {
     /// The overlooked difference, for the answer.
-    pub(super) fn note(self) -> Option<&'static str> {
+    pub(super) fn describe_tier(self) -> Option<&'static str> {
         match self {
             Self::Exact => None,
             Self::LineEndings => Some("matched with the file's line endings"),
             Self::TrailingSpace => Some("matched without regard to blanks at line ends"),
-            Self::Typography => Some("matched with plain for typographic quotes, dashes and blanks"),
+            Self::Typography => {
+                Some("matched with plain for typographic quotes, dashes and blanks")
+            }
             Self::Indentation => {
                 Some("matched at another indentation; new_string was indented like the file")
             }
@@ -40,11 +42,17 @@ pub(super) struct PlainLine<'a> {
 
 impl<'a> PlainLine<'a> {
     /// The line as a tier compares it.
-    pub(super) fn of(line: &'a [u8], tier: Tier) -> Self {
-        if tier < Tier::Typography || !is_typographic(line) {
-            return Self { bytes: Cow::Borrowed(line), origin: None };
+    pub(super) fn from_line(line: &'a [u8], tier: MatchTier) -> Self {
+        if tier < MatchTier::Typography || !has_typographic_char(line) {
+            return Self {
+                bytes: Cow::Borrowed(line),
+                origin: None,
+            };
         }
-        let (mut bytes, mut origin) = (Vec::with_capacity(line.len()), Vec::with_capacity(line.len() + 1));
+        let (mut bytes, mut origin) = (
+            Vec::with_capacity(line.len()),
+            Vec::with_capacity(line.len() + 1),
+        );
         let mut at = 0;
         let mut put = |text: &[u8], from: usize| {
             bytes.extend_from_slice(text);
@@ -52,18 +60,26 @@ impl<'a> PlainLine<'a> {
         };
         for chunk in line.utf8_chunks() {
             for c in chunk.valid().chars() {
-                put(plain_spelling(c).unwrap_or(c.encode_utf8(&mut [0; 4])).as_bytes(), at);
+                put(
+                    plain_spelling(c)
+                        .unwrap_or(c.encode_utf8(&mut [0; 4]))
+                        .as_bytes(),
+                    at,
+                );
                 at += c.len_utf8();
             }
             put(chunk.invalid(), at);
             at += chunk.invalid().len();
         }
         origin.push(at);
-        Self { bytes: Cow::Owned(bytes), origin: Some(origin) }
+        Self {
+            bytes: Cow::Owned(bytes),
+            origin: Some(origin),
+        }
     }
 
     /// Where a byte of the plain spelling comes from.
-    pub(super) fn origin(&self, at: usize) -> usize {
+    pub(super) fn origin_offset(&self, at: usize) -> usize {
         self.origin.as_ref().map_or(at, |origin| origin[at])
     }
 }
@@ -82,11 +98,15 @@ pub(super) fn plain_spelling(c: char) -> Option<&'static str> {
 
 /// Tells whether the bytes have a character with a plain spelling. Most text that is not ASCII has none, and need not
 /// be taken apart.
-pub(super) fn is_typographic(bytes: &[u8]) -> bool {
+pub(super) fn has_typographic_char(bytes: &[u8]) -> bool {
     memchr3_iter(0xC2, 0xE2, 0xE3, bytes).any(|at| {
         let width = if bytes[at] == 0xC2 { 2 } else { 3 };
-        let char = bytes.get(at..at + width).and_then(|char| std::str::from_utf8(char).ok());
-        char.and_then(|char| char.chars().next()).and_then(plain_spelling).is_some()
+        let char = bytes
+            .get(at..at + width)
+            .and_then(|char| std::str::from_utf8(char).ok());
+        char.and_then(|char| char.chars().next())
+            .and_then(plain_spelling)
+            .is_some()
     })
 }
 
@@ -97,29 +117,32 @@ pub(super) fn strip_line_ending(line: &[u8]) -> &[u8] {
 }
 
 /// The part of a line that a tier compares. The line may have its ending.
-pub(super) fn comparison_key(line: &[u8], tier: Tier) -> Cow<'_, [u8]> {
-    if tier == Tier::Exact {
+pub(super) fn comparison_key(line: &[u8], tier: MatchTier) -> Cow<'_, [u8]> {
+    if tier == MatchTier::Exact {
         return Cow::Borrowed(line);
     }
     let body = strip_line_ending(line);
-    match PlainLine::of(body, tier).bytes {
+    match PlainLine::from_line(body, tier).bytes {
         Cow::Borrowed(bytes) => Cow::Borrowed(trim_blanks(bytes, tier)),
         Cow::Owned(bytes) => Cow::Owned(trim_blanks(&bytes, tier).to_vec()),
     }
 }
 
 /// The line without the blanks that a tier overlooks at its ends.
-pub(super) fn trim_blanks(line: &[u8], tier: Tier) -> &[u8] {
+pub(super) fn trim_blanks(line: &[u8], tier: MatchTier) -> &[u8] {
     match tier {
-        Tier::Exact | Tier::LineEndings => line,
-        Tier::TrailingSpace | Tier::Typography => line.trim_ascii_end(),
-        Tier::Indentation => split_indent(line.trim_ascii_end()).1,
+        MatchTier::Exact | MatchTier::LineEndings => line,
+        MatchTier::TrailingSpace | MatchTier::Typography => line.trim_ascii_end(),
+        MatchTier::Indentation => split_indent(line.trim_ascii_end()).1,
     }
 }
 
 /// A line split after its indentation.
 pub(super) fn split_indent(line: &[u8]) -> (&[u8], &[u8]) {
-    let at = line.iter().position(|b| !matches!(b, b' ' | b'\t')).unwrap_or(line.len());
+    let at = line
+        .iter()
+        .position(|b| !matches!(b, b' ' | b'\t'))
+        .unwrap_or(line.len());
     line.split_at(at)
 }
 
@@ -131,7 +154,9 @@ pub(super) fn strip_line_numbers(text: &str) -> Option<String> {
         let trimmed = line.trim_start_matches(' ');
         let digits = trimmed.bytes().take_while(u8::is_ascii_digit).count();
         let rest = &trimmed[digits..];
-        let rest = rest.strip_prefix('\t').or_else(|| rest.strip_prefix('\u{2192}'))?;
+        let rest = rest
+            .strip_prefix('\t')
+            .or_else(|| rest.strip_prefix('\u{2192}'))?;
         let n: u64 = trimmed[..digits].parse().ok()?;
         if last.is_some_and(|last| n != last + 1) {
             return None;
@@ -149,10 +174,13 @@ mod tests {
     #[test]
     fn plain_spelling_leads_back_to_its_bytes() {
         let line = "a “b” … c".as_bytes();
-        let plain = PlainLine::of(line, Tier::Typography);
+        let plain = PlainLine::from_line(line, MatchTier::Typography);
         assert_eq!(plain.bytes.as_ref(), b"a \"b\" ... c");
-        assert_eq!(&line[plain.origin(2)..plain.origin(5)], "“b”".as_bytes());
-        assert_eq!(plain.origin(plain.bytes.len()), line.len());
+        assert_eq!(
+            &line[plain.origin_offset(2)..plain.origin_offset(5)],
+            "“b”".as_bytes()
+        );
+        assert_eq!(plain.origin_offset(plain.bytes.len()), line.len());
     }
 
     #[test]
@@ -160,18 +188,21 @@ mod tests {
         for c in ('\u{80}'..='\u{FFFF}').chain(['🦀']) {
             let text = format!("a{c}b");
             assert_eq!(
-                is_typographic(text.as_bytes()),
+                has_typographic_char(text.as_bytes()),
                 plain_spelling(c).is_some(),
                 "U+{:04X}",
                 u32::from(c)
             );
         }
-        assert!(!is_typographic(b"caf\xe9 \xe2\x80 \xc2"));
+        assert!(!has_typographic_char(b"caf\xe9 \xe2\x80 \xc2"));
     }
 
     #[test]
     fn pasted_numbers_go_only_when_they_are_numbers() {
-        assert_eq!(strip_line_numbers("     9\tfn a() {\n    10\t}\n").as_deref(), Some("fn a() {\n}\n"));
+        assert_eq!(
+            strip_line_numbers("     9\tfn a() {\n    10\t}\n").as_deref(),
+            Some("fn a() {\n}\n")
+        );
         assert_eq!(strip_line_numbers("1\u{2192}x").as_deref(), Some("x"));
         assert_eq!(strip_line_numbers("     9\ta\n    11\tb\n"), None);
         assert_eq!(strip_line_numbers("x\n"), None);

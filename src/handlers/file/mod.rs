@@ -4,43 +4,43 @@
 mod apply_patch;
 mod archive;
 mod block_search;
-mod change;
-mod difference;
 mod documents;
 mod edit;
 mod edit_report;
+mod edit_sequence;
 mod excerpt;
-mod first_difference;
+mod excerpt_text;
+mod first_line_difference;
+mod folder_view;
 #[cfg(any(fuzzing, test))]
 pub(crate) mod fuzzing;
 mod image;
 mod image_structure;
-mod keeping;
+mod large_edit;
+mod line_diff_hint;
+mod line_numbers;
 mod list_files;
-mod listing;
-mod long_edit;
-mod mask;
+mod mask_guard;
 mod match_tier;
-mod matcher;
-mod miss;
 mod multi_edit;
+mod no_match_hint;
 mod notebook;
-mod numbered;
 mod patch;
 mod pdf;
 mod pdf_font;
 mod pdf_pages;
 mod pdf_text;
+mod preserve_unchanged;
+mod quote_search;
 mod read;
 mod read_file;
 mod reindent;
-mod rendered;
-mod revision;
-mod scan;
+mod rendered_page;
+mod requested_edit;
 mod seen_files;
-mod sheet;
+mod stream_search;
 mod tar_headers;
-mod transcoded;
+mod text_transcoding;
 mod unified_diff;
 mod write;
 mod write_file;
@@ -51,12 +51,12 @@ use std::sync::Arc;
 
 use seen_files::SeenFiles;
 
-use crate::acp::files::Written;
+use crate::acp::files::WriteReport;
 use crate::acp::{FileClient, Workspace};
-use crate::tool::{Entry, FileChange, Meta, ToolSet};
+use crate::tool::{FileChange, ResultMeta, ToolEntry, ToolSet};
 use crate::worker::WorkerProgram;
 
-pub use pdf_pages::{JOB as PDF_JOB, run_worker as run_pdf_worker};
+pub use pdf_pages::{PDF_JOB_NAME as PDF_JOB, serve_pdf_questions as run_pdf_worker};
 
 /// What the file tools work with.
 #[derive(Clone)]
@@ -74,40 +74,51 @@ pub struct FileDeps {
 impl FileDeps {
     /// With no file seen yet.
     pub fn new(client: Arc<dyn FileClient>, workspace: Workspace, worker: WorkerProgram) -> Self {
-        Self { client, workspace, worker, seen: SeenFiles::default() }
+        Self {
+            client,
+            workspace,
+            worker,
+            seen: SeenFiles::default(),
+        }
     }
 }
 
 impl fmt::Debug for FileDeps {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("FileDeps").field("workspace", &self.workspace).finish_non_exhaustive()
+        f.debug_struct("FileDeps")
+            .field("workspace", &self.workspace)
+            .finish_non_exhaustive()
     }
 }
 
 /// The file tools.
-pub fn tools(deps: FileDeps) -> Vec<Entry> {
+pub fn tools(deps: FileDeps) -> Vec<ToolEntry> {
     ToolSet::new("file", deps)
-        .with::<read::Read>()
-        .with::<write::Write>()
-        .with::<edit::Edit>()
-        .with::<multi_edit::MultiEdit>()
-        .with::<apply_patch::ApplyPatch>()
-        .with::<read_file::ReadFile>()
-        .with::<write_file::WriteFile>()
-        .with::<list_files::ListFiles>()
+        .with_tool::<read::Read>()
+        .with_tool::<write::Write>()
+        .with_tool::<edit::Edit>()
+        .with_tool::<multi_edit::MultiEdit>()
+        .with_tool::<apply_patch::ApplyPatch>()
+        .with_tool::<read_file::ReadFile>()
+        .with_tool::<write_file::WriteFile>()
+        .with_tool::<list_files::ListFiles>()
         .into_entries()
 }
 
 /// The facts of a write: the file with its hashes before and after.
-fn changed(shown: String, written: Written) -> Meta {
-    let mut meta = Meta {
+fn written_file_meta(shown: String, written: WriteReport) -> ResultMeta {
+    let mut meta = ResultMeta {
         sha256: Some(written.after.clone()),
-        source: written.by.fact(),
+        source: written.by.source_label(),
         warnings: written.warnings,
-        ..Meta::default()
+        ..ResultMeta::default()
     };
     if !written.unchanged {
-        meta.files = vec![FileChange { path: shown, before: written.before, after: Some(written.after) }];
+        meta.files = vec![FileChange {
+            path: shown,
+            before: written.before,
+            after: Some(written.after),
+        }];
     }
     meta
 }

@@ -1,4 +1,4 @@
-//! MultiEdit: several replacements in one file, all or none. Not here: where one goes (change), and many files
+//! MultiEdit: several replacements in one file, all or none. Not here: where one goes (requested_edit), and many files
 //! (ApplyPatch).
 
 use std::fmt::Write as _;
@@ -7,21 +7,21 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::change::{Change, Step};
-use super::edit::{MAX_BYTES, check_hash, said_below, with_change};
-use super::edit_report::{after, diff, replacements};
-use super::revision::Revision;
+use super::edit::{MAX_BYTES, append_change_note, check_expected_hash, join_notes_below};
+use super::edit_report::{describe_replacements, diff_edit, show_changed_places};
+use super::edit_sequence::EditSequence;
+use super::requested_edit::{RequestedEdit, ResolvedEdit};
 use super::seen_files::SeenLines;
-use super::transcoded::Transcoded;
-use super::write::{check_size, checked_sha256};
-use super::{FileDeps, changed, mask};
-use crate::acp::files::{LoadedFile, NewContent, Precondition, Splice, WriteTextFile};
+use super::text_transcoding::TranscodedText;
+use super::write::{check_content_size, parse_expected_sha256};
+use super::{FileDeps, mask_guard, written_file_meta};
+use crate::acp::files::{ByteSplice, LoadedFile, NewContent, WritePrecondition, WriteTextFile};
 use crate::acp::{RawPath, WorkspacePath};
-use crate::output::Uncut;
-use crate::output::figures::counted;
+use crate::output::SecretBoundaries;
+use crate::output::number_format::format_count;
 use crate::tool::{
-    Access, CallDescription, Effect, ErrorCode, Meta, ProposedContent, Replacement, Reply, Tool, ToolCx,
-    ToolError,
+    CallDescription, DeclaredAccess, ErrorCode, ProposedContent, ResultMeta, TextReplacement, Tool,
+    ToolContext, ToolEffect, ToolError, ToolReply,
 };
 
 /// The most edits of a call.
@@ -61,11 +61,15 @@ struct OneEdit {
 
 impl Tool for MultiEdit {
     const NAME: &'static str = "MultiEdit";
-    const EFFECT: Effect = Effect::Writes;
+    const EFFECT: ToolEffect = ToolEffect::Writes;
     const KNOWN_AS: &'static [&'static str] = &["multi_edit_file"];
     const DECLARES: bool = true;
-    const ALIASES: &'static [(&'static str, &'static str)] =
-        &[("path", "file_path"), ("filename", "file_path"), ("file", "file_path"), ("changes", "edits")];
+    const ALIASES: &'static [(&'static str, &'static str)] = &[
+        ("path", "file_path"),
+        ("filename", "file_path"),
+        ("file", "file_path"),
+        ("changes", "edits"),
+    ];
     const EXAMPLES: &'static [&'static str] = &[
         r#"{"file_path":"src/main.rs","edits":[{"old_string":"let n = 1;","new_string":"let n = 2;"},{"old_string":"n + 1","new_string":"n + 2"}]}"#,
         r#"{"file_path":"README.md","edits":[{"old_string":"colour","new_string":"color","replace_all":true}],"dry_run":true}"#,
@@ -75,59 +79,70 @@ impl Tool for MultiEdit {
         "files of 64 MB, 32 MB in another encoding than UTF-8",
     ];
     type Deps = FileDeps;
-    type Output = Reply;
+    type Output = ToolReply;
 
-    fn access(&self) -> Access {
-        Access::writes([self.file_path.as_str()])
+    fn access(&self) -> DeclaredAccess {
+        DeclaredAccess::writing_paths([self.file_path.as_str()])
     }
 
     fn describe(&self) -> CallDescription {
-        let replacements = self.edits.iter().map(|edit| Replacement {
+        let replacements = self.edits.iter().map(|edit| TextReplacement {
             old: edit.old_string.clone(),
             new: edit.new_string.clone(),
             everywhere: edit.replace_all,
         });
         let content = ProposedContent::Replaced(replacements.collect());
-        CallDescription::file_change("Edit", self.file_path.as_str(), content)
+        CallDescription::for_file_change("Edit", self.file_path.as_str(), content)
     }
 
-    async fn run(self, cx: &ToolCx, deps: &FileDeps) -> Result<Reply, ToolError> {
-        self.check()?;
-        let path = deps.workspace.resolve(&self.file_path)?;
-        if let Some(protection) = path.protection() {
-            return Err(protection.denied(&path.shown()));
+    async fn run(self, cx: &ToolContext, deps: &FileDeps) -> Result<ToolReply, ToolError> {
+        self.check_edit_list()?;
+        let path = deps.workspace.resolve_in_workspace(&self.file_path)?;
+        if let Some(protection) = path.write_protection() {
+            return Err(protection.denial_error(&path.display_text()));
         }
-        let expected = self.expected_sha256.as_deref().map(checked_sha256).transpose()?;
+        let expected = self
+            .expected_sha256
+            .as_deref()
+            .map(parse_expected_sha256)
+            .transpose()?;
         let makes = self.edits[0].old_string.is_empty();
-        let loaded = if makes && !path.existed() && expected.is_none() {
+        let loaded = if makes && !path.existed_when_resolved() && expected.is_none() {
             None
         } else {
             Some(deps.client.load_file(cx, path.clone(), MAX_BYTES).await?)
         };
-        let shown = path.shown();
+        let shown = path.display_text();
         let (call, seen, file) = (cx.clone(), deps.seen.clone(), path.clone());
         let (this, planned) = tokio::task::spawn_blocking(move || {
             let changed = |text: &[u8]| {
                 let loaded = loaded.as_ref()?;
-                seen.change_since(&call, &file, || loaded.sha256(), Some(text))
+                seen.describe_change_since(&call, &file, || loaded.bytes_sha256(), Some(text))
             };
-            let planned = self.plan(&shown, loaded.as_ref(), expected.as_deref(), &call.uncut, changed);
+            let planned = self.plan_multi_edit(
+                &shown,
+                loaded.as_ref(),
+                expected.as_deref(),
+                &call.secret_boundaries,
+                changed,
+            );
             (self, planned.map(|plan| (loaded, plan)))
         })
         .await
-        .map_err(|fault| ToolError::internal(format!("The search broke off: {fault}")))?;
+        .map_err(|fault| ToolError::internal_error(format!("The search broke off: {fault}")))?;
         let (loaded, plan) = planned?;
-        this.carry_out(cx, deps, path, loaded, plan).await
+        this.carry_out_multi_edit(cx, deps, path, loaded, plan)
+            .await
     }
 }
 
 /// What is to be done.
-struct Plan {
+struct MultiEditPlan {
     /// The text before.
     text: Arc<Vec<u8>>,
     /// What changes of it, and of the bytes.
-    splices: Vec<Splice>,
-    stored: Vec<Splice>,
+    splices: Vec<ByteSplice>,
+    stored: Vec<ByteSplice>,
     /// The text after.
     new: Vec<u8>,
     /// A line for each edit.
@@ -137,20 +152,22 @@ struct Plan {
 }
 
 impl MultiEdit {
-    fn check(&self) -> Result<(), ToolError> {
+    fn check_edit_list(&self) -> Result<(), ToolError> {
         if self.edits.is_empty() {
-            return Err(ToolError::invalid_args("edits is empty; give at least one edit."));
+            return Err(ToolError::invalid_args(
+                "edits is empty; give at least one edit.",
+            ));
         }
         if self.edits.len() > MAX_EDITS {
             let text = format!(
                 "{} are too many for one call; the limit is {MAX_EDITS}. Nothing was changed. Make several calls, or \
                  replace the file with Write.",
-                counted(self.edits.len() as u64, "edit")
+                format_count(self.edits.len() as u64, "edit")
             );
             return Err(ToolError::new(ErrorCode::TooLarge, text));
         }
         for (at, edit) in self.edits.iter().enumerate() {
-            check_size(&edit.new_string)?;
+            check_content_size(&edit.new_string)?;
             if at > 0 && edit.old_string.is_empty() {
                 return Err(ToolError::invalid_args(format!(
                     "edits[{at}]: old_string is empty; only the first edit may be, to make a new file."
@@ -160,39 +177,49 @@ impl MultiEdit {
         Ok(())
     }
 
-    fn plan(
+    fn plan_multi_edit(
         &self,
         shown: &str,
         loaded: Option<&LoadedFile>,
         expected: Option<&str>,
-        uncut: &Uncut,
+        uncut: &SecretBoundaries,
         changed: impl FnOnce(&[u8]) -> Option<String>,
-    ) -> Result<Plan, ToolError> {
+    ) -> Result<MultiEditPlan, ToolError> {
         let transcoded = match loaded {
             Some(loaded) => {
-                check_hash(shown, expected, || loaded.sha256())?;
-                Some(Transcoded::of(shown, loaded)?)
+                check_expected_hash(shown, expected, || loaded.bytes_sha256())?;
+                Some(TranscodedText::decode_for_edit(shown, loaded)?)
             }
             None => None,
         };
-        let text = transcoded.as_ref().map(|file| Arc::clone(file.text())).unwrap_or_default();
+        let text = transcoded
+            .as_ref()
+            .map(|file| Arc::clone(file.utf8_text()))
+            .unwrap_or_default();
         for edit in &self.edits {
-            let arguments =
-                [("old_string", edit.old_string.as_str()), ("new_string", edit.new_string.as_str())];
-            mask::refuse_beside(shown, &text, &arguments)?;
+            let arguments = [
+                ("old_string", edit.old_string.as_str()),
+                ("new_string", edit.new_string.as_str()),
+            ];
+            mask_guard::refuse_unless_masked(shown, &text, &arguments)?;
         }
-        let mut revision = Revision::of(&text);
+        let mut revision = EditSequence::from_original(&text);
         let changed = changed(&text);
         let (mut report, mut notes) = (String::new(), Vec::new());
         for (at, edit) in self.edits.iter().enumerate() {
-            let (line, forgiven) = edit.apply(shown, &mut revision, uncut).map_err(|error| {
-                let replaced = if error.code() == ErrorCode::NoMatch {
-                    self.replaced_before(at, shown, &text, uncut)
-                } else {
-                    None
-                };
-                with_change(numbered(&error, at, self.edits.len(), replaced), changed.as_deref())
-            })?;
+            let (line, forgiven) =
+                edit.apply_one_edit(shown, &mut revision, uncut)
+                    .map_err(|error| {
+                        let replaced = if error.stable_code() == ErrorCode::NoMatch {
+                            self.find_replacing_edit(at, shown, &text, uncut)
+                        } else {
+                            None
+                        };
+                        append_change_note(
+                            number_edit_error(&error, at, self.edits.len(), replaced),
+                            changed.as_deref(),
+                        )
+                    })?;
             let _ = writeln!(report, "{}. {line}", at + 1);
             for note in forgiven {
                 let _ = writeln!(report, "   {note}");
@@ -203,23 +230,36 @@ impl MultiEdit {
             let _ = writeln!(report, "{changed}");
             notes.push(changed);
         }
-        let splices = revision.splices();
+        let splices = revision.combined_splices();
         let stored = match &transcoded {
-            Some(transcoded) => transcoded.stored(shown, splices.clone())?,
+            Some(transcoded) => transcoded.to_stored_splices(shown, splices.clone())?,
             None => Vec::new(),
         };
-        Ok(Plan { text, splices, stored, new: revision.into_text(), report, notes })
+        Ok(MultiEditPlan {
+            text,
+            splices,
+            stored,
+            new: revision.into_current_text(),
+            report,
+            notes,
+        })
     }
 
     /// The edit before this one, counted from 0, that replaced what this one looks for.
-    fn replaced_before(&self, at: usize, shown: &str, text: &[u8], uncut: &Uncut) -> Option<usize> {
-        let wanted = self.edits[at].change(uncut);
-        let mut revision = Revision::of(text);
-        let mut was_there = wanted.is_found_in(text);
+    fn find_replacing_edit(
+        &self,
+        at: usize,
+        shown: &str,
+        text: &[u8],
+        uncut: &SecretBoundaries,
+    ) -> Option<usize> {
+        let wanted = self.edits[at].to_requested_edit(uncut);
+        let mut revision = EditSequence::from_original(text);
+        let mut was_there = wanted.is_quote_found(text);
         let mut replaced = None;
         for (before, edit) in self.edits[..at].iter().enumerate() {
-            edit.apply(shown, &mut revision, uncut).ok()?;
-            let is_there = wanted.is_found_in(revision.text());
+            edit.apply_one_edit(shown, &mut revision, uncut).ok()?;
+            let is_there = wanted.is_quote_found(revision.current_text());
             if was_there && !is_there {
                 replaced = Some(before);
             }
@@ -228,83 +268,115 @@ impl MultiEdit {
         replaced
     }
 
-    async fn carry_out(
+    async fn carry_out_multi_edit(
         self,
-        cx: &ToolCx,
+        cx: &ToolContext,
         deps: &FileDeps,
         path: WorkspacePath,
         loaded: Option<LoadedFile>,
-        plan: Plan,
-    ) -> Result<Reply, ToolError> {
-        let shown = path.shown();
+        plan: MultiEditPlan,
+    ) -> Result<ToolReply, ToolError> {
+        let shown = path.display_text();
         let report = plan.report.trim_end();
         if loaded.is_some() && plan.new == *plan.text {
-            let meta = Meta { sha256: loaded.map(|loaded| loaded.sha256()), ..Meta::default() };
-            return Ok(Reply::text(format!("No change in {shown}:\n{report}")).with_meta(meta));
+            let meta = ResultMeta {
+                sha256: loaded.map(|loaded| loaded.bytes_sha256()),
+                ..ResultMeta::default()
+            };
+            return Ok(
+                ToolReply::from_text(format!("No change in {shown}:\n{report}")).with_meta(meta),
+            );
         }
         if self.dry_run {
-            let name = path.relative().display().to_string();
+            let name = path.relative_path().display().to_string();
             let text = format!(
                 "Dry run, nothing was written. In {shown}:\n{report}\n{}",
-                diff(&name, &*plan.text, &plan.splices, 0)
+                diff_edit(&name, &*plan.text, &plan.splices, 0)
             );
-            return Ok(Reply::text(text).with_meta(Meta { warnings: plan.notes, ..Meta::default() }));
+            return Ok(ToolReply::from_text(text).with_meta(ResultMeta {
+                warnings: plan.notes,
+                ..ResultMeta::default()
+            }));
         }
-        let lines = SeenLines::of_text(&plan.new);
-        let view = after(&*plan.text, &plan.splices, 0, &cx.uncut);
+        let lines = SeenLines::from_whole_text(&plan.new);
+        let view = show_changed_places(&*plan.text, &plan.splices, 0, &cx.secret_boundaries);
         let (content, only_if) = match &loaded {
             Some(loaded) => (
-                NewContent::Spliced { old: Arc::clone(&loaded.bytes), splices: plan.stored },
-                Precondition::AsLoaded(loaded.stamp),
+                NewContent::Spliced {
+                    old: Arc::clone(&loaded.bytes),
+                    splices: plan.stored,
+                },
+                WritePrecondition::AsLoaded(loaded.stamp),
             ),
             // What the edits made of nothing is text, for each put text there.
-            None => (NewContent::Text(String::from_utf8_lossy(&plan.new).into_owned()), Precondition::Absent),
+            None => (
+                NewContent::Text(String::from_utf8_lossy(&plan.new).into_owned()),
+                WritePrecondition::Absent,
+            ),
         };
-        let request =
-            WriteTextFile { path: path.clone(), content, only_if, create_folders: true, executable: None };
+        let request = WriteTextFile {
+            path: path.clone(),
+            content,
+            only_if,
+            create_folders: true,
+            executable: None,
+        };
         let mut written = deps.client.write_text_file(cx, request).await?;
-        deps.seen.record(cx, &path, written.after.clone(), lines);
+        deps.seen
+            .record_seen_file(cx, &path, written.after.clone(), lines);
         let verb = if written.created { "Created" } else { "Edited" };
-        let text = format!("{verb} {shown}:\n{report}{}\n{view}", said_below(&written.warnings));
+        let text = format!(
+            "{verb} {shown}:\n{report}{}\n{view}",
+            join_notes_below(&written.warnings)
+        );
         written.warnings.splice(0..0, plan.notes);
-        Ok(Reply::text(text).with_meta(changed(shown, written)))
+        Ok(ToolReply::from_text(text).with_meta(written_file_meta(shown, written)))
     }
 }
 
 impl OneEdit {
-    fn change(&self, uncut: &Uncut) -> Change {
-        Change {
+    fn to_requested_edit(&self, uncut: &SecretBoundaries) -> RequestedEdit {
+        RequestedEdit {
             old: self.old_string.clone(),
             new: self.new_string.clone(),
             replace_all: self.replace_all,
             expected_count: self.expected_count,
-            uncut: uncut.clone(),
+            secret_boundaries: uncut.clone(),
         }
     }
 
     /// Makes the edit; gives a line that says what it did, and what was forgiven. Lines are those that the text has
     /// then.
-    fn apply(
+    fn apply_one_edit(
         &self,
         shown: &str,
-        revision: &mut Revision,
-        uncut: &Uncut,
+        revision: &mut EditSequence,
+        uncut: &SecretBoundaries,
     ) -> Result<(String, Vec<String>), ToolError> {
         if self.old_string.is_empty() {
-            if !revision.text().is_empty() {
+            if !revision.current_text().is_empty() {
                 return Err(ToolError::invalid_args(format!(
                     "old_string is empty, but {shown} has text. Quote the text to replace, or use Write to replace all."
                 )));
             }
-            revision.apply(&[Splice { range: 0..0, with: self.new_string.clone().into_bytes() }]);
-            let lines = counted(self.new_string.lines().count() as u64, "line");
+            revision.push_splices(&[ByteSplice {
+                range: 0..0,
+                with: self.new_string.clone().into_bytes(),
+            }]);
+            let lines = format_count(self.new_string.lines().count() as u64, "line");
             return Ok((format!("Put in {lines}."), Vec::new()));
         }
-        match self.change(uncut).step(shown, revision.text())? {
-            Step::Nothing(words) => Ok((words, Vec::new())),
-            Step::Splices { splices, notes } => {
-                let line = format!("{}.", replacements(revision.text(), &splices, 0));
-                revision.apply(&splices);
+        match self
+            .to_requested_edit(uncut)
+            .resolve_edit(shown, revision.current_text())?
+        {
+            ResolvedEdit::AlreadyDone(words) => Ok((words, Vec::new())),
+            ResolvedEdit::Splices { splices, notes } => {
+                let line = format!(
+                    "{}.",
+                    describe_replacements(revision.current_text(), &splices, 0)
+                );
+                revision.push_splices(&splices);
                 Ok((line, notes))
             }
         }
@@ -312,13 +384,22 @@ impl OneEdit {
 }
 
 /// The error of one edit, with its number, and that of the edit that replaced the text which this one looks for.
-fn numbered(error: &ToolError, at: usize, of: usize, replaced: Option<usize>) -> ToolError {
+fn number_edit_error(
+    error: &ToolError,
+    at: usize,
+    of: usize,
+    replaced: Option<usize>,
+) -> ToolError {
     let replaced = replaced.map_or_else(String::new, |before| {
         format!(
             "\nedit {} of this call replaced it: quote the text as that edit leaves it, or join the two edits.",
             before + 1
         )
     });
-    let text = format!("Edit {} of {of}: {}{replaced}\nNone of the edits was made.", at + 1, error.text());
-    ToolError::new(error.code(), text)
+    let text = format!(
+        "Edit {} of {of}: {}{replaced}\nNone of the edits was made.",
+        at + 1,
+        error.model_text()
+    );
+    ToolError::new(error.stable_code(), text)
 }

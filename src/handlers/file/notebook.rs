@@ -2,14 +2,14 @@
 
 use serde_json::Value;
 
-use super::rendered::Rendered;
-use crate::output::figures::{counted, size};
+use super::rendered_page::RenderedPage;
+use crate::output::number_format::{format_count, format_size};
 
 /// So many lines of one output are shown.
-const OUTPUT_LINES: usize = 20;
+const MAX_OUTPUT_LINES: usize = 20;
 
 /// The cells, or why this is no notebook.
-pub(super) fn render(shown: &str, bytes: &[u8]) -> Result<Rendered, String> {
+pub(super) fn render_notebook(shown: &str, bytes: &[u8]) -> Result<RenderedPage, String> {
     let notebook: Value =
         serde_json::from_slice(bytes).map_err(|cause| format!("it is not JSON: {cause}"))?;
     let cells = notebook["cells"]
@@ -20,23 +20,31 @@ pub(super) fn render(shown: &str, bytes: &[u8]) -> Result<Rendered, String> {
         .as_str()
         .or_else(|| notebook["metadata"]["kernelspec"]["language"].as_str())
         .unwrap_or("language unknown");
-    let mut rendered = Rendered {
+    let mut rendered = RenderedPage {
         header: format!(
             "{shown} (Jupyter notebook, {}, {}, {language})",
-            size(bytes.len() as u64),
-            counted(cells.len() as u64, "cell")
+            format_size(bytes.len() as u64),
+            format_count(cells.len() as u64, "cell")
         ),
-        of: "line",
-        ..Rendered::default()
+        line_noun: "line",
+        ..RenderedPage::default()
     };
     for (n, cell) in (1..).zip(cells) {
         let kind = cell["cell_type"].as_str().unwrap_or("unknown");
-        let ran = cell["execution_count"].as_u64().map_or_else(String::new, |count| format!(", run {count}"));
+        let ran = cell["execution_count"]
+            .as_u64()
+            .map_or_else(String::new, |count| format!(", run {count}"));
         rendered.lines.push(format!("[cell {n}: {kind}{ran}]"));
-        let source = if cell["source"].is_null() { &cell["input"] } else { &cell["source"] };
-        rendered.lines.extend(joined(source).lines().map(str::to_owned));
+        let source = if cell["source"].is_null() {
+            &cell["input"]
+        } else {
+            &cell["source"]
+        };
+        rendered
+            .lines
+            .extend(join_notebook_text(source).lines().map(str::to_owned));
         for output in cell["outputs"].as_array().into_iter().flatten() {
-            push_output(&mut rendered.lines, output);
+            push_cell_output(&mut rendered.lines, output);
         }
         rendered.lines.push(String::new());
     }
@@ -49,7 +57,7 @@ pub(super) fn render(shown: &str, bytes: &[u8]) -> Result<Rendered, String> {
 }
 
 /// A text that is one string or a list of lines.
-fn joined(value: &Value) -> String {
+fn join_notebook_text(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
         Value::Array(lines) => lines.iter().filter_map(Value::as_str).collect(),
@@ -57,42 +65,59 @@ fn joined(value: &Value) -> String {
     }
 }
 
-fn push_output(lines: &mut Vec<String>, output: &Value) {
+fn push_cell_output(lines: &mut Vec<String>, output: &Value) {
     match output["output_type"].as_str() {
         Some("stream") => {
             let name = output["name"].as_str().unwrap_or("stdout");
-            push_text(lines, name, &joined(&output["text"]));
+            push_clipped_text(lines, name, &join_notebook_text(&output["text"]));
         }
         Some("error" | "pyerr") => {
             let name = output["ename"].as_str().unwrap_or("Error");
-            lines.push(format!("[error] {name}: {}", output["evalue"].as_str().unwrap_or_default()));
+            lines.push(format!(
+                "[error] {name}: {}",
+                output["evalue"].as_str().unwrap_or_default()
+            ));
         }
         Some(kind) => {
             let data = output["data"].as_object();
             if let Some(text) = data.and_then(|data| data.get("text/plain")) {
-                push_text(lines, kind, &joined(text));
+                push_clipped_text(lines, kind, &join_notebook_text(text));
             }
-            for (mime, content) in data.into_iter().flatten().filter(|(mime, _)| *mime != "text/plain") {
-                let text = if content.is_object() { content.to_string() } else { joined(content) };
+            for (mime, content) in data
+                .into_iter()
+                .flatten()
+                .filter(|(mime, _)| *mime != "text/plain")
+            {
+                let text = if content.is_object() {
+                    content.to_string()
+                } else {
+                    join_notebook_text(content)
+                };
                 // Base64 is a third longer than what it stands for.
                 let bytes = if mime.starts_with("image/") && mime != "image/svg+xml" {
                     text.len() / 4 * 3
                 } else {
                     text.len()
                 };
-                lines.push(format!("[{kind}: {mime}, {}, not shown]", size(bytes as u64)));
+                lines.push(format!(
+                    "[{kind}: {mime}, {}, not shown]",
+                    format_size(bytes as u64)
+                ));
             }
         }
         None => {}
     }
 }
 
-fn push_text(lines: &mut Vec<String>, name: &str, text: &str) {
+fn push_clipped_text(lines: &mut Vec<String>, name: &str, text: &str) {
     lines.push(format!("[{name}]"));
     let all = text.lines().count();
-    lines.extend(text.lines().take(OUTPUT_LINES).map(str::to_owned));
-    if all > OUTPUT_LINES {
-        lines.push(format!("[... {} of this output more ...]", counted((all - OUTPUT_LINES) as u64, "line")));
+    lines.extend(text.lines().take(MAX_OUTPUT_LINES).map(str::to_owned));
+    if all > MAX_OUTPUT_LINES {
+        lines.push(format!(
+            "[... {} of this output more ...]",
+            format_count((all - MAX_OUTPUT_LINES) as u64, "line")
+        ));
     }
 }
 
@@ -108,8 +133,12 @@ mod tests {
               {"output_type":"display_data","data":{"image/png":"AAAAAAAA","text/plain":["<Figure>"]}},
               {"output_type":"error","ename":"ValueError","evalue":"bad"}]}],
             "metadata":{"language_info":{"name":"python"}}}"##;
-        let rendered = render("n.ipynb", text.as_bytes()).unwrap();
-        assert!(rendered.header.ends_with("2 cells, python)"), "{}", rendered.header);
+        let rendered = render_notebook("n.ipynb", text.as_bytes()).unwrap();
+        assert!(
+            rendered.header.ends_with("2 cells, python)"),
+            "{}",
+            rendered.header
+        );
         assert_eq!(
             rendered.lines,
             [
@@ -127,7 +156,7 @@ mod tests {
                 "[error] ValueError: bad",
             ]
         );
-        assert!(render("n.ipynb", b"{\"cells\":").is_err());
-        assert!(render("n.ipynb", b"[]").is_err());
+        assert!(render_notebook("n.ipynb", b"{\"cells\":").is_err());
+        assert!(render_notebook("n.ipynb", b"[]").is_err());
     }
 }

@@ -7,28 +7,29 @@ use std::path::Path;
 
 use tokio_util::sync::CancellationToken;
 
-use super::documents::Ask;
-use super::numbered;
+use super::documents::DocumentQuery;
+use super::line_numbers;
 use super::pdf_pages::{
-    ADDRESS_SPACE, JOB, PageRange, PdfAnswer, PdfPages, PdfQuestion, TIME_LIMIT, wanted_pages,
+    ADDRESS_SPACE, PDF_JOB_NAME, PageRange, PdfAnswer, PdfPages, PdfQuestion, TIME_LIMIT,
+    page_numbers,
 };
-use super::rendered::Lines;
+use super::rendered_page::LineSelection;
 use crate::acp::files::OpenedFile;
 use crate::ids::RequestId;
-use crate::output::Uncut;
-use crate::output::figures::{self, counted, grouped};
-use crate::tool::{ErrorCode, Meta, Reply, ToolError};
+use crate::output::SecretBoundaries;
+use crate::output::number_format::{self, format_count, group_digits};
+use crate::tool::{ErrorCode, ResultMeta, ToolError, ToolReply};
 use crate::worker::{WorkerCall, WorkerFailure, WorkerProgram};
 
 /// The largest document, which its reader holds in memory.
-const HELD: u64 = 64 << 20;
+const MAX_DOCUMENT_BYTES: u64 = 64 << 20;
 /// So many pages where the call does not say.
-const PAGES: usize = 10;
+const DEFAULT_PAGES: usize = 10;
 /// Left for the footer.
-const FOOTER: usize = 600;
+const FOOTER_CHARS: usize = 600;
 
 /// Reads `1-5`, `3` or `2,4-6`.
-pub(super) fn parse_pages(text: &str) -> Result<Vec<PageRange>, ToolError> {
+pub(super) fn parse_page_ranges(text: &str) -> Result<Vec<PageRange>, ToolError> {
     let wrong = || {
         ToolError::invalid_args(format!(
             "pages: {text:?} is not a list of pages. Give for example \"3\", \"1-5\" or \"2,4-6\"; pages count from 1."
@@ -40,24 +41,26 @@ pub(super) fn parse_pages(text: &str) -> Result<Vec<PageRange>, ToolError> {
         let last: usize = last.trim().parse().ok()?;
         (first >= 1 && first <= last).then_some((first, last))
     };
-    text.split(',').map(|part| range(part).ok_or_else(wrong)).collect()
+    text.split(',')
+        .map(|part| range(part).ok_or_else(wrong))
+        .collect()
 }
 
 /// Answers with the text of the pages that are asked for. Blocks.
-pub(super) fn show(
+pub(super) fn show_pdf(
     shown: &str,
     opened: OpenedFile,
-    ask: &Ask,
-    uncut: &Uncut,
+    ask: &DocumentQuery,
+    uncut: &SecretBoundaries,
     worker: &PdfWorker,
-) -> Result<Reply, ToolError> {
-    let size = figures::size(opened.size);
+) -> Result<ToolReply, ToolError> {
+    let size = number_format::format_size(opened.size);
     let by_lines = ask.offset.is_some() || ask.limit.is_some();
-    let room = ask.lines.budget.max_chars().saturating_sub(FOOTER);
+    let room = ask.lines.budget.max_chars().saturating_sub(FOOTER_CHARS);
     let last_line = usize::try_from(ask.lines.offset)
         .unwrap_or(0)
         .saturating_add(usize::try_from(ask.lines.limit).unwrap_or(usize::MAX));
-    let default_pages = if by_lines { usize::MAX } else { PAGES };
+    let default_pages = if by_lines { usize::MAX } else { DEFAULT_PAGES };
     let mut question = PdfQuestion {
         bytes: 0,
         pages: ask.pages.clone(),
@@ -65,23 +68,35 @@ pub(super) fn show(
         enough_chars: if by_lines { usize::MAX } else { room },
         enough_lines: if by_lines { last_line } else { usize::MAX },
     };
-    let PdfPages { total, texts, is_late, is_cut_off } = worker.read(shown, opened, &mut question)?;
-    let wanted = wanted_pages(ask.pages.as_deref(), default_pages, total);
+    let PdfPages {
+        total,
+        texts,
+        is_late,
+        is_cut_off,
+    } = worker.read_in_worker(shown, opened, &mut question)?;
+    let wanted = page_numbers(ask.pages.as_deref(), default_pages, total);
     if let Some(beyond) = wanted.iter().find(|page| **page > total) {
         return Err(ToolError::invalid_args(format!(
             "{shown} has {}; there is no page {beyond}.",
-            counted(total as u64, "page")
+            format_count(total as u64, "page")
         )));
     }
-    let mut text = format!("{shown} (PDF document, {size}, {})\n", counted(total as u64, "page"));
+    let mut text = format!(
+        "{shown} (PDF document, {size}, {})\n",
+        format_count(total as u64, "page")
+    );
     if by_lines {
         let lines = wanted.iter().zip(&texts).flat_map(|(page, content)| {
             let head = format!("--- Page {page} of {total} ---");
             std::iter::once(head).chain(content.text.trim_end().lines().map(str::to_owned))
         });
-        return some_lines(text, lines, ask.lines, is_late);
+        return show_selected_lines(text, lines, ask.lines, is_late);
     }
-    let mut found = Found { used: text.chars().count(), is_cut_off, ..Found::default() };
+    let mut found = ShownPdfPages {
+        used: text.chars().count(),
+        is_cut_off,
+        ..ShownPdfPages::default()
+    };
     for (at, (page, content)) in wanted.iter().zip(&texts).enumerate() {
         found.unreadable |= content.unreadable > 0;
         let body = if content.text.trim().is_empty() {
@@ -97,10 +112,10 @@ pub(super) fn show(
                 break;
             }
             // One page alone is more than the budget: its beginning.
-            text.push_str(&uncut.beginning(&block, room - found.used).0);
+            text.push_str(&uncut.masked_prefix(&block, room - found.used).0);
             found.notes.push(format!(
                 "Page {page} has {} characters of text, of which the first are shown. max_chars (up to 200,000) shows more.",
-                grouped(chars as u64)
+                group_digits(chars as u64)
             ));
             found.cut = true;
             found.shown = 1;
@@ -111,11 +126,19 @@ pub(super) fn show(
         found.shown = at + 1;
     }
     if is_late && found.shown == texts.len() {
-        found.notes.push("The time for reading was over.".to_owned());
+        found
+            .notes
+            .push("The time for reading was over.".to_owned());
     }
-    finish(&mut text, &mut found, &wanted, total, ask.pages.is_some());
-    let truncated = found.cut || found.shown < wanted.len() || (ask.pages.is_none() && wanted.len() < total);
-    Ok(Reply::fitted(text).with_budget(ask.lines.budget).with_meta(Meta { truncated, ..Meta::default() }))
+    append_pdf_notes(&mut text, &mut found, &wanted, total, ask.pages.is_some());
+    let truncated =
+        found.cut || found.shown < wanted.len() || (ask.pages.is_none() && wanted.len() < total);
+    Ok(ToolReply::from_fitted_text(text)
+        .with_budget(ask.lines.budget)
+        .with_meta(ResultMeta {
+            truncated,
+            ..ResultMeta::default()
+        }))
 }
 
 /// Reads documents in a worker process.
@@ -126,29 +149,36 @@ pub(super) struct PdfWorker {
 }
 
 impl PdfWorker {
-    fn read(
+    fn read_in_worker(
         &self,
         shown: &str,
         opened: OpenedFile,
         question: &mut PdfQuestion,
     ) -> Result<PdfPages, ToolError> {
         const INSTEAD: &str = "Try Bash, for example `pdftotext` or `qpdf`.";
-        let size = figures::size(opened.size);
+        let size = number_format::format_size(opened.size);
         let too_large = |why: String| {
             ToolError::new(
                 ErrorCode::TooLarge,
                 format!("{shown} is a PDF document of {size}{why}. {INSTEAD}"),
             )
         };
-        if opened.size > HELD {
-            return Err(too_large(format!("; they are read up to {}", figures::size(HELD))));
+        if opened.size > MAX_DOCUMENT_BYTES {
+            return Err(too_large(format!(
+                "; they are read up to {}",
+                number_format::format_size(MAX_DOCUMENT_BYTES)
+            )));
         }
         let mut input = Vec::with_capacity(usize::try_from(opened.size).unwrap_or_default());
-        opened.bytes.take(HELD).read_to_end(&mut input).map_err(|cause| ToolError::io(shown, &cause))?;
+        opened
+            .bytes
+            .take(MAX_DOCUMENT_BYTES)
+            .read_to_end(&mut input)
+            .map_err(|cause| ToolError::from_io(shown, &cause))?;
         question.bytes = input.len();
         let call = WorkerCall {
             request: &self.request,
-            job: JOB,
+            job: PDF_JOB_NAME,
             folder: Path::new("/"),
             question,
             input: &input,
@@ -161,11 +191,11 @@ impl PdfWorker {
                 format!("{shown} is a PDF document ({size}), but {why}. {INSTEAD}"),
             )
         };
-        match self.program.ask::<_, PdfAnswer>(&call) {
+        match self.program.call_worker::<_, PdfAnswer>(&call) {
             Ok(answer) => answer.map_err(|why| damaged(&why)),
-            Err(WorkerFailure::Cancelled) => {
-                Err(ToolError::cancelled(format!("Reading {shown} was cancelled. Nothing was changed.")))
-            }
+            Err(WorkerFailure::Cancelled) => Err(ToolError::call_cancelled(format!(
+                "Reading {shown} was cancelled. Nothing was changed."
+            ))),
             Err(WorkerFailure::TimedOut) => Err(ToolError::new(
                 ErrorCode::Timeout,
                 format!(
@@ -175,49 +205,71 @@ impl PdfWorker {
             )),
             Err(failure) if failure.is_abort() => Err(too_large(format!(
                 ", but reading it takes more than {} of memory",
-                figures::size(ADDRESS_SPACE)
+                number_format::format_size(ADDRESS_SPACE)
             ))),
-            Err(WorkerFailure::NotStarted(cause)) => {
-                Err(ToolError::io("The process that reads PDF documents", &cause))
-            }
+            Err(WorkerFailure::NotStarted(cause)) => Err(ToolError::from_io(
+                "The process that reads PDF documents",
+                &cause,
+            )),
             Err(_) => Err(damaged("it is damaged in a way that its reader gave up on")),
         }
     }
 }
 
 /// The lines of the text of all pages that were asked for, and no more than those.
-fn some_lines(
+fn show_selected_lines(
     mut text: String,
     lines: impl Iterator<Item = String>,
-    asked: Lines,
+    asked: LineSelection,
     is_late: bool,
-) -> Result<Reply, ToolError> {
-    let Ok(first) = usize::try_from(asked.offset.max(1)) else { return Err(counted_from_start()) };
+) -> Result<ToolReply, ToolError> {
+    let Ok(first) = usize::try_from(asked.offset.max(1)) else {
+        return Err(negative_offset_error());
+    };
     if asked.offset < 0 {
-        return Err(counted_from_start());
+        return Err(negative_offset_error());
     }
     let limit = usize::try_from(asked.limit).unwrap_or(usize::MAX);
     let mut lines = lines.skip(first - 1).peekable();
-    let wanted: String = lines.by_ref().take(limit).flat_map(|line| [line, "\n".to_owned()]).collect();
-    let body =
-        numbered::number(&wanted, asked.offset.max(1), asked.budget.max_chars().saturating_sub(FOOTER));
+    let wanted: String = lines
+        .by_ref()
+        .take(limit)
+        .flat_map(|line| [line, "\n".to_owned()])
+        .collect();
+    let body = line_numbers::number_lines(
+        &wanted,
+        asked.offset.max(1),
+        asked.budget.max_chars().saturating_sub(FOOTER_CHARS),
+    );
     let goes_on = body.lines < wanted.lines().count() as u64 || lines.peek().is_some();
     text.push_str(&body.text);
     let last = first as u64 + body.lines - u64::from(body.lines > 0);
     let _ = if body.lines == 0 {
         writeln!(text, "There is no line {first}. Use a smaller offset.")
     } else if goes_on {
-        writeln!(text, "\nShowing lines {first}-{last}. Continue with offset={}.", last + 1)
+        writeln!(
+            text,
+            "\nShowing lines {first}-{last}. Continue with offset={}.",
+            last + 1
+        )
     } else if !is_late {
         writeln!(text, "\nShowing lines {first}-{last}, to the end.")
     } else {
-        writeln!(text, "\nShowing lines {first}-{last}. The time for reading was over; give `pages`.")
+        writeln!(
+            text,
+            "\nShowing lines {first}-{last}. The time for reading was over; give `pages`."
+        )
     };
-    let meta = Meta { truncated: goes_on, ..Meta::default() };
-    Ok(Reply::fitted(text).with_budget(asked.budget).with_meta(meta))
+    let meta = ResultMeta {
+        truncated: goes_on,
+        ..ResultMeta::default()
+    };
+    Ok(ToolReply::from_fitted_text(text)
+        .with_budget(asked.budget)
+        .with_meta(meta))
 }
 
-fn counted_from_start() -> ToolError {
+fn negative_offset_error() -> ToolError {
     ToolError::invalid_args(
         "The lines of a PDF document are counted from the start: give offset from 1 on, or `pages`.",
     )
@@ -225,7 +277,7 @@ fn counted_from_start() -> ToolError {
 
 /// What came of the pages.
 #[derive(Default)]
-struct Found {
+struct ShownPdfPages {
     used: usize,
     /// How many of the wanted pages are shown.
     shown: usize,
@@ -237,7 +289,13 @@ struct Found {
     notes: Vec<String>,
 }
 
-fn finish(text: &mut String, found: &mut Found, wanted: &[usize], total: usize, asked: bool) {
+fn append_pdf_notes(
+    text: &mut String,
+    found: &mut ShownPdfPages,
+    wanted: &[usize],
+    total: usize,
+    asked: bool,
+) {
     if total == 0 {
         found.notes.push("It has no pages.".to_owned());
     }
@@ -248,7 +306,11 @@ fn finish(text: &mut String, found: &mut Found, wanted: &[usize], total: usize, 
         let which = if found.empty.len() == found.shown && found.shown > 0 {
             "The pages shown hold".to_owned()
         } else {
-            format!("Page {} hold{}", ranges(&found.empty), if found.empty.len() == 1 { "s" } else { "" })
+            format!(
+                "Page {} hold{}",
+                format_page_ranges(&found.empty),
+                if found.empty.len() == 1 { "s" } else { "" }
+            )
         };
         found.notes.push(format!(
             "{which} no text: scanned or drawn pages are pictures. OCR in Bash may read them, for example `ocrmypdf`, or \
@@ -256,21 +318,23 @@ fn finish(text: &mut String, found: &mut Found, wanted: &[usize], total: usize, 
         ));
     }
     if found.unreadable {
-        found.notes.push("Letters whose font does not say what they are stand as U+FFFD.".to_owned());
+        found
+            .notes
+            .push("Letters whose font does not say what they are stand as U+FFFD.".to_owned());
     }
     let left = &wanted[found.shown..];
     let next = match (left.first(), wanted.last()) {
-        (Some(_), _) => Some(ranges(left)),
-        (None, Some(last)) if !asked && *last < total => {
-            Some(ranges(&(last + 1..=(last + PAGES).min(total)).collect::<Vec<_>>()))
-        }
+        (Some(_), _) => Some(format_page_ranges(left)),
+        (None, Some(last)) if !asked && *last < total => Some(format_page_ranges(
+            &(last + 1..=(last + DEFAULT_PAGES).min(total)).collect::<Vec<_>>(),
+        )),
         _ => None,
     };
     if let Some(next) = next {
         found.notes.push(format!(
             "Showing {} of {}. Continue with pages=\"{next}\".",
-            counted(found.shown as u64, "page"),
-            grouped(total as u64)
+            format_count(found.shown as u64, "page"),
+            group_digits(total as u64)
         ));
     }
     if !found.notes.is_empty() {
@@ -279,7 +343,7 @@ fn finish(text: &mut String, found: &mut Found, wanted: &[usize], total: usize, 
 }
 
 /// `3`, `4-6`, `2,4-6`.
-fn ranges(pages: &[usize]) -> String {
+fn format_page_ranges(pages: &[usize]) -> String {
     let mut out: Vec<PageRange> = Vec::new();
     for page in pages {
         match out.last_mut() {
@@ -287,9 +351,13 @@ fn ranges(pages: &[usize]) -> String {
             _ => out.push((*page, *page)),
         }
     }
-    let shown = out
-        .iter()
-        .map(|(first, last)| if first == last { first.to_string() } else { format!("{first}-{last}") });
+    let shown = out.iter().map(|(first, last)| {
+        if first == last {
+            first.to_string()
+        } else {
+            format!("{first}-{last}")
+        }
+    });
     shown.collect::<Vec<_>>().join(",")
 }
 
@@ -299,11 +367,11 @@ mod tests {
 
     #[test]
     fn pages_are_lists_of_ranges() {
-        assert_eq!(parse_pages("1-5").unwrap(), [(1, 5)]);
-        assert_eq!(parse_pages("2, 4-6").unwrap(), [(2, 2), (4, 6)]);
+        assert_eq!(parse_page_ranges("1-5").unwrap(), [(1, 5)]);
+        assert_eq!(parse_page_ranges("2, 4-6").unwrap(), [(2, 2), (4, 6)]);
         for wrong in ["", "0", "5-1", "a", "1-", "-3"] {
-            assert!(parse_pages(wrong).is_err(), "{wrong}");
+            assert!(parse_page_ranges(wrong).is_err(), "{wrong}");
         }
-        assert_eq!(ranges(&[2, 4, 5, 6, 9]), "2,4-6,9");
+        assert_eq!(format_page_ranges(&[2, 4, 5, 6, 9]), "2,4-6,9");
     }
 }

@@ -6,11 +6,11 @@ use std::collections::HashMap;
 use hayro_syntax::object::{Array, Dict, Name, Number, Object, Stream};
 
 /// A table for letters bigger than this is no honest one.
-const ENTRIES: usize = 200_000;
+const MAX_TABLE_ENTRIES: usize = 200_000;
 
 /// One font of a page.
 #[derive(Debug, Default)]
-pub(super) struct Font {
+pub(super) struct PdfFont {
     unicode: HashMap<u32, String>,
     /// Bytes a code has.
     wide: bool,
@@ -22,57 +22,73 @@ pub(super) struct Font {
 
 /// A string as text.
 #[derive(Debug, Default)]
-pub(super) struct Decoded {
+pub(super) struct DecodedString {
     pub text: String,
     /// In thousandths of the font's size.
     pub width: f64,
     pub unreadable: u64,
 }
 
-impl Font {
+impl PdfFont {
     /// From its dictionary in the page's resources.
-    pub(super) fn read(dict: &Dict<'_>) -> Self {
-        let is = |name: Option<Name<'_>>, what: &str| name.is_some_and(|name| name.as_str() == what);
-        let mut font = Self { usual_width: 500.0, ..Self::default() };
+    pub(super) fn from_font_dict(dict: &Dict<'_>) -> Self {
+        let is =
+            |name: Option<Name<'_>>, what: &str| name.is_some_and(|name| name.as_str() == what);
+        let mut font = Self {
+            usual_width: 500.0,
+            ..Self::default()
+        };
         font.wide = is(dict.get::<Name<'_>>("Subtype"), "Type0");
-        if let Some(table) =
-            dict.get::<Stream<'_>>("ToUnicode").and_then(|stream| stream.decoded_data().ok().map(Vec::from))
+        if let Some(table) = dict
+            .get::<Stream<'_>>("ToUnicode")
+            .and_then(|stream| stream.decoded_data().ok().map(Vec::from))
         {
-            font.read_table(&table);
+            font.read_unicode_table(&table);
         }
         if font.wide {
-            if let Some(below) =
-                dict.get::<Array<'_>>("DescendantFonts").and_then(|all| all.iter::<Dict<'_>>().next())
+            if let Some(below) = dict
+                .get::<Array<'_>>("DescendantFonts")
+                .and_then(|all| all.iter::<Dict<'_>>().next())
             {
-                font.usual_width = below.get::<Number>("DW").map_or(1_000.0, |width| width.as_f64());
+                font.usual_width = below
+                    .get::<Number>("DW")
+                    .map_or(1_000.0, |width| width.as_f64());
                 if let Some(widths) = below.get::<Array<'_>>("W") {
                     font.read_wide_widths(&widths);
                 }
             }
         } else {
-            font.plain = Some(plain_encoding(dict));
-            let first =
-                dict.get::<Number>("FirstChar").map_or(0, |first| u32::try_from(first.as_i64()).unwrap_or(0));
+            font.plain = Some(simple_font_encoding(dict));
+            let first = dict
+                .get::<Number>("FirstChar")
+                .map_or(0, |first| u32::try_from(first.as_i64()).unwrap_or(0));
             if let Some(widths) = dict.get::<Array<'_>>("Widths") {
-                font.widths =
-                    (first..).zip(widths.iter::<Number>().map(|width| width.as_f64())).take(256).collect();
+                font.widths = (first..)
+                    .zip(widths.iter::<Number>().map(|width| width.as_f64()))
+                    .take(256)
+                    .collect();
             }
         }
         font
     }
 
     /// A string of this font.
-    pub(super) fn decode(&self, bytes: &[u8]) -> Decoded {
-        let mut decoded = Decoded::default();
+    pub(super) fn decode_string(&self, bytes: &[u8]) -> DecodedString {
+        let mut decoded = DecodedString::default();
         let mut push = |code: u32| {
             decoded.width += self.widths.get(&code).copied().unwrap_or(self.usual_width);
             if let Some(text) = self.unicode.get(&code) {
                 decoded.text.push_str(text);
                 return;
             }
-            let plain = self.plain.as_ref().and_then(|plain| plain.get(code as usize));
+            let plain = self
+                .plain
+                .as_ref()
+                .and_then(|plain| plain.get(code as usize));
             decoded.unreadable += u64::from(plain.is_none());
-            decoded.text.push(plain.copied().unwrap_or(char::REPLACEMENT_CHARACTER));
+            decoded
+                .text
+                .push(plain.copied().unwrap_or(char::REPLACEMENT_CHARACTER));
         };
         if self.wide {
             let (pairs, _) = bytes.as_chunks::<2>();
@@ -88,11 +104,11 @@ impl Font {
     }
 
     /// The table `ToUnicode`: `<code> <text>` and `<first> <last> <text>`.
-    fn read_table(&mut self, table: &[u8]) {
-        let tokens = tokens(table);
+    fn read_unicode_table(&mut self, table: &[u8]) {
+        let tokens = tokenize_cmap(table);
         let mut at = 0;
-        while at < tokens.len() && self.unicode.len() < ENTRIES {
-            let Token::Word(word) = &tokens[at] else {
+        while at < tokens.len() && self.unicode.len() < MAX_TABLE_ENTRIES {
+            let CMapToken::Word(word) = &tokens[at] else {
                 at += 1;
                 continue;
             };
@@ -102,28 +118,37 @@ impl Font {
                 b"beginbfrange" => true,
                 _ => continue,
             };
-            while self.unicode.len() < ENTRIES {
-                let Some(Token::Hex(first)) = tokens.get(at) else { break };
+            while self.unicode.len() < MAX_TABLE_ENTRIES {
+                let Some(CMapToken::Hex(first)) = tokens.get(at) else {
+                    break;
+                };
                 if !is_range {
-                    let Some(Token::Hex(text)) = tokens.get(at + 1) else { break };
-                    self.unicode.insert(code(first), utf16(text));
+                    let Some(CMapToken::Hex(text)) = tokens.get(at + 1) else {
+                        break;
+                    };
+                    self.unicode.insert(char_code(first), decode_utf16(text));
                     at += 2;
                     continue;
                 }
-                let Some(Token::Hex(last)) = tokens.get(at + 1) else { break };
-                let (first, last) = (code(first), code(last).min(code(first).saturating_add(0xFFFF)));
+                let Some(CMapToken::Hex(last)) = tokens.get(at + 1) else {
+                    break;
+                };
+                let (first, last) = (
+                    char_code(first),
+                    char_code(last).min(char_code(first).saturating_add(0xFFFF)),
+                );
                 match tokens.get(at + 2) {
-                    Some(Token::Hex(text)) => {
-                        for (n, code) in (first..=last).enumerate().take(ENTRIES) {
-                            self.unicode.insert(code, counted_on(text, n));
+                    Some(CMapToken::Hex(text)) => {
+                        for (n, code) in (first..=last).enumerate().take(MAX_TABLE_ENTRIES) {
+                            self.unicode.insert(code, offset_last_char(text, n));
                         }
                         at += 3;
                     }
-                    Some(Token::Open) => {
+                    Some(CMapToken::Open) => {
                         at += 3;
                         let mut code = first;
-                        while let Some(Token::Hex(text)) = tokens.get(at) {
-                            self.unicode.insert(code, utf16(text));
+                        while let Some(CMapToken::Hex(text)) = tokens.get(at) {
+                            self.unicode.insert(code, decode_utf16(text));
                             (code, at) = (code.wrapping_add(1), at + 1);
                         }
                         at += 1;
@@ -158,7 +183,7 @@ impl Font {
                 }
                 _ => pending.clear(),
             }
-            if self.widths.len() > ENTRIES {
+            if self.widths.len() > MAX_TABLE_ENTRIES {
                 return;
             }
         }
@@ -166,17 +191,26 @@ impl Font {
 }
 
 /// What the codes of a font with one byte a letter mean.
-fn plain_encoding(font: &Dict<'_>) -> [char; 256] {
+fn simple_font_encoding(font: &Dict<'_>) -> [char; 256] {
     let named = font.get::<Name<'_>>("Encoding");
     let detailed = font.get::<Dict<'_>>("Encoding");
-    let base = named.or_else(|| detailed.as_ref().and_then(|dict| dict.get::<Name<'_>>("BaseEncoding")));
+    let base = named.or_else(|| {
+        detailed
+            .as_ref()
+            .and_then(|dict| dict.get::<Name<'_>>("BaseEncoding"))
+    });
     let codec = match base.as_ref().map(Name::as_str) {
         Some("MacRomanEncoding") => encoding_rs::MACINTOSH,
         _ => encoding_rs::WINDOWS_1252,
     };
     let mut plain = ['\u{FFFD}'; 256];
     for (byte, letter) in (0..=u8::MAX).zip(&mut plain) {
-        *letter = codec.decode_without_bom_handling(&[byte]).0.chars().next().unwrap_or('\u{FFFD}');
+        *letter = codec
+            .decode_without_bom_handling(&[byte])
+            .0
+            .chars()
+            .next()
+            .unwrap_or('\u{FFFD}');
     }
     let mut code = 0;
     for item in detailed
@@ -187,7 +221,9 @@ fn plain_encoding(font: &Dict<'_>) -> [char; 256] {
         match item {
             Object::Number(number) => code = usize::try_from(number.as_i64()).unwrap_or(256),
             Object::Name(name) => {
-                if let (Some(place), Some(letter)) = (plain.get_mut(code), glyph(name.as_str())) {
+                if let (Some(place), Some(letter)) =
+                    (plain.get_mut(code), glyph_char(name.as_str()))
+                {
                     *place = letter;
                 }
                 code += 1;
@@ -199,7 +235,7 @@ fn plain_encoding(font: &Dict<'_>) -> [char; 256] {
 }
 
 /// The letter of a glyph's name, as fonts call them.
-fn glyph(name: &str) -> Option<char> {
+fn glyph_char(name: &str) -> Option<char> {
     // In the order of the code points from U+0020 on.
     const ASCII: &str = "space exclam quotedbl numbersign dollar percent ampersand quotesingle parenleft parenright \
         asterisk plus comma hyphen period slash zero one two three four five six seven eight nine colon semicolon less \
@@ -250,29 +286,45 @@ fn glyph(name: &str) -> Option<char> {
     if let (Some(only), None) = (letters.next(), letters.next()) {
         return Some(only);
     }
-    let hex = name.strip_prefix("uni").or_else(|| name.strip_prefix('u')).filter(|hex| hex.len() >= 4);
-    if let Some(letter) = hex.and_then(|hex| u32::from_str_radix(hex, 16).ok()).and_then(char::from_u32) {
+    let hex = name
+        .strip_prefix("uni")
+        .or_else(|| name.strip_prefix('u'))
+        .filter(|hex| hex.len() >= 4);
+    if let Some(letter) = hex
+        .and_then(|hex| u32::from_str_radix(hex, 16).ok())
+        .and_then(char::from_u32)
+    {
         return Some(letter);
     }
-    [(ASCII, 0x20), (BRACKETS, 0x5B), (BRACES, 0x7B), (LATIN, 0xA1)]
-        .into_iter()
-        .find_map(|(names, first)| {
-            let at = names.split_whitespace().position(|known| known == name)?;
-            char::from_u32(first + u32::try_from(at).ok()?)
-        })
-        .or_else(|| OTHERS.iter().find(|(known, _)| *known == name).map(|(_, letter)| *letter))
+    [
+        (ASCII, 0x20),
+        (BRACKETS, 0x5B),
+        (BRACES, 0x7B),
+        (LATIN, 0xA1),
+    ]
+    .into_iter()
+    .find_map(|(names, first)| {
+        let at = names.split_whitespace().position(|known| known == name)?;
+        char::from_u32(first + u32::try_from(at).ok()?)
+    })
+    .or_else(|| {
+        OTHERS
+            .iter()
+            .find(|(known, _)| *known == name)
+            .map(|(_, letter)| *letter)
+    })
 }
 
-enum Token<'a> {
+enum CMapToken<'a> {
     Hex(Vec<u8>),
     Open,
     Word(&'a [u8]),
 }
 
-fn tokens(table: &[u8]) -> Vec<Token<'_>> {
+fn tokenize_cmap(table: &[u8]) -> Vec<CMapToken<'_>> {
     let mut found = Vec::new();
     let mut at = 0;
-    while at < table.len() && found.len() < 4 * ENTRIES {
+    while at < table.len() && found.len() < 4 * MAX_TABLE_ENTRIES {
         let rest = &table[at..];
         match rest[0] {
             b'<' if rest.get(1) != Some(&b'<') => {
@@ -282,18 +334,24 @@ fn tokens(table: &[u8]) -> Vec<Token<'_>> {
                     .filter_map(|byte| char::from(*byte).to_digit(16))
                     .filter_map(|digit| u8::try_from(digit).ok())
                     .collect();
-                found.push(Token::Hex(
-                    digits.chunks(2).map(|pair| pair[0] << 4 | pair.get(1).copied().unwrap_or(0)).collect(),
+                found.push(CMapToken::Hex(
+                    digits
+                        .chunks(2)
+                        .map(|pair| pair[0] << 4 | pair.get(1).copied().unwrap_or(0))
+                        .collect(),
                 ));
                 at += end + 1;
             }
             b'[' => {
-                found.push(Token::Open);
+                found.push(CMapToken::Open);
                 at += 1;
             }
             byte if byte.is_ascii_alphanumeric() => {
-                let len = rest.iter().position(|byte| !byte.is_ascii_alphanumeric()).unwrap_or(rest.len());
-                found.push(Token::Word(&rest[..len]));
+                let len = rest
+                    .iter()
+                    .position(|byte| !byte.is_ascii_alphanumeric())
+                    .unwrap_or(rest.len());
+                found.push(CMapToken::Word(&rest[..len]));
                 at += len;
             }
             _ => at += 1,
@@ -302,11 +360,13 @@ fn tokens(table: &[u8]) -> Vec<Token<'_>> {
     found
 }
 
-fn code(bytes: &[u8]) -> u32 {
-    bytes.iter().fold(0, |sum: u32, byte| sum.wrapping_shl(8) | u32::from(*byte))
+fn char_code(bytes: &[u8]) -> u32 {
+    bytes
+        .iter()
+        .fold(0, |sum: u32, byte| sum.wrapping_shl(8) | u32::from(*byte))
 }
 
-fn utf16(bytes: &[u8]) -> String {
+fn decode_utf16(bytes: &[u8]) -> String {
     if let [byte] = bytes {
         return char::from(*byte).to_string();
     }
@@ -318,13 +378,16 @@ fn utf16(bytes: &[u8]) -> String {
 }
 
 /// The text whose last letter is `n` further on.
-fn counted_on(bytes: &[u8], n: usize) -> String {
-    let mut text = utf16(bytes);
+fn offset_last_char(bytes: &[u8], n: usize) -> String {
+    let mut text = decode_utf16(bytes);
     if n == 0 {
         return text;
     }
     let last = text.pop().map_or(0, u32::from);
-    let further = u32::try_from(n).ok().and_then(|n| last.checked_add(n)).and_then(char::from_u32);
+    let further = u32::try_from(n)
+        .ok()
+        .and_then(|n| last.checked_add(n))
+        .and_then(char::from_u32);
     text.push(further.unwrap_or(char::REPLACEMENT_CHARACTER));
     text
 }

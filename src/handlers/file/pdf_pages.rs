@@ -7,12 +7,12 @@ use std::time::Duration;
 use hayro_syntax::{DecryptionError, LoadPdfError, Pdf};
 use serde::{Deserialize, Serialize};
 
-use super::documents::Clock;
+use super::documents::ReadDeadline;
 use super::pdf_text::{self, PageText};
-use crate::worker::{CallerLink, WorkerLimits, serve};
+use crate::worker::{CallerLink, WorkerLimits, serve_question};
 
 /// The worker's job, by its name on the command line.
-pub const JOB: &str = "pdf";
+pub const PDF_JOB_NAME: &str = "pdf";
 /// The time that the worker is given.
 pub(super) const TIME_LIMIT: Duration = Duration::from_secs(20);
 /// The worker's address space: the document, what it unpacks to, and the program itself.
@@ -49,11 +49,16 @@ pub(super) struct PdfPages {
 pub(super) type PdfAnswer = Result<PdfPages, String>;
 
 /// The numbers of the wanted pages; those of a range that ends beyond the last page end there.
-pub(super) fn wanted_pages(ranges: Option<&[PageRange]>, default_pages: usize, total: usize) -> Vec<usize> {
+pub(super) fn page_numbers(
+    ranges: Option<&[PageRange]>,
+    default_pages: usize,
+    total: usize,
+) -> Vec<usize> {
     match ranges {
-        Some(ranges) => {
-            ranges.iter().flat_map(|(first, last)| *first..=(*last).min(total.max(*first))).collect()
-        }
+        Some(ranges) => ranges
+            .iter()
+            .flat_map(|(first, last)| *first..=(*last).min(total.max(*first)))
+            .collect(),
         None => (1..=total.min(default_pages)).collect(),
     }
 }
@@ -62,13 +67,14 @@ pub(super) fn wanted_pages(ranges: Option<&[PageRange]>, default_pages: usize, t
 ///
 /// # Errors
 /// The runner is gone.
-pub fn run_worker() -> io::Result<()> {
-    serve(|question: PdfQuestion, link| {
-        read_document(&question, link).unwrap_or_else(|cause| Err(format!("it cannot be read: {cause}")))
+pub fn serve_pdf_questions() -> io::Result<()> {
+    serve_question(|question: PdfQuestion, link| {
+        read_pdf_document(&question, link)
+            .unwrap_or_else(|cause| Err(format!("it cannot be read: {cause}")))
     })
 }
 
-fn read_document(question: &PdfQuestion, link: &CallerLink) -> io::Result<PdfAnswer> {
+fn read_pdf_document(question: &PdfQuestion, link: &CallerLink) -> io::Result<PdfAnswer> {
     let limits = WorkerLimits {
         reads: Vec::new(),
         writes: Vec::new(),
@@ -76,27 +82,42 @@ fn read_document(question: &PdfQuestion, link: &CallerLink) -> io::Result<PdfAns
         file_bytes: 0,
         processor_time: TIME_LIMIT,
     };
-    limits.apply()?;
+    limits.apply_limits()?;
     let bytes = link.read_input(question.bytes)?;
     link.on_hang_up(|| std::process::exit(1))?;
-    let is_cut_off = memchr::memmem::find(&bytes[bytes.len().saturating_sub(1024)..], b"%%EOF").is_none();
-    let pdf = Pdf::new(bytes).map_err(describe_failure);
-    Ok(pdf.map(|pdf| PdfPages { is_cut_off, ..read_pages(question, &pdf) }))
+    let is_cut_off =
+        memchr::memmem::find(&bytes[bytes.len().saturating_sub(1024)..], b"%%EOF").is_none();
+    let pdf = Pdf::new(bytes).map_err(describe_load_failure);
+    Ok(pdf.map(|pdf| PdfPages {
+        is_cut_off,
+        ..read_pdf_pages(question, &pdf)
+    }))
 }
 
-fn read_pages(question: &PdfQuestion, pdf: &Pdf) -> PdfPages {
-    let clock = Clock::start();
+fn read_pdf_pages(question: &PdfQuestion, pdf: &Pdf) -> PdfPages {
+    let clock = ReadDeadline::start_deadline();
     let pages = pdf.pages();
-    let mut read = PdfPages { total: pages.len(), texts: Vec::new(), is_late: false, is_cut_off: false };
+    let mut read = PdfPages {
+        total: pages.len(),
+        texts: Vec::new(),
+        is_late: false,
+        is_cut_off: false,
+    };
     let (mut chars, mut lines) = (0, 0);
-    for number in wanted_pages(question.pages.as_deref(), question.default_pages, read.total) {
+    for number in page_numbers(
+        question.pages.as_deref(),
+        question.default_pages,
+        read.total,
+    ) {
         // A page beyond the last one is the runner's to refuse.
-        let Some(page) = pages.get(number - 1) else { break };
-        read.is_late = !clock.runs();
+        let Some(page) = pages.get(number - 1) else {
+            break;
+        };
+        read.is_late = !clock.has_time_left();
         if read.is_late || chars > question.enough_chars || lines > question.enough_lines {
             break;
         }
-        let content = pdf_text::of(page, &clock);
+        let content = pdf_text::extract_page_text(page, &clock);
         chars += content.text.chars().count();
         lines += content.text.lines().count() + 1;
         read.texts.push(content);
@@ -104,7 +125,7 @@ fn read_pages(question: &PdfQuestion, pdf: &Pdf) -> PdfPages {
     read
 }
 
-fn describe_failure(cause: LoadPdfError) -> String {
+fn describe_load_failure(cause: LoadPdfError) -> String {
     let why = match cause {
         LoadPdfError::Decryption(DecryptionError::PasswordProtected) => {
             "it is encrypted and needs a password"

@@ -1,29 +1,30 @@
 //! Read: a window of numbered lines of one text file, or a folder's content. Not here: formats that are not text
-//! (documents), and finding text (search).
+//! (documents), and finding text (output_search).
 
 use std::fmt::Write as _;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::documents::{self, Ask};
-use super::rendered::Lines;
-use super::{FileDeps, listing, numbered, pdf};
+use super::documents::{self, DocumentQuery};
+use super::rendered_page::LineSelection;
+use super::{FileDeps, folder_view, line_numbers, pdf};
 use crate::acp::RawPath;
-use crate::acp::encoding::Encoding;
-use crate::acp::files::{Endings, LineTotal, ReadTextFile, Start, TextWindow};
-use crate::output::figures::{counted, grouped, size};
-use crate::output::{Budget, Uncut};
+use crate::acp::encoding::FileEncoding;
+use crate::acp::files::{LineEndings, LineTotal, ReadTextFile, TextWindow, WindowStart};
+use crate::output::number_format::{format_count, format_size, group_digits};
+use crate::output::{SecretBoundaries, TextBudget};
 use crate::tool::{
-    Access, CallDescription, CallTitle, Effect, ErrorCode, Meta, Reply, Tool, ToolCx, ToolError,
+    CallDescription, CallTitle, DeclaredAccess, ErrorCode, ResultMeta, Tool, ToolContext,
+    ToolEffect, ToolError, ToolReply,
 };
 
 /// Lines where the call does not say.
-const LINES: u64 = 2_000;
+const DEFAULT_LINES: u64 = 2_000;
 /// Lines at most.
 const MAX_LINES: u64 = 10_000;
 /// Left for the footer.
-const FOOTER: usize = 400;
+const FOOTER_CHARS: usize = 400;
 
 /// Read a file: text as numbered lines (`number<tab>text`), PDF pages, notebook cells, an image, an archive's or
 /// folder's listing.
@@ -50,9 +51,14 @@ pub(super) struct Read {
 
 impl Tool for Read {
     const NAME: &'static str = "Read";
-    const EFFECT: Effect = Effect::Reads;
-    const KNOWN_AS: &'static [&'static str] =
-        &["view", "view_image", "cat", "open_file", "get_file_contents"];
+    const EFFECT: ToolEffect = ToolEffect::Reads;
+    const KNOWN_AS: &'static [&'static str] = &[
+        "view",
+        "view_image",
+        "cat",
+        "open_file",
+        "get_file_contents",
+    ];
     const ALIASES: &'static [(&'static str, &'static str)] = &[
         ("path", "file_path"),
         ("filename", "file_path"),
@@ -78,65 +84,102 @@ impl Tool for Read {
         "notebooks up to 16 MB; 500 entries of an archive or a folder a call",
     ];
     type Deps = FileDeps;
-    type Output = Reply;
+    type Output = ToolReply;
 
-    fn access(&self) -> Access {
-        Access::reads([self.file_path.as_str()])
+    fn access(&self) -> DeclaredAccess {
+        DeclaredAccess::reading_paths([self.file_path.as_str()])
     }
 
     fn describe(&self) -> CallDescription {
-        let line = self.offset.and_then(|offset| u64::try_from(offset).ok()).filter(|line| *line > 0);
+        let line = self
+            .offset
+            .and_then(|offset| u64::try_from(offset).ok())
+            .filter(|line| *line > 0);
         CallDescription {
             line,
-            ..CallDescription::titled(CallTitle::about_files("Read", [self.file_path.as_str()]))
+            ..CallDescription::with_title(CallTitle::about_files("Read", [self.file_path.as_str()]))
         }
     }
 
-    async fn run(self, cx: &ToolCx, deps: &FileDeps) -> Result<Reply, ToolError> {
-        let path = deps.workspace.resolve(&self.file_path)?;
-        let budget = Budget::chars(self.max_chars);
-        let start = self.start()?;
-        let limit = self.limit.unwrap_or(LINES).min(MAX_LINES);
+    async fn run(self, cx: &ToolContext, deps: &FileDeps) -> Result<ToolReply, ToolError> {
+        let path = deps.workspace.resolve_in_workspace(&self.file_path)?;
+        let budget = TextBudget::from_requested(self.max_chars);
+        let start = self.read_start()?;
+        let limit = self.limit.unwrap_or(DEFAULT_LINES).min(MAX_LINES);
         if limit == 0 {
             return Err(ToolError::invalid_args("limit is 0; give at least 1."));
         }
-        let encoding = self.encoding.as_deref().map(encoding_called).transpose()?;
-        let lines = Lines { offset: self.offset.unwrap_or(1), limit, budget };
-        let pages = self.pages.as_deref().map(pdf::parse_pages).transpose()?;
-        let ask = Ask { lines, offset: self.offset, limit: self.limit, pages };
+        let encoding = self
+            .encoding
+            .as_deref()
+            .map(parse_encoding_label)
+            .transpose()?;
+        let lines = LineSelection {
+            offset: self.offset.unwrap_or(1),
+            limit,
+            budget,
+        };
+        let pages = self
+            .pages
+            .as_deref()
+            .map(pdf::parse_page_ranges)
+            .transpose()?;
+        let ask = DocumentQuery {
+            lines,
+            offset: self.offset,
+            limit: self.limit,
+            pages,
+        };
         let mut no_notebook = None;
-        if documents::is_notebook(&path) && encoding.is_none() && self.column.is_none() {
-            match documents::notebook(cx, &*deps.client, &path, ask.clone()).await {
+        if documents::has_notebook_name(&path) && encoding.is_none() && self.column.is_none() {
+            match documents::read_notebook(cx, &*deps.client, &path, ask.clone()).await {
                 Ok(Ok(reply)) => return Ok(reply),
                 Ok(Err(why)) => no_notebook = Some(why),
                 // A folder may be called so, too.
-                Err(error) if error.code() == ErrorCode::IsDirectory => {}
+                Err(error) if error.stable_code() == ErrorCode::IsDirectory => {}
                 Err(error) => return Err(error),
             }
         }
-        let line_chars = Budget::LINE.min(budget.max_chars() / 2);
-        let room = budget.max_chars().saturating_sub(FOOTER);
-        let request =
-            ReadTextFile { path: path.clone(), start, lines: limit, max_chars: room, line_chars, encoding };
+        let line_chars = TextBudget::MAX_LINE_CHARS.min(budget.max_chars() / 2);
+        let room = budget.max_chars().saturating_sub(FOOTER_CHARS);
+        let request = ReadTextFile {
+            path: path.clone(),
+            start,
+            lines: limit,
+            max_chars: room,
+            line_chars,
+            encoding,
+        };
         match deps.client.read_text_file(cx, request).await {
             Ok(_) if ask.pages.is_some() => Err(ToolError::invalid_args(format!(
                 "pages is for PDF documents; {} is text. Use offset and limit.",
-                path.shown()
+                path.display_text()
             ))),
             Ok(window) => {
-                deps.seen.record_window(cx, &path, &window, encoding.is_some());
-                let mut reply =
-                    answer(&path.shown(), &window, start, limit, budget, encoding.is_some(), &cx.uncut);
+                deps.seen
+                    .record_seen_window(cx, &path, &window, encoding.is_some());
+                let mut reply = window_reply(
+                    &path.display_text(),
+                    &window,
+                    start,
+                    limit,
+                    budget,
+                    encoding.is_some(),
+                    &cx.secret_boundaries,
+                );
                 if let Some(why) = no_notebook {
-                    reply.meta.warnings.push(format!("Shown as text, not as a notebook: {why}."));
+                    reply
+                        .meta
+                        .warnings
+                        .push(format!("Shown as text, not as a notebook: {why}."));
                 }
                 Ok(reply)
             }
-            Err(error) if error.code() == ErrorCode::IsDirectory => {
-                listing::folder(cx, &*deps.client, path, false, lines, true).await
+            Err(error) if error.stable_code() == ErrorCode::IsDirectory => {
+                folder_view::show_folder_entries(cx, &*deps.client, path, false, lines, true).await
             }
-            Err(error) if error.code() == ErrorCode::NotText => {
-                documents::show(cx, &*deps.client, &path, ask, error, &deps.worker).await
+            Err(error) if error.stable_code() == ErrorCode::NotText => {
+                documents::show_document(cx, &*deps.client, &path, ask, error, &deps.worker).await
             }
             Err(error) => Err(error),
         }
@@ -144,25 +187,26 @@ impl Tool for Read {
 }
 
 impl Read {
-    fn start(&self) -> Result<Start, ToolError> {
+    fn read_start(&self) -> Result<WindowStart, ToolError> {
         let offset = self.offset.unwrap_or(1);
         match (self.column, offset) {
             (Some(_), ..0) => Err(ToolError::invalid_args(
                 "column needs a line counted from the start: give offset from 1 on.",
             )),
-            (Some(column), _) => {
-                Ok(Start::Inside { line: offset.unsigned_abs().max(1), column: column.max(1) })
-            }
-            (None, ..0) => Ok(Start::FromEnd(offset.unsigned_abs())),
+            (Some(column), _) => Ok(WindowStart::Inside {
+                line: offset.unsigned_abs().max(1),
+                column: column.max(1),
+            }),
+            (None, ..0) => Ok(WindowStart::FromEnd(offset.unsigned_abs())),
             // Line 0 is what a caller who counts from 0 means by the first.
-            (None, _) => Ok(Start::Line(offset.unsigned_abs().max(1))),
+            (None, _) => Ok(WindowStart::Line(offset.unsigned_abs().max(1))),
         }
     }
 }
 
 /// The encoding of this label.
-fn encoding_called(label: &str) -> Result<Encoding, ToolError> {
-    Encoding::by_label(label.trim()).ok_or_else(|| {
+fn parse_encoding_label(label: &str) -> Result<FileEncoding, ToolError> {
+    FileEncoding::from_label(label.trim()).ok_or_else(|| {
         ToolError::invalid_args(format!(
             "encoding: {label:?} is not known. Give a label of the Encoding Standard, for example utf-8, utf-16le, \
              windows-1252, iso-8859-15, shift_jis, euc-kr, gb18030 or koi8-r; or leave it out."
@@ -170,52 +214,69 @@ fn encoding_called(label: &str) -> Result<Encoding, ToolError> {
     })
 }
 
-fn answer(
+fn window_reply(
     shown: &str,
     window: &TextWindow,
-    start: Start,
+    start: WindowStart,
     asked: u64,
-    budget: Budget,
+    budget: TextBudget,
     forced: bool,
-    uncut: &Uncut,
-) -> Reply {
-    let mut meta = Meta {
+    uncut: &SecretBoundaries,
+) -> ToolReply {
+    let mut meta = ResultMeta {
         sha256: window.sha256.clone(),
-        source: window.source.fact(),
+        source: window.source.source_label(),
         lossy_chars: Some(window.lossy).filter(|n| *n > 0),
         control_chars: Some(window.control).filter(|n| *n > 0),
         omitted_bytes: Some(window.omitted_bytes).filter(|n| *n > 0),
         truncated: window.omitted_bytes > 0,
-        ..Meta::default()
+        ..ResultMeta::default()
     };
-    meta.warnings = warnings(window, forced);
-    let mut text = header(shown, window, forced);
+    meta.warnings = window_warnings(window, forced);
+    let mut text = window_header(shown, window, forced);
     if window.lines == 0 {
-        nothing_there(&mut text, window);
-        return Reply::fitted(text).with_budget(budget).with_meta(meta);
+        write_empty_window(&mut text, window);
+        return ToolReply::from_fitted_text(text)
+            .with_budget(budget)
+            .with_meta(meta);
     }
-    let room = budget.max_chars().saturating_sub(text.chars().count() + FOOTER);
-    if let Start::Inside { line, column } = start {
-        meta.truncated = inside(&mut text, window, line, column, room, uncut);
-        return Reply::fitted(text).with_budget(budget).with_meta(meta);
+    let room = budget
+        .max_chars()
+        .saturating_sub(text.chars().count() + FOOTER_CHARS);
+    if let WindowStart::Inside { line, column } = start {
+        meta.truncated = write_line_part(&mut text, window, line, column, room, uncut);
+        return ToolReply::from_fitted_text(text)
+            .with_budget(budget)
+            .with_meta(meta);
     }
-    let body = numbered::number(&window.text, window.first, room);
+    let body = line_numbers::number_lines(&window.text, window.first, room);
     text.push_str(&body.text);
     meta.truncated |= body.lines < asked && !(window.at_end && body.lines == window.lines);
-    footer(&mut text, window, body.lines);
-    Reply::fitted(text).with_budget(budget).with_meta(meta)
+    write_window_footer(&mut text, window, body.lines);
+    ToolReply::from_fitted_text(text)
+        .with_budget(budget)
+        .with_meta(meta)
 }
 
 /// What is to be known of a window beside its text.
-pub(super) fn warnings(window: &TextWindow, forced: bool) -> Vec<String> {
-    let mut warnings: Vec<String> = window.source.warning().map(str::to_owned).into_iter().collect();
+pub(super) fn window_warnings(window: &TextWindow, forced: bool) -> Vec<String> {
+    let mut warnings: Vec<String> = window
+        .source
+        .disk_warning()
+        .map(str::to_owned)
+        .into_iter()
+        .collect();
     if window.lossy > 0 {
-        let encoding = if window.encoding.is_utf8() { "UTF-8" } else { window.encoding.as_str() };
+        let encoding = if window.encoding.is_utf8() {
+            "UTF-8"
+        } else {
+            window.encoding.as_str()
+        };
         warnings.push(format!(
             "Bytes that are not valid {encoding} are shown as U+FFFD; do not write them back."
         ));
     }
-    if !forced && matches!(window.encoding, Encoding::Legacy(_)) {
+    if !forced && matches!(window.encoding, FileEncoding::Legacy(_)) {
         warnings.push(format!(
             "That it is {} is told from its bytes; if the text looks wrong, give `encoding`.",
             window.encoding.as_str()
@@ -223,35 +284,49 @@ pub(super) fn warnings(window: &TextWindow, forced: bool) -> Vec<String> {
     }
     if window.changed {
         warnings.push(
-            "The file changed while it was read: this is its beginning of before. Read it again.".to_owned(),
+            "The file changed while it was read: this is its beginning of before. Read it again."
+                .to_owned(),
         );
     }
     warnings
 }
 
 /// `path (38.2 KB, 1,204 lines, utf-8, lf)`, and how it was decoded where that is not plain.
-fn header(shown: &str, window: &TextWindow, forced: bool) -> String {
+fn window_header(shown: &str, window: &TextWindow, forced: bool) -> String {
     let lines = match window.total {
-        LineTotal::Exactly(n) => counted(n, "line"),
-        LineTotal::MoreThan(n) => format!("more than {}", counted(n, "line")),
+        LineTotal::Exactly(n) => format_count(n, "line"),
+        LineTotal::MoreThan(n) => format!("more than {}", format_count(n, "line")),
     };
     let name = window.encoding.as_str();
     let encoding = match (window.invalid_bytes, window.lossy) {
         (0, 0) => name.to_owned(),
-        (n @ 1.., _) => format!("not utf-8, {} shown as U+FFFD", counted(n, "invalid byte")),
-        (_, n) => format!("{name}, {} here shown as U+FFFD", counted(n, "invalid place")),
+        (n @ 1.., _) => format!(
+            "not utf-8, {} shown as U+FFFD",
+            format_count(n, "invalid byte")
+        ),
+        (_, n) => format!(
+            "{name}, {} here shown as U+FFFD",
+            format_count(n, "invalid place")
+        ),
     };
     let decoded = match window.encoding {
         _ if forced => format!(" [decoded from {name}, as asked]"),
-        Encoding::Utf8 | Encoding::Utf8Bom | Encoding::Utf16Le | Encoding::Utf16Be => String::new(),
+        FileEncoding::Utf8
+        | FileEncoding::Utf8Bom
+        | FileEncoding::Utf16Le
+        | FileEncoding::Utf16Be => String::new(),
         _ => format!(" [decoded from {name}]"),
     };
-    let unsaved = window.source.note().map(|note| format!(" [{note}]")).unwrap_or_default();
-    let (size, endings) = (size(window.size), window.endings.as_str());
+    let unsaved = window
+        .source
+        .unsaved_note()
+        .map(|note| format!(" [{note}]"))
+        .unwrap_or_default();
+    let (size, endings) = (format_size(window.size), window.endings.as_str());
     format!("{shown} ({size}, {lines}, {encoding}, {endings}){decoded}{unsaved}\n")
 }
 
-fn nothing_there(text: &mut String, window: &TextWindow) {
+fn write_empty_window(text: &mut String, window: &TextWindow) {
     match window.total {
         LineTotal::Exactly(0) => text.push_str("The file is empty.\n"),
         LineTotal::Exactly(n) => {
@@ -259,27 +334,31 @@ fn nothing_there(text: &mut String, window: &TextWindow) {
                 text,
                 "There is no line {}: the file has {}. Use a smaller offset, or a negative one for the end.",
                 window.first,
-                counted(n, "line")
+                format_count(n, "line")
             );
         }
         LineTotal::MoreThan(_) => {
-            let _ = writeln!(text, "There is no line {}. Use a negative offset for the end.", window.first);
+            let _ = writeln!(
+                text,
+                "There is no line {}. Use a negative offset for the end.",
+                window.first
+            );
         }
     }
 }
 
 /// The rest of one line, from this column on; whether the line has more.
-fn inside(
+fn write_line_part(
     text: &mut String,
     window: &TextWindow,
     line: u64,
     column: u64,
     room: usize,
-    uncut: &Uncut,
+    uncut: &SecretBoundaries,
 ) -> bool {
     let column = column - window.back;
     // The carriage return before a line feed is no part of the line.
-    let body = if window.stopped_in_line || window.endings == Endings::Lf {
+    let body = if window.stopped_in_line || window.endings == LineEndings::Lf {
         window.text.as_str()
     } else {
         window.text.strip_suffix('\r').unwrap_or(&window.text)
@@ -287,8 +366,8 @@ fn inside(
     let shown = match body.char_indices().nth(room) {
         None => body,
         // What is masked as a whole is short then: one at the beginning is shown, though it has no room as it is.
-        Some((at, _)) => match uncut.end_before(body.as_bytes(), at, true) {
-            0 => &body[..uncut.whole(body.as_bytes(), 0..at).end],
+        Some((at, _)) => match uncut.cut_end_before(body.as_bytes(), at, true) {
+            0 => &body[..uncut.extend_to_whole(body.as_bytes(), 0..at).end],
             end => &body[..end],
         },
     };
@@ -303,18 +382,22 @@ fn inside(
             "\n\nShowing characters {column}-{} of line {line}. Continue with offset={line} column={next}.",
             next - 1
         ),
-        _ => write!(text, "\n\nShowing characters {column}-{} of line {line}, which ends there.", next - 1),
+        _ => write!(
+            text,
+            "\n\nShowing characters {column}-{} of line {line}, which ends there.",
+            next - 1
+        ),
     };
     text.push('\n');
     more
 }
 
-fn footer(text: &mut String, window: &TextWindow, shown: u64) {
+fn write_window_footer(text: &mut String, window: &TextWindow, shown: u64) {
     let last = window.first + i64::try_from(shown).unwrap_or(i64::MAX) - 1;
     let ends_here = window.at_end && shown == window.lines;
     let of = match window.total {
-        LineTotal::Exactly(n) => grouped(n),
-        LineTotal::MoreThan(n) => format!("more than {}", grouped(n)),
+        LineTotal::Exactly(n) => group_digits(n),
+        LineTotal::MoreThan(n) => format!("more than {}", group_digits(n)),
     };
     let mut notes = Vec::new();
     if window.first < 0 {
@@ -326,9 +409,16 @@ fn footer(text: &mut String, window: &TextWindow, shown: u64) {
              may follow it."
         ));
     } else if !ends_here {
-        notes.push(format!("Showing {}-{last} of {of}. Continue with offset={}.", window.first, last + 1));
+        notes.push(format!(
+            "Showing {}-{last} of {of}. Continue with offset={}.",
+            window.first,
+            last + 1
+        ));
     } else if window.first > 1 {
-        notes.push(format!("Showing {}-{last} of {of}, to the end.", window.first));
+        notes.push(format!(
+            "Showing {}-{last} of {of}, to the end.",
+            window.first
+        ));
     }
     if let Some((at, before)) = window.first_cut.filter(|(at, _)| *at < shown) {
         let line = window.first + i64::try_from(at).unwrap_or(i64::MAX);

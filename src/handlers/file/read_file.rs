@@ -7,15 +7,16 @@ use serde::Deserialize;
 
 use super::{FileDeps, read};
 use crate::acp::RawPath;
-use crate::acp::files::{LineTotal, ReadTextFile, Start};
-use crate::output::Budget;
-use crate::output::figures::grouped;
+use crate::acp::files::{LineTotal, ReadTextFile, WindowStart};
+use crate::output::TextBudget;
+use crate::output::number_format::group_digits;
 use crate::tool::{
-    Access, CallDescription, CallTitle, Effect, ErrorCode, Meta, Reply, Tool, ToolCx, ToolError,
+    CallDescription, CallTitle, DeclaredAccess, ErrorCode, ResultMeta, Tool, ToolContext,
+    ToolEffect, ToolError, ToolReply,
 };
 
 /// Left for the note on what is left out.
-const NOTE: usize = 300;
+const NOTE_CHARS: usize = 300;
 
 /// Same as Read: plain text, up to 30,000 characters. For a part of a file use Read.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -27,46 +28,59 @@ pub(super) struct ReadFile {
 
 impl Tool for ReadFile {
     const NAME: &'static str = "read_file";
-    const EFFECT: Effect = Effect::Reads;
+    const EFFECT: ToolEffect = ToolEffect::Reads;
     const SAME_AS: Option<&'static str> = Some("Read");
-    const ALIASES: &'static [(&'static str, &'static str)] =
-        &[("file_path", "path"), ("filename", "path"), ("file", "path")];
-    const EXAMPLES: &'static [&'static str] = &[r#"{"path":"README.md"}"#, r#"{"path":"src/lib.rs"}"#];
-    const LIMITS: &'static [&'static str] =
-        &["30,000 characters an answer; the rest with Read", "meta.sha256 for files up to 100 MB"];
+    const ALIASES: &'static [(&'static str, &'static str)] = &[
+        ("file_path", "path"),
+        ("filename", "path"),
+        ("file", "path"),
+    ];
+    const EXAMPLES: &'static [&'static str] =
+        &[r#"{"path":"README.md"}"#, r#"{"path":"src/lib.rs"}"#];
+    const LIMITS: &'static [&'static str] = &[
+        "30,000 characters an answer; the rest with Read",
+        "meta.sha256 for files up to 100 MB",
+    ];
     type Deps = FileDeps;
-    type Output = Reply;
+    type Output = ToolReply;
 
-    fn access(&self) -> Access {
-        Access::reads([self.path.as_str()])
+    fn access(&self) -> DeclaredAccess {
+        DeclaredAccess::reading_paths([self.path.as_str()])
     }
 
     fn describe(&self) -> CallDescription {
-        CallDescription::titled(CallTitle::about_files("Read", [self.path.as_str()]))
+        CallDescription::with_title(CallTitle::about_files("Read", [self.path.as_str()]))
     }
 
-    async fn run(self, cx: &ToolCx, deps: &FileDeps) -> Result<Reply, ToolError> {
-        let path = deps.workspace.resolve(&self.path).map_err(in_its_words)?;
-        let budget = Budget::default();
-        let room = budget.max_chars() - NOTE;
+    async fn run(self, cx: &ToolContext, deps: &FileDeps) -> Result<ToolReply, ToolError> {
+        let path = deps
+            .workspace
+            .resolve_in_workspace(&self.path)
+            .map_err(with_known_first_line)?;
+        let budget = TextBudget::default();
+        let room = budget.max_chars() - NOTE_CHARS;
         let request = ReadTextFile {
             path: path.clone(),
-            start: Start::Line(1),
+            start: WindowStart::Line(1),
             lines: u64::MAX,
             max_chars: room,
             line_chars: room,
             encoding: None,
         };
-        let window = deps.client.read_text_file(cx, request).await.map_err(in_its_words)?;
-        deps.seen.record_window(cx, &path, &window, false);
-        let warnings = read::warnings(&window, false);
-        let (note, source) = (window.source.note(), window.source.fact());
+        let window = deps
+            .client
+            .read_text_file(cx, request)
+            .await
+            .map_err(with_known_first_line)?;
+        deps.seen.record_seen_window(cx, &path, &window, false);
+        let warnings = read::window_warnings(&window, false);
+        let (note, source) = (window.source.unsaved_note(), window.source.source_label());
         let mut text = window.text;
         let complete = window.at_end && window.omitted_bytes == 0;
         if !complete {
             let of = match window.total {
-                LineTotal::Exactly(n) => grouped(n),
-                LineTotal::MoreThan(n) => format!("more than {}", grouped(n)),
+                LineTotal::Exactly(n) => group_digits(n),
+                LineTotal::MoreThan(n) => format!("more than {}", group_digits(n)),
             };
             let next = window.lines + 1;
             if !text.ends_with('\n') {
@@ -85,25 +99,28 @@ impl Tool for ReadFile {
             }
             let _ = write!(text, "[{note}]");
         }
-        let meta = Meta {
+        let meta = ResultMeta {
             sha256: window.sha256,
             source,
             lossy_chars: Some(window.lossy).filter(|n| *n > 0),
             control_chars: Some(window.control).filter(|n| *n > 0),
             truncated: !complete,
             warnings,
-            ..Meta::default()
+            ..ResultMeta::default()
         };
-        Ok(Reply::fitted(text).with_meta(meta))
+        Ok(ToolReply::from_fitted_text(text).with_meta(meta))
     }
 }
 
 /// The two failures that callers of this tool know by their first line.
-fn in_its_words(error: ToolError) -> ToolError {
-    let first = match error.code() {
+fn with_known_first_line(error: ToolError) -> ToolError {
+    let first = match error.stable_code() {
         ErrorCode::NotFound => "Error: File not found",
         ErrorCode::OutsideWorkspace => "Error: Security violation",
         _ => return error,
     };
-    ToolError::new(error.code(), format!("{first}\n{}", error.text()))
+    ToolError::new(
+        error.stable_code(),
+        format!("{first}\n{}", error.model_text()),
+    )
 }

@@ -1,45 +1,51 @@
 //! Fits a new text to its place: the indentation and the line endings that are there. Not here: finding the place
-//! (matcher).
+//! (quote_search).
 
 use std::ops::Range;
 
 use memchr::{memchr, memchr_iter, memrchr};
 
-use super::keeping;
-use super::match_tier::Tier;
+use super::match_tier::MatchTier;
+use super::preserve_unchanged;
 
 /// The nearest line ending is looked for so far from a place, in bytes.
-pub(super) const NEAR: usize = 4 << 10;
+pub(super) const MAX_ENDING_DISTANCE: usize = 4 << 10;
 
 /// The place of a quoted text.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct QuotePlace {
     pub range: Range<usize>,
-    pub indent: Indent,
+    pub indent: IndentShift,
     /// The ending of lines where nothing nearer says it.
-    pub ending: Ending,
+    pub ending: LineEnding,
 }
 
 /// The indentation of the file's lines against that of the quoted ones.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Indent {
+pub(super) enum IndentShift {
     Same,
     Deeper(Vec<u8>),
     Shallower(Vec<u8>),
 }
 
-impl Indent {
+impl IndentShift {
     /// Compares two indentations; none where neither ends with the other.
-    pub(super) fn between(of_file: &[u8], of_quote: &[u8]) -> Option<Self> {
+    pub(super) fn between_indents(of_file: &[u8], of_quote: &[u8]) -> Option<Self> {
         if of_file == of_quote {
             return Some(Self::Same);
         }
-        let more = of_file.strip_suffix(of_quote).map(|more| Self::Deeper(more.to_vec()));
-        more.or_else(|| of_quote.strip_suffix(of_file).map(|less| Self::Shallower(less.to_vec())))
+        let more = of_file
+            .strip_suffix(of_quote)
+            .map(|more| Self::Deeper(more.to_vec()));
+        more.or_else(|| {
+            of_quote
+                .strip_suffix(of_file)
+                .map(|less| Self::Shallower(less.to_vec()))
+        })
     }
 
     /// Indents lines as the file does. Blank lines stay as they are.
-    fn apply(&self, text: &str) -> Vec<u8> {
+    fn shift_lines(&self, text: &str) -> Vec<u8> {
         let mut out = Vec::with_capacity(text.len());
         for line in text.split_inclusive('\n') {
             let bytes = line.as_bytes();
@@ -58,18 +64,18 @@ impl Indent {
 
 /// The ending of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Ending {
+pub(super) enum LineEnding {
     Lf,
     Crlf,
     /// A carriage return alone, as in files of old.
     Cr,
 }
 
-impl Ending {
+impl LineEnding {
     /// The ending of the first line; `Lf` where there is none.
-    pub(super) fn of_file(text: &[u8]) -> Self {
+    pub(super) fn first_of_file(text: &[u8]) -> Self {
         match memchr(b'\n', text) {
-            Some(at) => Self::at(text, at),
+            Some(at) => Self::of_newline_at(text, at),
             // One alone may be there by accident.
             None if memchr_iter(b'\r', text).nth(1).is_some() => Self::Cr,
             None => Self::Lf,
@@ -77,30 +83,34 @@ impl Ending {
     }
 
     /// Of a line feed.
-    fn at(text: &[u8], newline: usize) -> Self {
-        if newline > 0 && text[newline - 1] == b'\r' { Self::Crlf } else { Self::Lf }
+    fn of_newline_at(text: &[u8], newline: usize) -> Self {
+        if newline > 0 && text[newline - 1] == b'\r' {
+            Self::Crlf
+        } else {
+            Self::Lf
+        }
     }
 
     /// The ending of the lines in or around a place: most of those in it decide, else the nearest one behind or
     /// before it. None where no line ends so near.
-    pub(super) fn around(text: &[u8], range: &Range<usize>) -> Option<Self> {
+    pub(super) fn nearest_to_range(text: &[u8], range: &Range<usize>) -> Option<Self> {
         let (mut crlf, mut all) = (0_usize, 0_usize);
         for at in memchr_iter(b'\n', &text[range.clone()]) {
             all += 1;
-            crlf += usize::from(Self::at(text, range.start + at) == Self::Crlf);
+            crlf += usize::from(Self::of_newline_at(text, range.start + at) == Self::Crlf);
         }
         if all > 0 {
             return Some(if crlf * 2 > all { Self::Crlf } else { Self::Lf });
         }
-        let behind = &text[range.end..text.len().min(range.end + NEAR)];
-        let from = range.start.saturating_sub(NEAR);
+        let behind = &text[range.end..text.len().min(range.end + MAX_ENDING_DISTANCE)];
+        let from = range.start.saturating_sub(MAX_ENDING_DISTANCE);
         let nearest = memchr(b'\n', behind)
             .map(|at| range.end + at)
             .or_else(|| memrchr(b'\n', &text[from..range.start]).map(|at| from + at));
-        nearest.map(|at| Self::at(text, at))
+        nearest.map(|at| Self::of_newline_at(text, at))
     }
 
-    pub(super) fn bytes(self) -> &'static [u8] {
+    pub(super) fn ending_bytes(self) -> &'static [u8] {
         match self {
             Self::Lf => b"\n",
             Self::Crlf => b"\r\n",
@@ -110,19 +120,31 @@ impl Ending {
 }
 
 /// The text to put in a place: `new` with the indentation and the line endings that are there.
-pub(super) fn replacement(text: &[u8], old: &str, new: &str, tier: Tier, place: &Place) -> Vec<u8> {
-    if tier == Tier::Exact && is_literal(old, new) {
+pub(super) fn fit_replacement(
+    text: &[u8],
+    old: &str,
+    new: &str,
+    tier: MatchTier,
+    place: &QuotePlace,
+) -> Vec<u8> {
+    if tier == MatchTier::Exact && is_literal(old, new) {
         return new.as_bytes().to_vec();
     }
-    let fit = |text: &str| place.indent.apply(text);
-    let ending = Ending::around(text, &place.range).unwrap_or(place.ending);
+    let fit = |text: &str| place.indent.shift_lines(text);
+    let ending = LineEnding::nearest_to_range(text, &place.range).unwrap_or(place.ending);
     let there = &text[place.range.clone()];
-    if tier > Tier::Exact
-        && let Some(kept) = keeping::keep(there, (old, new), tier, fit, ending.bytes())
+    if tier > MatchTier::Exact
+        && let Some(kept) = preserve_unchanged::replace_preserving(
+            there,
+            (old, new),
+            tier,
+            fit,
+            ending.ending_bytes(),
+        )
     {
         return kept;
     }
-    ended(fit(&new.replace("\r\n", "\n")), ending)
+    convert_line_endings(fit(&new.replace("\r\n", "\n")), ending)
 }
 
 /// Tells whether the new text goes as it is to wherever the old one stands exactly. Carriage returns in an exact quote
@@ -132,8 +154,8 @@ pub(super) fn is_literal(old: &str, new: &str) -> bool {
 }
 
 /// Lines that end with a line feed, with this ending.
-pub(super) fn ended(indented: Vec<u8>, ending: Ending) -> Vec<u8> {
-    if ending == Ending::Lf {
+pub(super) fn convert_line_endings(indented: Vec<u8>, ending: LineEnding) -> Vec<u8> {
+    if ending == LineEnding::Lf {
         return indented;
     }
     let mut out = Vec::with_capacity(indented.len() + 16);
@@ -141,7 +163,7 @@ pub(super) fn ended(indented: Vec<u8>, ending: Ending) -> Vec<u8> {
         match line.strip_suffix(b"\n") {
             Some(body) => {
                 out.extend_from_slice(body);
-                out.extend_from_slice(ending.bytes());
+                out.extend_from_slice(ending.ending_bytes());
             }
             None => out.extend_from_slice(line),
         }

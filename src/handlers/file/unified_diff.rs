@@ -4,9 +4,9 @@ use std::fmt::Write as _;
 
 use memchr::{memchr, memrchr};
 
-use super::revision::apply_splices;
-use super::sheet::Sheet;
-use crate::acp::files::Splice;
+use super::edit_sequence::apply_splices;
+use super::excerpt_text::ExcerptText;
+use crate::acp::files::ByteSplice;
 
 /// Lines of context in a diff.
 const CONTEXT: usize = 3;
@@ -19,41 +19,49 @@ struct ChangedLines {
 }
 
 /// Writes the change of one text with the heads of a file.
-pub(super) fn diff_splices(name: &str, old: Sheet<'_>, splices: &[Splice]) -> String {
+pub(super) fn diff_splices(name: &str, old: ExcerptText<'_>, splices: &[ByteSplice]) -> String {
     let mut out = format!("--- a/{name}\n+++ b/{name}\n");
     write_hunks(&mut out, old, splices);
     out
 }
 
 /// Writes the hunks of a diff.
-pub(super) fn write_hunks(out: &mut String, sheet: Sheet<'_>, splices: &[Splice]) {
+pub(super) fn write_hunks(out: &mut String, sheet: ExcerptText<'_>, splices: &[ByteSplice]) {
     let old = sheet.text;
     let changes = widen_to_lines(old, splices);
     let (mut at, mut line, mut shift) = (0, 1_usize, 0_isize);
     let mut rest = changes.as_slice();
     while let Some(first) = rest.first() {
         // Changes that share context are one hunk.
-        let is_near = |pair: &&[ChangedLines]| sheet.newlines(pair[0].to..pair[1].from) <= 2 * CONTEXT;
+        let is_near = |pair: &&[ChangedLines]| {
+            sheet.newlines_in_range(pair[0].to..pair[1].from) <= 2 * CONTEXT
+        };
         let near = rest.windows(2).take_while(is_near).count();
         let (group, behind) = rest.split_at(near + 1);
-        let start = lines_before(old, first.from, CONTEXT);
-        let end = (0..CONTEXT).fold(group[near].to, |end, _| next_line(old, end));
-        line += sheet.newlines(at..start);
+        let start = nth_line_start_before(old, first.from, CONTEXT);
+        let end = (0..CONTEXT).fold(group[near].to, |end, _| next_line_start(old, end));
+        line += sheet.newlines_in_range(at..start);
         at = start;
         let mut body = String::new();
         let (mut kept_from, mut before, mut after) = (start, 0, 0);
         for change in group {
-            let kept = push_lines(&mut body, ' ', &old[kept_from..change.from]);
-            before += kept + push_lines(&mut body, '-', &old[change.from..change.to]);
-            after += kept + push_lines(&mut body, '+', &change.with);
+            let kept = push_marked_lines(&mut body, ' ', &old[kept_from..change.from]);
+            before += kept + push_marked_lines(&mut body, '-', &old[change.from..change.to]);
+            after += kept + push_marked_lines(&mut body, '+', &change.with);
             kept_from = change.to;
         }
-        let kept = push_lines(&mut body, ' ', &old[kept_from..end]);
+        let kept = push_marked_lines(&mut body, ' ', &old[kept_from..end]);
         (before, after) = (before + kept, after + kept);
-        let range =
-            |line: usize, count: usize| format!("{},{count}", if count == 0 { line - 1 } else { line });
+        let range = |line: usize, count: usize| {
+            format!("{},{count}", if count == 0 { line - 1 } else { line })
+        };
         let new_line = line.saturating_add_signed(shift).max(1);
-        let _ = writeln!(out, "@@ -{} +{} @@", range(line, before), range(new_line, after));
+        let _ = writeln!(
+            out,
+            "@@ -{} +{} @@",
+            range(line, before),
+            range(new_line, after)
+        );
         out.push_str(&body);
         shift += after.cast_signed() - before.cast_signed();
         rest = behind;
@@ -61,30 +69,37 @@ pub(super) fn write_hunks(out: &mut String, sheet: Sheet<'_>, splices: &[Splice]
 }
 
 /// Widens splices to whole lines, and joins them where they touch.
-fn widen_to_lines(old: &[u8], splices: &[Splice]) -> Vec<ChangedLines> {
+fn widen_to_lines(old: &[u8], splices: &[ByteSplice]) -> Vec<ChangedLines> {
     let mut changes = Vec::new();
     let mut rest = splices;
     while let Some(first) = rest.first() {
-        let from = line_start(old, first.range.start);
+        let from = line_start_before(old, first.range.start);
         let (mut to, mut taken) = (from, 0);
         let with = loop {
             // Splices that begin before the end belong to these lines, and push it on.
-            while let Some(splice) = rest.get(taken).filter(|splice| taken == 0 || splice.range.start <= to) {
+            while let Some(splice) = rest
+                .get(taken)
+                .filter(|splice| taken == 0 || splice.range.start <= to)
+            {
                 let end = splice.range.end;
-                to = to.max(if line_start(old, end) == end { end } else { next_line(old, end) });
+                to = to.max(if line_start_before(old, end) == end {
+                    end
+                } else {
+                    next_line_start(old, end)
+                });
                 taken += 1;
             }
-            let shift = |splice: &Splice| Splice {
+            let shift = |splice: &ByteSplice| ByteSplice {
                 range: splice.range.start - from..splice.range.end - from,
                 with: splice.with.clone(),
             };
-            let shifted: Vec<Splice> = rest[..taken].iter().map(shift).collect();
+            let shifted: Vec<ByteSplice> = rest[..taken].iter().map(shift).collect();
             let with = apply_splices(&old[from..to], &shifted);
             // Text that ends in the middle of a line goes on with the next one.
             if to == old.len() || with.is_empty() || with.ends_with(b"\n") {
                 break with;
             }
-            to = next_line(old, to);
+            to = next_line_start(old, to);
         };
         changes.push(ChangedLines { from, to, with });
         rest = &rest[taken..];
@@ -93,7 +108,7 @@ fn widen_to_lines(old: &[u8], splices: &[Splice]) -> Vec<ChangedLines> {
 }
 
 /// Adds lines with their mark; gives their number.
-fn push_lines(out: &mut String, mark: char, lines: &[u8]) -> usize {
+fn push_marked_lines(out: &mut String, mark: char, lines: &[u8]) -> usize {
     let mut count = 0;
     for line in lines.split_inclusive(|byte| *byte == b'\n') {
         count += 1;
@@ -107,16 +122,18 @@ fn push_lines(out: &mut String, mark: char, lines: &[u8]) -> usize {
 }
 
 /// Finds the beginning of the line of `at`.
-pub(super) fn line_start(text: &[u8], at: usize) -> usize {
+pub(super) fn line_start_before(text: &[u8], at: usize) -> usize {
     memrchr(b'\n', &text[..at]).map_or(0, |newline| newline + 1)
 }
 
 /// Finds the beginning of the line behind the one of `at`.
-pub(super) fn next_line(text: &[u8], at: usize) -> usize {
+pub(super) fn next_line_start(text: &[u8], at: usize) -> usize {
     memchr(b'\n', &text[at..]).map_or(text.len(), |newline| at + newline + 1)
 }
 
 /// Finds the beginning of the line that is so many before the one of `at`.
-pub(super) fn lines_before(text: &[u8], at: usize, lines: usize) -> usize {
-    (0..lines).fold(line_start(text, at), |start, _| line_start(text, start.saturating_sub(1)))
+pub(super) fn nth_line_start_before(text: &[u8], at: usize, lines: usize) -> usize {
+    (0..lines).fold(line_start_before(text, at), |start, _| {
+        line_start_before(text, start.saturating_sub(1))
+    })
 }

@@ -4,13 +4,14 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::seen_files::SeenLines;
-use super::transcoded::Transcoded;
-use super::{FileDeps, changed, mask};
-use crate::acp::files::{NewContent, Precondition, WriteTextFile};
+use super::text_transcoding::TranscodedText;
+use super::{FileDeps, mask_guard, written_file_meta};
+use crate::acp::files::{NewContent, WritePrecondition, WriteTextFile};
 use crate::acp::{RawPath, WorkspacePath};
-use crate::output::figures::{counted, size};
+use crate::output::number_format::{format_count, format_size};
 use crate::tool::{
-    Access, CallDescription, Effect, ErrorCode, ProposedContent, Reply, Tool, ToolCx, ToolError,
+    CallDescription, DeclaredAccess, ErrorCode, ProposedContent, Tool, ToolContext, ToolEffect,
+    ToolError, ToolReply,
 };
 
 /// The largest content that is taken.
@@ -48,7 +49,7 @@ enum Overwrite {
 
 impl Tool for Write {
     const NAME: &'static str = "Write";
-    const EFFECT: Effect = Effect::Writes;
+    const EFFECT: ToolEffect = ToolEffect::Writes;
     const KNOWN_AS: &'static [&'static str] = &["create_file", "save_file", "write_to_file"];
     const DECLARES: bool = true;
     const ALIASES: &'static [(&'static str, &'static str)] = &[
@@ -66,101 +67,138 @@ impl Tool for Write {
     const LIMITS: &'static [&'static str] =
         &["10 MB of text; over the backend's HTTP wire 900 KB of arguments a request"];
     type Deps = FileDeps;
-    type Output = Reply;
+    type Output = ToolReply;
 
-    fn access(&self) -> Access {
-        Access::writes([self.file_path.as_str()])
+    fn access(&self) -> DeclaredAccess {
+        DeclaredAccess::writing_paths([self.file_path.as_str()])
     }
 
     fn describe(&self) -> CallDescription {
         let content = ProposedContent::Whole(self.content.clone());
-        CallDescription::file_change("Write", self.file_path.as_str(), content)
+        CallDescription::for_file_change("Write", self.file_path.as_str(), content)
     }
 
-    async fn run(self, cx: &ToolCx, deps: &FileDeps) -> Result<Reply, ToolError> {
-        check_size(&self.content)?;
-        let only_if = self.precondition()?;
-        let path = deps.workspace.resolve(&self.file_path)?;
-        mask::refuse_over(cx, &path, ("content", &self.content)).await?;
-        let shown = path.shown();
+    async fn run(self, cx: &ToolContext, deps: &FileDeps) -> Result<ToolReply, ToolError> {
+        check_content_size(&self.content)?;
+        let only_if = self.write_precondition()?;
+        let path = deps.workspace.resolve_in_workspace(&self.file_path)?;
+        mask_guard::refuse_masked_overwrite(cx, &path, ("content", &self.content)).await?;
+        let shown = path.display_text();
         let chars = self.content.chars().count() as u64;
         let lines = self.content.lines().count() as u64;
-        let new_lines = SeenLines::of_text(self.content.as_bytes());
+        let new_lines = SeenLines::from_whole_text(self.content.as_bytes());
         // Nobody's change is lost: a file that is not as this conversation read it is not replaced unasked.
-        let seen = deps.seen.sha256(cx, &path).filter(|_| path.existed() && only_if == Precondition::None);
+        let seen = deps
+            .seen
+            .seen_sha256(cx, &path)
+            .filter(|_| path.existed_when_resolved() && only_if == WritePrecondition::None);
         let is_guarded = seen.is_some();
         let request = WriteTextFile {
             path: path.clone(),
             content: NewContent::Text(self.content),
-            only_if: seen.map_or(only_if, Precondition::Content),
+            only_if: seen.map_or(only_if, WritePrecondition::Content),
             create_folders: self.create_dirs.unwrap_or(true),
             executable: self.executable,
         };
         let written = match deps.client.write_text_file(cx, request).await {
-            Err(error) if is_guarded && error.code() == ErrorCode::Stale => {
-                return Err(changed_since(cx, deps, &path).await.unwrap_or(error));
+            Err(error) if is_guarded && error.stable_code() == ErrorCode::Stale => {
+                return Err(changed_since_refusal(cx, deps, &path)
+                    .await
+                    .unwrap_or(error));
             }
             written => written?,
         };
-        deps.seen.record(cx, &path, written.after.clone(), new_lines);
+        deps.seen
+            .record_seen_file(cx, &path, written.after.clone(), new_lines);
         let mut text = if written.unchanged {
             format!("No change: {shown} holds exactly this text already.")
         } else {
-            let verb = if written.created { "Created" } else { "Replaced" };
-            format!("{verb} {shown}: {}, {}.", counted(chars, "character"), counted(lines, "line"))
+            let verb = if written.created {
+                "Created"
+            } else {
+                "Replaced"
+            };
+            format!(
+                "{verb} {shown}: {}, {}.",
+                format_count(chars, "character"),
+                format_count(lines, "line")
+            )
         };
         for warning in &written.warnings {
             text.push('\n');
             text.push_str(warning);
         }
-        Ok(Reply::text(text).with_meta(changed(shown, written)))
+        Ok(ToolReply::from_text(text).with_meta(written_file_meta(shown, written)))
     }
 }
 
 /// The refusal to replace a file that changed since this conversation read it.
-async fn changed_since(cx: &ToolCx, deps: &FileDeps, path: &WorkspacePath) -> Option<ToolError> {
-    let loaded = deps.client.load_file(cx, path.clone(), MAX_BYTES as u64).await.ok()?;
-    let text = Transcoded::of(&path.shown(), &loaded).ok()?;
-    let changed = deps.seen.change_since(cx, path, || loaded.sha256(), Some(text.text()))?;
+async fn changed_since_refusal(
+    cx: &ToolContext,
+    deps: &FileDeps,
+    path: &WorkspacePath,
+) -> Option<ToolError> {
+    let loaded = deps
+        .client
+        .load_file(cx, path.clone(), MAX_BYTES as u64)
+        .await
+        .ok()?;
+    let text = TranscodedText::decode_for_edit(&path.display_text(), &loaded).ok()?;
+    let changed = deps.seen.describe_change_since(
+        cx,
+        path,
+        || loaded.bytes_sha256(),
+        Some(text.utf8_text()),
+    )?;
     let text = format!("{changed} Nothing was written. Read it again, then decide.");
     Some(ToolError::new(ErrorCode::Stale, text))
 }
 
 impl Write {
-    fn precondition(&self) -> Result<Precondition, ToolError> {
-        let expected = self.expected_sha256.as_deref().map(checked_sha256).transpose()?;
+    fn write_precondition(&self) -> Result<WritePrecondition, ToolError> {
+        let expected = self
+            .expected_sha256
+            .as_deref()
+            .map(parse_expected_sha256)
+            .transpose()?;
         match (self.overwrite, expected) {
-            (Overwrite::Never, None) => Ok(Precondition::Absent),
-            (Overwrite::Never, Some(_)) => {
-                Err(ToolError::invalid_args("overwrite=\"never\" and expected_sha256 exclude each other."))
-            }
+            (Overwrite::Never, None) => Ok(WritePrecondition::Absent),
+            (Overwrite::Never, Some(_)) => Err(ToolError::invalid_args(
+                "overwrite=\"never\" and expected_sha256 exclude each other.",
+            )),
             (Overwrite::IfUnchanged, None) => Err(ToolError::invalid_args(
                 "overwrite=\"if_unchanged\" needs expected_sha256, as Read gives it in meta.sha256.",
             )),
-            (_, Some(expected)) => Ok(Precondition::Content(expected)),
-            (Overwrite::Always, None) => Ok(Precondition::None),
+            (_, Some(expected)) => Ok(WritePrecondition::Content(expected)),
+            (Overwrite::Always, None) => Ok(WritePrecondition::None),
         }
     }
 }
 
 /// Refuses a content that is too large.
-pub(super) fn check_size(content: &str) -> Result<(), ToolError> {
+pub(super) fn check_content_size(content: &str) -> Result<(), ToolError> {
     if content.len() <= MAX_BYTES {
         return Ok(());
     }
     let text = format!(
         "The content is {}; the limit is {}. Nothing was written. Write it in parts with Bash.",
-        size(content.len() as u64),
-        size(MAX_BYTES as u64)
+        format_size(content.len() as u64),
+        format_size(MAX_BYTES as u64)
     );
     Err(ToolError::new(ErrorCode::TooLarge, text))
 }
 
 /// A hash as given, if it is one.
-pub(super) fn checked_sha256(text: &str) -> Result<String, ToolError> {
-    let hash = text.trim().strip_prefix("sha256:").unwrap_or(text.trim()).to_ascii_lowercase();
+pub(super) fn parse_expected_sha256(text: &str) -> Result<String, ToolError> {
+    let hash = text
+        .trim()
+        .strip_prefix("sha256:")
+        .unwrap_or(text.trim())
+        .to_ascii_lowercase();
     if hash.len() == 64 && hash.bytes().all(|b| b.is_ascii_hexdigit()) {
         return Ok(hash);
     }
-    Err(ToolError::invalid_args("expected_sha256 must be 64 hex digits, as Read gives them in meta.sha256."))
+    Err(ToolError::invalid_args(
+        "expected_sha256 must be 64 hex digits, as Read gives them in meta.sha256.",
+    ))
 }

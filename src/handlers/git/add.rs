@@ -7,14 +7,17 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::GitDeps;
-use super::names;
-use super::staging::{Batch, Which, open, sort, stage};
+use super::display_text;
+use super::staging::{StagingBatch, StagingScope, collect_batch, open_with_paths, stage_batch};
 use crate::acp::RawPath;
-use crate::output::figures::counted;
-use crate::tool::{Access, DefaultLocation, Effect, ErrorCode, Meta, Reply, Tool, ToolCx, ToolError};
+use crate::output::number_format::format_count;
+use crate::tool::{
+    DeclaredAccess, DefaultLocation, ErrorCode, ResultMeta, Tool, ToolContext, ToolEffect,
+    ToolError, ToolReply,
+};
 
 /// The largest number of files that an answer lists.
-const LISTED: usize = 100;
+const MAX_LISTED_FILES: usize = 100;
 
 /// Stage new, changed and deleted files; then use GitCommit. A folder stands for its changed files.
 ///
@@ -29,12 +32,17 @@ pub(super) struct GitAdd {
 
 impl Tool for GitAdd {
     const NAME: &'static str = "GitAdd";
-    const EFFECT: Effect = Effect::Writes;
+    const EFFECT: ToolEffect = ToolEffect::Writes;
     const DECLARES: bool = true;
-    const ALIASES: &'static [(&'static str, &'static str)] =
-        &[("files", "paths"), ("path", "paths"), ("file_paths", "paths")];
-    const EXAMPLES: &'static [&'static str] =
-        &[r#"{"paths":["src/main.rs","src/old.rs"]}"#, r#"{"paths":["backend"]}"#];
+    const ALIASES: &'static [(&'static str, &'static str)] = &[
+        ("files", "paths"),
+        ("path", "paths"),
+        ("file_paths", "paths"),
+    ];
+    const EXAMPLES: &'static [&'static str] = &[
+        r#"{"paths":["src/main.rs","src/old.rs"]}"#,
+        r#"{"paths":["backend"]}"#,
+    ];
     const LIMITS: &'static [&'static str] = &[
         "500 paths a call; folders may hold any number of files",
         "secrets are looked for in the first 16 MB of a file",
@@ -42,58 +50,88 @@ impl Tool for GitAdd {
         "30 s a run of git",
     ];
     type Deps = GitDeps;
-    type Output = Reply;
+    type Output = ToolReply;
 
-    fn access(&self) -> Access {
-        Access::reads(self.paths.iter().map(RawPath::as_str))
-            .or_default(DefaultLocation::FirstWorkspace)
+    fn access(&self) -> DeclaredAccess {
+        DeclaredAccess::reading_paths(self.paths.iter().map(RawPath::as_str))
+            .with_default_location(DefaultLocation::FirstWorkspace)
             .starting_programs()
     }
 
-    async fn run(self, cx: &ToolCx, deps: &GitDeps) -> Result<Reply, ToolError> {
-        let (repository, parts) = open(cx, deps, Self::NAME, &self.paths).await?;
-        let _turn = deps.turns.take(cx, &repository.git_dir).await?;
-        let batch = sort(cx, deps, &repository, &parts, Which::All).await?;
+    async fn run(self, cx: &ToolContext, deps: &GitDeps) -> Result<ToolReply, ToolError> {
+        let (repository, parts) = open_with_paths(cx, deps, Self::NAME, &self.paths).await?;
+        let _turn = deps
+            .repo_locks
+            .lock_repository(cx, &repository.git_dir)
+            .await?;
+        let batch = collect_batch(cx, deps, &repository, &parts, StagingScope::All).await?;
         if batch.accepted.is_empty() && !batch.refused.is_empty() {
-            let text = format!("Nothing was staged.\n{}", refusals(&batch));
+            let text = format!("Nothing was staged.\n{}", format_refusals(&batch));
             return Err(ToolError::new(ErrorCode::PolicyDenied, text));
         }
-        cx.declare(vec![repository.stage_intent()]).await?;
-        stage(cx, &repository, &batch).await?;
-        Ok(Reply::text(report(&batch)).with_meta(Meta { warnings: repository.notes, ..Meta::default() }))
+        cx.declare_intents(vec![repository.stage_intent()]).await?;
+        stage_batch(cx, &repository, &batch).await?;
+        Ok(
+            ToolReply::from_text(format_staging_report(&batch)).with_meta(ResultMeta {
+                warnings: repository.notes,
+                ..ResultMeta::default()
+            }),
+        )
     }
 }
 
-fn report(batch: &Batch) -> String {
+fn format_staging_report(batch: &StagingBatch) -> String {
     let mut text = match batch.accepted.len() {
         0 => "Nothing to stage: what was named is unchanged or staged already.\n".to_owned(),
-        n => format!("Staged {}:\n", counted(n as u64, "file")),
+        n => format!("Staged {}:\n", format_count(n as u64, "file")),
     };
-    for candidate in batch.accepted.iter().take(LISTED) {
-        let remark = candidate.remark.map_or_else(String::new, |remark| format!(" ({remark})"));
-        let _ = writeln!(text, "  {}: {}{remark}", candidate.word(), names::path(&candidate.path));
+    for candidate in batch.accepted.iter().take(MAX_LISTED_FILES) {
+        let remark = candidate
+            .remark
+            .map_or_else(String::new, |remark| format!(" ({remark})"));
+        let _ = writeln!(
+            text,
+            "  {}: {}{remark}",
+            candidate.change_word(),
+            display_text::path(&candidate.path)
+        );
     }
-    if batch.accepted.len() > LISTED {
-        let _ = writeln!(text, "  and {} more; GitStatus lists all", batch.accepted.len() - LISTED);
+    if batch.accepted.len() > MAX_LISTED_FILES {
+        let _ = writeln!(
+            text,
+            "  and {} more; GitStatus lists all",
+            batch.accepted.len() - MAX_LISTED_FILES
+        );
     }
     if !batch.accepted.is_empty() && !batch.unchanged.is_empty() {
-        let _ = writeln!(text, "Unchanged or staged already: {}", batch.unchanged.join(", "));
+        let _ = writeln!(
+            text,
+            "Unchanged or staged already: {}",
+            batch.unchanged.join(", ")
+        );
     }
     if !batch.refused.is_empty() {
-        text.push_str(&refusals(batch));
+        text.push_str(&format_refusals(batch));
     }
     text.truncate(text.trim_end().len());
     text
 }
 
 /// Lists the refused paths with their reasons, and advises about secrets.
-pub(super) fn refusals(batch: &Batch) -> String {
-    let mut text = format!("Refused {}, not staged:\n", counted(batch.refused.len() as u64, "path"));
-    for (path, why) in batch.refused.iter().take(LISTED) {
-        let _ = writeln!(text, "  {}: {why}", names::path(path));
+pub(super) fn format_refusals(batch: &StagingBatch) -> String {
+    let mut text = format!(
+        "Refused {}, not staged:\n",
+        format_count(batch.refused.len() as u64, "path")
+    );
+    for (path, why) in batch.refused.iter().take(MAX_LISTED_FILES) {
+        let _ = writeln!(text, "  {}: {why}", display_text::path(path));
     }
-    if batch.refused.len() > LISTED {
-        let _ = writeln!(text, "  and {} more", batch.refused.len() - LISTED);
+    if batch.refused.len() > MAX_LISTED_FILES {
+        let _ = writeln!(
+            text,
+            "  and {} more",
+            batch.refused.len() - MAX_LISTED_FILES
+        );
     }
     text.push_str(
         "A secret that is committed is hard to take back: keep it out with .gitignore, or ask the user, who can stage it \

@@ -1,32 +1,32 @@
 //! Content of one file at a commit, prepared for an answer. Not here: choosing the file (GitShow).
 
-use super::command::Sink;
-use super::whole::{Kept, Whole};
-use crate::output::hygiene::Decoder;
-use crate::output::{Budget, Clipped, HeadTail};
+use super::captured_output::{CapturedOutput, OutputCapture};
+use super::git_command::GitOutputSink;
+use crate::output::terminal_text::Utf8Decoder;
+use crate::output::{ClippedText, HeadTail, TextBudget};
 
 /// The number of bytes examined to tell text from binary.
-const SNIFFED: usize = 8 << 10;
+const SNIFF_BYTES: usize = 8 << 10;
 
 /// A sink for a file's content that keeps its beginning and end within a budget.
-pub(super) struct Blob {
+pub(super) struct BlobCapture {
     /// `Some` until the end.
-    whole: Option<Whole>,
+    capture: Option<OutputCapture>,
     masked: Vec<u8>,
-    decoder: Decoder,
+    decoder: Utf8Decoder,
     ends: HeadTail,
     seen: usize,
     pub(super) is_binary: bool,
     pub(super) controls: u64,
 }
 
-impl Blob {
+impl BlobCapture {
     /// Creates the sink with a budget for the text to show.
-    pub(super) fn new(whole: Whole, budget: Budget) -> Self {
+    pub(super) fn new(whole: OutputCapture, budget: TextBudget) -> Self {
         Self {
-            whole: Some(whole),
+            capture: Some(whole),
             masked: Vec::new(),
-            decoder: Decoder::default(),
+            decoder: Utf8Decoder::default(),
             ends: HeadTail::new(budget),
             seen: 0,
             is_binary: false,
@@ -34,41 +34,54 @@ impl Blob {
         }
     }
 
-    fn push(&mut self, bytes: &[u8], last: bool) {
+    fn push_text(&mut self, bytes: &[u8], last: bool) {
         let mut text = String::new();
         self.decoder.push(bytes, &mut text);
         if last {
             self.decoder.finish(&mut text);
         }
-        let controls = text.chars().filter(|c| c.is_control() && !matches!(c, '\n' | '\t' | '\r'));
+        let controls = text
+            .chars()
+            .filter(|c| c.is_control() && !matches!(c, '\n' | '\t' | '\r'));
         self.controls += controls.count() as u64;
         self.ends.push(&text);
     }
 
     /// Ends the input. Returns the number of lines, the text to show, and the place of the whole content.
-    pub(super) fn end(&mut self) -> (u64, Clipped, Kept) {
-        let (rest, kept) = self.whole.take().map(Whole::end).unwrap_or_default();
-        self.push(&rest, true);
-        (self.ends.lines(), self.ends.render(kept.handle.as_deref()), kept)
+    pub(super) fn finish(&mut self) -> (u64, ClippedText, CapturedOutput) {
+        let (rest, kept) = self
+            .capture
+            .take()
+            .map(OutputCapture::finish)
+            .unwrap_or_default();
+        self.push_text(&rest, true);
+        (
+            self.ends.line_count(),
+            self.ends.render_clipped(kept.handle.as_deref()),
+            kept,
+        )
     }
 
     /// Returns the number of bytes that were not valid text.
-    pub(super) fn lossy(&self) -> u64 {
-        self.decoder.lossy()
+    pub(super) fn lossy_count(&self) -> u64 {
+        self.decoder.replacement_count()
     }
 }
 
-impl Sink for Blob {
-    fn take(&mut self, piece: &[u8]) -> bool {
-        let look = SNIFFED.saturating_sub(self.seen).min(piece.len());
+impl GitOutputSink for BlobCapture {
+    fn accept_chunk(&mut self, piece: &[u8]) -> bool {
+        let look = SNIFF_BYTES.saturating_sub(self.seen).min(piece.len());
         self.seen += piece.len();
         if piece[..look].contains(&0) {
             self.is_binary = true;
             return false;
         }
         let mut masked = std::mem::take(&mut self.masked);
-        let more = self.whole.as_mut().is_some_and(|whole| whole.take(piece, &mut masked));
-        self.push(&masked, false);
+        let more = self
+            .capture
+            .as_mut()
+            .is_some_and(|whole| whole.push_chunk(piece, &mut masked));
+        self.push_text(&masked, false);
         self.masked = masked;
         more
     }

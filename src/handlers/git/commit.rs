@@ -4,13 +4,14 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::GitDeps;
-use super::committing::{Order, commit};
-use super::repository::{Kind, Part, Repository};
-use super::staging::{Which, open, sort};
+use super::create_commit::{CommitOrder, create_commit};
+use super::repository::{GitRepository, RepoPath, RepoPathKind};
+use super::staging::{StagingScope, collect_batch, open_with_paths};
 use super::status::here;
 use crate::acp::RawPath;
 use crate::tool::{
-    Access, CallDescription, CallTitle, DefaultLocation, Effect, Reply, Tool, ToolCx, ToolError,
+    CallDescription, CallTitle, DeclaredAccess, DefaultLocation, Tool, ToolContext, ToolEffect,
+    ToolError, ToolReply,
 };
 
 /// Commit what is staged, only `paths`, or with all=true every change of files that git knows.
@@ -36,7 +37,7 @@ pub(super) struct GitCommit {
 
 impl Tool for GitCommit {
     const NAME: &'static str = "GitCommit";
-    const EFFECT: Effect = Effect::Executes;
+    const EFFECT: ToolEffect = ToolEffect::Executes;
     const ALIASES: &'static [(&'static str, &'static str)] = &[
         ("msg", "message"),
         ("files", "paths"),
@@ -56,41 +57,69 @@ impl Tool for GitCommit {
         "10,000 characters of what hooks print",
     ];
     type Deps = GitDeps;
-    type Output = Reply;
+    type Output = ToolReply;
 
-    fn access(&self) -> Access {
+    fn access(&self) -> DeclaredAccess {
         // With `paths`, the repository is found from them and `path` is ignored.
         let folder = self.paths.is_none().then_some(&self.path);
-        let paths = self.paths.iter().flatten().chain(folder).map(RawPath::as_str);
-        Access::reads(paths).or_default(DefaultLocation::FirstWorkspace).starting_programs()
+        let paths = self
+            .paths
+            .iter()
+            .flatten()
+            .chain(folder)
+            .map(RawPath::as_str);
+        DeclaredAccess::reading_paths(paths)
+            .with_default_location(DefaultLocation::FirstWorkspace)
+            .starting_programs()
     }
 
     fn describe(&self) -> CallDescription {
-        CallDescription::titled(CallTitle::sentence(format!("Commit `{}`", self.message)))
+        CallDescription::with_title(CallTitle::from_sentence(format!(
+            "Commit `{}`",
+            self.message
+        )))
     }
 
-    async fn run(self, cx: &ToolCx, deps: &GitDeps) -> Result<Reply, ToolError> {
+    async fn run(self, cx: &ToolContext, deps: &GitDeps) -> Result<ToolReply, ToolError> {
         if self.all && self.paths.is_some() {
-            return Err(ToolError::invalid_args("GitCommit: `paths` and `all` exclude each other."));
+            return Err(ToolError::invalid_args(
+                "GitCommit: `paths` and `all` exclude each other.",
+            ));
         }
         let (repository, _turn, batch, only) = if let Some(paths) = &self.paths {
-            let (repository, parts) = open(cx, deps, Self::NAME, paths).await?;
-            let turn = deps.turns.take(cx, &repository.git_dir).await?;
-            let batch = sort(cx, deps, &repository, &parts, Which::All).await?;
+            let (repository, parts) = open_with_paths(cx, deps, Self::NAME, paths).await?;
+            let turn = deps
+                .repo_locks
+                .lock_repository(cx, &repository.git_dir)
+                .await?;
+            let batch = collect_batch(cx, deps, &repository, &parts, StagingScope::All).await?;
             (repository, turn, Some(batch), Some(parts))
         } else {
-            let repository = Repository::open(cx, deps, &self.path).await?;
-            let turn = deps.turns.take(cx, &repository.git_dir).await?;
-            let top = Part { path: String::new(), kind: Kind::Folder, shown: String::new() };
+            let repository = GitRepository::open_repository(cx, deps, &self.path).await?;
+            let turn = deps
+                .repo_locks
+                .lock_repository(cx, &repository.git_dir)
+                .await?;
+            let top = RepoPath {
+                path: String::new(),
+                kind: RepoPathKind::Folder,
+                shown: String::new(),
+            };
             let batch = if self.all {
-                Some(sort(cx, deps, &repository, &[top], Which::Tracked).await?)
+                Some(collect_batch(cx, deps, &repository, &[top], StagingScope::Tracked).await?)
             } else {
                 None
             };
             (repository, turn, batch, None)
         };
-        let order =
-            Order { tool: Self::NAME, message: self.message, batch, only, amend: self.amend, hooks: true };
-        commit(cx, deps, &repository, order).await
+        let order = CommitOrder {
+            tool: Self::NAME,
+            message: self.message,
+            batch,
+            only,
+            amend: self.amend,
+            hooks: true,
+        };
+        create_commit(cx, deps, &repository, order).await
     }
 }

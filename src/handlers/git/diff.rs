@@ -6,18 +6,20 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::GitDeps;
-use super::comparison::{Comparison, Wanted};
-use super::porcelain::{Place, Status};
-use super::repository::Repository;
-use super::revision::short;
+use super::diff_output::{DiffLimits, DiffQuery};
+use super::porcelain::{ChangeState, RepoStatus};
+use super::repository::GitRepository;
+use super::resolve_revision::short_id;
 use super::status::here;
 use crate::acp::RawPath;
-use crate::output::Budget;
-use crate::output::figures::counted;
-use crate::tool::{Access, DefaultLocation, Effect, Reply, Tool, ToolCx, ToolError};
+use crate::output::TextBudget;
+use crate::output::number_format::format_count;
+use crate::tool::{
+    DeclaredAccess, DefaultLocation, Tool, ToolContext, ToolEffect, ToolError, ToolReply,
+};
 
-const CONTEXT: u64 = 3;
-const MOST_CONTEXT: u64 = 1_000;
+const DEFAULT_CONTEXT: u64 = 3;
+const MAX_CONTEXT: u64 = 1_000;
 
 /// Show what differs in a git repository. Default: working tree against index; staged=true: index against the last
 /// commit.
@@ -58,7 +60,7 @@ pub(super) struct GitDiff {
 
 impl Tool for GitDiff {
     const NAME: &'static str = "GitDiff";
-    const EFFECT: Effect = Effect::Reads;
+    const EFFECT: ToolEffect = ToolEffect::Reads;
     const ALIASES: &'static [(&'static str, &'static str)] = &[
         ("file_path", "path"),
         ("file", "path"),
@@ -84,17 +86,23 @@ impl Tool for GitDiff {
         "30 s a run of git",
     ];
     type Deps = GitDeps;
-    type Output = Reply;
+    type Output = ToolReply;
 
-    fn access(&self) -> Access {
-        Access::reads([self.path.as_str()]).or_default(DefaultLocation::FirstWorkspace)
+    fn access(&self) -> DeclaredAccess {
+        DeclaredAccess::reading_paths([self.path.as_str()])
+            .with_default_location(DefaultLocation::FirstWorkspace)
     }
 
     /// Splits ranges: `a..b` compares two commits, `a...b` shows the changes of b since it left a. An empty side
     /// means HEAD.
     fn normalize(arguments: &mut Map<String, Value>) {
-        let range = arguments.get("from").and_then(Value::as_str).filter(|_| !arguments.contains_key("to"));
-        let Some((from, to)) = range.and_then(|range| range.split_once("..")) else { return };
+        let range = arguments
+            .get("from")
+            .and_then(Value::as_str)
+            .filter(|_| !arguments.contains_key("to"));
+        let Some((from, to)) = range.and_then(|range| range.split_once("..")) else {
+            return;
+        };
         let (to, since_parting) = (to.strip_prefix('.').unwrap_or(to), to.starts_with('.'));
         let side = |name: &str| Value::from(if name.is_empty() { "HEAD" } else { name });
         let (from, to) = (side(from), side(to));
@@ -105,25 +113,31 @@ impl Tool for GitDiff {
         }
     }
 
-    async fn run(self, cx: &ToolCx, deps: &GitDeps) -> Result<Reply, ToolError> {
-        self.check()?;
-        let repository = Repository::open(cx, deps, &self.path).await?;
-        let (comparison, title) = self.comparison(cx, &repository).await?;
-        let wanted = Wanted { budget: Budget::chars(self.max_chars), stat_only: self.stat_only, bare: false };
-        let stat = comparison.stat(cx, &repository).await?;
+    async fn run(self, cx: &ToolContext, deps: &GitDeps) -> Result<ToolReply, ToolError> {
+        self.check_arguments()?;
+        let repository = GitRepository::open_repository(cx, deps, &self.path).await?;
+        let (comparison, title) = self.build_diff_query(cx, &repository).await?;
+        let wanted = DiffLimits {
+            budget: TextBudget::from_requested(self.max_chars),
+            stat_only: self.stat_only,
+            bare: false,
+        };
+        let stat = comparison.read_stat(cx, &repository).await?;
         if stat.files.is_empty() {
-            repository.prove_known(cx).await?;
-            let hint = self.nothing(cx, &repository).await?;
-            let mut reply = Reply::text(format!("{title}: no differences.{hint}"));
+            repository.require_known_path(cx).await?;
+            let hint = self.hint_other_changes(cx, &repository).await?;
+            let mut reply = ToolReply::from_text(format!("{title}: no differences.{hint}"));
             reply.meta.warnings = repository.notes;
             return Ok(reply);
         }
-        comparison.answer(cx, deps, &repository, (&title, stat), wanted).await
+        comparison
+            .build_diff_reply(cx, deps, &repository, (&title, stat), wanted)
+            .await
     }
 }
 
 impl GitDiff {
-    fn check(&self) -> Result<(), ToolError> {
+    fn check_arguments(&self) -> Result<(), ToolError> {
         let why = if self.to.is_some() && self.from.is_none() {
             "`to` needs `from`: name both commits"
         } else if self.to.is_some() && self.staged {
@@ -136,11 +150,11 @@ impl GitDiff {
         Err(ToolError::invalid_args(format!("GitDiff: {why}.")))
     }
 
-    async fn comparison(
+    async fn build_diff_query(
         &self,
-        cx: &ToolCx,
-        repository: &Repository,
-    ) -> Result<(Comparison, String), ToolError> {
+        cx: &ToolContext,
+        repository: &GitRepository,
+    ) -> Result<(DiffQuery, String), ToolError> {
         let mut command = vec!["diff".to_owned()];
         let mut again = String::from("GitDiff");
         let mut say = |key: &str, value: &str| again.extend([" ", key, "=", value]);
@@ -155,15 +169,19 @@ impl GitDiff {
         }
         for (key, asked) in [("from", &self.from), ("to", &self.to)] {
             let Some(asked) = asked else { continue };
-            let id = repository.commit(cx, key, asked).await?;
-            say(key, &format!("\"{}\"", short(&id)));
-            let name = super::names::line(asked.trim());
+            let id = repository.resolve_commit(cx, key, asked).await?;
+            say(key, &format!("\"{}\"", short_id(&id)));
+            let name = super::display_text::escape_line(asked.trim());
             let shown = if id.starts_with(&name) {
-                short(&id).to_owned()
+                short_id(&id).to_owned()
             } else {
-                format!("{name} ({})", short(&id))
+                format!("{name} ({})", short_id(&id))
             };
-            title = if title.is_empty() { shown } else { format!("{title} against {shown}") };
+            title = if title.is_empty() {
+                shown
+            } else {
+                format!("{title} against {shown}")
+            };
             command.push(id);
         }
         let title = match (self.staged, &self.from, &self.to) {
@@ -173,11 +191,18 @@ impl GitDiff {
             (false, Some(_), None) => format!("{title} against the working tree"),
             (false, Some(_), Some(_)) => title,
         };
-        let parted = if self.merge_base { "Since they parted: " } else { "" };
-        let comparison = Comparison {
+        let parted = if self.merge_base {
+            "Since they parted: "
+        } else {
+            ""
+        };
+        let comparison = DiffQuery {
             command,
             path: repository.pathspec().map(str::to_owned),
-            context: self.context_lines.unwrap_or(CONTEXT).min(MOST_CONTEXT),
+            context: self
+                .context_lines
+                .unwrap_or(DEFAULT_CONTEXT)
+                .min(MAX_CONTEXT),
             ignore_whitespace: self.ignore_whitespace,
             again: Some(again),
             number: 0,
@@ -186,28 +211,40 @@ impl GitDiff {
     }
 
     /// Returns a hint about other uncommitted changes, if the call asked about uncommitted changes.
-    async fn nothing(&self, cx: &ToolCx, repository: &Repository) -> Result<String, ToolError> {
+    async fn hint_other_changes(
+        &self,
+        cx: &ToolContext,
+        repository: &GitRepository,
+    ) -> Result<String, ToolError> {
         if self.from.is_some() {
             return Ok(String::new());
         }
-        let status = status_of(cx, repository).await?;
-        let other = |place: Place, words: &str| match status.count(place) {
+        let status = read_status(cx, repository).await?;
+        let other = |place: ChangeState, words: &str| match status.count_in_state(place) {
             0 => String::new(),
-            n => format!(" {} {words}", counted(n as u64, "file")),
+            n => format!(" {} {words}", format_count(n as u64, "file")),
         };
         Ok(if self.staged {
-            other(Place::Unstaged, "changed and not staged: see it without staged.")
+            other(
+                ChangeState::Unstaged,
+                "changed and not staged: see it without staged.",
+            )
         } else {
-            other(Place::Staged, "staged: see it with staged=true.")
+            other(ChangeState::Staged, "staged: see it with staged=true.")
         } + &other(
-            Place::Untracked,
+            ChangeState::Untracked,
             "or folders untracked, which a diff does not show: GitStatus lists them.",
         ))
     }
 }
 
 /// Reads the status of the requested path.
-pub(super) async fn status_of(cx: &ToolCx, repository: &Repository) -> Result<Status, ToolError> {
-    let answer = repository.ask(cx, &super::status::QUESTION, repository.pathspec()).await?;
-    Ok(Status::read(&answer.output))
+pub(super) async fn read_status(
+    cx: &ToolContext,
+    repository: &GitRepository,
+) -> Result<RepoStatus, ToolError> {
+    let answer = repository
+        .run_on_path(cx, &super::status::STATUS_ARGUMENTS, repository.pathspec())
+        .await?;
+    Ok(RepoStatus::parse_porcelain(&answer.output))
 }

@@ -6,13 +6,16 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::GitDeps;
-use super::comparison::Wanted;
-use super::git_diff::plain_comparison;
-use super::repository::Repository;
+use super::diff_output::DiffLimits;
+use super::git_diff::default_diff_query;
+use super::repository::GitRepository;
 use super::status::here;
 use crate::acp::RawPath;
-use crate::output::Budget;
-use crate::tool::{Access, Body, DefaultLocation, Effect, Meta, Reply, Tool, ToolCx, ToolError};
+use crate::output::TextBudget;
+use crate::tool::{
+    DeclaredAccess, DefaultLocation, ReplyBody, ResultMeta, Tool, ToolContext, ToolEffect,
+    ToolError, ToolReply,
+};
 
 /// Same as GitDiff: `git diff HEAD`, then `git diff --cached`. For one file use GitDiff.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -25,62 +28,87 @@ pub(super) struct GetDiff {
 
 impl Tool for GetDiff {
     const NAME: &'static str = "get_diff";
-    const EFFECT: Effect = Effect::Reads;
+    const EFFECT: ToolEffect = ToolEffect::Reads;
     const SAME_AS: Option<&'static str> = Some("GitDiff");
     const EXAMPLES: &'static [&'static str] = &["{}", r#"{"path":"backend"}"#];
-    const LIMITS: &'static [&'static str] =
-        &["15,000 characters for either diff; the whole is kept up to 256 MB", "30 s a run of git"];
+    const LIMITS: &'static [&'static str] = &[
+        "15,000 characters for either diff; the whole is kept up to 256 MB",
+        "30 s a run of git",
+    ];
     type Deps = GitDeps;
-    type Output = Reply;
+    type Output = ToolReply;
 
-    fn access(&self) -> Access {
-        Access::reads([self.path.as_str()]).or_default(DefaultLocation::FirstWorkspace)
+    fn access(&self) -> DeclaredAccess {
+        DeclaredAccess::reading_paths([self.path.as_str()])
+            .with_default_location(DefaultLocation::FirstWorkspace)
     }
 
-    async fn run(self, cx: &ToolCx, deps: &GitDeps) -> Result<Reply, ToolError> {
-        let repository = Repository::open(cx, deps, &self.path).await?;
+    async fn run(self, cx: &ToolContext, deps: &GitDeps) -> Result<ToolReply, ToolError> {
+        let repository = GitRepository::open_repository(cx, deps, &self.path).await?;
         // Before the first commit, only staged files can be compared.
-        let not_committed = if repository.head(cx).await?.is_some() { "HEAD" } else { "--cached" };
+        let not_committed = if repository.resolve_head(cx).await?.is_some() {
+            "HEAD"
+        } else {
+            "--cached"
+        };
         let halves: [(&str, &str, &str); 2] = [
-            ("Not committed (git diff HEAD)", not_committed, "GitDiff from=\"HEAD\""),
-            ("Staged (git diff --cached)", "--cached", "GitDiff staged=true"),
+            (
+                "Not committed (git diff HEAD)",
+                not_committed,
+                "GitDiff from=\"HEAD\"",
+            ),
+            (
+                "Staged (git diff --cached)",
+                "--cached",
+                "GitDiff staged=true",
+            ),
         ];
-        let budget = Budget::chars(Some(Budget::DEFAULT as u64 / 2));
-        let (mut text, mut meta) = (String::new(), Meta::default());
+        let budget = TextBudget::from_requested(Some(TextBudget::DEFAULT_CHARS as u64 / 2));
+        let (mut text, mut meta) = (String::new(), ResultMeta::default());
         let mut fitted = false;
         for (number, (title, what, again)) in (0..).zip(halves) {
-            let comparison = plain_comparison(&["diff", what], None, again, number);
-            let stat = comparison.stat(cx, &repository).await?;
+            let comparison = default_diff_query(&["diff", what], None, again, number);
+            let stat = comparison.read_stat(cx, &repository).await?;
             if stat.files.is_empty() {
                 let _ = write!(text, "{title}: nothing.\n\n");
                 continue;
             }
-            let wanted = Wanted { budget, stat_only: false, bare: false };
-            let reply = comparison.answer(cx, deps, &repository, (title, stat), wanted).await?;
-            if let Body::Text(part) | Body::Fitted(part) = &reply.body {
+            let wanted = DiffLimits {
+                budget,
+                stat_only: false,
+                bare: false,
+            };
+            let reply = comparison
+                .build_diff_reply(cx, deps, &repository, (title, stat), wanted)
+                .await?;
+            if let ReplyBody::Text(part) | ReplyBody::Fitted(part) = &reply.body {
                 text.push_str(part.trim_end());
                 text.push_str("\n\n");
             }
-            fitted |= matches!(reply.body, Body::Fitted(_));
-            meta = joined(meta, reply.meta);
+            fitted |= matches!(reply.body, ReplyBody::Fitted(_));
+            meta = merge_meta(meta, reply.meta);
         }
         meta.warnings = repository.notes;
         text.truncate(text.trim_end().len());
-        let reply = if fitted { Reply::fitted(text) } else { Reply::text(text) };
+        let reply = if fitted {
+            ToolReply::from_fitted_text(text)
+        } else {
+            ToolReply::from_text(text)
+        };
         Ok(reply.with_meta(meta))
     }
 }
 
 /// Merges the metadata of both halves. Each half names its own handle in its text, since the metadata has only one.
-fn joined(first: Meta, second: Meta) -> Meta {
+fn merge_meta(first: ResultMeta, second: ResultMeta) -> ResultMeta {
     let sum = |a: Option<u64>, b: Option<u64>| a.map_or(b, |a| Some(a + b.unwrap_or(0)));
-    Meta {
+    ResultMeta {
         truncated: first.truncated || second.truncated,
         omitted_bytes: sum(first.omitted_bytes, second.omitted_bytes),
         redactions: sum(first.redactions, second.redactions),
         lossy_chars: sum(first.lossy_chars, second.lossy_chars),
         control_chars: sum(first.control_chars, second.control_chars),
         handle: first.handle.or(second.handle),
-        ..Meta::default()
+        ..ResultMeta::default()
     }
 }

@@ -4,10 +4,12 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::GitDeps;
-use super::git_status::plain_status;
+use super::git_status::build_plain_status;
 use super::status::here;
 use crate::acp::RawPath;
-use crate::tool::{Access, DefaultLocation, Effect, Reply, Tool, ToolCx, ToolError};
+use crate::tool::{
+    DeclaredAccess, DefaultLocation, Tool, ToolContext, ToolEffect, ToolError, ToolReply,
+};
 
 /// Same as GitStatus, as `git status --porcelain` prints it. A clean tree says so.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -20,18 +22,19 @@ pub(super) struct GetGitStatus {
 
 impl Tool for GetGitStatus {
     const NAME: &'static str = "get_git_status";
-    const EFFECT: Effect = Effect::Reads;
+    const EFFECT: ToolEffect = ToolEffect::Reads;
     const SAME_AS: Option<&'static str> = Some("GitStatus");
     const EXAMPLES: &'static [&'static str] = &["{}", r#"{"path":"backend"}"#];
     const LIMITS: &'static [&'static str] = &["8 MB of git's list", "30 s a run of git"];
     type Deps = GitDeps;
-    type Output = Reply;
+    type Output = ToolReply;
 
-    fn access(&self) -> Access {
-        Access::reads([self.path.as_str()]).or_default(DefaultLocation::FirstWorkspace)
+    fn access(&self) -> DeclaredAccess {
+        DeclaredAccess::reading_paths([self.path.as_str()])
+            .with_default_location(DefaultLocation::FirstWorkspace)
     }
 
-    async fn run(self, cx: &ToolCx, deps: &GitDeps) -> Result<Reply, ToolError> {
-        plain_status(cx, deps, &self.path).await
+    async fn run(self, cx: &ToolContext, deps: &GitDeps) -> Result<ToolReply, ToolError> {
+        build_plain_status(cx, deps, &self.path).await
     }
 }

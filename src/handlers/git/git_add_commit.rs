@@ -4,11 +4,12 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::GitDeps;
-use super::committing::{Order, commit};
-use super::staging::{Which, open, sort};
+use super::create_commit::{CommitOrder, create_commit};
+use super::staging::{StagingScope, collect_batch, open_with_paths};
 use crate::acp::RawPath;
 use crate::tool::{
-    Access, CallDescription, CallTitle, DefaultLocation, Effect, Reply, Tool, ToolCx, ToolError,
+    CallDescription, CallTitle, DeclaredAccess, DefaultLocation, Tool, ToolContext, ToolEffect,
+    ToolError, ToolReply,
 };
 
 /// Same as GitAdd and then GitCommit of these paths alone. It refuses where the repository has hooks.
@@ -23,7 +24,7 @@ pub(super) struct GitAddCommit {
 
 impl Tool for GitAddCommit {
     const NAME: &'static str = "git_add_commit";
-    const EFFECT: Effect = Effect::Writes;
+    const EFFECT: ToolEffect = ToolEffect::Writes;
     const SAME_AS: Option<&'static str> = Some("GitCommit");
     const DECLARES: bool = true;
     const ALIASES: &'static [(&'static str, &'static str)] =
@@ -32,25 +33,32 @@ impl Tool for GitAddCommit {
         r#"{"paths":["src/error.rs"],"message":"Name the error"}"#,
         r#"{"paths":["."],"message":"First version"}"#,
     ];
-    const LIMITS: &'static [&'static str] = &["500 paths a call", "64 KB of message", "30 s a run of git"];
+    const LIMITS: &'static [&'static str] =
+        &["500 paths a call", "64 KB of message", "30 s a run of git"];
     type Deps = GitDeps;
-    type Output = Reply;
+    type Output = ToolReply;
 
-    fn access(&self) -> Access {
-        Access::reads(self.paths.iter().map(RawPath::as_str))
-            .or_default(DefaultLocation::FirstWorkspace)
+    fn access(&self) -> DeclaredAccess {
+        DeclaredAccess::reading_paths(self.paths.iter().map(RawPath::as_str))
+            .with_default_location(DefaultLocation::FirstWorkspace)
             .starting_programs()
     }
 
     fn describe(&self) -> CallDescription {
-        CallDescription::titled(CallTitle::sentence(format!("Commit `{}`", self.message)))
+        CallDescription::with_title(CallTitle::from_sentence(format!(
+            "Commit `{}`",
+            self.message
+        )))
     }
 
-    async fn run(self, cx: &ToolCx, deps: &GitDeps) -> Result<Reply, ToolError> {
-        let (repository, parts) = open(cx, deps, Self::NAME, &self.paths).await?;
-        let _turn = deps.turns.take(cx, &repository.git_dir).await?;
-        let batch = sort(cx, deps, &repository, &parts, Which::All).await?;
-        let order = Order {
+    async fn run(self, cx: &ToolContext, deps: &GitDeps) -> Result<ToolReply, ToolError> {
+        let (repository, parts) = open_with_paths(cx, deps, Self::NAME, &self.paths).await?;
+        let _turn = deps
+            .repo_locks
+            .lock_repository(cx, &repository.git_dir)
+            .await?;
+        let batch = collect_batch(cx, deps, &repository, &parts, StagingScope::All).await?;
+        let order = CommitOrder {
             tool: Self::NAME,
             message: self.message,
             batch: Some(batch),
@@ -58,6 +66,6 @@ impl Tool for GitAddCommit {
             amend: false,
             hooks: false,
         };
-        commit(cx, deps, &repository, order).await
+        create_commit(cx, deps, &repository, order).await
     }
 }

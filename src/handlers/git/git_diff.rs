@@ -4,12 +4,15 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::GitDeps;
-use super::comparison::{Comparison, Wanted};
-use super::repository::Repository;
+use super::diff_output::{DiffLimits, DiffQuery};
+use super::repository::GitRepository;
 use super::status::here;
 use crate::acp::RawPath;
-use crate::output::Budget;
-use crate::tool::{Access, DefaultLocation, Effect, Meta, Reply, Tool, ToolCx, ToolError};
+use crate::output::TextBudget;
+use crate::tool::{
+    DeclaredAccess, DefaultLocation, ResultMeta, Tool, ToolContext, ToolEffect, ToolError,
+    ToolReply,
+};
 
 /// Same as GitDiff, as `git diff` prints it. With staged=true the index against the last commit.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -27,7 +30,7 @@ pub(super) struct PlainDiff {
 
 impl Tool for PlainDiff {
     const NAME: &'static str = "git_diff";
-    const EFFECT: Effect = Effect::Reads;
+    const EFFECT: ToolEffect = ToolEffect::Reads;
     const SAME_AS: Option<&'static str> = Some("GitDiff");
     const ALIASES: &'static [(&'static str, &'static str)] = &[
         ("repo_path", "path"),
@@ -42,40 +45,55 @@ impl Tool for PlainDiff {
         "30 s a run of git",
     ];
     type Deps = GitDeps;
-    type Output = Reply;
+    type Output = ToolReply;
 
-    fn access(&self) -> Access {
-        Access::reads([self.path.as_str()]).or_default(DefaultLocation::FirstWorkspace)
+    fn access(&self) -> DeclaredAccess {
+        DeclaredAccess::reading_paths([self.path.as_str()])
+            .with_default_location(DefaultLocation::FirstWorkspace)
     }
 
-    async fn run(self, cx: &ToolCx, deps: &GitDeps) -> Result<Reply, ToolError> {
-        let repository = Repository::open(cx, deps, &self.path).await?;
+    async fn run(self, cx: &ToolContext, deps: &GitDeps) -> Result<ToolReply, ToolError> {
+        let repository = GitRepository::open_repository(cx, deps, &self.path).await?;
         let (command, again): (&[&str], _) = if self.staged {
             (&["diff", "--cached"], "git_diff staged=true")
         } else {
             (&["diff"], "git_diff")
         };
-        let comparison = plain_comparison(command, repository.file(), again, 0);
-        let stat = comparison.stat(cx, &repository).await?;
+        let comparison = default_diff_query(command, repository.file_pathspec(), again, 0);
+        let stat = comparison.read_stat(cx, &repository).await?;
         let title = if self.staged { "Staged" } else { "Not staged" };
         if stat.files.is_empty() {
-            repository.prove_known(cx).await?;
+            repository.require_known_path(cx).await?;
             let text = if self.staged {
                 "No staged changes."
             } else {
                 "No changes in the working tree against the index. staged=true shows staged changes; git_status \
                  lists new files."
             };
-            return Ok(Reply::text(text).with_meta(Meta { warnings: repository.notes, ..Meta::default() }));
+            return Ok(ToolReply::from_text(text).with_meta(ResultMeta {
+                warnings: repository.notes,
+                ..ResultMeta::default()
+            }));
         }
-        let wanted = Wanted { budget: Budget::chars(self.max_chars), stat_only: false, bare: true };
-        comparison.answer(cx, deps, &repository, (title, stat), wanted).await
+        let wanted = DiffLimits {
+            budget: TextBudget::from_requested(self.max_chars),
+            stat_only: false,
+            bare: true,
+        };
+        comparison
+            .build_diff_reply(cx, deps, &repository, (title, stat), wanted)
+            .await
     }
 }
 
 /// Builds a comparison with git's default options.
-pub(super) fn plain_comparison(command: &[&str], path: Option<&str>, again: &str, number: u32) -> Comparison {
-    Comparison {
+pub(super) fn default_diff_query(
+    command: &[&str],
+    path: Option<&str>,
+    again: &str,
+    number: u32,
+) -> DiffQuery {
+    DiffQuery {
         command: command.iter().map(|word| (*word).to_owned()).collect(),
         path: path.map(str::to_owned),
         context: 3,

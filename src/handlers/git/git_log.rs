@@ -4,15 +4,17 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::GitDeps;
-use super::history::{Slice, none_yet};
-use super::log::reply;
-use super::repository::Repository;
+use super::commit_list::{CommitQuery, no_commits_message};
+use super::log::reply_with_commits;
+use super::repository::GitRepository;
 use super::status::here;
 use crate::acp::RawPath;
-use crate::tool::{Access, DefaultLocation, Effect, Reply, Tool, ToolCx, ToolError};
+use crate::tool::{
+    DeclaredAccess, DefaultLocation, Tool, ToolContext, ToolEffect, ToolError, ToolReply,
+};
 
-const COUNT: u64 = 10;
-const MOST: u64 = 1_000;
+const DEFAULT_COUNT: u64 = 10;
+const MAX_COUNT: u64 = 1_000;
 
 /// Same as GitLog, one commit a line. For ranges, authors and times use GitLog.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -27,7 +29,7 @@ pub(super) struct PlainLog {
 
 impl Tool for PlainLog {
     const NAME: &'static str = "git_log";
-    const EFFECT: Effect = Effect::Reads;
+    const EFFECT: ToolEffect = ToolEffect::Reads;
     const SAME_AS: Option<&'static str> = Some("GitLog");
     const ALIASES: &'static [(&'static str, &'static str)] = &[
         ("repo_path", "path"),
@@ -39,29 +41,39 @@ impl Tool for PlainLog {
         ("n", "count"),
     ];
     const EXAMPLES: &'static [&'static str] = &["{}", r#"{"path":"src","count":3}"#];
-    const LIMITS: &'static [&'static str] =
-        &["10 commits a call by default, 1,000 at most", "30 s a run of git"];
+    const LIMITS: &'static [&'static str] = &[
+        "10 commits a call by default, 1,000 at most",
+        "30 s a run of git",
+    ];
     type Deps = GitDeps;
-    type Output = Reply;
+    type Output = ToolReply;
 
-    fn access(&self) -> Access {
-        Access::reads([self.path.as_str()]).or_default(DefaultLocation::FirstWorkspace)
+    fn access(&self) -> DeclaredAccess {
+        DeclaredAccess::reading_paths([self.path.as_str()])
+            .with_default_location(DefaultLocation::FirstWorkspace)
     }
 
-    async fn run(self, cx: &ToolCx, deps: &GitDeps) -> Result<Reply, ToolError> {
-        let repository = Repository::open(cx, deps, &self.path).await?;
-        let Some(head) = repository.head(cx).await? else { return Ok(Reply::text(none_yet())) };
-        let slice = Slice {
+    async fn run(self, cx: &ToolContext, deps: &GitDeps) -> Result<ToolReply, ToolError> {
+        let repository = GitRepository::open_repository(cx, deps, &self.path).await?;
+        let Some(head) = repository.resolve_head(cx).await? else {
+            return Ok(ToolReply::from_text(no_commits_message()));
+        };
+        let slice = CommitQuery {
             revision: &head,
             path: repository.pathspec(),
-            count: self.count.unwrap_or(COUNT).clamp(1, MOST),
-            ..Slice::default()
+            count: self.count.unwrap_or(DEFAULT_COUNT).clamp(1, MAX_COUNT),
+            ..CommitQuery::default()
         };
-        let found = slice.read(cx, &repository).await?;
+        let found = slice.run_query(cx, &repository).await?;
         if found.entries.is_empty() {
-            return Err(ToolError::not_found(format!("No commit touches {}.", repository.part.shown)));
+            return Err(ToolError::not_found(format!(
+                "No commit touches {}.",
+                repository.requested.shown
+            )));
         }
-        let text = found.render(0).replace("Continue with skip=", "GitLog goes on with skip=");
-        Ok(reply(&found, text, repository.notes))
+        let text = found
+            .render_list(0)
+            .replace("Continue with skip=", "GitLog goes on with skip=");
+        Ok(reply_with_commits(&found, text, repository.notes))
     }
 }

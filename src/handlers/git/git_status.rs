@@ -4,11 +4,14 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::GitDeps;
-use super::names;
-use super::repository::Repository;
+use super::display_text;
+use super::repository::GitRepository;
 use super::status::here;
 use crate::acp::RawPath;
-use crate::tool::{Access, DefaultLocation, Effect, Meta, Reply, Tool, ToolCx, ToolError};
+use crate::tool::{
+    DeclaredAccess, DefaultLocation, ResultMeta, Tool, ToolContext, ToolEffect, ToolError,
+    ToolReply,
+};
 
 /// Same as GitStatus, as `git status --porcelain` prints it. A clean tree says so.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -21,27 +24,36 @@ pub(super) struct PlainStatus {
 
 impl Tool for PlainStatus {
     const NAME: &'static str = "git_status";
-    const EFFECT: Effect = Effect::Reads;
+    const EFFECT: ToolEffect = ToolEffect::Reads;
     const SAME_AS: Option<&'static str> = Some("GitStatus");
-    const ALIASES: &'static [(&'static str, &'static str)] =
-        &[("repo_path", "path"), ("directory", "path"), ("cwd", "path"), ("file_path", "path")];
+    const ALIASES: &'static [(&'static str, &'static str)] = &[
+        ("repo_path", "path"),
+        ("directory", "path"),
+        ("cwd", "path"),
+        ("file_path", "path"),
+    ];
     const EXAMPLES: &'static [&'static str] = &["{}", r#"{"path":"backend"}"#];
     const LIMITS: &'static [&'static str] = &["8 MB of git's list", "30 s a run of git"];
     type Deps = GitDeps;
-    type Output = Reply;
+    type Output = ToolReply;
 
-    fn access(&self) -> Access {
-        Access::reads([self.path.as_str()]).or_default(DefaultLocation::FirstWorkspace)
+    fn access(&self) -> DeclaredAccess {
+        DeclaredAccess::reading_paths([self.path.as_str()])
+            .with_default_location(DefaultLocation::FirstWorkspace)
     }
 
-    async fn run(self, cx: &ToolCx, deps: &GitDeps) -> Result<Reply, ToolError> {
-        plain_status(cx, deps, &self.path).await
+    async fn run(self, cx: &ToolContext, deps: &GitDeps) -> Result<ToolReply, ToolError> {
+        build_plain_status(cx, deps, &self.path).await
     }
 }
 
 /// Lists the changes in git's short format, one per line, with unusual names quoted.
-pub(super) async fn plain_status(cx: &ToolCx, deps: &GitDeps, path: &RawPath) -> Result<Reply, ToolError> {
-    let repository = Repository::open(cx, deps, path).await?;
+pub(super) async fn build_plain_status(
+    cx: &ToolContext,
+    deps: &GitDeps,
+    path: &RawPath,
+) -> Result<ToolReply, ToolError> {
+    let repository = GitRepository::open_repository(cx, deps, path).await?;
     let question = [
         "status",
         "--porcelain=v1",
@@ -50,18 +62,29 @@ pub(super) async fn plain_status(cx: &ToolCx, deps: &GitDeps, path: &RawPath) ->
         "--ignore-submodules=dirty",
         "--find-renames",
     ];
-    let answer = repository.ask(cx, &question, repository.file()).await?;
+    let answer = repository
+        .run_on_path(cx, &question, repository.file_pathspec())
+        .await?;
     if answer.output.is_empty() {
-        repository.prove_known(cx).await?;
+        repository.require_known_path(cx).await?;
     }
     let mut lines = Vec::new();
-    let mut records = answer.output.split(|byte| *byte == 0).filter(|record| !record.is_empty());
+    let mut records = answer
+        .output
+        .split(|byte| *byte == 0)
+        .filter(|record| !record.is_empty());
     while let Some(record) = records.next() {
         let (letters, path) = record.split_at(record.len().min(3));
         let letters = String::from_utf8_lossy(letters);
-        let from = if letters.contains(['R', 'C']) { records.next() } else { None };
-        let from = from.map_or_else(String::new, |from| format!("{} -> ", names::path(from)));
-        lines.push(format!("{letters}{from}{}", names::path(path)));
+        let from = if letters.contains(['R', 'C']) {
+            records.next()
+        } else {
+            None
+        };
+        let from = from.map_or_else(String::new, |from| {
+            format!("{} -> ", display_text::path(from))
+        });
+        lines.push(format!("{letters}{from}{}", display_text::path(path)));
     }
     let mut text = lines.join("\n");
     if text.is_empty() {
@@ -70,5 +93,8 @@ pub(super) async fn plain_status(cx: &ToolCx, deps: &GitDeps, path: &RawPath) ->
     if answer.cut {
         text.push_str("\n[the list is longer than 8 MB and was cut]");
     }
-    Ok(Reply::text(text).with_meta(Meta { warnings: repository.notes, ..Meta::default() }))
+    Ok(ToolReply::from_text(text).with_meta(ResultMeta {
+        warnings: repository.notes,
+        ..ResultMeta::default()
+    }))
 }

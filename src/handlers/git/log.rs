@@ -6,16 +6,19 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::GitDeps;
-use super::history::{Found, Slice, none_yet};
-use super::names;
-use super::repository::{Kind, Repository};
-use super::revision::plain;
+use super::commit_list::{CommitList, CommitQuery, no_commits_message};
+use super::display_text;
+use super::repository::{GitRepository, RepoPathKind};
+use super::resolve_revision::check_plain_value;
 use super::status::here;
 use crate::acp::RawPath;
-use crate::tool::{Access, DefaultLocation, Effect, Meta, Reply, Tool, ToolCx, ToolError};
+use crate::tool::{
+    DeclaredAccess, DefaultLocation, ResultMeta, Tool, ToolContext, ToolEffect, ToolError,
+    ToolReply,
+};
 
-const COUNT: u64 = 20;
-const MOST: u64 = 1_000;
+const DEFAULT_COUNT: u64 = 20;
+const MAX_COUNT: u64 = 1_000;
 
 /// List commits, newest first: id, date, author, subject, branches and tags.
 ///
@@ -46,7 +49,7 @@ pub(super) struct GitLog {
 
 impl Tool for GitLog {
     const NAME: &'static str = "GitLog";
-    const EFFECT: Effect = Effect::Reads;
+    const EFFECT: ToolEffect = ToolEffect::Reads;
     const ALIASES: &'static [(&'static str, &'static str)] = &[
         ("file_path", "path"),
         ("repo_path", "path"),
@@ -68,77 +71,105 @@ impl Tool for GitLog {
         r#"{"path":"src/main.rs","count":5}"#,
         r#"{"ref":"main..feature","author":"ada","since":"2 weeks ago"}"#,
     ];
-    const LIMITS: &'static [&'static str] =
-        &["20 commits a call by default, 1,000 at most", "200 characters of a subject", "30 s a run of git"];
+    const LIMITS: &'static [&'static str] = &[
+        "20 commits a call by default, 1,000 at most",
+        "200 characters of a subject",
+        "30 s a run of git",
+    ];
     type Deps = GitDeps;
-    type Output = Reply;
+    type Output = ToolReply;
 
-    fn access(&self) -> Access {
-        Access::reads([self.path.as_str()]).or_default(DefaultLocation::FirstWorkspace)
+    fn access(&self) -> DeclaredAccess {
+        DeclaredAccess::reading_paths([self.path.as_str()])
+            .with_default_location(DefaultLocation::FirstWorkspace)
     }
 
-    async fn run(self, cx: &ToolCx, deps: &GitDeps) -> Result<Reply, ToolError> {
-        let repository = Repository::open(cx, deps, &self.path).await?;
-        let Some(head) = repository.head(cx).await? else {
+    async fn run(self, cx: &ToolContext, deps: &GitDeps) -> Result<ToolReply, ToolError> {
+        let repository = GitRepository::open_repository(cx, deps, &self.path).await?;
+        let Some(head) = repository.resolve_head(cx).await? else {
             if let Some(revision) = &self.revision {
-                repository.range(cx, "ref", revision).await?;
+                repository.resolve_range(cx, "ref", revision).await?;
             }
-            return Ok(Reply::text(none_yet()));
+            return Ok(ToolReply::from_text(no_commits_message()));
         };
-        let (mut filters, mut said) = self.filters(cx, &repository).await?;
+        let (mut filters, mut said) = self.build_filters(cx, &repository).await?;
         let revision = match &self.revision {
             Some(revision) => {
-                said.insert(0, format!("of {}", names::line(revision.trim())));
-                repository.range(cx, "ref", revision).await?
+                said.insert(
+                    0,
+                    format!("of {}", display_text::escape_line(revision.trim())),
+                );
+                repository.resolve_range(cx, "ref", revision).await?
             }
             None => head,
         };
         if let Some(path) = repository.pathspec() {
-            let is_file = repository.part.kind == Kind::File;
+            let is_file = repository.requested.kind == RepoPathKind::File;
             if is_file {
                 filters.push("--follow".to_owned());
             }
             let followed = if is_file { " (renames followed)" } else { "" };
-            said.push(format!("touching {}{followed}", names::path(path.as_bytes())));
+            said.push(format!(
+                "touching {}{followed}",
+                display_text::path(path.as_bytes())
+            ));
         }
-        let slice = Slice {
+        let slice = CommitQuery {
             filters,
             revision: &revision,
             path: repository.pathspec(),
-            count: self.count.unwrap_or(COUNT).clamp(1, MOST),
+            count: self.count.unwrap_or(DEFAULT_COUNT).clamp(1, MAX_COUNT),
             skip: self.skip,
         };
-        let found = slice.read(cx, &repository).await?;
+        let found = slice.run_query(cx, &repository).await?;
         let said = said.join(", ");
         if found.entries.is_empty() {
-            return self.nothing(&repository, &said, &found);
+            return self.reply_without_commits(&repository, &said, &found);
         }
-        let head = if said.is_empty() { String::new() } else { format!("Commits {said}:\n") };
-        Ok(reply(&found, head + &found.render(self.skip), repository.notes))
+        let head = if said.is_empty() {
+            String::new()
+        } else {
+            format!("Commits {said}:\n")
+        };
+        Ok(reply_with_commits(
+            &found,
+            head + &found.render_list(self.skip),
+            repository.notes,
+        ))
     }
 }
 
 /// Builds the answer, with a warning if git's list was cut.
-pub(super) fn reply(found: &Found, text: String, mut notes: Vec<String>) -> Reply {
+pub(super) fn reply_with_commits(
+    found: &CommitList,
+    text: String,
+    mut notes: Vec<String>,
+) -> ToolReply {
     notes.retain(|note| !note.starts_with("the filters"));
     if found.cut {
         notes.push("git's list was longer than 8 MB and was cut there".to_owned());
     }
-    Reply::text(text).with_meta(Meta { warnings: notes, ..Meta::default() })
+    ToolReply::from_text(text).with_meta(ResultMeta {
+        warnings: notes,
+        ..ResultMeta::default()
+    })
 }
 
 impl GitLog {
     /// Returns the filters as git arguments and as text for the answer.
-    async fn filters(
+    async fn build_filters(
         &self,
-        cx: &ToolCx,
-        repository: &Repository,
+        cx: &ToolContext,
+        repository: &GitRepository,
     ) -> Result<(Vec<String>, Vec<String>), ToolError> {
-        let mut filters = vec!["--fixed-strings".to_owned(), "--regexp-ignore-case".to_owned()];
+        let mut filters = vec![
+            "--fixed-strings".to_owned(),
+            "--regexp-ignore-case".to_owned(),
+        ];
         let mut said = Vec::new();
         for (key, text) in [("author", &self.author), ("grep", &self.grep)] {
             let Some(text) = text else { continue };
-            let text = plain(key, text)?;
+            let text = check_plain_value(key, text)?;
             filters.push(format!("--{key}={text}"));
             said.push(match key {
                 "author" => format!("by {text:?}"),
@@ -147,7 +178,7 @@ impl GitLog {
         }
         for (key, text) in [("since", &self.since), ("until", &self.until)] {
             let Some(text) = text else { continue };
-            let seconds = moment(cx, repository, key, plain(key, text)?).await?;
+            let seconds = resolve_date(cx, repository, key, check_plain_value(key, text)?).await?;
             filters.push(format!("--{key}={seconds}"));
             let at = httpdate::fmt_http_date(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds));
             said.push(format!("{key} {at}"));
@@ -155,29 +186,61 @@ impl GitLog {
         Ok((filters, said))
     }
 
-    fn nothing(&self, repository: &Repository, said: &str, found: &Found) -> Result<Reply, ToolError> {
-        let narrowed =
-            self.author.is_some() || self.grep.is_some() || self.since.is_some() || self.until.is_some();
-        if repository.part.kind == Kind::Gone && !narrowed && self.skip == 0 {
+    fn reply_without_commits(
+        &self,
+        repository: &GitRepository,
+        said: &str,
+        found: &CommitList,
+    ) -> Result<ToolReply, ToolError> {
+        let narrowed = self.author.is_some()
+            || self.grep.is_some()
+            || self.since.is_some()
+            || self.until.is_some();
+        if repository.requested.kind == RepoPathKind::Missing && !narrowed && self.skip == 0 {
             return Err(ToolError::not_found(format!(
                 "There is nothing at {}, and no commit {said}.",
-                repository.part.shown
+                repository.requested.shown
             )));
         }
-        let after = if self.skip > 0 { format!(" after the first {}", self.skip) } else { String::new() };
-        let shallow = if found.is_shallow { format!(" But {}", found.end()) } else { String::new() };
-        Ok(Reply::text(format!("No commits {said}{after}.{shallow}")))
+        let after = if self.skip > 0 {
+            format!(" after the first {}", self.skip)
+        } else {
+            String::new()
+        };
+        let shallow = if found.is_shallow {
+            format!(" But {}", found.describe_end())
+        } else {
+            String::new()
+        };
+        Ok(ToolReply::from_text(format!(
+            "No commits {said}{after}.{shallow}"
+        )))
     }
 }
 
 /// Resolves a date with git. Rejects results close to now, because git reads text that it does not understand as
 /// "now".
-async fn moment(cx: &ToolCx, repository: &Repository, key: &str, text: &str) -> Result<u64, ToolError> {
-    let answer = repository.git.run(cx, &["rev-parse", &format!("--since={text}")]).await?;
-    let seconds = answer.line().strip_prefix("--max-age=").and_then(|text| text.parse::<u64>().ok());
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |now| now.as_secs());
+async fn resolve_date(
+    cx: &ToolContext,
+    repository: &GitRepository,
+    key: &str,
+    text: &str,
+) -> Result<u64, ToolError> {
+    let answer = repository
+        .git
+        .run(cx, &["rev-parse", &format!("--since={text}")])
+        .await?;
+    let seconds = answer
+        .first_output_line()
+        .strip_prefix("--max-age=")
+        .and_then(|text| text.parse::<u64>().ok());
+    let now = SystemTime::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .map_or(0, |now| now.as_secs());
     match seconds {
-        Some(seconds) if seconds.abs_diff(now) > 5 || matches!(text, "now" | "today") => Ok(seconds),
+        Some(seconds) if seconds.abs_diff(now) > 5 || matches!(text, "now" | "today") => {
+            Ok(seconds)
+        }
         _ => Err(ToolError::invalid_args(format!(
             "GitLog: `{key}` is no date that git understands: {text:?}. Write 2025-01-31, 2025-01-31 12:00, yesterday or \
              2 weeks ago."

@@ -1,44 +1,44 @@
 //! Git: changes of a repository, its history, and commits. Not here: operations that contact another machine.
 
 mod add;
-mod aftermath;
 mod blame;
 mod blob;
-mod command;
+mod captured_output;
 mod commit;
-mod committing;
-mod comparison;
+mod commit_hooks;
+mod commit_list;
+mod commit_recovery;
+mod create_commit;
 mod diff;
-mod disarm;
+mod diff_output;
+mod diff_stat;
+mod disable_repo_programs;
+mod display_text;
 mod get_diff;
 mod get_git_status;
 mod git_add_commit;
+mod git_binary;
+mod git_command;
 mod git_diff;
 mod git_log;
+mod git_process;
 mod git_status;
-mod history;
-mod hooks;
 mod log;
-mod names;
-mod objects;
-mod patch;
+mod object_paths;
+mod patch_capture;
+mod pending_operation;
 mod porcelain;
-mod process;
-mod program;
-mod progress;
+mod repo_locks;
 mod repository;
-mod revision;
-mod secrets;
-mod settings;
+mod resolve_revision;
+mod safe_settings;
+mod secret_scan;
 mod show;
 mod staging;
-mod stat;
 mod status;
-mod turns;
-mod whole;
 
-pub use aftermath::{concerns, settle};
-pub use turns::Turns;
+pub use commit_recovery::{has_git_intent, resolve_git_intents};
+pub use repo_locks::RepoLocks;
 
 use std::fmt;
 use std::path::PathBuf;
@@ -46,7 +46,7 @@ use std::path::PathBuf;
 use crate::acp::Workspace;
 use crate::acp::local::confinement::Confinement;
 use crate::output::{FilterFactory, OutputStore};
-use crate::tool::{Entry, ToolSet};
+use crate::tool::{ToolEntry, ToolSet};
 
 /// The dependencies of the git tools.
 #[derive(Clone)]
@@ -62,32 +62,34 @@ pub struct GitDeps {
     /// Creates the filters that mask secrets in stored outputs.
     pub filters: FilterFactory,
     /// Locks that let one call at a time change a repository.
-    pub turns: Turns,
+    pub repo_locks: RepoLocks,
     /// The sandbox for git and its child processes.
     pub confinement: Confinement,
 }
 
 impl fmt::Debug for GitDeps {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("GitDeps").field("workspace", &self.workspace).finish_non_exhaustive()
+        f.debug_struct("GitDeps")
+            .field("workspace", &self.workspace)
+            .finish_non_exhaustive()
     }
 }
 
 /// Returns the git tools.
-pub fn tools(deps: GitDeps) -> Vec<Entry> {
+pub fn tools(deps: GitDeps) -> Vec<ToolEntry> {
     ToolSet::new("git", deps)
-        .with::<status::GitStatus>()
-        .with::<diff::GitDiff>()
-        .with::<log::GitLog>()
-        .with::<show::GitShow>()
-        .with::<blame::GitBlame>()
-        .with::<add::GitAdd>()
-        .with::<commit::GitCommit>()
-        .with::<git_status::PlainStatus>()
-        .with::<git_diff::PlainDiff>()
-        .with::<get_git_status::GetGitStatus>()
-        .with::<get_diff::GetDiff>()
-        .with::<git_log::PlainLog>()
-        .with::<git_add_commit::GitAddCommit>()
+        .with_tool::<status::GitStatus>()
+        .with_tool::<diff::GitDiff>()
+        .with_tool::<log::GitLog>()
+        .with_tool::<show::GitShow>()
+        .with_tool::<blame::GitBlame>()
+        .with_tool::<add::GitAdd>()
+        .with_tool::<commit::GitCommit>()
+        .with_tool::<git_status::PlainStatus>()
+        .with_tool::<git_diff::PlainDiff>()
+        .with_tool::<get_git_status::GetGitStatus>()
+        .with_tool::<get_diff::GetDiff>()
+        .with_tool::<git_log::PlainLog>()
+        .with_tool::<git_add_commit::GitAddCommit>()
         .into_entries()
 }

@@ -1,10 +1,10 @@
 //! Parser for `git status --porcelain=v2 -z`. Not here: the layout of the answer (GitStatus).
 
-use super::names;
+use super::display_text;
 
 /// The state of the branch.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Branch {
+pub(super) struct BranchStatus {
     /// `None` before the first commit.
     pub(super) commit: Option<String>,
     /// `None` if HEAD is detached.
@@ -17,7 +17,7 @@ pub(super) struct Branch {
 
 /// The state of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Place {
+pub(super) enum ChangeState {
     Conflicted,
     Staged,
     Unstaged,
@@ -26,8 +26,8 @@ pub(super) enum Place {
 
 /// One change of one file. A file that is changed both in the index and in the working tree has two.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Change {
-    pub(super) place: Place,
+pub(super) struct GitFileChange {
+    pub(super) place: ChangeState,
     /// Git's letter, or two letters for a conflict.
     pub(super) letters: String,
     pub(super) path: Vec<u8>,
@@ -35,9 +35,9 @@ pub(super) struct Change {
     pub(super) from: Option<Vec<u8>>,
 }
 
-impl Change {
+impl GitFileChange {
     /// Returns the change in words: `modified`, `renamed`, `deleted by them`.
-    pub(super) fn word(&self) -> &'static str {
+    pub(super) fn change_kind(&self) -> &'static str {
         match self.letters.as_str() {
             "M" => "modified",
             "A" => "added",
@@ -58,43 +58,47 @@ impl Change {
     }
 
     /// Formats the path, with the previous path if it was renamed.
-    pub(super) fn shown(&self) -> String {
+    pub(super) fn display_path(&self) -> String {
         match &self.from {
-            Some(from) => format!("{} -> {}", names::path(from), names::path(&self.path)),
-            None => names::path(&self.path),
+            Some(from) => format!(
+                "{} -> {}",
+                display_text::path(from),
+                display_text::path(&self.path)
+            ),
+            None => display_text::path(&self.path),
         }
     }
 }
 
 /// The parsed status.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Status {
-    pub(super) branch: Branch,
+pub(super) struct RepoStatus {
+    pub(super) branch: BranchStatus,
     /// Sorted by importance.
-    pub(super) changes: Vec<Change>,
+    pub(super) changes: Vec<GitFileChange>,
 }
 
-impl Status {
+impl RepoStatus {
     /// Parses the output and skips unknown records, because newer versions of git may add some.
-    pub(super) fn read(output: &[u8]) -> Self {
+    pub(super) fn parse_porcelain(output: &[u8]) -> Self {
         let mut status = Self::default();
         let mut records = output.split(|byte| *byte == 0);
         while let Some(record) = records.next() {
             match record.first() {
-                Some(b'#') => status.branch.take(&String::from_utf8_lossy(record)),
-                Some(b'1') => status.tracked(record, 8, None),
+                Some(b'#') => status.branch.read_header(&String::from_utf8_lossy(record)),
+                Some(b'1') => status.push_tracked(record, 8, None),
                 Some(b'2') => {
                     let from = records.next();
-                    status.tracked(record, 9, from);
+                    status.push_tracked(record, 9, from);
                 }
                 Some(b'u') => {
-                    if let Some((letters, path)) = fields(record, 10) {
-                        status.push(Place::Conflicted, letters, path, None);
+                    if let Some((letters, path)) = split_record(record, 10) {
+                        status.push_change(ChangeState::Conflicted, letters, path, None);
                     }
                 }
                 Some(b'?') => {
                     if let Some(path) = record.get(2..) {
-                        status.push(Place::Untracked, "?".to_owned(), path, None);
+                        status.push_change(ChangeState::Untracked, "?".to_owned(), path, None);
                     }
                 }
                 _ => {}
@@ -104,45 +108,68 @@ impl Status {
         status
     }
 
-    fn tracked(&mut self, record: &[u8], before: usize, from: Option<&[u8]>) {
-        let Some((letters, path)) = fields(record, before) else { return };
+    fn push_tracked(&mut self, record: &[u8], before: usize, from: Option<&[u8]>) {
+        let Some((letters, path)) = split_record(record, before) else {
+            return;
+        };
         let mut letters = letters.chars();
-        for place in [Place::Staged, Place::Unstaged] {
+        for place in [ChangeState::Staged, ChangeState::Unstaged] {
             if let Some(letter) = letters.next().filter(|letter| *letter != '.') {
-                let from = if matches!(letter, 'R' | 'C') { from.map(<[u8]>::to_vec) } else { None };
-                self.push(place, letter.to_string(), path, from);
+                let from = if matches!(letter, 'R' | 'C') {
+                    from.map(<[u8]>::to_vec)
+                } else {
+                    None
+                };
+                self.push_change(place, letter.to_string(), path, from);
             }
         }
     }
 
-    fn push(&mut self, place: Place, letters: String, path: &[u8], from: Option<Vec<u8>>) {
-        self.changes.push(Change { place, letters, path: path.to_vec(), from });
+    fn push_change(
+        &mut self,
+        place: ChangeState,
+        letters: String,
+        path: &[u8],
+        from: Option<Vec<u8>>,
+    ) {
+        self.changes.push(GitFileChange {
+            place,
+            letters,
+            path: path.to_vec(),
+            from,
+        });
     }
 
     /// Counts the changes in a state.
-    pub(super) fn count(&self, place: Place) -> usize {
-        self.changes.iter().filter(|change| change.place == place).count()
+    pub(super) fn count_in_state(&self, place: ChangeState) -> usize {
+        self.changes
+            .iter()
+            .filter(|change| change.place == place)
+            .count()
     }
 }
 
 /// Returns the two letters and the path of a record with `before` fields before the path.
-fn fields(record: &[u8], before: usize) -> Option<(String, &[u8])> {
+fn split_record(record: &[u8], before: usize) -> Option<(String, &[u8])> {
     let mut fields = record.splitn(before + 1, |byte| *byte == b' ');
     let letters = String::from_utf8_lossy(fields.nth(1)?).into_owned();
     let path = fields.nth(before - 2)?;
     Some((letters, path))
 }
 
-impl Branch {
-    fn take(&mut self, header: &str) {
-        let Some((key, value)) = header.strip_prefix("# ").and_then(|rest| rest.split_once(' ')) else {
+impl BranchStatus {
+    fn read_header(&mut self, header: &str) {
+        let Some((key, value)) = header
+            .strip_prefix("# ")
+            .and_then(|rest| rest.split_once(' '))
+        else {
             return;
         };
         match key {
             "branch.oid" if value != "(initial)" => self.commit = Some(value.to_owned()),
             "branch.head" if value != "(detached)" => self.name = Some(value.to_owned()),
             "branch.upstream" => self.upstream = Some(value.to_owned()),
-            "branch.ab" => self.ahead_behind = ahead_behind(value),
+            "branch.ab" => self.ahead_behind = parse_ahead_behind(value),
             "stash" => self.stashes = value.parse().unwrap_or(0),
             _ => {}
         }
@@ -150,9 +177,12 @@ impl Branch {
 }
 
 /// Parses `+2 -1`.
-fn ahead_behind(text: &str) -> Option<(u64, u64)> {
+fn parse_ahead_behind(text: &str) -> Option<(u64, u64)> {
     let (ahead, behind) = text.split_once(' ')?;
-    Some((ahead.strip_prefix('+')?.parse().ok()?, behind.strip_prefix('-')?.parse().ok()?))
+    Some((
+        ahead.strip_prefix('+')?.parse().ok()?,
+        behind.strip_prefix('-')?.parse().ok()?,
+    ))
 }
 
 #[cfg(test)]
@@ -167,36 +197,52 @@ mod tests {
                     1 MM N... 100644 100644 100644 aa bb two words.txt\0\
                     2 R. N... 100644 100644 100644 aa bb R100 new -> name\0old\0\
                     u UU N... 100644 100644 100644 100644 aa bb cc c.txt\0? new\nline\0! ignored\0";
-        let status = Status::read(text.as_bytes());
+        let status = RepoStatus::parse_porcelain(text.as_bytes());
         let branch = &status.branch;
         assert_eq!(
             (branch.name.as_deref(), branch.ahead_behind, branch.stashes),
             (Some("main"), Some((2, 1)), 3)
         );
-        let shown: Vec<(Place, &str, String)> =
-            status.changes.iter().map(|change| (change.place, change.word(), change.shown())).collect();
+        let shown: Vec<(ChangeState, &str, String)> = status
+            .changes
+            .iter()
+            .map(|change| (change.place, change.change_kind(), change.display_path()))
+            .collect();
         assert_eq!(
             shown,
             [
-                (Place::Conflicted, "both modified", "c.txt".to_owned()),
-                (Place::Staged, "modified", "two words.txt".to_owned()),
-                (Place::Staged, "renamed", "old -> new -> name".to_owned()),
-                (Place::Unstaged, "modified", "two words.txt".to_owned()),
-                (Place::Untracked, "untracked", "\"new\\nline\"".to_owned()),
+                (ChangeState::Conflicted, "both modified", "c.txt".to_owned()),
+                (ChangeState::Staged, "modified", "two words.txt".to_owned()),
+                (
+                    ChangeState::Staged,
+                    "renamed",
+                    "old -> new -> name".to_owned()
+                ),
+                (
+                    ChangeState::Unstaged,
+                    "modified",
+                    "two words.txt".to_owned()
+                ),
+                (
+                    ChangeState::Untracked,
+                    "untracked",
+                    "\"new\\nline\"".to_owned()
+                ),
             ]
         );
     }
 
     #[test]
     fn a_branch_without_commits_and_none_at_all() {
-        let status = Status::read(b"# branch.oid (initial)\0# branch.head (detached)\0");
-        assert_eq!(status.branch, Branch::default());
+        let status =
+            RepoStatus::parse_porcelain(b"# branch.oid (initial)\0# branch.head (detached)\0");
+        assert_eq!(status.branch, BranchStatus::default());
     }
 
     proptest! {
         #[test]
         fn any_bytes_are_survived(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
-            let _ = Status::read(&bytes);
+            let _ = RepoStatus::parse_porcelain(&bytes);
         }
     }
 }

@@ -4,57 +4,61 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::GitDeps;
-use super::command::{Answer, Git};
-use super::{disarm, names, objects};
+use super::git_command::{GitCommand, GitOutput};
+use super::{disable_repo_programs, display_text, object_paths};
 use crate::acp::{RawPath, Workspace};
-use crate::tool::{ErrorCode, ToolCx, ToolError};
+use crate::tool::{ErrorCode, ToolContext, ToolError};
 
 /// A requested path in its repository.
 #[derive(Debug)]
-pub(super) struct Part {
+pub(super) struct RepoPath {
     /// Relative to the working tree; empty for the working tree itself.
     pub(super) path: String,
-    pub(super) kind: Kind,
+    pub(super) kind: RepoPathKind,
     /// The form shown in answers.
     pub(super) shown: String,
 }
 
 /// The kind of file at a path now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum RepoPathKind {
     Folder,
     File,
     /// Nothing is there, but git may know the path.
-    Gone,
+    Missing,
 }
 
 /// A checked repository with the path that was requested.
 #[derive(Debug)]
-pub(super) struct Repository {
-    pub(super) git: Git,
+pub(super) struct GitRepository {
+    pub(super) git: GitCommand,
     /// The working tree, in which git runs.
     pub(super) top: PathBuf,
     /// The git folder, with the index, HEAD and locks.
     pub(super) git_dir: PathBuf,
-    pub(super) part: Part,
+    pub(super) requested: RepoPath,
     /// The filters in its settings, which do not run.
     pub(super) filters: Vec<String>,
     /// Warnings about things that the answer leaves out.
     pub(super) notes: Vec<String>,
 }
 
-impl Repository {
+impl GitRepository {
     /// Finds the repository of a path and disables the programs in its settings.
-    pub(super) async fn open(cx: &ToolCx, deps: &GitDeps, path: &RawPath) -> Result<Self, ToolError> {
-        let resolved = deps.workspace.resolve(path)?;
-        let root = resolved.root();
-        let shown = resolved.shown();
-        let (folder, kind) = standing(resolved.absolute(), root, &shown)?;
-        let marker = marker(&folder, root)?;
-        let mut git = Git::new(deps, &folder, root.parent().unwrap_or(root))?;
-        let [top, git_dir, _] = places(cx, deps, &git, &marker).await?;
-        let Ok(path) = resolved.absolute().strip_prefix(&top) else {
-            return Err(outside(&format!(
+    pub(super) async fn open_repository(
+        cx: &ToolContext,
+        deps: &GitDeps,
+        path: &RawPath,
+    ) -> Result<Self, ToolError> {
+        let resolved = deps.workspace.resolve_in_workspace(path)?;
+        let root = resolved.root_path();
+        let shown = resolved.display_text();
+        let (folder, kind) = find_start_folder(resolved.absolute_path(), root, &shown)?;
+        let marker = find_git_marker(&folder, root)?;
+        let mut git = GitCommand::new(deps, &folder, root.parent().unwrap_or(root))?;
+        let [top, git_dir, _] = find_repo_folders(cx, deps, &git, &marker).await?;
+        let Ok(path) = resolved.absolute_path().strip_prefix(&top) else {
+            return Err(outside_workspace_error(&format!(
                 "its working tree is {}, which does not hold {shown}",
                 top.display()
             )));
@@ -63,12 +67,19 @@ impl Repository {
             let text = format!("{shown} has a name that is not valid text; name its folder.");
             return Err(ToolError::invalid_args(text));
         };
-        let part = Part { path: path.to_owned(), kind, shown };
-        git.move_to(&top);
-        let filters = disarm::disarm(cx, &mut git).await?;
+        let part = RepoPath {
+            path: path.to_owned(),
+            kind,
+            shown,
+        };
+        git.set_folder(&top);
+        let filters = disable_repo_programs::override_programs(cx, &mut git).await?;
         let mut notes = Vec::new();
         if !filters.is_empty() {
-            let filters: Vec<String> = filters.iter().map(|name| names::line(name)).collect();
+            let filters: Vec<String> = filters
+                .iter()
+                .map(|name| display_text::escape_line(name))
+                .collect();
             notes.push(format!(
                 "the filters {} were not run, so files under them may be listed as changed",
                 filters.join(", ")
@@ -77,34 +88,59 @@ impl Repository {
         if top.join(".gitmodules").symlink_metadata().is_ok() {
             notes.push("of submodules the commit is compared, not their files".to_owned());
         }
-        Ok(Self { git, top, git_dir, part, filters, notes })
+        Ok(Self {
+            git,
+            top,
+            git_dir,
+            requested: part,
+            filters,
+            notes,
+        })
     }
 
     /// Returns the requested path, unless it is the whole repository.
     pub(super) fn pathspec(&self) -> Option<&str> {
-        (!self.part.path.is_empty()).then_some(self.part.path.as_str())
+        (!self.requested.path.is_empty()).then_some(self.requested.path.as_str())
     }
 
     /// Returns the requested path if it is a file. For a folder, the tools query the whole repository.
-    pub(super) fn file(&self) -> Option<&str> {
-        if self.part.kind == Kind::Folder { None } else { self.pathspec() }
+    pub(super) fn file_pathspec(&self) -> Option<&str> {
+        if self.requested.kind == RepoPathKind::Folder {
+            None
+        } else {
+            self.pathspec()
+        }
     }
 
     /// Runs a subcommand on a path. Fails if git fails.
-    pub(super) async fn ask(
+    pub(super) async fn run_on_path(
         &self,
-        cx: &ToolCx,
+        cx: &ToolContext,
         arguments: &[&str],
         path: Option<&str>,
-    ) -> Result<Answer, ToolError> {
-        let answer = self.git.run(cx, &with_path(arguments, path)).await?;
-        if answer.worked() { Ok(answer) } else { Err(complaint(&answer)) }
+    ) -> Result<GitOutput, ToolError> {
+        let answer = self.git.run(cx, &append_pathspec(arguments, path)).await?;
+        if answer.is_success() {
+            Ok(answer)
+        } else {
+            Err(git_error(&answer))
+        }
     }
 
     /// Fails if the requested path is missing and git never tracked it, because "no changes" would then mislead.
-    pub(super) async fn prove_known(&self, cx: &ToolCx) -> Result<(), ToolError> {
-        let Part { path, kind: Kind::Gone, shown } = &self.part else { return Ok(()) };
-        for list in [["ls-files", "--", path].as_slice(), &["ls-tree", "--name-only", "HEAD", "--", path]] {
+    pub(super) async fn require_known_path(&self, cx: &ToolContext) -> Result<(), ToolError> {
+        let RepoPath {
+            path,
+            kind: RepoPathKind::Missing,
+            shown,
+        } = &self.requested
+        else {
+            return Ok(());
+        };
+        for list in [
+            ["ls-files", "--", path].as_slice(),
+            &["ls-tree", "--name-only", "HEAD", "--", path],
+        ] {
             // Without a first commit there is no HEAD, so its list is empty.
             if !self.git.run(cx, list).await?.output.is_empty() {
                 return Ok(());
@@ -118,7 +154,7 @@ impl Repository {
 }
 
 /// Appends a path after `--`, so that git cannot read it as an option or revision.
-pub(super) fn with_path<'a>(arguments: &[&'a str], path: Option<&'a str>) -> Vec<&'a str> {
+pub(super) fn append_pathspec<'a>(arguments: &[&'a str], path: Option<&'a str>) -> Vec<&'a str> {
     let mut arguments = arguments.to_vec();
     arguments.push("--");
     arguments.extend(path);
@@ -127,76 +163,122 @@ pub(super) fn with_path<'a>(arguments: &[&'a str], path: Option<&'a str>) -> Vec
 
 /// Asks git for the folders of the repository and checks that they lie in the workspace. `core.worktree`, a `.git`
 /// file and `commondir` can each lead elsewhere.
-async fn places(cx: &ToolCx, deps: &GitDeps, git: &Git, marker: &Path) -> Result<[PathBuf; 3], ToolError> {
-    let asked =
-        ["rev-parse", "--show-toplevel", "--absolute-git-dir", "--path-format=absolute", "--git-common-dir"];
+async fn find_repo_folders(
+    cx: &ToolContext,
+    deps: &GitDeps,
+    git: &GitCommand,
+    marker: &Path,
+) -> Result<[PathBuf; 3], ToolError> {
+    let asked = [
+        "rev-parse",
+        "--show-toplevel",
+        "--absolute-git-dir",
+        "--path-format=absolute",
+        "--git-common-dir",
+    ];
     let answer = git.run(cx, &asked).await?;
     if answer.exit_code != Some(0) {
-        let is_bare = git.run(cx, &["rev-parse", "--is-bare-repository"]).await?.line() == "true";
-        return Err(if is_bare { bare(marker) } else { refusal(&answer, marker) });
+        let is_bare = git
+            .run(cx, &["rev-parse", "--is-bare-repository"])
+            .await?
+            .first_output_line()
+            == "true";
+        return Err(if is_bare {
+            bare_repository_error(marker)
+        } else {
+            explain_rejected_repository(&answer, marker)
+        });
     }
-    let text =
-        String::from_utf8(answer.output).map_err(|_| outside("its folders have names that are no text"))?;
+    let text = String::from_utf8(answer.output)
+        .map_err(|_| outside_workspace_error("its folders have names that are no text"))?;
     let workspace = deps.workspace.clone();
-    tokio::task::spawn_blocking(move || inside(&text, &workspace))
+    tokio::task::spawn_blocking(move || check_inside_workspace(&text, &workspace))
         .await
-        .map_err(|_| ToolError::internal("The look at the repository did not get to its end."))?
+        .map_err(|_| {
+            ToolError::internal_error("The look at the repository did not get to its end.")
+        })?
 }
 
 /// Resolves the folders and checks that they and the objects lie in the workspace. Blocks.
-fn inside(places: &str, workspace: &Workspace) -> Result<[PathBuf; 3], ToolError> {
+fn check_inside_workspace(places: &str, workspace: &Workspace) -> Result<[PathBuf; 3], ToolError> {
     let mut found = Vec::new();
     for place in places.lines() {
-        let real = Path::new(place).canonicalize().map_err(|cause| ToolError::io(place, &cause))?;
-        if !workspace.roots().any(|root| real.starts_with(root)) {
-            return Err(outside(&format!("it uses {place}")));
+        let real = Path::new(place)
+            .canonicalize()
+            .map_err(|cause| ToolError::from_io(place, &cause))?;
+        if !workspace.root_paths().any(|root| real.starts_with(root)) {
+            return Err(outside_workspace_error(&format!("it uses {place}")));
         }
         found.push(real);
     }
-    let found =
-        <[PathBuf; 3]>::try_from(found).map_err(|_| outside("its folders have names with line breaks"))?;
-    let reaches = objects::outside(&found[1], &found[2], workspace);
-    reaches.map_or(Ok(found), |why| Err(outside(&why)))
+    let found = <[PathBuf; 3]>::try_from(found)
+        .map_err(|_| outside_workspace_error("its folders have names with line breaks"))?;
+    let reaches = object_paths::find_outside_path(&found[1], &found[2], workspace);
+    reaches.map_or(Ok(found), |why| Err(outside_workspace_error(&why)))
 }
 
 /// Returns the folder from which to look for the repository, and the kind of the path. For a deleted path, that is
 /// the deepest existing parent.
-fn standing(path: &Path, root: &Path, shown: &str) -> Result<(PathBuf, Kind), ToolError> {
-    let mut kind = Kind::Folder;
-    for folder in path.ancestors().take_while(|folder| folder.starts_with(root)) {
+fn find_start_folder(
+    path: &Path,
+    root: &Path,
+    shown: &str,
+) -> Result<(PathBuf, RepoPathKind), ToolError> {
+    let mut kind = RepoPathKind::Folder;
+    for folder in path
+        .ancestors()
+        .take_while(|folder| folder.starts_with(root))
+    {
         match folder.symlink_metadata().map(|meta| meta.is_dir()) {
             Ok(true) => return Ok((folder.to_owned(), kind)),
-            Ok(false) => kind = Kind::File,
-            Err(cause) if cause.kind() == io::ErrorKind::NotFound => kind = Kind::Gone,
-            Err(cause) => return Err(ToolError::io(shown, &cause)),
+            Ok(false) => kind = RepoPathKind::File,
+            Err(cause) if cause.kind() == io::ErrorKind::NotFound => kind = RepoPathKind::Missing,
+            Err(cause) => return Err(ToolError::from_io(shown, &cause)),
         }
     }
-    Err(ToolError::invalid_args(format!("{shown} is neither a folder nor a file.")))
+    Err(ToolError::invalid_args(format!(
+        "{shown} is neither a folder nor a file."
+    )))
 }
 
 /// Finds the `.git` above a folder. Without one inside the workspace, git is not even started.
-fn marker(folder: &Path, root: &Path) -> Result<PathBuf, ToolError> {
+fn find_git_marker(folder: &Path, root: &Path) -> Result<PathBuf, ToolError> {
     let found = |dir: &Path| Some(dir.join(".git")).filter(|git| git.symlink_metadata().is_ok());
-    if let Some(git) = folder.ancestors().take_while(|dir| dir.starts_with(root)).find_map(found) {
+    if let Some(git) = folder
+        .ancestors()
+        .take_while(|dir| dir.starts_with(root))
+        .find_map(found)
+    {
         return Ok(git);
     }
     // git's own test for a bare repository.
-    let is_bare = |dir: &&Path| ["HEAD", "objects", "refs"].iter().all(|name| dir.join(name).exists());
-    if let Some(git) = folder.ancestors().take_while(|dir| dir.starts_with(root)).find(is_bare) {
-        return Err(bare(git));
+    let is_bare = |dir: &&Path| {
+        ["HEAD", "objects", "refs"]
+            .iter()
+            .all(|name| dir.join(name).exists())
+    };
+    if let Some(git) = folder
+        .ancestors()
+        .take_while(|dir| dir.starts_with(root))
+        .find(is_bare)
+    {
+        return Err(bare_repository_error(git));
     }
     match root.ancestors().skip(1).find_map(found) {
-        Some(above) => Err(outside(&format!("it begins above the workspace, at {}", above.display()))),
-        None => Err(not_a_repository()),
+        Some(above) => Err(outside_workspace_error(&format!(
+            "it begins above the workspace, at {}",
+            above.display()
+        ))),
+        None => Err(not_repository_error()),
     }
 }
 
-fn not_a_repository() -> ToolError {
+fn not_repository_error() -> ToolError {
     ToolError::not_found("Error: Not a git repository")
 }
 
 /// Returns the error for a repository without a working tree.
-fn bare(git: &Path) -> ToolError {
+fn bare_repository_error(git: &Path) -> ToolError {
     let git = git.display();
     ToolError::not_found(format!(
         "{git} is a bare repository: it has a history and no working tree, and the git tools need one. Use Bash, for \
@@ -205,7 +287,7 @@ fn bare(git: &Path) -> ToolError {
     ))
 }
 
-fn outside(why: &str) -> ToolError {
+fn outside_workspace_error(why: &str) -> ToolError {
     ToolError::new(
         ErrorCode::OutsideWorkspace,
         format!(
@@ -215,7 +297,7 @@ fn outside(why: &str) -> ToolError {
 }
 
 /// Explains why git rejects a repository although a `.git` exists.
-fn refusal(answer: &Answer, marker: &Path) -> ToolError {
+fn explain_rejected_repository(answer: &GitOutput, marker: &Path) -> ToolError {
     if let Some(owner) = foreign_owner(marker) {
         return ToolError::new(
             ErrorCode::PolicyDenied,
@@ -227,11 +309,17 @@ fn refusal(answer: &Answer, marker: &Path) -> ToolError {
             ),
         );
     }
-    let why =
-        if answer.complaint.is_empty() { "git gave no reason".to_owned() } else { answer.complaint.clone() };
+    let why = if answer.stderr_text.is_empty() {
+        "git gave no reason".to_owned()
+    } else {
+        answer.stderr_text.clone()
+    };
     ToolError::new(
         ErrorCode::NotFound,
-        format!("Error: Not a git repository\n{why}\n{} is there, but git refuses it.", marker.display()),
+        format!(
+            "Error: Not a git repository\n{why}\n{} is there, but git refuses it.",
+            marker.display()
+        ),
     )
 }
 
@@ -239,8 +327,15 @@ fn refusal(answer: &Answer, marker: &Path) -> ToolError {
 fn foreign_owner(marker: &Path) -> Option<String> {
     use std::os::unix::fs::MetadataExt;
     let own = rustix::process::geteuid().as_raw();
-    let owner = |path: &Path| path.symlink_metadata().ok().map(|meta| meta.uid()).filter(|uid| *uid != own);
-    owner(marker).or_else(|| marker.parent().and_then(owner)).map(|uid| format!("uid {uid}"))
+    let owner = |path: &Path| {
+        path.symlink_metadata()
+            .ok()
+            .map(|meta| meta.uid())
+            .filter(|uid| *uid != own)
+    };
+    owner(marker)
+        .or_else(|| marker.parent().and_then(owner))
+        .map(|uid| format!("uid {uid}"))
 }
 
 #[cfg(not(unix))]
@@ -249,10 +344,15 @@ fn foreign_owner(_marker: &Path) -> Option<String> {
 }
 
 /// Builds the error for a run that git itself ended with a failure.
-pub(super) fn complaint(answer: &Answer) -> ToolError {
-    let code = answer
-        .exit_code
-        .map_or_else(|| "without an exit code".to_owned(), |code| format!("with exit code {code}"));
-    let why = if answer.complaint.is_empty() { "It gave no reason." } else { &answer.complaint };
+pub(super) fn git_error(answer: &GitOutput) -> ToolError {
+    let code = answer.exit_code.map_or_else(
+        || "without an exit code".to_owned(),
+        |code| format!("with exit code {code}"),
+    );
+    let why = if answer.stderr_text.is_empty() {
+        "It gave no reason."
+    } else {
+        &answer.stderr_text
+    };
     ToolError::new(ErrorCode::Io, format!("git ended {code}: {why}"))
 }

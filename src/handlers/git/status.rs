@@ -7,16 +7,19 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::GitDeps;
-use super::porcelain::{Branch, Change, Place, Status};
-use super::progress::{Progress, in_progress, rebase_step};
-use super::repository::Repository;
-use super::{names, revision};
+use super::pending_operation::{PendingOperation, find_pending_operations, rebase_step};
+use super::porcelain::{BranchStatus, ChangeState, GitFileChange, RepoStatus};
+use super::repository::GitRepository;
+use super::{display_text, resolve_revision};
 use crate::acp::RawPath;
-use crate::output::figures::{counted, grouped};
-use crate::tool::{Access, DefaultLocation, Effect, Meta, Reply, Tool, ToolCx, ToolError};
+use crate::output::number_format::{format_count, group_digits};
+use crate::tool::{
+    DeclaredAccess, DefaultLocation, ResultMeta, Tool, ToolContext, ToolEffect, ToolError,
+    ToolReply,
+};
 
 /// The arguments of the status query that the parser reads.
-pub(super) const QUESTION: [&str; 9] = [
+pub(super) const STATUS_ARGUMENTS: [&str; 9] = [
     "status",
     "--porcelain=v2",
     "-z",
@@ -28,8 +31,8 @@ pub(super) const QUESTION: [&str; 9] = [
     "--find-renames",
 ];
 
-const LISTED: u64 = 200;
-const MOST_LISTED: u64 = 2_000;
+const DEFAULT_LISTED: u64 = 200;
+const MAX_LISTED: u64 = 2_000;
 
 /// Show a git repository's branch, what it is ahead and behind, a merge or rebase in progress, then conflicts,
 /// staged, changed and new paths.
@@ -58,66 +61,81 @@ pub(super) fn here() -> RawPath {
 
 impl Tool for GitStatus {
     const NAME: &'static str = "GitStatus";
-    const EFFECT: Effect = Effect::Reads;
-    const ALIASES: &'static [(&'static str, &'static str)] =
-        &[("repo_path", "path"), ("directory", "path"), ("cwd", "path"), ("file_path", "path")];
+    const EFFECT: ToolEffect = ToolEffect::Reads;
+    const ALIASES: &'static [(&'static str, &'static str)] = &[
+        ("repo_path", "path"),
+        ("directory", "path"),
+        ("cwd", "path"),
+        ("file_path", "path"),
+    ];
     const EXAMPLES: &'static [&'static str] = &["{}", r#"{"path":"backend","all_untracked":true}"#];
-    const LIMITS: &'static [&'static str] =
-        &["200 paths a call by default, 2,000 at most", "8 MB of git's list are read", "30 s a run of git"];
+    const LIMITS: &'static [&'static str] = &[
+        "200 paths a call by default, 2,000 at most",
+        "8 MB of git's list are read",
+        "30 s a run of git",
+    ];
     type Deps = GitDeps;
-    type Output = Reply;
+    type Output = ToolReply;
 
-    fn access(&self) -> Access {
-        Access::reads([self.path.as_str()]).or_default(DefaultLocation::FirstWorkspace)
+    fn access(&self) -> DeclaredAccess {
+        DeclaredAccess::reading_paths([self.path.as_str()])
+            .with_default_location(DefaultLocation::FirstWorkspace)
     }
 
-    async fn run(self, cx: &ToolCx, deps: &GitDeps) -> Result<Reply, ToolError> {
-        let repository = Repository::open(cx, deps, &self.path).await?;
-        let mut question = QUESTION.to_vec();
+    async fn run(self, cx: &ToolContext, deps: &GitDeps) -> Result<ToolReply, ToolError> {
+        let repository = GitRepository::open_repository(cx, deps, &self.path).await?;
+        let mut question = STATUS_ARGUMENTS.to_vec();
         if self.all_untracked {
             question.push("--untracked-files=all");
         }
-        let answer = repository.ask(cx, &question, repository.pathspec()).await?;
-        let status = Status::read(&answer.output);
+        let answer = repository
+            .run_on_path(cx, &question, repository.pathspec())
+            .await?;
+        let status = RepoStatus::parse_porcelain(&answer.output);
         if status.changes.is_empty() {
-            repository.prove_known(cx).await?;
+            repository.require_known_path(cx).await?;
         }
-        let mut text = head(deps, &repository, &status);
+        let mut text = status_header(deps, &repository, &status);
         if answer.cut {
-            text.push_str("[the list is longer than 8 MB; counts and paths are those of its beginning]\n");
+            text.push_str(
+                "[the list is longer than 8 MB; counts and paths are those of its beginning]\n",
+            );
         }
-        self.list(&status, &mut text);
-        Ok(Reply::text(text).with_meta(Meta { warnings: repository.notes, ..Meta::default() }))
+        self.append_changes(&status, &mut text);
+        Ok(ToolReply::from_text(text).with_meta(ResultMeta {
+            warnings: repository.notes,
+            ..ResultMeta::default()
+        }))
     }
 }
 
 impl GitStatus {
-    fn list(&self, status: &Status, text: &mut String) {
-        let limit =
-            usize::try_from(self.limit.unwrap_or(LISTED).clamp(1, MOST_LISTED)).expect("at most 2000");
+    fn append_changes(&self, status: &RepoStatus, text: &mut String) {
+        let limit = usize::try_from(self.limit.unwrap_or(DEFAULT_LISTED).clamp(1, MAX_LISTED))
+            .expect("at most 2000");
         let offset = usize::try_from(self.offset).unwrap_or(usize::MAX);
         let total = status.changes.len();
         let mut place = None;
         for change in status.changes.iter().skip(offset).take(limit) {
             if place.replace(change.place) != Some(change.place) {
-                let _ = writeln!(text, "\n{}:", heading(change.place));
+                let _ = writeln!(text, "\n{}:", state_heading(change.place));
             }
-            text.push_str(&line(change));
+            text.push_str(&format_change(change));
         }
         let end = offset.saturating_add(limit).min(total);
         if offset >= total && total > 0 {
             let _ = write!(
                 text,
                 "\nThere are {}; offset={offset} is past them.",
-                counted(total as u64, "change")
+                format_count(total as u64, "change")
             );
         } else if offset > 0 || end < total {
             let _ = write!(
                 text,
                 "\nShowing {}-{} of {}.",
-                grouped(offset as u64 + 1),
-                grouped(end as u64),
-                grouped(total as u64)
+                group_digits(offset as u64 + 1),
+                group_digits(end as u64),
+                group_digits(total as u64)
             );
             if end < total {
                 let _ = write!(text, " Continue with offset={end}.");
@@ -127,55 +145,68 @@ impl GitStatus {
     }
 }
 
-fn heading(place: Place) -> &'static str {
+fn state_heading(place: ChangeState) -> &'static str {
     match place {
-        Place::Conflicted => "In conflict",
-        Place::Staged => "Staged for the next commit",
-        Place::Unstaged => "Changed, not staged",
-        Place::Untracked => "Untracked",
+        ChangeState::Conflicted => "In conflict",
+        ChangeState::Staged => "Staged for the next commit",
+        ChangeState::Unstaged => "Changed, not staged",
+        ChangeState::Untracked => "Untracked",
     }
 }
 
-fn line(change: &Change) -> String {
+fn format_change(change: &GitFileChange) -> String {
     match change.place {
-        Place::Untracked => format!("  {}\n", change.shown()),
-        _ => format!("  {}: {}\n", change.word(), change.shown()),
+        ChangeState::Untracked => format!("  {}\n", change.display_path()),
+        _ => format!("  {}: {}\n", change.change_kind(), change.display_path()),
     }
 }
 
 /// Describes the branch, the operations in progress and the counts.
-pub(super) fn head(deps: &GitDeps, repository: &Repository, status: &Status) -> String {
-    let mut text = branch_words(&status.branch);
+pub(super) fn status_header(
+    deps: &GitDeps,
+    repository: &GitRepository,
+    status: &RepoStatus,
+) -> String {
+    let mut text = describe_branch(&status.branch);
     text.push('\n');
-    for progress in in_progress(repository) {
+    for progress in find_pending_operations(repository) {
         let step = match progress {
-            Progress::Rebase | Progress::Mailbox => rebase_step(deps, repository),
+            PendingOperation::Rebase | PendingOperation::Mailbox => rebase_step(deps, repository),
             _ => None,
         };
         let step = step.map_or_else(String::new, |step| format!(" (Step {step}.)"));
-        let _ = writeln!(text, "{}{step}", progress.words());
+        let _ = writeln!(text, "{}{step}", progress.describe_next_step());
     }
-    let _ = writeln!(text, "{}", counts(status, repository.pathspec()));
+    let _ = writeln!(
+        text,
+        "{}",
+        format_state_counts(status, repository.pathspec())
+    );
     text
 }
 
 /// Formats `2 staged, 1 untracked`, or says that nothing changed.
-pub(super) fn counts(status: &Status, path: Option<&str>) -> String {
+pub(super) fn format_state_counts(status: &RepoStatus, path: Option<&str>) -> String {
     let named = [
-        (Place::Conflicted, "in conflict"),
-        (Place::Staged, "staged"),
-        (Place::Unstaged, "changed but not staged"),
-        (Place::Untracked, "untracked"),
+        (ChangeState::Conflicted, "in conflict"),
+        (ChangeState::Staged, "staged"),
+        (ChangeState::Unstaged, "changed but not staged"),
+        (ChangeState::Untracked, "untracked"),
     ];
-    let count = |(place, word): (Place, &str)| match status.count(place) {
+    let count = |(place, word): (ChangeState, &str)| match status.count_in_state(place) {
         0 => None,
-        n => Some(format!("{} {word}", grouped(n as u64))),
+        n => Some(format!("{} {word}", group_digits(n as u64))),
     };
     let counts: Vec<String> = named.into_iter().filter_map(count).collect();
-    let within = path.map_or_else(String::new, |path| format!(" in {}", names::path(path.as_bytes())));
+    let within = path.map_or_else(String::new, |path| {
+        format!(" in {}", display_text::path(path.as_bytes()))
+    });
     let stashes = match status.branch.stashes {
         0 => String::new(),
-        n => format!(" ({} in the stash.)", counted(n, "entry").replace("entrys", "entries")),
+        n => format!(
+            " ({} in the stash.)",
+            format_count(n, "entry").replace("entrys", "entries")
+        ),
     };
     if counts.is_empty() {
         format!("Nothing to commit, working tree clean{within}.{stashes}")
@@ -184,24 +215,32 @@ pub(super) fn counts(status: &Status, path: Option<&str>) -> String {
     }
 }
 
-fn branch_words(branch: &Branch) -> String {
-    let at = branch.commit.as_deref().map(revision::short);
+fn describe_branch(branch: &BranchStatus) -> String {
+    let at = branch.commit.as_deref().map(resolve_revision::short_id);
     let Some(name) = &branch.name else {
-        return format!("No branch is checked out (detached HEAD at {}).", at.unwrap_or("nothing"));
+        return format!(
+            "No branch is checked out (detached HEAD at {}).",
+            at.unwrap_or("nothing")
+        );
     };
-    let name = names::line(name);
-    let Some(at) = at else { return format!("On branch {name}, which has no commits yet.") };
-    let Some(upstream) = branch.upstream.as_deref().map(names::line) else {
+    let name = display_text::escape_line(name);
+    let Some(at) = at else {
+        return format!("On branch {name}, which has no commits yet.");
+    };
+    let Some(upstream) = branch.upstream.as_deref().map(display_text::escape_line) else {
         return format!("On branch {name} at {at}, without an upstream.");
     };
     match branch.ahead_behind {
         None => format!("On branch {name} at {at}; its upstream {upstream} is gone."),
         Some((0, 0)) => format!("On branch {name} at {at}, level with {upstream} as last fetched."),
         Some((ahead, behind)) => {
-            let ahead = (ahead > 0).then(|| format!("{} ahead of", counted(ahead, "commit")));
-            let behind = (behind > 0).then(|| format!("{} behind", counted(behind, "commit")));
+            let ahead = (ahead > 0).then(|| format!("{} ahead of", format_count(ahead, "commit")));
+            let behind = (behind > 0).then(|| format!("{} behind", format_count(behind, "commit")));
             let both: Vec<String> = ahead.into_iter().chain(behind).collect();
-            format!("On branch {name} at {at}, {} {upstream} as last fetched.", both.join(" and "))
+            format!(
+                "On branch {name} at {at}, {} {upstream} as last fetched.",
+                both.join(" and ")
+            )
         }
     }
 }

@@ -2,26 +2,26 @@
 
 use std::fmt::Write as _;
 
-use super::listing::Kind;
-use super::walk::Start;
-use crate::output::figures::{counted, grouped};
+use super::folder_entries::WalkEntryKind;
+use super::folder_walk::WalkStart;
+use crate::output::number_format::{format_count, group_digits};
 
 /// The largest number of skipped paths to remember for a second search.
-const MAX_LEFT: usize = 10_000;
+const MAX_REMEMBERED: usize = 10_000;
 /// The largest number of them to name.
 const MAX_NAMED: usize = 8;
 
 /// The skipped parts, with the reasons.
 #[derive(Debug, Default)]
-pub(super) struct Coverage {
+pub(super) struct SearchCoverage {
     /// The first ignored and hidden folders, and those files among them that were of interest.
-    pub(super) left: Vec<Start>,
+    pub(super) skipped: Vec<WalkStart>,
     /// The ignored entries among them.
-    ignored: Vec<Start>,
+    ignored: Vec<WalkStart>,
     ignored_folders: u64,
     ignored_files: u64,
     /// More was skipped than is remembered.
-    pub(super) more_left: bool,
+    pub(super) more_skipped: bool,
     /// Directories and files that could not be opened.
     pub(super) unreadable: u64,
     /// Symbolic links; none is followed.
@@ -42,28 +42,29 @@ pub(super) struct Coverage {
     pub(super) timed_out: bool,
 }
 
-impl Coverage {
+impl SearchCoverage {
     /// Records a skipped entry.
-    pub(super) fn leave(&mut self, start: Start, hidden: bool) {
+    pub(super) fn record_skipped(&mut self, start: WalkStart, hidden: bool) {
         if !hidden {
-            let folder = start.kind == Kind::Folder;
+            let folder = start.kind == WalkEntryKind::Folder;
             self.ignored_folders += u64::from(folder);
             self.ignored_files += u64::from(!folder);
-            if self.ignored.len() < MAX_LEFT {
+            if self.ignored.len() < MAX_REMEMBERED {
                 self.ignored.push(start.clone());
             }
         }
-        if self.left.len() < MAX_LEFT {
-            self.left.push(start);
+        if self.skipped.len() < MAX_REMEMBERED {
+            self.skipped.push(start);
         } else {
-            self.more_left = true;
+            self.more_skipped = true;
         }
     }
 
-    pub(super) fn add(&mut self, other: Self) {
-        self.more_left |= other.more_left || self.left.len() + other.left.len() > MAX_LEFT;
-        self.left.extend(other.left);
-        self.left.truncate(MAX_LEFT);
+    pub(super) fn merge_counts(&mut self, other: Self) {
+        self.more_skipped |=
+            other.more_skipped || self.skipped.len() + other.skipped.len() > MAX_REMEMBERED;
+        self.skipped.extend(other.skipped);
+        self.skipped.truncate(MAX_REMEMBERED);
         self.ignored.extend(other.ignored);
         self.ignored_folders += other.ignored_folders;
         self.ignored_files += other.ignored_files;
@@ -78,37 +79,52 @@ impl Coverage {
     }
 
     /// Formats the last lines of an answer; empty if nothing was skipped.
-    pub(super) fn footer(&self) -> String {
+    pub(super) fn format_footer(&self) -> String {
         let mut parts = Vec::new();
         let mut ignored = |count: u64, folders: bool, one: &str, many: &str| {
             if count > 0 {
-                let names = self.names(folders, count);
-                parts.push(format!("{} {} ({names})", grouped(count), if count == 1 { one } else { many }));
+                let names = self.list_ignored(folders, count);
+                parts.push(format!(
+                    "{} {} ({names})",
+                    group_digits(count),
+                    if count == 1 { one } else { many }
+                ));
             }
         };
-        ignored(self.ignored_folders, true, "ignored directory", "ignored directories");
+        ignored(
+            self.ignored_folders,
+            true,
+            "ignored directory",
+            "ignored directories",
+        );
         ignored(self.ignored_files, false, "ignored file", "ignored files");
         if self.unreadable > 0 {
-            parts.push(format!("{} unreadable", grouped(self.unreadable)));
+            parts.push(format!("{} unreadable", group_digits(self.unreadable)));
         }
         if self.too_large > 0 {
-            parts.push(format!("{} over max_filesize", counted(self.too_large, "file")));
+            parts.push(format!(
+                "{} over max_filesize",
+                format_count(self.too_large, "file")
+            ));
         }
         if self.utf32 > 0 {
-            parts.push(format!("{} in UTF-32", counted(self.utf32, "file")));
+            parts.push(format!("{} in UTF-32", format_count(self.utf32, "file")));
         }
         if self.links > 0 {
-            parts.push(counted(self.links, "symbolic link"));
+            parts.push(format_count(self.links, "symbolic link"));
         }
         if self.special > 0 {
-            parts.push(format!("{} that is no regular file", counted(self.special, "name")));
+            parts.push(format!(
+                "{} that is no regular file",
+                format_count(self.special, "name")
+            ));
         }
         let mut text = String::new();
         if !parts.is_empty() {
             let _ = write!(text, "\n[skipped: {}]", parts.join(", "));
         }
         if self.not_utf8 > 0 {
-            let files = counted(self.not_utf8, "large file");
+            let files = format_count(self.not_utf8, "large file");
             let _ = write!(
                 text,
                 "\n[not UTF-8: {files} without a match searched as bytes, as the encoding does not show at the \
@@ -124,14 +140,19 @@ impl Coverage {
     }
 
     /// Lists ignored paths, those closest to the top first.
-    fn names(&self, folders: bool, count: u64) -> String {
-        let mut nearest: Vec<_> =
-            self.ignored.iter().filter(|start| (start.kind == Kind::Folder) == folders).collect();
+    fn list_ignored(&self, folders: bool, count: u64) -> String {
+        let mut nearest: Vec<_> = self
+            .ignored
+            .iter()
+            .filter(|start| (start.kind == WalkEntryKind::Folder) == folders)
+            .collect();
         nearest.sort_by_cached_key(|start| (start.rel.components().count(), start.rel.clone()));
         let mut names: Vec<String> = nearest
             .iter()
             .take(MAX_NAMED)
-            .map(|start| super::scope::shown(&start.root, &start.root.join(&start.rel)))
+            .map(|start| {
+                super::search_scope::workspace_path_text(&start.root, &start.root.join(&start.rel))
+            })
             .collect();
         if count > names.len() as u64 {
             names.push("...".to_owned());
@@ -145,23 +166,32 @@ mod tests {
     use super::*;
     use std::path::Path;
 
-    fn start(rel: &str, kind: Kind) -> Start {
-        Start { root: Path::new("/w").into(), rel: rel.into(), kind, rules: None }
+    fn start(rel: &str, kind: WalkEntryKind) -> WalkStart {
+        WalkStart {
+            root: Path::new("/w").into(),
+            rel: rel.into(),
+            kind,
+            rules: None,
+        }
     }
 
     #[test]
     fn a_full_search_has_no_footer() {
-        assert_eq!(Coverage::default().footer(), "");
+        assert_eq!(SearchCoverage::default().format_footer(), "");
     }
 
     #[test]
     fn the_footer_names_what_was_skipped_nearest_first() {
-        let mut coverage = Coverage { unreadable: 2, timed_out: true, ..Coverage::default() };
-        coverage.leave(start("deep/er/target", Kind::Folder), false);
-        coverage.leave(start("node_modules", Kind::Folder), false);
-        coverage.leave(start(".env", Kind::File), false);
-        coverage.leave(start(".hidden", Kind::Folder), true);
-        let footer = coverage.footer();
+        let mut coverage = SearchCoverage {
+            unreadable: 2,
+            timed_out: true,
+            ..SearchCoverage::default()
+        };
+        coverage.record_skipped(start("deep/er/target", WalkEntryKind::Folder), false);
+        coverage.record_skipped(start("node_modules", WalkEntryKind::Folder), false);
+        coverage.record_skipped(start(".env", WalkEntryKind::File), false);
+        coverage.record_skipped(start(".hidden", WalkEntryKind::Folder), true);
+        let footer = coverage.format_footer();
         assert!(
             footer.contains(
                 "[skipped: 2 ignored directories (node_modules, deep/er/target), 1 ignored file (.env), 2 unreadable]"
@@ -169,6 +199,6 @@ mod tests {
             "{footer}"
         );
         assert!(footer.contains("timed out"), "{footer}");
-        assert_eq!(coverage.left.len(), 4);
+        assert_eq!(coverage.skipped.len(), 4);
     }
 }

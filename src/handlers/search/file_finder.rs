@@ -9,13 +9,13 @@ use std::time::SystemTime;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::coverage::Coverage;
+use super::coverage::SearchCoverage;
 use super::file_glob::FileGlob;
-use super::halt::Halt;
-use super::listing::Kind;
-use super::page::{Page, unlocked};
-use super::scope::{Look, Scope, Take};
-use super::walk::{Next, Spot};
+use super::folder_entries::WalkEntryKind;
+use super::folder_walk::{WalkControl, WalkEntry};
+use super::search_scope::{MatchAction, SearchHandler, SearchScope};
+use super::search_stop::SearchStop;
+use super::smallest_items::{SmallestItems, lock_ignoring_poison};
 
 /// The order of the paths that are found.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -41,98 +41,130 @@ pub(super) struct FoundPaths {
     pub(super) count: u64,
     /// The search stopped because enough was found.
     pub(super) stopped: bool,
-    pub(super) coverage: Coverage,
+    pub(super) coverage: SearchCoverage,
 }
 
 /// A search for names: its folders, pattern, kind of entry and time limit.
 #[derive(Clone, Copy)]
-pub(super) struct FileSearch<'a> {
-    pub(super) scope: &'a Scope,
+pub(super) struct FileNameSearch<'a> {
+    pub(super) scope: &'a SearchScope,
     pub(super) glob: &'a FileGlob,
-    pub(super) kind: Kind,
-    pub(super) halt: &'a Halt,
+    pub(super) kind: WalkEntryKind,
+    pub(super) halt: &'a SearchStop,
 }
 
-impl FileSearch<'_> {
-    pub(super) fn noun(&self) -> &'static str {
+impl FileNameSearch<'_> {
+    pub(super) fn kind_noun(&self) -> &'static str {
         match self.kind {
-            Kind::Folder => "folder",
-            Kind::Link => "link",
-            Kind::File | Kind::Other => "file",
+            WalkEntryKind::Folder => "folder",
+            WalkEntryKind::Link => "link",
+            WalkEntryKind::File | WalkEntryKind::Other => "file",
         }
     }
 
     /// Searches the scope, or the parts that an earlier search skipped.
-    pub(super) fn run(&self, order: SortOrder, keep: usize, left: Option<&Coverage>) -> FoundPaths {
-        let pages = Mutex::new(Page::new(keep, |_: &FoundPath| 1));
+    pub(super) fn find_paths(
+        &self,
+        order: SortOrder,
+        keep: usize,
+        left: Option<&SearchCoverage>,
+    ) -> FoundPaths {
+        let pages = Mutex::new(SmallestItems::new(keep, |_: &FoundPath| 1));
         let count = AtomicU64::new(0);
-        let enough = if order == SortOrder::Any { keep as u64 + 1 } else { u64::MAX };
-        let finder = || Finder {
+        let enough = if order == SortOrder::Any {
+            keep as u64 + 1
+        } else {
+            u64::MAX
+        };
+        let finder = || PathFinder {
             search: self,
             order,
             enough,
             count: &count,
-            own: Some(Page::new(keep, |_| 1)),
+            own: Some(SmallestItems::new(keep, |_| 1)),
             all: &pages,
         };
         let coverage = match left {
-            Some(earlier) => self.scope.walk_left(&earlier.left, self.halt, finder),
-            None => self.scope.walk(self.halt, finder),
+            Some(earlier) => self.scope.walk_skipped(&earlier.skipped, self.halt, finder),
+            None => self.scope.walk_all(self.halt, finder),
         };
         let count = count.into_inner();
-        let files = pages.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner).into_items();
-        FoundPaths { files, count, stopped: count >= enough, coverage }
+        let files = pages
+            .into_inner()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
+            .into_sorted();
+        FoundPaths {
+            files,
+            count,
+            stopped: count >= enough,
+            coverage,
+        }
     }
 }
 
 /// The search on one thread.
-struct Finder<'a> {
-    search: &'a FileSearch<'a>,
+struct PathFinder<'a> {
+    search: &'a FileNameSearch<'a>,
     order: SortOrder,
     enough: u64,
     pub(super) count: &'a AtomicU64,
-    own: Option<Page<FoundPath>>,
-    all: &'a Mutex<Page<FoundPath>>,
+    own: Option<SmallestItems<FoundPath>>,
+    all: &'a Mutex<SmallestItems<FoundPath>>,
 }
 
-impl Look for Finder<'_> {
-    fn kind(&self) -> Kind {
+impl SearchHandler for PathFinder<'_> {
+    fn wanted_kind(&self) -> WalkEntryKind {
         self.search.kind
     }
 
-    fn matches(&self, spot: &Spot<'_>) -> bool {
-        self.search.glob.matches(spot.rel, spot.name)
+    fn matches_entry(&self, spot: &WalkEntry<'_>) -> bool {
+        self.search.glob.matches_file(spot.rel, spot.name)
     }
 
     fn wants_links(&self) -> bool {
-        self.search.kind == Kind::File
+        self.search.kind == WalkEntryKind::File
     }
 
-    fn take(&mut self, spot: &Spot<'_>, kind: Kind) -> Take {
+    fn handle_match(&mut self, spot: &WalkEntry<'_>, kind: WalkEntryKind) -> MatchAction {
         let newest = match self.order {
-            SortOrder::Mtime => spot.modified(),
+            SortOrder::Mtime => spot.modified_time(),
             SortOrder::Name | SortOrder::Any => None,
         };
         if let Some(own) = &mut self.own {
-            let too_old = own.last().is_some_and(|last| Reverse(newest) > last.newest);
+            let too_old = own
+                .last_needed()
+                .is_some_and(|last| Reverse(newest) > last.newest);
             if !too_old {
-                let is_link = kind == Kind::Link && self.search.kind != Kind::Link;
-                own.push(FoundPath { newest: Reverse(newest), path: spot.path(), is_link });
+                let is_link =
+                    kind == WalkEntryKind::Link && self.search.kind != WalkEntryKind::Link;
+                own.push(FoundPath {
+                    newest: Reverse(newest),
+                    path: spot.absolute_path(),
+                    is_link,
+                });
             }
         }
-        if self.count.fetch_add(1, Ordering::Relaxed) + 1 >= self.enough { Take::Quit } else { Take::Done }
+        if self.count.fetch_add(1, Ordering::Relaxed) + 1 >= self.enough {
+            MatchAction::Quit
+        } else {
+            MatchAction::Done
+        }
     }
 
-    fn file(&mut self, spot: &Spot<'_>) -> Next {
+    fn handle_file(&mut self, spot: &WalkEntry<'_>) -> WalkControl {
         // Only the start of a walk comes here without its name having been checked.
-        if self.take(spot, self.search.kind) == Take::Quit { Next::Quit } else { Next::On }
+        if self.handle_match(spot, self.search.kind) == MatchAction::Quit {
+            WalkControl::Quit
+        } else {
+            WalkControl::Continue
+        }
     }
 }
 
-impl Drop for Finder<'_> {
+impl Drop for PathFinder<'_> {
     fn drop(&mut self) {
         if let Some(own) = self.own.take() {
-            unlocked(self.all).absorb(own);
+            lock_ignoring_poison(self.all).merge_from(own);
         }
     }
 }

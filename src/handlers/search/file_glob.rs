@@ -19,7 +19,7 @@ const MAX_ALTERNATIVES: usize = 512;
 pub(super) struct FileGlob {
     set: GlobSet,
     /// The suffix, if the pattern only tests that, as most do: `*.rs`, `**/*.rs`.
-    ending: Option<String>,
+    suffix: Option<String>,
     /// A pattern without a slash tests the name alone, at any depth.
     name_only: bool,
     negated: bool,
@@ -33,39 +33,57 @@ impl FileGlob {
             Some(rest) => (true, rest),
             None => (false, pattern),
         };
-        check(pattern)?;
+        check_glob(pattern)?;
         let pattern = pattern.strip_prefix("./").unwrap_or(pattern);
-        let whole = if pattern.ends_with('/') { format!("{pattern}**") } else { pattern.to_owned() };
+        let whole = if pattern.ends_with('/') {
+            format!("{pattern}**")
+        } else {
+            pattern.to_owned()
+        };
         let unusable = |error: &globset::Error| {
             ToolError::invalid_args(format!(
                 "The file pattern {pattern:?} cannot be used: {}. Examples: *.rs, src/**/*.{{ts,tsx}}.",
                 error.kind()
             ))
         };
-        let set = compile(&whole, false).map_err(|e| unusable(&e))?;
-        Ok(Self { set, ending: ending_of(&whole), name_only: !whole.contains('/'), negated, whole })
+        let set = compile_glob(&whole, false).map_err(|e| unusable(&e))?;
+        Ok(Self {
+            set,
+            suffix: literal_suffix(&whole),
+            name_only: !whole.contains('/'),
+            negated,
+            whole,
+        })
     }
 
     /// Compiles a pattern whose folder was split off. Without a slash it matches in that folder alone.
-    pub(super) fn below(pattern: &str) -> Result<Self, ToolError> {
+    pub(super) fn relative_to_folder(pattern: &str) -> Result<Self, ToolError> {
         Self::new(pattern).map(|glob| {
-            let ending = glob.ending.filter(|_| !glob.name_only);
-            Self { name_only: false, ending, ..glob }
+            let ending = glob.suffix.filter(|_| !glob.name_only);
+            Self {
+                name_only: false,
+                suffix: ending,
+                ..glob
+            }
         })
     }
 
     /// Returns the same pattern without case, or `None` if that makes no difference.
-    pub(super) fn in_any_case(&self) -> Option<Self> {
+    pub(super) fn ignoring_case(&self) -> Option<Self> {
         if self.negated || !self.whole.chars().any(char::is_alphabetic) {
             return None;
         }
-        let set = compile(&self.whole, true).ok()?;
-        Some(Self { set, ending: None, ..self.clone() })
+        let set = compile_glob(&self.whole, true).ok()?;
+        Some(Self {
+            set,
+            suffix: None,
+            ..self.clone()
+        })
     }
 
     /// Returns whether a file matches, given its path relative to the start of the search and its name.
-    pub(super) fn matches(&self, rel: &Path, name: &OsStr) -> bool {
-        let hit = match &self.ending {
+    pub(super) fn matches_file(&self, rel: &Path, name: &OsStr) -> bool {
+        let hit = match &self.suffix {
             Some(ending) => name.as_encoded_bytes().ends_with(ending.as_bytes()),
             None if self.name_only => self.set.is_match(name),
             None => self.set.is_match(rel),
@@ -74,15 +92,20 @@ impl FileGlob {
     }
 }
 
-fn compile(pattern: &str, any_case: bool) -> Result<GlobSet, globset::Error> {
-    let glob = GlobBuilder::new(pattern).literal_separator(true).case_insensitive(any_case).build()?;
+fn compile_glob(pattern: &str, any_case: bool) -> Result<GlobSet, globset::Error> {
+    let glob = GlobBuilder::new(pattern)
+        .literal_separator(true)
+        .case_insensitive(any_case)
+        .build()?;
     GlobSetBuilder::new().add(glob).build()
 }
 
 /// Splits off the folder before the first wildcard: `src/**/*.rs` is `src` and `**/*.rs`. Walking that folder alone
 /// finds the same files sooner.
-pub(super) fn split(pattern: &str) -> (&str, &str) {
-    let wild = pattern.find(['*', '?', '[', '{', '\\']).unwrap_or(pattern.len());
+pub(super) fn split_literal_folder(pattern: &str) -> (&str, &str) {
+    let wild = pattern
+        .find(['*', '?', '[', '{', '\\'])
+        .unwrap_or(pattern.len());
     match pattern[..wild].rfind('/') {
         // `/*.rs` means the root folder itself.
         Some(0) => ("/", &pattern[1..]),
@@ -92,14 +115,15 @@ pub(super) fn split(pattern: &str) -> (&str, &str) {
 }
 
 /// Returns the suffix, if the pattern tests only that.
-fn ending_of(pattern: &str) -> Option<String> {
+fn literal_suffix(pattern: &str) -> Option<String> {
     let name = pattern.strip_prefix("**/").unwrap_or(pattern);
     let ending = name.strip_prefix('*')?;
-    let plain = !ending.is_empty() && !ending.contains(['*', '?', '[', ']', '{', '}', '\\', '/', '!']);
+    let plain =
+        !ending.is_empty() && !ending.contains(['*', '?', '[', ']', '{', '}', '\\', '/', '!']);
     plain.then(|| ending.to_owned())
 }
 
-fn check(pattern: &str) -> Result<(), ToolError> {
+fn check_glob(pattern: &str) -> Result<(), ToolError> {
     if pattern.is_empty() {
         return Err(ToolError::invalid_args(
             "The file pattern is empty. Examples: *.rs, src/**/*.ts, **/Cargo.toml.",
@@ -112,7 +136,9 @@ fn check(pattern: &str) -> Result<(), ToolError> {
         )));
     }
     if pattern.contains('\0') {
-        return Err(ToolError::invalid_args("The file pattern contains a NUL byte, which no file name has."));
+        return Err(ToolError::invalid_args(
+            "The file pattern contains a NUL byte, which no file name has.",
+        ));
     }
     if pattern.split('/').any(|part| part == "..") {
         return Err(ToolError::invalid_args(
@@ -147,7 +173,9 @@ mod tests {
 
     fn hit(pattern: &str, path: &str) -> bool {
         let path = Path::new(path);
-        FileGlob::new(pattern).expect("a pattern").matches(path, path.file_name().expect("a name"))
+        FileGlob::new(pattern)
+            .expect("a pattern")
+            .matches_file(path, path.file_name().expect("a name"))
     }
 
     #[test]
@@ -177,10 +205,10 @@ mod tests {
         ) {
             let pattern = format!("{}*{ending}", if anywhere { "**/" } else { "" });
             let glob = FileGlob::new(&pattern).expect("a pattern");
-            prop_assert!(glob.ending.is_some());
+            prop_assert!(glob.suffix.is_some());
             let path: std::path::PathBuf = folders.iter().chain([&name]).collect();
-            let said = glob.matches(&path, name.as_ref());
-            prop_assert_eq!(said, FileGlob { ending: None, ..glob }.matches(&path, name.as_ref()), "{}", pattern);
+            let said = glob.matches_file(&path, name.as_ref());
+            prop_assert_eq!(said, FileGlob { suffix: None, ..glob }.matches_file(&path, name.as_ref()), "{}", pattern);
         }
     }
 
@@ -201,16 +229,16 @@ mod tests {
             "a\0b",
         ] {
             let refused = FileGlob::new(bomb).expect_err("a bomb");
-            assert_eq!(refused.code(), ErrorCode::InvalidArgs);
+            assert_eq!(refused.stable_code(), ErrorCode::InvalidArgs);
         }
     }
 
     #[test]
     fn the_literal_folder_is_split_off() {
-        assert_eq!(split("src/**/*.rs"), ("src", "**/*.rs"));
-        assert_eq!(split("a/b/c.rs"), ("a/b", "c.rs"));
-        assert_eq!(split("*.rs"), ("", "*.rs"));
-        assert_eq!(split("/abs/x*/y"), ("/abs", "x*/y"));
-        assert_eq!(split("/*.rs"), ("/", "*.rs"));
+        assert_eq!(split_literal_folder("src/**/*.rs"), ("src", "**/*.rs"));
+        assert_eq!(split_literal_folder("a/b/c.rs"), ("a/b", "c.rs"));
+        assert_eq!(split_literal_folder("*.rs"), ("", "*.rs"));
+        assert_eq!(split_literal_folder("/abs/x*/y"), ("/abs", "x*/y"));
+        assert_eq!(split_literal_folder("/*.rs"), ("/", "*.rs"));
     }
 }

@@ -13,58 +13,71 @@ use std::time::{Duration, SystemTime};
 
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RawDir};
 
-use super::listing::{Kind, Listing};
+use super::folder_entries::{FolderBuffer, WalkEntryKind};
 use crate::acp::Workspace;
 
 /// Beyond this number of open folders, files are opened by path.
-const MAX_HELD: usize = 256;
+const MAX_OPEN_FOLDERS: usize = 256;
 
 /// The number of open folders, and the workspace that opens further ones.
 #[derive(Debug)]
-pub(super) struct Folders {
+pub(super) struct FolderOpener {
     workspace: Workspace,
     held: AtomicUsize,
 }
 
 /// A folder given by its path and usually an open handle.
 #[derive(Debug)]
-pub(super) struct Folder {
+pub(super) struct SearchFolder {
     path: PathBuf,
     fd: Option<OwnedFd>,
-    folders: Arc<Folders>,
+    folders: Arc<FolderOpener>,
 }
 
-impl Folders {
+impl FolderOpener {
     pub(super) fn new(workspace: Workspace) -> Arc<Self> {
-        Arc::new(Self { workspace, held: AtomicUsize::new(0) })
+        Arc::new(Self {
+            workspace,
+            held: AtomicUsize::new(0),
+        })
     }
 
     /// Opens the folder in which a search begins. Its path must be absolute and in the workspace.
-    pub(super) fn open(self: &Arc<Self>, path: &Path) -> io::Result<Folder> {
-        let fd = OwnedFd::from(self.workspace.open_found(path)?);
+    pub(super) fn open_folder(self: &Arc<Self>, path: &Path) -> io::Result<SearchFolder> {
+        let fd = OwnedFd::from(self.workspace.open_found_file(path)?);
         self.held.fetch_add(1, Ordering::Relaxed);
-        Ok(Folder { path: path.to_owned(), fd: Some(fd), folders: Arc::clone(self) })
+        Ok(SearchFolder {
+            path: path.to_owned(),
+            fd: Some(fd),
+            folders: Arc::clone(self),
+        })
     }
 
     /// Opens a file with which a search begins.
-    pub(super) fn open_file(&self, path: &Path) -> io::Result<File> {
-        self.workspace.open_found(path)
+    pub(super) fn open_start_file(&self, path: &Path) -> io::Result<File> {
+        self.workspace.open_found_file(path)
     }
 }
 
-impl Folder {
+impl SearchFolder {
     /// Opens a folder in this folder.
-    pub(super) fn enter(&self, name: &OsStr) -> io::Result<Self> {
+    pub(super) fn open_subfolder(&self, name: &OsStr) -> io::Result<Self> {
         let path = self.path.join(name);
-        let Some(fd) = &self.fd else { return self.folders.open(&path) };
+        let Some(fd) = &self.fd else {
+            return self.folders.open_folder(&path);
+        };
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let fd = rustix::fs::openat(fd, name, flags, Mode::empty())?;
         self.folders.held.fetch_add(1, Ordering::Relaxed);
-        Ok(Self { path, fd: Some(fd), folders: Arc::clone(&self.folders) })
+        Ok(Self {
+            path,
+            fd: Some(fd),
+            folders: Arc::clone(&self.folders),
+        })
     }
 
     /// Reads the names in the folder. Closes the handle if too many folders are open.
-    pub(super) fn list(&mut self, listing: &mut Listing) -> io::Result<()> {
+    pub(super) fn read_names(&mut self, listing: &mut FolderBuffer) -> io::Result<()> {
         listing.names.clear();
         if let Some(fd) = &self.fd {
             let mut entries = RawDir::new(fd, listing.buffer.spare_capacity_mut());
@@ -74,14 +87,15 @@ impl Folder {
                 if name != b"." && name != b".." {
                     let kind = match entry.file_type() {
                         // Some file systems do not report the type.
-                        FileType::Unknown => kind_at(fd, OsStr::from_bytes(name)),
-                        known => kind(known),
+                        FileType::Unknown => stat_entry_kind(fd, OsStr::from_bytes(name)),
+                        known => to_entry_kind(known),
                     };
                     listing.names.push(OsStr::from_bytes(name), kind);
                 }
             }
         }
-        if self.folders.held.load(Ordering::Relaxed) > MAX_HELD && self.fd.take().is_some() {
+        if self.folders.held.load(Ordering::Relaxed) > MAX_OPEN_FOLDERS && self.fd.take().is_some()
+        {
             self.folders.held.fetch_sub(1, Ordering::Relaxed);
         }
         Ok(())
@@ -89,12 +103,19 @@ impl Folder {
 
     /// Opens a file in this folder without blocking.
     pub(super) fn open_file(&self, name: &OsStr) -> io::Result<File> {
-        let Some(fd) = &self.fd else { return self.folders.open_file(&self.path.join(name)) };
-        Ok(File::from(rustix::fs::openat(fd, name, READ, Mode::empty())?))
+        let Some(fd) = &self.fd else {
+            return self.folders.open_start_file(&self.path.join(name));
+        };
+        Ok(File::from(rustix::fs::openat(
+            fd,
+            name,
+            READ,
+            Mode::empty(),
+        )?))
     }
 
     /// Returns the time of a file's last change.
-    pub(super) fn modified(&self, name: &OsStr) -> Option<SystemTime> {
+    pub(super) fn modified_time(&self, name: &OsStr) -> Option<SystemTime> {
         let stat = match &self.fd {
             Some(fd) => rustix::fs::statat(fd, name, AtFlags::SYMLINK_NOFOLLOW),
             None => rustix::fs::statat(CWD, self.path.join(name), AtFlags::SYMLINK_NOFOLLOW),
@@ -111,7 +132,7 @@ impl Folder {
     }
 }
 
-impl Drop for Folder {
+impl Drop for SearchFolder {
     fn drop(&mut self) {
         if self.fd.is_some() {
             self.folders.held.fetch_sub(1, Ordering::Relaxed);
@@ -127,22 +148,24 @@ const READ: OFlags = OFlags::RDONLY
     .union(OFlags::CLOEXEC);
 
 /// Opens a file with ignore rules, which may lie above the workspace. Accepts only regular files.
-pub(super) fn open_rules(path: &Path) -> Option<File> {
+pub(super) fn open_rules_file(path: &Path) -> Option<File> {
     let fd = rustix::fs::openat(CWD, path, READ, Mode::empty()).ok()?;
-    let regular = FileType::from_raw_mode(rustix::fs::fstat(&fd).ok()?.st_mode) == FileType::RegularFile;
+    let regular =
+        FileType::from_raw_mode(rustix::fs::fstat(&fd).ok()?.st_mode) == FileType::RegularFile;
     regular.then(|| File::from(fd))
 }
 
-fn kind(found: FileType) -> Kind {
+fn to_entry_kind(found: FileType) -> WalkEntryKind {
     match found {
-        FileType::RegularFile => Kind::File,
-        FileType::Directory => Kind::Folder,
-        FileType::Symlink => Kind::Link,
-        _ => Kind::Other,
+        FileType::RegularFile => WalkEntryKind::File,
+        FileType::Directory => WalkEntryKind::Folder,
+        FileType::Symlink => WalkEntryKind::Link,
+        _ => WalkEntryKind::Other,
     }
 }
 
-fn kind_at(fd: &OwnedFd, name: &OsStr) -> Kind {
-    rustix::fs::statat(fd, name, AtFlags::SYMLINK_NOFOLLOW)
-        .map_or(Kind::Other, |stat| kind(FileType::from_raw_mode(stat.st_mode)))
+fn stat_entry_kind(fd: &OwnedFd, name: &OsStr) -> WalkEntryKind {
+    rustix::fs::statat(fd, name, AtFlags::SYMLINK_NOFOLLOW).map_or(WalkEntryKind::Other, |stat| {
+        to_entry_kind(FileType::from_raw_mode(stat.st_mode))
+    })
 }

@@ -8,17 +8,18 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::SearchDeps;
-use super::coverage::Coverage;
-use super::file_finder::{FileSearch, FoundPaths, SortOrder};
-use super::file_glob::{FileGlob, split};
-use super::halt;
-use super::listing::Kind;
-use super::scope::{Scope, shown, types};
+use super::coverage::SearchCoverage;
+use super::file_finder::{FileNameSearch, FoundPaths, SortOrder};
+use super::file_glob::{FileGlob, split_literal_folder};
+use super::folder_entries::WalkEntryKind;
+use super::search_scope::{SearchScope, select_file_types, workspace_path_text};
+use super::search_stop;
 use crate::acp::RawPath;
-use crate::output::Budget;
-use crate::output::figures::{counted, grouped};
+use crate::output::TextBudget;
+use crate::output::number_format::{format_count, group_digits};
 use crate::tool::{
-    Access, CallDescription, CallTitle, DefaultLocation, Effect, Reply, Tool, ToolCx, ToolError,
+    CallDescription, CallTitle, DeclaredAccess, DefaultLocation, Tool, ToolContext, ToolEffect,
+    ToolError, ToolReply,
 };
 
 /// The largest number of paths in an answer.
@@ -76,8 +77,9 @@ fn yes() -> bool {
 
 impl Tool for Glob {
     const NAME: &'static str = "Glob";
-    const EFFECT: Effect = Effect::Reads;
-    const KNOWN_AS: &'static [&'static str] = &["LS", "file_search", "glob_file_search", "find_files"];
+    const EFFECT: ToolEffect = ToolEffect::Reads;
+    const KNOWN_AS: &'static [&'static str] =
+        &["LS", "file_search", "glob_file_search", "find_files"];
     const ALIASES: &'static [(&'static str, &'static str)] = &[
         ("glob", "pattern"),
         ("glob_pattern", "pattern"),
@@ -99,36 +101,46 @@ impl Tool for Glob {
         "20 seconds a search, then what was found so far",
         "patterns up to 4,096 bytes, 8 levels of braces, 512 alternatives",
     ];
-    const EXAMPLES: &'static [&'static str] =
-        &[r#"{"pattern":"*.rs"}"#, r#"{"pattern":"src/**/*.{ts,tsx}","sort":"name","limit":500}"#];
+    const EXAMPLES: &'static [&'static str] = &[
+        r#"{"pattern":"*.rs"}"#,
+        r#"{"pattern":"src/**/*.{ts,tsx}","sort":"name","limit":500}"#,
+    ];
     type Deps = SearchDeps;
-    type Output = Reply;
+    type Output = ToolReply;
 
-    fn access(&self) -> Access {
-        let path = self.path.as_ref().map(RawPath::as_str).filter(|path| !path.is_empty());
+    fn access(&self) -> DeclaredAccess {
+        let path = self
+            .path
+            .as_ref()
+            .map(RawPath::as_str)
+            .filter(|path| !path.is_empty());
         match (pattern_base(&self.pattern), path) {
-            (Some(base), _) if base.starts_with('/') => Access::reads([base]),
-            (Some(base), Some(path)) => Access::reads([format!("{}/{base}", path.trim_end_matches('/'))]),
-            (base, None) => {
-                Access::nothing().or_default(DefaultLocation::AllWorkspaces(base.map(str::to_owned)))
+            (Some(base), _) if base.starts_with('/') => DeclaredAccess::reading_paths([base]),
+            (Some(base), Some(path)) => {
+                DeclaredAccess::reading_paths([format!("{}/{base}", path.trim_end_matches('/'))])
             }
-            (None, Some(path)) => Access::reads([path]),
+            (base, None) => DeclaredAccess::no_access()
+                .with_default_location(DefaultLocation::AllWorkspaces(base.map(str::to_owned))),
+            (None, Some(path)) => DeclaredAccess::reading_paths([path]),
         }
     }
 
     fn describe(&self) -> CallDescription {
-        CallDescription::titled(CallTitle::sentence(format!("Find files that match `{}`", self.pattern)))
+        CallDescription::with_title(CallTitle::from_sentence(format!(
+            "Find files that match `{}`",
+            self.pattern
+        )))
     }
 
-    async fn run(self, cx: &ToolCx, deps: &SearchDeps) -> Result<Reply, ToolError> {
+    async fn run(self, cx: &ToolContext, deps: &SearchDeps) -> Result<ToolReply, ToolError> {
         let (kind, types) = match self.file_type.as_deref().unwrap_or("") {
-            "" | "file" | "f" => (Kind::File, None),
-            "dir" | "directory" | "folder" | "d" => (Kind::Folder, None),
-            "link" | "symlink" | "l" => (Kind::Link, None),
-            language => (Kind::File, Some(types(language)?)),
+            "" | "file" | "f" => (WalkEntryKind::File, None),
+            "dir" | "directory" | "folder" | "d" => (WalkEntryKind::Folder, None),
+            "link" | "symlink" | "l" => (WalkEntryKind::Link, None),
+            language => (WalkEntryKind::File, Some(select_file_types(language)?)),
         };
-        let (roots, glob) = self.place(deps)?;
-        let scope = Scope {
+        let (roots, glob) = self.resolve_pattern(deps)?;
+        let scope = SearchScope {
             roots,
             include_ignored: self.include_ignored,
             hidden: self.hidden,
@@ -136,9 +148,14 @@ impl Tool for Glob {
             user_ignore: deps.user_ignore.clone(),
             workspace: deps.workspace.clone(),
         };
-        halt::search(cx, self.timeout_ms, move |halt| {
-            let text = self.answer(&FileSearch { scope: &scope, glob: &glob, kind, halt });
-            Ok(Reply::text(text).with_budget(Budget::chars(self.max_chars)))
+        search_stop::run_search(cx, self.timeout_ms, move |halt| {
+            let text = self.build_answer(&FileNameSearch {
+                scope: &scope,
+                glob: &glob,
+                kind,
+                halt,
+            });
+            Ok(ToolReply::from_text(text).with_budget(TextBudget::from_requested(self.max_chars)))
         })
         .await
     }
@@ -146,27 +163,37 @@ impl Tool for Glob {
 
 impl Glob {
     /// Returns the folders to walk and the pattern for files below them.
-    fn place(&self, deps: &SearchDeps) -> Result<(Vec<PathBuf>, FileGlob), ToolError> {
+    fn resolve_pattern(&self, deps: &SearchDeps) -> Result<(Vec<PathBuf>, FileGlob), ToolError> {
         let pattern = self.pattern.strip_prefix("./").unwrap_or(&self.pattern);
         // Checked before any path is resolved, because a rejected pattern must not touch the disk.
         let whole = FileGlob::new(pattern)?;
-        let (folder, rest) = split(pattern);
+        let (folder, rest) = split_literal_folder(pattern);
         let absolute = Path::new(folder).is_absolute();
-        let path = self.path.as_ref().map(RawPath::as_str).filter(|path| !path.is_empty());
+        let path = self
+            .path
+            .as_ref()
+            .map(RawPath::as_str)
+            .filter(|path| !path.is_empty());
         // With several workspaces, a relative folder may be in any of them.
-        let anywhere = path.is_none() && !absolute && deps.workspace.roots().count() > 1;
+        let anywhere = path.is_none() && !absolute && deps.workspace.root_paths().count() > 1;
         if folder.is_empty() || rest.is_empty() || pattern.starts_with('!') || anywhere {
-            return Ok((Self::folders(deps, self.path.as_ref())?, whole));
+            return Ok((Self::resolve_folders(deps, self.path.as_ref())?, whole));
         }
         let base = match path {
             Some(path) if !absolute => format!("{}/{folder}", path.trim_end_matches('/')),
             _ => folder.to_owned(),
         };
-        Ok((Self::folders(deps, Some(&RawPath::from(base.as_str())))?, FileGlob::below(rest)?))
+        Ok((
+            Self::resolve_folders(deps, Some(&RawPath::from(base.as_str())))?,
+            FileGlob::relative_to_folder(rest)?,
+        ))
     }
 
-    fn folders(deps: &SearchDeps, path: Option<&RawPath>) -> Result<Vec<PathBuf>, ToolError> {
-        let roots = Scope::roots(&deps.workspace, path)?;
+    fn resolve_folders(
+        deps: &SearchDeps,
+        path: Option<&RawPath>,
+    ) -> Result<Vec<PathBuf>, ToolError> {
+        let roots = SearchScope::resolve_roots(&deps.workspace, path)?;
         match roots.as_slice() {
             [one] if one.is_file() => Err(ToolError::invalid_args(format!(
                 "{} is a file. Glob searches folders; use Read for this file.",
@@ -176,105 +203,174 @@ impl Glob {
         }
     }
 
-    fn answer(&self, search: &FileSearch<'_>) -> String {
+    fn build_answer(&self, search: &FileNameSearch<'_>) -> String {
         let limit = self.limit.clamp(1, MAX_LIMIT);
         let offset = self.offset.min(MAX_OFFSET);
-        let found = search.run(self.sort, to_size(offset + limit), None);
+        let found = search.find_paths(self.sort, saturating_usize(offset + limit), None);
         let base = match search.scope.roots.as_slice() {
             [one] => format!(" in {}", one.display()),
             many => format!(" in {} workspaces", many.len()),
         };
         if found.count == 0 {
-            return self.nothing(search, &found.coverage, &base);
+            return self.explain_no_match(search, &found.coverage, &base);
         }
-        let page = found.files.iter().skip(to_size(offset)).take(to_size(limit));
+        let page = found
+            .files
+            .iter()
+            .skip(saturating_usize(offset))
+            .take(saturating_usize(limit));
         let last = offset + page.len() as u64;
-        let at_least = if found.stopped || found.coverage.timed_out { "at least " } else { "" };
-        let mut text = format!("Found {at_least}{}", counted(found.count, search.noun()));
+        let at_least = if found.stopped || found.coverage.timed_out {
+            "at least "
+        } else {
+            ""
+        };
+        let mut text = format!(
+            "Found {at_least}{}",
+            format_count(found.count, search.kind_noun())
+        );
         if last == offset {
             let _ = write!(text, "{base}; offset={offset} is past the end");
         } else if offset > 0 || last < found.count {
-            let _ = write!(text, " (showing {}-{}){base}", grouped(offset + 1), grouped(last));
+            let _ = write!(
+                text,
+                " (showing {}-{}){base}",
+                group_digits(offset + 1),
+                group_digits(last)
+            );
         } else {
             text.push_str(&base);
         }
         for file in page {
             text.push('\n');
-            text.push_str(&shown(search.scope.workspace.first(), &file.path));
+            text.push_str(&workspace_path_text(
+                search.scope.workspace.first_root(),
+                &file.path,
+            ));
             text.push_str(if file.is_link { " (link)" } else { "" });
         }
         if last < found.count && last > offset {
             match self.sort {
                 SortOrder::Any => {
-                    text.push_str("\n[more files match; sort=\"name\" with offset pages through all]");
+                    text.push_str(
+                        "\n[more files match; sort=\"name\" with offset pages through all]",
+                    );
                 }
                 SortOrder::Mtime | SortOrder::Name => {
-                    let _ = write!(text, "\n[more files match: offset={last} for the next page]");
+                    let _ = write!(
+                        text,
+                        "\n[more files match: offset={last} for the next page]"
+                    );
                 }
             }
         }
-        text + &found.coverage.footer()
+        text + &found.coverage.format_footer()
     }
 
     /// Explains an empty result. The usual cause is that ignored files would have matched.
-    fn nothing(&self, search: &FileSearch<'_>, coverage: &Coverage, base: &str) -> String {
-        let mut text = format!("No {} match {:?}{base}.", &counted(0, search.noun())[2..], self.pattern);
-        if !coverage.left.is_empty() && !coverage.timed_out {
-            let halt = search.halt.within(Duration::from_secs(2));
-            let also = FileSearch { halt: &halt, ..*search }.run(SortOrder::Any, 100_000, Some(coverage));
+    fn explain_no_match(
+        &self,
+        search: &FileNameSearch<'_>,
+        coverage: &SearchCoverage,
+        base: &str,
+    ) -> String {
+        let mut text = format!(
+            "No {} match {:?}{base}.",
+            &format_count(0, search.kind_noun())[2..],
+            self.pattern
+        );
+        if !coverage.skipped.is_empty() && !coverage.timed_out {
+            let halt = search.halt.shortened_to(Duration::from_secs(2));
+            let also = FileNameSearch {
+                halt: &halt,
+                ..*search
+            }
+            .find_paths(SortOrder::Any, 100_000, Some(coverage));
             if also.count > 0 {
-                let partly = also.stopped || also.coverage.timed_out || coverage.more_left;
+                let partly = also.stopped || also.coverage.timed_out || coverage.more_skipped;
                 let at_least = if partly { "at least " } else { "" };
-                let names = counted(also.count, &format!("ignored or hidden {}", search.noun()));
+                let names = format_count(
+                    also.count,
+                    &format!("ignored or hidden {}", search.kind_noun()),
+                );
                 let verb = if also.count == 1 { "matches" } else { "match" };
                 let hidden = if self.hidden { "" } else { " and hidden=true" };
-                let _ = write!(text, " But {at_least}{names} {verb}: use include_ignored=true{hidden}.");
+                let _ = write!(
+                    text,
+                    " But {at_least}{names} {verb}: use include_ignored=true{hidden}."
+                );
             }
         }
         if !coverage.timed_out {
-            text.push_str(&self.near_misses(search));
+            text.push_str(&self.find_near_misses(search));
         }
-        text + &coverage.footer()
+        text + &coverage.format_footer()
     }
 
     /// Finds folders that match, and names that differ only in case.
-    fn near_misses(&self, search: &FileSearch<'_>) -> String {
+    fn find_near_misses(&self, search: &FileNameSearch<'_>) -> String {
         const NAMED: usize = 3;
-        let halt = search.halt.within(Duration::from_secs(2));
+        let halt = search.halt.shortened_to(Duration::from_secs(2));
         let names = |found: &FoundPaths| {
-            let names = found.files.iter().map(|file| shown(search.scope.workspace.first(), &file.path));
+            let names = found
+                .files
+                .iter()
+                .map(|file| workspace_path_text(search.scope.workspace.first_root(), &file.path));
             names.collect::<Vec<_>>()
         };
         let mut text = String::new();
-        if search.kind == Kind::File && search.scope.types.is_none() {
-            let folders = FileSearch { kind: Kind::Folder, halt: &halt, ..*search };
-            if let Some(first) = names(&folders.run(SortOrder::Name, 1, None)).first() {
+        if search.kind == WalkEntryKind::File && search.scope.types.is_none() {
+            let folders = FileNameSearch {
+                kind: WalkEntryKind::Folder,
+                halt: &halt,
+                ..*search
+            };
+            if let Some(first) = names(&folders.find_paths(SortOrder::Name, 1, None)).first() {
                 let inside = match &self.path {
                     None => format!("pattern `{first}/**`"),
                     Some(_) => format!("path `{first}` and pattern `**`"),
                 };
-                let _ = write!(text, " But `{first}` is a folder: use {inside} for the files in it.");
+                let _ = write!(
+                    text,
+                    " But `{first}` is a folder: use {inside} for the files in it."
+                );
             }
         }
-        if let Some(any_case) = search.glob.in_any_case() {
-            let found =
-                FileSearch { glob: &any_case, halt: &halt, ..*search }.run(SortOrder::Name, NAMED, None);
-            let verb = if found.count == 1 { "differs" } else { "differ" };
-            let more = if found.count > NAMED as u64 { ", ..." } else { "" };
+        if let Some(any_case) = search.glob.ignoring_case() {
+            let found = FileNameSearch {
+                glob: &any_case,
+                halt: &halt,
+                ..*search
+            }
+            .find_paths(SortOrder::Name, NAMED, None);
+            let verb = if found.count == 1 {
+                "differs"
+            } else {
+                "differ"
+            };
+            let more = if found.count > NAMED as u64 {
+                ", ..."
+            } else {
+                ""
+            };
             if found.count > 0 {
-                let _ = write!(text, " But `{}`{more} {verb} in case.", names(&found).join("`, `"));
+                let _ = write!(
+                    text,
+                    " But `{}`{more} {verb} in case.",
+                    names(&found).join("`, `")
+                );
             }
         }
         text
     }
 }
 
-fn to_size(n: u64) -> usize {
+fn saturating_usize(n: u64) -> usize {
     usize::try_from(n).unwrap_or(usize::MAX)
 }
 
 /// Returns the literal folder at the start of a pattern, if it has one.
 fn pattern_base(pattern: &str) -> Option<&str> {
-    let (base, rest) = split(pattern.strip_prefix("./").unwrap_or(pattern));
+    let (base, rest) = split_literal_folder(pattern.strip_prefix("./").unwrap_or(pattern));
     (!base.is_empty() && !rest.is_empty() && !pattern.starts_with('!')).then_some(base)
 }

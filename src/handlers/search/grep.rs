@@ -8,17 +8,18 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::SearchDeps;
+use super::content_search::{ContentSearch, SearchFindings, SearchPatterns, SearchPlan};
 use super::file_glob::FileGlob;
-use super::halt;
-use super::line_pattern::{self, Reading as PatternReading};
-use super::report;
-use super::scope::{Scope, types};
-use super::sweep::{Findings, Patterns, Plan, Search};
+use super::grep_report;
+use super::line_pattern::{self, PatternOptions as PatternReading};
+use super::search_scope::{SearchScope, select_file_types};
+use super::search_stop;
 use crate::acp::RawPath;
-use crate::output::figures::counted;
-use crate::output::{Budget, Uncut};
+use crate::output::number_format::format_count;
+use crate::output::{SecretBoundaries, TextBudget};
 use crate::tool::{
-    Access, CallDescription, CallTitle, DefaultLocation, Effect, Reply, Tool, ToolCx, ToolError,
+    CallDescription, CallTitle, DeclaredAccess, DefaultLocation, Tool, ToolContext, ToolEffect,
+    ToolError, ToolReply,
 };
 
 /// The largest number of files or lines in an answer.
@@ -36,7 +37,10 @@ const MAX_CONTEXT: u64 = 50;
 /// and `.git`; a binary file that matches is one line.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own that a model sets by name")]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a switch of its own that a model sets by name"
+)]
 pub(super) struct Grep {
     /// A regular expression.
     pattern: String,
@@ -133,9 +137,15 @@ fn yes() -> bool {
 
 impl Tool for Grep {
     const NAME: &'static str = "Grep";
-    const EFFECT: Effect = Effect::Reads;
-    const KNOWN_AS: &'static [&'static str] =
-        &["grep_search", "grep_files", "search_file_content", "rg", "ripgrep", "search_files"];
+    const EFFECT: ToolEffect = ToolEffect::Reads;
+    const KNOWN_AS: &'static [&'static str] = &[
+        "grep_search",
+        "grep_files",
+        "search_file_content",
+        "rg",
+        "ripgrep",
+        "search_files",
+    ];
     const ALIASES: &'static [(&'static str, &'static str)] = &[
         ("regex", "pattern"),
         ("query", "pattern"),
@@ -178,64 +188,101 @@ impl Tool for Grep {
         r#"{"pattern":"TODO|FIXME","output_mode":"content","context_lines":2,"path":"src"}"#,
     ];
     type Deps = SearchDeps;
-    type Output = Reply;
+    type Output = ToolReply;
 
-    fn access(&self) -> Access {
-        Access::reads(self.path.as_ref().map(RawPath::as_str))
-            .or_default(DefaultLocation::AllWorkspaces(None))
+    fn access(&self) -> DeclaredAccess {
+        DeclaredAccess::reading_paths(self.path.as_ref().map(RawPath::as_str))
+            .with_default_location(DefaultLocation::AllWorkspaces(None))
     }
 
     fn describe(&self) -> CallDescription {
-        CallDescription::titled(CallTitle::sentence(format!("Search for `{}`", self.pattern)))
+        CallDescription::with_title(CallTitle::from_sentence(format!(
+            "Search for `{}`",
+            self.pattern
+        )))
     }
 
     fn normalize(arguments: &mut Map<String, Value>) {
-        if arguments.get("case_sensitive").is_some_and(|sensitive| sensitive == false) {
+        if arguments
+            .get("case_sensitive")
+            .is_some_and(|sensitive| sensitive == false)
+        {
             arguments.insert("case_insensitive".to_owned(), Value::Bool(true));
         }
     }
 
-    async fn run(self, cx: &ToolCx, deps: &SearchDeps) -> Result<Reply, ToolError> {
-        let patterns = self.patterns()?;
-        let glob = self.glob.as_deref().filter(|glob| !glob.is_empty()).map(FileGlob::new).transpose()?;
-        let types = self.file_type.as_deref().filter(|name| !name.is_empty()).map(types).transpose()?;
-        let plan = self.plan(&cx.uncut)?;
-        let scope = Scope {
-            roots: Scope::roots(&deps.workspace, self.path.as_ref())?,
+    async fn run(self, cx: &ToolContext, deps: &SearchDeps) -> Result<ToolReply, ToolError> {
+        let patterns = self.compile_patterns()?;
+        let glob = self
+            .glob
+            .as_deref()
+            .filter(|glob| !glob.is_empty())
+            .map(FileGlob::new)
+            .transpose()?;
+        let types = self
+            .file_type
+            .as_deref()
+            .filter(|name| !name.is_empty())
+            .map(select_file_types)
+            .transpose()?;
+        let plan = self.build_plan(&cx.secret_boundaries)?;
+        let scope = SearchScope {
+            roots: SearchScope::resolve_roots(&deps.workspace, self.path.as_ref())?,
             include_ignored: self.include_ignored,
             hidden: self.hidden,
             types,
             user_ignore: deps.user_ignore.clone(),
             workspace: deps.workspace.clone(),
         };
-        let budget = Budget::chars(self.max_chars);
-        halt::search(cx, self.timeout_ms, move |halt| {
-            let search = Search { scope: &scope, glob: glob.as_ref(), halt, plan: &plan };
-            let findings = search.run(&patterns, None);
-            let hints =
-                if findings.files.is_empty() { self.hints(&search, &findings, patterns) } else { Vec::new() };
-            let report = report::Report { pattern: &self.pattern, scope: &scope, plan: &plan, hints };
-            Ok(Reply::text(report::text(&report, &findings)).with_budget(budget))
+        let budget = TextBudget::from_requested(self.max_chars);
+        search_stop::run_search(cx, self.timeout_ms, move |halt| {
+            let search = ContentSearch {
+                scope: &scope,
+                glob: glob.as_ref(),
+                halt,
+                plan: &plan,
+            };
+            let findings = search.search_files(&patterns, None);
+            let hints = if findings.files.is_empty() {
+                self.find_hints(&search, &findings, patterns)
+            } else {
+                Vec::new()
+            };
+            let report = grep_report::GrepReport {
+                pattern: &self.pattern,
+                scope: &scope,
+                plan: &plan,
+                hints,
+            };
+            Ok(
+                ToolReply::from_text(grep_report::render_report(&report, &findings))
+                    .with_budget(budget),
+            )
         })
         .await
     }
 }
 
 impl Grep {
-    fn patterns(&self) -> Result<Patterns, ToolError> {
+    fn compile_patterns(&self) -> Result<SearchPatterns, ToolError> {
         let reading = PatternReading {
             literal: self.literal,
             case_insensitive: self.case_insensitive,
             multiline: self.multiline,
         };
-        let exact = line_pattern::compile(&self.pattern, reading)?;
+        let exact = line_pattern::compile_pattern(&self.pattern, reading)?;
         let other_case = !self.case_insensitive && self.pattern.chars().any(char::is_alphabetic);
-        let any_case =
-            other_case.then(|| line_pattern::compile_for_any_case(&self.pattern, reading)).flatten();
-        Ok(Patterns { exact, any_case, is_ascii: line_pattern::is_plain_ascii(&self.pattern, self.literal) })
+        let any_case = other_case
+            .then(|| line_pattern::compile_for_any_case(&self.pattern, reading))
+            .flatten();
+        Ok(SearchPatterns {
+            exact,
+            any_case,
+            is_ascii: line_pattern::is_plain_ascii(&self.pattern, self.literal),
+        })
     }
 
-    fn plan(&self, uncut: &Uncut) -> Result<Plan, ToolError> {
+    fn build_plan(&self, uncut: &SecretBoundaries) -> Result<SearchPlan, ToolError> {
         let context = |asked: Option<u64>| {
             usize::try_from(asked.unwrap_or(self.context_lines).min(MAX_CONTEXT)).unwrap_or(0)
         };
@@ -246,8 +293,12 @@ impl Grep {
                 ))
             })
         });
-        let largest = if self.multiline { MAX_MULTILINE } else { 1 << 30 };
-        Ok(Plan {
+        let largest = if self.multiline {
+            MAX_MULTILINE
+        } else {
+            1 << 30
+        };
+        Ok(SearchPlan {
             mode: self.output_mode,
             only_matching: self.only_matching,
             before: context(self.before_context),
@@ -264,15 +315,22 @@ impl Grep {
     }
 
     /// Explains an empty result by the usual causes, as far as they apply.
-    fn hints(&self, search: &Search<'_>, findings: &Findings, patterns: Patterns) -> Vec<String> {
+    fn find_hints(
+        &self,
+        search: &ContentSearch<'_>,
+        findings: &SearchFindings,
+        patterns: SearchPatterns,
+    ) -> Vec<String> {
         let coverage = &findings.coverage;
         let mut hints = Vec::new();
         if coverage.timed_out {
             return hints;
         }
         if coverage.other_case > 0 {
-            let files = counted(coverage.other_case, "file");
-            hints.push(format!("It matches in {files} in another case: use case_insensitive=true."));
+            let files = format_count(coverage.other_case, "file");
+            hints.push(format!(
+                "It matches in {files} in another case: use case_insensitive=true."
+            ));
         }
         if coverage.searched == 0 {
             let filters = match (&self.glob, &self.file_type) {
@@ -283,30 +341,40 @@ impl Grep {
             };
             hints.extend(filters.map(|filters| format!("No file there fits {filters}.")));
         }
-        let halt = search.halt.within(Duration::from_secs(2));
-        let plan = Plan {
+        let halt = search.halt.shortened_to(Duration::from_secs(2));
+        let plan = SearchPlan {
             mode: OutputMode::FilesWithMatches,
             max: 1_000,
             offset: 0,
             order: Order::Any,
             ..search.plan.clone()
         };
-        let second = Search { halt: &halt, plan: &plan, ..*search };
-        let patterns = Patterns { any_case: None, ..patterns };
-        if !coverage.left.is_empty() {
-            let also = second.run(&patterns, Some(coverage));
-            let partly = also.stopped || also.coverage.timed_out || coverage.more_left;
+        let second = ContentSearch {
+            halt: &halt,
+            plan: &plan,
+            ..*search
+        };
+        let patterns = SearchPatterns {
+            any_case: None,
+            ..patterns
+        };
+        if !coverage.skipped.is_empty() {
+            let also = second.search_files(&patterns, Some(coverage));
+            let partly = also.stopped || also.coverage.timed_out || coverage.more_skipped;
             let at_least = if partly { "at least " } else { "" };
             let hidden = if self.hidden { "" } else { " and hidden=true" };
             if also.found > 0 {
                 let (files, verb) = (
-                    counted(also.found, "ignored or hidden file"),
+                    format_count(also.found, "ignored or hidden file"),
                     if also.found == 1 { "matches" } else { "match" },
                 );
-                hints.push(format!("But {at_least}{files} {verb}: use include_ignored=true{hidden}."));
+                hints.push(format!(
+                    "But {at_least}{files} {verb}: use include_ignored=true{hidden}."
+                ));
             } else if partly {
                 hints.push(
-                    "The ignored files were not all searched in the time that is given to them.".to_owned(),
+                    "The ignored files were not all searched in the time that is given to them."
+                        .to_owned(),
                 );
             }
         }

@@ -6,31 +6,34 @@ use std::io::{self, Read};
 use grep_regex::RegexMatcher;
 use grep_searcher::Searcher;
 
-use super::halt::Halt;
-use super::hits::{Keep, Lines, Unsearched};
-use super::sweep::Search;
-use super::walk::Spot;
+use super::content_search::ContentSearch;
+use super::file_hits::{FileSearchError, LineCollector, MatchDetail};
+use super::folder_walk::WalkEntry;
+use super::search_stop::SearchStop;
 use crate::acp::encoding::Utf8Tally;
 
 /// A file that is not held in memory as a whole.
 pub(super) struct LargeFile<'a> {
-    pub(super) search: &'a Search<'a>,
-    pub(super) spot: &'a Spot<'a>,
+    pub(super) search: &'a ContentSearch<'a>,
+    pub(super) spot: &'a WalkEntry<'a>,
 }
 
 impl LargeFile<'_> {
     /// Searches the whole file. Also checks whether it is UTF-8, if asked.
-    pub(super) fn search(
+    pub(super) fn search_in_chunks(
         &self,
         searcher: &mut Searcher,
         matcher: &RegexMatcher,
-        keep: Keep,
+        keep: MatchDetail,
         tally: Option<&mut Utf8Tally>,
-    ) -> Result<Lines, Unsearched> {
+    ) -> Result<LineCollector, FileSearchError> {
         let plan = self.search.plan;
         let mut stopped = None;
-        let file = self.spot.open().map_err(|_| Unsearched::Unreadable)?;
-        let file = Reading {
+        let file = self
+            .spot
+            .open_entry()
+            .map_err(|_| FileSearchError::Unreadable)?;
+        let file = LimitedReader {
             file,
             max: plan.max_filesize,
             read: 0,
@@ -38,11 +41,13 @@ impl LargeFile<'_> {
             stopped: &mut stopped,
             tally,
         };
-        let mut lines = Lines::new(matcher.clone(), keep, plan.uncut.clone());
+        let mut lines = LineCollector::new(matcher.clone(), keep, plan.uncut.clone());
         let result = searcher.search_reader(matcher, file, &mut lines);
         match stopped {
             Some(why) => Err(why),
-            None => result.map(|()| lines).map_err(|_| Unsearched::Unreadable),
+            None => result
+                .map(|()| lines)
+                .map_err(|_| FileSearchError::Unreadable),
         }
     }
 }
@@ -50,35 +55,35 @@ impl LargeFile<'_> {
 /// A reader that checks the stop signal before each chunk and the size limit after it, because the file may grow
 /// meanwhile.
 #[derive(Debug)]
-struct Reading<'a> {
+struct LimitedReader<'a> {
     file: File,
     max: u64,
     read: u64,
-    halt: &'a Halt,
-    stopped: &'a mut Option<Unsearched>,
+    halt: &'a SearchStop,
+    stopped: &'a mut Option<FileSearchError>,
     /// Checks for UTF-8, if wanted.
     tally: Option<&'a mut Utf8Tally>,
 }
 
-impl Reading<'_> {
-    fn stop(&mut self, why: Unsearched) -> io::Error {
+impl LimitedReader<'_> {
+    fn record_stop(&mut self, why: FileSearchError) -> io::Error {
         *self.stopped = Some(why);
         io::Error::other("the search of this file was stopped")
     }
 }
 
-impl Read for Reading<'_> {
+impl Read for LimitedReader<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if self.halt.over() {
-            return Err(self.stop(Unsearched::Halted));
+        if self.halt.should_stop() {
+            return Err(self.record_stop(FileSearchError::Halted));
         }
         let n = self.file.read(buffer)?;
         self.read += n as u64;
         if self.read > self.max {
-            return Err(self.stop(Unsearched::TooLarge));
+            return Err(self.record_stop(FileSearchError::TooLarge));
         }
         if let Some(tally) = &mut self.tally {
-            tally.push(&buffer[..n]);
+            tally.count_piece(&buffer[..n]);
         }
         Ok(n)
     }

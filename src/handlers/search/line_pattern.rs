@@ -9,19 +9,20 @@ use regex_syntax::hir::{Capture, Hir, HirKind, Literal, Repetition};
 use crate::tool::ToolError;
 
 /// No real pattern is longer.
-const MAX_PATTERN: usize = 64 << 10;
+const MAX_PATTERN_BYTES: usize = 64 << 10;
 /// The largest compiled size. Matching is linear in the text, and this bounds the other factor.
-const MAX_PROGRAM: usize = 10 << 20;
+const MAX_COMPILED_BYTES: usize = 10 << 20;
 
 /// The characters with a special meaning in a pattern.
-const META: [char; 14] = ['\\', '.', '+', '*', '?', '(', ')', '|', '[', ']', '{', '}', '^', '$'];
+const META_CHARS: [char; 14] = [
+    '\\', '.', '+', '*', '?', '(', ')', '|', '[', ']', '{', '}', '^', '$',
+];
 
-const ESCAPE: &str =
-    "Escape the characters that are meant literally, or use literal=true to search for the text as it is.";
+const ESCAPE_HINT: &str = "Escape the characters that are meant literally, or use literal=true to search for the text as it is.";
 
 /// The interpretation of a pattern.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Reading {
+pub(super) struct PatternOptions {
     /// Every character stands for itself.
     pub(super) literal: bool,
     /// `a` matches `A`.
@@ -32,31 +33,40 @@ pub(super) struct Reading {
 
 /// Compiles the pattern for any case, so that an answer can say where only the case differs. It matches wherever the
 /// pattern does. Returns `None` if it is too large.
-pub(super) fn compile_for_any_case(pattern: &str, reading: Reading) -> Option<RegexMatcher> {
-    let mut builder = builder(pattern, Reading { case_insensitive: true, ..reading });
+pub(super) fn compile_for_any_case(pattern: &str, reading: PatternOptions) -> Option<RegexMatcher> {
+    let mut builder = matcher_builder(
+        pattern,
+        PatternOptions {
+            case_insensitive: true,
+            ..reading
+        },
+    );
     if is_plain_ascii(pattern, reading.literal) {
         // For ASCII text, matching non-ASCII letters that are another case of an ASCII one, such as the Kelvin sign,
         // is not worth the time.
         builder.unicode(false);
     }
-    build(&builder, pattern, reading).ok()
+    build_matcher(&builder, pattern, reading).ok()
 }
 
 /// Returns whether the pattern is literal ASCII text.
 pub(super) fn is_plain_ascii(pattern: &str, literal: bool) -> bool {
-    pattern.is_ascii() && (literal || !pattern.contains(META))
+    pattern.is_ascii() && (literal || !pattern.contains(META_CHARS))
 }
 
 /// Checks and compiles a pattern.
-pub(super) fn compile(pattern: &str, reading: Reading) -> Result<RegexMatcher, ToolError> {
+pub(super) fn compile_pattern(
+    pattern: &str,
+    reading: PatternOptions,
+) -> Result<RegexMatcher, ToolError> {
     if pattern.is_empty() {
         return Err(ToolError::invalid_args(
             "The pattern is empty, which matches every line. Use Read for a whole file.",
         ));
     }
-    if pattern.len() > MAX_PATTERN {
+    if pattern.len() > MAX_PATTERN_BYTES {
         return Err(ToolError::invalid_args(format!(
-            "The pattern is {} bytes long; the limit is {MAX_PATTERN}. Search for a shorter part of it.",
+            "The pattern is {} bytes long; the limit is {MAX_PATTERN_BYTES}. Search for a shorter part of it.",
             pattern.len()
         )));
     }
@@ -68,9 +78,9 @@ pub(super) fn compile(pattern: &str, reading: Reading) -> Result<RegexMatcher, T
     if !reading.literal {
         // Parsed alone first, because the builder wraps the pattern in a group that the caller did not write.
         let parsed = ParserBuilder::new().utf8(false).build().parse(pattern);
-        parsed.map_err(|error| refuse(&error.to_string(), pattern, ESCAPE))?;
+        parsed.map_err(|error| pattern_error(&error.to_string(), pattern, ESCAPE_HINT))?;
     }
-    build(&builder(pattern, reading), pattern, reading).map_err(|error| {
+    build_matcher(&matcher_builder(pattern, reading), pattern, reading).map_err(|error| {
         let next = match error.kind() {
             ErrorKind::NotAllowed(_) => {
                 "Lines are searched one by one; use multiline=true to match a line break."
@@ -78,16 +88,16 @@ pub(super) fn compile(pattern: &str, reading: Reading) -> Result<RegexMatcher, T
             _ if error.to_string().contains("size limit") => {
                 "Use a smaller repetition count or search for less at a time."
             }
-            _ => ESCAPE,
+            _ => ESCAPE_HINT,
         };
-        refuse(&error.to_string(), pattern, next)
+        pattern_error(&error.to_string(), pattern, next)
     })
 }
 
-fn build(
+fn build_matcher(
     builder: &RegexMatcherBuilder,
     pattern: &str,
-    reading: Reading,
+    reading: PatternOptions,
 ) -> Result<RegexMatcher, grep_regex::Error> {
     let pattern = with_any_line_ends(pattern, reading);
     let built = builder.build(&pattern);
@@ -99,36 +109,56 @@ fn build(
 }
 
 /// Rewrites a multiline pattern so that a line feed also matches CRLF.
-fn with_any_line_ends(pattern: &str, reading: Reading) -> Cow<'_, str> {
+fn with_any_line_ends(pattern: &str, reading: PatternOptions) -> Cow<'_, str> {
     if !reading.multiline {
         return Cow::Borrowed(pattern);
     }
-    let escaped = if reading.literal { regex_syntax::escape(pattern) } else { pattern.to_owned() };
+    let escaped = if reading.literal {
+        regex_syntax::escape(pattern)
+    } else {
+        pattern.to_owned()
+    };
     let mut parser = ParserBuilder::new();
-    parser.utf8(false).multi_line(true).dot_matches_new_line(true).crlf(asks_for_an_end(pattern, reading));
+    parser
+        .utf8(false)
+        .multi_line(true)
+        .dot_matches_new_line(true)
+        .crlf(has_end_anchor(pattern, reading));
     // An invalid pattern is reported as the caller wrote it.
-    let changed = parser.build().parse(&escaped).ok().and_then(|hir| after_returns(&hir));
+    let changed = parser
+        .build()
+        .parse(&escaped)
+        .ok()
+        .and_then(|hir| allow_carriage_returns(&hir));
     changed.map_or(Cow::Borrowed(pattern), |hir| Cow::Owned(hir.to_string()))
 }
 
 /// Returns whether the pattern can test for a line end.
-fn asks_for_an_end(pattern: &str, reading: Reading) -> bool {
+fn has_end_anchor(pattern: &str, reading: PatternOptions) -> bool {
     !reading.literal && pattern.contains('$')
 }
 
 /// Puts an optional carriage return before each line feed. Returns `None` if there is no line feed.
-fn after_returns(hir: &Hir) -> Option<Hir> {
+fn allow_carriage_returns(hir: &Hir) -> Option<Hir> {
     let all = |parts: &[Hir]| {
-        let changed: Vec<Option<Hir>> = parts.iter().map(after_returns).collect();
+        let changed: Vec<Option<Hir>> = parts.iter().map(allow_carriage_returns).collect();
         let any = changed.iter().any(Option::is_some);
         any.then(|| {
-            changed.into_iter().zip(parts).map(|(new, old)| new.unwrap_or_else(|| old.clone())).collect()
+            changed
+                .into_iter()
+                .zip(parts)
+                .map(|(new, old)| new.unwrap_or_else(|| old.clone()))
+                .collect()
         })
     };
     match hir.kind() {
         HirKind::Literal(Literal(bytes)) if bytes.contains(&b'\n') => {
-            let optional =
-                Repetition { min: 0, max: Some(1), greedy: true, sub: Box::new(Hir::literal(*b"\r")) };
+            let optional = Repetition {
+                min: 0,
+                max: Some(1),
+                greedy: true,
+                sub: Box::new(Hir::literal(*b"\r")),
+            };
             let mut parts = Vec::new();
             for line in bytes.split_inclusive(|byte| *byte == b'\n') {
                 match line.strip_suffix(b"\n") {
@@ -143,12 +173,18 @@ fn after_returns(hir: &Hir) -> Option<Hir> {
             Some(Hir::concat(parts))
         }
         HirKind::Repetition(repetition) => {
-            let sub = Box::new(after_returns(&repetition.sub)?);
-            Some(Hir::repetition(Repetition { sub, ..repetition.clone() }))
+            let sub = Box::new(allow_carriage_returns(&repetition.sub)?);
+            Some(Hir::repetition(Repetition {
+                sub,
+                ..repetition.clone()
+            }))
         }
         HirKind::Capture(capture) => {
-            let sub = Box::new(after_returns(&capture.sub)?);
-            Some(Hir::capture(Capture { sub, ..capture.clone() }))
+            let sub = Box::new(allow_carriage_returns(&capture.sub)?);
+            Some(Hir::capture(Capture {
+                sub,
+                ..capture.clone()
+            }))
         }
         HirKind::Concat(parts) => all(parts).map(Hir::concat),
         HirKind::Alternation(parts) => all(parts).map(Hir::alternation),
@@ -156,7 +192,7 @@ fn after_returns(hir: &Hir) -> Option<Hir> {
     }
 }
 
-fn builder(pattern: &str, reading: Reading) -> RegexMatcherBuilder {
+fn matcher_builder(pattern: &str, reading: PatternOptions) -> RegexMatcherBuilder {
     let mut builder = RegexMatcherBuilder::new();
     builder
         .case_insensitive(reading.case_insensitive)
@@ -165,19 +201,21 @@ fn builder(pattern: &str, reading: Reading) -> RegexMatcherBuilder {
         // One more than the parser's default, for the group that the builder adds.
         .nest_limit(251)
         // A line may end with CRLF. Without `$`, a carriage return is an ordinary character.
-        .crlf(asks_for_an_end(pattern, reading))
+        .crlf(has_end_anchor(pattern, reading))
         .dot_matches_new_line(reading.multiline)
-        .size_limit(MAX_PROGRAM)
-        .dfa_size_limit(MAX_PROGRAM);
+        .size_limit(MAX_COMPILED_BYTES)
+        .dfa_size_limit(MAX_COMPILED_BYTES);
     builder.line_terminator((!reading.multiline).then_some(b'\n'));
     builder
 }
 
-fn refuse(cause: &str, pattern: &str, next: &str) -> ToolError {
+fn pattern_error(cause: &str, pattern: &str, next: &str) -> ToolError {
     // The message repeats the pattern, which may be long.
     let long = format!("the pattern of {} bytes is refused", pattern.len());
     let cause = if cause.len() > 2_000 { &long } else { cause };
-    ToolError::invalid_args(format!("The pattern is not a usable regular expression:\n{cause}\n{next}"))
+    ToolError::invalid_args(format!(
+        "The pattern is not a usable regular expression:\n{cause}\n{next}"
+    ))
 }
 
 #[cfg(test)]
@@ -186,58 +224,115 @@ mod tests {
     use crate::tool::ErrorCode;
     use grep_matcher::Matcher;
 
-    const PLAIN: Reading = Reading { literal: false, case_insensitive: false, multiline: false };
+    const PLAIN: PatternOptions = PatternOptions {
+        literal: false,
+        case_insensitive: false,
+        multiline: false,
+    };
 
     #[test]
     fn a_bad_pattern_shows_the_place_and_the_way_out() {
-        let refused = compile("foo(bar", PLAIN).expect_err("unclosed");
-        assert_eq!(refused.code(), ErrorCode::InvalidArgs);
-        assert!(refused.text().contains("\n    foo(bar\n       ^\n"), "{refused}");
-        assert!(refused.text().contains('^') && refused.text().contains("literal=true"), "{refused}");
-        assert!(compile("foo(bar", Reading { literal: true, ..PLAIN }).is_ok());
+        let refused = compile_pattern("foo(bar", PLAIN).expect_err("unclosed");
+        assert_eq!(refused.stable_code(), ErrorCode::InvalidArgs);
+        assert!(
+            refused.model_text().contains("\n    foo(bar\n       ^\n"),
+            "{refused}"
+        );
+        assert!(
+            refused.model_text().contains('^') && refused.model_text().contains("literal=true"),
+            "{refused}"
+        );
+        assert!(
+            compile_pattern(
+                "foo(bar",
+                PatternOptions {
+                    literal: true,
+                    ..PLAIN
+                }
+            )
+            .is_ok()
+        );
     }
 
     #[test]
     fn lines_may_end_with_a_carriage_return_too() {
         let hit = |pattern: &str, reading, text: &str| {
-            compile(pattern, reading).expect(pattern).is_match(text.as_bytes()).expect("an answer")
+            compile_pattern(pattern, reading)
+                .expect(pattern)
+                .is_match(text.as_bytes())
+                .expect("an answer")
         };
-        let multiline = Reading { multiline: true, ..PLAIN };
+        let multiline = PatternOptions {
+            multiline: true,
+            ..PLAIN
+        };
         let text = "one\r\ntwo\r\nthree;\r\n";
         for pattern in ["^two$", "o$", "(one|x)$", r"[^;]$"] {
             assert!(hit(pattern, PLAIN, text), "{pattern}");
             assert!(hit(pattern, PLAIN, &text.replace('\r', "")), "{pattern}");
         }
-        assert!(!hit(r"[^;]$", PLAIN, "three;\r\n"), "the carriage return is no character of the line");
-        for pattern in
-            ["two\nthree", r"two\nthree", r"(?:one\n|x)two", r"(\w+\n){2}three", r"one\r\ntwo", "^two$\n"]
-        {
+        assert!(
+            !hit(r"[^;]$", PLAIN, "three;\r\n"),
+            "the carriage return is no character of the line"
+        );
+        for pattern in [
+            "two\nthree",
+            r"two\nthree",
+            r"(?:one\n|x)two",
+            r"(\w+\n){2}three",
+            r"one\r\ntwo",
+            "^two$\n",
+        ] {
             assert!(hit(pattern, multiline, text), "{pattern}");
         }
         assert!(hit(r"two\nthree", multiline, "two\nthree"));
-        assert!(hit("e;\n", Reading { literal: true, ..multiline }, text));
-        assert!(hit("1.*2", PLAIN, "1\r2"), "a carriage return within a line is a character");
+        assert!(hit(
+            "e;\n",
+            PatternOptions {
+                literal: true,
+                ..multiline
+            },
+            text
+        ));
+        assert!(
+            hit("1.*2", PLAIN, "1\r2"),
+            "a carriage return within a line is a character"
+        );
     }
 
     #[test]
     fn a_line_break_asks_for_multiline() {
         for pattern in ["a\nb", r"a\nb"] {
-            let refused = compile(pattern, PLAIN).expect_err("a line break");
-            assert!(refused.text().contains("multiline=true"), "{refused}");
-            assert!(compile(pattern, Reading { multiline: true, ..PLAIN }).is_ok());
+            let refused = compile_pattern(pattern, PLAIN).expect_err("a line break");
+            assert!(refused.model_text().contains("multiline=true"), "{refused}");
+            assert!(
+                compile_pattern(
+                    pattern,
+                    PatternOptions {
+                        multiline: true,
+                        ..PLAIN
+                    }
+                )
+                .is_ok()
+            );
         }
     }
 
     #[test]
     fn what_matches_in_its_own_case_matches_in_any_case() {
-        for (pattern, text) in
-            [("Kelvin", "Kelvin"), ("a.b", "aéb"), (r"\w+é", "xé"), ("ſ", "ſ"), (r"\.rs", "x.rs")]
-        {
+        for (pattern, text) in [
+            ("Kelvin", "Kelvin"),
+            ("a.b", "aéb"),
+            (r"\w+é", "xé"),
+            ("ſ", "ſ"),
+            (r"\.rs", "x.rs"),
+        ] {
             for literal in [false, true] {
-                let reading = Reading { literal, ..PLAIN };
+                let reading = PatternOptions { literal, ..PLAIN };
                 let any_case = compile_for_any_case(pattern, reading).expect("a pattern");
-                let exact = compile(pattern, reading).expect("a pattern");
-                let hit = |matcher: &RegexMatcher| matcher.is_match(text.as_bytes()).expect("an answer");
+                let exact = compile_pattern(pattern, reading).expect("a pattern");
+                let hit =
+                    |matcher: &RegexMatcher| matcher.is_match(text.as_bytes()).expect("an answer");
                 assert!(!hit(&exact) || hit(&any_case), "{pattern} {literal}");
             }
         }
@@ -247,12 +342,15 @@ mod tests {
 
     #[test]
     fn programs_and_patterns_out_of_bounds_are_refused() {
-        for bomb in
-            ["(?:a{1000}){1000}".to_owned(), "a".repeat(MAX_PATTERN + 1), "(".repeat(5_000), String::new()]
-        {
-            let refused = compile(&bomb, PLAIN).expect_err("a bomb");
-            assert_eq!(refused.code(), ErrorCode::InvalidArgs);
-            assert!(refused.text().len() < 4_000);
+        for bomb in [
+            "(?:a{1000}){1000}".to_owned(),
+            "a".repeat(MAX_PATTERN_BYTES + 1),
+            "(".repeat(5_000),
+            String::new(),
+        ] {
+            let refused = compile_pattern(&bomb, PLAIN).expect_err("a bomb");
+            assert_eq!(refused.stable_code(), ErrorCode::InvalidArgs);
+            assert!(refused.model_text().len() < 4_000);
         }
     }
 }

@@ -1,34 +1,34 @@
 //! Search: files by name (Glob) and by content (Grep), in this process, without an external program. Not here:
 //! reading files.
 
+mod content_search;
 mod coverage;
 mod file_encoding;
 mod file_finder;
 mod file_glob;
+mod file_hits;
 #[cfg(target_os = "linux")]
 mod folder;
 #[cfg(not(target_os = "linux"))]
 #[path = "folder_by_path.rs"]
 mod folder;
+mod folder_entries;
+mod folder_walk;
 mod glob;
 mod grep;
-mod halt;
-mod hits;
+mod grep_report;
+mod ignore_rules;
 mod large_file;
 mod line_pattern;
-mod listing;
-mod page;
-mod queue;
-mod report;
-mod rules;
-mod scope;
-mod sweep;
-mod walk;
+mod search_scope;
+mod search_stop;
+mod smallest_items;
+mod walk_queue;
 
 use std::path::PathBuf;
 
 use crate::acp::Workspace;
-use crate::tool::{Entry, ToolSet};
+use crate::tool::{ToolEntry, ToolSet};
 
 /// The dependencies of the search tools.
 #[derive(Debug, Clone)]
@@ -41,6 +41,9 @@ pub struct SearchDeps {
 }
 
 /// Returns the search tools.
-pub fn tools(deps: SearchDeps) -> Vec<Entry> {
-    ToolSet::new("search", deps).with::<glob::Glob>().with::<grep::Grep>().into_entries()
+pub fn tools(deps: SearchDeps) -> Vec<ToolEntry> {
+    ToolSet::new("search", deps)
+        .with_tool::<glob::Glob>()
+        .with_tool::<grep::Grep>()
+        .into_entries()
 }

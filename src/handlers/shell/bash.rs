@@ -12,35 +12,38 @@ use serde_json::{Map, Value};
 
 use super::ShellDeps;
 use super::bash_keys;
-use super::board::Newcomer;
-use super::ports::{holder_words, listening_words};
+use super::listening_ports::{find_port_holder, format_listening};
+use super::shell_list::ShellStart;
 use crate::acp::RawPath;
 use crate::acp::terminals::{
-    CreateTerminal, Ending, Launch, OutputQuery, Run, TerminalGuard, TerminalOutput, Watched, WindowSize,
-    conclude, facts, list, output_with_status, run_or_leave, run_to_end, seconds, status_line, unshown_words,
+    CommandLaunch, CommandRun, CreateTerminal, OutputQuery, RunEnding, TerminalGuard,
+    TerminalOutput, WatchedCommand, WindowSize, build_run_report, format_seconds, list_processes,
+    output_with_status, pending_state_note, run_or_leave_running, run_to_end, status_line,
+    terminal_output_meta,
 };
-use crate::home::Mounted;
-use crate::output::Budget;
+use crate::home::MountedSecrets;
+use crate::output::TextBudget;
 use crate::tool::{
-    Access, AllowScope, Body, CallDescription, CommandText, Effect, Meta, Reply, Tool, ToolCx, ToolError,
+    AllowScope, CallDescription, DeclaredAccess, ReplyBody, RequestedCommand, ResultMeta, Tool,
+    ToolContext, ToolEffect, ToolError, ToolReply,
 };
 
-const DEFAULT_LIMIT: u64 = 120_000;
-const LONGEST_LIMIT: u64 = 600_000;
+const DEFAULT_TIMEOUT_MS: u64 = 120_000;
+const MAX_TIMEOUT_MS: u64 = 600_000;
 /// The time for which a new background command is watched.
-const FIRST_LOOK: Duration = Duration::from_secs(1);
+const FIRST_OUTPUT_WAIT: Duration = Duration::from_secs(1);
 /// The limits of the time, in milliseconds, after which a command goes on in the background.
-const YIELD: std::ops::RangeInclusive<u64> = 250..=60_000;
+const YIELD_RANGE: std::ops::RangeInclusive<u64> = 250..=60_000;
 /// The window sizes of a terminal in which programs draw well.
 const COLS: std::ops::RangeInclusive<u64> = 20..=500;
 const ROWS: std::ops::RangeInclusive<u64> = 5..=200;
 /// The characters of a purpose in the list of shells.
-const PURPOSE: usize = 100;
+const PURPOSE_CHARS: usize = 100;
 /// Characters of the budget reserved for notes beside the output.
-const WORDS: u64 = 900;
-const ADVICE: &str = "Run long commands with run_in_background=true or yield_ms, or give a larger timeout (at most \
+const NOTE_CHARS: u64 = 900;
+const TIMEOUT_ADVICE: &str = "Run long commands with run_in_background=true or yield_ms, or give a larger timeout (at most \
                       600000 ms).";
-const SHORT_ADVICE: &str = "The timeout is in milliseconds: give a larger one (at most 600000), or run long commands \
+const SHORT_TIMEOUT_ADVICE: &str = "The timeout is in milliseconds: give a larger one (at most 600000), or run long commands \
                             with run_in_background=true or yield_ms.";
 
 /// Run a command line with bash; gives output and errors in order, then the exit code.
@@ -85,7 +88,7 @@ pub(super) struct Bash {
 
 impl Tool for Bash {
     const NAME: &'static str = "Bash";
-    const EFFECT: Effect = Effect::Executes;
+    const EFFECT: ToolEffect = ToolEffect::Executes;
     const KNOWN_AS: &'static [&'static str] = &[
         "shell",
         "exec_command",
@@ -105,11 +108,12 @@ impl Tool for Bash {
     ];
     const LIMITS: &'static [&'static str] = bash_keys::LIMITS;
     type Deps = ShellDeps;
-    type Output = Reply;
+    type Output = ToolReply;
 
-    fn access(&self) -> Access {
+    fn access(&self) -> DeclaredAccess {
         let folder = self.working_directory.as_ref().map(RawPath::as_str);
-        let mut access = Access::command(CommandText::Line(self.command.clone()), folder);
+        let mut access =
+            DeclaredAccess::running_command(RequestedCommand::Line(self.command.clone()), folder);
         if let Some(command) = &mut access.command {
             command.env = self.env.clone().unwrap_or_default();
         }
@@ -118,92 +122,139 @@ impl Tool for Bash {
 
     fn describe(&self) -> CallDescription {
         // An approval for the session covers the same command line only if no other argument is set.
-        let Self { working_directory, yield_ms, env, stdin, cols, rows, max_chars, .. } = self;
+        let Self {
+            working_directory,
+            yield_ms,
+            env,
+            stdin,
+            cols,
+            rows,
+            max_chars,
+            ..
+        } = self;
         let is_plain = !(self.run_in_background || self.tty || self.raw)
             && (yield_ms, cols, rows, max_chars) == (&None, &None, &None, &None)
             && (working_directory.is_none() && env.is_none() && stdin.is_none());
-        let scope = if is_plain { AllowScope::SameCommand } else { AllowScope::SameCall };
-        CallDescription { scope, ..CallDescription::default() }
+        let scope = if is_plain {
+            AllowScope::SameCommand
+        } else {
+            AllowScope::SameCall
+        };
+        CallDescription {
+            scope,
+            ..CallDescription::default()
+        }
     }
 
     fn normalize(arguments: &mut Map<String, Value>) {
-        bash_keys::normalize(arguments);
+        bash_keys::convert_token_limit(arguments);
     }
 
-    async fn run(self, cx: &ToolCx, deps: &ShellDeps) -> Result<Reply, ToolError> {
+    async fn run(self, cx: &ToolContext, deps: &ShellDeps) -> Result<ToolReply, ToolError> {
         let folder = match &self.working_directory {
-            Some(raw) => deps.workspace.resolve(raw)?.absolute().to_owned(),
-            None => deps.workspace.first().to_owned(),
+            Some(raw) => deps
+                .workspace
+                .resolve_in_workspace(raw)?
+                .absolute_path()
+                .to_owned(),
+            None => deps.workspace.first_root().to_owned(),
         };
-        self.run_in(cx, deps, folder, None).await
+        self.run_in_folder(cx, deps, folder, None).await
     }
 }
 
 impl Bash {
     /// Runs the command in a folder that the caller has checked, with these secrets.
-    pub(super) async fn run_in(
+    pub(super) async fn run_in_folder(
         self,
-        cx: &ToolCx,
+        cx: &ToolContext,
         deps: &ShellDeps,
         folder: PathBuf,
-        mounted: Option<Arc<Mounted>>,
-    ) -> Result<Reply, ToolError> {
-        let (limit, warning) = self.limit()?;
-        let (patience, tty) = (self.patience()?, self.window()?);
+        mounted: Option<Arc<MountedSecrets>>,
+    ) -> Result<ToolReply, ToolError> {
+        let (limit, warning) = self.time_limit()?;
+        let (patience, tty) = (self.yield_time()?, self.window_size()?);
         let shown_folder = folder.display().to_string();
-        let mut create = CreateTerminal::new(&cx.request, Launch::Shell(self.command.clone()), folder);
+        let mut create = CreateTerminal::new(
+            &cx.request,
+            CommandLaunch::Shell(self.command.clone()),
+            folder,
+        );
         create.env = self.env.unwrap_or_default().into_iter().collect();
         create.stdin = self.stdin;
         create.tty = tty;
         create.mounted = mounted;
         create.raw = self.raw;
         create.background = self.run_in_background || patience.is_some();
-        let budget = Budget::chars(self.max_chars);
-        create.budget = Budget::chars(Some((budget.max_chars() as u64).saturating_sub(WORDS)));
-        let purpose = self.description.as_deref().map(one_line).filter(|line| !line.is_empty());
+        let budget = TextBudget::from_requested(self.max_chars);
+        create.budget = TextBudget::from_requested(Some(
+            (budget.max_chars() as u64).saturating_sub(NOTE_CHARS),
+        ));
+        let purpose = self
+            .description
+            .as_deref()
+            .map(shorten_line)
+            .filter(|line| !line.is_empty());
         let command = self.command.clone();
-        let about = About { command: self.command, folder: shown_folder, purpose };
+        let about = ShellDescription {
+            command: self.command,
+            folder: shown_folder,
+            purpose,
+        };
         let reply = if self.run_in_background {
-            in_background(cx, deps, create, about, patience.unwrap_or(FIRST_LOOK)).await?
+            start_in_background(
+                cx,
+                deps,
+                create,
+                about,
+                patience.unwrap_or(FIRST_OUTPUT_WAIT),
+            )
+            .await?
         } else if let Some(patience) = patience {
-            match run_or_leave(&deps.terminals, cx, create, limit, patience).await? {
-                Watched::Over(run) => in_foreground(deps, *run, about, limit).await?,
-                Watched::Running(guard) => left_running(deps, guard, about).await?,
+            match run_or_leave_running(&deps.terminals, cx, create, limit, patience).await? {
+                WatchedCommand::Ended(run) => finish_foreground(deps, *run, about, limit).await?,
+                WatchedCommand::Running(guard) => leave_in_background(deps, guard, about).await?,
             }
         } else {
             let run = run_to_end(&deps.terminals, cx, create, limit).await?;
-            in_foreground(deps, run, about, limit).await?
+            finish_foreground(deps, run, about, limit).await?
         };
-        let mut reply = with_holder(deps, &command, reply).await.with_budget(budget);
+        let mut reply = add_port_holder(deps, &command, reply)
+            .await
+            .with_budget(budget);
         reply.meta.warnings.extend(warning);
         Ok(reply)
     }
 
-    fn limit(&self) -> Result<(Duration, Option<String>), ToolError> {
-        let asked = self.timeout.unwrap_or(DEFAULT_LIMIT);
+    fn time_limit(&self) -> Result<(Duration, Option<String>), ToolError> {
+        let asked = self.timeout.unwrap_or(DEFAULT_TIMEOUT_MS);
         if asked == 0 {
             return Err(ToolError::invalid_args(
                 "`timeout` must be 1 to 600000 (milliseconds). Nothing was run.",
             ));
         }
-        let warning = (asked > LONGEST_LIMIT).then(|| {
-            format!("The timeout was lowered from {asked} to {LONGEST_LIMIT} ms, the most there is.")
+        let warning = (asked > MAX_TIMEOUT_MS).then(|| {
+            format!(
+                "The timeout was lowered from {asked} to {MAX_TIMEOUT_MS} ms, the most there is."
+            )
         });
-        Ok((Duration::from_millis(asked.min(LONGEST_LIMIT)), warning))
+        Ok((Duration::from_millis(asked.min(MAX_TIMEOUT_MS)), warning))
     }
 
-    fn patience(&self) -> Result<Option<Duration>, ToolError> {
+    fn yield_time(&self) -> Result<Option<Duration>, ToolError> {
         self.yield_ms
-            .map(|asked| within("yield_ms", asked, YIELD, " (milliseconds)").map(Duration::from_millis))
+            .map(|asked| {
+                check_range("yield_ms", asked, YIELD_RANGE, " (milliseconds)")
+                    .map(Duration::from_millis)
+            })
             .transpose()
     }
 
     /// Returns the terminal's window size, if the call asks for a terminal.
-    fn window(&self) -> Result<Option<WindowSize>, ToolError> {
+    fn window_size(&self) -> Result<Option<WindowSize>, ToolError> {
         if !self.tty {
             if self.cols.is_some() || self.rows.is_some() {
-                let text =
-                    "`cols` and `rows` are a terminal's: give tty=true, or leave them out. Nothing was run.";
+                let text = "`cols` and `rows` are a terminal's: give tty=true, or leave them out. Nothing was run.";
                 return Err(ToolError::invalid_args(text));
             }
             return Ok(None);
@@ -216,7 +267,9 @@ impl Bash {
         let usual = WindowSize::default();
         let side = |name, asked: Option<u64>, usual: u16, range| match asked {
             None => Ok(usual),
-            Some(asked) => within(name, asked, range, "").map(|side| u16::try_from(side).unwrap_or(usual)),
+            Some(asked) => {
+                check_range(name, asked, range, "").map(|side| u16::try_from(side).unwrap_or(usual))
+            }
         };
         Ok(Some(WindowSize {
             cols: side("cols", self.cols, usual.cols, COLS)?,
@@ -225,7 +278,7 @@ impl Bash {
     }
 }
 
-fn within(
+fn check_range(
     name: &str,
     asked: u64,
     range: std::ops::RangeInclusive<u64>,
@@ -241,88 +294,123 @@ fn within(
 }
 
 /// Puts a text on one line and shortens it.
-fn one_line(text: &str) -> String {
-    let words = text.split(|c: char| c.is_control() || c.is_whitespace()).filter(|word| !word.is_empty());
+fn shorten_line(text: &str) -> String {
+    let words = text
+        .split(|c: char| c.is_control() || c.is_whitespace())
+        .filter(|word| !word.is_empty());
     let line = words.collect::<Vec<_>>().join(" ");
-    match line.char_indices().nth(PURPOSE) {
+    match line.char_indices().nth(PURPOSE_CHARS) {
         Some((at, _)) => format!("{}…", &line[..at]),
         None => line,
     }
 }
 
 /// The description of a command in the list of shells.
-struct About {
+struct ShellDescription {
     command: String,
     folder: String,
     purpose: Option<String>,
 }
 
-impl About {
-    fn shell(self, guard: TerminalGuard) -> Newcomer {
-        let Self { command, folder, purpose } = self;
-        Newcomer { terminal: guard.keep(), command, folder, purpose }
+impl ShellDescription {
+    fn into_shell_start(self, guard: TerminalGuard) -> ShellStart {
+        let Self {
+            command,
+            folder,
+            purpose,
+        } = self;
+        ShellStart {
+            terminal: guard.into_open_terminal(),
+            command,
+            folder,
+            purpose,
+        }
     }
 }
 
 /// Answers for a command that has ended. Processes that it left running become a background shell.
-async fn in_foreground(
+async fn finish_foreground(
     deps: &ShellDeps,
-    run: Run,
-    about: About,
+    run: CommandRun,
+    about: ShellDescription,
     limit: Duration,
-) -> Result<Reply, ToolError> {
-    let advice = if limit < Duration::from_secs(1) { SHORT_ADVICE } else { ADVICE };
-    let (text, meta) = match conclude(&run, advice) {
+) -> Result<ToolReply, ToolError> {
+    let advice = if limit < Duration::from_secs(1) {
+        SHORT_TIMEOUT_ADVICE
+    } else {
+        TIMEOUT_ADVICE
+    };
+    let (text, meta) = match build_run_report(&run, advice) {
         Ok(answer) => answer,
         Err(stopped) => {
-            run.guard.release().await;
+            run.guard.release_guarded().await;
             return Err(stopped);
         }
     };
     let exit = match &run.ending {
-        Ending::Finished(exit) if exit.output_open || !exit.left.is_empty() => exit,
+        RunEnding::Finished(exit) if exit.output_open || !exit.left.is_empty() => exit,
         _ => {
-            run.guard.release().await;
-            return Ok(Reply::fitted(text).with_meta(meta));
+            run.guard.release_guarded().await;
+            return Ok(ToolReply::from_fitted_text(text).with_meta(meta));
         }
     };
-    let who = if exit.left.is_empty() { "something it started".to_owned() } else { list(&exit.left) };
+    let who = if exit.left.is_empty() {
+        "something it started".to_owned()
+    } else {
+        list_processes(&exit.left)
+    };
     let open = if exit.output_open {
         " It holds the output open; what it prints from now on is not above."
     } else {
         ""
     };
-    let shell = deps.shells.admit(deps.terminals.as_ref(), about.shell(run.guard)).await;
-    deps.shells.tidy(&deps.terminals).await;
+    let shell = deps
+        .shells
+        .add_shell(deps.terminals.as_ref(), about.into_shell_start(run.guard))
+        .await;
+    deps.shells.forget_oldest(&deps.terminals).await;
     let left = format!(
         "Still running: {who}.{open} Kept as shell {}: ShellStatus follows it, KillShell ends it.",
         shell.id
     );
-    Ok(Reply::fitted(output_with_status(&text, Some(&left))).with_meta(meta))
+    Ok(ToolReply::from_fitted_text(output_with_status(&text, Some(&left))).with_meta(meta))
 }
 
 /// Answers for a command that runs longer than `yield_ms` and turns it into a background shell. It has no time limit
 /// then, because a caller that sets `yield_ms` does not want it killed.
-async fn left_running(deps: &ShellDeps, guard: TerminalGuard, about: About) -> Result<Reply, ToolError> {
-    let output = deps.terminals.terminal_output(OutputQuery::all(guard.id())).await?;
-    let shell = deps.shells.admit(deps.terminals.as_ref(), about.shell(guard)).await;
-    deps.shells.tidy(&deps.terminals).await;
+async fn leave_in_background(
+    deps: &ShellDeps,
+    guard: TerminalGuard,
+    about: ShellDescription,
+) -> Result<ToolReply, ToolError> {
+    let output = deps
+        .terminals
+        .terminal_output(OutputQuery::whole_output(guard.terminal_id()))
+        .await?;
+    let shell = deps
+        .shells
+        .add_shell(deps.terminals.as_ref(), about.into_shell_start(guard))
+        .await;
+    deps.shells.forget_oldest(&deps.terminals).await;
     // If it ended just now, the next query reports that.
     let status = format!(
         "Still running after {}, now as shell {} in the background, without a time limit.",
-        seconds(output.elapsed),
-        shell.shown()
+        format_seconds(output.elapsed),
+        shell.name_with_pid()
     );
-    let printed = output_with_status(&output.text, unshown_words(&output).as_deref());
-    let text = output_with_status(&printed, Some(&format!("{status}\n{}", follow_words(&output))));
-    Ok(Reply::fitted(text).with_meta(with_handle(&output)))
+    let printed = output_with_status(&output.text, pending_state_note(&output).as_deref());
+    let text = output_with_status(
+        &printed,
+        Some(&format!("{status}\n{}", continuation_hint(&output))),
+    );
+    Ok(ToolReply::from_fitted_text(text).with_meta(output_meta(&output)))
 }
 
 /// Adds the shell that holds the port that a failed command wanted.
-async fn with_holder(deps: &ShellDeps, command: &str, mut reply: Reply) -> Reply {
+async fn add_port_holder(deps: &ShellDeps, command: &str, mut reply: ToolReply) -> ToolReply {
     let failed = reply.meta.exit_code.is_some_and(|code| code != 0);
-    if let (true, Body::Text(text) | Body::Fitted(text)) = (failed, &mut reply.body)
-        && let Some(holder) = holder_words(deps, command, text).await
+    if let (true, ReplyBody::Text(text) | ReplyBody::Fitted(text)) = (failed, &mut reply.body)
+        && let Some(holder) = find_port_holder(deps, command, text).await
     {
         *text = output_with_status(text, Some(&holder));
     }
@@ -330,58 +418,80 @@ async fn with_holder(deps: &ShellDeps, command: &str, mut reply: Reply) -> Reply
 }
 
 /// Starts a background command and returns its first output.
-async fn in_background(
-    cx: &ToolCx,
+async fn start_in_background(
+    cx: &ToolContext,
     deps: &ShellDeps,
     create: CreateTerminal,
-    about: About,
+    about: ShellDescription,
     look: Duration,
-) -> Result<Reply, ToolError> {
+) -> Result<ToolReply, ToolError> {
     let client = &deps.terminals;
-    let twin = deps.shells.twin(client.as_ref(), &about.command, &about.folder).await;
-    let guard = TerminalGuard::create(client, create).await?;
+    let twin = deps
+        .shells
+        .find_running_duplicate(client.as_ref(), &about.command, &about.folder)
+        .await;
+    let guard = TerminalGuard::create_guarded(client, create).await?;
     tokio::select! {
         biased;
         // The guard stops it.
-        () = cx.cancelled() => return Err(ToolError::cancelled("The command had just been started; it is being stopped.")),
-        _ = tokio::time::timeout(look, client.wait_for_terminal_exit(guard.id())) => {}
+        () = cx.wait_for_cancel() => return Err(ToolError::call_cancelled("The command had just been started; it is being stopped.")),
+        _ = tokio::time::timeout(look, client.wait_for_terminal_exit(guard.terminal_id())) => {}
     }
-    let output = client.terminal_output(OutputQuery::all(guard.id())).await?;
-    let shell = deps.shells.admit(client.as_ref(), about.shell(guard)).await;
-    deps.shells.tidy(client).await;
+    let output = client
+        .terminal_output(OutputQuery::whole_output(guard.terminal_id()))
+        .await?;
+    let shell = deps
+        .shells
+        .add_shell(client.as_ref(), about.into_shell_start(guard))
+        .await;
+    deps.shells.forget_oldest(client).await;
     let first = match &output.exit {
         None => {
-            let ports = listening_words(client.as_ref(), &shell).await;
-            format!("Shell {} running{ports}", shell.shown())
+            let ports = format_listening(client.as_ref(), &shell).await;
+            format!("Shell {} running{ports}", shell.name_with_pid())
         }
-        Some(_) => format!("Shell {} has ended already", shell.shown()),
+        Some(_) => format!("Shell {} has ended already", shell.name_with_pid()),
     };
     let first = match twin {
         None => first,
         Some(twin) => format!(
             "{first}\nThe same command was running in this folder already, as shell {}; KillShell ends the one not \
              wanted.",
-            twin.shown()
+            twin.name_with_pid()
         ),
     };
     let status = match &output.exit {
         Some(exit) => status_line(&exit.status, output.elapsed, !output.text.trim().is_empty()),
-        None => Some(follow_words(&output)),
+        None => Some(continuation_hint(&output)),
     };
-    let printed = output_with_status(&output.text, unshown_words(&output).as_deref());
+    let printed = output_with_status(&output.text, pending_state_note(&output).as_deref());
     let rest = output_with_status(&printed, status.as_deref());
-    let text = if rest.is_empty() { first } else { format!("{first}\n{rest}") };
-    Ok(Reply::fitted(text).with_meta(with_handle(&output)))
+    let text = if rest.is_empty() {
+        first
+    } else {
+        format!("{first}\n{rest}")
+    };
+    Ok(ToolReply::from_fitted_text(text).with_meta(output_meta(&output)))
 }
 
 /// Says how to follow a running shell.
-fn follow_words(output: &TerminalOutput) -> String {
-    let typing = if output.tty { "; WriteShell types into it" } else { "" };
-    format!("[ShellStatus since={} shows what comes next{typing}; KillShell ends it]", output.cursor)
+fn continuation_hint(output: &TerminalOutput) -> String {
+    let typing = if output.tty {
+        "; WriteShell types into it"
+    } else {
+        ""
+    };
+    format!(
+        "[ShellStatus since={} shows what comes next{typing}; KillShell ends it]",
+        output.cursor
+    )
 }
 
-fn with_handle(output: &TerminalOutput) -> Meta {
-    let mut meta = facts(output);
-    meta.handle = output.handle.as_ref().map(|handle| handle.as_str().to_owned());
+fn output_meta(output: &TerminalOutput) -> ResultMeta {
+    let mut meta = terminal_output_meta(output);
+    meta.handle = output
+        .handle
+        .as_ref()
+        .map(|handle| handle.as_str().to_owned());
     meta
 }

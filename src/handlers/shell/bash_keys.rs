@@ -24,7 +24,7 @@ pub(super) const ALIASES: &[(&str, &str)] = &[
 pub(super) const ACCEPTED: &[&str] = &["max_output_tokens", "justification", "login", "shell"];
 
 /// Converts a limit in tokens to one in characters, at four characters per token.
-pub(super) fn normalize(arguments: &mut Map<String, Value>) {
+pub(super) fn convert_token_limit(arguments: &mut Map<String, Value>) {
     let tokens = arguments.get("max_output_tokens").and_then(Value::as_u64);
     if let Some(tokens) = tokens.filter(|_| !arguments.contains_key("max_chars")) {
         let chars = tokens.saturating_mul(4).clamp(1_000, 200_000);

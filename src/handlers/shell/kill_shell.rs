@@ -7,16 +7,20 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::ShellDeps;
-use super::board::{is_alive, state};
-use crate::acp::terminals::{Ladder, StopSignal, ending_words, facts, list, output_with_status, seconds};
+use super::shell_list::{is_still_running, query_shell_output};
+use crate::acp::terminals::{
+    StopSequence, StopSignal, exit_phrase, format_seconds, list_processes, output_with_status,
+    terminal_output_meta,
+};
 use crate::tool::{
-    Access, CallDescription, CallTitle, Effect, ErrorCode, Lane, Reply, Tool, ToolCx, ToolError,
+    CallDescription, CallLane, CallTitle, DeclaredAccess, ErrorCode, Tool, ToolContext, ToolEffect,
+    ToolError, ToolReply,
 };
 
-const GRACE: u64 = 2_000;
-const LONGEST_GRACE: u64 = 30_000;
+const DEFAULT_GRACE_MS: u64 = 2_000;
+const MAX_GRACE_MS: u64 = 30_000;
 /// The time limit for reading the rest of the output after the kill.
-const SETTLE: Duration = Duration::from_secs(2);
+const OUTPUT_WAIT: Duration = Duration::from_secs(2);
 /// The number of last lines in the answer.
 const LAST_LINES: usize = 20;
 
@@ -38,69 +42,95 @@ pub(super) struct KillShell {
 
 impl Tool for KillShell {
     const NAME: &'static str = "KillShell";
-    const EFFECT: Effect = Effect::Executes;
+    const EFFECT: ToolEffect = ToolEffect::Executes;
     const KNOWN_AS: &'static [&'static str] = &["KillBash", "TaskStop", "kill_process"];
-    const LANE: Lane = Lane::Control;
+    const LANE: CallLane = CallLane::Control;
     const ONLY_ENDS: bool = true;
-    const ALIASES: &'static [(&'static str, &'static str)] =
-        &[("id", "shell_id"), ("bash_id", "shell_id"), ("shell", "shell_id"), ("grace", "grace_ms")];
-    const EXAMPLES: &'static [&'static str] =
-        &[r#"{"shell_id":"sh_1"}"#, r#"{"shell_id":"sh_2","signal":"INT","grace_ms":10000}"#];
-    const LIMITS: &'static [&'static str] =
-        &["30,000 ms until SIGKILL at most", "shows the last 20 lines of the output"];
+    const ALIASES: &'static [(&'static str, &'static str)] = &[
+        ("id", "shell_id"),
+        ("bash_id", "shell_id"),
+        ("shell", "shell_id"),
+        ("grace", "grace_ms"),
+    ];
+    const EXAMPLES: &'static [&'static str] = &[
+        r#"{"shell_id":"sh_1"}"#,
+        r#"{"shell_id":"sh_2","signal":"INT","grace_ms":10000}"#,
+    ];
+    const LIMITS: &'static [&'static str] = &[
+        "30,000 ms until SIGKILL at most",
+        "shows the last 20 lines of the output",
+    ];
     type Deps = ShellDeps;
-    type Output = Reply;
+    type Output = ToolReply;
 
-    fn access(&self) -> Access {
-        Access::nothing()
+    fn access(&self) -> DeclaredAccess {
+        DeclaredAccess::no_access()
     }
 
     fn describe(&self) -> CallDescription {
-        CallDescription::titled(CallTitle::sentence(format!("End shell {}", self.shell_id)))
+        CallDescription::with_title(CallTitle::from_sentence(format!(
+            "End shell {}",
+            self.shell_id
+        )))
     }
 
-    async fn run(self, _cx: &ToolCx, deps: &ShellDeps) -> Result<Reply, ToolError> {
-        let shell = deps.shells.find(&self.shell_id)?;
-        if let Some(past) = &shell.past {
-            let text = format!("Shell {} is over: {}.", shell.shown(), past.words);
-            return Ok(Reply::text(text).with_meta(facts(&past.output)));
+    async fn run(self, _cx: &ToolContext, deps: &ShellDeps) -> Result<ToolReply, ToolError> {
+        let shell = deps.shells.find_shell(&self.shell_id)?;
+        if let Some(past) = &shell.earlier {
+            let text = format!("Shell {} is over: {}.", shell.name_with_pid(), past.words);
+            return Ok(ToolReply::from_text(text).with_meta(terminal_output_meta(&past.output)));
         }
-        let before = state(deps.terminals.as_ref(), &shell, None).await?;
+        let before = query_shell_output(deps.terminals.as_ref(), &shell, None).await?;
         if let Some(exit) = &before.exit
-            && !is_alive(&before)
+            && !is_still_running(&before)
             && !exit.output_open
         {
-            let ended = format!("Shell {} had ended already: {}.", shell.shown(), ending_words(&exit.status));
+            let ended = format!(
+                "Shell {} had ended already: {}.",
+                shell.name_with_pid(),
+                exit_phrase(&exit.status)
+            );
             let text = output_with_status(&ended, before.hint.as_deref());
-            return Ok(Reply::text(text).with_meta(facts(&before)));
+            return Ok(ToolReply::from_text(text).with_meta(terminal_output_meta(&before)));
         }
-        let grace = Duration::from_millis(self.grace_ms.unwrap_or(GRACE).min(LONGEST_GRACE));
-        let stopped =
-            deps.terminals.kill_terminal(&shell.terminal, Ladder::asked(self.signal, grace)).await?;
+        let grace =
+            Duration::from_millis(self.grace_ms.unwrap_or(DEFAULT_GRACE_MS).min(MAX_GRACE_MS));
+        let stopped = deps
+            .terminals
+            .kill_terminal(
+                &shell.terminal,
+                StopSequence::for_signal(self.signal, grace),
+            )
+            .await?;
         if !stopped.survivors.is_empty() {
             let text = format!(
                 "Shell {}: {} could not be ended, not even with SIGKILL; it may hang in the system. Ask again later.",
-                shell.shown(),
-                list(&stopped.survivors)
+                shell.name_with_pid(),
+                list_processes(&stopped.survivors)
             );
             return Err(ToolError::new(ErrorCode::Io, text));
         }
         // Waits for the last output. Only a command that hangs in the kernel has not ended by now.
         let settled = deps.terminals.wait_for_terminal_exit(&shell.terminal);
-        let _ = tokio::time::timeout(SETTLE, settled).await;
-        let after = state(deps.terminals.as_ref(), &shell, None).await?;
+        let _ = tokio::time::timeout(OUTPUT_WAIT, settled).await;
+        let after = query_shell_output(deps.terminals.as_ref(), &shell, None).await?;
         if let Some(exit) = &after.exit {
-            deps.shells.ended(&shell, &exit.status);
+            deps.shells.record_shell_end(&shell, &exit.status);
         }
-        let how = stopped
-            .by
-            .map_or_else(|| "had just ended by itself".to_owned(), |by| format!("stopped with {by}"));
-        let mut text = format!("Shell {} {how} after {}.", shell.shown(), seconds(after.elapsed));
+        let how = stopped.by.map_or_else(
+            || "had just ended by itself".to_owned(),
+            |by| format!("stopped with {by}"),
+        );
+        let mut text = format!(
+            "Shell {} {how} after {}.",
+            shell.name_with_pid(),
+            format_seconds(after.elapsed)
+        );
         let lines: Vec<&str> = after.text.lines().collect();
         let last = &lines[lines.len().saturating_sub(LAST_LINES)..];
         if !last.is_empty() {
             text = format!("{text} Its last lines:\n{}", last.join("\n"));
         }
-        Ok(Reply::text(text).with_meta(facts(&after)))
+        Ok(ToolReply::from_text(text).with_meta(terminal_output_meta(&after)))
     }
 }

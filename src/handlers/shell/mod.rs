@@ -3,12 +3,12 @@
 
 mod bash;
 mod bash_keys;
-mod board;
 mod kill_shell;
-mod look;
+mod listening_ports;
 mod open_app;
-mod ports;
-mod records;
+mod shell_list;
+mod shell_records;
+mod shell_snapshot;
 mod shell_status;
 mod skill_bash;
 mod skill_secrets;
@@ -19,11 +19,11 @@ use std::sync::Arc;
 use crate::acp::{AppClient, TerminalClient, Workspace};
 use crate::home::Home;
 use crate::redact::Redactor;
-use crate::tool::{Entry, ToolSet};
+use crate::tool::{ToolEntry, ToolSet};
 
-pub use board::{Remembered, Shell, ShellBoard};
-pub use look::{ShellLook, look_at, look_at_all};
-pub use records::{NewShell, Past, ShellRecords, Unrecorded, Written};
+pub use shell_list::{BackgroundShell, RestoredShell, ShellList};
+pub use shell_records::{EarlierShell, NewShell, NoShellRecords, RecordFuture, ShellRecords};
+pub use shell_snapshot::{ShellSnapshot, snapshot_shell, snapshot_shells};
 
 /// The dependencies of the shell tools.
 #[derive(Clone)]
@@ -33,7 +33,7 @@ pub struct ShellDeps {
     /// The folders in which commands may start.
     pub workspace: Workspace,
     /// The background shells.
-    pub shells: Arc<ShellBoard>,
+    pub shells: Arc<ShellList>,
     /// Opens applications.
     pub apps: Arc<dyn AppClient>,
     /// The home folder with the owner's skills and secrets.
@@ -47,15 +47,15 @@ pub struct ShellDeps {
 }
 
 /// Returns the shell tools.
-pub fn tools(deps: ShellDeps) -> Vec<Entry> {
+pub fn tools(deps: ShellDeps) -> Vec<ToolEntry> {
     let (command_rules, opens_apps) = (deps.command_rules.clone(), deps.opens_apps);
     ToolSet::new("shell", deps)
-        .with::<bash::Bash>()
-        .on_this_device(&command_rules)
-        .with::<shell_status::ShellStatus>()
-        .with::<write_shell::WriteShell>()
-        .with::<kill_shell::KillShell>()
-        .with::<skill_bash::SkillBash>()
-        .with_where::<open_app::OpenApp>(opens_apps)
+        .with_tool::<bash::Bash>()
+        .with_device_note(&command_rules)
+        .with_tool::<shell_status::ShellStatus>()
+        .with_tool::<write_shell::WriteShell>()
+        .with_tool::<kill_shell::KillShell>()
+        .with_tool::<skill_bash::SkillBash>()
+        .with_tool_if::<open_app::OpenApp>(opens_apps)
         .into_entries()
 }

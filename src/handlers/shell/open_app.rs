@@ -7,15 +7,16 @@ use serde::Deserialize;
 
 use super::ShellDeps;
 use crate::acp::apps::{AppRequest, OpenedApp};
-use crate::acp::terminals::{ExitStatus, ending_words};
+use crate::acp::terminals::{ExitStatus, exit_phrase};
 use crate::acp::{RawPath, WorkspacePath};
 use crate::tool::{
-    Access, CallDescription, CallTitle, CommandText, Effect, ErrorCode, Meta, Reply, Tool, ToolCx, ToolError,
+    CallDescription, CallTitle, DeclaredAccess, ErrorCode, RequestedCommand, ResultMeta, Tool,
+    ToolContext, ToolEffect, ToolError, ToolReply,
 };
 
-const LONGEST_NAME: usize = 255;
-const MOST_ARGS: usize = 100;
-const LONGEST_ARG: usize = 32 << 10;
+const MAX_NAME_CHARS: usize = 255;
+const MAX_ARGS: usize = 100;
+const MAX_ARG_BYTES: usize = 32 << 10;
 /// Characters besides letters and digits that the name or the path of an application may contain.
 const NAME_SIGNS: &str = " ._+-";
 const PATH_SIGNS: &str = " ._+-/~@(),";
@@ -36,7 +37,7 @@ pub(super) struct OpenApp {
 
 impl Tool for OpenApp {
     const NAME: &'static str = "OpenApp";
-    const EFFECT: Effect = Effect::Executes;
+    const EFFECT: ToolEffect = ToolEffect::Executes;
     const ALIASES: &'static [(&'static str, &'static str)] = &[
         ("name", "app"),
         ("application", "app"),
@@ -45,50 +46,60 @@ impl Tool for OpenApp {
         ("cwd", "working_directory"),
         ("workdir", "working_directory"),
     ];
-    const EXAMPLES: &'static [&'static str] =
-        &[r#"{"app":"report.pdf"}"#, r#"{"app":"code","args":["--new-window","."]}"#];
+    const EXAMPLES: &'static [&'static str] = &[
+        r#"{"app":"report.pdf"}"#,
+        r#"{"app":"code","args":["--new-window","."]}"#,
+    ];
     const LIMITS: &'static [&'static str] = &[
         "255 characters of a name",
         "100 arguments of 32 KiB",
         "the application is watched for 2,000 ms, the desktop's opener for 10,000 ms",
     ];
     type Deps = ShellDeps;
-    type Output = Reply;
+    type Output = ToolReply;
 
-    fn access(&self) -> Access {
+    fn access(&self) -> DeclaredAccess {
         let app = self.app.trim().to_owned();
         let args = self.args.clone().unwrap_or_default();
         let folder = self.working_directory.as_ref().map(RawPath::as_str);
-        let command = Access::command(CommandText::Program(app.clone(), args), folder);
-        Access { file_or_program: Some(app), ..command }
+        let command =
+            DeclaredAccess::running_command(RequestedCommand::Program(app.clone(), args), folder);
+        DeclaredAccess {
+            file_or_program: Some(app),
+            ..command
+        }
     }
 
     fn describe(&self) -> CallDescription {
-        CallDescription::titled(CallTitle::sentence(format!("Open {}", self.app)))
+        CallDescription::with_title(CallTitle::from_sentence(format!("Open {}", self.app)))
     }
 
-    async fn run(self, cx: &ToolCx, deps: &ShellDeps) -> Result<Reply, ToolError> {
-        let app = checked(&self.app)?;
+    async fn run(self, cx: &ToolContext, deps: &ShellDeps) -> Result<ToolReply, ToolError> {
+        let app = check_app_name(&self.app)?;
         let args = self.args.unwrap_or_default();
         check_args(&args)?;
         let folder = match &self.working_directory {
-            Some(raw) => existing_folder(&deps.workspace.resolve(raw)?)?,
-            None => deps.workspace.first().to_owned(),
+            Some(raw) => existing_folder(&deps.workspace.resolve_in_workspace(raw)?)?,
+            None => deps.workspace.first_root().to_owned(),
         };
-        let request = request(deps, app, args, folder)?;
+        let request = build_request(deps, app, args, folder)?;
         if cx.is_cancelled() {
-            return Err(ToolError::cancelled("Nothing was opened."));
+            return Err(ToolError::call_cancelled("Nothing was opened."));
         }
         // Not interrupted by a cancellation: it takes only a moment, and otherwise the outcome would be unknown.
         let opened = deps.apps.open_app(request).await?;
-        answer(app, &opened)
+        build_app_reply(app, &opened)
     }
 }
 
 /// Returns the trimmed name, if it is valid.
-fn checked(app: &str) -> Result<&str, ToolError> {
+fn check_app_name(app: &str) -> Result<&str, ToolError> {
     let app = app.trim();
-    let refuse = |why: &str| Err(ToolError::invalid_args(format!("`app`: {why} Nothing was opened.")));
+    let refuse = |why: &str| {
+        Err(ToolError::invalid_args(format!(
+            "`app`: {why} Nothing was opened."
+        )))
+    };
     if app.is_empty() {
         return refuse("it is empty.");
     }
@@ -96,11 +107,20 @@ fn checked(app: &str) -> Result<&str, ToolError> {
         return refuse("an address is not opened; name a program, or a file of the workspace.");
     }
     let count = app.chars().count();
-    if count > LONGEST_NAME {
-        return refuse(&format!("it has {count} characters; {LONGEST_NAME} are the most."));
+    if count > MAX_NAME_CHARS {
+        return refuse(&format!(
+            "it has {count} characters; {MAX_NAME_CHARS} are the most."
+        ));
     }
-    let signs = if app.contains('/') { PATH_SIGNS } else { NAME_SIGNS };
-    if let Some(strange) = app.chars().find(|c| !(c.is_alphanumeric() || signs.contains(*c))) {
+    let signs = if app.contains('/') {
+        PATH_SIGNS
+    } else {
+        NAME_SIGNS
+    };
+    if let Some(strange) = app
+        .chars()
+        .find(|c| !(c.is_alphanumeric() || signs.contains(*c)))
+    {
         return refuse(&format!(
             "{strange:?} has no place in the name of an application; arguments go into `args`."
         ));
@@ -112,15 +132,17 @@ fn checked(app: &str) -> Result<&str, ToolError> {
 }
 
 fn check_args(args: &[String]) -> Result<(), ToolError> {
-    if args.len() > MOST_ARGS {
-        let text =
-            format!("`args` has {} entries; {MOST_ARGS} are the most. Nothing was opened.", args.len());
+    if args.len() > MAX_ARGS {
+        let text = format!(
+            "`args` has {} entries; {MAX_ARGS} are the most. Nothing was opened.",
+            args.len()
+        );
         return Err(ToolError::new(ErrorCode::TooLarge, text));
     }
     for (at, arg) in args.iter().enumerate() {
-        if arg.len() > LONGEST_ARG {
+        if arg.len() > MAX_ARG_BYTES {
             let text = format!(
-                "`args[{at}]` has {} bytes; {LONGEST_ARG} are the most. Nothing was opened.",
+                "`args[{at}]` has {} bytes; {MAX_ARG_BYTES} are the most. Nothing was opened.",
                 arg.len()
             );
             return Err(ToolError::new(ErrorCode::TooLarge, text));
@@ -128,8 +150,9 @@ fn check_args(args: &[String]) -> Result<(), ToolError> {
         // On Windows, cmd.exe parses the arguments before the application gets them.
         let strange = |c: char| c == '\0' || (cfg!(windows) && "\"&|<>^%!()\r\n".contains(c));
         if let Some(strange) = arg.chars().find(|c| strange(*c)) {
-            let text =
-                format!("`args[{at}]` contains {strange:?}, which cannot be passed on. Nothing was opened.");
+            let text = format!(
+                "`args[{at}]` contains {strange:?}, which cannot be passed on. Nothing was opened."
+            );
             return Err(ToolError::invalid_args(text));
         }
     }
@@ -137,14 +160,20 @@ fn check_args(args: &[String]) -> Result<(), ToolError> {
 }
 
 fn existing_folder(path: &WorkspacePath) -> Result<PathBuf, ToolError> {
-    match path.metadata() {
-        Ok(metadata) if metadata.is_dir() => Ok(path.absolute().to_owned()),
+    match path.file_metadata() {
+        Ok(metadata) if metadata.is_dir() => Ok(path.absolute_path().to_owned()),
         Ok(_) => {
-            let text = format!("The working directory {} is not a folder. Nothing was opened.", path.shown());
+            let text = format!(
+                "The working directory {} is not a folder. Nothing was opened.",
+                path.display_text()
+            );
             Err(ToolError::invalid_args(text))
         }
         Err(_) => {
-            let text = format!("The working directory {} does not exist. Nothing was opened.", path.shown());
+            let text = format!(
+                "The working directory {} does not exist. Nothing was opened.",
+                path.display_text()
+            );
             Err(ToolError::not_found(text))
         }
     }
@@ -152,10 +181,25 @@ fn existing_folder(path: &WorkspacePath) -> Result<PathBuf, ToolError> {
 
 /// Builds the request. The system looks up a bare name, and a path names itself. Both may mean a file of the
 /// workspace.
-fn request(deps: &ShellDeps, app: &str, args: Vec<String>, cwd: PathBuf) -> Result<AppRequest, ToolError> {
-    let from_here = if app.starts_with(['/', '~']) { PathBuf::from(app) } else { cwd.join(app) };
-    let inside = deps.workspace.resolve(&RawPath::from(from_here.display().to_string().as_str()));
-    let file = inside.as_ref().ok().filter(|path| path.existed()).map(|path| path.absolute().to_owned());
+fn build_request(
+    deps: &ShellDeps,
+    app: &str,
+    args: Vec<String>,
+    cwd: PathBuf,
+) -> Result<AppRequest, ToolError> {
+    let from_here = if app.starts_with(['/', '~']) {
+        PathBuf::from(app)
+    } else {
+        cwd.join(app)
+    };
+    let inside = deps
+        .workspace
+        .resolve_in_workspace(&RawPath::from(from_here.display().to_string().as_str()));
+    let file = inside
+        .as_ref()
+        .ok()
+        .filter(|path| path.existed_when_resolved())
+        .map(|path| path.absolute_path().to_owned());
     let is_path = app.contains('/');
     let program = match (&file, is_path) {
         (Some(file), true) => file.display().to_string(),
@@ -167,11 +211,21 @@ fn request(deps: &ShellDeps, app: &str, args: Vec<String>, cwd: PathBuf) -> Resu
         }
         _ => app.to_owned(),
     };
-    Ok(AppRequest { app: program, args, cwd, file })
+    Ok(AppRequest {
+        app: program,
+        args,
+        cwd,
+        file,
+    })
 }
 
-fn answer(app: &str, opened: &OpenedApp) -> Result<Reply, ToolError> {
-    let OpenedApp { pid, opener: with, ended, display } = opened;
+fn build_app_reply(app: &str, opened: &OpenedApp) -> Result<ToolReply, ToolError> {
+    let OpenedApp {
+        pid,
+        opener: with,
+        ended,
+        display,
+    } = opened;
     let dark = if *display {
         ""
     } else {
@@ -188,16 +242,22 @@ fn answer(app: &str, opened: &OpenedApp) -> Result<Reply, ToolError> {
             format!("Opened {app} with the application that {with} has for it.")
         }
         (_, Some(status)) => {
-            let who = with.map_or_else(|| app.to_owned(), |with| format!("{with}, asked to open {app},"));
+            let who = with.map_or_else(
+                || app.to_owned(),
+                |with| format!("{with}, asked to open {app},"),
+            );
             let text = format!(
                 "{who} ended at once: {}.{dark} What it printed is not kept; run it with Bash to see it.",
-                ending_words(status)
+                exit_phrase(status)
             );
-            let meta = Meta { may_have_run: true, ..Meta::default() };
+            let meta = ResultMeta {
+                may_have_run: true,
+                ..ResultMeta::default()
+            };
             return Err(ToolError::new(ErrorCode::Io, text).with_meta(meta));
         }
     };
-    Ok(Reply::text(text))
+    Ok(ToolReply::from_text(text))
 }
 
 #[cfg(test)]
@@ -206,10 +266,16 @@ mod tests {
 
     #[test]
     fn a_name_is_a_name_and_nothing_a_shell_would_read() {
-        for good in
-            ["firefox", " Google Chrome ", "gtk-4.0_demo", "./tool", "/usr/bin/x", "Übersicht", "a/b (1).pdf"]
-        {
-            assert!(checked(good).is_ok(), "{good}");
+        for good in [
+            "firefox",
+            " Google Chrome ",
+            "gtk-4.0_demo",
+            "./tool",
+            "/usr/bin/x",
+            "Übersicht",
+            "a/b (1).pdf",
+        ] {
+            assert!(check_app_name(good).is_ok(), "{good}");
         }
         for bad in [
             "",
@@ -232,8 +298,12 @@ mod tests {
             "\"x\"",
             "ev'il",
         ] {
-            assert_eq!(checked(bad).expect_err(bad).code(), ErrorCode::InvalidArgs, "{bad}");
+            assert_eq!(
+                check_app_name(bad).expect_err(bad).stable_code(),
+                ErrorCode::InvalidArgs,
+                "{bad}"
+            );
         }
-        assert!(checked(&"x".repeat(256)).is_err());
+        assert!(check_app_name(&"x".repeat(256)).is_err());
     }
 }

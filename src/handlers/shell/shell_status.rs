@@ -9,13 +9,19 @@ use serde::Deserialize;
 use tokio::time::Instant;
 
 use super::ShellDeps;
-use super::board::{Shell, is_alive, overview, state};
-use super::ports::listening_words;
-use crate::acp::terminals::{TerminalOutput, ending_words, facts, list, seconds, unshown_words};
-use crate::tool::{Access, CallDescription, CallTitle, Effect, Lane, Reply, Tool, ToolCx, ToolError};
+use super::listening_ports::format_listening;
+use super::shell_list::{BackgroundShell, is_still_running, list_shells, query_shell_output};
+use crate::acp::terminals::{
+    TerminalOutput, exit_phrase, format_seconds, list_processes, pending_state_note,
+    terminal_output_meta,
+};
+use crate::tool::{
+    CallDescription, CallLane, CallTitle, DeclaredAccess, Tool, ToolContext, ToolEffect, ToolError,
+    ToolReply,
+};
 
-const TAIL_LINES: u64 = 50;
-const LONGEST_WAIT: u64 = 30_000;
+const DEFAULT_TAIL_LINES: u64 = 50;
+const MAX_WAIT_MS: u64 = 30_000;
 
 /// List background shells, or show the state, ports and last lines of one, with a cursor for `since`.
 ///
@@ -38,9 +44,9 @@ pub(super) struct ShellStatus {
 
 impl Tool for ShellStatus {
     const NAME: &'static str = "ShellStatus";
-    const EFFECT: Effect = Effect::Reads;
+    const EFFECT: ToolEffect = ToolEffect::Reads;
     const KNOWN_AS: &'static [&'static str] = &["BashOutput", "BashStatus", "get_command_status"];
-    const LANE: Lane = Lane::Control;
+    const LANE: CallLane = CallLane::Control;
     const ALIASES: &'static [(&'static str, &'static str)] = &[
         ("id", "shell_id"),
         ("bash_id", "shell_id"),
@@ -50,41 +56,51 @@ impl Tool for ShellStatus {
         ("filter", "pattern"),
         ("wait", "wait_ms"),
     ];
-    const EXAMPLES: &'static [&'static str] =
-        &["{}", r#"{"shell_id":"sh_1","since":1204,"wait_ms":10000,"pattern":"listening|error"}"#];
+    const EXAMPLES: &'static [&'static str] = &[
+        "{}",
+        r#"{"shell_id":"sh_1","since":1204,"wait_ms":10000,"pattern":"listening|error"}"#,
+    ];
     const LIMITS: &'static [&'static str] = &[
         "waits 30,000 ms at most",
         "the last 50 lines, or all that is new of the latest 64 KiB",
         "lists the latest 50 shells, those of earlier lives of the runner too",
     ];
     type Deps = ShellDeps;
-    type Output = Reply;
+    type Output = ToolReply;
 
-    fn access(&self) -> Access {
-        Access::nothing()
+    fn access(&self) -> DeclaredAccess {
+        DeclaredAccess::no_access()
     }
 
     fn describe(&self) -> CallDescription {
-        let title = self.shell_id.as_ref().map(|id| CallTitle::sentence(format!("Look at shell {id}")));
-        CallDescription { title, ..CallDescription::default() }
+        let title = self
+            .shell_id
+            .as_ref()
+            .map(|id| CallTitle::from_sentence(format!("Look at shell {id}")));
+        CallDescription {
+            title,
+            ..CallDescription::default()
+        }
     }
 
-    async fn run(self, cx: &ToolCx, deps: &ShellDeps) -> Result<Reply, ToolError> {
-        let Some(id) = &self.shell_id else { return self.list_all(deps).await };
-        let shell = deps.shells.find(id)?;
-        let matcher = self.pattern.as_deref().map(compile).transpose()?;
-        let output = wait(&self, cx, deps, &shell, matcher.as_ref()).await?;
-        let ports = if is_alive(&output) {
-            listening_words(deps.terminals.as_ref(), &shell).await
+    async fn run(self, cx: &ToolContext, deps: &ShellDeps) -> Result<ToolReply, ToolError> {
+        let Some(id) = &self.shell_id else {
+            return self.list_all(deps).await;
+        };
+        let shell = deps.shells.find_shell(id)?;
+        let matcher = self.pattern.as_deref().map(compile_matcher).transpose()?;
+        let output = wait_for_output(&self, cx, deps, &shell, matcher.as_ref()).await?;
+        let ports = if is_still_running(&output) {
+            format_listening(deps.terminals.as_ref(), &shell).await
         } else {
             String::new()
         };
-        Ok(self.one(&shell, &output, &ports, matcher.as_ref()))
+        Ok(self.describe_shell(&shell, &output, &ports, matcher.as_ref()))
     }
 }
 
 impl ShellStatus {
-    async fn list_all(&self, deps: &ShellDeps) -> Result<Reply, ToolError> {
+    async fn list_all(&self, deps: &ShellDeps) -> Result<ToolReply, ToolError> {
         if self.since.is_some()
             || self.pattern.is_some()
             || self.wait_ms.is_some()
@@ -93,101 +109,126 @@ impl ShellStatus {
             let text = "ShellStatus: since, tail_lines, pattern and wait_ms are about one shell; name it in `shell_id`.";
             return Err(ToolError::invalid_args(text));
         }
-        let (shells, more) = overview(&deps.shells, deps.terminals.as_ref()).await;
+        let (shells, more) = list_shells(&deps.shells, deps.terminals.as_ref()).await;
         if shells.is_empty() {
-            return Ok(Reply::text("There are no background shells."));
+            return Ok(ToolReply::from_text("There are no background shells."));
         }
         let mut lines = Vec::new();
         for (shell, output) in &shells {
             let now = match output {
-                Ok(output) if is_alive(output) => {
-                    state_words(shell, output) + &listening_words(deps.terminals.as_ref(), shell).await
+                Ok(output) if is_still_running(output) => {
+                    describe_state(shell, output)
+                        + &format_listening(deps.terminals.as_ref(), shell).await
                 }
-                Ok(output) => state_words(shell, output),
-                Err(gone) => gone.text().to_owned(),
+                Ok(output) => describe_state(shell, output),
+                Err(gone) => gone.model_text().to_owned(),
             };
-            lines.push(format!("{}: {now}, in {}: {}", shell.shown(), shell.folder, shell.title()));
+            lines.push(format!(
+                "{}: {now}, in {}: {}",
+                shell.name_with_pid(),
+                shell.folder,
+                shell.describe_command()
+            ));
         }
         if more > 0 {
-            lines.push(format!("[{more} more have ended; ShellStatus with a shell_id still shows each]"));
+            lines.push(format!(
+                "[{more} more have ended; ShellStatus with a shell_id still shows each]"
+            ));
         }
-        Ok(Reply::text(lines.join("\n")))
+        Ok(ToolReply::from_text(lines.join("\n")))
     }
 
-    fn one(
+    fn describe_shell(
         &self,
-        shell: &Shell,
+        shell: &BackgroundShell,
         output: &TerminalOutput,
         ports: &str,
         matcher: Option<&RegexMatcher>,
-    ) -> Reply {
-        let lines: Vec<&str> =
-            output.text.lines().filter(|line| matcher.is_none_or(|matcher| matches(matcher, line))).collect();
+    ) -> ToolReply {
+        let lines: Vec<&str> = output
+            .text
+            .lines()
+            .filter(|line| matcher.is_none_or(|matcher| matches_line(matcher, line)))
+            .collect();
         let most = match (self.tail_lines, self.since) {
             (Some(asked), _) => usize::try_from(asked).unwrap_or(usize::MAX),
             (None, Some(_)) => usize::MAX,
-            (None, None) => usize::try_from(TAIL_LINES).unwrap_or(usize::MAX),
+            (None, None) => usize::try_from(DEFAULT_TAIL_LINES).unwrap_or(usize::MAX),
         };
         let hidden = lines.len().saturating_sub(most);
         let mut shown = vec![format!(
             "Shell {}: {}{ports}: {}",
-            shell.shown(),
-            state_words(shell, output),
-            shell.title()
+            shell.name_with_pid(),
+            describe_state(shell, output),
+            shell.describe_command()
         )];
-        if self.since.is_some() && shell.past.is_some() {
+        if self.since.is_some() && shell.earlier.is_some() {
             shown.push(
-                "[a cursor does not reach over a restart of the runner: these are its last lines]".to_owned(),
+                "[a cursor does not reach over a restart of the runner: these are its last lines]"
+                    .to_owned(),
             );
         }
         if self.since.is_some() && output.omitted_bytes > 0 {
-            shown.push(format!("[{} bytes between were too much to hold]", output.omitted_bytes));
+            shown.push(format!(
+                "[{} bytes between were too much to hold]",
+                output.omitted_bytes
+            ));
         }
         if hidden > 0 {
             shown.push(format!("[{hidden} lines before these]"));
         }
         shown.extend(lines[hidden..].iter().map(|line| (*line).to_owned()));
         if lines.is_empty() {
-            let what = if output.text.is_empty() { "nothing" } else { "no line that matches" };
+            let what = if output.text.is_empty() {
+                "nothing"
+            } else {
+                "no line that matches"
+            };
             let new = if self.since.is_some() { " new" } else { "" };
             shown.push(format!("({what}{new} was printed)"));
         }
-        shown.extend(unshown_words(output));
-        let mut meta = facts(output);
-        meta.handle = output.handle.as_ref().map(|handle| handle.as_str().to_owned());
+        shown.extend(pending_state_note(output));
+        let mut meta = terminal_output_meta(output);
+        meta.handle = output
+            .handle
+            .as_ref()
+            .map(|handle| handle.as_str().to_owned());
         meta.truncated = hidden > 0 || output.omitted_bytes > 0;
-        let is_whole = !meta.truncated && self.since.is_none() && matcher.is_none() && shell.past.is_none();
-        shown.extend(footer(output, is_whole));
+        let is_whole =
+            !meta.truncated && self.since.is_none() && matcher.is_none() && shell.earlier.is_none();
+        shown.extend(continuation_footer(output, is_whole));
         shown.extend(output.hint.clone());
-        Reply::text(shown.join("\n")).with_meta(meta)
+        ToolReply::from_text(shown.join("\n")).with_meta(meta)
     }
 }
 
 /// Says how to read further output, and how to read the whole output if the answer does not show it.
-fn footer(output: &TerminalOutput, is_whole: bool) -> Option<String> {
-    let runs = is_alive(output) || output.exit.as_ref().is_some_and(|exit| exit.output_open);
+fn continuation_footer(output: &TerminalOutput, is_whole: bool) -> Option<String> {
+    let runs =
+        is_still_running(output) || output.exit.as_ref().is_some_and(|exit| exit.output_open);
     let cursor = runs.then(|| format!("since={} for what comes next", output.cursor));
     let whole = output.handle.as_ref().filter(|_| !is_whole);
-    let whole = whole.map(|handle| format!("ReadOutput handle=\"{}\" for all of it", handle.as_str()));
+    let whole =
+        whole.map(|handle| format!("ReadOutput handle=\"{}\" for all of it", handle.as_str()));
     let parts: Vec<String> = cursor.into_iter().chain(whole).collect();
     (!parts.is_empty()).then(|| format!("[{}]", parts.join("; ")))
 }
 
 /// Waits for a matching line, new output, the end of the command, or the end of the wait time. Returns the output.
-async fn wait(
+async fn wait_for_output(
     asked: &ShellStatus,
-    cx: &ToolCx,
+    cx: &ToolContext,
     deps: &ShellDeps,
-    shell: &Shell,
+    shell: &BackgroundShell,
     matcher: Option<&RegexMatcher>,
 ) -> Result<TerminalOutput, ToolError> {
-    let until = Instant::now() + Duration::from_millis(asked.wait_ms.unwrap_or(0).min(LONGEST_WAIT));
+    let until = Instant::now() + Duration::from_millis(asked.wait_ms.unwrap_or(0).min(MAX_WAIT_MS));
     // Of a shell from an earlier runner process only the last lines are known, so a cursor does not apply.
-    let since = asked.since.filter(|_| shell.past.is_none());
+    let since = asked.since.filter(|_| shell.earlier.is_none());
     loop {
-        let output = state(deps.terminals.as_ref(), shell, since).await?;
+        let output = query_shell_output(deps.terminals.as_ref(), shell, since).await?;
         let found = match matcher {
-            Some(matcher) => output.text.lines().any(|line| matches(matcher, line)),
+            Some(matcher) => output.text.lines().any(|line| matches_line(matcher, line)),
             None => asked.since.is_some() && !output.text.is_empty(),
         };
         if found || output.exit.is_some() || Instant::now() >= until {
@@ -195,7 +236,7 @@ async fn wait(
         }
         tokio::select! {
             biased;
-            () = cx.cancelled() => return Err(ToolError::cancelled("The waiting was ended; the shell goes on.")),
+            () = cx.wait_for_cancel() => return Err(ToolError::call_cancelled("The waiting was ended; the shell goes on.")),
             more = deps.terminals.wait_for_terminal_output(&shell.terminal, output.bytes_read) => more?,
             () = tokio::time::sleep_until(until) => {}
         }
@@ -203,23 +244,31 @@ async fn wait(
 }
 
 /// Describes the state: `running for 12.4 s`, `ended after 3.1 s with exit code 0`.
-pub(super) fn state_words(shell: &Shell, output: &TerminalOutput) -> String {
-    if let Some(past) = &shell.past {
+pub(super) fn describe_state(shell: &BackgroundShell, output: &TerminalOutput) -> String {
+    if let Some(past) = &shell.earlier {
         return past.words.clone();
     }
-    let took = seconds(output.elapsed);
-    let Some(exit) = &output.exit else { return format!("running for {took}") };
-    let ended = format!("ended after {took}, {}", ending_words(&exit.status));
-    if is_alive(output) { format!("{ended}; still running: {}", list(&output.left)) } else { ended }
+    let took = format_seconds(output.elapsed);
+    let Some(exit) = &output.exit else {
+        return format!("running for {took}");
+    };
+    let ended = format!("ended after {took}, {}", exit_phrase(&exit.status));
+    if is_still_running(output) {
+        format!("{ended}; still running: {}", list_processes(&output.left))
+    } else {
+        ended
+    }
 }
 
-pub(super) fn compile(pattern: &str) -> Result<RegexMatcher, ToolError> {
+pub(super) fn compile_matcher(pattern: &str) -> Result<RegexMatcher, ToolError> {
     RegexMatcherBuilder::new().build(pattern).map_err(|bad| {
-        ToolError::invalid_args(format!("`pattern` is not a usable regular expression: {bad}"))
+        ToolError::invalid_args(format!(
+            "`pattern` is not a usable regular expression: {bad}"
+        ))
     })
 }
 
-pub(super) fn matches(matcher: &RegexMatcher, line: &str) -> bool {
+pub(super) fn matches_line(matcher: &RegexMatcher, line: &str) -> bool {
     // The error type has no values, so matching cannot fail.
     matcher.is_match(line.as_bytes()).unwrap_or(false)
 }

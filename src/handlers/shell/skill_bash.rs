@@ -13,8 +13,10 @@ use super::bash::Bash;
 use super::bash_keys;
 use super::skill_secrets;
 use crate::acp::{RawPath, Workspace};
-use crate::home::{Home, Problem, Skill, load_skills};
-use crate::tool::{Access, CommandFolder, Effect, ErrorCode, Reply, Tool, ToolCx, ToolError};
+use crate::home::{Home, HomeProblem, Skill, load_skills};
+use crate::tool::{
+    CommandFolder, DeclaredAccess, ErrorCode, Tool, ToolContext, ToolEffect, ToolError, ToolReply,
+};
 
 const ABOUT: &str = "\
 Run a command in an enabled skill's folder, as its instructions name it.
@@ -37,7 +39,11 @@ impl<'de> Deserialize<'de> for SkillBash {
         };
         let bash = serde_path_to_error::deserialize(Value::Object(fields)).map_err(|bad| {
             let (path, cause) = (bad.path().to_string(), bad.inner().to_string());
-            D::Error::custom(if path == "." { cause } else { format!("`{path}`: {cause}") })
+            D::Error::custom(if path == "." {
+                cause
+            } else {
+                format!("`{path}`: {cause}")
+            })
         })?;
         Ok(Self { skill_id, bash })
     }
@@ -54,11 +60,16 @@ impl JsonSchema for SkillBash {
         if let Some(Value::Object(properties)) = schema.get_mut("properties") {
             // Bash describes them.
             let others = properties.iter_mut().filter(|(key, _)| *key != "command");
-            others.filter_map(|(_, about)| about.as_object_mut()).for_each(|about| {
-                about.remove("description");
-            });
+            others
+                .filter_map(|(_, about)| about.as_object_mut())
+                .for_each(|about| {
+                    about.remove("description");
+                });
             let about = "The name of the skill's folder.";
-            properties.insert("skill_id".to_owned(), json!({"type": "string", "description": about}));
+            properties.insert(
+                "skill_id".to_owned(),
+                json!({"type": "string", "description": about}),
+            );
             if let Some(folder) = properties.get_mut("working_directory") {
                 folder["description"] = Value::from("A folder; the skill's own if absent.");
             }
@@ -72,7 +83,7 @@ impl JsonSchema for SkillBash {
 
 impl Tool for SkillBash {
     const NAME: &'static str = "SkillBash";
-    const EFFECT: Effect = Effect::Executes;
+    const EFFECT: ToolEffect = ToolEffect::Executes;
     const ALIASES: &'static [(&'static str, &'static str)] = &SKILL_ALIASES;
     const ACCEPTED: &'static [&'static str] = bash_keys::ACCEPTED;
     const EXAMPLES: &'static [&'static str] = &[
@@ -81,9 +92,9 @@ impl Tool for SkillBash {
     ];
     const LIMITS: &'static [&'static str] = bash_keys::LIMITS;
     type Deps = ShellDeps;
-    type Output = Reply;
+    type Output = ToolReply;
 
-    fn access(&self) -> Access {
+    fn access(&self) -> DeclaredAccess {
         let mut access = self.bash.access();
         if let Some(command) = &mut access.command {
             // The skill's own folder is resolved when the command runs.
@@ -94,14 +105,14 @@ impl Tool for SkillBash {
     }
 
     fn normalize(arguments: &mut Map<String, Value>) {
-        bash_keys::normalize(arguments);
+        bash_keys::convert_token_limit(arguments);
     }
 
-    async fn run(self, cx: &ToolCx, deps: &ShellDeps) -> Result<Reply, ToolError> {
-        let skill = find(&deps.home, &self.skill_id).await?;
-        let folder = folder(&skill, deps, self.bash.working_directory.as_ref())?;
-        let (mounted, warnings) = skill_secrets::mount(deps, &skill).await?;
-        let mut reply = self.bash.run_in(cx, deps, folder, mounted).await?;
+    async fn run(self, cx: &ToolContext, deps: &ShellDeps) -> Result<ToolReply, ToolError> {
+        let skill = find_skill(&deps.home, &self.skill_id).await?;
+        let folder = resolve_skill_folder(&skill, deps, self.bash.working_directory.as_ref())?;
+        let (mounted, warnings) = skill_secrets::mount_secrets(deps, &skill).await?;
+        let mut reply = self.bash.run_in_folder(cx, deps, folder, mounted).await?;
         reply.meta.warnings.extend(warnings);
         Ok(reply)
     }
@@ -120,16 +131,19 @@ const SKILL_ALIASES: [(&str, &str); bash_keys::ALIASES.len() + 3] = {
 };
 
 /// Returns the skill, if its commands may run.
-async fn find(home: &Home, id: &str) -> Result<Skill, ToolError> {
+async fn find_skill(home: &Home, id: &str) -> Result<Skill, ToolError> {
     let id = id.trim().to_owned();
     if id.is_empty() {
-        return Err(ToolError::invalid_args("`skill_id` is empty; nothing was run."));
+        return Err(ToolError::invalid_args(
+            "`skill_id` is empty; nothing was run.",
+        ));
     }
     let home = home.clone();
     let reading = tokio::task::spawn_blocking(move || load_skills(&home)).await;
-    let (skills, problems) = reading.map_err(|panicked| ToolError::internal(panicked.to_string()))?;
+    let (skills, problems) =
+        reading.map_err(|panicked| ToolError::internal_error(panicked.to_string()))?;
     let Some(skill) = skills.iter().find(|skill| skill.id == id) else {
-        return Err(unknown(&id, &skills, &problems));
+        return Err(unknown_skill_error(&id, &skills, &problems));
     };
     if !skill.enabled {
         return Err(ToolError::new(
@@ -142,13 +156,20 @@ async fn find(home: &Home, id: &str) -> Result<Skill, ToolError> {
     Ok(skill.clone())
 }
 
-fn unknown(id: &str, skills: &[Skill], problems: &[Problem]) -> ToolError {
-    let broken = problems.iter().find(|problem| problem.path.iter().any(|part| part == id));
-    if let Some(Problem { what, .. }) = broken {
-        return ToolError::not_found(format!("The skill {id:?} cannot be used: {what}. Nothing was run."));
+fn unknown_skill_error(id: &str, skills: &[Skill], problems: &[HomeProblem]) -> ToolError {
+    let broken = problems
+        .iter()
+        .find(|problem| problem.path.iter().any(|part| part == id));
+    if let Some(HomeProblem { message: what, .. }) = broken {
+        return ToolError::not_found(format!(
+            "The skill {id:?} cannot be used: {what}. Nothing was run."
+        ));
     }
-    let known: Vec<&str> =
-        skills.iter().filter(|skill| skill.enabled).map(|skill| skill.id.as_str()).collect();
+    let known: Vec<&str> = skills
+        .iter()
+        .filter(|skill| skill.enabled)
+        .map(|skill| skill.id.as_str())
+        .collect();
     let hint = if known.is_empty() {
         "This device has no skills; run the command with Bash.".to_owned()
     } else {
@@ -158,22 +179,32 @@ fn unknown(id: &str, skills: &[Skill], problems: &[Problem]) -> ToolError {
 }
 
 /// Returns the folder for the command. The skill's own folder is trusted only for running commands in it.
-fn folder(skill: &Skill, deps: &ShellDeps, asked: Option<&RawPath>) -> Result<PathBuf, ToolError> {
+fn resolve_skill_folder(
+    skill: &Skill,
+    deps: &ShellDeps,
+    asked: Option<&RawPath>,
+) -> Result<PathBuf, ToolError> {
     let own = skill.file.parent().unwrap_or(Path::new(""));
-    let own = Workspace::open(&[own.to_owned()])
-        .map_err(|cause| ToolError::io(format_args!("the folder of the skill {:?}", skill.id), &cause))?;
-    let Some(raw) = asked else { return Ok(own.first().to_owned()) };
+    let own = Workspace::open_roots(&[own.to_owned()]).map_err(|cause| {
+        ToolError::from_io(
+            format_args!("the folder of the skill {:?}", skill.id),
+            &cause,
+        )
+    })?;
+    let Some(raw) = asked else {
+        return Ok(own.first_root().to_owned());
+    };
     // Only the workspace can expand the user's home folder.
     let from_home = raw.as_str().starts_with(['~', '$', '%']);
-    let found = match own.resolve(raw) {
+    let found = match own.resolve_in_workspace(raw) {
         Err(refused)
             if from_home
                 || (Path::new(raw.as_str()).is_absolute()
-                    && refused.code() == ErrorCode::OutsideWorkspace) =>
+                    && refused.stable_code() == ErrorCode::OutsideWorkspace) =>
         {
-            deps.workspace.resolve(raw)?
+            deps.workspace.resolve_in_workspace(raw)?
         }
         inside => inside?,
     };
-    Ok(found.absolute().to_owned())
+    Ok(found.absolute_path().to_owned())
 }

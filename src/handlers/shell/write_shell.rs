@@ -9,19 +9,22 @@ use serde::Deserialize;
 use tokio::time::Instant;
 
 use super::ShellDeps;
-use super::board::{Shell, state};
-use super::shell_status::{compile, matches, state_words};
-use crate::acp::terminals::{Key, Stroke, TerminalOutput, Typed, ending_words, facts, unshown_words};
-use crate::output::figures::grouped;
+use super::shell_list::{BackgroundShell, query_shell_output};
+use super::shell_status::{compile_matcher, describe_state, matches_line};
+use crate::acp::terminals::{
+    TerminalInput, TerminalKey, TerminalOutput, TypedBytes, exit_phrase, pending_state_note,
+    terminal_output_meta,
+};
+use crate::output::number_format::group_digits;
 use crate::tool::{
-    Access, CallDescription, CallTitle, CommandText, Effect, ErrorCode, Lane, Meta, Reply, Tool, ToolCx,
-    ToolError,
+    CallDescription, CallLane, CallTitle, DeclaredAccess, ErrorCode, RequestedCommand, ResultMeta,
+    Tool, ToolContext, ToolEffect, ToolError, ToolReply,
 };
 
-const WAIT: u64 = 500;
-const LONGEST_WAIT: u64 = 30_000;
-const MOST_TEXT: usize = 64 << 10;
-const MOST_KEYS: usize = 200;
+const DEFAULT_WAIT_MS: u64 = 500;
+const MAX_WAIT_MS: u64 = 30_000;
+const MAX_TEXT_BYTES: usize = 64 << 10;
+const MAX_KEYS: usize = 200;
 
 /// Type into a background command that Bash started with tty=true, and show what it prints then.
 ///
@@ -48,9 +51,9 @@ pub(super) struct WriteShell {
 
 impl Tool for WriteShell {
     const NAME: &'static str = "WriteShell";
-    const EFFECT: Effect = Effect::Executes;
+    const EFFECT: ToolEffect = ToolEffect::Executes;
     const KNOWN_AS: &'static [&'static str] = &["write_stdin", "BashInput", "send_input"];
-    const LANE: Lane = Lane::Control;
+    const LANE: CallLane = CallLane::Control;
     const ALIASES: &'static [(&'static str, &'static str)] = &[
         ("id", "shell_id"),
         ("bash_id", "shell_id"),
@@ -78,107 +81,126 @@ impl Tool for WriteShell {
         "the latest 64 KiB of what is new",
     ];
     type Deps = ShellDeps;
-    type Output = Reply;
+    type Output = ToolReply;
 
-    fn access(&self) -> Access {
+    fn access(&self) -> DeclaredAccess {
         let text = self.text.clone().unwrap_or_default();
-        Access::command(CommandText::Typed(text, self.keys.clone().unwrap_or_default()), None)
+        DeclaredAccess::running_command(
+            RequestedCommand::Typed(text, self.keys.clone().unwrap_or_default()),
+            None,
+        )
     }
 
     fn describe(&self) -> CallDescription {
         let id = &self.shell_id;
-        CallDescription::titled(CallTitle::sentence(match &self.text {
+        CallDescription::with_title(CallTitle::from_sentence(match &self.text {
             Some(text) => format!("Type into shell {id}: `{text}`"),
             None => format!("Press keys in shell {id}"),
         }))
     }
 
-    async fn run(self, cx: &ToolCx, deps: &ShellDeps) -> Result<Reply, ToolError> {
-        let strokes = self.strokes()?;
-        let matcher = self.pattern.as_deref().map(compile).transpose()?;
-        let shell = deps.shells.find(&self.shell_id)?;
+    async fn run(self, cx: &ToolContext, deps: &ShellDeps) -> Result<ToolReply, ToolError> {
+        let strokes = self.collect_strokes()?;
+        let matcher = self.pattern.as_deref().map(compile_matcher).transpose()?;
+        let shell = deps.shells.find_shell(&self.shell_id)?;
         let client = deps.terminals.as_ref();
-        let before = state(client, &shell, Some(u64::MAX)).await?;
-        check(&shell, &before)?;
+        let before = query_shell_output(client, &shell, Some(u64::MAX)).await?;
+        require_typing_shell(&shell, &before)?;
         let typed = client.write_terminal(&shell.terminal, strokes).await?;
         let since = self.since.unwrap_or(before.cursor);
-        let after = wait(&self, cx, deps, &shell, since, matcher.as_ref()).await?;
+        let after = wait_for_new_output(&self, cx, deps, &shell, since, matcher.as_ref()).await?;
         if typed.taken < typed.given {
-            return Err(not_taken(&shell, typed, &after));
+            return Err(partial_write_error(&shell, typed, &after));
         }
-        Ok(answer(&shell, &after, self.wait_warning()))
+        Ok(reply_with_output(&shell, &after, self.wait_warning()))
     }
 }
 
 impl WriteShell {
     /// Returns the key strokes to send, in order.
-    fn strokes(&self) -> Result<Vec<Stroke>, ToolError> {
+    fn collect_strokes(&self) -> Result<Vec<TerminalInput>, ToolError> {
         let text = self.text.as_deref().unwrap_or_default();
         let names = self.keys.as_deref().unwrap_or_default();
-        if text.len() > MOST_TEXT {
+        if text.len() > MAX_TEXT_BYTES {
             let text = format!(
                 "`text` has {} bytes; {} are the most. Nothing was typed. Write the data to a file and name the file.",
-                grouped(text.len() as u64),
-                grouped(MOST_TEXT as u64)
+                group_digits(text.len() as u64),
+                group_digits(MAX_TEXT_BYTES as u64)
             );
             return Err(ToolError::new(ErrorCode::TooLarge, text));
         }
-        if names.len() > MOST_KEYS {
-            let text =
-                format!("`keys` has {} entries; {MOST_KEYS} are the most. Nothing was typed.", names.len());
+        if names.len() > MAX_KEYS {
+            let text = format!(
+                "`keys` has {} entries; {MAX_KEYS} are the most. Nothing was typed.",
+                names.len()
+            );
             return Err(ToolError::new(ErrorCode::TooLarge, text));
         }
-        let unknown: Vec<String> =
-            names.iter().filter(|name| Key::named(name).is_none()).map(|name| format!("{name:?}")).collect();
+        let unknown: Vec<String> = names
+            .iter()
+            .filter(|name| TerminalKey::from_key_name(name).is_none())
+            .map(|name| format!("{name:?}"))
+            .collect();
         if !unknown.is_empty() {
             return Err(ToolError::invalid_args(format!(
                 "`keys`: there is no key {}. Nothing was typed. Keys: {}. Anything longer is `text`.",
                 unknown.join(", "),
-                Key::NAMES
+                TerminalKey::NAMES
             )));
         }
         let mut strokes = Vec::new();
         if !text.is_empty() {
-            strokes.push(Stroke::Text(text.to_owned()));
+            strokes.push(TerminalInput::Text(text.to_owned()));
         }
-        strokes.extend(names.iter().filter_map(|name| Key::named(name)).map(Stroke::Key));
-        if self.enter.unwrap_or(self.text.is_some() && names.is_empty()) {
-            strokes.extend(Key::named("enter").map(Stroke::Key));
+        strokes.extend(
+            names
+                .iter()
+                .filter_map(|name| TerminalKey::from_key_name(name))
+                .map(TerminalInput::Key),
+        );
+        if self
+            .enter
+            .unwrap_or(self.text.is_some() && names.is_empty())
+        {
+            strokes.extend(TerminalKey::from_key_name("enter").map(TerminalInput::Key));
         }
         if strokes.is_empty() {
-            let text =
-                "There is nothing to type: give `text`, `keys` or enter=true. To look only, use ShellStatus.";
+            let text = "There is nothing to type: give `text`, `keys` or enter=true. To look only, use ShellStatus.";
             return Err(ToolError::invalid_args(text));
         }
         Ok(strokes)
     }
 
     fn wait_warning(&self) -> Option<String> {
-        let asked = self.wait_ms.filter(|asked| *asked > LONGEST_WAIT)?;
-        Some(format!("wait_ms was lowered from {asked} to {LONGEST_WAIT}, the most there is."))
+        let asked = self.wait_ms.filter(|asked| *asked > MAX_WAIT_MS)?;
+        Some(format!(
+            "wait_ms was lowered from {asked} to {MAX_WAIT_MS}, the most there is."
+        ))
     }
 }
 
 /// Waits for a matching line, the end of the command, or the end of the wait time. Returns the new output.
-async fn wait(
+async fn wait_for_new_output(
     asked: &WriteShell,
-    cx: &ToolCx,
+    cx: &ToolContext,
     deps: &ShellDeps,
-    shell: &Shell,
+    shell: &BackgroundShell,
     since: u64,
     matcher: Option<&RegexMatcher>,
 ) -> Result<TerminalOutput, ToolError> {
-    let until = Instant::now() + Duration::from_millis(asked.wait_ms.unwrap_or(WAIT).min(LONGEST_WAIT));
+    let until = Instant::now()
+        + Duration::from_millis(asked.wait_ms.unwrap_or(DEFAULT_WAIT_MS).min(MAX_WAIT_MS));
     loop {
-        let output = state(deps.terminals.as_ref(), shell, Some(since)).await?;
-        let found = matcher.is_some_and(|matcher| output.text.lines().any(|line| matches(matcher, line)));
+        let output = query_shell_output(deps.terminals.as_ref(), shell, Some(since)).await?;
+        let found = matcher
+            .is_some_and(|matcher| output.text.lines().any(|line| matches_line(matcher, line)));
         if found || output.exit.is_some() || Instant::now() >= until {
             return Ok(output);
         }
         tokio::select! {
             biased;
-            () = cx.cancelled() => {
-                return Err(ToolError::cancelled("It was typed; only the waiting was ended, and the shell goes on."));
+            () = cx.wait_for_cancel() => {
+                return Err(ToolError::call_cancelled("It was typed; only the waiting was ended, and the shell goes on."));
             }
             more = deps.terminals.wait_for_terminal_output(&shell.terminal, output.bytes_read) => more?,
             () = tokio::time::sleep_until(until) => {}
@@ -187,19 +209,19 @@ async fn wait(
 }
 
 /// Fails if the shell cannot be typed into.
-fn check(shell: &Shell, now: &TerminalOutput) -> Result<(), ToolError> {
-    if let Some(past) = &shell.past {
+fn require_typing_shell(shell: &BackgroundShell, now: &TerminalOutput) -> Result<(), ToolError> {
+    if let Some(past) = &shell.earlier {
         return Err(ToolError::invalid_args(format!(
             "Shell {} is over ({}), so nothing was typed. Bash starts a new one.",
-            shell.shown(),
+            shell.name_with_pid(),
             past.words
         )));
     }
     if let Some(exit) = &now.exit {
         return Err(ToolError::invalid_args(format!(
             "Shell {} has ended ({}), so nothing was typed. ShellStatus shows its last lines; Bash starts a new one.",
-            shell.shown(),
-            ending_words(&exit.status)
+            shell.name_with_pid(),
+            exit_phrase(&exit.status)
         )));
     }
     if now.tty {
@@ -208,35 +230,60 @@ fn check(shell: &Shell, now: &TerminalOutput) -> Result<(), ToolError> {
     Err(ToolError::invalid_args(format!(
         "Shell {} was started without a terminal, so nothing can be typed into it; its input is empty or was given as \
          `stdin`. Start it again with Bash, tty=true and run_in_background=true; KillShell ends this one.",
-        shell.shown()
+        shell.name_with_pid()
     )))
 }
 
-fn not_taken(shell: &Shell, typed: Typed, after: &TerminalOutput) -> ToolError {
+fn partial_write_error(
+    shell: &BackgroundShell,
+    typed: TypedBytes,
+    after: &TerminalOutput,
+) -> ToolError {
     let text = format!(
         "Shell {}: only {} of {} bytes were typed: the program does not read its input at present. The rest was \
          dropped; see with ShellStatus what it does before typing on from there.",
-        shell.shown(),
-        grouped(typed.taken as u64),
-        grouped(typed.given as u64)
+        shell.name_with_pid(),
+        group_digits(typed.taken as u64),
+        group_digits(typed.given as u64)
     );
-    let meta = Meta { may_have_run: true, ..facts(after) };
+    let meta = ResultMeta {
+        may_have_run: true,
+        ..terminal_output_meta(after)
+    };
     ToolError::new(ErrorCode::Io, text).with_meta(meta)
 }
 
-fn answer(shell: &Shell, after: &TerminalOutput, warning: Option<String>) -> Reply {
-    let mut shown = vec![format!("Shell {}: {}", shell.shown(), state_words(shell, after))];
+fn reply_with_output(
+    shell: &BackgroundShell,
+    after: &TerminalOutput,
+    warning: Option<String>,
+) -> ToolReply {
+    let mut shown = vec![format!(
+        "Shell {}: {}",
+        shell.name_with_pid(),
+        describe_state(shell, after)
+    )];
     if after.omitted_bytes > 0 {
-        shown.push(format!("[{} bytes between were too much to hold]", grouped(after.omitted_bytes)));
+        shown.push(format!(
+            "[{} bytes between were too much to hold]",
+            group_digits(after.omitted_bytes)
+        ));
     }
     let new = after.text.trim_end_matches(['\n', '\r']);
-    shown.push(if new.is_empty() { "(nothing new was printed)".to_owned() } else { new.to_owned() });
-    shown.extend(unshown_words(after));
+    shown.push(if new.is_empty() {
+        "(nothing new was printed)".to_owned()
+    } else {
+        new.to_owned()
+    });
+    shown.extend(pending_state_note(after));
     if after.exit.is_none() {
         shown.push(format!("[since={} for what comes next]", after.cursor));
     }
-    let mut meta = facts(after);
-    meta.handle = after.handle.as_ref().map(|handle| handle.as_str().to_owned());
+    let mut meta = terminal_output_meta(after);
+    meta.handle = after
+        .handle
+        .as_ref()
+        .map(|handle| handle.as_str().to_owned());
     meta.warnings.extend(warning);
-    Reply::text(shown.join("\n")).with_meta(meta)
+    ToolReply::from_text(shown.join("\n")).with_meta(meta)
 }

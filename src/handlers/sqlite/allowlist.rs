@@ -1,4 +1,4 @@
-//! The pragmas and functions that a statement may use. Not here: the check (guard).
+//! The pragmas and functions that a statement may use. Not here: the check (statement_guard).
 
 /// Pragmas that only read, with or without an argument.
 pub(super) const READ_PRAGMAS: &[&str] = &[

@@ -1,18 +1,21 @@
 //! The database file that SqliteQuery is asked for, checked by the runner before a worker opens it. Not here: opening it
-//! (session), and copying it (snapshot).
+//! (worker_session), and copying it (snapshot).
 //!
 //! Reading changes nothing in the folder. A database in rollback mode is read where it is. One in WAL mode would get its
 //! `-wal` and `-shm` files from any plain open. So without a WAL it is read as immutable; with both files where it is,
 //! for a program has it open; and with a WAL alone from a private copy. A change is always made in place.
-#![expect(clippy::disallowed_methods, reason = "this module looks at database files")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "this module looks at database files"
+)]
 
 use std::fs::{self, Metadata};
 use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::path::Path;
 
-use super::question::Opening;
-use super::snapshot::{open_without_links, suffixed};
-use crate::output::figures::size;
+use super::snapshot::{open_without_links, with_suffix};
+use super::worker_protocol::OpenMode;
+use crate::output::number_format::format_size;
 use crate::tool::{ErrorCode, ToolError};
 
 /// The first bytes of every database that is not encrypted.
@@ -24,8 +27,8 @@ const MAX_NAME: u32 = 4096;
 
 /// A way to read a database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum ReadingWay {
-    Opened(Opening),
+pub(super) enum ReadMethod {
+    Opened(OpenMode),
     /// In place; where that fails for any reason, from a copy.
     SharedLog,
     Copied(&'static str),
@@ -36,62 +39,79 @@ pub(super) enum ReadingWay {
 pub(super) struct DatabaseFile {
     /// Device and inode, where the system tells.
     pub(super) id: Option<(u64, u64)>,
-    pub(super) way: ReadingWay,
+    pub(super) way: ReadMethod,
 }
 
 impl DatabaseFile {
     /// Checks the file at this path, which leads through a folder that is held open.
-    pub(super) fn check(path: &Path, shown: &str, is_changed: bool) -> Result<Self, ToolError> {
-        let meta = fs::symlink_metadata(path).map_err(|cause| missing(path, shown, &cause))?;
+    pub(super) fn check_database(
+        path: &Path,
+        shown: &str,
+        is_changed: bool,
+    ) -> Result<Self, ToolError> {
+        let meta =
+            fs::symlink_metadata(path).map_err(|cause| missing_file_error(path, shown, &cause))?;
         let is_wal = read_header(path, shown, &meta)?;
-        let wal = Companion::check(path, shown, "-wal")?;
-        let index = Companion::check(path, shown, "-shm")?;
-        Companion::check(path, shown, "-journal")?;
+        let wal = CompanionFile::check_companion(path, shown, "-wal")?;
+        let index = CompanionFile::check_companion(path, shown, "-shm")?;
+        CompanionFile::check_companion(path, shown, "-journal")?;
         if is_changed && has_other_names(&meta) {
-            return Err(denied(format!(
+            return Err(access_denied(format!(
                 "{shown} has more than one name (a hard link), and SQLite's journal protects only one of them. It is not \
                  written; mode=ro reads it."
             )));
         }
         let way = match (is_wal, wal, index) {
-            _ if is_changed => ReadingWay::Opened(Opening::Change),
-            (false, Companion::Absent | Companion::Empty, _) => ReadingWay::Opened(Opening::InPlace),
-            (true, Companion::Absent, _) | (true, Companion::Empty, Companion::Absent) => {
-                ReadingWay::Opened(Opening::Immutable)
+            _ if is_changed => ReadMethod::Opened(OpenMode::Change),
+            (false, CompanionFile::Absent | CompanionFile::Empty, _) => {
+                ReadMethod::Opened(OpenMode::InPlace)
+            }
+            (true, CompanionFile::Absent, _)
+            | (true, CompanionFile::Empty, CompanionFile::Absent) => {
+                ReadMethod::Opened(OpenMode::Immutable)
             }
             // The folder may not let us touch the -shm file; a copy does not need it.
-            (_, _, Companion::Empty | Companion::Filled) => ReadingWay::SharedLog,
-            (_, Companion::Filled, Companion::Absent) => {
-                ReadingWay::Copied("it has a write-ahead log that no program looks after")
+            (_, _, CompanionFile::Empty | CompanionFile::Filled) => ReadMethod::SharedLog,
+            (_, CompanionFile::Filled, CompanionFile::Absent) => {
+                ReadMethod::Copied("it has a write-ahead log that no program looks after")
             }
         };
-        Ok(Self { id: file_id(&meta), way })
+        Ok(Self {
+            id: file_id(&meta),
+            way,
+        })
     }
 }
 
 /// Returns whether the database is in WAL mode. Refuses a file that is not a database.
 fn read_header(path: &Path, shown: &str, meta: &Metadata) -> Result<bool, ToolError> {
     if meta.is_dir() {
-        return Err(is_folder(shown));
+        return Err(folder_refusal(shown));
     }
     if !meta.is_file() {
-        return Err(ToolError::invalid_args(format!("{shown} is not a regular file, so it is no database.")));
+        return Err(ToolError::invalid_args(format!(
+            "{shown} is not a regular file, so it is no database."
+        )));
     }
     let mut bytes = Vec::with_capacity(100);
     let read = open_without_links(path).and_then(|file| file.take(100).read_to_end(&mut bytes));
-    read.map_err(|cause| ToolError::io(shown, &cause))?;
+    read.map_err(|cause| ToolError::from_io(shown, &cause))?;
     if bytes.is_empty() {
         // An empty file is a database without tables.
         return Ok(false);
     }
     if !bytes.starts_with(DATABASE_MAGIC) || bytes.len() < 100 {
-        let hex: Vec<String> = bytes.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
+        let hex: Vec<String> = bytes
+            .iter()
+            .take(16)
+            .map(|byte| format!("{byte:02x}"))
+            .collect();
         return Err(ToolError::new(
             ErrorCode::NotText,
             format!(
                 "{shown} ({}) is not a SQLite database, or it is encrypted: it begins with {}. Use Read for a \
                  text file.",
-                size(meta.len()),
+                format_size(meta.len()),
                 hex.join(" ")
             ),
         ));
@@ -102,7 +122,7 @@ fn read_header(path: &Path, shown: &str, meta: &Metadata) -> Result<bool, ToolEr
 /// The file that an unfinished journal of this database names: its super-journal, which SQLite would read and delete to
 /// finish the transaction. The layout is that of "The Rollback Journal" in SQLite's description of its file format.
 pub(super) fn find_super_journal(database: &Path) -> io::Result<Option<String>> {
-    let mut journal = match open_without_links(&suffixed(database, "-journal")) {
+    let mut journal = match open_without_links(&with_suffix(database, "-journal")) {
         Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(None),
         opened => opened?,
     };
@@ -125,9 +145,13 @@ pub(super) fn find_super_journal(database: &Path) -> io::Result<Option<String>> 
 }
 
 /// The refusal of a database whose journal names another file.
-pub(super) fn names_super_journal(shown: &str, name: &str) -> ToolError {
-    let name: String = name.chars().take(300).flat_map(char::escape_debug).collect();
-    denied(format!(
+pub(super) fn super_journal_refusal(shown: &str, name: &str) -> ToolError {
+    let name: String = name
+        .chars()
+        .take(300)
+        .flat_map(char::escape_debug)
+        .collect();
+    access_denied(format!(
         "{shown} can be neither read nor changed now: its journal, {shown}-journal, belongs to a transaction over \
          several databases that was not finished, and names another file, {name}. To finish it SQLite would read and \
          delete that file, which SqliteQuery does for no file but the database's own. Nothing was changed. Do \
@@ -137,7 +161,7 @@ pub(super) fn names_super_journal(shown: &str, name: &str) -> ToolError {
     ))
 }
 
-fn denied(text: String) -> ToolError {
+fn access_denied(text: String) -> ToolError {
     ToolError::new(ErrorCode::PolicyDenied, text)
 }
 
@@ -147,25 +171,31 @@ pub(super) fn check_not_own(path: &Path, home: &Path, shown: &str) -> Result<(),
     if !path.starts_with(&home) {
         return Ok(());
     }
-    Err(denied(format!(
+    Err(access_denied(format!(
         "{shown} belongs to punie-runner itself, and SqliteQuery does not open it. `punie-runner status` tells \
          what the runner does."
     )))
 }
 
 /// The refusal of a folder in the place of a database.
-pub(super) fn is_folder(shown: &str) -> ToolError {
+pub(super) fn folder_refusal(shown: &str) -> ToolError {
     ToolError::new(
         ErrorCode::IsDirectory,
-        format!("{shown} is a folder. Name the database file in it; Glob finds `*.db` and `*.sqlite*`."),
+        format!(
+            "{shown} is a folder. Name the database file in it; Glob finds `*.db` and `*.sqlite*`."
+        ),
     )
 }
 
-fn missing(path: &Path, shown: &str, cause: &io::Error) -> ToolError {
+fn missing_file_error(path: &Path, shown: &str, cause: &io::Error) -> ToolError {
     if cause.kind() != io::ErrorKind::NotFound {
-        return ToolError::io(shown, cause);
+        return ToolError::from_io(shown, cause);
     }
-    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let name = path
+        .file_name()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned();
     let folder = path.parent().unwrap_or(path);
     let beside = Path::new(shown).parent().unwrap_or(folder);
     let mut near: Vec<(f64, String)> = fs::read_dir(folder)
@@ -179,14 +209,19 @@ fn missing(path: &Path, shown: &str, cause: &io::Error) -> ToolError {
         .filter(|(score, _)| *score > 0.75)
         .collect();
     near.sort_by(|a, b| b.0.total_cmp(&a.0));
-    let near: Vec<String> =
-        near.into_iter().take(3).map(|(_, other)| beside.join(other).display().to_string()).collect();
+    let near: Vec<String> = near
+        .into_iter()
+        .take(3)
+        .map(|(_, other)| beside.join(other).display().to_string())
+        .collect();
     let next = if near.is_empty() {
         "Glob finds `*.db` and `*.sqlite*`.".to_owned()
     } else {
         format!("Did you mean {}?", near.join(" or "))
     };
-    ToolError::not_found(format!("There is no file {shown}, and SqliteQuery makes none. {next}"))
+    ToolError::not_found(format!(
+        "There is no file {shown}, and SqliteQuery makes none. {next}"
+    ))
 }
 
 /// Returns whether the file has a second name (hard link).
@@ -214,26 +249,30 @@ fn file_id(_: &Metadata) -> Option<(u64, u64)> {
 
 /// A file beside the database, with the database's name and a suffix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Companion {
+enum CompanionFile {
     Absent,
     Empty,
     Filled,
 }
 
-impl Companion {
+impl CompanionFile {
     /// Refuses anything but a regular file of one name: SQLite writes to the index of a log for readers, too.
-    fn check(database: &Path, shown: &str, suffix: &str) -> Result<Self, ToolError> {
-        match fs::symlink_metadata(suffixed(database, suffix)) {
-            Ok(meta) if meta.is_file() && has_other_names(&meta) => Err(denied(format!(
+    fn check_companion(database: &Path, shown: &str, suffix: &str) -> Result<Self, ToolError> {
+        match fs::symlink_metadata(with_suffix(database, suffix)) {
+            Ok(meta) if meta.is_file() && has_other_names(&meta) => Err(access_denied(format!(
                 "{shown}{suffix} has more than one name (a hard link): SQLite writes to that file even for a reader, and \
                  would destroy the file of the other name. Remove {shown}{suffix}, or copy the database alone."
             ))),
-            Ok(meta) if meta.is_file() => Ok(if meta.len() == 0 { Self::Empty } else { Self::Filled }),
-            Ok(_) => Err(denied(format!(
+            Ok(meta) if meta.is_file() => Ok(if meta.len() == 0 {
+                Self::Empty
+            } else {
+                Self::Filled
+            }),
+            Ok(_) => Err(access_denied(format!(
                 "{shown}{suffix} is not a regular file; a database with such a companion is not opened."
             ))),
             Err(cause) if cause.kind() == io::ErrorKind::NotFound => Ok(Self::Absent),
-            Err(cause) => Err(ToolError::io(format!("{shown}{suffix}"), &cause)),
+            Err(cause) => Err(ToolError::from_io(format!("{shown}{suffix}"), &cause)),
         }
     }
 }

@@ -6,8 +6,10 @@ use std::time::Duration;
 use rusqlite::ffi::ErrorCode as Code;
 use rusqlite::{Connection, Error};
 
-use super::guard::{MAX_PATTERN, MAX_TEMP_BYTES, MAX_VALUE, Scope, StatementGuard};
-use crate::output::figures::size;
+use super::statement_guard::{
+    MAX_PATTERN, MAX_TEMP_BYTES, MAX_VALUE, StatementGuard, StatementScope,
+};
+use crate::output::number_format::format_size;
 use crate::tool::{ErrorCode, ToolError};
 
 /// Words of the language that resemble names of tables.
@@ -74,18 +76,25 @@ const KEYWORDS: &[&str] = &[
 pub(super) fn file_error(shown: &str, guard: &StatementGuard, error: &Error) -> ToolError {
     let (code, text) = match error.sqlite_error_code() {
         _ if guard.is_cancelled() => (ErrorCode::Cancelled, "The query was cancelled.".to_owned()),
-        Some(Code::ReadOnly | Code::PermissionDenied) if guard.scope() == Scope::Changing => (
-            ErrorCode::PermissionDenied,
-            format!(
-                "{shown} cannot be written: the file or its folder is read-only for this user. mode=ro reads it."
-            ),
-        ),
-        Some(Code::NotADatabase) => {
-            (ErrorCode::NotText, format!("{shown} is not a SQLite database, or it is encrypted."))
+        Some(Code::ReadOnly | Code::PermissionDenied)
+            if guard.statement_scope() == StatementScope::Changing =>
+        {
+            (
+                ErrorCode::PermissionDenied,
+                format!(
+                    "{shown} cannot be written: the file or its folder is read-only for this user. mode=ro reads it."
+                ),
+            )
         }
+        Some(Code::NotADatabase) => (
+            ErrorCode::NotText,
+            format!("{shown} is not a SQLite database, or it is encrypted."),
+        ),
         Some(Code::DatabaseCorrupt) => (
             ErrorCode::Io,
-            format!("{shown} is damaged ({error}). `PRAGMA integrity_check` in sqlite3 tells more."),
+            format!(
+                "{shown} is damaged ({error}). `PRAGMA integrity_check` in sqlite3 tells more."
+            ),
         ),
         Some(Code::DatabaseBusy | Code::DatabaseLocked) => (
             ErrorCode::Busy,
@@ -103,7 +112,9 @@ pub(super) fn file_error(shown: &str, guard: &StatementGuard, error: &Error) -> 
         ),
         Some(Code::CannotOpen) => (
             ErrorCode::Io,
-            format!("{shown} cannot be opened ({error}). It may be a link, or not readable for this user."),
+            format!(
+                "{shown} cannot be opened ({error}). It may be a link, or not readable for this user."
+            ),
         ),
         _ => (ErrorCode::Io, format!("{shown} cannot be read: {error}.")),
     };
@@ -124,15 +135,17 @@ pub(super) fn statement_error(
                 "The query holds more than one statement. Send one statement in each call.",
             );
         }
-        Error::NulError(_) => return ToolError::invalid_args("The query contains a NUL character."),
+        Error::NulError(_) => {
+            return ToolError::invalid_args("The query contains a NUL character.");
+        }
         _ => {}
     }
     let denied = guard.take_denied();
     match error.sqlite_error_code() {
         Some(Code::OperationInterrupted) if guard.is_cancelled() => {
-            ToolError::cancelled("The query was cancelled.")
+            ToolError::call_cancelled("The query was cancelled.")
         }
-        Some(Code::OperationInterrupted) if guard.is_temp_full() => temp_files_full(guard),
+        Some(Code::OperationInterrupted) if guard.has_full_temp_files() => temp_quota_error(guard),
         Some(Code::OperationInterrupted) => ToolError::new(
             ErrorCode::Timeout,
             "The query took longer than timeout_ms. Narrow it (an index, a WHERE, a smaller join) or raise timeout_ms; \
@@ -147,12 +160,12 @@ pub(super) fn statement_error(
             ErrorCode::TooLarge,
             format!(
                 "A value or a row of the query would be larger than {}. Use substr() to take a part of it.",
-                size(u64::from(MAX_VALUE.unsigned_abs()))
+                format_size(u64::from(MAX_VALUE.unsigned_abs()))
             ),
         ),
         // A refused function is an error like any other to SQLite; only the guard knows better.
         code if denied.is_some() || code == Some(Code::AuthorizationForStatementDenied) => {
-            refused(guard.scope(), denied.as_deref())
+            scope_refusal(guard.statement_scope(), denied.as_deref())
         }
         Some(
             Code::NotADatabase
@@ -163,14 +176,16 @@ pub(super) fn statement_error(
             | Code::CannotOpen
             | Code::SystemIoFailure,
         ) => file_error(shown, guard, error),
-        _ => unusable_statement(connection, guard, sql, error),
+        _ => unusable_statement_error(connection, guard, sql, error),
     }
 }
 
-fn temp_files_full(guard: &StatementGuard) -> ToolError {
-    let change = match guard.scope() {
-        Scope::Reading => "",
-        Scope::Changing => " A change that needs more is made with the database's own program.",
+fn temp_quota_error(guard: &StatementGuard) -> ToolError {
+    let change = match guard.statement_scope() {
+        StatementScope::Reading => "",
+        StatementScope::Changing => {
+            " A change that needs more is made with the database's own program."
+        }
     };
     ToolError::new(
         ErrorCode::TooLarge,
@@ -178,31 +193,34 @@ fn temp_files_full(guard: &StatementGuard) -> ToolError {
             "The query was stopped: it sorts or collects more than {}, the limit for its temporary files. Sort fewer \
              rows or columns (a WHERE, long columns left out or taken in parts with substr()), use an index whose order \
              saves the sort, or a LIMIT in the query; EXPLAIN QUERY PLAN shows what needs a temporary B-tree.{change}",
-            size(MAX_TEMP_BYTES),
+            format_size(MAX_TEMP_BYTES),
         ),
     )
 }
 
 /// The error of a statement that would do more than is allowed.
-pub(super) fn refused(scope: Scope, action: Option<&str>) -> ToolError {
+pub(super) fn scope_refusal(scope: StatementScope, action: Option<&str>) -> ToolError {
     let action = action.map_or_else(
         || "This statement would write, and that".to_owned(),
         |action| format!("In this statement {action}"),
     );
     let rule = match scope {
-        Scope::Reading => {
+        StatementScope::Reading => {
             "with mode=ro SqliteQuery only reads: SELECT, WITH, VALUES, EXPLAIN or a PRAGMA that tells. mode=rw \
              changes rows and the schema."
         }
-        Scope::Changing => {
+        StatementScope::Changing => {
             "mode=rw takes one statement that changes rows or the schema of this database, in a transaction that is \
              made for it. Other databases, files and settings are out of its reach."
         }
     };
-    ToolError::new(ErrorCode::PolicyDenied, format!("{action} is not allowed: {rule}"))
+    ToolError::new(
+        ErrorCode::PolicyDenied,
+        format!("{action} is not allowed: {rule}"),
+    )
 }
 
-fn unusable_statement(
+fn unusable_statement_error(
     connection: &Connection,
     guard: &StatementGuard,
     sql: &str,
@@ -216,22 +234,35 @@ fn unusable_statement(
         return ToolError::invalid_args(format!("The database does not take the change: {text}."));
     }
     let mut text = match error {
-        Error::SqlInputError { msg, sql, offset, .. } => {
-            format!("SQLite refuses the query: {msg}{}", point_at(sql, *offset))
+        Error::SqlInputError {
+            msg, sql, offset, ..
+        } => {
+            format!(
+                "SQLite refuses the query: {msg}{}",
+                mark_error_position(sql, *offset)
+            )
         }
         other => format!("SQLite refuses the query: {other}"),
     };
     if text.contains("pattern too complex") {
-        let _ = write!(text, ". A pattern has at most {MAX_PATTERN} bytes here; instr() finds a longer text");
+        let _ = write!(
+            text,
+            ". A pattern has at most {MAX_PATTERN} bytes here; instr() finds a longer text"
+        );
         return ToolError::invalid_args(text + ".");
     }
-    let hint = guard.within(Duration::from_millis(500), || similar_names(connection, sql));
+    let hint = guard.run_within(Duration::from_millis(500), || {
+        find_similar_names(connection, sql)
+    });
     ToolError::invalid_args(text + &hint.unwrap_or_default())
 }
 
 /// The line with the fault, and a caret under it.
-fn point_at(sql: &str, offset: i32) -> String {
-    let Some(offset) = usize::try_from(offset).ok().filter(|at| sql.is_char_boundary(*at)) else {
+fn mark_error_position(sql: &str, offset: i32) -> String {
+    let Some(offset) = usize::try_from(offset)
+        .ok()
+        .filter(|at| sql.is_char_boundary(*at))
+    else {
         return String::new();
     };
     let start = sql[..offset].rfind('\n').map_or(0, |at| at + 1);
@@ -243,9 +274,13 @@ fn point_at(sql: &str, offset: i32) -> String {
 }
 
 /// The names of the database that resemble those in the query.
-fn similar_names(connection: &Connection, sql: &str) -> rusqlite::Result<String> {
+fn find_similar_names(connection: &Connection, sql: &str) -> rusqlite::Result<String> {
     let list = |sql: &str| -> rusqlite::Result<Vec<String>> {
-        connection.prepare(sql)?.query_map([], |row| row.get(0))?.take(2_000).collect()
+        connection
+            .prepare(sql)?
+            .query_map([], |row| row.get(0))?
+            .take(2_000)
+            .collect()
     };
     let tables = list(
         "SELECT name FROM sqlite_schema WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite_%' ORDER BY name",
@@ -261,7 +296,12 @@ fn similar_names(connection: &Connection, sql: &str) -> rusqlite::Result<String>
             continue;
         }
         let nearest = known()
-            .map(|name| (strsim::jaro_winkler(&word.to_lowercase(), &name.to_lowercase()), name))
+            .map(|name| {
+                (
+                    strsim::jaro_winkler(&word.to_lowercase(), &name.to_lowercase()),
+                    name,
+                )
+            })
             .filter(|(score, _)| *score > 0.8)
             .max_by(|a, b| a.0.total_cmp(&b.0));
         if let Some((_, name)) = nearest {
@@ -273,7 +313,11 @@ fn similar_names(connection: &Connection, sql: &str) -> rusqlite::Result<String>
     } else {
         let dots = if tables.len() > 30 { ", ..." } else { "" };
         let shown: Vec<&str> = tables.iter().take(30).map(String::as_str).collect();
-        let _ = write!(text, "\nTables: {}{dots}. An empty query shows their columns.", shown.join(", "));
+        let _ = write!(
+            text,
+            "\nTables: {}{dots}. An empty query shows their columns.",
+            shown.join(", ")
+        );
     }
     Ok(text)
 }
@@ -314,17 +358,25 @@ mod tests {
 
     #[test]
     fn words_are_names_only() {
-        assert_eq!(possible_names("INSERT INTO itm(nme) VALUES (max(1, 2))"), ["itm", "nme"]);
         assert_eq!(
-            possible_names("SELECT usr.nam, count(x1) FROM usr WHERE a_b = 'text it''s' ORDER BY 1"),
+            possible_names("INSERT INTO itm(nme) VALUES (max(1, 2))"),
+            ["itm", "nme"]
+        );
+        assert_eq!(
+            possible_names(
+                "SELECT usr.nam, count(x1) FROM usr WHERE a_b = 'text it''s' ORDER BY 1"
+            ),
             ["usr", "nam", "x1", "a_b"]
         );
     }
 
     #[test]
     fn the_caret_stands_under_the_fault() {
-        assert_eq!(point_at("SELECT 1\nFROM ä x y", 17), format!("\n  FROM ä x y\n  {}^", " ".repeat(7)));
-        assert_eq!(point_at("SELECT", -1), "");
-        assert_eq!(point_at("ä", 1), "");
+        assert_eq!(
+            mark_error_position("SELECT 1\nFROM ä x y", 17),
+            format!("\n  FROM ä x y\n  {}^", " ".repeat(7))
+        );
+        assert_eq!(mark_error_position("SELECT", -1), "");
+        assert_eq!(mark_error_position("ä", 1), "");
     }
 }

@@ -2,30 +2,30 @@
 //! words the answer; SQLite itself runs in a worker process. Not here: the runner's own databases (journal).
 
 mod allowlist;
+mod cell_value;
 mod database_file;
 mod error_messages;
-mod guard;
-mod layout;
-mod overview;
-mod page;
 mod parameters;
 mod query;
-mod question;
-mod session;
+mod row_layout;
+mod row_page;
+mod schema_overview;
 mod snapshot;
+mod statement_guard;
 mod statement_kind;
 mod transaction;
-mod value;
+mod worker_protocol;
+mod worker_session;
 
 use std::path::PathBuf;
 
 use crate::acp::Workspace;
 use crate::redact::Redactor;
-use crate::tool::{Entry, ToolSet};
+use crate::tool::{ToolEntry, ToolSet};
 use crate::worker::WorkerProgram;
 
-pub use question::JOB;
-pub use session::run_worker;
+pub use worker_protocol::JOB;
+pub use worker_session::run_worker;
 
 /// The things that the SQLite tool needs.
 #[derive(Debug, Clone)]
@@ -43,6 +43,8 @@ pub struct SqliteDeps {
 }
 
 /// The SQLite tools.
-pub fn tools(deps: SqliteDeps) -> Vec<Entry> {
-    ToolSet::new("sqlite", deps).with::<query::SqliteQuery>().into_entries()
+pub fn tools(deps: SqliteDeps) -> Vec<ToolEntry> {
+    ToolSet::new("sqlite", deps)
+        .with_tool::<query::SqliteQuery>()
+        .into_entries()
 }

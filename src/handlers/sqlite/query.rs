@@ -1,4 +1,4 @@
-//! SqliteQuery: one statement on one database file, run by a worker process. Not here: the worker's side (session).
+//! SqliteQuery: one statement on one database file, run by a worker process. Not here: the worker's side (worker_session).
 
 use std::io;
 use std::path::Path;
@@ -8,20 +8,25 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::SqliteDeps;
-use super::database_file::{self, DatabaseFile, ReadingWay, find_super_journal, names_super_journal};
-use super::guard::MAX_SQL;
-use super::layout::OutputFormat;
-use super::overview::SchemaPart;
-use super::page::PageRequest;
+use super::database_file::{
+    self, DatabaseFile, ReadMethod, find_super_journal, super_journal_refusal,
+};
 use super::parameters::Parameters;
-use super::question::{Answer, FileState, JOB, Opening, Question, SqlTask, Statement};
-use super::snapshot::{COPY_NAME, CallTime, FileStamps, Snapshot};
-use super::transaction::perhaps_committed;
+use super::row_layout::OutputFormat;
+use super::row_page::PageRequest;
+use super::schema_overview::SchemaPart;
+use super::snapshot::{COPY_NAME, CallDeadline, DatabaseSnapshot, FileStamps};
+use super::statement_guard::MAX_SQL;
+use super::transaction::maybe_committed_error;
+use super::worker_protocol::{
+    AgentStatement, JOB, OpenMode, SqlTask, UnopenedState, WorkerAnswer, WorkerQuestion,
+};
 use crate::acp::{RawPath, WorkspacePath};
 use crate::ids::RequestId;
-use crate::output::Budget;
+use crate::output::TextBudget;
 use crate::tool::{
-    Access, CallDescription, CallTitle, Effect, ErrorCode, Meta, Reply, Tool, ToolCx, ToolError,
+    CallDescription, CallTitle, DeclaredAccess, ErrorCode, ResultMeta, Tool, ToolContext,
+    ToolEffect, ToolError, ToolReply,
 };
 use crate::worker::{WorkerCall, WorkerFailure};
 
@@ -84,7 +89,7 @@ fn default_timeout() -> u64 {
 
 impl Tool for SqliteQuery {
     const NAME: &'static str = "SqliteQuery";
-    const EFFECT: Effect = Effect::Writes;
+    const EFFECT: ToolEffect = ToolEffect::Writes;
     const EFFECT_DEPENDS_ON: Option<&'static str> = Some("mode");
     const ALIASES: &'static [(&'static str, &'static str)] = &[
         ("path", "database_path"),
@@ -114,51 +119,66 @@ impl Tool for SqliteQuery {
         "a copy is read only of a database up to 512 MB, with a journal up to 128 MB",
     ];
     type Deps = SqliteDeps;
-    type Output = Reply;
+    type Output = ToolReply;
 
-    fn access(&self) -> Access {
-        Access::reads([self.database_path.as_str()])
+    fn access(&self) -> DeclaredAccess {
+        DeclaredAccess::reading_paths([self.database_path.as_str()])
     }
 
     fn describe(&self) -> CallDescription {
-        CallDescription::titled(
+        CallDescription::with_title(
             CallTitle::about_files("Query", [self.database_path.as_str()])
                 .followed_by(&format!(": `{}`", self.query)),
         )
     }
 
-    fn effect(&self) -> Effect {
-        if self.is_change() { Effect::Writes } else { Effect::Reads }
+    fn effect(&self) -> ToolEffect {
+        if self.is_change() {
+            ToolEffect::Writes
+        } else {
+            ToolEffect::Reads
+        }
     }
 
-    async fn run(self, cx: &ToolCx, deps: &SqliteDeps) -> Result<Reply, ToolError> {
+    async fn run(self, cx: &ToolContext, deps: &SqliteDeps) -> Result<ToolReply, ToolError> {
         if self.query.len() > MAX_SQL {
             return Err(ToolError::new(
                 ErrorCode::TooLarge,
-                format!("The query is {} bytes long; the limit is {MAX_SQL}.", self.query.len()),
+                format!(
+                    "The query is {} bytes long; the limit is {MAX_SQL}.",
+                    self.query.len()
+                ),
             ));
         }
-        let path = deps.workspace.resolve(&self.database_path)?;
-        database_file::check_not_own(path.absolute(), &deps.home, &path.shown())?;
+        let path = deps.workspace.resolve_in_workspace(&self.database_path)?;
+        database_file::check_not_own(path.absolute_path(), &deps.home, &path.display_text())?;
         if self.is_change()
-            && let Some(protection) = path.protection()
+            && let Some(protection) = path.write_protection()
         {
-            return Err(protection.denied(&path.shown()));
+            return Err(protection.denial_error(&path.display_text()));
         }
-        let time_limit = cx.time_left(Duration::from_millis(self.timeout_ms.clamp(1, 600_000)));
+        let time_limit =
+            cx.time_until_deadline(Duration::from_millis(self.timeout_ms.clamp(1, 600_000)));
         // A call that is dropped is cancelled, too.
         let cancel = cx.cancel.child_token();
         let _cancel_on_drop = cancel.clone().drop_guard();
         let call = SqliteCall {
-            shown: path.shown(),
+            shown: path.display_text(),
             path,
             deps: deps.clone(),
             request: cx.request.clone(),
-            time: CallTime { cancel, deadline: Instant::now() + time_limit },
+            time: CallDeadline {
+                cancel,
+                deadline: Instant::now() + time_limit,
+            },
             query: self,
         };
-        let finished = tokio::task::spawn_blocking(move || call.run()).await;
-        finished.unwrap_or_else(|fault| Err(ToolError::internal(format!("The query broke off: {fault}"))))
+        let finished = tokio::task::spawn_blocking(move || call.run_call()).await;
+        finished.unwrap_or_else(|fault| {
+            Err(ToolError::internal_error(format!(
+                "The query broke off: {fault}"
+            )))
+        })
     }
 }
 
@@ -171,9 +191,9 @@ impl SqliteQuery {
             (None, _) => Ok(Some(SchemaPart::Everything)),
             (Some(".tables"), _) => Ok(Some(SchemaPart::Names)),
             (Some(".schema"), None) => Ok(Some(SchemaPart::Definitions(None))),
-            (Some(".schema"), Some(name)) => {
-                Ok(Some(SchemaPart::Definitions(Some(name.trim_matches(['"', '\'', '`']).to_owned()))))
-            }
+            (Some(".schema"), Some(name)) => Ok(Some(SchemaPart::Definitions(Some(
+                name.trim_matches(['"', '\'', '`']).to_owned(),
+            )))),
             (Some(other), _) if other.starts_with('.') => Err(ToolError::invalid_args(format!(
                 "{other} is a command of SQLite's shell that is not known here: .tables and .schema are, and SQL."
             ))),
@@ -187,13 +207,17 @@ impl SqliteQuery {
     }
 
     fn page_request(&self) -> PageRequest {
-        PageRequest { limit: self.limit, offset: self.offset, max_chars: self.format.max_text_chars() }
+        PageRequest {
+            limit: self.limit,
+            offset: self.offset,
+            max_chars: self.format.max_text_chars(),
+        }
     }
 
-    fn task(&self) -> Result<SqlTask, ToolError> {
+    fn to_task(&self) -> Result<SqlTask, ToolError> {
         Ok(match self.schema_part()? {
             Some(part) => SqlTask::Describe(part),
-            None => SqlTask::Run(Statement {
+            None => SqlTask::Run(AgentStatement {
                 sql: self.query.clone(),
                 params: self.params.clone(),
                 confirm: self.confirm,
@@ -209,75 +233,121 @@ struct SqliteCall {
     shown: String,
     deps: SqliteDeps,
     request: RequestId,
-    time: CallTime,
+    time: CallDeadline,
     query: SqliteQuery,
 }
 
 impl SqliteCall {
-    fn run(&self) -> Result<Reply, ToolError> {
+    fn run_call(&self) -> Result<ToolReply, ToolError> {
         if self.time.cancel.is_cancelled() {
-            return Err(ToolError::cancelled("The query was cancelled before it began."));
+            return Err(ToolError::call_cancelled(
+                "The query was cancelled before it began.",
+            ));
         }
         // Held until the worker has ended: every look at the database is a look into this folder.
-        let (folder, name) = self.path.open_parent(false).map_err(|cause| match cause.kind() {
-            io::ErrorKind::IsADirectory => database_file::is_folder(&self.shown),
-            _ => ToolError::io(&self.shown, &cause),
-        })?;
-        let (path, folder_path) = (folder.path_of(&name), folder.path_of(".".as_ref()));
-        let file = DatabaseFile::check(&path, &self.shown, self.query.is_change())?;
-        let question = Question {
+        let (folder, name) =
+            self.path
+                .open_parent_folder(false)
+                .map_err(|cause| match cause.kind() {
+                    io::ErrorKind::IsADirectory => database_file::folder_refusal(&self.shown),
+                    _ => ToolError::from_io(&self.shown, &cause),
+                })?;
+        let (path, folder_path) = (folder.entry_path(&name), folder.entry_path(".".as_ref()));
+        let file = DatabaseFile::check_database(&path, &self.shown, self.query.is_change())?;
+        let question = WorkerQuestion {
             shown: self.shown.clone(),
             name,
             file_id: file.id,
-            opening: Opening::InPlace,
-            time_limit: self.time.left(),
-            task: self.query.task()?,
-            longest_secret: self.deps.redactor.longest(),
+            opening: OpenMode::InPlace,
+            time_limit: self.time.remaining_time(),
+            task: self.query.to_task()?,
+            longest_secret: self.deps.redactor.longest_secret(),
         };
-        let ask = |opening| self.ask(&folder_path, &Question { opening, ..question.clone() });
+        let ask = |opening| {
+            self.ask_worker(
+                &folder_path,
+                &WorkerQuestion {
+                    opening,
+                    ..question.clone()
+                },
+            )
+        };
         let copy_reason = match file.way {
-            ReadingWay::Opened(opening) => {
-                if opening == Opening::Change {
+            ReadMethod::Opened(opening) => {
+                if opening == OpenMode::Change {
                     self.check_super_journal(&folder_path, &path, &question)?;
                 }
-                let before = (opening == Opening::Immutable).then(|| FileStamps::read(&path));
+                let before =
+                    (opening == OpenMode::Immutable).then(|| FileStamps::read_stamps(&path));
                 let answer = ask(opening)?;
-                if before.is_some_and(|before| before != FileStamps::read(&path)) {
-                    let text =
-                        format!("A program began to write {} while it was read. Ask again.", self.shown);
+                if before.is_some_and(|before| before != FileStamps::read_stamps(&path)) {
+                    let text = format!(
+                        "A program began to write {} while it was read. Ask again.",
+                        self.shown
+                    );
                     return Err(ToolError::new(ErrorCode::Busy, text));
                 }
                 match answer {
-                    Answer::NotInPlace { state: FileState::Locked, .. } => "another program keeps it locked",
-                    Answer::NotInPlace { state: FileState::Unfinished, .. } => {
+                    WorkerAnswer::NotInPlace {
+                        state: UnopenedState::Locked,
+                        ..
+                    } => "another program keeps it locked",
+                    WorkerAnswer::NotInPlace {
+                        state: UnopenedState::Unfinished,
+                        ..
+                    } => {
                         "a program was killed in the middle of a change, which the copy leaves out"
                     }
-                    answer => return self.reply(answer, None),
+                    answer => return self.build_reply(answer, None),
                 }
             }
-            ReadingWay::SharedLog => match ask(Opening::InPlace)? {
-                Answer::NotInPlace { .. } => {
+            ReadMethod::SharedLog => match ask(OpenMode::InPlace)? {
+                WorkerAnswer::NotInPlace { .. } => {
                     "its write-ahead log cannot be shared with the programs that use it"
                 }
-                answer => return self.reply(answer, None),
+                answer => return self.build_reply(answer, None),
             },
-            ReadingWay::Copied(reason) => reason,
+            ReadMethod::Copied(reason) => reason,
         };
-        let snapshot = Snapshot::create(&path, &self.shown, &self.deps.scratch, &self.time)?;
-        self.check_journal_name(&snapshot.database())?;
-        let (opening, name) = (Opening::Copy, COPY_NAME.into());
-        let question = Question { opening, name, file_id: None, time_limit: self.time.left(), ..question };
-        self.reply(self.ask(snapshot.folder(), &question)?, Some(copy_reason))
+        let snapshot =
+            DatabaseSnapshot::copy_database(&path, &self.shown, &self.deps.scratch, &self.time)?;
+        self.check_journal_name(&snapshot.database_path())?;
+        let (opening, name) = (OpenMode::Copy, COPY_NAME.into());
+        let question = WorkerQuestion {
+            opening,
+            name,
+            file_id: None,
+            time_limit: self.time.remaining_time(),
+            ..question
+        };
+        self.build_reply(
+            self.ask_worker(snapshot.snapshot_folder(), &question)?,
+            Some(copy_reason),
+        )
     }
 
     /// Refuses to change a database whose unfinished journal names another file.
-    fn check_super_journal(&self, folder: &Path, path: &Path, question: &Question) -> Result<(), ToolError> {
+    fn check_super_journal(
+        &self,
+        folder: &Path,
+        path: &Path,
+        question: &WorkerQuestion,
+    ) -> Result<(), ToolError> {
         let named = self.check_journal_name(path);
         if named.is_err() {
             // Such a journal may also be that of a program that is just committing. A reader tells.
-            let opened = Question { task: SqlTask::Open, ..question.clone() };
-            let answer = self.ask(folder, &opened)?;
-            if matches!(answer, Answer::NotInPlace { state: FileState::Unfinished, .. }) {
+            let opened = WorkerQuestion {
+                task: SqlTask::Open,
+                ..question.clone()
+            };
+            let answer = self.ask_worker(folder, &opened)?;
+            if matches!(
+                answer,
+                WorkerAnswer::NotInPlace {
+                    state: UnopenedState::Unfinished,
+                    ..
+                }
+            ) {
                 return named;
             }
         }
@@ -287,12 +357,19 @@ impl SqliteCall {
     fn check_journal_name(&self, database: &Path) -> Result<(), ToolError> {
         match find_super_journal(database) {
             Ok(None) => Ok(()),
-            Ok(Some(name)) => Err(names_super_journal(&self.shown, &name)),
-            Err(cause) => Err(ToolError::io(format!("{}-journal", self.shown), &cause)),
+            Ok(Some(name)) => Err(super_journal_refusal(&self.shown, &name)),
+            Err(cause) => Err(ToolError::from_io(
+                format!("{}-journal", self.shown),
+                &cause,
+            )),
         }
     }
 
-    fn ask(&self, folder: &Path, question: &Question) -> Result<Answer, ToolError> {
+    fn ask_worker(
+        &self,
+        folder: &Path,
+        question: &WorkerQuestion,
+    ) -> Result<WorkerAnswer, ToolError> {
         let call = WorkerCall {
             request: &self.request,
             job: JOB,
@@ -302,11 +379,11 @@ impl SqliteCall {
             time_limit: question.time_limit,
             cancel: &self.time.cancel,
         };
-        let failure = match self.deps.worker.ask(&call) {
+        let failure = match self.deps.worker.call_worker(&call) {
             Ok(answer) => return Ok(answer),
             Err(failure) => failure,
         };
-        let kept = if question.opening == Opening::Change {
+        let kept = if question.opening == OpenMode::Change {
             " Nothing is changed: the transaction was not committed."
         } else {
             ""
@@ -317,44 +394,62 @@ impl SqliteCall {
         );
         Err(match failure {
             WorkerFailure::Cancelled => {
-                ToolError::cancelled(format!("The query was cancelled, and was {in_step}"))
+                ToolError::call_cancelled(format!("The query was cancelled, and was {in_step}"))
             }
             WorkerFailure::TimedOut => ToolError::new(
                 ErrorCode::Timeout,
                 format!("The query took longer than timeout_ms, and was {in_step}"),
             ),
-            WorkerFailure::DiedCommitting => {
-                perhaps_committed(&ToolError::new(ErrorCode::Io, format!("{}: {failure}.", self.shown)))
-            }
-            WorkerFailure::NotStarted(_) | WorkerFailure::Died(_) => ToolError::internal(format!(
-                "{} could not be read: {failure}. Ask for less at a time; the database may also be damaged.{kept}",
-                self.shown
+            WorkerFailure::DiedCommitting => maybe_committed_error(&ToolError::new(
+                ErrorCode::Io,
+                format!("{}: {failure}.", self.shown),
             )),
+            WorkerFailure::NotStarted(_) | WorkerFailure::Died(_) => {
+                ToolError::internal_error(format!(
+                    "{} could not be read: {failure}. Ask for less at a time; the database may also be damaged.{kept}",
+                    self.shown
+                ))
+            }
         })
     }
 
-    fn reply(&self, answer: Answer, copy_reason: Option<&str>) -> Result<Reply, ToolError> {
-        let mut meta = Meta::default();
+    fn build_reply(
+        &self,
+        answer: WorkerAnswer,
+        copy_reason: Option<&str>,
+    ) -> Result<ToolReply, ToolError> {
+        let mut meta = ResultMeta::default();
         let mut notes = Vec::new();
         let mut format = self.query.format;
         let text = match answer {
-            Answer::Refused(refusal) | Answer::NotInPlace { refusal, .. } => return Err(refusal.into()),
-            Answer::Opened => String::new(),
-            Answer::Described(mut overview) => {
+            WorkerAnswer::Refused(refusal) | WorkerAnswer::NotInPlace { refusal, .. } => {
+                return Err(refusal.into());
+            }
+            WorkerAnswer::Opened => String::new(),
+            WorkerAnswer::Described(mut overview) => {
                 meta.redactions = Some(overview.mask_secrets(&self.deps.redactor));
                 meta.warnings.extend(overview.damage.as_ref().map(|why| {
-                    format!("{} is damaged ({why}); what is shown may lack rows or tables", self.shown)
+                    format!(
+                        "{} is damaged ({why}); what is shown may lack rows or tables",
+                        self.shown
+                    )
                 }));
                 // A description of the schema is a text in every format.
                 format = OutputFormat::Table;
                 let part = self.query.schema_part()?.unwrap_or(SchemaPart::Everything);
-                format!("{}: {}", self.shown, overview.describe(&part))
+                format!("{}: {}", self.shown, overview.describe_schema(&part))
             }
-            Answer::Ran { columns, mut page, note } => {
+            WorkerAnswer::Ran {
+                columns,
+                mut page,
+                note,
+            } => {
                 meta.redactions = Some(page.mask_secrets(&self.deps.redactor));
                 meta.lossy_chars = Some(page.lossy).filter(|lossy| *lossy > 0);
                 notes.extend(note);
-                let most = Budget::chars(self.query.max_chars).max_chars().saturating_sub(NOTE_BYTES);
+                let most = TextBudget::from_requested(self.query.max_chars)
+                    .max_chars()
+                    .saturating_sub(NOTE_BYTES);
                 if columns.is_empty() {
                     String::new()
                 } else {
@@ -364,10 +459,18 @@ impl SqliteCall {
         };
         meta.redactions = meta.redactions.filter(|masked| *masked > 0);
         if let Some(why) = copy_reason {
-            notes.push(format!("[read from a snapshot, a private copy made now, because {why}]"));
+            notes.push(format!(
+                "[read from a snapshot, a private copy made now, because {why}]"
+            ));
         }
         let text = format.join_notes(&text, &notes);
-        let reply = if format == OutputFormat::Json { Reply::fitted(text) } else { Reply::text(text) };
-        Ok(reply.with_meta(meta).with_budget(Budget::chars(self.query.max_chars)))
+        let reply = if format == OutputFormat::Json {
+            ToolReply::from_fitted_text(text)
+        } else {
+            ToolReply::from_text(text)
+        };
+        Ok(reply
+            .with_meta(meta)
+            .with_budget(TextBudget::from_requested(self.query.max_chars)))
     }
 }

@@ -1,5 +1,8 @@
 //! A private copy of a database, for reading one that cannot be read where it is. Not here: when a copy is made (query).
-#![expect(clippy::disallowed_methods, reason = "this module copies database files")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "this module copies database files"
+)]
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
@@ -9,7 +12,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use tokio_util::sync::CancellationToken;
 
-use crate::output::figures::{grouped, size};
+use crate::output::number_format::{format_size, group_digits};
 use crate::tool::{ErrorCode, ToolError};
 use crate::worker::TempFolder;
 
@@ -25,26 +28,26 @@ pub(super) const FILE_SUFFIXES: [&str; 4] = ["", "-journal", "-wal", "-shm"];
 pub(super) const COPY_NAME: &str = "copy.db";
 
 /// The file with this suffix beside a database.
-pub(super) fn suffixed(database: &Path, suffix: &str) -> PathBuf {
+pub(super) fn with_suffix(database: &Path, suffix: &str) -> PathBuf {
     let mut name = OsString::from(database);
     name.push(suffix);
     PathBuf::from(name)
 }
 
 /// The time of a call.
-pub(super) struct CallTime {
+pub(super) struct CallDeadline {
     pub(super) cancel: CancellationToken,
     pub(super) deadline: Instant,
 }
 
-impl CallTime {
+impl CallDeadline {
     /// The time that is left.
-    pub(super) fn left(&self) -> Duration {
+    pub(super) fn remaining_time(&self) -> Duration {
         self.deadline.saturating_duration_since(Instant::now())
     }
 
-    fn is_over(&self) -> bool {
-        self.cancel.is_cancelled() || self.left().is_zero()
+    fn has_passed(&self) -> bool {
+        self.cancel.is_cancelled() || self.remaining_time().is_zero()
     }
 }
 
@@ -53,50 +56,53 @@ impl CallTime {
 pub(super) struct FileStamps([Option<(u64, Option<SystemTime>)>; 3]);
 
 impl FileStamps {
-    pub(super) fn read(database: &Path) -> Self {
+    pub(super) fn read_stamps(database: &Path) -> Self {
         Self(COPIED_SUFFIXES.map(|suffix| {
-            let meta = fs::symlink_metadata(suffixed(database, suffix)).ok()?;
+            let meta = fs::symlink_metadata(with_suffix(database, suffix)).ok()?;
             Some((meta.len(), meta.modified().ok()))
         }))
     }
 }
 
 /// A private copy of a database and its journals, removed when it is dropped.
-pub(super) struct Snapshot(TempFolder);
+pub(super) struct DatabaseSnapshot(TempFolder);
 
-impl Snapshot {
+impl DatabaseSnapshot {
     /// Copies a database as it is at one moment.
-    pub(super) fn create(
+    pub(super) fn copy_database(
         database: &Path,
         shown: &str,
         scratch: &Path,
-        time: &CallTime,
+        time: &CallDeadline,
     ) -> Result<Self, ToolError> {
-        let size_of = |suffix| fs::symlink_metadata(suffixed(database, suffix)).map_or(0, |meta| meta.len());
+        let size_of = |suffix| {
+            fs::symlink_metadata(with_suffix(database, suffix)).map_or(0, |meta| meta.len())
+        };
         let total: u64 = COPIED_SUFFIXES.iter().map(|suffix| size_of(suffix)).sum();
-        for (what, bytes, most) in
-            [("", total, MAX_SNAPSHOT), (" of its journal", size_of("-journal"), MAX_JOURNAL)]
-        {
+        for (what, bytes, most) in [
+            ("", total, MAX_SNAPSHOT),
+            (" of its journal", size_of("-journal"), MAX_JOURNAL),
+        ] {
             if bytes > most {
-                return Err(too_large(shown, what, bytes, most));
+                return Err(too_large_error(shown, what, bytes, most));
             }
         }
-        let folder = TempFolder::create(scratch)
-            .map_err(|cause| ToolError::io("The folder for a snapshot", &cause))?;
+        let folder = TempFolder::create_below(scratch)
+            .map_err(|cause| ToolError::from_io("The folder for a snapshot", &cause))?;
         let snapshot = Self(folder);
         for _ in 0..3 {
-            let before = FileStamps::read(database);
+            let before = FileStamps::read_stamps(database);
             if let Err(cause) = snapshot.copy_files(database, time) {
                 return Err(if time.cancel.is_cancelled() {
-                    ToolError::cancelled("The query was cancelled before it began.")
-                } else if time.is_over() {
+                    ToolError::call_cancelled("The query was cancelled before it began.")
+                } else if time.has_passed() {
                     let text = format!("Copying {shown} took longer than timeout_ms. Raise it.");
                     ToolError::new(ErrorCode::Timeout, text)
                 } else {
-                    ToolError::io(format!("Copying {shown}"), &cause)
+                    ToolError::from_io(format!("Copying {shown}"), &cause)
                 });
             }
-            if before == FileStamps::read(database) {
+            if before == FileStamps::read_stamps(database) {
                 return Ok(snapshot);
             }
         }
@@ -105,28 +111,37 @@ impl Snapshot {
     }
 
     /// The folder, with nothing else in it.
-    pub(super) fn folder(&self) -> &Path {
-        self.0.path()
+    pub(super) fn snapshot_folder(&self) -> &Path {
+        self.0.folder_path()
     }
 
     /// The copied database.
-    pub(super) fn database(&self) -> PathBuf {
-        self.folder().join(COPY_NAME)
+    pub(super) fn database_path(&self) -> PathBuf {
+        self.snapshot_folder().join(COPY_NAME)
     }
 
-    fn copy_files(&self, database: &Path, time: &CallTime) -> io::Result<()> {
+    fn copy_files(&self, database: &Path, time: &CallDeadline) -> io::Result<()> {
         let mut budget = MAX_SNAPSHOT;
         for suffix in COPIED_SUFFIXES {
-            let target = suffixed(&self.database(), suffix);
+            let target = with_suffix(&self.database_path(), suffix);
             // An earlier attempt may have found a file that is gone by now.
             let _ = fs::remove_file(&target);
-            let from = match open_without_links(&suffixed(database, suffix)) {
+            let from = match open_without_links(&with_suffix(database, suffix)) {
                 Ok(file) => file,
-                Err(cause) if cause.kind() == io::ErrorKind::NotFound && !suffix.is_empty() => continue,
+                Err(cause) if cause.kind() == io::ErrorKind::NotFound && !suffix.is_empty() => {
+                    continue;
+                }
                 Err(cause) => return Err(cause),
             };
-            let most = if suffix == "-journal" { budget.min(MAX_JOURNAL) } else { budget };
-            let copied = io::copy(&mut TimedFile { from, time }.take(most + 1), &mut File::create(&target)?)?;
+            let most = if suffix == "-journal" {
+                budget.min(MAX_JOURNAL)
+            } else {
+                budget
+            };
+            let copied = io::copy(
+                &mut TimedFile { from, time }.take(most + 1),
+                &mut File::create(&target)?,
+            )?;
             if copied > most {
                 return Err(io::Error::other("it grew past the limit"));
             }
@@ -139,26 +154,26 @@ impl Snapshot {
 /// A file that is read while there is time.
 struct TimedFile<'a> {
     from: File,
-    time: &'a CallTime,
+    time: &'a CallDeadline,
 }
 
 impl Read for TimedFile<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if self.time.is_over() {
+        if self.time.has_passed() {
             return Err(io::ErrorKind::TimedOut.into());
         }
         self.from.read(buffer)
     }
 }
 
-fn too_large(shown: &str, what: &str, bytes: u64, most: u64) -> ToolError {
+fn too_large_error(shown: &str, what: &str, bytes: u64, most: u64) -> ToolError {
     ToolError::new(
         ErrorCode::TooLarge,
         format!(
             "{shown} can only be read from a copy now, and {} bytes{what} are more than the {} that are copied. Close the \
              program that uses it, or open and close it once with its own program, and ask again.",
-            grouped(bytes),
-            size(most)
+            group_digits(bytes),
+            format_size(most)
         ),
     )
 }

@@ -1,4 +1,4 @@
-//! The verb of a statement, and whether it has a WHERE. Not here: the actions it may take (guard).
+//! The verb of a statement, and whether it has a WHERE. Not here: the actions it may take (statement_guard).
 //!
 //! SQLite does not tell whether an UPDATE had a WHERE, so the text is cut into SQLite's tokens. Strings, quoted names
 //! and comments hide words. Brackets hide the words of subqueries and of common table expressions. WHERE, UPDATE and
@@ -44,7 +44,10 @@ impl StatementKind {
             Some("with") => words.iter().find_map(verb).unwrap_or(StatementVerb::Insert),
             _ => words.first().and_then(verb).unwrap_or(StatementVerb::Other),
         };
-        Self { verb, has_where: words.iter().any(|word| word == "where") }
+        Self {
+            verb,
+            has_where: words.iter().any(|word| word == "where"),
+        }
     }
 
     /// Returns whether the statement changes every row of its table.
@@ -71,7 +74,10 @@ fn outer_words(sql: &str) -> impl Iterator<Item = &str> {
             Some(_) => depth = depth.saturating_sub(1),
             None => {}
         }
-        token.name("word").filter(|_| depth == 0).map(|word| word.as_str())
+        token
+            .name("word")
+            .filter(|_| depth == 0)
+            .map(|word| word.as_str())
     })
 }
 
@@ -86,54 +92,126 @@ mod tests {
         ("DELETE FROM t", StatementVerb::Delete, true),
         ("delete from t where a = 1", StatementVerb::Delete, false),
         ("DELETE FROM t -- where a = 1", StatementVerb::Delete, true),
-        ("DELETE FROM t /* where a = 1 */", StatementVerb::Delete, true),
+        (
+            "DELETE FROM t /* where a = 1 */",
+            StatementVerb::Delete,
+            true,
+        ),
         ("DELETE FROM t /* where", StatementVerb::Delete, true),
-        ("/* where */ -- where\n DELETE\nFROM t WHERE(a)", StatementVerb::Delete, false),
+        (
+            "/* where */ -- where\n DELETE\nFROM t WHERE(a)",
+            StatementVerb::Delete,
+            false,
+        ),
         ("UPDATE t SET a = 'where'", StatementVerb::Update, true),
-        ("UPDATE t SET a = 'it''s where it is'", StatementVerb::Update, true),
-        ("UPDATE t SET a = (SELECT max(a) FROM u WHERE a > 1)", StatementVerb::Update, true),
-        ("UPDATE t SET a = (SELECT max(a) FROM u WHERE a > 1) WHERE b = 2", StatementVerb::Update, false),
-        ("UPDATE t SET a = 1 FROM u WHERE u.a = t.a RETURNING b", StatementVerb::Update, false),
-        ("UPDATE t SET a = 1 RETURNING b", StatementVerb::Update, true),
-        ("UPDATE OR IGNORE t SET a = :where", StatementVerb::Update, true),
+        (
+            "UPDATE t SET a = 'it''s where it is'",
+            StatementVerb::Update,
+            true,
+        ),
+        (
+            "UPDATE t SET a = (SELECT max(a) FROM u WHERE a > 1)",
+            StatementVerb::Update,
+            true,
+        ),
+        (
+            "UPDATE t SET a = (SELECT max(a) FROM u WHERE a > 1) WHERE b = 2",
+            StatementVerb::Update,
+            false,
+        ),
+        (
+            "UPDATE t SET a = 1 FROM u WHERE u.a = t.a RETURNING b",
+            StatementVerb::Update,
+            false,
+        ),
+        (
+            "UPDATE t SET a = 1 RETURNING b",
+            StatementVerb::Update,
+            true,
+        ),
+        (
+            "UPDATE OR IGNORE t SET a = :where",
+            StatementVerb::Update,
+            true,
+        ),
         ("UPDATE t SET a = $where", StatementVerb::Update, true),
-        ("WITH x AS (SELECT 1 WHERE 1) DELETE FROM t", StatementVerb::Delete, true),
+        (
+            "WITH x AS (SELECT 1 WHERE 1) DELETE FROM t",
+            StatementVerb::Delete,
+            true,
+        ),
         (
             "WITH x(c) AS (SELECT 1), y AS (SELECT 2) UPDATE t SET a = 1 WHERE b IN y",
             StatementVerb::Update,
             false,
         ),
-        ("WITH replace AS (SELECT 1) DELETE FROM t", StatementVerb::Delete, true),
-        ("WITH x AS (SELECT 1) REPLACE INTO u SELECT * FROM x", StatementVerb::Insert, false),
+        (
+            "WITH replace AS (SELECT 1) DELETE FROM t",
+            StatementVerb::Delete,
+            true,
+        ),
+        (
+            "WITH x AS (SELECT 1) REPLACE INTO u SELECT * FROM x",
+            StatementVerb::Insert,
+            false,
+        ),
         (
             "WITH \"delete\" AS (SELECT 1) INSERT INTO u SELECT * FROM \"delete\"",
             StatementVerb::Insert,
             false,
         ),
-        ("WITH [update] AS (SELECT 1) INSERT INTO u SELECT * FROM [update]", StatementVerb::Insert, false),
-        ("INSERT INTO u VALUES (1) ON CONFLICT DO UPDATE SET a = 2", StatementVerb::Insert, false),
+        (
+            "WITH [update] AS (SELECT 1) INSERT INTO u SELECT * FROM [update]",
+            StatementVerb::Insert,
+            false,
+        ),
+        (
+            "INSERT INTO u VALUES (1) ON CONFLICT DO UPDATE SET a = 2",
+            StatementVerb::Insert,
+            false,
+        ),
         ("REPLACE INTO u VALUES (1)", StatementVerb::Insert, false),
         (
             "CREATE TRIGGER g AFTER DELETE ON t BEGIN UPDATE u SET a = 1; DELETE FROM u; END",
             StatementVerb::Other,
             false,
         ),
-        ("CREATE TABLE n AS SELECT * FROM t", StatementVerb::Other, false),
+        (
+            "CREATE TABLE n AS SELECT * FROM t",
+            StatementVerb::Other,
+            false,
+        ),
         ("DROP TABLE u", StatementVerb::Other, false),
         ("VACUUM INTO 'where'", StatementVerb::Vacuum, false),
         ("ALTER TABLE t ADD COLUMN wo", StatementVerb::Other, false),
-        ("UPDATE t SET a = 1 FROM u AS 😀where", StatementVerb::Update, true),
-        ("UPDATE t SET `a` = 1, [b] = 2, \"a\" = 3", StatementVerb::Update, true),
+        (
+            "UPDATE t SET a = 1 FROM u AS 😀where",
+            StatementVerb::Update,
+            true,
+        ),
+        (
+            "UPDATE t SET `a` = 1, [b] = 2, \"a\" = 3",
+            StatementVerb::Update,
+            true,
+        ),
     ];
 
     #[test]
     fn every_statement_that_changes_all_rows_is_known() {
         let connection = Connection::open_in_memory().expect("a database");
-        connection.execute_batch("CREATE TABLE t (a, b); CREATE TABLE u (a UNIQUE);").expect("a schema");
+        connection
+            .execute_batch("CREATE TABLE t (a, b); CREATE TABLE u (a UNIQUE);")
+            .expect("a schema");
         for (sql, verb, every_row) in CASES {
-            connection.prepare(sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
+            connection
+                .prepare(sql)
+                .unwrap_or_else(|error| panic!("{sql}: {error}"));
             let kind = StatementKind::from_sql(sql);
-            assert_eq!((kind.verb, kind.changes_every_row()), (*verb, *every_row), "{sql}");
+            assert_eq!(
+                (kind.verb, kind.changes_every_row()),
+                (*verb, *every_row),
+                "{sql}"
+            );
         }
     }
 }

@@ -1,14 +1,14 @@
-//! One change of a database in a transaction of its own: kept whole or not at all. Not here: its permissions (guard).
+//! One change of a database in a transaction of its own: kept whole or not at all. Not here: its permissions (statement_guard).
 
 use std::fmt::Write as _;
 
 use rusqlite::Connection;
 use rusqlite::ffi::ErrorCode as Code;
 
-use super::guard::StatementGuard;
-use super::page::interrupted;
+use super::row_page::interrupted_error;
+use super::statement_guard::StatementGuard;
 use super::statement_kind::{StatementKind, StatementVerb};
-use crate::output::figures::counted;
+use crate::output::number_format::format_count;
 use crate::tool::{ErrorCode, ToolError};
 use crate::worker::CallerLink;
 
@@ -21,21 +21,37 @@ pub(super) struct ChangeTransaction<'a> {
 
 impl<'a> ChangeTransaction<'a> {
     /// Takes the lock for writing, waiting for other programs as long as the call may.
-    pub(super) fn begin(connection: &'a Connection, guard: &'a StatementGuard) -> rusqlite::Result<Self> {
-        guard.retry_locked(|| guard.run_own(connection, "BEGIN IMMEDIATE"))?;
-        Ok(Self { connection, guard, changes_before: connection.total_changes() })
+    pub(super) fn begin_change(
+        connection: &'a Connection,
+        guard: &'a StatementGuard,
+    ) -> rusqlite::Result<Self> {
+        guard.retry_locked(|| guard.run_internal(connection, "BEGIN IMMEDIATE"))?;
+        Ok(Self {
+            connection,
+            guard,
+            changes_before: connection.total_changes(),
+        })
     }
 
     /// Describes the change that the statement made.
-    pub(super) fn describe(&self, kind: StatementKind, shown: &str) -> String {
+    pub(super) fn describe_change(&self, kind: StatementKind, shown: &str) -> String {
         if kind.verb == StatementVerb::Other {
-            return format!("Done and committed to {shown}: the schema or its statistics were changed.");
+            return format!(
+                "Done and committed to {shown}: the schema or its statistics were changed."
+            );
         }
         let rows = self.connection.changes();
         let others = (self.connection.total_changes() - self.changes_before).saturating_sub(rows);
-        let mut text = format!("Done and committed to {shown}: {} affected", counted(rows, "row"));
+        let mut text = format!(
+            "Done and committed to {shown}: {} affected",
+            format_count(rows, "row")
+        );
         if others > 0 {
-            let _ = write!(text, ", {} more by triggers and foreign keys", counted(others, "row"));
+            let _ = write!(
+                text,
+                ", {} more by triggers and foreign keys",
+                format_count(others, "row")
+            );
         }
         let last_id = self.connection.last_insert_rowid();
         if kind.verb == StatementVerb::Insert && rows > 0 && last_id != 0 {
@@ -48,9 +64,10 @@ impl<'a> ChangeTransaction<'a> {
     pub(super) fn commit(self, link: &CallerLink) -> rusqlite::Result<()> {
         // From the announcement on, the runner does not kill this process, so that it learns the outcome of the change.
         if self.guard.should_stop() || link.announce_commit().is_err() {
-            return Err(interrupted());
+            return Err(interrupted_error());
         }
-        self.guard.retry_locked(|| self.guard.run_own(self.connection, "COMMIT"))
+        self.guard
+            .retry_locked(|| self.guard.run_internal(self.connection, "COMMIT"))
     }
 }
 
@@ -58,14 +75,14 @@ impl Drop for ChangeTransaction<'_> {
     fn drop(&mut self) {
         // SQLite rolls some failures back by itself. Where this fails, closing the connection does it.
         if !self.connection.is_autocommit() {
-            let _ = self.guard.run_own(self.connection, "ROLLBACK");
+            let _ = self.guard.run_internal(self.connection, "ROLLBACK");
         }
     }
 }
 
 /// Refuses a statement that changes every row of its table, unless that is confirmed, and one that no transaction
 /// holds.
-pub(super) fn check_reach(kind: StatementKind, is_confirmed: bool) -> Result<(), ToolError> {
+pub(super) fn check_confirmation(kind: StatementKind, is_confirmed: bool) -> Result<(), ToolError> {
     if kind.verb == StatementVerb::Vacuum {
         let text = "VACUUM is not allowed: it writes the whole file anew, or another one, and cannot be undone. Run it with \
                     the sqlite3 command, in Bash, if the user wants it.";
@@ -74,7 +91,11 @@ pub(super) fn check_reach(kind: StatementKind, is_confirmed: bool) -> Result<(),
     if is_confirmed || !kind.changes_every_row() {
         return Ok(());
     }
-    let verb = if kind.verb == StatementVerb::Delete { "DELETE" } else { "UPDATE" };
+    let verb = if kind.verb == StatementVerb::Delete {
+        "DELETE"
+    } else {
+        "UPDATE"
+    };
     Err(ToolError::new(
         ErrorCode::PolicyDenied,
         format!(
@@ -85,7 +106,7 @@ pub(super) fn check_reach(kind: StatementKind, is_confirmed: bool) -> Result<(),
 }
 
 /// The error of a change whose commit failed.
-pub(super) fn commit_failed(cause: &rusqlite::Error, error: &ToolError) -> ToolError {
+pub(super) fn commit_error(cause: &rusqlite::Error, error: &ToolError) -> ToolError {
     let is_rolled_back = matches!(
         cause.sqlite_error_code(),
         Some(
@@ -95,20 +116,30 @@ pub(super) fn commit_failed(cause: &rusqlite::Error, error: &ToolError) -> ToolE
                 | Code::OperationInterrupted
         )
     );
-    if is_rolled_back { rolled_back(error) } else { perhaps_committed(error) }
+    if is_rolled_back {
+        rolled_back_error(error)
+    } else {
+        maybe_committed_error(error)
+    }
 }
 
 /// The same error, for a change that may have been made.
-pub(super) fn perhaps_committed(error: &ToolError) -> ToolError {
+pub(super) fn maybe_committed_error(error: &ToolError) -> ToolError {
     let text = "It failed while the change was being committed, so the change may have been made or not. Look with \
                 mode=ro before you send it again.";
-    ToolError::new(error.code(), format!("{}\n{text}", error.text()))
+    ToolError::new(
+        error.stable_code(),
+        format!("{}\n{text}", error.model_text()),
+    )
 }
 
 /// The same error, for a change that left nothing behind.
-pub(super) fn rolled_back(error: &ToolError) -> ToolError {
+pub(super) fn rolled_back_error(error: &ToolError) -> ToolError {
     ToolError::new(
-        error.code(),
-        format!("{}\nNothing was changed: the transaction was rolled back.", error.text()),
+        error.stable_code(),
+        format!(
+            "{}\nNothing was changed: the transaction was rolled back.",
+            error.model_text()
+        ),
     )
 }

@@ -1,7 +1,7 @@
 //! State that outlives a call: the full text of cut outputs, and tasks. Not here: storing it.
 
-pub mod board;
-mod news;
+pub mod background_tasks;
+mod new_output;
 mod read_output;
 mod task;
 mod task_output;
@@ -9,8 +9,8 @@ mod task_output;
 use std::sync::Arc;
 
 use crate::output::OutputStore;
-use crate::tool::{Entry, ToolSet};
-use board::TaskBoard;
+use crate::tool::{ToolEntry, ToolSet};
+use background_tasks::TaskBoard;
 
 /// The dependencies of the state tools.
 #[derive(Clone)]
@@ -22,11 +22,15 @@ pub struct StateDeps {
 }
 
 /// Returns the state tools.
-pub fn tools(deps: StateDeps) -> Vec<Entry> {
-    let mut entries =
-        ToolSet::new("state", deps.outputs.clone()).with::<read_output::ReadOutput>().into_entries();
+pub fn tools(deps: StateDeps) -> Vec<ToolEntry> {
+    let mut entries = ToolSet::new("state", deps.outputs.clone())
+        .with_tool::<read_output::ReadOutput>()
+        .into_entries();
     entries.extend(
-        ToolSet::new("state", deps).with::<task::Task>().with::<task_output::TaskOutput>().into_entries(),
+        ToolSet::new("state", deps)
+            .with_tool::<task::Task>()
+            .with_tool::<task_output::TaskOutput>()
+            .into_entries(),
     );
     entries
 }

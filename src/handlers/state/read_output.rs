@@ -6,13 +6,13 @@ use std::fmt::Write as _;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::output::figures::{counted, grouped, size};
-use crate::output::hygiene;
+use crate::output::number_format::{format_count, format_size, group_digits};
+use crate::output::terminal_text;
 use crate::output::{
-    Budget, FindError, Found, Halt, KeptLine, KeptOutput, OutputStore, Page, Query, SearchError, Totals,
-    Window,
+    FindOutputError, OutputLine, OutputPage, OutputReadStop, OutputSearchError, OutputSearchQuery,
+    OutputSearchResult, OutputStore, OutputTotals, OutputWindow, StoredOutput, TextBudget,
 };
-use crate::tool::{Access, Effect, Lane, Reply, Tool, ToolCx, ToolError};
+use crate::tool::{CallLane, DeclaredAccess, Tool, ToolContext, ToolEffect, ToolError, ToolReply};
 
 /// Read the full output of a call whose answer was cut, by the handle in its marker.
 ///
@@ -70,14 +70,15 @@ const MAX_LINES: u64 = 10_000;
 /// The largest number of context lines on each side.
 const MAX_CONTEXT: u64 = 20;
 /// Characters of the budget reserved for header and footer.
-const FRAME: usize = 400;
+const FRAME_CHARS: usize = 400;
 
 impl Tool for ReadOutput {
     const NAME: &'static str = "ReadOutput";
-    const EFFECT: Effect = Effect::Reads;
+    const EFFECT: ToolEffect = ToolEffect::Reads;
     const KNOWN_AS: &'static [&'static str] = &["read_tool_output"];
-    const LANE: Lane = Lane::Control;
-    const ALIASES: &'static [(&'static str, &'static str)] = &[("output_id", "handle"), ("regex", "pattern")];
+    const LANE: CallLane = CallLane::Control;
+    const ALIASES: &'static [(&'static str, &'static str)] =
+        &[("output_id", "handle"), ("regex", "pattern")];
     const EXAMPLES: &'static [&'static str] = &[
         r#"{"handle":"out_7f3a09c2d1e4","offset":301}"#,
         r#"{"handle":"out_7f3a09c2d1e4","pattern":"(?i)error","context":3}"#,
@@ -88,179 +89,228 @@ impl Tool for ReadOutput {
         "256 MB are kept of one output, 2 GB of all, for 7 days; the oldest go first",
     ];
     type Deps = OutputStore;
-    type Output = Reply;
+    type Output = ToolReply;
 
-    fn access(&self) -> Access {
-        Access::nothing()
+    fn access(&self) -> DeclaredAccess {
+        DeclaredAccess::no_access()
     }
 
-    async fn run(self, cx: &ToolCx, outputs: &OutputStore) -> Result<Reply, ToolError> {
+    async fn run(self, cx: &ToolContext, outputs: &OutputStore) -> Result<ToolReply, ToolError> {
         if self.tail.is_some() && self.pattern.is_some() {
-            return Err(ToolError::invalid_args("ReadOutput: give tail or pattern, not both."));
+            return Err(ToolError::invalid_args(
+                "ReadOutput: give tail or pattern, not both.",
+            ));
         }
         if cx.is_cancelled() {
-            return Err(cancelled());
+            return Err(cancelled_error());
         }
         let outputs = outputs.clone();
         // Dropped at the end of the call, so that the reading stops with it.
-        let halting = Halting::default();
+        let halting = StopOnDrop::default();
         let halt = halting.0.clone();
-        let reading = tokio::task::spawn_blocking(move || self.read(&outputs, halt));
+        let reading = tokio::task::spawn_blocking(move || self.read_stored(&outputs, halt));
         tokio::select! {
             biased;
-            () = cx.cancelled() => Err(cancelled()),
-            answer = reading => answer.map_err(|error| ToolError::internal(format!("ReadOutput: {error}")))?,
+            () = cx.wait_for_cancel() => Err(cancelled_error()),
+            answer = reading => answer.map_err(|error| ToolError::internal_error(format!("ReadOutput: {error}")))?,
         }
     }
 }
 
 impl ReadOutput {
-    fn read(&self, outputs: &OutputStore, halt: Halt) -> Result<Reply, ToolError> {
-        let kept = outputs.find(&self.handle).map_err(|error| self.not_found(outputs, &error))?;
-        let mut kept = kept.halted_by(halt);
-        let budget = Budget::chars(self.max_chars);
-        let room = budget.max_chars() - FRAME;
-        let mut cleaning = Cleaning { raw: self.raw, removed: false };
+    fn read_stored(
+        &self,
+        outputs: &OutputStore,
+        halt: OutputReadStop,
+    ) -> Result<ToolReply, ToolError> {
+        let kept = outputs
+            .find_output(&self.handle)
+            .map_err(|error| self.not_found_error(outputs, &error))?;
+        let mut kept = kept.with_stop(halt);
+        let budget = TextBudget::from_requested(self.max_chars);
+        let room = budget.max_chars() - FRAME_CHARS;
+        let mut cleaning = LineCleaner {
+            raw: self.raw,
+            removed: false,
+        };
         let text = match (&self.pattern, self.tail) {
-            (Some(pattern), _) => self.matches(&mut kept, pattern, room, &mut cleaning)?,
+            (Some(pattern), _) => self.format_matches(&mut kept, pattern, room, &mut cleaning)?,
             (None, Some(lines)) => {
-                let page = kept.tail(self.window(lines, room)).map_err(|error| self.failed(&error))?;
+                let page = kept
+                    .read_tail(self.line_window(lines, room))
+                    .map_err(|error| self.read_error(&error))?;
                 let from = page.lines.first().map_or(1, |line| line.number);
                 let hint = if from > 1 {
-                    format!(" Earlier lines: offset={}.", from.saturating_sub(200).max(1))
+                    format!(
+                        " Earlier lines: offset={}.",
+                        from.saturating_sub(200).max(1)
+                    )
                 } else {
                     String::new()
                 };
-                self.page(&page, &hint, &mut cleaning)
+                self.format_page(&page, &hint, &mut cleaning)
             }
             (None, None) => {
                 let page = kept
-                    .window(self.offset, self.window(self.limit, room))
-                    .map_err(|error| self.failed(&error))?;
+                    .read_output_window(self.offset, self.line_window(self.limit, room))
+                    .map_err(|error| self.read_error(&error))?;
                 let next = page.lines.last().map_or(u64::MAX, |line| line.number + 1);
                 let hint = if next <= page.totals.lines {
                     format!(" Continue with offset={next}.")
                 } else {
                     String::new()
                 };
-                self.page(&page, &hint, &mut cleaning)
+                self.format_page(&page, &hint, &mut cleaning)
             }
         };
-        let text = if cleaning.removed { text + "\n" + Cleaning::NOTE } else { text };
-        let cut = outputs.cut_short(kept.handle()).map(|why| format!("\n[the output went on, but {why}]"));
-        Ok(Reply::fitted(text + &cut.unwrap_or_default()).with_budget(budget))
+        let text = if cleaning.removed {
+            text + "\n" + LineCleaner::NOTE
+        } else {
+            text
+        };
+        let cut = outputs
+            .recorded_cut(kept.stored_under())
+            .map(|why| format!("\n[the output went on, but {why}]"));
+        Ok(ToolReply::from_fitted_text(text + &cut.unwrap_or_default()).with_budget(budget))
     }
 
-    fn window(&self, lines: u64, room: usize) -> Window {
-        Window { limit: lines.clamp(1, MAX_LINES), column: self.column, room }
+    fn line_window(&self, lines: u64, room: usize) -> OutputWindow {
+        OutputWindow {
+            limit: lines.clamp(1, MAX_LINES),
+            column: self.column,
+            max_chars: room,
+        }
     }
 
-    fn page(&self, page: &Page, hint: &str, cleaning: &mut Cleaning) -> String {
-        let header = self.header(page.totals);
+    fn format_page(&self, page: &OutputPage, hint: &str, cleaning: &mut LineCleaner) -> String {
+        let header = self.format_header(page.totals);
         let (Some(first), Some(last)) = (page.lines.first(), page.lines.last()) else {
             return match page.totals.lines {
                 0 => header + "Nothing was printed (so far).",
                 lines => {
-                    let (asked, has) = (grouped(self.offset), counted(lines, "line"));
+                    let (asked, has) = (group_digits(self.offset), format_count(lines, "line"));
                     format!("{header}There is no line {asked}: the output has {has}.")
                 }
             };
         };
         let mut text = header;
         for line in &page.lines {
-            let _ = writeln!(text, "{:>6}\t{}", line.number, cleaning.of(&line.text));
+            let _ = writeln!(
+                text,
+                "{:>6}\t{}",
+                line.number,
+                cleaning.clean_line(&line.text)
+            );
         }
-        let total = grouped(page.totals.lines);
-        let _ = write!(text, "Showing {}-{} of {total}.{hint}", first.number, last.number);
+        let total = group_digits(page.totals.lines);
+        let _ = write!(
+            text,
+            "Showing {}-{} of {total}.{hint}",
+            first.number, last.number
+        );
         text
     }
 
-    fn matches(
+    fn format_matches(
         &self,
-        kept: &mut KeptOutput,
+        kept: &mut StoredOutput,
         pattern: &str,
         room: usize,
-        cleaning: &mut Cleaning,
+        cleaning: &mut LineCleaner,
     ) -> Result<String, ToolError> {
-        let query = Query {
+        let query = OutputSearchQuery {
             pattern,
             context: usize::try_from(self.context.min(MAX_CONTEXT)).expect("at most 20"),
             from: self.offset.max(1),
             limit: self.limit.clamp(1, MAX_LINES),
-            room,
+            max_chars: room,
         };
-        let found = kept.search(&query).map_err(|error| match error {
-            SearchError::Pattern(cause) => ToolError::invalid_args(format!(
+        let found = kept.search_lines(&query).map_err(|error| match error {
+            OutputSearchError::Pattern(cause) => ToolError::invalid_args(format!(
                 "ReadOutput: the pattern is not a usable regular expression: {cause}. Escape special characters with \\."
             )),
-            SearchError::Io(error) => self.failed(&error),
+            OutputSearchError::Io(error) => self.read_error(&error),
         })?;
-        let totals = kept.totals().map_err(|error| self.failed(&error))?;
-        let mut text = self.header(totals);
-        text.push_str(&match_lines(&found.lines, cleaning));
-        text.push_str(&self.match_footer(&found));
+        let totals = kept
+            .read_totals()
+            .map_err(|error| self.read_error(&error))?;
+        let mut text = self.format_header(totals);
+        text.push_str(&format_match_lines(&found.lines, cleaning));
+        text.push_str(&self.format_match_footer(&found));
         Ok(text)
     }
 
-    fn match_footer(&self, found: &Found) -> String {
+    fn format_match_footer(&self, found: &OutputSearchResult) -> String {
         if found.matches == 0 {
             return "No line matches. Patterns are case-sensitive; (?i) at the start ignores case."
                 .to_owned();
         }
-        let matching = counted(found.matches, "matching line");
-        match found.next {
-            Some(next) => format!("{matching}, {} shown. Continue with offset={next}.", grouped(found.shown)),
-            None if found.shown == 0 => format!("{matching}, none from line {} on.", grouped(self.offset)),
+        let matching = format_count(found.matches, "matching line");
+        match found.next_line {
+            Some(next) => format!(
+                "{matching}, {} shown. Continue with offset={next}.",
+                group_digits(found.shown)
+            ),
+            None if found.shown == 0 => format!(
+                "{matching}, none from line {} on.",
+                group_digits(self.offset)
+            ),
             None if found.shown < found.matches => {
-                format!("{matching}, the last {} shown.", grouped(found.shown))
+                format!("{matching}, the last {} shown.", group_digits(found.shown))
             }
             None => format!("{matching}."),
         }
     }
 
-    fn header(&self, totals: Totals) -> String {
-        format!("{} ({}, {})\n", self.handle.trim(), counted(totals.lines, "line"), size(totals.bytes))
+    fn format_header(&self, totals: OutputTotals) -> String {
+        format!(
+            "{} ({}, {})\n",
+            self.handle.trim(),
+            format_count(totals.lines, "line"),
+            format_size(totals.bytes)
+        )
     }
 
-    fn not_found(&self, outputs: &OutputStore, error: &FindError) -> ToolError {
+    fn not_found_error(&self, outputs: &OutputStore, error: &FindOutputError) -> ToolError {
         let shown: String = self.handle.chars().take(60).collect();
         match error {
-            FindError::Malformed => {
+            FindOutputError::Malformed => {
                 ToolError::invalid_args(format!("ReadOutput: {shown:?} is not a handle: {error}."))
             }
-            FindError::Unknown => {
-                let days = outputs.kept_for().as_secs() / (24 * 60 * 60);
+            FindOutputError::Unknown => {
+                let days = outputs.retention_period().as_secs() / (24 * 60 * 60);
                 ToolError::not_found(format!(
                     "No output is kept as {shown}. Outputs are kept for {days} days, fewer when room is short; run the call again if its output is still needed."
                 ))
             }
-            FindError::NotKept(reason) => ToolError::not_found(format!(
+            FindOutputError::NotKept(reason) => ToolError::not_found(format!(
                 "Nothing of the output {shown} is kept: {reason}. What its call showed is all there is; run it again, \
                  with less output or once there is room."
             )),
-            FindError::Io(cause) => self.failed(cause),
+            FindOutputError::Io(cause) => self.read_error(cause),
         }
     }
 
-    fn failed(&self, cause: &std::io::Error) -> ToolError {
-        ToolError::io(format!("The kept output {}", self.handle.trim()), cause)
+    fn read_error(&self, cause: &std::io::Error) -> ToolError {
+        ToolError::from_io(format!("The kept output {}", self.handle.trim()), cause)
     }
 }
 
 /// Removes control sequences from lines, and records whether there were any.
-struct Cleaning {
+struct LineCleaner {
     raw: bool,
     removed: bool,
 }
 
-impl Cleaning {
-    const NOTE: &str = "[escape sequences and overwritten progress are left out; raw=true shows them]";
+impl LineCleaner {
+    const NOTE: &str =
+        "[escape sequences and overwritten progress are left out; raw=true shows them]";
 
-    fn of<'a>(&mut self, line: &'a str) -> Cow<'a, str> {
+    fn clean_line<'a>(&mut self, line: &'a str) -> Cow<'a, str> {
         if self.raw || !line.contains(|c: char| c.is_control() && c != '\t') {
             return Cow::Borrowed(line);
         }
-        let clean = hygiene::clean(line);
+        let clean = terminal_text::clean_terminal_text(line);
         // A carriage return before the line end is part of that end.
         self.removed |= clean != line.trim_end_matches('\r');
         Cow::Owned(clean)
@@ -269,28 +319,33 @@ impl Cleaning {
 
 /// Stops the reading when it is dropped.
 #[derive(Default)]
-struct Halting(Halt);
+struct StopOnDrop(OutputReadStop);
 
-impl Drop for Halting {
+impl Drop for StopOnDrop {
     fn drop(&mut self) {
-        self.0.stop();
+        self.0.stop_reading();
     }
 }
 
-fn cancelled() -> ToolError {
-    ToolError::cancelled("ReadOutput was cancelled; nothing was changed.")
+fn cancelled_error() -> ToolError {
+    ToolError::call_cancelled("ReadOutput was cancelled; nothing was changed.")
 }
 
 /// Formats matches as `number<tab>text` and context with a dash after the number. `--` stands for omitted lines.
-fn match_lines(lines: &[KeptLine], cleaning: &mut Cleaning) -> String {
+fn format_match_lines(lines: &[OutputLine], cleaning: &mut LineCleaner) -> String {
     let mut text = String::new();
     let mut last = None;
     for line in lines {
         if last.is_some_and(|last| last + 1 != line.number) {
             text.push_str("--\n");
         }
-        let mark = if line.matched { "" } else { "-" };
-        let _ = writeln!(text, "{:>6}{mark}\t{}", line.number, cleaning.of(&line.text));
+        let mark = if line.is_match { "" } else { "-" };
+        let _ = writeln!(
+            text,
+            "{:>6}{mark}\t{}",
+            line.number,
+            cleaning.clean_line(&line.text)
+        );
         last = Some(line.number);
     }
     text

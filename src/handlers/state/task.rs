@@ -6,7 +6,8 @@ use serde_json::{Map, Value};
 
 use super::StateDeps;
 use crate::tool::{
-    Access, CallDescription, CallTitle, Effect, ErrorCode, StartedCall, Tool, ToolCx, ToolError,
+    CallDescription, CallTitle, DeclaredAccess, ErrorCode, StartedCall, Tool, ToolContext,
+    ToolEffect, ToolError,
 };
 
 /// Run one tool call in the background and get a task id at once. Fetch the result with TaskOutput.
@@ -29,12 +30,22 @@ pub(super) struct Task {
 
 impl Tool for Task {
     const NAME: &'static str = "Task";
-    const EFFECT: Effect = Effect::Executes;
+    const EFFECT: ToolEffect = ToolEffect::Executes;
     const KNOWN_AS: &'static [&'static str] = &["Agent", "subagent"];
-    const ALIASES: &'static [(&'static str, &'static str)] =
-        &[("tool_name", "tool"), ("arguments", "args"), ("input", "args")];
-    const ACCEPTED: &'static [&'static str] =
-        &["prompt", "subagent_type", "model", "resume", "run_in_background", "max_turns", "name"];
+    const ALIASES: &'static [(&'static str, &'static str)] = &[
+        ("tool_name", "tool"),
+        ("arguments", "args"),
+        ("input", "args"),
+    ];
+    const ACCEPTED: &'static [&'static str] = &[
+        "prompt",
+        "subagent_type",
+        "model",
+        "resume",
+        "run_in_background",
+        "max_turns",
+        "name",
+    ];
     const EXAMPLES: &'static [&'static str] = &[
         r#"{"description":"build in the background","tool":"Bash","args":{"command":"cargo build"}}"#,
         r#"{"tool":"Grep","args":{"pattern":"TODO","output_mode":"count"}}"#,
@@ -46,16 +57,22 @@ impl Tool for Task {
     type Deps = StateDeps;
     type Output = String;
 
-    fn access(&self) -> Access {
-        let started = |tool: &String| StartedCall { tool: tool.trim().to_owned(), args: self.args.clone() };
-        Access { starts_call: self.tool.as_ref().map(started), ..Access::nothing() }
+    fn access(&self) -> DeclaredAccess {
+        let started = |tool: &String| StartedCall {
+            tool: tool.trim().to_owned(),
+            args: self.args.clone(),
+        };
+        DeclaredAccess {
+            starts_call: self.tool.as_ref().map(started),
+            ..DeclaredAccess::no_access()
+        }
     }
 
     fn describe(&self) -> CallDescription {
-        CallDescription::titled(CallTitle::sentence("Start a task"))
+        CallDescription::with_title(CallTitle::from_sentence("Start a task"))
     }
 
-    async fn run(self, cx: &ToolCx, deps: &StateDeps) -> Result<String, ToolError> {
+    async fn run(self, cx: &ToolContext, deps: &StateDeps) -> Result<String, ToolError> {
         let Some(tool) = self.tool else {
             return Err(ToolError::new(
                 ErrorCode::PolicyDenied,
@@ -69,8 +86,15 @@ impl Tool for Task {
                 "A task cannot start another task. Start both from the conversation.",
             ));
         }
-        let name = deps.board.start(cx, tool, &Value::Object(self.args).to_string()).await?;
-        let what = self.description.map_or_else(String::new, |what| format!(" ({what})"));
-        Ok(format!("Task {name} started: {tool}{what}. TaskOutput fetches its result."))
+        let name = deps
+            .board
+            .start_task(cx, tool, &Value::Object(self.args).to_string())
+            .await?;
+        let what = self
+            .description
+            .map_or_else(String::new, |what| format!(" ({what})"));
+        Ok(format!(
+            "Task {name} started: {tool}{what}. TaskOutput fetches its result."
+        ))
     }
 }

@@ -9,22 +9,24 @@ use serde_json::{Map, Value};
 use tokio::time::Instant;
 
 use super::StateDeps;
-use super::board::{ShellView, TaskStage, TaskView};
-use super::news::{self, News};
-use crate::output::figures::size;
+use super::background_tasks::{ShellView, TaskStage, TaskView};
+use super::new_output::{self, NewOutput};
+use crate::output::number_format::format_size;
 use crate::output::{OutputHandle, OutputStore};
-use crate::tool::{Access, Effect, Lane, Meta, Reply, Tool, ToolCx, ToolError};
+use crate::tool::{
+    CallLane, DeclaredAccess, ResultMeta, Tool, ToolContext, ToolEffect, ToolError, ToolReply,
+};
 
 /// The characters of a running task's output to show without a cursor.
-const SO_FAR_CHARS: usize = 4_000;
+const LATEST_OUTPUT_CHARS: usize = 4_000;
 /// The bytes of new output in one answer.
-const NEWS_BYTES: usize = 24_000;
+const NEW_OUTPUT_BYTES: usize = 24_000;
 /// The age and the number of tasks in a list.
 const LISTED_WITHIN: Duration = Duration::from_hours(24);
-const LISTED: u32 = 50;
-const LONGEST_WAIT: u64 = 30_000;
+const MAX_LISTED_TASKS: u32 = 50;
+const MAX_WAIT_MS: u64 = 30_000;
 /// The shortest and longest delay between two checks of a task. It starts short for the sake of short tasks.
-const LOOKS: [Duration; 2] = [Duration::from_millis(20), Duration::from_millis(250)];
+const POLL_DELAYS: [Duration; 2] = [Duration::from_millis(20), Duration::from_millis(250)];
 
 /// Show the status and result of a task; without task_id, the tasks of the last 24 hours.
 ///
@@ -46,9 +48,9 @@ pub(super) struct TaskOutput {
 
 impl Tool for TaskOutput {
     const NAME: &'static str = "TaskOutput";
-    const EFFECT: Effect = Effect::Reads;
+    const EFFECT: ToolEffect = ToolEffect::Reads;
     const KNOWN_AS: &'static [&'static str] = &["AgentOutput", "AgentOutputTool"];
-    const LANE: Lane = Lane::Control;
+    const LANE: CallLane = CallLane::Control;
     const ALIASES: &'static [(&'static str, &'static str)] = &[
         ("id", "task_id"),
         ("task", "task_id"),
@@ -58,17 +60,18 @@ impl Tool for TaskOutput {
         ("timeout", "wait_ms"),
     ];
     const ACCEPTED: &'static [&'static str] = &["block"];
-    const EXAMPLES: &'static [&'static str] = &["{}", r#"{"task_id":"task_7","since":4096,"wait_ms":30000}"#];
+    const EXAMPLES: &'static [&'static str] =
+        &["{}", r#"{"task_id":"task_7","since":4096,"wait_ms":30000}"#];
     const LIMITS: &'static [&'static str] = &[
         "waits 30,000 ms at most",
         "the last 4,000 characters of a running task, 24,000 bytes from a cursor",
         "lists 50 tasks of the last 24 hours; a task is remembered for 30 days",
     ];
     type Deps = StateDeps;
-    type Output = Reply;
+    type Output = ToolReply;
 
-    fn access(&self) -> Access {
-        Access::nothing()
+    fn access(&self) -> DeclaredAccess {
+        DeclaredAccess::no_access()
     }
 
     /// Converts `block`, which says whether to wait. A caller that wants to wait longer than one call can ask again.
@@ -76,7 +79,9 @@ impl Tool for TaskOutput {
         let block = arguments.remove("block").and_then(|block| block.as_bool());
         match block {
             Some(true) => {
-                arguments.entry("wait_ms").or_insert(Value::from(LONGEST_WAIT));
+                arguments
+                    .entry("wait_ms")
+                    .or_insert(Value::from(MAX_WAIT_MS));
             }
             Some(false) => {
                 arguments.remove("wait_ms");
@@ -85,60 +90,66 @@ impl Tool for TaskOutput {
         }
     }
 
-    async fn run(self, cx: &ToolCx, deps: &StateDeps) -> Result<Reply, ToolError> {
+    async fn run(self, cx: &ToolContext, deps: &StateDeps) -> Result<ToolReply, ToolError> {
         let Some(asked) = self.task_id.as_deref().map(str::trim) else {
             if self.since.is_some() || self.wait_ms.is_some() {
-                let text = "TaskOutput: since and wait_ms are about one task; name it in `task_id`.";
+                let text =
+                    "TaskOutput: since and wait_ms are about one task; name it in `task_id`.";
                 return Err(ToolError::invalid_args(text));
             }
-            return list(deps).await;
+            return list_tasks(deps).await;
         };
-        let until = Instant::now() + Duration::from_millis(self.wait_ms.unwrap_or(0).min(LONGEST_WAIT));
+        let until =
+            Instant::now() + Duration::from_millis(self.wait_ms.unwrap_or(0).min(MAX_WAIT_MS));
         if asked.starts_with("sh_") {
-            let shell = self.shell(cx, deps, asked, until).await?;
-            return Ok(self.of_shell(&shell, &deps.outputs));
+            let shell = self.wait_for_shell(cx, deps, asked, until).await?;
+            return Ok(self.shell_reply(&shell, &deps.outputs));
         }
         let name = asked.to_owned();
-        let view = self.task(cx, deps, &name, until).await?;
+        let view = self.wait_for_task(cx, deps, &name, until).await?;
         let (outputs, asked) = (deps.outputs.clone(), self);
         // The output is on disk.
-        tokio::task::spawn_blocking(move || asked.of_task(&name, view, &outputs))
+        tokio::task::spawn_blocking(move || asked.task_reply(&name, view, &outputs))
             .await
-            .map_err(|error| ToolError::internal(format!("TaskOutput: {error}")))
+            .map_err(|error| ToolError::internal_error(format!("TaskOutput: {error}")))
     }
 }
 
 impl TaskOutput {
     /// Waits until the task ends or the time is up, and returns its state.
-    async fn task(
+    async fn wait_for_task(
         &self,
-        cx: &ToolCx,
+        cx: &ToolContext,
         deps: &StateDeps,
         name: &str,
         until: Instant,
     ) -> Result<TaskView, ToolError> {
-        let mut look = LOOKS[0];
+        let mut look = POLL_DELAYS[0];
         loop {
-            let view = deps.board.look(name).await?.ok_or_else(|| unknown(name))?;
+            let view = deps
+                .board
+                .task_view(name)
+                .await?
+                .ok_or_else(|| unknown_task_error(name))?;
             let going = matches!(view.stage, TaskStage::Waiting | TaskStage::Running);
             if !going || Instant::now() >= until {
                 return Ok(view);
             }
-            pause(cx, until, &mut look).await?;
+            sleep_before_poll(cx, until, &mut look).await?;
         }
     }
 
     /// Waits until the shell ends or the time is up, and returns its state.
-    async fn shell(
+    async fn wait_for_shell(
         &self,
-        cx: &ToolCx,
+        cx: &ToolContext,
         deps: &StateDeps,
         id: &str,
         until: Instant,
     ) -> Result<ShellView, ToolError> {
-        let mut look = LOOKS[0];
+        let mut look = POLL_DELAYS[0];
         loop {
-            let view = deps.board.shell(id).await?.ok_or_else(|| {
+            let view = deps.board.shell_view(id).await?.ok_or_else(|| {
                 ToolError::not_found(format!(
                     "No shell {id:?} is known to TaskOutput. ShellStatus lists all shells."
                 ))
@@ -146,94 +157,119 @@ impl TaskOutput {
             if !view.running || Instant::now() >= until {
                 return Ok(view);
             }
-            pause(cx, until, &mut look).await?;
+            sleep_before_poll(cx, until, &mut look).await?;
         }
     }
 
-    fn of_task(&self, name: &str, view: TaskView, outputs: &OutputStore) -> Reply {
-        let TaskView { request, tool, elapsed, stage } = view;
+    fn task_reply(&self, name: &str, view: TaskView, outputs: &OutputStore) -> ToolReply {
+        let TaskView {
+            request,
+            tool,
+            elapsed,
+            stage,
+        } = view;
         let seconds = elapsed.as_secs_f64();
-        let handle = OutputStore::handle(&request, 0);
+        let handle = OutputStore::handle_for(&request, 0);
         match stage {
-            TaskStage::Waiting => {
-                Reply::text(format!("Task {name} ({tool}) waits for its turn since {seconds:.1} s."))
-            }
+            TaskStage::Waiting => ToolReply::from_text(format!(
+                "Task {name} ({tool}) waits for its turn since {seconds:.1} s."
+            )),
             TaskStage::Running => {
                 let head = format!("Task {name} ({tool}) has been running for {seconds:.1} s.");
-                self.printed(&head, &handle, outputs, true).unwrap_or_else(|| {
-                    Reply::text(format!(
-                        "{head}\n(nothing was printed so far)\n[since=0 for what comes next]"
-                    ))
-                })
+                self.output_reply(&head, &handle, outputs, true)
+                    .unwrap_or_else(|| {
+                        ToolReply::from_text(format!(
+                            "{head}\n(nothing was printed so far)\n[since=0 for what comes next]"
+                        ))
+                    })
             }
-            TaskStage::Forgotten => {
-                Reply::text(format!("Task {name} ({tool}) is done; its result is no longer kept."))
-            }
+            TaskStage::Forgotten => ToolReply::from_text(format!(
+                "Task {name} ({tool}) is done; its result is no longer kept."
+            )),
             TaskStage::Done(payload) => {
                 let payload: Value = serde_json::from_str(&payload).unwrap_or_default();
-                let done = Ending::of(&payload);
+                let done = TaskOutcome::from_payload(&payload);
                 let head = format!("Task {name} ({tool}) {} after {seconds:.1} s", done.verdict);
                 let rest = self.since.and_then(|_| {
-                    let exit =
-                        done.meta.exit_code.map(|code| format!(", exit code {code}")).unwrap_or_default();
-                    self.printed(&format!("{head}{exit}."), &handle, outputs, false)
+                    let exit = done
+                        .meta
+                        .exit_code
+                        .map(|code| format!(", exit code {code}"))
+                        .unwrap_or_default();
+                    self.output_reply(&format!("{head}{exit}."), &handle, outputs, false)
                 });
                 match rest {
                     // Of a failed task, always give the reason.
                     Some(reply) if done.verdict == "is done" => reply.with_meta(done.meta),
-                    _ => Reply::fitted(format!("{head}:\n{}", done.text)).with_meta(done.meta),
+                    _ => ToolReply::from_fitted_text(format!("{head}:\n{}", done.text))
+                        .with_meta(done.meta),
                 }
             }
         }
     }
 
-    fn of_shell(&self, shell: &ShellView, outputs: &OutputStore) -> Reply {
+    fn shell_reply(&self, shell: &ShellView, outputs: &OutputStore) -> ToolReply {
         let head = format!("Shell {}: {}: {}", shell.id, shell.state, shell.title);
         let handle = shell.handle.as_deref().and_then(OutputHandle::parse);
         handle
-            .and_then(|handle| self.printed(&head, &handle, outputs, shell.running))
-            .unwrap_or_else(|| Reply::text(format!("{head}\n(nothing was printed so far)")))
+            .and_then(|handle| self.output_reply(&head, &handle, outputs, shell.running))
+            .unwrap_or_else(|| {
+                ToolReply::from_text(format!("{head}\n(nothing was printed so far)"))
+            })
     }
 
     /// Formats the header, then the new output, or the end of the output without a cursor. Returns `None` if no
     /// output is stored.
-    fn printed(
+    fn output_reply(
         &self,
         head: &str,
         handle: &OutputHandle,
         outputs: &OutputStore,
         running: bool,
-    ) -> Option<Reply> {
+    ) -> Option<ToolReply> {
         let (since, shown) = match self.since {
-            Some(cursor) => (cursor, news::since(outputs, handle, cursor, NEWS_BYTES)),
-            None => (0, news::latest(outputs, handle, SO_FAR_CHARS)),
+            Some(cursor) => (
+                cursor,
+                new_output::read_from(outputs, handle, cursor, NEW_OUTPUT_BYTES),
+            ),
+            None => (
+                0,
+                new_output::read_latest(outputs, handle, LATEST_OUTPUT_CHARS),
+            ),
         };
         let news = match shown {
             Ok(Some(news)) => news,
             Ok(None) => return None,
             Err(cause) => {
                 let text = format!("{head}\nWhat it printed cannot be read now: {cause}");
-                return Some(Reply::text(text));
+                return Some(ToolReply::from_text(text));
             }
         };
         let mut text = format!("{head}\n{}", news.text);
         if news.text.is_empty() {
             let past = news.next < since;
-            text.push_str(if past { "(the cursor is past the end)" } else { "(nothing new was printed)" });
+            text.push_str(if past {
+                "(the cursor is past the end)"
+            } else {
+                "(nothing new was printed)"
+            });
         }
-        if let Some(footer) = footer(&news, handle, running) {
+        if let Some(footer) = format_cursor_hint(&news, handle, running) {
             text.truncate(text.trim_end_matches('\n').len());
             let _ = write!(text, "\n{footer}");
         }
-        let meta = Meta { handle: Some(handle.as_str().to_owned()), ..Meta::default() };
-        Some(Reply::fitted(text).with_meta(meta))
+        let meta = ResultMeta {
+            handle: Some(handle.as_str().to_owned()),
+            ..ResultMeta::default()
+        };
+        Some(ToolReply::from_fitted_text(text).with_meta(meta))
     }
 }
 
 /// Says how to read further output, and any other part. Returns `None` at the end of an output that was shown whole.
-fn footer(news: &News, handle: &OutputHandle, running: bool) -> Option<String> {
+fn format_cursor_hint(news: &NewOutput, handle: &OutputHandle, running: bool) -> Option<String> {
     let next = if news.rest > 0 {
-        format!("{} more: since={}; ", size(news.rest), news.next)
+        format!("{} more: since={}; ", format_size(news.rest), news.next)
     } else if running {
         format!("since={} for what comes next; ", news.next)
     } else if news.is_cut {
@@ -241,41 +277,63 @@ fn footer(news: &News, handle: &OutputHandle, running: bool) -> Option<String> {
     } else {
         return None;
     };
-    Some(format!("[{next}ReadOutput handle=\"{handle}\" for any part]"))
+    Some(format!(
+        "[{next}ReadOutput handle=\"{handle}\" for any part]"
+    ))
 }
 
-async fn pause(cx: &ToolCx, until: Instant, look: &mut Duration) -> Result<(), ToolError> {
+async fn sleep_before_poll(
+    cx: &ToolContext,
+    until: Instant,
+    look: &mut Duration,
+) -> Result<(), ToolError> {
     let next = (Instant::now() + *look).min(until);
-    *look = (*look * 2).min(LOOKS[1]);
+    *look = (*look * 2).min(POLL_DELAYS[1]);
     tokio::select! {
         biased;
-        () = cx.cancelled() => Err(ToolError::cancelled("The waiting was ended; the task goes on.")),
+        () = cx.wait_for_cancel() => Err(ToolError::call_cancelled("The waiting was ended; the task goes on.")),
         () = tokio::time::sleep_until(next) => Ok(()),
     }
 }
 
-async fn list(deps: &StateDeps) -> Result<Reply, ToolError> {
-    let tasks = deps.board.recent(LISTED_WITHIN, LISTED).await?;
-    let shells = deps.board.shells().await?;
+async fn list_tasks(deps: &StateDeps) -> Result<ToolReply, ToolError> {
+    let tasks = deps
+        .board
+        .recent_tasks(LISTED_WITHIN, MAX_LISTED_TASKS)
+        .await?;
+    let shells = deps.board.shell_views().await?;
     if tasks.is_empty() && shells.is_empty() {
-        return Ok(Reply::text("There are no tasks of the last 24 hours. Task starts one."));
+        return Ok(ToolReply::from_text(
+            "There are no tasks of the last 24 hours. Task starts one.",
+        ));
     }
     let mut text = String::new();
     for task in &tasks {
         let seconds = task.elapsed.as_secs_f64();
-        let _ = writeln!(text, "{}: {}, {seconds:.1} s, {} {}", task.name, task.state, task.tool, task.args);
+        let _ = writeln!(
+            text,
+            "{}: {}, {seconds:.1} s, {} {}",
+            task.name, task.state, task.tool, task.args
+        );
     }
     for shell in &shells {
-        let _ = writeln!(text, "{}: {}, shell: {}", shell.id, shell.state, shell.title);
+        let _ = writeln!(
+            text,
+            "{}: {}, shell: {}",
+            shell.id, shell.state, shell.title
+        );
     }
-    if tasks.len() == LISTED as usize {
-        let _ = writeln!(text, "[the latest {LISTED}; earlier ones are found by their ids]");
+    if tasks.len() == MAX_LISTED_TASKS as usize {
+        let _ = writeln!(
+            text,
+            "[the latest {MAX_LISTED_TASKS}; earlier ones are found by their ids]"
+        );
     }
     text.push_str("TaskOutput with a task_id shows what came of it.");
-    Ok(Reply::text(text))
+    Ok(ToolReply::from_text(text))
 }
 
-fn unknown(asked: &str) -> ToolError {
+fn unknown_task_error(asked: &str) -> ToolError {
     let shown: String = asked.chars().take(100).collect();
     ToolError::not_found(format!(
         "There is no task {shown:?}. Use the id that Task answered with; TaskOutput without task_id lists the tasks of \
@@ -284,26 +342,32 @@ fn unknown(asked: &str) -> ToolError {
 }
 
 /// The outcome of a task: its own answer, and a note if it failed.
-struct Ending {
+struct TaskOutcome {
     verdict: &'static str,
     text: String,
-    meta: Meta,
+    meta: ResultMeta,
 }
 
-impl Ending {
-    fn of(payload: &Value) -> Self {
+impl TaskOutcome {
+    fn from_payload(payload: &Value) -> Self {
         let (verdict, answer) = match (payload.get("result"), payload.get("error")) {
             (Some(result), _) => ("is done", result),
             (None, Some(error)) => ("failed", error),
             (None, None) => ("is done, with nothing to show", &Value::Null),
         };
-        let text = answer.as_str().map_or_else(|| answer.to_string(), str::to_owned);
-        let mut meta: Meta = payload
+        let text = answer
+            .as_str()
+            .map_or_else(|| answer.to_string(), str::to_owned);
+        let mut meta: ResultMeta = payload
             .get("meta")
             .cloned()
             .and_then(|meta| serde_json::from_value(meta).ok())
             .unwrap_or_default();
         meta.duration_ms = None;
-        Self { verdict, text, meta }
+        Self {
+            verdict,
+            text,
+            meta,
+        }
     }
 }

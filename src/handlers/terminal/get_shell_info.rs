@@ -6,12 +6,12 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::TerminalDeps;
-use crate::acp::terminals::{CreateTerminal, Launch, conclude, run_to_end};
-use crate::tool::{Access, Effect, ErrorCode, Reply, Tool, ToolCx, ToolError};
+use crate::acp::terminals::{CommandLaunch, CreateTerminal, build_run_report, run_to_end};
+use crate::tool::{DeclaredAccess, ErrorCode, Tool, ToolContext, ToolEffect, ToolError, ToolReply};
 
-const LIMIT: Duration = Duration::from_secs(20);
+const INFO_TIMEOUT: Duration = Duration::from_secs(20);
 /// Prints one labelled answer per line.
-const QUESTIONS: &str = "printf 'Shell: %s\\nVersion: %s\\nLogin shell: %s\\nWorking directory: %s\\nPATH: %s\\n' \
+const INFO_SCRIPT: &str = "printf 'Shell: %s\\nVersion: %s\\nLogin shell: %s\\nWorking directory: %s\\nPATH: %s\\n' \
                          \"$BASH\" \"$BASH_VERSION ($MACHTYPE)\" \"${SHELL:-not set}\" \"$PWD\" \"$PATH\"";
 
 /// Tell about the system: the shell of command lines, platform, PATH and folder, and what commands may do.
@@ -21,27 +21,41 @@ pub(super) struct GetShellInfo {}
 
 impl Tool for GetShellInfo {
     const NAME: &'static str = "get_shell_info";
-    const EFFECT: Effect = Effect::Reads;
+    const EFFECT: ToolEffect = ToolEffect::Reads;
     const EXAMPLES: &'static [&'static str] = &["{}", "{ }"];
     const LIMITS: &'static [&'static str] = &["20,000 ms"];
     type Deps = TerminalDeps;
-    type Output = Reply;
+    type Output = ToolReply;
 
-    fn access(&self) -> Access {
-        Access::nothing()
+    fn access(&self) -> DeclaredAccess {
+        DeclaredAccess::no_access()
     }
 
-    async fn run(self, cx: &ToolCx, deps: &TerminalDeps) -> Result<Reply, ToolError> {
-        let folder = deps.workspace.first().to_owned();
-        let create = CreateTerminal::new(&cx.request, Launch::Shell(QUESTIONS.to_owned()), folder);
-        let run = run_to_end(&deps.terminals, cx, create, LIMIT).await?;
-        let concluded = conclude(&run, "The machine is very busy; ask again.");
-        run.guard.release().await;
+    async fn run(self, cx: &ToolContext, deps: &TerminalDeps) -> Result<ToolReply, ToolError> {
+        let folder = deps.workspace.first_root().to_owned();
+        let create = CreateTerminal::new(
+            &cx.request,
+            CommandLaunch::Shell(INFO_SCRIPT.to_owned()),
+            folder,
+        );
+        let run = run_to_end(&deps.terminals, cx, create, INFO_TIMEOUT).await?;
+        let concluded = build_run_report(&run, "The machine is very busy; ask again.");
+        run.guard.release_guarded().await;
         let (answers, meta) = concluded?;
         if meta.exit_code != Some(0) {
-            return Err(ToolError::new(ErrorCode::Io, format!("The shell could not be asked: {answers}")));
+            return Err(ToolError::new(
+                ErrorCode::Io,
+                format!("The shell could not be asked: {answers}"),
+            ));
         }
-        let platform = format!("Platform: {} ({})", std::env::consts::OS, std::env::consts::ARCH);
-        Ok(Reply::text(format!("{platform}\n{answers}\n{}", (deps.command_rules)())))
+        let platform = format!(
+            "Platform: {} ({})",
+            std::env::consts::OS,
+            std::env::consts::ARCH
+        );
+        Ok(ToolReply::from_text(format!(
+            "{platform}\n{answers}\n{}",
+            (deps.command_rules)()
+        )))
     }
 }

@@ -4,11 +4,12 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::TerminalDeps;
-use super::board::{is_alive, look};
+use super::terminal_list::{has_live_output, query_terminal};
 use crate::acp::terminals::{
-    ExitStatus, TerminalOutput, facts, list, output_with_status, seconds, status_line, unshown_words,
+    ExitStatus, TerminalOutput, format_seconds, list_processes, output_with_status,
+    pending_state_note, status_line, terminal_output_meta,
 };
-use crate::tool::{Access, Effect, Lane, Reply, Tool, ToolCx, ToolError};
+use crate::tool::{CallLane, DeclaredAccess, Tool, ToolContext, ToolEffect, ToolError, ToolReply};
 
 /// Same as ShellStatus, for a terminal of run_command. It never waits.
 #[derive(Deserialize, JsonSchema)]
@@ -20,45 +21,55 @@ pub(super) struct GetTerminalOutput {
 
 impl Tool for GetTerminalOutput {
     const NAME: &'static str = "get_terminal_output";
-    const EFFECT: Effect = Effect::Reads;
+    const EFFECT: ToolEffect = ToolEffect::Reads;
     const SAME_AS: Option<&'static str> = Some("ShellStatus");
-    const LANE: Lane = Lane::Control;
+    const LANE: CallLane = CallLane::Control;
     const ALIASES: &'static [(&'static str, &'static str)] = super::ALIASES;
-    const EXAMPLES: &'static [&'static str] = &[r#"{"terminal_id":"term-0"}"#, r#"{"terminalId":"term-12"}"#];
+    const EXAMPLES: &'static [&'static str] =
+        &[r#"{"terminal_id":"term-0"}"#, r#"{"terminalId":"term-12"}"#];
     const LIMITS: &'static [&'static str] =
         &["30,000 characters; all of it, up to 256 MB, through ReadOutput"];
     type Deps = TerminalDeps;
-    type Output = Reply;
+    type Output = ToolReply;
 
-    fn access(&self) -> Access {
-        Access::nothing()
+    fn access(&self) -> DeclaredAccess {
+        DeclaredAccess::no_access()
     }
 
-    async fn run(self, cx: &ToolCx, deps: &TerminalDeps) -> Result<Reply, ToolError> {
-        let lasting = deps.board.find(&cx.conversation, &self.terminal_id)?;
-        let output = look(deps.terminals.as_ref(), &lasting, None).await?;
-        let printed = output_with_status(&output.text, unshown_words(&output).as_deref());
-        let state = output_with_status(&state_words(&output), output.hint.as_deref());
+    async fn run(self, cx: &ToolContext, deps: &TerminalDeps) -> Result<ToolReply, ToolError> {
+        let lasting = deps
+            .board
+            .find_terminal(&cx.conversation, &self.terminal_id)?;
+        let output = query_terminal(deps.terminals.as_ref(), &lasting, None).await?;
+        let printed = output_with_status(&output.text, pending_state_note(&output).as_deref());
+        let state = output_with_status(&describe_terminal(&output), output.hint.as_deref());
         let text = output_with_status(&printed, Some(&state));
-        let mut meta = facts(&output);
-        meta.handle = output.handle.as_ref().map(|handle| handle.as_str().to_owned());
-        Ok(Reply::fitted(text).with_meta(meta))
+        let mut meta = terminal_output_meta(&output);
+        meta.handle = output
+            .handle
+            .as_ref()
+            .map(|handle| handle.as_str().to_owned());
+        Ok(ToolReply::from_fitted_text(text).with_meta(meta))
     }
 }
 
-fn state_words(output: &TerminalOutput) -> String {
-    let took = seconds(output.elapsed);
+fn describe_terminal(output: &TerminalOutput) -> String {
+    let took = format_seconds(output.elapsed);
     let printed = !output.text.trim().is_empty();
     let Some(exit) = &output.exit else {
-        let nothing = if printed { "" } else { ", nothing was printed yet" };
+        let nothing = if printed {
+            ""
+        } else {
+            ", nothing was printed yet"
+        };
         return format!("[running for {took}{nothing}]");
     };
     let ended = match &exit.status {
         ExitStatus::Code(0) if printed => format!("[exited with code 0 after {took}]"),
         status => status_line(status, output.elapsed, printed).unwrap_or_default(),
     };
-    if is_alive(output) && !output.left.is_empty() {
-        return format!("{ended}\nStill running: {}.", list(&output.left));
+    if has_live_output(output) && !output.left.is_empty() {
+        return format!("{ended}\nStill running: {}.", list_processes(&output.left));
     }
     ended
 }

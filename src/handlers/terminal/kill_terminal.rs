@@ -7,14 +7,18 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::TerminalDeps;
-use super::board::{is_alive, look};
-use crate::acp::terminals::{Ladder, StopSignal, ending_words, facts, list};
-use crate::tool::{Access, Effect, ErrorCode, Lane, Reply, Tool, ToolCx, ToolError};
+use super::terminal_list::{has_live_output, query_terminal};
+use crate::acp::terminals::{
+    StopSequence, StopSignal, exit_phrase, list_processes, terminal_output_meta,
+};
+use crate::tool::{
+    CallLane, DeclaredAccess, ErrorCode, Tool, ToolContext, ToolEffect, ToolError, ToolReply,
+};
 
 /// The time between SIGTERM and SIGKILL.
-const GRACE: Duration = Duration::from_secs(2);
+const TERM_GRACE: Duration = Duration::from_secs(2);
 /// The time limit for reading the rest of the output after the kill.
-const SETTLE: Duration = Duration::from_secs(2);
+const OUTPUT_WAIT: Duration = Duration::from_secs(2);
 
 /// Same as KillShell, for a terminal of run_command. Its id and output stay.
 #[derive(Deserialize, JsonSchema)]
@@ -26,44 +30,57 @@ pub(super) struct KillTerminal {
 
 impl Tool for KillTerminal {
     const NAME: &'static str = "kill_terminal";
-    const EFFECT: Effect = Effect::Executes;
+    const EFFECT: ToolEffect = ToolEffect::Executes;
     const SAME_AS: Option<&'static str> = Some("KillShell");
-    const LANE: Lane = Lane::Control;
+    const LANE: CallLane = CallLane::Control;
     const ONLY_ENDS: bool = true;
     const ALIASES: &'static [(&'static str, &'static str)] = super::ALIASES;
-    const EXAMPLES: &'static [&'static str] = &[r#"{"terminal_id":"term-0"}"#, r#"{"terminalId":"term-12"}"#];
+    const EXAMPLES: &'static [&'static str] =
+        &[r#"{"terminal_id":"term-0"}"#, r#"{"terminalId":"term-12"}"#];
     const LIMITS: &'static [&'static str] = &["2,000 ms from SIGTERM to SIGKILL"];
     type Deps = TerminalDeps;
-    type Output = Reply;
+    type Output = ToolReply;
 
-    fn access(&self) -> Access {
-        Access::nothing()
+    fn access(&self) -> DeclaredAccess {
+        DeclaredAccess::no_access()
     }
 
-    async fn run(self, cx: &ToolCx, deps: &TerminalDeps) -> Result<Reply, ToolError> {
-        let lasting = deps.board.find(&cx.conversation, &self.terminal_id)?;
+    async fn run(self, cx: &ToolContext, deps: &TerminalDeps) -> Result<ToolReply, ToolError> {
+        let lasting = deps
+            .board
+            .find_terminal(&cx.conversation, &self.terminal_id)?;
         let client = deps.terminals.as_ref();
-        let before = look(client, &lasting, Some(u64::MAX)).await?;
+        let before = query_terminal(client, &lasting, Some(u64::MAX)).await?;
         if let Some(exit) = &before.exit
-            && !is_alive(&before)
+            && !has_live_output(&before)
         {
-            let text =
-                format!("Terminal {} had ended already: {}.", lasting.name, ending_words(&exit.status));
-            return Ok(Reply::text(text).with_meta(facts(&before)));
+            let text = format!(
+                "Terminal {} had ended already: {}.",
+                lasting.name,
+                exit_phrase(&exit.status)
+            );
+            return Ok(ToolReply::from_text(text).with_meta(terminal_output_meta(&before)));
         }
-        let ladder = Ladder::asked(StopSignal::Terminate, GRACE);
+        let ladder = StopSequence::for_signal(StopSignal::Terminate, TERM_GRACE);
         let stopped = client.kill_terminal(&lasting.terminal, ladder).await?;
         if !stopped.survivors.is_empty() {
             let text = format!(
                 "Terminal {}: {} could not be ended, not even with SIGKILL; it may hang in the system. Ask again later.",
                 lasting.name,
-                list(&stopped.survivors)
+                list_processes(&stopped.survivors)
             );
             return Err(ToolError::new(ErrorCode::Io, text));
         }
         // Waits for the last output. Only a command that hangs in the kernel has not ended by now.
-        let _ = tokio::time::timeout(SETTLE, client.wait_for_terminal_exit(&lasting.terminal)).await;
-        let after = look(client, &lasting, Some(u64::MAX)).await?;
-        Ok(Reply::text(format!("Killed terminal {}", lasting.name)).with_meta(facts(&after)))
+        let _ = tokio::time::timeout(
+            OUTPUT_WAIT,
+            client.wait_for_terminal_exit(&lasting.terminal),
+        )
+        .await;
+        let after = query_terminal(client, &lasting, Some(u64::MAX)).await?;
+        Ok(
+            ToolReply::from_text(format!("Killed terminal {}", lasting.name))
+                .with_meta(terminal_output_meta(&after)),
+        )
     }
 }

@@ -1,19 +1,19 @@
 //! Terminals as in the Agent Client Protocol: created, waited for, read and released. Not here: background shells.
 
-mod board;
 mod get_shell_info;
 mod get_terminal_output;
 mod kill_terminal;
 mod release_terminal;
 mod run_command;
+mod terminal_list;
 mod wait_for_terminal_exit;
 
 use std::sync::Arc;
 
 use crate::acp::{TerminalClient, Workspace};
-use crate::tool::{Entry, ToolSet};
+use crate::tool::{ToolEntry, ToolSet};
 
-pub use board::TerminalBoard;
+pub use terminal_list::TerminalList;
 
 /// The dependencies of the terminal tools.
 #[derive(Clone)]
@@ -23,7 +23,7 @@ pub struct TerminalDeps {
     /// The folders in which commands may start.
     pub workspace: Workspace,
     /// The terminals that outlive their call.
-    pub board: Arc<TerminalBoard>,
+    pub board: Arc<TerminalList>,
     /// Returns the current rules for commands.
     pub command_rules: CommandRules,
 }
@@ -35,13 +35,13 @@ pub type CommandRules = Arc<dyn Fn() -> String + Send + Sync>;
 const ALIASES: &[(&str, &str)] = &[("id", "terminal_id"), ("terminal", "terminal_id")];
 
 /// Returns the terminal tools.
-pub fn tools(deps: TerminalDeps) -> Vec<Entry> {
+pub fn tools(deps: TerminalDeps) -> Vec<ToolEntry> {
     ToolSet::new("terminal", deps)
-        .with::<run_command::RunCommand>()
-        .with::<get_terminal_output::GetTerminalOutput>()
-        .with::<wait_for_terminal_exit::WaitForTerminalExit>()
-        .with::<kill_terminal::KillTerminal>()
-        .with::<release_terminal::ReleaseTerminal>()
-        .with::<get_shell_info::GetShellInfo>()
+        .with_tool::<run_command::RunCommand>()
+        .with_tool::<get_terminal_output::GetTerminalOutput>()
+        .with_tool::<wait_for_terminal_exit::WaitForTerminalExit>()
+        .with_tool::<kill_terminal::KillTerminal>()
+        .with_tool::<release_terminal::ReleaseTerminal>()
+        .with_tool::<get_shell_info::GetShellInfo>()
         .into_entries()
 }

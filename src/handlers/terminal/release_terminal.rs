@@ -6,12 +6,12 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::TerminalDeps;
-use super::board::{is_alive, look};
-use crate::acp::terminals::{Ladder, facts};
-use crate::tool::{Access, Effect, Lane, Reply, Tool, ToolCx, ToolError};
+use super::terminal_list::{has_live_output, query_terminal};
+use crate::acp::terminals::{StopSequence, terminal_output_meta};
+use crate::tool::{CallLane, DeclaredAccess, Tool, ToolContext, ToolEffect, ToolError, ToolReply};
 
 /// The time limit for reading the rest of the output after the kill.
-const SETTLE: Duration = Duration::from_secs(2);
+const OUTPUT_WAIT: Duration = Duration::from_secs(2);
 
 /// Same as KillShell, for a terminal of run_command. Its id is forgotten; ReadOutput still shows its output.
 #[derive(Deserialize, JsonSchema)]
@@ -23,39 +23,54 @@ pub(super) struct ReleaseTerminal {
 
 impl Tool for ReleaseTerminal {
     const NAME: &'static str = "release_terminal";
-    const EFFECT: Effect = Effect::Executes;
+    const EFFECT: ToolEffect = ToolEffect::Executes;
     const SAME_AS: Option<&'static str> = Some("KillShell");
-    const LANE: Lane = Lane::Control;
+    const LANE: CallLane = CallLane::Control;
     const ONLY_ENDS: bool = true;
     const ALIASES: &'static [(&'static str, &'static str)] = super::ALIASES;
-    const EXAMPLES: &'static [&'static str] = &[r#"{"terminal_id":"term-0"}"#, r#"{"terminalId":"term-12"}"#];
-    const LIMITS: &'static [&'static str] =
-        &["2,000 ms from SIGTERM to SIGKILL for what still runs", "the output stays for 7 days"];
+    const EXAMPLES: &'static [&'static str] =
+        &[r#"{"terminal_id":"term-0"}"#, r#"{"terminalId":"term-12"}"#];
+    const LIMITS: &'static [&'static str] = &[
+        "2,000 ms from SIGTERM to SIGKILL for what still runs",
+        "the output stays for 7 days",
+    ];
     type Deps = TerminalDeps;
-    type Output = Reply;
+    type Output = ToolReply;
 
-    fn access(&self) -> Access {
-        Access::nothing()
+    fn access(&self) -> DeclaredAccess {
+        DeclaredAccess::no_access()
     }
 
-    async fn run(self, cx: &ToolCx, deps: &TerminalDeps) -> Result<Reply, ToolError> {
-        let lasting = deps.board.find(&cx.conversation, &self.terminal_id)?;
+    async fn run(self, cx: &ToolContext, deps: &TerminalDeps) -> Result<ToolReply, ToolError> {
+        let lasting = deps
+            .board
+            .find_terminal(&cx.conversation, &self.terminal_id)?;
         let client = deps.terminals.as_ref();
-        let ran = is_alive(&look(client, &lasting, Some(u64::MAX)).await?);
+        let ran = has_live_output(&query_terminal(client, &lasting, Some(u64::MAX)).await?);
         if ran {
             // Killed before it is removed, because the answer includes its last output and its end.
-            client.kill_terminal(&lasting.terminal, Ladder::timeout()).await?;
-            let _ = tokio::time::timeout(SETTLE, client.wait_for_terminal_exit(&lasting.terminal)).await;
+            client
+                .kill_terminal(&lasting.terminal, StopSequence::for_timeout())
+                .await?;
+            let _ = tokio::time::timeout(
+                OUTPUT_WAIT,
+                client.wait_for_terminal_exit(&lasting.terminal),
+            )
+            .await;
         }
-        let last = look(client, &lasting, Some(u64::MAX)).await?;
-        if deps.board.forget(&lasting) {
+        let last = query_terminal(client, &lasting, Some(u64::MAX)).await?;
+        if deps.board.remove_terminal(&lasting) {
             client.release_terminal(&lasting.terminal).await?;
         }
-        let mut meta = facts(&last);
-        meta.handle = last.handle.as_ref().map(|handle| handle.as_str().to_owned());
+        let mut meta = terminal_output_meta(&last);
+        meta.handle = last
+            .handle
+            .as_ref()
+            .map(|handle| handle.as_str().to_owned());
         if ran {
-            meta.warnings.push("Its command, or something that it had left running, was ended.".to_owned());
+            meta.warnings
+                .push("Its command, or something that it had left running, was ended.".to_owned());
         }
-        Ok(Reply::text(format!("Released terminal {}", lasting.name)).with_meta(meta))
+        Ok(ToolReply::from_text(format!("Released terminal {}", lasting.name)).with_meta(meta))
     }
 }

@@ -9,16 +9,20 @@ use serde::Deserialize;
 use super::TerminalDeps;
 use crate::acp::RawPath;
 use crate::acp::terminals::{
-    CreateTerminal, Ending, Launch, TerminalGuard, conclude, list, output_with_status, run_to_end,
+    CommandLaunch, CreateTerminal, RunEnding, TerminalGuard, build_run_report, list_processes,
+    output_with_status, run_to_end,
 };
 use crate::ids::ConversationId;
-use crate::output::Budget;
-use crate::tool::{Access, CommandText, Effect, Meta, Reply, Tool, ToolCx, ToolError};
+use crate::output::TextBudget;
+use crate::tool::{
+    DeclaredAccess, RequestedCommand, ResultMeta, Tool, ToolContext, ToolEffect, ToolError,
+    ToolReply,
+};
 
-const LIMIT: Duration = Duration::from_mins(2);
+const COMMAND_TIMEOUT: Duration = Duration::from_mins(2);
 /// Characters of the budget reserved for notes beside the output.
-const WORDS: u64 = 700;
-const ADVICE: &str = "The limit is 120 s; run long commands with background=true.";
+const NOTE_CHARS: u64 = 700;
+const TIMEOUT_ADVICE: &str = "The limit is 120 s; run long commands with background=true.";
 
 /// Same as Bash, for 120 s at most. With `args` it runs a program without a shell. background=true gives the id of
 /// a terminal.
@@ -38,7 +42,7 @@ pub(super) struct RunCommand {
 
 impl Tool for RunCommand {
     const NAME: &'static str = "run_command";
-    const EFFECT: Effect = Effect::Executes;
+    const EFFECT: ToolEffect = ToolEffect::Executes;
     const SAME_AS: Option<&'static str> = Some("Bash");
     const ALIASES: &'static [(&'static str, &'static str)] = &[
         ("cmd", "command"),
@@ -60,56 +64,73 @@ impl Tool for RunCommand {
         "100 terminals at once",
     ];
     type Deps = TerminalDeps;
-    type Output = Reply;
+    type Output = ToolReply;
 
-    fn access(&self) -> Access {
+    fn access(&self) -> DeclaredAccess {
         let text = match &self.args {
-            Some(args) => CommandText::Program(self.command.clone(), args.clone()),
-            None => CommandText::Line(self.command.clone()),
+            Some(args) => RequestedCommand::Program(self.command.clone(), args.clone()),
+            None => RequestedCommand::Line(self.command.clone()),
         };
-        Access::command(text, self.cwd.as_ref().map(RawPath::as_str))
+        DeclaredAccess::running_command(text, self.cwd.as_ref().map(RawPath::as_str))
     }
 
-    async fn run(self, cx: &ToolCx, deps: &TerminalDeps) -> Result<Reply, ToolError> {
+    async fn run(self, cx: &ToolContext, deps: &TerminalDeps) -> Result<ToolReply, ToolError> {
         let folder = match &self.cwd {
-            Some(raw) => deps.workspace.resolve(raw)?.absolute().to_owned(),
-            None => deps.workspace.first().to_owned(),
+            Some(raw) => deps
+                .workspace
+                .resolve_in_workspace(raw)?
+                .absolute_path()
+                .to_owned(),
+            None => deps.workspace.first_root().to_owned(),
         };
         let launch = match self.args {
-            Some(args) => Launch::Program { command: self.command, args },
-            None => Launch::Shell(self.command),
+            Some(args) => CommandLaunch::Program {
+                command: self.command,
+                args,
+            },
+            None => CommandLaunch::Shell(self.command),
         };
         let mut create = CreateTerminal::new(&cx.request, launch, folder);
-        create.budget = Budget::chars(Some(Budget::DEFAULT as u64 - WORDS));
+        create.budget =
+            TextBudget::from_requested(Some(TextBudget::DEFAULT_CHARS as u64 - NOTE_CHARS));
         create.outlives_call = self.background;
         if self.background {
-            return in_background(cx, deps, create).await;
+            return start_lasting(cx, deps, create).await;
         }
-        let run = run_to_end(&deps.terminals, cx, create, LIMIT).await?;
-        let concluded = conclude(&run, ADVICE);
+        let run = run_to_end(&deps.terminals, cx, create, COMMAND_TIMEOUT).await?;
+        let concluded = build_run_report(&run, TIMEOUT_ADVICE);
         let left = match &run.ending {
-            Ending::Finished(exit) if !exit.left.is_empty() => Some(list(&exit.left)),
+            RunEnding::Finished(exit) if !exit.left.is_empty() => Some(list_processes(&exit.left)),
             _ => None,
         };
-        run.guard.release().await;
+        run.guard.release_guarded().await;
         let (mut text, meta) = concluded?;
         if let Some(left) = left {
             text = output_with_status(&text, Some(&format!("Ended with the command: {left}.")));
         }
-        Ok(Reply::fitted(text).with_meta(meta))
+        Ok(ToolReply::from_fitted_text(text).with_meta(meta))
     }
 }
 
 /// Starts a command on a lasting terminal of the conversation.
-async fn in_background(cx: &ToolCx, deps: &TerminalDeps, create: CreateTerminal) -> Result<Reply, ToolError> {
+async fn start_lasting(
+    cx: &ToolContext,
+    deps: &TerminalDeps,
+    create: CreateTerminal,
+) -> Result<ToolReply, ToolError> {
     if cx.is_cancelled() {
-        return Err(ToolError::cancelled("The command was not started."));
+        return Err(ToolError::call_cancelled("The command was not started."));
     }
-    deps.board.make_room(deps.terminals.as_ref()).await?;
-    let guard = TerminalGuard::create(&deps.terminals, create).await?;
-    let lasting = deps.board.admit(&cx.conversation, guard.keep());
-    let pid = lasting.pid.map(|pid| format!(" (pid {pid})")).unwrap_or_default();
-    let mut meta = Meta::default();
+    deps.board.evict_finished(deps.terminals.as_ref()).await?;
+    let guard = TerminalGuard::create_guarded(&deps.terminals, create).await?;
+    let lasting = deps
+        .board
+        .add_terminal(&cx.conversation, guard.into_open_terminal());
+    let pid = lasting
+        .pid
+        .map(|pid| format!(" (pid {pid})"))
+        .unwrap_or_default();
+    let mut meta = ResultMeta::default();
     if cx.conversation == ConversationId::from(&cx.request) {
         let text = "This call is a conversation of its own, so calls of other conversations cannot reach the terminal: \
                     send them with one conversation, or use Bash with run_in_background=true.";
@@ -120,5 +141,5 @@ async fn in_background(cx: &ToolCx, deps: &TerminalDeps, create: CreateTerminal)
          kill_terminal ends it, release_terminal ends and forgets it]",
         lasting.name
     );
-    Ok(Reply::text(text).with_meta(meta))
+    Ok(ToolReply::from_text(text).with_meta(meta))
 }

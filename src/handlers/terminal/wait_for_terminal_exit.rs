@@ -6,12 +6,14 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::TerminalDeps;
-use super::board::look;
-use crate::acp::terminals::{ExitStatus, facts, list, seconds};
-use crate::tool::{Access, Effect, ErrorCode, Lane, Reply, Tool, ToolCx, ToolError};
+use super::terminal_list::query_terminal;
+use crate::acp::terminals::{ExitStatus, format_seconds, list_processes, terminal_output_meta};
+use crate::tool::{
+    CallLane, DeclaredAccess, ErrorCode, Tool, ToolContext, ToolEffect, ToolError, ToolReply,
+};
 
-const WAIT: u64 = 120_000;
-const LONGEST_WAIT: u64 = 600_000;
+const DEFAULT_WAIT_MS: u64 = 120_000;
+const MAX_WAIT_MS: u64 = 600_000;
 
 /// Same as ShellStatus with wait_ms, for a terminal of run_command. Says how the command ended.
 #[derive(Deserialize, JsonSchema)]
@@ -25,51 +27,59 @@ pub(super) struct WaitForTerminalExit {
 
 impl Tool for WaitForTerminalExit {
     const NAME: &'static str = "wait_for_terminal_exit";
-    const EFFECT: Effect = Effect::Reads;
+    const EFFECT: ToolEffect = ToolEffect::Reads;
     const SAME_AS: Option<&'static str> = Some("ShellStatus");
-    const LANE: Lane = Lane::Control;
+    const LANE: CallLane = CallLane::Control;
     const ALIASES: &'static [(&'static str, &'static str)] = &[
         ("id", "terminal_id"),
         ("terminal", "terminal_id"),
         ("timeout", "timeout_ms"),
         ("wait_ms", "timeout_ms"),
     ];
-    const EXAMPLES: &'static [&'static str] =
-        &[r#"{"terminal_id":"term-0"}"#, r#"{"terminal_id":"term-0","timeout_ms":300000}"#];
+    const EXAMPLES: &'static [&'static str] = &[
+        r#"{"terminal_id":"term-0"}"#,
+        r#"{"terminal_id":"term-0","timeout_ms":300000}"#,
+    ];
     const LIMITS: &'static [&'static str] = &["120,000 ms of waiting, 600,000 ms at most"];
     type Deps = TerminalDeps;
-    type Output = Reply;
+    type Output = ToolReply;
 
-    fn access(&self) -> Access {
-        Access::nothing()
+    fn access(&self) -> DeclaredAccess {
+        DeclaredAccess::no_access()
     }
 
-    async fn run(self, cx: &ToolCx, deps: &TerminalDeps) -> Result<Reply, ToolError> {
-        let lasting = deps.board.find(&cx.conversation, &self.terminal_id)?;
-        let asked = self.timeout_ms.unwrap_or(WAIT);
-        let limit = Duration::from_millis(asked.min(LONGEST_WAIT));
+    async fn run(self, cx: &ToolContext, deps: &TerminalDeps) -> Result<ToolReply, ToolError> {
+        let lasting = deps
+            .board
+            .find_terminal(&cx.conversation, &self.terminal_id)?;
+        let asked = self.timeout_ms.unwrap_or(DEFAULT_WAIT_MS);
+        let limit = Duration::from_millis(asked.min(MAX_WAIT_MS));
         let exit = tokio::select! {
             biased;
             exit = deps.terminals.wait_for_terminal_exit(&lasting.terminal) => exit?,
-            () = cx.cancelled() => return Err(ToolError::cancelled("The waiting was ended; the command goes on.")),
+            () = cx.wait_for_cancel() => return Err(ToolError::call_cancelled("The waiting was ended; the command goes on.")),
             () = tokio::time::sleep(limit) => {
                 let text = format!(
                     "Terminal {} still runs after {} of waiting. Nothing was stopped: wait again, look with \
                      get_terminal_output, or end it with kill_terminal.",
                     lasting.name,
-                    seconds(limit)
+                    format_seconds(limit)
                 );
                 return Err(ToolError::new(ErrorCode::Timeout, text));
             }
         };
-        let output = look(deps.terminals.as_ref(), &lasting, Some(u64::MAX)).await?;
-        let mut meta = facts(&output);
-        if asked > LONGEST_WAIT {
-            meta.warnings
-                .push(format!("timeout_ms was lowered from {asked} to {LONGEST_WAIT}, the most there is."));
+        let output = query_terminal(deps.terminals.as_ref(), &lasting, Some(u64::MAX)).await?;
+        let mut meta = terminal_output_meta(&output);
+        if asked > MAX_WAIT_MS {
+            meta.warnings.push(format!(
+                "timeout_ms was lowered from {asked} to {MAX_WAIT_MS}, the most there is."
+            ));
         }
         if !output.left.is_empty() {
-            let text = format!("It left running: {}; kill_terminal ends them.", list(&output.left));
+            let text = format!(
+                "It left running: {}; kill_terminal ends them.",
+                list_processes(&output.left)
+            );
             meta.warnings.push(text);
         }
         let text = match &exit.status {
@@ -77,6 +87,6 @@ impl Tool for WaitForTerminalExit {
             ExitStatus::Signal(name) => format!("Terminal was ended by the signal {name}"),
             ExitStatus::Unseen(why) => format!("Terminal has ended; nobody saw how, since {why}"),
         };
-        Ok(Reply::text(text).with_meta(meta))
+        Ok(ToolReply::from_text(text).with_meta(meta))
     }
 }

@@ -3,8 +3,11 @@
 
 use std::collections::BTreeMap;
 
-use crate::journal::entry::{Origin, State};
-use crate::journal::rules::{Comparison, Event, Known, Then, Verdict, Write, cursor, step};
+use crate::journal::entry::{RequestOrigin, RequestState};
+use crate::journal::transition_rules::{
+    EffectComparison, KnownRequest, RequestEvent, RulesReply, TransitionResult, TransitionWrite,
+    apply_event, next_cursor,
+};
 
 /// Requests in play; what each may do follows from its number.
 pub(super) const REQUESTS: u8 = 3;
@@ -20,7 +23,7 @@ fn declares(n: u8) -> bool {
 /// What the journal holds.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Disk {
-    pub(super) rows: BTreeMap<u8, Known>,
+    pub(super) rows: BTreeMap<u8, KnownRequest>,
     replies: BTreeMap<u8, Told>,
     cursor: Option<String>,
 }
@@ -61,60 +64,74 @@ impl World {
     }
 
     /// A step of the rules; None where it does not fit.
-    pub(super) fn step(&mut self, n: u8, event: Event) -> Option<Then> {
+    pub(super) fn step(&mut self, n: u8, event: RequestEvent) -> Option<TransitionResult> {
         let known = self.now.rows.get(&n).copied();
-        let taken = step(known.as_ref(), event).ok()?;
+        let taken = apply_event(known.as_ref(), event).ok()?;
         let sync = match event {
-            Event::Begins { declares } => at_most_once(n) && !declares,
-            Event::Offered { .. } | Event::Answered => at_most_once(n),
-            Event::Declares => true,
+            RequestEvent::Begins { declares } => at_most_once(n) && !declares,
+            RequestEvent::Offered { .. } | RequestEvent::Answered => at_most_once(n),
+            RequestEvent::Declares => true,
             _ => false,
         };
         self.write(n, known, taken.write);
-        if taken.write != Write::Nothing {
+        if taken.write != TransitionWrite::Nothing {
             self.commit(sync);
         }
         Some(taken.then)
     }
 
-    pub(super) fn write(&mut self, n: u8, known: Option<Known>, write: Write) {
-        let mut row = known.unwrap_or(Known {
-            state: State::Accepted,
+    pub(super) fn write(&mut self, n: u8, known: Option<KnownRequest>, write: TransitionWrite) {
+        let mut row = known.unwrap_or(KnownRequest {
+            state: RequestState::Accepted,
             at_most_once: at_most_once(n),
             declares: false,
             declared: false,
             attempt: 0,
             cancelled: false,
-            origin: Origin::Backend,
+            origin: RequestOrigin::Backend,
             kept: false,
         });
         let before = row.state;
         match write {
-            Write::Nothing => return,
-            Write::Unclose => row.state = State::Finished,
-            Write::Insert { cancelled } | Write::CountOffer { cancelled } => row.cancelled |= cancelled,
-            Write::Cancel => row.cancelled = true,
-            Write::Start { declares } => {
-                (row.state, row.declares, row.attempt) = (State::Started, declares, row.attempt + 1);
+            TransitionWrite::Nothing => return,
+            TransitionWrite::Unclose => row.state = RequestState::Finished,
+            TransitionWrite::Insert { cancelled } | TransitionWrite::CountOffer { cancelled } => {
+                row.cancelled |= cancelled
             }
-            Write::Declare => row.declared = true,
-            Write::Finish { read_here } => {
+            TransitionWrite::Cancel => row.cancelled = true,
+            TransitionWrite::Start { declares } => {
+                (row.state, row.declares, row.attempt) =
+                    (RequestState::Started, declares, row.attempt + 1);
+            }
+            TransitionWrite::Declare => row.declared = true,
+            TransitionWrite::Finish { read_here } => {
                 assert!(!read_here, "nobody reads here");
-                row.state = State::Finished;
+                row.state = RequestState::Finished;
                 self.told += 1;
                 let told = Told(self.told);
-                assert_eq!(self.now.replies.insert(n, told), None, "request {n} has a second reply");
+                assert_eq!(
+                    self.now.replies.insert(n, told),
+                    None,
+                    "request {n} has a second reply"
+                );
             }
-            Write::PutBack => {
-                assert!(!at_most_once(n) || declares(n), "an effect that may have been made is put back");
-                (row.state, row.declared) = (State::Accepted, false);
+            TransitionWrite::Requeue => {
+                assert!(
+                    !at_most_once(n) || declares(n),
+                    "an effect that may have been made is put back"
+                );
+                (row.state, row.declared) = (RequestState::Accepted, false);
             }
-            Write::Close { delivered, kept } => {
+            TransitionWrite::Close { delivered, kept } => {
                 row.kept = kept;
-                row.state = if delivered { State::Delivered } else { State::Undeliverable };
+                row.state = if delivered {
+                    RequestState::Delivered
+                } else {
+                    RequestState::Undeliverable
+                };
             }
         }
-        if write != Write::PutBack {
+        if write != TransitionWrite::Requeue {
             assert!(
                 rank(row.state) >= rank(before),
                 "request {n} went back from {before:?} to {:?}",
@@ -125,20 +142,34 @@ impl World {
     }
 
     pub(super) fn page(&mut self, from: u8) {
-        let events: Vec<(u8, bool)> = self.offered.range(from..).map(|(n, back)| (*n, *back)).collect();
+        let events: Vec<(u8, bool)> = self
+            .offered
+            .range(from..)
+            .map(|(n, back)| (*n, *back))
+            .collect();
         for (n, cancelled) in &events {
-            if let Some(Then::Stop) = self.step(*n, Event::Offered { same: true, cancelled: *cancelled }) {
+            if let Some(TransitionResult::Stop) = self.step(
+                *n,
+                RequestEvent::Offered {
+                    same: true,
+                    cancelled: *cancelled,
+                },
+            ) {
                 panic!("an offer stops nothing");
             }
         }
         if let Some((last, _)) = events.last() {
             let stood = self.now.cursor.clone();
-            if let Some(moved) = cursor(stood.as_deref(), &last.to_string()) {
+            if let Some(moved) = next_cursor(stood.as_deref(), &last.to_string()) {
                 self.now.cursor = Some(moved.to_owned());
                 self.commit(false);
             }
-            let number = |text: &Option<String>| text.as_ref().and_then(|text| text.parse::<u32>().ok());
-            assert!(number(&self.now.cursor) >= number(&stood), "the cursor went back");
+            let number =
+                |text: &Option<String>| text.as_ref().and_then(|text| text.parse::<u32>().ok());
+            assert!(
+                number(&self.now.cursor) >= number(&stood),
+                "the cursor went back"
+            );
         }
     }
 
@@ -146,19 +177,39 @@ impl World {
         if self.running.contains_key(&n) {
             return;
         }
-        match self.step(n, Event::Begins { declares: declares(n) }) {
-            Some(Then::Begin) => {
-                assert!(!self.now.rows[&n].cancelled, "request {n} begins though it was taken back");
-                self.running.insert(n, Running { begun: true, made: false });
+        match self.step(
+            n,
+            RequestEvent::Begins {
+                declares: declares(n),
+            },
+        ) {
+            Some(TransitionResult::Begin) => {
+                assert!(
+                    !self.now.rows[&n].cancelled,
+                    "request {n} begins though it was taken back"
+                );
+                self.running.insert(
+                    n,
+                    Running {
+                        begun: true,
+                        made: false,
+                    },
+                );
             }
-            Some(Then::Answer(Verdict::NeverRan)) => drop(self.step(n, Event::Answered)),
+            Some(TransitionResult::Answer(RulesReply::NeverRan)) => {
+                let _ = self.step(n, RequestEvent::Answered)
+            }
             Some(other) => panic!("{other:?}"),
             None => {}
         }
     }
 
     pub(super) fn make(&mut self, n: u8) {
-        let Some(running) = self.running.get_mut(&n).filter(|running| running.begun && !running.made) else {
+        let Some(running) = self
+            .running
+            .get_mut(&n)
+            .filter(|running| running.begun && !running.made)
+        else {
             return;
         };
         if declares(n) && !self.now.rows[&n].declared {
@@ -172,11 +223,19 @@ impl World {
     pub(super) fn go(&mut self, n: u8) {
         let declared = !declares(n) || self.now.rows.get(&n).is_some_and(|row| row.declared);
         match self.running.get(&n) {
-            None if self.now.rows.get(&n).is_some_and(|row| row.state == State::Finished) => {
+            None if self
+                .now
+                .rows
+                .get(&n)
+                .is_some_and(|row| row.state == RequestState::Finished) =>
+            {
                 self.post(n, true);
             }
             None => self.begin(n),
-            Some(_) if !declared => assert_eq!(self.step(n, Event::Declares), Some(Then::Begin)),
+            Some(_) if !declared => assert_eq!(
+                self.step(n, RequestEvent::Declares),
+                Some(TransitionResult::Begin)
+            ),
             Some(running) if !running.made => self.make(n),
             Some(_) => self.answer(n),
         }
@@ -184,12 +243,18 @@ impl World {
 
     pub(super) fn answer(&mut self, n: u8) {
         if self.running.remove(&n).is_some() {
-            self.step(n, Event::Answered).expect("a call that runs can be answered");
+            self.step(n, RequestEvent::Answered)
+                .expect("a call that runs can be answered");
         }
     }
 
     pub(super) fn post(&mut self, n: u8, heard: bool) {
-        if self.now.rows.get(&n).is_none_or(|row| row.state != State::Finished) {
+        if self
+            .now
+            .rows
+            .get(&n)
+            .is_none_or(|row| row.state != RequestState::Finished)
+        {
             return;
         }
         let reply = self.now.replies[&n];
@@ -200,34 +265,50 @@ impl World {
             stored.push(reply);
         }
         if heard {
-            self.step(n, Event::Closed { delivered, kept: false });
+            self.step(
+                n,
+                RequestEvent::Closed {
+                    delivered,
+                    kept: false,
+                },
+            );
         }
     }
 
     /// The next life of the runner.
     pub(super) fn recover(&mut self) {
         self.running.clear();
-        let open: Vec<u8> =
-            self.now.rows.iter().filter(|(_, row)| row.state.is_open()).map(|(n, _)| *n).collect();
+        let open: Vec<u8> = self
+            .now
+            .rows
+            .iter()
+            .filter(|(_, row)| row.state.is_unanswered())
+            .map(|(n, _)| *n)
+            .collect();
         for n in open {
-            let mut then = self.step(n, Event::Found).expect("what is open can be found");
-            if then == Then::Compare {
+            let mut then = self
+                .step(n, RequestEvent::Found)
+                .expect("what is open can be found");
+            if then == TransitionResult::Compare {
                 let found = self.compare(n);
-                then = self.step(n, Event::Compared(found)).expect("what was declared can be compared");
+                then = self
+                    .step(n, RequestEvent::Compared(found))
+                    .expect("what was declared can be compared");
             }
-            if let Then::Answer(_) = then {
-                self.step(n, Event::Answered).expect("what is open can be answered");
+            if let TransitionResult::Answer(_) = then {
+                self.step(n, RequestEvent::Answered)
+                    .expect("what is open can be answered");
             }
         }
     }
 
-    pub(super) fn compare(&self, n: u8) -> Comparison {
+    pub(super) fn compare(&self, n: u8) -> EffectComparison {
         if self.meddled.contains_key(&n) {
-            Comparison::Unclear
+            EffectComparison::Unclear
         } else if self.made.contains_key(&n) {
-            Comparison::Done
+            EffectComparison::Done
         } else {
-            Comparison::Untouched
+            EffectComparison::Untouched
         }
     }
 
@@ -240,16 +321,28 @@ impl World {
 
     pub(super) fn check(&self) {
         for (n, made) in &self.made {
-            assert!(*made <= 1 || !at_most_once(*n), "the effect of request {n} was made {made} times");
+            assert!(
+                *made <= 1 || !at_most_once(*n),
+                "the effect of request {n} was made {made} times"
+            );
         }
         for (n, stored) in &self.stored {
-            assert!(stored.len() <= 1, "request {n} has {} results", stored.len());
+            assert!(
+                stored.len() <= 1,
+                "request {n} has {} results",
+                stored.len()
+            );
         }
         for (n, row) in &self.now.rows {
-            let answered = !row.state.is_open();
-            assert_eq!(answered, self.now.replies.contains_key(n), "request {n} is {:?}", row.state);
+            let answered = !row.state.is_unanswered();
+            assert_eq!(
+                answered,
+                self.now.replies.contains_key(n),
+                "request {n} is {:?}",
+                row.state
+            );
             assert!(
-                row.state != State::Delivered || self.stored.contains_key(n),
+                row.state != RequestState::Delivered || self.stored.contains_key(n),
                 "request {n} counts as delivered and is not"
             );
         }
@@ -269,11 +362,11 @@ impl World {
     }
 }
 
-fn rank(state: State) -> u8 {
+fn rank(state: RequestState) -> u8 {
     match state {
-        State::Accepted => 0,
-        State::Started => 1,
-        State::Finished => 2,
-        State::Delivered | State::Undeliverable => 3,
+        RequestState::Accepted => 0,
+        RequestState::Started => 1,
+        RequestState::Finished => 2,
+        RequestState::Delivered | RequestState::Undeliverable => 3,
     }
 }

@@ -1,6 +1,6 @@
 //! Builtins of a shell that run text, change what later words mean, or set variables.
 
-use super::command::{NOT_WRITTEN_OUT, Word, is_device};
+use super::command::{CommandWord, NOT_WRITTEN_OUT, is_device};
 use super::options::has_short_option;
 use super::parse_state::{ParseState, Reason};
 use super::parser::is_variable_name;
@@ -45,29 +45,41 @@ const SETTERS: &[&str] = &[
 ///
 /// # Errors
 /// The commands that it runs, or the meaning of later words, are not known.
-pub(super) fn builtin_text(name: &str, words: &[Word]) -> Result<Option<String>, Reason> {
-    let letters = CHANGING.iter().find(|(builtin, _)| *builtin == name).map(|(_, letters)| *letters);
+pub(super) fn builtin_text(name: &str, words: &[CommandWord]) -> Result<Option<String>, Reason> {
+    let letters = CHANGING
+        .iter()
+        .find(|(builtin, _)| *builtin == name)
+        .map(|(_, letters)| *letters);
     let changes = |letters: &str| {
-        let may_be_it = |word: &Word| !word.is_literal || has_short_option(&word.text, letters);
+        let may_be_it =
+            |word: &CommandWord| !word.is_literal || has_short_option(&word.text, letters);
         !words.is_empty() && (letters.is_empty() || words.iter().any(may_be_it))
     };
     if letters.is_some_and(changes)
-        || (name == "shopt" || name == "set") && words.iter().any(|word| word.text.starts_with("hist"))
+        || (name == "shopt" || name == "set")
+            && words.iter().any(|word| word.text.starts_with("hist"))
     {
         return Err("it may run a text, or change which command a name stands for");
     }
     if DECLARERS.contains(&name) {
-        let is_open = |word: &Word| {
-            !word.is_literal && !word.raw.split_once('=').is_some_and(|(name, _)| is_variable_name(name))
+        let is_open = |word: &CommandWord| {
+            !word.is_literal
+                && !word
+                    .raw
+                    .split_once('=')
+                    .is_some_and(|(name, _)| is_variable_name(name))
         };
-        let is_reference =
-            |word: &Word| !matches!(name, "export" | "readonly") && has_short_option(&word.text, "n");
+        let is_reference = |word: &CommandWord| {
+            !matches!(name, "export" | "readonly") && has_short_option(&word.text, "n")
+        };
         if words.iter().any(|word| is_open(word) || is_reference(word)) {
             return Err("which variables it sets is not written out");
         }
     }
     let ends_options = words.first().is_some_and(|word| word.text == "--");
-    let Some(word) = words.get(usize::from(ends_options)) else { return Ok(None) };
+    let Some(word) = words.get(usize::from(ends_options)) else {
+        return Ok(None);
+    };
     let is_option = !ends_options && word.text.starts_with('-');
     match name {
         "trap" | "source" | "." if !word.is_literal => Err(NOT_WRITTEN_OUT),
@@ -80,10 +92,12 @@ pub(super) fn builtin_text(name: &str, words: &[Word]) -> Result<Option<String>,
 }
 
 /// Records the variables that a command sets by its words, and those whose names it evaluates as arithmetic.
-pub(super) fn record_builtin(name: &str, words: &[Word], state: &mut ParseState) {
+pub(super) fn record_builtin(name: &str, words: &[CommandWord], state: &mut ParseState) {
     let has = |option: &str| words.iter().any(|word| word.text.starts_with(option));
     // An unknown first word of `printf` may be `-v`.
-    let is_unknown = words.first().is_some_and(|word| !word.is_literal && word.text.is_empty());
+    let is_unknown = words
+        .first()
+        .is_some_and(|word| !word.is_literal && word.text.is_empty());
     let names_variable = match name {
         "printf" => has("-v") || is_unknown,
         "test" | "[" => has("-v") || has("-R"),
@@ -91,10 +105,14 @@ pub(super) fn record_builtin(name: &str, words: &[Word], state: &mut ParseState)
         _ => SETTERS.contains(&name),
     };
     let is_declaration = DECLARERS.contains(&name);
-    let names = words
-        .iter()
-        .map(|word| if is_declaration { word.text.split('=').next().unwrap_or("") } else { &word.text });
-    let is_open = |word: &Word| !word.is_literal && !is_declaration && name != "set";
+    let names = words.iter().map(|word| {
+        if is_declaration {
+            word.text.split('=').next().unwrap_or("")
+        } else {
+            &word.text
+        }
+    });
+    let is_open = |word: &CommandWord| !word.is_literal && !is_declaration && name != "set";
     state.evaluates_variables |= names_variable
         && (name == "let"
             || words.iter().any(is_open)
@@ -105,7 +123,8 @@ pub(super) fn record_builtin(name: &str, words: &[Word], state: &mut ParseState)
     let sets = names_variable && !words.is_empty()
         || by_words && (has("-") || words.iter().any(|word| word.text.contains('=')));
     state.line.sets_variables |= sets;
-    let clears = name == "env" && (has("-i") || has("--i") || words.iter().any(|word| word.text == "-"));
+    let clears =
+        name == "env" && (has("-i") || has("--i") || words.iter().any(|word| word.text == "-"));
     state.line.sets_path |= clears
         || matches!(name, "source" | ".")
         || (name == "command" && has("-p"))

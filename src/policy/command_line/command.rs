@@ -25,9 +25,9 @@ pub struct CommandLine {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SimpleCommand {
     /// The words, the name first; none where there are redirections only.
-    pub words: Vec<Word>,
+    pub words: Vec<CommandWord>,
     /// The files that its input or output is redirected to.
-    pub redirections: Vec<Redirection>,
+    pub redirections: Vec<CommandRedirection>,
     /// It only starts another command, which stands beside it in the list (`env`, `nohup`, `bash -c`).
     pub is_transparent: bool,
     /// More arguments come when it runs (`xargs`).
@@ -40,7 +40,7 @@ pub struct SimpleCommand {
 
 /// A word of a command.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Word {
+pub struct CommandWord {
     /// Its value without quotes; an expansion adds nothing to it.
     pub text: String,
     /// True if `text` is the whole value: there is no expansion and no pattern.
@@ -55,37 +55,53 @@ pub struct Word {
 
 /// A file that a command's input or output is redirected to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Redirection {
+pub struct CommandRedirection {
     /// The file's name.
-    pub target: Word,
+    pub target: CommandWord,
     /// True if it is opened for writing.
     pub writes: bool,
     /// True if it is opened for reading.
     pub reads: bool,
 }
 
-impl Word {
+impl CommandWord {
     /// A word that stands for this text.
-    pub fn literal(text: &str) -> Self {
-        Self { text: text.to_owned(), is_literal: true, raw: quote_word(text), ..Self::default() }
+    pub fn from_literal(text: &str) -> Self {
+        Self {
+            text: text.to_owned(),
+            is_literal: true,
+            raw: quote_word(text),
+            ..Self::default()
+        }
     }
 
     /// The word as a person reads it: its value where that is known, else its spelling.
-    fn shown(&self) -> String {
-        if self.is_literal { quote_word(&self.text) } else { self.raw.clone() }
+    fn display_text(&self) -> String {
+        if self.is_literal {
+            quote_word(&self.text)
+        } else {
+            self.raw.clone()
+        }
     }
 }
 
 impl SimpleCommand {
     /// A command of these words.
-    pub(super) fn of_words(words: Vec<Word>) -> Self {
-        Self { words, ..Self::default() }
+    pub(super) fn from_words(words: Vec<CommandWord>) -> Self {
+        Self {
+            words,
+            ..Self::default()
+        }
     }
 
     /// The command in one line for people, shortened.
-    pub fn shown(&self) -> String {
+    pub fn short_text(&self) -> String {
         const MOST: usize = 120;
-        let words: Vec<String> = self.words.iter().map(|word| remove_controls(&word.shown())).collect();
+        let words: Vec<String> = self
+            .words
+            .iter()
+            .map(|word| remove_control_characters(&word.display_text()))
+            .collect();
         let line = words.join(" ");
         match line.char_indices().nth(MOST) {
             Some((at, _)) => format!("{}…", &line[..at]),
@@ -94,10 +110,19 @@ impl SimpleCommand {
     }
 
     /// The whole command with its redirections, by which it is told from others.
-    pub fn in_full(&self) -> String {
-        let redirection =
-            |one: &Redirection| format!("{} {}", if one.writes { ">" } else { "<" }, one.target.shown());
-        let words = self.words.iter().map(Word::shown).chain(self.redirections.iter().map(redirection));
+    pub fn full_text(&self) -> String {
+        let redirection = |one: &CommandRedirection| {
+            format!(
+                "{} {}",
+                if one.writes { ">" } else { "<" },
+                one.target.display_text()
+            )
+        };
+        let words = self
+            .words
+            .iter()
+            .map(CommandWord::display_text)
+            .chain(self.redirections.iter().map(redirection));
         words.collect::<Vec<String>>().join(" ")
     }
 }
@@ -140,9 +165,13 @@ pub(super) fn is_device(path: &str) -> bool {
     let is_number = |part: &str| !part.is_empty() && part.chars().all(|c| c.is_ascii_digit());
     // A relative path may be meant from within such a folder.
     leaves_folder && matches!(parts.first(), Some(&("dev" | "proc")))
-        || parts.last().is_some_and(|last| matches!(*last, "stdin" | "tty") || is_number(last))
+        || parts
+            .last()
+            .is_some_and(|last| matches!(*last, "stdin" | "tty") || is_number(last))
 }
 
-pub(super) fn remove_controls(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+pub(super) fn remove_control_characters(text: &str) -> String {
+    text.chars()
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .collect()
 }

@@ -1,18 +1,22 @@
 //! Loops, conditions and arithmetic, as far as they hold commands or set variables.
 
 use super::parse_state::Parsed;
-use super::parser::{Parser, ends_word};
+use super::parser::{ShellParser, ends_word};
 
 /// Operators of `[[` beside which arithmetic stands.
 const ARITHMETIC_OPERATORS: &[&str] = &["-eq", "-ne", "-lt", "-le", "-gt", "-ge", "-v", "-R"];
 
-impl Parser<'_, '_> {
+impl ShellParser<'_, '_> {
     /// Parses the head of `for`, to behind its list.
     pub fn parse_loop_head(&mut self) -> Parsed<()> {
         self.skip_blanks();
         if self.peek(0) == Some('(') {
             let is_arithmetic = self.peek(1) == Some('(') && self.parse_arithmetic(true)?;
-            return if is_arithmetic { Ok(()) } else { Err("the head of a loop is no arithmetic") };
+            return if is_arithmetic {
+                Ok(())
+            } else {
+                Err("the head of a loop is no arithmetic")
+            };
         }
         let name = self.parse_word()?;
         self.state.record_variable(&name.text);
@@ -35,9 +39,13 @@ impl Parser<'_, '_> {
         let (mut is_arithmetic, mut written) = (false, String::new());
         loop {
             match self.peek(0) {
-                None | Some(';' | '#') => return Err("a condition is not closed, or holds a comment"),
+                None | Some(';' | '#') => {
+                    return Err("a condition is not closed, or holds a comment");
+                }
                 Some('\n') => self.end_line()?,
-                Some(c) if ends_word(c) && !(matches!(c, '<' | '>') && self.peek(1) == Some('(')) => {
+                Some(c)
+                    if ends_word(c) && !(matches!(c, '<' | '>') && self.peek(1) == Some('(')) =>
+                {
                     self.at += 1;
                 }
                 Some(_) => {
@@ -65,17 +73,26 @@ impl Parser<'_, '_> {
         let mut open = 0_u32;
         let end = body.iter().position(|c| {
             let is_end = *c == ')' && open == 0;
-            open = if *c == '(' { open + 1 } else { open.saturating_sub(u32::from(*c == ')')) };
+            open = if *c == '(' {
+                open + 1
+            } else {
+                open.saturating_sub(u32::from(*c == ')'))
+            };
             is_end
         });
         let end = end.ok_or("arithmetic is not closed")?;
-        self.state.spend(end)?;
+        self.state.spend_steps(end)?;
         let is_arithmetic = body.get(end + 1) == Some(&')');
         let body = &body[..end];
         let written: String = body.iter().collect();
         // A comment, a quote or a here-document may hold a bracket that does not count.
-        let is_plain = |c: char| c.is_ascii_alphanumeric() || " \t\n_+-*/%<>=!&|^~?:,;.${}@[]()".contains(c);
-        let is_unclear = !written.replace("{#", "").replace("$#", "").chars().all(is_plain)
+        let is_plain =
+            |c: char| c.is_ascii_alphanumeric() || " \t\n_+-*/%<>=!&|^~?:,;.${}@[]()".contains(c);
+        let is_unclear = !written
+            .replace("{#", "")
+            .replace("$#", "")
+            .chars()
+            .all(is_plain)
             || (!is_arithmetic && written.contains("<<"))
             || (is_arithmetic && !in_loop && written.contains(';'));
         if is_unclear {
@@ -84,7 +101,7 @@ impl Parser<'_, '_> {
         if is_arithmetic {
             self.at += end + 4;
             self.state.record_arithmetic(&written);
-            Parser::new(body, self.depth + 1, self.state)?.parse_expansions()?;
+            ShellParser::new(body, self.depth + 1, self.state)?.parse_expansions()?;
         }
         Ok(is_arithmetic)
     }

@@ -2,13 +2,15 @@
 //! others.
 
 use super::builtins::{builtin_text, record_builtin};
-use super::command::{CommandLine, FOLDS_CASE, NOT_WRITTEN_OUT, SimpleCommand, Word, table_name};
+use super::command::{
+    CommandLine, CommandWord, FOLDS_CASE, NOT_WRITTEN_OUT, SimpleCommand, table_name,
+};
 use super::folder::may_change_folder;
 use super::git::first_word_git_runs;
 use super::interpreters::{RUNS_INPUT, interpreted_text, is_interpreter};
 use super::options::has_short_option;
 use super::parse_state::{ParseState, Reason};
-use super::parser::Parser;
+use super::parser::ShellParser;
 use super::programs::{first_possible_word, is_launcher, is_quiet};
 use super::variables::sets_program_variable;
 use super::wrappers::{is_transparent_wrapper, wrapped_commands};
@@ -20,48 +22,65 @@ const MOST_COMMANDS: usize = 100_000;
 /// The steps that it takes to begin a text inside the text.
 const NESTED_STEPS: usize = 2_000;
 /// Programs that print what no word of theirs tells.
-const DECODERS: &[&str] = &["base64", "base32", "basenc", "xxd", "rev", "openssl", "uudecode"];
+const DECODERS: &[&str] = &[
+    "base64", "base32", "basenc", "xxd", "rev", "openssl", "uudecode",
+];
 
 /// The reason for which a command cannot be analysed.
-enum Refusal {
+enum AnalysisRefusal {
     /// A rule that allows just this command spares the question.
     Opaque(Reason),
     /// It may change what other words of the line mean, or start any other command.
     Line(Reason),
 }
 
-impl From<Reason> for Refusal {
+impl From<Reason> for AnalysisRefusal {
     fn from(why: Reason) -> Self {
         Self::Opaque(why)
     }
 }
 
 /// Adds to the commands found so far all those that they start.
-pub(super) fn expand(mut state: ParseState) -> CommandLine {
-    let mut queue: Vec<(SimpleCommand, u32)> =
-        std::mem::take(&mut state.line.commands).into_iter().rev().map(|command| (command, 0)).collect();
+pub(super) fn expand_commands(mut state: ParseState) -> CommandLine {
+    let mut queue: Vec<(SimpleCommand, u32)> = std::mem::take(&mut state.line.commands)
+        .into_iter()
+        .rev()
+        .map(|command| (command, 0))
+        .collect();
     let mut done = Vec::new();
     while let Some((mut command, depth)) = queue.pop() {
         let may_go_on = done.len() < MOST_COMMANDS && depth <= DEEPEST;
-        if !may_go_on || state.spend(command.words.len()).is_err() {
+        if !may_go_on || state.spend_steps(command.words.len()).is_err() {
             state.add_reason("the command line cannot be analysed: it is too intricate".to_owned());
             break;
         }
         match start_command(&mut state, &mut command) {
-            Ok(started) => queue.extend(started.into_iter().rev().map(|command| (command, depth + 1))),
-            Err(Refusal::Opaque(why)) => command.opaque = Some(why),
-            Err(Refusal::Line(why)) => state.add_reason(format!("`{}`: {why}", command.shown())),
+            Ok(started) => queue.extend(
+                started
+                    .into_iter()
+                    .rev()
+                    .map(|command| (command, depth + 1)),
+            ),
+            Err(AnalysisRefusal::Opaque(why)) => command.opaque = Some(why),
+            Err(AnalysisRefusal::Line(why)) => {
+                state.add_reason(format!("`{}`: {why}", command.short_text()))
+            }
         }
         done.push(command);
     }
     state.line.commands = done;
-    state.finish();
+    state.finish_line();
     state.line
 }
 
 /// The commands that one starts for certain; those that it only may start are marked among its words.
-fn start_command(state: &mut ParseState, command: &mut SimpleCommand) -> Result<Vec<SimpleCommand>, Refusal> {
-    let Some((first, words)) = command.words.split_first() else { return Ok(Vec::new()) };
+fn start_command(
+    state: &mut ParseState,
+    command: &mut SimpleCommand,
+) -> Result<Vec<SimpleCommand>, AnalysisRefusal> {
+    let Some((first, words)) = command.words.split_first() else {
+        return Ok(Vec::new());
+    };
     if !first.is_literal {
         return Err(NOT_WRITTEN_OUT.into());
     }
@@ -71,29 +90,34 @@ fn start_command(state: &mut ParseState, command: &mut SimpleCommand) -> Result<
     state.line.changes_folder |= may_change_folder(&name, command);
     record_builtin(&name, words, state);
     if (is_elsewhere || !is_quiet(&name)) && words.iter().any(sets_program_variable) {
-        let shown = command.shown();
-        state.add_reason(format!("`{shown}`: it sets a variable by which programs run others"));
+        let shown = command.short_text();
+        state.add_reason(format!(
+            "`{shown}`: it sets a variable by which programs run others"
+        ));
     }
-    if let Some(started) = wrapped_commands(&name, command).map_err(Refusal::Line)? {
+    if let Some(started) = wrapped_commands(&name, command).map_err(AnalysisRefusal::Line)? {
         let is_find = name == "find";
         command.is_transparent =
             !started.is_empty() && !is_find && !is_elsewhere && is_transparent_wrapper(&name);
         command.possible_from = is_find.then_some(1);
         return Ok(started);
     }
-    let text = match builtin_text(&name, words).map_err(Refusal::Line)? {
+    let text = match builtin_text(&name, words).map_err(AnalysisRefusal::Line)? {
         None => interpreted_text(&name, words)?.map(str::to_owned),
         text => text,
     };
     if let Some(text) = text {
         let started = parse_nested(state, &text);
         // Where no command is found in it, nothing else stands for what it does.
-        command.is_transparent = !is_elsewhere && started.iter().any(|inner| !inner.words.is_empty());
+        command.is_transparent =
+            !is_elsewhere && started.iter().any(|inner| !inner.words.is_empty());
         return Ok(started);
     }
     command.possible_from = match name.as_str() {
-        "git" => first_word_git_runs(command).map_err(Refusal::Line)?,
-        name if name.starts_with("git-") => return Err(Refusal::Line("it is a part of git")),
+        "git" => first_word_git_runs(command).map_err(AnalysisRefusal::Line)?,
+        name if name.starts_with("git-") => {
+            return Err(AnalysisRefusal::Line("it is a part of git"));
+        }
         name => first_possible_word(name, command)?,
     };
     check_shells(state, &name, command)?;
@@ -104,17 +128,25 @@ fn start_command(state: &mut ParseState, command: &mut SimpleCommand) -> Result<
 fn parse_nested(state: &mut ParseState, text: &str) -> Vec<SimpleCommand> {
     let chars: Vec<char> = text.chars().collect();
     let outer = std::mem::take(&mut state.line.commands);
-    let parsed = state.spend(NESTED_STEPS).and_then(|()| Parser::new(&chars, 0, state)?.parse_all());
+    let parsed = state
+        .spend_steps(NESTED_STEPS)
+        .and_then(|()| ShellParser::new(&chars, 0, state)?.parse_all());
     if let Err(why) = parsed {
-        state.add_reason(format!("a command line in the command line cannot be analysed: {why}"));
+        state.add_reason(format!(
+            "a command line in the command line cannot be analysed: {why}"
+        ));
     }
     std::mem::replace(&mut state.line.commands, outer)
 }
 
 /// Checks the texts for shells that stand among a program's words, and has rules look into them.
-fn check_shells(state: &mut ParseState, name: &str, command: &mut SimpleCommand) -> Result<(), Reason> {
+fn check_shells(
+    state: &mut ParseState,
+    name: &str,
+    command: &mut SimpleCommand,
+) -> Result<(), Reason> {
     let words = &command.words;
-    let gives_text = |word: &Word| !word.is_literal || has_short_option(&word.text, "ceEpr");
+    let gives_text = |word: &CommandWord| !word.is_literal || has_short_option(&word.text, "ceEpr");
     let last_text = words.iter().rposition(gives_text).unwrap_or_default();
     for at in command.possible_from.unwrap_or(words.len())..words.len() {
         let shell = table_name(&words[at].text, FOLDS_CASE);
@@ -122,11 +154,13 @@ fn check_shells(state: &mut ParseState, name: &str, command: &mut SimpleCommand)
             continue;
         }
         let behind = &words[at + 1..];
-        state.spend(behind.len())?;
+        state.spend_steps(behind.len())?;
         match interpreted_text(&shell, behind) {
             Ok(Some(text)) if text.contains(['$', '`']) => return Err(NOT_WRITTEN_OUT),
             Ok(Some(_)) => command.possible_from = Some(1),
-            Err(why) if is_launcher(name) || (why != RUNS_INPUT && last_text > at) => return Err(why),
+            Err(why) if is_launcher(name) || (why != RUNS_INPUT && last_text > at) => {
+                return Err(why);
+            }
             _ => {}
         }
     }

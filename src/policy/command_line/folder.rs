@@ -10,18 +10,26 @@ pub(super) fn may_change_folder(name: &str, command: &SimpleCommand) -> bool {
 
 /// Returns whether a command goes to a folder that its words do not tell, or has another one run there.
 pub fn changes_to_unknown_folder(command: &SimpleCommand) -> bool {
-    let Some((name, words)) = command.words.split_first() else { return false };
+    let Some((name, words)) = command.words.split_first() else {
+        return false;
+    };
     let has = |letter: &str, long: &str| {
-        words.iter().any(|word| has_short_option(&word.text, letter) || word.text.starts_with(long))
+        words
+            .iter()
+            .any(|word| has_short_option(&word.text, letter) || word.text.starts_with(long))
     };
     match base_name(&name.text) {
         "cd" | "pushd" => {
-            let given = words.iter().find(|word| !word.is_literal || !word.text.starts_with('-'));
+            let given = words
+                .iter()
+                .find(|word| !word.is_literal || !word.text.starts_with('-'));
             given.is_none_or(|word| !word.is_literal)
         }
         "env" => has("C", "--c"),
         "sudo" => has("D", "--c"),
-        "find" => words.iter().any(|word| matches!(word.text.as_str(), "-execdir" | "-okdir")),
+        "find" => words
+            .iter()
+            .any(|word| matches!(word.text.as_str(), "-execdir" | "-okdir")),
         "popd" | "chroot" => true,
         _ => false,
     }

@@ -1,6 +1,6 @@
 //! Commands that git starts, by its settings and by the options of its subcommands.
 
-use super::command::{NOT_WRITTEN_OUT, SimpleCommand, Word};
+use super::command::{CommandWord, NOT_WRITTEN_OUT, SimpleCommand};
 use super::options::{has_short_option, is_long_option, parse_options};
 use super::parse_state::Reason;
 
@@ -207,51 +207,78 @@ const BY_SETTING: Reason = "it sets which command git runs by a name";
 pub(super) fn first_word_git_runs(command: &SimpleCommand) -> Result<Option<usize>, Reason> {
     let words = &command.words[1..];
     let options = match parse_options(GIT_OPTIONS, words) {
-        Err(NOT_WRITTEN_OUT) if !words.iter().any(|word| word.text.starts_with("-c")) => return Ok(Some(1)),
+        Err(NOT_WRITTEN_OUT) if !words.iter().any(|word| word.text.starts_with("-c")) => {
+            return Ok(Some(1));
+        }
         parsed => parsed?,
     };
     let (before, arguments) = words.split_at(options.operands);
     let is_unknown = before.iter().any(|word| !word.is_literal);
     let is_program = |setting: &str| {
-        let name = setting.split('=').next().unwrap_or_default().to_ascii_lowercase();
+        let name = setting
+            .split('=')
+            .next()
+            .unwrap_or_default()
+            .to_ascii_lowercase();
         let is_plain = PLAIN_SETTINGS.contains(&name.as_str());
         !is_plain && (is_unknown || GIT_PROGRAMS.iter().any(|part| name.contains(part)))
     };
-    if options.given.iter().any(|(option, setting)| *option == "c" && is_program(setting)) {
+    if options
+        .given
+        .iter()
+        .any(|(option, setting)| *option == "c" && is_program(setting))
+    {
         return Err(BY_SETTING);
     }
-    let Some((subcommand, arguments)) = arguments.split_first() else { return Ok(None) };
+    let Some((subcommand, arguments)) = arguments.split_first() else {
+        return Ok(None);
+    };
     if subcommand.text == "config" {
-        let is_scope = |word: &&Word| matches!(word.text.as_str(), "--global" | "--local" | "--system");
+        let is_scope =
+            |word: &&CommandWord| matches!(word.text.as_str(), "--global" | "--local" | "--system");
         let rest = &arguments[arguments.iter().take_while(is_scope).count()..];
         let first = rest.first().filter(|_| rest.len() > 1);
         let sets = first.is_some_and(|word| !READS_SETTINGS.contains(&word.text.as_str()));
-        let may_be_program =
-            first.is_some_and(|word| !word.is_literal) || rest.iter().any(|word| is_program(&word.text));
-        return if sets && may_be_program { Err(BY_SETTING) } else { Ok(None) };
+        let may_be_program = first.is_some_and(|word| !word.is_literal)
+            || rest.iter().any(|word| is_program(&word.text));
+        return if sets && may_be_program {
+            Err(BY_SETTING)
+        } else {
+            Ok(None)
+        };
     }
     if arguments.iter().any(|word| word.text.contains("ext::")) {
         return Err(BY_SETTING);
     }
     let starts = |(name, long, short): &&(&str, &[&str], &str)| {
-        let is_it = |word: &Word| {
+        let is_it = |word: &CommandWord| {
             has_short_option(&word.text, short)
-                || long.iter().any(|long| word.text == *long || is_long_option(&word.text, long))
+                || long
+                    .iter()
+                    .any(|long| word.text == *long || is_long_option(&word.text, long))
         };
         *name == subcommand.text && arguments.iter().any(is_it)
     };
     if let Some((name, _, short)) = STARTING.iter().find(starts) {
-        let is_open = |word: &Word| {
+        let is_open = |word: &CommandWord| {
             let is_bundle = has_short_option(&word.text, short) && word.text.contains(' ');
             is_bundle || !word.is_literal || word.text.contains(['$', '`'])
         };
         let is_unknown = command.is_open_ended || arguments.iter().any(is_open);
         let names_it = matches!(*name, "submodule" | "bisect" | "rebase");
-        return if names_it && !is_unknown { Ok(Some(1)) } else { Err(NOT_WRITTEN_OUT) };
+        return if names_it && !is_unknown {
+            Ok(Some(1))
+        } else {
+            Err(NOT_WRITTEN_OUT)
+        };
     }
     if !subcommand.is_literal {
         return Ok(Some(1));
     }
     let is_known = GIT_SUBCOMMANDS.contains(&subcommand.text.as_str());
-    if is_known { Ok(None) } else { Err("a git command that is not known here may be an alias") }
+    if is_known {
+        Ok(None)
+    } else {
+        Err("a git command that is not known here may be an alias")
+    }
 }

@@ -1,6 +1,6 @@
 //! Shells and interpreters of other languages: whether they run a file, a text in their words, or what they read.
 
-use super::command::{NOT_WRITTEN_OUT, Word, is_device};
+use super::command::{CommandWord, NOT_WRITTEN_OUT, is_device};
 use super::options::{UNKNOWN_OPTIONS, parse_options};
 use super::parse_state::Reason;
 use super::parser::join_lines;
@@ -10,8 +10,18 @@ pub(super) const RUNS_INPUT: Reason = "it runs what it reads";
 /// Shells whose command lines are read here.
 const SHELLS: &[&str] = &["bash", "sh", "dash", "ksh", "ksh93", "mksh", "ash", "rbash"];
 /// Shells of another language.
-const OTHER_SHELLS: &[&str] =
-    &["zsh", "yash", "fish", "csh", "tcsh", "nu", "pwsh", "powershell", "elvish", "xonsh"];
+const OTHER_SHELLS: &[&str] = &[
+    "zsh",
+    "yash",
+    "fish",
+    "csh",
+    "tcsh",
+    "nu",
+    "pwsh",
+    "powershell",
+    "elvish",
+    "xonsh",
+];
 /// Options of shells that do not change which commands a text holds.
 const SHELL_OPTIONS: &str = "a b c e f h l m n p r t u v x B C E P T o: O: login norc noprofile posix restricted \
                              verbose noediting version help";
@@ -39,7 +49,11 @@ const SHELL_SETTINGS: &[&str] = &[
 const BASH_ONLY: &[&str] = &["((", "[[", "&>", "<<<", "|&", "<(", ">(", "$'"];
 /// The names of an interpreter without a version, the options that give it no program text, and those by which it only
 /// tells something about itself.
-type Interpreter = (&'static [&'static str], &'static str, &'static [&'static str]);
+type Interpreter = (
+    &'static [&'static str],
+    &'static str,
+    &'static [&'static str],
+);
 
 const INTERPRETERS: &[Interpreter] = &[
     (
@@ -66,17 +80,33 @@ const INTERPRETERS: &[Interpreter] = &[
          use-strict watch version help",
         &["v", "h", "version", "help"],
     ),
-    (&["bun", "deno"], "V v h version help", &["V", "v", "h", "version", "help"]),
-    (&["php"], "n q l s w C H e v h m i d: c: z: f: version help", &["v", "h", "m", "i", "version", "help"]),
+    (
+        &["bun", "deno"],
+        "V v h version help",
+        &["V", "v", "h", "version", "help"],
+    ),
+    (
+        &["php"],
+        "n q l s w C H e v h m i d: c: z: f: version help",
+        &["v", "h", "m", "i", "version", "help"],
+    ),
     (&["lua", "luajit"], "v E W l:", &["v"]),
     (&["osascript"], "l: s:", &[]),
-    (&["Rscript", "R"], "q vanilla verbose no-save slave quiet version help", &["version", "help"]),
-    (&["julia", "elixir", "raku", "guile"], "v version help", &["v", "version", "help"]),
+    (
+        &["Rscript", "R"],
+        "q vanilla verbose no-save slave quiet version help",
+        &["version", "help"],
+    ),
+    (
+        &["julia", "elixir", "raku", "guile"],
+        "v version help",
+        &["v", "version", "help"],
+    ),
 ];
 /// Modules and subcommands by which an interpreter runs a text in its words, or what it reads.
 const RUNS_TEXT: &[&str] = &[
-    "code", "timeit", "pdb", "bdb", "asyncio", "runpy", "trace", "profile", "cProfile", "IPython", "idlelib",
-    "eval", "repl", "exec",
+    "code", "timeit", "pdb", "bdb", "asyncio", "runpy", "trace", "profile", "cProfile", "IPython",
+    "idlelib", "eval", "repl", "exec",
 ];
 
 /// Returns whether a program of this name runs a file that it is given.
@@ -91,31 +121,45 @@ pub(super) fn is_interpreter(name: &str) -> bool {
 
 fn find_interpreter(name: &str) -> Option<&'static Interpreter> {
     let bare = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.' || c == '-');
-    INTERPRETERS.iter().find(|(names, ..)| names.contains(&bare) || names.contains(&name))
+    INTERPRETERS
+        .iter()
+        .find(|(names, ..)| names.contains(&bare) || names.contains(&name))
 }
 
 /// The command line that a shell runs by these words; nothing where it is no shell, or runs a file.
 ///
 /// # Errors
 /// It runs something that its words do not tell, or that is not read here.
-pub(super) fn interpreted_text<'w>(name: &str, words: &'w [Word]) -> Result<Option<&'w str>, Reason> {
+pub(super) fn interpreted_text<'w>(
+    name: &str,
+    words: &'w [CommandWord],
+) -> Result<Option<&'w str>, Reason> {
     if OTHER_SHELLS.contains(&name) {
         return Err("its language is not read here");
     }
     if SHELLS.contains(&name) {
         return shell_text(name, words);
     }
-    find_interpreter(name).map_or(Ok(()), |interpreter| check_program(interpreter, words)).map(|()| None)
+    find_interpreter(name)
+        .map_or(Ok(()), |interpreter| check_program(interpreter, words))
+        .map(|()| None)
 }
 
-fn shell_text<'w>(name: &str, words: &'w [Word]) -> Result<Option<&'w str>, Reason> {
+fn shell_text<'w>(name: &str, words: &'w [CommandWord]) -> Result<Option<&'w str>, Reason> {
     let options = parse_options(SHELL_OPTIONS, words)?;
-    let mut settings = options.given.iter().filter(|(name, _)| matches!(*name, "o" | "O"));
+    let mut settings = options
+        .given
+        .iter()
+        .filter(|(name, _)| matches!(*name, "o" | "O"));
     if !settings.all(|(_, setting)| SHELL_SETTINGS.contains(setting)) {
         return Err(UNKNOWN_OPTIONS);
     }
     let Some(script) = words.get(options.operands) else {
-        return if options.has(&["version", "help"]) { Ok(None) } else { Err(RUNS_INPUT) };
+        return if options.has_any(&["version", "help"]) {
+            Ok(None)
+        } else {
+            Err(RUNS_INPUT)
+        };
     };
     let text = script.text.as_str();
     if !script.is_literal {
@@ -124,34 +168,56 @@ fn shell_text<'w>(name: &str, words: &'w [Word]) -> Result<Option<&'w str>, Reas
     if text == "-" || text.starts_with('+') {
         return Err(UNKNOWN_OPTIONS);
     }
-    if !options.has(&["c"]) {
-        return if is_device(text) { Err(RUNS_INPUT) } else { Ok(None) };
+    if !options.has_any(&["c"]) {
+        return if is_device(text) {
+            Err(RUNS_INPUT)
+        } else {
+            Ok(None)
+        };
     }
     let is_read_alike = name.ends_with("bash") || reads_as_bash(text);
-    if is_read_alike { Ok(Some(text)) } else { Err("its text means other things to other shells") }
+    if is_read_alike {
+        Ok(Some(text))
+    } else {
+        Err("its text means other things to other shells")
+    }
 }
 
 /// Checks that what an interpreter runs is a file, or a module, that its words name.
-fn check_program((names, known, informs): &Interpreter, words: &[Word]) -> Result<(), Reason> {
+fn check_program(
+    (names, known, informs): &Interpreter,
+    words: &[CommandWord],
+) -> Result<(), Reason> {
     let options = parse_options(known, words)?;
     let (before, operands) = words.split_at(options.operands);
     if before.iter().any(|word| !word.is_literal) {
         return Err(NOT_WRITTEN_OUT);
     }
     let mut values = options.given.iter().filter(|(_, value)| !value.is_empty());
-    if values.clone().any(|(_, value)| value.contains('/') && may_be_program(value)) {
+    if values
+        .clone()
+        .any(|(_, value)| value.contains('/') && may_be_program(value))
+    {
         return Err(UNKNOWN_OPTIONS);
     }
     // The module of Python, and the file of PHP, may be values of options.
-    let by_option = values.find(|(name, _)| matches!(*name, "m" | "f")).map(|(_, value)| *value);
+    let by_option = values
+        .find(|(name, _)| matches!(*name, "m" | "f"))
+        .map(|(_, value)| *value);
     let file = match (by_option, operands.first()) {
         (Some(file), _) => file,
         (None, Some(word)) if !word.is_literal => return Err(NOT_WRITTEN_OUT),
         (None, Some(word)) => &word.text,
-        (None, None) => return if options.has(informs) { Ok(()) } else { Err(RUNS_INPUT) },
+        (None, None) => {
+            return if options.has_any(informs) {
+                Ok(())
+            } else {
+                Err(RUNS_INPUT)
+            };
+        }
     };
     let has_subcommands = names.contains(&"bun");
-    let runs_input = |word: &Word| word.text == "-" || word.text.contains("data:");
+    let runs_input = |word: &CommandWord| word.text == "-" || word.text.contains("data:");
     if RUNS_TEXT.contains(&file.split('.').next().unwrap_or(file))
         || may_be_program(file)
         || (has_subcommands && operands.iter().any(runs_input))
@@ -173,5 +239,9 @@ fn reads_as_bash(text: &str) -> bool {
 
 /// Returns whether what should be a program's file is what the interpreter reads, or may hold a text.
 fn may_be_program(text: &str) -> bool {
-    text == "-" || is_device(text) || ["data:", "://", "auto_"].iter().any(|part| text.contains(part))
+    text == "-"
+        || is_device(text)
+        || ["data:", "://", "auto_"]
+            .iter()
+            .any(|part| text.contains(part))
 }

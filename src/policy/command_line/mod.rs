@@ -22,7 +22,7 @@ mod variables;
 mod words;
 mod wrappers;
 
-pub use command::{CommandLine, Redirection, SimpleCommand, Word, quote_word};
+pub use command::{CommandLine, CommandRedirection, CommandWord, SimpleCommand, quote_word};
 pub(super) use command::{FOLDS_CASE, base_name};
 pub use folder::changes_to_unknown_folder;
 pub use interpreters::runs_files;
@@ -31,21 +31,24 @@ pub use interpreters::runs_files;
 pub fn read_command_line(text: &str) -> CommandLine {
     let chars: Vec<char> = text.chars().collect();
     let mut state = parse_state::ParseState::for_length(chars.len());
-    let parsed = parser::Parser::new(&chars, 0, &mut state).and_then(parser::Parser::parse_all);
+    let parsed =
+        parser::ShellParser::new(&chars, 0, &mut state).and_then(parser::ShellParser::parse_all);
     if let Err(why) = parsed {
         state.add_reason(format!("the command line cannot be analysed: {why}"));
     }
-    expand::expand(state)
+    expand::expand_commands(state)
 }
 
 /// Reads a program with its arguments, which no shell reads first.
 pub fn read_program(program: &str, args: &[String]) -> CommandLine {
-    let words: Vec<Word> =
-        std::iter::once(program).chain(args.iter().map(String::as_str)).map(Word::literal).collect();
+    let words: Vec<CommandWord> = std::iter::once(program)
+        .chain(args.iter().map(String::as_str))
+        .map(CommandWord::from_literal)
+        .collect();
     let length = words.iter().map(|word| word.text.len()).sum();
     let mut state = parse_state::ParseState::for_length(length);
-    state.line.commands.push(SimpleCommand::of_words(words));
-    expand::expand(state)
+    state.line.commands.push(SimpleCommand::from_words(words));
+    expand::expand_commands(state)
 }
 
 impl CommandLine {
@@ -53,12 +56,15 @@ impl CommandLine {
     pub fn add_variable(&mut self, name: &str, value: &str) {
         self.sets_variables = true;
         self.sets_path |= name == "PATH";
-        if variables::sets_program_variable(&Word::literal(&format!("{name}={value}"))) {
-            let shown = command::remove_controls(name);
-            self.unanalysed.push(format!("by the variable {shown} programs run others"));
+        if variables::sets_program_variable(&CommandWord::from_literal(&format!("{name}={value}")))
+        {
+            let shown = command::remove_control_characters(name);
+            self.unanalysed
+                .push(format!("by the variable {shown} programs run others"));
         }
         if ["$(", "${", "`"].iter().any(|sign| value.contains(sign)) {
-            self.unanalysed.push("a variable holds text that looks like a substitution".to_owned());
+            self.unanalysed
+                .push("a variable holds text that looks like a substitution".to_owned());
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Options of programs, read as getopt does by a list of those that are known.
 
-use super::command::{NOT_WRITTEN_OUT, Word};
+use super::command::{CommandWord, NOT_WRITTEN_OUT};
 use super::parse_state::Reason;
 
 pub(super) const UNKNOWN_OPTIONS: Reason = "its options are not known here";
@@ -12,7 +12,7 @@ pub(super) struct ParsedOptions<'w> {
 }
 
 impl ParsedOptions<'_> {
-    pub fn has(&self, names: &[&str]) -> bool {
+    pub fn has_any(&self, names: &[&str]) -> bool {
         self.given.iter().any(|(name, _)| names.contains(name))
     }
 }
@@ -22,12 +22,25 @@ impl ParsedOptions<'_> {
 ///
 /// # Errors
 /// An option is not known, or not written out.
-pub(super) fn parse_options<'w>(known: &str, words: &'w [Word]) -> Result<ParsedOptions<'w>, Reason> {
-    let mut parsed = ParsedOptions { given: Vec::new(), operands: 0 };
+pub(super) fn parse_options<'w>(
+    known: &str,
+    words: &'w [CommandWord],
+) -> Result<ParsedOptions<'w>, Reason> {
+    let mut parsed = ParsedOptions {
+        given: Vec::new(),
+        operands: 0,
+    };
     let kind_of = |name: &str| {
         let mut each = known.split_whitespace();
-        let found = each.find(|one| one.trim_end_matches([':', '?', '!']) == name).ok_or(UNKNOWN_OPTIONS)?;
-        Ok::<_, Reason>(found.chars().next_back().filter(|kind| ":?!".contains(*kind)))
+        let found = each
+            .find(|one| one.trim_end_matches([':', '?', '!']) == name)
+            .ok_or(UNKNOWN_OPTIONS)?;
+        Ok::<_, Reason>(
+            found
+                .chars()
+                .next_back()
+                .filter(|kind| ":?!".contains(*kind)),
+        )
     };
     while let Some(word) = words.get(parsed.operands) {
         let text = word.text.as_str();
@@ -45,8 +58,14 @@ pub(super) fn parse_options<'w>(known: &str, words: &'w [Word]) -> Result<Parsed
                 let (name, rest) = letters.split_at(letter.len_utf8());
                 let kind = kind_of(name)?;
                 let takes_next = rest.is_empty() && matches!(kind, Some(':' | '!'));
-                let value = if takes_next { take_value(words, &mut parsed.operands)? } else { rest };
-                parsed.given.push((name, if kind.is_some() { value } else { "" }));
+                let value = if takes_next {
+                    take_option_value(words, &mut parsed.operands)?
+                } else {
+                    rest
+                };
+                parsed
+                    .given
+                    .push((name, if kind.is_some() { value } else { "" }));
                 if kind == Some('!') {
                     return Ok(parsed);
                 }
@@ -59,22 +78,34 @@ pub(super) fn parse_options<'w>(known: &str, words: &'w [Word]) -> Result<Parsed
         }
         let (name, attached) = long.split_once('=').unwrap_or((long, ""));
         let takes_next = kind_of(name)? == Some(':') && name == long;
-        let value = if takes_next { take_value(words, &mut parsed.operands)? } else { attached };
+        let value = if takes_next {
+            take_option_value(words, &mut parsed.operands)?
+        } else {
+            attached
+        };
         parsed.given.push((name, value));
     }
     Ok(parsed)
 }
 
 /// The value in the word at this place, which is then gone past.
-fn take_value<'w>(words: &'w [Word], at: &mut usize) -> Result<&'w str, Reason> {
-    let Some(word) = words.get(*at) else { return Ok("") };
+fn take_option_value<'w>(words: &'w [CommandWord], at: &mut usize) -> Result<&'w str, Reason> {
+    let Some(word) = words.get(*at) else {
+        return Ok("");
+    };
     *at += 1;
-    if word.may_split { Err(NOT_WRITTEN_OUT) } else { Ok(&word.text) }
+    if word.may_split {
+        Err(NOT_WRITTEN_OUT)
+    } else {
+        Ok(&word.text)
+    }
 }
 
 /// Returns whether a word is this long option, whole or by its beginning, with a value or without.
 pub(super) fn is_long_option(text: &str, option: &str) -> bool {
-    let name = text.strip_prefix("--").map_or("", |rest| rest.split('=').next().unwrap_or(rest));
+    let name = text
+        .strip_prefix("--")
+        .map_or("", |rest| rest.split('=').next().unwrap_or(rest));
     !name.is_empty() && option.starts_with(name)
 }
 

@@ -1,6 +1,6 @@
 //! The result of parsing a command line so far, and the work that may still be spent on it.
 
-use super::command::{CommandLine, SimpleCommand, Word};
+use super::command::{CommandLine, CommandWord, SimpleCommand};
 use super::variables::{is_program_variable, sets_program_variable};
 
 /// The reason for which a text cannot be analysed.
@@ -32,11 +32,14 @@ pub(super) struct ParseState {
 
 impl ParseState {
     pub fn for_length(length: usize) -> Self {
-        Self { steps: length.saturating_mul(STEPS.0) + STEPS.1, ..Self::default() }
+        Self {
+            steps: length.saturating_mul(STEPS.0) + STEPS.1,
+            ..Self::default()
+        }
     }
 
     /// Counts work, so that no text takes long.
-    pub fn spend(&mut self, steps: usize) -> Parsed<()> {
+    pub fn spend_steps(&mut self, steps: usize) -> Parsed<()> {
         self.steps = self.steps.checked_sub(steps).ok_or(TOO_MANY_STEPS)?;
         Ok(())
     }
@@ -67,12 +70,17 @@ impl ParseState {
     }
 
     /// Records `NAME=VALUE`.
-    pub fn record_assignment(&mut self, word: &Word) {
+    pub fn record_assignment(&mut self, word: &CommandWord) {
         let (name, value) = word.text.split_once('=').unwrap_or(("", &word.text));
         self.line.sets_variables = true;
         self.line.sets_path |= name.split(['[', '+']).next() == Some("PATH");
         self.record_value(value);
-        if let Some((_, index)) = word.raw.split('=').next().and_then(|name| name.split_once('[')) {
+        if let Some((_, index)) = word
+            .raw
+            .split('=')
+            .next()
+            .and_then(|name| name.split_once('['))
+        {
             self.record_arithmetic(index);
         }
         self.holds_index |= !word.is_literal && value.contains('[');
@@ -96,7 +104,8 @@ impl ParseState {
     pub fn record_arithmetic(&mut self, written: &str) {
         let has_output = written.contains("$(") || written.contains('`');
         let may_set = ["=", "++", "--"].iter().any(|sign| written.contains(sign));
-        self.evaluates_variables |= written.contains(|c: char| c.is_ascii_alphabetic() || "_$".contains(c));
+        self.evaluates_variables |=
+            written.contains(|c: char| c.is_ascii_alphabetic() || "_$".contains(c));
         self.line.sets_variables |= has_output || may_set;
         self.line.sets_path |= has_output || (may_set && written.contains("PATH"));
     }
@@ -104,10 +113,18 @@ impl ParseState {
     /// Records the inside of `${...}`, as it was written.
     pub fn record_parameter(&mut self, written: &str) {
         let bare = written.trim_start_matches(['!', '#']);
-        let end = bare.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(bare.len());
+        let end = bare
+            .find(|c: char| !c.is_ascii_alphanumeric() && c != '_')
+            .unwrap_or(bare.len());
         let (name, rest) = bare.split_at(end);
-        let rest = rest.strip_prefix(['@', '*', '?', '$', '-']).filter(|_| name.is_empty()).unwrap_or(rest);
-        let (index, operator) = rest.split_once(']').filter(|_| rest.starts_with('[')).unwrap_or(("", rest));
+        let rest = rest
+            .strip_prefix(['@', '*', '?', '$', '-'])
+            .filter(|_| name.is_empty())
+            .unwrap_or(rest);
+        let (index, operator) = rest
+            .split_once(']')
+            .filter(|_| rest.starts_with('['))
+            .unwrap_or(("", rest));
         self.holds_index |= operator.contains('[');
         let sets = operator.starts_with('=') || operator.starts_with(":=");
         if sets {
@@ -116,7 +133,8 @@ impl ParseState {
         if operator.starts_with('@') || (sets && written.starts_with('!')) {
             self.add_reason("`${...}` may run or set what a variable names".to_owned());
         }
-        let is_offset = operator.starts_with(':') && !operator[1..].starts_with(['-', '+', '?', '=']);
+        let is_offset =
+            operator.starts_with(':') && !operator[1..].starts_with(['-', '+', '?', '=']);
         if is_offset || written.starts_with('!') || !matches!(index, "" | "[@" | "[*") {
             self.record_arithmetic(if is_offset { rest } else { index });
             self.evaluates_variables = true;
@@ -124,7 +142,7 @@ impl ParseState {
     }
 
     /// Records what only the whole line tells.
-    pub fn finish(&mut self) {
+    pub fn finish_line(&mut self) {
         if self.evaluates_variables && self.holds_index {
             self.add_reason(TEXT_IN_ARITHMETIC.to_owned());
         }
@@ -134,14 +152,22 @@ impl ParseState {
 /// Returns whether a text, or what programs decode of it, may be an array index that holds a substitution, or a piece
 /// of one.
 fn may_become_index(text: &str) -> bool {
-    let text = COLOURS.iter().fold(text.to_owned(), |text, colour| text.replace(colour, ""));
-    let holds_code = |text: &str| text.contains(['(', '$', '`', '[']) || holds_numbered_character(text);
+    let text = COLOURS
+        .iter()
+        .fold(text.to_owned(), |text, colour| text.replace(colour, ""));
+    let holds_code =
+        |text: &str| text.contains(['(', '$', '`', '[']) || holds_numbered_character(text);
     let begins_index = |at: usize| {
         let before = text[..at].chars().next_back();
         let behind = &text[at + 1..];
-        let is_test = before.is_none() && (behind.is_empty() || behind.starts_with([' ', '[', '\n']));
+        let is_test =
+            before.is_none() && (behind.is_empty() || behind.starts_with([' ', '[', '\n']));
         let follows_name = before.is_none_or(|c| c.is_ascii_alphanumeric() || c == '_');
-        follows_name && !is_test && behind.split_once(']').is_none_or(|(index, _)| holds_code(index))
+        follows_name
+            && !is_test
+            && behind
+                .split_once(']')
+                .is_none_or(|(index, _)| holds_code(index))
     };
     holds_numbered_character(&text) || text.match_indices('[').any(|(at, _)| begins_index(at))
 }
@@ -150,7 +176,10 @@ fn may_become_index(text: &str) -> bool {
 fn holds_numbered_character(text: &str) -> bool {
     text.match_indices('\\').any(|(at, _)| {
         let behind = &text[at + 1..];
-        let digits = behind.chars().take_while(|c| ('0'..='7').contains(c)).count();
+        let digits = behind
+            .chars()
+            .take_while(|c| ('0'..='7').contains(c))
+            .count();
         digits > 1 || behind.starts_with(['x', 'u', 'U'])
     })
 }

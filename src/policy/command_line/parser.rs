@@ -1,15 +1,15 @@
 //! Lists of commands, with the words, redirections and assignments of each, and here-documents. What is not known for
 //! certain is an error, so that nothing a shell would run is missed.
 
-use super::command::{Redirection, SimpleCommand};
+use super::command::{CommandRedirection, SimpleCommand};
 use super::parse_state::{ParseState, Parsed};
 
 /// The most levels of nested substitutions.
 const DEEPEST: u32 = 60;
 /// Words that mean something where a command begins.
 const KEYWORDS: &[&str] = &[
-    "if", "then", "elif", "else", "fi", "while", "until", "do", "done", "{", "}", "!", "time", "for", "[[",
-    "coproc", "select", "case", "esac", "function",
+    "if", "then", "elif", "else", "fi", "while", "until", "do", "done", "{", "}", "!", "time",
+    "for", "[[", "coproc", "select", "case", "esac", "function",
 ];
 
 /// A here-document whose body is still to come.
@@ -20,7 +20,7 @@ struct HereDocument {
 }
 
 /// A parser of one text.
-pub(super) struct Parser<'t, 's> {
+pub(super) struct ShellParser<'t, 's> {
     pub text: &'t [char],
     pub at: usize,
     pub depth: u32,
@@ -51,24 +51,36 @@ pub(super) fn join_lines(text: &str) -> String {
     text.replace("\\\n", "")
 }
 
-impl<'t, 's> Parser<'t, 's> {
+impl<'t, 's> ShellParser<'t, 's> {
     /// A parser of a text at this depth.
     ///
     /// # Errors
     /// The text is nested too deeply, or too long for what may still be spent.
     pub fn new(text: &'t [char], depth: u32, state: &'s mut ParseState) -> Parsed<Self> {
-        state.spend(text.len())?;
+        state.spend_steps(text.len())?;
         if depth > DEEPEST {
             return Err("it is nested too deeply");
         }
         let pending = Vec::new();
-        Ok(Self { text, at: 0, depth, state, pending, is_awaited_outside: false, in_substitution: false })
+        Ok(Self {
+            text,
+            at: 0,
+            depth,
+            state,
+            pending,
+            is_awaited_outside: false,
+            in_substitution: false,
+        })
     }
 
     /// Parses the whole text as a list of commands.
     pub fn parse_all(mut self) -> Parsed<()> {
         self.parse_list()?;
-        if self.pending.is_empty() { Ok(()) } else { Err("a here-document does not begin") }
+        if self.pending.is_empty() {
+            Ok(())
+        } else {
+            Err("a here-document does not begin")
+        }
     }
 
     /// The character so many places ahead.
@@ -83,7 +95,10 @@ impl<'t, 's> Parser<'t, 's> {
 
     /// Goes past this text if it comes next.
     pub fn skip_text(&mut self, wanted: &str) -> bool {
-        let is_next = wanted.chars().enumerate().all(|(n, c)| self.peek(n) == Some(c));
+        let is_next = wanted
+            .chars()
+            .enumerate()
+            .all(|(n, c)| self.peek(n) == Some(c));
         self.at += if is_next { wanted.len() } else { 0 };
         is_next
     }
@@ -105,7 +120,9 @@ impl<'t, 's> Parser<'t, 's> {
         loop {
             self.skip_blanks();
             match (self.peek(0), self.peek(1)) {
-                (None, _) if self.in_substitution || open > 0 => return Err("a bracket is not closed"),
+                (None, _) if self.in_substitution || open > 0 => {
+                    return Err("a bracket is not closed");
+                }
                 (None, _) => return Ok(()),
                 (Some('\n'), _) => self.end_line()?,
                 (Some('&'), Some('>')) => self.parse_simple_command()?,
@@ -142,7 +159,7 @@ impl<'t, 's> Parser<'t, 's> {
             if document.is_quoted {
                 self.state.record_text(&body.iter().collect::<String>());
             } else {
-                Parser::new(body, self.depth + 1, self.state)?.parse_expansions()?;
+                ShellParser::new(body, self.depth + 1, self.state)?.parse_expansions()?;
             }
         }
         Ok(())
@@ -154,10 +171,17 @@ impl<'t, 's> Parser<'t, 's> {
         while self.at < self.text.len() {
             let begin = self.at;
             let rest = &self.text[begin..];
-            self.at += rest.iter().position(|c| *c == '\n').map_or(rest.len(), |at| at + 1);
+            self.at += rest
+                .iter()
+                .position(|c| *c == '\n')
+                .map_or(rest.len(), |at| at + 1);
             let line = self.text_since(begin);
             let line = line.trim_end_matches('\n');
-            let line = if document.strips_tabs { line.trim_start_matches('\t') } else { line };
+            let line = if document.strips_tabs {
+                line.trim_start_matches('\t')
+            } else {
+                line
+            };
             if line == document.end && !continues {
                 return Ok(begin);
             }
@@ -165,7 +189,8 @@ impl<'t, 's> Parser<'t, 's> {
             // line that only begins so.
             continues = !document.is_quoted && line.ends_with('\\');
             let may_end = continues && document.end.starts_with(line.trim_end_matches('\\'));
-            let ends_early = self.in_substitution && line.starts_with(&document.end) && line.contains(')');
+            let ends_early =
+                self.in_substitution && line.starts_with(&document.end) && line.contains(')');
             if line == document.end || may_end || ends_early {
                 return Err("a line of a here-document may be its last one");
             }
@@ -195,21 +220,34 @@ impl<'t, 's> Parser<'t, 's> {
     /// Parses what begins where a command may begin.
     fn parse_command(&mut self) -> Parsed<()> {
         let rest = &self.text[self.at..];
-        let length = rest.iter().position(|c| ends_word(*c)).unwrap_or(rest.len());
-        let keyword = KEYWORDS.iter().find(|keyword| keyword.chars().eq(rest[..length].iter().copied()));
-        let Some(keyword) = keyword else { return self.parse_simple_command() };
+        let length = rest
+            .iter()
+            .position(|c| ends_word(*c))
+            .unwrap_or(rest.len());
+        let keyword = KEYWORDS
+            .iter()
+            .find(|keyword| keyword.chars().eq(rest[..length].iter().copied()));
+        let Some(keyword) = keyword else {
+            return self.parse_simple_command();
+        };
         self.at += length;
         match *keyword {
             "for" => self.parse_loop_head(),
             "[[" => self.parse_condition(),
-            "coproc" | "select" | "case" | "esac" | "function" => Err("such compound commands are not read"),
+            "coproc" | "select" | "case" | "esac" | "function" => {
+                Err("such compound commands are not read")
+            }
             "time" => {
                 self.skip_blanks();
                 if self.skip_text("-p") && !self.peek(0).is_some_and(ends_word) {
                     return Err("options of `time` are not known here");
                 }
                 self.skip_blanks();
-                if self.peek(0) == Some('-') { Err("options of `time` are not known here") } else { Ok(()) }
+                if self.peek(0) == Some('-') {
+                    Err("options of `time` are not known here")
+                } else {
+                    Ok(())
+                }
             }
             // The others stand before a command, or end one.
             _ => Ok(()),
@@ -224,14 +262,20 @@ impl<'t, 's> Parser<'t, 's> {
             self.skip_blanks();
             match (self.peek(0), self.peek(1)) {
                 (Some('<' | '>'), Some('(')) => self.parse_argument(&mut command)?,
-                (Some('<' | '>'), _) | (Some('&'), Some('>')) => self.parse_redirection(&mut command)?,
+                (Some('<' | '>'), _) | (Some('&'), Some('>')) => {
+                    self.parse_redirection(&mut command)?
+                }
                 (None | Some('\n' | ';' | '|' | ')' | '&'), _) => break,
                 (Some('('), _) => {
                     let is_head = is_variable_name(self.text_since(begin).trim_end());
                     self.at += 1;
                     self.skip_blanks();
                     let is_function = is_head && self.skip_text(")");
-                    return if is_function { Ok(()) } else { Err("a bracket stands where none can") };
+                    return if is_function {
+                        Ok(())
+                    } else {
+                        Err("a bracket stands where none can")
+                    };
                 }
                 _ => self.parse_argument(&mut command)?,
             }
@@ -261,7 +305,10 @@ impl<'t, 's> Parser<'t, 's> {
             self.state.record_assignment(&word);
         }
         if command.words.is_empty() {
-            let is_index = word.text.split_once('[').is_some_and(|(name, _)| is_variable_name(name));
+            let is_index = word
+                .text
+                .split_once('[')
+                .is_some_and(|(name, _)| is_variable_name(name));
             if word.is_assignment {
                 return Ok(());
             }
@@ -274,8 +321,13 @@ impl<'t, 's> Parser<'t, 's> {
     }
 
     fn parse_redirection(&mut self, command: &mut SimpleCommand) -> Parsed<()> {
-        let forms = ["<<<", "<<-", "<<", "&>>", "&>", "<&", "<>", "<", ">>", ">|", ">&", ">"];
-        let form = forms.into_iter().find(|form| self.skip_text(form)).unwrap_or_default();
+        let forms = [
+            "<<<", "<<-", "<<", "&>>", "&>", "<&", "<>", "<", ">>", ">|", ">&", ">",
+        ];
+        let form = forms
+            .into_iter()
+            .find(|form| self.skip_text(form))
+            .unwrap_or_default();
         self.skip_blanks();
         let begin = self.at;
         let target = self.parse_word()?;
@@ -287,7 +339,11 @@ impl<'t, 's> Parser<'t, 's> {
                 return Err("the end of a here-document is no plain word");
             }
             let is_quoted = join_lines(&target.raw).contains(['\'', '"', '\\']);
-            self.pending.push(HereDocument { end: target.text, is_quoted, strips_tabs: form == "<<-" });
+            self.pending.push(HereDocument {
+                end: target.text,
+                is_quoted,
+                strips_tabs: form == "<<-",
+            });
             return Ok(());
         }
         let digits = target.text.trim_end_matches('-');
@@ -295,7 +351,11 @@ impl<'t, 's> Parser<'t, 's> {
             form.ends_with('&') && target.is_literal && digits.chars().all(|c| c.is_ascii_digit());
         if form != "<<<" && !duplicates {
             let (writes, reads) = (form != "<" && form != "<&", form.starts_with('<'));
-            command.redirections.push(Redirection { target, writes, reads });
+            command.redirections.push(CommandRedirection {
+                target,
+                writes,
+                reads,
+            });
         }
         Ok(())
     }

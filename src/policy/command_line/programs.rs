@@ -1,6 +1,6 @@
 //! Programs by name: those whose words are only data, those with subcommands, and those that start others.
 
-use super::command::{NOT_WRITTEN_OUT, SimpleCommand, Word};
+use super::command::{CommandWord, NOT_WRITTEN_OUT, SimpleCommand};
 use super::options::{has_short_option, is_long_option};
 use super::parse_state::Reason;
 use super::scripts::check_script;
@@ -247,8 +247,16 @@ const OPTIONS: &[(&[&str], &[&str], &str)] = &[
     (&["rg"], &["pre", "hostname-bin"], ""),
     (&["ag", "bat"], &["pager"], ""),
     (&["sort"], &["compress-program"], ""),
-    (&["man"], &["pager", "html", "preprocessor", "config-file"], "PHpC"),
-    (&["just"], &["command", "shell", "shell-arg", "chooser", "choose", "edit"], "ce"),
+    (
+        &["man"],
+        &["pager", "html", "preprocessor", "config-file"],
+        "PHpC",
+    ),
+    (
+        &["just"],
+        &["command", "shell", "shell-arg", "chooser", "choose", "edit"],
+        "ce",
+    ),
     (&["make"], &["eval"], "E"),
 ];
 const BY_OPTION: Reason = "one of its options starts a command";
@@ -267,12 +275,16 @@ pub(super) fn is_launcher(name: &str) -> bool {
 ///
 /// # Errors
 /// It starts a command that its words do not tell, or may.
-pub(super) fn first_possible_word(name: &str, command: &SimpleCommand) -> Result<Option<usize>, Reason> {
+pub(super) fn first_possible_word(
+    name: &str,
+    command: &SimpleCommand,
+) -> Result<Option<usize>, Reason> {
     let words = &command.words;
-    let runs = |word: &Word| {
+    let runs = |word: &CommandWord| {
         let options = OPTIONS.iter().filter(|(names, ..)| names.contains(&name));
         options.into_iter().any(|(_, long, short)| {
-            has_short_option(&word.text, short) || long.iter().any(|long| is_long_option(&word.text, long))
+            has_short_option(&word.text, short)
+                || long.iter().any(|long| is_long_option(&word.text, long))
         })
     };
     if words.iter().any(runs) {
@@ -280,8 +292,9 @@ pub(super) fn first_possible_word(name: &str, command: &SimpleCommand) -> Result
     }
     check_script(name, command)?;
     let is_elsewhere = words[0].text.contains(['/', '\\']);
-    let is_system =
-        ["/bin/", "/usr/bin/"].iter().any(|folder| words[0].text.strip_prefix(folder) == Some(name));
+    let is_system = ["/bin/", "/usr/bin/"]
+        .iter()
+        .any(|folder| words[0].text.strip_prefix(folder) == Some(name));
     if is_quiet(name) && (is_system || !is_elsewhere) {
         return Ok(None);
     }
@@ -293,13 +306,20 @@ pub(super) fn first_possible_word(name: &str, command: &SimpleCommand) -> Result
     if is_launcher(name) {
         let names_none = words[1..].iter().all(|word| word.text.starts_with('-'));
         let is_unknown = command.is_open_ended || words.iter().any(|word| !word.is_literal);
-        return if names_none || is_unknown { Err(NOT_WRITTEN_OUT) } else { Ok(Some(1)) };
+        return if names_none || is_unknown {
+            Err(NOT_WRITTEN_OUT)
+        } else {
+            Ok(Some(1))
+        };
     }
-    let Some(at) = (1..words.len()).find(|at| !words[*at].text.starts_with('-')) else { return Ok(Some(1)) };
+    let Some(at) = (1..words.len()).find(|at| !words[*at].text.starts_with('-')) else {
+        return Ok(Some(1));
+    };
     let subcommand = words[at].text.as_str();
     if PACKAGERS.contains(&name) && WITH_PACKAGES.contains(&subcommand) {
         return Ok(None);
     }
-    let has_subcommands = WITH_SUBCOMMANDS.contains(&name) && !STARTING.contains(&(name, subcommand));
+    let has_subcommands =
+        WITH_SUBCOMMANDS.contains(&name) && !STARTING.contains(&(name, subcommand));
     Ok(Some(if has_subcommands { at + 1 } else { 1 }))
 }

@@ -1,6 +1,6 @@
 //! Programs that read a small language of their own, in which commands may stand: sed, awk and make.
 
-use super::command::{NOT_WRITTEN_OUT, SimpleCommand, Word, is_device};
+use super::command::{CommandWord, NOT_WRITTEN_OUT, SimpleCommand, is_device};
 use super::interpreters::RUNS_INPUT;
 use super::options::parse_options;
 use super::parse_state::Reason;
@@ -27,9 +27,9 @@ pub(super) fn check_script(name: &str, command: &SimpleCommand) -> Result<(), Re
     };
     let options = parse_options(known, words)?;
     // The value of a variable of awk may be anything.
-    let is_open = |word: &Word| !word.is_literal && (is_sed || !word.text.contains('='));
+    let is_open = |word: &CommandWord| !word.is_literal && (is_sed || !word.text.contains('='));
     let (before, operands) = words.split_at(options.operands);
-    let has_script = options.has(&["e", "expression", "f", "file", "version", "help"]);
+    let has_script = options.has_any(&["e", "expression", "f", "file", "version", "help"]);
     let script = operands.first().filter(|_| !has_script);
     if before.iter().any(is_open)
         || script.is_some_and(|word| !word.is_literal)
@@ -38,47 +38,73 @@ pub(super) fn check_script(name: &str, command: &SimpleCommand) -> Result<(), Re
         return Err(NOT_WRITTEN_OUT);
     }
     let is_file = |name: &str| matches!(name, "f" | "file");
-    if options.given.iter().any(|(name, file)| is_file(name) && (*file == "-" || is_device(file))) {
+    if options
+        .given
+        .iter()
+        .any(|(name, file)| is_file(name) && (*file == "-" || is_device(file)))
+    {
         return Err(RUNS_INPUT);
     }
-    let scripts = options.given.iter().filter(|(name, _)| matches!(*name, "e" | "expression"));
-    let mut texts = scripts.map(|(_, text)| *text).chain(script.map(|word| word.text.as_str()));
+    let scripts = options
+        .given
+        .iter()
+        .filter(|(name, _)| matches!(*name, "e" | "expression"));
+    let mut texts = scripts
+        .map(|(_, text)| *text)
+        .chain(script.map(|word| word.text.as_str()));
     let has_late_option = is_sed && operands.iter().any(|word| word.text.starts_with('-'));
     let starts = if is_sed { sed_may_start } else { awk_may_start };
-    if has_late_option || texts.any(starts) { Err(BY_SCRIPT) } else { Ok(()) }
+    if has_late_option || texts.any(starts) {
+        Err(BY_SCRIPT)
+    } else {
+        Ok(())
+    }
 }
 
 /// Returns whether a sed script may hold the command `e`, or `s` with the flag `e`.
 fn sed_may_start(script: &str) -> bool {
     let is_run = |piece: &str| {
         let end = piece.trim_start_matches(|c| SED_FLAGS.contains(c));
-        end.strip_prefix('e').is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_alphabetic()))
+        end.strip_prefix('e')
+            .is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_alphabetic()))
     };
     let by_letter = script.match_indices(['s', 'y']).any(|(at, _)| {
-        let delimiter = script[at + 1..].chars().next().filter(char::is_ascii_alphanumeric);
+        let delimiter = script[at + 1..]
+            .chars()
+            .next()
+            .filter(char::is_ascii_alphanumeric);
         delimiter.is_some_and(|delimiter| script[at + 2..].split(delimiter).skip(2).any(is_run))
     });
 
-    by_letter || script.split(|c: char| !c.is_ascii_alphanumeric()).any(is_run)
+    by_letter
+        || script
+            .split(|c: char| !c.is_ascii_alphanumeric())
+            .any(is_run)
 }
 
 /// Returns whether an awk program may hold `system`, a pipe, or a call of a function by a name in a text.
 fn awk_may_start(program: &str) -> bool {
     let program = program.replace("\\\n", "");
-    let calls = |rest: &str| rest.trim_start().starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+    let calls = |rest: &str| {
+        rest.trim_start()
+            .starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+    };
     program.contains("system")
         || program.replace("||", "").contains('|')
         || program.split('@').skip(1).any(calls)
 }
 
 /// Checks the words of `make` and its kin: they name no input as their file, and no shell.
-fn check_make(words: &[Word]) -> Result<(), Reason> {
+fn check_make(words: &[CommandWord]) -> Result<(), Reason> {
     for (at, word) in words.iter().enumerate() {
         let text = word.text.as_str();
         let is_option = text.starts_with('-');
         let behind_option = at > 0 && words[at - 1].text.starts_with('-');
         let is_file = behind_option && words[at - 1].text.ends_with(['f', 'e']);
-        let attached = text.rsplit(['f', '=']).next().filter(|_| is_option && text.contains('f'));
+        let attached = text
+            .rsplit(['f', '='])
+            .next()
+            .filter(|_| is_option && text.contains('f'));
         let file = attached.unwrap_or(if is_file { text } else { "" });
         if text == "-" || file == "-" || is_device(file) {
             return Err(RUNS_INPUT);

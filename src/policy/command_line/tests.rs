@@ -8,7 +8,13 @@ fn commands(text: &str) -> Vec<String> {
         simple
             .words
             .iter()
-            .map(|word| if word.is_literal { word.text.as_str() } else { "?" })
+            .map(|word| {
+                if word.is_literal {
+                    word.text.as_str()
+                } else {
+                    "?"
+                }
+            })
             .collect::<Vec<_>>()
             .join(" ")
     };
@@ -31,7 +37,10 @@ fn plain_commands_are_found_word_by_word() {
         ("git push", vec!["git push"]),
         ("  git   'pu'\"sh\" or\\igin ", vec!["git push origin"]),
         ("gi\\\nt pu\\\nsh", vec!["git push"]),
-        ("a && b || c; d & e | f |& g", vec!["a", "b", "c", "d", "e", "f", "g"]),
+        (
+            "a && b || c; d & e | f |& g",
+            vec!["a", "b", "c", "d", "e", "f", "g"],
+        ),
         ("a # git push\nb", vec!["a", "b"]),
         ("a # x \\\nb", vec!["a", "b"]),
         ("a#b c", vec!["a#b c"]),
@@ -41,13 +50,19 @@ fn plain_commands_are_found_word_by_word() {
         ("for x in a b; do c $x; done", vec!["c ?"]),
         ("for ((i=0;i<3;i++)); do c; done", vec!["c"]),
         ("while a; do b; done < f", vec!["a", "b", ""]),
-        ("if a; then b; elif c; then d; else e; fi", vec!["a", "b", "c", "d", "e"]),
+        (
+            "if a; then b; elif c; then d; else e; fi",
+            vec!["a", "b", "c", "d", "e"],
+        ),
         ("[[ -f a && ! b =~ ^(x|y)$ ]] && c", vec!["c"]),
         ("(( x + 1 > 2 )) && c", vec!["c"]),
         ("((a); b)", vec!["a", "b"]),
         ("echo $((1 + (2*3)))", vec!["echo ?"]),
         ("echo $( (a); b)", vec!["a", "b", "echo ?"]),
-        ("cat <<E\na $(b) `c` \\$(d)\nE\ne", vec!["cat", "b", "c", "e"]),
+        (
+            "cat <<E\na $(b) `c` \\$(d)\nE\ne",
+            vec!["cat", "b", "c", "e"],
+        ),
         ("cat <<'E'\n$(b)\nE\ne", vec!["cat", "e"]),
         ("cat <<-E | a\n\tb\n\tE\nc", vec!["cat", "a", "c"]),
         ("a \"$(b \"$(c)\")\"", vec!["c", "b ?", "a ?"]),
@@ -67,8 +82,17 @@ fn plain_commands_are_found_word_by_word() {
             vec!["find . -name x -exec rm {} ; -exec a +", "rm ?", "a"],
         ),
     ] {
-        assert_eq!(commands(text), expect, "{text}: {:?}", read_command_line(text).unanalysed);
-        assert_eq!(read_command_line(text).unanalysed, Vec::<String>::new(), "{text}");
+        assert_eq!(
+            commands(text),
+            expect,
+            "{text}: {:?}",
+            read_command_line(text).unanalysed
+        );
+        assert_eq!(
+            read_command_line(text).unanalysed,
+            Vec::<String>::new(),
+            "{text}"
+        );
     }
 }
 
@@ -135,7 +159,11 @@ fn whatever_may_run_a_command_is_found_or_said_to_be_hidden() {
         "a &\\\n& git push",
         "cat <<A; (echo\nA\ngit push)",
     ] {
-        assert!(tells(&read_command_line(text)), "{text}: {:?}", read_command_line(text));
+        assert!(
+            tells(&read_command_line(text)),
+            "{text}: {:?}",
+            read_command_line(text)
+        );
     }
 }
 
@@ -158,7 +186,10 @@ fn nothing_is_hidden_in_everyday_lines() {
     ] {
         let script = read_command_line(text);
         assert_eq!(script.unanalysed, Vec::<String>::new(), "{text}");
-        assert!(script.commands.iter().all(|simple| simple.opaque.is_none()), "{text}");
+        assert!(
+            script.commands.iter().all(|simple| simple.opaque.is_none()),
+            "{text}"
+        );
     }
 }
 
@@ -186,11 +217,17 @@ fn hostile_depth_and_size_end_in_a_word_of_their_own() {
         ("cat <<E $(", ")"),
     ] {
         for count in [10, 1_000, 20_000] {
-            for text in [format!("{}git push{}", open.repeat(count), close.repeat(count)), open.repeat(count)]
-            {
+            for text in [
+                format!("{}git push{}", open.repeat(count), close.repeat(count)),
+                open.repeat(count),
+            ] {
                 let script = read_command_line(&text);
                 let found = tells(&script) || count == 10 || script.commands.len() > 10;
-                assert!(found || !text.contains("git push"), "{open} {count}: {:?}", script.unanalysed);
+                assert!(
+                    found || !text.contains("git push"),
+                    "{open} {count}: {:?}",
+                    script.unanalysed
+                );
             }
         }
     }
@@ -206,7 +243,10 @@ fn a_known_name_is_known_in_any_case_where_the_system_tells_none_apart() {
         ("nohup", "nohup", "nohup"),
     ] {
         assert_eq!(
-            (table_name(text, true).as_str(), table_name(text, false).as_str()),
+            (
+                table_name(text, true).as_str(),
+                table_name(text, false).as_str()
+            ),
             (folded, exact),
             "{text}"
         );

@@ -1,6 +1,6 @@
 //! Variables by which programs run others.
 
-use super::command::Word;
+use super::command::CommandWord;
 
 /// Variables whose value a shell or a program runs, or takes commands from.
 const PROGRAM_VARIABLES: &[&str] = &[
@@ -82,7 +82,17 @@ const OPTION_VARIABLES: &[(&str, &[&str])] = &[
     ("LESS", &["-"]),
     (
         "GOFLAGS",
-        &["-mod=", "-tags=", "-v", "-race", "-count=", "-trimpath", "-buildvcs=", "-ldflags=", "-p="],
+        &[
+            "-mod=",
+            "-tags=",
+            "-v",
+            "-race",
+            "-count=",
+            "-trimpath",
+            "-buildvcs=",
+            "-ldflags=",
+            "-p=",
+        ],
     ),
     ("JAVA_TOOL_OPTIONS", &["-X", "-D", "-XX:"]),
     ("_JAVA_OPTIONS", &["-X", "-D", "-XX:"]),
@@ -91,16 +101,25 @@ const OPTION_VARIABLES: &[(&str, &[&str])] = &[
 /// Beginnings of the names of more of them.
 const PROGRAM_PREFIXES: &[&str] = &["GIT_", "LD_", "DYLD_", "BASH_FUNC_"];
 /// Variables that hold a program's name, which is often a harmless one.
-const PAGERS: &[&str] =
-    &["PAGER", "EDITOR", "VISUAL", "GIT_PAGER", "GIT_EDITOR", "GIT_SEQUENCE_EDITOR", "MANPAGER"];
+const PAGERS: &[&str] = &[
+    "PAGER",
+    "EDITOR",
+    "VISUAL",
+    "GIT_PAGER",
+    "GIT_EDITOR",
+    "GIT_SEQUENCE_EDITOR",
+    "MANPAGER",
+];
 /// Programs that do no more than show or leave a file as it is.
 const HARMLESS: &[&str] = &["", "cat", "true", ":", "less", "more"];
 /// Variables of git that only say who and how.
 const PLAIN_GIT: &[&str] = &["GIT_TERMINAL_PROMPT", "GIT_OPTIONAL_LOCKS"];
 
 /// Returns whether a word `NAME=VALUE`, of which parts may be unknown, sets a variable by which programs run others.
-pub(super) fn sets_program_variable(word: &Word) -> bool {
-    let Some((name, value)) = word.text.split_once('=') else { return false };
+pub(super) fn sets_program_variable(word: &CommandWord) -> bool {
+    let Some((name, value)) = word.text.split_once('=') else {
+        return false;
+    };
     let name = bare_name(name);
     if !word.is_literal {
         return is_program_variable(name);
@@ -119,23 +138,33 @@ pub(super) fn sets_program_variable(word: &Word) -> bool {
 
 /// Returns whether programs run others by the variable of this name.
 pub(super) fn is_program_variable(name: &str) -> bool {
-    let is_harmless =
-        PLAIN_GIT.contains(&name) || name.starts_with("GIT_AUTHOR_") || name.starts_with("GIT_COMMITTER_");
+    let is_harmless = PLAIN_GIT.contains(&name)
+        || name.starts_with("GIT_AUTHOR_")
+        || name.starts_with("GIT_COMMITTER_");
     !is_harmless
         && (PROGRAM_VARIABLES.contains(&name)
             || PAGERS.contains(&name)
             || (name.starts_with("CARGO_TARGET_")
                 && (name.ends_with("_RUNNER") || name.ends_with("_LINKER")))
-            || PROGRAM_PREFIXES.iter().any(|prefix| name.starts_with(prefix)))
+            || PROGRAM_PREFIXES
+                .iter()
+                .any(|prefix| name.starts_with(prefix)))
 }
 
 /// Returns whether a builtin that sets variables sets such a one by this word, in which the name may follow an
 /// option's letters.
-pub(super) fn names_program_variable(word: &Word) -> bool {
+pub(super) fn names_program_variable(word: &CommandWord) -> bool {
     const MOST_LETTERS: usize = 8;
     let is_name = |text: &str| !text.contains('=') && is_program_variable(bare_name(text));
-    let letters = if word.text.starts_with('-') { MOST_LETTERS } else { 0 };
-    sets_program_variable(word) || (0..=letters).filter_map(|at| word.text.get(at..)).any(is_name)
+    let letters = if word.text.starts_with('-') {
+        MOST_LETTERS
+    } else {
+        0
+    };
+    sets_program_variable(word)
+        || (0..=letters)
+            .filter_map(|at| word.text.get(at..))
+            .any(is_name)
 }
 
 /// The name in `NAME`, `NAME+` or `NAME[INDEX]`.

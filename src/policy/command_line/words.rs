@@ -1,22 +1,25 @@
 //! Words: quotes, expansions, and the substitutions in them.
 
-use super::command::Word;
+use super::command::CommandWord;
 use super::parse_state::{Parsed, Reason};
-use super::parser::{Parser, ends_word, is_variable_name, join_lines};
+use super::parser::{ShellParser, ends_word, is_variable_name, join_lines};
 
 const UNCLOSED_QUOTE: Reason = "a quote is not closed";
 
-impl Parser<'_, '_> {
+impl ShellParser<'_, '_> {
     /// Parses a word; an empty one where none begins.
-    pub fn parse_word(&mut self) -> Parsed<Word> {
-        let mut word = Word { is_literal: true, ..Word::default() };
+    pub fn parse_word(&mut self) -> Parsed<CommandWord> {
+        let mut word = CommandWord {
+            is_literal: true,
+            ..CommandWord::default()
+        };
         let (begin, mut unquoted) = (self.at, String::new());
         while let Some(c) = self.peek(0) {
             match c {
                 '<' | '>' if self.peek(1) == Some('(') => {
                     self.at += 1;
                     word.is_literal = false;
-                    self.nest(Self::parse_substitution)?;
+                    self.parse_nested_level(Self::parse_substitution)?;
                 }
                 c if ends_word(c) => break,
                 '\0' => return Err("it holds a NUL"),
@@ -30,7 +33,8 @@ impl Parser<'_, '_> {
                 '$' | '`' => self.parse_expansion(&mut word, false)?,
                 c => {
                     if c == '=' && !unquoted.contains('=') {
-                        word.is_assignment = is_assignment_name(&join_lines(&self.text_since(begin)));
+                        word.is_assignment =
+                            is_assignment_name(&join_lines(&self.text_since(begin)));
                     }
                     self.at += 1;
                     word.text.push(c);
@@ -46,7 +50,7 @@ impl Parser<'_, '_> {
     }
 
     /// Parses `'...'`, or `$'...'`, in which what a backslash stands for is not told.
-    fn parse_single_quoted(&mut self, word: &mut Word, has_escapes: bool) -> Parsed<()> {
+    fn parse_single_quoted(&mut self, word: &mut CommandWord, has_escapes: bool) -> Parsed<()> {
         loop {
             self.at += 1;
             match self.peek(0).ok_or(UNCLOSED_QUOTE)? {
@@ -64,7 +68,7 @@ impl Parser<'_, '_> {
         Ok(())
     }
 
-    fn parse_double_quoted(&mut self, word: &mut Word) -> Parsed<()> {
+    fn parse_double_quoted(&mut self, word: &mut CommandWord) -> Parsed<()> {
         self.at += 1;
         while self.peek(0).ok_or(UNCLOSED_QUOTE)? != '"' {
             self.parse_expanded(word, true)?;
@@ -74,7 +78,7 @@ impl Parser<'_, '_> {
     }
 
     /// Parses one piece of a text in which expansions are made and single quotes mean nothing.
-    fn parse_expanded(&mut self, word: &mut Word, in_quotes: bool) -> Parsed<()> {
+    fn parse_expanded(&mut self, word: &mut CommandWord, in_quotes: bool) -> Parsed<()> {
         match (self.peek(0), self.peek(1)) {
             (Some('$' | '`'), _) => return self.parse_expansion(word, true),
             (Some('\\'), Some(next)) => {
@@ -93,7 +97,7 @@ impl Parser<'_, '_> {
 
     /// Parses all of a text in which expansions are made and quotes mean nothing.
     pub fn parse_expansions(mut self) -> Parsed<()> {
-        let mut word = Word::default();
+        let mut word = CommandWord::default();
         while self.peek(0).is_some() {
             self.parse_expanded(&mut word, false)?;
         }
@@ -102,8 +106,8 @@ impl Parser<'_, '_> {
     }
 
     /// Parses one level deeper.
-    fn nest(&mut self, parse: impl FnOnce(&mut Self) -> Parsed<()>) -> Parsed<()> {
-        Parser::new(&[], self.depth + 1, self.state)?;
+    fn parse_nested_level(&mut self, parse: impl FnOnce(&mut Self) -> Parsed<()>) -> Parsed<()> {
+        ShellParser::new(&[], self.depth + 1, self.state)?;
         self.depth += 1;
         parse(self)?;
         self.depth -= 1;
@@ -111,14 +115,18 @@ impl Parser<'_, '_> {
     }
 
     /// Parses what begins with `$` or a backquote.
-    fn parse_expansion(&mut self, word: &mut Word, in_quotes: bool) -> Parsed<()> {
+    fn parse_expansion(&mut self, word: &mut CommandWord, in_quotes: bool) -> Parsed<()> {
         let (first, next) = (self.peek(0), self.peek(1));
         self.at += 1;
         match next {
-            Some('\'') if first == Some('$') && !in_quotes => return self.parse_single_quoted(word, true),
+            Some('\'') if first == Some('$') && !in_quotes => {
+                return self.parse_single_quoted(word, true);
+            }
             Some('"') if first == Some('$') && !in_quotes => return self.parse_double_quoted(word),
             Some('[') if first == Some('$') => return Err("`$[` is an old spelling of arithmetic"),
-            Some('\\') if self.peek(1) == Some('\n') => return Err("a line ends within an expansion"),
+            Some('\\') if self.peek(1) == Some('\n') => {
+                return Err("a line ends within an expansion");
+            }
             Some(c) if c.is_ascii_alphanumeric() || "_({@*#?-$!".contains(c) => {}
             _ if first == Some('$') => {
                 word.text.push('$');
@@ -131,8 +139,8 @@ impl Parser<'_, '_> {
         match next {
             _ if first == Some('`') => self.parse_backquoted(),
             Some('(') if self.peek(1) == Some('(') && self.parse_arithmetic(false)? => Ok(()),
-            Some('(') => self.nest(Self::parse_substitution),
-            Some('{') => self.nest(|parser| parser.parse_parameter(word, in_quotes)),
+            Some('(') => self.parse_nested_level(Self::parse_substitution),
+            Some('{') => self.parse_nested_level(|parser| parser.parse_parameter(word, in_quotes)),
             _ => {
                 self.at += 1;
                 let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
@@ -145,17 +153,21 @@ impl Parser<'_, '_> {
     }
 
     /// Parses `${...}`, from its brace.
-    fn parse_parameter(&mut self, word: &mut Word, in_quotes: bool) -> Parsed<()> {
+    fn parse_parameter(&mut self, word: &mut CommandWord, in_quotes: bool) -> Parsed<()> {
         self.at += 1;
         if self.peek(0).is_none_or(ends_word) {
             return Err("`${` runs a command or names nothing");
         }
-        let (begin, mut inner) = (self.at, Word::default());
+        let (begin, mut inner) = (self.at, CommandWord::default());
         loop {
             match self.peek(0).ok_or("a `${` is not closed")? {
                 '}' => break,
-                '\'' if in_quotes => return Err("a quote in `${` in quotes means different things"),
-                '<' | '>' if self.peek(1) == Some('(') => return Err("a substitution stands in `${`"),
+                '\'' if in_quotes => {
+                    return Err("a quote in `${` in quotes means different things");
+                }
+                '<' | '>' if self.peek(1) == Some('(') => {
+                    return Err("a substitution stands in `${`");
+                }
                 '\'' => self.parse_single_quoted(&mut inner, false)?,
                 '"' => self.parse_double_quoted(&mut inner)?,
                 _ => self.parse_expanded(&mut inner, in_quotes)?,
@@ -174,10 +186,11 @@ impl Parser<'_, '_> {
     fn parse_backquoted(&mut self) -> Parsed<()> {
         let rest = &self.text[self.at..];
         let end = rest.iter().position(|c| matches!(c, '`' | '\\'));
-        let end =
-            end.filter(|end| rest[*end] == '`').ok_or("a backquote is not closed, or holds a backslash")?;
+        let end = end
+            .filter(|end| rest[*end] == '`')
+            .ok_or("a backquote is not closed, or holds a backslash")?;
         self.at += end + 1;
-        Parser::new(&rest[..end], self.depth + 1, self.state)?.parse_all()
+        ShellParser::new(&rest[..end], self.depth + 1, self.state)?.parse_all()
     }
 }
 

@@ -1,6 +1,6 @@
 //! Programs and builtins that start the command which follows in their words.
 
-use super::command::{NOT_WRITTEN_OUT, SimpleCommand, Word};
+use super::command::{CommandWord, NOT_WRITTEN_OUT, SimpleCommand};
 use super::options::parse_options;
 use super::parse_state::Reason;
 use super::parser::is_variable_name;
@@ -12,12 +12,18 @@ const WRAPPERS: &[(&str, &str)] = &[
     ("command", "p v V"),
     ("exec", "c l"),
     ("nohup", ""),
-    ("time", "a p v f: o: portability verbose append format: output:"),
+    (
+        "time",
+        "a p v f: o: portability verbose append format: output:",
+    ),
     ("nice", "0 1 2 3 4 5 6 7 8 9 n: adjustment:"),
     ("ionice", "t c: n: ignore class: classdata:"),
     ("stdbuf", "i: o: e: input: output: error:"),
     ("setsid", "c f w ctty fork wait"),
-    ("timeout", "f p v k: s: foreground preserve-status verbose kill-after: signal:"),
+    (
+        "timeout",
+        "f p v k: s: foreground preserve-status verbose kill-after: signal:",
+    ),
     (
         "env",
         "i 0 v u: C: P: ignore-environment null debug block-signal? ignore-signal? default-signal? unset: chdir:",
@@ -40,7 +46,15 @@ const WRAPPERS: &[(&str, &str)] = &[
     ("arch", "d: e:"),
 ];
 /// Wrappers that change more than how a command is started.
-const NOT_TRANSPARENT: &[&str] = &["sudo", "doas", "busybox", "toybox", "chronic", "caffeinate", "arch"];
+const NOT_TRANSPARENT: &[&str] = &[
+    "sudo",
+    "doas",
+    "busybox",
+    "toybox",
+    "chronic",
+    "caffeinate",
+    "arch",
+];
 
 /// Returns whether this wrapper changes nothing but how a command is started.
 pub(super) fn is_transparent_wrapper(name: &str) -> bool {
@@ -63,10 +77,12 @@ pub(super) fn wrapped_commands(
     if name == "find" {
         return find_actions(command).map(Some);
     }
-    let Some((_, known)) = WRAPPERS.iter().find(|(wrapper, _)| *wrapper == name) else { return Ok(None) };
+    let Some((_, known)) = WRAPPERS.iter().find(|(wrapper, _)| *wrapper == name) else {
+        return Ok(None);
+    };
     let words = &command.words[1..];
     let options = parse_options(known, words)?;
-    if name == "command" && options.has(&["v", "V"]) {
+    if name == "command" && options.has_any(&["v", "V"]) {
         return Ok(Some(Vec::new()));
     }
     let (before, mut rest) = words.split_at(options.operands);
@@ -74,9 +90,16 @@ pub(super) fn wrapped_commands(
         return Err(NOT_WRITTEN_OUT);
     }
     if sets_variables_by_words(name) {
-        rest = if rest.first().is_some_and(|word| word.text == "-") { &rest[1..] } else { rest };
-        let count = rest.iter().take_while(|word| word.text.contains('=')).count();
-        let is_open = |word: &Word| {
+        rest = if rest.first().is_some_and(|word| word.text == "-") {
+            &rest[1..]
+        } else {
+            rest
+        };
+        let count = rest
+            .iter()
+            .take_while(|word| word.text.contains('='))
+            .count();
+        let is_open = |word: &CommandWord| {
             let name = word.raw.split('=').next().unwrap_or_default();
             word.may_split || !(word.is_literal || is_variable_name(name))
         };
@@ -98,12 +121,14 @@ pub(super) fn wrapped_commands(
             Ok(Some(Vec::new()))
         };
     }
-    let mut inner = SimpleCommand::of_words(rest.to_vec());
+    let mut inner = SimpleCommand::from_words(rest.to_vec());
     inner.is_open_ended = command.is_open_ended || name == "xargs";
     for (option, value) in options.given.iter().filter(|_| name == "xargs") {
         match *option {
             "I" => mark_placeholders(&mut inner, value),
-            "i" | "replace" => mark_placeholders(&mut inner, if value.is_empty() { "{}" } else { value }),
+            "i" | "replace" => {
+                mark_placeholders(&mut inner, if value.is_empty() { "{}" } else { value })
+            }
             _ => {}
         }
     }
@@ -112,23 +137,33 @@ pub(super) fn wrapped_commands(
 
 /// Marks the words as unknown in which something else will stand in place of this text.
 fn mark_placeholders(command: &mut SimpleCommand, text: &str) {
-    let words = command.words.iter_mut().filter(|word| word.text.contains(text));
+    let words = command
+        .words
+        .iter_mut()
+        .filter(|word| word.text.contains(text));
     words.for_each(|word| word.is_literal = false);
 }
 
 /// The commands that `find` starts for what it finds.
 fn find_actions(command: &SimpleCommand) -> Result<Vec<SimpleCommand>, Reason> {
     let mut words = &command.words[1..];
-    let are_unknown = |pair: &[Word]| pair.iter().all(|word| !word.is_literal);
-    if command.is_open_ended || words.iter().any(|word| word.may_split) || words.windows(2).any(are_unknown) {
+    let are_unknown = |pair: &[CommandWord]| pair.iter().all(|word| !word.is_literal);
+    if command.is_open_ended
+        || words.iter().any(|word| word.may_split)
+        || words.windows(2).any(are_unknown)
+    {
         return Err(NOT_WRITTEN_OUT);
     }
-    let is_action = |word: &Word| matches!(word.text.as_str(), "-exec" | "-execdir" | "-ok" | "-okdir");
+    let is_action =
+        |word: &CommandWord| matches!(word.text.as_str(), "-exec" | "-execdir" | "-ok" | "-okdir");
     let mut actions = Vec::new();
     while let Some(begin) = words.iter().position(is_action) {
         let rest = &words[begin + 1..];
-        let end = rest.iter().position(|word| matches!(word.text.as_str(), ";" | "+")).unwrap_or(rest.len());
-        let mut action = SimpleCommand::of_words(rest[..end].to_vec());
+        let end = rest
+            .iter()
+            .position(|word| matches!(word.text.as_str(), ";" | "+"))
+            .unwrap_or(rest.len());
+        let mut action = SimpleCommand::from_words(rest[..end].to_vec());
         mark_placeholders(&mut action, "{}");
         actions.push(action);
         words = &rest[end..];

@@ -1,6 +1,6 @@
 //! Command lines by which something else than what is written would run: none of them is allowed.
 
-use super::{Decision, NO_PUSH, bash, decide};
+use super::{NO_PUSH, PolicyDecision, bash, decide};
 
 pub(super) const TESTS: &str = "default = \"deny\"\n[[rule]]\nname = \"tests\"\ndecision = \"allow\"\ncommand = [\"cargo\", \"test\"]\n[[rule]]\nname = \"quiet\"\ndecision = \"allow\"\ncommand = [[\":\", \"true\", \"echo\", \"[\"]]\n";
 pub(super) const NO_PUBLISH: &str =
@@ -8,14 +8,18 @@ pub(super) const NO_PUBLISH: &str =
 
 /// Those of these lines that rules allow.
 pub(super) fn allowed<'a>(text: &str, lines: &[&'a str]) -> Vec<&'a str> {
-    let is_allowed = |line: &&&str| decide(text, &bash(line)).decision == Decision::Allow;
+    let is_allowed = |line: &&&str| decide(text, &bash(line)).decision == PolicyDecision::Allow;
     lines.iter().filter(is_allowed).copied().collect()
 }
 
 /// Those of these lines that rules do not allow.
 pub(super) fn stopped<'a>(text: &str, lines: &[&'a str]) -> Vec<&'a str> {
     let allowed = allowed(text, lines);
-    lines.iter().filter(|line| !allowed.contains(line)).copied().collect()
+    lines
+        .iter()
+        .filter(|line| !allowed.contains(line))
+        .copied()
+        .collect()
 }
 
 #[test]
@@ -53,8 +57,10 @@ fn an_allow_rule_does_not_hold_where_a_variable_is_set_in_whatever_way() {
     ];
     assert_eq!(allowed(TESTS, &lines), Vec::<&str>::new());
     // Where a builtin is allowed by itself, what it sets counts all the same.
-    let builtins =
-        TESTS.replace("\"echo\"", "\"let\", \"printf\", \"mapfile\", \"getopts\", \"wait\", \"read\"");
+    let builtins = TESTS.replace(
+        "\"echo\"",
+        "\"let\", \"printf\", \"mapfile\", \"getopts\", \"wait\", \"read\"",
+    );
     let lines = [
         "let PATH=5; cargo test",
         "printf -vPATH .; cargo test",
@@ -99,11 +105,22 @@ fn another_shell_s_text_is_not_taken_for_bash_s() {
         "env sh -c '((git push))'",
     ];
     assert_eq!(allowed(NO_PUSH, &lines), Vec::<&str>::new());
-    let free = ["sh -c 'echo $((1 + 2))'", "bash -c '((x > 1))'", "sh -c 'cd x && ls'", "time -p ls"];
+    let free = [
+        "sh -c 'echo $((1 + 2))'",
+        "bash -c '((x > 1))'",
+        "sh -c 'cd x && ls'",
+        "time -p ls",
+    ];
     assert_eq!(stopped(NO_PUSH, &free), Vec::<&str>::new());
     // With an option `time` is a program, and what it starts is known.
-    assert_eq!(decide(NO_PUSH, &bash("env time -f %e git push")).decision, Decision::Deny);
-    assert_eq!(decide(NO_PUSH, &bash("time -f %e git push")).decision, Decision::Ask);
+    assert_eq!(
+        decide(NO_PUSH, &bash("env time -f %e git push")).decision,
+        PolicyDecision::Deny
+    );
+    assert_eq!(
+        decide(NO_PUSH, &bash("time -f %e git push")).decision,
+        PolicyDecision::Ask
+    );
 }
 
 #[test]
@@ -301,6 +318,12 @@ fn what_comes_in_is_no_file_however_it_is_named() {
         "cd \"$d\"; python3 fd/0 <<< x",
     ];
     assert_eq!(allowed(NO_PUSH, &lines), Vec::<&str>::new());
-    let free = [". -- x.sh", "source ./x/y.sh", "bash dev/x.sh", "cd x && bash y.sh", "bash /opt/x.sh"];
+    let free = [
+        ". -- x.sh",
+        "source ./x/y.sh",
+        "bash dev/x.sh",
+        "cd x && bash y.sh",
+        "bash /opt/x.sh",
+    ];
     assert_eq!(stopped(NO_PUSH, &free), Vec::<&str>::new());
 }

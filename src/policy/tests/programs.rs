@@ -78,7 +78,12 @@ fn git_starts_nothing_that_its_options_and_settings_do_not_tell() {
         "git \"$x\" push",
     ];
     assert_eq!(allowed(NO_PUSH, &lines), Vec::<&str>::new());
-    let free = ["git log push", "git stash push -m push", "git -C x status push", "git lfs pull push"];
+    let free = [
+        "git log push",
+        "git stash push -m push",
+        "git -C x status push",
+        "git lfs pull push",
+    ];
     assert_eq!(stopped(NO_PUSH, &free), Vec::<&str>::new());
 }
 

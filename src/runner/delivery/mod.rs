@@ -11,26 +11,28 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::backend_client::BackendClient;
-use super::background::Background;
+use super::background::BackgroundTasks;
 use super::call_audit::CallAudit;
 use super::clock::ServerClock;
-use super::session::SessionKeeper;
-use crate::backend::{Backend as _, BackendError, Disposition, Pause, Posted, ResultPost};
+use super::session_keeper::SessionKeeper;
+use crate::backend::{
+    Backend as _, BackendError, PostOutcome, RecoveryAction, ResultPost, RetryDelay,
+};
 use crate::failpoint::reach_of;
 use crate::ids::RequestId;
-use crate::journal::{Close, Journal, JournalError, RecordedReply};
-use outbox::{Due, Outbox, Trouble};
+use crate::journal::{CloseReason, Journal, JournalError, RecordedReply};
+use outbox::{DueReplies, Outbox, PostFailure};
 
 /// The most replies that are read and posted at the same time when the outbox is drained.
-const SIDE_BY_SIDE: usize = 8;
+const MAX_CONCURRENT_POSTS: usize = 8;
 
 /// The journal key of the number of bytes being sent, for `status`.
-const SENDING: &str = "sending_bytes";
+const SENDING_KEY: &str = "sending_bytes";
 /// Posts that end within this time are not reported.
-const TELL_AFTER: Duration = Duration::from_secs(2);
+const REPORT_DELAY: Duration = Duration::from_secs(2);
 
 /// A reply of fewer bytes is not shrunk: it holds little but the metadata.
-const SMALLEST: usize = 1_000;
+const MIN_SHRINKABLE_BYTES: usize = 1_000;
 
 /// Posts recorded replies.
 pub(super) struct Delivery {
@@ -42,54 +44,54 @@ pub(super) struct Delivery {
     pub server_clock: ServerClock,
     /// The first and the longest wait before a failed step is retried.
     pub retry: (Duration, Duration),
-    pub background: Background,
+    pub background: BackgroundTasks,
 }
 
 impl Delivery {
     /// Posts a reply now if that is allowed; if it does not succeed, the outbox continues with it.
-    pub(super) async fn deliver(self: &Arc<Self>, reply: RecordedReply) {
-        let id = reply.id().clone();
-        let delivered = match self.outbox.take(&id) {
+    pub(super) async fn deliver_reply(self: &Arc<Self>, reply: RecordedReply) {
+        let id = reply.request_id().clone();
+        let delivered = match self.outbox.begin_post(&id) {
             Some(slot) => {
-                slot.sends(reply.payload().len());
-                self.settle_post(reply).await
+                slot.set_size(reply.payload_text().len());
+                self.post_and_report(reply).await
             }
             None => false,
         };
         if !delivered {
-            self.outbox.ring();
+            self.outbox.signal_work();
         }
     }
 
     /// Posts a reply that was requested again. A backend with a link confirms only a reply's arrival. There, a post
     /// in progress was sent before the request, so the reply is posted once more after it. Without a link, the outbox
     /// has the reply while it is undelivered: the requesting page may have been listed before the backend had it.
-    pub(super) fn deliver_again(self: &Arc<Self>, id: RequestId) {
-        if self.backend.link().is_none() {
-            return self.outbox.ring();
+    pub(super) fn redeliver_reply(self: &Arc<Self>, id: RequestId) {
+        if self.backend.connection_status().is_none() {
+            return self.outbox.signal_work();
         }
         let delivery = Arc::clone(self);
-        self.background.spawn(async move {
-            delivery.outbox.is_idle(&id).await;
+        self.background.spawn_task(async move {
+            delivery.outbox.wait_until_idle(&id).await;
             let (journal, wanted) = (delivery.journal.clone(), id.clone());
-            match blocking(move || journal.reader()?.kept_reply(&wanted)).await {
-                Ok(Some(reply)) => delivery.deliver(reply).await,
+            match read_blocking(move || journal.open_reader()?.retained_reply(&wanted)).await {
+                Ok(Some(reply)) => delivery.deliver_reply(reply).await,
                 Ok(None) => {}
                 Err(error) => {
                     tracing::error!(request.id = %id, %error, "a reply cannot be read from the journal");
-                    delivery.outbox.ring();
+                    delivery.outbox.signal_work();
                 }
             }
         });
     }
 
     /// Posts a reply and tells the outbox the result.
-    async fn settle_post(&self, reply: RecordedReply) -> bool {
-        let id = reply.id().clone();
-        match self.post(reply).await {
-            Ok(()) => self.outbox.succeeded(&id),
+    async fn post_and_report(&self, reply: RecordedReply) -> bool {
+        let id = reply.request_id().clone();
+        match self.post_until_final(reply).await {
+            Ok(()) => self.outbox.record_delivered(&id),
             Err(trouble) => {
-                self.outbox.failed(&id, trouble);
+                self.outbox.record_post_failure(&id, trouble);
                 return false;
             }
         }
@@ -97,63 +99,82 @@ impl Delivery {
     }
 
     /// Posts a reply until the backend has it, rejects it for good, or must be retried later.
-    async fn post(&self, mut reply: RecordedReply) -> Result<(), Trouble> {
+    async fn post_until_final(&self, mut reply: RecordedReply) -> Result<(), PostFailure> {
         // Three corrections suffice for every refusal that can be corrected.
         for _ in 0..3 {
-            let (generation, began) = (self.sessions.generation(), Instant::now());
+            let (generation, began) = (self.sessions.current_generation(), Instant::now());
             let post = ResultPost {
-                id: reply.id(),
-                lease: reply.lease(),
-                kind: reply.kind(),
-                payload: reply.payload(),
-                truncated: reply.truncated(),
+                id: reply.request_id(),
+                lease: reply.lease_id(),
+                kind: reply.outcome_kind(),
+                payload: reply.payload_text(),
+                truncated: reply.is_truncated(),
             };
-            let error = match self.backend.post(post).await {
+            let error = match self.backend.post_result(post).await {
                 Ok(posted) => {
-                    reach_of("post.after", reply.id().as_str());
-                    let close = if posted == Posted::Sent { Close::Sent } else { Close::Delivered };
-                    return self.settle(&reply, close).await;
+                    reach_of("post.after", reply.request_id().as_str());
+                    let close = if posted == PostOutcome::Sent {
+                        CloseReason::Sent
+                    } else {
+                        CloseReason::Delivered
+                    };
+                    return self.close_reply(&reply, close).await;
                 }
                 Err(error) => error,
             };
-            match error.disposition() {
-                Disposition::Never => {
-                    if !self.mend(&reply, &error).await? {
+            match error.recovery_action() {
+                RecoveryAction::GiveUp => {
+                    if !self.try_late_claim(&reply, &error).await? {
                         let reason = error.to_string();
-                        self.audit.record_undeliverable(reply.id(), error.code(), &reason);
-                        return self.settle(&reply, Close::Undeliverable(reason)).await;
+                        self.audit.record_undeliverable(
+                            reply.request_id(),
+                            error.refusal_code(),
+                            &reason,
+                        );
+                        return self
+                            .close_reply(&reply, CloseReason::Undeliverable(reason))
+                            .await;
                     }
                 }
-                Disposition::Shrink(limit) => {
-                    self.note(&reply, &error).await;
-                    reply = self.shrink(&reply, limit).await?;
+                RecoveryAction::Shrink(limit) => {
+                    self.record_failed_post(&reply, &error).await;
+                    reply = self.shrink_reply(&reply, limit).await?;
                 }
-                Disposition::Reopen => {
-                    if let Err(cause) = self.sessions.reopen(generation).await {
-                        self.note(&reply, &cause).await;
-                        return Err(match cause.disposition() {
-                            Disposition::Retry(pause) => self.trouble_of(&cause, pause, began),
-                            _ => Trouble::Refused,
+                RecoveryAction::ReopenSession => {
+                    if let Err(cause) = self.sessions.reopen_session(generation).await {
+                        self.record_failed_post(&reply, &cause).await;
+                        return Err(match cause.recovery_action() {
+                            RecoveryAction::Retry(pause) => {
+                                self.classify_failure(&cause, pause, began)
+                            }
+                            _ => PostFailure::Refused,
                         });
                     }
                 }
-                Disposition::Retry(pause) => {
-                    let trouble = self.trouble_of(&error, pause, began);
-                    self.note(&reply, &error).await;
+                RecoveryAction::Retry(pause) => {
+                    let trouble = self.classify_failure(&error, pause, began);
+                    self.record_failed_post(&reply, &error).await;
                     return Err(trouble);
                 }
-                Disposition::RetrySlowly | Disposition::CorrectClock(_) | Disposition::SignAgain => {
-                    self.note(&reply, &error).await;
-                    return Err(Trouble::Reply);
+                RecoveryAction::RetrySlowly
+                | RecoveryAction::CorrectClock(_)
+                | RecoveryAction::SignAgain => {
+                    self.record_failed_post(&reply, &error).await;
+                    return Err(PostFailure::Reply);
                 }
             }
         }
-        Err(Trouble::Reply)
+        Err(PostFailure::Reply)
     }
 
     /// Returns how a failed post affects the others. A failure while other calls are answered says nothing about the
     /// whole backend: perhaps a proxy rejects large calls.
-    fn trouble_of(&self, error: &BackendError, pause: Pause, began: Instant) -> Trouble {
+    fn classify_failure(
+        &self,
+        error: &BackendError,
+        pause: RetryDelay,
+        began: Instant,
+    ) -> PostFailure {
         let no_answer = matches!(
             error,
             BackendError::Unreachable { .. }
@@ -161,108 +182,131 @@ impl Delivery {
                 | BackendError::NoBackend { .. }
         );
         if no_answer && !self.backend.has_answered_since(began) {
-            Trouble::Unreachable
+            PostFailure::Unreachable
         } else {
-            Trouble::Backend(pause)
+            PostFailure::Backend(pause)
         }
     }
 
     /// Returns whether posting again can succeed. A reply whose request may never have been claimed is claimed now. A
     /// tool with effects never ran unclaimed, so its lost lease is final.
-    async fn mend(&self, reply: &RecordedReply, error: &BackendError) -> Result<bool, Trouble> {
-        if error.code() != Some("LEASE_LOST") || reply.claimed() {
+    async fn try_late_claim(
+        &self,
+        reply: &RecordedReply,
+        error: &BackendError,
+    ) -> Result<bool, PostFailure> {
+        if error.refusal_code() != Some("LEASE_LOST") || reply.is_claimed() {
             return Ok(false);
         }
-        match self.backend.claim(reply.id(), reply.lease()).await {
-            Ok(claim) if claim.leased_for.is_some() => Err(Trouble::Reply),
+        match self
+            .backend
+            .claim_request(reply.request_id(), reply.lease_id())
+            .await
+        {
+            Ok(claim) if claim.leased_for.is_some() => Err(PostFailure::Reply),
             Ok(claim) => Ok(claim.granted),
-            Err(error) => match error.disposition() {
-                Disposition::Never => Ok(false),
-                Disposition::Retry(pause) => Err(Trouble::Backend(pause)),
-                _ => Err(Trouble::Reply),
+            Err(error) => match error.recovery_action() {
+                RecoveryAction::GiveUp => Ok(false),
+                RecoveryAction::Retry(pause) => Err(PostFailure::Backend(pause)),
+                _ => Err(PostFailure::Reply),
             },
         }
     }
 
     /// Shrinks the reply. If the backend names a limit that the reply already meets, it counts differently; then half
     /// the size is used.
-    async fn shrink(&self, reply: &RecordedReply, limit: Option<u64>) -> Result<RecordedReply, Trouble> {
-        let now = reply.payload().len();
-        let named = limit.and_then(|limit| usize::try_from(limit).ok()).filter(|limit| *limit < now);
+    async fn shrink_reply(
+        &self,
+        reply: &RecordedReply,
+        limit: Option<u64>,
+    ) -> Result<RecordedReply, PostFailure> {
+        let now = reply.payload_text().len();
+        let named = limit
+            .and_then(|limit| usize::try_from(limit).ok())
+            .filter(|limit| *limit < now);
         let target = named.unwrap_or(now / 2);
-        if now <= SMALLEST {
-            return Err(Trouble::Reply);
+        if now <= MIN_SHRINKABLE_BYTES {
+            return Err(PostFailure::Reply);
         }
-        let smaller = crate::request::shrink_payload(reply.payload(), target).ok_or(Trouble::Reply)?;
-        match self.journal.replace(reply, smaller).await {
+        let smaller = crate::request::shrink_payload(reply.payload_text(), target)
+            .ok_or(PostFailure::Reply)?;
+        match self.journal.replace_reply(reply, smaller).await {
             Ok(smaller) => Ok(smaller),
             Err(error) => {
-                tracing::error!(request.id = %reply.id(), %error, "a smaller reply could not be recorded");
-                Err(Trouble::Reply)
+                tracing::error!(request.id = %reply.request_id(), %error, "a smaller reply could not be recorded");
+                Err(PostFailure::Reply)
             }
         }
     }
 
-    async fn settle(&self, reply: &RecordedReply, close: Close) -> Result<(), Trouble> {
-        if let Close::Undeliverable(reason) = &close {
-            tracing::warn!(request.id = %reply.id(), reason, "the backend does not take this reply");
+    async fn close_reply(
+        &self,
+        reply: &RecordedReply,
+        close: CloseReason,
+    ) -> Result<(), PostFailure> {
+        if let CloseReason::Undeliverable(reason) = &close {
+            tracing::warn!(request.id = %reply.request_id(), reason, "the backend does not take this reply");
         }
         // A reply that stays open is posted again later, which does no harm.
-        self.journal.close(reply.id(), close, self.server_clock.closing_ms()).await.map_err(|error| {
-            tracing::error!(request.id = %reply.id(), %error, "a delivered reply could not be closed");
-            Trouble::Reply
+        self.journal.close_request(reply.request_id(), close, self.server_clock.closing_ms()).await.map_err(|error| {
+            tracing::error!(request.id = %reply.request_id(), %error, "a delivered reply could not be closed");
+            PostFailure::Reply
         })
     }
 
-    async fn note(&self, reply: &RecordedReply, error: &BackendError) {
-        tracing::info!(request.id = %reply.id(), %error, "a reply could not be posted now; it is kept");
+    async fn record_failed_post(&self, reply: &RecordedReply, error: &BackendError) {
+        tracing::info!(request.id = %reply.request_id(), %error, "a reply could not be posted now; it is kept");
         if let Err(error) = self
             .journal
-            .note_failed_post(reply.id(), error.to_string(), self.server_clock.local().now_ms())
+            .record_failed_post(
+                reply.request_id(),
+                error.to_string(),
+                self.server_clock.local_clock().now_ms(),
+            )
             .await
         {
-            tracing::warn!(request.id = %reply.id(), %error, "the failed post could not be noted");
+            tracing::warn!(request.id = %reply.request_id(), %error, "the failed post could not be noted");
         }
     }
 
     /// Posts everything undelivered, oldest first, until it is all delivered (true) or `until` fires.
     pub(super) async fn drain_outbox(self: &Arc<Self>, until: &CancellationToken) -> bool {
         loop {
-            let change = self.outbox.change();
-            let undelivered = self.undelivered().await;
+            let change = self.outbox.wait_for_outbox_change();
+            let undelivered = self.list_undelivered().await;
             let due = match &undelivered {
                 Ok(ids) if ids.is_empty() => return true,
-                Ok(ids) => self.outbox.due(ids),
+                Ok(ids) => self.outbox.find_due(ids),
                 Err(error) => {
                     tracing::error!(%error, "the outbox cannot be read");
-                    Due::At(tokio::time::Instant::now() + self.retry.1)
+                    DueReplies::At(tokio::time::Instant::now() + self.retry.1)
                 }
             };
             let wait = match due {
-                Due::Now(ids) => {
+                DueReplies::Now(ids) => {
                     tokio::select! {
-                        () = self.post_all(&ids) => {}
+                        () = self.post_replies(&ids) => {}
                         () = until.cancelled() => return false,
                     }
                     continue;
                 }
-                Due::At(at) => at,
-                Due::UnderWay => tokio::time::Instant::now() + self.retry.1,
+                DueReplies::At(at) => at,
+                DueReplies::InProgress => tokio::time::Instant::now() + self.retry.1,
             };
             tokio::select! {
                 () = tokio::time::sleep_until(wait) => {}
                 () = change => {}
-                () = self.outbox.rung() => {}
+                () = self.outbox.wait_for_work() => {}
                 () = until.cancelled() => return false,
             }
         }
     }
 
     /// Posts these replies, a few at a time; starts no more posts once one shows that the backend is away.
-    async fn post_all(self: &Arc<Self>, ids: &[RequestId]) {
+    async fn post_replies(self: &Arc<Self>, ids: &[RequestId]) {
         let mut posts = JoinSet::new();
         for id in ids {
-            let most = SIDE_BY_SIDE.min(self.outbox.at_once());
+            let most = MAX_CONCURRENT_POSTS.min(self.outbox.post_limit());
             if posts.len() >= most && matches!(posts.join_next().await, Some(Ok(false) | Err(_))) {
                 break;
             }
@@ -274,40 +318,44 @@ impl Delivery {
 
     /// Posts one reply of the journal, unless it is being posted or is delivered by now.
     async fn post_recorded(self: Arc<Self>, id: &RequestId) -> bool {
-        let Some(slot) = self.outbox.take(id) else { return true };
+        let Some(slot) = self.outbox.begin_post(id) else {
+            return true;
+        };
         let (journal, wanted) = (self.journal.clone(), id.clone());
-        match blocking(move || journal.reader()?.undelivered_reply(&wanted)).await {
+        match read_blocking(move || journal.open_reader()?.undelivered_reply(&wanted)).await {
             Ok(Some(reply)) => {
-                slot.sends(reply.payload().len());
-                self.settle_post(reply).await
+                slot.set_size(reply.payload_text().len());
+                self.post_and_report(reply).await
             }
             Ok(None) => true,
             Err(error) => {
                 tracing::error!(request.id = %id, %error, "a reply cannot be read from the journal");
-                self.outbox.failed(id, Trouble::Reply);
+                self.outbox.record_post_failure(id, PostFailure::Reply);
                 false
             }
         }
     }
 
-    async fn undelivered(&self) -> Result<Vec<RequestId>, JournalError> {
+    async fn list_undelivered(&self) -> Result<Vec<RequestId>, JournalError> {
         let journal = self.journal.clone();
-        blocking(move || journal.reader()?.undelivered()).await
+        read_blocking(move || journal.open_reader()?.undelivered_requests()).await
     }
 }
 
-async fn blocking<T: Send + 'static>(
+async fn read_blocking<T: Send + 'static>(
     read: impl FnOnce() -> Result<T, JournalError> + Send + 'static,
 ) -> Result<T, JournalError> {
-    tokio::task::spawn_blocking(read).await.unwrap_or(Err(JournalError::NotCommitted))
+    tokio::task::spawn_blocking(read)
+        .await
+        .unwrap_or(Err(JournalError::NotCommitted))
 }
 
 /// Drains the outbox whenever it is signalled, until the runner is over.
-pub(super) async fn work_outbox(delivery: Arc<Delivery>) {
+pub(super) async fn run_outbox(delivery: Arc<Delivery>) {
     loop {
         tokio::select! {
             () = delivery.background.phases.over.cancelled() => return,
-            () = delivery.outbox.rung() => {}
+            () = delivery.outbox.wait_for_work() => {}
         }
         let until = delivery.background.phases.over.clone();
         delivery.drain_outbox(&until).await;
@@ -316,13 +364,17 @@ pub(super) async fn work_outbox(delivery: Arc<Delivery>) {
 
 /// Stores the number of bytes being sent, for `status`, which runs in another process. Short sends are not recorded.
 pub(super) async fn record_sending(delivery: Arc<Delivery>) {
-    let mut sending = delivery.outbox.sending();
+    let mut sending = delivery.outbox.subscribe_sending();
     // An earlier process may have left a number.
     let mut told = None;
     loop {
         let now = *sending.borrow_and_update();
         if told != Some(now) {
-            match delivery.journal.remember(SENDING, now.to_string()).await {
+            match delivery
+                .journal
+                .store_fact(SENDING_KEY, now.to_string())
+                .await
+            {
                 Ok(()) => told = Some(now),
                 Err(error) => tracing::warn!(%error, "how much is being sent could not be noted"),
             }
@@ -330,7 +382,7 @@ pub(super) async fn record_sending(delivery: Arc<Delivery>) {
         let later = async {
             // The sender exists as long as the runner's components.
             let _ = sending.changed().await;
-            tokio::time::sleep(TELL_AFTER).await;
+            tokio::time::sleep(REPORT_DELAY).await;
         };
         tokio::select! {
             () = later => {}

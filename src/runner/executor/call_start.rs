@@ -1,26 +1,34 @@
 //! The record that a call begins, written before it begins. Not here: the call itself (`call_runner`).
 
-use super::call_runner::{Call, CallRunner, Work};
-use super::outcome::never_ran;
-use crate::journal::{Accepted, JournalError, State};
-use crate::runner::backoff::Retry;
-use crate::runner::tool_threads::on_a_thread;
+use super::call_runner::{CallResult, CallRunner, RunningCall};
+use super::outcome::cancelled_before_start;
+use crate::journal::{AcceptedRequest, JournalError, RequestState};
+use crate::runner::backoff::RetryIntervals;
+use crate::runner::tool_threads::run_on_blocking_thread;
 
 impl CallRunner {
     /// Records the start of a call, retrying for as long as the call is wanted. Its lane waits meanwhile, because a
     /// full disk needs that.
-    pub(in crate::runner) async fn start(&self, call: &Call, declares: bool) -> Result<u32, Work> {
-        let mut retry = Retry::new(self.settings.waits.retry);
+    pub(in crate::runner) async fn record_start_with_retry(
+        &self,
+        call: &RunningCall,
+        declares: bool,
+    ) -> Result<u32, CallResult> {
+        let mut retry = RetryIntervals::new(self.settings.waits.retry);
         loop {
-            let id = &call.accepted.request().id;
-            match self.journal.start(&call.accepted, declares, self.audit.clock.now_ms()).await {
+            let id = &call.accepted.tool_request().id;
+            match self
+                .journal
+                .record_start(&call.accepted, declares, self.audit.clock.now_ms())
+                .await
+            {
                 Ok(started) => return Ok(started.attempt),
                 Err(JournalError::TakenBack { .. }) => {
-                    return Err(Work::answer(never_ran()));
+                    return Err(CallResult::from_outcome(cancelled_before_start()));
                 }
                 Err(error @ JournalError::Moved { .. }) => {
                     tracing::error!(request.id = %id, %error, "the call is not begun a second time");
-                    return Err(self.begun_before(&call.accepted).await);
+                    return Err(self.resolve_started_before(&call.accepted).await);
                 }
                 Err(error) => {
                     tracing::error!(request.id = %id, %error, "the call cannot be begun now");
@@ -28,29 +36,36 @@ impl CallRunner {
             }
             tokio::select! {
                 () = tokio::time::sleep(retry.next(None)) => {}
-                () = self.background.phases.stopping.cancelled() => return Err(Work::Left),
+                () = self.background.phases.stopping.cancelled() => return Err(CallResult::LeftInJournal),
             }
-            if let Some(outcome) = self.unwanted(call) {
-                return Err(Work::answer(outcome));
+            if let Some(outcome) = self.early_outcome(call) {
+                return Err(CallResult::from_outcome(outcome));
             }
         }
     }
 
     /// Answers a call whose start the journal already has, for example because a failed write succeeded after all. No
     /// task of this process runs it, so it would otherwise wait for the next process.
-    async fn begun_before(&self, call: &Accepted) -> Work {
-        let (journal, id) = (self.journal.clone(), call.request().id.clone());
-        let state =
-            on_a_thread(move || journal.reader()?.life(&id).map(|life| life.map(|life| life.state))).await;
+    async fn resolve_started_before(&self, call: &AcceptedRequest) -> CallResult {
+        let (journal, id) = (self.journal.clone(), call.tool_request().id.clone());
+        let state = run_on_blocking_thread(move || {
+            journal
+                .open_reader()?
+                .request_record(&id)
+                .map(|life| life.map(|life| life.state))
+        })
+        .await;
         match state {
-            Ok(Some(State::Started)) => Work::answer(self.sealer.interrupted(call)),
+            Ok(Some(RequestState::Started)) => {
+                CallResult::from_outcome(self.sealer.interrupted_outcome(call))
+            }
             Ok(_) => {
-                self.delivery.outbox.ring();
-                Work::Left
+                self.delivery.outbox.signal_work();
+                CallResult::LeftInJournal
             }
             Err(error) => {
-                tracing::error!(request.id = %call.request().id, %error, "the call is left for the next start");
-                Work::Left
+                tracing::error!(request.id = %call.tool_request().id, %error, "the call is left for the next start");
+                CallResult::LeftInJournal
             }
         }
     }

@@ -8,27 +8,27 @@ use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::backend::{Backend as _, Disposition, Pause};
+use crate::backend::{Backend as _, RecoveryAction, RetryDelay};
 use crate::ids::{LeaseId, RequestId};
-use crate::journal::{Accepted, Origin};
+use crate::journal::{AcceptedRequest, RequestOrigin};
 use crate::runner::backend_client::BackendClient;
 use crate::runner::background::ShutdownPhases;
-use crate::runner::backoff::{Budget, Retry};
-use crate::runner::pause::CallPause;
-use crate::runner::session::SessionKeeper;
-use crate::runner::settings::Settings;
-use crate::runner::wake::{Wake, Waker};
+use crate::runner::backoff::{RetryBudget, RetryIntervals};
+use crate::runner::call_pause::CallPause;
+use crate::runner::runner_settings::RunnerSettings;
+use crate::runner::session_keeper::SessionKeeper;
+use crate::runner::wake_event::{LoopWaker, WakeEvent};
 
 /// The current claims, each with its lost state.
 #[derive(Debug, Default)]
 pub(in crate::runner) struct HeldClaims {
-    held: Mutex<HashMap<RequestId, Held>>,
+    held: Mutex<HashMap<RequestId, HeldClaim>>,
     /// Signalled when a claim is added.
     taken: Notify,
 }
 
 #[derive(Debug)]
-struct Held {
+struct HeldClaim {
     lease: LeaseId,
     lost: bool,
     /// The backend last said that a caller listens for progress.
@@ -39,11 +39,11 @@ struct Held {
 
 /// The result of a claim.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::runner) enum Claimed {
+pub(in crate::runner) enum ClaimOutcome {
     /// The request is claimed by this process.
-    Ours,
+    Granted,
     /// The claim was not granted, for this reason; the backend would accept no reply from here.
-    NotOurs(String),
+    NotGranted(String),
     /// The request is claimed, but the backend granted another lease before, to a process that this journal does not
     /// know. The effect may have begun.
     InDoubt,
@@ -52,33 +52,40 @@ pub(in crate::runner) enum Claimed {
     /// The backend could not be asked.
     Unknown,
     /// The caller cancelled the request, or the runner stops, before the claim.
-    GivenUp,
+    Abandoned,
 }
 
 impl HeldClaims {
-    fn hold(&self, id: &RequestId, lease: &LeaseId, watched: bool) {
+    fn add_claim(&self, id: &RequestId, lease: &LeaseId, watched: bool) {
         let watched = watch::Sender::new(watched);
-        let held = Held { lease: lease.clone(), lost: false, watched, renewing: false };
-        self.lock().insert(id.clone(), held);
+        let held = HeldClaim {
+            lease: lease.clone(),
+            lost: false,
+            watched,
+            renewing: false,
+        };
+        self.lock_claims().insert(id.clone(), held);
         self.taken.notify_one();
     }
 
     /// Waits until at least one claim is held.
-    async fn any(&self) {
-        while self.lock().is_empty() {
+    async fn wait_for_any(&self) {
+        while self.lock_claims().is_empty() {
             self.taken.notified().await;
         }
     }
 
     /// Removes the claim of a call that ended; returns whether its lease was lost meanwhile.
-    pub(in crate::runner) fn release(&self, id: &RequestId) -> bool {
-        self.lock().remove(id).is_some_and(|held| held.lost)
+    pub(in crate::runner) fn release_claim(&self, id: &RequestId) -> bool {
+        self.lock_claims().remove(id).is_some_and(|held| held.lost)
     }
 
     /// Returns the claims to renew now, and marks them as being renewed.
-    fn to_renew(&self) -> Vec<(RequestId, LeaseId)> {
-        let mut held = self.lock();
-        let due = held.iter_mut().filter(|(_, held)| !held.lost && !held.renewing);
+    fn begin_renewals(&self) -> Vec<(RequestId, LeaseId)> {
+        let mut held = self.lock_claims();
+        let due = held
+            .iter_mut()
+            .filter(|(_, held)| !held.lost && !held.renewing);
         due.map(|(id, held)| {
             held.renewing = true;
             (id.clone(), held.lease.clone())
@@ -86,84 +93,107 @@ impl HeldClaims {
         .collect()
     }
 
-    fn renewed(&self, id: &RequestId) {
-        if let Some(held) = self.lock().get_mut(id) {
+    fn end_renewal(&self, id: &RequestId) {
+        if let Some(held) = self.lock_claims().get_mut(id) {
             held.renewing = false;
         }
     }
 
     /// Returns a receiver of whether a caller listens for a call's progress; `None` for a call that is not claimed.
-    pub(in crate::runner) fn watched(&self, id: &RequestId) -> Option<watch::Receiver<bool>> {
-        Some(self.lock().get(id)?.watched.subscribe())
+    pub(in crate::runner) fn subscribe_watched(
+        &self,
+        id: &RequestId,
+    ) -> Option<watch::Receiver<bool>> {
+        Some(self.lock_claims().get(id)?.watched.subscribe())
     }
 
     /// Records the backend's report whether a caller listens.
     pub(in crate::runner) fn set_watched(&self, id: &RequestId, watched: bool) {
-        if let Some(held) = self.lock().get(id) {
-            held.watched.send_if_modified(|now| std::mem::replace(now, watched) != watched);
+        if let Some(held) = self.lock_claims().get(id) {
+            held.watched
+                .send_if_modified(|now| std::mem::replace(now, watched) != watched);
         }
     }
 
-    fn lose(&self, id: &RequestId) {
-        if let Some(held) = self.lock().get_mut(id) {
+    fn mark_lost(&self, id: &RequestId) {
+        if let Some(held) = self.lock_claims().get_mut(id) {
             held.lost = true;
         }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<RequestId, Held>> {
+    fn lock_claims(&self) -> std::sync::MutexGuard<'_, HashMap<RequestId, HeldClaim>> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Claims requests at the backend and renews the claims.
-pub(in crate::runner) struct Claims {
+pub(in crate::runner) struct ClaimService {
     pub held: HeldClaims,
     pub backend: Arc<BackendClient>,
     pub sessions: Arc<SessionKeeper>,
-    pub settings: Settings,
-    pub budget: Arc<Budget>,
+    pub settings: RunnerSettings,
+    pub budget: Arc<RetryBudget>,
     pub pause: Arc<CallPause>,
-    pub waker: Waker,
+    pub waker: LoopWaker,
     pub phases: ShutdownPhases,
 }
 
-impl Claims {
+impl ClaimService {
     /// Claims a request, once.
-    pub(in crate::runner) async fn claim_once(&self, call: &Accepted, cancel: &CancellationToken) -> Claimed {
-        self.try_claim(call, cancel).await.unwrap_or(Claimed::Unknown)
+    pub(in crate::runner) async fn claim_once(
+        &self,
+        call: &AcceptedRequest,
+        cancel: &CancellationToken,
+    ) -> ClaimOutcome {
+        self.try_claim(call, cancel)
+            .await
+            .unwrap_or(ClaimOutcome::Unknown)
     }
 
     /// Claims a request before its effect: retries until there is an answer, the caller cancels it, or the runner
     /// stops.
-    pub(in crate::runner) async fn claim(&self, call: &Accepted, cancel: &CancellationToken) -> Claimed {
-        let mut retry = Retry::new(self.settings.waits.retry).within(&self.budget);
+    pub(in crate::runner) async fn claim_with_retry(
+        &self,
+        call: &AcceptedRequest,
+        cancel: &CancellationToken,
+    ) -> ClaimOutcome {
+        let mut retry =
+            RetryIntervals::new(self.settings.waits.retry).with_retry_budget(&self.budget);
         loop {
             // While calls are paused, a call that has not begun waits.
             tokio::select! {
-                () = self.pause.released() => {}
-                () = cancel.cancelled() => return Claimed::GivenUp,
-                () = self.phases.stopping.cancelled() => return Claimed::GivenUp,
+                () = self.pause.wait_until_released() => {}
+                () = cancel.cancelled() => return ClaimOutcome::Abandoned,
+                () = self.phases.stopping.cancelled() => return ClaimOutcome::Abandoned,
             }
             let wait = match self.try_claim(call, cancel).await {
                 Ok(claimed) => return claimed,
-                Err(pause) => retry.after(pause),
+                Err(pause) => retry.delay_after(pause),
             };
             tokio::select! {
                 () = tokio::time::sleep(wait) => {}
-                () = cancel.cancelled() => return Claimed::GivenUp,
-                () = self.phases.stopping.cancelled() => return Claimed::GivenUp,
+                () = cancel.cancelled() => return ClaimOutcome::Abandoned,
+                () = self.phases.stopping.cancelled() => return ClaimOutcome::Abandoned,
             }
         }
     }
 
     /// Claims once; the error is the wait before the next attempt. Cancels the call if the answer says that the
     /// caller cancelled it.
-    async fn try_claim(&self, call: &Accepted, cancel: &CancellationToken) -> Result<Claimed, Pause> {
-        if call.origin() == Origin::Task {
-            return Ok(Claimed::Ours);
+    async fn try_claim(
+        &self,
+        call: &AcceptedRequest,
+        cancel: &CancellationToken,
+    ) -> Result<ClaimOutcome, RetryDelay> {
+        if call.request_origin() == RequestOrigin::Task {
+            return Ok(ClaimOutcome::Granted);
         }
-        let id = &call.request().id;
-        match self.sessions.with_session(|| self.backend.claim(id, call.lease())).await {
+        let id = &call.tool_request().id;
+        match self
+            .sessions
+            .with_session(|| self.backend.claim_request(id, call.lease_id()))
+            .await
+        {
             Ok(claim) => {
                 if claim.cancelled {
                     cancel.cancel();
@@ -171,39 +201,45 @@ impl Claims {
                 // The lease may be that of an earlier process of which a power cut left no record. In any case it
                 // either expires or there will be a result.
                 if let Some(wait) = claim.leased_for {
-                    return Err(Pause::Asked(wait));
+                    return Err(RetryDelay::Requested(wait));
                 }
                 if !claim.granted {
                     return Ok(if claim.answered {
-                        Claimed::Answered
+                        ClaimOutcome::Answered
                     } else {
-                        Claimed::NotOurs(claim.reason)
+                        ClaimOutcome::NotGranted(claim.reason)
                     });
                 }
-                self.held.hold(id, call.lease(), claim.watched);
-                let in_doubt = claim.attempt > 1 && call.effect().at_most_once();
-                Ok(if in_doubt { Claimed::InDoubt } else { Claimed::Ours })
+                self.held.add_claim(id, call.lease_id(), claim.watched);
+                let in_doubt = claim.attempt > 1 && call.tool_effect().runs_at_most_once();
+                Ok(if in_doubt {
+                    ClaimOutcome::InDoubt
+                } else {
+                    ClaimOutcome::Granted
+                })
             }
-            Err(error) => match error.disposition() {
-                Disposition::Never => Ok(Claimed::NotOurs(error.to_string())),
-                Disposition::Retry(pause) => Err(pause),
-                Disposition::RetrySlowly => Err(Pause::Asked(self.settings.waits.slow_retry.0)),
+            Err(error) => match error.recovery_action() {
+                RecoveryAction::GiveUp => Ok(ClaimOutcome::NotGranted(error.to_string())),
+                RecoveryAction::Retry(pause) => Err(pause),
+                RecoveryAction::RetrySlowly => {
+                    Err(RetryDelay::Requested(self.settings.waits.slow_retry.0))
+                }
                 // Refused: the backend client makes no calls for a while, so retrying costs nothing.
-                Disposition::Reopen
-                | Disposition::CorrectClock(_)
-                | Disposition::SignAgain
-                | Disposition::Shrink(_) => Err(Pause::BackOff),
+                RecoveryAction::ReopenSession
+                | RecoveryAction::CorrectClock(_)
+                | RecoveryAction::SignAgain
+                | RecoveryAction::Shrink(_) => Err(RetryDelay::BackOff),
             },
         }
     }
 }
 
 /// Renews all held claims until the runner is over. Without a claim this task does not wake up.
-pub(in crate::runner) async fn keep_renewing(claims: Arc<Claims>) {
+pub(in crate::runner) async fn run_claim_renewal(claims: Arc<ClaimService>) {
     let mut renewing = JoinSet::new();
     loop {
         let due = async {
-            claims.held.any().await;
+            claims.held.wait_for_any().await;
             tokio::time::sleep(claims.settings.calls.lease_renew).await;
         };
         tokio::select! {
@@ -212,26 +248,32 @@ pub(in crate::runner) async fn keep_renewing(claims: Arc<Claims>) {
         }
         // All at once, and none is waited for: one that hangs must not cost the others their lease.
         while renewing.try_join_next().is_some() {}
-        for (id, lease) in claims.held.to_renew() {
+        for (id, lease) in claims.held.begin_renewals() {
             let claims = Arc::clone(&claims);
             renewing.spawn(async move {
-                claims.renew_one(id.clone(), &lease).await;
-                claims.held.renewed(&id);
+                claims.renew_claim(id.clone(), &lease).await;
+                claims.held.end_renewal(&id);
             });
         }
     }
 }
 
-impl Claims {
-    async fn renew_one(&self, id: RequestId, lease: &LeaseId) {
-        match self.sessions.with_session(|| self.backend.claim(&id, lease)).await {
-            Ok(claim) if claim.cancelled => self.waker.wake(Wake::CancelSeen(id)),
+impl ClaimService {
+    async fn renew_claim(&self, id: RequestId, lease: &LeaseId) {
+        match self
+            .sessions
+            .with_session(|| self.backend.claim_request(&id, lease))
+            .await
+        {
+            Ok(claim) if claim.cancelled => self.waker.wake_loop(WakeEvent::CancelSeen(id)),
             Ok(claim) if !claim.granted => {
                 tracing::warn!(request.id = %id, reason = claim.reason, "the lease of a running call was lost");
-                self.held.lose(&id);
+                self.held.mark_lost(&id);
             }
             Ok(claim) => self.held.set_watched(&id, claim.watched),
-            Err(error) => tracing::debug!(request.id = %id, %error, "a lease could not be renewed now"),
+            Err(error) => {
+                tracing::debug!(request.id = %id, %error, "a lease could not be renewed now")
+            }
         }
     }
 }

@@ -8,22 +8,22 @@ use std::time::Duration;
 use crate::ids::ConversationId;
 
 /// Control calls and questions to people that run at the same time.
-const CONTROL: usize = 32;
+const MAX_CONTROL_CALLS: usize = 32;
 /// Answers to calls cancelled before they began, at the same time.
-const TAKEN_BACK: usize = 16;
+const MAX_CANCELLED_CALLS: usize = 16;
 /// Long-running reads that hold no place.
-const LONG_READS: usize = 16;
+const MAX_LONG_READS: usize = 16;
 /// Long-running control calls that hold no place: most of them wait for something.
-const LONG_CONTROL: usize = 96;
+const MAX_LONG_CONTROL_CALLS: usize = 96;
 
-/// The limit for the argument bytes of all running effects, if any of them is [`LARGE`]. One always runs.
-const RUNNING_BYTES: usize = 4 << 20;
+/// The limit for the argument bytes of all running effects, if any of them is [`LARGE_ARGS_BYTES`]. One always runs.
+const MAX_RUNNING_BYTES: usize = 4 << 20;
 /// Arguments of fewer bytes do not count.
-const LARGE: usize = 64 << 10;
+const LARGE_ARGS_BYTES: usize = 64 << 10;
 
 /// The way in which a call shares its conversation with others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::runner) enum Share {
+pub(in crate::runner) enum LaneShare {
     /// At the same time as other reads of the conversation, never before an earlier effect of it.
     Read,
     /// Alone in its conversation.
@@ -33,17 +33,17 @@ pub(in crate::runner) enum Share {
     /// Independent of every conversation, a few at once, because long work must not take the places of short calls.
     Task,
     /// Cancelled before it began: it is only answered, independent of everything.
-    TakenBack,
+    Cancelled,
 }
 
-impl Share {
+impl LaneShare {
     /// Returns the time after which a call gives up its place and runs on without one: a hanging read of a network
     /// disk must not block the other reads.
-    pub(in crate::runner) fn gives_back_after(self) -> Option<Duration> {
+    pub(in crate::runner) fn place_limit(self) -> Option<Duration> {
         match self {
             Self::Read => Some(Duration::from_secs(5)),
             Self::Free => Some(Duration::from_secs(1)),
-            Self::Effect | Self::Task | Self::TakenBack => None,
+            Self::Effect | Self::Task | Self::Cancelled => None,
         }
     }
 
@@ -54,18 +54,18 @@ impl Share {
 
 /// A number of calls and the bytes of their arguments.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(in crate::runner) struct Load {
+pub(in crate::runner) struct LaneLoad {
     pub calls: usize,
     pub bytes: usize,
 }
 
-impl Load {
-    fn add(&mut self, bytes: usize) {
+impl LaneLoad {
+    fn add_call(&mut self, bytes: usize) {
         self.calls += 1;
         self.bytes += bytes;
     }
 
-    fn remove(&mut self, bytes: usize) {
+    fn remove_call(&mut self, bytes: usize) {
         self.calls = self.calls.saturating_sub(1);
         self.bytes = self.bytes.saturating_sub(bytes);
     }
@@ -73,7 +73,7 @@ impl Load {
 
 /// The most calls of each kind that run at once.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::runner) struct Places {
+pub(in crate::runner) struct LanePlaces {
     pub reads: usize,
     pub effects: usize,
     pub tasks: usize,
@@ -82,98 +82,101 @@ pub(in crate::runner) struct Places {
 /// The waiting calls and the counts of the running ones.
 #[derive(Debug)]
 pub(in crate::runner) struct Lanes<T> {
-    places: Places,
-    conversations: HashMap<ConversationId, Lane<T>>,
+    places: LanePlaces,
+    conversations: HashMap<ConversationId, ConversationLane<T>>,
     /// The conversations with waiting calls, in turn.
     turns: VecDeque<ConversationId>,
-    free: VecDeque<Waiting<T>>,
-    tasks: VecDeque<Waiting<T>>,
-    taken_back: VecDeque<Waiting<T>>,
+    free: VecDeque<LaneEntry<T>>,
+    tasks: VecDeque<LaneEntry<T>>,
+    cancelled: VecDeque<LaneEntry<T>>,
     reads: usize,
     effects: usize,
     running_free: usize,
     running_tasks: usize,
-    running_taken_back: usize,
+    running_cancelled: usize,
     /// The argument bytes of running effects with large arguments.
     running_bytes: usize,
     long_reads: usize,
     long_free: usize,
     /// The calls that wait in conversations.
-    ordered: Load,
+    ordered: LaneLoad,
     /// The calls that wait outside conversations.
-    beside: Load,
+    unordered: LaneLoad,
 }
 
 #[derive(Debug)]
-struct Waiting<T> {
+struct LaneEntry<T> {
     bytes: usize,
     call: T,
 }
 
 #[derive(Debug)]
-struct Lane<T> {
-    waiting: VecDeque<(Share, Waiting<T>)>,
+struct ConversationLane<T> {
+    waiting: VecDeque<(LaneShare, LaneEntry<T>)>,
     reads: usize,
     effects: usize,
 }
 
-impl<T> Lane<T> {
-    fn admits(&self, share: Share) -> bool {
-        self.effects == 0 && (share == Share::Read || self.reads == 0)
+impl<T> ConversationLane<T> {
+    fn can_admit(&self, share: LaneShare) -> bool {
+        self.effects == 0 && (share == LaneShare::Read || self.reads == 0)
     }
 
-    fn is_over(&self) -> bool {
+    fn is_unused(&self) -> bool {
         self.waiting.is_empty() && self.reads == 0 && self.effects == 0
     }
 }
 
 impl<T> Lanes<T> {
-    pub(in crate::runner) fn new(places: Places) -> Self {
+    pub(in crate::runner) fn new(places: LanePlaces) -> Self {
         Self {
             places,
             conversations: HashMap::new(),
             turns: VecDeque::new(),
             free: VecDeque::new(),
             tasks: VecDeque::new(),
-            taken_back: VecDeque::new(),
+            cancelled: VecDeque::new(),
             reads: 0,
             effects: 0,
             running_free: 0,
             running_tasks: 0,
-            running_taken_back: 0,
+            running_cancelled: 0,
             running_bytes: 0,
             long_reads: 0,
             long_free: 0,
-            ordered: Load::default(),
-            beside: Load::default(),
+            ordered: LaneLoad::default(),
+            unordered: LaneLoad::default(),
         }
     }
 
     /// Adds a call with this many argument bytes at the end of its conversation.
-    pub(in crate::runner) fn place(
+    pub(in crate::runner) fn enqueue_call(
         &mut self,
         conversation: &ConversationId,
-        share: Share,
+        share: LaneShare,
         bytes: usize,
         call: T,
     ) {
-        let waiting = Waiting { bytes, call };
+        let waiting = LaneEntry { bytes, call };
         if share.is_ordered() {
-            self.ordered.add(bytes);
+            self.ordered.add_call(bytes);
         } else {
-            self.beside.add(bytes);
+            self.unordered.add_call(bytes);
         }
         match share {
-            Share::Free => return self.free.push_back(waiting),
-            Share::Task => return self.tasks.push_back(waiting),
-            Share::TakenBack => return self.taken_back.push_back(waiting),
-            Share::Read | Share::Effect => {}
+            LaneShare::Free => return self.free.push_back(waiting),
+            LaneShare::Task => return self.tasks.push_back(waiting),
+            LaneShare::Cancelled => return self.cancelled.push_back(waiting),
+            LaneShare::Read | LaneShare::Effect => {}
         }
-        let lane = self.conversations.entry(conversation.clone()).or_insert_with(|| Lane {
-            waiting: VecDeque::new(),
-            reads: 0,
-            effects: 0,
-        });
+        let lane = self
+            .conversations
+            .entry(conversation.clone())
+            .or_insert_with(|| ConversationLane {
+                waiting: VecDeque::new(),
+                reads: 0,
+                effects: 0,
+            });
         if lane.waiting.is_empty() {
             self.turns.push_back(conversation.clone());
         }
@@ -181,166 +184,186 @@ impl<T> Lanes<T> {
     }
 
     /// Returns the next cancelled call to answer; it counts as running from now on.
-    pub(in crate::runner) fn next_taken_back(&mut self) -> Option<T> {
-        if self.running_taken_back >= TAKEN_BACK {
+    pub(in crate::runner) fn next_cancelled(&mut self) -> Option<T> {
+        if self.running_cancelled >= MAX_CANCELLED_CALLS {
             return None;
         }
-        let waiting = self.taken_back.pop_front()?;
-        self.running_taken_back += 1;
-        Some(self.begin_beside(waiting))
+        let waiting = self.cancelled.pop_front()?;
+        self.running_cancelled += 1;
+        Some(self.begin_unordered(waiting))
     }
 
     /// Returns the next call that may start, if any; it counts as running from now on.
     pub(in crate::runner) fn next(&mut self) -> Option<T> {
-        if self.running_free < CONTROL
+        if self.running_free < MAX_CONTROL_CALLS
             && let Some(control) = self.free.pop_front()
         {
             self.running_free += 1;
-            return Some(self.begin_beside(control));
+            return Some(self.begin_unordered(control));
         }
         if self.running_tasks < self.places.tasks
             && let Some(task) = self.tasks.pop_front()
         {
             self.running_tasks += 1;
-            return Some(self.begin_beside(task));
+            return Some(self.begin_unordered(task));
         }
         if self.reads >= self.places.reads && self.effects >= self.places.effects {
             return None;
         }
         // Conversations that cannot start a call keep their turn.
-        let at = self.turns.iter().position(|conversation| self.can_start(conversation))?;
+        let at = self
+            .turns
+            .iter()
+            .position(|conversation| self.can_start(conversation))?;
         let conversation = self.turns.remove(at)?;
-        self.start_first(conversation)
+        self.start_first_in(conversation)
     }
 
-    fn begin_beside(&mut self, waiting: Waiting<T>) -> T {
-        self.beside.remove(waiting.bytes);
+    fn begin_unordered(&mut self, waiting: LaneEntry<T>) -> T {
+        self.unordered.remove_call(waiting.bytes);
         waiting.call
     }
 
     fn can_start(&self, conversation: &ConversationId) -> bool {
-        let Some(lane) = self.conversations.get(conversation) else { return false };
-        let Some((share, first)) = lane.waiting.front() else { return false };
-        let has_place = if *share == Share::Read {
+        let Some(lane) = self.conversations.get(conversation) else {
+            return false;
+        };
+        let Some((share, first)) = lane.waiting.front() else {
+            return false;
+        };
+        let has_place = if *share == LaneShare::Read {
             self.reads < self.places.reads
         } else {
-            let large = counted(first.bytes);
-            let fits = self.running_bytes == 0 || self.running_bytes + large <= RUNNING_BYTES;
+            let large = countable_bytes(first.bytes);
+            let fits = self.running_bytes == 0 || self.running_bytes + large <= MAX_RUNNING_BYTES;
             self.effects < self.places.effects && (large == 0 || fits)
         };
-        has_place && lane.admits(*share)
+        has_place && lane.can_admit(*share)
     }
 
-    fn start_first(&mut self, conversation: ConversationId) -> Option<T> {
+    fn start_first_in(&mut self, conversation: ConversationId) -> Option<T> {
         let lane = self.conversations.get_mut(&conversation)?;
         let (share, first) = lane.waiting.pop_front()?;
-        if share == Share::Read {
+        if share == LaneShare::Read {
             lane.reads += 1;
             self.reads += 1;
         } else {
             lane.effects += 1;
             self.effects += 1;
-            self.running_bytes += counted(first.bytes);
+            self.running_bytes += countable_bytes(first.bytes);
         }
         if !lane.waiting.is_empty() {
             self.turns.push_back(conversation);
         }
-        self.ordered.remove(first.bytes);
+        self.ordered.remove_call(first.bytes);
         Some(first.call)
     }
 
     /// Frees the place of a started call that waits for a person; it keeps its turn in its conversation.
-    pub(in crate::runner) fn step_aside(&mut self, share: Share) {
-        if let Some(running) = self.running(share) {
+    pub(in crate::runner) fn free_place(&mut self, share: LaneShare) {
+        if let Some(running) = self.running_count(share) {
             *running = running.saturating_sub(1);
         }
     }
 
     /// Takes the place again at once: for a while more calls may run than there are places.
-    pub(in crate::runner) fn step_back(&mut self, share: Share) {
-        if let Some(running) = self.running(share) {
+    pub(in crate::runner) fn retake_place(&mut self, share: LaneShare) {
+        if let Some(running) = self.running_count(share) {
             *running += 1;
         }
     }
 
-    fn running(&mut self, share: Share) -> Option<&mut usize> {
+    fn running_count(&mut self, share: LaneShare) -> Option<&mut usize> {
         match share {
-            Share::Read => Some(&mut self.reads),
-            Share::Effect => Some(&mut self.effects),
-            Share::Free => Some(&mut self.running_free),
-            Share::Task | Share::TakenBack => None,
+            LaneShare::Read => Some(&mut self.reads),
+            LaneShare::Effect => Some(&mut self.effects),
+            LaneShare::Free => Some(&mut self.running_free),
+            LaneShare::Task | LaneShare::Cancelled => None,
         }
     }
 
     /// Frees the place of a started call that has run for long, unless too many calls run without one. Returns
     /// whether it did.
-    pub(in crate::runner) fn release_place(&mut self, share: Share) -> bool {
+    pub(in crate::runner) fn try_release_place(&mut self, share: LaneShare) -> bool {
         let (long, most) = match share {
-            Share::Read => (&mut self.long_reads, LONG_READS),
-            Share::Free => (&mut self.long_free, LONG_CONTROL),
-            Share::Effect | Share::Task | Share::TakenBack => return false,
+            LaneShare::Read => (&mut self.long_reads, MAX_LONG_READS),
+            LaneShare::Free => (&mut self.long_free, MAX_LONG_CONTROL_CALLS),
+            LaneShare::Effect | LaneShare::Task | LaneShare::Cancelled => return false,
         };
         if *long >= most {
             return false;
         }
         *long += 1;
-        self.step_aside(share);
+        self.free_place(share);
         true
     }
 
-    /// Records that a call without its place ends. To be called before [`Self::finished`].
-    pub(in crate::runner) fn end_without_place(&mut self, share: Share) {
+    /// Records that a call without its place ends. To be called before [`Self::finish_call`].
+    pub(in crate::runner) fn finish_without_place(&mut self, share: LaneShare) {
         match share {
-            Share::Read => self.long_reads = self.long_reads.saturating_sub(1),
-            Share::Free => self.long_free = self.long_free.saturating_sub(1),
-            Share::Effect | Share::Task | Share::TakenBack => return,
+            LaneShare::Read => self.long_reads = self.long_reads.saturating_sub(1),
+            LaneShare::Free => self.long_free = self.long_free.saturating_sub(1),
+            LaneShare::Effect | LaneShare::Task | LaneShare::Cancelled => return,
         }
-        self.step_back(share);
+        self.retake_place(share);
     }
 
     /// Records that a started call ended.
-    pub(in crate::runner) fn finished(&mut self, conversation: &ConversationId, share: Share, bytes: usize) {
+    pub(in crate::runner) fn finish_call(
+        &mut self,
+        conversation: &ConversationId,
+        share: LaneShare,
+        bytes: usize,
+    ) {
         match share {
-            Share::Free => self.running_free = self.running_free.saturating_sub(1),
-            Share::Task => self.running_tasks = self.running_tasks.saturating_sub(1),
-            Share::TakenBack => self.running_taken_back = self.running_taken_back.saturating_sub(1),
-            Share::Read => self.reads = self.reads.saturating_sub(1),
-            Share::Effect => {
+            LaneShare::Free => self.running_free = self.running_free.saturating_sub(1),
+            LaneShare::Task => self.running_tasks = self.running_tasks.saturating_sub(1),
+            LaneShare::Cancelled => {
+                self.running_cancelled = self.running_cancelled.saturating_sub(1)
+            }
+            LaneShare::Read => self.reads = self.reads.saturating_sub(1),
+            LaneShare::Effect => {
                 self.effects = self.effects.saturating_sub(1);
-                self.running_bytes = self.running_bytes.saturating_sub(counted(bytes));
+                self.running_bytes = self.running_bytes.saturating_sub(countable_bytes(bytes));
             }
         }
         if !share.is_ordered() {
             return;
         }
-        let Some(lane) = self.conversations.get_mut(conversation) else { return };
-        if share == Share::Read {
+        let Some(lane) = self.conversations.get_mut(conversation) else {
+            return;
+        };
+        if share == LaneShare::Read {
             lane.reads = lane.reads.saturating_sub(1);
         } else {
             lane.effects = lane.effects.saturating_sub(1);
         }
-        if lane.is_over() {
+        if lane.is_unused() {
             self.conversations.remove(conversation);
         }
     }
 
     /// Removes a waiting call from its conversation.
-    pub(in crate::runner) fn remove(
+    pub(in crate::runner) fn remove_waiting(
         &mut self,
         conversation: &ConversationId,
         is_it: impl Fn(&T) -> bool,
     ) -> Option<T> {
-        let beside = take_out(&mut self.free, &is_it).or_else(|| take_out(&mut self.tasks, &is_it));
+        let beside = remove_matching(&mut self.free, &is_it)
+            .or_else(|| remove_matching(&mut self.tasks, &is_it));
         if let Some(waiting) = beside {
-            return Some(self.begin_beside(waiting));
+            return Some(self.begin_unordered(waiting));
         }
         let lane = self.conversations.get_mut(conversation)?;
-        let at = lane.waiting.iter().position(|(_, waiting)| is_it(&waiting.call))?;
+        let at = lane
+            .waiting
+            .iter()
+            .position(|(_, waiting)| is_it(&waiting.call))?;
         let (_, waiting) = lane.waiting.remove(at)?;
-        self.ordered.remove(waiting.bytes);
+        self.ordered.remove_call(waiting.bytes);
         if lane.waiting.is_empty() {
             self.turns.retain(|turn| turn != conversation);
-            if lane.is_over() {
+            if lane.is_unused() {
                 self.conversations.remove(conversation);
             }
         }
@@ -348,38 +371,43 @@ impl<T> Lanes<T> {
     }
 
     /// Returns how many calls of a conversation wait.
-    pub(in crate::runner) fn waiting_in(&self, conversation: &ConversationId) -> usize {
-        self.conversations.get(conversation).map_or(0, |lane| lane.waiting.len())
+    pub(in crate::runner) fn waiting_count_in(&self, conversation: &ConversationId) -> usize {
+        self.conversations
+            .get(conversation)
+            .map_or(0, |lane| lane.waiting.len())
     }
 
     /// Returns the load that waits in conversations.
-    pub(in crate::runner) fn ordered(&self) -> Load {
+    pub(in crate::runner) fn ordered_load(&self) -> LaneLoad {
         self.ordered
     }
 
     /// Returns the load that waits outside conversations.
-    pub(in crate::runner) fn beside(&self) -> Load {
-        self.beside
+    pub(in crate::runner) fn unordered_load(&self) -> LaneLoad {
+        self.unordered
     }
 
     /// Returns how many cancelled calls wait.
-    pub(in crate::runner) fn waiting_taken_back(&self) -> usize {
-        self.taken_back.len()
+    pub(in crate::runner) fn waiting_cancelled(&self) -> usize {
+        self.cancelled.len()
     }
 
     /// Returns how many calls wait.
-    pub(in crate::runner) fn waiting(&self) -> usize {
-        self.ordered.calls + self.beside.calls
+    pub(in crate::runner) fn waiting_count(&self) -> usize {
+        self.ordered.calls + self.unordered.calls
     }
 }
 
-fn take_out<T>(from: &mut VecDeque<Waiting<T>>, is_it: impl Fn(&T) -> bool) -> Option<Waiting<T>> {
+fn remove_matching<T>(
+    from: &mut VecDeque<LaneEntry<T>>,
+    is_it: impl Fn(&T) -> bool,
+) -> Option<LaneEntry<T>> {
     let at = from.iter().position(|waiting| is_it(&waiting.call))?;
     from.remove(at)
 }
 
-fn counted(bytes: usize) -> usize {
-    if bytes < LARGE { 0 } else { bytes }
+fn countable_bytes(bytes: usize) -> usize {
+    if bytes < LARGE_ARGS_BYTES { 0 } else { bytes }
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //! here: the run of one call (`call_runner`), and the order in which calls start (`lanes`).
 
 pub(super) mod approvals;
-pub(super) mod backlog;
+pub(super) mod call_backlog;
 pub(super) mod call_runner;
 mod call_start;
 pub(super) mod claims;
@@ -22,26 +22,26 @@ use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
-use super::disk_room::DiskRoom;
-use super::wake::{Ended, Wake, Waker};
-use crate::backend::{Backend as _, Declined};
+use super::disk_space::DiskSpaceGate;
+use super::wake_event::{EndedCall, LoopWaker, WakeEvent};
+use crate::backend::{Backend as _, DeclineReason};
 use crate::ids::{ConversationId, RequestId};
-use crate::journal::{Accepted, Admission, InFlight, Origin, State};
-use crate::request::Effect;
-use crate::tool::Lane;
-use backlog::Backlog;
-use call_runner::{Call, CallRunner};
-use lanes::{Lanes, Places, Share};
+use crate::journal::{AcceptedRequest, OfferOutcome, RepeatedRequest, RequestOrigin, RequestState};
+use crate::request::ToolEffect;
+use crate::tool::CallLane;
+use call_backlog::Backlog;
+use call_runner::{CallRunner, RunningCall};
+use lanes::{LanePlaces, LaneShare, Lanes};
 
 /// Places calls and starts them.
 pub(super) struct Executor {
     runner: Arc<CallRunner>,
-    lanes: Lanes<Waiting>,
+    lanes: Lanes<QueuedLaneCall>,
     /// All calls that are placed or run.
     calls: HashMap<RequestId, PlacedCall>,
     backlog: Backlog,
-    disk: Arc<DiskRoom>,
-    waker: Waker,
+    disk: Arc<DiskSpaceGate>,
+    waker: LoopWaker,
     /// The number of calls that ended.
     pub finished: u64,
 }
@@ -50,45 +50,51 @@ pub(super) struct Executor {
 pub(super) struct PlacedCall {
     conversation: ConversationId,
     cancel: CancellationToken,
-    share: Share,
-    place: Place,
+    share: LaneShare,
+    place: PlaceState,
 }
 
 /// The state of a running call's place among the running ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum PlaceState {
     /// The call holds its place.
     Held,
     /// The place is free while the call waits for a person.
-    Aside,
+    Waiting,
     /// The place was given up because the call takes long.
-    GivenBack,
+    Released,
 }
 
 /// A call in its lane.
-pub(super) struct Waiting {
-    call: Call,
-    share: Share,
+pub(super) struct QueuedLaneCall {
+    call: RunningCall,
+    share: LaneShare,
     bytes: usize,
 }
 
 /// Wakes the loop when dropped, so that the lane is freed however the call's task ends.
-struct FreeLane {
-    waker: Waker,
-    ended: Ended,
+struct LaneGuard {
+    waker: LoopWaker,
+    ended: EndedCall,
 }
 
-impl Drop for FreeLane {
+impl Drop for LaneGuard {
     fn drop(&mut self) {
-        self.waker.wake(Wake::CallFinished(self.ended.clone()));
+        self.waker
+            .wake_loop(WakeEvent::CallFinished(self.ended.clone()));
     }
 }
 
 impl Executor {
     /// Creates an executor without calls, with the backlog that an earlier process left.
-    pub(super) fn new(calls: Arc<CallRunner>, backlog: Backlog, disk: Arc<DiskRoom>, waker: Waker) -> Self {
+    pub(super) fn new(
+        calls: Arc<CallRunner>,
+        backlog: Backlog,
+        disk: Arc<DiskSpaceGate>,
+        waker: LoopWaker,
+    ) -> Self {
         let settings = &calls.settings;
-        let places = Places {
+        let places = LanePlaces {
             reads: settings.calls.reads,
             effects: settings.calls.total,
             tasks: settings.calls.tasks,
@@ -105,14 +111,15 @@ impl Executor {
     }
 
     /// Returns whether no call is placed or left to be placed. While calls are paused, those that wait do not count.
-    pub(super) fn is_idle(&self) -> bool {
-        let is_held = self.runner.pause.is_active() && !self.has_running() && !self.backlog.has_taken_back();
+    pub(super) fn has_no_calls(&self) -> bool {
+        let is_held =
+            self.runner.pause.is_active() && !self.has_running() && !self.backlog.has_cancelled();
         self.calls.is_empty() && self.backlog.is_empty() || is_held
     }
 
     /// Returns whether a call runs; calls that only wait in their lanes do not count.
     pub(super) fn has_running(&self) -> bool {
-        self.calls.len() > self.lanes.waiting()
+        self.calls.len() > self.lanes.waiting_count()
     }
 
     /// The number of calls that are placed or run.
@@ -127,37 +134,42 @@ impl Executor {
 
     /// Processes the journal's decisions on a page. Returns the number of new requests, and the open ones whose
     /// bodies must still be fetched.
-    pub(super) fn take_admissions(&mut self, admitted: Vec<Admission>) -> (u64, Vec<RequestId>) {
+    pub(super) fn apply_admissions(
+        &mut self,
+        admitted: Vec<OfferOutcome>,
+    ) -> (u64, Vec<RequestId>) {
         let (mut fresh, mut unknown) = (0, Vec::new());
         for admission in admitted {
             match admission {
-                Admission::Fresh(accepted) => {
+                OfferOutcome::Fresh(accepted) => {
                     fresh += 1;
-                    self.place(accepted);
+                    self.place_or_park(accepted);
                 }
-                Admission::Refused(reply) => {
+                OfferOutcome::Refused(reply) => {
                     let delivery = Arc::clone(&self.runner.delivery);
-                    self.runner.background.spawn(async move { delivery.deliver(reply).await });
+                    self.runner
+                        .background
+                        .spawn_task(async move { delivery.deliver_reply(reply).await });
                 }
-                Admission::Answered(id) => self.runner.delivery.deliver_again(id),
-                Admission::InFlight(left) => self.go_on_with(&left),
-                Admission::Cancel(id) => self.cancel(&id),
-                Admission::Conflict(conflict) => {
+                OfferOutcome::Answered(id) => self.runner.delivery.redeliver_reply(id),
+                OfferOutcome::InFlight(left) => self.resume_in_flight(&left),
+                OfferOutcome::Cancel(id) => self.cancel_call(&id),
+                OfferOutcome::Conflict(conflict) => {
                     tracing::warn!(request.id = %conflict.id, "a second request under a known id was not run");
-                    self.decline(conflict.id, Declined::Conflict);
+                    self.send_decline(conflict.id, DeclineReason::Conflict);
                 }
-                Admission::Closed(id) => self.decline(id, Declined::Forgotten),
-                Admission::Unknown(id) => unknown.push(id),
+                OfferOutcome::Closed(id) => self.send_decline(id, DeclineReason::Forgotten),
+                OfferOutcome::Unknown(id) => unknown.push(id),
             }
         }
         (fresh, unknown)
     }
 
     /// Tells the backend, if the wire allows it, that there will be no result.
-    fn decline(&self, id: RequestId, why: Declined) {
+    fn send_decline(&self, id: RequestId, why: DeclineReason) {
         let claims = Arc::clone(&self.runner.claims);
-        self.runner.background.spawn(async move {
-            if let Err(error) = claims.backend.decline(&id, why).await {
+        self.runner.background.spawn_task(async move {
+            if let Err(error) = claims.backend.decline_request(&id, why).await {
                 // A repeated request is declined again.
                 tracing::info!(request.id = %id, %error, "that there is no result could not be said");
             }
@@ -166,37 +178,45 @@ impl Executor {
 
     /// Handles a request that is offered again. An accepted request that no task works on is added to the backlog;
     /// the loop removes nothing from `calls` between the journal's check of a request and this one.
-    fn go_on_with(&mut self, left: &InFlight) {
-        let InFlight { id, conversation, state, cancelled } = left;
-        if *cancelled && *state == State::Accepted || self.calls.contains_key(id) {
+    fn resume_in_flight(&mut self, left: &RepeatedRequest) {
+        let RepeatedRequest {
+            id,
+            conversation,
+            state,
+            cancelled,
+        } = left;
+        if *cancelled && *state == RequestState::Accepted || self.calls.contains_key(id) {
             if *cancelled {
-                self.cancel(id);
+                self.cancel_call(id);
             }
-        } else if *state == State::Accepted && !self.backlog.holds(id, conversation) {
+        } else if *state == RequestState::Accepted && !self.backlog.contains_call(id, conversation)
+        {
             tracing::warn!(request.id = %id, "a request that nobody worked on is taken up again");
-            self.backlog.add(conversation);
+            self.backlog.add_conversation(conversation);
         }
     }
 
     /// Puts a call into its lane, or leaves it in the journal until there is capacity.
-    pub(super) fn place(&mut self, accepted: Accepted) {
-        let (request, bytes) = (accepted.request(), accepted.request().args.len());
-        let is_parked = match self.share_of(&accepted) {
-            Share::Read | Share::Effect => self.park(&request.conversation, bytes),
-            Share::Free | Share::Task | Share::TakenBack => self.park_beside(&request.id, bytes),
+    pub(super) fn place_or_park(&mut self, accepted: AcceptedRequest) {
+        let (request, bytes) = (accepted.tool_request(), accepted.tool_request().args.len());
+        let is_parked = match self.choose_share(&accepted) {
+            LaneShare::Read | LaneShare::Effect => self.park_ordered(&request.conversation, bytes),
+            LaneShare::Free | LaneShare::Task | LaneShare::Cancelled => {
+                self.park_unordered(&request.id, bytes)
+            }
         };
         if !is_parked {
             self.put_in_lane(accepted);
         }
     }
 
-    pub(super) fn put_in_lane(&mut self, accepted: Accepted) {
-        self.put_in(self.share_of(&accepted), accepted);
+    pub(super) fn put_in_lane(&mut self, accepted: AcceptedRequest) {
+        self.put_in_share(self.choose_share(&accepted), accepted);
     }
 
     /// Puts a call into a lane; it can be cancelled from now on.
-    pub(super) fn put_in(&mut self, share: Share, accepted: Accepted) {
-        let request = accepted.request();
+    pub(super) fn put_in_share(&mut self, share: LaneShare, accepted: AcceptedRequest) {
+        let request = accepted.tool_request();
         let cancel = CancellationToken::new();
         if request.cancelled {
             cancel.cancel();
@@ -206,39 +226,53 @@ impl Executor {
             conversation: conversation.clone(),
             cancel: cancel.clone(),
             share,
-            place: Place::Held,
+            place: PlaceState::Held,
         };
         self.calls.insert(request.id.clone(), token);
-        let call = Call { accepted, cancel, observed: None };
-        self.lanes.place(&conversation, share, bytes, Waiting { call, share, bytes });
+        let call = RunningCall {
+            accepted,
+            cancel,
+            observed: None,
+        };
+        self.lanes.enqueue_call(
+            &conversation,
+            share,
+            bytes,
+            QueuedLaneCall { call, share, bytes },
+        );
     }
 
-    fn share_of(&self, accepted: &Accepted) -> Share {
-        let tool = self.runner.registry.find(accepted.request().tool.as_str());
-        match accepted.effect() {
-            _ if accepted.request().cancelled => Share::TakenBack,
-            _ if tool.is_ok_and(|tool| tool.spec().lane == Lane::Control) => Share::Free,
-            _ if accepted.origin() == Origin::Task => Share::Task,
-            Effect::AsksUser => Share::Free,
-            Effect::Reads => Share::Read,
-            Effect::Writes | Effect::Executes => Share::Effect,
+    fn choose_share(&self, accepted: &AcceptedRequest) -> LaneShare {
+        let tool = self
+            .runner
+            .registry
+            .find_tool(accepted.tool_request().tool.as_str());
+        match accepted.tool_effect() {
+            _ if accepted.tool_request().cancelled => LaneShare::Cancelled,
+            _ if tool.is_ok_and(|tool| tool.tool_spec().lane == CallLane::Control) => {
+                LaneShare::Free
+            }
+            _ if accepted.request_origin() == RequestOrigin::Task => LaneShare::Task,
+            ToolEffect::AsksUser => LaneShare::Free,
+            ToolEffect::Reads => LaneShare::Read,
+            ToolEffect::Writes | ToolEffect::Executes => LaneShare::Effect,
         }
     }
 
     /// Starts the calls that may start. Returns whether the disk has room for them.
-    pub(super) async fn start_ready(&mut self) -> bool {
+    pub(super) async fn start_allowed_calls(&mut self) -> bool {
         loop {
-            let taken_up = self.take_up_parked().await;
-            while let Some(waiting) = self.lanes.next_taken_back() {
-                self.start(waiting);
+            let taken_up = self.load_parked().await;
+            while let Some(waiting) = self.lanes.next_cancelled() {
+                self.start_call(waiting);
             }
-            if self.disk.lacks_room() {
+            if self.disk.check_disk_space() {
                 return false;
             }
             while !self.runner.pause.is_active()
                 && let Some(waiting) = self.lanes.next()
             {
-                self.start(waiting);
+                self.start_call(waiting);
             }
             if !taken_up {
                 return true;
@@ -246,19 +280,29 @@ impl Executor {
         }
     }
 
-    fn start(&self, Waiting { call, share, bytes }: Waiting) {
+    fn start_call(&self, QueuedLaneCall { call, share, bytes }: QueuedLaneCall) {
         let (runner, waker) = (Arc::clone(&self.runner), self.waker.clone());
-        let request = call.accepted.request();
+        let request = call.accepted.tool_request();
         let id = request.id.clone();
-        let ended = Ended { id: id.clone(), conversation: request.conversation.clone(), share, bytes };
-        let freeing = FreeLane { waker: waker.clone(), ended };
-        self.runner.background.spawn(async move {
+        let ended = EndedCall {
+            id: id.clone(),
+            conversation: request.conversation.clone(),
+            share,
+            bytes,
+        };
+        let freeing = LaneGuard {
+            waker: waker.clone(),
+            ended,
+        };
+        self.runner.background.spawn_task(async move {
             let _freeing = freeing;
             let accepted = call.accepted.clone();
             let answering = Arc::clone(&runner);
-            let mut answer = runner.background.spawn(async move { answering.answer(call).await });
+            let mut answer = runner
+                .background
+                .spawn_task(async move { answering.answer_one_call(call).await });
             let long = async {
-                match share.gives_back_after() {
+                match share.place_limit() {
                     Some(time) => tokio::time::sleep(time).await,
                     None => std::future::pending().await,
                 }
@@ -266,66 +310,75 @@ impl Executor {
             let answered = tokio::select! {
                 answered = &mut answer => answered,
                 () = long => {
-                    waker.wake(Wake::TakesLong(id));
+                    waker.wake_loop(WakeEvent::RunsLong(id));
                     answer.await
                 }
             };
             if answered.is_err() {
-                runner.answer_for_the_fallen(&accepted).await;
+                runner.answer_panicked_call(&accepted).await;
             }
         });
     }
 
     /// Frees the place of a call that waits for a person.
-    pub(super) fn step_aside(&mut self, call: &Accepted) {
-        if let Some(token) = self.calls.get_mut(&call.request().id)
-            && token.place == Place::Held
+    pub(super) fn free_call_place(&mut self, call: &AcceptedRequest) {
+        if let Some(token) = self.calls.get_mut(&call.tool_request().id)
+            && token.place == PlaceState::Held
         {
-            token.place = Place::Aside;
-            self.lanes.step_aside(token.share);
+            token.place = PlaceState::Waiting;
+            self.lanes.free_place(token.share);
         }
     }
 
     /// Takes the place of a call again.
-    pub(super) fn step_back(&mut self, call: &Accepted) {
-        if let Some(token) = self.calls.get_mut(&call.request().id)
-            && token.place == Place::Aside
+    pub(super) fn retake_call_place(&mut self, call: &AcceptedRequest) {
+        if let Some(token) = self.calls.get_mut(&call.tool_request().id)
+            && token.place == PlaceState::Waiting
         {
-            token.place = Place::Held;
-            self.lanes.step_back(token.share);
+            token.place = PlaceState::Held;
+            self.lanes.retake_place(token.share);
         }
     }
 
     /// Frees the place of a call that has run for long.
-    pub(super) fn takes_long(&mut self, id: &RequestId) {
+    pub(super) fn release_long_call(&mut self, id: &RequestId) {
         if let Some(token) = self.calls.get_mut(id)
-            && token.place == Place::Held
-            && self.lanes.release_place(token.share)
+            && token.place == PlaceState::Held
+            && self.lanes.try_release_place(token.share)
         {
-            token.place = Place::GivenBack;
+            token.place = PlaceState::Released;
         }
     }
 
-    pub(super) fn call_finished(&mut self, ended: &Ended) {
+    pub(super) fn finish_ended_call(&mut self, ended: &EndedCall) {
         self.finished += 1;
         match self.calls.remove(&ended.id).map(|token| token.place) {
-            Some(Place::Aside) => self.lanes.step_back(ended.share),
-            Some(Place::GivenBack) => self.lanes.end_without_place(ended.share),
-            Some(Place::Held) | None => {}
+            Some(PlaceState::Waiting) => self.lanes.retake_place(ended.share),
+            Some(PlaceState::Released) => self.lanes.finish_without_place(ended.share),
+            Some(PlaceState::Held) | None => {}
         }
-        self.lanes.finished(&ended.conversation, ended.share, ended.bytes);
+        self.lanes
+            .finish_call(&ended.conversation, ended.share, ended.bytes);
     }
 
     /// Cancels a running call, or takes a waiting one out of its lane, to be answered soon.
-    pub(super) fn cancel(&mut self, id: &RequestId) {
-        let Some(token) = self.calls.get_mut(id) else { return self.cancel_parked(id) };
+    pub(super) fn cancel_call(&mut self, id: &RequestId) {
+        let Some(token) = self.calls.get_mut(id) else {
+            return self.cancel_parked(id);
+        };
         token.cancel.cancel();
         let conversation = token.conversation.clone();
-        let waiting = self.lanes.remove(&conversation, |waiting| waiting.call.accepted.request().id == *id);
+        let waiting = self.lanes.remove_waiting(&conversation, |waiting| {
+            waiting.call.accepted.tool_request().id == *id
+        });
         if let Some(waiting) = waiting {
-            token.share = Share::TakenBack;
-            let waiting = Waiting { share: Share::TakenBack, ..waiting };
-            self.lanes.place(&conversation, Share::TakenBack, waiting.bytes, waiting);
+            token.share = LaneShare::Cancelled;
+            let waiting = QueuedLaneCall {
+                share: LaneShare::Cancelled,
+                ..waiting
+            };
+            self.lanes
+                .enqueue_call(&conversation, LaneShare::Cancelled, waiting.bytes, waiting);
         }
     }
 }

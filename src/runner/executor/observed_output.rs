@@ -6,93 +6,110 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use super::call_runner::{Call, CallRunner, Observed};
-use crate::journal::{Accepted, Origin};
+use super::call_runner::{CallRunner, RunningCall};
+use crate::journal::{AcceptedRequest, RequestOrigin};
 use crate::redact::Redactor;
-use crate::request::{CleanReply, Effect, OutcomeKind};
-use crate::tool::{Audience, CallView, Ended, ObservedCall, Progress, Untold};
+use crate::request::{CleanReply, OutcomeKind, ToolEffect};
+use crate::tool::{
+    CallEnding, CallProgress, CallView, ObservedCall, ProgressReader, UnreadProgress,
+};
 
 /// The longest wait for the last output to be shown.
-const LAST: Duration = Duration::from_secs(1);
+const LAST_OUTPUT_TIMEOUT: Duration = Duration::from_secs(1);
 
 impl CallRunner {
     /// Reports a call to the observer of its conversation, if there is one.
-    pub(in crate::runner) fn observe(&self, call: &Accepted) -> Observed {
-        let request = call.request();
+    pub(in crate::runner) fn show_to_observer(
+        &self,
+        call: &AcceptedRequest,
+    ) -> Option<Arc<dyn ObservedCall>> {
+        let request = call.tool_request();
         if !self.observer.may_follow(&request.conversation) {
             return None;
         }
-        let entry = self.registry.find(request.tool.as_str()).ok()?;
-        let (masked, _) = self.sealer.redactor.scrub(&request.args);
+        let entry = self.registry.find_tool(request.tool.as_str()).ok()?;
+        let (masked, _) = self.sealer.redactor.mask(&request.args);
         // Under their own names, so that no other spelling of a key is mistaken for something else.
-        let canonical = entry.spec().canonical(&masked);
-        let args = canonical.or_else(|| serde_json::from_str(&masked).ok()).unwrap_or_default();
-        self.observer.observe(CallView {
+        let canonical = entry.tool_spec().canonical_args(&masked);
+        let args = canonical
+            .or_else(|| serde_json::from_str(&masked).ok())
+            .unwrap_or_default();
+        self.observer.observe_call(CallView {
             request: &request.id,
             conversation: &request.conversation,
-            tool: entry.spec(),
-            effect: call.effect(),
-            of_task: call.origin() == Origin::Task,
+            tool: entry.tool_spec(),
+            effect: call.tool_effect(),
+            of_task: call.request_origin() == RequestOrigin::Task,
             args: &args,
-            description: &self.registry.describe(request.tool.as_str(), &args),
-            title: &self.approvals.title(call),
+            description: &self
+                .registry
+                .describe_tool_call(request.tool.as_str(), &args),
+            title: &self.approvals.masked_title(call),
         })
     }
 
     /// Returns the progress handle of a call that also shows its output to the observer.
-    pub(in crate::runner) fn follow(
+    pub(in crate::runner) fn stream_to_observer(
         self: &Arc<Self>,
-        call: &Call,
-        progress: Progress,
-    ) -> (Progress, Option<Following>) {
-        let Some(observed) = call.observed.clone().filter(|_| call.accepted.effect() == Effect::Executes)
+        call: &RunningCall,
+        progress: CallProgress,
+    ) -> (CallProgress, Option<OutputFollower>) {
+        let Some(observed) = call
+            .observed
+            .clone()
+            .filter(|_| call.accepted.tool_effect() == ToolEffect::Executes)
         else {
             return (progress, None);
         };
-        let (progress, audience) = progress.followed();
+        let (progress, audience) = progress.with_follower();
         let over = CancellationToken::new();
-        let showing = show(self.sealer.redactor.clone(), observed, audience, over.clone());
-        let task = self.background.spawn(showing);
-        (progress, Some(Following { over, task }))
+        let showing = show_output(
+            self.sealer.redactor.clone(),
+            observed,
+            audience,
+            over.clone(),
+        );
+        let task = self.background.spawn_task(showing);
+        (progress, Some(OutputFollower { over, task }))
     }
 }
 
 /// The task that shows output to the observer.
-pub(in crate::runner) struct Following {
+pub(in crate::runner) struct OutputFollower {
     over: CancellationToken,
     task: tokio::task::JoinHandle<()>,
 }
 
-impl Following {
+impl OutputFollower {
     /// Shows the last output at the end of the call.
-    pub(in crate::runner) async fn end(mut self) {
+    pub(in crate::runner) async fn finish_output(mut self) {
         self.over.cancel();
-        let _ = tokio::time::timeout(LAST, &mut self.task).await;
+        let _ = tokio::time::timeout(LAST_OUTPUT_TIMEOUT, &mut self.task).await;
     }
 }
 
-impl Drop for Following {
+impl Drop for OutputFollower {
     fn drop(&mut self) {
         self.task.abort();
     }
 }
 
-async fn show(
+async fn show_output(
     redactor: Redactor,
     observed: Arc<dyn ObservedCall>,
-    mut audience: Audience,
+    mut audience: ProgressReader,
     over: CancellationToken,
 ) {
     // Masks again, because removed escape sequences may have split a secret.
-    let mut masker = redactor.stream();
-    let mut pass_on = |untold: Untold, is_last: bool| {
+    let mut masker = redactor.stream_masker();
+    let mut pass_on = |untold: UnreadProgress, is_last: bool| {
         let mut clean = Vec::with_capacity(untold.text.len());
         masker.push(untold.text.as_bytes(), &mut clean);
         if is_last {
             masker.finish(&mut clean);
         }
         if !clean.is_empty() {
-            observed.printed(&String::from_utf8_lossy(&clean), untold.omitted_bytes);
+            observed.on_output(&String::from_utf8_lossy(&clean), untold.omitted_bytes);
         }
     };
     loop {
@@ -102,22 +119,25 @@ async fn show(
             () = over.cancelled() => break,
         }
     }
-    pass_on(audience.rest(), true);
+    pass_on(audience.take_rest(), true);
 }
 
-impl Call {
+impl RunningCall {
     /// Completes when the observer wants the call to stop.
     pub(in crate::runner) async fn stopped_by_follower(&self) {
         match &self.observed {
-            Some(observed) => observed.stopped().await,
+            Some(observed) => observed.wait_for_stop().await,
             None => std::future::pending().await,
         }
     }
 
     /// Tells the observer the result of the call.
-    pub(in crate::runner) fn has_ended(observed: &Observed, reply: &CleanReply) {
+    pub(in crate::runner) fn notify_ended(observed: Option<&dyn ObservedCall>, reply: &CleanReply) {
         if let Some(observed) = observed {
-            observed.ended(Ended { ok: reply.kind() == OutcomeKind::Ok, payload: reply.payload() });
+            observed.on_ended(CallEnding {
+                ok: reply.outcome_kind() == OutcomeKind::Ok,
+                payload: reply.payload_json(),
+            });
         }
     }
 }

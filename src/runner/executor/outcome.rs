@@ -3,12 +3,12 @@
 
 use std::time::Duration;
 
-use crate::request::{ErrorCode, Failure, Meta, Outcome, Reply};
+use crate::request::{CallFailure, CallOutcome, ErrorCode, ResultMeta, ToolReply};
 use crate::tool::ToolError;
 
 /// The reason why a call was told to stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::runner) enum Cut {
+pub(in crate::runner) enum StopReason {
     /// The caller cancelled it.
     Cancelled,
     /// The observer wants it to stop.
@@ -20,64 +20,84 @@ pub(in crate::runner) enum Cut {
 }
 
 /// Returns the outcome of a call that was stopped for this reason, if any, and returned this result, if any.
-pub(in crate::runner) fn outcome(cut: Option<Cut>, answer: Option<Result<Reply, ToolError>>) -> Outcome {
+pub(in crate::runner) fn call_outcome(
+    cut: Option<StopReason>,
+    answer: Option<Result<ToolReply, ToolError>>,
+) -> CallOutcome {
     let failure = match answer {
         // It finished before it noticed the stop, so its result is true.
-        Some(Ok(reply)) => return Outcome::Ok(reply),
-        Some(Err(error)) => Failure::from(error),
-        None => Failure {
+        Some(Ok(reply)) => return CallOutcome::Ok(reply),
+        Some(Err(error)) => CallFailure::from(error),
+        None => CallFailure {
             code: ErrorCode::Cancelled,
             text: "It did not stop when it was told to and was abandoned.".to_owned(),
-            meta: Meta { may_have_run: true, ..Meta::default() },
+            meta: ResultMeta {
+                may_have_run: true,
+                ..ResultMeta::default()
+            },
         },
     };
     if failure.code != ErrorCode::Cancelled {
-        return Outcome::Error(failure);
+        return CallOutcome::Error(failure);
     }
-    let led = |code, lead: &str| Failure {
+    let led = |code, lead: &str| CallFailure {
         code,
         text: format!("{lead}\n{}", failure.text),
         meta: failure.meta.clone(),
     };
     match cut {
-        None | Some(Cut::Cancelled) => Outcome::Cancelled(failure),
-        Some(Cut::Followed) => Outcome::Cancelled(led(
+        None | Some(StopReason::Cancelled) => CallOutcome::Cancelled(failure),
+        Some(StopReason::Followed) => CallOutcome::Cancelled(led(
             ErrorCode::Cancelled,
             "Stopped by the person at the editor, who ended the turn. Do not start it again before that person lets the \
              conversation go on.",
         )),
-        Some(Cut::Deadline(limit)) => Outcome::Error(led(
+        Some(StopReason::Deadline(limit)) => CallOutcome::Error(led(
             ErrorCode::Timeout,
-            &format!("Stopped at its deadline, after {:.1} s.", limit.as_secs_f64()),
+            &format!(
+                "Stopped at its deadline, after {:.1} s.",
+                limit.as_secs_f64()
+            ),
         )),
-        Some(Cut::Stopped) => {
-            let mut failure = led(ErrorCode::Interrupted, "The device's runner was stopped while this ran.");
+        Some(StopReason::Stopped) => {
+            let mut failure = led(
+                ErrorCode::Interrupted,
+                "The device's runner was stopped while this ran.",
+            );
             failure.meta.may_have_run = true;
-            Outcome::Error(failure)
+            CallOutcome::Error(failure)
         }
     }
 }
 
-pub(in crate::runner) fn refused(error: ToolError) -> Outcome {
-    Outcome::Error(error.into())
+pub(in crate::runner) fn refused_outcome(error: ToolError) -> CallOutcome {
+    CallOutcome::Error(error.into())
 }
 
-pub(in crate::runner) fn never_ran() -> Outcome {
+pub(in crate::runner) fn cancelled_before_start() -> CallOutcome {
     let text = "Cancelled before it started; it never ran.".to_owned();
-    Outcome::Cancelled(Failure { code: ErrorCode::Cancelled, text, meta: Meta::default() })
+    CallOutcome::Cancelled(CallFailure {
+        code: ErrorCode::Cancelled,
+        text,
+        meta: ResultMeta::default(),
+    })
 }
 
 /// Returns the answer to a call that could not be checked in time, for example because its paths hang.
-pub(in crate::runner) fn not_begun_in_time(limit: Duration) -> Outcome {
+pub(in crate::runner) fn preparation_timeout(limit: Duration) -> CallOutcome {
     let text = format!(
         "Not begun: looking at what it touches took longer than {:.1} s. It changed nothing. A disk or a network \
          folder may not answer.",
         limit.as_secs_f64()
     );
-    Outcome::Error(Failure { code: ErrorCode::Timeout, text, meta: Meta::default() })
+    CallOutcome::Error(CallFailure {
+        code: ErrorCode::Timeout,
+        text,
+        meta: ResultMeta::default(),
+    })
 }
 
-pub(in crate::runner) fn panicked() -> ToolError {
-    ToolError::internal("The tool failed inside (a fault of punie-runner, not of the arguments). What it had done so far stands.")
-        .with_meta(Meta { may_have_run: true, ..Meta::default() })
+pub(in crate::runner) fn panic_error() -> ToolError {
+    ToolError::internal_error("The tool failed inside (a fault of punie-runner, not of the arguments). What it had done so far stands.")
+        .with_meta(ResultMeta { may_have_run: true, ..ResultMeta::default() })
 }

@@ -2,44 +2,54 @@
 
 use std::time::Duration;
 
-use super::call_runner::{Call, CallRunner, Observed};
+use super::call_runner::{CallRunner, RunningCall};
 use crate::failpoint::reach_of;
-use crate::journal::{Accepted, Close, JournalError, RecordedReply};
-use crate::request::Outcome;
-use crate::runner::backoff::Retry;
+use crate::journal::{AcceptedRequest, CloseReason, JournalError, RecordedReply};
+use crate::request::CallOutcome;
+use crate::runner::backoff::RetryIntervals;
 use crate::runner::call_audit::AuditFacts;
+use crate::tool::ObservedCall;
 
 impl CallRunner {
     /// Records a reply, retrying while the journal cannot be written. Returns `None` if the journal already has a
     /// reply, or at the end of the process; then recovery answers.
-    pub(super) async fn record(
+    pub(super) async fn record_reply(
         &self,
-        call: &Accepted,
-        outcome: Outcome,
+        call: &AcceptedRequest,
+        outcome: CallOutcome,
         attempt: Option<u32>,
         duration: Duration,
-        observed: &Observed,
+        observed: Option<&dyn ObservedCall>,
     ) -> Option<RecordedReply> {
-        let request = call.request();
+        let request = call.tool_request();
         let facts = AuditFacts::from(&outcome);
-        let sealed = self.sealer.seal(request, outcome, attempt, duration).await;
-        self.audit.record_answered(call, &sealed, facts, attempt, duration).await;
-        let kind = sealed.kind().as_str();
+        let sealed = self
+            .sealer
+            .seal_outcome(request, outcome, attempt, duration)
+            .await;
+        self.audit
+            .record_answered(call, &sealed, facts, attempt, duration)
+            .await;
+        let kind = sealed.outcome_kind().as_str();
         reach_of("finish.before", request.id.as_str());
-        let mut retry = Retry::new(self.settings.waits.retry);
+        let mut retry = RetryIntervals::new(self.settings.waits.retry);
         let mut reserved = true;
         loop {
-            match self.journal.record(call, sealed.clone(), self.audit.clock.now_ms()).await {
+            match self
+                .journal
+                .record_reply(call, sealed.clone(), self.audit.clock.now_ms())
+                .await
+            {
                 Ok(recorded) => {
                     reach_of("finish.after", request.id.as_str());
-                    Call::has_ended(observed, &sealed);
+                    RunningCall::notify_ended(observed, &sealed);
                     let duration_ms = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
                     tracing::info!(request.id = %request.id, tool.name = %request.tool, outcome = kind, duration_ms, "a call was answered");
                     return Some(recorded);
                 }
                 Err(error @ JournalError::Moved { .. }) => {
                     tracing::error!(request.id = %request.id, %error, "a second reply is not recorded");
-                    self.delivery.outbox.ring();
+                    self.delivery.outbox.signal_work();
                     return None;
                 }
                 // The disk reserve was freed for this reply: retry at once, before others fill it.
@@ -56,11 +66,17 @@ impl CallRunner {
     }
 
     /// Closes a request; if that fails, the reply is posted again after a restart, which does no harm.
-    pub(super) async fn close(&self, call: &Accepted, close: Close) {
-        let id = &call.request().id;
-        match self.journal.close(id, close, self.server_clock.closing_ms()).await {
+    pub(super) async fn close_request(&self, call: &AcceptedRequest, close: CloseReason) {
+        let id = &call.tool_request().id;
+        match self
+            .journal
+            .close_request(id, close, self.server_clock.closing_ms())
+            .await
+        {
             Ok(()) | Err(JournalError::Moved { .. }) => {}
-            Err(error) => tracing::error!(request.id = %id, %error, "a request could not be closed"),
+            Err(error) => {
+                tracing::error!(request.id = %id, %error, "a request could not be closed")
+            }
         }
     }
 }

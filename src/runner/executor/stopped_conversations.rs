@@ -3,43 +3,56 @@
 
 use std::sync::Arc;
 
-use crate::home::Supervision;
+use crate::home::SupervisionStore;
 use crate::ids::ConversationId;
-use crate::journal::Accepted;
-use crate::request::{Effect, ErrorCode, Failure, Meta};
-use crate::tool::{Registry, advice_when_stopped};
+use crate::journal::AcceptedRequest;
+use crate::request::{CallFailure, ErrorCode, ResultMeta, ToolEffect};
+use crate::tool::{ToolRegistry, advice_when_stopped};
 
 /// The rule that a refusal names.
-const RULE: &str = "editor.stop";
+const STOP_RULE: &str = "editor.stop";
 
 /// The conversations that a person has stopped.
 pub(in crate::runner) struct StoppedConversations {
-    pub supervision: Supervision,
-    pub registry: Arc<Registry>,
+    pub supervision: SupervisionStore,
+    pub registry: Arc<ToolRegistry>,
 }
 
 impl StoppedConversations {
     /// Refuses a call with effects whose conversation is stopped. Calls that only end something are not refused.
-    pub(in crate::runner) fn refuse_if_stopped(&self, call: &Accepted) -> Option<Failure> {
-        let request = call.request();
-        if !matches!(call.effect(), Effect::Writes | Effect::Executes) {
+    pub(in crate::runner) fn refuse_if_stopped(
+        &self,
+        call: &AcceptedRequest,
+    ) -> Option<CallFailure> {
+        let request = call.tool_request();
+        if !matches!(
+            call.tool_effect(),
+            ToolEffect::Writes | ToolEffect::Executes
+        ) {
             return None;
         }
-        let reason = self.supervision.why_stopped(&request.conversation)?;
-        if self.registry.find(request.tool.as_str()).is_ok_and(|tool| tool.spec().only_ends) {
+        let reason = self.supervision.stop_reason(&request.conversation)?;
+        if self
+            .registry
+            .find_tool(request.tool.as_str())
+            .is_ok_and(|tool| tool.tool_spec().only_ends)
+        {
             return None;
         }
         let advice = advice_when_stopped(&request.conversation);
-        Some(Failure {
+        Some(CallFailure {
             code: ErrorCode::PolicyDenied,
             text: format!("{} was not run: {reason}. {advice}", request.tool),
-            meta: Meta { rule: Some(RULE.to_owned()), ..Meta::default() },
+            meta: ResultMeta {
+                rule: Some(STOP_RULE.to_owned()),
+                ..ResultMeta::default()
+            },
         })
     }
 
     /// Resumes a conversation.
-    pub(in crate::runner) fn resume(&self, conversation: &ConversationId) {
-        match self.supervision.resume(conversation) {
+    pub(in crate::runner) fn resume_stopped(&self, conversation: &ConversationId) {
+        match self.supervision.remove_stop(conversation) {
             Ok(true) => {
                 tracing::info!(%conversation, "a stopped conversation goes on: a person allowed a call of it");
             }

@@ -3,12 +3,12 @@
 
 use std::time::Duration;
 
-use super::call_runner::{Call, CallRunner};
+use super::call_runner::{CallRunner, RunningCall};
 
 impl CallRunner {
     /// Waits until a call has run for this long, not counting sleep, or until its deadline has passed.
-    pub(in crate::runner) async fn time_is_up(&self, call: &Call, limit: Duration) {
-        let mut woken = self.machine_wakes.subscribe();
+    pub(in crate::runner) async fn wait_for_time_limit(&self, call: &RunningCall, limit: Duration) {
+        let mut woken = self.machine_wakes.subscribe_wakes();
         let over = tokio::time::sleep(limit);
         tokio::pin!(over);
         loop {
@@ -16,8 +16,10 @@ impl CallRunner {
                 () = &mut over => return,
                 Ok(()) = woken.changed() => {}
             }
-            let Some(deadline) = call.accepted.request().deadline_ms else { continue };
-            match self.server_clock.instant(deadline) {
+            let Some(deadline) = call.accepted.tool_request().deadline_ms else {
+                continue;
+            };
+            match self.server_clock.instant_of_deadline(deadline) {
                 Some(at) => {
                     let at = at.min(over.deadline());
                     over.as_mut().reset(at);

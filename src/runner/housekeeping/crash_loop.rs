@@ -8,18 +8,18 @@
 use serde::{Deserialize, Serialize};
 
 use super::Housekeeping;
-use crate::audit::{Event, Who};
-use crate::home::SwitchedOn;
+use crate::audit::{AuditActor, AuditEvent};
+use crate::home::SwitchState;
 use crate::runner::error::RunnerError;
 
 /// The journal key of a running process: set at its start, cleared at its stop.
-const ALIVE: &str = "alive";
+const ALIVE_KEY: &str = "alive";
 /// The journal key of the recent crashes.
-const CRASHES: &str = "crashes";
+const CRASHES_KEY: &str = "crashes";
 
 /// A process that ended without a stop.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Crash {
+struct CrashRecord {
     /// The time at which the next process noticed it, in milliseconds since 1970.
     at_ms: i64,
     /// The requests that ran then.
@@ -28,25 +28,51 @@ struct Crash {
 
 /// Records the start of this process, and enters safe mode after too many crashes. To be called before recovery
 /// changes the running requests.
-pub(in crate::runner) async fn record_start(keeper: &Housekeeping) -> Result<(), RunnerError> {
-    keeper.audit.record_event(Event::Started, Who::Runner, env!("CARGO_PKG_VERSION"));
-    let reader = keeper.journal.reader()?;
+pub(in crate::runner) async fn record_process_start(
+    keeper: &Housekeeping,
+) -> Result<(), RunnerError> {
+    keeper.audit.audit_event(
+        AuditEvent::Started,
+        AuditActor::Runner,
+        env!("CARGO_PKG_VERSION"),
+    );
+    let reader = keeper.journal.open_reader()?;
     let now_ms = keeper.clock.now_ms();
-    let mut crashes: Vec<Crash> =
-        reader.recall(CRASHES)?.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
-    if reader.recall(ALIVE)?.as_deref() == Some("yes") {
-        let ran = reader.begun()?.iter().map(ToString::to_string).collect();
-        crashes.push(Crash { at_ms: now_ms, ran });
-        tracing::warn!(recent = crashes.len(), "the last life of the runner ended without a stop");
+    let mut crashes: Vec<CrashRecord> = reader
+        .read_fact(CRASHES_KEY)?
+        .and_then(|text| serde_json::from_str(&text).ok())
+        .unwrap_or_default();
+    if reader.read_fact(ALIVE_KEY)?.as_deref() == Some("yes") {
+        let ran = reader
+            .started_requests()?
+            .iter()
+            .map(ToString::to_string)
+            .collect();
+        crashes.push(CrashRecord { at_ms: now_ms, ran });
+        tracing::warn!(
+            recent = crashes.len(),
+            "the last life of the runner ended without a stop"
+        );
     }
-    let window = i64::try_from(keeper.settings.crash_loop.crash_window.as_millis()).unwrap_or(i64::MAX);
+    let window =
+        i64::try_from(keeper.settings.crash_loop.crash_window.as_millis()).unwrap_or(i64::MAX);
     // A crash dated far in the past or in the future is not recent, even if the clock was changed.
     crashes.retain(|crash| (now_ms - crash.at_ms).abs() <= window);
     let limit = keeper.settings.crash_loop.crash_limit;
-    if limit > 0 && causes(&crashes) >= limit {
-        let reason = format!("{} crashes within {} min", crashes.len(), window.max(60_000) / 60_000);
-        tracing::error!(reason, "safe mode: requests are accepted and nothing is begun");
-        match keeper.pause.enter_safe_mode(&SwitchedOn { since_ms: now_ms, reason: Some(reason) }) {
+    if limit > 0 && count_causes(&crashes) >= limit {
+        let reason = format!(
+            "{} crashes within {} min",
+            crashes.len(),
+            window.max(60_000) / 60_000
+        );
+        tracing::error!(
+            reason,
+            "safe mode: requests are accepted and nothing is begun"
+        );
+        match keeper.pause.enter_safe_mode(&SwitchState {
+            since_ms: now_ms,
+            reason: Some(reason),
+        }) {
             // Cleared, so that the next crash does not count these again.
             Ok(()) => crashes.clear(),
             Err(error) => tracing::error!(%error, "safe mode could not be entered"),
@@ -56,30 +82,37 @@ pub(in crate::runner) async fn record_start(keeper: &Housekeeping) -> Result<(),
         keeper.record_pause();
     }
     let crashes = serde_json::to_string(&crashes).expect("numbers and texts are JSON");
-    keeper.journal.remember(CRASHES, crashes).await?;
-    keeper.journal.remember(ALIVE, "yes".to_owned()).await?;
+    keeper.journal.store_fact(CRASHES_KEY, crashes).await?;
+    keeper
+        .journal
+        .store_fact(ALIVE_KEY, "yes".to_owned())
+        .await?;
     Ok(())
 }
 
 /// Records that this process ends by a stop.
-pub(in crate::runner) async fn record_stop(keeper: &Housekeeping) {
-    if let Err(error) = keeper.journal.remember(ALIVE, "no".to_owned()).await {
+pub(in crate::runner) async fn record_process_stop(keeper: &Housekeeping) {
+    if let Err(error) = keeper.journal.store_fact(ALIVE_KEY, "no".to_owned()).await {
         tracing::warn!(%error, "the next life will take this one for crashed");
     }
-    keeper.audit.record_event(Event::Stopped, Who::Runner, "");
-    keeper.audit.audit.rest().await;
+    keeper
+        .audit
+        .audit_event(AuditEvent::Stopped, AuditActor::Runner, "");
+    keeper.audit.audit.flush_durably().await;
 }
 
 /// Counts the least number of causes of these crashes: successive crashes during which the same call ran have one.
-fn causes(crashes: &[Crash]) -> usize {
-    let shared = |pair: &[Crash]| pair[1].ran.iter().any(|id| pair[0].ran.contains(id));
+fn count_causes(crashes: &[CrashRecord]) -> usize {
+    let shared = |pair: &[CrashRecord]| pair[1].ran.iter().any(|id| pair[0].ran.contains(id));
     crashes.len() - crashes.windows(2).filter(|pair| shared(pair)).count()
 }
 
 impl Housekeeping {
     /// Ends safe mode after a quiet time.
     pub(in crate::runner) fn end_safe_mode_when_quiet(&self) {
-        if !self.pause.is_safe_mode() || self.started_at.elapsed() < self.settings.crash_loop.safe_mode_for {
+        if !self.pause.is_safe_mode()
+            || self.started_at.elapsed() < self.settings.crash_loop.safe_mode_for
+        {
             return;
         }
         match self.pause.leave_safe_mode() {
@@ -95,17 +128,28 @@ mod tests {
     use super::*;
 
     fn crashes(ran: &[&[&str]]) -> usize {
-        let crash = |ran: &&[&str]| Crash { at_ms: 0, ran: ran.iter().map(|id| (*id).to_owned()).collect() };
-        causes(&ran.iter().map(crash).collect::<Vec<_>>())
+        let crash = |ran: &&[&str]| CrashRecord {
+            at_ms: 0,
+            ran: ran.iter().map(|id| (*id).to_owned()).collect(),
+        };
+        count_causes(&ran.iter().map(crash).collect::<Vec<_>>())
     }
 
     #[test]
     fn one_poisonous_request_is_one_cause_and_many_are_many() {
         assert_eq!(crashes(&[]), 0);
-        assert_eq!(crashes(&[&[], &[], &[]]), 3, "nothing ran: it is the runner");
+        assert_eq!(
+            crashes(&[&[], &[], &[]]),
+            3,
+            "nothing ran: it is the runner"
+        );
         assert_eq!(crashes(&[&["a"], &["a"], &["a"]]), 1);
         assert_eq!(crashes(&[&["a", "b"], &["b"], &["b", "c"]]), 1);
-        assert_eq!(crashes(&[&["a"], &["a"], &["b"], &["b"], &["c"]]), 3, "too many poisons are none");
+        assert_eq!(
+            crashes(&[&["a"], &["a"], &["b"], &["b"], &["c"]]),
+            3,
+            "too many poisons are none"
+        );
         assert_eq!(crashes(&[&["a"], &[], &["a"]]), 3);
     }
 }

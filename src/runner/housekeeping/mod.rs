@@ -14,29 +14,29 @@ use tokio::time::{Instant, timeout};
 
 use super::background::ShutdownPhases;
 use super::call_audit::CallAudit;
+use super::call_pause::CallPause;
 use super::clock::{Clock, ServerClock};
 use super::coalesced_timer::CoalescedTimer;
 use super::liveness::{Liveness, LivenessTask};
 use super::open_counts::OpenCounts;
-use super::pause::CallPause;
 use super::presence::health::HealthReport;
-use super::settings::Settings;
-use super::wake::{Wake, Waker};
+use super::runner_settings::RunnerSettings;
+use super::wake_event::{LoopWaker, WakeEvent};
 use super::wakeup_state::WakeupState;
 use super::watchdog::Watchdog;
-use crate::audit::{Event, Who};
+use crate::audit::{AuditActor, AuditEvent};
 use crate::journal::Journal;
-pub(super) use retention::keep_tidy;
+pub(super) use retention::run_retention;
 use sleep_detector::{ClockReading, SleepDetector};
 use wake_timer::WakeTimer;
 
 /// The longest wait for the journal before a check goes on without it.
-const JOURNAL: Duration = Duration::from_secs(10);
+const JOURNAL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Runs the regular checks of the runner itself.
 pub(super) struct Housekeeping {
     pub journal: Journal,
-    pub settings: Settings,
+    pub settings: RunnerSettings,
     pub clock: Clock,
     pub server_clock: ServerClock,
     pub audit: CallAudit,
@@ -48,18 +48,20 @@ pub(super) struct Housekeeping {
     pub liveness: Arc<Liveness>,
     pub timer: Arc<CoalescedTimer>,
     pub socket: Arc<WakeupState>,
-    pub waker: Waker,
+    pub waker: LoopWaker,
     /// Signalled when a heartbeat has news.
-    pub beat_soon: Arc<Notify>,
+    pub heartbeat_soon: Arc<Notify>,
     pub started_at: Instant,
     pub phases: ShutdownPhases,
 }
 
 /// Runs the checks until the runner is over.
-pub(super) async fn keep_looking(housekeeping: Arc<Housekeeping>) {
+pub(super) async fn run_housekeeping(housekeeping: Arc<Housekeeping>) {
     let keeper = &housekeeping;
-    let told_every = keeper.watchdog.as_ref().and_then(Watchdog::every);
-    let period = told_every.map_or(keeper.settings.vigil, |every| every.min(keeper.settings.vigil));
+    let told_every = keeper.watchdog.as_ref().and_then(Watchdog::ping_interval);
+    let period = told_every.map_or(keeper.settings.housekeeping_interval, |every| {
+        every.min(keeper.settings.housekeeping_interval)
+    });
     let period_ms = i64::try_from(period.as_millis()).unwrap_or(i64::MAX);
     let began = std::time::Instant::now();
     let now = || ClockReading {
@@ -67,39 +69,39 @@ pub(super) async fn keep_looking(housekeeping: Arc<Housekeeping>) {
         boot: keeper.clock.since_boot_ms(),
         awake: i64::try_from(began.elapsed().as_millis()).unwrap_or(i64::MAX),
     };
-    let mut alarm = WakeTimer::every(period, keeper.clock.clone());
+    let mut alarm = WakeTimer::with_period(period, keeper.clock.clone());
     // The state that an earlier process recorded is outdated.
-    keeper.report.state.touch();
+    keeper.report.state.signal_health_change();
     let mut detector = SleepDetector::new(now());
     if let Some(watchdog) = &keeper.watchdog {
-        watchdog.tell("READY=1");
+        watchdog.notify_manager("READY=1");
     }
     loop {
         let rang = tokio::select! {
-            () = alarm.ring() => true,
-            () = keeper.report.state.changed() => false,
+            () = alarm.wait_for_tick() => true,
+            () = keeper.report.state.wait_for_health_change() => false,
             () = keeper.phases.over.cancelled() => return,
         };
         let work_began = now();
         if rang {
-            if let Some(missed) = detector.end(work_began, period_ms) {
-                keeper.waker.wake(Wake::Woke(missed));
+            if let Some(missed) = detector.end_round(work_began, period_ms) {
+                keeper.waker.wake_loop(WakeEvent::MachineWoke(missed));
             }
-            keeper.timer.fire();
+            keeper.timer.announce_check();
             keeper.apply_switches();
             keeper.end_safe_mode_when_quiet();
             keeper.notify_watchdog().await;
         }
         // A disk that hangs must not block the other checks.
-        let _ = timeout(JOURNAL, keeper.report.record_condition()).await;
-        detector.worked(work_began, now());
+        let _ = timeout(JOURNAL_TIMEOUT, keeper.report.record_health()).await;
+        detector.record_work(work_began, now());
     }
 }
 
 impl Housekeeping {
     /// Reads the switches and notifies the affected components of a change.
     pub(super) fn apply_switches(&self) {
-        if !self.pause.refresh() {
+        if !self.pause.refresh_switches() {
             return;
         }
         if self.pause.is_active() {
@@ -112,37 +114,47 @@ impl Housekeeping {
             tracing::info!("calls may begin again");
         }
         self.record_pause();
-        self.report.state.touch();
-        self.beat_soon.notify_one();
-        self.waker.wake(Wake::HoldChanged);
+        self.report.state.signal_health_change();
+        self.heartbeat_soon.notify_one();
+        self.waker.wake_loop(WakeEvent::PauseChanged);
     }
 
     /// Records in the audit whether calls may begin.
     pub(super) fn record_pause(&self) {
         let (event, words) = match (self.pause.is_safe_mode(), self.pause.is_paused()) {
-            (true, _) => (Event::Held, "safe mode"),
-            (false, true) => (Event::Held, "paused"),
-            (false, false) => (Event::Released, ""),
+            (true, _) => (AuditEvent::Held, "safe mode"),
+            (false, true) => (AuditEvent::Held, "paused"),
+            (false, false) => (AuditEvent::Released, ""),
         };
-        self.audit.record_event(event, Who::Runner, words);
+        self.audit.audit_event(event, AuditActor::Runner, words);
     }
 }
 
 impl Housekeeping {
     /// Tells the service manager that the runner is alive, if it is.
     async fn notify_watchdog(&self) {
-        let Some((watchdog, every)) = self.watchdog.as_ref().and_then(|dog| Some((dog, dog.every()?))) else {
+        let Some((watchdog, every)) = self
+            .watchdog
+            .as_ref()
+            .and_then(|dog| Some((dog, dog.ping_interval()?)))
+        else {
             return;
         };
         match self.liveness.find_stuck() {
-            None => watchdog.tell("WATCHDOG=1"),
+            None => watchdog.notify_manager("WATCHDOG=1"),
             Some(who) => tracing::error!(
                 ?who,
                 "a task of the runner hangs; the service manager is not told that all is well"
             ),
         }
         // An error is an answer, too: a restart does not repair a full disk.
-        if timeout(JOURNAL, self.journal.remember("moved_ms", self.clock.now_ms().to_string())).await.is_ok()
+        if timeout(
+            JOURNAL_TIMEOUT,
+            self.journal
+                .store_fact("moved_ms", self.clock.now_ms().to_string()),
+        )
+        .await
+        .is_ok()
         {
             self.liveness.expect_within(LivenessTask::Journal, every);
         }
@@ -150,13 +162,15 @@ impl Housekeeping {
 }
 
 /// Applies the switches as soon as one changes, until the runner is over.
-pub(super) async fn watch_switches(housekeeping: Arc<Housekeeping>) {
-    let Some(mut watch) = housekeeping.pause.watch_switches() else { return };
+pub(super) async fn run_switch_watch(housekeeping: Arc<Housekeeping>) {
+    let Some(mut watch) = housekeeping.pause.watch_pause_switches() else {
+        return;
+    };
     loop {
         // Also at once: a switch may have changed before the watch began.
         housekeeping.apply_switches();
         tokio::select! {
-            moved = watch.moved.changed() => if moved.is_err() { return },
+            moved = watch.changes.changed() => if moved.is_err() { return },
             () = housekeeping.phases.over.cancelled() => return,
         }
     }

@@ -8,123 +8,148 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::Housekeeping;
-use crate::journal::{BATCH, Close, JournalError, SignedUntil};
+use crate::journal::{BATCH, CloseReason, JournalError, SignatureExpiry};
 use crate::request::RequestAuth;
-use crate::runner::wake::Wake;
+use crate::runner::wake_event::WakeEvent;
 
 /// The pause between two batches of deletions.
-const PAUSE: Duration = Duration::from_millis(20);
+const BATCH_PAUSE: Duration = Duration::from_millis(20);
 /// The most batches of one kind in a row; the next run continues.
-const BATCHES: usize = 200;
+const MAX_BATCHES: usize = 200;
 
 /// Runs the retention work until the runner is over.
-pub(in crate::runner) async fn keep_tidy(housekeeping: Arc<Housekeeping>) {
+pub(in crate::runner) async fn run_retention(housekeeping: Arc<Housekeeping>) {
     let keeper = &housekeeping;
     let period = keeper.settings.poll.list_open;
     // A list was requested at the start.
     let mut listed = Instant::now();
     loop {
         tokio::select! {
-            () = keeper.timer.wait_about(period) => {}
+            () = keeper.timer.wait_for_check(period) => {}
             () = keeper.phases.over.cancelled() => return,
         }
-        let due =
-            if keeper.socket.is_connected() { keeper.settings.poll.listening_list_open } else { period };
+        let due = if keeper.socket.is_connected() {
+            keeper.settings.poll.listening_list_open
+        } else {
+            period
+        };
         // A tick takes about one period.
         if listed.elapsed() + period / 2 >= due {
             listed = Instant::now();
-            keeper.waker.wake(Wake::ListOpenDue);
+            keeper.waker.wake_loop(WakeEvent::ListOpenDue);
         }
         if keeper.server_clock.is_read() {
-            keeper.give_up().await;
-            keeper.forget().await;
+            keeper.give_up_replies().await;
+            keeper.delete_old_rows().await;
         }
     }
 }
 
-fn ms(duration: Duration) -> i64 {
+fn to_millis(duration: Duration) -> i64 {
     i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
 }
 
 impl Housekeeping {
     /// Gives up the replies whose request expired long ago. It waits for a while after the backend came back from an
     /// outage, so that the backend is asked once more.
-    async fn give_up(&self) {
-        if !self.report.state.contact_is_settled(self.settings.poll.list_open) {
+    async fn give_up_replies(&self) {
+        if !self
+            .report
+            .state
+            .is_contact_stable(self.settings.poll.list_open)
+        {
             return;
         }
-        let given_up = match self.unwanted_replies().await {
+        let given_up = match self.find_unwanted_replies().await {
             Ok(ids) => ids,
             Err(error) => return tracing::warn!(%error, "old replies could not be looked for"),
         };
         for id in given_up {
             let days = self.settings.retention.keep_posting.as_secs() / 86_400;
-            let reason = format!("not taken by the backend within {days} days after the request had expired");
+            let reason = format!(
+                "not taken by the backend within {days} days after the request had expired"
+            );
             tracing::warn!(request.id = %id, reason, "a reply is given up");
             self.audit.record_undeliverable(&id, None, &reason);
-            if let Err(error) =
-                self.journal.close(&id, Close::Undeliverable(reason), self.server_clock.closing_ms()).await
+            if let Err(error) = self
+                .journal
+                .close_request(
+                    &id,
+                    CloseReason::Undeliverable(reason),
+                    self.server_clock.closing_ms(),
+                )
+                .await
             {
                 return tracing::warn!(%error, "a reply could not be given up");
             }
         }
     }
 
-    async fn unwanted_replies(&self) -> Result<Vec<crate::ids::RequestId>, JournalError> {
-        if self.counts.count().await?.counts.outbox == 0 {
+    async fn find_unwanted_replies(&self) -> Result<Vec<crate::ids::RequestId>, JournalError> {
+        if self.counts.count_open().await?.counts.outbox == 0 {
             return Ok(Vec::new());
         }
         let journal = self.journal.clone();
         #[expect(clippy::cast_precision_loss, reason = "milliseconds far below 2^53")]
         let (before, ttl) = (
-            (self.server_clock.whole_now_ms() - ms(self.settings.retention.keep_posting)) as f64,
-            ms(self.settings.calls.ttl) as f64,
+            (self.server_clock.whole_now_ms() - to_millis(self.settings.retention.keep_posting))
+                as f64,
+            to_millis(self.settings.calls.ttl) as f64,
         );
-        tokio::task::spawn_blocking(move || journal.reader()?.unwanted_replies(before, ttl))
+        tokio::task::spawn_blocking(move || journal.open_reader()?.expired_replies(before, ttl))
             .await
             .unwrap_or(Err(JournalError::NotCommitted))
     }
 
-    async fn forget(&self) {
+    async fn delete_old_rows(&self) {
         let server_now_ms = self.server_clock.whole_now_ms();
         // By the earlier of both clocks: a closed request may belong to another backend than the one whose clock this
         // is.
         let now = server_now_ms.min(self.clock.now_ms());
-        let before = now.saturating_sub(ms(self.settings.retention.remember));
-        let sent = server_now_ms.saturating_sub(ms(self.settings.retention.keep_sent));
-        let signed = SignedUntil {
+        let before = now.saturating_sub(to_millis(self.settings.retention.remember));
+        let sent = server_now_ms.saturating_sub(to_millis(self.settings.retention.keep_sent));
+        let signed = SignatureExpiry {
             // The backend could set its clock ahead, and a mistake could set the local one ahead.
             now_ms: now - RequestAuth::SKEW_MS_WHOLE,
-            ttl_ms: ms(self.settings.calls.ttl),
+            ttl_ms: to_millis(self.settings.calls.ttl),
         };
-        match self.in_batches(|| self.journal.forget_closed(before, signed)).await {
+        match self
+            .delete_in_batches(|| self.journal.delete_closed_requests(before, signed))
+            .await
+        {
             Ok(0) => {}
             Ok(forgotten) => tracing::info!(forgotten, "requests closed long ago were forgotten"),
             Err(error) => tracing::warn!(%error, "old requests could not be forgotten"),
         }
-        if let Err(error) = self.in_batches(|| self.journal.drop_sent(sent)).await {
+        if let Err(error) = self
+            .delete_in_batches(|| self.journal.delete_sent_replies(sent))
+            .await
+        {
             tracing::warn!(%error, "replies that were sent long ago could not be dropped");
         }
-        if let Err(error) = self.in_batches(|| self.journal.forget_incidents(before)).await {
+        if let Err(error) = self
+            .delete_in_batches(|| self.journal.delete_incidents(before))
+            .await
+        {
             tracing::warn!(%error, "old incidents could not be forgotten");
         }
     }
 
     /// Deletes batch after batch until nothing is left or the limit is reached; returns the number of deleted rows.
     /// Calls can write between batches.
-    async fn in_batches<F>(&self, delete: impl Fn() -> F) -> Result<usize, JournalError>
+    async fn delete_in_batches<F>(&self, delete: impl Fn() -> F) -> Result<usize, JournalError>
     where
         F: Future<Output = Result<usize, JournalError>>,
     {
         let mut deleted = 0;
-        for _ in 0..BATCHES {
+        for _ in 0..MAX_BATCHES {
             let batch = delete().await?;
             deleted += batch;
             if batch < BATCH {
                 break;
             }
             tokio::select! {
-                () = tokio::time::sleep(PAUSE) => {}
+                () = tokio::time::sleep(BATCH_PAUSE) => {}
                 () = self.phases.stopping.cancelled() => break,
             }
         }

@@ -9,10 +9,10 @@ use tokio::time::Instant;
 use crate::runner::clock::Clock;
 
 /// The interval of the checks for sleep on systems without such a timer.
-const SLICE: Duration = Duration::from_secs(5);
+const SLEEP_CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
 /// The delay of a slice from which it counts as a sleep.
-const SLEPT_MS: i64 = 2_000;
+const MIN_SLEEP_MS: i64 = 2_000;
 
 /// Ticks once per period.
 pub(in crate::runner) struct WakeTimer {
@@ -21,28 +21,37 @@ pub(in crate::runner) struct WakeTimer {
     due: Option<Instant>,
     clock: Clock,
     #[cfg(target_os = "linux")]
-    timer: Option<Timer>,
+    timer: Option<TimerFd>,
 }
 
 impl WakeTimer {
     /// Creates a timer whose first tick is after one period. To be called within a runtime.
-    pub(in crate::runner) fn every(period: Duration, clock: Clock) -> Self {
+    pub(in crate::runner) fn with_period(period: Duration, clock: Clock) -> Self {
         #[cfg(target_os = "linux")]
         {
-            let timer = Timer::new().map_err(|error| {
+            let timer = TimerFd::new().map_err(|error| {
                 tracing::warn!(%error, "after a sleep of the machine the runner notices that only by and by");
             });
-            Self { period, due: None, clock, timer: timer.ok() }
+            Self {
+                period,
+                due: None,
+                clock,
+                timer: timer.ok(),
+            }
         }
         #[cfg(not(target_os = "linux"))]
-        Self { period, due: None, clock }
+        Self {
+            period,
+            due: None,
+            clock,
+        }
     }
 
     /// Waits for the next tick. A wait that is cancelled and repeated does not postpone the tick.
-    pub(in crate::runner) async fn ring(&mut self) {
+    pub(in crate::runner) async fn wait_for_tick(&mut self) {
         #[cfg(target_os = "linux")]
         if let Some(timer) = &mut self.timer {
-            match timer.ring_in(self.period).await {
+            match timer.wait_armed(self.period).await {
                 Ok(()) => return,
                 Err(error) => {
                     tracing::warn!(%error, "the timer that goes on in sleep is given up");
@@ -51,19 +60,23 @@ impl WakeTimer {
             }
         }
         let due = *self.due.get_or_insert_with(|| Instant::now() + self.period);
-        self.wait_until(due).await;
+        self.sleep_in_slices(due).await;
         self.due = None;
     }
 
     /// Waits for this moment, or until the machine has slept. Timers stop during sleep, so one for the whole time
     /// would be late by a minute.
-    async fn wait_until(&self, due: Instant) {
+    async fn sleep_in_slices(&self, due: Instant) {
         loop {
-            let slice = due.saturating_duration_since(Instant::now()).min(SLICE);
+            let slice = due
+                .saturating_duration_since(Instant::now())
+                .min(SLEEP_CHECK_INTERVAL);
             let slice_ms = i64::try_from(slice.as_millis()).unwrap_or(i64::MAX);
             let began_ms = self.clock.since_boot_ms();
             tokio::time::sleep(slice).await;
-            if self.clock.since_boot_ms() - began_ms - slice_ms > SLEPT_MS || Instant::now() >= due {
+            if self.clock.since_boot_ms() - began_ms - slice_ms > MIN_SLEEP_MS
+                || Instant::now() >= due
+            {
                 return;
             }
         }
@@ -72,49 +85,53 @@ impl WakeTimer {
 
 /// A timer that follows the time of day including sleep, and can be read like a pipe.
 #[cfg(target_os = "linux")]
-struct Timer {
+struct TimerFd {
     pipe: tokio::net::unix::pipe::Receiver,
     /// The timer is armed.
-    set: bool,
-    arm: Arm,
+    is_armed: bool,
+    arm: ArmTimer,
 }
 
 /// Arms a timer to fire after this duration, or as soon as the time of day jumps.
 #[cfg(target_os = "linux")]
-type Arm = fn(std::os::fd::BorrowedFd<'_>, Duration) -> std::io::Result<()>;
+type ArmTimer = fn(std::os::fd::BorrowedFd<'_>, Duration) -> std::io::Result<()>;
 
 #[cfg(target_os = "linux")]
-impl Timer {
+impl TimerFd {
     fn new() -> std::io::Result<Self> {
         use rustix::time::{TimerfdClockId, TimerfdFlags, timerfd_create};
         let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
         let timer = timerfd_create(TimerfdClockId::Realtime, flags)?;
-        Ok(Self { pipe: tokio::net::unix::pipe::Receiver::from_owned_fd_unchecked(timer)?, set: false, arm })
+        Ok(Self {
+            pipe: tokio::net::unix::pipe::Receiver::from_owned_fd_unchecked(timer)?,
+            is_armed: false,
+            arm: arm_timer,
+        })
     }
 
     /// Waits for this duration, or until the time of day jumps: by a sleep, or because a person set it.
-    async fn ring_in(&mut self, wait: Duration) -> std::io::Result<()> {
+    async fn wait_armed(&mut self, wait: Duration) -> std::io::Result<()> {
         use std::os::fd::AsFd as _;
 
         use tokio::io::AsyncReadExt as _;
-        if !self.set {
-            let jumped = jumped((self.arm)(self.pipe.as_fd(), wait))?;
-            self.set = true;
+        if !self.is_armed {
+            let jumped = is_clock_jump((self.arm)(self.pipe.as_fd(), wait))?;
+            self.is_armed = true;
             if jumped {
                 return Ok(());
             }
         }
         // The number of expirations that is read does not matter.
         let read = self.pipe.read(&mut [0_u8; 8]).await;
-        self.set = false;
-        jumped(read.map(drop)).map(drop)
+        self.is_armed = false;
+        is_clock_jump(read.map(drop)).map(drop)
     }
 }
 
 /// Returns whether the time of day has jumped since the timer last reported it. If arming the timer reports the jump,
 /// the timer is armed nevertheless.
 #[cfg(target_os = "linux")]
-fn jumped(done: std::io::Result<()>) -> std::io::Result<bool> {
+fn is_clock_jump(done: std::io::Result<()>) -> std::io::Result<bool> {
     match done {
         Err(error) if error.raw_os_error() == Some(libc::ECANCELED) => Ok(true),
         done => done.map(|()| false),
@@ -122,12 +139,19 @@ fn jumped(done: std::io::Result<()>) -> std::io::Result<bool> {
 }
 
 #[cfg(target_os = "linux")]
-fn arm(timer: std::os::fd::BorrowedFd<'_>, wait: Duration) -> std::io::Result<()> {
-    use rustix::time::{ClockId, Itimerspec, TimerfdTimerFlags, Timespec, clock_gettime, timerfd_settime};
+fn arm_timer(timer: std::os::fd::BorrowedFd<'_>, wait: Duration) -> std::io::Result<()> {
+    use rustix::time::{
+        ClockId, Itimerspec, TimerfdTimerFlags, Timespec, clock_gettime, timerfd_settime,
+    };
     let out_of_range = || std::io::Error::from(std::io::ErrorKind::InvalidInput);
     let wait = Timespec::try_from(wait).map_err(|_| out_of_range())?;
-    let at = clock_gettime(ClockId::Realtime).checked_add(wait).ok_or_else(out_of_range)?;
-    let once = Itimerspec { it_interval: Timespec::default(), it_value: at };
+    let at = clock_gettime(ClockId::Realtime)
+        .checked_add(wait)
+        .ok_or_else(out_of_range)?;
+    let once = Itimerspec {
+        it_interval: Timespec::default(),
+        it_value: at,
+    };
     // Only a timer with an absolute time reports jumps.
     let flags = TimerfdTimerFlags::ABSTIME | TimerfdTimerFlags::CANCEL_ON_SET;
     timerfd_settime(timer, flags, &once)?;
@@ -140,9 +164,9 @@ mod tests {
 
     #[tokio::test]
     async fn it_rings_again_and_again() {
-        let mut alarm = WakeTimer::every(Duration::from_millis(1), Clock::system());
+        let mut alarm = WakeTimer::with_period(Duration::from_millis(1), Clock::system_clock());
         for _ in 0..3 {
-            alarm.ring().await;
+            alarm.wait_for_tick().await;
         }
         #[cfg(target_os = "linux")]
         assert!(alarm.timer.is_some(), "by the timer that goes on in sleep");
@@ -151,17 +175,22 @@ mod tests {
     #[cfg(target_os = "linux")]
     #[tokio::test]
     async fn a_jump_that_is_learned_of_while_the_timer_is_set_is_a_ring_and_the_timer_goes_on() {
-        let mut alarm = WakeTimer::every(Duration::from_hours(1), Clock::system());
+        let mut alarm = WakeTimer::with_period(Duration::from_hours(1), Clock::system_clock());
         let timer = alarm.timer.as_mut().expect("a timer");
         // As the kernel does if the time of day jumped since the last read: it arms the timer and reports the jump in
         // one call.
         timer.arm = |timer, wait| {
-            arm(timer, wait)?;
+            arm_timer(timer, wait)?;
             Err(std::io::Error::from_raw_os_error(libc::ECANCELED))
         };
         let soon = Duration::from_mins(1);
-        tokio::time::timeout(soon, alarm.ring()).await.expect("it rings at once");
-        assert!(alarm.timer.as_ref().is_some_and(|timer| timer.set), "it is not given up, and is set");
+        tokio::time::timeout(soon, alarm.wait_for_tick())
+            .await
+            .expect("it rings at once");
+        assert!(
+            alarm.timer.as_ref().is_some_and(|timer| timer.is_armed),
+            "it is not given up, and is set"
+        );
     }
 
     #[tokio::test(start_paused = true)]
@@ -171,26 +200,37 @@ mod tests {
             let begun = Instant::now();
             let since_boot = move || {
                 let awake = begun.elapsed();
-                let slept_ms = if awake > Duration::from_secs(21) { slept_ms } else { 0 };
+                let slept_ms = if awake > Duration::from_secs(21) {
+                    slept_ms
+                } else {
+                    0
+                };
                 i64::try_from(awake.as_millis()).expect("small") + slept_ms
             };
-            let mut alarm = WakeTimer::every(minute, Clock::from_fns(|| 0, since_boot));
+            let mut alarm = WakeTimer::with_period(minute, Clock::from_time_fns(|| 0, since_boot));
             #[cfg(target_os = "linux")]
             {
                 alarm.timer = None;
             }
-            alarm.ring().await;
+            alarm.wait_for_tick().await;
             let late = begun.elapsed().saturating_sub(rings_after);
-            assert!(begun.elapsed() >= rings_after && late < Duration::from_secs(1), "{:?}", begun.elapsed());
+            assert!(
+                begun.elapsed() >= rings_after && late < Duration::from_secs(1),
+                "{:?}",
+                begun.elapsed()
+            );
         }
     }
 
     #[tokio::test]
     async fn a_ring_that_something_else_came_before_comes_no_later() {
-        let mut alarm = WakeTimer::every(Duration::from_millis(200), Clock::system());
+        let mut alarm = WakeTimer::with_period(Duration::from_millis(200), Clock::system_clock());
         let begun = Instant::now();
         // As when other events keep interrupting the wait: a tick that was postponed each time would never come.
-        while tokio::time::timeout(Duration::from_millis(50), alarm.ring()).await.is_err() {
+        while tokio::time::timeout(Duration::from_millis(50), alarm.wait_for_tick())
+            .await
+            .is_err()
+        {
             assert!(begun.elapsed() < Duration::from_secs(30), "it never rings");
         }
     }

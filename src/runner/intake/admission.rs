@@ -4,57 +4,70 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::audit::{Decision, Entry, Event, Who};
-use crate::backend::Offered;
+use crate::audit::{AuditActor, AuditDecision, AuditEntry, AuditEvent};
+use crate::backend::OfferedEvent;
 use crate::failpoint::reach_of;
 use crate::ids::{LeaseId, RequestId};
-use crate::journal::{Admission, Journal, JournalError, Offer, Origin, Refusal};
-use crate::request::{Effect, ErrorCode, Failure, Meta, Outcome, ToolRequest};
-use crate::runner::call_audit::{CallAudit, about};
+use crate::journal::{
+    Journal, JournalError, OfferOutcome, RequestOffer, RequestOrigin, UnreadableRequest,
+};
+use crate::request::{CallFailure, CallOutcome, ErrorCode, ResultMeta, ToolEffect, ToolRequest};
+use crate::runner::call_audit::{CallAudit, request_entry_with_args};
 use crate::runner::request_signatures::{self, RequestSignatures};
-use crate::runner::sealer::Sealer;
-use crate::tool::Registry;
+use crate::runner::sealer::OutcomeSealer;
+use crate::tool::ToolRegistry;
 
 /// Accepts the backend's offers into the journal.
 #[derive(Clone)]
-pub(in crate::runner) struct Admissions {
+pub(in crate::runner) struct OfferAdmission {
     pub journal: Journal,
     pub audit: CallAudit,
     pub signatures: Arc<RequestSignatures>,
-    pub registry: Arc<Registry>,
-    pub sealer: Sealer,
+    pub registry: Arc<ToolRegistry>,
+    pub sealer: OutcomeSealer,
     /// The lease of this process.
     pub lease: LeaseId,
 }
 
-impl Admissions {
+impl OfferAdmission {
     /// Accepts a page: one transaction for its requests, its cancels and the cursor.
     ///
     /// # Errors
     /// The journal could not be written; nothing of the page was accepted.
-    pub(in crate::runner) async fn admit(
+    pub(in crate::runner) async fn admit_page(
         &self,
-        events: Vec<Offered>,
+        events: Vec<OfferedEvent>,
         cursor: Option<String>,
-    ) -> Result<Vec<Admission>, JournalError> {
-        let offers: Vec<Offer> = events.into_iter().filter_map(|event| self.offer(event)).collect();
+    ) -> Result<Vec<OfferOutcome>, JournalError> {
+        let offers: Vec<RequestOffer> = events
+            .into_iter()
+            .filter_map(|event| self.convert_offer(event))
+            .collect();
         if offers.is_empty() && cursor.is_none() {
             return Ok(Vec::new());
         }
         for offer in &offers {
-            if let Offer::Request(request, _) = offer {
+            if let RequestOffer::Request(request, _) = offer {
                 reach_of("accept.before", request.id.as_str());
             }
         }
-        let refused: HashMap<RequestId, Entry> =
-            offers.iter().filter_map(|offer| self.row_of(offer)).collect();
+        let refused: HashMap<RequestId, AuditEntry> = offers
+            .iter()
+            .filter_map(|offer| self.refusal_entry(offer))
+            .collect();
         let admitted = self
             .journal
-            .accept(offers, Origin::Backend, &self.lease, cursor, self.audit.clock.now_ms())
+            .accept_page(
+                offers,
+                RequestOrigin::Backend,
+                &self.lease,
+                cursor,
+                self.audit.clock.now_ms(),
+            )
             .await?;
         for admission in &admitted {
-            if let Admission::Fresh(call) = admission {
-                reach_of("accept.after", call.request().id.as_str());
+            if let OfferOutcome::Fresh(call) = admission {
+                reach_of("accept.after", call.tool_request().id.as_str());
             }
         }
         self.audit_admitted(refused, &admitted);
@@ -62,58 +75,82 @@ impl Admissions {
     }
 
     /// Returns the audit row of a request that is refused on arrival.
-    fn row_of(&self, offer: &Offer) -> Option<(RequestId, Entry)> {
-        let Offer::Unreadable(Refusal { request, reply }) = offer else { return None };
-        let row = Entry {
-            decision: Some(Decision::Denied),
-            code: reply.code().map(str::to_owned),
-            rule: (reply.code() != Some(ErrorCode::InvalidArgs.as_str()))
+    fn refusal_entry(&self, offer: &RequestOffer) -> Option<(RequestId, AuditEntry)> {
+        let RequestOffer::Unreadable(UnreadableRequest { request, reply }) = offer else {
+            return None;
+        };
+        let row = AuditEntry {
+            decision: Some(AuditDecision::Denied),
+            code: reply.failure_code().map(str::to_owned),
+            rule: (reply.failure_code() != Some(ErrorCode::InvalidArgs.as_str()))
                 .then(|| "backend.request_key".to_owned()),
-            outcome: Some(reply.kind().as_str().to_owned()),
-            bytes: Some(reply.payload().len() as u64),
-            ..about(request, Event::Refused, Who::Caller, self.audit.clock.now_ms())
+            outcome: Some(reply.outcome_kind().as_str().to_owned()),
+            bytes: Some(reply.payload_json().len() as u64),
+            ..request_entry_with_args(
+                request,
+                AuditEvent::Refused,
+                AuditActor::Caller,
+                self.audit.clock.now_ms(),
+            )
         };
         Some((request.id.clone(), row))
     }
 
-    fn audit_admitted(&self, mut refused: HashMap<RequestId, Entry>, admitted: &[Admission]) {
+    fn audit_admitted(
+        &self,
+        mut refused: HashMap<RequestId, AuditEntry>,
+        admitted: &[OfferOutcome],
+    ) {
         let now_ms = self.audit.clock.now_ms();
         let told = admitted.iter().filter_map(|admission| match admission {
-            Admission::Refused(reply) => refused.remove(reply.id()),
-            Admission::Conflict(conflict) => Some(Entry {
-                decision: Some(Decision::Denied),
-                ..about(&conflict.request, Event::Conflict, Who::Caller, now_ms)
+            OfferOutcome::Refused(reply) => refused.remove(reply.request_id()),
+            OfferOutcome::Conflict(conflict) => Some(AuditEntry {
+                decision: Some(AuditDecision::Denied),
+                ..request_entry_with_args(
+                    &conflict.request,
+                    AuditEvent::Conflict,
+                    AuditActor::Caller,
+                    now_ms,
+                )
             }),
-            Admission::Cancel(id) => Some(Entry::new(Event::Cancelled, Who::Caller, now_ms).about(id)),
+            OfferOutcome::Cancel(id) => Some(
+                AuditEntry::new(AuditEvent::Cancelled, AuditActor::Caller, now_ms).with_request(id),
+            ),
             _ => None,
         });
-        self.audit.audit.note(told.collect());
+        self.audit.audit.queue_entries(told.collect());
     }
 
-    fn offer(&self, event: Offered) -> Option<Offer> {
+    fn convert_offer(&self, event: OfferedEvent) -> Option<RequestOffer> {
         match event {
-            Offered::Request(mut request) => {
-                if let Some(refusal) = self.unsigned(&request) {
-                    return Some(Offer::Unreadable(refusal));
+            OfferedEvent::Request(mut request) => {
+                if let Some(refusal) = self.refuse_unsigned(&request) {
+                    return Some(RequestOffer::Unreadable(refusal));
                 }
                 if self.signatures.are_required() {
                     // The signed issue time determines the age, not the time that the backend reports.
                     request.created_at_ms = request.issued_at_ms.unwrap_or(request.created_at_ms);
                 }
-                let effect =
-                    self.registry.effect(request.tool.as_str(), &request.args).unwrap_or(Effect::Reads);
-                Some(Offer::Request(request, effect))
+                let effect = self
+                    .registry
+                    .effect_of_tool(request.tool.as_str(), &request.args)
+                    .unwrap_or(ToolEffect::Reads);
+                Some(RequestOffer::Request(request, effect))
             }
-            Offered::Cancel(id) => Some(Offer::Cancel(id)),
-            Offered::Open { id, cancelled } => Some(Offer::Open(id, cancelled)),
-            Offered::Unreadable { request, why } => {
+            OfferedEvent::Cancel(id) => Some(RequestOffer::Cancel(id)),
+            OfferedEvent::Open { id, cancelled } => Some(RequestOffer::Open(id, cancelled)),
+            OfferedEvent::Unreadable { request, why } => {
                 let text = format!(
                     "The request cannot be read: {why}. It was not run; send it anew under a new id."
                 );
                 tracing::warn!(request.id = %request.id, why, "a request cannot be read and is answered so");
-                Some(Offer::Unreadable(self.refusal(request, ErrorCode::InvalidArgs, text)))
+                Some(RequestOffer::Unreadable(self.build_refusal(
+                    request,
+                    ErrorCode::InvalidArgs,
+                    text,
+                )))
             }
-            Offered::Skipped { why } => {
+            OfferedEvent::Skipped { why } => {
                 tracing::warn!(why, "an event of the backend was passed over");
                 None
             }
@@ -121,28 +158,46 @@ impl Admissions {
     }
 
     /// Refuses a request whose signature is missing or not acceptable.
-    fn unsigned(&self, request: &ToolRequest) -> Option<Refusal> {
-        let why = self.signatures.refusal_reason(request)?;
+    fn refuse_unsigned(&self, request: &ToolRequest) -> Option<UnreadableRequest> {
+        let why = self.signatures.signature_problem(request)?;
         tracing::warn!(request.id = %request.id, ?why, "a request is not run: it is not signed as this device requires");
-        let Failure { code, text, .. } = request_signatures::refusal(request, &why);
-        Some(self.refusal(request.clone(), code, text))
+        let CallFailure { code, text, .. } = request_signatures::signature_refusal(request, &why);
+        Some(self.build_refusal(request.clone(), code, text))
     }
 
-    fn refusal(&self, request: ToolRequest, code: ErrorCode, text: String) -> Refusal {
-        let failure = Failure { code, text, meta: Meta::default() };
-        let reply = self.sealer.seal_now(&request, Outcome::Error(failure), None, Duration::ZERO);
-        Refusal { request, reply }
+    fn build_refusal(
+        &self,
+        request: ToolRequest,
+        code: ErrorCode,
+        text: String,
+    ) -> UnreadableRequest {
+        let failure = CallFailure {
+            code,
+            text,
+            meta: ResultMeta::default(),
+        };
+        let reply =
+            self.sealer
+                .seal_blocking(&request, CallOutcome::Error(failure), None, Duration::ZERO);
+        UnreadableRequest { request, reply }
     }
 
     /// Records the cancels that came too late or matched no request, so that they can be found.
-    pub(super) fn record_idle_cancels(&self, cancels: &[RequestId], admitted: &[Admission]) {
+    pub(super) fn record_idle_cancels(&self, cancels: &[RequestId], admitted: &[OfferOutcome]) {
         let took = |id: &RequestId| {
-            admitted.iter().any(|admission| matches!(admission, Admission::Cancel(of) if of == id))
+            admitted
+                .iter()
+                .any(|admission| matches!(admission, OfferOutcome::Cancel(of) if of == id))
         };
         for id in cancels.iter().filter(|id| !took(id)) {
             tracing::info!(request.id = %id, "a cancel changes nothing: the request is over or was never seen");
-            let row = Entry::new(Event::IdleCancel, Who::Caller, self.audit.clock.now_ms()).about(id);
-            self.audit.audit.note(vec![row]);
+            let row = AuditEntry::new(
+                AuditEvent::IdleCancel,
+                AuditActor::Caller,
+                self.audit.clock.now_ms(),
+            )
+            .with_request(id);
+            self.audit.audit.queue_entries(vec![row]);
         }
     }
 }

@@ -7,50 +7,59 @@ use crate::runner::error::RunnerError;
 
 /// The allowed lead of a cursor over the backend's clock, which is known only approximately. Requests from this time
 /// are found a little later.
-const SLACK_MS: i128 = 60_000;
+const CLOCK_SLACK_MS: i128 = 60_000;
 
 impl Intake {
     /// Restores the cursor of an earlier process, unless it lies in the future of the backend's clock: polls from
     /// there would bring nothing for long.
-    pub(in crate::runner) async fn take_up_cursor(
+    pub(in crate::runner) async fn restore_cursor(
         &mut self,
         cursor: Option<String>,
     ) -> Result<(), RunnerError> {
         self.cursor = cursor;
         let now_ms = self.server_clock.whole_now_ms();
-        if self.cursor.as_ref().is_some_and(|cursor| is_ahead(cursor, now_ms)) {
+        if self
+            .cursor
+            .as_ref()
+            .is_some_and(|cursor| is_future_cursor(cursor, now_ms))
+        {
             tracing::warn!(
                 cursor = self.cursor,
                 "the cursor lies in the backend's future: polling begins anew"
             );
-            self.drop_cursor().await?;
+            self.clear_cursor().await?;
         }
         Ok(())
     }
 
     /// Polls without the cursor that was refused. A backend that refuses its own cursors is asked rarely.
-    pub(in crate::runner) async fn begin_anew(&mut self, refused: &BackendError) -> Result<(), RunnerError> {
+    pub(in crate::runner) async fn restart_without_cursor(
+        &mut self,
+        refused: &BackendError,
+    ) -> Result<(), RunnerError> {
         tracing::warn!(cursor = self.cursor, error = %refused, "the backend refuses its cursor: polling begins anew");
-        self.drop_cursor().await?;
+        self.clear_cursor().await?;
         self.refused_cursors = self.refused_cursors.saturating_add(1);
         if self.refused_cursors > 1 {
-            let wait = self.schedule.error(refused);
-            self.poll_after(wait);
+            let wait = self.schedule.record_poll_error(refused);
+            self.schedule_poll(wait);
         } else {
             self.poll();
         }
         Ok(())
     }
 
-    async fn drop_cursor(&mut self) -> Result<(), RunnerError> {
+    async fn clear_cursor(&mut self) -> Result<(), RunnerError> {
         self.cursor = None;
-        Ok(self.admissions.journal.drop_cursor().await?)
+        Ok(self.admissions.journal.reset_cursor().await?)
     }
 }
 
 /// Returns whether a cursor is later than now: it counts nanoseconds since 1970, as the commits of both backends do.
-fn is_ahead(cursor: &str, now_ms: i64) -> bool {
-    cursor.parse::<i128>().is_ok_and(|nanos| nanos / 1_000_000 > i128::from(now_ms) + SLACK_MS)
+fn is_future_cursor(cursor: &str, now_ms: i64) -> bool {
+    cursor
+        .parse::<i128>()
+        .is_ok_and(|nanos| nanos / 1_000_000 > i128::from(now_ms) + CLOCK_SLACK_MS)
 }
 
 #[cfg(test)]
@@ -69,7 +78,7 @@ mod tests {
             ("99999999999999999999999999999999999999", true),
             ("no number", false),
         ] {
-            assert_eq!(is_ahead(cursor, now_ms), ahead, "{cursor}");
+            assert_eq!(is_future_cursor(cursor, now_ms), ahead, "{cursor}");
         }
     }
 }

@@ -12,58 +12,60 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::background::Background;
-use super::backoff::Budget;
+use super::background::BackgroundTasks;
+use super::backoff::RetryBudget;
 use super::clock::{Clock, ServerClock};
 use super::delivery::outbox::Outbox;
-use super::disk_room::DiskRoom;
+use super::disk_space::DiskSpaceGate;
 use super::error::RunnerError;
 use super::liveness::{Liveness, LivenessTask};
 use super::presence::health::HealthState;
-use super::session::SessionKeeper;
-use super::settings::Settings;
-use super::wake::{Wake, Waker};
-use super::wake_signal::WakeSignal;
+use super::runner_settings::RunnerSettings;
+use super::session_keeper::SessionKeeper;
+use super::wake_event::{LoopWaker, WakeEvent};
+use super::wake_signal::MachineWakeSignal;
 use super::wakeup_state::WakeupState;
-use crate::backend::{Backend as _, BackendError, Disposition, Next, Offered, Page};
+use crate::backend::{
+    Backend as _, BackendError, EventPage, NextPoll, OfferedEvent, RecoveryAction,
+};
 use crate::ids::RequestId;
-use crate::journal::{Admission, JournalError};
-use admission::Admissions;
+use crate::journal::{JournalError, OfferOutcome};
+use admission::OfferAdmission;
 use open_requests::OpenRequests;
 use poll_schedule::PollSchedule;
 
 /// The lifetime of the loop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Mode {
+pub(super) enum RunMode {
     /// The loop runs until it is stopped.
-    Stay,
+    UntilStopped,
     /// The loop runs until nothing is left to do.
     OnePass,
 }
 
 /// The longest wait between checks of the disk space.
-const DISK_LOOK: Duration = Duration::from_secs(5);
+const DISK_CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
 /// The wait after the first wake-up without events; each further one in a row doubles it.
-const IN_VAIN: Duration = Duration::from_millis(20);
+const EMPTY_WAKEUP_DELAY: Duration = Duration::from_millis(20);
 
 /// The handles that intake needs.
 pub(super) struct IntakeParts {
-    pub mode: Mode,
-    pub admissions: Admissions,
+    pub mode: RunMode,
+    pub admissions: OfferAdmission,
     pub sessions: Arc<SessionKeeper>,
     pub outbox: Arc<Outbox>,
     pub health: Arc<HealthState>,
     pub socket: Arc<WakeupState>,
-    pub disk: Arc<DiskRoom>,
+    pub disk: Arc<DiskSpaceGate>,
     pub liveness: Arc<Liveness>,
-    pub budget: Arc<Budget>,
-    pub settings: Settings,
+    pub budget: Arc<RetryBudget>,
+    pub settings: RunnerSettings,
     pub clock: Clock,
     pub server_clock: ServerClock,
-    pub machine_wakes: WakeSignal,
-    pub waker: Waker,
-    pub background: Background,
+    pub machine_wakes: MachineWakeSignal,
+    pub waker: LoopWaker,
+    pub background: BackgroundTasks,
 }
 
 /// Polls the backend and accepts its pages into the journal.
@@ -81,7 +83,7 @@ pub(super) struct Intake {
     page: u32,
     /// The last page was the end.
     is_drained: bool,
-    pushed: Pushed,
+    pushed: WakeupProgress,
     open: OpenRequests,
 }
 
@@ -94,13 +96,13 @@ impl std::ops::Deref for Intake {
 
 /// The loop's state of wake-ups.
 #[derive(Debug, Default)]
-struct Pushed {
+struct WakeupProgress {
     /// A wake-up came during a poll that may not have seen its event.
     again: bool,
     /// The current poll was made because of a wake-up.
     asked: bool,
     /// The number of polls in a row that were made because of a wake-up and brought nothing.
-    in_vain: u32,
+    empty_wakeups: u32,
     not_before: Option<Instant>,
 }
 
@@ -120,92 +122,103 @@ impl Intake {
             poll_at: None,
             page,
             is_drained: false,
-            pushed: Pushed::default(),
+            pushed: WakeupProgress::default(),
             open,
         }
     }
 
     /// Returns whether this is the poll that is awaited.
-    pub(super) fn awaits(&self, poll_number: u64) -> bool {
+    pub(super) fn is_awaiting(&self, poll_number: u64) -> bool {
         poll_number == self.poll_number
     }
 
     /// Returns the time of the next poll; `None` during a poll.
-    pub(super) fn poll_at(&self) -> Option<Instant> {
+    pub(super) fn next_poll_at(&self) -> Option<Instant> {
         self.poll_at
     }
 
     /// Returns whether a one-shot pass has requested everything.
-    pub(super) fn is_done(&self) -> bool {
+    pub(super) fn is_pass_complete(&self) -> bool {
         self.open.is_listed() && self.is_drained && !self.is_polling
     }
 
     /// Accepts a page into the journal and schedules the next poll. Returns the journal's decisions on its requests.
-    pub(super) async fn take_page(
+    pub(super) async fn accept_page(
         &mut self,
-        page: Page,
+        page: EventPage,
         held: Duration,
-    ) -> Result<Vec<Admission>, RunnerError> {
+    ) -> Result<Vec<OfferOutcome>, RunnerError> {
         self.is_polling = false;
         self.page = self.page.saturating_mul(2).min(self.settings.poll.page);
-        self.health.polled(self.clock.now_ms());
+        self.health.record_poll(self.clock.now_ms());
         let events = page.events.len();
-        let moved = page.cursor.filter(|cursor| self.cursor.as_ref() != Some(cursor));
+        let moved = page
+            .cursor
+            .filter(|cursor| self.cursor.as_ref() != Some(cursor));
         // A page with events, or with more to come, moves the cursor. If it does not, another poll at once would
         // bring the same page again.
         let stands = moved.is_none() && (events > 0 || !page.is_done);
         let is_done = page.is_done || stands;
-        let cancels = cancels_of(&page.events);
+        let cancels = cancelled_ids(&page.events);
         // A cursor that the next process cannot use is not stored.
-        let lasting = if page.next == Next::Pushed { None } else { moved.clone() };
-        let admitted = match self.admissions.admit(page.events, lasting).await {
+        let lasting = if page.next == NextPoll::Pushed {
+            None
+        } else {
+            moved.clone()
+        };
+        let admitted = match self.admissions.admit_page(page.events, lasting).await {
             Ok(admitted) => admitted,
-            Err(error) => return self.page_refused(error).map(|()| Vec::new()),
+            Err(error) => return self.handle_unaccepted_page(error).map(|()| Vec::new()),
         };
         self.admissions.record_idle_cancels(&cancels, &admitted);
         if moved.is_some() {
             self.cursor = moved;
         }
-        let (mut wait, recovered) = self.schedule.page(events, is_done, held, self.socket.is_connected());
-        self.socket.set_wanted(self.schedule.does_not_hold());
+        let (mut wait, recovered) =
+            self.schedule
+                .record_page(events, is_done, held, self.socket.is_connected());
+        self.socket.set_wanted(self.schedule.is_unheld());
         if stands {
             tracing::warn!(events, "the backend's page did not move the cursor");
             wait = wait.max(self.settings.poll.active_interval);
         } else {
             wait = match page.next {
-                Next::Pushed => Duration::ZERO,
-                Next::After(asked) if is_done => asked,
-                Next::After(_) | Next::Rhythm => wait,
+                NextPoll::Pushed => Duration::ZERO,
+                NextPoll::After(asked) if is_done => asked,
+                NextPoll::After(_) | NextPoll::OnSchedule => wait,
             };
         }
         if recovered {
             tracing::info!("the backend answers again");
-            self.outbox.reconnected();
+            self.outbox.end_failure_waits();
         }
         self.is_drained = is_done;
-        if self.mode == Mode::Stay || !is_done {
-            self.poll_after(wait);
+        if self.mode == RunMode::UntilStopped || !is_done {
+            self.schedule_poll(wait);
         }
-        self.after_poll(events);
+        self.finish_poll(events);
         Ok(admitted)
     }
 
     /// Schedules the poll again after the journal could not accept a page.
-    fn page_refused(&mut self, error: JournalError) -> Result<(), RunnerError> {
-        if self.mode == Mode::OnePass {
+    fn handle_unaccepted_page(&mut self, error: JournalError) -> Result<(), RunnerError> {
+        if self.mode == RunMode::OnePass {
             return Err(error.into());
         }
         tracing::error!(%error, "a page of requests could not be accepted; it will be asked for again");
-        self.poll_after(self.settings.waits.retry.1);
+        self.schedule_poll(self.settings.waits.retry.1);
         Ok(())
     }
 
     /// Schedules the next poll after a failed one.
-    pub(super) async fn poll_failed(&mut self, error: BackendError) -> Result<(), RunnerError> {
+    pub(super) async fn handle_poll_failure(
+        &mut self,
+        error: BackendError,
+    ) -> Result<(), RunnerError> {
         self.is_polling = false;
-        self.health.poll_failed();
-        if error.code() == Some("INVALID_ARGUMENT") && self.cursor.is_some() {
-            return self.begin_anew(&error).await;
+        self.health.record_poll_failure();
+        if error.refusal_code() == Some("INVALID_ARGUMENT") && self.cursor.is_some() {
+            return self.restart_without_cursor(&error).await;
         }
         if matches!(error, BackendError::Oversized { .. }) && self.page > 1 {
             self.page /= 2;
@@ -213,17 +226,17 @@ impl Intake {
             self.poll();
             return Ok(());
         }
-        failed_for_good(&error)?;
-        if self.mode == Mode::OnePass {
+        check_permanent_failure(&error)?;
+        if self.mode == RunMode::OnePass {
             return Err(RunnerError::Backend(error));
         }
-        let wait = self.schedule.error(&error);
+        let wait = self.schedule.record_poll_error(&error);
         tracing::warn!(%error, retry_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX), "the backend could not be polled");
-        self.poll_after(wait);
+        self.schedule_poll(wait);
         Ok(())
     }
 
-    fn poll_after(&mut self, wait: Duration) {
+    fn schedule_poll(&mut self, wait: Duration) {
         if wait.is_zero() {
             self.poll();
         } else {
@@ -238,29 +251,37 @@ impl Intake {
         if self.is_polling {
             return;
         }
-        if self.disk.lacks_room() {
-            return self.wait_for_room();
+        if self.disk.check_disk_space() {
+            return self.recheck_disk_later();
         }
         self.is_polling = true;
         self.poll_number += 1;
         let number = self.poll_number;
         let (cursor, page) = (self.cursor.clone(), self.page);
         // While the backend fails, its first answer should come at once, because it ends the outage.
-        let unheld = self.mode == Mode::OnePass || self.schedule.is_failing();
-        let wait = if unheld { Duration::ZERO } else { self.settings.poll.hold };
+        let unheld = self.mode == RunMode::OnePass || self.schedule.is_failing();
+        let wait = if unheld {
+            Duration::ZERO
+        } else {
+            self.settings.poll.hold
+        };
         // The longest case: the poll is made, refused, and made again after a session was opened.
-        self.liveness.expect_within(LivenessTask::Poll, wait * 2 + Duration::from_mins(1));
-        let mut woken = self.machine_wakes.subscribe();
-        let (sessions, background, waker) =
-            (Arc::clone(&self.sessions), self.background.clone(), self.waker.clone());
-        self.background.spawn(async move {
+        self.liveness
+            .expect_within(LivenessTask::Poll, wait * 2 + Duration::from_mins(1));
+        let mut woken = self.machine_wakes.subscribe_wakes();
+        let (sessions, background, waker) = (
+            Arc::clone(&self.sessions),
+            self.background.clone(),
+            self.waker.clone(),
+        );
+        self.background.spawn_task(async move {
             let asked = Instant::now();
             let poll = async move {
                 crate::failpoint::reach("poll");
-                sessions.with_session(|| sessions.backend().poll(cursor.as_deref(), page, wait)).await
+                sessions.with_session(|| sessions.backend_client().poll_events(cursor.as_deref(), page, wait)).await
             };
             tokio::select! {
-                polled = background.call_apart(poll) => waker.wake(Wake::Polled(number, polled, asked.elapsed())),
+                polled = background.call_in_task(poll) => waker.wake_loop(WakeEvent::Polled(number, polled, asked.elapsed())),
                 // The loop polls again after a sleep.
                 _ = woken.changed() => {}
                 () = background.phases.stopping.cancelled() => {}
@@ -269,29 +290,29 @@ impl Intake {
     }
 
     /// Schedules another check of the disk space.
-    pub(super) fn wait_for_room(&mut self) {
-        self.poll_after(self.settings.waits.retry.1.min(DISK_LOOK));
+    pub(super) fn recheck_disk_later(&mut self) {
+        self.schedule_poll(self.settings.waits.retry.1.min(DISK_CHECK_INTERVAL));
     }
 
     /// Starts the poll that is due.
-    pub(super) fn poll_due(&mut self) {
+    pub(super) fn run_due_poll(&mut self) {
         self.poll_at = None;
         self.poll();
     }
 
     /// Polls at once after a sleep of the machine, and lists everything open.
-    pub(super) fn machine_woke(&mut self) {
-        self.schedule.rested();
-        if self.mode == Mode::Stay {
+    pub(super) fn poll_after_sleep(&mut self) {
+        self.schedule.reset_retries();
+        if self.mode == RunMode::UntilStopped {
             self.is_polling = false;
             self.poll();
-            self.list_open();
+            self.request_open_list();
         }
     }
 
     /// Handles a wake-up from the backend.
-    pub(super) fn pushed(&mut self) {
-        self.socket.take_ring();
+    pub(super) fn handle_push(&mut self) {
+        self.socket.clear_queued();
         self.apply_push();
     }
 
@@ -301,7 +322,7 @@ impl Intake {
             return;
         }
         // A backend that is away or asked for a pause is not polled sooner because of the socket.
-        if self.mode == Mode::OnePass || self.schedule.is_failing() {
+        if self.mode == RunMode::OnePass || self.schedule.is_failing() {
             return;
         }
         self.pushed.again = false;
@@ -313,14 +334,14 @@ impl Intake {
     }
 
     /// Handles the end of a poll with this many events: rates its wake-up, and handles one that came meanwhile.
-    fn after_poll(&mut self, events: usize) {
+    fn finish_poll(&mut self, events: usize) {
         let longest = self.settings.poll.active_interval;
         let pushed = &mut self.pushed;
         if events > 0 {
-            (pushed.in_vain, pushed.not_before) = (0, None);
+            (pushed.empty_wakeups, pushed.not_before) = (0, None);
         } else if std::mem::take(&mut pushed.asked) {
-            let wait = (IN_VAIN * 2_u32.pow(pushed.in_vain.min(10))).min(longest);
-            pushed.in_vain += 1;
+            let wait = (EMPTY_WAKEUP_DELAY * 2_u32.pow(pushed.empty_wakeups.min(10))).min(longest);
+            pushed.empty_wakeups += 1;
             pushed.not_before = Some(Instant::now() + wait);
         }
         pushed.asked = false;
@@ -331,20 +352,20 @@ impl Intake {
 }
 
 /// Ends the runner on a refusal that no retry can change: only the owner can resolve it.
-fn failed_for_good(error: &BackendError) -> Result<(), RunnerError> {
+fn check_permanent_failure(error: &BackendError) -> Result<(), RunnerError> {
     if let BackendError::OtherBackend { .. } = error {
         return Err(RunnerError::OtherBackend);
     }
-    if error.disposition() == Disposition::Never {
+    if error.recovery_action() == RecoveryAction::GiveUp {
         return Err(RunnerError::Barred(error.clone()));
     }
     Ok(())
 }
 
 /// Returns the requests that a page cancels.
-fn cancels_of(events: &[Offered]) -> Vec<RequestId> {
-    let cancelled = |event: &Offered| match event {
-        Offered::Cancel(id) => Some(id.clone()),
+fn cancelled_ids(events: &[OfferedEvent]) -> Vec<RequestId> {
+    let cancelled = |event: &OfferedEvent| match event {
+        OfferedEvent::Cancel(id) => Some(id.clone()),
         _ => None,
     };
     events.iter().filter_map(cancelled).collect()

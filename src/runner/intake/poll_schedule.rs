@@ -5,31 +5,38 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::backend::{BackendError, Disposition, Pause};
-use crate::runner::backoff::{Budget, Retry, jittered};
-use crate::runner::settings::Settings;
+use crate::backend::{BackendError, RecoveryAction, RetryDelay};
+use crate::runner::backoff::{RetryBudget, RetryIntervals, add_jitter};
+use crate::runner::runner_settings::RunnerSettings;
 
 /// The poll schedule for one backend.
 pub(super) struct PollSchedule {
-    settings: Settings,
+    settings: RunnerSettings,
     /// The backend holds polls; unknown until a poll came back empty.
-    holds: Option<bool>,
+    holds_polls: Option<bool>,
     last_event: Option<Instant>,
-    retry: Retry,
-    slow: Retry,
+    retry: RetryIntervals,
+    slow: RetryIntervals,
     failing: bool,
 }
 
 impl PollSchedule {
-    pub(super) fn new(settings: Settings, budget: &Arc<Budget>) -> Self {
-        let retry = Retry::new(settings.waits.retry).within(budget);
-        let slow = Retry::new(settings.waits.slow_retry);
-        Self { settings, holds: None, last_event: None, retry, slow, failing: false }
+    pub(super) fn new(settings: RunnerSettings, budget: &Arc<RetryBudget>) -> Self {
+        let retry = RetryIntervals::new(settings.waits.retry).with_retry_budget(budget);
+        let slow = RetryIntervals::new(settings.waits.slow_retry);
+        Self {
+            settings,
+            holds_polls: None,
+            last_event: None,
+            retry,
+            slow,
+            failing: false,
+        }
     }
 
     /// Records a page that came after this long; `listens` while the wake-up socket is connected. Returns the wait
     /// before the next poll, and whether this page ends an outage.
-    pub(super) fn page(
+    pub(super) fn record_page(
         &mut self,
         events: usize,
         is_done: bool,
@@ -37,43 +44,49 @@ impl PollSchedule {
         listens: bool,
     ) -> (Duration, bool) {
         let recovered = std::mem::take(&mut self.failing);
-        self.retry.reset();
-        self.slow.reset();
+        self.retry.reset_intervals();
+        self.slow.reset_intervals();
         if events > 0 {
             self.last_event = Some(Instant::now());
         } else if is_done && !recovered {
             // After an error the poll did not ask to be held.
-            self.holds = Some(!self.settings.poll.hold.is_zero() && held >= self.settings.poll.hold / 4);
+            self.holds_polls =
+                Some(!self.settings.poll.hold.is_zero() && held >= self.settings.poll.hold / 4);
         }
-        let wait =
-            if !is_done || self.holds != Some(false) { Duration::ZERO } else { self.interval(listens) };
+        let wait = if !is_done || self.holds_polls != Some(false) {
+            Duration::ZERO
+        } else {
+            self.poll_interval(listens)
+        };
         (wait, recovered)
     }
 
     /// Records a failed poll; returns the wait before the next.
-    pub(super) fn error(&mut self, error: &BackendError) -> Duration {
+    pub(super) fn record_poll_error(&mut self, error: &BackendError) -> Duration {
         self.failing = true;
-        match error.disposition() {
-            Disposition::Retry(pause) => self.retry.after(pause),
-            Disposition::Reopen => jittered(self.settings.waits.unauthorized, self.settings.poll.jitter),
-            Disposition::RetrySlowly | Disposition::Never => {
+        match error.recovery_action() {
+            RecoveryAction::Retry(pause) => self.retry.delay_after(pause),
+            RecoveryAction::ReopenSession => {
+                add_jitter(self.settings.waits.unauthorized, self.settings.poll.jitter)
+            }
+            RecoveryAction::RetrySlowly | RecoveryAction::GiveUp => {
                 self.slow.next(Some(self.settings.waits.slow_retry.0))
             }
-            Disposition::CorrectClock(_) | Disposition::SignAgain | Disposition::Shrink(_) => {
-                self.retry.after(Pause::BackOff)
-            }
+            RecoveryAction::CorrectClock(_)
+            | RecoveryAction::SignAgain
+            | RecoveryAction::Shrink(_) => self.retry.delay_after(RetryDelay::BackOff),
         }
     }
 
     /// Resets the retries after a sleep of the machine, because earlier failures say nothing about now.
-    pub(super) fn rested(&mut self) {
-        self.retry.reset();
-        self.slow.reset();
+    pub(super) fn reset_retries(&mut self) {
+        self.retry.reset_intervals();
+        self.slow.reset_intervals();
     }
 
     /// Returns whether polls came back at once without events.
-    pub(super) fn does_not_hold(&self) -> bool {
-        self.holds == Some(false)
+    pub(super) fn is_unheld(&self) -> bool {
+        self.holds_polls == Some(false)
     }
 
     /// Returns whether the last poll failed.
@@ -81,7 +94,7 @@ impl PollSchedule {
         self.failing
     }
 
-    fn interval(&self, listens: bool) -> Duration {
+    fn poll_interval(&self, listens: bool) -> Duration {
         let since = self.last_event.map(|at| at.elapsed());
         let settings = &self.settings;
         let interval = match since {
@@ -90,7 +103,7 @@ impl PollSchedule {
             Some(since) if since < settings.poll.recent_for => settings.poll.recent_interval,
             _ => settings.poll.idle_interval,
         };
-        jittered(interval, settings.poll.jitter)
+        add_jitter(interval, settings.poll.jitter)
     }
 }
 
@@ -103,47 +116,70 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_backend_that_holds_polls_is_polled_without_intervals() {
-        let mut rhythm = PollSchedule::new(Settings::default(), &Arc::new(Budget::new()));
-        assert_eq!(rhythm.page(0, true, HELD, false).0, Duration::ZERO);
-        assert_eq!(rhythm.page(3, true, AT_ONCE, false).0, Duration::ZERO);
-        assert_eq!(rhythm.page(0, true, HELD, false).0, Duration::ZERO);
+        let mut rhythm =
+            PollSchedule::new(RunnerSettings::default(), &Arc::new(RetryBudget::new()));
+        assert_eq!(rhythm.record_page(0, true, HELD, false).0, Duration::ZERO);
+        assert_eq!(
+            rhythm.record_page(3, true, AT_ONCE, false).0,
+            Duration::ZERO
+        );
+        assert_eq!(rhythm.record_page(0, true, HELD, false).0, Duration::ZERO);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_backend_that_does_not_is_polled_often_after_an_event_and_seldom_when_idle() {
-        let mut rhythm = PollSchedule::new(Settings::default(), &Arc::new(Budget::new()));
+        let mut rhythm =
+            PollSchedule::new(RunnerSettings::default(), &Arc::new(RetryBudget::new()));
         let near = |wait: Duration, seconds: f64| {
             let ratio = wait.as_secs_f64() / seconds;
-            assert!((0.79..=1.21).contains(&ratio), "{wait:?} is not about {seconds} s");
+            assert!(
+                (0.79..=1.21).contains(&ratio),
+                "{wait:?} is not about {seconds} s"
+            );
         };
-        near(rhythm.page(0, true, AT_ONCE, false).0, 30.0);
-        near(rhythm.page(1, true, AT_ONCE, false).0, 1.0);
+        near(rhythm.record_page(0, true, AT_ONCE, false).0, 30.0);
+        near(rhythm.record_page(1, true, AT_ONCE, false).0, 1.0);
         tokio::time::advance(Duration::from_secs(61)).await;
-        near(rhythm.page(0, true, AT_ONCE, false).0, 5.0);
+        near(rhythm.record_page(0, true, AT_ONCE, false).0, 5.0);
         tokio::time::advance(Duration::from_mins(10)).await;
-        near(rhythm.page(0, true, AT_ONCE, false).0, 30.0);
-        assert_eq!(rhythm.page(64, false, AT_ONCE, false).0, Duration::ZERO, "more is there at once");
-        near(rhythm.page(0, true, AT_ONCE, true).0, 300.0);
+        near(rhythm.record_page(0, true, AT_ONCE, false).0, 30.0);
+        assert_eq!(
+            rhythm.record_page(64, false, AT_ONCE, false).0,
+            Duration::ZERO,
+            "more is there at once"
+        );
+        near(rhythm.record_page(0, true, AT_ONCE, true).0, 300.0);
     }
 
     #[tokio::test(start_paused = true)]
     async fn the_first_page_after_errors_ends_an_outage() {
-        let mut rhythm = PollSchedule::new(Settings::default(), &Arc::new(Budget::new()));
-        let gone = BackendError::Unreachable { url: String::new(), cause: String::new() };
-        assert!(rhythm.error(&gone) <= Duration::from_secs(1));
-        assert!(rhythm.page(0, true, HELD, false).1);
-        assert!(!rhythm.page(0, true, HELD, false).1);
-        let silent = BackendError::Function { message: "Server Error".into() };
-        assert!(rhythm.error(&silent) >= Duration::from_secs(30));
+        let mut rhythm =
+            PollSchedule::new(RunnerSettings::default(), &Arc::new(RetryBudget::new()));
+        let gone = BackendError::Unreachable {
+            url: String::new(),
+            cause: String::new(),
+        };
+        assert!(rhythm.record_poll_error(&gone) <= Duration::from_secs(1));
+        assert!(rhythm.record_page(0, true, HELD, false).1);
+        assert!(!rhythm.record_page(0, true, HELD, false).1);
+        let silent = BackendError::Function {
+            message: "Server Error".into(),
+        };
+        assert!(rhythm.record_poll_error(&silent) >= Duration::from_secs(30));
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_backend_that_asks_for_quiet_is_not_polled_before() {
-        let mut rhythm = PollSchedule::new(Settings::default(), &Arc::new(Budget::new()));
+        let mut rhythm =
+            PollSchedule::new(RunnerSettings::default(), &Arc::new(RetryBudget::new()));
         let quiet = Duration::from_secs(90);
-        let busy = BackendError::Busy { status: 429, code: String::new(), retry_after: Some(quiet) };
+        let busy = BackendError::Busy {
+            status: 429,
+            code: String::new(),
+            retry_after: Some(quiet),
+        };
         for _ in 0..20 {
-            let wait = rhythm.error(&busy);
+            let wait = rhythm.record_poll_error(&busy);
             assert!(wait >= quiet && wait <= quiet.mul_f64(1.1), "{wait:?}");
         }
     }

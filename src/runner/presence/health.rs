@@ -8,18 +8,18 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use crate::audit::Audit;
+use crate::audit::AuditLog;
 use crate::backend::ConnectionProblem;
 use crate::journal::Journal;
 use crate::runner::backend_client::BackendClient;
+use crate::runner::call_pause::CallPause;
 use crate::runner::clock::ServerClock;
-use crate::runner::pause::CallPause;
 
 /// The age of the journal's last poll time from which a heartbeat updates it; a heartbeat writes to the journal
 /// anyway.
-const NOTED_WITH_A_BEAT: Duration = Duration::from_secs(45);
+const RECORD_WITH_HEARTBEAT: Duration = Duration::from_secs(45);
 /// The same age while no heartbeat gets through.
-const NOTED_ALONE: Duration = Duration::from_secs(90);
+const RECORD_ALONE: Duration = Duration::from_secs(90);
 
 /// Health facts that are reported by other components; pauses and clocks are read when needed.
 #[derive(Debug, Default)]
@@ -30,47 +30,47 @@ pub(in crate::runner) struct HealthState {
     other_process: AtomicBool,
     /// The time of the last successful poll, in milliseconds since 1970; 0 for never.
     polled_ms: AtomicI64,
-    contact: Mutex<Contact>,
+    contact: Mutex<BackendContact>,
     /// The state last stored in the journal; `None` before the first time, because an earlier process left its own.
-    noted: Mutex<(Option<String>, i64)>,
+    recorded: Mutex<(Option<String>, i64)>,
     /// Signalled when any of this changed.
     changed: Notify,
 }
 
 /// The result of the latest polls.
 #[derive(Debug, Default, Clone, Copy)]
-struct Contact {
+struct BackendContact {
     answers: bool,
     since: Option<Instant>,
 }
 
 impl HealthState {
     /// Records a successful poll.
-    pub(in crate::runner) fn polled(&self, now_ms: i64) {
+    pub(in crate::runner) fn record_poll(&self, now_ms: i64) {
         self.polled_ms.store(now_ms, Ordering::Relaxed);
-        self.contact(true);
+        self.set_contact(true);
     }
 
     /// Records a failed poll.
-    pub(in crate::runner) fn poll_failed(&self) {
-        self.contact(false);
+    pub(in crate::runner) fn record_poll_failure(&self) {
+        self.set_contact(false);
     }
 
     /// Sets whether the disk is too full for new work; returns whether that changed.
-    pub(in crate::runner) fn disk_is_full(&self, full: bool) -> bool {
+    pub(in crate::runner) fn set_disk_full(&self, full: bool) -> bool {
         let news = self.disk.swap(full, Ordering::Relaxed) != full;
         if news {
-            self.touch();
+            self.signal_health_change();
         }
         news
     }
 
     /// Sets whether the backend reports another process with this device's identity.
-    pub(in crate::runner) fn other_process_is_there(&self, there: bool) {
+    pub(in crate::runner) fn set_other_process(&self, there: bool) {
         if self.other_process.swap(there, Ordering::Relaxed) == there {
             return;
         }
-        self.touch();
+        self.signal_health_change();
         if there {
             tracing::warn!(
                 "another process with this device's identity is running (a copied home?): both answer the same \
@@ -83,30 +83,33 @@ impl HealthState {
     }
 
     /// Returns whether the disk was too full for new work at the last check.
-    pub(in crate::runner) fn lacks_room(&self) -> bool {
+    pub(in crate::runner) fn is_disk_full(&self) -> bool {
         self.disk.load(Ordering::Relaxed)
     }
 
-    fn contact(&self, answers: bool) {
+    fn set_contact(&self, answers: bool) {
         let mut contact = self.contact.lock().unwrap_or_else(PoisonError::into_inner);
         if contact.since.is_none() || contact.answers != answers {
-            *contact = Contact { answers, since: Some(Instant::now()) };
+            *contact = BackendContact {
+                answers,
+                since: Some(Instant::now()),
+            };
         }
     }
 
     /// Returns whether the backend has been answering, or failing, for at least this long without a change.
-    pub(in crate::runner) fn contact_is_settled(&self, least: Duration) -> bool {
+    pub(in crate::runner) fn is_contact_stable(&self, least: Duration) -> bool {
         let contact = *self.contact.lock().unwrap_or_else(PoisonError::into_inner);
         contact.since.is_some_and(|since| since.elapsed() >= least)
     }
 
     /// Signals that a fact that is read when needed has changed.
-    pub(in crate::runner) fn touch(&self) {
+    pub(in crate::runner) fn signal_health_change(&self) {
         self.changed.notify_one();
     }
 
     /// Waits until something changes.
-    pub(in crate::runner) async fn changed(&self) {
+    pub(in crate::runner) async fn wait_for_health_change(&self) {
         self.changed.notified().await;
     }
 }
@@ -117,23 +120,26 @@ pub(in crate::runner) struct HealthReport {
     pub backend: Arc<BackendClient>,
     pub server_clock: ServerClock,
     pub pause: Arc<CallPause>,
-    pub audit: Audit,
+    pub audit: AuditLog,
     pub journal: Journal,
 }
 
 impl HealthReport {
     /// Returns the current problems as stable words: `disk`, `intercepted`, `clock_skew`, `paused`, `safe_mode`,
     /// `audit` (its rows cannot be written), `other_process` (a copy of this home is running).
-    pub(in crate::runner) fn degraded(&self) -> Vec<&'static str> {
+    pub(in crate::runner) fn current_problems(&self) -> Vec<&'static str> {
         let state = &self.state;
         [
             (state.disk.load(Ordering::Relaxed), "disk"),
-            (self.backend.problem() == Some(ConnectionProblem::Intercepted), "intercepted"),
+            (
+                self.backend.current_problem() == Some(ConnectionProblem::Intercepted),
+                "intercepted",
+            ),
             (self.server_clock.skew_ms().is_some(), "clock_skew"),
             (self.pause.is_paused(), "paused"),
             (self.pause.is_safe_mode(), "safe_mode"),
             // A full disk is reported already.
-            (self.audit.is_failing() && !state.lacks_room(), "audit"),
+            (self.audit.is_failing() && !state.is_disk_full(), "audit"),
             (state.other_process.load(Ordering::Relaxed), "other_process"),
         ]
         .into_iter()
@@ -142,25 +148,37 @@ impl HealthReport {
     }
 
     /// Stores changes in the journal for `status`, which runs in another process.
-    pub(in crate::runner) async fn record_condition(&self) {
-        let now = (self.degraded().join(","), self.state.polled_ms.load(Ordering::Relaxed));
-        let before = self.state.noted.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    pub(in crate::runner) async fn record_health(&self) {
+        let now = (
+            self.current_problems().join(","),
+            self.state.polled_ms.load(Ordering::Relaxed),
+        );
+        let before = self
+            .state
+            .recorded
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
         let mut news = Vec::new();
         if before.0.as_ref() != Some(&now.0) {
             news.push(("degraded", now.0.clone()));
         }
         // Not after every poll, because an idle device would write only for this.
-        let told = is_old(before.1, now.1, NOTED_ALONE);
+        let told = is_record_due(before.1, now.1, RECORD_ALONE);
         if told {
             news.push(("last_poll_ms", now.1.to_string()));
         }
         for (key, value) in news {
-            if let Err(error) = self.journal.remember(key, value).await {
+            if let Err(error) = self.journal.store_fact(key, value).await {
                 tracing::warn!(%error, "the runner's condition could not be noted");
                 return;
             }
         }
-        let mut noted = self.state.noted.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut noted = self
+            .state
+            .recorded
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         *noted = (Some(now.0), if told { now.1 } else { noted.1 });
     }
 
@@ -168,14 +186,18 @@ impl HealthReport {
     /// recent one.
     pub(in crate::runner) fn take_poll_to_record(&self) -> Option<i64> {
         let polled = self.state.polled_ms.load(Ordering::Relaxed);
-        let mut noted = self.state.noted.lock().unwrap_or_else(PoisonError::into_inner);
-        is_old(noted.1, polled, NOTED_WITH_A_BEAT).then(|| {
+        let mut noted = self
+            .state
+            .recorded
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        is_record_due(noted.1, polled, RECORD_WITH_HEARTBEAT).then(|| {
             noted.1 = polled;
             polled
         })
     }
 }
 
-fn is_old(noted_ms: i64, now_ms: i64, after: Duration) -> bool {
+fn is_record_due(noted_ms: i64, now_ms: i64, after: Duration) -> bool {
     u128::try_from(now_ms - noted_ms).is_ok_and(|age| age >= after.as_millis())
 }

@@ -7,8 +7,11 @@ use std::path::Path;
 /// Quotes a name. Unprintable characters stand in `$'...'`, between plain quotes.
 pub(super) fn quote_file_name(path: &Path) -> String {
     let bytes = path.as_os_str().as_bytes();
-    let text = std::str::from_utf8(bytes).ok().filter(|text| !text.contains(char::is_control));
-    if let Some(text) = text.filter(|text| text.contains('\'') && !text.contains(['"', '$', '`', '\\', '!']))
+    let text = std::str::from_utf8(bytes)
+        .ok()
+        .filter(|text| !text.contains(char::is_control));
+    if let Some(text) =
+        text.filter(|text| text.contains('\'') && !text.contains(['"', '$', '`', '\\', '!']))
     {
         return format!("\"{text}\"");
     }

@@ -1,7 +1,10 @@
 //! `rm` and `unlink`: what lies in a workspace goes to the trash, a tree in one step where that is possible. What the
 //! trash does not take is handed to the system's program, which removes it or says why not. Not here: the options
 //! (rm_request) and the folders of the trash (trash_writer).
-#![expect(clippy::disallowed_methods, reason = "this file removes files, which is what was asked for")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "this file removes files, which is what was asked for"
+)]
 
 use std::fs::{self, Metadata};
 use std::io::{self, IsTerminal as _, Write as _};
@@ -11,18 +14,21 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Access, AtFlags, CWD, accessat};
 
 use super::file_quoting::quote_file_name;
-use super::shim_env::{Share, ShimEnv, UsedQuota};
+use super::shim_env::{QuotaShare, ShimEnv, UsedQuota};
 use super::trash_writer::{MAX_LINES, TrashWriter};
-use super::{RmRequest, SystemProgram, complain, error_text, resolve_parent, without_trailing_slashes};
-use crate::output::figures;
-use crate::trash::manifest::{Line, Name};
+use super::{
+    RmRequest, SystemProgram, format_os_error, resolve_parent_links, without_trailing_slashes,
+    write_error_message,
+};
+use crate::output::number_format;
+use crate::trash::manifest::{ManifestLine, ManifestPath};
 use crate::trash::tree::{self, TreeSize};
 
 /// A tree is no longer divided to fill the rest of the quota where that is no more than this, in bytes.
 const SMALL_REST: u64 = 64 << 10;
 
 /// One run of `rm` or `unlink`.
-struct Removal<'a> {
+struct RemovalRun<'a> {
     env: &'a ShimEnv,
     request: &'a RmRequest,
     system: SystemProgram,
@@ -37,7 +43,7 @@ struct Removal<'a> {
 }
 
 /// The way in which one path is removed.
-enum Plan {
+enum RemovalPlan {
     /// It is not there, which is no error.
     Skip,
     /// To the trash in one step.
@@ -54,13 +60,13 @@ struct PlannedMove {
     /// Its path without links.
     real: PathBuf,
     size: TreeSize,
-    share: Share,
+    share: QuotaShare,
     is_folder: bool,
 }
 
 /// The result for one path.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum End {
+enum RemovalResult {
     Gone,
     /// It is there, and the reason was given.
     Stays,
@@ -71,7 +77,7 @@ enum End {
 /// Removes the operands and returns the exit code.
 pub(super) fn remove_files(env: &ShimEnv, request: &RmRequest, system: SystemProgram) -> u8 {
     let asks = system.name == "rm" && !request.force && io::stdin().is_terminal();
-    let mut removal = Removal {
+    let mut removal = RemovalRun {
         env,
         request,
         writer: TrashWriter::new(env, system.name),
@@ -87,29 +93,41 @@ pub(super) fn remove_files(env: &ShimEnv, request: &RmRequest, system: SystemPro
     removal.exit_code
 }
 
-impl Removal<'_> {
+impl RemovalRun<'_> {
     /// Removes the operands, or what is in one folder: plans them, announces at once what goes to the trash, and removes
     /// one after the other. Returns whether all of it is gone.
     fn remove_paths(&mut self, paths: &[PathBuf]) -> bool {
         let mut all_gone = true;
         for paths in paths.chunks(MAX_LINES) {
             let mut used = self.used;
-            let plans: Vec<Plan> = paths.iter().map(|path| self.plan_removal(path, &mut used)).collect();
-            let lines: Vec<Line> = plans.iter().filter_map(Plan::announcement).collect();
-            let folder = if lines.is_empty() { None } else { self.writer.announce(&lines) };
+            let plans: Vec<RemovalPlan> = paths
+                .iter()
+                .map(|path| self.plan_removal(path, &mut used))
+                .collect();
+            let lines: Vec<ManifestLine> = plans
+                .iter()
+                .filter_map(RemovalPlan::manifest_announcement)
+                .collect();
+            let folder = if lines.is_empty() {
+                None
+            } else {
+                self.writer.announce_removal(&lines)
+            };
             if folder.is_some() {
                 self.used = used;
             }
             let mut left: Vec<&Path> = Vec::new();
             for (path, plan) in paths.iter().zip(plans) {
                 let end = match (plan, &folder) {
-                    (Plan::Skip, _) => End::Gone,
-                    (Plan::Move(planned), Some(folder)) => self.move_to_trash(path, &planned, folder),
-                    (Plan::Empty, _) => self.remove_folder(path),
-                    (Plan::Move(_) | Plan::HandOver, _) => End::Left,
+                    (RemovalPlan::Skip, _) => RemovalResult::Gone,
+                    (RemovalPlan::Move(planned), Some(folder)) => {
+                        self.move_to_trash(path, &planned, folder)
+                    }
+                    (RemovalPlan::Empty, _) => self.remove_folder_contents(path),
+                    (RemovalPlan::Move(_) | RemovalPlan::HandOver, _) => RemovalResult::Left,
                 };
-                all_gone &= end != End::Stays;
-                left.extend((end == End::Left).then_some(path.as_path()));
+                all_gone &= end != RemovalResult::Stays;
+                left.extend((end == RemovalResult::Left).then_some(path.as_path()));
             }
             all_gone &= left.is_empty() || self.run_system_program(&left, None);
         }
@@ -117,55 +135,78 @@ impl Removal<'_> {
     }
 
     /// Decides how a path is removed, and counts the bytes that go to the trash.
-    fn plan_removal(&mut self, path: &Path, used: &mut UsedQuota) -> Plan {
+    fn plan_removal(&mut self, path: &Path, used: &mut UsedQuota) -> RemovalPlan {
         let metadata = match fs::symlink_metadata(path) {
             Ok(metadata) => metadata,
-            Err(cause) if self.request.force && is_missing(&cause) => return Plan::Skip,
-            Err(_) => return Plan::HandOver,
+            Err(cause) if self.request.force && is_not_found(&cause) => return RemovalPlan::Skip,
+            Err(_) => return RemovalPlan::HandOver,
         };
-        let Some(real) = self.find_real_path(path, &metadata) else { return Plan::HandOver };
+        let Some(real) = self.resolve_tracked_path(path, &metadata) else {
+            return RemovalPlan::HandOver;
+        };
         let is_folder = metadata.is_dir();
         if self.writer.failure.is_some() || self.is_protected(path, &metadata) {
-            return Plan::HandOver;
+            return RemovalPlan::HandOver;
         }
         if is_folder && !self.request.recursive {
             let is_empty = fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none());
-            return if self.request.empty_dirs && is_empty { Plan::Empty } else { Plan::HandOver };
+            return if self.request.empty_dirs && is_empty {
+                RemovalPlan::Empty
+            } else {
+                RemovalPlan::HandOver
+            };
         }
-        if self.env.is_above_kept_folder(&real) {
-            return Plan::Empty;
+        if self.env.contains_protected_folder(&real) {
+            return RemovalPlan::Empty;
         }
-        let Some(workspace) = self.env.find_workspace(&real) else { return Plan::HandOver };
-        let share = Share::of_path(&real, workspace);
+        let Some(workspace) = self.env.find_workspace(&real) else {
+            return RemovalPlan::HandOver;
+        };
+        let share = QuotaShare::for_path(&real, workspace);
         // Only files are copied to another file system, one by one: what was copied must be what is removed.
         let is_elsewhere = is_folder && self.is_on_other_file_system(&metadata);
-        if is_elsewhere && share == Share::Full {
-            return Plan::Empty;
+        if is_elsewhere && share == QuotaShare::Full {
+            return RemovalPlan::Empty;
         }
         let mut size = TreeSize::default();
-        if self.measure_tree(path, &metadata, metadata.dev(), &mut size).is_err() {
-            return if is_folder { Plan::Empty } else { Plan::HandOver };
+        if self
+            .measure_tree(path, &metadata, metadata.dev(), &mut size)
+            .is_err()
+        {
+            return if is_folder {
+                RemovalPlan::Empty
+            } else {
+                RemovalPlan::HandOver
+            };
         }
-        let free = self.env.free_space(share, *used);
+        let free = self.env.share_free_bytes(share, *used);
         if size.on_disk > free {
-            if is_folder && free > SMALL_REST && share == Share::Full {
-                return Plan::Empty;
+            if is_folder && free > SMALL_REST && share == QuotaShare::Full {
+                return RemovalPlan::Empty;
             }
             self.warn_about_quota(path, share);
-            return Plan::HandOver;
+            return RemovalPlan::HandOver;
         }
         if is_elsewhere {
-            return Plan::Empty;
+            return RemovalPlan::Empty;
         }
-        used.add(share, size.on_disk);
-        Plan::Move(PlannedMove { item: self.writer.next_item(), real, size, share, is_folder })
+        used.add_bytes(share, size.on_disk);
+        RemovalPlan::Move(PlannedMove {
+            item: self.writer.next_item_name(),
+            real,
+            size,
+            share,
+            is_folder,
+        })
     }
 
     /// The path without links, if the trash has to do with it: not for a folder that is named by a link and a slash.
-    fn find_real_path(&self, path: &Path, metadata: &Metadata) -> Option<PathBuf> {
-        let real = resolve_parent(path)?;
-        let is_behind_link = metadata.is_dir() && fs::symlink_metadata(&real).is_ok_and(|at| at.is_symlink());
-        let is_ours = self.env.find_workspace(&real).is_some() || self.env.is_above_kept_folder(&real);
+    fn resolve_tracked_path(&self, path: &Path, metadata: &Metadata) -> Option<PathBuf> {
+        let real = resolve_parent_links(path)?;
+        let is_behind_link =
+            metadata.is_dir() && fs::symlink_metadata(&real).is_ok_and(|at| at.is_symlink());
+        let is_ours =
+            self.env.find_workspace(&real).is_some() || self.env.contains_protected_folder(&real);
         (is_ours && !is_behind_link).then_some(real)
     }
 
@@ -174,7 +215,7 @@ impl Removal<'_> {
     }
 
     fn is_protected(&self, path: &Path, metadata: &Metadata) -> bool {
-        self.asks_about_protected && !metadata.is_symlink() && !may_access(path, Access::WRITE_OK)
+        self.asks_about_protected && !metadata.is_symlink() && !has_access(path, Access::WRITE_OK)
     }
 
     /// Counts the entries of a tree. Fails where a removal one by one would stop, so that the tree cannot go in one
@@ -190,65 +231,80 @@ impl Removal<'_> {
             return Err(io::ErrorKind::Other.into());
         }
         if metadata.is_dir() {
-            let paths = list_folder(path)?;
+            let paths = list_folder_paths(path)?;
             for below in &paths {
                 self.measure_tree(below, &fs::symlink_metadata(below)?, device, size)?;
             }
-            if !paths.is_empty() && !may_access(path, Access::WRITE_OK | Access::EXEC_OK) {
+            if !paths.is_empty() && !has_access(path, Access::WRITE_OK | Access::EXEC_OK) {
                 return Err(io::ErrorKind::PermissionDenied.into());
             }
         }
-        size.count(metadata);
+        size.count_entry(metadata);
         if self.request.verbose {
             size.paths.push((path.to_owned(), metadata.is_dir()));
         }
         Ok(())
     }
 
-    fn move_to_trash(&mut self, path: &Path, planned: &PlannedMove, folder: &Path) -> End {
+    fn move_to_trash(
+        &mut self,
+        path: &Path,
+        planned: &PlannedMove,
+        folder: &Path,
+    ) -> RemovalResult {
         let (from, to) = (without_trailing_slashes(path), folder.join(&planned.item));
         let moved = if planned.is_folder {
             tree::rename_without_replacing(from, &to)
         } else {
-            tree::move_file(from, &to)
+            tree::move_file_without_replacing(from, &to)
         };
         let Err(cause) = moved else {
             for (path, is_folder) in &planned.size.paths {
                 self.print_removed(path, *is_folder);
             }
-            return End::Gone;
+            return RemovalResult::Gone;
         };
-        self.used.subtract(planned.share, planned.size.on_disk);
-        self.writer.withdraw(folder, [planned.real.clone()]);
+        self.used
+            .subtract_bytes(planned.share, planned.size.on_disk);
+        self.writer.withdraw_removal(folder, [planned.real.clone()]);
         if planned.is_folder {
-            return self.remove_folder(path);
+            return self.remove_folder_contents(path);
         }
-        self.move_failure = Some(error_text(&cause));
-        End::Left
+        self.move_failure = Some(format_os_error(&cause));
+        RemovalResult::Left
     }
 
     /// Removes the entries of a folder, then the folder.
-    fn remove_folder(&mut self, path: &Path) -> End {
-        let (Ok(metadata), Ok(entries)) = (fs::symlink_metadata(path), list_folder(path)) else {
-            return End::Left;
+    fn remove_folder_contents(&mut self, path: &Path) -> RemovalResult {
+        let (Ok(metadata), Ok(entries)) = (fs::symlink_metadata(path), list_folder_paths(path))
+        else {
+            return RemovalResult::Left;
         };
         if !self.remove_paths(&entries) {
-            return End::Stays;
+            return RemovalResult::Stays;
         }
-        let real = resolve_parent(path).filter(|real| self.env.find_workspace(real).is_some());
+        let real =
+            resolve_parent_links(path).filter(|real| self.env.find_workspace(real).is_some());
         let announced = real.and_then(|real| {
             let mode = metadata.permissions().mode() & 0o7777;
-            let line = Line::EmptyFolder { path: Name(real.clone()), mode };
-            Some((self.writer.announce(&[line])?, real))
+            let line = ManifestLine::EmptyFolder {
+                path: ManifestPath(real.clone()),
+                mode,
+            };
+            Some((self.writer.announce_removal(&[line])?, real))
         });
         if fs::remove_dir(without_trailing_slashes(path)).is_ok() {
             self.print_removed(path, true);
-            return End::Gone;
+            return RemovalResult::Gone;
         }
         if let Some((folder, real)) = announced {
-            self.writer.withdraw(&folder, [real]);
+            self.writer.withdraw_removal(&folder, [real]);
         }
-        if self.run_system_program(&[path], Some("-d")) { End::Gone } else { End::Stays }
+        if self.run_system_program(&[path], Some("-d")) {
+            RemovalResult::Gone
+        } else {
+            RemovalResult::Stays
+        }
     }
 
     /// Has the system's program remove these paths, with our options or with this one in place of `-r`. What it removed
@@ -258,30 +314,43 @@ impl Removal<'_> {
         let before: Vec<(&Path, PathBuf)> = paths
             .iter()
             .filter(|path| is_there(path))
-            .filter_map(|path| Some((*path, resolve_parent(path)?)))
+            .filter_map(|path| Some((*path, resolve_parent_links(path)?)))
             .filter(|(_, real)| self.env.find_workspace(real).is_some())
             .collect();
-        let options = self.request.options().map(|option| match instead {
+        let options = self.request.rm_options().map(|option| match instead {
             Some(other) if option == "-r" => other,
             _ => option,
         });
-        let args = options.map(Path::new).chain([Path::new("--")]).chain(paths.iter().copied());
-        let exit_code = self.system.run(args);
+        let args = options
+            .map(Path::new)
+            .chain([Path::new("--")])
+            .chain(paths.iter().copied());
+        let exit_code = self.system.run_program(args);
         if exit_code != 0 {
             self.exit_code = exit_code;
         }
-        let gone: Vec<(&Path, PathBuf)> = before.into_iter().filter(|(_, real)| !is_there(real)).collect();
+        let gone: Vec<(&Path, PathBuf)> = before
+            .into_iter()
+            .filter(|(_, real)| !is_there(real))
+            .collect();
         if let Some((first, _)) = gone.first() {
             self.warn_about_loss(first);
-            let lines: Vec<Line> =
-                gone.into_iter().map(|(_, real)| Line::ForGood { path: Name(real) }).collect();
-            self.writer.announce(&lines);
+            let lines: Vec<ManifestLine> = gone
+                .into_iter()
+                .map(|(_, real)| ManifestLine::ForGood {
+                    path: ManifestPath(real),
+                })
+                .collect();
+            self.writer.announce_removal(&lines);
         }
         exit_code == 0
     }
 
-    fn warn_about_quota(&mut self, path: &Path, share: Share) {
-        let (shown, limit) = (quote_file_name(path), figures::size(self.env.limit(share)));
+    fn warn_about_quota(&mut self, path: &Path, share: QuotaShare) {
+        let (shown, limit) = (
+            quote_file_name(path),
+            number_format::format_size(self.env.share_limit(share)),
+        );
         self.warn_once(&format!(
             "{shown} and what follows is over the {limit} that the trash takes of this; what does not fit is removed for \
              good"
@@ -291,47 +360,71 @@ impl Removal<'_> {
     fn warn_about_loss(&mut self, path: &Path) {
         let because = |why: &String| format!(" ({why})");
         let text = if let Some(why) = &self.writer.failure {
-            format!("the trash cannot be used{}; what is removed is gone for good", because(why))
+            format!(
+                "the trash cannot be used{}; what is removed is gone for good",
+                because(why)
+            )
         } else {
             let why = self.move_failure.as_ref().map(because).unwrap_or_default();
-            format!("{} could not be put into the trash{why}; it is removed for good", quote_file_name(path))
+            format!(
+                "{} could not be put into the trash{why}; it is removed for good",
+                quote_file_name(path)
+            )
         };
         self.warn_once(&text);
     }
 
     fn warn_once(&mut self, text: &str) {
         if !std::mem::replace(&mut self.has_warned, true) {
-            complain(self.system.name, text);
+            write_error_message(self.system.name, text);
         }
     }
 
     /// Prints a removed path, as `rm -v` does.
     fn print_removed(&mut self, path: &Path, is_folder: bool) {
-        let what = if is_folder { "removed directory" } else { "removed" };
-        if self.request.verbose && writeln!(io::stdout().lock(), "{what} {}", quote_file_name(path)).is_err()
+        let what = if is_folder {
+            "removed directory"
+        } else {
+            "removed"
+        };
+        if self.request.verbose
+            && writeln!(io::stdout().lock(), "{what} {}", quote_file_name(path)).is_err()
         {
             self.exit_code = 1;
         }
     }
 }
 
-impl Plan {
-    fn announcement(&self) -> Option<Line> {
-        let Self::Move(PlannedMove { item, real, size, .. }) = self else { return None };
+impl RemovalPlan {
+    fn manifest_announcement(&self) -> Option<ManifestLine> {
+        let Self::Move(PlannedMove {
+            item, real, size, ..
+        }) = self
+        else {
+            return None;
+        };
         let (files, bytes) = (size.files, size.bytes);
-        Some(Line::Removed { path: Name(real.clone()), item: item.clone(), files, bytes })
+        Some(ManifestLine::Removed {
+            path: ManifestPath(real.clone()),
+            item: item.clone(),
+            files,
+            bytes,
+        })
     }
 }
 
-fn may_access(path: &Path, access: Access) -> bool {
+fn has_access(path: &Path, access: Access) -> bool {
     accessat(CWD, path, access, AtFlags::EACCESS).is_ok()
 }
 
-fn is_missing(cause: &io::Error) -> bool {
-    matches!(cause.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+fn is_not_found(cause: &io::Error) -> bool {
+    matches!(
+        cause.kind(),
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+    )
 }
 
 /// Lists paths, since entries would keep the folder open: trees are deeper than files may be open.
-fn list_folder(path: &Path) -> io::Result<Vec<PathBuf>> {
+fn list_folder_paths(path: &Path) -> io::Result<Vec<PathBuf>> {
     fs::read_dir(path)?.map(|entry| Ok(entry?.path())).collect()
 }

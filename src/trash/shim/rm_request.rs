@@ -16,7 +16,7 @@ pub(super) struct RmRequest {
 
 impl RmRequest {
     /// Reads the arguments. Returns `None` for anything that is left to the system's `rm`.
-    pub fn parse(args: &[OsString]) -> Option<Self> {
+    pub fn parse_rm_args(args: &[OsString]) -> Option<Self> {
         let mut request = Self::default();
         let mut only_operands = false;
         for arg in args {
@@ -29,7 +29,9 @@ impl RmRequest {
                 b"--force" => request.force = true,
                 b"--verbose" => request.verbose = true,
                 b"--dir" => request.empty_dirs = true,
-                bytes => bytes[1..].iter().try_for_each(|letter| request.set_option(*letter))?,
+                bytes => bytes[1..]
+                    .iter()
+                    .try_for_each(|letter| request.set_option(*letter))?,
             }
         }
         (!request.operands.is_empty()).then_some(request)
@@ -47,9 +49,15 @@ impl RmRequest {
     }
 
     /// The options, as the system's `rm` takes them.
-    pub fn options(&self) -> impl Iterator<Item = &'static str> {
-        let all = [(self.recursive, "-r"), (self.force, "-f"), (self.verbose, "-v"), (self.empty_dirs, "-d")];
-        all.into_iter().filter_map(|(is_set, option)| is_set.then_some(option))
+    pub fn rm_options(&self) -> impl Iterator<Item = &'static str> {
+        let all = [
+            (self.recursive, "-r"),
+            (self.force, "-f"),
+            (self.verbose, "-v"),
+            (self.empty_dirs, "-d"),
+        ];
+        all.into_iter()
+            .filter_map(|(is_set, option)| is_set.then_some(option))
     }
 }
 
@@ -58,7 +66,7 @@ mod tests {
     use super::*;
 
     fn parse(args: &[&str]) -> Option<RmRequest> {
-        RmRequest::parse(&args.iter().map(OsString::from).collect::<Vec<_>>())
+        RmRequest::parse_rm_args(&args.iter().map(OsString::from).collect::<Vec<_>>())
     }
 
     #[test]

@@ -1,5 +1,5 @@
 //! The data that a command passes to its shims in a variable: for which request they remove, and where to. Not here:
-//! who sets the variable (commands).
+//! who sets the variable (command_shims).
 
 use std::path::{Path, PathBuf};
 
@@ -32,7 +32,7 @@ pub struct ShimEnv {
 
 /// The part of the quota that a path counts against.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Share {
+pub(super) enum QuotaShare {
     Full,
     /// A quarter, for what can be made again or lies in a repository's own folder.
     Rebuildable,
@@ -47,60 +47,89 @@ pub(super) struct UsedQuota {
 
 impl ShimEnv {
     /// Reads the value of the variable.
-    pub fn parse(text: &str) -> Option<Self> {
+    pub fn parse_variable(text: &str) -> Option<Self> {
         serde_json::from_str(text).ok()
     }
 
     /// The value of the variable, or `None` if a path is not text.
-    pub fn to_text(&self) -> Option<String> {
+    pub fn to_variable(&self) -> Option<String> {
         serde_json::to_string(self).ok()
     }
 
     /// Finds the workspace that holds this path, which has no links.
     pub(super) fn find_workspace(&self, path: &Path) -> Option<&Path> {
-        let found = self.workspaces.iter().find(|workspace| path.starts_with(workspace))?;
+        let found = self
+            .workspaces
+            .iter()
+            .find(|workspace| path.starts_with(workspace))?;
         (!path.starts_with(&self.into)).then_some(found)
     }
 
     /// Returns whether a workspace or the trash lies below this path.
-    pub(super) fn is_above_kept_folder(&self, path: &Path) -> bool {
+    pub(super) fn contains_protected_folder(&self, path: &Path) -> bool {
         let is_below = |folder: &PathBuf| folder.starts_with(path) && folder != path;
         self.into.starts_with(path) || self.workspaces.iter().any(is_below)
     }
 
     /// The bytes that a share takes at most.
-    pub(super) fn limit(&self, share: Share) -> u64 {
-        if share == Share::Full { self.max_bytes } else { self.max_bytes / 4 }
+    pub(super) fn share_limit(&self, share: QuotaShare) -> u64 {
+        if share == QuotaShare::Full {
+            self.max_bytes
+        } else {
+            self.max_bytes / 4
+        }
     }
 
     /// The bytes that a share still takes.
-    pub(super) fn free_space(&self, share: Share, used: UsedQuota) -> u64 {
-        let of_share = if share == Share::Full { 0 } else { used.rebuildable };
-        self.limit(share).saturating_sub(of_share).min(self.max_bytes.saturating_sub(used.all))
+    pub(super) fn share_free_bytes(&self, share: QuotaShare, used: UsedQuota) -> u64 {
+        let of_share = if share == QuotaShare::Full {
+            0
+        } else {
+            used.rebuildable
+        };
+        self.share_limit(share)
+            .saturating_sub(of_share)
+            .min(self.max_bytes.saturating_sub(used.all))
     }
 }
 
-impl Share {
+impl QuotaShare {
     /// The share that a path in this workspace counts against.
-    pub fn of_path(path: &Path, workspace: &Path) -> Self {
+    pub fn for_path(path: &Path, workspace: &Path) -> Self {
         let below = path.strip_prefix(workspace).unwrap_or(path);
-        let is_rebuildable = below.iter().any(|part| REBUILDABLE.iter().any(|name| part == *name));
-        let in_git = below.parent().is_some_and(|above| above.iter().any(|part| part == ".git"));
-        if is_rebuildable || in_git { Self::Rebuildable } else { Self::Full }
+        let is_rebuildable = below
+            .iter()
+            .any(|part| REBUILDABLE.iter().any(|name| part == *name));
+        let in_git = below
+            .parent()
+            .is_some_and(|above| above.iter().any(|part| part == ".git"));
+        if is_rebuildable || in_git {
+            Self::Rebuildable
+        } else {
+            Self::Full
+        }
     }
 }
 
 impl UsedQuota {
     /// Counts bytes that go to the trash.
-    pub fn add(&mut self, share: Share, bytes: u64) {
+    pub fn add_bytes(&mut self, share: QuotaShare, bytes: u64) {
         self.all += bytes;
-        self.rebuildable += if share == Share::Rebuildable { bytes } else { 0 };
+        self.rebuildable += if share == QuotaShare::Rebuildable {
+            bytes
+        } else {
+            0
+        };
     }
 
     /// Counts bytes back that did not go to the trash after all.
-    pub fn subtract(&mut self, share: Share, bytes: u64) {
+    pub fn subtract_bytes(&mut self, share: QuotaShare, bytes: u64) {
         self.all -= bytes;
-        self.rebuildable -= if share == Share::Rebuildable { bytes } else { 0 };
+        self.rebuildable -= if share == QuotaShare::Rebuildable {
+            bytes
+        } else {
+            0
+        };
     }
 }
 
@@ -122,10 +151,26 @@ mod tests {
     #[test]
     fn what_is_made_again_gets_a_share_and_a_repository_does_not_count_as_that() {
         let env = env("/w/target");
-        let most = |path: &str| env.limit(Share::of_path(Path::new(path), Path::new("/w/target")));
-        assert_eq!([most("/w/target/src"), most("/w/target/.git"), most("/w/target/a/target.rs")], [800; 3]);
+        let most = |path: &str| {
+            env.share_limit(QuotaShare::for_path(
+                Path::new(path),
+                Path::new("/w/target"),
+            ))
+        };
         assert_eq!(
-            [most("/w/target/a/target"), most("/w/target/node_modules/x"), most("/w/target/.git/objects")],
+            [
+                most("/w/target/src"),
+                most("/w/target/.git"),
+                most("/w/target/a/target.rs")
+            ],
+            [800; 3]
+        );
+        assert_eq!(
+            [
+                most("/w/target/a/target"),
+                most("/w/target/node_modules/x"),
+                most("/w/target/.git/objects")
+            ],
             [200; 3]
         );
     }
@@ -134,10 +179,15 @@ mod tests {
     fn what_was_made_again_takes_room_from_all_and_not_the_other_way_round() {
         let env = env("/w");
         let mut used = UsedQuota::default();
-        used.add(Share::Full, 500);
-        let free = |used| (env.free_space(Share::Full, used), env.free_space(Share::Rebuildable, used));
+        used.add_bytes(QuotaShare::Full, 500);
+        let free = |used| {
+            (
+                env.share_free_bytes(QuotaShare::Full, used),
+                env.share_free_bytes(QuotaShare::Rebuildable, used),
+            )
+        };
         assert_eq!(free(used), (300, 200));
-        used.add(Share::Rebuildable, 150);
+        used.add_bytes(QuotaShare::Rebuildable, 150);
         assert_eq!(free(used), (150, 50));
     }
 }

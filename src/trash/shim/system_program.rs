@@ -1,5 +1,8 @@
 //! The system's own `rm`, `rmdir` and `unlink`, for all that the shim does not do.
-#![expect(clippy::disallowed_methods, reason = "the shim runs the program whose place it took")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the shim runs the program whose place it took"
+)]
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -8,7 +11,7 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::{ShimEnv, complain, error_text};
+use super::{ShimEnv, format_os_error, write_error_message};
 
 /// The next program of the shim's name on the PATH.
 pub(super) struct SystemProgram {
@@ -18,10 +21,17 @@ pub(super) struct SystemProgram {
 
 impl SystemProgram {
     /// Searches the PATH for the first program of this name that is not this one.
-    pub fn find(name: &'static str, search_path: Option<&OsStr>, env: Option<&ShimEnv>) -> Self {
+    pub fn find_on_path(
+        name: &'static str,
+        search_path: Option<&OsStr>,
+        env: Option<&ShimEnv>,
+    ) -> Self {
         let own = std::env::current_exe().ok();
         let is_another = |program: &Path| {
-            program.is_file() && fs::canonicalize(program).ok().is_none_or(|real| Some(real) != own)
+            program.is_file()
+                && fs::canonicalize(program)
+                    .ok()
+                    .is_none_or(|real| Some(real) != own)
         };
         let folders = std::env::split_paths(search_path.unwrap_or(OsStr::new("/usr/bin:/bin")));
         let path = folders
@@ -32,7 +42,7 @@ impl SystemProgram {
     }
 
     /// A command that starts the program.
-    fn command(&self) -> io::Result<Command> {
+    fn build_command(&self) -> io::Result<Command> {
         let missing = || io::Error::other("there is no other program of this name on the PATH");
         let mut command = Command::new(self.path.as_ref().ok_or_else(missing)?);
         command.arg0(self.name);
@@ -40,21 +50,35 @@ impl SystemProgram {
     }
 
     /// Runs the program to its end and returns its exit code.
-    pub fn run<A: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = A>) -> u8 {
-        match self.command().and_then(|mut command| command.args(args).status()) {
-            Ok(status) => status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1),
+    pub fn run_program<A: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = A>) -> u8 {
+        match self
+            .build_command()
+            .and_then(|mut command| command.args(args).status())
+        {
+            Ok(status) => status
+                .code()
+                .and_then(|code| u8::try_from(code).ok())
+                .unwrap_or(1),
             Err(cause) => self.report_failure(&cause),
         }
     }
 
     /// Becomes the program; returns an exit code only if that fails.
     pub fn replace_process(&self, args: &[OsString]) -> u8 {
-        let cause = self.command().map_or_else(|cause| cause, |mut command| command.args(args).exec());
+        let cause = self
+            .build_command()
+            .map_or_else(|cause| cause, |mut command| command.args(args).exec());
         self.report_failure(&cause)
     }
 
     fn report_failure(&self, cause: &io::Error) -> u8 {
-        complain(self.name, &format!("the system's program cannot be run: {}", error_text(cause)));
+        write_error_message(
+            self.name,
+            &format!(
+                "the system's program cannot be run: {}",
+                format_os_error(cause)
+            ),
+        );
         127
     }
 }

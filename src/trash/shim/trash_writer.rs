@@ -1,18 +1,21 @@
 //! The folders of the trash that one run of a shim fills, each with its manifest first. Not here: what is moved there
 //! (removal).
-#![expect(clippy::disallowed_methods, reason = "this file owns the folders that a shim fills")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "this file owns the folders that a shim fills"
+)]
 
 use std::fs::{self, DirBuilder, File};
 use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
-use super::{ShimEnv, error_text};
+use super::{ShimEnv, format_os_error};
 use crate::durable::{append_json_lines, sync_folder};
 use crate::failpoint::reach;
 use crate::trash::inventory::MANIFEST;
-use crate::trash::manifest::{self, Line, Name};
-use crate::trash::now_ms;
+use crate::trash::manifest::{self, ManifestLine, ManifestPath};
+use crate::trash::unix_time_ms;
 
 /// A manifest that is longer than this, in bytes, is followed by another.
 const LONG_MANIFEST: u64 = manifest::LARGEST / 2;
@@ -35,28 +38,35 @@ pub(super) struct TrashWriter<'a> {
 
 impl<'a> TrashWriter<'a> {
     pub fn new(env: &'a ShimEnv, program: &'static str) -> Self {
-        Self { env, program, current: None, locks: Vec::new(), failure: None, last_item: 0 }
+        Self {
+            env,
+            program,
+            current: None,
+            locks: Vec::new(),
+            failure: None,
+            last_item: 0,
+        }
     }
 
     /// A name for the next item.
-    pub fn next_item(&mut self) -> String {
+    pub fn next_item_name(&mut self) -> String {
         self.last_item += 1;
         self.last_item.to_string()
     }
 
     /// Writes down durably what is about to be removed; returns the folder for its items. Without a folder the trash
     /// cannot be used.
-    pub fn announce(&mut self, lines: &[Line]) -> Option<PathBuf> {
+    pub fn announce_removal(&mut self, lines: &[ManifestLine]) -> Option<PathBuf> {
         if self.failure.is_some() {
             return None;
         }
-        match self.append(lines) {
+        match self.append_manifest(lines) {
             Ok(folder) => {
                 reach("shim.announced");
                 Some(folder)
             }
             Err(cause) => {
-                self.failure = Some(error_text(&cause));
+                self.failure = Some(format_os_error(&cause));
                 None
             }
         }
@@ -64,27 +74,43 @@ impl<'a> TrashWriter<'a> {
 
     /// Notes a command of which nothing is kept.
     pub fn announce_untracked(&mut self, command: &str) {
-        self.announce(&[Line::Untracked { command: command.to_owned() }]);
+        self.announce_removal(&[ManifestLine::Untracked {
+            command: command.to_owned(),
+        }]);
     }
 
     /// Notes that these paths, announced for this folder, were not removed as announced.
-    pub fn withdraw(&mut self, folder: &Path, paths: impl IntoIterator<Item = PathBuf>) {
-        let lines: Vec<Line> = paths.into_iter().map(|path| Line::Stayed { path: Name(path) }).collect();
+    pub fn withdraw_removal(&mut self, folder: &Path, paths: impl IntoIterator<Item = PathBuf>) {
+        let lines: Vec<ManifestLine> = paths
+            .into_iter()
+            .map(|path| ManifestLine::Stayed {
+                path: ManifestPath(path),
+            })
+            .collect();
         if !lines.is_empty()
             && let Err(cause) = append_json_lines(&folder.join(MANIFEST), &lines)
         {
-            self.failure = Some(error_text(&cause));
+            self.failure = Some(format_os_error(&cause));
         }
     }
 
-    fn append(&mut self, lines: &[Line]) -> io::Result<PathBuf> {
+    fn append_manifest(&mut self, lines: &[ManifestLine]) -> io::Result<PathBuf> {
         let (folder, length) = match self.current.take() {
             Some((folder, length)) if length <= LONG_MANIFEST => (folder, length),
             _ => (self.create_folder()?, 0),
         };
         let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
-        let us = now.tv_sec.saturating_mul(1_000_000).saturating_add(now.tv_nsec / 1_000);
-        let dated = [&[Line::Now { us: us.unsigned_abs() }], lines].concat();
+        let us = now
+            .tv_sec
+            .saturating_mul(1_000_000)
+            .saturating_add(now.tv_nsec / 1_000);
+        let dated = [
+            &[ManifestLine::Now {
+                us: us.unsigned_abs(),
+            }],
+            lines,
+        ]
+        .concat();
         let added = append_json_lines(&folder.join(MANIFEST), &dated)?;
         self.current = Some((folder.clone(), length + added));
         Ok(folder)
@@ -95,10 +121,10 @@ impl<'a> TrashWriter<'a> {
         let name = format!("{}.{}", self.env.request, uuid::Uuid::now_v7().simple());
         let hidden = self.env.into.join(format!(".{name}"));
         DirBuilder::new().mode(0o700).create(&hidden)?;
-        let begun = Line::Begun {
+        let begun = ManifestLine::Begun {
             request: self.env.request.clone(),
             tool: self.program.to_owned(),
-            at_ms: now_ms(),
+            at_ms: unix_time_ms(),
             proof: self.env.proof.clone(),
         };
         append_json_lines(&hidden.join(MANIFEST), &[begun])?;
@@ -133,10 +159,14 @@ mod tests {
         // With the last of these the first manifest would be longer than what is read of one.
         for batch in 0..80 {
             let path = |n: usize| PathBuf::from(format!("/w/{}/{batch}/{n}", "x".repeat(4_000)));
-            let removed =
-                |n| Line::Removed { path: Name(path(n)), item: writer.next_item(), files: 1, bytes: 1 };
-            let lines: Vec<Line> = (0..MAX_LINES).map(removed).collect();
-            let folder = writer.announce(&lines).expect("usable");
+            let removed = |n| ManifestLine::Removed {
+                path: ManifestPath(path(n)),
+                item: writer.next_item_name(),
+                files: 1,
+                bytes: 1,
+            };
+            let lines: Vec<ManifestLine> = (0..MAX_LINES).map(removed).collect();
+            let folder = writer.announce_removal(&lines).expect("usable");
             places.extend((0..MAX_LINES).map(|n| (folder.clone(), path(n))));
         }
         let mut folders: Vec<PathBuf> = places.iter().map(|(folder, _)| folder.clone()).collect();
@@ -146,8 +176,8 @@ mod tests {
         for folder in &folders {
             let manifest = folder.join(MANIFEST);
             assert!(manifest.metadata().expect("there").len() < manifest::LARGEST);
-            for line in manifest::read::<Line>(&manifest).expect("readable") {
-                if let Line::Removed { path, .. } = line {
+            for line in manifest::read_lines::<ManifestLine>(&manifest).expect("readable") {
+                if let ManifestLine::Removed { path, .. } = line {
                     assert_eq!(Some(&(folder.clone(), path.0)), announced.next());
                 }
             }
@@ -155,10 +185,12 @@ mod tests {
         assert_eq!(announced.next(), None);
         // What stayed is said where it was announced, and is not among the rest then.
         let (first, path) = places[0].clone();
-        writer.withdraw(&first, [path.clone()]);
-        let lines = manifest::read::<Line>(&first.join(MANIFEST)).expect("readable");
-        let is_announced = |lines: &[Line]| {
-            lines.iter().any(|line| matches!(line, Line::Removed { path: named, .. } if named.0 == path))
+        writer.withdraw_removal(&first, [path.clone()]);
+        let lines = manifest::read_lines::<ManifestLine>(&first.join(MANIFEST)).expect("readable");
+        let is_announced = |lines: &[ManifestLine]| {
+            lines.iter().any(
+                |line| matches!(line, ManifestLine::Removed { path: named, .. } if named.0 == path),
+            )
         };
         assert!(is_announced(&lines) && !is_announced(&manifest::drop_withdrawn(lines)));
     }

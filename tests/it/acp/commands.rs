@@ -9,12 +9,19 @@ async fn run(args: Value) -> String {
 
 #[tokio::test]
 async fn without_arguments_it_is_a_line_with_its_quotes_taken_off() {
-    assert_eq!(run(json!({"command": "echo plain words"})).await, "plain words");
+    assert_eq!(
+        run(json!({"command": "echo plain words"})).await,
+        "plain words"
+    );
     assert_eq!(
         run(json!({"command": "printf '%s|' 'two words' \"and more\" three"})).await,
         "two words|and more|three|"
     );
-    assert_eq!(run(json!({"command": "pwd"})).await.lines().count(), 1, "a single word");
+    assert_eq!(
+        run(json!({"command": "pwd"})).await.lines().count(),
+        1,
+        "a single word"
+    );
 }
 
 #[tokio::test]
@@ -22,15 +29,22 @@ async fn with_arguments_nothing_is_split() {
     let odd = json!({"command": "printf", "args": ["%s|", "two words", "'quoted'"]});
     assert_eq!(run(odd).await, "two words|'quoted'|");
     let bench = Bench::new();
-    let line = bench.refused("run_command", json!({"command": "echo two", "args": []})).await;
-    assert!(line.text().contains("no program"), "{line}");
+    let line = bench
+        .refused("run_command", json!({"command": "echo two", "args": []}))
+        .await;
+    assert!(line.model_text().contains("no program"), "{line}");
 }
 
 #[tokio::test]
 async fn an_unbalanced_quote_is_bashs_own_error() {
     let bench = Bench::new();
-    let reply = bench.ok("run_command", json!({"command": "echo 'never closed"})).await;
-    assert!(reply.meta.exit_code.is_some_and(|code| code != 0), "{reply:?}");
+    let reply = bench
+        .ok("run_command", json!({"command": "echo 'never closed"}))
+        .await;
+    assert!(
+        reply.meta.exit_code.is_some_and(|code| code != 0),
+        "{reply:?}"
+    );
     assert!(tools::text(&reply).contains("unexpected EOF"), "{reply:?}");
 }
 

@@ -4,10 +4,10 @@ use super::*;
 use crate::harness::fake_client::Fault;
 use crate::harness::wait::until;
 use punie_runner::acp::TerminalClient;
-use punie_runner::acp::protocol::{Error, TerminalExitStatus, missing};
-use punie_runner::acp::terminals::{CreateTerminal, Launch};
+use punie_runner::acp::protocol::{Error, TerminalExitStatus, resource_missing};
+use punie_runner::acp::terminals::{CommandLaunch, CreateTerminal};
 use punie_runner::output::StreamFilter;
-use punie_runner::request::Failure;
+use punie_runner::request::CallFailure;
 use punie_runner::tool::ErrorCode;
 use tokio_util::sync::CancellationToken;
 
@@ -22,12 +22,14 @@ fn code(code: u32) -> TerminalExitStatus {
 
 /// The scripts that are there now.
 fn scripts(bench: &Bench) -> usize {
-    let folder = std::fs::canonicalize(bench.dir.path()).expect("there").join("scripts");
+    let folder = std::fs::canonicalize(bench.dir.path())
+        .expect("there")
+        .join("scripts");
     std::fs::read_dir(folder).map_or(0, Iterator::count)
 }
 
-fn meta(error: ToolError) -> punie_runner::tool::Meta {
-    Failure::from(error).meta
+fn meta(error: ToolError) -> punie_runner::tool::ResultMeta {
+    CallFailure::from(error).meta
 }
 
 #[tokio::test]
@@ -38,8 +40,14 @@ async fn a_command_line_means_the_same_in_an_editor_that_joins_words_with_blanks
     let line = "printf '%s|' 'a  b' \"it's\" \\$HOME '*'; echo; echo err >&2; cat; exit 4";
     let reply = bench.ok("Bash", json!({"command": line})).await;
     let text = tools::text(&reply);
-    assert!(text.starts_with("a  b|it's|$HOME|*|\nerr\nExit code 4 ("), "{text}");
-    assert_eq!((reply.meta.exit_code, reply.meta.source.as_deref()), (Some(4), Some("editor")));
+    assert!(
+        text.starts_with("a  b|it's|$HOME|*|\nerr\nExit code 4 ("),
+        "{text}"
+    );
+    assert_eq!(
+        (reply.meta.exit_code, reply.meta.source.as_deref()),
+        (Some(4), Some("editor"))
+    );
     let methods = fake.methods();
     assert_eq!(methods[0], "terminal/create");
     assert_eq!(methods.last(), Some(&"terminal/release"));
@@ -52,11 +60,24 @@ async fn a_script_is_private_and_lies_where_nobody_else_looks() {
     let bench = Bench::new();
     let fake = editor(&bench);
     let _turn = bench.attach(&fake, serves(false, false, true));
-    let folder = std::fs::canonicalize(bench.dir.path()).expect("there").join("scripts");
-    let told =
-        bench.text("Bash", json!({"command": format!("stat -c %a {0} {0}/*.sh", folder.display())})).await;
+    let folder = std::fs::canonicalize(bench.dir.path())
+        .expect("there")
+        .join("scripts");
+    let told = bench
+        .text(
+            "Bash",
+            json!({"command": format!("stat -c %a {0} {0}/*.sh", folder.display())}),
+        )
+        .await;
     assert_eq!(told, "700\n600");
-    assert_eq!(std::fs::metadata(&folder).expect("there").permissions().mode() & 0o777, 0o700);
+    assert_eq!(
+        std::fs::metadata(&folder)
+            .expect("there")
+            .permissions()
+            .mode()
+            & 0o777,
+        0o700
+    );
 }
 
 #[tokio::test]
@@ -67,7 +88,10 @@ async fn every_command_goes_over_in_a_script() {
     let plain = json!({"command": "echo", "args": ["one", "two/three.txt"]});
     assert_eq!(bench.text("run_command", plain).await, "one two/three.txt");
     let odd = json!({"command": "printf", "args": ["%s|", "a b", "$HOME", "", "; exit 9", "it's"]});
-    assert_eq!(bench.text("run_command", odd).await, "a b|$HOME||; exit 9|it's|");
+    assert_eq!(
+        bench.text("run_command", odd).await,
+        "a b|$HOME||; exit 9|it's|"
+    );
     let lines: Vec<String> = fake
         .calls()
         .into_iter()
@@ -75,12 +99,25 @@ async fn every_command_goes_over_in_a_script() {
         .collect();
     assert_eq!(lines.len(), 2);
     assert!(
-        lines.iter().all(|line| line.starts_with("bash -p /") && line.contains("/scripts/")),
+        lines
+            .iter()
+            .all(|line| line.starts_with("bash -p /") && line.contains("/scripts/")),
         "{lines:?}"
     );
-    let assigning = bench.ok("run_command", json!({"command": "no=such", "args": []})).await;
-    assert_eq!(assigning.meta.exit_code, Some(127), "a program, not a variable");
-    let missing = bench.ok("run_command", json!({"command": "no such program", "args": []})).await;
+    let assigning = bench
+        .ok("run_command", json!({"command": "no=such", "args": []}))
+        .await;
+    assert_eq!(
+        assigning.meta.exit_code,
+        Some(127),
+        "a program, not a variable"
+    );
+    let missing = bench
+        .ok(
+            "run_command",
+            json!({"command": "no such program", "args": []}),
+        )
+        .await;
     assert_eq!(missing.meta.exit_code, Some(127));
 }
 
@@ -92,10 +129,22 @@ async fn it_starts_in_its_folder_with_its_environment() {
     std::fs::create_dir(bench.root.join("sub dir")).expect("a folder");
     let command = json!({"command": "pwd; echo \"$GREETING $PAGER\"", "working_directory": "sub dir", "env": {"GREETING": "hi there"}});
     let told = bench.text("Bash", command).await;
-    assert_eq!(told, format!("{}\nhi there cat", bench.root.join("sub dir").display()));
-    assert!(!fake.envs()[0].iter().any(|(name, _)| name == "TERM" || name == "PATH"), "{:?}", fake.envs());
+    assert_eq!(
+        told,
+        format!("{}\nhi there cat", bench.root.join("sub dir").display())
+    );
+    assert!(
+        !fake.envs()[0]
+            .iter()
+            .any(|(name, _)| name == "TERM" || name == "PATH"),
+        "{:?}",
+        fake.envs()
+    );
     let loader = json!({"command": "true", "env": {"LD_PRELOAD": "/x.so"}});
-    assert_eq!(bench.refused("Bash", loader).await.code(), ErrorCode::PolicyDenied);
+    assert_eq!(
+        bench.refused("Bash", loader).await.stable_code(),
+        ErrorCode::PolicyDenied
+    );
     assert_eq!(fake.envs().len(), 1, "what is refused here is not sent");
 }
 
@@ -104,9 +153,22 @@ async fn the_terminal_is_shown_in_its_call_before_it_is_released() {
     let (bench, fake) = (Bench::new(), Arc::new(FakeClient::default()));
     let _turn = bench.attach(&fake, serves(false, false, true));
     fake.prepare("hello\n", Some(code(0)));
-    assert_eq!(bench.text("Bash", json!({"command": "anything"})).await, "hello");
-    assert!(fake.shown().contains(r#""type":"terminal","terminalId":"fake-0""#), "{}", fake.shown());
-    let expected = ["terminal/create", "terminal/wait_for_exit", "terminal/output", "terminal/release"];
+    assert_eq!(
+        bench.text("Bash", json!({"command": "anything"})).await,
+        "hello"
+    );
+    assert!(
+        fake.shown()
+            .contains(r#""type":"terminal","terminalId":"fake-0""#),
+        "{}",
+        fake.shown()
+    );
+    let expected = [
+        "terminal/create",
+        "terminal/wait_for_exit",
+        "terminal/output",
+        "terminal/release",
+    ];
     assert_eq!(fake.methods(), expected);
 }
 
@@ -114,10 +176,18 @@ async fn the_terminal_is_shown_in_its_call_before_it_is_released() {
 async fn a_death_by_signal_is_told_as_one() {
     let (bench, fake) = (Bench::new(), Arc::new(FakeClient::default()));
     let _turn = bench.attach(&fake, serves(false, false, true));
-    for (said, meant) in [("SIGSEGV", "SIGSEGV"), ("KILL", "SIGKILL"), ("15", "SIGTERM"), ("odd", "odd")] {
+    for (said, meant) in [
+        ("SIGSEGV", "SIGSEGV"),
+        ("KILL", "SIGKILL"),
+        ("15", "SIGTERM"),
+        ("odd", "odd"),
+    ] {
         fake.prepare("", Some(TerminalExitStatus::new().signal(said.to_owned())));
         let reply = bench.ok("Bash", json!({"command": "x"})).await;
-        assert_eq!((reply.meta.signal.as_deref(), reply.meta.exit_code), (Some(meant), None));
+        assert_eq!(
+            (reply.meta.signal.as_deref(), reply.meta.exit_code),
+            (Some(meant), None)
+        );
     }
     fake.prepare("", Some(TerminalExitStatus::new()));
     let unseen = bench.text("Bash", json!({"command": "x"})).await;
@@ -129,14 +199,20 @@ async fn a_command_over_its_time_is_killed_and_waited_for_before_it_is_read() {
     let (bench, fake) = (Bench::new(), Arc::new(FakeClient::default()));
     let _turn = bench.attach(&fake, serves(false, false, true));
     fake.prepare("so far\n", None);
-    let error = bench.refused("Bash", json!({"command": "x", "timeout": 20})).await;
-    assert_eq!(error.code(), ErrorCode::Timeout);
+    let error = bench
+        .refused("Bash", json!({"command": "x", "timeout": 20}))
+        .await;
+    assert_eq!(error.stable_code(), ErrorCode::Timeout);
     assert!(
-        error.text().contains("so far") && error.text().contains("Fake Editor was told to stop"),
+        error.model_text().contains("so far")
+            && error.model_text().contains("Fake Editor was told to stop"),
         "{error}"
     );
     let facts = meta(error);
-    assert!(facts.timed_out && facts.may_have_run && facts.signal.as_deref() == Some("SIGKILL"), "{facts:?}");
+    assert!(
+        facts.timed_out && facts.may_have_run && facts.signal.as_deref() == Some("SIGKILL"),
+        "{facts:?}"
+    );
     let expected = [
         "terminal/create",
         "terminal/wait_for_exit",
@@ -156,8 +232,19 @@ async fn what_an_editor_does_not_tell_is_not_taken_for_nothing() {
     fake.fail("terminal/output", Fault::Error(Error::internal_error()));
     let reply = bench.ok("Bash", json!({"command": "x"})).await;
     let text = tools::text(&reply);
-    assert!(text.contains("what it printed is not known") && !text.contains("no output"), "{text}");
-    assert!(reply.meta.warnings.iter().any(|warning| warning.contains("may be missing")), "{:?}", reply.meta);
+    assert!(
+        text.contains("what it printed is not known") && !text.contains("no output"),
+        "{text}"
+    );
+    assert!(
+        reply
+            .meta
+            .warnings
+            .iter()
+            .any(|warning| warning.contains("may be missing")),
+        "{:?}",
+        reply.meta
+    );
 }
 
 #[tokio::test]
@@ -166,12 +253,24 @@ async fn a_cancelled_command_is_killed_and_released() {
     let _turn = bench.attach(&fake, serves(false, false, true));
     fake.prepare("so far\n", None);
     let cancel = CancellationToken::new();
-    let cx = ToolCx { cancel: cancel.clone(), ..ToolCx::detached(RequestId::new()) };
-    let (answer, ()) = tokio::join!(bench.call_with("Bash", json!({"command": "x"}), cx), async {
-        until("the wait", || fake.methods().contains(&"terminal/wait_for_exit")).await;
-        cancel.cancel();
-    });
-    assert_eq!(answer.expect_err("cancelled").code(), ErrorCode::Cancelled);
+    let cx = ToolContext {
+        cancel: cancel.clone(),
+        ..ToolContext::for_detached_call(RequestId::new())
+    };
+    let (answer, ()) = tokio::join!(
+        bench.call_with("Bash", json!({"command": "x"}), cx),
+        async {
+            until("the wait", || {
+                fake.methods().contains(&"terminal/wait_for_exit")
+            })
+            .await;
+            cancel.cancel();
+        }
+    );
+    assert_eq!(
+        answer.expect_err("cancelled").stable_code(),
+        ErrorCode::Cancelled
+    );
     assert_eq!(fake.methods().last(), Some(&"terminal/release"));
 }
 
@@ -183,9 +282,15 @@ async fn a_call_that_is_dropped_releases_its_terminal() {
     let mut calls = tokio::task::JoinSet::new();
     let theirs = Arc::clone(&bench);
     calls.spawn(async move { theirs.call("Bash", json!({"command": "x"})).await.map(drop) });
-    until("the wait", || fake.methods().contains(&"terminal/wait_for_exit")).await;
+    until("the wait", || {
+        fake.methods().contains(&"terminal/wait_for_exit")
+    })
+    .await;
     calls.shutdown().await;
-    until("the release", || fake.methods().contains(&"terminal/release")).await;
+    until("the release", || {
+        fake.methods().contains(&"terminal/release")
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -193,16 +298,30 @@ async fn what_an_editor_cannot_start_runs_here_with_a_warning() {
     let (bench, fake) = (Bench::new(), Arc::new(FakeClient::default()));
     let _turn = bench.attach(&fake, serves(false, false, true));
     let refusals = [
-        (Error::invalid_params().data("no terminals today"), "no terminals today"),
+        (
+            Error::invalid_params().data("no terminals today"),
+            "no terminals today",
+        ),
         (Error::method_not_found(), "no such thing"),
-        (missing("such a session".to_owned()), "no such thing"),
+        (
+            resource_missing("such a session".to_owned()),
+            "no such thing",
+        ),
     ];
     for (n, (error, said)) in refusals.into_iter().enumerate() {
         fake.fail("terminal/create", Fault::Error(error));
-        let reply = bench.ok("Bash", json!({"command": "echo here; exit 3"})).await;
-        assert!(tools::text(&reply).starts_with("here\nExit code 3"), "{reply:?}");
+        let reply = bench
+            .ok("Bash", json!({"command": "echo here; exit 3"}))
+            .await;
+        assert!(
+            tools::text(&reply).starts_with("here\nExit code 3"),
+            "{reply:?}"
+        );
         assert!(reply.meta.warnings[0].contains(said), "{:?}", reply.meta);
-        assert_eq!((reply.meta.source, fake.methods()), (None, vec!["terminal/create"; n + 1]));
+        assert_eq!(
+            (reply.meta.source, fake.methods()),
+            (None, vec!["terminal/create"; n + 1])
+        );
         assert_eq!(scripts(&bench), 0);
     }
 }
@@ -211,12 +330,18 @@ async fn what_an_editor_cannot_start_runs_here_with_a_warning() {
 async fn an_error_after_which_it_may_run_there_starts_nothing_here() {
     let (bench, fake) = (Bench::new(), Arc::new(FakeClient::default()));
     let _turn = bench.attach(&fake, serves(false, false, true));
-    for error in [Error::parse_error(), Error::internal_error().data("it broke"), Error::new(-32_000, "odd")]
-    {
+    for error in [
+        Error::parse_error(),
+        Error::internal_error().data("it broke"),
+        Error::new(-32_000, "odd"),
+    ] {
         fake.prepare("", Some(code(0)));
         fake.fail("terminal/create", Fault::DoneWithError(error));
         let refused = bench.refused("Bash", json!({"command": "touch ran"})).await;
-        assert!(refused.text().contains("it may run there"), "{refused}");
+        assert!(
+            refused.model_text().contains("it may run there"),
+            "{refused}"
+        );
         assert!(meta(refused).may_have_run);
     }
     assert!(!bench.root.join("ran").exists());
@@ -225,10 +350,15 @@ async fn an_error_after_which_it_may_run_there_starts_nothing_here() {
 #[tokio::test]
 async fn a_start_that_is_not_answered_is_not_made_a_second_time_here() {
     let (bench, fake) = (Bench::new(), Arc::new(FakeClient::default()));
-    let _turn = bench.attach_with(&fake, serves(false, false, true), &[&bench.root], impatient());
+    let _turn = bench.attach_with(
+        &fake,
+        serves(false, false, true),
+        &[&bench.root],
+        impatient(),
+    );
     fake.fail("terminal/create", Fault::Silence);
     let error = bench.refused("Bash", json!({"command": "touch ran"})).await;
-    assert!(error.text().contains("did not answer"), "{error}");
+    assert!(error.model_text().contains("did not answer"), "{error}");
     assert!(meta(error).may_have_run);
     assert!(!bench.root.join("ran").exists());
 }
@@ -240,20 +370,43 @@ async fn what_needs_more_than_an_editor_has_runs_here() {
     let _turn = bench.attach(&fake, serves(true, true, true));
     let typed = json!({"command": "cat", "stdin": "typed"});
     assert_eq!(bench.text("Bash", typed).await, "typed");
-    let at_a_terminal = bench.text("Bash", json!({"command": "[ -t 0 ] && echo yes", "tty": true})).await;
+    let at_a_terminal = bench
+        .text(
+            "Bash",
+            json!({"command": "[ -t 0 ] && echo yes", "tty": true}),
+        )
+        .await;
     assert!(at_a_terminal.contains("yes"), "{at_a_terminal}");
-    bench.ok("Bash", json!({"command": "sleep 60", "run_in_background": true})).await;
-    bench.ok("Bash", json!({"command": "true", "yield_ms": 30_000})).await;
-    bench.ok("run_command", json!({"command": "sleep 60", "background": true})).await;
+    bench
+        .ok(
+            "Bash",
+            json!({"command": "sleep 60", "run_in_background": true}),
+        )
+        .await;
+    bench
+        .ok("Bash", json!({"command": "true", "yield_ms": 30_000}))
+        .await;
+    bench
+        .ok(
+            "run_command",
+            json!({"command": "sleep 60", "background": true}),
+        )
+        .await;
     assert_eq!(fake.methods(), Vec::<&str>::new());
 }
 
 #[tokio::test]
 async fn an_owner_who_wants_no_terminals_gets_none() {
     let (bench, fake) = (Bench::new(), Arc::new(FakeClient::default()));
-    let no = EditorSettings { terminals: false, ..settings() };
+    let no = EditorSettings {
+        terminals: false,
+        ..settings()
+    };
     let _turn = bench.attach_with(&fake, serves(true, true, true), &[&bench.root], no);
-    assert_eq!(bench.text("Bash", json!({"command": "echo here"})).await, "here");
+    assert_eq!(
+        bench.text("Bash", json!({"command": "echo here"})).await,
+        "here"
+    );
     assert_eq!(fake.methods(), Vec::<&str>::new());
 }
 
@@ -262,23 +415,61 @@ async fn names_are_counted_over_both_kinds_and_each_finds_its_side() {
     let (bench, fake) = (Bench::new(), Arc::new(FakeClient::default()));
     let _turn = bench.attach(&fake, serves(false, false, true));
     fake.prepare("theirs\n", Some(code(0)));
-    let followed = ToolCx::detached(RequestId::new());
+    let followed = ToolContext::for_detached_call(RequestId::new());
     let _shown = bench.observed(&followed, "Bash", &json!({"command": "x"}));
     let create = |request: &RequestId| {
-        CreateTerminal::new(request, Launch::Shell("echo ours".to_owned()), bench.root.clone())
+        CreateTerminal::new(
+            request,
+            CommandLaunch::Shell("echo ours".to_owned()),
+            bench.root.clone(),
+        )
     };
-    let ours = bench.overlay.create_terminal(create(&RequestId::new())).await.expect("started");
-    let theirs = bench.overlay.create_terminal(create(&followed.request)).await.expect("started");
-    let more = bench.overlay.create_terminal(create(&RequestId::new())).await.expect("started");
-    let names: Vec<&str> = [&ours, &theirs, &more].map(|open| open.id.as_str()).to_vec();
+    let ours = bench
+        .overlay
+        .create_terminal(create(&RequestId::new()))
+        .await
+        .expect("started");
+    let theirs = bench
+        .overlay
+        .create_terminal(create(&followed.request))
+        .await
+        .expect("started");
+    let more = bench
+        .overlay
+        .create_terminal(create(&RequestId::new()))
+        .await
+        .expect("started");
+    let names: Vec<&str> = [&ours, &theirs, &more]
+        .map(|open| open.id.as_str())
+        .to_vec();
     assert_eq!(names, ["term-0", "term-1", "term-2"]);
     for (open, text) in [(&ours, "ours"), (&theirs, "theirs"), (&more, "ours")] {
-        bench.overlay.wait_for_terminal_exit(&open.id).await.expect("it ends");
-        let query = punie_runner::acp::terminals::OutputQuery::all(&open.id);
-        let printed = bench.overlay.terminal_output(query.clone()).await.expect("text");
+        bench
+            .overlay
+            .wait_for_terminal_exit(&open.id)
+            .await
+            .expect("it ends");
+        let query = punie_runner::acp::terminals::OutputQuery::whole_output(&open.id);
+        let printed = bench
+            .overlay
+            .terminal_output(query.clone())
+            .await
+            .expect("text");
         assert_eq!(printed.text.trim(), text);
-        bench.overlay.release_terminal(&open.id).await.expect("released");
-        assert_eq!(bench.overlay.terminal_output(query).await.expect_err("gone").code(), ErrorCode::NotFound);
+        bench
+            .overlay
+            .release_terminal(&open.id)
+            .await
+            .expect("released");
+        assert_eq!(
+            bench
+                .overlay
+                .terminal_output(query)
+                .await
+                .expect_err("gone")
+                .stable_code(),
+            ErrorCode::NotFound
+        );
     }
 }
 
@@ -287,25 +478,38 @@ struct Hides;
 
 impl StreamFilter for Hides {
     fn push(&mut self, chunk: &[u8], out: &mut Vec<u8>) {
-        out.extend_from_slice(String::from_utf8_lossy(chunk).replace("s3cret", "[masked]").as_bytes());
+        out.extend_from_slice(
+            String::from_utf8_lossy(chunk)
+                .replace("s3cret", "[masked]")
+                .as_bytes(),
+        );
     }
     fn finish(&mut self, _out: &mut Vec<u8>) {}
-    fn rewritten(&self) -> u64 {
+    fn rewritten_count(&self) -> u64 {
         1
     }
 }
 
 #[tokio::test]
 async fn what_an_editor_prints_is_masked_cleaned_and_kept_as_what_is_printed_here() {
-    let (bench, fake) = (Bench::filtered(Arc::new(|| Box::new(Hides))), Arc::new(FakeClient::default()));
+    let (bench, fake) = (
+        Bench::filtered(Arc::new(|| Box::new(Hides))),
+        Arc::new(FakeClient::default()),
+    );
     let _turn = bench.attach(&fake, serves(false, false, true));
     fake.prepare("\u{1b}[31mred\u{1b}[0m s3cret\n", Some(code(0)));
     let reply = bench.ok("Bash", json!({"command": "x"})).await;
     assert_eq!(tools::text(&reply), "red [masked]");
     assert_eq!(reply.meta.redactions, Some(1));
     fake.prepare(&"a long line of it\n".repeat(9_000), Some(code(0)));
-    let reply = bench.ok("Bash", json!({"command": "x", "max_chars": 2_000})).await;
-    assert!(reply.meta.truncated && reply.meta.handle.is_some(), "{:?}", reply.meta);
+    let reply = bench
+        .ok("Bash", json!({"command": "x", "max_chars": 2_000}))
+        .await;
+    assert!(
+        reply.meta.truncated && reply.meta.handle.is_some(),
+        "{:?}",
+        reply.meta
+    );
     assert!(tools::text(&reply).chars().count() <= 2_000);
 }
 
@@ -314,11 +518,17 @@ async fn an_editor_that_loses_the_command_is_an_error_that_says_so() {
     let (bench, fake) = (Bench::new(), Arc::new(FakeClient::default()));
     let _turn = bench.attach(&fake, serves(false, false, true));
     fake.prepare("", Some(code(0)));
-    fake.fail("terminal/wait_for_exit", Fault::Error(Error::internal_error().data("lost it")));
+    fake.fail(
+        "terminal/wait_for_exit",
+        Fault::Error(Error::internal_error().data("lost it")),
+    );
     let error = bench.refused("Bash", json!({"command": "x"})).await;
-    assert!(error.text().contains("lost it"), "{error}");
+    assert!(error.model_text().contains("lost it"), "{error}");
     assert!(meta(error).may_have_run);
-    until("the release", || fake.methods().contains(&"terminal/release")).await;
+    until("the release", || {
+        fake.methods().contains(&"terminal/release")
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -330,19 +540,33 @@ async fn what_no_command_is_given_here_is_taken_out_of_the_editors_environment()
          SHOWN=seen; exec env BASH_ENV={} SHELLOPTS=xtrace 'odd-key=s3cret' 'BASH_FUNC_echo%%=() {{ printf hijacked; }}' ",
         startup.display()
     );
-    let fake = Arc::new(FakeClient::with_shell_and_prefix(Arc::new(bench.local.clone()), prefix));
+    let fake = Arc::new(FakeClient::with_shell_and_prefix(
+        Arc::new(bench.local.clone()),
+        prefix,
+    ));
     let _turn = bench.attach(&fake, serves(false, false, true));
     let line = json!({"command": "echo done; env", "env": {"ASKED": "for"}});
-    for (tool, args) in [("Bash", line), ("run_command", json!({"command": "env", "args": []}))] {
+    for (tool, args) in [
+        ("Bash", line),
+        ("run_command", json!({"command": "env", "args": []})),
+    ] {
         let reply = bench.ok(tool, args).await;
         assert_eq!(reply.meta.source.as_deref(), Some("editor"));
         let text = tools::text(&reply);
         for gone in ["s3cret", "hijacked", "BASH_ENV", "SHELLOPTS"] {
             assert!(!text.contains(gone), "{tool}, {gone}: {text}");
         }
-        for kept in ["SHOWN=seen", "GIT_PAGER=cat", "GIT_TERMINAL_PROMPT=0", "PUNIE_RUNNER=1"] {
+        for kept in [
+            "SHOWN=seen",
+            "GIT_PAGER=cat",
+            "GIT_TERMINAL_PROMPT=0",
+            "PUNIE_RUNNER=1",
+        ] {
             assert!(text.contains(kept), "{tool}, {kept}: {text}");
         }
-        assert!(tool != "Bash" || text.starts_with("done\n") && text.contains("ASKED=for"), "{text}");
+        assert!(
+            tool != "Bash" || text.starts_with("done\n") && text.contains("ASKED=for"),
+            "{text}"
+        );
     }
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::harness::fake_client::{Fault, Saving};
-use punie_runner::acp::editor::discovery::{ToolCatalog, ToolDescriptor};
+use punie_runner::acp::editor::tool_catalog::{ToolCatalog, ToolDescriptor};
 use punie_runner::acp::protocol::{
     CreateTerminalRequest, Error, KillTerminalRequest, ReadTextFileRequest, ReleaseTerminalRequest,
     RequestPermissionOutcome, RequestPermissionRequest, TerminalExitStatus, TerminalOutputRequest,
@@ -14,8 +14,12 @@ fn fake() -> FakeClient {
 }
 
 async fn read(fake: &FakeClient, path: &Path) -> Result<String, i32> {
-    let answer = fake.read_text_file(ReadTextFileRequest::new("s", path)).await;
-    answer.map(|answer| answer.content).map_err(|error| error.code.value())
+    let answer = fake
+        .read_text_file(ReadTextFileRequest::new("s", path))
+        .await;
+    answer
+        .map(|answer| answer.content)
+        .map_err(|error| error.code.value())
 }
 
 #[tokio::test]
@@ -30,20 +34,32 @@ async fn a_file_that_nobody_opened_is_an_error() {
     assert_eq!(read(&fake, &path).await.as_deref(), Ok("open"));
     fake.next_text(&path, "first");
     fake.next_text(&path, "second");
-    let texts = [read(&fake, &path).await, read(&fake, &path).await, read(&fake, &path).await];
-    assert_eq!(texts.map(Result::unwrap), ["first", "second", "open"], "first in, first out");
+    let texts = [
+        read(&fake, &path).await,
+        read(&fake, &path).await,
+        read(&fake, &path).await,
+    ];
+    assert_eq!(
+        texts.map(Result::unwrap),
+        ["first", "second", "open"],
+        "first in, first out"
+    );
 }
 
 #[tokio::test]
 async fn a_write_is_saved_as_the_test_wants() {
     let dir = tempfile::tempdir().expect("a folder");
     let (fake, path) = (fake(), dir.path().join("a.txt"));
-    for (saving, on_disk) in
-        [(Saving::AtOnce, "new"), (Saving::Never, "new"), (Saving::As(str::to_uppercase), "NEWER")]
-    {
+    for (saving, on_disk) in [
+        (Saving::AtOnce, "new"),
+        (Saving::Never, "new"),
+        (Saving::As(str::to_uppercase), "NEWER"),
+    ] {
         fake.save(saving);
         let text = if on_disk == "new" { "new" } else { "newer" };
-        fake.write_text_file(WriteTextFileRequest::new("s", &path, text)).await.expect("written");
+        fake.write_text_file(WriteTextFileRequest::new("s", &path, text))
+            .await
+            .expect("written");
         assert_eq!(std::fs::read_to_string(&path).expect("there"), on_disk);
     }
 }
@@ -57,8 +73,15 @@ async fn questions_are_answered_in_order_and_then_put_away() {
     for _ in 0..3 {
         let call = ToolCallUpdate::new("call", ToolCallUpdateFields::new());
         let request = RequestPermissionRequest::new("s", call, Vec::new());
-        match fake.request_permission(request).await.expect("an answer").outcome {
-            RequestPermissionOutcome::Selected(selected) => chosen.push(selected.option_id.to_string()),
+        match fake
+            .request_permission(request)
+            .await
+            .expect("an answer")
+            .outcome
+        {
+            RequestPermissionOutcome::Selected(selected) => {
+                chosen.push(selected.option_id.to_string())
+            }
             _ => chosen.push("cancelled".to_owned()),
         }
     }
@@ -72,19 +95,41 @@ async fn prepared_commands_are_the_ones_that_are_created() {
     assert!(create("x").await.is_err(), "none was prepared");
     fake.prepare("first", Some(TerminalExitStatus::new().exit_code(1)));
     fake.prepare("second", None);
-    let (first, second) = (create("a").await.expect("one"), create("b").await.expect("two"));
+    let (first, second) = (
+        create("a").await.expect("one"),
+        create("b").await.expect("two"),
+    );
     let output = |id| fake.terminal_output(TerminalOutputRequest::new("s", id));
-    assert_eq!(output(first.terminal_id.clone()).await.expect("text").output, "first");
-    assert_eq!(output(second.terminal_id.clone()).await.expect("text").output, "second");
+    assert_eq!(
+        output(first.terminal_id.clone())
+            .await
+            .expect("text")
+            .output,
+        "first"
+    );
+    assert_eq!(
+        output(second.terminal_id.clone())
+            .await
+            .expect("text")
+            .output,
+        "second"
+    );
     let killed = KillTerminalRequest::new("s", second.terminal_id.clone());
     fake.kill_terminal(killed).await.expect("killed");
     let ended = WaitForTerminalExitRequest::new("s", second.terminal_id);
-    let ended = fake.wait_for_terminal_exit(ended).await.expect("an end").exit_status;
+    let ended = fake
+        .wait_for_terminal_exit(ended)
+        .await
+        .expect("an end")
+        .exit_status;
     assert_eq!(ended.signal.as_deref(), Some("SIGKILL"));
     fake.release_terminal(ReleaseTerminalRequest::new("s", first.terminal_id.clone()))
         .await
         .expect("released");
-    assert!(output(first.terminal_id).await.is_err(), "what was released is unknown");
+    assert!(
+        output(first.terminal_id).await.is_err(),
+        "what was released is unknown"
+    );
 }
 
 #[tokio::test]
@@ -106,9 +151,25 @@ async fn calls_are_recorded_in_order_and_go_wrong_when_they_shall() {
         categories: Vec::new(),
     };
     fake.offer(ToolCatalog::new(vec![tool]));
-    assert_eq!(fake.discover_tools("s-7".into()).await.expect("a catalog").tools()[0].name, "rename");
-    assert!(fake.ext_method("_other".to_owned(), json!({})).await.is_err());
-    assert_eq!(fake.ext_method("_test/echo".to_owned(), json!([1])).await.expect("echo"), json!([1]));
+    assert_eq!(
+        fake.discover_tools("s-7".into())
+            .await
+            .expect("a catalog")
+            .tool_descriptors()[0]
+            .name,
+        "rename"
+    );
+    assert!(
+        fake.ext_method("_other".to_owned(), json!({}))
+            .await
+            .is_err()
+    );
+    assert_eq!(
+        fake.ext_method("_test/echo".to_owned(), json!([1]))
+            .await
+            .expect("echo"),
+        json!([1])
+    );
     let expected = [
         "fs/read_text_file",
         "fs/read_text_file",

@@ -2,9 +2,9 @@
 
 use super::*;
 use punie_runner::acp::protocol::{
-    Implementation, PermissionOption, PermissionOptionKind, ReadTextFileRequest, RequestPermissionOutcome,
-    RequestPermissionRequest, SessionNotification, SessionUpdate, ToolCallUpdate, ToolCallUpdateFields,
-    WriteTextFileRequest,
+    Implementation, PermissionOption, PermissionOptionKind, ReadTextFileRequest,
+    RequestPermissionOutcome, RequestPermissionRequest, SessionNotification, SessionUpdate,
+    ToolCallUpdate, ToolCallUpdateFields, WriteTextFileRequest,
 };
 
 fn local(bench: &Bench) -> &dyn ClientTools {
@@ -12,20 +12,44 @@ fn local(bench: &Bench) -> &dyn ClientTools {
 }
 
 async fn part(bench: &Bench, line: Option<u32>, limit: Option<u32>) -> Result<String, i32> {
-    let request = ReadTextFileRequest::new("s", bench.root.join("a.txt")).line(line).limit(limit);
-    local(bench).read_text_file(request).await.map(|a| a.content).map_err(|error| error.code.value())
+    let request = ReadTextFileRequest::new("s", bench.root.join("a.txt"))
+        .line(line)
+        .limit(limit);
+    local(bench)
+        .read_text_file(request)
+        .await
+        .map(|a| a.content)
+        .map_err(|error| error.code.value())
 }
 
 #[tokio::test]
 async fn lines_are_counted_from_1_and_keep_their_endings() {
     let bench = Bench::new();
     bench.put("a.txt", "one\r\ntwo\u{c}same line\nthree\nfour");
-    assert_eq!(part(&bench, None, None).await.expect("all"), "one\r\ntwo\u{c}same line\nthree\nfour");
-    assert_eq!(part(&bench, Some(2), Some(2)).await.expect("two"), "two\u{c}same line\nthree\n");
+    assert_eq!(
+        part(&bench, None, None).await.expect("all"),
+        "one\r\ntwo\u{c}same line\nthree\nfour"
+    );
+    assert_eq!(
+        part(&bench, Some(2), Some(2)).await.expect("two"),
+        "two\u{c}same line\nthree\n"
+    );
     assert_eq!(part(&bench, Some(4), None).await.expect("the rest"), "four");
-    assert_eq!(part(&bench, None, Some(1)).await.expect("the first"), "one\r\n");
-    assert_eq!(part(&bench, Some(9), Some(2)).await.expect("past the end"), "");
-    assert_eq!(part(&bench, Some(1), Some(u32::MAX)).await.expect("more than there is").len(), 29);
+    assert_eq!(
+        part(&bench, None, Some(1)).await.expect("the first"),
+        "one\r\n"
+    );
+    assert_eq!(
+        part(&bench, Some(9), Some(2)).await.expect("past the end"),
+        ""
+    );
+    assert_eq!(
+        part(&bench, Some(1), Some(u32::MAX))
+            .await
+            .expect("more than there is")
+            .len(),
+        29
+    );
     assert_eq!(part(&bench, Some(0), None).await, Err(-32_602));
     assert_eq!(part(&bench, None, Some(0)).await, Err(-32_602));
 }
@@ -35,14 +59,22 @@ async fn what_is_not_there_is_not_found() {
     let bench = Bench::new();
     assert_eq!(part(&bench, None, None).await, Err(-32_002));
     bench.put("a.txt", b"\x89PNG\r\n\x1a\n\0\0");
-    assert_eq!(part(&bench, None, None).await, Err(-32_602), "it is no text");
+    assert_eq!(
+        part(&bench, None, None).await,
+        Err(-32_602),
+        "it is no text"
+    );
 }
 
 #[tokio::test]
 async fn a_write_puts_exactly_what_is_sent() {
     let bench = Bench::new();
     bench.put("a.txt", "old\r\nlines\r\n");
-    for (name, text) in [("a.txt", "new\nlines\n"), ("made/for/it.txt", "ünï\r\n"), ("a.txt", "")] {
+    for (name, text) in [
+        ("a.txt", "new\nlines\n"),
+        ("made/for/it.txt", "ünï\r\n"),
+        ("a.txt", ""),
+    ] {
         let request = WriteTextFileRequest::new("s", bench.root.join(name), text);
         local(&bench).write_text_file(request).await.expect(name);
         assert_eq!(bench.get(name), text, "line endings, too, are the agent's");
@@ -51,15 +83,20 @@ async fn a_write_puts_exactly_what_is_sent() {
 
 async fn asked(policy: LocalPolicy, kinds: &[PermissionOptionKind]) -> Option<String> {
     let bench = Bench::new();
-    let filters: FilterFactory = Arc::new(|| Box::new(PassThrough));
-    let local = LocalClient::new(processes(&bench.root, filters), bench.workspace.clone(), policy);
+    let filters: FilterFactory = Arc::new(|| Box::new(UnfilteredStream));
+    let local = LocalClient::new(
+        processes(&bench.root, filters),
+        bench.workspace.clone(),
+        policy,
+    );
     let option = |(at, kind): (usize, &PermissionOptionKind)| {
         PermissionOption::new(format!("option-{at}"), "Whatever it says", *kind)
     };
     let options = kinds.iter().enumerate().map(option).collect();
     let call = ToolCallUpdate::new("call", ToolCallUpdateFields::new());
     let answer =
-        ClientTools::request_permission(&local, RequestPermissionRequest::new("s", call, options)).await;
+        ClientTools::request_permission(&local, RequestPermissionRequest::new("s", call, options))
+            .await;
     match answer.expect("an answer").outcome {
         RequestPermissionOutcome::Selected(selected) => Some(selected.option_id.to_string()),
         _ => None,
@@ -70,9 +107,19 @@ async fn asked(policy: LocalPolicy, kinds: &[PermissionOptionKind]) -> Option<St
 async fn consent_follows_the_owners_policy_and_what_an_option_means() {
     use PermissionOptionKind::{AllowAlways, AllowOnce, RejectAlways, RejectOnce};
     let all = [RejectOnce, AllowAlways, AllowOnce, RejectAlways];
-    assert_eq!(asked(LocalPolicy::AllowOnce, &all).await.as_deref(), Some("option-2"));
-    assert_eq!(asked(LocalPolicy::Deny, &all).await.as_deref(), Some("option-0"));
-    assert_eq!(asked(LocalPolicy::AllowOnce, &[RejectOnce, AllowAlways]).await, None, "never for always");
+    assert_eq!(
+        asked(LocalPolicy::AllowOnce, &all).await.as_deref(),
+        Some("option-2")
+    );
+    assert_eq!(
+        asked(LocalPolicy::Deny, &all).await.as_deref(),
+        Some("option-0")
+    );
+    assert_eq!(
+        asked(LocalPolicy::AllowOnce, &[RejectOnce, AllowAlways]).await,
+        None,
+        "never for always"
+    );
     assert_eq!(asked(LocalPolicy::Deny, &[AllowOnce]).await, None);
     assert_eq!(asked(LocalPolicy::AllowOnce, &[]).await, None);
     assert_eq!(LocalPolicy::default(), LocalPolicy::Deny);
@@ -82,13 +129,33 @@ async fn consent_follows_the_owners_policy_and_what_an_option_means() {
 async fn it_has_no_extensions_and_knows_who_is_connected() {
     let bench = Bench::new();
     let local = local(&bench);
-    let refused = local.ext_method("_x/y".to_owned(), json!({})).await.expect_err("none");
+    let refused = local
+        .ext_method("_x/y".to_owned(), json!({}))
+        .await
+        .expect_err("none");
     assert_eq!(refused.code.value(), -32_601);
-    local.ext_notification("_x/y".to_owned(), json!({})).await.expect("harmless");
-    assert!(local.discover_tools("s".into()).await.expect("a catalog").tools().is_empty());
-    let nothing = SessionUpdate::ToolCallUpdate(ToolCallUpdate::new("call", ToolCallUpdateFields::new()));
-    local.session_update(SessionNotification::new("s", nothing)).await.expect("harmless");
-    assert_eq!(bench.local.agent(), None);
+    local
+        .ext_notification("_x/y".to_owned(), json!({}))
+        .await
+        .expect("harmless");
+    assert!(
+        local
+            .discover_tools("s".into())
+            .await
+            .expect("a catalog")
+            .tool_descriptors()
+            .is_empty()
+    );
+    let nothing =
+        SessionUpdate::ToolCallUpdate(ToolCallUpdate::new("call", ToolCallUpdateFields::new()));
+    local
+        .session_update(SessionNotification::new("s", nothing))
+        .await
+        .expect("harmless");
+    assert_eq!(bench.local.connected_agent(), None);
     local.on_connect(Implementation::new("An Agent", "1.0"));
-    assert_eq!(bench.local.agent().expect("it was told").name, "An Agent");
+    assert_eq!(
+        bench.local.connected_agent().expect("it was told").name,
+        "An Agent"
+    );
 }

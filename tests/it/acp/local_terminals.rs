@@ -17,24 +17,39 @@ impl Lent<'_> {
     }
 
     async fn create(&self, request: CreateTerminalRequest) -> TerminalId {
-        self.0.create_terminal(request).await.expect("started").terminal_id
+        self.0
+            .create_terminal(request)
+            .await
+            .expect("started")
+            .terminal_id
     }
 
     async fn wait(&self, id: &TerminalId) -> Result<TerminalExitStatus, Error> {
         let request = WaitForTerminalExitRequest::new(self.1, id.clone());
-        self.0.wait_for_terminal_exit(request).await.map(|answer| answer.exit_status)
+        self.0
+            .wait_for_terminal_exit(request)
+            .await
+            .map(|answer| answer.exit_status)
     }
 
     async fn output(&self, id: &TerminalId) -> Result<TerminalOutputResponse, Error> {
-        self.0.terminal_output(TerminalOutputRequest::new(self.1, id.clone())).await
+        self.0
+            .terminal_output(TerminalOutputRequest::new(self.1, id.clone()))
+            .await
     }
 
     async fn kill(&self, id: &TerminalId) -> Result<(), Error> {
-        self.0.kill_terminal(KillTerminalRequest::new(self.1, id.clone())).await.map(drop)
+        self.0
+            .kill_terminal(KillTerminalRequest::new(self.1, id.clone()))
+            .await
+            .map(drop)
     }
 
     async fn release(&self, id: &TerminalId) -> Result<(), Error> {
-        self.0.release_terminal(ReleaseTerminalRequest::new(self.1, id.clone())).await.map(drop)
+        self.0
+            .release_terminal(ReleaseTerminalRequest::new(self.1, id.clone()))
+            .await
+            .map(drop)
     }
 
     /// All that a command prints, once it has ended.
@@ -53,11 +68,16 @@ fn code(error: Result<impl std::fmt::Debug, Error>) -> i32 {
 async fn a_command_is_created_waited_for_read_and_released() {
     let bench = Bench::new();
     let lent = Lent(&bench.local, "s");
-    let id = lent.create(lent.bash("echo out; echo err >&2; echo out again; exit 5")).await;
+    let id = lent
+        .create(lent.bash("echo out; echo err >&2; echo out again; exit 5"))
+        .await;
     assert!(id.to_string().starts_with("term-"), "{id}");
     assert_eq!(lent.wait(&id).await.expect("an end").exit_code, Some(5));
     let output = lent.output(&id).await.expect("text");
-    assert_eq!(output.output, "out\nerr\nout again\n", "one pipe for both keeps the order");
+    assert_eq!(
+        output.output, "out\nerr\nout again\n",
+        "one pipe for both keeps the order"
+    );
     assert_eq!(output.exit_status.expect("it ended").exit_code, Some(5));
     assert!(!output.truncated);
     lent.release(&id).await.expect("released");
@@ -76,9 +96,13 @@ async fn its_environment_is_added_to_what_commands_have() {
     let bench = Bench::new();
     let lent = Lent(&bench.local, "s");
     let request = lent.bash("echo \"$GREETING ${PATH:+has a path}\"");
-    let output = lent.run(request.env(vec![EnvVariable::new("GREETING", "hi")])).await;
+    let output = lent
+        .run(request.env(vec![EnvVariable::new("GREETING", "hi")]))
+        .await;
     assert_eq!(output.output, "hi has a path\n");
-    let refused = lent.bash("true").env(vec![EnvVariable::new("LD_PRELOAD", "/x.so")]);
+    let refused = lent
+        .bash("true")
+        .env(vec![EnvVariable::new("LD_PRELOAD", "/x.so")]);
     assert!(lent.0.create_terminal(refused).await.is_err());
 }
 
@@ -87,8 +111,14 @@ async fn it_starts_at_the_top_of_the_workspace_or_where_it_is_told() {
     let bench = Bench::new();
     let lent = Lent(&bench.local, "s");
     std::fs::create_dir(bench.root.join("sub")).expect("a folder");
-    assert_eq!(lent.run(lent.bash("pwd")).await.output.trim(), bench.root.display().to_string());
-    let there = lent.run(lent.bash("pwd").cwd(bench.root.join("sub"))).await.output;
+    assert_eq!(
+        lent.run(lent.bash("pwd")).await.output.trim(),
+        bench.root.display().to_string()
+    );
+    let there = lent
+        .run(lent.bash("pwd").cwd(bench.root.join("sub")))
+        .await
+        .output;
     assert_eq!(there.trim(), bench.root.join("sub").display().to_string());
 }
 
@@ -98,13 +128,22 @@ async fn what_is_killed_stays_to_be_read_and_dies_by_a_signal() {
     let lent = Lent(&bench.local, "s");
     let id = lent.create(lent.bash("echo before; exec sleep 60")).await;
     let answered = crate::harness::wait::eventually("the first words", async || {
-        lent.output(&id).await.ok().filter(|output| output.output == "before\n")
+        lent.output(&id)
+            .await
+            .ok()
+            .filter(|output| output.output == "before\n")
     });
     assert!(answered.await.exit_status.is_none(), "it runs");
     lent.kill(&id).await.expect("killed");
     let status = lent.wait(&id).await.expect("an end");
-    assert!(status.exit_code.is_none() && status.signal.is_some(), "{status:?}");
-    assert_eq!(lent.output(&id).await.expect("still there").output, "before\n");
+    assert!(
+        status.exit_code.is_none() && status.signal.is_some(),
+        "{status:?}"
+    );
+    assert_eq!(
+        lent.output(&id).await.expect("still there").output,
+        "before\n"
+    );
     lent.kill(&id).await.expect("twice does no harm");
     lent.release(&id).await.expect("released");
 }
@@ -115,7 +154,11 @@ async fn releasing_ends_what_runs() {
     let lent = Lent(&bench.local, "s");
     let id = lent.create(lent.bash("echo $$; exec sleep 60")).await;
     let pid = crate::harness::wait::eventually("its number", async || {
-        lent.output(&id).await.ok().map(|output| output.output).filter(|text| text.ends_with('\n'))
+        lent.output(&id)
+            .await
+            .ok()
+            .map(|output| output.output)
+            .filter(|text| text.ends_with('\n'))
     });
     let pid = pid.await;
     lent.release(&id).await.expect("released");
@@ -136,30 +179,51 @@ async fn a_wait_does_not_wait_for_what_holds_the_pipe() {
 async fn it_can_be_read_while_another_waits() {
     let bench = Bench::new();
     let lent = Lent(&bench.local, "s");
-    let id = lent.create(lent.bash("echo early; until [ -e go ]; do :; done; echo late")).await;
+    let id = lent
+        .create(lent.bash("echo early; until [ -e go ]; do :; done; echo late"))
+        .await;
     let (status, ()) = tokio::join!(lent.wait(&id), async {
         crate::harness::wait::eventually("the first word", async || {
-            lent.output(&id).await.ok().filter(|output| output.output == "early\n")
+            lent.output(&id)
+                .await
+                .ok()
+                .filter(|output| output.output == "early\n")
         })
         .await;
         bench.put("go", "");
     });
     assert_eq!(status.expect("an end").exit_code, Some(0));
-    assert_eq!(lent.output(&id).await.expect("text").output, "early\nlate\n");
+    assert_eq!(
+        lent.output(&id).await.expect("text").output,
+        "early\nlate\n"
+    );
 }
 
 #[tokio::test]
 async fn a_limit_keeps_the_end_on_a_characters_border() {
     let bench = Bench::new();
     let lent = Lent(&bench.local, "s");
-    let output = lent.run(lent.bash("printf 'begin%05000dend: äöü' 0").output_byte_limit(8)).await;
+    let output = lent
+        .run(
+            lent.bash("printf 'begin%05000dend: äöü' 0")
+                .output_byte_limit(8),
+        )
+        .await;
     assert_eq!((output.output.as_str(), output.truncated), (": äöü", true));
-    let output = lent.run(lent.bash("printf 'äöü'").output_byte_limit(5)).await;
+    let output = lent
+        .run(lent.bash("printf 'äöü'").output_byte_limit(5))
+        .await;
     assert_eq!((output.output.as_str(), output.truncated), ("öü", true));
-    let output = lent.run(lent.bash("printf '\\xff\\xff\\xff'").output_byte_limit(5)).await;
+    let output = lent
+        .run(lent.bash("printf '\\xff\\xff\\xff'").output_byte_limit(5))
+        .await;
     assert!(output.output.len() <= 5, "{output:?}");
     let whole = lent.run(lent.bash("printf '%050000d' 0")).await;
-    assert_eq!((whole.output.len(), whole.truncated), (50_000, false), "all of it at once");
+    assert_eq!(
+        (whole.output.len(), whole.truncated),
+        (50_000, false),
+        "all of it at once"
+    );
 }
 
 #[tokio::test]
@@ -184,8 +248,13 @@ async fn an_id_belongs_to_its_session() {
 async fn a_program_is_started_as_it_is_named() {
     let bench = Bench::new();
     let lent = Lent(&bench.local, "s");
-    let words = CreateTerminalRequest::new("s", "printf").args(vec!["%s|".to_owned(), "a b".to_owned()]);
+    let words =
+        CreateTerminalRequest::new("s", "printf").args(vec!["%s|".to_owned(), "a b".to_owned()]);
     assert_eq!(lent.run(words).await.output, "a b|");
     let line = CreateTerminalRequest::new("s", "echo two words");
-    assert_eq!(code(lent.0.create_terminal(line).await), MISSING, "no shell reads it");
+    assert_eq!(
+        code(lent.0.create_terminal(line).await),
+        MISSING,
+        "no shell reads it"
+    );
 }

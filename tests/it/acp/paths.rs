@@ -1,22 +1,30 @@
 //! Which paths this machine serves as an ACP client: those inside its workspace, by whatever name.
 
 use super::*;
-use punie_runner::acp::local::client_tools::REFUSED;
-use punie_runner::acp::protocol::{CreateTerminalRequest, Error, ReadTextFileRequest, WriteTextFileRequest};
+use punie_runner::acp::local::local_client_tools::REFUSED_CODE;
+use punie_runner::acp::protocol::{
+    CreateTerminalRequest, Error, ReadTextFileRequest, WriteTextFileRequest,
+};
 
 async fn read(bench: &Bench, path: impl Into<PathBuf>) -> Result<String, Error> {
     let request = ReadTextFileRequest::new("s", path);
-    ClientTools::read_text_file(&bench.local, request).await.map(|answer| answer.content)
+    ClientTools::read_text_file(&bench.local, request)
+        .await
+        .map(|answer| answer.content)
 }
 
 async fn write(bench: &Bench, path: impl Into<PathBuf>) -> Result<(), Error> {
     let request = WriteTextFileRequest::new("s", path, "written");
-    ClientTools::write_text_file(&bench.local, request).await.map(drop)
+    ClientTools::write_text_file(&bench.local, request)
+        .await
+        .map(drop)
 }
 
 async fn start_in(bench: &Bench, cwd: impl Into<PathBuf>) -> Result<(), Error> {
     let request = CreateTerminalRequest::new("s", "true").cwd(cwd.into());
-    ClientTools::create_terminal(&bench.local, request).await.map(drop)
+    ClientTools::create_terminal(&bench.local, request)
+        .await
+        .map(drop)
 }
 
 #[tokio::test]
@@ -36,17 +44,28 @@ async fn every_name_of_a_file_inside_is_good() {
         assert_eq!(read(&bench, path).await.expect(path), text);
         assert_eq!(read(&bench, bench.root.join(path)).await.expect(path), text);
     }
-    write(&bench, bench.root.join("new/deep/c.txt")).await.expect("with its folders");
-    assert_eq!(read(&bench, "new/deep/c.txt").await.expect("there"), "written");
-    write(&bench, "link/new.txt").await.expect("below a linked folder");
+    write(&bench, bench.root.join("new/deep/c.txt"))
+        .await
+        .expect("with its folders");
+    assert_eq!(
+        read(&bench, "new/deep/c.txt").await.expect("there"),
+        "written"
+    );
+    write(&bench, "link/new.txt")
+        .await
+        .expect("below a linked folder");
     assert_eq!(bench.get("sub/new.txt"), "written");
-    start_in(&bench, bench.root.join("sub")).await.expect("a folder inside");
+    start_in(&bench, bench.root.join("sub"))
+        .await
+        .expect("a folder inside");
 }
 
 #[tokio::test]
 async fn what_is_outside_is_refused_and_not_told_of() {
     let bench = Bench::new();
-    let outside = std::fs::canonicalize(bench.dir.path()).expect("there").join("outside");
+    let outside = std::fs::canonicalize(bench.dir.path())
+        .expect("there")
+        .join("outside");
     std::fs::create_dir(&outside).expect("a folder");
     std::fs::write(outside.join("f"), "private").expect("written");
     std::os::unix::fs::symlink(&outside, bench.root.join("out")).expect("a link");
@@ -64,15 +83,26 @@ async fn what_is_outside_is_refused_and_not_told_of() {
             write(&bench, &path).await.expect_err("outside"),
             start_in(&bench, &path).await.expect_err("outside"),
         ] {
-            assert_eq!(refused.code.value(), REFUSED, "{path:?}: {refused}");
-            assert!(refused.message.contains("outside the workspace"), "{refused}");
+            assert_eq!(refused.code.value(), REFUSED_CODE, "{path:?}: {refused}");
+            assert!(
+                refused.message.contains("outside the workspace"),
+                "{refused}"
+            );
             let told = refused.to_string().replace(&path.display().to_string(), "");
-            assert!(!told.contains(&*outside.to_string_lossy()), "where a link leads is not told: {told}");
+            assert!(
+                !told.contains(&*outside.to_string_lossy()),
+                "where a link leads is not told: {told}"
+            );
         }
     }
-    write(&bench, "out/new.txt").await.expect_err("through a linked folder");
+    write(&bench, "out/new.txt")
+        .await
+        .expect_err("through a linked folder");
     assert!(!outside.join("new.txt").exists());
-    assert_eq!(std::fs::read_to_string(outside.join("f")).expect("there"), "private");
+    assert_eq!(
+        std::fs::read_to_string(outside.join("f")).expect("there"),
+        "private"
+    );
 }
 
 #[tokio::test]
@@ -83,9 +113,18 @@ async fn what_is_no_path_of_a_file_is_an_error() {
         assert!(write(&bench, path).await.is_err(), "{path:?}");
     }
     for root in [bench.root.clone(), PathBuf::from(".")] {
-        assert_eq!(read(&bench, &root).await.expect_err("a folder").code.value(), -32_602);
+        assert_eq!(
+            read(&bench, &root)
+                .await
+                .expect_err("a folder")
+                .code
+                .value(),
+            -32_602
+        );
         assert!(write(&bench, &root).await.is_err());
-        start_in(&bench, &root).await.expect("commands may start at the top");
+        start_in(&bench, &root)
+            .await
+            .expect("commands may start at the top");
     }
     assert!(start_in(&bench, "no-such-folder").await.is_err());
 }
@@ -96,12 +135,22 @@ async fn a_workspace_may_be_given_by_a_link() {
     let base = std::fs::canonicalize(bench.dir.path()).expect("there");
     std::os::unix::fs::symlink(&bench.root, base.join("door")).expect("a link");
     bench.put("a.txt", "inside");
-    let workspace = Workspace::open(&[base.join("door")]).expect("a workspace");
-    let filters: FilterFactory = Arc::new(|| Box::new(PassThrough));
+    let workspace = Workspace::open_roots(&[base.join("door")]).expect("a workspace");
+    let filters: FilterFactory = Arc::new(|| Box::new(UnfilteredStream));
     let local = LocalClient::new(processes(&base, filters), workspace, LocalPolicy::Deny);
-    for path in [base.join("door/a.txt"), bench.root.join("a.txt"), PathBuf::from("a.txt")] {
+    for path in [
+        base.join("door/a.txt"),
+        bench.root.join("a.txt"),
+        PathBuf::from("a.txt"),
+    ] {
         let request = ReadTextFileRequest::new("s", path);
-        assert_eq!(ClientTools::read_text_file(&local, request).await.expect("inside").content, "inside");
+        assert_eq!(
+            ClientTools::read_text_file(&local, request)
+                .await
+                .expect("inside")
+                .content,
+            "inside"
+        );
     }
 }
 
@@ -109,6 +158,8 @@ async fn a_workspace_may_be_given_by_a_link() {
 async fn what_is_protected_is_not_written() {
     let bench = Bench::new();
     std::fs::create_dir_all(bench.root.join(".git/hooks")).expect("a folder");
-    let refused = write(&bench, ".git/hooks/pre-commit").await.expect_err("it would be run later");
-    assert_eq!(refused.code.value(), REFUSED);
+    let refused = write(&bench, ".git/hooks/pre-commit")
+        .await
+        .expect_err("it would be run later");
+    assert_eq!(refused.code.value(), REFUSED_CODE);
 }

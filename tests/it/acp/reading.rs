@@ -14,12 +14,30 @@ async fn what_an_editor_does_not_serve_is_never_asked_of_it() {
     let (bench, fake) = (Bench::new(), Arc::new(FakeClient::default()));
     let _turn = bench.attach(&fake, serves(false, false, false));
     let path = bench.put("a.txt", "on disk\n");
-    assert!(bench.text("Read", file(&path)).await.ends_with("\ton disk\n"));
-    bench.ok("Edit", json!({"file_path": path, "old_string": "on", "new_string": "still on"})).await;
-    bench.ok("Write", json!({"file_path": "b.txt", "content": "new"})).await;
-    assert_eq!(bench.text("Bash", json!({"command": "echo here"})).await, "here");
+    assert!(
+        bench
+            .text("Read", file(&path))
+            .await
+            .ends_with("\ton disk\n")
+    );
+    bench
+        .ok(
+            "Edit",
+            json!({"file_path": path, "old_string": "on", "new_string": "still on"}),
+        )
+        .await;
+    bench
+        .ok("Write", json!({"file_path": "b.txt", "content": "new"}))
+        .await;
+    assert_eq!(
+        bench.text("Bash", json!({"command": "echo here"})).await,
+        "here"
+    );
     assert_eq!(fake.methods(), Vec::<&str>::new());
-    assert_eq!((bench.get("a.txt").as_str(), bench.get("b.txt").as_str()), ("still on disk\n", "new"));
+    assert_eq!(
+        (bench.get("a.txt").as_str(), bench.get("b.txt").as_str()),
+        ("still on disk\n", "new")
+    );
 }
 
 #[tokio::test]
@@ -30,14 +48,30 @@ async fn unsaved_text_is_what_is_read_and_the_answer_says_so() {
     fake.open(&path, "one\ntwo\nthree\n");
     let reply = bench.ok("Read", file(&path)).await;
     let text = tools::text(&reply);
-    assert!(text.lines().next().expect("a head").ends_with(UNSAVED), "{text}");
-    assert!(text.contains("\tone\n") && text.contains("\tthree\n") && !text.contains("on disk\n"), "{text}");
+    assert!(
+        text.lines().next().expect("a head").ends_with(UNSAVED),
+        "{text}"
+    );
+    assert!(
+        text.contains("\tone\n") && text.contains("\tthree\n") && !text.contains("on disk\n"),
+        "{text}"
+    );
     assert_eq!(reply.meta.source.as_deref(), Some("editor"));
     assert_eq!(reply.meta.sha256, Some(sha256("one\ntwo\nthree\n")));
-    let end = bench.text("Read", json!({"file_path": path, "offset": -1})).await;
-    assert!(end.contains("\tthree\n") && !end.contains("\ttwo\n"), "{end}");
-    let part = bench.text("Read", json!({"file_path": path, "offset": 2, "limit": 1})).await;
-    assert!(part.contains("\ttwo\n") && !part.contains("\tthree\n") && part.contains("3 lines"), "{part}");
+    let end = bench
+        .text("Read", json!({"file_path": path, "offset": -1}))
+        .await;
+    assert!(
+        end.contains("\tthree\n") && !end.contains("\ttwo\n"),
+        "{end}"
+    );
+    let part = bench
+        .text("Read", json!({"file_path": path, "offset": 2, "limit": 1}))
+        .await;
+    assert!(
+        part.contains("\ttwo\n") && !part.contains("\tthree\n") && part.contains("3 lines"),
+        "{part}"
+    );
     let plain = bench.text("read_file", json!({"path": path})).await;
     assert_eq!(plain, format!("one\ntwo\nthree\n{UNSAVED}"));
 }
@@ -51,8 +85,14 @@ async fn text_that_is_saved_is_the_editors_too_and_needs_no_words() {
     let reply = bench.ok("Read", file(&path)).await;
     assert!(!tools::text(&reply).contains("unsaved"), "{reply:?}");
     assert_eq!(reply.meta.source.as_deref(), Some("editor"));
-    assert_eq!(bench.text("read_file", json!({"path": path})).await, "on disk\n");
-    assert_eq!(fake.calls()[0], ("fs/read_text_file", path.display().to_string()));
+    assert_eq!(
+        bench.text("read_file", json!({"path": path})).await,
+        "on disk\n"
+    );
+    assert_eq!(
+        fake.calls()[0],
+        ("fs/read_text_file", path.display().to_string())
+    );
 }
 
 #[tokio::test]
@@ -72,9 +112,14 @@ async fn a_file_that_is_only_in_the_editor_is_read() {
     let path = bench.root.join("new.txt");
     fake.open(&path, "not saved yet\n");
     let text = bench.text("Read", file(&path)).await;
-    assert!(text.contains("\tnot saved yet\n") && text.contains(UNSAVED), "{text}");
-    let missing = bench.refused("Read", file(&bench.root.join("nowhere.txt"))).await;
-    assert_eq!(missing.code(), ErrorCode::NotFound);
+    assert!(
+        text.contains("\tnot saved yet\n") && text.contains(UNSAVED),
+        "{text}"
+    );
+    let missing = bench
+        .refused("Read", file(&bench.root.join("nowhere.txt")))
+        .await;
+    assert_eq!(missing.stable_code(), ErrorCode::NotFound);
 }
 
 #[tokio::test]
@@ -82,7 +127,10 @@ async fn what_is_no_utf_8_text_or_too_large_is_read_from_the_disk() {
     let (bench, fake) = (Bench::new(), Arc::new(FakeClient::default()));
     fake.read_from_disk();
     let _turn = bench.attach(&fake, serves(true, true, false));
-    let wide: Vec<u8> = "\u{FEFF}wide\n".encode_utf16().flat_map(u16::to_le_bytes).collect();
+    let wide: Vec<u8> = "\u{FEFF}wide\n"
+        .encode_utf16()
+        .flat_map(u16::to_le_bytes)
+        .collect();
     let wide = bench.put("wide.txt", wide);
     assert!(bench.text("Read", file(&wide)).await.contains("utf-16le"));
     let latin = bench.put("latin.txt", b"un caf\xe9 ferm\xe9 \xe0 midi\n");
@@ -91,8 +139,14 @@ async fn what_is_no_utf_8_text_or_too_large_is_read_from_the_disk() {
     drop(bench.call("Read", file(&image)).await);
     assert_eq!(fake.methods(), Vec::<&str>::new());
     let large = bench.put("large.txt", "line\n".repeat(900_000));
-    let reply = bench.ok("Read", json!({"file_path": large, "limit": 1})).await;
-    assert!(reply.meta.warnings[0].contains("was not asked for its text"), "{:?}", reply.meta);
+    let reply = bench
+        .ok("Read", json!({"file_path": large, "limit": 1}))
+        .await;
+    assert!(
+        reply.meta.warnings[0].contains("was not asked for its text"),
+        "{:?}",
+        reply.meta
+    );
     assert_eq!((reply.meta.source, fake.methods()), (None, Vec::new()));
 }
 
@@ -101,13 +155,19 @@ async fn files_outside_the_editors_project_are_none_of_its_own() {
     let (bench, fake) = (Bench::new(), Arc::new(FakeClient::default()));
     fake.read_from_disk();
     std::fs::create_dir(bench.root.join("project")).expect("a folder");
-    let _turn =
-        bench.attach_with(&fake, serves(true, true, false), &[&bench.root.join("project")], settings());
+    let _turn = bench.attach_with(
+        &fake,
+        serves(true, true, false),
+        &[&bench.root.join("project")],
+        settings(),
+    );
     let beside = bench.put("beside.txt", "x\n");
     bench.text("Read", file(&beside)).await;
     // By its name it would be inside.
     std::os::unix::fs::symlink(&beside, bench.root.join("project/link.txt")).expect("a link");
-    bench.text("Read", file(&bench.root.join("project/link.txt"))).await;
+    bench
+        .text("Read", file(&bench.root.join("project/link.txt")))
+        .await;
     assert_eq!(fake.methods(), Vec::<&str>::new());
     let inside = bench.put("project/in.txt", "x\n");
     bench.text("Read", file(&inside)).await;
@@ -120,23 +180,43 @@ async fn where_the_editor_has_no_text_the_disk_has_it() {
     let _turn = bench.attach(&fake, serves(true, true, false));
     let path = bench.put("a.txt", "on disk\n");
     let reply = bench.ok("Read", file(&path)).await;
-    assert_eq!((reply.meta.source, reply.meta.warnings), (None, Vec::new()), "it was not found there");
-    fake.fail("fs/read_text_file", Fault::Error(Error::internal_error().data("a bad day")));
+    assert_eq!(
+        (reply.meta.source, reply.meta.warnings),
+        (None, Vec::new()),
+        "it was not found there"
+    );
+    fake.fail(
+        "fs/read_text_file",
+        Fault::Error(Error::internal_error().data("a bad day")),
+    );
     let reply = bench.ok("Read", file(&path)).await;
-    assert!(reply.meta.warnings[0].contains("a bad day"), "{:?}", reply.meta);
+    assert!(
+        reply.meta.warnings[0].contains("a bad day"),
+        "{:?}",
+        reply.meta
+    );
     assert!(tools::text(&reply).contains("\ton disk\n"));
 }
 
 #[tokio::test]
 async fn an_editor_that_does_not_answer_is_left_out_with_a_warning() {
     let (bench, fake) = (Bench::new(), Arc::new(FakeClient::default()));
-    let _turn = bench.attach_with(&fake, serves(true, true, false), &[&bench.root], impatient());
+    let _turn = bench.attach_with(
+        &fake,
+        serves(true, true, false),
+        &[&bench.root],
+        impatient(),
+    );
     let path = bench.put("a.txt", "on disk\n");
     fake.open(&path, "unsaved");
     fake.fail("fs/read_text_file", Fault::Silence);
     let reply = bench.ok("Read", file(&path)).await;
     assert!(tools::text(&reply).contains("\ton disk\n"), "{reply:?}");
-    assert!(reply.meta.warnings[0].contains("Fake Editor did not answer"), "{:?}", reply.meta);
+    assert!(
+        reply.meta.warnings[0].contains("Fake Editor did not answer"),
+        "{:?}",
+        reply.meta
+    );
     assert_eq!(reply.meta.source, None);
 }
 
@@ -147,13 +227,19 @@ async fn a_cancelled_call_waits_for_no_editor() {
     let path = bench.put("a.txt", "on disk\n");
     fake.fail("fs/read_text_file", Fault::Silence);
     let cancel = CancellationToken::new();
-    let cx = ToolCx { cancel: cancel.clone(), ..ToolCx::detached(RequestId::new()) };
+    let cx = ToolContext {
+        cancel: cancel.clone(),
+        ..ToolContext::for_detached_call(RequestId::new())
+    };
     let reading = bench.call_with("Read", file(&path), cx);
     let (answer, ()) = tokio::join!(reading, async {
         crate::harness::wait::until("the editor to be asked", || !fake.methods().is_empty()).await;
         cancel.cancel();
     });
-    assert_eq!(answer.expect_err("cancelled").code(), ErrorCode::Cancelled);
+    assert_eq!(
+        answer.expect_err("cancelled").stable_code(),
+        ErrorCode::Cancelled
+    );
 }
 
 #[tokio::test]
@@ -162,9 +248,17 @@ async fn a_call_whose_turn_is_over_is_served_here() {
     let turn = bench.attach(&fake, serves(true, true, true));
     let path = bench.put("a.txt", "on disk\n");
     fake.open(&path, "unsaved");
-    turn.stop().await;
-    assert!(bench.text("Read", file(&path)).await.contains("\ton disk\n"));
+    turn.stop_turn().await;
+    assert!(
+        bench
+            .text("Read", file(&path))
+            .await
+            .contains("\ton disk\n")
+    );
     drop(turn);
-    assert_eq!(bench.text("Bash", json!({"command": "echo here"})).await, "here");
+    assert_eq!(
+        bench.text("Bash", json!({"command": "echo here"})).await,
+        "here"
+    );
     assert_eq!(fake.methods(), Vec::<&str>::new());
 }

@@ -4,16 +4,16 @@
 use super::*;
 use crate::harness::fake_client::Fault;
 use crate::harness::wait::{eventually, until};
+use punie_runner::acp::client_server::{initialize_agent, serve_client};
 use punie_runner::acp::editor::EditorClient;
-use punie_runner::acp::editor::discovery::{ToolCatalog, ToolDescriptor};
+use punie_runner::acp::editor::tool_catalog::{ToolCatalog, ToolDescriptor};
 use punie_runner::acp::protocol::{
-    Agent, Channel, Client, ConnectionTo, CreateTerminalRequest, Error, Implementation, InitializeRequest,
-    InitializeResponse, ReadTextFileRequest, Responder, SessionNotification, SessionUpdate, ToolCallUpdate,
-    ToolCallUpdateFields, UntypedMessage, WaitForTerminalExitRequest, WriteTextFileRequest,
-    on_receive_request,
+    Agent, Channel, Client, ConnectionTo, CreateTerminalRequest, Error, Implementation,
+    InitializeRequest, InitializeResponse, ReadTextFileRequest, Responder, SessionNotification,
+    SessionUpdate, ToolCallUpdate, ToolCallUpdateFields, UntypedMessage,
+    WaitForTerminalExitRequest, WriteTextFileRequest, on_receive_request,
 };
-use punie_runner::acp::serve::{introduce, serve_client};
-use punie_runner::request::Failure;
+use punie_runner::request::CallFailure;
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
@@ -35,7 +35,7 @@ impl Wire {
         running.spawn(async move {
             let served = Arc::clone(&client);
             let ended = serve_client(client, theirs, async move |agent: ConnectionTo<Agent>| {
-                introduce(&*served, &agent, serves(true, true, true)).await?;
+                initialize_agent(&*served, &agent, serves(true, true, true)).await?;
                 let _ = introduced.send(());
                 let _ = cut.await;
                 Ok(())
@@ -49,7 +49,8 @@ impl Wire {
                             responder: Responder<InitializeResponse>,
                             _cx: ConnectionTo<Client>| {
                     let name = Implementation::new("test-agent", "1");
-                    responder.respond(InitializeResponse::new(request.protocol_version).agent_info(name))
+                    responder
+                        .respond(InitializeResponse::new(request.protocol_version).agent_info(name))
                 },
                 on_receive_request!(),
             );
@@ -62,11 +63,20 @@ impl Wire {
         });
         let agent = connection.await.expect("a connection");
         introduction.await.expect("an introduction");
-        Self { agent, hang_up: Some(hang_up), running }
+        Self {
+            agent,
+            hang_up: Some(hang_up),
+            running,
+        }
     }
 
     fn editor(&self) -> EditorClient {
-        EditorClient::new(self.agent.clone(), serves(true, true, true), Duration::from_mins(1), None)
+        EditorClient::new(
+            self.agent.clone(),
+            serves(true, true, true),
+            Duration::from_mins(1),
+            None,
+        )
     }
 }
 
@@ -74,13 +84,24 @@ impl Wire {
 async fn an_agent_reads_and_writes_through_the_client() {
     let bench = Bench::new();
     let wire = Wire::connect(Arc::new(bench.local.clone())).await;
-    assert_eq!(bench.local.agent().expect("introduced").name, "test-agent");
+    assert_eq!(
+        bench.local.connected_agent().expect("introduced").name,
+        "test-agent"
+    );
     let editor = wire.editor();
     let path = bench.root.join("a.txt");
-    editor.write_text_file(WriteTextFileRequest::new("s", &path, "over the wire\n")).await.expect("written");
-    let read = editor.read_text_file(ReadTextFileRequest::new("s", &path)).await.expect("read");
+    editor
+        .write_text_file(WriteTextFileRequest::new("s", &path, "over the wire\n"))
+        .await
+        .expect("written");
+    let read = editor
+        .read_text_file(ReadTextFileRequest::new("s", &path))
+        .await
+        .expect("read");
     assert_eq!(read.content, "over the wire\n");
-    let missing = editor.read_text_file(ReadTextFileRequest::new("s", bench.root.join("no"))).await;
+    let missing = editor
+        .read_text_file(ReadTextFileRequest::new("s", bench.root.join("no")))
+        .await;
     assert_eq!(missing.expect_err("missing").code.value(), -32_002);
     let five = (0..5).map(|_| editor.read_text_file(ReadTextFileRequest::new("s", &path)));
     for answer in futures_util::future::join_all(five).await {
@@ -94,12 +115,19 @@ async fn a_call_that_waits_holds_up_no_other() {
     let wire = Wire::connect(Arc::new(bench.local.clone())).await;
     let editor = wire.editor();
     let create = CreateTerminalRequest::new("s", "sleep").args(vec!["60".to_owned()]);
-    let id = editor.create_terminal(create).await.expect("started").terminal_id;
+    let id = editor
+        .create_terminal(create)
+        .await
+        .expect("started")
+        .terminal_id;
     let waiting = editor.wait_for_terminal_exit(WaitForTerminalExitRequest::new("s", id.clone()));
     let (ended, ()) = tokio::join!(waiting, async {
         bench.put("a.txt", "read meanwhile");
         let read = ReadTextFileRequest::new("s", bench.root.join("a.txt"));
-        assert_eq!(editor.read_text_file(read).await.expect("read").content, "read meanwhile");
+        assert_eq!(
+            editor.read_text_file(read).await.expect("read").content,
+            "read meanwhile"
+        );
         let kill = punie_runner::acp::protocol::KillTerminalRequest::new("s", id.clone());
         editor.kill_terminal(kill).await.expect("killed");
     });
@@ -117,8 +145,13 @@ async fn updates_arrive_in_order() {
         editor.session_update(update).await.expect("sent");
     }
     until("all of them", || fake.updates().len() == 100).await;
-    let order: Vec<usize> =
-        (0..100).map(|n| fake.shown().find(&format!("\"call-{n}\"")).expect("it is there")).collect();
+    let order: Vec<usize> = (0..100)
+        .map(|n| {
+            fake.shown()
+                .find(&format!("\"call-{n}\""))
+                .expect("it is there")
+        })
+        .collect();
     assert!(order.is_sorted(), "{order:?}");
 }
 
@@ -136,34 +169,83 @@ async fn extensions_have_their_own_way_and_what_nobody_knows_is_refused() {
     fake.offer(ToolCatalog::new(vec![tool]));
     let wire = Wire::connect(fake.clone()).await;
     let editor = wire.editor();
-    let echoed = editor.ext_method("_test/echo".to_owned(), json!({"a": [1, 2]})).await.expect("echo");
+    let echoed = editor
+        .ext_method("_test/echo".to_owned(), json!({"a": [1, 2]}))
+        .await
+        .expect("echo");
     assert_eq!(echoed, json!({"a": [1, 2]}));
-    let unknown = editor.ext_method("_test/other".to_owned(), json!({})).await.expect_err("unknown");
+    let unknown = editor
+        .ext_method("_test/other".to_owned(), json!({}))
+        .await
+        .expect_err("unknown");
     assert_eq!(unknown.code.value(), -32_601);
-    editor.ext_notification("_test/told".to_owned(), json!({})).await.expect("sent");
-    until("the notification", || fake.methods().contains(&"ext notification")).await;
-    let asked = editor.ext_method("_punie/discover_tools".to_owned(), json!({"sessionId": "s-3"})).await;
+    editor
+        .ext_notification("_test/told".to_owned(), json!({}))
+        .await
+        .expect("sent");
+    until("the notification", || {
+        fake.methods().contains(&"ext notification")
+    })
+    .await;
+    let asked = editor
+        .ext_method(
+            "_punie/discover_tools".to_owned(),
+            json!({"sessionId": "s-3"}),
+        )
+        .await;
     let tools = asked.expect("a catalog");
     assert_eq!(
-        (&tools["tools"][0]["name"], &tools["tools"][0]["requires_permission"]),
+        (
+            &tools["tools"][0]["name"],
+            &tools["tools"][0]["requires_permission"]
+        ),
         (&json!("rename"), &json!(true))
     );
-    assert!(fake.calls().contains(&("_punie/discover_tools", "s-3".to_owned())));
-    let nowhere = wire.agent.send_request(UntypedMessage::new("fs/no_such", json!({})).expect("a message"));
-    assert_eq!(nowhere.block_task().await.expect_err("unknown").code.value(), -32_601);
+    assert!(
+        fake.calls()
+            .contains(&("_punie/discover_tools", "s-3".to_owned()))
+    );
+    let nowhere = wire
+        .agent
+        .send_request(UntypedMessage::new("fs/no_such", json!({})).expect("a message"));
+    assert_eq!(
+        nowhere
+            .block_task()
+            .await
+            .expect_err("unknown")
+            .code
+            .value(),
+        -32_601
+    );
 }
 
 #[tokio::test]
 async fn what_a_client_does_not_serve_is_not_sent() {
     let fake = Arc::new(FakeClient::default());
     let wire = Wire::connect(fake.clone()).await;
-    let editor =
-        EditorClient::new(wire.agent.clone(), serves(false, false, false), Duration::from_mins(1), None);
-    let read = editor.read_text_file(ReadTextFileRequest::new("s", "/a")).await.expect_err("not served");
-    let write =
-        editor.write_text_file(WriteTextFileRequest::new("s", "/a", "x")).await.expect_err("not served");
-    let create = editor.create_terminal(CreateTerminalRequest::new("s", "x")).await.expect_err("not served");
-    assert!([read, write, create].iter().all(|error: &Error| error.code.value() == -32_601));
+    let editor = EditorClient::new(
+        wire.agent.clone(),
+        serves(false, false, false),
+        Duration::from_mins(1),
+        None,
+    );
+    let read = editor
+        .read_text_file(ReadTextFileRequest::new("s", "/a"))
+        .await
+        .expect_err("not served");
+    let write = editor
+        .write_text_file(WriteTextFileRequest::new("s", "/a", "x"))
+        .await
+        .expect_err("not served");
+    let create = editor
+        .create_terminal(CreateTerminalRequest::new("s", "x"))
+        .await
+        .expect_err("not served");
+    assert!(
+        [read, write, create]
+            .iter()
+            .all(|error: &Error| error.code.value() == -32_601)
+    );
     assert_eq!(fake.calls(), [("on_connect", "test-agent".to_owned())]);
 }
 
@@ -183,7 +265,10 @@ async fn a_read_that_is_dropped_is_given_up_at_the_other_end_too() {
         }
     };
     assert_eq!(given_up, None);
-    let again = editor.read_text_file(ReadTextFileRequest::new("s", &path)).await.expect("it goes on");
+    let again = editor
+        .read_text_file(ReadTextFileRequest::new("s", &path))
+        .await
+        .expect("it goes on");
     assert_eq!(again.content, "text");
 }
 
@@ -199,7 +284,8 @@ async fn a_connection_that_is_cut_in_the_middle_of_a_write_is_told_truthfully() 
             wire = Wire::connect(fake.clone()).await;
         }
         let editor: Arc<dyn ClientTools> = Arc::new(wire.editor());
-        let _turn = bench.attach_client(editor, serves(true, true, true), &[&bench.root], settings());
+        let _turn =
+            bench.attach_client(editor, serves(true, true, true), &[&bench.root], settings());
         let path = bench.put("a.txt", "old\n");
         fake.open(&path, "old\n");
         let before = fake.methods().len();
@@ -207,20 +293,28 @@ async fn a_connection_that_is_cut_in_the_middle_of_a_write_is_told_truthfully() 
         let edit = json!({"file_path": path, "old_string": "old", "new_string": "new"});
         let hang_up = wire.hang_up.take();
         let (answer, ()) = tokio::join!(bench.call("Edit", edit), async {
-            until("the write", || fake.methods()[before..].contains(&"fs/write_text_file")).await;
+            until("the write", || {
+                fake.methods()[before..].contains(&"fs/write_text_file")
+            })
+            .await;
             drop(hang_up);
         });
         if written {
             let reply = answer.expect("the disk has it");
-            assert!(reply.meta.warnings[0].contains("was closed before it answered"), "{:?}", reply.meta);
+            assert!(
+                reply.meta.warnings[0].contains("was closed before it answered"),
+                "{:?}",
+                reply.meta
+            );
             assert_eq!(bench.get("a.txt"), "new\n");
         } else {
             let error = answer.expect_err("nobody knows");
             assert!(
-                error.text().contains("was closed") && error.text().contains("as it was before"),
+                error.model_text().contains("was closed")
+                    && error.model_text().contains("as it was before"),
                 "{error}"
             );
-            assert!(Failure::from(error).meta.may_have_run);
+            assert!(CallFailure::from(error).meta.may_have_run);
             assert_eq!(bench.get("a.txt"), "old\n");
         }
     }
@@ -234,7 +328,10 @@ async fn an_editor_that_is_gone_is_left_out() {
     let editor: Arc<dyn ClientTools> = Arc::new(wire.editor());
     let _turn = bench.attach_client(editor, serves(true, true, true), &[&bench.root], settings());
     let path = bench.put("a.txt", "old\n");
-    assert_eq!(bench.ok("Read", file(&path)).await.meta.source.as_deref(), Some("editor"));
+    assert_eq!(
+        bench.ok("Read", file(&path)).await.meta.source.as_deref(),
+        Some("editor")
+    );
     drop(wire.hang_up.take());
     while wire.running.join_next().await.is_some() {}
     let reply = eventually("the end to be seen", async || {
@@ -253,13 +350,20 @@ async fn a_terminal_that_comes_too_late_is_released() {
     let wire = Wire::connect(fake.clone()).await;
     let timeout = impatient().timeout;
     let editor = EditorClient::new(wire.agent.clone(), serves(true, true, true), timeout, None);
-    let _turn =
-        bench.attach_client(Arc::new(editor), serves(false, false, true), &[&bench.root], impatient());
+    let _turn = bench.attach_client(
+        Arc::new(editor),
+        serves(false, false, true),
+        &[&bench.root],
+        impatient(),
+    );
     let (open, gate) = oneshot::channel();
     fake.prepare("", None);
     fake.fail("terminal/create", Fault::Held(gate));
     let error = bench.refused("Bash", json!({"command": "x"})).await;
-    assert!(Failure::from(error).meta.may_have_run);
+    assert!(CallFailure::from(error).meta.may_have_run);
     open.send(()).expect("it waits");
-    until("the release", || fake.methods().contains(&"terminal/release")).await;
+    until("the release", || {
+        fake.methods().contains(&"terminal/release")
+    })
+    .await;
 }

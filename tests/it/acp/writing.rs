@@ -3,10 +3,10 @@
 use super::*;
 use crate::harness::fake_client::{Fault, Saving};
 use crate::harness::wait::until;
-use punie_runner::acp::files::{NewContent, Precondition, Splice, WriteTextFile};
-use punie_runner::acp::local::aftermath;
+use punie_runner::acp::files::{ByteSplice, NewContent, WritePrecondition, WriteTextFile};
+use punie_runner::acp::local::intent_recovery;
 use punie_runner::acp::{FileClient, RawPath};
-use punie_runner::tool::{Aftermath, Declared, ErrorCode, Intent, Intents};
+use punie_runner::tool::{CallIntent, ErrorCode, IntentFuture, IntentOutcome, IntentRecorder};
 use std::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 
@@ -22,35 +22,69 @@ async fn an_edit_finds_its_place_in_unsaved_text_and_is_made_by_the_editor() {
     assert_eq!(fake.text_of(&path).as_deref(), Some("typed by somebody\n"));
     assert_eq!(reply.meta.source.as_deref(), Some("editor"));
     assert_eq!(reply.meta.sha256, Some(sha256("typed by somebody\n")));
-    assert_eq!(reply.meta.files[0].before, Some(sha256("typed by a person\n")), "what was read");
+    assert_eq!(
+        reply.meta.files[0].before,
+        Some(sha256("typed by a person\n")),
+        "what was read"
+    );
     assert!(
-        tools::text(&reply).contains("had unsaved text of this file; it is written with the change"),
+        tools::text(&reply)
+            .contains("had unsaved text of this file; it is written with the change"),
         "{reply:?}"
     );
     let shown = fake.shown();
-    assert!(shown.contains(r#""oldText":"typed by a person\n""#), "{shown}");
-    assert!(shown.contains(r#""newText":"typed by somebody\n""#), "{shown}");
+    assert!(
+        shown.contains(r#""oldText":"typed by a person\n""#),
+        "{shown}"
+    );
+    assert!(
+        shown.contains(r#""newText":"typed by somebody\n""#),
+        "{shown}"
+    );
 }
 
 #[tokio::test]
 async fn every_tool_that_writes_goes_the_same_way() {
     let (bench, fake) = (Bench::new(), Arc::new(FakeClient::default()));
     let _turn = bench.attach(&fake, serves(true, true, false));
-    let (a, b) = (bench.put("a.txt", "disk a\n"), bench.put("b.txt", "disk b\n"));
+    let (a, b) = (
+        bench.put("a.txt", "disk a\n"),
+        bench.put("b.txt", "disk b\n"),
+    );
     fake.open(&a, "one\n");
     fake.open(&b, "two\n");
-    let edits = json!([{"old_string": "one", "new_string": "1"}, {"old_string": "1", "new_string": "I"}]);
-    bench.ok("MultiEdit", json!({"file_path": a, "edits": edits})).await;
+    let edits =
+        json!([{"old_string": "one", "new_string": "1"}, {"old_string": "1", "new_string": "I"}]);
+    bench
+        .ok("MultiEdit", json!({"file_path": a, "edits": edits}))
+        .await;
     assert_eq!(bench.get("a.txt"), "I\n");
     let patch = "*** Begin Patch\n*** Update File: a.txt\n@@\n-I\n+eins\n*** Update File: b.txt\n@@\n-two\n+zwei\n*** Add \
                  File: c.txt\n+drei\n*** End Patch\n";
     let reply = bench.ok("ApplyPatch", json!({"patch": patch})).await;
-    assert_eq!([bench.get("a.txt"), bench.get("b.txt"), bench.get("c.txt")], ["eins\n", "zwei\n", "drei\n"]);
+    assert_eq!(
+        [bench.get("a.txt"), bench.get("b.txt"), bench.get("c.txt")],
+        ["eins\n", "zwei\n", "drei\n"]
+    );
     assert_eq!(reply.meta.source.as_deref(), Some("editor"));
-    bench.ok("Write", json!({"file_path": "deep/er/d.txt", "content": "vier\n"})).await;
-    bench.ok("write_file", json!({"path": "b.txt", "content": "fünf\n"})).await;
-    assert_eq!([bench.get("deep/er/d.txt"), bench.get("b.txt")], ["vier\n", "fünf\n"]);
-    let written = fake.methods().iter().filter(|method| **method == "fs/write_text_file").count();
+    bench
+        .ok(
+            "Write",
+            json!({"file_path": "deep/er/d.txt", "content": "vier\n"}),
+        )
+        .await;
+    bench
+        .ok("write_file", json!({"path": "b.txt", "content": "fünf\n"}))
+        .await;
+    assert_eq!(
+        [bench.get("deep/er/d.txt"), bench.get("b.txt")],
+        ["vier\n", "fünf\n"]
+    );
+    let written = fake
+        .methods()
+        .iter()
+        .filter(|method| **method == "fs/write_text_file")
+        .count();
     assert_eq!(written, 6, "{:?}", fake.calls());
 }
 
@@ -64,18 +98,36 @@ async fn what_takes_away_or_renames_a_file_is_done_here() {
     let deletion = "*** Begin Patch\n*** Delete File: a.txt\n*** Update File: b.txt\n*** Move to: c.txt\n*** End Patch\n";
     bench.ok("ApplyPatch", json!({"patch": deletion})).await;
     assert!(!bench.root.join("a.txt").exists() && bench.get("c.txt") == "two\n");
-    assert!(!fake.methods().contains(&"fs/write_text_file"), "{:?}", fake.calls());
+    assert!(
+        !fake.methods().contains(&"fs/write_text_file"),
+        "{:?}",
+        fake.calls()
+    );
 }
 
 #[tokio::test]
 async fn a_file_in_another_encoding_is_written_here() {
     let (bench, fake) = (Bench::new(), Arc::new(FakeClient::default()));
     let _turn = bench.attach(&fake, serves(true, true, false));
-    let wide: Vec<u8> = "\u{FEFF}wide\n".encode_utf16().flat_map(u16::to_le_bytes).collect();
+    let wide: Vec<u8> = "\u{FEFF}wide\n"
+        .encode_utf16()
+        .flat_map(u16::to_le_bytes)
+        .collect();
     let path = bench.put("wide.txt", wide);
-    bench.ok("Edit", json!({"file_path": path, "old_string": "wide", "new_string": "far"})).await;
+    bench
+        .ok(
+            "Edit",
+            json!({"file_path": path, "old_string": "wide", "new_string": "far"}),
+        )
+        .await;
     let bytes = std::fs::read(&path).expect("there");
-    assert_eq!(bytes, "\u{FEFF}far\n".encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<u8>>());
+    assert_eq!(
+        bytes,
+        "\u{FEFF}far\n"
+            .encode_utf16()
+            .flat_map(u16::to_le_bytes)
+            .collect::<Vec<u8>>()
+    );
     assert_eq!(fake.methods(), Vec::<&str>::new());
 }
 
@@ -86,8 +138,17 @@ async fn a_text_that_the_editor_has_not_saved_is_told() {
     fake.save(Saving::Never);
     let _turn = bench.attach(&fake, serves(true, true, false));
     let path = bench.put("a.txt", "old\n");
-    let reply = bench.ok("Edit", json!({"file_path": path, "old_string": "old", "new_string": "new"})).await;
-    assert!(reply.meta.warnings[0].contains("has not saved it"), "{:?}", reply.meta);
+    let reply = bench
+        .ok(
+            "Edit",
+            json!({"file_path": path, "old_string": "old", "new_string": "new"}),
+        )
+        .await;
+    assert!(
+        reply.meta.warnings[0].contains("has not saved it"),
+        "{:?}",
+        reply.meta
+    );
     assert_eq!(bench.get("a.txt"), "old\n");
     // What is read next is what was written, under the hash that was told.
     let read = bench.ok("Read", file(&path)).await;
@@ -103,10 +164,16 @@ async fn a_text_that_the_editor_changed_on_saving_is_told_with_the_hash_that_is_
     fake.read_from_disk();
     fake.save(Saving::As(str::to_uppercase));
     let _turn = bench.attach(&fake, serves(true, true, false));
-    let reply = bench.ok("Write", json!({"file_path": "a.txt", "content": "loud\n"})).await;
+    let reply = bench
+        .ok("Write", json!({"file_path": "a.txt", "content": "loud\n"}))
+        .await;
     assert_eq!(bench.get("a.txt"), "LOUD\n");
     assert_eq!(reply.meta.sha256, Some(sha256("LOUD\n")));
-    assert!(reply.meta.warnings[0].contains(&sha256("LOUD\n")), "{:?}", reply.meta);
+    assert!(
+        reply.meta.warnings[0].contains(&sha256("LOUD\n")),
+        "{:?}",
+        reply.meta
+    );
 }
 
 #[tokio::test]
@@ -118,17 +185,24 @@ async fn what_somebody_typed_meanwhile_is_not_lost() {
     fake.next_text(&path, "one\n");
     let edit = json!({"file_path": path, "old_string": "one", "new_string": "two"});
     assert_eq!(
-        bench.refused("Edit", edit.clone()).await.code(),
+        bench.refused("Edit", edit.clone()).await.stable_code(),
         ErrorCode::Stale,
         "it changed before the check"
     );
     fake.open(&path, "one\nand typed\n");
     fake.next_text(&path, "one\n");
     fake.next_text(&path, "one\n");
-    assert_eq!(bench.refused("Edit", edit).await.code(), ErrorCode::Stale, "it changed after the check");
+    assert_eq!(
+        bench.refused("Edit", edit).await.stable_code(),
+        ErrorCode::Stale,
+        "it changed after the check"
+    );
     let write = json!({"file_path": path, "content": "x", "overwrite": "if_unchanged", "expected_sha256": sha256("one\n")});
     let stale = bench.refused("Write", write).await;
-    assert!(stale.code() == ErrorCode::Stale && stale.text().contains("in Fake Editor"), "{stale}");
+    assert!(
+        stale.stable_code() == ErrorCode::Stale && stale.model_text().contains("in Fake Editor"),
+        "{stale}"
+    );
     assert_eq!(
         (bench.get("a.txt").as_str(), fake.text_of(&path).as_deref()),
         ("one\n", Some("one\nand typed\n"))
@@ -141,10 +215,22 @@ async fn a_file_that_is_new_in_the_editor_is_not_made_over_it() {
     let (bench, fake) = (Bench::new(), Arc::new(FakeClient::default()));
     let _turn = bench.attach(&fake, serves(true, true, false));
     fake.open(&bench.root.join("new.txt"), "typed");
-    let never =
-        bench.refused("Write", json!({"file_path": "new.txt", "content": "x", "overwrite": "never"})).await;
-    assert!(never.code() == ErrorCode::Stale && never.text().contains("not saved yet"), "{never}");
-    bench.ok("Edit", json!({"file_path": "new.txt", "old_string": "typed", "new_string": "written"})).await;
+    let never = bench
+        .refused(
+            "Write",
+            json!({"file_path": "new.txt", "content": "x", "overwrite": "never"}),
+        )
+        .await;
+    assert!(
+        never.stable_code() == ErrorCode::Stale && never.model_text().contains("not saved yet"),
+        "{never}"
+    );
+    bench
+        .ok(
+            "Edit",
+            json!({"file_path": "new.txt", "old_string": "typed", "new_string": "written"}),
+        )
+        .await;
     assert_eq!(bench.get("new.txt"), "written");
 }
 
@@ -152,7 +238,12 @@ async fn a_file_that_is_new_in_the_editor_is_not_made_over_it() {
 async fn an_editor_is_not_asked_for_a_file_that_a_write_is_about_to_make() {
     let (bench, fake) = (Bench::new(), Arc::new(FakeClient::default()));
     let _turn = bench.attach(&fake, serves(true, true, false));
-    bench.ok("Write", json!({"file_path": "new.txt", "content": "made\n"})).await;
+    bench
+        .ok(
+            "Write",
+            json!({"file_path": "new.txt", "content": "made\n"}),
+        )
+        .await;
     assert_eq!(fake.methods(), ["fs/write_text_file"]);
     assert_eq!(bench.get("new.txt"), "made\n");
 }
@@ -164,17 +255,29 @@ async fn an_editor_that_only_reads_has_its_unsaved_text_guarded() {
     let path = bench.put("a.txt", "one\n");
     fake.open(&path, "one\ntyped\n");
     let edit = json!({"file_path": path, "old_string": "one", "new_string": "two"});
-    for (tool, args) in [("Edit", edit.clone()), ("Write", json!({"file_path": path, "content": "x"}))] {
+    for (tool, args) in [
+        ("Edit", edit.clone()),
+        ("Write", json!({"file_path": path, "content": "x"})),
+    ] {
         let refused = bench.refused(tool, args).await;
-        assert_eq!(refused.code(), ErrorCode::Stale, "{refused}");
-        assert!(refused.text().contains("saved there first"), "{refused}");
+        assert_eq!(refused.stable_code(), ErrorCode::Stale, "{refused}");
+        assert!(
+            refused.model_text().contains("saved there first"),
+            "{refused}"
+        );
     }
     assert_eq!(bench.get("a.txt"), "one\n");
     fake.open(&path, "one\n");
     let reply = bench.ok("Edit", edit).await;
-    assert_eq!((bench.get("a.txt").as_str(), reply.meta.source), ("two\n", None));
+    assert_eq!(
+        (bench.get("a.txt").as_str(), reply.meta.source),
+        ("two\n", None)
+    );
     assert!(!fake.methods().contains(&"fs/write_text_file"));
-    assert!(fake.shown().contains(r#""oldText":"one\n""#), "the difference is shown all the same");
+    assert!(
+        fake.shown().contains(r#""oldText":"one\n""#),
+        "the difference is shown all the same"
+    );
 }
 
 #[tokio::test]
@@ -184,7 +287,10 @@ async fn who_may_run_a_file_is_set_here() {
     let _turn = bench.attach(&fake, serves(true, true, false));
     let script = json!({"file_path": "run.sh", "content": "#!/bin/sh\n", "executable": true});
     bench.ok("Write", script).await;
-    let mode = std::fs::metadata(bench.root.join("run.sh")).expect("there").permissions().mode();
+    let mode = std::fs::metadata(bench.root.join("run.sh"))
+        .expect("there")
+        .permissions()
+        .mode();
     assert_eq!(mode & 0o100, 0o100);
     assert!(!fake.methods().contains(&"fs/write_text_file"));
 }
@@ -195,22 +301,39 @@ async fn a_protected_file_is_refused_before_the_editor_hears_of_it() {
     let _turn = bench.attach(&fake, serves(true, true, false));
     std::fs::create_dir_all(bench.root.join(".git/hooks")).expect("a folder");
     let hook = json!({"file_path": ".git/hooks/pre-commit", "content": "#!/bin/sh\n"});
-    assert_eq!(bench.refused("Write", hook).await.code(), ErrorCode::PolicyDenied);
+    assert_eq!(
+        bench.refused("Write", hook).await.stable_code(),
+        ErrorCode::PolicyDenied
+    );
     let outside = json!({"file_path": "../elsewhere.txt", "content": "x"});
-    assert_eq!(bench.refused("Write", outside).await.code(), ErrorCode::OutsideWorkspace);
+    assert_eq!(
+        bench.refused("Write", outside).await.stable_code(),
+        ErrorCode::OutsideWorkspace
+    );
     assert_eq!(fake.methods(), Vec::<&str>::new());
 }
 
 #[tokio::test]
 async fn line_endings_and_mark_of_the_file_live_through_an_editor_that_has_neither() {
     let (bench, fake) = (Bench::new(), Arc::new(FakeClient::default()));
-    fake.save(Saving::As(|text| format!("\u{FEFF}{}", text.replace('\n', "\r\n"))));
+    fake.save(Saving::As(|text| {
+        format!("\u{FEFF}{}", text.replace('\n', "\r\n"))
+    }));
     let _turn = bench.attach(&fake, serves(true, true, false));
     let path = bench.put("a.txt", "\u{FEFF}one\r\ntwo\r\n");
     fake.open(&path, "one\ntwo\n");
-    let reply = bench.ok("Edit", json!({"file_path": path, "old_string": "two", "new_string": "2"})).await;
+    let reply = bench
+        .ok(
+            "Edit",
+            json!({"file_path": path, "old_string": "two", "new_string": "2"}),
+        )
+        .await;
     assert_eq!(bench.get("a.txt"), "\u{FEFF}one\r\n2\r\n");
-    assert_eq!(reply.meta.warnings, Vec::<String>::new(), "nothing was changed on saving");
+    assert_eq!(
+        reply.meta.warnings,
+        Vec::<String>::new(),
+        "nothing was changed on saving"
+    );
 }
 
 #[tokio::test]
@@ -219,7 +342,9 @@ async fn a_text_that_is_there_already_is_not_sent() {
     fake.read_from_disk();
     let _turn = bench.attach(&fake, serves(true, true, false));
     bench.put("a.txt", "same\n");
-    let text = bench.text("Write", json!({"file_path": "a.txt", "content": "same\n"})).await;
+    let text = bench
+        .text("Write", json!({"file_path": "a.txt", "content": "same\n"}))
+        .await;
     assert!(text.starts_with("No change"), "{text}");
     assert!(!fake.methods().contains(&"fs/write_text_file"));
 }
@@ -227,7 +352,7 @@ async fn a_text_that_is_there_already_is_not_sent() {
 /// Takes declarations, with the wire's calls before each.
 #[derive(Default)]
 struct Declarations {
-    made: Mutex<Vec<(Intent, Vec<&'static str>)>>,
+    made: Mutex<Vec<(CallIntent, Vec<&'static str>)>>,
     fake: Arc<FakeClient>,
 }
 
@@ -237,8 +362,12 @@ impl std::fmt::Debug for Declarations {
     }
 }
 
-impl Intents for Declarations {
-    fn declare<'a>(&'a self, _request: &'a RequestId, intents: Vec<Intent>) -> Declared<'a> {
+impl IntentRecorder for Declarations {
+    fn record_intents<'a>(
+        &'a self,
+        _request: &'a RequestId,
+        intents: Vec<CallIntent>,
+    ) -> IntentFuture<'a> {
         let methods = self.fake.methods();
         self.made
             .lock()
@@ -254,20 +383,34 @@ async fn a_write_is_declared_with_the_disks_hashes_before_it_is_sent() {
     let _turn = bench.attach(&fake, serves(true, true, false));
     let path = bench.put("a.txt", "on disk\n");
     fake.open(&path, "unsaved\n");
-    let declared = Arc::new(Declarations { fake: Arc::clone(&fake), ..Declarations::default() });
-    let cx = ToolCx { intents: declared.clone(), ..ToolCx::detached(RequestId::new()) };
+    let declared = Arc::new(Declarations {
+        fake: Arc::clone(&fake),
+        ..Declarations::default()
+    });
+    let cx = ToolContext {
+        intents: declared.clone(),
+        ..ToolContext::for_detached_call(RequestId::new())
+    };
     let edit = json!({"file_path": path, "old_string": "unsaved", "new_string": "saved"});
     bench.call_with("Edit", edit, cx).await.expect("it is made");
     let made = declared.made.lock().expect("no panic").clone();
-    let [(Intent::File { before, after, .. }, methods)] = made.as_slice() else { panic!("{made:?}") };
+    let [(CallIntent::File { before, after, .. }, methods)] = made.as_slice() else {
+        panic!("{made:?}")
+    };
     assert_eq!(*before, Some(sha256("on disk\n")));
     assert_eq!(*after, Some(sha256("saved\n")));
     assert!(!methods.contains(&"fs/write_text_file"), "{methods:?}");
     // What a later life makes of it: done; and had it been cut off before, not begun.
-    let intents: Vec<Intent> = made.into_iter().map(|(intent, _)| intent).collect();
-    assert!(matches!(aftermath::settle(&bench.workspace, &intents), Aftermath::Done(_)));
+    let intents: Vec<CallIntent> = made.into_iter().map(|(intent, _)| intent).collect();
+    assert!(matches!(
+        intent_recovery::recover_changes(&bench.workspace, &intents),
+        IntentOutcome::Done(_)
+    ));
     bench.put("a.txt", "on disk\n");
-    assert!(matches!(aftermath::settle(&bench.workspace, &intents), Aftermath::Untouched));
+    assert!(matches!(
+        intent_recovery::recover_changes(&bench.workspace, &intents),
+        IntentOutcome::Untouched
+    ));
 }
 
 /// Text of more bytes than are hashed before a write of this machine's is made.
@@ -281,18 +424,36 @@ async fn a_long_write_is_declared_with_its_hashes_too() {
     fake.read_from_disk();
     let _turn = bench.attach(&fake, serves(true, true, false));
     let path = bench.put("a.txt", long("old"));
-    let declared = Arc::new(Declarations { fake: Arc::clone(&fake), ..Declarations::default() });
-    let cx = ToolCx { intents: declared.clone(), ..ToolCx::detached(RequestId::new()) };
-    let edit = json!({"file_path": path, "old_string": "old", "new_string": "an inserted line\nold"});
+    let declared = Arc::new(Declarations {
+        fake: Arc::clone(&fake),
+        ..Declarations::default()
+    });
+    let cx = ToolContext {
+        intents: declared.clone(),
+        ..ToolContext::for_detached_call(RequestId::new())
+    };
+    let edit =
+        json!({"file_path": path, "old_string": "old", "new_string": "an inserted line\nold"});
     bench.call_with("Edit", edit, cx).await.expect("it is made");
-    assert!(fake.methods().contains(&"fs/write_text_file"), "the editor made it");
+    assert!(
+        fake.methods().contains(&"fs/write_text_file"),
+        "the editor made it"
+    );
     let made = declared.made.lock().expect("no panic").clone();
-    let [(Intent::File { before, after, .. }, methods)] = made.as_slice() else { panic!("{made:?}") };
+    let [(CallIntent::File { before, after, .. }, methods)] = made.as_slice() else {
+        panic!("{made:?}")
+    };
     assert_eq!(*before, Some(sha256(long("old"))));
     assert_eq!(*after, Some(sha256(long("an inserted line\nold"))));
     assert!(!methods.contains(&"fs/write_text_file"), "{methods:?}");
-    let intents: Vec<Intent> = made.into_iter().map(|(intent, _)| intent).collect();
-    assert!(matches!(aftermath::settle(&bench.workspace, &intents), Aftermath::Done(_)), "not once more");
+    let intents: Vec<CallIntent> = made.into_iter().map(|(intent, _)| intent).collect();
+    assert!(
+        matches!(
+            intent_recovery::recover_changes(&bench.workspace, &intents),
+            IntentOutcome::Done(_)
+        ),
+        "not once more"
+    );
 }
 
 #[tokio::test]
@@ -302,17 +463,34 @@ async fn a_patch_that_was_cut_off_before_a_long_file_is_not_taken_for_done() {
     let _turn = bench.attach(&fake, serves(true, true, false));
     bench.put("a.txt", "one\n");
     bench.put("b.txt", long("two"));
-    let declared = Arc::new(Declarations { fake: Arc::clone(&fake), ..Declarations::default() });
-    let cx = ToolCx { intents: declared.clone(), ..ToolCx::detached(RequestId::new()) };
+    let declared = Arc::new(Declarations {
+        fake: Arc::clone(&fake),
+        ..Declarations::default()
+    });
+    let cx = ToolContext {
+        intents: declared.clone(),
+        ..ToolContext::for_detached_call(RequestId::new())
+    };
     let patch = "*** Begin Patch\n*** Update File: a.txt\n@@\n-one\n+1\n*** Update File: b.txt\n@@\n-two\n+2\n*** End Patch\n";
-    bench.call_with("ApplyPatch", json!({"patch": patch}), cx).await.expect("it is made");
-    assert_eq!((bench.get("a.txt").as_str(), bench.get("b.txt")), ("1\n", long("2")));
+    bench
+        .call_with("ApplyPatch", json!({"patch": patch}), cx)
+        .await
+        .expect("it is made");
+    assert_eq!(
+        (bench.get("a.txt").as_str(), bench.get("b.txt")),
+        ("1\n", long("2"))
+    );
     // As if the end had come between the two.
     bench.put("b.txt", long("two"));
-    let intents: Vec<Intent> =
-        declared.made.lock().expect("no panic").iter().map(|(intent, _)| intent.clone()).collect();
-    match aftermath::settle(&bench.workspace, &intents) {
-        Aftermath::Unclear { text, .. } => assert!(text.contains("b.txt: not done"), "{text}"),
+    let intents: Vec<CallIntent> = declared
+        .made
+        .lock()
+        .expect("no panic")
+        .iter()
+        .map(|(intent, _)| intent.clone())
+        .collect();
+    match intent_recovery::recover_changes(&bench.workspace, &intents) {
+        IntentOutcome::Unclear { text, .. } => assert!(text.contains("b.txt: not done"), "{text}"),
         other => panic!("{other:?}"),
     }
 }
@@ -323,23 +501,40 @@ async fn unsaved_text_is_not_written_to_the_disk_once_its_editor_is_closed() {
     let turn = bench.attach(&fake, serves(true, true, false));
     let path = bench.put("a.txt", "on disk\n");
     fake.open(&path, "unsaved\n");
-    let cx = ToolCx::detached(RequestId::new());
+    let cx = ToolContext::for_detached_call(RequestId::new());
     let shown = bench.observed(&cx, "Edit", &json!({}));
-    let place = bench.workspace.resolve(&RawPath::from("a.txt")).expect("inside");
-    let loaded = bench.overlay.load_file(&cx, place.clone(), 1 << 20).await.expect("it is text");
+    let place = bench
+        .workspace
+        .resolve_in_workspace(&RawPath::from("a.txt"))
+        .expect("inside");
+    let loaded = bench
+        .overlay
+        .load_file(&cx, place.clone(), 1 << 20)
+        .await
+        .expect("it is text");
     assert_eq!(loaded.bytes.as_slice(), b"unsaved\n");
     // The person closes the editor and does not save.
     drop((turn, shown));
-    let splices = vec![Splice { range: 0..7, with: b"edited".to_vec() }];
+    let splices = vec![ByteSplice {
+        range: 0..7,
+        with: b"edited".to_vec(),
+    }];
     let request = WriteTextFile {
         path: place,
-        content: NewContent::Spliced { old: loaded.bytes, splices },
-        only_if: Precondition::AsLoaded(loaded.stamp),
+        content: NewContent::Spliced {
+            old: loaded.bytes,
+            splices,
+        },
+        only_if: WritePrecondition::AsLoaded(loaded.stamp),
         create_folders: false,
         executable: None,
     };
-    let refused = bench.overlay.write_text_file(&cx, request).await.expect_err("it is not what was read");
-    assert_eq!(refused.code(), ErrorCode::Stale, "{refused}");
+    let refused = bench
+        .overlay
+        .write_text_file(&cx, request)
+        .await
+        .expect_err("it is not what was read");
+    assert_eq!(refused.stable_code(), ErrorCode::Stale, "{refused}");
     assert_eq!(bench.get("a.txt"), "on disk\n");
 }
 
@@ -366,14 +561,24 @@ async fn a_cancelled_write_is_not_sent_any_more() {
     fake.fail("fs/read_text_file", Fault::Nothing);
     fake.fail("fs/read_text_file", Fault::Held(gate));
     let cancel = CancellationToken::new();
-    let cx = ToolCx { cancel: cancel.clone(), ..ToolCx::detached(RequestId::new()) };
+    let cx = ToolContext {
+        cancel: cancel.clone(),
+        ..ToolContext::for_detached_call(RequestId::new())
+    };
     let edit = json!({"file_path": path, "old_string": "old", "new_string": "new"});
     let (answer, ()) = tokio::join!(bench.call_with("Edit", edit, cx), async {
         until("the last look", || fake.methods().len() == 3).await;
         cancel.cancel();
         let _ = open.send(());
     });
-    assert_eq!(answer.expect_err("cancelled").code(), ErrorCode::Cancelled);
+    assert_eq!(
+        answer.expect_err("cancelled").stable_code(),
+        ErrorCode::Cancelled
+    );
     assert_eq!(bench.get("a.txt"), "old\n");
-    assert!(!fake.methods().contains(&"fs/write_text_file"), "{:?}", fake.calls());
+    assert!(
+        !fake.methods().contains(&"fs/write_text_file"),
+        "{:?}",
+        fake.calls()
+    );
 }

@@ -3,7 +3,7 @@
 use super::*;
 use crate::harness::fake_client::{Fault, Saving};
 use punie_runner::acp::protocol::Error;
-use punie_runner::request::Failure;
+use punie_runner::request::CallFailure;
 use punie_runner::tool::ErrorCode;
 
 fn edit(path: &Path) -> Value {
@@ -11,7 +11,7 @@ fn edit(path: &Path) -> Value {
 }
 
 fn may_have_run(error: ToolError) -> bool {
-    Failure::from(error).meta.may_have_run
+    CallFailure::from(error).meta.may_have_run
 }
 
 #[tokio::test]
@@ -20,11 +20,20 @@ async fn a_write_that_the_editor_refuses_is_an_error_in_its_words() {
     fake.read_from_disk();
     let _turn = bench.attach(&fake, serves(true, true, false));
     let path = bench.put("a.txt", "old\n");
-    fake.fail("fs/write_text_file", Fault::Error(Error::internal_error().data("the buffer is locked")));
+    fake.fail(
+        "fs/write_text_file",
+        Fault::Error(Error::internal_error().data("the buffer is locked")),
+    );
     let refused = bench.refused("Edit", edit(&path)).await;
-    assert_eq!(refused.code(), ErrorCode::Io);
-    assert!(refused.text().contains("the buffer is locked"), "{refused}");
-    assert!(refused.text().contains("as it was before"), "{refused}");
+    assert_eq!(refused.stable_code(), ErrorCode::Io);
+    assert!(
+        refused.model_text().contains("the buffer is locked"),
+        "{refused}"
+    );
+    assert!(
+        refused.model_text().contains("as it was before"),
+        "{refused}"
+    );
     assert!(!may_have_run(refused));
     assert_eq!(bench.get("a.txt"), "old\n", "nothing was written beside it");
 }
@@ -33,12 +42,18 @@ async fn a_write_that_the_editor_refuses_is_an_error_in_its_words() {
 async fn a_write_that_is_not_answered_may_have_happened() {
     let (bench, fake) = (Bench::new(), Arc::new(FakeClient::default()));
     fake.read_from_disk();
-    let _turn = bench.attach_with(&fake, serves(true, true, false), &[&bench.root], impatient());
+    let _turn = bench.attach_with(
+        &fake,
+        serves(true, true, false),
+        &[&bench.root],
+        impatient(),
+    );
     let path = bench.put("a.txt", "old\n");
     fake.fail("fs/write_text_file", Fault::Silence);
     let unclear = bench.refused("Edit", edit(&path)).await;
     assert!(
-        unclear.text().contains("did not answer") && unclear.text().contains("as it was before"),
+        unclear.model_text().contains("did not answer")
+            && unclear.model_text().contains("as it was before"),
         "{unclear}"
     );
     assert!(may_have_run(unclear));
@@ -49,12 +64,24 @@ async fn a_write_that_is_not_answered_may_have_happened() {
 async fn a_write_that_is_on_the_disk_is_done_whether_it_was_answered_or_not() {
     let (bench, fake) = (Bench::new(), Arc::new(FakeClient::default()));
     fake.read_from_disk();
-    let _turn = bench.attach_with(&fake, serves(true, true, false), &[&bench.root], impatient());
+    let _turn = bench.attach_with(
+        &fake,
+        serves(true, true, false),
+        &[&bench.root],
+        impatient(),
+    );
     let path = bench.put("a.txt", "old\n");
     fake.fail("fs/write_text_file", Fault::DoneInSilence);
     let reply = bench.ok("Edit", edit(&path)).await;
-    assert!(reply.meta.warnings[0].contains("did not answer"), "{:?}", reply.meta);
-    assert_eq!((bench.get("a.txt"), reply.meta.sha256), ("new\n".to_owned(), Some(sha256("new\n"))));
+    assert!(
+        reply.meta.warnings[0].contains("did not answer"),
+        "{:?}",
+        reply.meta
+    );
+    assert_eq!(
+        (bench.get("a.txt"), reply.meta.sha256),
+        ("new\n".to_owned(), Some(sha256("new\n")))
+    );
 }
 
 #[tokio::test]
@@ -62,23 +89,36 @@ async fn an_unanswered_write_that_changed_the_file_otherwise_says_what_is_there(
     let (bench, fake) = (Bench::new(), Arc::new(FakeClient::default()));
     fake.read_from_disk();
     fake.save(Saving::As(str::to_uppercase));
-    let _turn = bench.attach_with(&fake, serves(true, true, false), &[&bench.root], impatient());
+    let _turn = bench.attach_with(
+        &fake,
+        serves(true, true, false),
+        &[&bench.root],
+        impatient(),
+    );
     let path = bench.put("a.txt", "old\n");
     fake.fail("fs/write_text_file", Fault::DoneInSilence);
     let unclear = bench.refused("Edit", edit(&path)).await;
-    assert!(unclear.text().contains(&sha256("NEW\n")), "{unclear}");
+    assert!(unclear.model_text().contains(&sha256("NEW\n")), "{unclear}");
     assert!(may_have_run(unclear));
 }
 
 #[tokio::test]
 async fn while_an_editor_does_not_say_what_it_has_nothing_is_written_beside_it() {
     let (bench, fake) = (Bench::new(), Arc::new(FakeClient::default()));
-    let _turn = bench.attach_with(&fake, serves(true, true, false), &[&bench.root], impatient());
+    let _turn = bench.attach_with(
+        &fake,
+        serves(true, true, false),
+        &[&bench.root],
+        impatient(),
+    );
     let path = bench.put("a.txt", "old\n");
     fake.fail("fs/read_text_file", Fault::Silence);
-    let refused = bench.refused("Write", json!({"file_path": path, "content": "x"})).await;
+    let refused = bench
+        .refused("Write", json!({"file_path": path, "content": "x"}))
+        .await;
     assert!(
-        refused.text().contains("unsaved text") && refused.text().contains("Nothing was written"),
+        refused.model_text().contains("unsaved text")
+            && refused.model_text().contains("Nothing was written"),
         "{refused}"
     );
     assert_eq!(bench.get("a.txt"), "old\n");
@@ -95,9 +135,16 @@ async fn a_patch_whose_second_file_is_refused_takes_the_first_one_back() {
     // The first write is made; what goes wrong is the second.
     fake.fail_later("fs/write_text_file", 1, Error::internal_error().data("no"));
     let refused = bench.refused("ApplyPatch", json!({"patch": patch})).await;
-    assert!(refused.text().contains("no file is changed"), "{refused}");
+    assert!(
+        refused.model_text().contains("no file is changed"),
+        "{refused}"
+    );
     assert_eq!([bench.get("a.txt"), bench.get("b.txt")], ["one\n", "two\n"]);
-    assert_eq!(fake.text_of(&a).as_deref(), Some("one\n"), "in the editor, too");
+    assert_eq!(
+        fake.text_of(&a).as_deref(),
+        Some("one\n"),
+        "in the editor, too"
+    );
 }
 
 #[tokio::test]
@@ -112,8 +159,14 @@ async fn a_patch_whose_second_write_is_unclear_does_not_say_that_nothing_is_chan
     // What cannot be read says neither yes nor no.
     fake.fail("fs/write_text_file", Fault::Error(Error::parse_error()));
     let unclear = bench.refused("ApplyPatch", json!({"patch": patch})).await;
-    assert!(!unclear.text().contains("no file is changed"), "{unclear}");
-    assert!(unclear.text().contains("b.txt") && unclear.text().contains("was put back"), "{unclear}");
+    assert!(
+        !unclear.model_text().contains("no file is changed"),
+        "{unclear}"
+    );
+    assert!(
+        unclear.model_text().contains("b.txt") && unclear.model_text().contains("was put back"),
+        "{unclear}"
+    );
     assert!(may_have_run(unclear));
     assert_eq!([bench.get("a.txt"), bench.get("b.txt")], ["one\n", "two\n"]);
     // The same where it is the first of them.
@@ -130,11 +183,24 @@ async fn an_answer_that_cannot_be_read_is_no_refusal_of_the_write() {
     let path = bench.put("a.txt", "old\n");
     fake.fail("fs/write_text_file", Fault::Error(Error::parse_error()));
     let unclear = bench.refused("Edit", edit(&path)).await;
-    assert!(unclear.text().contains("as it was before"), "{unclear}");
-    assert!(!unclear.text().contains("was not written"), "{unclear}");
+    assert!(
+        unclear.model_text().contains("as it was before"),
+        "{unclear}"
+    );
+    assert!(
+        !unclear.model_text().contains("was not written"),
+        "{unclear}"
+    );
     assert!(may_have_run(unclear));
-    fake.fail("fs/write_text_file", Fault::DoneWithError(Error::parse_error()));
+    fake.fail(
+        "fs/write_text_file",
+        Fault::DoneWithError(Error::parse_error()),
+    );
     let reply = bench.ok("Edit", edit(&path)).await;
-    assert!(reply.meta.warnings[0].contains("cannot be read"), "{:?}", reply.meta);
+    assert!(
+        reply.meta.warnings[0].contains("cannot be read"),
+        "{:?}",
+        reply.meta
+    );
     assert_eq!(bench.get("a.txt"), "new\n");
 }

@@ -3,11 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use punie_runner::acp::editor::{Discovered, EditorSettings, Turn, discover};
+use punie_runner::acp::editor::{
+    EditorSettings, EditorToolDiscovery, TurnHandle, discover_editor_tools,
+};
 use punie_runner::acp::protocol::Error;
 use punie_runner::ids::{ConversationId, RequestId};
-use punie_runner::request::{Outcome, Reply, Sealing};
-use punie_runner::tool::{Effect, ErrorCode, ToolCx, ToolError};
+use punie_runner::request::{CallOutcome, SealContext, ToolReply};
+use punie_runner::tool::{ErrorCode, ToolContext, ToolEffect, ToolError};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -20,8 +22,8 @@ const METHOD: &str = "_ide_find";
 struct Attached {
     desk: Desk,
     editor: Connected,
-    turn: Turn,
-    _found: Discovered,
+    turn: TurnHandle,
+    _found: EditorToolDiscovery,
 }
 
 async fn attached(kind: &str, says: Says) -> Attached {
@@ -32,13 +34,18 @@ async fn attached_with(kind: &str, says: Says, settings: EditorSettings) -> Atta
     let desk = Desk::new();
     let says = [offers(&[tool("ide_find", kind)]), (METHOD, says)];
     let editor = connect_with("one", announced(), &says, settings).await;
-    let found = discover(&editor.session, desk.registry(), &desk.editors).await;
-    let turn = desk.editors.attach(Arc::clone(&editor.session), None);
-    Attached { desk, editor, turn, _found: found }
+    let found = discover_editor_tools(&editor.session, desk.registry(), &desk.editors).await;
+    let turn = desk.editors.open_turn(Arc::clone(&editor.session), None);
+    Attached {
+        desk,
+        editor,
+        turn,
+        _found: found,
+    }
 }
 
 impl Attached {
-    async fn call(&self) -> Result<Reply, ToolError> {
+    async fn call(&self) -> Result<ToolReply, ToolError> {
         self.desk.call("ide_find", json!({"symbol": "main"})).await
     }
 
@@ -47,16 +54,20 @@ impl Attached {
     }
 }
 
-fn refused(answer: Result<Reply, ToolError>) -> (ErrorCode, String) {
+fn refused(answer: Result<ToolReply, ToolError>) -> (ErrorCode, String) {
     let error = answer.expect_err("it is refused");
-    (error.code(), error.text().to_owned())
+    (error.stable_code(), error.model_text().to_owned())
 }
 
 #[tokio::test]
 async fn a_call_reaches_the_editor_with_its_session_arguments_and_request() {
     let it = attached("search", Says::This(json!("src/main.rs:1"))).await;
-    let cx = ToolCx::detached(RequestId::parse("r-1").expect("an id"));
-    let answer = it.desk.call_with("ide_find", json!({"symbol": "main"}), cx).await.expect("answered");
+    let cx = ToolContext::for_detached_call(RequestId::parse("r-1").expect("an id"));
+    let answer = it
+        .desk
+        .call_with("ide_find", json!({"symbol": "main"}), cx)
+        .await
+        .expect("answered");
     assert_eq!(text(&answer), "src/main.rs:1", "text is text");
     let params = json!({
         "sessionId": "one",
@@ -72,7 +83,11 @@ async fn a_call_reaches_the_editor_with_its_session_arguments_and_request() {
         (json!(["a"]), r#"["a"]"#),
     ] {
         let it = attached("search", Says::This(value)).await;
-        assert_eq!(text(&it.call().await.expect("answered")), shown, "everything else is JSON");
+        assert_eq!(
+            text(&it.call().await.expect("answered")),
+            shown,
+            "everything else is JSON"
+        );
     }
 }
 
@@ -80,46 +95,105 @@ async fn a_call_reaches_the_editor_with_its_session_arguments_and_request() {
 async fn arguments_that_do_not_fit_reach_no_editor() {
     let it = attached("search", Says::This(json!("found"))).await;
     for (args, words) in [
-        (json!({}), "ide_find: missing key `symbol`. ide_find takes: symbol (string, required)."),
-        (json!({"symbol": 7}), "`symbol`: want string, but got number"),
-        (json!({"symbol": "a", "sybmol": "b"}), "unknown key `sybmol`"),
-        (json!(["a"]), "the arguments must be a JSON object, not an array"),
+        (
+            json!({}),
+            "ide_find: missing key `symbol`. ide_find takes: symbol (string, required).",
+        ),
+        (
+            json!({"symbol": 7}),
+            "`symbol`: want string, but got number",
+        ),
+        (
+            json!({"symbol": "a", "sybmol": "b"}),
+            "unknown key `sybmol`",
+        ),
+        (
+            json!(["a"]),
+            "the arguments must be a JSON object, not an array",
+        ),
     ] {
         let (code, said) = refused(it.desk.call("ide_find", args.clone()).await);
         assert_eq!(code, ErrorCode::InvalidArgs);
         assert!(said.contains(words), "{args}: {said}");
     }
-    let twice = it.desk.registry().find("ide_find").expect("there").decode(r#"{"symbol":"a","symbol":"b"}"#);
-    assert!(twice.map(drop).expect_err("twice").text().contains("is there twice"));
+    let twice = it
+        .desk
+        .registry()
+        .find_tool("ide_find")
+        .expect("there")
+        .decode_call(r#"{"symbol":"a","symbol":"b"}"#);
+    assert!(
+        twice
+            .map(drop)
+            .expect_err("twice")
+            .model_text()
+            .contains("is there twice")
+    );
     assert_eq!(it.asked(), [json!(null); 0]);
 }
 
 #[tokio::test]
 async fn what_a_call_may_do_follows_from_kind_and_permission() {
     let desk = Desk::new();
-    let kinds =
-        ["read", "search", "think", "fetch", "edit", "delete", "move", "execute", "switch_mode", "odd"];
-    let mut tools: Vec<Value> = kinds.iter().map(|kind| tool(&format!("ide_{kind}"), kind)).collect();
+    let kinds = [
+        "read",
+        "search",
+        "think",
+        "fetch",
+        "edit",
+        "delete",
+        "move",
+        "execute",
+        "switch_mode",
+        "odd",
+    ];
+    let mut tools: Vec<Value> = kinds
+        .iter()
+        .map(|kind| tool(&format!("ide_{kind}"), kind))
+        .collect();
     let mut guarded = tool("ide_guarded", "read");
     guarded["requires_permission"] = json!(true);
     guarded["categories"] = json!(["python", "editor"]);
     tools.push(guarded);
     let editor = connect("one", announced(), &[offers(&tools)]).await;
-    let _found = discover(&editor.session, desk.registry(), &desk.editors).await;
+    let _found = discover_editor_tools(&editor.session, desk.registry(), &desk.editors).await;
     for kind in kinds {
-        let entry = desk.registry().find(&format!("ide_{kind}")).expect("there");
+        let entry = desk
+            .registry()
+            .find_tool(&format!("ide_{kind}"))
+            .expect("there");
         let looks = ["read", "search", "think", "fetch"].contains(&kind);
-        let effect = if looks { Effect::Reads } else { Effect::Executes };
-        assert_eq!((entry.spec().effect, entry.effect_of(r#"{"symbol":"a"}"#)), (effect, effect), "{kind}");
-        assert!(!entry.spec().always_asks);
-        let body = entry.spec().catalog_body();
+        let effect = if looks {
+            ToolEffect::Reads
+        } else {
+            ToolEffect::Executes
+        };
+        assert_eq!(
+            (
+                entry.tool_spec().effect,
+                entry.effect_of_call(r#"{"symbol":"a"}"#)
+            ),
+            (effect, effect),
+            "{kind}"
+        );
+        assert!(!entry.tool_spec().always_asks);
+        let body = entry.tool_spec().catalog_body();
         assert_eq!(body["kind"], if kind == "odd" { "other" } else { kind });
-        assert_eq!((&body["requires_permission"], &body["categories"]), (&json!(!looks), &json!(["editor"])));
+        assert_eq!(
+            (&body["requires_permission"], &body["categories"]),
+            (&json!(!looks), &json!(["editor"]))
+        );
     }
-    let guarded = desk.registry().find("ide_guarded").expect("there");
-    assert_eq!((guarded.spec().effect, guarded.spec().always_asks), (Effect::Executes, true));
-    let body = guarded.spec().catalog_body();
-    assert_eq!((&body["requires_permission"], &body["kind"]), (&json!(true), &json!("read")));
+    let guarded = desk.registry().find_tool("ide_guarded").expect("there");
+    assert_eq!(
+        (guarded.tool_spec().effect, guarded.tool_spec().always_asks),
+        (ToolEffect::Executes, true)
+    );
+    let body = guarded.tool_spec().catalog_body();
+    assert_eq!(
+        (&body["requires_permission"], &body["kind"]),
+        (&json!(true), &json!("read"))
+    );
     assert_eq!(
         (&body["categories"], &body["origin"]),
         (&json!(["editor", "python"]), &json!("editor: Pad one"))
@@ -131,15 +205,22 @@ async fn a_tool_that_wants_permission_is_asked_about_whatever_the_owner_asks_abo
     let desk = Desk::new();
     let mut guarded = tool("ide_guarded", "read");
     guarded["requires_permission"] = json!(true);
-    let settings = EditorSettings { ask: Vec::new(), ..EditorSettings::default() };
+    let settings = EditorSettings {
+        ask: Vec::new(),
+        ..EditorSettings::default()
+    };
     let tools = [guarded, tool("ide_edits", "edit")];
     let editor = connect_with("one", announced(), &[offers(&tools)], settings).await;
-    let _found = discover(&editor.session, desk.registry(), &desk.editors).await;
-    let _turn = desk.editors.attach(Arc::clone(&editor.session), None);
+    let _found = discover_editor_tools(&editor.session, desk.registry(), &desk.editors).await;
+    let _turn = desk.editors.open_turn(Arc::clone(&editor.session), None);
     for (name, asks) in [("ide_guarded", true), ("ide_edits", false)] {
-        let cx = ToolCx::detached(RequestId::new());
+        let cx = ToolContext::for_detached_call(RequestId::new());
         let followed = desk.follow(name, &cx, &json!({"symbol": "a"}));
-        assert_eq!(followed.expect("a turn is open").wants_a_say(), asks, "{name}");
+        assert_eq!(
+            followed.expect("a turn is open").wants_approval(),
+            asks,
+            "{name}"
+        );
     }
 }
 
@@ -151,11 +232,27 @@ async fn an_editors_error_is_told_in_its_words_with_a_code() {
             ErrorCode::Io,
             "ide_find failed in Pad one: The index is not ready. (try later).",
         ),
-        (Error::new(-32_000, "No.").data(json!({"why": 1})), ErrorCode::Io, "No. ({\"why\":1})."),
-        (Error::method_not_found(), ErrorCode::UnknownTool, "It lists this tool and does not serve it"),
-        (Error::invalid_params().data(json!("no such symbol")), ErrorCode::InvalidArgs, "(no such symbol)."),
+        (
+            Error::new(-32_000, "No.").data(json!({"why": 1})),
+            ErrorCode::Io,
+            "No. ({\"why\":1}).",
+        ),
+        (
+            Error::method_not_found(),
+            ErrorCode::UnknownTool,
+            "It lists this tool and does not serve it",
+        ),
+        (
+            Error::invalid_params().data(json!("no such symbol")),
+            ErrorCode::InvalidArgs,
+            "(no such symbol).",
+        ),
         (Error::new(-32_002, "Gone"), ErrorCode::NotFound, "Gone."),
-        (Error::request_cancelled(), ErrorCode::Cancelled, "cancelled"),
+        (
+            Error::request_cancelled(),
+            ErrorCode::Cancelled,
+            "cancelled",
+        ),
     ] {
         let it = attached("search", Says::Fails(error)).await;
         let (stable, said) = refused(it.call().await);
@@ -168,19 +265,40 @@ async fn an_editors_error_is_told_in_its_words_with_a_code() {
 
 #[tokio::test(start_paused = true)]
 async fn an_editor_that_does_not_answer_is_told_to_give_up() {
-    let settings = EditorSettings { tool_timeout: Duration::from_secs(5), ..EditorSettings::default() };
+    let settings = EditorSettings {
+        tool_timeout: Duration::from_secs(5),
+        ..EditorSettings::default()
+    };
     let it = attached_with("edit", Says::Nothing, settings).await;
     let error = it.call().await.expect_err("no answer");
-    assert_eq!(error.code(), ErrorCode::Timeout);
-    assert!(error.text().contains("Pad one did not answer ide_find within 5 s"), "{error}");
-    assert!(error.text().ends_with("It may have had its effect all the same."), "{error}");
-    assert!(punie_runner::request::Failure::from(error).meta.may_have_run);
+    assert_eq!(error.stable_code(), ErrorCode::Timeout);
+    assert!(
+        error
+            .model_text()
+            .contains("Pad one did not answer ide_find within 5 s"),
+        "{error}"
+    );
+    assert!(
+        error
+            .model_text()
+            .ends_with("It may have had its effect all the same."),
+        "{error}"
+    );
+    assert!(
+        punie_runner::request::CallFailure::from(error)
+            .meta
+            .may_have_run
+    );
     told_to_give_up(&it).await;
 
     let look = attached("search", Says::Nothing).await;
-    let mut cx = ToolCx::detached(RequestId::new());
+    let mut cx = ToolContext::for_detached_call(RequestId::new());
     cx.deadline = Some(Instant::now() + Duration::from_secs(3));
-    let (code, said) = refused(look.desk.call_with("ide_find", json!({"symbol": "a"}), cx).await);
+    let (code, said) = refused(
+        look.desk
+            .call_with("ide_find", json!({"symbol": "a"}), cx)
+            .await,
+    );
     assert_eq!(code, ErrorCode::Timeout);
     assert!(
         said.contains("within 3 s") && said.ends_with("told to give it up."),
@@ -191,39 +309,58 @@ async fn an_editor_that_does_not_answer_is_told_to_give_up() {
 }
 
 async fn told_to_give_up(it: &Attached) {
-    crate::harness::wait::until("the editor to be told", || it.editor.log.given_up() == [METHOD]).await;
+    crate::harness::wait::until("the editor to be told", || {
+        it.editor.log.given_up() == [METHOD]
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn a_call_that_is_taken_back_is_given_up() {
     let it = attached("edit", Says::Nothing).await;
-    let cx = ToolCx::detached(RequestId::new());
+    let cx = ToolContext::for_detached_call(RequestId::new());
     let cancel = cx.cancel.clone();
     let sent = async {
         crate::harness::wait::until("the editor to be asked", || !it.asked().is_empty()).await;
         cancel.cancel();
     };
-    let (answer, ()) = tokio::join!(it.desk.call_with("ide_find", json!({"symbol": "a"}), cx), sent);
+    let (answer, ()) = tokio::join!(
+        it.desk.call_with("ide_find", json!({"symbol": "a"}), cx),
+        sent
+    );
     let (code, said) = refused(answer);
     assert_eq!(code, ErrorCode::Cancelled);
-    assert!(said.starts_with("Pad one was told to give up ide_find."), "{said}");
+    assert!(
+        said.starts_with("Pad one was told to give up ide_find."),
+        "{said}"
+    );
     told_to_give_up(&it).await;
 
-    let cx = ToolCx::detached(RequestId::new());
+    let cx = ToolContext::for_detached_call(RequestId::new());
     cx.cancel.cancel();
     let before = it.asked().len();
-    let answer = it.desk.call_with("ide_find", json!({"symbol": "a"}), cx).await;
+    let answer = it
+        .desk
+        .call_with("ide_find", json!({"symbol": "a"}), cx)
+        .await;
     assert_eq!(refused(answer).0, ErrorCode::Cancelled);
-    assert_eq!(it.asked().len(), before, "nothing is sent for a call that was taken back before");
+    assert_eq!(
+        it.asked().len(),
+        before,
+        "nothing is sent for a call that was taken back before"
+    );
 }
 
 #[tokio::test]
 async fn without_a_turn_nothing_is_sent() {
     let it = attached("search", Says::This(json!("found"))).await;
-    it.turn.stop().await;
+    it.turn.stop_turn().await;
     let (code, said) = refused(it.call().await);
     assert_eq!(code, ErrorCode::NotFound);
-    assert!(said.contains("no editor has attached itself") && said.contains("Attach"), "{said}");
+    assert!(
+        said.contains("no editor has attached itself") && said.contains("Attach"),
+        "{said}"
+    );
     assert_eq!(it.asked(), [json!(null); 0]);
 }
 
@@ -232,8 +369,13 @@ async fn an_editor_that_has_gone_answers_nothing() {
     let mut it = attached("edit", Says::This(json!("done"))).await;
     it.editor.leave().await;
     let error = it.call().await.expect_err("nobody is there");
-    assert_eq!(error.code(), ErrorCode::Interrupted, "{error}");
-    assert!(error.text().contains("The connection to Pad one ended"), "{error}");
+    assert_eq!(error.stable_code(), ErrorCode::Interrupted, "{error}");
+    assert!(
+        error
+            .model_text()
+            .contains("The connection to Pad one ended"),
+        "{error}"
+    );
 }
 
 #[tokio::test]
@@ -243,8 +385,9 @@ async fn a_long_answer_is_clipped_as_every_other() {
     let it = attached("search", Says::This(json!(long))).await;
     let answer = it.call().await.expect("answered");
     let folder = tempfile::tempdir().expect("a folder");
-    let outputs = punie_runner::output::OutputStore::open(folder.path()).expect("a store");
-    let sealed = Outcome::Ok(answer).seal(&Sealing {
+    let outputs =
+        punie_runner::output::OutputStore::open_output_folder(folder.path()).expect("a store");
+    let sealed = CallOutcome::Ok(answer).seal(&SealContext {
         redactor: &punie_runner::redact::Redactor::default(),
         store: &outputs,
         request: &RequestId::new(),
@@ -252,7 +395,7 @@ async fn a_long_answer_is_clipped_as_every_other() {
         duration: Duration::ZERO,
         attempt: None,
     });
-    let payload: Value = serde_json::from_str(sealed.payload()).expect("JSON");
+    let payload: Value = serde_json::from_str(sealed.payload_json()).expect("JSON");
     let shown = payload["result"].as_str().expect("text");
     assert!(
         shown.len() < 40_000 && shown.contains("line 0\n") && shown.contains("line 19999"),
@@ -270,55 +413,125 @@ async fn two_sessions_that_offer_one_name_share_it_and_each_gets_its_own_calls()
     other["parameters"] =
         json!({"type": "object", "required": ["name"], "properties": {"name": {"type": "string"}}});
     let says = |text: &str| (METHOD, Says::This(json!(text)));
-    let one = connect("one", announced(), &[offers(&[tool("ide_find", "search")]), says("of one")]).await;
+    let one = connect(
+        "one",
+        announced(),
+        &[offers(&[tool("ide_find", "search")]), says("of one")],
+    )
+    .await;
     let two = connect("two", announced(), &[offers(&[other]), says("of two")]).await;
-    let first = discover(&one.session, desk.registry(), &desk.editors).await;
-    let promised =
-        desk.registry().find("ide_find").expect("there").decode(r#"{"symbol":"a"}"#).expect("fits");
-    let second = discover(&two.session, desk.registry(), &desk.editors).await;
-    let shared = desk.registry().entries().iter().filter(|entry| entry.spec().name == "ide_find").count();
+    let first = discover_editor_tools(&one.session, desk.registry(), &desk.editors).await;
+    let promised = desk
+        .registry()
+        .find_tool("ide_find")
+        .expect("there")
+        .decode_call(r#"{"symbol":"a"}"#)
+        .expect("fits");
+    let second = discover_editor_tools(&two.session, desk.registry(), &desk.editors).await;
+    let shared = desk
+        .registry()
+        .callable_entries()
+        .iter()
+        .filter(|entry| entry.tool_spec().name == "ide_find")
+        .count();
     assert_eq!(shared, 1);
-    let effect = desk.registry().find("ide_find").expect("there").spec().effect;
-    assert_eq!(effect, Effect::Executes, "the most that any of them may do");
+    let effect = desk
+        .registry()
+        .find_tool("ide_find")
+        .expect("there")
+        .tool_spec()
+        .effect;
+    assert_eq!(
+        effect,
+        ToolEffect::Executes,
+        "the most that any of them may do"
+    );
 
     let talk = |name: &str| ConversationId::parse(name).expect("an id");
-    let _one = desk.editors.attach(Arc::clone(&one.session), Some(talk("t1")));
-    let two_turn = desk.editors.attach(Arc::clone(&two.session), Some(talk("t2")));
-    let cx = |name: &str| ToolCx { conversation: talk(name), ..ToolCx::detached(RequestId::new()) };
-    let of_one = desk.call_with("ide_find", json!({"symbol": "a"}), cx("t1")).await.expect("answered");
-    let of_two = desk.call_with("ide_find", json!({"name": "a"}), cx("t2")).await.expect("answered");
+    let _one = desk
+        .editors
+        .open_turn(Arc::clone(&one.session), Some(talk("t1")));
+    let two_turn = desk
+        .editors
+        .open_turn(Arc::clone(&two.session), Some(talk("t2")));
+    let cx = |name: &str| ToolContext {
+        conversation: talk(name),
+        ..ToolContext::for_detached_call(RequestId::new())
+    };
+    let of_one = desk
+        .call_with("ide_find", json!({"symbol": "a"}), cx("t1"))
+        .await
+        .expect("answered");
+    let of_two = desk
+        .call_with("ide_find", json!({"name": "a"}), cx("t2"))
+        .await
+        .expect("answered");
     assert_eq!((text(&of_one), text(&of_two)), ("of one", "of two"));
 
     // Arguments of the one are none of the other, and reach neither.
-    let (code, said) = refused(desk.call_with("ide_find", json!({"symbol": "a"}), cx("t2")).await);
-    assert_eq!((code, said.as_str()), (ErrorCode::InvalidArgs, "ide_find: missing key `name`."));
-    assert_eq!((one.log.asked(METHOD).len(), two.log.asked(METHOD).len()), (1, 1));
+    let (code, said) = refused(
+        desk.call_with("ide_find", json!({"symbol": "a"}), cx("t2"))
+            .await,
+    );
+    assert_eq!(
+        (code, said.as_str()),
+        (ErrorCode::InvalidArgs, "ide_find: missing key `name`.")
+    );
+    assert_eq!(
+        (one.log.asked(METHOD).len(), two.log.asked(METHOD).len()),
+        (1, 1)
+    );
 
     // What was promised as a look is not run by an editor that would change something.
     let late = cx("t2");
     let followed = desk.follow("ide_find", &late, &json!({"symbol": "a"}));
-    let (code, said) = refused(promised.run(late).await);
+    let (code, said) = refused(promised.run_call(late).await);
     assert_eq!(code, ErrorCode::Stale, "{said}");
     drop(followed);
 
     // A session that does not offer it is no other's stand-in.
     drop((second, two_turn));
     let three = connect("three", json!({}), &[]).await;
-    let _three = desk.editors.attach(Arc::clone(&three.session), Some(talk("t3")));
-    let (code, said) = refused(desk.call_with("ide_find", json!({"symbol": "a"}), cx("t3")).await);
+    let _three = desk
+        .editors
+        .open_turn(Arc::clone(&three.session), Some(talk("t3")));
+    let (code, said) = refused(
+        desk.call_with("ide_find", json!({"symbol": "a"}), cx("t3"))
+            .await,
+    );
     assert_eq!(code, ErrorCode::NotFound);
-    assert!(said.contains("is offered by another editor, not by Pad three"), "{said}");
+    assert!(
+        said.contains("is offered by another editor, not by Pad three"),
+        "{said}"
+    );
     drop(first);
 }
 
 #[tokio::test]
 async fn an_answer_that_is_too_long_is_told_as_one_of_a_tool_that_may_have_run() {
-    let too_long = || Says::Fails(Error::new(punie_runner::acp::agent::TOO_LONG, "too long"));
+    let too_long = || {
+        Says::Fails(Error::new(
+            punie_runner::acp::agent::TOO_LONG_ERROR,
+            "too long",
+        ))
+    };
     for (kind, may_have_run) in [("edit", true), ("search", false)] {
-        let error = attached(kind, too_long()).await.call().await.expect_err("nothing was taken");
-        assert_eq!(error.code(), ErrorCode::TooLarge, "{error}");
-        assert!(error.text().contains("more than 32 MiB"), "{error}");
-        assert_eq!(error.text().contains("may have had its effect"), may_have_run, "{error}");
-        assert_eq!(error.meta().may_have_run, may_have_run, "a look changed nothing");
+        let error = attached(kind, too_long())
+            .await
+            .call()
+            .await
+            .expect_err("nothing was taken");
+        assert_eq!(error.stable_code(), ErrorCode::TooLarge, "{error}");
+        assert!(error.model_text().contains("more than 32 MiB"), "{error}");
+        assert_eq!(
+            error.model_text().contains("may have had its effect"),
+            may_have_run,
+            "{error}"
+        );
+        assert_eq!(
+            error.error_meta().may_have_run,
+            may_have_run,
+            "a look changed nothing"
+        );
     }
 }

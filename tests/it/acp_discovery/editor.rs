@@ -4,15 +4,17 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use punie_runner::acp::editor::{EditorClient, EditorSession, EditorSettings, Editors};
+use punie_runner::acp::editor::{AttachedEditors, EditorClient, EditorSession, EditorSettings};
 use punie_runner::acp::protocol::{
-    Agent, Channel, Client, ClientCapabilities, ConnectionTo, Error, InitializeRequest, InitializeResponse,
-    ProtocolVersion, Responder, SessionId, SessionNotification, UntypedMessage, on_receive_notification,
-    on_receive_request,
+    Agent, Channel, Client, ClientCapabilities, ConnectionTo, Error, InitializeRequest,
+    InitializeResponse, ProtocolVersion, Responder, SessionId, SessionNotification, UntypedMessage,
+    on_receive_notification, on_receive_request,
 };
 use punie_runner::ids::RequestId;
-use punie_runner::request::Reply;
-use punie_runner::tool::{CallView, ObservedCall, Observer as _, Registry, ToolCx, ToolError};
+use punie_runner::request::ToolReply;
+use punie_runner::tool::{
+    CallObserver as _, CallView, ObservedCall, ToolContext, ToolError, ToolRegistry,
+};
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
@@ -51,7 +53,10 @@ impl Log {
 
     /// All methods, in order.
     pub fn methods(&self) -> Vec<String> {
-        locked(&self.asked).iter().map(|(name, _)| name.clone()).collect()
+        locked(&self.asked)
+            .iter()
+            .map(|(name, _)| name.clone())
+            .collect()
     }
 
     pub fn given_up(&self) -> Vec<String> {
@@ -69,7 +74,7 @@ pub struct Connected {
 /// A device with its tools, and the editors at it.
 pub struct Desk {
     pub whole: Whole,
-    pub editors: Editors,
+    pub editors: AttachedEditors,
 }
 
 /// The announcement that an editor can be asked for its tools.
@@ -107,7 +112,8 @@ pub async fn connect_with(
     tasks.spawn(async move {
         let _ = agent.connect_to(agent_end).await;
     });
-    let capabilities: ClientCapabilities = serde_json::from_value(capabilities).expect("capabilities");
+    let capabilities: ClientCapabilities =
+        serde_json::from_value(capabilities).expect("capabilities");
     let log = Arc::new(Log::default());
     tasks.spawn(edit(client_end, capabilities, Arc::clone(&log), says));
     let (connection, capabilities) = meeting.await.expect("they met");
@@ -120,7 +126,11 @@ pub async fn connect_with(
         Vec::new(),
         settings,
     );
-    Connected { session: Arc::new(session), log, tasks }
+    Connected {
+        session: Arc::new(session),
+        log,
+        tasks,
+    }
 }
 
 /// The editor's end.
@@ -130,13 +140,18 @@ fn edit(
     log: Arc<Log>,
     says: &[(&str, Says)],
 ) -> impl Future<Output = ()> + Send + 'static {
-    let says: HashMap<String, Says> =
-        says.iter().map(|(name, says)| ((*name).to_owned(), says.clone())).collect();
+    let says: HashMap<String, Says> = says
+        .iter()
+        .map(|(name, says)| ((*name).to_owned(), says.clone()))
+        .collect();
     let (waiting, mut waiters) = mpsc::unbounded_channel::<(String, Responder<Value>)>();
     let heard = Arc::clone(&log);
     let client = Client
         .v1()
-        .on_receive_notification(async |_: SessionNotification, _| Ok(()), on_receive_notification!())
+        .on_receive_notification(
+            async |_: SessionNotification, _| Ok(()),
+            on_receive_notification!(),
+        )
         .on_receive_request(
             async move |asked: UntypedMessage, responder: Responder<Value>, _| {
                 locked(&heard.asked).push((asked.method.clone(), asked.params.clone()));
@@ -154,7 +169,8 @@ fn edit(
         );
     async move {
         let living = client.connect_with(end, async |connection: ConnectionTo<Agent>| {
-            let hello = InitializeRequest::new(ProtocolVersion::V1).client_capabilities(capabilities);
+            let hello =
+                InitializeRequest::new(ProtocolVersion::V1).client_capabilities(capabilities);
             connection.send_request(hello).block_task().await?;
             // Somebody always holds the other end of this, so that it ends with the connection.
             while let Some((method, responder)) = waiters.recv().await {
@@ -176,38 +192,52 @@ impl Connected {
 
 impl Desk {
     pub fn new() -> Self {
-        Self { whole: whole(), editors: Editors::default() }
+        Self {
+            whole: whole(),
+            editors: AttachedEditors::default(),
+        }
     }
 
-    pub fn registry(&self) -> &Registry {
+    pub fn registry(&self) -> &ToolRegistry {
         &self.whole.registry
     }
 
     /// Calls a tool as the engine does: decoded, followed, run.
-    pub async fn call(&self, tool: &str, args: Value) -> Result<Reply, ToolError> {
-        self.call_with(tool, args, ToolCx::detached(RequestId::new())).await
+    pub async fn call(&self, tool: &str, args: Value) -> Result<ToolReply, ToolError> {
+        self.call_with(tool, args, ToolContext::for_detached_call(RequestId::new()))
+            .await
     }
 
-    pub async fn call_with(&self, tool: &str, args: Value, cx: ToolCx) -> Result<Reply, ToolError> {
-        let entry = self.registry().find(tool)?;
-        let ready = entry.decode(&args.to_string())?;
+    pub async fn call_with(
+        &self,
+        tool: &str,
+        args: Value,
+        cx: ToolContext,
+    ) -> Result<ToolReply, ToolError> {
+        let entry = self.registry().find_tool(tool)?;
+        let ready = entry.decode_call(&args.to_string())?;
         let _followed = self.follow(tool, &cx, &args);
-        ready.run(cx).await
+        ready.run_call(cx).await
     }
 
     /// Shows a call in the turn that it belongs to, where there is one.
-    pub fn follow(&self, tool: &str, cx: &ToolCx, args: &Value) -> Option<Arc<dyn ObservedCall>> {
-        let entry = self.registry().find(tool).ok()?;
+    pub fn follow(
+        &self,
+        tool: &str,
+        cx: &ToolContext,
+        args: &Value,
+    ) -> Option<Arc<dyn ObservedCall>> {
+        let entry = self.registry().find_tool(tool).ok()?;
         let (request, conversation) = (&cx.request, &cx.conversation);
-        let effect = entry.spec().effect;
-        self.editors.observe(CallView {
+        let effect = entry.tool_spec().effect;
+        self.editors.observe_call(CallView {
             of_task: false,
             request,
             conversation,
-            tool: entry.spec(),
+            tool: entry.tool_spec(),
             effect,
             args,
-            description: &self.registry().describe(tool, args),
+            description: &self.registry().describe_tool_call(tool, args),
             title: tool,
         })
     }

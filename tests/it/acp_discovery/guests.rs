@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use punie_runner::acp::editor::{Editors, discover};
-use punie_runner::runner::Settings;
-use punie_runner::tool::{ErrorCode, Registry};
+use punie_runner::acp::editor::{AttachedEditors, discover_editor_tools};
+use punie_runner::runner::RunnerSettings;
+use punie_runner::tool::{ErrorCode, ToolRegistry};
 use serde_json::json;
 
 use super::editor::{Desk, announced, connect, offers, tool};
@@ -15,49 +15,98 @@ use crate::harness::wait::eventually;
 #[tokio::test]
 async fn guests_come_and_go_and_leave_the_tools_of_this_device_as_they_were() {
     let desk = Desk::new();
-    let own =
-        |desk: &Desk| desk.registry().specs().map(|spec| spec.catalog_body().to_string()).collect::<Vec<_>>();
+    let own = |desk: &Desk| {
+        desk.registry()
+            .device_specs()
+            .map(|spec| spec.catalog_body().to_string())
+            .collect::<Vec<_>>()
+    };
     let before = own(&desk);
-    let mut changes = desk.registry().changes();
-    let editor =
-        connect("one", announced(), &[offers(&[tool("ide_find", "search"), tool("ide/rename", "edit")])])
-            .await;
-    let found = discover(&editor.session, desk.registry(), &desk.editors).await;
+    let mut changes = desk.registry().subscribe_tool_changes();
+    let editor = connect(
+        "one",
+        announced(),
+        &[offers(&[
+            tool("ide_find", "search"),
+            tool("ide/rename", "edit"),
+        ])],
+    )
+    .await;
+    let found = discover_editor_tools(&editor.session, desk.registry(), &desk.editors).await;
     assert_eq!(found.own, ["ide_find", "ide.rename"]);
     assert!(changes.has_changed().expect("the registry lives"));
     changes.mark_unchanged();
-    let all = desk.registry().entries();
-    let names: Vec<&str> = all.iter().map(|entry| entry.spec().name.as_ref()).collect();
-    assert!(names.is_sorted() && names.contains(&"ide_find") && names.contains(&"Read"), "{names:?}");
+    let all = desk.registry().callable_entries();
+    let names: Vec<&str> = all
+        .iter()
+        .map(|entry| entry.tool_spec().name.as_ref())
+        .collect();
+    assert!(
+        names.is_sorted() && names.contains(&"ide_find") && names.contains(&"Read"),
+        "{names:?}"
+    );
     assert_eq!((all.len(), own(&desk)), (before.len() + 2, before.clone()));
 
-    let error = desk.registry().find("ide_fnd").map(drop).expect_err("nearly");
-    assert!(error.text().contains("Did you mean ide_find?"), "{error}");
+    let error = desk
+        .registry()
+        .find_tool("ide_fnd")
+        .map(drop)
+        .expect_err("nearly");
+    assert!(
+        error.model_text().contains("Did you mean ide_find?"),
+        "{error}"
+    );
 
     drop(found);
     assert!(changes.has_changed().expect("the registry lives"));
-    assert_eq!((desk.registry().entries().len(), own(&desk)), (before.len(), before));
-    let error = desk.registry().find("ide_find").map(drop).expect_err("gone");
-    assert_eq!(error.code(), ErrorCode::UnknownTool);
-    assert!(error.text().contains("It was offered by editor: Pad one, which has gone."), "{error}");
+    assert_eq!(
+        (desk.registry().callable_entries().len(), own(&desk)),
+        (before.len(), before)
+    );
+    let error = desk
+        .registry()
+        .find_tool("ide_find")
+        .map(drop)
+        .expect_err("gone");
+    assert_eq!(error.stable_code(), ErrorCode::UnknownTool);
+    assert!(
+        error
+            .model_text()
+            .contains("It was offered by editor: Pad one, which has gone."),
+        "{error}"
+    );
 
     // Once it is back, nobody speaks of its going.
-    let back = discover(&editor.session, desk.registry(), &desk.editors).await;
-    assert!(desk.registry().find("ide_find").is_ok());
+    let back = discover_editor_tools(&editor.session, desk.registry(), &desk.editors).await;
+    assert!(desk.registry().find_tool("ide_find").is_ok());
     drop(back);
 }
 
 #[tokio::test]
 async fn a_guest_hides_no_tool_of_this_device() {
     let desk = Desk::new();
-    let editor = connect("one", announced(), &[offers(&[tool("Bash", "read"), tool("Write", "read")])]).await;
-    let found = discover(&editor.session, desk.registry(), &desk.editors).await;
+    let editor = connect(
+        "one",
+        announced(),
+        &[offers(&[tool("Bash", "read"), tool("Write", "read")])],
+    )
+    .await;
+    let found = discover_editor_tools(&editor.session, desk.registry(), &desk.editors).await;
     assert_eq!(found.known, ["Bash", "Write"]);
-    assert!(!desk.registry().changes().has_changed().expect("the registry lives"));
+    assert!(
+        !desk
+            .registry()
+            .subscribe_tool_changes()
+            .has_changed()
+            .expect("the registry lives")
+    );
     for name in ["Bash", "Write"] {
-        let entry = desk.registry().find(name).expect("ours");
-        assert_eq!(entry.spec().origin, "device");
-        assert!(entry.spec().effect.at_most_once(), "{name} does not become a look");
+        let entry = desk.registry().find_tool(name).expect("ours");
+        assert_eq!(entry.tool_spec().origin, "device");
+        assert!(
+            entry.tool_spec().effect.runs_at_most_once(),
+            "{name} does not become a look"
+        );
     }
 }
 
@@ -65,38 +114,69 @@ async fn a_guest_hides_no_tool_of_this_device() {
 async fn one_of_two_that_goes_leaves_the_other() {
     let desk = Desk::new();
     let says = [offers(&[tool("ide_find", "search")])];
-    let (one, two) = (connect("one", announced(), &says).await, connect("two", announced(), &says).await);
-    let first = discover(&one.session, desk.registry(), &desk.editors).await;
-    let second = discover(&two.session, desk.registry(), &desk.editors).await;
-    let origin = || desk.registry().find("ide_find").map(|entry| entry.spec().origin.to_string());
+    let (one, two) = (
+        connect("one", announced(), &says).await,
+        connect("two", announced(), &says).await,
+    );
+    let first = discover_editor_tools(&one.session, desk.registry(), &desk.editors).await;
+    let second = discover_editor_tools(&two.session, desk.registry(), &desk.editors).await;
+    let origin = || {
+        desk.registry()
+            .find_tool("ide_find")
+            .map(|entry| entry.tool_spec().origin.to_string())
+    };
     assert_eq!(origin().expect("there"), "editor: Pad one");
     drop(first);
     assert_eq!(origin().expect("there still"), "editor: Pad two");
     drop(second);
-    assert_eq!(origin().expect_err("gone").code(), ErrorCode::UnknownTool);
+    assert_eq!(
+        origin().expect_err("gone").stable_code(),
+        ErrorCode::UnknownTool
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_backend_is_told_when_guests_come_and_go() {
     let stage = Stage::new().await;
     let mut held = None;
-    let none = Registry::new([Vec::new()]).expect("no tools");
-    let runner =
-        Inside::with(&stage, none, Settings::default(), |parts| held = Some(Arc::clone(&parts.registry)));
+    let none = ToolRegistry::new([Vec::new()]).expect("no tools");
+    let runner = Inside::with(&stage, none, RunnerSettings::default(), |parts| {
+        held = Some(Arc::clone(&parts.registry))
+    });
     let registry = held.expect("the runner has one");
-    let names = async || stage.caller.tools().await.into_iter().map(|(name, _)| name).collect::<Vec<_>>();
+    let names = async || {
+        stage
+            .caller
+            .tools()
+            .await
+            .into_iter()
+            .map(|(name, _)| name)
+            .collect::<Vec<_>>()
+    };
 
-    let editor =
-        connect("one", announced(), &[offers(&[tool("ide_find", "search"), tool("ide_rename", "edit")])])
-            .await;
-    let found = discover(&editor.session, &registry, &Editors::default()).await;
-    eventually("both to be published", async || (names().await == ["ide_find", "ide_rename"]).then_some(()))
-        .await;
+    let editor = connect(
+        "one",
+        announced(),
+        &[offers(&[
+            tool("ide_find", "search"),
+            tool("ide_rename", "edit"),
+        ])],
+    )
+    .await;
+    let found =
+        discover_editor_tools(&editor.session, &registry, &AttachedEditors::default()).await;
+    eventually("both to be published", async || {
+        (names().await == ["ide_find", "ide_rename"]).then_some(())
+    })
+    .await;
     let (_, body) = stage.caller.tools().await.swap_remove(0);
     assert_eq!(body["origin"], "editor: Pad one");
     assert_eq!(body["schema"]["required"], json!(["symbol"]));
 
     drop(found);
-    eventually("both to be gone", async || names().await.is_empty().then_some(())).await;
+    eventually("both to be gone", async || {
+        names().await.is_empty().then_some(())
+    })
+    .await;
     runner.stop().await;
 }

@@ -1,13 +1,18 @@
 //! When an editor is asked, and what follows from what it says.
 
-use punie_runner::acp::editor::{Discover, Discovered, EditorSettings, Service, Tier, discover};
+use punie_runner::acp::editor::{
+    DiscoveryMode, EditorService, EditorSettings, EditorTier, EditorToolDiscovery,
+    discover_editor_tools,
+};
 use punie_runner::acp::protocol::Error;
 use serde_json::{Value, json};
 
-use super::editor::{Connected, DISCOVER, Desk, Says, announced, connect, connect_with, offers, tool};
+use super::editor::{
+    Connected, DISCOVER, Desk, Says, announced, connect, connect_with, offers, tool,
+};
 
-async fn found(desk: &Desk, editor: &Connected) -> Discovered {
-    discover(&editor.session, desk.registry(), &desk.editors).await
+async fn found(desk: &Desk, editor: &Connected) -> EditorToolDiscovery {
+    discover_editor_tools(&editor.session, desk.registry(), &desk.editors).await
 }
 
 fn capable(mut capabilities: Value) -> Value {
@@ -22,13 +27,31 @@ async fn the_first_tier_is_the_editors_own_catalog() {
     let tools = [tool("ide_rename_symbol", "edit"), tool("read_file", "read")];
     let editor = connect("one", capable(announced()), &[offers(&tools)]).await;
     let found = found(&desk, &editor).await;
-    assert_eq!(found.tier, Tier::Catalog);
+    assert_eq!(found.tier, EditorTier::Catalog);
     assert_eq!(
         (found.own.as_slice(), found.known.as_slice()),
-        (&["ide_rename_symbol".to_owned()][..], &["read_file".to_owned()][..])
+        (
+            &["ide_rename_symbol".to_owned()][..],
+            &["read_file".to_owned()][..]
+        )
     );
-    assert_eq!(desk.registry().find("ide_rename_symbol").expect("a guest").spec().origin, "editor: Pad one");
-    assert_eq!(desk.registry().find("read_file").expect("ours").spec().origin, "device", "it stays ours");
+    assert_eq!(
+        desk.registry()
+            .find_tool("ide_rename_symbol")
+            .expect("a guest")
+            .tool_spec()
+            .origin,
+        "editor: Pad one"
+    );
+    assert_eq!(
+        desk.registry()
+            .find_tool("read_file")
+            .expect("ours")
+            .tool_spec()
+            .origin,
+        "device",
+        "it stays ours"
+    );
     let shown = found.to_string();
     for words in [
         "Tier 1: Pad one has a catalog",
@@ -43,31 +66,65 @@ async fn the_first_tier_is_the_editors_own_catalog() {
 #[tokio::test]
 async fn the_second_tier_is_what_the_editor_declared() {
     let desk = Desk::new();
-    for says in [offers(&[]), (DISCOVER, Says::Fails(Error::internal_error())), offers(&[json!(1)])] {
+    for says in [
+        offers(&[]),
+        (DISCOVER, Says::Fails(Error::internal_error())),
+        offers(&[json!(1)]),
+    ] {
         let editor = connect("one", capable(announced()), &[says]).await;
         let found = found(&desk, &editor).await;
-        assert_eq!(found.tier, Tier::Capabilities);
-        assert_eq!(found.serves, [Service::ReadsFiles, Service::WritesFiles]);
+        assert_eq!(found.tier, EditorTier::Capabilities);
+        assert_eq!(
+            found.serves,
+            [EditorService::ReadsFiles, EditorService::WritesFiles]
+        );
         assert_eq!(editor.log.methods(), [DISCOVER]);
     }
-    let wants_terminals = EditorSettings { terminals: true, files: false, ..EditorSettings::default() };
+    let wants_terminals = EditorSettings {
+        terminals: true,
+        files: false,
+        ..EditorSettings::default()
+    };
     let editor = connect_with("two", capable(json!({})), &[], wants_terminals).await;
-    assert_eq!(found(&desk, &editor).await.serves, [Service::RunsCommands], "as the owner wants it");
+    assert_eq!(
+        found(&desk, &editor).await.serves,
+        [EditorService::RunsCommands],
+        "as the owner wants it"
+    );
     let reads = connect("three", json!({"fs": {"readTextFile": true}}), &[]).await;
-    assert_eq!(found(&desk, &reads).await.serves, [Service::ReadsFiles]);
+    assert_eq!(
+        found(&desk, &reads).await.serves,
+        [EditorService::ReadsFiles]
+    );
 }
 
 #[tokio::test]
 async fn the_third_tier_is_this_machine_and_the_editor_gets_no_call() {
     let desk = Desk::new();
-    let before = desk.registry().entries().len();
-    for capabilities in [json!({}), json!({"fs": {"writeTextFile": true}}), json!({"terminal": true})] {
+    let before = desk.registry().callable_entries().len();
+    for capabilities in [
+        json!({}),
+        json!({"fs": {"writeTextFile": true}}),
+        json!({"terminal": true}),
+    ] {
         let editor = connect("one", capabilities, &[offers(&[tool("ide_x", "read")])]).await;
         let found = found(&desk, &editor).await;
-        assert_eq!((found.tier, found.serves.as_slice()), (Tier::Local, &[][..]));
-        assert_eq!(editor.log.methods(), [""; 0], "nothing was asked of an editor that announced nothing");
-        assert_eq!(desk.registry().entries().len(), before);
-        assert!(found.to_string().starts_with("Tier 3: Pad one serves nothing"), "{found}");
+        assert_eq!(
+            (found.tier, found.serves.as_slice()),
+            (EditorTier::Local, &[][..])
+        );
+        assert_eq!(
+            editor.log.methods(),
+            [""; 0],
+            "nothing was asked of an editor that announced nothing"
+        );
+        assert_eq!(desk.registry().callable_entries().len(), before);
+        assert!(
+            found
+                .to_string()
+                .starts_with("Tier 3: Pad one serves nothing"),
+            "{found}"
+        );
     }
 }
 
@@ -75,19 +132,47 @@ async fn the_third_tier_is_this_machine_and_the_editor_gets_no_call() {
 async fn an_editor_is_asked_where_it_announced_it_or_the_owner_says_so() {
     let desk = Desk::new();
     for (capabilities, discover, asked) in [
-        (announced(), Discover::Announced, true),
-        (json!({"_meta": {"punie.discoverTools": true}}), Discover::Announced, true),
-        (json!({"_meta": {"punie": {"discoverTools": "yes"}}}), Discover::Announced, false),
-        (json!({"_meta": {"punie": {"discoverTools": false}}}), Discover::Announced, false),
-        (json!({"_meta": {"punie": 1}}), Discover::Announced, false),
-        (json!({}), Discover::Always, true),
-        (announced(), Discover::Never, false),
+        (announced(), DiscoveryMode::Announced, true),
+        (
+            json!({"_meta": {"punie.discoverTools": true}}),
+            DiscoveryMode::Announced,
+            true,
+        ),
+        (
+            json!({"_meta": {"punie": {"discoverTools": "yes"}}}),
+            DiscoveryMode::Announced,
+            false,
+        ),
+        (
+            json!({"_meta": {"punie": {"discoverTools": false}}}),
+            DiscoveryMode::Announced,
+            false,
+        ),
+        (
+            json!({"_meta": {"punie": 1}}),
+            DiscoveryMode::Announced,
+            false,
+        ),
+        (json!({}), DiscoveryMode::Always, true),
+        (announced(), DiscoveryMode::Never, false),
     ] {
-        let settings = EditorSettings { discover, ..EditorSettings::default() };
-        let editor =
-            connect_with("one", capabilities.clone(), &[offers(&[tool("ide_x", "read")])], settings).await;
+        let settings = EditorSettings {
+            discover,
+            ..EditorSettings::default()
+        };
+        let editor = connect_with(
+            "one",
+            capabilities.clone(),
+            &[offers(&[tool("ide_x", "read")])],
+            settings,
+        )
+        .await;
         let tier = found(&desk, &editor).await.tier;
-        assert_eq!(tier == Tier::Catalog, asked, "{capabilities} {discover:?}");
+        assert_eq!(
+            tier == EditorTier::Catalog,
+            asked,
+            "{capabilities} {discover:?}"
+        );
         assert_eq!(editor.log.asked(DISCOVER).len(), usize::from(asked));
     }
 }
@@ -95,14 +180,20 @@ async fn an_editor_is_asked_where_it_announced_it_or_the_owner_says_so() {
 #[tokio::test]
 async fn an_editor_is_asked_once_whatever_it_said_and_told_which_session() {
     let desk = Desk::new();
-    for says in [offers(&[tool("ide_x", "read")]), (DISCOVER, Says::Fails(Error::internal_error()))] {
+    for says in [
+        offers(&[tool("ide_x", "read")]),
+        (DISCOVER, Says::Fails(Error::internal_error())),
+    ] {
         let editor = connect("one", announced(), &[says]).await;
-        assert!(editor.session.known_tools().is_none());
+        assert!(editor.session.discovered_tools().is_none());
         let (first, second) = tokio::join!(found(&desk, &editor), found(&desk, &editor));
         let third = found(&desk, &editor).await;
-        assert_eq!((first.tier, second.tier, third.tier), (third.tier, third.tier, first.tier));
+        assert_eq!(
+            (first.tier, second.tier, third.tier),
+            (third.tier, third.tier, first.tier)
+        );
         assert_eq!(editor.log.asked(DISCOVER), [json!({"sessionId": "one"})]);
-        assert!(editor.session.known_tools().is_some());
+        assert!(editor.session.discovered_tools().is_some());
     }
 }
 
@@ -112,7 +203,10 @@ async fn each_session_has_a_catalog_of_its_own() {
     let one = connect("one", announced(), &[offers(&[tool("ide_one", "read")])]).await;
     let two = connect("two", announced(), &[offers(&[tool("ide_two", "read")])]).await;
     let (first, second) = (found(&desk, &one).await, found(&desk, &two).await);
-    assert_eq!((first.own, second.own), (vec!["ide_one".to_owned()], vec!["ide_two".to_owned()]));
+    assert_eq!(
+        (first.own, second.own),
+        (vec!["ide_one".to_owned()], vec!["ide_two".to_owned()])
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -122,9 +216,17 @@ async fn an_editor_that_says_nothing_holds_nobody_up() {
     capabilities["fs"] = json!({"readTextFile": true});
     let editor = connect("one", capabilities, &[(DISCOVER, Says::Nothing)]).await;
     let found = found(&desk, &editor).await;
-    assert_eq!(found.tier, Tier::Capabilities);
-    assert_eq!(found.problems[0].to_string(), "discovery: no answer within 2 s");
-    assert!(found.to_string().contains("Left out: discovery: no answer within 2 s."), "{found}");
+    assert_eq!(found.tier, EditorTier::Capabilities);
+    assert_eq!(
+        found.problems[0].to_string(),
+        "discovery: no answer within 2 s"
+    );
+    assert!(
+        found
+            .to_string()
+            .contains("Left out: discovery: no answer within 2 s."),
+        "{found}"
+    );
 }
 
 #[tokio::test]
@@ -133,11 +235,26 @@ async fn a_tool_whose_schema_is_none_is_left_out_and_told() {
     let mut bad = tool("ide_bad", "read");
     bad["parameters"] = json!({"type": "object", "properties": {"a": {"type": "strnig"}}});
     let mut reads = tool("ide_reads", "read");
-    reads["parameters"] = json!({"type": "object", "properties": {"a": {"$ref": "file:///etc/passwd"}}});
-    let editor = connect("one", announced(), &[offers(&[bad, reads, tool("ide_good", "read")])]).await;
+    reads["parameters"] =
+        json!({"type": "object", "properties": {"a": {"$ref": "file:///etc/passwd"}}});
+    let editor = connect(
+        "one",
+        announced(),
+        &[offers(&[bad, reads, tool("ide_good", "read")])],
+    )
+    .await;
     let found = found(&desk, &editor).await;
     assert_eq!(found.own, ["ide_good"]);
     assert_eq!(found.problems.len(), 2, "{found}");
-    assert!(found.problems[0].to_string().starts_with("ide_bad: `parameters` is no usable JSON schema"));
-    assert!(found.problems[1].why.contains("must not refer to other documents"), "{found}");
+    assert!(
+        found.problems[0]
+            .to_string()
+            .starts_with("ide_bad: `parameters` is no usable JSON schema")
+    );
+    assert!(
+        found.problems[1]
+            .reason
+            .contains("must not refer to other documents"),
+        "{found}"
+    );
 }

@@ -16,7 +16,9 @@ fn serving(option: &'static str) -> impl FnMut(&str, &Value) -> Reaction + Send 
     let mut renames = tool("ide_rename", "edit");
     renames["requires_permission"] = json!(true);
     move |method, params| match method {
-        DISCOVER => Reaction::Answer(json!({ "tools": [tool("ide_find", "search"), renames, json!("odd")] })),
+        DISCOVER => Reaction::Answer(
+            json!({ "tools": [tool("ide_find", "search"), renames, json!("odd")] }),
+        ),
         "session/request_permission" => {
             Reaction::Answer(json!({ "outcome": { "outcome": "selected", "optionId": option } }))
         }
@@ -27,8 +29,15 @@ fn serving(option: &'static str) -> impl FnMut(&str, &Value) -> Reaction + Send 
 }
 
 async fn published(stage: &Stage, name: &str) -> Value {
-    let find =
-        async || stage.caller.tools().await.into_iter().find(|(key, _)| key == name).map(|(_, body)| body);
+    let find = async || {
+        stage
+            .caller
+            .tools()
+            .await
+            .into_iter()
+            .find(|(key, _)| key == name)
+            .map(|(_, body)| body)
+    };
     eventually(&format!("{name} to be published"), find).await
 }
 
@@ -43,41 +52,73 @@ async fn a_caller_finds_an_editors_tool_and_calls_it_until_the_editor_goes() {
     let (session, turn) = editor.attached(&announced(), &stage.setting).await;
     assert_eq!(editor.requests(DISCOVER), [json!({ "sessionId": session })]);
     let said = editor.said(&session);
-    assert!(said.contains("Run by Testedit 1.0: ide_find, ide_rename."), "{said}");
-    assert!(said.contains("Left out: tools[2]: it is not an object."), "{said}");
+    assert!(
+        said.contains("Run by Testedit 1.0: ide_find, ide_rename."),
+        "{said}"
+    );
+    assert!(
+        said.contains("Left out: tools[2]: it is not an object."),
+        "{said}"
+    );
     let body = published(&stage, "ide_find").await;
     assert_eq!(
         (&body["origin"], &body["requires_permission"]),
         (&json!("editor: Testedit 1.0"), &json!(false))
     );
-    assert_eq!(published(&stage, "ide_rename").await["requires_permission"], true);
+    assert_eq!(
+        published(&stage, "ide_rename").await["requires_permission"],
+        true
+    );
 
     let id = stage.ask(call("ide_find")).await;
     assert_eq!(stage.answer(&id).await.text(), r#"{"found":"main"}"#);
     editor.shows(&session, &id, "completed").await;
-    assert_eq!(editor.requests("session/request_permission").len(), 0, "a look is not asked about");
-    assert_eq!(editor.requests("_ide_find")[0]["_meta"]["punie"]["requestId"], json!(id));
+    assert_eq!(
+        editor.requests("session/request_permission").len(),
+        0,
+        "a look is not asked about"
+    );
+    assert_eq!(
+        editor.requests("_ide_find")[0]["_meta"]["punie"]["requestId"],
+        json!(id)
+    );
 
     let id = stage.ask(call("ide_rename")).await;
     let renamed = stage.answer(&id).await;
     assert_eq!(renamed.text(), "3 places in 2 files");
-    assert!(renamed.payload["meta"].get("confinement").is_none(), "nothing of ours held it: {renamed:?}");
+    assert!(
+        renamed.payload["meta"].get("confinement").is_none(),
+        "nothing of ours held it: {renamed:?}"
+    );
     editor.shows(&session, &id, "completed").await;
-    assert_eq!(editor.stages(&session, &id), ["pending", "in_progress", "completed"]);
+    assert_eq!(
+        editor.stages(&session, &id),
+        ["pending", "in_progress", "completed"]
+    );
     assert_eq!(editor.requests("session/request_permission").len(), 1);
 
-    let bad = stage.caller.have(Ask::new("ide_rename", &json!({ "name": "main" }))).await;
+    let bad = stage
+        .caller
+        .have(Ask::new("ide_rename", &json!({ "name": "main" })))
+        .await;
     assert_eq!(bad.verdict(), ("error", "invalid_args"));
     assert!(bad.text().contains("missing key `symbol`"), "{bad:?}");
     let questions = editor.requests("session/request_permission").len();
-    assert_eq!((editor.requests("_ide_rename").len(), questions), (1, 1), "nobody was asked anything");
+    assert_eq!(
+        (editor.requests("_ide_rename").len(), questions),
+        (1, 1),
+        "nobody was asked anything"
+    );
 
     // Detached, the tool is still in the catalog; calls of it are not the editor's any more.
     editor.notify("session/cancel", &json!({ "sessionId": session }));
     editor.answer(turn).await;
     let late = stage.caller.have(call("ide_find")).await;
     assert_eq!(late.verdict(), ("error", "not_found"));
-    assert!(late.text().contains("no editor has attached itself"), "{late:?}");
+    assert!(
+        late.text().contains("no editor has attached itself"),
+        "{late:?}"
+    );
     assert_eq!(editor.requests("_ide_find").len(), 1);
     editor.close();
     assert!(editor.end().await.success());
@@ -89,7 +130,10 @@ async fn a_tool_that_the_person_refuses_does_not_reach_the_editor() {
     let mut editor = Editor::launch(&stage.setting, serving("reject_once"));
     let (session, _) = editor.attached(&announced(), &stage.setting).await;
     let id = stage.ask(call("ide_rename")).await;
-    assert_eq!(stage.answer(&id).await.verdict(), ("error", "policy_denied"));
+    assert_eq!(
+        stage.answer(&id).await.verdict(),
+        ("error", "policy_denied")
+    );
     editor.shows(&session, &id, "failed").await;
     assert_eq!(editor.requests("_ide_rename").len(), 0);
 }
@@ -108,10 +152,17 @@ async fn an_editors_tools_go_with_it_while_the_runner_stays() {
         let tools = stage.caller.tools().await;
         (!tools.iter().any(|(name, _)| name.starts_with("ide_"))).then_some(tools.len())
     };
-    assert!(eventually("the editor's tools to be gone", gone).await > 30, "the device's own stay");
+    assert!(
+        eventually("the editor's tools to be gone", gone).await > 30,
+        "the device's own stay"
+    );
     let late = stage.caller.have(call("ide_find")).await;
     assert_eq!(late.verdict(), ("error", "unknown_tool"));
-    assert!(late.text().contains("It was offered by editor: Testedit 1.0, which has gone."), "{late:?}");
+    assert!(
+        late.text()
+            .contains("It was offered by editor: Testedit 1.0, which has gone."),
+        "{late:?}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -126,8 +177,18 @@ async fn sessions_of_one_editor_are_asked_each_and_prompts_are_not() {
         let prompt = editor.prompt(&first, "status");
         editor.answer(prompt).await;
     }
-    assert!(editor.said(&first).contains("Tier 1"), "{}", editor.said(&first));
-    let asked: Vec<Value> =
-        editor.requests(DISCOVER).into_iter().map(|params| params["sessionId"].clone()).collect();
-    assert!(asked.len() == 2 && asked.contains(&json!(first)) && asked.contains(&json!(second)), "{asked:?}");
+    assert!(
+        editor.said(&first).contains("Tier 1"),
+        "{}",
+        editor.said(&first)
+    );
+    let asked: Vec<Value> = editor
+        .requests(DISCOVER)
+        .into_iter()
+        .map(|params| params["sessionId"].clone())
+        .collect();
+    assert!(
+        asked.len() == 2 && asked.contains(&json!(first)) && asked.contains(&json!(second)),
+        "{asked:?}"
+    );
 }

@@ -18,13 +18,20 @@ struct Token {
 impl Source {
     /// A file by its path below `src`.
     pub fn of(path: &Path, text: &str) -> Self {
-        let mut module: Vec<String> =
-            path.with_extension("").iter().map(|part| part.to_string_lossy().into_owned()).collect();
+        let mut module: Vec<String> = path
+            .with_extension("")
+            .iter()
+            .map(|part| part.to_string_lossy().into_owned())
+            .collect();
         if module.last().is_some_and(|last| last == "mod") {
             module.pop();
         }
         let (tokens, tested) = without_tests(&tokens(text));
-        Self { module, tokens, lines: text.lines().count() - tested }
+        Self {
+            module,
+            tokens,
+            lines: text.lines().count() - tested,
+        }
     }
 
     /// Where it stands: `acp/local/kill.rs` is acp, local, kill.
@@ -44,7 +51,11 @@ impl Source {
             let begins = matches!(self.text(at), "crate" | "super") && self.text(at + 1) == "::";
             let goes_on = at > 0 && self.text(at - 1) == "::";
             if begins && !goes_on {
-                let here = if self.text(at) == "crate" { Vec::new() } else { above(&self.module) };
+                let here = if self.text(at) == "crate" {
+                    Vec::new()
+                } else {
+                    above(&self.module)
+                };
                 self.follow(at + 2, here, &mut uses);
             }
         }
@@ -90,7 +101,11 @@ fn without_tests(tokens: &[Token]) -> (Vec<Token>, usize) {
     const MARK: [&str; 8] = ["#", "[", "cfg", "(", "test", ")", "]", "mod"];
     let (mut kept, mut lines, mut at) = (Vec::new(), 0, 0);
     while at < tokens.len() {
-        let marked = tokens[at..].iter().map(|token| token.text.as_str()).take(MARK.len()).eq(MARK);
+        let marked = tokens[at..]
+            .iter()
+            .map(|token| token.text.as_str())
+            .take(MARK.len())
+            .eq(MARK);
         if !marked {
             kept.push(tokens[at].clone());
             at += 1;
@@ -123,7 +138,10 @@ fn tokens(text: &str) -> Vec<Token> {
                 c if is_name(c) => rest.find(|c| !is_name(c)).unwrap_or(rest.len()),
                 c => c.len_utf8(),
             };
-            tokens.push(Token { text: rest[..length].to_owned(), line });
+            tokens.push(Token {
+                text: rest[..length].to_owned(),
+                line,
+            });
             length
         });
         line += rest[..length].matches('\n').count();

@@ -3,7 +3,10 @@
 
 use std::time::{Duration, Instant};
 
-use punie_runner::audit::{Entry, Event, Flaw, Head, Keep, Signed, Who, append_now, hash_of, verify};
+use punie_runner::audit::{
+    AuditActor, AuditEntry, AuditEvent, AuditFlaw, AuditHead, AuditRetention, HeadSignature,
+    append_entry_durably, sha256_text, verify_chain,
+};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
@@ -13,14 +16,18 @@ use super::{ALL, Folder, link, of, row};
 pub(super) fn hashed_anew(line: &str) -> String {
     let (text, _) = line.rsplit_once(",\"hash\":\"").expect("a row");
     let hash = Sha256::digest(format!("punie-audit-row:v1\n{text}"));
-    format!("{text},\"hash\":\"{}\"}}", punie_runner::ids::hex(&hash))
+    format!("{text},\"hash\":\"{}\"}}", punie_runner::ids::to_hex(&hash))
 }
 
 /// The value of a column, changed.
 fn other(value: &Value) -> Value {
     match value {
         Value::String(text) => {
-            json!(format!("{}{}", if text.starts_with('0') { '1' } else { '0' }, &text[1..]))
+            json!(format!(
+                "{}{}",
+                if text.starts_with('0') { '1' } else { '0' },
+                &text[1..]
+            ))
         }
         Value::Number(number) => json!(number.as_i64().expect("whole") + 1),
         Value::Bool(truth) => json!(!truth),
@@ -35,17 +42,26 @@ async fn h105_an_edit_of_any_column_of_any_row_is_named() {
     let lines = folder.lines();
     let mut edits = 0;
     for (n, line) in lines.iter().enumerate() {
-        let columns: serde_json::Map<String, Value> = serde_json::from_str(line).expect("an object");
+        let columns: serde_json::Map<String, Value> =
+            serde_json::from_str(line).expect("an object");
         assert_eq!(columns.len(), 26, "every column is there: {line}");
         for (name, value) in &columns {
-            let (from, to) = (format!("\"{name}\":{value}"), format!("\"{name}\":{}", other(value)));
+            let (from, to) = (
+                format!("\"{name}\":{value}"),
+                format!("\"{name}\":{}", other(value)),
+            );
             let mut edited = lines.clone();
             edited[n] = line.replacen(&from, &to, 1);
             assert_ne!(edited[n], *line, "{name}");
             folder.put(&edited);
             let flaw = folder.flaw();
             let seq = n as u64 + 1 + u64::from(name == "seq");
-            assert_eq!(flaw, Some((Flaw::Edited, Some(seq))), "{name} of row {}", n + 1);
+            assert_eq!(
+                flaw,
+                Some((AuditFlaw::Edited, Some(seq))),
+                "{name} of row {}",
+                n + 1
+            );
             let said = folder.verify().fault.expect("a fault").text;
             assert!(said.contains(&format!("row {seq} was edited")), "{said}");
             edits += 1;
@@ -67,7 +83,7 @@ async fn h105_a_column_taken_out_or_put_in_is_named() {
         edited[1] = lines[1].replacen(from, to, 1);
         assert_ne!(edited, lines);
         folder.put(&edited);
-        assert_eq!(folder.flaw(), Some((Flaw::Edited, Some(2))), "{to}");
+        assert_eq!(folder.flaw(), Some((AuditFlaw::Edited, Some(2))), "{to}");
     }
 }
 
@@ -77,15 +93,19 @@ async fn h105_a_row_that_was_edited_and_hashed_anew_is_named_by_the_next_one() {
     let mut lines = folder.lines();
     lines[2] = hashed_anew(&lines[2].replace("request-3", "request-9"));
     folder.put(&lines);
-    assert_eq!(folder.flaw(), Some((Flaw::Edited, Some(3))));
+    assert_eq!(folder.flaw(), Some((AuditFlaw::Edited, Some(3))));
     // The last one has no next; the head knows it.
     let folder = Folder::with_rows(5).await;
     let mut lines = folder.lines();
     lines[4] = hashed_anew(&lines[4].replace("request-5", "request-9"));
     folder.put(&lines);
-    assert_eq!(folder.flaw(), Some((Flaw::Edited, Some(5))));
+    assert_eq!(folder.flaw(), Some((AuditFlaw::Edited, Some(5))));
     std::fs::remove_file(&folder.places.head).expect("removed");
-    assert_eq!(folder.flaw(), Some((Flaw::MissingHead, None)), "whoever removes it as well is found by that");
+    assert_eq!(
+        folder.flaw(),
+        Some((AuditFlaw::MissingHead, None)),
+        "whoever removes it as well is found by that"
+    );
 }
 
 #[tokio::test]
@@ -98,23 +118,59 @@ async fn h105_rows_taken_out_cut_off_moved_or_put_in_are_named() {
         folder.put(&changed);
         folder.flaw()
     };
-    assert_eq!(with(|lines| drop(lines.remove(2))), Some((Flaw::Missing, Some(3))));
-    assert_eq!(with(|lines| drop(lines.drain(1..4))), Some((Flaw::Missing, Some(2))));
-    assert_eq!(with(|lines| drop(lines.remove(0))), Some((Flaw::Missing, Some(1))));
-    assert_eq!(with(|lines| drop(lines.drain(..4))), Some((Flaw::Missing, Some(1))));
-    assert_eq!(with(|lines| lines.swap(2, 3)), Some((Flaw::OutOfOrder, Some(3))));
-    assert_eq!(with(|lines| lines.rotate_left(1)), Some((Flaw::OutOfOrder, Some(1))));
-    assert_eq!(with(|lines| lines.insert(3, lines[2].clone())), Some((Flaw::Inserted, Some(3))));
-    assert_eq!(with(|lines| lines.insert(5, lines[1].clone())), Some((Flaw::OutOfOrder, Some(2))));
-    assert_eq!(with(|lines| lines.insert(2, "{}".to_owned())), Some((Flaw::Unreadable, Some(3))));
-    assert_eq!(with(|lines| lines.insert(2, String::new())), Some((Flaw::Unreadable, Some(3))));
+    assert_eq!(
+        with(|lines| drop(lines.remove(2))),
+        Some((AuditFlaw::Missing, Some(3)))
+    );
+    assert_eq!(
+        with(|lines| drop(lines.drain(1..4))),
+        Some((AuditFlaw::Missing, Some(2)))
+    );
+    assert_eq!(
+        with(|lines| drop(lines.remove(0))),
+        Some((AuditFlaw::Missing, Some(1)))
+    );
+    assert_eq!(
+        with(|lines| drop(lines.drain(..4))),
+        Some((AuditFlaw::Missing, Some(1)))
+    );
+    assert_eq!(
+        with(|lines| lines.swap(2, 3)),
+        Some((AuditFlaw::OutOfOrder, Some(3)))
+    );
+    assert_eq!(
+        with(|lines| lines.rotate_left(1)),
+        Some((AuditFlaw::OutOfOrder, Some(1)))
+    );
+    assert_eq!(
+        with(|lines| lines.insert(3, lines[2].clone())),
+        Some((AuditFlaw::Inserted, Some(3)))
+    );
+    assert_eq!(
+        with(|lines| lines.insert(5, lines[1].clone())),
+        Some((AuditFlaw::OutOfOrder, Some(2)))
+    );
+    assert_eq!(
+        with(|lines| lines.insert(2, "{}".to_owned())),
+        Some((AuditFlaw::Unreadable, Some(3)))
+    );
+    assert_eq!(
+        with(|lines| lines.insert(2, String::new())),
+        Some((AuditFlaw::Unreadable, Some(3)))
+    );
     // Cut off at the end: the head that is kept beside the rows knows of them.
-    assert_eq!(with(|lines| lines.truncate(4)), Some((Flaw::Missing, Some(5))));
+    assert_eq!(
+        with(|lines| lines.truncate(4)),
+        Some((AuditFlaw::Missing, Some(5)))
+    );
     let said = folder.verify().fault.expect("a fault").text;
-    assert_eq!(said, "rows 5 to 6 are missing: they were cut off at the end");
-    assert_eq!(with(Vec::clear), Some((Flaw::Unreadable, Some(1))));
+    assert_eq!(
+        said,
+        "rows 5 to 6 are missing: they were cut off at the end"
+    );
+    assert_eq!(with(Vec::clear), Some((AuditFlaw::Unreadable, Some(1))));
     std::fs::remove_file(&folder.places.rows).expect("removed");
-    assert_eq!(folder.flaw(), Some((Flaw::Missing, Some(1))));
+    assert_eq!(folder.flaw(), Some((AuditFlaw::Missing, Some(1))));
     folder.put(&lines);
     assert_eq!(folder.flaw(), None);
 }
@@ -127,7 +183,7 @@ async fn h105_a_row_put_in_with_a_fitting_number_and_hash_is_named() {
     let forged = hashed_anew(&lines[3].replace("request-4", "request-x"));
     lines.insert(3, forged);
     folder.put(&lines);
-    assert_eq!(folder.flaw(), Some((Flaw::Inserted, Some(4))));
+    assert_eq!(folder.flaw(), Some((AuditFlaw::Inserted, Some(4))));
 }
 
 #[tokio::test]
@@ -138,22 +194,28 @@ async fn h105_an_audit_that_was_written_anew_is_missed_by_a_head_known_elsewhere
         std::fs::remove_file(file).expect("removed");
     }
     let audit = folder.open(ALL);
-    audit.note((11..=20).map(row).collect());
-    audit.rest().await;
+    audit.queue_entries((11..=20).map(row).collect());
+    audit.flush_durably().await;
     assert_eq!(folder.flaw(), None, "it is sound by itself");
-    let report = verify(&folder.places, &[link(&known)], None).expect("readable");
-    assert_eq!(report.fault.map(|fault| (fault.flaw, fault.seq)), Some((Flaw::Edited, Some(6))));
+    let report = verify_chain(&folder.places, &[link(&known)], None).expect("readable");
+    assert_eq!(
+        report.fault.map(|fault| (fault.flaw, fault.seq)),
+        Some((AuditFlaw::Edited, Some(6)))
+    );
 }
 
 #[tokio::test]
 async fn h105_a_head_that_this_device_did_not_sign_is_named() {
     let folder = Folder::new();
     let (audit, public) = folder.opened_by_a_device(ALL);
-    audit.note((1..=4).map(row).collect());
-    audit.rest().await;
+    audit.queue_entries((1..=4).map(row).collect());
+    audit.flush_durably().await;
     drop(audit);
-    let report = || verify(&folder.places, &[], Some(&public)).expect("readable");
-    assert_eq!((report().sound, report().head_signed), (true, Signed::ByThisDevice));
+    let report = || verify_chain(&folder.places, &[], Some(&public)).expect("readable");
+    assert_eq!(
+        (report().sound, report().head_signed),
+        (true, HeadSignature::ByThisDevice)
+    );
     // Two rows cut off, and a head that says so without the key.
     let lines = folder.lines();
     folder.put(&lines[..2]);
@@ -163,7 +225,10 @@ async fn h105_a_head_that_this_device_did_not_sign_is_named() {
     head["hash"] = row["hash"].clone();
     std::fs::write(&folder.places.head, head.to_string()).expect("written");
     let flaw = report().fault.map(|fault| fault.flaw);
-    assert_eq!((flaw, report().head_signed), (Some(Flaw::ForgedHead), Signed::No));
+    assert_eq!(
+        (flaw, report().head_signed),
+        (Some(AuditFlaw::ForgedHead), HeadSignature::No)
+    );
 }
 
 #[tokio::test]
@@ -173,28 +238,34 @@ async fn what_a_crash_leaves_half_written_is_cut_off_and_told_and_is_no_fault() 
     text.push_str("{\"seq\":4,\"prev\":\"00");
     std::fs::write(&folder.places.rows, &text).expect("written");
     let report = folder.verify();
-    assert_eq!((report.sound, report.rows, report.torn_bytes), (true, 3, 19));
-    append_now(folder.places.clone(), row(4)).expect("added");
+    assert_eq!(
+        (report.sound, report.rows, report.torn_bytes),
+        (true, 3, 19)
+    );
+    append_entry_durably(folder.places.clone(), row(4)).expect("added");
     let report = folder.verify();
     assert_eq!((report.sound, report.rows, report.torn_bytes), (true, 5, 0));
     let told: Value = serde_json::from_str(&folder.lines()[3]).expect("a row");
-    assert_eq!((&told["event"], &told["count"]), (&json!("torn"), &json!(19)));
+    assert_eq!(
+        (&told["event"], &told["count"]),
+        (&json!("torn"), &json!(19))
+    );
 }
 
 #[tokio::test]
 async fn rows_taken_away_under_a_runner_are_missing_in_what_it_adds() {
     let folder = Folder::new();
     let audit = folder.open(ALL);
-    audit.note((1..=4).map(row).collect());
-    audit.rest().await;
+    audit.queue_entries((1..=4).map(row).collect());
+    audit.flush_durably().await;
     folder.put(&folder.lines()[..2]);
-    audit.add(row(5)).await;
-    assert_eq!(folder.flaw(), Some((Flaw::Missing, Some(3))));
+    audit.append_entry(row(5)).await;
+    assert_eq!(folder.flaw(), Some((AuditFlaw::Missing, Some(3))));
     // Also where the head goes with them.
     std::fs::remove_file(&folder.places.rows).expect("removed");
     std::fs::remove_file(&folder.places.head).expect("removed");
-    audit.add(row(6)).await;
-    assert_eq!(folder.flaw(), Some((Flaw::Missing, Some(1))));
+    audit.append_entry(row(6)).await;
+    assert_eq!(folder.flaw(), Some((AuditFlaw::Missing, Some(1))));
 }
 
 #[tokio::test]
@@ -204,14 +275,18 @@ async fn a_runner_and_the_owners_commands_take_turns() {
     let places = folder.places.clone();
     let owner = std::thread::spawn(move || {
         for n in 0..50 {
-            append_now(places.clone(), Entry::new(Event::Pause, Who::Owner, n)).expect("added");
+            append_entry_durably(
+                places.clone(),
+                AuditEntry::new(AuditEvent::Pause, AuditActor::Owner, n),
+            )
+            .expect("added");
         }
     });
     for n in 1..=200 {
-        audit.add(row(n)).await;
+        audit.append_entry(row(n)).await;
     }
     owner.join().expect("it ended");
-    audit.rest().await;
+    audit.flush_durably().await;
     let report = folder.verify();
     assert_eq!((report.fault, report.rows), (None, 250));
 }
@@ -221,7 +296,13 @@ async fn old_rows_go_and_the_rest_still_follows_and_cutting_by_hand_does_not_pas
     let folder = Folder::with_rows(40).await;
     let whole = folder.lines();
     let bytes = folder.text().len() as u64;
-    folder.open(Keep { bytes: bytes / 2, ..ALL }).rest().await;
+    folder
+        .open(AuditRetention {
+            bytes: bytes / 2,
+            ..ALL
+        })
+        .flush_durably()
+        .await;
     let report = folder.verify();
     assert_eq!(report.fault, None);
     let first = report.first_seq.expect("rows");
@@ -234,19 +315,29 @@ async fn old_rows_go_and_the_rest_still_follows_and_cutting_by_hand_does_not_pas
     let mut edited = lines.clone();
     edited[2] = edited[2].replace("words", "wards");
     folder.put(&edited);
-    assert_eq!(folder.flaw(), Some((Flaw::Edited, Some(first + 1))));
+    assert_eq!(folder.flaw(), Some((AuditFlaw::Edited, Some(first + 1))));
     // A checkpoint further on, made by hand as the program makes it.
     let cut: Value = serde_json::from_str(&lines[2]).expect("a row");
     let mut checkpoint: Value = serde_json::from_str(&lines[0]).expect("a row");
     (checkpoint["seq"], checkpoint["prev"]) = (cut["seq"].clone(), cut["hash"].clone());
-    let forged = std::iter::once(hashed_anew(&checkpoint.to_string())).chain(lines[3..].iter().cloned());
+    let forged =
+        std::iter::once(hashed_anew(&checkpoint.to_string())).chain(lines[3..].iter().cloned());
     folder.put(&forged.collect::<Vec<_>>());
-    assert_eq!(folder.flaw(), Some((Flaw::Missing, Some(1))));
+    assert_eq!(folder.flaw(), Some((AuditFlaw::Missing, Some(1))));
     // By age everything goes but what is new.
     folder.put(&lines);
-    folder.open(Keep { age: Duration::from_hours(1), ..ALL }).rest().await;
+    folder
+        .open(AuditRetention {
+            age: Duration::from_hours(1),
+            ..ALL
+        })
+        .flush_durably()
+        .await;
     let report = folder.verify();
-    assert_eq!((report.fault, report.first_seq, report.last.seq), (None, Some(41), 42));
+    assert_eq!(
+        (report.fault, report.first_seq, report.last.seq),
+        (None, Some(41), 42)
+    );
 }
 
 #[tokio::test]
@@ -255,18 +346,36 @@ async fn a_row_that_was_changed_does_not_go_with_age() {
     let mut lines = folder.lines();
     lines[4] = lines[4].replace("words", "wards");
     folder.put(&lines);
-    folder.open(Keep { age: Duration::from_hours(1), ..ALL }).rest().await;
-    assert_eq!(folder.flaw(), Some((Flaw::Edited, Some(5))), "the owner can still find it");
+    folder
+        .open(AuditRetention {
+            age: Duration::from_hours(1),
+            ..ALL
+        })
+        .flush_durably()
+        .await;
+    assert_eq!(
+        folder.flaw(),
+        Some((AuditFlaw::Edited, Some(5))),
+        "the owner can still find it"
+    );
 }
 
 #[tokio::test]
 async fn texts_from_elsewhere_are_bounded_and_cannot_break_a_row() {
     let folder = Folder::new();
     let audit = folder.open(ALL);
-    let hostile =
-        format!("\",\"hash\":\"{}\"}}\n{{\"seq\":1}}\n\u{1b}[2J{}", "0".repeat(64), "é".repeat(10_000));
-    audit.add(Entry { agent_type: Some(hostile), ..row(1) }).await;
-    audit.add(row(2)).await;
+    let hostile = format!(
+        "\",\"hash\":\"{}\"}}\n{{\"seq\":1}}\n\u{1b}[2J{}",
+        "0".repeat(64),
+        "é".repeat(10_000)
+    );
+    audit
+        .append_entry(AuditEntry {
+            agent_type: Some(hostile),
+            ..row(1)
+        })
+        .await;
+    audit.append_entry(row(2)).await;
     let report = folder.verify();
     assert_eq!((report.fault, report.rows), (None, 2));
     assert!(folder.text().len() < 4_000);
@@ -277,10 +386,23 @@ async fn texts_from_elsewhere_are_bounded_and_cannot_break_a_row() {
 async fn the_files_are_for_their_owner_alone() {
     use std::os::unix::fs::PermissionsExt as _;
     let folder = Folder::with_rows(1).await;
-    for file in [&folder.places.rows, &folder.places.head, &folder.places.lock] {
-        assert_eq!(file.metadata().expect("there").permissions().mode() & 0o777, 0o600, "{}", file.display());
+    for file in [
+        &folder.places.rows,
+        &folder.places.head,
+        &folder.places.lock,
+    ] {
+        assert_eq!(
+            file.metadata().expect("there").permissions().mode() & 0o777,
+            0o600,
+            "{}",
+            file.display()
+        );
     }
-    assert!(Head::read(&folder.places.head).expect("readable").is_some());
+    assert!(
+        AuditHead::read_head(&folder.places.head)
+            .expect("readable")
+            .is_some()
+    );
     assert!(folder.dir.path().exists());
 }
 
@@ -290,12 +412,12 @@ async fn a_file_that_cannot_be_written_holds_nobody_up_and_gets_its_rows_later()
     // A folder stands where the rows should.
     std::fs::create_dir(&folder.places.rows).expect("made");
     let audit = folder.open(ALL);
-    audit.add(row(1)).await;
+    audit.append_entry(row(1)).await;
     assert!(audit.is_failing());
-    audit.note(vec![row(2)]);
+    audit.queue_entries(vec![row(2)]);
     std::fs::remove_dir(&folder.places.rows).expect("removed");
-    audit.add(row(3)).await;
-    audit.rest().await;
+    audit.append_entry(row(3)).await;
+    audit.flush_durably().await;
     assert!(!audit.is_failing());
     let report = folder.verify();
     assert_eq!((report.fault, report.rows), (None, 3));
@@ -308,12 +430,20 @@ async fn a_hundred_thousand_rows_are_verified() {
     let folder = Folder::new();
     let audit = folder.open(ALL);
     for batch in 0..100 {
-        audit.note((1..=1_000).map(|n| row(batch * 1_000 + n)).collect());
+        audit.queue_entries((1..=1_000).map(|n| row(batch * 1_000 + n)).collect());
     }
-    audit.rest().await;
+    audit.flush_durably().await;
     let begun = Instant::now();
     let report = folder.verify();
-    println!("verified {} rows, {} bytes, in {:?}", report.rows, folder.text().len(), begun.elapsed());
+    println!(
+        "verified {} rows, {} bytes, in {:?}",
+        report.rows,
+        folder.text().len(),
+        begun.elapsed()
+    );
     assert_eq!((report.fault, report.rows), (None, 100_000));
-    assert_eq!(hash_of("{}"), "44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a");
+    assert_eq!(
+        sha256_text("{}"),
+        "44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a"
+    );
 }

@@ -3,7 +3,10 @@
 
 use std::time::Duration;
 
-use punie_runner::audit::{Audit, Entry, Event, Flaw, Keep, Who, append_now, verify};
+use punie_runner::audit::{
+    AuditActor, AuditEntry, AuditEvent, AuditFlaw, AuditLog, AuditRetention, append_entry_durably,
+    verify_chain,
+};
 use serde_json::{Value, json};
 
 use super::chain::hashed_anew;
@@ -13,8 +16,8 @@ use super::{ALL, Folder, row};
 async fn made(rows: std::ops::RangeInclusive<i64>) -> Vec<String> {
     let other = Folder::new();
     let audit = other.open(ALL);
-    audit.note(rows.map(row).collect());
-    audit.rest().await;
+    audit.queue_entries(rows.map(row).collect());
+    audit.flush_durably().await;
     other.lines()
 }
 
@@ -26,15 +29,19 @@ async fn signed() -> Folder {
 }
 
 /// A life of a runner: it adds these rows and ends. The device's key.
-async fn live(folder: &Folder, keep: Keep, rows: std::ops::RangeInclusive<i64>) -> String {
-    let (audit, public): (Audit, String) = folder.opened_by_a_device(keep);
-    audit.note(rows.map(row).collect());
-    audit.rest().await;
+async fn live(
+    folder: &Folder,
+    keep: AuditRetention,
+    rows: std::ops::RangeInclusive<i64>,
+) -> String {
+    let (audit, public): (AuditLog, String) = folder.opened_by_a_device(keep);
+    audit.queue_entries(rows.map(row).collect());
+    audit.flush_durably().await;
     public
 }
 
-fn flaw(folder: &Folder, public: &str) -> Option<(Flaw, Option<u64>)> {
-    let report = verify(&folder.places, &[], Some(public)).expect("readable");
+fn flaw(folder: &Folder, public: &str) -> Option<(AuditFlaw, Option<u64>)> {
+    let report = verify_chain(&folder.places, &[], Some(public)).expect("readable");
     report.fault.map(|fault| (fault.flaw, fault.seq))
 }
 
@@ -43,7 +50,7 @@ async fn h105_rows_cut_off_while_no_runner_lived_are_missing_after_the_next_star
     let folder = signed().await;
     folder.put(&folder.lines()[..4]);
     let public = live(&folder, ALL, 7..=8).await;
-    assert_eq!(flaw(&folder, &public), Some((Flaw::Missing, Some(5))));
+    assert_eq!(flaw(&folder, &public), Some((AuditFlaw::Missing, Some(5))));
 }
 
 #[tokio::test]
@@ -53,10 +60,18 @@ async fn h105_rows_put_in_the_place_of_others_while_no_runner_lived_show_after_t
         folder.put(&folder.lines()[..4]);
         let last = *rows.end();
         for _ in rows {
-            append_now(folder.places.clone(), Entry::new(Event::Pause, Who::Owner, 1)).expect("added");
+            append_entry_durably(
+                folder.places.clone(),
+                AuditEntry::new(AuditEvent::Pause, AuditActor::Owner, 1),
+            )
+            .expect("added");
         }
         let public = live(&folder, ALL, 10..=11).await;
-        assert_eq!(flaw(&folder, &public), Some((Flaw::Edited, u64::try_from(last).ok())), "up to {last}");
+        assert_eq!(
+            flaw(&folder, &public),
+            Some((AuditFlaw::Edited, u64::try_from(last).ok())),
+            "up to {last}"
+        );
     }
 }
 
@@ -64,19 +79,24 @@ async fn h105_rows_put_in_the_place_of_others_while_no_runner_lived_show_after_t
 async fn h105_rows_put_in_the_place_of_others_under_a_living_runner_show() {
     let folder = Folder::new();
     let (audit, public) = folder.opened_by_a_device(ALL);
-    audit.note((1..=6).map(row).collect());
-    audit.rest().await;
+    audit.queue_entries((1..=6).map(row).collect());
+    audit.flush_durably().await;
     folder.put(&folder.lines()[..4]);
     for _ in 5..=9 {
-        append_now(folder.places.clone(), Entry::new(Event::Pause, Who::Owner, 1)).expect("added");
+        append_entry_durably(
+            folder.places.clone(),
+            AuditEntry::new(AuditEvent::Pause, AuditActor::Owner, 1),
+        )
+        .expect("added");
     }
-    audit.add(row(10)).await;
-    audit.rest().await;
-    assert_eq!(flaw(&folder, &public), Some((Flaw::Edited, Some(9))));
+    audit.append_entry(row(10)).await;
+    audit.flush_durably().await;
+    assert_eq!(flaw(&folder, &public), Some((AuditFlaw::Edited, Some(9))));
 }
 
 #[tokio::test]
-async fn h105_rows_written_anew_without_a_head_or_with_a_forged_one_show_before_and_after_the_next_start() {
+async fn h105_rows_written_anew_without_a_head_or_with_a_forged_one_show_before_and_after_the_next_start()
+ {
     for head in [None, Some("{}"), Some("no head")] {
         let folder = signed().await;
         folder.put(&made(11..=16).await);
@@ -86,30 +106,46 @@ async fn h105_rows_written_anew_without_a_head_or_with_a_forged_one_show_before_
         }
         let (audit, public) = folder.opened_by_a_device(ALL);
         let said = flaw(&folder, &public).map(|(flaw, _)| flaw);
-        let expected = if head.is_none() { Flaw::MissingHead } else { Flaw::ForgedHead };
+        let expected = if head.is_none() {
+            AuditFlaw::MissingHead
+        } else {
+            AuditFlaw::ForgedHead
+        };
         assert_eq!(said, Some(expected), "{head:?}");
-        audit.note(vec![row(17)]);
-        audit.rest().await;
+        audit.queue_entries(vec![row(17)]);
+        audit.flush_durably().await;
         let said = flaw(&folder, &public).map(|(flaw, _)| flaw);
-        assert_eq!(said, Some(Flaw::MissingHead), "{head:?}");
+        assert_eq!(said, Some(AuditFlaw::MissingHead), "{head:?}");
     }
 }
 
 #[tokio::test]
-async fn an_audit_in_which_only_the_owners_commands_wrote_needs_no_head_and_a_killed_runner_leaves_one() {
+async fn an_audit_in_which_only_the_owners_commands_wrote_needs_no_head_and_a_killed_runner_leaves_one()
+ {
     let folder = Folder::new();
-    append_now(folder.places.clone(), Entry::new(Event::Pause, Who::Owner, 1)).expect("added");
+    append_entry_durably(
+        folder.places.clone(),
+        AuditEntry::new(AuditEvent::Pause, AuditActor::Owner, 1),
+    )
+    .expect("added");
     let (audit, public) = folder.opened_by_a_device(ALL);
     assert_eq!(flaw(&folder, &public), None);
-    audit.add(row(1)).await;
-    assert_eq!(flaw(&folder, &public), None, "without a rest there is a head as well");
+    audit.append_entry(row(1)).await;
+    assert_eq!(
+        flaw(&folder, &public),
+        None,
+        "without a rest there is a head as well"
+    );
     assert!(folder.places.head.exists());
 }
 
 #[tokio::test]
 async fn h105_a_checkpoint_made_by_hand_is_named_and_no_runner_signs_another_in_its_place() {
     let folder = signed().await;
-    let old = Keep { age: Duration::from_hours(1), ..ALL };
+    let old = AuditRetention {
+        age: Duration::from_hours(1),
+        ..ALL
+    };
     let lines = folder.lines();
     let cut: Value = serde_json::from_str(&lines[2]).expect("a row");
     let gone = |event: &str, seq: &Value, prev: &Value| {
@@ -124,21 +160,34 @@ async fn h105_a_checkpoint_made_by_hand_is_named_and_no_runner_signs_another_in_
     forged.extend_from_slice(&lines[3..]);
     forged.push(gone("expired", &json!(7), &last["hash"]));
     folder.put(&forged);
-    assert_eq!(folder.flaw(), None, "without the device's key nobody can tell");
+    assert_eq!(
+        folder.flaw(),
+        None,
+        "without the device's key nobody can tell"
+    );
     for _ in 0..2 {
         let public = live(&folder, old, 8..=8).await;
-        assert_eq!(flaw(&folder, &public), Some((Flaw::ForgedCheckpoint, Some(3))));
+        assert_eq!(
+            flaw(&folder, &public),
+            Some((AuditFlaw::ForgedCheckpoint, Some(3)))
+        );
     }
 }
 
 #[tokio::test]
 async fn rows_that_the_runner_let_go_of_are_borne_out_by_its_signature_again_and_again() {
     let folder = signed().await;
-    let old = Keep { age: Duration::from_hours(1), ..ALL };
+    let old = AuditRetention {
+        age: Duration::from_hours(1),
+        ..ALL
+    };
     for n in 7..=9 {
         let public = live(&folder, old, n..=n).await;
         assert_eq!(flaw(&folder, &public), None);
     }
     let report = folder.verify();
-    assert!(report.first_seq.is_some_and(|first| first > 7), "{report:?}");
+    assert!(
+        report.first_seq.is_some_and(|first| first > 7),
+        "{report:?}"
+    );
 }

@@ -17,7 +17,10 @@ async fn verified(stage: &Stage) -> (Option<i32>, Value) {
 /// Waits until this is among the rows about a request.
 async fn row(stage: &Stage, id: &str, fields: &[&str], wanted: &str) {
     let seen = || about(stage, id, fields);
-    until(&format!("{wanted:?} in {:?}", seen()), || seen().iter().any(|row| row == wanted)).await;
+    until(&format!("{wanted:?} in {:?}", seen()), || {
+        seen().iter().any(|row| row == wanted)
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -26,28 +29,51 @@ async fn a_call_has_its_decision_its_end_and_neither_arguments_nor_result() {
     stage.write("note.txt", "what-it-read\n");
     let runner = stage.run();
     let command = "echo what-it-said; exit 3";
-    let bash = stage.ask(Ask::bash(command).of("talk").with("agentType", json!("main"))).await;
+    let bash = stage
+        .ask(
+            Ask::bash(command)
+                .of("talk")
+                .with("agentType", json!("main")),
+        )
+        .await;
     assert_eq!(stage.answer(&bash).await.outcome, "ok");
-    let read = stage.ask(Ask::new("Read", &json!({ "file_path": "note.txt" })).of("talk")).await;
+    let read = stage
+        .ask(Ask::new("Read", &json!({ "file_path": "note.txt" })).of("talk"))
+        .await;
     stage.answer(&read).await;
-    let outside = stage.ask(Ask::new("Read", &json!({ "file_path": "/etc/shadow" })).of("talk")).await;
+    let outside = stage
+        .ask(Ask::new("Read", &json!({ "file_path": "/etc/shadow" })).of("talk"))
+        .await;
     stage.answer(&outside).await;
-    let unknown = stage.ask(Ask::new("NoSuchTool", &json!({ "what": "what-it-asked" }))).await;
+    let unknown = stage
+        .ask(Ask::new("NoSuchTool", &json!({ "what": "what-it-asked" })))
+        .await;
     let refused = stage.answer(&unknown).await;
     runner.terminate();
     assert_eq!(runner.end().await.code, Some(0));
-    let fields = ["event", "who", "toolName", "decision", "code", "outcome", "exitCode", "attempt"];
+    let fields = [
+        "event", "who", "toolName", "decision", "code", "outcome", "exitCode", "attempt",
+    ];
     assert_eq!(
         about(&stage, &bash, &fields),
-        ["begun caller Bash allowed - - - 1", "answered caller Bash - - ok 3 1"]
+        [
+            "begun caller Bash allowed - - - 1",
+            "answered caller Bash - - ok 3 1"
+        ]
     );
     assert_eq!(
         about(&stage, &read, &fields),
-        ["begun caller Read allowed - - - 1", "answered caller Read - - ok - 1"]
+        [
+            "begun caller Read allowed - - - 1",
+            "answered caller Read - - ok - 1"
+        ]
     );
     assert_eq!(
         about(&stage, &outside, &fields),
-        ["begun caller Read allowed - - - 1", "answered caller Read denied outside_workspace error - 1"]
+        [
+            "begun caller Read allowed - - - 1",
+            "answered caller Read denied outside_workspace error - 1"
+        ]
     );
     assert_eq!(
         about(&stage, &unknown, &fields),
@@ -55,13 +81,28 @@ async fn a_call_has_its_decision_its_end_and_neither_arguments_nor_result() {
     );
     let more = ["conversationId", "agentType", "argsHash", "bytes"];
     let args = json!({ "command": command }).to_string();
-    let hash = punie_runner::audit::hash_of(&args);
-    assert_eq!(about(&stage, &bash, &more[..3])[0], format!("talk main {hash}"));
-    assert_eq!(about(&stage, &unknown, &more[3..])[0], refused.raw.len().to_string());
+    let hash = punie_runner::audit::sha256_text(&args);
+    assert_eq!(
+        about(&stage, &bash, &more[..3])[0],
+        format!("talk main {hash}")
+    );
+    assert_eq!(
+        about(&stage, &unknown, &more[3..])[0],
+        refused.raw.len().to_string()
+    );
     let confinements = about(&stage, &bash, &["confinement"]);
-    assert!(confinements.iter().all(|level| level != "-"), "{confinements:?}");
-    let events: Vec<Value> = rows_of(&stage).into_iter().map(|row| row["event"].clone()).collect();
-    assert_eq!((events.first(), events.last()), (Some(&json!("started")), Some(&json!("stopped"))));
+    assert!(
+        confinements.iter().all(|level| level != "-"),
+        "{confinements:?}"
+    );
+    let events: Vec<Value> = rows_of(&stage)
+        .into_iter()
+        .map(|row| row["event"].clone())
+        .collect();
+    assert_eq!(
+        (events.first(), events.last()),
+        (Some(&json!("started")), Some(&json!("stopped")))
+    );
     let text = std::fs::read_to_string(places(&stage).rows).expect("rows");
     for word in ["what-it", "note.txt", "shadow", "echo"] {
         assert!(!text.contains(word), "{word} in {text}");
@@ -82,12 +123,23 @@ async fn h105_verify_names_the_row_that_was_edited_and_exits_with_one() {
     runner.end().await;
     let file = places(&stage).rows;
     let text = std::fs::read_to_string(&file).expect("rows");
-    std::fs::write(&file, text.replacen("\"toolName\":\"Bash\"", "\"toolName\":\"Read\"", 1))
-        .expect("written");
+    std::fs::write(
+        &file,
+        text.replacen("\"toolName\":\"Bash\"", "\"toolName\":\"Read\"", 1),
+    )
+    .expect("written");
     let ended = stage.command(&["audit", "verify"]).await;
     assert_eq!(ended.code, Some(1));
-    let begun = rows_of(&stage).iter().position(|row| row["event"] == "begun").expect("a row") + 1;
-    assert!(ended.out.contains(&format!("row {begun} was edited")), "{}", ended.out);
+    let begun = rows_of(&stage)
+        .iter()
+        .position(|row| row["event"] == "begun")
+        .expect("a row")
+        + 1;
+    assert!(
+        ended.out.contains(&format!("row {begun} was edited")),
+        "{}",
+        ended.out
+    );
     let (code, report) = verified(&stage).await;
     assert_eq!(
         (code, &report["fault"]["flaw"], &report["fault"]["seq"]),
@@ -102,19 +154,41 @@ async fn who_said_yes_and_who_said_no_stand_in_the_audit() {
     let id = stage.ask(Ask::bash("true")).await;
     let question = eventually("a question", async || {
         let list = stage.command(&["--json", "approvals"]).await.out;
-        Some(serde_json::from_str::<Value>(list.lines().next()?).ok()?["id"].as_str()?.to_owned())
+        Some(
+            serde_json::from_str::<Value>(list.lines().next()?).ok()?["id"]
+                .as_str()?
+                .to_owned(),
+        )
     })
     .await;
-    assert_eq!(stage.command(&["approvals", "allow", &question]).await.code, Some(0));
+    assert_eq!(
+        stage.command(&["approvals", "allow", &question]).await.code,
+        Some(0)
+    );
     assert_eq!(stage.answer(&id).await.outcome, "ok");
     let fields = ["event", "who", "decision", "by", "code", "rule", "detail"];
     row(&stage, &id, &fields, "approval owner - - - - allow_once").await;
-    row(&stage, &id, &fields, "begun caller asked device - policy.ask -").await;
+    row(
+        &stage,
+        &id,
+        &fields,
+        "begun caller asked device - policy.ask -",
+    )
+    .await;
     let id = stage.ask(Ask::bash("true")).await;
     let question = eventually("a question", async || stage.caller.questions().await.pop()).await;
     stage.caller.choose(&question, "reject_once").await;
-    assert_eq!(stage.answer(&id).await.verdict(), ("error", "policy_denied"));
-    row(&stage, &id, &fields, "answered caller denied - policy_denied policy.ask -").await;
+    assert_eq!(
+        stage.answer(&id).await.verdict(),
+        ("error", "policy_denied")
+    );
+    row(
+        &stage,
+        &id,
+        &fields,
+        "answered caller denied - policy_denied policy.ask -",
+    )
+    .await;
     assert_eq!(verified(&stage).await.0, Some(0));
 }
 
@@ -122,7 +196,12 @@ async fn who_said_yes_and_who_said_no_stand_in_the_audit() {
 async fn the_owners_switch_the_trash_and_undo_stand_in_the_audit() {
     let stage = Stage::new().await;
     let runner = stage.run();
-    let write = stage.ask(Ask::new("Write", &json!({ "file_path": "a.txt", "content": "a\n" }))).await;
+    let write = stage
+        .ask(Ask::new(
+            "Write",
+            &json!({ "file_path": "a.txt", "content": "a\n" }),
+        ))
+        .await;
     stage.answer(&write).await;
     let told = |event: &str| rows_of(&stage).iter().any(|row| row["event"] == event);
     for (words, events) in [
@@ -137,10 +216,18 @@ async fn the_owners_switch_the_trash_and_undo_stand_in_the_audit() {
             until(&format!("{event} in the audit"), || told(event)).await;
         }
     }
-    assert_eq!(about(&stage, &write, &["event", "who"]).last().map(String::as_str), Some("undo owner"));
+    assert_eq!(
+        about(&stage, &write, &["event", "who"])
+            .last()
+            .map(String::as_str),
+        Some("undo owner")
+    );
     // A pause that changes nothing is no row.
     stage.command(&["resume"]).await;
-    let resumes = rows_of(&stage).iter().filter(|row| row["event"] == "resume").count();
+    let resumes = rows_of(&stage)
+        .iter()
+        .filter(|row| row["event"] == "resume")
+        .count();
     assert_eq!(resumes, 1);
     drop(runner);
     assert_eq!(verified(&stage).await.0, Some(0));
@@ -155,7 +242,13 @@ async fn a_call_that_was_taken_back_is_no_call_that_was_denied() {
     stage.caller.cancel(&id).await;
     assert_eq!(stage.answer(&id).await.outcome, "cancelled");
     row(&stage, &id, &["event", "who"], "cancelled caller").await;
-    row(&stage, &id, &["event", "code", "decision"], "answered cancelled -").await;
+    row(
+        &stage,
+        &id,
+        &["event", "code", "decision"],
+        "answered cancelled -",
+    )
+    .await;
     drop(runner);
     assert_eq!(verified(&stage).await.0, Some(0));
 }
@@ -182,7 +275,10 @@ async fn h105_a_runner_that_is_killed_leaves_rows_that_follow_from_each_other() 
         row(&stage, &id, &["event"], "answered").await;
         let told = about(&stage, &id, &["event"]);
         // Nothing ran that has no row, and no row was lost with the process.
-        assert!(told.iter().filter(|event| *event == "begun").count() >= begun, "{point}: {told:?}");
+        assert!(
+            told.iter().filter(|event| *event == "begun").count() >= begun,
+            "{point}: {told:?}"
+        );
         let (code, report) = verified(&stage).await;
         assert_eq!(code, Some(0), "{point}: {report}");
     }
@@ -224,45 +320,89 @@ async fn a_heartbeat_carries_the_head_with_which_rows_cut_off_are_missed() {
     let files = places(&stage);
     std::fs::remove_file(&files.head).expect("removed");
     let text = std::fs::read_to_string(&files.rows).expect("rows");
-    std::fs::write(&files.rows, text.lines().next().expect("a row").to_owned() + "\n").expect("written");
-    assert_eq!(verified(&stage).await.0, Some(1), "without a head it is not sound");
+    std::fs::write(
+        &files.rows,
+        text.lines().next().expect("a row").to_owned() + "\n",
+    )
+    .expect("written");
+    assert_eq!(
+        verified(&stage).await.0,
+        Some(1),
+        "without a head it is not sound"
+    );
     let ended = stage.command(&known).await;
-    assert_eq!((ended.code, &ended.json()["fault"]["seq"]), (Some(1), &json!(2)));
+    assert_eq!(
+        (ended.code, &ended.json()["fault"]["seq"]),
+        (Some(1), &json!(2))
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_list_is_narrowed_to_a_request_and_a_time() {
     let stage = Stage::new().await;
     let runner = stage.run();
-    let ids = [stage.ask(Ask::bash("true")).await, stage.ask(Ask::bash("true")).await];
+    let ids = [
+        stage.ask(Ask::bash("true")).await,
+        stage.ask(Ask::bash("true")).await,
+    ];
     for id in &ids {
         stage.answer(id).await;
     }
     runner.terminate();
     runner.end().await;
     let listed = async |args: &[&str]| -> Vec<Value> {
-        let ended = stage.command(&[&["--json", "audit", "list"], args].concat()).await;
+        let ended = stage
+            .command(&[&["--json", "audit", "list"], args].concat())
+            .await;
         assert_eq!(ended.code, Some(0), "{ended:?}");
-        ended.out.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+        ended
+            .out
+            .lines()
+            .map(|line| serde_json::from_str(line).expect("JSON"))
+            .collect()
     };
     assert_eq!(listed(&[]).await, rows_of(&stage));
     let one = listed(&["--request", &ids[1]]).await;
     assert_eq!(one.len(), 2);
-    assert!(one.iter().all(|row| row["requestId"] == ids[1].as_str()), "{one:?}");
-    assert_eq!(listed(&["--request", &ids[1][20..]]).await, one, "the end of an id is enough");
+    assert!(
+        one.iter().all(|row| row["requestId"] == ids[1].as_str()),
+        "{one:?}"
+    );
+    assert_eq!(
+        listed(&["--request", &ids[1][20..]]).await,
+        one,
+        "the end of an id is enough"
+    );
     let at_ms = one[1]["atMs"].as_i64().expect("a time");
     let late = listed(&["--since", &at_ms.to_string()]).await;
-    assert!(late.iter().all(|row| row["atMs"].as_i64() >= Some(at_ms)) && !late.is_empty(), "{late:?}");
-    assert_eq!(listed(&["--within", "5"]).await.len(), rows_of(&stage).len());
-    let table = stage.command(&["audit", "list", "--request", &ids[0]]).await.out;
-    assert!(table.contains("begun") && table.contains("decision") | table.contains("DECISION"), "{table}");
+    assert!(
+        late.iter().all(|row| row["atMs"].as_i64() >= Some(at_ms)) && !late.is_empty(),
+        "{late:?}"
+    );
+    assert_eq!(
+        listed(&["--within", "5"]).await.len(),
+        rows_of(&stage).len()
+    );
+    let table = stage
+        .command(&["audit", "list", "--request", &ids[0]])
+        .await
+        .out;
+    assert!(
+        table.contains("begun") && table.contains("decision") | table.contains("DECISION"),
+        "{table}"
+    );
 }
 
 /// Sends a heartbeat as somebody would who has listened; the backend's refusal.
 async fn replayed(stage: &Stage, beat: &Value) -> Value {
     let body = json!({ "path": "devices:heartbeat", "args": beat, "format": "json" }).to_string();
     let post = http().post(format!("{}/api/mutation", stage.setting.url));
-    let reply = post.header("content-type", "application/json").body(body).send().await.expect("a reply");
+    let reply = post
+        .header("content-type", "application/json")
+        .body(body)
+        .send()
+        .await
+        .expect("a reply");
     let envelope: Value = serde_json::from_str(&reply.text().await.expect("a body")).expect("JSON");
     envelope["errorData"]["code"].clone()
 }
@@ -273,11 +413,19 @@ async fn h98_a_heartbeat_that_somebody_sends_again_is_refused_and_brings_nobody_
     let relay = Relay::before(&stage.setting.url).await;
     let runner = stage.run_at(&relay.url);
     until("a heartbeat", || {
-        relay.calls("devices:heartbeat").iter().any(|call| call.answer["status"] == "success")
+        relay
+            .calls("devices:heartbeat")
+            .iter()
+            .any(|call| call.answer["status"] == "success")
     })
     .await;
     let beats = relay.calls("devices:heartbeat");
-    let beat = beats.iter().find(|call| call.answer["status"] == "success").expect("one").args.clone();
+    let beat = beats
+        .iter()
+        .find(|call| call.answer["status"] == "success")
+        .expect("one")
+        .args
+        .clone();
     assert_ne!(beat["online"], false);
     runner.terminate();
     assert_eq!(runner.end().await.code, Some(0));
@@ -308,11 +456,18 @@ async fn h98_a_heartbeat_that_the_backend_refuses_as_stale_or_repeated_stands_in
         let _runner = stage.run_at(&relay.url);
         let told = || {
             rows_of(&stage).into_iter().any(|row| {
-                row["event"] == "heartbeat_refused" && row["who"] == "backend" && row["code"] == code
+                row["event"] == "heartbeat_refused"
+                    && row["who"] == "backend"
+                    && row["code"] == code
             })
         };
         until(&format!("{code} in the audit"), told).await;
-        let again = || relay.calls("devices:heartbeat").iter().any(|call| call.answer["status"] == "success");
+        let again = || {
+            relay
+                .calls("devices:heartbeat")
+                .iter()
+                .any(|call| call.answer["status"] == "success")
+        };
         until("a second one, signed anew", again).await;
         assert_eq!(verified(&stage).await.0, Some(0));
     }
@@ -323,12 +478,20 @@ async fn a_reply_that_the_backend_will_not_take_stands_in_the_audit() {
     let stage = Stage::new().await;
     let relay = Relay::before(&stage.setting.url).await;
     relay.rule(|path, _| match path {
-        "events:appendResult" => Fate::refuse(&json!({ "code": "RESULT_EXISTS", "message": "another one" })),
+        "events:appendResult" => {
+            Fate::refuse(&json!({ "code": "RESULT_EXISTS", "message": "another one" }))
+        }
         _ => Fate::Pass,
     });
     let _runner = stage.run_at(&relay.url);
     let id = stage.ask(Ask::bash("true")).await;
-    row(&stage, &id, &["event", "who", "code"], "undeliverable backend RESULT_EXISTS").await;
+    row(
+        &stage,
+        &id,
+        &["event", "who", "code"],
+        "undeliverable backend RESULT_EXISTS",
+    )
+    .await;
     assert_eq!(verified(&stage).await.0, Some(0));
 }
 
@@ -340,12 +503,22 @@ async fn safe_mode_stands_in_the_audit() {
     stage.caller.have(Ask::bash("true")).await;
     runner.kill();
     let _runner = stage.run();
-    let told = || rows_of(&stage).iter().any(|row| row["event"] == "held" && row["detail"] == "safe mode");
+    let told = || {
+        rows_of(&stage)
+            .iter()
+            .any(|row| row["event"] == "held" && row["detail"] == "safe mode")
+    };
     until("it in the audit", told).await;
     assert_eq!(stage.command(&["resume"]).await.code, Some(0));
-    until("its end in the audit", || rows_of(&stage).iter().any(|row| row["event"] == "released")).await;
+    until("its end in the audit", || {
+        rows_of(&stage).iter().any(|row| row["event"] == "released")
+    })
+    .await;
     // A killed runner has no last row.
-    let lives: Vec<Value> = rows_of(&stage).into_iter().map(|row| row["event"].clone()).collect();
+    let lives: Vec<Value> = rows_of(&stage)
+        .into_iter()
+        .map(|row| row["event"].clone())
+        .collect();
     assert_eq!(lives.iter().filter(|event| *event == "started").count(), 2);
     assert!(!lives.contains(&json!("stopped")));
 }

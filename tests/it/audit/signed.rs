@@ -3,8 +3,8 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use punie_runner::ids::{ConversationId, DeviceId, RequestId};
-use punie_runner::journal::State;
-use punie_runner::request::{Signed, public_key_of};
+use punie_runner::journal::RequestState;
+use punie_runner::request::{SignedRequest, public_key_from_seed};
 use serde_json::{Value, json};
 
 use super::about;
@@ -18,12 +18,14 @@ const KEY: [u8; 32] = [42; 32];
 
 /// A device that requires signatures by that key.
 async fn stage() -> Stage {
-    let key = public_key_of(&KEY);
+    let key = public_key_from_seed(&KEY);
     Stage::with(&format!("[backend]\nrequest_key = \"{key}\"\n")).await
 }
 
 fn now_ms() -> i64 {
-    let age = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970");
+    let age = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .expect("after 1970");
     i64::try_from(age.as_millis()).expect("soon enough")
 }
 
@@ -55,9 +57,11 @@ impl Order {
     }
 
     fn sign(&self, key: &[u8; 32]) -> String {
-        let conversation = self.conversation.map(|id| ConversationId::parse(id).expect("an id"));
+        let conversation = self
+            .conversation
+            .map(|id| ConversationId::parse(id).expect("an id"));
         let device = DeviceId::parse(self.device.clone()).expect("an id");
-        let signed = Signed {
+        let signed = SignedRequest {
             request: &self.id,
             device: &device,
             tool: self.tool,
@@ -67,11 +71,14 @@ impl Order {
             conversation: conversation.as_ref(),
             agent_type: self.agent_type,
         };
-        signed.sign(key)
+        signed.sign_with_seed(key)
     }
 
     /// As it is sent, with this signature.
-    #[expect(clippy::cast_precision_loss, reason = "milliseconds since 1970 are far below 2^53")]
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "milliseconds since 1970 are far below 2^53"
+    )]
     fn sent(&self, signature: &str) -> Ask {
         let args: Value = serde_json::from_str(&self.args).expect("JSON");
         let mut ask = Ask::new(self.tool, &args)
@@ -82,7 +89,10 @@ impl Order {
         if let Some(deadline) = self.deadline_ms {
             ask = ask.with("deadlineMs", json!(deadline as f64));
         }
-        for (field, value) in [("conversationId", self.conversation), ("agentType", self.agent_type)] {
+        for (field, value) in [
+            ("conversationId", self.conversation),
+            ("agentType", self.agent_type),
+        ] {
             if let Some(value) = value {
                 ask = ask.with(field, json!(value));
             }
@@ -100,9 +110,10 @@ async fn refused(stage: &Stage, ask: Ask, code: &str, words: &str) -> Answer {
     assert_eq!(stage.read("effects"), "", "nothing ran");
     let fields = ["event", "who", "decision", "code", "rule"];
     let wanted = [format!("refused caller denied {code} backend.request_key")];
-    until(&format!("{wanted:?} in {:?}", about(stage, &id, &fields)), || {
-        about(stage, &id, &fields) == wanted
-    })
+    until(
+        &format!("{wanted:?} in {:?}", about(stage, &id, &fields)),
+        || about(stage, &id, &fields) == wanted,
+    )
     .await;
     answer
 }
@@ -116,7 +127,13 @@ const EFFECT: &str = "echo ran >> effects";
 async fn h97_a_request_signed_with_the_pinned_key_is_run_and_one_without_is_not() {
     let stage = stage().await;
     let _runner = stage.run();
-    refused(&stage, Ask::bash(EFFECT), "policy_denied", "has no signature").await;
+    refused(
+        &stage,
+        Ask::bash(EFFECT),
+        "policy_denied",
+        "has no signature",
+    )
+    .await;
     let order = Order::bash(&stage, EFFECT);
     let read = Ask::new("Read", &json!({ "file_path": "a" }));
     refused(&stage, read, "policy_denied", "Read was not run").await;
@@ -127,8 +144,9 @@ async fn h97_a_request_signed_with_the_pinned_key_is_run_and_one_without_is_not(
     assert_eq!(status["requestAuth"], "signed");
     until("a heartbeat says so", || {
         let db = stage.database();
-        let health: String =
-            db.query_row("select health from presence", [], |row| row.get(0)).unwrap_or_default();
+        let health: String = db
+            .query_row("select health from presence", [], |row| row.get(0))
+            .unwrap_or_default();
         health.contains("\"requestAuth\":\"signed\"")
     })
     .await;
@@ -147,10 +165,14 @@ async fn h97_everything_that_is_signed_is_part_of_it() {
     let changes: [(&str, Change); 8] = [
         ("id", |order| order.id = RequestId::new()),
         ("tool", |order| order.tool = "run_command"),
-        ("args", |order| order.args = json!({ "command": "echo RAN >> effects" }).to_string()),
+        ("args", |order| {
+            order.args = json!({ "command": "echo RAN >> effects" }).to_string()
+        }),
         ("spaces in args", |order| order.args.push(' ')),
         ("issued", |order| order.issued_at_ms += 1),
-        ("deadline", |order| order.deadline_ms = order.deadline_ms.map(|at| at + 1)),
+        ("deadline", |order| {
+            order.deadline_ms = order.deadline_ms.map(|at| at + 1)
+        }),
         ("conversation", |order| order.conversation = Some("other")),
         ("agent", |order| order.agent_type = None),
     ];
@@ -158,14 +180,24 @@ async fn h97_everything_that_is_signed_is_part_of_it() {
         let mut order = whole(&stage);
         let signature = order.sign(&KEY);
         change(&mut order);
-        let answer =
-            refused(&stage, order.sent(&signature), "policy_denied", "the signature of this one is not")
-                .await;
+        let answer = refused(
+            &stage,
+            order.sent(&signature),
+            "policy_denied",
+            "the signature of this one is not",
+        )
+        .await;
         assert_eq!(answer.outcome, "error", "{what}");
     }
     for signature in ["", "x", "AAAA", &whole(&stage).sign(&[43; 32])] {
         let order = whole(&stage);
-        refused(&stage, order.sent(signature), "policy_denied", "the signature of this one is not").await;
+        refused(
+            &stage,
+            order.sent(signature),
+            "policy_denied",
+            "the signature of this one is not",
+        )
+        .await;
     }
     let order = whole(&stage);
     let id = stage.ask(order.sent(&order.sign(&KEY))).await;
@@ -177,9 +209,18 @@ async fn h97_everything_that_is_signed_is_part_of_it() {
 async fn h96_a_request_signed_for_another_device_is_refused_and_audited() {
     let stage = stage().await;
     let _runner = stage.run();
-    let order = Order { device: "another-device".to_owned(), ..Order::bash(&stage, EFFECT) };
+    let order = Order {
+        device: "another-device".to_owned(),
+        ..Order::bash(&stage, EFFECT)
+    };
     let signature = order.sign(&KEY);
-    refused(&stage, order.sent(&signature), "policy_denied", "for this request at this device").await;
+    refused(
+        &stage,
+        order.sent(&signature),
+        "policy_denied",
+        "for this request at this device",
+    )
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -189,15 +230,33 @@ async fn h97_an_expired_request_is_refused_by_this_machines_clock_too() {
     stage.advance_backend(-3_600_000);
     let _runner = stage.run();
     let long_ago = now_ms() - 20 * 60_000;
-    let old = Order { issued_at_ms: long_ago, ..Order::bash(&stage, EFFECT) };
+    let old = Order {
+        issued_at_ms: long_ago,
+        ..Order::bash(&stage, EFFECT)
+    };
     refused(&stage, old.sent(&old.sign(&KEY)), "expired", "expired").await;
-    let late = Order { deadline_ms: Some(now_ms() - 6 * 60_000), ..Order::bash(&stage, EFFECT) };
+    let late = Order {
+        deadline_ms: Some(now_ms() - 6 * 60_000),
+        ..Order::bash(&stage, EFFECT)
+    };
     refused(&stage, late.sent(&late.sign(&KEY)), "expired", "expired").await;
-    let early = Order { issued_at_ms: now_ms() + 10 * 60_000, ..Order::bash(&stage, EFFECT) };
-    refused(&stage, early.sent(&early.sign(&KEY)), "policy_denied", "in the future").await;
+    let early = Order {
+        issued_at_ms: now_ms() + 10 * 60_000,
+        ..Order::bash(&stage, EFFECT)
+    };
+    refused(
+        &stage,
+        early.sent(&early.sign(&KEY)),
+        "policy_denied",
+        "in the future",
+    )
+    .await;
     // A deadline that is signed holds however long ago it was issued.
-    let lasting =
-        Order { issued_at_ms: long_ago, deadline_ms: Some(now_ms() + 60_000), ..Order::bash(&stage, EFFECT) };
+    let lasting = Order {
+        issued_at_ms: long_ago,
+        deadline_ms: Some(now_ms() + 60_000),
+        ..Order::bash(&stage, EFFECT)
+    };
     let id = stage.ask(lasting.sent(&lasting.sign(&KEY))).await;
     assert_eq!(stage.answer(&id).await.outcome, "ok");
 }
@@ -206,7 +265,10 @@ async fn h97_an_expired_request_is_refused_by_this_machines_clock_too() {
 async fn h97_what_was_signed_and_run_is_not_run_again_after_its_time_when_the_journal_is_lost() {
     let stage = stage().await;
     let runner = stage.run();
-    let order = Order { deadline_ms: Some(now_ms() + 60_000), ..Order::bash(&stage, EFFECT) };
+    let order = Order {
+        deadline_ms: Some(now_ms() + 60_000),
+        ..Order::bash(&stage, EFFECT)
+    };
     let id = stage.ask(order.sent(&order.sign(&KEY))).await;
     assert_eq!(stage.answer(&id).await.outcome, "ok");
     runner.terminate();
@@ -254,19 +316,39 @@ async fn send_signs_with_a_key_that_keygen_made_and_the_device_has_pinned() {
     let public = made.json()["publicKey"].as_str().expect("a key").to_owned();
     let again = stage.command(&["keygen", file]).await;
     assert_ne!(again.code, Some(0), "a key is not written over: {again:?}");
-    let bits =
-        std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(file).expect("there").permissions());
+    let bits = std::os::unix::fs::PermissionsExt::mode(
+        &std::fs::metadata(file).expect("there").permissions(),
+    );
     assert_eq!(bits & 0o777, 0o600);
     stage.configure("#key", &format!("request_key = \"{public}\""));
     let _runner = stage.run();
     let tokens = stage.setting.tokens().join("caller");
     std::fs::write(&tokens, &stage.caller.token).expect("written");
-    std::fs::set_permissions(&tokens, std::os::unix::fs::PermissionsExt::from_mode(0o600)).expect("set");
+    std::fs::set_permissions(&tokens, std::os::unix::fs::PermissionsExt::from_mode(0o600))
+        .expect("set");
     let args = json!({ "command": EFFECT }).to_string();
     let plain = stage.command(&["send", "Bash", &args]).await;
-    assert_eq!((plain.code, stage.read("effects").as_str()), (Some(1), ""), "{plain:?}");
-    let signed = stage.command(&["send", "--sign-key", file, "--conversation", "talk", "Bash", &args]).await;
-    assert_eq!((signed.code, stage.read("effects").as_str()), (Some(0), "ran\n"), "{signed:?}");
+    assert_eq!(
+        (plain.code, stage.read("effects").as_str()),
+        (Some(1), ""),
+        "{plain:?}"
+    );
+    let signed = stage
+        .command(&[
+            "send",
+            "--sign-key",
+            file,
+            "--conversation",
+            "talk",
+            "Bash",
+            &args,
+        ])
+        .await;
+    assert_eq!(
+        (signed.code, stage.read("effects").as_str()),
+        (Some(0), "ran\n"),
+        "{signed:?}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -298,14 +380,26 @@ async fn h96_a_request_that_names_another_device_is_refused_and_audited() {
     let _runner = stage.run_at(&relay.url);
     let told = || about(&stage, "strayed", &["event", "decision", "code"]);
     // The backend has no such request, so that it does not take the answer either, which is audited too.
-    until("it in the audit", || told().first().is_some_and(|told| told == "refused denied invalid_args"))
-        .await;
+    until("it in the audit", || {
+        told()
+            .first()
+            .is_some_and(|told| told == "refused denied invalid_args")
+    })
+    .await;
     assert_eq!(stage.caller.have(Ask::bash("true")).await.outcome, "ok");
     assert_eq!(stage.read("effects"), "");
     until("its answer", || relay.posts("strayed").0 > 0).await;
     let posts = relay.calls("events:appendResult");
-    let post = posts.iter().find(|call| call.args["requestId"] == "strayed").expect("a post");
-    assert!(post.args["payload"].to_string().contains("it is for another device"), "{post:?}");
+    let post = posts
+        .iter()
+        .find(|call| call.args["requestId"] == "strayed")
+        .expect("a post");
+    assert!(
+        post.args["payload"]
+            .to_string()
+            .contains("it is for another device"),
+        "{post:?}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -313,11 +407,16 @@ async fn h97_over_a_websocket_which_has_no_place_for_signatures_nothing_is_run()
     let worker = Worker::new().await;
     let file = worker.setting.home.join("config.toml");
     let text = std::fs::read_to_string(&file).expect("a configuration");
-    let key = format!("[backend]\nrequest_key = \"{}\"", public_key_of(&KEY));
+    let key = format!(
+        "[backend]\nrequest_key = \"{}\"",
+        public_key_from_seed(&KEY)
+    );
     std::fs::write(&file, text.replacen("[backend]", &key, 1)).expect("written");
     let _runner = worker.run();
     let mut line = worker.accept().await;
-    let said = line.fails("call-1", "Bash", &json!({ "command": EFFECT })).await;
+    let said = line
+        .fails("call-1", "Bash", &json!({ "command": EFFECT }))
+        .await;
     assert!(said.contains("has no signature"), "{said}");
     assert_eq!(worker.read("effects"), "");
 }
@@ -335,9 +434,12 @@ async fn h97_what_was_accepted_before_the_key_was_pinned_is_checked_with_it_befo
         // It is accepted, and the runner ends before it is begun.
         let runner = stage.run_armed(&stage.setting.url, "accept.after=kill");
         runner.end().await;
-        assert_eq!(stage.state(&id), Some(State::Accepted));
+        assert_eq!(stage.state(&id), Some(RequestState::Accepted));
         if point == "unsigned" {
-            stage.configure("# no key", &format!("request_key = \"{}\"", public_key_of(&KEY)));
+            stage.configure(
+                "# no key",
+                &format!("request_key = \"{}\"", public_key_from_seed(&KEY)),
+            );
         }
         let runner = stage.run();
         let answer = stage.answer(&id).await;
@@ -373,14 +475,22 @@ async fn h97_a_task_that_was_begun_before_the_key_was_pinned_is_not_run_after_th
             tasks.push(format!("{id}-task"));
             until("the first to run", || stage.file("up").exists()).await;
         }
-        stage.reaches(&tasks[AT_ONCE], State::Accepted).await;
+        stage.reaches(&tasks[AT_ONCE], RequestState::Accepted).await;
         runner.kill();
         if is_pinned {
-            stage.configure("# no key", &format!("request_key = \"{}\"", public_key_of(&KEY)));
+            stage.configure(
+                "# no key",
+                &format!("request_key = \"{}\"", public_key_from_seed(&KEY)),
+            );
         }
         let runner = stage.run();
         stage.write("go", "");
-        let over = |id: &str| !matches!(stage.state(id), Some(State::Accepted | State::Started));
+        let over = |id: &str| {
+            !matches!(
+                stage.state(id),
+                Some(RequestState::Accepted | RequestState::Started)
+            )
+        };
         until("all to be over", || tasks.iter().all(|task| over(task))).await;
         assert_eq!(stage.read("effects"), if is_pinned { "" } else { "ran\n" });
         runner.terminate();

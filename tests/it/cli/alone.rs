@@ -9,20 +9,37 @@ use super::{User, glance, keys};
 async fn help_is_an_answer_and_a_wrong_flag_is_not() {
     let user = User::new();
     let help = user.types(&["--help"]).await.done();
-    for command in
-        ["run", "dev", "demo", "backend", "send", "cancel", "call", "tools", "status", "pair", "init"]
-    {
-        assert!(help.out.contains(&format!("\n  {command} ")), "{command}: {}", help.out);
+    for command in [
+        "run", "dev", "demo", "backend", "send", "cancel", "call", "tools", "status", "pair",
+        "init",
+    ] {
+        assert!(
+            help.out.contains(&format!("\n  {command} ")),
+            "{command}: {}",
+            help.out
+        );
     }
-    assert!(!help.out.contains("import"), "what is not built is not offered");
+    assert!(
+        !help.out.contains("import"),
+        "what is not built is not offered"
+    );
     let version = user.types(&["--version"]).await.done().out;
-    assert_eq!(version, concat!("punie-runner ", env!("CARGO_PKG_VERSION"), "\n"));
-    user.types(&["--bad"]).await.refused(2, "unexpected argument '--bad'");
+    assert_eq!(
+        version,
+        concat!("punie-runner ", env!("CARGO_PKG_VERSION"), "\n")
+    );
+    user.types(&["--bad"])
+        .await
+        .refused(2, "unexpected argument '--bad'");
     user.types(&["statsu"]).await.refused(2, "status");
     user.types(&["send"]).await.refused(2, "<TOOL>");
-    user.types(&["--once", "tools"]).await.refused(2, "--once goes with `run` only");
+    user.types(&["--once", "tools"])
+        .await
+        .refused(2, "--once goes with `run` only");
     user.types(&["tools", "--once"]).await.refused(2, "--once");
-    user.types(&["--color", "blue", "tools"]).await.refused(2, "auto, always, never");
+    user.types(&["--color", "blue", "tools"])
+        .await
+        .refused(2, "auto, always, never");
     assert!(!user.path("home").exists(), "none of them touched the home");
 }
 
@@ -30,19 +47,30 @@ async fn help_is_an_answer_and_a_wrong_flag_is_not() {
 async fn a_bad_configuration_is_78_and_a_home_that_is_none_is_not() {
     let user = User::new();
     user.write("home/config.toml", "[limits]\nreads = 0\n");
-    user.types(&["status"]).await.refused(78, "config.toml:2: limits.reads must be");
+    user.types(&["status"])
+        .await
+        .refused(78, "config.toml:2: limits.reads must be");
     let user = User::new();
-    user.types(&["--log", "loud", "status"]).await.refused(78, "--log: there is no \"loud\"");
+    user.types(&["--log", "loud", "status"])
+        .await
+        .refused(78, "--log: there is no \"loud\"");
     user.write("home", "a file");
     let said = user.types(&["status"]).await;
-    assert!([73, 77, 78].contains(&said.code) && said.err.contains(&user.text("home")), "{said:?}");
+    assert!(
+        [73, 77, 78].contains(&said.code) && said.err.contains(&user.text("home")),
+        "{said:?}"
+    );
 }
 
 #[tokio::test]
 async fn the_tools_are_listed_and_explained() {
     let user = User::new();
     let list = user.types(&["tools"]).await.done();
-    assert!(list.out.starts_with("TOOL ") && list.out.contains("\nRead "), "{}", list.out);
+    assert!(
+        list.out.starts_with("TOOL ") && list.out.contains("\nRead "),
+        "{}",
+        list.out
+    );
     let lines = user.types(&["tools", "--json"]).await.done();
     for line in lines.out.lines() {
         let tool: serde_json::Value = serde_json::from_str(line).expect(line);
@@ -63,17 +91,38 @@ async fn the_tools_are_listed_and_explained() {
         // No application may be opened here unless the owner allows it.
         assert_ne!(tool["name"], "OpenApp");
         let about = tool["description"].as_str().expect("a text");
-        assert_eq!(about.contains("What rm removes goes to a trash."), tool["name"] == "Bash", "{about}");
+        assert_eq!(
+            about.contains("What rm removes goes to a trash."),
+            tool["name"] == "Bash",
+            "{about}"
+        );
     }
     assert!(lines.out.lines().count() >= 18);
     let one = user.types(&["tools", "Read"]).await.done();
-    for words in ["Read (file, reads)", "file_path", "path for file_path", "punie-runner call Read '"] {
+    for words in [
+        "Read (file, reads)",
+        "file_path",
+        "path for file_path",
+        "punie-runner call Read '",
+    ] {
         assert!(one.out.contains(words), "{words}: {}", one.out);
     }
-    let info = user.types(&["call", "get_shell_info", "{}"]).await.done().out;
-    assert!(info.contains("no network but between themselves (the owner opens it"), "{info}");
-    assert_eq!(user.types(&["tools", "Read", "--json"]).await.done().json()["name"], "Read");
-    user.types(&["tools", "Reed"]).await.refused(1, "Did you mean Read?");
+    let info = user
+        .types(&["call", "get_shell_info", "{}"])
+        .await
+        .done()
+        .out;
+    assert!(
+        info.contains("no network but between themselves (the owner opens it"),
+        "{info}"
+    );
+    assert_eq!(
+        user.types(&["tools", "Read", "--json"]).await.done().json()["name"],
+        "Read"
+    );
+    user.types(&["tools", "Reed"])
+        .await
+        .refused(1, "Did you mean Read?");
     let mut from_the_home = user.command(&["tools"]);
     from_the_home.current_dir(user.dir.path());
     super::said(from_the_home, "").await.done();
@@ -82,15 +131,35 @@ async fn the_tools_are_listed_and_explained() {
 #[tokio::test]
 async fn a_tool_is_called_here() {
     let user = User::new();
-    user.types_with(&["call", "Write", "-"], r#"{"file_path":"a.txt","content":"one\n"}"#).await.done();
+    user.types_with(
+        &["call", "Write", "-"],
+        r#"{"file_path":"a.txt","content":"one\n"}"#,
+    )
+    .await
+    .done();
     assert_eq!(user.read("work/a.txt"), "one\n");
-    let read = user.types(&["call", "Read", r#"{"file_path":"a.txt"}"#]).await.done();
+    let read = user
+        .types(&["call", "Read", r#"{"file_path":"a.txt"}"#])
+        .await
+        .done();
     assert!(read.out.contains("\tone"), "{}", read.out);
-    let read = user.types(&["call", "Read", r#"{"file_path":"a.txt"}"#, "--json"]).await.done().json();
-    assert_eq!(keys(&read), ["meta", "outcome", "requestId", "result", "toolName"]);
-    assert_eq!((read["outcome"].as_str(), read["toolName"].as_str()), (Some("ok"), Some("Read")));
+    let read = user
+        .types(&["call", "Read", r#"{"file_path":"a.txt"}"#, "--json"])
+        .await
+        .done()
+        .json();
+    assert_eq!(
+        keys(&read),
+        ["meta", "outcome", "requestId", "result", "toolName"]
+    );
+    assert_eq!(
+        (read["outcome"].as_str(), read["toolName"].as_str()),
+        (Some("ok"), Some("Read"))
+    );
 
-    let gone = user.types(&["call", "Read", r#"{"file_path":"b.txt"}"#, "--json"]).await;
+    let gone = user
+        .types(&["call", "Read", r#"{"file_path":"b.txt"}"#, "--json"])
+        .await;
     assert_eq!(
         (gone.code, keys(&gone.json())),
         (1, vec!["error", "meta", "outcome", "requestId", "toolName"])
@@ -101,30 +170,70 @@ async fn a_tool_is_called_here() {
     );
     assert_eq!(user.types(&["call", "Reed"]).await.code, 1);
     assert_eq!(user.types(&["call", "Read", "not json"]).await.code, 1);
-    user.types(&["call", "no tool"]).await.refused(2, "a tool name must be");
-    let failed = user.types(&["call", "Bash", r#"{"command":"exit 3"}"#, "--json"]).await.done();
-    assert_eq!(failed.json()["meta"]["exitCode"], 3, "a command that fails is an answer");
-    let long = user.types(&["call", "Bash", r#"{"command":"seq 1 100000"}"#, "--json"]).await.done().json();
-    let args = format!(r#"{{"handle":{},"offset":50000,"limit":1}}"#, long["meta"]["handle"]);
+    user.types(&["call", "no tool"])
+        .await
+        .refused(2, "a tool name must be");
+    let failed = user
+        .types(&["call", "Bash", r#"{"command":"exit 3"}"#, "--json"])
+        .await
+        .done();
+    assert_eq!(
+        failed.json()["meta"]["exitCode"],
+        3,
+        "a command that fails is an answer"
+    );
+    let long = user
+        .types(&["call", "Bash", r#"{"command":"seq 1 100000"}"#, "--json"])
+        .await
+        .done()
+        .json();
+    let args = format!(
+        r#"{{"handle":{},"offset":50000,"limit":1}}"#,
+        long["meta"]["handle"]
+    );
     let page = user.types(&["call", "ReadOutput", &args]).await.done();
-    assert!(page.out.contains("50000"), "a later call finds what an earlier one kept: {}", page.out);
+    assert!(
+        page.out.contains("50000"),
+        "a later call finds what an earlier one kept: {}",
+        page.out
+    );
 }
 
 #[tokio::test]
 async fn a_first_configuration_is_written_once() {
     let user = User::new();
     let url = ["--backend-url", "https://a.convex.cloud"];
-    let said = user.types(&[&url[..], &["--workspace", ".", "init", "--json"]].concat()).await.done();
+    let said = user
+        .types(&[&url[..], &["--workspace", ".", "init", "--json"]].concat())
+        .await
+        .done();
     assert_eq!(said.json()["config"], user.text("home/config.toml"));
     let written = user.read("home/config.toml");
-    assert!(written.contains("\nurl = \"https://a.convex.cloud\"\n"), "{written}");
-    assert!(written.contains(&format!("\npaths = [\"{}\"]\n", user.text("work"))), "{written}");
-    assert!(!written.contains("doctor"), "what is not built is not named");
-    user.types(&["init"]).await.refused(1, "--force replaces it");
+    assert!(
+        written.contains("\nurl = \"https://a.convex.cloud\"\n"),
+        "{written}"
+    );
+    assert!(
+        written.contains(&format!("\npaths = [\"{}\"]\n", user.text("work"))),
+        "{written}"
+    );
+    assert!(
+        !written.contains("doctor"),
+        "what is not built is not named"
+    );
+    user.types(&["init"])
+        .await
+        .refused(1, "--force replaces it");
     assert_eq!(user.read("home/config.toml"), written);
-    let again = user.types(&["--backend-url", "https://b.convex.cloud", "init", "--force"]).await.done();
+    let again = user
+        .types(&["--backend-url", "https://b.convex.cloud", "init", "--force"])
+        .await
+        .done();
     assert!(again.out.contains("Every key is in it"), "{}", again.out);
-    assert!(user.read("home/config.toml").contains("\nurl = \"https://b.convex.cloud\"\n"));
+    assert!(
+        user.read("home/config.toml")
+            .contains("\nurl = \"https://b.convex.cloud\"\n")
+    );
     user.types(&["status"]).await.done();
 }
 
@@ -163,62 +272,138 @@ async fn status_says_the_same_keys_without_a_runner() {
     assert_eq!(keys(&status), wanted);
     assert_eq!(
         keys(&status["backend"]),
-        ["clockSkewMs", "kind", "lastContactMs", "lastPollMs", "link", "reachable", "trouble", "url"]
+        [
+            "clockSkewMs",
+            "kind",
+            "lastContactMs",
+            "lastPollMs",
+            "link",
+            "reachable",
+            "trouble",
+            "url"
+        ]
     );
-    assert_eq!(keys(&status["outbox"]), ["bytes", "oldestMs", "pending", "sendingBytes", "undeliverable"]);
+    assert_eq!(
+        keys(&status["outbox"]),
+        [
+            "bytes",
+            "oldestMs",
+            "pending",
+            "sendingBytes",
+            "undeliverable"
+        ]
+    );
     assert_eq!(keys(&status["waiting"]), ["count", "oldestMs"]);
     assert_eq!(keys(&status["canExecute"]), ["exec", "read", "write"]);
-    assert_eq!((&status["running"], &status["pid"]), (&false.into(), &serde_json::Value::Null));
+    assert_eq!(
+        (&status["running"], &status["pid"]),
+        (&false.into(), &serde_json::Value::Null)
+    );
     let again = user.types(&["status", "--json"]).await.done().json();
-    assert_eq!(again["deviceId"], status["deviceId"], "the device is made once");
-    assert!(user.types(&["status"]).await.done().out.contains("not running"));
+    assert_eq!(
+        again["deviceId"], status["deviceId"],
+        "the device is made once"
+    );
+    assert!(
+        user.types(&["status"])
+            .await
+            .done()
+            .out
+            .contains("not running")
+    );
 }
 
 #[tokio::test]
 async fn skills_and_agents_are_shown_with_what_is_wrong() {
     let user = User::new();
-    assert!(user.types(&["skills"]).await.done().out.contains("no skills"));
+    assert!(
+        user.types(&["skills"])
+            .await
+            .done()
+            .out
+            .contains("no skills")
+    );
     for (kind, file) in [("skills", "SKILL.md"), ("agents", "AGENT.md")] {
         user.write(
             &format!("home/{kind}/good/{file}"),
             "---\nname: Good\ndescription: It does good.\n---\nDo it.\n",
         );
-        user.write(&format!("home/{kind}/broken/{file}"), "---\nname: [oops\n---\nNever.\n");
+        user.write(
+            &format!("home/{kind}/broken/{file}"),
+            "---\nname: [oops\n---\nNever.\n",
+        );
         for args in [vec![kind], vec![kind, "list"]] {
             let list = user.types(&args).await.done().out;
-            assert!(list.contains("\ngood ") && list.contains("It does good."), "{list}");
             assert!(
-                list.contains(&format!("not loaded: {}", user.text(&format!("home/{kind}/broken")))),
+                list.contains("\ngood ") && list.contains("It does good."),
+                "{list}"
+            );
+            assert!(
+                list.contains(&format!(
+                    "not loaded: {}",
+                    user.text(&format!("home/{kind}/broken"))
+                )),
                 "{list}"
             );
         }
         let lines = user.types(&[kind, "--json"]).await.done().out;
-        let lines: Vec<serde_json::Value> =
-            lines.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
+        let lines: Vec<serde_json::Value> = lines
+            .lines()
+            .map(|line| serde_json::from_str(line).expect(line))
+            .collect();
         assert_eq!(lines.len(), 2);
-        assert_eq!((&lines[0]["id"], keys(&lines[1])), (&"good".into(), vec!["path", "problem"]));
-        assert_eq!(user.types(&[kind, "show", "good"]).await.done().out.trim(), "Do it.");
-        assert_eq!(user.types(&[kind, "show", "good", "--json"]).await.done().json()["id"], "good");
-        user.types(&[kind, "show", "broken"]).await.refused(1, "its head cannot be read");
-        user.types(&[kind, "show", "nobody"]).await.refused(1, "there is no");
+        assert_eq!(
+            (&lines[0]["id"], keys(&lines[1])),
+            (&"good".into(), vec!["path", "problem"])
+        );
+        assert_eq!(
+            user.types(&[kind, "show", "good"]).await.done().out.trim(),
+            "Do it."
+        );
+        assert_eq!(
+            user.types(&[kind, "show", "good", "--json"])
+                .await
+                .done()
+                .json()["id"],
+            "good"
+        );
+        user.types(&[kind, "show", "broken"])
+            .await
+            .refused(1, "its head cannot be read");
+        user.types(&[kind, "show", "nobody"])
+            .await
+            .refused(1, "there is no");
     }
 }
 
 #[tokio::test]
 async fn shells_are_helped_to_complete() {
     let user = User::new();
-    for (shell, words) in [("bash", "complete -F"), ("zsh", "#compdef punie-runner"), ("fish", "complete -c")]
-    {
+    for (shell, words) in [
+        ("bash", "complete -F"),
+        ("zsh", "#compdef punie-runner"),
+        ("fish", "complete -c"),
+    ] {
         let script = user.types(&["completions", shell]).await.done().out;
-        assert!(script.contains(words) && script.contains("backend-url"), "{shell}");
+        assert!(
+            script.contains(words) && script.contains("backend-url"),
+            "{shell}"
+        );
     }
-    user.types(&["completions", "nosh"]).await.refused(2, "possible values");
+    user.types(&["completions", "nosh"])
+        .await
+        .refused(2, "possible values");
 }
 
 #[tokio::test]
 async fn a_reader_that_goes_away_is_no_disaster() {
     let user = User::new();
-    for args in [&["tools"][..], &["tools", "--json"], &["completions", "bash"], &["--help"]] {
+    for args in [
+        &["tools"][..],
+        &["tools", "--json"],
+        &["completions", "bash"],
+        &["--help"],
+    ] {
         assert_eq!(glance(user.command(args)).await, 0, "{args:?}");
     }
 }
@@ -231,16 +416,28 @@ async fn a_call_is_stopped_with_all_it_started() {
     let told = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let port = told.local_addr().expect("bound").port();
     let args = format!(r#"{{"command":"echo $$ > /dev/tcp/127.0.0.1/{port}; exec sleep 600"}}"#);
-    let child = user.command(&["call", "Bash", &args]).spawn().expect("started");
+    let child = user
+        .command(&["call", "Bash", &args])
+        .spawn()
+        .expect("started");
     let (mut its, _) = super::within(told.accept()).await.expect("it runs");
     let mut pid = String::new();
-    super::within(its.read_to_string(&mut pid)).await.expect("its number");
+    super::within(its.read_to_string(&mut pid))
+        .await
+        .expect("its number");
     let pid: i32 = pid.trim().parse().expect("a number");
-    let own = child.id().and_then(|id| i32::try_from(id).ok()).and_then(rustix::process::Pid::from_raw);
+    let own = child
+        .id()
+        .and_then(|id| i32::try_from(id).ok())
+        .and_then(rustix::process::Pid::from_raw);
     // No interrupt: where these tests are run in a shell's background, that is ignored.
-    rustix::process::kill_process(own.expect("it runs"), rustix::process::Signal::TERM).expect("it runs");
-    let ended = super::within(child.wait_with_output()).await.expect("waited for");
+    rustix::process::kill_process(own.expect("it runs"), rustix::process::Signal::TERM)
+        .expect("it runs");
+    let ended = super::within(child.wait_with_output())
+        .await
+        .expect("waited for");
     assert_eq!(ended.status.code(), Some(1), "{ended:?}");
-    let gone = rustix::process::test_kill_process(rustix::process::Pid::from_raw(pid).expect("a number"));
+    let gone =
+        rustix::process::test_kill_process(rustix::process::Pid::from_raw(pid).expect("a number"));
     assert!(gone.is_err(), "the command is gone");
 }

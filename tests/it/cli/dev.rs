@@ -7,45 +7,100 @@ async fn dev_answers_requests_of_other_processes_until_it_is_stopped() {
     let user = User::new();
     let dev = user.serves(&["dev", "--json"]).await;
     let ready = &dev.ready;
-    let wanted =
-        ["adminKey", "callerToken", "consoleUrl", "deviceId", "home", "pairingCode", "url", "workspaces"];
+    let wanted = [
+        "adminKey",
+        "callerToken",
+        "consoleUrl",
+        "deviceId",
+        "home",
+        "pairingCode",
+        "url",
+        "workspaces",
+    ];
     assert_eq!(keys(ready), wanted);
     assert_eq!(ready["home"], user.text("home"));
     assert_eq!(ready["workspaces"], serde_json::json!([user.text("work")]));
     let status = user.asks(ready, &["status", "--json"]).await.done().json();
-    assert_eq!((&status["running"], &status["deviceId"]), (&true.into(), &ready["deviceId"]));
+    assert_eq!(
+        (&status["running"], &status["deviceId"]),
+        (&true.into(), &ready["deviceId"])
+    );
     assert_eq!(status["pid"].as_u64(), dev.child.id().map(u64::from));
     assert_eq!(status["backend"]["reachable"], true);
 
     // The token is in the home's file, so that a second terminal needs the address only.
     let url = ready["url"].as_str().expect("an address");
-    let args = ["--backend-url", url, "send", "Bash", r#"{"command":"echo from $PWD"}"#];
+    let args = [
+        "--backend-url",
+        url,
+        "send",
+        "Bash",
+        r#"{"command":"echo from $PWD"}"#,
+    ];
     let said = user.types(&args).await.done();
-    assert!(said.out.contains(&format!("from {}", user.text("work"))), "{}", said.out);
-    let said = user.asks(ready, &["send", "Read", r#"{"file_path":"gone"}"#, "--json"]).await;
+    assert!(
+        said.out.contains(&format!("from {}", user.text("work"))),
+        "{}",
+        said.out
+    );
+    let said = user
+        .asks(
+            ready,
+            &["send", "Read", r#"{"file_path":"gone"}"#, "--json"],
+        )
+        .await;
     assert_eq!(
         (said.code, keys(&said.json())),
         (1, vec!["error", "meta", "outcome", "requestId", "toolName"])
     );
-    let said = user.asks(ready, &["send", "Glob", r#"{"pattern":"*"}"#, "--json"]).await.done().json();
-    assert_eq!(keys(&said), ["meta", "outcome", "requestId", "result", "toolName"]);
-    user.asks(ready, &["send", "Raed", "{}"]).await.refused(1, "");
+    let said = user
+        .asks(ready, &["send", "Glob", r#"{"pattern":"*"}"#, "--json"])
+        .await
+        .done()
+        .json();
+    assert_eq!(
+        keys(&said),
+        ["meta", "outcome", "requestId", "result", "toolName"]
+    );
+    user.asks(ready, &["send", "Raed", "{}"])
+        .await
+        .refused(1, "");
 
-    user.types(&["dev"]).await.refused(75, "another runner already works with this home");
-    user.asks(ready, &["--workspace", ".", "--once"]).await.refused(75, "another runner");
+    user.types(&["dev"])
+        .await
+        .refused(75, "another runner already works with this home");
+    user.asks(ready, &["--workspace", ".", "--once"])
+        .await
+        .refused(75, "another runner");
     assert_eq!(dev.stopped().await, (0, String::new()));
-    assert!(!user.types(&["status", "--json"]).await.done().json()["running"].as_bool().expect("a truth"));
+    assert!(
+        !user.types(&["status", "--json"]).await.done().json()["running"]
+            .as_bool()
+            .expect("a truth")
+    );
 }
 
 #[tokio::test]
 async fn the_second_start_of_dev_is_the_same_device() {
     let user = User::new();
     let first = user.serves(&["dev", "--json"]).await;
-    let (device, token) = (first.ready["deviceId"].clone(), first.ready["callerToken"].clone());
+    let (device, token) = (
+        first.ready["deviceId"].clone(),
+        first.ready["callerToken"].clone(),
+    );
     first.stopped().await;
     let second = user.serves(&["dev", "--json"]).await;
-    assert_eq!((&second.ready["deviceId"], &second.ready["callerToken"]), (&device, &token));
-    let said = user.asks(&second.ready, &["send", "Bash", r#"{"command":"echo again"}"#]).await.done();
+    assert_eq!(
+        (&second.ready["deviceId"], &second.ready["callerToken"]),
+        (&device, &token)
+    );
+    let said = user
+        .asks(
+            &second.ready,
+            &["send", "Bash", r#"{"command":"echo again"}"#],
+        )
+        .await
+        .done();
     assert!(said.out.contains("again"), "{}", said.out);
     second.stopped().await;
 }
@@ -53,29 +108,54 @@ async fn the_second_start_of_dev_is_the_same_device() {
 /// What a demonstration leaves in the folder for temporary files.
 fn left(user: &User) -> Vec<String> {
     let entries = std::fs::read_dir(user.path("")).expect("there");
-    let names = entries.map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned());
-    names.filter(|name| name.starts_with("punie-demo")).collect()
+    let names = entries.map(|entry| {
+        entry
+            .expect("an entry")
+            .file_name()
+            .to_string_lossy()
+            .into_owned()
+    });
+    names
+        .filter(|name| name.starts_with("punie-demo"))
+        .collect()
 }
 
 #[tokio::test]
 async fn the_demonstration_shows_every_domain_and_leaves_nothing() {
     let user = User::new();
     let shown = user.types(&["demo"]).await.done();
-    let rows: Vec<&str> =
-        shown.out.lines().filter(|line| line.starts_with(|c: char| c.is_ascii_digit())).collect();
+    let rows: Vec<&str> = shown
+        .out
+        .lines()
+        .filter(|line| line.starts_with(|c: char| c.is_ascii_digit()))
+        .collect();
     assert!(rows.len() >= 13, "{}", shown.out);
     assert!(!shown.out.contains("NOT AS WANTED"), "{}", shown.out);
-    for domain in ["file", "search", "shell", "terminal", "state", "sqlite", "git"] {
-        assert!(rows.iter().any(|row| row.contains(&format!(" {domain} "))), "{domain}: {}", shown.out);
+    for domain in [
+        "file", "search", "shell", "terminal", "state", "sqlite", "git",
+    ] {
+        assert!(
+            rows.iter().any(|row| row.contains(&format!(" {domain} "))),
+            "{domain}: {}",
+            shown.out
+        );
     }
     assert_eq!(left(&user), Vec::<String>::new());
-    assert!(!user.path("home").exists(), "the user's own home is not touched");
+    assert!(
+        !user.path("home").exists(),
+        "the user's own home is not touched"
+    );
 
     let lines = user.types(&["demo", "--json"]).await.done().out;
     assert!(lines.lines().count() >= 12);
     for line in lines.lines() {
         let row: serde_json::Value = serde_json::from_str(line).expect(line);
-        assert_eq!(keys(&row), ["answer", "asWanted", "domain", "ms", "outcome", "toolName", "what"]);
+        assert_eq!(
+            keys(&row),
+            [
+                "answer", "asWanted", "domain", "ms", "outcome", "toolName", "what"
+            ]
+        );
         assert_eq!(row["asWanted"], true, "{line}");
     }
 }
@@ -99,22 +179,37 @@ fn keep(user: &User, below: &str, text: &str) {
 #[tokio::test]
 async fn dev_and_backend_leave_the_tokens_of_the_configured_backend_alone() {
     let user = User::new();
-    user.write("home/config.toml", "[backend]\nurl = \"https://hosted.example\"\n");
+    user.write(
+        "home/config.toml",
+        "[backend]\nurl = \"https://hosted.example\"\n",
+    );
     for hosted in ["home/tokens/caller", "home/tokens/hosted.example/caller"] {
         keep(&user, hosted, "shown-only-once");
         let mut urls = Vec::new();
         for command in [&["dev", "--json"], &["backend", "--json"]] {
             let serving = user.serves(command).await;
             let ready = serving.ready.clone();
-            assert_eq!(user.read("home/tokens/hosted.example/caller"), "shown-only-once");
-            assert!(!user.path("home/tokens/caller").exists(), "it went to its backend");
+            assert_eq!(
+                user.read("home/tokens/hosted.example/caller"),
+                "shown-only-once"
+            );
+            assert!(
+                !user.path("home/tokens/caller").exists(),
+                "it went to its backend"
+            );
             let own = user.read(&format!("{}/caller", tokens_of(&ready)));
             assert_eq!(own, ready["callerToken"].as_str().expect("a token"));
             urls.push((tokens_of(&ready), own));
             serving.stopped().await;
         }
-        assert_eq!(urls[0].1, urls[1].1, "the backend of the home has one caller's token, whatever its port");
-        assert!(urls[0].0 == urls[1].0 || !user.path(&urls[0].0).exists(), "no folder is left behind");
+        assert_eq!(
+            urls[0].1, urls[1].1,
+            "the backend of the home has one caller's token, whatever its port"
+        );
+        assert!(
+            urls[0].0 == urls[1].0 || !user.path(&urls[0].0).exists(),
+            "no folder is left behind"
+        );
     }
 }
 

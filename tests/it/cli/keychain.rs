@@ -23,23 +23,47 @@ impl Desktop {
     /// None where its programs are not installed.
     async fn of(user: &User) -> Option<Self> {
         let programs = ["dbus-run-session", "gnome-keyring-daemon", "secret-tool"];
-        let absent: Vec<_> =
-            programs.into_iter().filter(|name| !Path::new("/usr/bin").join(name).is_file()).collect();
+        let absent: Vec<_> = programs
+            .into_iter()
+            .filter(|name| !Path::new("/usr/bin").join(name).is_file())
+            .collect();
         if !absent.is_empty() {
             // Past the capture of a test that passes.
-            let note = format!("SKIPPED: the keychain is not tried: {} not installed\n", absent.join(", "));
-            std::io::stderr().write_all(note.as_bytes()).expect("stderr");
+            let note = format!(
+                "SKIPPED: the keychain is not tried: {} not installed\n",
+                absent.join(", ")
+            );
+            std::io::stderr()
+                .write_all(note.as_bytes())
+                .expect("stderr");
             return None;
         }
         let script = "printf owner | gnome-keyring-daemon --unlock --components=secrets > /dev/null && \
                       echo \"$DBUS_SESSION_BUS_ADDRESS\" && read -r _";
         let mut session = Command::new("/usr/bin/dbus-run-session");
-        session.args(["--", "/bin/bash", "-c", script]).env_clear().env("PATH", "/usr/bin:/bin");
-        session.env("HOME", user.path("desktop")).stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut session = session.stderr(Stdio::null()).kill_on_drop(true).spawn().expect("it starts");
+        session
+            .args(["--", "/bin/bash", "-c", script])
+            .env_clear()
+            .env("PATH", "/usr/bin:/bin");
+        session
+            .env("HOME", user.path("desktop"))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped());
+        let mut session = session
+            .stderr(Stdio::null())
+            .kill_on_drop(true)
+            .spawn()
+            .expect("it starts");
         let mut lines = BufReader::new(session.stdout.take().expect("piped")).lines();
-        let address = lines.next_line().await.expect("readable").expect("the keychain is unlocked");
-        Some(Self { address, _session: session })
+        let address = lines
+            .next_line()
+            .await
+            .expect("readable")
+            .expect("the keychain is unlocked");
+        Some(Self {
+            address,
+            _session: session,
+        })
     }
 
     /// The socket of its bus, which nobody removes when it is killed.
@@ -64,28 +88,75 @@ impl Drop for Desktop {
 async fn the_key_goes_into_the_keychain_and_back_and_without_it_nothing_is_read_or_written_over() {
     let user = User::new();
     std::fs::create_dir(user.path("desktop")).expect("made");
-    let Some(desktop) = Desktop::of(&user).await else { return };
-    user.types_with(&["secrets", "set", "mailer"], VALUE).await.done();
+    let Some(desktop) = Desktop::of(&user).await else {
+        return;
+    };
+    user.types_with(&["secrets", "set", "mailer"], VALUE)
+        .await
+        .done();
     let key = user.read("home/keys/secrets.key");
-    assert_eq!(user.types(&["secrets", "key", "--json"]).await.done().json()["place"], "file");
+    assert_eq!(
+        user.types(&["secrets", "key", "--json"])
+            .await
+            .done()
+            .json()["place"],
+        "file"
+    );
 
-    let moved = desktop.types(&user, &["secrets", "key", "--to", "keychain", "--json"]).await.done().json();
+    let moved = desktop
+        .types(&user, &["secrets", "key", "--to", "keychain", "--json"])
+        .await
+        .done()
+        .json();
     assert_eq!(moved, json!({"place": "keychain", "moved": true}));
     let entry = user.read("home/keys/secrets.key");
     assert!(!entry.contains(key.trim()), "the key is in the file still");
-    let name = entry.trim().strip_prefix("keychain ").expect(&entry).to_owned();
-    assert!(desktop.types(&user, &["secrets", "list"]).await.done().out.contains("mailer"));
-    let status = desktop.types(&user, &["status", "--json"]).await.done().json();
-    assert_eq!((&status["secrets"], &status["secretsKey"]), (&json!(1), &json!("keychain")));
+    let name = entry
+        .trim()
+        .strip_prefix("keychain ")
+        .expect(&entry)
+        .to_owned();
+    assert!(
+        desktop
+            .types(&user, &["secrets", "list"])
+            .await
+            .done()
+            .out
+            .contains("mailer")
+    );
+    let status = desktop
+        .types(&user, &["status", "--json"])
+        .await
+        .done()
+        .json();
+    assert_eq!(
+        (&status["secrets"], &status["secretsKey"]),
+        (&json!(1), &json!("keychain"))
+    );
 
     // Nobody is logged in.
     let sealed = user.read("home/secrets/sealed.json");
-    user.types(&["secrets", "list"]).await.refused(73, "not to be had from the system's keychain");
-    user.types_with(&["secrets", "set", "other"], VALUE).await.refused(73, "Unlock it");
-    user.types(&["secrets", "key", "--to", "file"]).await.refused(73, "not to be had");
+    user.types(&["secrets", "list"])
+        .await
+        .refused(73, "not to be had from the system's keychain");
+    user.types_with(&["secrets", "set", "other"], VALUE)
+        .await
+        .refused(73, "Unlock it");
+    user.types(&["secrets", "key", "--to", "file"])
+        .await
+        .refused(73, "not to be had");
     let status = user.types(&["status", "--json"]).await.done().json();
-    assert_eq!((&status["secretsKey"], &status["degraded"]), (&json!("keychain"), &json!(["secrets"])));
-    assert_eq!((user.read("home/secrets/sealed.json"), user.read("home/keys/secrets.key")), (sealed, entry));
+    assert_eq!(
+        (&status["secretsKey"], &status["degraded"]),
+        (&json!("keychain"), &json!(["secrets"]))
+    );
+    assert_eq!(
+        (
+            user.read("home/secrets/sealed.json"),
+            user.read("home/keys/secrets.key")
+        ),
+        (sealed, entry)
+    );
 
     // A command that is confined finds no way to it.
     let asks = format!(
@@ -93,25 +164,47 @@ async fn the_key_goes_into_the_keychain_and_back_and_without_it_nothing_is_read_
         desktop.address
     );
     let args = json!({"command": asks}).to_string();
-    let asked = desktop.types(&user, &["call", "Bash", &args, "--json"]).await;
-    assert!(!asked.out.contains(key.trim()) && asked.out.contains("\"exitCode\":7"), "{asked:?}");
+    let asked = desktop
+        .types(&user, &["call", "Bash", &args, "--json"])
+        .await;
+    assert!(
+        !asked.out.contains(key.trim()) && asked.out.contains("\"exitCode\":7"),
+        "{asked:?}"
+    );
 
-    let back = desktop.types(&user, &["secrets", "key", "--to", "file"]).await.done();
+    let back = desktop
+        .types(&user, &["secrets", "key", "--to", "file"])
+        .await
+        .done();
     assert!(back.out.contains("secrets.key"), "{back:?}");
     assert_eq!(user.read("home/keys/secrets.key"), key);
-    assert!(user.types(&["secrets", "list"]).await.done().out.contains("mailer"));
+    assert!(
+        user.types(&["secrets", "list"])
+            .await
+            .done()
+            .out
+            .contains("mailer")
+    );
     let mut looks = Command::new("/usr/bin/secret-tool");
     looks.args(["lookup", "service", "punie-runner", "name", &name]);
-    let left = looks.env("DBUS_SESSION_BUS_ADDRESS", &desktop.address).output().await.expect("it runs");
+    let left = looks
+        .env("DBUS_SESSION_BUS_ADDRESS", &desktop.address)
+        .output()
+        .await
+        .expect("it runs");
     assert!(left.stdout.is_empty(), "the keychain has it still");
 }
 
 #[tokio::test]
 async fn without_a_keychain_the_key_stays_in_its_file() {
     let user = User::new();
-    user.types_with(&["secrets", "set", "mailer"], VALUE).await.done();
+    user.types_with(&["secrets", "set", "mailer"], VALUE)
+        .await
+        .done();
     let key = user.read("home/keys/secrets.key");
-    user.types(&["secrets", "key", "--to", "keychain"]).await.refused(73, "not to be had");
+    user.types(&["secrets", "key", "--to", "keychain"])
+        .await
+        .refused(73, "not to be had");
     assert_eq!(user.read("home/keys/secrets.key"), key);
     let said = user.types(&["secrets", "key"]).await.done();
     assert!(said.out.contains("The key is in "), "{said:?}");

@@ -8,17 +8,36 @@ use super::User;
 async fn the_operator_mints_lists_and_withdraws_with_the_key_of_the_home() {
     let (host, user) = (User::new(), User::new());
     let backend = host.serves(&["backend", "--json"]).await;
-    let url = backend.ready["url"].as_str().expect("an address").to_owned();
-    let operates =
-        async |args: &[&str]| host.types(&[&["--backend-url", &url, "operator"], args].concat()).await;
+    let url = backend.ready["url"]
+        .as_str()
+        .expect("an address")
+        .to_owned();
+    let operates = async |args: &[&str]| {
+        host.types(&[&["--backend-url", &url, "operator"], args].concat())
+            .await
+    };
 
-    let asker = operates(&["callers", "mint", "an agent", "--may", "ask"]).await.done().out.trim().to_owned();
-    let approver =
-        operates(&["--json", "callers", "mint", "a person", "--may", "approve"]).await.done().json();
-    assert_eq!((&approver["name"], &approver["may"]), (&json!("a person"), &json!("approve")));
+    let asker = operates(&["callers", "mint", "an agent", "--may", "ask"])
+        .await
+        .done()
+        .out
+        .trim()
+        .to_owned();
+    let approver = operates(&["--json", "callers", "mint", "a person", "--may", "approve"])
+        .await
+        .done()
+        .json();
+    assert_eq!(
+        (&approver["name"], &approver["may"]),
+        (&json!("a person"), &json!("approve"))
+    );
     let listed = operates(&["--json", "callers", "list"]).await.done().json();
-    let callers: Vec<_> =
-        listed.as_array().expect("a list").iter().map(|caller| (&caller["name"], &caller["may"])).collect();
+    let callers: Vec<_> = listed
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|caller| (&caller["name"], &caller["may"]))
+        .collect();
     let null = serde_json::Value::Null;
     assert_eq!(
         callers,
@@ -29,38 +48,69 @@ async fn the_operator_mints_lists_and_withdraws_with_the_key_of_the_home() {
         ]
     );
     let shown = operates(&["callers", "list"]).await.done().out;
-    assert!(shown.contains("an agent") && !shown.contains(&asker), "{shown}");
+    assert!(
+        shown.contains("an agent") && !shown.contains(&asker),
+        "{shown}"
+    );
 
     // What each token is good for.
     let code = backend.ready["pairingCode"].as_str().expect("a code");
-    user.types(&["--backend-url", &url, "--workspace", ".", "pair", code]).await.done();
+    user.types(&["--backend-url", &url, "--workspace", ".", "pair", code])
+        .await
+        .done();
     let send = ["send", "Glob", r#"{"pattern":"*"}"#, "--wait", "0"];
     let as_caller = |token: &str| json!({ "url": url, "callerToken": token });
     user.asks(&as_caller(&asker), &send).await.done();
     let token = approver["callerToken"].as_str().expect("a token");
-    user.asks(&as_caller(token), &send).await.refused(77, "may approve, and not ask");
+    user.asks(&as_caller(token), &send)
+        .await
+        .refused(77, "may approve, and not ask");
     operates(&["callers", "revoke", "an agent"]).await.done();
-    user.asks(&as_caller(&asker), &send).await.refused(77, "CALLER_UNAUTHORIZED");
-    operates(&["callers", "revoke", "an agent"]).await.refused(1, "nothing of this name");
+    user.asks(&as_caller(&asker), &send)
+        .await
+        .refused(77, "CALLER_UNAUTHORIZED");
+    operates(&["callers", "revoke", "an agent"])
+        .await
+        .refused(1, "nothing of this name");
 
     // Devices.
     operates(&["pairing", "close"]).await.done();
     let another = User::new();
-    let pair =
-        async |code: &str| another.types(&["--backend-url", &url, "--workspace", ".", "pair", code]).await;
+    let pair = async |code: &str| {
+        another
+            .types(&["--backend-url", &url, "--workspace", ".", "pair", code])
+            .await
+    };
     pair(code).await.refused(77, "PAIRING_REQUIRED");
-    let code = operates(&["--json", "pairing", "renew"]).await.done().json()["pairingCode"].clone();
+    let code = operates(&["--json", "pairing", "renew"])
+        .await
+        .done()
+        .json()["pairingCode"]
+        .clone();
     pair(code.as_str().expect("a code")).await.done();
     let status = another.types(&["status", "--json"]).await.done().json();
     let device = status["deviceId"].as_str().expect("an id");
     operates(&["devices", "revoke", device]).await.done();
-    another.types(&["run", "--once", "--workspace", "."]).await.refused(77, "revoked");
+    another
+        .types(&["run", "--once", "--workspace", "."])
+        .await
+        .refused(77, "revoked");
 
     // Without the key nothing of this works.
-    user.types(&["--backend-url", &url, "operator", "callers", "list"]).await.refused(77, "no admin key");
-    let admin = format!("home/tokens/{}/admin", url.trim_start_matches("http://").replace(':', "_"));
+    user.types(&["--backend-url", &url, "operator", "callers", "list"])
+        .await
+        .refused(77, "no admin key");
+    let admin = format!(
+        "home/tokens/{}/admin",
+        url.trim_start_matches("http://").replace(':', "_")
+    );
     user.write(&admin, "punie-dev|0000");
-    std::fs::set_permissions(user.path(&admin), std::os::unix::fs::PermissionsExt::from_mode(0o600))
-        .expect("set");
-    user.types(&["--backend-url", &url, "operator", "callers", "list"]).await.refused(77, "BadAdminKey");
+    std::fs::set_permissions(
+        user.path(&admin),
+        std::os::unix::fs::PermissionsExt::from_mode(0o600),
+    )
+    .expect("set");
+    user.types(&["--backend-url", &url, "operator", "callers", "list"])
+        .await
+        .refused(77, "BadAdminKey");
 }

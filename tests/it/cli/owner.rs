@@ -32,19 +32,54 @@ const LINE: [&str; 23] = [
 #[tokio::test]
 async fn the_owner_s_commands_work_without_a_runner_and_without_a_past() {
     let user = User::new();
-    assert!(user.types(&["history"]).await.done().out.starts_with("Nothing that fits was asked"));
+    assert!(
+        user.types(&["history"])
+            .await
+            .done()
+            .out
+            .starts_with("Nothing that fits was asked")
+    );
     assert_eq!(user.types(&["history", "--json"]).await.done().out, "");
-    user.types(&["history", "0199"]).await.refused(1, "knows no request \"0199\"");
-    user.types(&["history", "0199", "--failed"]).await.refused(2, "--failed");
+    user.types(&["history", "0199"])
+        .await
+        .refused(1, "knows no request \"0199\"");
+    user.types(&["history", "0199", "--failed"])
+        .await
+        .refused(2, "--failed");
     user.types(&["logs"]).await.refused(1, "there is no log");
     let paused = user.types(&["pause"]).await.done();
-    assert!(paused.out.contains("the next one will be paused from its start"), "{paused:?}");
-    assert!(user.types(&["pause"]).await.done().out.starts_with("It was paused already"));
+    assert!(
+        paused
+            .out
+            .contains("the next one will be paused from its start"),
+        "{paused:?}"
+    );
+    assert!(
+        user.types(&["pause"])
+            .await
+            .done()
+            .out
+            .starts_with("It was paused already")
+    );
     let status = user.types(&["status", "--json"]).await.done().json();
-    assert!(status["paused"]["sinceMs"].is_i64() && status["degraded"][0] == "paused", "{status}");
+    assert!(
+        status["paused"]["sinceMs"].is_i64() && status["degraded"][0] == "paused",
+        "{status}"
+    );
     let resumed = user.types(&["resume", "--json"]).await.done().json();
-    assert_eq!(keys(&resumed), ["changed", "inFlight", "paused", "running", "stopped", "waiting"]);
-    assert!(user.types(&["resume"]).await.done().out.starts_with("It was not paused"));
+    assert_eq!(
+        keys(&resumed),
+        [
+            "changed", "inFlight", "paused", "running", "stopped", "waiting"
+        ]
+    );
+    assert!(
+        user.types(&["resume"])
+            .await
+            .done()
+            .out
+            .starts_with("It was not paused")
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -52,24 +87,43 @@ async fn what_was_asked_is_shown_beside_a_running_runner_and_after_it() {
     let user = User::new();
     let dev = user.serves(&["dev", "--json"]).await;
     let send = async |tool: &str, args: &str| {
-        let said = user.asks(&dev.ready, &["send", tool, args, "--conversation", "talk", "--json"]).await;
+        let said = user
+            .asks(
+                &dev.ready,
+                &["send", tool, args, "--conversation", "talk", "--json"],
+            )
+            .await;
         said.json()["requestId"].as_str().expect("an id").to_owned()
     };
     let good = send("Bash", r#"{"command":"echo one"}"#).await;
     let bad = send("Read", r#"{"file_path":"no-such-file"}"#).await;
     let lines = async |args: &[&str]| -> Vec<serde_json::Value> {
-        let out = user.types(&[&["history", "--json"], args].concat()).await.done().out;
-        out.lines().map(|line| serde_json::from_str(line).expect(line)).collect()
+        let out = user
+            .types(&[&["history", "--json"], args].concat())
+            .await
+            .done()
+            .out;
+        out.lines()
+            .map(|line| serde_json::from_str(line).expect(line))
+            .collect()
     };
     let all = lines(&[]).await;
     assert_eq!(
-        all.iter().map(|line| &line["requestId"]).collect::<Vec<_>>(),
+        all.iter()
+            .map(|line| &line["requestId"])
+            .collect::<Vec<_>>(),
         [&bad, &good],
         "the latest first"
     );
     assert_eq!(keys(&all[0]), LINE);
-    assert_eq!((&all[0]["outcome"], &all[0]["code"]), (&"error".into(), &"not_found".into()));
-    assert_eq!((&all[1]["outcome"], &all[1]["attempts"]), (&"ok".into(), &1.into()));
+    assert_eq!(
+        (&all[0]["outcome"], &all[0]["code"]),
+        (&"error".into(), &"not_found".into())
+    );
+    assert_eq!(
+        (&all[1]["outcome"], &all[1]["attempts"]),
+        (&"ok".into(), &1.into())
+    );
     for (filter, found) in [
         (&["--failed"][..], &bad),
         (&["--tool", "Bash"], &good),
@@ -78,11 +132,17 @@ async fn what_was_asked_is_shown_beside_a_running_runner_and_after_it() {
         (&["--within", "60", "--tool", "Read"], &bad),
     ] {
         let lines = lines(filter).await;
-        assert!(lines.len() == 1 && lines[0]["requestId"] == **found, "{filter:?}: {lines:?}");
+        assert!(
+            lines.len() == 1 && lines[0]["requestId"] == **found,
+            "{filter:?}: {lines:?}"
+        );
     }
     assert!(lines(&["--conversation", "other"]).await.is_empty());
     let table = user.types(&["history"]).await.done().out;
-    assert!(table.starts_with("WHEN ") && table.contains("error not_found"), "{table}");
+    assert!(
+        table.starts_with("WHEN ") && table.contains("error not_found"),
+        "{table}"
+    );
 
     dev.stopped().await;
     // The first characters of an id are its time: the two share them.
@@ -103,9 +163,20 @@ async fn what_was_asked_is_shown_beside_a_running_runner_and_after_it() {
     let both = user.types(&["history", &good[..4]]).await;
     both.refused(2, "several requests begin with");
     let whole = user.types(&["history", &bad, "--json"]).await.done().json();
-    assert_eq!(keys(&whole), ["declaredEffects", "processes", "request", "steps"]);
-    assert_eq!(keys(&whole["steps"][0]), ["atMs", "detail", "lastAtMs", "times", "what"]);
-    let steps: Vec<_> = whole["steps"].as_array().expect("steps").iter().map(|step| &step["what"]).collect();
+    assert_eq!(
+        keys(&whole),
+        ["declaredEffects", "processes", "request", "steps"]
+    );
+    assert_eq!(
+        keys(&whole["steps"][0]),
+        ["atMs", "detail", "lastAtMs", "times", "what"]
+    );
+    let steps: Vec<_> = whole["steps"]
+        .as_array()
+        .expect("steps")
+        .iter()
+        .map(|step| &step["what"])
+        .collect();
     assert_eq!(steps, ["accepted", "started", "finished", "delivered"]);
     let log = user.types(&["logs", "-n", "3", "--json"]).await.done().out;
     assert_eq!(log.lines().count(), 3, "{log}");
@@ -117,16 +188,33 @@ async fn what_was_undone_stands_in_the_history() {
     let user = User::new();
     let dev = user.serves(&["dev", "--json"]).await;
     let args = r#"{"file_path":"made.txt","content":"x"}"#;
-    let sent = user.asks(&dev.ready, &["send", "Write", args, "--json"]).await.json();
+    let sent = user
+        .asks(&dev.ready, &["send", "Write", args, "--json"])
+        .await
+        .json();
     let id = sent["requestId"].as_str().expect("an id");
-    let before = user.types(&["history", "--tool", "Write", "--json"]).await.done().json();
+    let before = user
+        .types(&["history", "--tool", "Write", "--json"])
+        .await
+        .done()
+        .json();
     assert!(before["undoneAtMs"].is_null(), "{before}");
     // Beside the runner, which goes on.
     let undone = user.types(&["undo", id, "--json"]).await.done().json();
-    assert_eq!((&undone["undone"], user.path("work/made.txt").exists()), (&true.into(), false));
-    let after = user.types(&["history", "--tool", "Write", "--json"]).await.done().json();
+    assert_eq!(
+        (&undone["undone"], user.path("work/made.txt").exists()),
+        (&true.into(), false)
+    );
+    let after = user
+        .types(&["history", "--tool", "Write", "--json"])
+        .await
+        .done()
+        .json();
     assert!(after["undoneAtMs"].is_i64(), "{after}");
     let life = user.types(&["history", id]).await.done().out;
-    assert!(life.contains("undone") && life.contains("was put back"), "{life}");
+    assert!(
+        life.contains("undone") && life.contains("was put back"),
+        "{life}"
+    );
     assert_eq!(dev.stopped().await.0, 0);
 }

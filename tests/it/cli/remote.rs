@@ -4,8 +4,16 @@ use serde_json::Value;
 
 use super::{User, keys};
 
-const READY: [&str; 8] =
-    ["adminKey", "callerToken", "consoleUrl", "deviceId", "home", "pairingCode", "url", "workspaces"];
+const READY: [&str; 8] = [
+    "adminKey",
+    "callerToken",
+    "consoleUrl",
+    "deviceId",
+    "home",
+    "pairingCode",
+    "url",
+    "workspaces",
+];
 
 #[tokio::test]
 async fn a_device_is_paired_and_then_runs_by_itself() {
@@ -13,37 +21,100 @@ async fn a_device_is_paired_and_then_runs_by_itself() {
     let backend = host.serves(&["backend", "--json"]).await;
     let ready = &backend.ready;
     assert_eq!(keys(ready), READY);
-    assert_eq!((&ready["deviceId"], &ready["consoleUrl"]), (&Value::Null, &Value::Null));
-    let (url, code) =
-        (ready["url"].as_str().expect("a text"), ready["pairingCode"].as_str().expect("a text"));
+    assert_eq!(
+        (&ready["deviceId"], &ready["consoleUrl"]),
+        (&Value::Null, &Value::Null)
+    );
+    let (url, code) = (
+        ready["url"].as_str().expect("a text"),
+        ready["pairingCode"].as_str().expect("a text"),
+    );
 
     let place = ["--backend-url", url, "--workspace", "."];
-    user.types(&[&place[..], &["run", "--once"]].concat()).await.refused(77, "refused");
-    user.types(&[&place[..], &["pair", "WRONG-CODE"]].concat()).await.refused(77, "refused");
-    assert!(!user.path("home/config.toml").exists(), "a refusal leaves nothing behind");
-    let paired = user.types(&[&place[..], &["pair", code, "--json"]].concat()).await.done().json();
-    assert_eq!(keys(&paired), ["config", "configWritten", "deviceId", "url"]);
-    assert_eq!((&paired["url"], &paired["configWritten"]), (&url.into(), &true.into()));
+    user.types(&[&place[..], &["run", "--once"]].concat())
+        .await
+        .refused(77, "refused");
+    user.types(&[&place[..], &["pair", "WRONG-CODE"]].concat())
+        .await
+        .refused(77, "refused");
+    assert!(
+        !user.path("home/config.toml").exists(),
+        "a refusal leaves nothing behind"
+    );
+    let paired = user
+        .types(&[&place[..], &["pair", code, "--json"]].concat())
+        .await
+        .done()
+        .json();
+    assert_eq!(
+        keys(&paired),
+        ["config", "configWritten", "deviceId", "url"]
+    );
+    assert_eq!(
+        (&paired["url"], &paired["configWritten"]),
+        (&url.into(), &true.into())
+    );
     let status = user.types(&["status", "--json"]).await.done().json();
-    assert_eq!((&status["deviceId"], &status["backend"]["reachable"]), (&paired["deviceId"], &true.into()));
+    assert_eq!(
+        (&status["deviceId"], &status["backend"]["reachable"]),
+        (&paired["deviceId"], &true.into())
+    );
 
     // From here on nothing is named: the file has it.
     let pass = user.types(&["run", "--once", "--json"]).await.done().json();
-    assert_eq!(keys(&pass), ["delivered", "elapsedMs", "executed", "failed", "pending", "polled"]);
+    assert_eq!(
+        keys(&pass),
+        [
+            "delivered",
+            "elapsedMs",
+            "executed",
+            "failed",
+            "pending",
+            "polled"
+        ]
+    );
     assert_eq!(pass["polled"], 0);
     let sent = user
-        .asks(ready, &["send", "Write", r#"{"file_path":"a","content":"b"}"#, "--wait", "0", "--json"])
+        .asks(
+            ready,
+            &[
+                "send",
+                "Write",
+                r#"{"file_path":"a","content":"b"}"#,
+                "--wait",
+                "0",
+                "--json",
+            ],
+        )
         .await
         .done()
         .json();
     assert_eq!(keys(&sent), ["requestId", "toolName"]);
     let pass = user.types(&["--once", "--json"]).await.done().json();
-    assert_eq!((&pass["polled"], &pass["executed"], &pass["delivered"]), (&1.into(), &1.into(), &1.into()));
+    assert_eq!(
+        (&pass["polled"], &pass["executed"], &pass["delivered"]),
+        (&1.into(), &1.into(), &1.into())
+    );
     assert_eq!((&pass["pending"], &pass["failed"]), (&0.into(), &0.into()));
     assert_eq!(user.read("work/a"), "b");
-    assert!(user.types(&["--once"]).await.done().out.contains("0 polled, 0 executed"));
+    assert!(
+        user.types(&["--once"])
+            .await
+            .done()
+            .out
+            .contains("0 polled, 0 executed")
+    );
 
-    let finished = user.asks(ready, &["cancel", sent["requestId"].as_str().expect("an id"), "--json"]).await;
+    let finished = user
+        .asks(
+            ready,
+            &[
+                "cancel",
+                sent["requestId"].as_str().expect("an id"),
+                "--json",
+            ],
+        )
+        .await;
     assert_eq!(finished.done().json()["state"], "finished");
     assert_eq!(backend.stopped().await, (0, String::new()));
 }
@@ -53,43 +124,90 @@ async fn nobody_answers_and_the_request_is_taken_back() {
     let (host, user) = (User::new(), User::new());
     let backend = host.serves(&["backend", "--json"]).await;
     let ready = &backend.ready.clone();
-    let (url, code) =
-        (ready["url"].as_str().expect("a text"), ready["pairingCode"].as_str().expect("a text"));
-    user.types(&["--backend-url", url, "--workspace", ".", "pair", code]).await.done();
+    let (url, code) = (
+        ready["url"].as_str().expect("a text"),
+        ready["pairingCode"].as_str().expect("a text"),
+    );
+    user.types(&["--backend-url", url, "--workspace", ".", "pair", code])
+        .await
+        .done();
 
-    let waited = user.asks(ready, &["send", "Glob", r#"{"pattern":"*"}"#, "--wait", "0.2"]).await;
+    let waited = user
+        .asks(
+            ready,
+            &["send", "Glob", r#"{"pattern":"*"}"#, "--wait", "0.2"],
+        )
+        .await;
     waited.refused(124, "no answer within 0.2 s");
-    let sent = user.asks(ready, &["send", "Bash", r#"{"command":"touch x"}"#, "--wait", "0"]).await.done();
+    let sent = user
+        .asks(
+            ready,
+            &["send", "Bash", r#"{"command":"touch x"}"#, "--wait", "0"],
+        )
+        .await
+        .done();
     let id = sent.out.trim();
-    let said = user.asks(ready, &["cancel", id, "--json"]).await.done().json();
-    assert_eq!((&said["requestId"], &said["state"]), (&id.into(), &"cancelling".into()));
+    let said = user
+        .asks(ready, &["cancel", id, "--json"])
+        .await
+        .done()
+        .json();
+    assert_eq!(
+        (&said["requestId"], &said["state"]),
+        (&id.into(), &"cancelling".into())
+    );
     user.types(&["--once"]).await.done();
     assert!(!user.path("work/x").exists(), "it was taken back");
     let unknown = user.asks(ready, &["cancel", "nobody-knows-it"]).await;
     assert_eq!(unknown.code, 1, "{unknown:?}");
-    user.asks(ready, &["cancel", "not an id"]).await.refused(2, "a request id must be");
-    user.asks(ready, &["send", "Read", "--wait", "-1"]).await.refused(2, "");
-    user.asks(ready, &["send", "Read", "--wait=-1"]).await.refused(2, "-1");
-    user.asks(ready, &["send", "Read", "--device", "a-stranger", "--wait", "1"])
+    user.asks(ready, &["cancel", "not an id"])
         .await
-        .refused(77, "DEVICE_UNKNOWN");
+        .refused(2, "a request id must be");
+    user.asks(ready, &["send", "Read", "--wait", "-1"])
+        .await
+        .refused(2, "");
+    user.asks(ready, &["send", "Read", "--wait=-1"])
+        .await
+        .refused(2, "-1");
+    user.asks(
+        ready,
+        &["send", "Read", "--device", "a-stranger", "--wait", "1"],
+    )
+    .await
+    .refused(77, "DEVICE_UNKNOWN");
     let mut ready_for_another = ready.clone();
     ready_for_another["callerToken"] = "wrong".into();
-    user.asks(&ready_for_another, &["send", "Read", "{}"]).await.refused(77, "refused");
+    user.asks(&ready_for_another, &["send", "Read", "{}"])
+        .await
+        .refused(77, "refused");
     backend.stopped().await;
-    user.asks(ready, &["send", "Read", "{}"]).await.refused(69, "cannot be reached");
-    user.types(&["--once"]).await.refused(69, "cannot be reached");
+    user.asks(ready, &["send", "Read", "{}"])
+        .await
+        .refused(69, "cannot be reached");
+    user.types(&["--once"])
+        .await
+        .refused(69, "cannot be reached");
 }
 
 #[tokio::test]
 async fn without_a_backend_or_a_workspace_there_is_advice() {
     let user = User::new();
-    user.types(&["run"]).await.refused(78, "no workspace is set");
+    user.types(&["run"])
+        .await
+        .refused(78, "no workspace is set");
     user.types(&[]).await.refused(78, "no workspace is set");
-    user.types(&["--workspace", ".", "run"]).await.refused(78, "no backend is set: give --backend-url");
-    user.types(&["send", "Read"]).await.refused(78, "punie-runner dev");
-    user.types(&["pair", "CODE"]).await.refused(78, "no backend is set");
-    user.types(&["--backend-url", "http://127.0.0.1:9", "send", "Read"]).await.refused(77, "no caller token");
+    user.types(&["--workspace", ".", "run"])
+        .await
+        .refused(78, "no backend is set: give --backend-url");
+    user.types(&["send", "Read"])
+        .await
+        .refused(78, "punie-runner dev");
+    user.types(&["pair", "CODE"])
+        .await
+        .refused(78, "no backend is set");
+    user.types(&["--backend-url", "http://127.0.0.1:9", "send", "Read"])
+        .await
+        .refused(77, "no caller token");
     user.types(&["--backend-url", "http://127.0.0.1:9", "pair", "CODE"])
         .await
         .refused(69, "cannot be reached");
@@ -98,25 +216,49 @@ async fn without_a_backend_or_a_workspace_there_is_advice() {
 #[tokio::test]
 async fn a_file_that_names_another_backend_is_left_alone() {
     let (host, user) = (User::new(), User::new());
-    user.write("home/config.toml", "# mine\n[backend]\nurl = \"https://other.example\"\n");
+    user.write(
+        "home/config.toml",
+        "# mine\n[backend]\nurl = \"https://other.example\"\n",
+    );
     let backend = host.serves(&["backend", "--json"]).await;
     let (url, code) = (&backend.ready["url"], &backend.ready["pairingCode"]);
-    let args = ["--backend-url", url.as_str().expect("a text"), "pair", code.as_str().expect("a text")];
+    let args = [
+        "--backend-url",
+        url.as_str().expect("a text"),
+        "pair",
+        code.as_str().expect("a text"),
+    ];
     let said = user.types(&args).await.done();
     assert!(said.out.contains("names another backend"), "{}", said.out);
-    assert_eq!(user.read("home/config.toml"), "# mine\n[backend]\nurl = \"https://other.example\"\n");
+    assert_eq!(
+        user.read("home/config.toml"),
+        "# mine\n[backend]\nurl = \"https://other.example\"\n"
+    );
 }
 
 #[tokio::test]
 async fn a_backend_misbehaves_as_it_is_told_to_by_text_or_by_file() {
     let user = User::new();
-    user.write("bad-day", "# The first is sent away, then all is well.\n* x1 status 503 code=Overloaded\n");
+    user.write(
+        "bad-day",
+        "# The first is sent away, then all is well.\n* x1 status 503 code=Overloaded\n",
+    );
     for faults in ["* x1 status 503 code=Overloaded", &user.text("bad-day")] {
-        let backend = user.serves(&["backend", "--json", "--faults", faults]).await;
-        user.asks(&backend.ready, &["cancel", "none"]).await.refused(69, "Overloaded");
-        user.asks(&backend.ready, &["cancel", "none"]).await.refused(1, "");
+        let backend = user
+            .serves(&["backend", "--json", "--faults", faults])
+            .await;
+        user.asks(&backend.ready, &["cancel", "none"])
+            .await
+            .refused(69, "Overloaded");
+        user.asks(&backend.ready, &["cancel", "none"])
+            .await
+            .refused(1, "");
         backend.stopped().await;
     }
-    user.types(&["backend", "--faults", "* explode"]).await.refused(2, "oversize BYTES");
-    user.types(&["backend", "--faults", "no-such-file"]).await.refused(2, "no-such-file");
+    user.types(&["backend", "--faults", "* explode"])
+        .await
+        .refused(2, "oversize BYTES");
+    user.types(&["backend", "--faults", "no-such-file"])
+        .await
+        .refused(2, "no-such-file");
 }

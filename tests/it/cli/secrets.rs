@@ -9,22 +9,50 @@ const VALUE: &str = "hunter2hunter2";
 #[tokio::test]
 async fn secrets_are_set_from_stdin_listed_without_values_and_removed() {
     let user = User::new();
-    assert!(user.types(&["secrets", "list"]).await.done().out.starts_with("No secrets are kept"));
-    let set = user.types_with(&["secrets", "set", "mailer"], &format!("{VALUE}\n")).await.done();
+    assert!(
+        user.types(&["secrets", "list"])
+            .await
+            .done()
+            .out
+            .starts_with("No secrets are kept")
+    );
+    let set = user
+        .types_with(&["secrets", "set", "mailer"], &format!("{VALUE}\n"))
+        .await
+        .done();
     assert_eq!(set.out.trim(), "mailer is kept.");
-    let again = user.types_with(&["secrets", "set", "mailer", "--json"], VALUE).await.done().json();
-    assert_eq!(again, json!({"name": "mailer", "new": false, "masked": true}));
-    let short = user.types_with(&["secrets", "set", "pin"], "1234").await.done();
+    let again = user
+        .types_with(&["secrets", "set", "mailer", "--json"], VALUE)
+        .await
+        .done()
+        .json();
+    assert_eq!(
+        again,
+        json!({"name": "mailer", "new": false, "masked": true})
+    );
+    let short = user
+        .types_with(&["secrets", "set", "pin"], "1234")
+        .await
+        .done();
     assert!(short.out.contains("too short to be masked"), "{short:?}");
     let head = "---\nsecretMounts:\n  env: {A: mailer, B: absent}\n---\nDo it.\n";
     user.write("home/skills/mailing/SKILL.md", head);
 
     let listed = user.types(&["secrets", "list", "--json"]).await.done().out;
-    let lines: Vec<Value> = listed.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
+    let lines: Vec<Value> = listed
+        .lines()
+        .map(|line| serde_json::from_str(line).expect(line))
+        .collect();
     assert_eq!(keys(&lines[0]), ["name", "setAtMs", "usedBy"]);
     let facts: Vec<_> = lines
         .iter()
-        .map(|line| (line["name"].as_str(), line["setAtMs"].is_i64(), line["usedBy"].clone()))
+        .map(|line| {
+            (
+                line["name"].as_str(),
+                line["setAtMs"].is_i64(),
+                line["usedBy"].clone(),
+            )
+        })
         .collect();
     let (by_mailing, by_nobody) = (json!(["mailing"]), json!([]));
     let wanted = [
@@ -34,25 +62,56 @@ async fn secrets_are_set_from_stdin_listed_without_values_and_removed() {
     ];
     assert_eq!(facts, wanted);
     let shown = user.types(&["secrets", "list"]).await.done().out;
-    assert!(shown.contains("absent  missing") && !shown.contains(VALUE), "{shown}");
-    assert_eq!(user.types(&["status", "--json"]).await.done().json()["secrets"], 2);
+    assert!(
+        shown.contains("absent  missing") && !shown.contains(VALUE),
+        "{shown}"
+    );
+    assert_eq!(
+        user.types(&["status", "--json"]).await.done().json()["secrets"],
+        2
+    );
 
-    assert_eq!(user.types(&["secrets", "remove", "pin"]).await.done().out.trim(), "pin is removed.");
-    user.types(&["secrets", "remove", "pin"]).await.refused(1, "there is no secret \"pin\"");
-    user.types(&["secrets", "set", "mailer", VALUE]).await.refused(2, "unexpected argument");
-    user.types_with(&["secrets", "set", "a b"], VALUE).await.refused(2, "not a secret's name");
-    user.types(&["secrets", "set", "empty"]).await.refused(2, "the value is empty");
+    assert_eq!(
+        user.types(&["secrets", "remove", "pin"])
+            .await
+            .done()
+            .out
+            .trim(),
+        "pin is removed."
+    );
+    user.types(&["secrets", "remove", "pin"])
+        .await
+        .refused(1, "there is no secret \"pin\"");
+    user.types(&["secrets", "set", "mailer", VALUE])
+        .await
+        .refused(2, "unexpected argument");
+    user.types_with(&["secrets", "set", "a b"], VALUE)
+        .await
+        .refused(2, "not a secret's name");
+    user.types(&["secrets", "set", "empty"])
+        .await
+        .refused(2, "the value is empty");
 }
 
 #[tokio::test]
 async fn a_damaged_file_is_said_in_the_status_and_stops_nothing_else() {
     let user = User::new();
-    user.types_with(&["secrets", "set", "mailer"], VALUE).await.done();
+    user.types_with(&["secrets", "set", "mailer"], VALUE)
+        .await
+        .done();
     std::fs::write(user.path("home/secrets/sealed.json"), "{\"format\":").expect("damaged");
-    user.types(&["secrets", "list"]).await.refused(78, "cut short");
+    user.types(&["secrets", "list"])
+        .await
+        .refused(78, "cut short");
     let status = user.types(&["status", "--json"]).await.done().json();
-    assert_eq!((&status["secrets"], &status["degraded"]), (&Value::Null, &json!(["secrets"])));
-    let called = user.types(&["call", "Bash", r#"{"command":"echo still"}"#]).await.done();
+    assert_eq!(
+        (&status["secrets"], &status["degraded"]),
+        (&Value::Null, &json!(["secrets"]))
+    );
+    let called = user
+        .types(&["call", "Bash", r#"{"command":"echo still"}"#])
+        .await
+        .done();
     assert!(called.out.contains("still"), "{called:?}");
 }
 
@@ -66,18 +125,29 @@ async fn h101_a_token_in_an_address_is_refused_and_stands_in_no_log() {
     ] {
         let user = User::new();
         let trace = ["--log", "trace"];
-        let by_flag = user.types(&[&trace[..], &["--backend-url", address, "run"]].concat()).await;
+        let by_flag = user
+            .types(&[&trace[..], &["--backend-url", address, "run"]].concat())
+            .await;
         let mut command = user.command(&[&trace[..], &["run"]].concat());
         command.env("PUNIE_BACKEND_URL", address);
         let by_variable = super::said(command, "").await;
-        user.write("home/config.toml", &format!("[backend]\nurl = \"{address}\"\n"));
+        user.write(
+            "home/config.toml",
+            &format!("[backend]\nurl = \"{address}\"\n"),
+        );
         let by_file = user.types(&[&trace[..], &["run"]].concat()).await;
         for said in [by_flag, by_variable, by_file] {
             assert_eq!(said.code, 78, "{said:?}");
-            assert!(!said.out.contains(VALUE) && !said.err.contains(VALUE), "{said:?}");
+            assert!(
+                !said.out.contains(VALUE) && !said.err.contains(VALUE),
+                "{said:?}"
+            );
         }
         let logs = user.path("home/logs");
-        let kept = std::fs::read_dir(&logs).into_iter().flatten().filter_map(Result::ok);
+        let kept = std::fs::read_dir(&logs)
+            .into_iter()
+            .flatten()
+            .filter_map(Result::ok);
         for file in kept.map(|entry| entry.path()) {
             let text = std::fs::read_to_string(&file).expect("text");
             assert!(!text.contains(VALUE), "{}: {text}", file.display());
@@ -89,17 +159,33 @@ async fn h101_a_token_in_an_address_is_refused_and_stands_in_no_log() {
 async fn h101_no_token_is_logged_at_any_level_while_requests_are_served() {
     let user = User::new();
     let dev = user.serves(&["dev", "--json", "--log", "trace"]).await;
-    user.asks(&dev.ready, &["send", "Bash", r#"{"command":"echo one"}"#, "--log", "trace"]).await.done();
+    user.asks(
+        &dev.ready,
+        &[
+            "send",
+            "Bash",
+            r#"{"command":"echo one"}"#,
+            "--log",
+            "trace",
+        ],
+    )
+    .await
+    .done();
     let tokens: Vec<String> = ["device", "caller"]
         .iter()
         .map(|name| user.read(&format!("{}/{name}", tokens_of(&dev.ready))))
         .collect();
     let mut looked_at = 0;
-    for entry in std::fs::read_dir(user.path("home/logs")).expect("a runner in the background keeps a log") {
+    for entry in
+        std::fs::read_dir(user.path("home/logs")).expect("a runner in the background keeps a log")
+    {
         let text = std::fs::read_to_string(entry.expect("an entry").path()).expect("text");
         looked_at += text.len();
         for token in &tokens {
-            assert!(token.trim().len() > 20 && !text.contains(token.trim()), "a token is in the log");
+            assert!(
+                token.trim().len() > 20 && !text.contains(token.trim()),
+                "a token is in the log"
+            );
         }
     }
     assert!(looked_at > 0, "there was something to look at");

@@ -1,12 +1,15 @@
 //! `config.toml`: what it is refused for, with which line and words, and the one that is written first.
-#![expect(clippy::disallowed_methods, reason = "tests prepare and look at the disk themselves")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests prepare and look at the disk themselves"
+)]
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
 use proptest::prelude::*;
-use punie_runner::config::default_file::{self, Known};
-use punie_runner::config::{Backend, BackendUrl, Origin, Setting};
+use punie_runner::config::default_file::{self, KnownSettings};
+use punie_runner::config::{Backend, BackendUrl, ConfigSetting, ValueOrigin};
 
 use super::User;
 
@@ -17,11 +20,17 @@ fn refused(text: &str) -> String {
 
 #[test]
 fn a_file_that_is_not_toml_is_refused_with_its_line() {
-    for (text, line) in
-        [("[log]\nlevel = \n", 2), ("[log\n", 1), ("a = 1\na = 2\n", 2), ("[log]\nlevel = \"x", 2)]
-    {
+    for (text, line) in [
+        ("[log]\nlevel = \n", 2),
+        ("[log\n", 1),
+        ("a = 1\na = 2\n", 2),
+        ("[log]\nlevel = \"x", 2),
+    ] {
         let refused = refused(text);
-        assert!(refused.contains(&format!("config.toml:{line}: this is not TOML")), "{text:?}: {refused}");
+        assert!(
+            refused.contains(&format!("config.toml:{line}: this is not TOML")),
+            "{text:?}: {refused}"
+        );
     }
     let user = User::new();
     fs::write(user.file(), b"[log]\nlevel = \"\xff\"").expect("written");
@@ -39,24 +48,55 @@ fn a_file_that_is_not_toml_is_refused_with_its_line() {
 #[test]
 fn an_unknown_key_is_refused_with_the_nearest_known_one() {
     for (text, line, words) in [
-        ("[limits]\nread = 1", 2, "no key limits.read. Did you mean limits.reads?"),
-        ("[limits]\n\nlease_m = 1", 3, "Did you mean limits.lease_ms?"),
-        ("[backend]\nhold_ms = 1", 2, "Did you mean backend.poll.hold_ms?"),
-        ("[backend.pol]\nhold_ms = 1", 1, "no table backend.pol. Did you mean backend.poll?"),
-        ("[limit]\nreads = 1", 1, "no table limit. Did you mean limits?"),
+        (
+            "[limits]\nread = 1",
+            2,
+            "no key limits.read. Did you mean limits.reads?",
+        ),
+        (
+            "[limits]\n\nlease_m = 1",
+            3,
+            "Did you mean limits.lease_ms?",
+        ),
+        (
+            "[backend]\nhold_ms = 1",
+            2,
+            "Did you mean backend.poll.hold_ms?",
+        ),
+        (
+            "[backend.pol]\nhold_ms = 1",
+            1,
+            "no table backend.pol. Did you mean backend.poll?",
+        ),
+        (
+            "[limit]\nreads = 1",
+            1,
+            "no table limit. Did you mean limits?",
+        ),
         ("[limit]\n", 1, "no table limit. Did you mean limits?"),
         (
             "[skills.x.y]\n",
             1,
             "no table skills. There are: backend, limits, safe_mode, workspaces, policy, sandbox, trash, audit, editor, log",
         ),
-        ("[log]\ncolour = true", 2, "no key log.colour. There are: log.level"),
+        (
+            "[log]\ncolour = true",
+            2,
+            "no key log.colour. There are: log.level",
+        ),
         ("reads = 1", 1, "Did you mean limits.reads?"),
         ("log = \"info\"", 1, "log is a table: write [log]"),
-        ("[limits.reads]\nx = 1", 1, "limits.reads is one value, not a table"),
+        (
+            "[limits.reads]\nx = 1",
+            1,
+            "limits.reads is one value, not a table",
+        ),
     ] {
         let refused = refused(text);
-        assert!(refused.contains(&format!("config.toml:{line}: ")), "{text:?}: {refused}");
+        assert!(
+            refused.contains(&format!("config.toml:{line}: ")),
+            "{text:?}: {refused}"
+        );
         assert!(refused.contains(words), "{text:?}: {refused}");
         assert_eq!(refused.lines().count(), 1, "one fault: {refused}");
     }
@@ -65,36 +105,72 @@ fn an_unknown_key_is_refused_with_the_nearest_known_one() {
 #[test]
 fn a_wrong_value_is_refused_with_what_it_must_be() {
     for (text, words) in [
-        ("[limits]\nreads = 0", "limits.reads must be a whole number between 1 and 64, not 0"),
+        (
+            "[limits]\nreads = 0",
+            "limits.reads must be a whole number between 1 and 64, not 0",
+        ),
         ("[limits]\nreads = -3", "between 1 and 64, not -3"),
         ("[limits]\nreads = 65", "between 1 and 64, not 65"),
         ("[limits]\nreads = \"8\"", "not the text \"8\""),
         ("[limits]\nreads = 8.0", "not 8.0"),
-        ("[limits]\nreads = 99999999999999999999", "not a number beyond all bounds"),
+        (
+            "[limits]\nreads = 99999999999999999999",
+            "not a number beyond all bounds",
+        ),
         (
             "[limits]\nttl_ms = 9223372036854775807",
             "a whole number of milliseconds between 1000 and 86400000",
         ),
-        ("[backend.poll]\njitter = 0.6", "a number between 0.0 and 0.5, not 0.6"),
+        (
+            "[backend.poll]\njitter = 0.6",
+            "a number between 0.0 and 0.5, not 0.6",
+        ),
         ("[backend.poll]\njitter = nan", "not NaN"),
         ("[backend.poll]\njitter = inf", "not inf"),
-        ("[backend.poll]\nactive_ms = 0", "between 10 and 3600000, not 0"),
+        (
+            "[backend.poll]\nactive_ms = 0",
+            "between 10 and 3600000, not 0",
+        ),
         ("[backend.poll]\nhold_ms = true", "not true"),
-        ("[backend]\nallow_insecure_http = 1", "must be true or false, not 1"),
-        ("[backend]\nkind = \"firebase\"", "It must be \"convex\" or \"websocket\""),
+        (
+            "[backend]\nallow_insecure_http = 1",
+            "must be true or false, not 1",
+        ),
+        (
+            "[backend]\nkind = \"firebase\"",
+            "It must be \"convex\" or \"websocket\"",
+        ),
         (
             "[backend]\nurl = \"https://a.example\"\nkind = \"websocket\"",
             "needs an address that begins with wss:",
         ),
-        ("[backend]\nurl = \"wss://a.example\"", "or kind = \"websocket\""),
-        ("[backend]\nwakeup = true", "must be \"auto\", \"on\" or \"off\""),
+        (
+            "[backend]\nurl = \"wss://a.example\"",
+            "or kind = \"websocket\"",
+        ),
+        (
+            "[backend]\nwakeup = true",
+            "must be \"auto\", \"on\" or \"off\"",
+        ),
         ("[backend]\nurl = 5", "must be an address in quotes, not 5"),
-        ("[backend]\nurl = \"example.com\"", "backend.url is wrong: the address is not a URL"),
+        (
+            "[backend]\nurl = \"example.com\"",
+            "backend.url is wrong: the address is not a URL",
+        ),
         ("[backend]\nurl = [\"x\"]", "not a list"),
         ("[backend]\nurl = 2020-01-01", "not a time"),
-        ("[log]\nlevel = \"loud\"", "there is no \"loud\". It must be \"off\""),
-        ("[workspaces]\npaths = \"~/x\"", "must be a list of paths in quotes, not the text"),
-        ("[workspaces]\npaths = [1]", "must be a list of paths in quotes"),
+        (
+            "[log]\nlevel = \"loud\"",
+            "there is no \"loud\". It must be \"off\"",
+        ),
+        (
+            "[workspaces]\npaths = \"~/x\"",
+            "must be a list of paths in quotes, not the text",
+        ),
+        (
+            "[workspaces]\npaths = [1]",
+            "must be a list of paths in quotes",
+        ),
         ("[workspaces]\npaths = [\"\"]", "a path in it is empty"),
     ] {
         let refused = refused(text);
@@ -106,14 +182,33 @@ fn a_wrong_value_is_refused_with_what_it_must_be() {
 #[test]
 fn values_must_fit_each_other() {
     for (text, line, words) in [
-        ("[limits]\nlease_ms = 90000\nlease_renew_ms = 50000", 3, "at most half"),
+        (
+            "[limits]\nlease_ms = 90000\nlease_renew_ms = 50000",
+            3,
+            "at most half",
+        ),
         ("[limits]\nlease_ms = 30000", 2, "at most half"),
-        ("[backend.poll]\nerror_cap_ms = 500", 2, "error_base_ms must not be more"),
-        ("[backend.poll]\nfunction_error_min_ms = 400000", 2, "function_error_min_ms must not be more"),
-        ("[backend.poll]\nrecent_for_ms = 0", 2, "active_for_ms must not be more"),
+        (
+            "[backend.poll]\nerror_cap_ms = 500",
+            2,
+            "error_base_ms must not be more",
+        ),
+        (
+            "[backend.poll]\nfunction_error_min_ms = 400000",
+            2,
+            "function_error_min_ms must not be more",
+        ),
+        (
+            "[backend.poll]\nrecent_for_ms = 0",
+            2,
+            "active_for_ms must not be more",
+        ),
     ] {
         let refused = refused(text);
-        assert!(refused.contains(&format!("config.toml:{line}: ")) && refused.contains(words), "{refused}");
+        assert!(
+            refused.contains(&format!("config.toml:{line}: ")) && refused.contains(words),
+            "{refused}"
+        );
     }
 }
 
@@ -140,30 +235,52 @@ fn uncommented(text: &str) -> String {
 
 #[test]
 fn the_first_file_changes_nothing_and_shows_the_defaults_truly() {
-    let text = default_file::text(&Known::default());
+    let text = default_file::render_default_config(&KnownSettings::default());
     let plain = User::with_file(&text).config();
-    assert!(plain.settings().iter().all(|s| s.key == "workspaces.paths" || s.origin == Origin::Default));
+    assert!(
+        plain
+            .all_settings()
+            .iter()
+            .all(|s| s.key == "workspaces.paths" || s.origin == ValueOrigin::Default)
+    );
 
     let active = User::with_file(&uncommented(&text));
     let config = active.config();
-    assert_eq!((config.poll, config.limits, config.log), (plain.poll, plain.limits, plain.log));
-    let example = BackendUrl::parse("https://your-deployment.convex.cloud").expect("an address");
+    assert_eq!(
+        (config.poll, config.limits, config.log),
+        (plain.poll, plain.limits, plain.log)
+    );
+    let example =
+        BackendUrl::parse_url("https://your-deployment.convex.cloud").expect("an address");
     assert!(config.backend.request_key.is_some(), "the example is a key");
     assert!(config.backend.proxy.is_some(), "the example is a proxy");
     let (request_key, proxy) = (config.backend.request_key, config.backend.proxy.clone());
-    let shown = Backend { url: Some(example), request_key, proxy, ..plain.backend };
+    let shown = Backend {
+        url: Some(example),
+        request_key,
+        proxy,
+        ..plain.backend
+    };
     assert_eq!(config.backend, shown);
-    let of_the_file = |setting: &&Setting| setting.key.contains('.') && setting.key != "workspaces.paths";
-    for setting in active.config().settings().iter().filter(of_the_file) {
-        assert!(matches!(setting.origin, Origin::File { .. }), "{} is not in the file", setting.key);
+    let of_the_file =
+        |setting: &&ConfigSetting| setting.key.contains('.') && setting.key != "workspaces.paths";
+    for setting in active.config().all_settings().iter().filter(of_the_file) {
+        assert!(
+            matches!(setting.origin, ValueOrigin::File { .. }),
+            "{} is not in the file",
+            setting.key
+        );
     }
 }
 
 #[test]
 fn every_key_of_the_first_file_has_a_comment() {
-    let text = default_file::text(&Known::default());
+    let text = default_file::render_default_config(&KnownSettings::default());
     let lines: Vec<&str> = text.lines().collect();
-    let keys = lines.iter().enumerate().filter(|(_, line)| line.starts_with('#') && !line.starts_with("# "));
+    let keys = lines
+        .iter()
+        .enumerate()
+        .filter(|(_, line)| line.starts_with('#') && !line.starts_with("# "));
     let mut count = 0;
     for (n, key) in keys {
         count += 1;
@@ -177,14 +294,17 @@ fn the_first_file_takes_over_what_is_known() {
     let user = User::new();
     let odd = user.path("work/a \"b\"\\\u{7f}é");
     fs::create_dir(&odd).expect("made");
-    let known = Known {
-        backend_url: Some(BackendUrl::parse("https://a.convex.cloud/").expect("an address")),
+    let known = KnownSettings {
+        backend_url: Some(BackendUrl::parse_url("https://a.convex.cloud/").expect("an address")),
         workspaces: vec![user.path("work/b"), odd.clone()],
     };
-    fs::write(user.file(), default_file::text(&known)).expect("written");
+    fs::write(user.file(), default_file::render_default_config(&known)).expect("written");
     let config = user.config();
     assert_eq!(config.workspaces, [user.path("work/b"), odd]);
-    assert_eq!(config.backend.url.expect("set").as_str(), "https://a.convex.cloud");
+    assert_eq!(
+        config.backend.url.expect("set").as_str(),
+        "https://a.convex.cloud"
+    );
 }
 
 proptest! {

@@ -1,6 +1,8 @@
 //! A backend that a script may have restarted, wiped, or made to lose an answer.
 
-use punie_runner::dev_backend::{Clock, DevBackend, DevBackendOptions, Fault, Faults};
+use punie_runner::dev_backend::{
+    BackendClock, DevBackend, DevBackendOptions, FaultInjector, InjectedFault,
+};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -8,7 +10,7 @@ use crate::dev_backend::server::{Wire, http, pair};
 
 pub struct Host {
     home: TempDir,
-    faults: Faults,
+    faults: FaultInjector,
     backend: Option<DevBackend>,
     pub url: String,
 }
@@ -16,7 +18,12 @@ pub struct Host {
 impl Host {
     pub async fn start() -> Self {
         let home = tempfile::tempdir().expect("a folder");
-        let mut host = Self { home, faults: Faults::new(), backend: None, url: String::new() };
+        let mut host = Self {
+            home,
+            faults: FaultInjector::new(),
+            backend: None,
+            url: String::new(),
+        };
         host.begin(0).await;
         host
     }
@@ -29,27 +36,40 @@ impl Host {
         let options = DevBackendOptions {
             db: self.home.path().join("backend.sqlite3"),
             port,
-            clock: Clock::system(),
+            clock: BackendClock::from_system(),
             production_errors: false,
             holds: true,
             faults: Some(self.faults.clone()),
         };
-        let backend = DevBackend::start(options).await.expect("started");
-        backend.url().clone_into(&mut self.url);
+        let backend = DevBackend::start_server(options).await.expect("started");
+        backend.listen_url().clone_into(&mut self.url);
         self.backend = Some(backend);
     }
 
     async fn end(&mut self) -> u16 {
-        self.backend.take().expect("it runs").stop().await;
-        self.url.rsplit(':').next().and_then(|port| port.parse().ok()).expect("a port")
+        self.backend.take().expect("it runs").stop_server().await;
+        self.url
+            .rsplit(':')
+            .next()
+            .and_then(|port| port.parse().ok())
+            .expect("a port")
     }
 
     /// A caller, a device and the owner, with what each of them shows.
     pub async fn who(&self) -> Value {
         let backend = self.backend();
-        let caller = backend.mint_caller("conformance").expect("a token");
-        let wire = Wire { http: http(), url: self.url.clone() };
-        let device = pair(&wire, backend.pairing_code(), Clock::system().now_ms(), "dev-1").await;
+        let caller = backend.mint_caller_token("conformance").expect("a token");
+        let wire = Wire {
+            http: http(),
+            url: self.url.clone(),
+        };
+        let device = pair(
+            &wire,
+            backend.pairing_code(),
+            BackendClock::from_system().now_ms(),
+            "dev-1",
+        )
+        .await;
         json!({
             "callerToken": caller, "deviceId": device.id, "deviceToken": device.token, "adminKey": backend.admin_key(),
         })
@@ -73,7 +93,7 @@ impl Host {
                 self.who().await
             }
             "drop" => {
-                self.faults.plan(function, 1, Fault::Drop);
+                self.faults.plan(function, 1, InjectedFault::Drop);
                 Value::Null
             }
             "calls" => self.faults.calls(function).into(),

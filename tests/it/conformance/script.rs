@@ -34,7 +34,8 @@ impl Script {
         let mut host = Host::start().await;
         let (home, mut said) = (tempfile::tempdir().expect("a folder"), String::new());
         let errors = home.path().join("stderr");
-        let ended = tokio::time::timeout(PATIENCE, self.run(&mut host, home.path(), &mut said)).await;
+        let ended =
+            tokio::time::timeout(PATIENCE, self.run(&mut host, home.path(), &mut said)).await;
         let passed = said.lines().any(|line| line.starts_with("@passed "));
         if !(matches!(ended, Ok(Ok(status)) if status.success()) && passed) {
             let errors = std::fs::read_to_string(errors).unwrap_or_default();
@@ -64,7 +65,10 @@ impl Script {
         while let Some(line) = lines.next_line().await? {
             said.push_str(&line);
             said.push('\n');
-            if let Some(asked) = line.strip_prefix('@').filter(|asked| !asked.starts_with("passed ")) {
+            if let Some(asked) = line
+                .strip_prefix('@')
+                .filter(|asked| !asked.starts_with("passed "))
+            {
                 let answer = format!("{}\n", host.answer(asked).await);
                 answers.write_all(answer.as_bytes()).await?;
             }

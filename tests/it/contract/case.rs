@@ -22,13 +22,22 @@ pub struct Run<'s> {
 
 impl<'s> Run<'s> {
     /// Runs a case; the error says which step failed and how.
-    pub async fn of(stage: &'s Stage, prelude: &'s Map<String, Value>, steps: &Value) -> Result<(), String> {
+    pub async fn of(
+        stage: &'s Stage,
+        prelude: &'s Map<String, Value>,
+        steps: &Value,
+    ) -> Result<(), String> {
         static CASES: AtomicUsize = AtomicUsize::new(0);
         let mut kept = Map::new();
         kept.insert("callerToken".into(), json!(stage.caller_token));
         kept.insert("pairingCode".into(), json!(stage.pairing_code));
         kept.insert("case".into(), json!(CASES.fetch_add(1, Ordering::Relaxed)));
-        let mut run = Self { stage, prelude, kept, keys: HashMap::new() };
+        let mut run = Self {
+            stage,
+            prelude,
+            kept,
+            keys: HashMap::new(),
+        };
         run.steps(steps).await
     }
 
@@ -40,7 +49,9 @@ impl<'s> Run<'s> {
     }
 
     async fn step(&mut self, step: &Value) -> Result<(), String> {
-        let Value::Object(step) = step else { return Err(format!("no step: {step}")) };
+        let Value::Object(step) = step else {
+            return Err(format!("no step: {step}"));
+        };
         if step.contains_key("parallel") {
             return self.parallel(step).await;
         }
@@ -48,7 +59,10 @@ impl<'s> Run<'s> {
             return self.call(step).await;
         }
         if let Some(name) = text(step, "use") {
-            let steps = self.prelude.get(name).ok_or_else(|| format!("no prelude {name:?}"))?;
+            let steps = self
+                .prelude
+                .get(name)
+                .ok_or_else(|| format!("no prelude {name:?}"))?;
             return self.steps(steps).await;
         }
         if let Some(times) = step.get("repeat").and_then(Value::as_u64) {
@@ -70,7 +84,8 @@ impl<'s> Run<'s> {
         }
         if let Some(name) = text(step, "uuid7") {
             let plus = step.get("plusMs").and_then(Value::as_f64).unwrap_or(0.0);
-            self.kept.insert(name.into(), json!(uuid7(self.stage.now_ms().await? + plus)));
+            self.kept
+                .insert(name.into(), json!(uuid7(self.stage.now_ms().await? + plus)));
             return Ok(());
         }
         self.set_the_scene(step)
@@ -80,17 +95,26 @@ impl<'s> Run<'s> {
     fn set_the_scene(&mut self, step: &Step) -> Result<(), String> {
         if let Some(name) = text(step, "device") {
             let keys = Keys::new();
-            self.kept.insert(format!("{name}.publicKey"), json!(keys.public_key()));
+            self.kept
+                .insert(format!("{name}.publicKey"), json!(keys.public_key()));
             self.kept.insert(format!("{name}.token"), json!(keys.token));
-            self.kept.insert(format!("{name}.tokenHash"), json!(keys.token_hash()));
+            self.kept
+                .insert(format!("{name}.tokenHash"), json!(keys.token_hash()));
             self.keys.insert(name.into(), keys);
         } else if let Some(signed) = text(step, "sign") {
             let signed = self.fill_text(signed)?;
-            let by = text(step, "by").and_then(|by| self.keys.get(by)).ok_or("no such signer")?;
-            self.kept
-                .insert(text(step, "save").ok_or("a signature is saved")?.into(), json!(by.sign(&signed)));
+            let by = text(step, "by")
+                .and_then(|by| self.keys.get(by))
+                .ok_or("no such signer")?;
+            self.kept.insert(
+                text(step, "save").ok_or("a signature is saved")?.into(),
+                json!(by.sign(&signed)),
+            );
         } else if let Some(name) = text(step, "text") {
-            let bytes = step.get("bytes").and_then(Value::as_u64).ok_or("a text has bytes")?;
+            let bytes = step
+                .get("bytes")
+                .and_then(Value::as_u64)
+                .ok_or("a text has bytes")?;
             let bytes = usize::try_from(bytes).map_err(|bad| bad.to_string())?;
             let of = text(step, "of").unwrap_or("x");
             let mut made = of.repeat(bytes / of.len());
@@ -113,12 +137,15 @@ impl<'s> Run<'s> {
             "operator" => self.stage.operate(path, &args).await?,
             kind => self.stage.wire.call(kind, path, &args).await,
         };
-        let told =
-            self.judge(step, &envelope).map_err(|why| format!("{path} {}: {why}", short(&step["args"])))?;
+        let told = self
+            .judge(step, &envelope)
+            .map_err(|why| format!("{path} {}: {why}", short(&step["args"])))?;
         if let Some(Value::Object(saves)) = step.get("save") {
             for (name, pointer) in saves {
                 let pointer = pointer.as_str().ok_or("a pointer is text")?;
-                let value = told.pointer(pointer).ok_or_else(|| format!("{path}: nothing at {pointer}"))?;
+                let value = told
+                    .pointer(pointer)
+                    .ok_or_else(|| format!("{path}: nothing at {pointer}"))?;
                 self.kept.insert(name.clone(), value.clone());
             }
         }
@@ -137,29 +164,48 @@ impl<'s> Run<'s> {
         }
         let envelopes = calls.join_all().await;
         let as_said = |which: &str| {
-            let said = step.get(which).and_then(Value::as_object).ok_or_else(|| format!("no {which}"))?;
-            let fitting = envelopes.iter().filter(|envelope| self.judge(said, envelope).is_ok());
+            let said = step
+                .get(which)
+                .and_then(Value::as_object)
+                .ok_or_else(|| format!("no {which}"))?;
+            let fitting = envelopes
+                .iter()
+                .filter(|envelope| self.judge(said, envelope).is_ok());
             Ok::<_, String>(fitting.count())
         };
-        let once = if step.contains_key("once") { as_said("once")? } else { 0 };
+        let once = if step.contains_key("once") {
+            as_said("once")?
+        } else {
+            0
+        };
         let (wanted, others) = (usize::from(step.contains_key("once")), as_said("others")?);
         if once == wanted && once + others == envelopes.len() {
             return Ok(());
         }
         let all = Value::Array(envelopes.clone());
-        Err(format!("parallel: {once} as once, {others} as others, of {}: {}", envelopes.len(), short(&all)))
+        Err(format!(
+            "parallel: {once} as once, {others} as others, of {}: {}",
+            envelopes.len(),
+            short(&all)
+        ))
     }
 
     /// Path, kind and arguments of a call.
     fn called<'c>(&self, step: &'c Step) -> Result<(&'c str, &'c str, Value), String> {
         let path = text(step, "call").ok_or("a call has a path")?;
         let kind = text(step, "kind").ok_or("a call has a kind")?;
-        Ok((path, kind, self.fill(step.get("args").ok_or("a call has args")?)?))
+        Ok((
+            path,
+            kind,
+            self.fill(step.get("args").ok_or("a call has args")?)?,
+        ))
     }
 
     /// Compares the envelope with what the step expects; what it told is returned.
     fn judge<'e>(&self, step: &Step, envelope: &'e Value) -> Result<&'e Value, String> {
-        let matcher = Matcher { leeway_ms: self.stage.leeway_ms() };
+        let matcher = Matcher {
+            leeway_ms: self.stage.leeway_ms(),
+        };
         let data = &envelope["errorData"];
         if let Some(code) = text(step, "error") {
             let expected = self.fill(step.get("data").unwrap_or(&json!({})))?;
@@ -170,8 +216,9 @@ impl<'s> Run<'s> {
             return Ok(data);
         }
         if step.get("refused") == Some(&json!(true)) {
-            let refused =
-                envelope["status"] == "error" && data.is_null() && envelope["errorMessage"].is_string();
+            let refused = envelope["status"] == "error"
+                && data.is_null()
+                && envelope["errorMessage"].is_string();
             return if refused {
                 Ok(data)
             } else {
@@ -192,17 +239,26 @@ impl<'s> Run<'s> {
     fn fill(&self, value: &Value) -> Result<Value, String> {
         Ok(match value {
             Value::String(template) => {
-                let whole = template.strip_prefix("${").and_then(|name| name.strip_suffix('}'));
+                let whole = template
+                    .strip_prefix("${")
+                    .and_then(|name| name.strip_suffix('}'));
                 match whole.filter(|name| !name.contains('$')) {
-                    Some(name) => {
-                        self.kept.get(name).cloned().ok_or_else(|| format!("nothing kept as {name:?}"))?
-                    }
+                    Some(name) => self
+                        .kept
+                        .get(name)
+                        .cloned()
+                        .ok_or_else(|| format!("nothing kept as {name:?}"))?,
                     None => Value::String(self.fill_text(template)?),
                 }
             }
-            Value::Array(items) => items.iter().map(|item| self.fill(item)).collect::<Result<_, _>>()?,
+            Value::Array(items) => items
+                .iter()
+                .map(|item| self.fill(item))
+                .collect::<Result<_, _>>()?,
             Value::Object(members) => {
-                let filled = members.iter().map(|(key, member)| Ok((key.clone(), self.fill(member)?)));
+                let filled = members
+                    .iter()
+                    .map(|(key, member)| Ok((key.clone(), self.fill(member)?)));
                 Value::Object(filled.collect::<Result<_, String>>()?)
             }
             other => other.clone(),
@@ -215,7 +271,11 @@ impl<'s> Run<'s> {
         while let Some((before, after)) = rest.split_once("${") {
             let (name, after) = after.split_once('}').ok_or("a name ends with }")?;
             filled.push_str(before);
-            match self.kept.get(name).ok_or_else(|| format!("nothing kept as {name:?}"))? {
+            match self
+                .kept
+                .get(name)
+                .ok_or_else(|| format!("nothing kept as {name:?}"))?
+            {
                 Value::String(text) => filled.push_str(text),
                 other => filled.push_str(&other.to_string()),
             }
@@ -232,9 +292,15 @@ fn text<'s>(step: &'s Step, key: &str) -> Option<&'s str> {
 
 /// A UUIDv7 of this time.
 fn uuid7(at_ms: f64) -> String {
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a time of this century")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a time of this century"
+    )]
     let at_ms = at_ms as u64;
     let random = *uuid::Uuid::new_v4().as_bytes();
     let tail = random.last_chunk().expect("16 bytes");
-    uuid::Builder::from_unix_timestamp_millis(at_ms, tail).into_uuid().to_string()
+    uuid::Builder::from_unix_timestamp_millis(at_ms, tail)
+        .into_uuid()
+        .to_string()
 }

@@ -43,11 +43,18 @@ impl NodeServer {
         let stdout = process.stdout.take().expect("it is piped");
         let mut line = String::new();
         let read = tokio::time::timeout(START, BufReader::new(stdout).read_line(&mut line)).await;
-        read.expect("the server says where it listens, in time").expect("its output can be read");
+        read.expect("the server says where it listens, in time")
+            .expect("its output can be read");
         let told: Value = serde_json::from_str(&line)
             .unwrap_or_else(|bad| panic!("the Node server did not start ({bad}): {line:?}"));
-        let url = told["url"].as_str().expect("it tells its address").to_owned();
-        Ok(Self { wire: Wire { http: http(), url }, _process: process })
+        let url = told["url"]
+            .as_str()
+            .expect("it tells its address")
+            .to_owned();
+        Ok(Self {
+            wire: Wire { http: http(), url },
+            _process: process,
+        })
     }
 
     /// An empty database and what its operator hands out.

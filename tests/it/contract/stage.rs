@@ -42,7 +42,12 @@ impl Stage {
     /// The Node server with an empty database.
     pub async fn node(server: &NodeServer) -> Self {
         let begun = server.reset().await;
-        let text = |name: &str| begun[name].as_str().expect("a reset hands out all three").to_owned();
+        let text = |name: &str| {
+            begun[name]
+                .as_str()
+                .expect("a reset hands out all three")
+                .to_owned()
+        };
         Self {
             wire: server.wire.clone(),
             caller_token: text("callerToken"),
@@ -65,11 +70,21 @@ impl Stage {
 
     /// The envelope that a call of the operator's gets.
     pub async fn operate(&self, path: &str, args: &Value) -> Result<Value, String> {
-        let key = self.admin_key.as_ref().ok_or("there is no admin key: the case needs `operator`")?;
+        let key = self
+            .admin_key
+            .as_ref()
+            .ok_or("there is no admin key: the case needs `operator`")?;
         let body = json!({ "path": path, "args": args, "format": "json" }).to_string();
-        let request = self.wire.http.post(format!("{}/api/function", self.wire.url));
+        let request = self
+            .wire
+            .http
+            .post(format!("{}/api/function", self.wire.url));
         let request = request.header("authorization", format!("Convex {key}"));
-        let reply = request.header("content-type", "application/json").body(body).send().await;
+        let reply = request
+            .header("content-type", "application/json")
+            .body(body)
+            .send()
+            .await;
         let text = reply.expect("a reply").text().await.expect("a body");
         Ok(serde_json::from_str(&text).unwrap_or_else(|bad| panic!("{path}: {bad}: {text}")))
     }
@@ -80,7 +95,9 @@ impl Stage {
             Clock::Embedded(backend) => Ok(backend.clock.now_ms()),
             Clock::Node => self.move_node_clock(0.0).await,
             Clock::World => {
-                let since = SystemTime::now().duration_since(UNIX_EPOCH).map_err(|bad| bad.to_string())?;
+                let since = SystemTime::now()
+                    .duration_since(UNIX_EPOCH)
+                    .map_err(|bad| bad.to_string())?;
                 Ok((since.as_secs_f64() * 1000.0).floor())
             }
         }
@@ -88,27 +105,38 @@ impl Stage {
 
     /// How far a time of the backend may be from the one that was kept.
     pub fn leeway_ms(&self) -> f64 {
-        if matches!(self.clock, Clock::World) { 60_000.0 } else { 0.0 }
+        if matches!(self.clock, Clock::World) {
+            60_000.0
+        } else {
+            0.0
+        }
     }
 
     pub async fn advance(&self, ms: f64) -> Result<(), String> {
         match &self.clock {
             Clock::Embedded(backend) => backend.clock.advance(ms),
             Clock::Node => drop(self.move_node_clock(ms).await?),
-            Clock::World => return Err("a deployment's clock cannot be moved: the case needs `clock`".into()),
+            Clock::World => {
+                return Err("a deployment's clock cannot be moved: the case needs `clock`".into());
+            }
         }
         Ok(())
     }
 
     async fn move_node_clock(&self, ms: f64) -> Result<f64, String> {
-        let told = self.wire.post("/shim/clock", &json!({ "advanceMs": ms })).await;
-        told["nowMs"].as_f64().ok_or_else(|| format!("the clock told {told}"))
+        let told = self
+            .wire
+            .post("/shim/clock", &json!({ "advanceMs": ms }))
+            .await;
+        told["nowMs"]
+            .as_f64()
+            .ok_or_else(|| format!("the clock told {told}"))
     }
 
     /// Stops what was started for this stage.
     pub async fn strike(self) {
         if let Clock::Embedded(backend) = self.clock {
-            backend.backend.stop().await;
+            backend.backend.stop_server().await;
         }
     }
 }
@@ -125,7 +153,9 @@ impl Deployment {
     /// Reads the variables; the error names the one that is missing.
     pub fn from_environment() -> Result<Self, String> {
         let variable = |name: &str| std::env::var(name).map_err(|_| format!("{name} is not set"));
-        let url = variable("PUNIE_CONTRACT_URL")?.trim_end_matches('/').to_owned();
+        let url = variable("PUNIE_CONTRACT_URL")?
+            .trim_end_matches('/')
+            .to_owned();
         let run = uuid::Uuid::new_v4().simple().to_string();
         Ok(Self {
             wire: Wire { http: http(), url },
@@ -142,17 +172,28 @@ impl Deployment {
     /// The text of cases with every id that is stored for good put under a name of this run and case: a deployment
     /// keeps what earlier ones left.
     pub fn named(&self, text: &str) -> String {
-        ["dev-", "req-", "perm-"].iter().fold(text.to_owned(), |text, prefix| {
-            text.replace(prefix, &format!("{}-${{case}}-{prefix}", self.run))
-        })
+        ["dev-", "req-", "perm-"]
+            .iter()
+            .fold(text.to_owned(), |text, prefix| {
+                text.replace(prefix, &format!("{}-${{case}}-{prefix}", self.run))
+            })
     }
 }
 
 impl Wire {
     /// Posts to a route that is no function's, such as the Node server's own.
     pub async fn post(&self, route: &str, body: &Value) -> Value {
-        let request = self.http.post(format!("{}{route}", self.url)).body(body.to_string());
-        let text = request.send().await.expect("a reply").text().await.expect("a body");
+        let request = self
+            .http
+            .post(format!("{}{route}", self.url))
+            .body(body.to_string());
+        let text = request
+            .send()
+            .await
+            .expect("a reply")
+            .text()
+            .await
+            .expect("a body");
         serde_json::from_str(&text).unwrap_or_else(|bad| panic!("{route}: {bad}: {text}"))
     }
 }

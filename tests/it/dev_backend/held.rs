@@ -56,12 +56,25 @@ async fn no_wake_up_is_lost_between_a_poll_and_the_next() {
     while seen.len() < REQUESTS {
         let page = device.poll(cursor, 25_000).await;
         let events = page["events"].as_array().expect("events");
-        assert!(!events.is_empty(), "a held poll came back empty after {}", seen.len());
-        seen.extend(events.iter().map(|event| event["requestId"].as_str().expect("an id").to_owned()));
+        assert!(
+            !events.is_empty(),
+            "a held poll came back empty after {}",
+            seen.len()
+        );
+        seen.extend(
+            events
+                .iter()
+                .map(|event| event["requestId"].as_str().expect("an id").to_owned()),
+        );
         cursor = page["cursor"].clone();
     }
     asking.join_all().await;
-    assert_eq!(seen, (0..REQUESTS).map(|i| format!("req-{i}")).collect::<Vec<_>>());
+    assert_eq!(
+        seen,
+        (0..REQUESTS)
+            .map(|i| format!("req-{i}"))
+            .collect::<Vec<_>>()
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -87,9 +100,14 @@ async fn a_wait_that_is_over_is_an_empty_page() {
 async fn a_stop_answers_held_polls() {
     let server = TestBackend::start().await;
     let device = server.pair("dev-1").await;
-    let args = json!({ "deviceId": device.id, "token": device.token, "cursor": null, "waitMs": 25_000 });
+    let args =
+        json!({ "deviceId": device.id, "token": device.token, "cursor": null, "waitMs": 25_000 });
     let body = json!({ "path": "events:listForDevice", "args": args }).to_string();
-    let address = server.backend.url().trim_start_matches("http://").to_owned();
+    let address = server
+        .backend
+        .listen_url()
+        .trim_start_matches("http://")
+        .to_owned();
     let mut socket = TcpStream::connect(&address).await.expect("a connection");
     let head = format!(
         "POST /api/query HTTP/1.1\r\nHost: {address}\r\nContent-Type: application/json\r\n\
@@ -99,11 +117,20 @@ async fn a_stop_answers_held_polls() {
     socket.write_all(head.as_bytes()).await.expect("sent");
     // The server asks for the body when the call has begun: from here on, a stop must answer it.
     let mut asked = [0; 25];
-    socket.read_exact(&mut asked).await.expect("the server goes on");
+    socket
+        .read_exact(&mut asked)
+        .await
+        .expect("the server goes on");
     assert_eq!(&asked, b"HTTP/1.1 100 Continue\r\n\r\n");
     socket.write_all(body.as_bytes()).await.expect("sent");
-    server.backend.stop().await;
+    server.backend.stop_server().await;
     let mut reply = String::new();
-    socket.read_to_string(&mut reply).await.expect("a reply, then the end");
-    assert!(reply.starts_with("HTTP/1.1 200") && reply.contains(r#""events":[]"#), "{reply}");
+    socket
+        .read_to_string(&mut reply)
+        .await
+        .expect("a reply, then the end");
+    assert!(
+        reply.starts_with("HTTP/1.1 200") && reply.contains(r#""events":[]"#),
+        "{reply}"
+    );
 }

@@ -39,13 +39,27 @@ async fn a_request_whose_time_is_up_is_answered_unless_a_device_works_on_it() {
     value(&server, "mutation", "events:claim", claim).await;
 
     server.clock.advance(1.5 * MINUTE);
-    assert_eq!(server.backend.housekeep().await.expect("done"), 0, "a device that is there may still answer");
+    assert_eq!(
+        server.backend.housekeep().await.expect("done"),
+        0,
+        "a device that is there may still answer"
+    );
     server.clock.advance(MINUTE);
     assert_eq!(server.backend.housekeep().await.expect("done"), 1);
     let late = result(&server, "late").await;
-    let payload: Value = serde_json::from_str(late["payload"].as_str().expect("a payload")).expect("JSON");
-    assert_eq!((&late["outcome"], &payload["meta"]["code"]), (&json!("error"), &json!("expired")));
-    assert!(payload["error"].as_str().expect("text").contains("was not run"), "{payload}");
+    let payload: Value =
+        serde_json::from_str(late["payload"].as_str().expect("a payload")).expect("JSON");
+    assert_eq!(
+        (&late["outcome"], &payload["meta"]["code"]),
+        (&json!("error"), &json!("expired"))
+    );
+    assert!(
+        payload["error"]
+            .as_str()
+            .expect("text")
+            .contains("was not run"),
+        "{payload}"
+    );
     assert!(payload["meta"].get("mayHaveRun").is_none(), "{payload}");
 
     server.clock.advance(10.0 * MINUTE);
@@ -57,14 +71,18 @@ async fn a_request_whose_time_is_up_is_answered_unless_a_device_works_on_it() {
     server.clock.advance(10.0 * MINUTE);
     assert_eq!(server.backend.housekeep().await.expect("done"), 1);
     let claimed = result(&server, "claimed").await;
-    let payload: Value = serde_json::from_str(claimed["payload"].as_str().expect("a payload")).expect("JSON");
+    let payload: Value =
+        serde_json::from_str(claimed["payload"].as_str().expect("a payload")).expect("JSON");
     assert_eq!(payload["meta"]["mayHaveRun"], json!(true), "{payload}");
 
     // What the device has to say now comes too late.
     let post = json!({
         "deviceId": "dev-1", "token": token, "requestId": "claimed", "leaseId": "l", "outcome": "ok", "payload": "{}",
     });
-    let refused = server.wire.call("mutation", "events:appendResult", &post).await;
+    let refused = server
+        .wire
+        .call("mutation", "events:appendResult", &post)
+        .await;
     assert_eq!(refused["errorData"]["code"], "RESULT_EXISTS", "{refused}");
     for open in ["in-time", "patient"] {
         assert!(result(&server, open).await.is_null(), "{open}");
@@ -84,8 +102,7 @@ async fn what_is_old_goes_and_no_id_runs_again() {
     let token = server.pair("dev-1").await.token;
     for n in 0..250 {
         asked(&server, &format!("r{n}"), None).await;
-        let device =
-            json!({ "deviceId": "dev-1", "token": token, "requestId": format!("r{n}"), "leaseId": "l" });
+        let device = json!({ "deviceId": "dev-1", "token": token, "requestId": format!("r{n}"), "leaseId": "l" });
         value(&server, "mutation", "events:claim", device.clone()).await;
         let mut piece = device.clone();
         (piece["n"], piece["data"]) = (json!(0.0), json!("{}"));
@@ -95,7 +112,8 @@ async fn what_is_old_goes_and_no_id_runs_again() {
         value(&server, "mutation", "events:appendResult", post).await;
     }
     let poll = json!({ "deviceId": "dev-1", "token": token, "cursor": null, "limit": 512.0 });
-    let cursor = value(&server, "query", "events:listForDevice", poll.clone()).await["cursor"].clone();
+    let cursor =
+        value(&server, "query", "events:listForDevice", poll.clone()).await["cursor"].clone();
     server.clock.advance(29.0 * DAY);
     assert_eq!(server.backend.housekeep().await.expect("done"), 0);
     asked(&server, "young", None).await;
@@ -111,33 +129,52 @@ async fn what_is_old_goes_and_no_id_runs_again() {
     after["cursor"] = cursor;
     for poll in [poll, after] {
         let page = value(&server, "query", "events:listForDevice", poll).await;
-        let ids: Vec<_> =
-            page["events"].as_array().expect("events").iter().map(|event| &event["requestId"]).collect();
+        let ids: Vec<_> = page["events"]
+            .as_array()
+            .expect("events")
+            .iter()
+            .map(|event| &event["requestId"])
+            .collect();
         assert_eq!(ids, ["young"], "every cursor stays good");
     }
     let again = json!({
         "callerToken": server.caller_token, "requestId": "r7", "deviceId": "dev-1", "toolName": "Bash", "args": "{}",
     });
-    assert_eq!(value(&server, "mutation", "events:appendRequest", again).await["created"], false);
-    let open =
-        value(&server, "query", "events:listOpen", json!({ "deviceId": "dev-1", "token": token })).await;
+    assert_eq!(
+        value(&server, "mutation", "events:appendRequest", again).await["created"],
+        false
+    );
+    let open = value(
+        &server,
+        "query",
+        "events:listOpen",
+        json!({ "deviceId": "dev-1", "token": token }),
+    )
+    .await;
     assert_eq!(open.as_array().expect("a list").len(), 1, "{open}");
 }
 
 /// The rows of requests in the database.
 fn request_rows(server: &TestBackend) -> u32 {
     let db = rusqlite::Connection::open(&server.options().db).expect("the backend's database");
-    db.query_row("select count(*) from requests", [], |row| row.get(0)).expect("counted")
+    db.query_row("select count(*) from requests", [], |row| row.get(0))
+        .expect("counted")
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_rows_of_old_requests_go_where_the_time_in_their_ids_has_them_refused() {
     let server = TestBackend::start().await;
     let device = server.pair("dev-1").await;
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a time of this century")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a time of this century"
+    )]
     let uuid7 = |plus_ms: f64| {
         let at_ms = (server.clock.now_ms() + plus_ms) as u64;
-        uuid::Builder::from_unix_timestamp_millis(at_ms, &[7; 10]).into_uuid().to_string()
+        uuid::Builder::from_unix_timestamp_millis(at_ms, &[7; 10])
+            .into_uuid()
+            .to_string()
     };
     // One of now, one of a caller whose clock is two hours ahead, and one that carries no time.
     let (now, ahead, plain) = (uuid7(0.0), uuid7(120.0 * MINUTE), "plain".to_owned());
@@ -148,11 +185,19 @@ async fn the_rows_of_old_requests_go_where_the_time_in_their_ids_has_them_refuse
     }
     server.clock.advance(30.0 * DAY);
     server.backend.housekeep().await.expect("done");
-    assert_eq!(request_rows(&server), 3, "nothing is older than thirty days");
+    assert_eq!(
+        request_rows(&server),
+        3,
+        "nothing is older than thirty days"
+    );
     server.clock.advance(1.0);
     server.backend.housekeep().await.expect("done");
     assert_eq!(request_rows(&server), 2);
-    for (id, state) in [(&now, "unknown"), (&ahead, "finished"), (&plain, "finished")] {
+    for (id, state) in [
+        (&now, "unknown"),
+        (&ahead, "finished"),
+        (&plain, "finished"),
+    ] {
         assert_eq!(server.caller().cancel(id).await["state"], state, "{id}");
     }
     // What is gone cannot run again, whatever the clock does then.
@@ -161,12 +206,22 @@ async fn the_rows_of_old_requests_go_where_the_time_in_their_ids_has_them_refuse
     });
     for back in [0.0, -2.0 * DAY] {
         server.clock.advance(back);
-        let refused = server.wire.call("mutation", "events:appendRequest", &again).await;
-        assert_eq!(refused["errorData"]["code"], "INVALID_ARGUMENT", "{refused}");
+        let refused = server
+            .wire
+            .call("mutation", "events:appendRequest", &again)
+            .await;
+        assert_eq!(
+            refused["errorData"]["code"], "INVALID_ARGUMENT",
+            "{refused}"
+        );
     }
     for id in [&ahead, &plain] {
         let mut again = again.clone();
         again["requestId"] = json!(id);
-        assert_eq!(value(&server, "mutation", "events:appendRequest", again).await["created"], false, "{id}");
+        assert_eq!(
+            value(&server, "mutation", "events:appendRequest", again).await["created"],
+            false,
+            "{id}"
+        );
     }
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Once};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use ed25519_dalek::{Signer as _, SigningKey};
-use punie_runner::dev_backend::{Clock, DevBackend, DevBackendOptions};
+use punie_runner::dev_backend::{BackendClock, DevBackend, DevBackendOptions};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use tempfile::TempDir;
@@ -25,7 +25,8 @@ impl TestClock {
     }
 
     pub fn advance(&self, ms: f64) {
-        self.0.store((self.now_ms() + ms).to_bits(), Ordering::SeqCst);
+        self.0
+            .store((self.now_ms() + ms).to_bits(), Ordering::SeqCst);
     }
 }
 
@@ -36,7 +37,10 @@ pub fn http() -> reqwest::Client {
         // Whoever comes first installs it; a second time changes nothing.
         let _ = rustls::crypto::ring::default_provider().install_default();
     });
-    reqwest::Client::builder().no_proxy().build().expect("a client")
+    reqwest::Client::builder()
+        .no_proxy()
+        .build()
+        .expect("a client")
 }
 
 /// Calls functions of one backend.
@@ -51,8 +55,12 @@ impl Wire {
     pub async fn call(&self, kind: &str, path: &str, args: &Value) -> Value {
         let body = json!({ "path": path, "args": args, "format": "json" }).to_string();
         let request = self.http.post(format!("{}/api/{kind}", self.url));
-        let reply =
-            request.header("content-type", "application/json").body(body).send().await.expect("a reply");
+        let reply = request
+            .header("content-type", "application/json")
+            .body(body)
+            .send()
+            .await
+            .expect("a reply");
         assert_eq!(reply.status(), 200, "{path}");
         let text = reply.text().await.expect("a body");
         serde_json::from_str(&text).unwrap_or_else(|bad| panic!("{path}: {bad}: {text}"))
@@ -83,10 +91,22 @@ impl TestBackend {
     pub async fn start_with(production_errors: bool) -> Self {
         let home = tempfile::tempdir().expect("a folder");
         let clock = TestClock::new();
-        let backend = DevBackend::start(options(&home, &clock, production_errors)).await.expect("started");
-        let caller_token = backend.mint_caller("test").expect("a token");
-        let wire = Wire { http: http(), url: backend.url().to_owned() };
-        Self { backend, clock, caller_token, wire, production_errors, home }
+        let backend = DevBackend::start_server(options(&home, &clock, production_errors))
+            .await
+            .expect("started");
+        let caller_token = backend.mint_caller_token("test").expect("a token");
+        let wire = Wire {
+            http: http(),
+            url: backend.listen_url().to_owned(),
+        };
+        Self {
+            backend,
+            clock,
+            caller_token,
+            wire,
+            production_errors,
+            home,
+        }
     }
 
     pub fn options(&self) -> DevBackendOptions {
@@ -101,25 +121,57 @@ impl TestBackend {
 
     /// The same, with options of the test's own.
     pub async fn restart_with(self, options: DevBackendOptions) -> Self {
-        let Self { backend, clock, caller_token, wire, production_errors, home } = self;
-        backend.stop().await;
-        let backend = DevBackend::start(options).await.expect("started again");
-        let wire = Wire { url: backend.url().to_owned(), ..wire };
-        Self { backend, clock, caller_token, wire, production_errors, home }
+        let Self {
+            backend,
+            clock,
+            caller_token,
+            wire,
+            production_errors,
+            home,
+        } = self;
+        backend.stop_server().await;
+        let backend = DevBackend::start_server(options)
+            .await
+            .expect("started again");
+        let wire = Wire {
+            url: backend.listen_url().to_owned(),
+            ..wire
+        };
+        Self {
+            backend,
+            clock,
+            caller_token,
+            wire,
+            production_errors,
+            home,
+        }
     }
 
     pub fn caller(&self) -> Caller {
-        Caller { wire: self.wire.clone(), token: self.caller_token.clone() }
+        Caller {
+            wire: self.wire.clone(),
+            token: self.caller_token.clone(),
+        }
     }
 
     /// A device that opened its first session.
     pub async fn pair(&self, id: &str) -> Device {
-        pair(&self.wire, self.backend.pairing_code(), self.clock.now_ms(), id).await
+        pair(
+            &self.wire,
+            self.backend.pairing_code(),
+            self.clock.now_ms(),
+            id,
+        )
+        .await
     }
 
     /// The same device at this backend's address.
     pub fn again(&self, device: &Device) -> Device {
-        Device { wire: self.wire.clone(), id: device.id.clone(), token: device.token.clone() }
+        Device {
+            wire: self.wire.clone(),
+            id: device.id.clone(),
+            token: device.token.clone(),
+        }
     }
 }
 
@@ -133,7 +185,11 @@ pub async fn pair(wire: &Wire, pairing_code: &str, signed_at: f64, id: &str) -> 
         "pairingCode": pairing_code,
     });
     wire.value("mutation", "devices:openSession", &args).await;
-    Device { wire: wire.clone(), id: id.to_owned(), token: keys.token }
+    Device {
+        wire: wire.clone(),
+        id: id.to_owned(),
+        token: keys.token,
+    }
 }
 
 fn options(home: &TempDir, clock: &TestClock, production_errors: bool) -> DevBackendOptions {
@@ -141,7 +197,7 @@ fn options(home: &TempDir, clock: &TestClock, production_errors: bool) -> DevBac
     DevBackendOptions {
         db: home.path().join("backend.sqlite3"),
         port: 0,
-        clock: Clock::new(move || clock.now_ms()),
+        clock: BackendClock::new(move || clock.now_ms()),
         production_errors,
         holds: true,
         faults: None,
@@ -160,7 +216,10 @@ impl Keys {
         getrandom::fill(&mut secret).expect("random bytes");
         let mut token = [0; 16];
         getrandom::fill(&mut token).expect("random bytes");
-        Self { key: SigningKey::from_bytes(&secret), token: STANDARD.encode(token) }
+        Self {
+            key: SigningKey::from_bytes(&secret),
+            token: STANDARD.encode(token),
+        }
     }
 
     pub fn public_key(&self) -> String {
@@ -168,8 +227,12 @@ impl Keys {
     }
 
     pub fn token_hash(&self) -> String {
-        let nibbles = Sha256::digest(&self.token).into_iter().flat_map(|byte| [byte >> 4, byte & 15]);
-        nibbles.map(|nibble| char::from_digit(nibble.into(), 16).expect("below 16")).collect()
+        let nibbles = Sha256::digest(&self.token)
+            .into_iter()
+            .flat_map(|byte| [byte >> 4, byte & 15]);
+        nibbles
+            .map(|nibble| char::from_digit(nibble.into(), 16).expect("below 16"))
+            .collect()
     }
 
     pub fn sign(&self, text: &str) -> String {
@@ -189,7 +252,9 @@ impl Caller {
         let args = json!({
             "callerToken": self.token, "requestId": request, "deviceId": device, "toolName": "Read", "args": args,
         });
-        self.wire.value("mutation", "events:appendRequest", &args).await
+        self.wire
+            .value("mutation", "events:appendRequest", &args)
+            .await
     }
 
     pub async fn cancel(&self, request: &str) -> Value {
@@ -213,12 +278,13 @@ pub struct Device {
 impl Device {
     pub async fn poll(&self, cursor: Value, wait_ms: u32) -> Value {
         let args = json!({ "deviceId": self.id, "token": self.token, "cursor": cursor, "waitMs": wait_ms });
-        self.wire.value("query", "events:listForDevice", &args).await
+        self.wire
+            .value("query", "events:listForDevice", &args)
+            .await
     }
 
     pub async fn claim(&self, request: &str, lease: &str) -> Value {
-        let args =
-            json!({ "deviceId": self.id, "token": self.token, "requestId": request, "leaseId": lease });
+        let args = json!({ "deviceId": self.id, "token": self.token, "requestId": request, "leaseId": lease });
         self.wire.value("mutation", "events:claim", &args).await
     }
 
@@ -227,6 +293,8 @@ impl Device {
             "deviceId": self.id, "token": self.token, "requestId": request, "leaseId": lease,
             "outcome": "ok", "payload": payload,
         });
-        self.wire.value("mutation", "events:appendResult", &args).await
+        self.wire
+            .value("mutation", "events:appendResult", &args)
+            .await
     }
 }

@@ -4,7 +4,7 @@
 mod client;
 mod hostile;
 
-use punie_runner::dev_backend::{DevBackendOptions, Fault, Faults};
+use punie_runner::dev_backend::{DevBackendOptions, FaultInjector, InjectedFault};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -37,33 +37,62 @@ async fn a_subscriber_hears_of_what_changed_and_of_nothing_else() {
             add(0, "events:getResult", get_result(&server, "r-1")),
             add(1, "events:getResult", get_result(&server, "r-2")),
             add(2, "events:head", head.clone()),
-            add(3, "devices:list", json!({ "callerToken": server.caller_token })),
+            add(
+                3,
+                "devices:list",
+                json!({ "callerToken": server.caller_token })
+            ),
         ]))
         .await;
     let first = socket.transition().await;
     assert_eq!(first["endVersion"]["querySet"], 1);
-    assert_eq!((value(&first, 0), value(&first, 1)), (Some(&Value::Null), Some(&Value::Null)));
-    let seq = value(&first, 2).and_then(Value::as_str).expect("a seq").to_owned();
-    assert_eq!(value(&first, 3).and_then(Value::as_array).map(Vec::len), Some(1));
+    assert_eq!(
+        (value(&first, 0), value(&first, 1)),
+        (Some(&Value::Null), Some(&Value::Null))
+    );
+    let seq = value(&first, 2)
+        .and_then(Value::as_str)
+        .expect("a seq")
+        .to_owned();
+    assert_eq!(
+        value(&first, 3).and_then(Value::as_array).map(Vec::len),
+        Some(1)
+    );
 
     // A lease that is renewed and a request that is known change nothing that is held here; the result does.
     device.claim("r-1", "lease").await;
     caller.append("r-1", &device.id, "{}").await;
     device.post("r-1", "lease", "{}").await;
     let told = socket.transition().await;
-    assert_eq!(told["modifications"].as_array().map(Vec::len), Some(1), "{told}");
+    assert_eq!(
+        told["modifications"].as_array().map(Vec::len),
+        Some(1),
+        "{told}"
+    );
     assert_eq!(value(&told, 0).expect("the result")["outcome"], "ok");
 
     caller.append("r-3", &device.id, "{}").await;
     let told = socket.transition().await;
     let newer = value(&told, 2).and_then(Value::as_str).expect("a seq");
-    assert!(newer.parse::<u64>().expect("digits") > seq.parse::<u64>().expect("digits"), "{told}");
-    assert_eq!(told["modifications"].as_array().map(Vec::len), Some(1), "{told}");
+    assert!(
+        newer.parse::<u64>().expect("digits") > seq.parse::<u64>().expect("digits"),
+        "{told}"
+    );
+    assert_eq!(
+        told["modifications"].as_array().map(Vec::len),
+        Some(1),
+        "{told}"
+    );
 
     // What is let go is not told of any more.
-    socket.modify(json!([{ "type": "Remove", "queryId": 2 }])).await;
+    socket
+        .modify(json!([{ "type": "Remove", "queryId": 2 }]))
+        .await;
     let removed = socket.transition().await;
-    assert_eq!(removed["modifications"], json!([{ "type": "QueryRemoved", "queryId": 2 }]));
+    assert_eq!(
+        removed["modifications"],
+        json!([{ "type": "QueryRemoved", "queryId": 2 }])
+    );
     caller.append("r-4", &device.id, "{}").await;
     device.post("r-2", "lease", "{}").await;
     assert!(value(&socket.transition().await, 1).is_some());
@@ -93,14 +122,29 @@ async fn a_subscription_that_fails_says_why_and_recovers() {
         (Value::Null, "not the path of a function"),
         (Value::Null, "ArgumentValidationError"),
     ]) {
-        assert_eq!((&failure["type"], &failure["errorData"]["code"]), (&json!("QueryFailed"), &data));
-        assert!(failure["errorMessage"].as_str().expect("text").contains(words), "{failure}");
-        assert_eq!((&failure["logLines"], &failure["journal"]), (&json!([]), &Value::Null));
+        assert_eq!(
+            (&failure["type"], &failure["errorData"]["code"]),
+            (&json!("QueryFailed"), &data)
+        );
+        assert!(
+            failure["errorMessage"]
+                .as_str()
+                .expect("text")
+                .contains(words),
+            "{failure}"
+        );
+        assert_eq!(
+            (&failure["logLines"], &failure["journal"]),
+            (&json!([]), &Value::Null)
+        );
     }
     // A session says not what it changes: the query is run again, and fails in another way.
     server.pair("dev-1").await;
     let told = socket.transition().await;
-    assert_eq!(told["modifications"][0]["errorData"]["code"], "DEVICE_UNAUTHORIZED");
+    assert_eq!(
+        told["modifications"][0]["errorData"]["code"],
+        "DEVICE_UNAUTHORIZED"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -108,60 +152,117 @@ async fn a_mutation_is_answered_and_then_seen() {
     let server = TestBackend::start().await;
     let device = server.pair("dev-1").await;
     let mut socket = Socket::connected(&server.wire.url).await;
-    socket.mutate(0, "events:appendRequest", &append(&server, &device.id, "r-1")).await;
+    socket
+        .mutate(
+            0,
+            "events:appendRequest",
+            &append(&server, &device.id, "r-1"),
+        )
+        .await;
     let done = socket.expect("MutationResponse").await;
-    assert_eq!((&done["requestId"], &done["success"]), (&json!(0), &json!(true)));
-    assert_eq!(done["result"], json!({ "requestId": "r-1", "created": true }));
+    assert_eq!(
+        (&done["requestId"], &done["success"]),
+        (&json!(0), &json!(true))
+    );
+    assert_eq!(
+        done["result"],
+        json!({ "requestId": "r-1", "created": true })
+    );
     let seen = socket.transition().await;
-    assert!(time(&seen["endVersion"]["ts"]) >= time(&done["ts"]), "{seen}");
+    assert!(
+        time(&seen["endVersion"]["ts"]) >= time(&done["ts"]),
+        "{seen}"
+    );
 
     // A refused one has no time, and a Transition behind it all the same.
-    socket.mutate(1, "events:cancel", &json!({ "callerToken": "x", "requestId": "r-1" })).await;
+    socket
+        .mutate(
+            1,
+            "events:cancel",
+            &json!({ "callerToken": "x", "requestId": "r-1" }),
+        )
+        .await;
     let refused = socket.expect("MutationResponse").await;
-    assert_eq!((&refused["success"], &refused["ts"]), (&json!(false), &Value::Null));
+    assert_eq!(
+        (&refused["success"], &refused["ts"]),
+        (&json!(false), &Value::Null)
+    );
     assert_eq!(refused["errorData"]["code"], "CALLER_UNAUTHORIZED");
-    assert!(refused["result"].as_str().expect("a message").starts_with("Uncaught ConvexError"));
+    assert!(
+        refused["result"]
+            .as_str()
+            .expect("a message")
+            .starts_with("Uncaught ConvexError")
+    );
     socket.transition().await;
 
-    let action = json!({ "type": "Action", "requestId": 2, "udfPath": "events:nothing", "args": [{}] });
+    let action =
+        json!({ "type": "Action", "requestId": 2, "udfPath": "events:nothing", "args": [{}] });
     socket.say(&action).await;
     let refused = socket.expect("ActionResponse").await;
-    assert_eq!((&refused["requestId"], &refused["success"]), (&json!(2), &json!(false)));
+    assert_eq!(
+        (&refused["requestId"], &refused["success"]),
+        (&json!(2), &json!(false))
+    );
 
     // What is sent at once is answered in its order.
     for (id, request) in [(3, "r-2"), (4, "r-3")] {
-        socket.mutate(id, "events:appendRequest", &append(&server, &device.id, request)).await;
+        socket
+            .mutate(
+                id,
+                "events:appendRequest",
+                &append(&server, &device.id, request),
+            )
+            .await;
     }
     socket
-        .modify(json!([add(0, "events:listOpen", json!({ "deviceId": device.id, "token": device.token }))]))
+        .modify(json!([add(
+            0,
+            "events:listOpen",
+            json!({ "deviceId": device.id, "token": device.token })
+        )]))
         .await;
     for id in [3, 4] {
         assert_eq!(socket.expect("MutationResponse").await["requestId"], id);
         socket.transition().await;
     }
     let open = socket.transition().await;
-    assert_eq!(value(&open, 0).and_then(Value::as_array).map(Vec::len), Some(3), "{open}");
+    assert_eq!(
+        value(&open, 0).and_then(Value::as_array).map(Vec::len),
+        Some(3),
+        "{open}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_mutation_that_is_sent_again_runs_once_also_after_a_restart() {
     let server = TestBackend::start().await;
     let device = server.pair("dev-1").await;
-    let faults = Faults::new();
-    faults.plan("events:appendRequest", 1, Fault::Drop);
-    let options = DevBackendOptions { faults: Some(faults.clone()), ..server.options() };
+    let faults = FaultInjector::new();
+    faults.plan("events:appendRequest", 1, InjectedFault::Drop);
+    let options = DevBackendOptions {
+        faults: Some(faults.clone()),
+        ..server.options()
+    };
     let server = server.restart_with(options).await;
     let session = Uuid::new_v4();
     let args = append(&server, &device.id, "r-1");
 
     let mut socket = Socket::of_session(&server.wire.url, NPM, session).await;
     socket.mutate(7, "events:appendRequest", &args).await;
-    assert_eq!(socket.hear().await, None, "the socket is cut after the commit");
+    assert_eq!(
+        socket.hear().await,
+        None,
+        "the socket is cut after the commit"
+    );
 
     let mut socket = Socket::of_session(&server.wire.url, NPM, session).await;
     socket.mutate(7, "events:appendRequest", &args).await;
     let first = socket.expect("MutationResponse").await;
-    assert_eq!(first["result"]["created"], true, "the value of the one time that it ran: {first}");
+    assert_eq!(
+        first["result"]["created"], true,
+        "the value of the one time that it ran: {first}"
+    );
     assert!(time(&socket.transition().await["endVersion"]["ts"]) >= time(&first["ts"]));
     assert_eq!(faults.calls("events:appendRequest"), 2);
 
@@ -175,28 +276,52 @@ async fn a_mutation_that_is_sent_again_runs_once_also_after_a_restart() {
     // Another session's call of this number is another call, and this session's number is taken.
     let mut other = Socket::connected(&server.wire.url).await;
     other.mutate(7, "events:appendRequest", &args).await;
-    assert_eq!(other.expect("MutationResponse").await["result"]["created"], false);
-    socket.mutate(7, "events:appendRequest", &append(&server, &device.id, "r-2")).await;
+    assert_eq!(
+        other.expect("MutationResponse").await["result"]["created"],
+        false
+    );
+    socket
+        .mutate(
+            7,
+            "events:appendRequest",
+            &append(&server, &device.id, "r-2"),
+        )
+        .await;
     let refused = socket.expect("MutationResponse").await;
-    assert!(refused["result"].as_str().expect("a message").contains("for another mutation"), "{refused}");
-    assert_eq!(server.caller().append("r-2", &device.id, "{}").await["created"], true);
+    assert!(
+        refused["result"]
+            .as_str()
+            .expect("a message")
+            .contains("for another mutation"),
+        "{refused}"
+    );
+    assert_eq!(
+        server.caller().append("r-2", &device.id, "{}").await["created"],
+        true
+    );
 
     // After 14 days nobody asks again.
     server.clock.advance(15.0 * 24.0 * 3_600_000.0);
     let mut socket = Socket::of_session(&server.wire.url, NPM, session).await;
     socket.mutate(7, "events:appendRequest", &args).await;
-    assert_eq!(socket.expect("MutationResponse").await["result"]["created"], false);
+    assert_eq!(
+        socket.expect("MutationResponse").await["result"]["created"],
+        false
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn planned_faults_end_a_socket_before_the_mutation_runs() {
     let server = TestBackend::start().await;
     let device = server.pair("dev-1").await;
-    let faults = Faults::parse(
+    let faults = FaultInjector::parse_script(
         "events:appendRequest x1 unheard ; events:appendRequest x1 status 503 code=CommitterFullError",
     )
     .expect("a script");
-    let options = DevBackendOptions { faults: Some(faults.clone()), ..server.options() };
+    let options = DevBackendOptions {
+        faults: Some(faults.clone()),
+        ..server.options()
+    };
     let server = server.restart_with(options).await;
     let args = append(&server, &device.id, "r-1");
     for reason in ["", "CommitterFullError: a fault on purpose"] {
@@ -206,17 +331,27 @@ async fn planned_faults_end_a_socket_before_the_mutation_runs() {
     }
     let mut socket = Socket::connected(&server.wire.url).await;
     socket.mutate(0, "events:appendRequest", &args).await;
-    assert_eq!(socket.expect("MutationResponse").await["result"]["created"], true);
-    faults.plan(NPM, 1, Fault::Drop);
-    faults.plan(NPM, 1, Fault::Html);
-    assert!(knock(&server.wire.url, NPM, &[]).await.is_ok(), "a socket has no answer that could be lost");
+    assert_eq!(
+        socket.expect("MutationResponse").await["result"]["created"],
+        true
+    );
+    faults.plan(NPM, 1, InjectedFault::Drop);
+    faults.plan(NPM, 1, InjectedFault::Html);
+    assert!(
+        knock(&server.wire.url, NPM, &[]).await.is_ok(),
+        "a socket has no answer that could be lost"
+    );
     assert!(knock(&server.wire.url, NPM, &[]).await.is_err());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_connect_moves_the_commit_clock_to_the_present_at_most() {
     let server = TestBackend::start().await;
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a time of this century")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a time of this century"
+    )]
     let now = (server.clock.now_ms() * 1e6) as u64;
     let hour = 3_600_000_000_000;
     let connect = |observed: u64| {
@@ -242,7 +377,12 @@ async fn a_connect_moves_the_commit_clock_to_the_present_at_most() {
     let device = server.pair("dev-1").await;
     assert!(time(&socket.transition().await["endVersion"]["ts"]) > now);
     server.caller().append("r-1", &device.id, "{}").await;
-    assert_eq!(device.poll(Value::Null, 0).await["events"].as_array().map(Vec::len), Some(1));
+    assert_eq!(
+        device.poll(Value::Null, 0).await["events"]
+            .as_array()
+            .map(Vec::len),
+        Some(1)
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -250,18 +390,32 @@ async fn a_token_is_checked_and_a_refused_one_ends_the_socket() {
     let server = TestBackend::start().await;
     let mut socket = Socket::connected(&server.wire.url).await;
     let authenticate = |base: u32, kind: &str, value: &str| json!({ "type": "Authenticate", "baseVersion": base, "tokenType": kind, "value": value });
-    socket.say(&authenticate(0, "Admin", server.backend.admin_key())).await;
+    socket
+        .say(&authenticate(0, "Admin", server.backend.admin_key()))
+        .await;
     assert_eq!(socket.transition().await["endVersion"]["identity"], 1);
-    socket.say(&json!({ "type": "Authenticate", "baseVersion": 1, "tokenType": "None" })).await;
+    socket
+        .say(&json!({ "type": "Authenticate", "baseVersion": 1, "tokenType": "None" }))
+        .await;
     assert_eq!(socket.transition().await["endVersion"]["identity"], 2);
     socket.say(&authenticate(2, "User", "e30.e30.e30")).await;
     let refused = socket.expect("AuthError").await;
-    assert_eq!((&refused["baseVersion"], &refused["authUpdateAttempted"]), (&json!(2), &json!(true)));
+    assert_eq!(
+        (&refused["baseVersion"], &refused["authUpdateAttempted"]),
+        (&json!(2), &json!(true))
+    );
     assert!(socket.closed().await.starts_with("NoAuthProvider"));
 
     let mut socket = Socket::connected(&server.wire.url).await;
-    socket.say(&authenticate(0, "Admin", "punie-dev|0000")).await;
-    assert!(socket.expect("AuthError").await["error"].as_str().expect("text").starts_with("BadAdminKey"));
+    socket
+        .say(&authenticate(0, "Admin", "punie-dev|0000"))
+        .await;
+    assert!(
+        socket.expect("AuthError").await["error"]
+            .as_str()
+            .expect("text")
+            .starts_with("BadAdminKey")
+    );
     assert!(socket.closed().await.starts_with("BadAdminKey"));
 }
 
@@ -269,12 +423,16 @@ async fn a_token_is_checked_and_a_refused_one_ends_the_socket() {
 async fn fill_catalog(server: &TestBackend, device: &super::server::Device, kind: &str) {
     let body = "é\"".repeat(150_000);
     for page in 0..4 {
-        let items: Vec<_> =
-            (0..3).map(|n| json!({ "key": format!("{page}-{n}"), "hash": "h", "body": body })).collect();
+        let items: Vec<_> = (0..3)
+            .map(|n| json!({ "key": format!("{page}-{n}"), "hash": "h", "body": body }))
+            .collect();
         let args = json!({
             "deviceId": device.id, "token": device.token, "kind": kind, "revision": page, "complete": false, "items": items,
         });
-        server.wire.value("mutation", "catalog:upsertMany", &args).await;
+        server
+            .wire
+            .value("mutation", "catalog:upsertMany", &args)
+            .await;
     }
 }
 
@@ -287,7 +445,10 @@ async fn a_long_transition_comes_in_parts_to_those_who_join_them() {
 
     let mut whole = Socket::of_session(&server.wire.url, OTHERS, Uuid::new_v4()).await;
     let told = whole.subscribe(0, "catalog:list", list.clone()).await;
-    assert_eq!(value(&told, 0).and_then(Value::as_array).map(Vec::len), Some(12));
+    assert_eq!(
+        value(&told, 0).and_then(Value::as_array).map(Vec::len),
+        Some(12)
+    );
 
     let mut parts = Socket::of_session(&server.wire.url, NPM, Uuid::new_v4()).await;
     parts.modify(json!([add(0, "catalog:list", list)])).await;
@@ -296,7 +457,10 @@ async fn a_long_transition_comes_in_parts_to_those_who_join_them() {
     for number in 0_u64.. {
         let chunk = parts.expect("TransitionChunk").await;
         assert_eq!(chunk["partNumber"], number);
-        assert!(id.is_null() || id == chunk["transitionId"], "one Transition, one id");
+        assert!(
+            id.is_null() || id == chunk["transitionId"],
+            "one Transition, one id"
+        );
         id = chunk["transitionId"].clone();
         text.push_str(chunk["chunk"].as_str().expect("text"));
         if number + 1 == chunk["totalParts"].as_u64().expect("a number") {
@@ -314,7 +478,13 @@ async fn a_stop_closes_every_socket_and_the_clients_may_come_again() {
     let mut sockets = Vec::new();
     for _ in 0..3 {
         let mut socket = Socket::connected(&server.wire.url).await;
-        socket.subscribe(0, "devices:list", json!({ "callerToken": server.caller_token })).await;
+        socket
+            .subscribe(
+                0,
+                "devices:list",
+                json!({ "callerToken": server.caller_token }),
+            )
+            .await;
         sockets.push(socket);
     }
     let stopped = server.restart();
@@ -325,7 +495,18 @@ async fn a_stop_closes_every_socket_and_the_clients_may_come_again() {
         }
         reasons
     });
-    assert!(reasons.iter().all(|reason| reason.starts_with("InternalServerError")), "{reasons:?}");
+    assert!(
+        reasons
+            .iter()
+            .all(|reason| reason.starts_with("InternalServerError")),
+        "{reasons:?}"
+    );
     let mut socket = Socket::connected(&server.wire.url).await;
-    socket.subscribe(0, "devices:list", json!({ "callerToken": server.caller_token })).await;
+    socket
+        .subscribe(
+            0,
+            "devices:list",
+            json!({ "callerToken": server.caller_token }),
+        )
+        .await;
 }

@@ -12,7 +12,11 @@ async fn post(
     headers: &[(&str, &str)],
     body: impl Into<reqwest::Body>,
 ) -> (StatusCode, String) {
-    let mut request = server.wire.http.post(format!("{}{path}", server.wire.url)).body(body);
+    let mut request = server
+        .wire
+        .http
+        .post(format!("{}{path}", server.wire.url))
+        .body(body);
     for (name, value) in headers {
         request = request.header(*name, *value);
     }
@@ -25,7 +29,10 @@ const JSON: (&str, &str) = ("content-type", "application/json");
 fn refusal(body: &str) -> (String, Value) {
     let refusal: Value = serde_json::from_str(body).expect("a refusal is JSON");
     assert!(refusal["message"].is_string(), "{refusal}");
-    (refusal["code"].as_str().expect("a code").to_owned(), refusal)
+    (
+        refusal["code"].as_str().expect("a code").to_owned(),
+        refusal,
+    )
 }
 
 fn cancel(server: &TestBackend) -> Value {
@@ -37,7 +44,8 @@ async fn args_come_as_an_object_or_in_an_array() {
     let server = TestBackend::start().await;
     for args in [cancel(&server), json!([cancel(&server)])] {
         for format in [json!("json"), json!("convex_encoded_json"), Value::Null] {
-            let body = json!({ "path": "events.js:cancel", "args": args, "format": format }).to_string();
+            let body =
+                json!({ "path": "events.js:cancel", "args": args, "format": format }).to_string();
             let (status, reply) = post(&server, "/api/mutation", &[JSON], body).await;
             assert_eq!(
                 (status.as_u16(), reply.as_str()),
@@ -55,7 +63,10 @@ async fn an_address_may_name_the_function() {
     assert_eq!(status, 200);
     assert!(reply.contains("unknown"), "{reply}");
     let (status, reply) = post(&server, "/api/run/events", &[JSON], body).await;
-    assert_eq!((status.as_u16(), refusal(&reply).0.as_str()), (400, "BadConvexFunctionIdentifier"));
+    assert_eq!(
+        (status.as_u16(), refusal(&reply).0.as_str()),
+        (400, "BadConvexFunctionIdentifier")
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -67,12 +78,18 @@ async fn numbers_travel_as_floats() {
         let args = json!({ "deviceId": device.id, "token": device.token, "requestId": "req-1", "leaseId": "l", "leaseMs": 30000 });
         let body = json!({ "path": "events:claim", "args": args, "format": format }).to_string();
         let (_, reply) = post(&server, "/api/mutation", &[JSON], body).await;
-        assert!(reply.contains(r#""attempt":1.0"#) && reply.contains(r#""expiresInMs":30000.0"#), "{reply}");
+        assert!(
+            reply.contains(r#""attempt":1.0"#) && reply.contains(r#""expiresInMs":30000.0"#),
+            "{reply}"
+        );
     }
     let args = json!({ "deviceId": device.id, "token": device.token });
     let body = json!({ "path": "events:listOpen", "args": args }).to_string();
     let (_, reply) = post(&server, "/api/query", &[JSON], body).await;
-    assert!(reply.contains(r#""createdAtMs":1763000000000.0"#), "{reply}");
+    assert!(
+        reply.contains(r#""createdAtMs":1763000000000.0"#),
+        "{reply}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -91,25 +108,55 @@ async fn what_is_no_call_is_a_status_with_a_code() {
     ];
     for body in bad_bodies {
         let (status, reply) = post(&server, "/api/mutation", &[JSON], body.clone()).await;
-        assert_eq!((status.as_u16(), refusal(&reply).0.as_str()), (400, "BadJsonBody"), "{body}");
+        assert_eq!(
+            (status.as_u16(), refusal(&reply).0.as_str()),
+            (400, "BadJsonBody"),
+            "{body}"
+        );
     }
-    let (status, reply) =
-        post(&server, "/api/mutation", &[("content-type", "text/plain")], good.clone()).await;
-    assert_eq!((status.as_u16(), refusal(&reply).0.as_str()), (400, "BadJsonBody"));
+    let (status, reply) = post(
+        &server,
+        "/api/mutation",
+        &[("content-type", "text/plain")],
+        good.clone(),
+    )
+    .await;
+    assert_eq!(
+        (status.as_u16(), refusal(&reply).0.as_str()),
+        (400, "BadJsonBody")
+    );
     let (status, reply) = post(&server, "/api/mutation", &[], good.clone()).await;
-    assert_eq!((status.as_u16(), refusal(&reply).0.as_str()), (400, "BadJsonBody"));
-    let (status, _) =
-        post(&server, "/api/mutation", &[("content-type", "application/x+json; charset=utf-8")], good).await;
+    assert_eq!(
+        (status.as_u16(), refusal(&reply).0.as_str()),
+        (400, "BadJsonBody")
+    );
+    let (status, _) = post(
+        &server,
+        "/api/mutation",
+        &[("content-type", "application/x+json; charset=utf-8")],
+        good,
+    )
+    .await;
     assert_eq!(status, 200);
 
-    let odd = json!({ "path": "events:cancel", "args": cancel(&server), "format": "xml" }).to_string();
+    let odd =
+        json!({ "path": "events:cancel", "args": cancel(&server), "format": "xml" }).to_string();
     let (status, reply) = post(&server, "/api/mutation", &[JSON], odd).await;
-    assert_eq!((status.as_u16(), refusal(&reply).0.as_str()), (400, "BadFormat"));
+    assert_eq!(
+        (status.as_u16(), refusal(&reply).0.as_str()),
+        (400, "BadFormat")
+    );
     let odd = json!({ "path": "../events:cancel", "args": {} }).to_string();
     let (status, reply) = post(&server, "/api/mutation", &[JSON], odd).await;
-    assert_eq!((status.as_u16(), refusal(&reply).0.as_str()), (400, "BadConvexFunctionIdentifier"));
+    assert_eq!(
+        (status.as_u16(), refusal(&reply).0.as_str()),
+        (400, "BadConvexFunctionIdentifier")
+    );
     let (status, reply) = post(&server, "/api/nothing", &[JSON], "{}").await;
-    assert_eq!((status.as_u16(), refusal(&reply).0.as_str()), (404, "NotFound"));
+    assert_eq!(
+        (status.as_u16(), refusal(&reply).0.as_str()),
+        (404, "NotFound")
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -125,7 +172,10 @@ async fn a_body_has_a_limit() {
     assert_eq!(status, 200);
     assert!(reply.contains("CALLER_UNAUTHORIZED"));
     let (status, reply) = post(&server, "/api/mutation", &[JSON], call(limit - around + 1)).await;
-    assert_eq!((status.as_u16(), refusal(&reply).0.as_str()), (400, "BadJsonBody"));
+    assert_eq!(
+        (status.as_u16(), refusal(&reply).0.as_str()),
+        (400, "BadJsonBody")
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -141,13 +191,29 @@ async fn headers_are_checked_before_the_function_runs() {
         ("authorization", &admin, 200, ""),
         ("authorization", &acting, 200, ""),
         ("authorization", "Convex", 400, "InvalidHeaderFailure"),
-        ("authorization", "Bearer opaque-device-token", 401, "InvalidAuthHeader"),
+        (
+            "authorization",
+            "Bearer opaque-device-token",
+            401,
+            "InvalidAuthHeader",
+        ),
         ("authorization", "Bearer e30.e30.e30", 401, "NoAuthProvider"),
-        ("authorization", "Basic dXNlcjpwYXNz", 401, "InvalidAuthHeader"),
+        (
+            "authorization",
+            "Basic dXNlcjpwYXNz",
+            401,
+            "InvalidAuthHeader",
+        ),
         ("convex-request-id", "anything", 200, ""),
     ];
     for (name, value, status, code) in cases {
-        let (got, reply) = post(&server, "/api/mutation", &[JSON, (name, value)], body.clone()).await;
+        let (got, reply) = post(
+            &server,
+            "/api/mutation",
+            &[JSON, (name, value)],
+            body.clone(),
+        )
+        .await;
         assert_eq!(got.as_u16(), status, "{name}: {value}: {reply}");
         if status != 200 {
             assert_eq!(refusal(&reply).0, code, "{name}: {value}");
@@ -158,21 +224,39 @@ async fn headers_are_checked_before_the_function_runs() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn production_hides_the_text_of_errors_but_not_their_data() {
     let server = TestBackend::start_with(true).await;
-    let unknown = server.wire.call("query", "events:nothing", &json!({})).await;
+    let unknown = server
+        .wire
+        .call("query", "events:nothing", &json!({}))
+        .await;
     let message = unknown["errorMessage"].as_str().expect("a message");
-    assert!(message.starts_with("[Request ID: ") && message.ends_with("] Server Error"), "{message}");
+    assert!(
+        message.starts_with("[Request ID: ") && message.ends_with("] Server Error"),
+        "{message}"
+    );
     assert!(unknown.get("errorData").is_none(), "{unknown}");
-    let thrown =
-        server.wire.call("mutation", "events:cancel", &json!({ "callerToken": "x", "requestId": "r" })).await;
+    let thrown = server
+        .wire
+        .call(
+            "mutation",
+            "events:cancel",
+            &json!({ "callerToken": "x", "requestId": "r" }),
+        )
+        .await;
     assert_eq!(thrown["errorData"]["code"], "CALLER_UNAUTHORIZED");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn it_says_that_it_is_there() {
     let server = TestBackend::start().await;
-    assert!(server.backend.url().starts_with("http://127.0.0.1:"));
+    assert!(server.backend.listen_url().starts_with("http://127.0.0.1:"));
     for path in ["/", "/version", "/instance_name"] {
-        let reply = server.wire.http.get(format!("{}{path}", server.wire.url)).send().await.expect("a reply");
+        let reply = server
+            .wire
+            .http
+            .get(format!("{}{path}", server.wire.url))
+            .send()
+            .await
+            .expect("a reply");
         assert_eq!(reply.status(), 200, "{path}");
         assert!(!reply.text().await.expect("a body").is_empty(), "{path}");
     }
@@ -183,15 +267,37 @@ async fn the_owner_calls_any_function_and_nobody_else_does() {
     let server = TestBackend::start().await;
     let admin = format!("Convex {}", server.backend.admin_key());
     let call = |component: &str| {
-        json!({ "path": "events:cancel", "args": [cancel(&server)], "componentPath": component }).to_string()
+        json!({ "path": "events:cancel", "args": [cancel(&server)], "componentPath": component })
+            .to_string()
     };
-    let (status, reply) = post(&server, "/api/function", &[JSON, ("authorization", &admin)], call("")).await;
-    assert_eq!((status.as_u16(), reply.contains("unknown")), (200, true), "{reply}");
+    let (status, reply) = post(
+        &server,
+        "/api/function",
+        &[JSON, ("authorization", &admin)],
+        call(""),
+    )
+    .await;
+    assert_eq!(
+        (status.as_u16(), reply.contains("unknown")),
+        (200, true),
+        "{reply}"
+    );
     let (status, reply) = post(&server, "/api/function", &[JSON], call("")).await;
-    assert_eq!((status.as_u16(), refusal(&reply).0.as_str()), (401, "Unauthenticated"));
-    let (status, reply) =
-        post(&server, "/api/function", &[JSON, ("authorization", &admin)], call("part")).await;
-    assert_eq!((status.as_u16(), refusal(&reply).0.as_str()), (400, "ComponentNotFound"));
+    assert_eq!(
+        (status.as_u16(), refusal(&reply).0.as_str()),
+        (401, "Unauthenticated")
+    );
+    let (status, reply) = post(
+        &server,
+        "/api/function",
+        &[JSON, ("authorization", &admin)],
+        call("part"),
+    )
+    .await;
+    assert_eq!(
+        (status.as_u16(), refusal(&reply).0.as_str()),
+        (400, "ComponentNotFound")
+    );
 
     let key = server.backend.admin_key().to_owned();
     let server = server.restart().await;
@@ -211,14 +317,26 @@ async fn queries_of_one_snapshot_see_the_same() {
         let body = json!({ "path": "devices:list", "args": [args], "ts": ts }).to_string();
         post(&server, "/api/query_at_ts", &[JSON], body).await
     };
-    assert_eq!(list(&named["ts"]).await, (StatusCode::OK, r#"{"status":"success","value":[]}"#.to_owned()));
+    assert_eq!(
+        list(&named["ts"]).await,
+        (
+            StatusCode::OK,
+            r#"{"status":"success","value":[]}"#.to_owned()
+        )
+    );
     let (_, later) = post(&server, "/api/query_ts", &[], "").await;
     let later: Value = serde_json::from_str(&later).expect("JSON");
     assert!(list(&later["ts"]).await.1.contains("dev-1"));
     let (status, reply) = list(&json!("//////////8=")).await;
-    assert_eq!((status.as_u16(), refusal(&reply).0.as_str()), (400, "SnapshotTooOld"));
+    assert_eq!(
+        (status.as_u16(), refusal(&reply).0.as_str()),
+        (400, "SnapshotTooOld")
+    );
     let (status, reply) = list(&json!("soon")).await;
-    assert_eq!((status.as_u16(), refusal(&reply).0.as_str()), (400, "BadJsonBody"));
+    assert_eq!(
+        (status.as_u16(), refusal(&reply).0.as_str()),
+        (400, "BadJsonBody")
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -227,7 +345,11 @@ async fn pages_of_this_machine_may_read_answers_and_no_others() {
     let body = json!({ "path": "events:cancel", "args": cancel(&server) }).to_string();
     let ask = async |method: reqwest::Method, headers: &[(&str, &str)]| {
         let url = format!("{}/api/mutation", server.wire.url);
-        let mut request = server.wire.http.request(method, url).header("content-type", "application/json");
+        let mut request = server
+            .wire
+            .http
+            .request(method, url)
+            .header("content-type", "application/json");
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
@@ -236,25 +358,40 @@ async fn pages_of_this_machine_may_read_answers_and_no_others() {
     let page = ("origin", "http://localhost:5173");
     let reply = ask(reqwest::Method::POST, &[page]).await;
     assert_eq!(
-        (reply.status().as_u16(), &reply.headers()["access-control-allow-origin"]),
+        (
+            reply.status().as_u16(),
+            &reply.headers()["access-control-allow-origin"]
+        ),
         (200, &page.1.parse().expect("a header"))
     );
     let asks = [
         page,
         ("access-control-request-method", "POST"),
-        ("access-control-request-headers", "content-type,convex-client"),
+        (
+            "access-control-request-headers",
+            "content-type,convex-client",
+        ),
     ];
     let reply = ask(reqwest::Method::OPTIONS, &asks).await;
     assert_eq!(reply.status(), 204);
-    assert_eq!(reply.headers()["access-control-allow-headers"], "content-type,convex-client");
+    assert_eq!(
+        reply.headers()["access-control-allow-headers"],
+        "content-type,convex-client"
+    );
     assert_eq!(reply.headers()["access-control-allow-origin"], page.1);
 
     for method in [reqwest::Method::POST, reqwest::Method::OPTIONS] {
-        for foreign in [("origin", "http://example.com"), ("origin", "null"), ("host", "rebound.example.com")]
-        {
+        for foreign in [
+            ("origin", "http://example.com"),
+            ("origin", "null"),
+            ("host", "rebound.example.com"),
+        ] {
             let reply = ask(method.clone(), &[foreign, asks[1], asks[2]]).await;
             assert!(matches!(reply.status().as_u16(), 403 | 421), "{foreign:?}");
-            assert!(reply.headers().get("access-control-allow-origin").is_none(), "{foreign:?}");
+            assert!(
+                reply.headers().get("access-control-allow-origin").is_none(),
+                "{foreign:?}"
+            );
         }
     }
 }

@@ -21,17 +21,33 @@ fn as_editor(home: &Path) -> String {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_command_of_the_runners_own_is_let_in_as_an_editor_to_say_yes_to_itself() {
-    for (config, confined) in [("", true), ("[sandbox]\nconfine = false\nrequire = \"none\"\n", false)] {
+    for (config, confined) in [
+        ("", true),
+        ("[sandbox]\nconfine = false\nrequire = \"none\"\n", false),
+    ] {
         let stage = Stage::with(config).await;
         let runner = stage.run();
         let line = as_editor(&stage.setting.home);
         for before in ["", "ulimit -x 1000; "] {
-            let text = stage.caller.have(Ask::bash(&format!("{before}{line}"))).await.text();
-            assert!(!text.contains("agentCapabilities"), "confined {confined}, {before}: {text}");
+            let text = stage
+                .caller
+                .have(Ask::bash(&format!("{before}{line}")))
+                .await
+                .text();
+            assert!(
+                !text.contains("agentCapabilities"),
+                "confined {confined}, {before}: {text}"
+            );
         }
-        let output = Command::new("/bin/bash").args(["-c", &line]).output().expect("it runs");
+        let output = Command::new("/bin/bash")
+            .args(["-c", &line])
+            .output()
+            .expect("it runs");
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        assert!(text.contains("agentCapabilities"), "the owner's editor: {text}");
+        assert!(
+            text.contains("agentCapabilities"),
+            "the owner's editor: {text}"
+        );
         runner.terminate();
         runner.end().await;
     }

@@ -8,7 +8,11 @@ use crate::harness::stage::Stage;
 use crate::harness::wait::until;
 
 fn write(name: &str) -> Ask {
-    Ask::new("Write", &json!({ "file_path": name, "content": "written\n" })).of("talk")
+    Ask::new(
+        "Write",
+        &json!({ "file_path": name, "content": "written\n" }),
+    )
+    .of("talk")
 }
 
 fn load(stage: &Stage, session: &str) -> Value {
@@ -36,17 +40,29 @@ async fn a_thread_that_is_loaded_shows_its_calls_and_is_attached_as_before() {
     assert_eq!(editor.answer(unknown).await["error"]["code"], -32_002);
     editor.ask("session/load", &load(&stage, &session)).await;
     let shown = editor.updates(&session);
-    let earlier = shown.iter().find(|update| update["toolCallId"] == done).expect("the earlier call");
-    assert_eq!((&earlier["title"], &earlier["status"]), (&json!("Write a.txt"), &json!("completed")));
+    let earlier = shown
+        .iter()
+        .find(|update| update["toolCallId"] == done)
+        .expect("the earlier call");
+    assert_eq!(
+        (&earlier["title"], &earlier["status"]),
+        (&json!("Write a.txt"), &json!("completed"))
+    );
     // It is attached without another word, and a person is asked in it.
-    until("the turn to be open", || editor.said(&session).contains("Attached")).await;
+    until("the turn to be open", || {
+        editor.said(&session).contains("Attached")
+    })
+    .await;
     let next = stage.ask(write("b.txt")).await;
     assert_eq!(stage.answer(&next).await.outcome, "ok");
     assert_eq!(editor.requests("session/request_permission").len(), 1);
     // A prompt to attach takes the turn over, and a stop ends both.
     let turn = editor.attach(&session, "attach").await;
     editor.notify("session/cancel", &json!({ "sessionId": session }));
-    assert_eq!(editor.answer(turn).await["result"]["stopReason"], "cancelled");
+    assert_eq!(
+        editor.answer(turn).await["result"]["stopReason"],
+        "cancelled"
+    );
     // What the person has stopped is not attached again.
     editor.close();
     editor.end().await;
@@ -55,6 +71,13 @@ async fn a_thread_that_is_loaded_shows_its_calls_and_is_attached_as_before() {
     editor.ask("session/load", &load(&stage, &session)).await;
     let status = editor.prompt(&session, "status");
     editor.answer(status).await;
-    assert!(editor.said(&session).contains("attached: no"), "{}", editor.said(&session));
-    assert_eq!(stage.caller.have(write("c.txt")).await.verdict(), ("error", "policy_denied"));
+    assert!(
+        editor.said(&session).contains("attached: no"),
+        "{}",
+        editor.said(&session)
+    );
+    assert_eq!(
+        stage.caller.have(write("c.txt")).await.verdict(),
+        ("error", "policy_denied")
+    );
 }

@@ -31,8 +31,7 @@ async fn a_question_about_an_edit_carries_the_difference() {
         }
         diff
     };
-    let edits =
-        json!([{ "old_string": "one", "new_string": "1" }, { "old_string": "two", "new_string": "2" }]);
+    let edits = json!([{ "old_string": "one", "new_string": "1" }, { "old_string": "two", "new_string": "2" }]);
     let codex = "*** Begin Patch\n*** Update File: a.txt\n@@\n one\n-two\n+2\n*** Add File: c.txt\n+new\n*** Delete File: \
                  b.txt\n*** End Patch";
     let unified = "--- a/a.txt\n+++ b/a.txt\n@@ -1,2 +1,2 @@\n-one\n+1\n two\n";
@@ -72,7 +71,11 @@ async fn a_question_about_an_edit_carries_the_difference() {
                 diff("b.txt", json!("left\n"), ""),
             ],
         ),
-        ("ApplyPatch", json!({ "patch": unified }), vec![diff("a.txt", whole.clone(), "1\ntwo\n")]),
+        (
+            "ApplyPatch",
+            json!({ "patch": unified }),
+            vec![diff("a.txt", whole.clone(), "1\ntwo\n")],
+        ),
     ];
     for (tool, args, wanted) in cases {
         let asked = question(&stage, &editor, tool, args.clone()).await;
@@ -83,7 +86,10 @@ async fn a_question_about_an_edit_carries_the_difference() {
     let mode = "diff --git a/a.txt b/a.txt\nold mode 100644\nnew mode 100755\n";
     let asked = question(&stage, &editor, "ApplyPatch", json!({ "patch": mode })).await;
     assert!(
-        asked["content"][0]["content"]["text"].as_str().expect("text").contains("new mode 100755"),
+        asked["content"][0]["content"]["text"]
+            .as_str()
+            .expect("text")
+            .contains("new mode 100755"),
         "{asked}"
     );
 }
@@ -94,17 +100,41 @@ async fn titles_are_sentences() {
     let mut editor = Editor::launch(&stage.setting, choosing("reject_once"));
     editor.attached(&json!({}), &stage.setting).await;
     let cases = [
-        ("Bash", json!({ "command": "cargo test" }), "Run `cargo test`"),
-        ("Write", json!({ "file_path": "src/main.rs", "content": "" }), "Write src/main.rs"),
-        ("Edit", json!({ "file_path": "a", "old_string": "x", "new_string": "y" }), "Edit a"),
+        (
+            "Bash",
+            json!({ "command": "cargo test" }),
+            "Run `cargo test`",
+        ),
+        (
+            "Write",
+            json!({ "file_path": "src/main.rs", "content": "" }),
+            "Write src/main.rs",
+        ),
+        (
+            "Edit",
+            json!({ "file_path": "a", "old_string": "x", "new_string": "y" }),
+            "Edit a",
+        ),
         (
             "MultiEdit",
             json!({ "file_path": "a", "edits": [{ "old_string": "x", "new_string": "y" }] }),
             "Edit a",
         ),
-        ("ApplyPatch", json!({ "patch": "*** Begin Patch\n*** Add File: a\n+x\n*** End Patch" }), "Edit a"),
-        ("GitCommit", json!({ "message": "Say why", "all": true }), "Commit `Say why`"),
-        ("Task", json!({ "tool": "Bash", "args": { "command": "true" } }), "Start a task: Run `true`"),
+        (
+            "ApplyPatch",
+            json!({ "patch": "*** Begin Patch\n*** Add File: a\n+x\n*** End Patch" }),
+            "Edit a",
+        ),
+        (
+            "GitCommit",
+            json!({ "message": "Say why", "all": true }),
+            "Commit `Say why`",
+        ),
+        (
+            "Task",
+            json!({ "tool": "Bash", "args": { "command": "true" } }),
+            "Start a task: Run `true`",
+        ),
     ];
     for (tool, args, wanted) in cases {
         assert_eq!(question(&stage, &editor, tool, args).await["title"], wanted);

@@ -13,7 +13,10 @@ async fn lines_that_are_no_messages_are_answered_and_spoil_no_other() {
     let mut editor = Editor::launch(&stage.setting, choosing("allow_once"));
     let (session, _) = editor.attached(&json!({}), &stage.setting).await;
     let errors = |editor: &Editor| -> Vec<Value> {
-        let told = editor.heard().into_iter().filter(|m| m["id"].is_null() && m.get("error").is_some());
+        let told = editor
+            .heard()
+            .into_iter()
+            .filter(|m| m["id"].is_null() && m.get("error").is_some());
         told.map(|m| m["error"]["code"].clone()).collect()
     };
     editor.write(b"{ this is no json\n");
@@ -31,8 +34,9 @@ async fn lines_that_are_no_messages_are_answered_and_spoil_no_other() {
     until("its answer", || errors(&editor).len() == 4).await;
     // The same as a request: it is refused under its id, wherever that stands.
     let text = "x".repeat(40 << 20);
-    let prompt =
-        format!(r#""method":"session/prompt","params":{{"sessionId":"{session}","prompt":"{text}"}}"#);
+    let prompt = format!(
+        r#""method":"session/prompt","params":{{"sessionId":"{session}","prompt":"{text}"}}"#
+    );
     editor.write(format!("{{\"jsonrpc\":\"2.0\",\"id\":1001,{prompt}}}\n").as_bytes());
     assert_eq!(editor.answer(1001).await["error"]["code"], -31_003);
     editor.write(format!("{{\"jsonrpc\":\"2.0\",{prompt},\"id\":1002}}\n").as_bytes());
@@ -53,10 +57,20 @@ async fn requests_that_cannot_be_served_are_refused_by_their_codes() {
     };
     let work = &stage.setting.workspace;
     let new = |cwd: Value| json!({ "cwd": cwd, "mcpServers": [] });
-    assert_eq!(code(&mut editor, "session/new", new(json!(work))).await, -32600, "before initialize");
+    assert_eq!(
+        code(&mut editor, "session/new", new(json!(work))).await,
+        -32600,
+        "before initialize"
+    );
     editor.hello(&json!({})).await;
-    assert_eq!(code(&mut editor, "session/new", new(json!("relative/path"))).await, -32602);
-    assert_eq!(code(&mut editor, "session/new", new(json!("/no/such/folder"))).await, -32602);
+    assert_eq!(
+        code(&mut editor, "session/new", new(json!("relative/path"))).await,
+        -32602
+    );
+    assert_eq!(
+        code(&mut editor, "session/new", new(json!("/no/such/folder"))).await,
+        -32602
+    );
     assert_eq!(code(&mut editor, "session/load", json!({})).await, -32602);
     let unknown = json!({ "sessionId": "none", "cwd": work, "mcpServers": [] });
     assert_eq!(code(&mut editor, "session/load", unknown).await, -32002);
@@ -76,10 +90,15 @@ async fn an_editor_that_does_not_read_holds_up_no_call() {
     let (session, _) = editor.attached(&json!({}), &stage.setting).await;
     let gate = editor.stop_reading();
     for n in 0..40 {
-        let answer = stage.caller.have(Ask::new("Glob", &json!({ "pattern": format!("{n}*") }))).await;
+        let answer = stage
+            .caller
+            .have(Ask::new("Glob", &json!({ "pattern": format!("{n}*") })))
+            .await;
         assert_eq!(answer.outcome, "ok");
     }
     drop(gate);
-    let id = stage.ask(Ask::new("Glob", &json!({ "pattern": "*" }))).await;
+    let id = stage
+        .ask(Ask::new("Glob", &json!({ "pattern": "*" })))
+        .await;
     editor.shows(&session, &id, "completed").await;
 }

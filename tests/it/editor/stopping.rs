@@ -16,7 +16,10 @@ fn touch(name: &str) -> Ask {
 fn assert_refused_for_good(answer: &Answer, reason: &str) {
     assert_eq!(answer.verdict(), ("error", "policy_denied"), "{answer:?}");
     let text = answer.text();
-    assert!(text.contains(reason) && text.contains("Do not ask again"), "{text}");
+    assert!(
+        text.contains(reason) && text.contains("Do not ask again"),
+        "{text}"
+    );
     assert!(text.contains("`punie-runner resume talk`"), "{text}");
 }
 
@@ -24,7 +27,10 @@ fn assert_refused_for_good(answer: &Answer, reason: &str) {
 async fn asked(stage: &Stage, editor: &mut Editor) -> (String, u64, String) {
     let (session, turn) = editor.attached(&json!({}), &stage.setting).await;
     let id = stage.ask(touch("new.txt")).await;
-    until("the question", || editor.requests("session/request_permission").len() == 1).await;
+    until("the question", || {
+        editor.requests("session/request_permission").len() == 1
+    })
+    .await;
     (session, turn, id)
 }
 
@@ -35,18 +41,40 @@ async fn a_stop_over_a_question_refuses_the_call_and_all_that_the_conversation_w
     let mut editor = Editor::launch(&stage.setting, |_, _| Reaction::Silence);
     let (session, turn, id) = asked(&stage, &mut editor).await;
     editor.notify("session/cancel", &json!({ "sessionId": session }));
-    assert_refused_for_good(&stage.answer(&id).await, "the person at Testedit 1.0 stopped the turn");
+    assert_refused_for_good(
+        &stage.answer(&id).await,
+        "the person at Testedit 1.0 stopped the turn",
+    );
     editor.answer(turn).await;
     // The model asks again all the same, and in another way.
-    assert_refused_for_good(&stage.caller.have(touch("new.txt")).await, "stopped the turn");
+    assert_refused_for_good(
+        &stage.caller.have(touch("new.txt")).await,
+        "stopped the turn",
+    );
     let write = Ask::new("Write", &json!({ "file_path": "new.txt", "content": "" })).of("talk");
     assert_refused_for_good(&stage.caller.have(write).await, "stopped the turn");
     let read = Ask::new("Read", &json!({ "file_path": "a.txt" })).of("talk");
-    assert_eq!(stage.caller.have(read).await.outcome, "ok", "reading goes on");
+    assert_eq!(
+        stage.caller.have(read).await.outcome,
+        "ok",
+        "reading goes on"
+    );
     assert!(!stage.file("new.txt").exists());
     let stopped = &stage.status().await["stoppedConversations"];
-    assert_eq!((&stopped[0]["conversationId"], stopped.as_array().map(Vec::len)), (&json!("talk"), Some(1)));
-    assert!(stage.command(&["status"]).await.out.contains("`punie-runner resume talk`"));
+    assert_eq!(
+        (
+            &stopped[0]["conversationId"],
+            stopped.as_array().map(Vec::len)
+        ),
+        (&json!("talk"), Some(1))
+    );
+    assert!(
+        stage
+            .command(&["status"])
+            .await
+            .out
+            .contains("`punie-runner resume talk`")
+    );
     // A new turn is a way on: the person is asked again.
     editor.serves(choosing("allow_once"));
     editor.attach(&session, "attach talk").await;
@@ -76,14 +104,18 @@ async fn a_question_that_is_put_away_with_the_turn_is_a_stop_whichever_message_c
     });
     let (session, _) = editor.attached(&json!({}), &stage.setting).await;
     let id = stage.ask(touch("new.txt")).await;
-    until("the question", || editor.requests("session/request_permission").len() == 1).await;
+    until("the question", || {
+        editor.requests("session/request_permission").len() == 1
+    })
+    .await;
     editor.notify("session/cancel", &json!({ "sessionId": session }));
     assert_refused_for_good(&stage.answer(&id).await, "stopped the turn");
     assert!(!stage.file("new.txt").exists());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_editor_that_closes_over_a_question_stops_the_conversation_over_restarts_of_the_runner() {
+async fn an_editor_that_closes_over_a_question_stops_the_conversation_over_restarts_of_the_runner()
+{
     let stage = Stage::new().await;
     let runner = stage.run();
     runner.logs("the runner is up").await;
@@ -91,18 +123,33 @@ async fn an_editor_that_closes_over_a_question_stops_the_conversation_over_resta
     let (_, _, id) = asked(&stage, &mut editor).await;
     // Killed with its agent, as by a crash: nobody says goodbye.
     editor.kill();
-    assert_refused_for_good(&stage.answer(&id).await, "Testedit 1.0 was closed before anybody answered");
+    assert_refused_for_good(
+        &stage.answer(&id).await,
+        "Testedit 1.0 was closed before anybody answered",
+    );
     assert_refused_for_good(&stage.caller.have(touch("new.txt")).await, "was closed");
     runner.kill();
     let runner = stage.run();
     assert_refused_for_good(&stage.caller.have(touch("new.txt")).await, "was closed");
     assert!(!stage.file("new.txt").exists());
     let listed = stage.command(&["resume"]).await;
-    assert!(listed.out.contains("`punie-runner resume talk`"), "{listed:?}");
+    assert!(
+        listed.out.contains("`punie-runner resume talk`"),
+        "{listed:?}"
+    );
     let resumed = stage.command(&["resume", "talk", "--json"]).await;
-    assert_eq!(resumed.json(), json!({ "conversationId": "talk", "changed": true }));
-    assert_eq!(stage.command(&["resume", "talk", "--json"]).await.json()["changed"], json!(false));
-    assert_eq!(stage.command(&["resume", "no conversation"]).await.code, Some(2));
+    assert_eq!(
+        resumed.json(),
+        json!({ "conversationId": "talk", "changed": true })
+    );
+    assert_eq!(
+        stage.command(&["resume", "talk", "--json"]).await.json()["changed"],
+        json!(false)
+    );
+    assert_eq!(
+        stage.command(&["resume", "no conversation"]).await.code,
+        Some(2)
+    );
     assert_eq!(stage.status().await["stoppedConversations"], json!([]));
     drop(runner);
 }
@@ -113,25 +160,43 @@ async fn a_call_that_the_person_allows_at_the_device_lets_its_conversation_go_on
     let runner = stage.run();
     runner.logs("the runner is up").await;
     let shell = json!({ "command": "sh", "tty": true, "run_in_background": true });
-    assert_eq!(stage.caller.have(Ask::new("Bash", &shell).of("talk")).await.outcome, "ok");
+    assert_eq!(
+        stage
+            .caller
+            .have(Ask::new("Bash", &shell).of("talk"))
+            .await
+            .outcome,
+        "ok"
+    );
     // It waits beside the conversation's other calls, and on the device's own list.
     let typed = json!({ "shell_id": "sh_1", "text": "echo typed > typed\n" });
     let typed = stage.ask(Ask::new("WriteShell", &typed).of("talk")).await;
     let open = async || stage.command(&["approvals", "--json"]).await.out;
-    eventually("the question on the list", async || open().await.contains("typed").then_some(())).await;
+    eventually("the question on the list", async || {
+        open().await.contains("typed").then_some(())
+    })
+    .await;
     let mut editor = Editor::launch(&stage.setting, |_, _| Reaction::Silence);
     let (session, _, id) = asked(&stage, &mut editor).await;
     editor.notify("session/cancel", &json!({ "sessionId": session }));
     assert_refused_for_good(&stage.answer(&id).await, "stopped the turn");
-    assert_refused_for_good(&stage.caller.have(touch("new.txt")).await, "stopped the turn");
+    assert_refused_for_good(
+        &stage.caller.have(touch("new.txt")).await,
+        "stopped the turn",
+    );
     let listed = stage.listed_question().await;
-    let allowed = stage.command(&["approvals", "allow", listed["id"].as_str().expect("an id")]).await;
+    let allowed = stage
+        .command(&["approvals", "allow", listed["id"].as_str().expect("an id")])
+        .await;
     assert_eq!(allowed.code, Some(0), "{allowed:?}");
     assert_eq!(stage.answer(&typed).await.outcome, "ok");
     assert_eq!(stage.line("typed").await, "typed");
     assert_eq!(stage.status().await["stoppedConversations"], json!([]));
     assert!(!stage.file("new.txt").exists());
     // Nobody else would: it outlives the runner of this test.
-    let ended = Ask::new("KillShell", &json!({ "shell_id": "sh_1", "signal": "KILL" }));
+    let ended = Ask::new(
+        "KillShell",
+        &json!({ "shell_id": "sh_1", "signal": "KILL" }),
+    );
     assert_eq!(stage.caller.have(ended.of("talk")).await.outcome, "ok");
 }

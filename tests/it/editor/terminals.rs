@@ -27,19 +27,37 @@ async fn where_confinement_is_required_a_command_runs_here_and_says_why() {
     for required in ["", "[sandbox]\nrequire = \"partial\"\n"] {
         let stage = Stage::with(&format!("[editor]\nterminals = true\n{required}")).await;
         let mut editor = Editor::launch(&stage.setting, terminal);
-        editor.attached(&json!({ "terminal": true }), &stage.setting).await;
-        let answer = stage.caller.have(Ask::bash("echo ran here; echo x >> ~/rc")).await;
+        editor
+            .attached(&json!({ "terminal": true }), &stage.setting)
+            .await;
+        let answer = stage
+            .caller
+            .have(Ask::bash("echo ran here; echo x >> ~/rc"))
+            .await;
         assert!(answer.text().starts_with("ran here"), "{answer:?}");
-        assert!(editor.requests("terminal/create").is_empty(), "nothing was asked of the editor");
+        assert!(
+            editor.requests("terminal/create").is_empty(),
+            "nothing was asked of the editor"
+        );
         let meta = &answer.payload["meta"];
-        assert_eq!((&meta["confinement"], &meta["source"]), (&json!("full"), &Value::Null));
-        let word = if required.is_empty() { "full" } else { "partial" };
+        assert_eq!(
+            (&meta["confinement"], &meta["source"]),
+            (&json!("full"), &Value::Null)
+        );
+        let word = if required.is_empty() {
+            "full"
+        } else {
+            "partial"
+        };
         let why = format!(
             "It ran on this machine and not in the editor's terminal: nothing confines commands there, and the owner \
              requires confinement \"{word}\". The owner can allow it: require = \"none\" under [sandbox] in config.toml."
         );
         assert_eq!(meta["warnings"], json!([why]));
-        assert!(!stage.setting.logs.join("rc").exists(), "and it was confined");
+        assert!(
+            !stage.setting.logs.join("rc").exists(),
+            "and it was confined"
+        );
     }
 }
 
@@ -47,12 +65,29 @@ async fn where_confinement_is_required_a_command_runs_here_and_says_why() {
 async fn where_none_is_required_it_runs_there_and_its_result_says_none() {
     let stage = Stage::with("[editor]\nterminals = true\n[sandbox]\nrequire = \"none\"\n").await;
     let mut editor = Editor::launch(&stage.setting, terminal);
-    editor.attached(&json!({ "terminal": true }), &stage.setting).await;
+    editor
+        .attached(&json!({ "terminal": true }), &stage.setting)
+        .await;
     let answer = stage.caller.have(Ask::bash("echo ran here")).await;
     assert_eq!(answer.text(), "ran there");
     let meta = &answer.payload["meta"];
-    assert_eq!((&meta["confinement"], &meta["source"]), (&json!("none"), &json!("editor")));
+    assert_eq!(
+        (&meta["confinement"], &meta["source"]),
+        (&json!("none"), &json!("editor"))
+    );
     // What does not fit in an editor's terminal runs here, and is confined.
-    let answer = stage.caller.have(Ask::new("Bash", &json!({ "command": "cat", "stdin": "here" }))).await;
-    assert_eq!((answer.text().as_str(), &answer.payload["meta"]["confinement"]), ("here", &json!("full")));
+    let answer = stage
+        .caller
+        .have(Ask::new(
+            "Bash",
+            &json!({ "command": "cat", "stdin": "here" }),
+        ))
+        .await;
+    assert_eq!(
+        (
+            answer.text().as_str(),
+            &answer.payload["meta"]["confinement"]
+        ),
+        ("here", &json!("full"))
+    );
 }

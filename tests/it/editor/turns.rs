@@ -15,11 +15,22 @@ async fn words_that_are_no_command_get_help_and_end_their_turn() {
     editor.hello(&json!({})).await;
     let session = editor.session(&stage.setting.workspace).await;
     let prompt = editor.prompt(&session, "please fix the bug");
-    assert_eq!(editor.answer(prompt).await["result"]["stopReason"], "end_turn");
-    assert!(editor.said(&session).contains("`attach`"), "{}", editor.said(&session));
+    assert_eq!(
+        editor.answer(prompt).await["result"]["stopReason"],
+        "end_turn"
+    );
+    assert!(
+        editor.said(&session).contains("`attach`"),
+        "{}",
+        editor.said(&session)
+    );
     let prompt = editor.prompt(&session, "/status");
     editor.answer(prompt).await;
-    assert!(editor.said(&session).contains("the backend answers"), "{}", editor.said(&session));
+    assert!(
+        editor.said(&session).contains("the backend answers"),
+        "{}",
+        editor.said(&session)
+    );
     assert!(editor.said(&session).contains("attached: no"));
     let names: Vec<String> = editor.updates(&session)[0]["availableCommands"]
         .as_array()
@@ -36,20 +47,49 @@ async fn a_call_is_shown_with_what_it_is_and_what_came_of_it() {
     stage.write("a.txt", "one\ntwo\n");
     let mut editor = Editor::launch(&stage.setting, choosing("allow_once"));
     let (session, _) = editor.attached(&json!({}), &stage.setting).await;
-    let id = stage.ask(Ask::new("Read", &json!({ "file_path": "a.txt", "offset": 2 })).of("talk")).await;
+    let id = stage
+        .ask(Ask::new("Read", &json!({ "file_path": "a.txt", "offset": 2 })).of("talk"))
+        .await;
     let answer = stage.answer(&id).await;
     editor.shows(&session, &id, "completed").await;
-    let shown: Vec<_> = editor.updates(&session).into_iter().filter(|u| u["toolCallId"] == *id).collect();
+    let shown: Vec<_> = editor
+        .updates(&session)
+        .into_iter()
+        .filter(|u| u["toolCallId"] == *id)
+        .collect();
     let (first, last) = (&shown[0], &shown[shown.len() - 1]);
-    assert_eq!((&first["kind"], &first["title"]), (&json!("read"), &json!("Read a.txt")));
+    assert_eq!(
+        (&first["kind"], &first["title"]),
+        (&json!("read"), &json!("Read a.txt"))
+    );
     let work = std::fs::canonicalize(&stage.setting.workspace).expect("there");
-    assert_eq!(first["locations"], json!([{ "path": work.join("a.txt"), "line": 2 }]));
-    assert_eq!(first["rawInput"], json!({ "file_path": "a.txt", "offset": 2 }));
-    assert_eq!(first["_meta"]["punie"], json!({ "requestId": id, "conversationId": "talk" }));
-    assert_eq!(last["rawOutput"]["result"].as_str(), Some(answer.text().as_str()));
-    assert!(last["content"][0]["content"]["text"].as_str().expect("text").contains("two"), "{last}");
+    assert_eq!(
+        first["locations"],
+        json!([{ "path": work.join("a.txt"), "line": 2 }])
+    );
+    assert_eq!(
+        first["rawInput"],
+        json!({ "file_path": "a.txt", "offset": 2 })
+    );
+    assert_eq!(
+        first["_meta"]["punie"],
+        json!({ "requestId": id, "conversationId": "talk" })
+    );
+    assert_eq!(
+        last["rawOutput"]["result"].as_str(),
+        Some(answer.text().as_str())
+    );
+    assert!(
+        last["content"][0]["content"]["text"]
+            .as_str()
+            .expect("text")
+            .contains("two"),
+        "{last}"
+    );
     // What fails is shown as failed.
-    let id = stage.ask(Ask::new("Read", &json!({ "file_path": "none.txt" }))).await;
+    let id = stage
+        .ask(Ask::new("Read", &json!({ "file_path": "none.txt" })))
+        .await;
     assert_eq!(stage.answer(&id).await.outcome, "error");
     editor.shows(&session, &id, "failed").await;
     let id = stage.ask(Ask::new("Read", &json!({ "nothing": 1 }))).await;
@@ -62,12 +102,18 @@ async fn what_a_command_prints_is_shown_as_it_comes() {
     let stage = Stage::new().await;
     let mut editor = Editor::launch(&stage.setting, choosing("allow_once"));
     let (session, _) = editor.attached(&json!({}), &stage.setting).await;
-    let id = stage.ask(Ask::bash("echo begun; until [ -e go ]; do sleep 0.05; done; echo over")).await;
+    let id = stage
+        .ask(Ask::bash(
+            "echo begun; until [ -e go ]; do sleep 0.05; done; echo over",
+        ))
+        .await;
     let shows = |words: &str| {
         let updates = editor.updates(&session);
-        let ours =
-            updates.iter().filter(|u| u["toolCallId"] == *id && u["sessionUpdate"] == "tool_call_update");
-        ours.into_iter().any(|u| u["content"].to_string().contains(words))
+        let ours = updates
+            .iter()
+            .filter(|u| u["toolCallId"] == *id && u["sessionUpdate"] == "tool_call_update");
+        ours.into_iter()
+            .any(|u| u["content"].to_string().contains(words))
     };
     until("its first words", || shows("begun")).await;
     assert_eq!(editor.stages(&session, &id), ["pending", "in_progress"]);
@@ -86,22 +132,37 @@ async fn an_editor_that_shows_terminals_is_fed_one() {
     let id = stage.ask(Ask::bash("echo one; echo two; exit 3")).await;
     stage.answer(&id).await;
     editor.shows(&session, &id, "completed").await;
-    let shown: Vec<_> = editor.updates(&session).into_iter().filter(|u| u["toolCallId"] == *id).collect();
+    let shown: Vec<_> = editor
+        .updates(&session)
+        .into_iter()
+        .filter(|u| u["toolCallId"] == *id)
+        .collect();
     let terminal = &shown[0]["_meta"]["terminal_info"]["terminal_id"];
     assert_eq!(&shown[0]["content"][0]["terminalId"], terminal);
     let fed: String = shown
         .iter()
-        .filter_map(|u| u["_meta"]["terminal_output"]["data"].as_str().map(str::to_owned))
+        .filter_map(|u| {
+            u["_meta"]["terminal_output"]["data"]
+                .as_str()
+                .map(str::to_owned)
+        })
         .collect();
     assert_eq!(fed, "one\r\ntwo\r\n");
     let last = &shown[shown.len() - 1]["_meta"]["terminal_exit"];
-    assert_eq!((&last["exit_code"], &last["terminal_id"]), (&json!(3), terminal));
+    assert_eq!(
+        (&last["exit_code"], &last["terminal_id"]),
+        (&json!(3), terminal)
+    );
     // One that never ran has its reason beside the empty terminal.
     editor.serves(choosing("reject_once"));
     let id = stage.ask(Ask::bash("echo never")).await;
     stage.answer(&id).await;
     editor.shows(&session, &id, "failed").await;
-    let shown: Vec<_> = editor.updates(&session).into_iter().filter(|u| u["toolCallId"] == *id).collect();
+    let shown: Vec<_> = editor
+        .updates(&session)
+        .into_iter()
+        .filter(|u| u["toolCallId"] == *id)
+        .collect();
     let text = shown[shown.len() - 1]["content"].to_string();
     assert!(text.contains("rejected it"), "{text}");
 }
@@ -114,11 +175,23 @@ async fn stopping_the_turn_stops_its_calls_and_all_that_is_shown_comes_before_it
     let id = stage.ask(Ask::bash("echo $$ > pid; sleep 600")).await;
     let pid = stage.line("pid").await;
     editor.notify("session/cancel", &json!({ "sessionId": session }));
-    assert_eq!(editor.answer(turn).await["result"]["stopReason"], "cancelled");
-    assert_eq!(editor.stages(&session, &id), ["pending", "in_progress", "failed"], "before the turn's end");
+    assert_eq!(
+        editor.answer(turn).await["result"]["stopReason"],
+        "cancelled"
+    );
+    assert_eq!(
+        editor.stages(&session, &id),
+        ["pending", "in_progress", "failed"],
+        "before the turn's end"
+    );
     let answer = stage.answer(&id).await;
     assert_eq!(answer.outcome, "cancelled");
-    assert!(answer.text().contains("the person at the editor, who ended the turn"), "{answer:?}");
+    assert!(
+        answer
+            .text()
+            .contains("the person at the editor, who ended the turn"),
+        "{answer:?}"
+    );
     assert!(!is_alive(&pid));
 }
 
@@ -127,17 +200,25 @@ async fn two_sessions_each_show_the_calls_of_their_own_conversation() {
     let stage = Stage::new().await;
     let mut editor = Editor::launch(&stage.setting, choosing("allow_once"));
     editor.hello(&json!({})).await;
-    let (all, one) =
-        (editor.session(&stage.setting.workspace).await, editor.session(&stage.setting.workspace).await);
+    let (all, one) = (
+        editor.session(&stage.setting.workspace).await,
+        editor.session(&stage.setting.workspace).await,
+    );
     editor.attach(&one, "attach talk-1").await;
     editor.attach(&all, "attach").await;
     let list = |talk: &str| Ask::new("Glob", &json!({ "pattern": "*" })).of(talk);
-    let (mine, other) = (stage.ask(list("talk-1")).await, stage.ask(list("talk-2")).await);
+    let (mine, other) = (
+        stage.ask(list("talk-1")).await,
+        stage.ask(list("talk-2")).await,
+    );
     editor.shows(&one, &mine, "completed").await;
     editor.shows(&all, &other, "completed").await;
     assert!(editor.stages(&all, &mine).is_empty() && editor.stages(&one, &other).is_empty());
     let again = editor.prompt(&one, "attach");
-    assert_eq!(editor.answer(again).await["result"]["stopReason"], "end_turn");
+    assert_eq!(
+        editor.answer(again).await["result"]["stopReason"],
+        "end_turn"
+    );
     assert!(editor.said(&one).contains("attached already"));
 }
 
@@ -148,15 +229,24 @@ async fn an_editor_joins_the_runner_that_is_up_and_calls_go_on_when_it_closes() 
     runner.logs("the runner is up").await;
     let mut editor = Editor::launch(&stage.setting, choosing("allow_once"));
     let (session, _) = editor.attached(&json!({}), &stage.setting).await;
-    let id = stage.ask(Ask::bash("until [ -e go ]; do sleep 0.05; done; echo done")).await;
+    let id = stage
+        .ask(Ask::bash("until [ -e go ]; do sleep 0.05; done; echo done"))
+        .await;
     editor.shows(&session, &id, "in_progress").await;
     editor.close();
     assert_eq!(editor.end().await.code(), Some(0));
     stage.write("go", "");
     let answer = stage.answer(&id).await;
-    assert_eq!((answer.outcome.as_str(), answer.text().as_str()), ("ok", "done"));
+    assert_eq!(
+        (answer.outcome.as_str(), answer.text().as_str()),
+        ("ok", "done")
+    );
     let more = Ask::new("Glob", &json!({ "pattern": "g*" }));
-    assert_eq!(stage.caller.have(more).await.outcome, "ok", "reading needs nobody");
+    assert_eq!(
+        stage.caller.have(more).await.outcome,
+        "ok",
+        "reading needs nobody"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -187,9 +277,13 @@ async fn an_agent_that_is_told_to_stop_ends_its_turns_and_leaves_no_child() {
     let (session, turn) = editor.attached(&json!({}), &stage.setting).await;
     let id = stage.ask(Ask::bash("echo $$ > pid; exec sleep 600")).await;
     let pid = stage.line("pid").await;
-    let agent = rustix::process::Pid::from_raw(i32::try_from(editor.pid()).expect("a pid")).expect("a pid");
+    let agent =
+        rustix::process::Pid::from_raw(i32::try_from(editor.pid()).expect("a pid")).expect("a pid");
     rustix::process::kill_process(agent, rustix::process::Signal::TERM).expect("ours");
-    assert_eq!(editor.answer(turn).await["result"]["stopReason"], "end_turn");
+    assert_eq!(
+        editor.answer(turn).await["result"]["stopReason"],
+        "end_turn"
+    );
     assert!(editor.said(&session).contains("The runner stops."));
     assert_eq!(editor.end().await.code(), Some(0));
     assert!(!is_alive(&pid));
@@ -205,8 +299,17 @@ async fn a_device_that_cannot_take_calls_says_so_in_the_turn() {
     editor.hello(&json!({})).await;
     let session = editor.session(&stage.setting.workspace).await;
     let turn = editor.prompt(&session, "attach");
-    assert_eq!(editor.answer(turn).await["result"]["stopReason"], "end_turn");
-    assert!(editor.said(&session).contains("no backend is set"), "{}", editor.said(&session));
-    let held = Program::start(&stage.setting, &["status", "--json"]).end().await;
+    assert_eq!(
+        editor.answer(turn).await["result"]["stopReason"],
+        "end_turn"
+    );
+    assert!(
+        editor.said(&session).contains("no backend is set"),
+        "{}",
+        editor.said(&session)
+    );
+    let held = Program::start(&stage.setting, &["status", "--json"])
+        .end()
+        .await;
     assert_eq!(held.json()["running"], true);
 }

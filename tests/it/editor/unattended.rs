@@ -13,9 +13,14 @@ fn touch(name: &str) -> Ask {
 }
 
 async fn answers(stage: &Stage, words: &[&str]) {
-    let id = stage.listed_question().await["id"].as_str().expect("an id").to_owned();
+    let id = stage.listed_question().await["id"]
+        .as_str()
+        .expect("an id")
+        .to_owned();
     let (verb, rest) = words.split_first().expect("a verb");
-    let answered = stage.command(&[&["approvals", verb, id.as_str()], rest].concat()).await;
+    let answered = stage
+        .command(&[&["approvals", verb, id.as_str()], rest].concat())
+        .await;
     assert_eq!(answered.code, Some(0), "{answered:?}");
 }
 
@@ -31,25 +36,45 @@ async fn what_an_editor_asked_about_waits_for_an_approval_once_it_is_closed_over
     editor.close();
     editor.end().await;
     let waits = stage.ask(touch("two")).await;
-    assert_eq!(stage.caller.have(Ask::new("Read", &json!({ "file_path": "a.txt" }))).await.outcome, "ok");
+    assert_eq!(
+        stage
+            .caller
+            .have(Ask::new("Read", &json!({ "file_path": "a.txt" })))
+            .await
+            .outcome,
+        "ok"
+    );
     stage.listed_question().await;
     assert!(!stage.file("two").exists());
     // The caller's side is not asked what the person at the editor was asked.
     assert!(stage.caller.questions().await.is_empty());
     answers(&stage, &["allow", "--always"]).await;
     assert_eq!(stage.answer(&waits).await.outcome, "ok");
-    assert_eq!(stage.caller.have(touch("three")).await.outcome, "ok", "for the rest of the conversation");
+    assert_eq!(
+        stage.caller.have(touch("three")).await.outcome,
+        "ok",
+        "for the rest of the conversation"
+    );
     let other = stage.ask(Ask::bash("touch four").of("another")).await;
     answers(&stage, &["deny"]).await;
-    assert_eq!(stage.answer(&other).await.verdict(), ("error", "policy_denied"));
+    assert_eq!(
+        stage.answer(&other).await.verdict(),
+        ("error", "policy_denied")
+    );
     runner.kill();
     let _runner = stage.run();
     let waits = stage.ask(touch("five")).await;
     answers(&stage, &["deny"]).await;
-    assert_eq!(stage.answer(&waits).await.verdict(), ("error", "policy_denied"));
+    assert_eq!(
+        stage.answer(&waits).await.verdict(),
+        ("error", "policy_denied")
+    );
     assert!(!stage.file("four").exists() && !stage.file("five").exists());
     // The person leaves it to the device's own policy again.
-    assert_eq!(stage.status().await["askedConversations"], json!({ "all": true, "conversations": [] }));
+    assert_eq!(
+        stage.status().await["askedConversations"],
+        json!({ "all": true, "conversations": [] })
+    );
     let ended = stage.command(&["resume", "--without-editor"]).await;
     assert_eq!(ended.code, Some(0), "{ended:?}");
     assert_eq!(stage.caller.have(touch("six")).await.outcome, "ok");
@@ -66,12 +91,21 @@ async fn a_conversation_that_was_attached_by_name_is_asked_about_and_no_other() 
     editor.attach(&session, "attach talk").await;
     editor.close();
     editor.end().await;
-    assert_eq!(stage.caller.have(Ask::bash("touch free").of("another")).await.outcome, "ok");
+    assert_eq!(
+        stage
+            .caller
+            .have(Ask::bash("touch free").of("another"))
+            .await
+            .outcome,
+        "ok"
+    );
     let waits = stage.ask(touch("new.txt")).await;
     answers(&stage, &["deny"]).await;
     assert_eq!(stage.answer(&waits).await.outcome, "error");
     assert!(!stage.file("new.txt").exists());
-    let ended = stage.command(&["resume", "talk", "--without-editor", "--json"]).await;
+    let ended = stage
+        .command(&["resume", "talk", "--without-editor", "--json"])
+        .await;
     assert_eq!(ended.json()["changed"], true, "{ended:?}");
     assert_eq!(stage.caller.have(touch("new.txt")).await.outcome, "ok");
 }
@@ -83,15 +117,25 @@ async fn a_thread_that_is_open_and_not_attached_says_what_waits_and_attaching_as
     editor.hello(&json!({})).await;
     let session = editor.session(&stage.setting.workspace).await;
     let waits = stage.ask(touch("new.txt")).await;
-    until("the notice in the thread", || editor.said(&session).contains("waits for your approval")).await;
-    assert!(editor.said(&session).contains("touch new.txt"), "{}", editor.said(&session));
+    until("the notice in the thread", || {
+        editor.said(&session).contains("waits for your approval")
+    })
+    .await;
+    assert!(
+        editor.said(&session).contains("touch new.txt"),
+        "{}",
+        editor.said(&session)
+    );
     assert!(!stage.file("new.txt").exists());
     assert!(editor.requests("session/request_permission").is_empty());
     editor.attach(&session, "attach").await;
     assert_eq!(stage.answer(&waits).await.outcome, "ok");
     assert_eq!(editor.requests("session/request_permission").len(), 1);
     editor.shows(&session, &waits, "completed").await;
-    assert_eq!(editor.stages(&session, &waits), ["pending", "in_progress", "completed"]);
+    assert_eq!(
+        editor.stages(&session, &waits),
+        ["pending", "in_progress", "completed"]
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -102,7 +146,9 @@ async fn a_runner_whose_editor_went_away_ends_however_often_it_is_asked() {
     editor.close();
     let asking = async {
         loop {
-            stage.ask(Ask::new("Glob", &json!({ "pattern": "*" }))).await;
+            stage
+                .ask(Ask::new("Glob", &json!({ "pattern": "*" })))
+                .await;
         }
     };
     tokio::select! {

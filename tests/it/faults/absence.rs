@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use punie_runner::backend::{BackendError, FunctionKind, HttpFunctions, TransportOptions};
-use punie_runner::journal::State;
-use punie_runner::request::{Effect, Reply};
-use punie_runner::tool::{Access, Registry, Tool, ToolCx, ToolError, ToolSet};
+use punie_runner::journal::RequestState;
+use punie_runner::request::{ToolEffect, ToolReply};
+use punie_runner::tool::{DeclaredAccess, Tool, ToolContext, ToolError, ToolRegistry, ToolSet};
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -33,7 +33,7 @@ async fn f23_connection_refused_backs_off_within_bounds() {
     let mut proxy = Proxy::before(&stage.setting.url);
     let runner = stage.run_at(&proxy.url);
     let before = stage.ask(Ask::bash("echo before")).await;
-    stage.reaches(&before, State::Delivered).await;
+    stage.reaches(&before, RequestState::Delivered).await;
     until("the cursor", || stage.remembers("cursor").is_some()).await;
     let cursor = stage.remembers("cursor");
     proxy.down().await;
@@ -41,13 +41,25 @@ async fn f23_connection_refused_backs_off_within_bounds() {
     let waits = announced_waits(&runner);
     for (n, wait) in waits.iter().enumerate() {
         let most = (20 << n.min(8)).min(200);
-        assert!(*wait <= most, "wait {n} is {wait} ms, of at most {most}: {waits:?}");
+        assert!(
+            *wait <= most,
+            "wait {n} is {wait} ms, of at most {most}: {waits:?}"
+        );
     }
-    assert_eq!((stage.remembers("cursor"), stage.state(&before)), (cursor, Some(State::Delivered)));
+    assert_eq!(
+        (stage.remembers("cursor"), stage.state(&before)),
+        (cursor, Some(RequestState::Delivered))
+    );
     assert_eq!(stage.status().await["backend"]["trouble"], "unreachable");
     proxy.up();
-    assert_eq!(stage.caller.have(Ask::bash("echo after")).await.outcome, "ok");
-    until("the trouble to be over", || stage.remembers("backend_trouble").as_deref() == Some("")).await;
+    assert_eq!(
+        stage.caller.have(Ask::bash("echo after")).await.outcome,
+        "ok"
+    );
+    until("the trouble to be over", || {
+        stage.remembers("backend_trouble").as_deref() == Some("")
+    })
+    .await;
 }
 
 /// Knows one name, while it knows anything.
@@ -59,7 +71,8 @@ struct Names {
 impl Resolve for Names {
     fn resolve(&self, name: Name) -> Resolving {
         let known = name.as_str() == "backend.localhost" && self.known.load(Ordering::SeqCst);
-        self.asked_in_vain.fetch_add(usize::from(!known), Ordering::SeqCst);
+        self.asked_in_vain
+            .fetch_add(usize::from(!known), Ordering::SeqCst);
         Box::pin(async move {
             if !known {
                 return Err("no such name".into());
@@ -80,19 +93,19 @@ struct Await {
 
 impl Tool for Await {
     const NAME: &'static str = "Await";
-    const EFFECT: Effect = Effect::Executes;
+    const EFFECT: ToolEffect = ToolEffect::Executes;
     type Deps = ();
-    type Output = Reply;
+    type Output = ToolReply;
 
-    fn access(&self) -> Access {
-        Access::nothing()
+    fn access(&self) -> DeclaredAccess {
+        DeclaredAccess::no_access()
     }
 
-    async fn run(self, _cx: &ToolCx, (): &()) -> Result<Reply, ToolError> {
+    async fn run(self, _cx: &ToolContext, (): &()) -> Result<ToolReply, ToolError> {
         while !self.file.exists() {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
-        Ok(Reply::text("it is there"))
+        Ok(ToolReply::from_text("it is there"))
     }
 }
 
@@ -101,44 +114,54 @@ async fn f24_a_name_that_cannot_be_resolved_and_then_can_drains_the_outbox() {
     let stage = Stage::new().await;
     let mut proxy = Proxy::before(&stage.setting.url);
     let port = proxy.url.rsplit(':').next().expect("a port").to_owned();
-    let names = Arc::new(Names { known: AtomicBool::new(true), asked_in_vain: AtomicUsize::new(0) });
+    let names = Arc::new(Names {
+        known: AtomicBool::new(true),
+        asked_in_vain: AtomicUsize::new(0),
+    });
     let way = TransportOptions {
         allow_insecure_http: true,
         resolver: Some(Arc::clone(&names) as Arc<dyn Resolve>),
         ..TransportOptions::default()
     };
-    let tools = Registry::new([ToolSet::new("test", ()).with::<Await>().into_entries()]).expect("one tool");
+    let tools = ToolRegistry::new([ToolSet::new("test", ()).with_tool::<Await>().into_entries()])
+        .expect("one tool");
     let (first, cap) = (Duration::from_millis(20), Duration::from_millis(200));
     let settings = settings_with(|settings| {
         settings.waits.retry = (first, cap);
     });
     let url = format!("http://backend.localhost:{port}");
     let runner = Inside::start_at(&stage, &url, way, tools, settings);
-    let id = stage.ask(Ask::new("Await", &json!({ "file": stage.file("go") }))).await;
-    stage.reaches(&id, State::Started).await;
+    let id = stage
+        .ask(Ask::new("Await", &json!({ "file": stage.file("go") })))
+        .await;
+    stage.reaches(&id, RequestState::Started).await;
     names.known.store(false, Ordering::SeqCst);
     // Connections that stand need no name.
     proxy.down().await;
     proxy.up();
     stage.write("go", "");
-    stage.reaches(&id, State::Finished).await;
-    until("vain questions", || names.asked_in_vain.load(Ordering::SeqCst) >= 5).await;
+    stage.reaches(&id, RequestState::Finished).await;
+    until("vain questions", || {
+        names.asked_in_vain.load(Ordering::SeqCst) >= 5
+    })
+    .await;
     assert!(stage.caller.result(&id).await.is_none());
     names.known.store(true, Ordering::SeqCst);
     assert_eq!(stage.answer(&id).await.text(), "it is there");
-    stage.reaches(&id, State::Delivered).await;
+    stage.reaches(&id, RequestState::Delivered).await;
     runner.stop().await;
 }
 
 fn functions(address: SocketAddr) -> HttpFunctions {
-    HttpFunctions::new(&format!("http://{address}"), TransportOptions::default()).expect("an address")
+    HttpFunctions::new(&format!("http://{address}"), TransportOptions::default())
+        .expect("an address")
 }
 
 /// How long a call took that was in vain, by the runtime's clock.
 async fn vain(functions: &HttpFunctions, held: Duration) -> Duration {
     let begun = Instant::now();
     let error = functions
-        .call(FunctionKind::Query, "events:head", &json!({}), held)
+        .call_function(FunctionKind::Query, "events:head", &json!({}), held)
         .await
         .expect_err("nobody answers");
     assert!(matches!(error, BackendError::Unreachable { .. }), "{error}");
@@ -152,7 +175,9 @@ const SLACK: Duration = Duration::from_millis(100);
 async fn f25_a_black_hole_costs_ten_seconds_to_connect_and_thirty_to_read() {
     // A queue of connections that nobody takes, full: what knocks next hears nothing.
     let socket = TcpSocket::new_v4().expect("a socket");
-    socket.bind(SocketAddr::from(([127, 0, 0, 1], 0))).expect("bound");
+    socket
+        .bind(SocketAddr::from(([127, 0, 0, 1], 0)))
+        .expect("bound");
     let full = socket.listen(1).expect("listening");
     let address = full.local_addr().expect("an address");
     let mut queued = Vec::new();
@@ -161,7 +186,10 @@ async fn f25_a_black_hole_costs_ten_seconds_to_connect_and_thirty_to_read() {
         assert!(queued.len() < 64, "the queue never fills");
     }
     let took = vain(&functions(address), Duration::ZERO).await;
-    assert!(took <= Duration::from_secs(10) + SLACK, "{took:?} to connect");
+    assert!(
+        took <= Duration::from_secs(10) + SLACK,
+        "{took:?} to connect"
+    );
 
     // A connection that nobody ever takes out of the queue: it stands and is silent.
     let silent = TcpListener::bind("127.0.0.1:0").await.expect("a port");
@@ -170,7 +198,10 @@ async fn f25_a_black_hole_costs_ten_seconds_to_connect_and_thirty_to_read() {
     assert!(took <= Duration::from_secs(30) + SLACK, "{took:?} to read");
     let hold = Duration::from_secs(25);
     let took = vain(&silent, hold).await;
-    assert!(took <= hold + Duration::from_secs(10) + SLACK, "{took:?} for a held poll");
+    assert!(
+        took <= hold + Duration::from_secs(10) + SLACK,
+        "{took:?} for a held poll"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -179,13 +210,26 @@ async fn f25_a_poll_in_a_black_hole_holds_up_no_heartbeat_and_no_result() {
     let proxy = Proxy::before(&stage.setting.url);
     proxy.poison_those_with("events:listForDevice", Toxic::BlackHole);
     let runner = stage.run_at(&proxy.url);
-    eventually("a heartbeat", async || stage.caller.sees_online().await.then_some(())).await;
+    eventually("a heartbeat", async || {
+        stage.caller.sees_online().await.then_some(())
+    })
+    .await;
     // Found by the look at everything open, claimed, run and posted, all beside the poll.
-    assert_eq!(stage.caller.have(Ask::bash("echo beside it")).await.outcome, "ok");
-    assert_eq!(stage.faults.calls("events:listForDevice"), 0, "the poll never came out of the hole");
+    assert_eq!(
+        stage.caller.have(Ask::bash("echo beside it")).await.outcome,
+        "ok"
+    );
+    assert_eq!(
+        stage.faults.calls("events:listForDevice"),
+        0,
+        "the poll never came out of the hole"
+    );
     runner.terminate();
     assert_eq!(runner.end().await.code, Some(0));
-    assert!(!stage.caller.sees_online().await, "the last heartbeat came through too");
+    assert!(
+        !stage.caller.sees_online().await,
+        "the last heartbeat came through too"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -196,19 +240,38 @@ async fn f28_one_byte_a_second_does_not_outlast_the_total_deadline() {
     serving.spawn(async move {
         while let Ok((mut socket, _)) = listener.accept().await {
             let mut asked = [0; 4_096];
-            assert!(socket.read(&mut asked).await.is_ok_and(|read| read > 0), "a call");
-            let body = format!("{{\"status\":\"success\",\"value\":\"{}\"}}", "x".repeat(1_000));
+            assert!(
+                socket.read(&mut asked).await.is_ok_and(|read| read > 0),
+                "a call"
+            );
+            let body = format!(
+                "{{\"status\":\"success\",\"value\":\"{}\"}}",
+                "x".repeat(1_000)
+            );
             let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", body.len());
-            socket.write_all(format!("{head}{body}").as_bytes()).await.expect("taken");
+            socket
+                .write_all(format!("{head}{body}").as_bytes())
+                .await
+                .expect("taken");
         }
     });
     let proxy = Proxy::before(&format!("http://{address}"));
     let slow = HttpFunctions::new(&proxy.url, TransportOptions::default()).expect("an address");
-    slow.call(FunctionKind::Query, "events:head", &json!({}), Duration::ZERO).await.expect("fast enough");
+    slow.call_function(
+        FunctionKind::Query,
+        "events:head",
+        &json!({}),
+        Duration::ZERO,
+    )
+    .await
+    .expect("fast enough");
     // Each byte comes well within any limit on a single read.
     proxy.poison(Toxic::Bandwidth(20));
     let took = vain(&slow, Duration::ZERO).await;
-    assert!(took >= Duration::from_secs(29) && took <= Duration::from_secs(30) + SLACK, "{took:?}");
+    assert!(
+        took >= Duration::from_secs(29) && took <= Duration::from_secs(30) + SLACK,
+        "{took:?}"
+    );
 }
 
 #[tokio::test]
@@ -217,9 +280,16 @@ async fn a_result_is_posted_within_seconds_after_the_first_answer_of_a_backend_t
     let mut proxy = Proxy::before(&stage.setting.url);
     let day = Duration::from_hours(24);
     // A machine that is slow while time is moved is no silent backend.
-    let way = TransportOptions { connect_timeout: day, total_timeout: day, ..TransportOptions::default() };
-    let tools = Registry::new([ToolSet::new("test", ()).with::<Await>().into_entries()]).expect("one tool");
-    let id = stage.ask(Ask::new("Await", &json!({ "file": stage.file("go") }))).await;
+    let way = TransportOptions {
+        connect_timeout: day,
+        total_timeout: day,
+        ..TransportOptions::default()
+    };
+    let tools = ToolRegistry::new([ToolSet::new("test", ()).with_tool::<Await>().into_entries()])
+        .expect("one tool");
+    let id = stage
+        .ask(Ask::new("Await", &json!({ "file": stage.file("go") })))
+        .await;
     let time = SteppedTime::stop();
     let step = Duration::from_millis(250);
     // Long waits, so that a post is not made at the right moment by chance.
@@ -227,23 +297,45 @@ async fn a_result_is_posted_within_seconds_after_the_first_answer_of_a_backend_t
         settings.waits.retry = (Duration::from_secs(1), Duration::from_mins(10));
     });
     let runner = Inside::start_at(&stage, &proxy.url, way, tools, settings);
-    time.move_until("the call", step, || stage.state(&id) == Some(State::Started)).await;
+    time.move_until("the call", step, || {
+        stage.state(&id) == Some(RequestState::Started)
+    })
+    .await;
     proxy.down().await;
     stage.write("go", "");
-    time.move_until("its end", step, || stage.state(&id) == Some(State::Finished)).await;
+    time.move_until("its end", step, || {
+        stage.state(&id) == Some(RequestState::Finished)
+    })
+    .await;
     // Until the waits between attempts are long.
     let (away, mut moved) = (Duration::from_mins(30), Instant::now());
-    time.move_until("the time to pass", step * 4, || moved.elapsed() >= away).await;
+    time.move_until("the time to pass", step * 4, || moved.elapsed() >= away)
+        .await;
     let answered = || -> u32 {
-        let functions =
-            ["events:listForDevice", "events:listOpen", "devices:heartbeat", "devices:openSession"];
-        functions.iter().map(|function| stage.faults.calls(function)).sum()
+        let functions = [
+            "events:listForDevice",
+            "events:listOpen",
+            "devices:heartbeat",
+            "devices:openSession",
+        ];
+        functions
+            .iter()
+            .map(|function| stage.faults.calls(function))
+            .sum()
     };
     let before = answered();
     proxy.up();
-    time.move_until("an answer", step, || answered() > before).await;
+    time.move_until("an answer", step, || answered() > before)
+        .await;
     moved = Instant::now();
-    time.move_until("the result", step, || stage.state(&id) == Some(State::Delivered)).await;
-    assert!(moved.elapsed() <= Duration::from_secs(5), "{:?}", moved.elapsed());
+    time.move_until("the result", step, || {
+        stage.state(&id) == Some(RequestState::Delivered)
+    })
+    .await;
+    assert!(
+        moved.elapsed() <= Duration::from_secs(5),
+        "{:?}",
+        moved.elapsed()
+    );
     drop((runner, time));
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
-use punie_runner::journal::State;
+use punie_runner::journal::RequestState;
 use serde_json::json;
 
 use crate::harness::caller::Ask;
@@ -18,7 +18,8 @@ const COUNTED: &str = "mkdir running/$$ && ls running | wc -l >> width && rmdir 
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f68_a_backlog_at_the_start_is_worked_off_in_bounds_in_turn_and_with_a_heartbeat() {
-    let stage = Stage::with("[limits]\nreads = 4\ntotal = 4\n[backend]\nheartbeat_ms = 100\n").await;
+    let stage =
+        Stage::with("[limits]\nreads = 4\ntotal = 4\n[backend]\nheartbeat_ms = 100\n").await;
     std::fs::create_dir(stage.file("running")).expect("made");
     let relay = Relay::before(&stage.setting.url).await;
     assert_eq!(stage.command(&["pause"]).await.code, Some(0));
@@ -26,11 +27,23 @@ async fn f68_a_backlog_at_the_start_is_worked_off_in_bounds_in_turn_and_with_a_h
     let mut asked = Vec::new();
     for n in 0..256 {
         // One conversation has most of it, and asked first.
-        let talk = if n < 200 { "long".to_owned() } else { format!("short-{}", n % 7) };
-        asked.push(stage.ask(Ask::bash(&format!("{COUNTED}; echo {talk} >> order")).of(&talk)).await);
+        let talk = if n < 200 {
+            "long".to_owned()
+        } else {
+            format!("short-{}", n % 7)
+        };
+        asked.push(
+            stage
+                .ask(Ask::bash(&format!("{COUNTED}; echo {talk} >> order")).of(&talk))
+                .await,
+        );
     }
-    let accepted =
-        || stage.journal().and_then(|journal| journal.counts().ok()).map_or(0, |counts| counts.accepted);
+    let accepted = || {
+        stage
+            .journal()
+            .and_then(|journal| journal.count_open_requests().ok())
+            .map_or(0, |counts| counts.accepted)
+    };
     until("all to be accepted", || accepted() == 256).await;
     runner.kill();
     assert_eq!(stage.read("order"), "", "paused, nothing began");
@@ -45,26 +58,50 @@ async fn f68_a_backlog_at_the_start_is_worked_off_in_bounds_in_turn_and_with_a_h
         }
         heard.fetch_add(1, Ordering::SeqCst);
         let now = json!({ "serverNowMs": args["signedAtMs"] });
-        Fate::say("200 OK", "", &json!({ "status": "success", "value": now }).to_string())
+        Fate::say(
+            "200 OK",
+            "",
+            &json!({ "status": "success", "value": now }).to_string(),
+        )
     });
     let _runner = stage.run_at(&relay.url);
     for id in &asked {
         assert_eq!(stage.answer(id).await.outcome, "ok");
     }
-    let widest = stage.read("width").lines().filter_map(|n| n.trim().parse().ok()).max();
-    assert!(widest.is_some_and(|widest: usize| widest <= 4), "{widest:?} at once");
+    let widest = stage
+        .read("width")
+        .lines()
+        .filter_map(|n| n.trim().parse().ok())
+        .max();
+    assert!(
+        widest.is_some_and(|widest: usize| widest <= 4),
+        "{widest:?} at once"
+    );
     let order = stage.read("order");
     let first: HashSet<&str> = order.lines().take(100).collect();
-    assert_eq!(first.len(), 8, "the others do not wait for the long one: {first:?}");
+    assert_eq!(
+        first.len(),
+        8,
+        "the others do not wait for the long one: {first:?}"
+    );
     assert_eq!(order.lines().count(), 256, "each ran once");
-    assert!(beats.load(Ordering::SeqCst) >= 3, "the heartbeat went on meanwhile");
+    assert!(
+        beats.load(Ordering::SeqCst) >= 3,
+        "the heartbeat went on meanwhile"
+    );
 }
 
 /// The most memory that a process has had, in kilobytes.
 fn peak_kb(pid: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("it runs");
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a figure");
-    line.trim().trim_end_matches(" kB").parse().expect("a number")
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:"))
+        .expect("a figure");
+    line.trim()
+        .trim_end_matches(" kB")
+        .parse()
+        .expect("a number")
 }
 
 #[cfg(target_os = "linux")]
@@ -73,18 +110,31 @@ async fn a_backlog_of_large_arguments_waits_in_the_journal_and_not_in_memory() {
     const MANY: u32 = 120;
     let stage = Stage::with("[limits]\nttl_ms = 86400000\n").await;
     assert_eq!(stage.command(&["pause"]).await.code, Some(0));
-    let accepted =
-        || stage.journal().and_then(|journal| journal.counts().ok()).map_or(0, |counts| counts.accepted);
+    let accepted = || {
+        stage
+            .journal()
+            .and_then(|journal| journal.count_open_requests().ok())
+            .map_or(0, |counts| counts.accepted)
+    };
     let runner = stage.run();
     // What it needs without any, by this build.
-    let first = stage.ask(Ask::new("Write", &json!({ "file_path": "f", "content": "x" }))).await;
+    let first = stage
+        .ask(Ask::new(
+            "Write",
+            &json!({ "file_path": "f", "content": "x" }),
+        ))
+        .await;
     until("the first to be accepted", || accepted() == 1).await;
     let idle = peak_kb(runner.pid());
     let content = "x".repeat(860_000);
     let mut asked = vec![first];
     for n in 0..MANY {
         let write = json!({ "file_path": format!("f{n}"), "content": content });
-        asked.push(stage.ask(Ask::new("Write", &write).of(&format!("talk-{}", n % 40))).await);
+        asked.push(
+            stage
+                .ask(Ask::new("Write", &write).of(&format!("talk-{}", n % 40)))
+                .await,
+        );
     }
     until("all to be accepted", || accepted() == MANY + 1).await;
     // All of it are a hundred megabytes.
@@ -99,7 +149,10 @@ async fn a_backlog_of_large_arguments_waits_in_the_journal_and_not_in_memory() {
         assert_eq!(stage.answer(id).await.outcome, "ok");
     }
     let worked_off = peak_kb(runner.pid());
-    assert!(worked_off < most, "{worked_off} kB, {idle} kB without a backlog");
+    assert!(
+        worked_off < most,
+        "{worked_off} kB, {idle} kB without a backlog"
+    );
 }
 
 /// Waits until the number is so large, as long as it changes at all.
@@ -116,15 +169,25 @@ async fn reaches(number: impl Fn() -> usize, wanted: usize) {
 async fn drain(replies: usize) -> f64 {
     let stage = Stage::with("[limits]\nttl_ms = 86400000\n").await;
     let relay = Relay::before(&stage.setting.url).await;
-    relay.rule(|path, _| if path == "events:appendResult" { Fate::Unheard } else { Fate::Pass });
+    relay.rule(|path, _| {
+        if path == "events:appendResult" {
+            Fate::Unheard
+        } else {
+            Fate::Pass
+        }
+    });
     let runner = stage.run_at(&relay.url);
     let mut asked = Vec::new();
     for n in 0..replies {
         let ask = Ask::new("Glob", &json!({ "pattern": "*.none" })).of(&format!("talk-{}", n % 20));
         asked.push(stage.ask(ask).await);
     }
-    let outbox =
-        || stage.journal().and_then(|journal| journal.counts().ok()).map_or(0, |counts| counts.outbox);
+    let outbox = || {
+        stage
+            .journal()
+            .and_then(|journal| journal.count_open_requests().ok())
+            .map_or(0, |counts| counts.outbox)
+    };
     let outbox = || usize::try_from(outbox()).expect("small");
     reaches(outbox, replies).await;
     runner.kill();
@@ -135,10 +198,18 @@ async fn drain(replies: usize) -> f64 {
     reaches(outbox, 0).await;
     let took = begun.elapsed().as_secs_f64();
     for id in asked.iter().step_by(replies.div_ceil(50)) {
-        assert_eq!(stage.state(id), Some(State::Delivered));
+        assert_eq!(stage.state(id), Some(RequestState::Delivered));
         assert_eq!(stage.answer(id).await.outcome, "ok");
     }
-    assert_eq!(stage.journal().expect("there").counts().expect("readable").undeliverable, 0);
+    assert_eq!(
+        stage
+            .journal()
+            .expect("there")
+            .count_open_requests()
+            .expect("readable")
+            .undeliverable,
+        0
+    );
     took
 }
 
@@ -152,6 +223,9 @@ async fn replies_that_waited_for_six_days_are_all_delivered() {
 #[ignore = "takes a minute; the figure is for people"]
 async fn ten_thousand_replies_are_delivered_at_a_hundred_a_second_or_more() {
     let took = drain(10_000).await;
-    eprintln!("10000 replies in {took:.1} s, {:.0} a second", 10_000.0 / took);
+    eprintln!(
+        "10000 replies in {took:.1} s, {:.0} a second",
+        10_000.0 / took
+    );
     assert!(took < 100.0);
 }

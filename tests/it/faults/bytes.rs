@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use punie_runner::backend::{BackendError, FunctionKind, HttpFunctions, TransportOptions};
-use punie_runner::dev_backend::Fault;
-use punie_runner::journal::State;
+use punie_runner::dev_backend::InjectedFault;
+use punie_runner::journal::RequestState;
 use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
@@ -32,12 +32,20 @@ async fn f26_a_page_cut_off_by_a_reset_is_discarded_whole() {
         stage.caller.have(Ask::bash("true")).await;
         let mut asked = Vec::new();
         for n in 0..3 {
-            asked.push(stage.ask(Ask::bash(&format!("echo {bytes} {n} >> effects")).of("talk")).await);
+            asked.push(
+                stage
+                    .ask(Ask::bash(&format!("echo {bytes} {n} >> effects")).of("talk"))
+                    .await,
+            );
             expected.push(format!("{bytes} {n}"));
         }
         polls_fail(&runner, 2).await;
         for id in &asked {
-            assert_eq!(stage.state(id), None, "something of a page cut after {bytes} bytes was taken");
+            assert_eq!(
+                stage.state(id),
+                None,
+                "something of a page cut after {bytes} bytes was taken"
+            );
         }
         proxy.heal();
         for id in &asked {
@@ -50,15 +58,29 @@ async fn f26_a_page_cut_off_by_a_reset_is_discarded_whole() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f27_a_result_stored_before_a_reset_is_posted_again_and_is_a_duplicate() {
     let stage = Stage::new().await;
-    stage.faults.plan("events:appendResult", 2, Fault::Drop);
+    stage
+        .faults
+        .plan("events:appendResult", 2, InjectedFault::Drop);
     let relay = Relay::before(&stage.setting.url).await;
     let runner = stage.run_at(&relay.url);
     let id = stage.ask(Ask::bash("echo ran >> effects")).await;
-    stage.reaches(&id, State::Delivered).await;
+    stage.reaches(&id, RequestState::Delivered).await;
     let posts = relay.calls("events:appendResult");
-    assert_eq!((posts.len(), stage.faults.calls("events:appendResult")), (3, 3));
-    assert_eq!(posts[2].answer["value"], json!({ "stored": false, "duplicate": true }));
-    assert_eq!((stage.read("effects").as_str(), stage.answer(&id).await.outcome.as_str()), ("ran\n", "ok"));
+    assert_eq!(
+        (posts.len(), stage.faults.calls("events:appendResult")),
+        (3, 3)
+    );
+    assert_eq!(
+        posts[2].answer["value"],
+        json!({ "stored": false, "duplicate": true })
+    );
+    assert_eq!(
+        (
+            stage.read("effects").as_str(),
+            stage.answer(&id).await.outcome.as_str()
+        ),
+        ("ran\n", "ok")
+    );
     drop(runner);
 
     // The same, with the reset in the bytes of the answer.
@@ -67,10 +89,17 @@ async fn f27_a_result_stored_before_a_reset_is_posted_again_and_is_a_duplicate()
     let _runner = stage.run_at(&proxy.url);
     let id = stage.ask(Ask::bash("echo again >> effects")).await;
     assert_eq!(stage.answer(&id).await.outcome, "ok");
-    until("posts in vain", || stage.faults.calls("events:appendResult") >= 6).await;
-    assert_eq!(stage.state(&id), Some(State::Finished), "nobody has said that it is stored");
+    until("posts in vain", || {
+        stage.faults.calls("events:appendResult") >= 6
+    })
+    .await;
+    assert_eq!(
+        stage.state(&id),
+        Some(RequestState::Finished),
+        "nobody has said that it is stored"
+    );
     proxy.heal();
-    stage.reaches(&id, State::Delivered).await;
+    stage.reaches(&id, RequestState::Delivered).await;
     assert_eq!(stage.read("effects"), "ran\nagain\n");
 }
 
@@ -80,15 +109,32 @@ async fn f33_half_an_answer_is_asked_for_again_and_changes_nothing() {
     let runner = stage.run();
     runner.logs("the catalog is published").await;
     // Half the JSON in an answer that is whole, and an answer of fewer bytes than it announces.
-    for (n, fault) in [Fault::Half, Fault::Cut(25), Fault::Cut(0)].into_iter().enumerate() {
-        for function in ["events:listForDevice", "events:claim", "events:appendResult"] {
+    for (n, fault) in [
+        InjectedFault::Half,
+        InjectedFault::Cut(25),
+        InjectedFault::Cut(0),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        for function in [
+            "events:listForDevice",
+            "events:claim",
+            "events:appendResult",
+        ] {
             stage.faults.plan(function, 2, fault.clone());
             // Ends the poll that is held since before; its claim and its post are the first to go wrong.
-            let first = stage.ask(Ask::bash(&format!("echo {n} {function} >> effects"))).await;
+            let first = stage
+                .ask(Ask::bash(&format!("echo {n} {function} >> effects")))
+                .await;
             let second = stage.ask(Ask::bash("true")).await;
             for id in [first, second] {
-                assert_eq!(stage.answer(&id).await.outcome, "ok", "{fault:?} at {function}");
-                stage.reaches(&id, State::Delivered).await;
+                assert_eq!(
+                    stage.answer(&id).await.outcome,
+                    "ok",
+                    "{fault:?} at {function}"
+                );
+                stage.reaches(&id, RequestState::Delivered).await;
             }
         }
     }
@@ -106,9 +152,16 @@ async fn f65_a_page_that_is_too_long_is_refused_unread_and_less_is_asked_for_dow
         if path != "events:listForDevice" {
             return Fate::Pass;
         }
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a small whole number")]
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a small whole number"
+        )]
         let limit = args["limit"].as_f64().expect("a limit") as u64;
-        asked.lock().unwrap_or_else(PoisonError::into_inner).push(limit);
+        asked
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(limit);
         is_small |= limit == 1;
         if is_small {
             return Fate::Pass;
@@ -117,13 +170,24 @@ async fn f65_a_page_that_is_too_long_is_refused_unread_and_less_is_asked_for_dow
         Fate::Say("HTTP/1.1 200 OK\r\ncontent-length: 52428800\r\n\r\n{".to_owned())
     });
     for n in 0..10 {
-        stage.ask(Ask::bash(&format!("echo {n} >> effects")).of("talk")).await;
+        stage
+            .ask(Ask::bash(&format!("echo {n} >> effects")).of("talk"))
+            .await;
     }
     let _runner = stage.run_at(&relay.url);
-    until("the effects", || stage.read("effects").lines().count() == 10).await;
+    until("the effects", || {
+        stage.read("effects").lines().count() == 10
+    })
+    .await;
     let down_and_up = [64, 32, 16, 8, 4, 2, 1, 2, 4];
-    until("the recovery", || limits.lock().unwrap_or_else(PoisonError::into_inner).len() >= 9).await;
-    assert_eq!(limits.lock().unwrap_or_else(PoisonError::into_inner)[..9], down_and_up);
+    until("the recovery", || {
+        limits.lock().unwrap_or_else(PoisonError::into_inner).len() >= 9
+    })
+    .await;
+    assert_eq!(
+        limits.lock().unwrap_or_else(PoisonError::into_inner)[..9],
+        down_and_up
+    );
 }
 
 /// How many bytes a server could send before the client had enough, without saying how many there are.
@@ -134,7 +198,10 @@ async fn sent_of(piece: Vec<u8>, headers: &'static str, limit: usize) -> usize {
     serving.spawn(async move {
         let (mut socket, _) = listener.accept().await.expect("a call");
         let mut asked = [0; 4_096];
-        assert!(socket.read(&mut asked).await.is_ok_and(|read| read > 0), "a call");
+        assert!(
+            socket.read(&mut asked).await.is_ok_and(|read| read > 0),
+            "a call"
+        );
         let head = format!("HTTP/1.1 200 OK\r\n{headers}transfer-encoding: chunked\r\n\r\n");
         let mut sent = 0;
         socket.write_all(head.as_bytes()).await.expect("the head");
@@ -147,11 +214,28 @@ async fn sent_of(piece: Vec<u8>, headers: &'static str, limit: usize) -> usize {
             sent += piece.len();
         }
     });
-    let options = TransportOptions { max_answer_bytes: limit, ..TransportOptions::default() };
+    let options = TransportOptions {
+        max_answer_bytes: limit,
+        ..TransportOptions::default()
+    };
     let functions = HttpFunctions::new(&format!("http://{address}"), options).expect("an address");
-    let called = functions.call(FunctionKind::Query, "events:head", &json!({}), Duration::ZERO).await;
-    assert!(matches!(called, Err(BackendError::Oversized { .. })), "{called:?}");
-    serving.join_next().await.expect("it served").expect("it did not panic")
+    let called = functions
+        .call_function(
+            FunctionKind::Query,
+            "events:head",
+            &json!({}),
+            Duration::ZERO,
+        )
+        .await;
+    assert!(
+        matches!(called, Err(BackendError::Oversized { .. })),
+        "{called:?}"
+    );
+    serving
+        .join_next()
+        .await
+        .expect("it served")
+        .expect("it did not panic")
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -186,14 +270,24 @@ async fn no_toxic_on_the_way_loses_or_repeats_anything() {
         for function in functions {
             let before = proxy.met();
             proxy.poison_those_with(function, toxic);
-            let id = stage.ask(Ask::bash(&format!("echo {n} {function} >> effects")).of("talk")).await;
+            let id = stage
+                .ask(Ask::bash(&format!("echo {n} {function} >> effects")).of("talk"))
+                .await;
             until("a call to meet it", || proxy.met() > before).await;
             proxy.heal();
-            assert_eq!(stage.answer(&id).await.outcome, "ok", "{toxic:?} at {function}");
+            assert_eq!(
+                stage.answer(&id).await.outcome,
+                "ok",
+                "{toxic:?} at {function}"
+            );
         }
     }
     let effects = stage.read("effects");
     let mut distinct: Vec<&str> = effects.lines().collect();
     distinct.dedup();
-    assert_eq!((effects.lines().count(), distinct.len()), (12, 12), "each ran once: {effects}");
+    assert_eq!(
+        (effects.lines().count(), distinct.len()),
+        (12, 12),
+        "each ran once: {effects}"
+    );
 }

@@ -55,29 +55,55 @@ async fn f42_a_cancel_that_races_the_start_leaves_a_call_that_never_ran_or_was_k
         work.spawn_local_on(caller, &callers);
     }
     callers.run_until(work.join_all()).await;
-    assert_eq!(alive(&stage), 0, "a command lives on that was answered as cancelled");
-    let (never, killed) = (tally.never_ran.load(Ordering::Relaxed), tally.killed.load(Ordering::Relaxed));
+    assert_eq!(
+        alive(&stage),
+        0,
+        "a command lives on that was answered as cancelled"
+    );
+    let (never, killed) = (
+        tally.never_ran.load(Ordering::Relaxed),
+        tally.killed.load(Ordering::Relaxed),
+    );
     assert_eq!(never + killed, SEEDS);
-    assert!(never > 0 && killed > 0, "there was no race: {never} never ran, {killed} were killed");
+    assert!(
+        never > 0 && killed > 0,
+        "there was no race: {never} never ran, {killed} were killed"
+    );
     runner.stop().await;
 }
 
 async fn race(stage: &Stage, seed: u64, tally: &Tally) {
     let began = stage.file(&format!("began.{seed}"));
     // Its name is among its arguments for as long as it lives.
-    let command = format!(": > '{}'; exec tail -f '{}'", began.display(), began.display());
-    let id = stage.ask(Ask::bash(&command).of(&format!("talk-{seed}"))).await;
+    let command = format!(
+        ": > '{}'; exec tail -f '{}'",
+        began.display(),
+        began.display()
+    );
+    let id = stage
+        .ask(Ask::bash(&command).of(&format!("talk-{seed}")))
+        .await;
     for _ in 0..turns(seed) {
         tokio::task::yield_now().await;
     }
     stage.caller.cancel(&id).await;
     let answer = stage.answer(&id).await;
-    assert_eq!(answer.verdict(), ("cancelled", "cancelled"), "seed {seed}: {answer:?}");
+    assert_eq!(
+        answer.verdict(),
+        ("cancelled", "cancelled"),
+        "seed {seed}: {answer:?}"
+    );
     if answer.payload["meta"]["mayHaveRun"] == true {
-        assert!(answer.text().contains("Cancelled: "), "seed {seed}: {answer:?}");
+        assert!(
+            answer.text().contains("Cancelled: "),
+            "seed {seed}: {answer:?}"
+        );
         tally.killed.fetch_add(1, Ordering::Relaxed);
     } else {
-        assert!(!began.exists(), "seed {seed}: it ran, and the answer says that it did not: {answer:?}");
+        assert!(
+            !began.exists(),
+            "seed {seed}: it ran, and the answer says that it did not: {answer:?}"
+        );
         tally.never_ran.fetch_add(1, Ordering::Relaxed);
     }
 }
@@ -85,7 +111,11 @@ async fn race(stage: &Stage, seed: u64, tally: &Tally) {
 /// How many processes have a file of this stage among their arguments.
 fn alive(stage: &Stage) -> usize {
     let folder = stage.setting.workspace.display().to_string().into_bytes();
-    let entries = std::fs::read_dir("/proc").expect("the processes").filter_map(Result::ok);
+    let entries = std::fs::read_dir("/proc")
+        .expect("the processes")
+        .filter_map(Result::ok);
     let lines = entries.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok());
-    lines.filter(|line| line.windows(folder.len()).any(|part| part == folder)).count()
+    lines
+        .filter(|line| line.windows(folder.len()).any(|part| part == folder))
+        .count()
 }

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU32, AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use punie_runner::journal::State;
-use punie_runner::request::{Effect, Reply};
+use punie_runner::journal::RequestState;
+use punie_runner::request::{ToolEffect, ToolReply};
 use punie_runner::runner::Clock;
-use punie_runner::tool::{Access, Registry, Tool, ToolCx, ToolError, ToolSet};
+use punie_runner::tool::{DeclaredAccess, Tool, ToolContext, ToolError, ToolRegistry, ToolSet};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -37,21 +37,21 @@ struct Counted(AtomicU32);
 
 impl Tool for Count {
     const NAME: &'static str = "Count";
-    const EFFECT: Effect = Effect::Executes;
+    const EFFECT: ToolEffect = ToolEffect::Executes;
     type Deps = Arc<Counted>;
-    type Output = Reply;
+    type Output = ToolReply;
 
-    fn access(&self) -> Access {
-        Access::nothing()
+    fn access(&self) -> DeclaredAccess {
+        DeclaredAccess::no_access()
     }
 
-    async fn run(self, cx: &ToolCx, counted: &Arc<Counted>) -> Result<Reply, ToolError> {
+    async fn run(self, cx: &ToolContext, counted: &Arc<Counted>) -> Result<ToolReply, ToolError> {
         counted.0.fetch_add(1, Ordering::SeqCst);
         if self.waits {
-            cx.cancelled().await;
-            return Err(ToolError::cancelled("told to stop"));
+            cx.wait_for_cancel().await;
+            return Err(ToolError::call_cancelled("told to stop"));
         }
-        Ok(Reply::text("counted"))
+        Ok(ToolReply::from_text("counted"))
     }
 }
 
@@ -65,7 +65,7 @@ struct Ahead {
 impl Ahead {
     fn clock(self: &Arc<Self>) -> Clock {
         let (day, boot) = (Arc::clone(self), Arc::clone(self));
-        Clock::from_fns(
+        Clock::from_time_fns(
             move || system_ms() + day.time_of_day.load(Ordering::SeqCst),
             move || system_ms() + boot.since_boot.load(Ordering::SeqCst),
         )
@@ -80,7 +80,9 @@ impl Ahead {
 }
 
 fn system_ms() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970");
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .expect("after 1970");
     i64::try_from(since.as_millis()).expect("not so far away")
 }
 
@@ -97,11 +99,13 @@ async fn device(ahead: &Arc<Ahead>) -> (Stage, Relay, Arc<Counted>, Inside) {
 fn start(stage: &Stage, ahead: &Arc<Ahead>, counted: &Arc<Counted>) -> Inside {
     let settings = settings_with(|settings| {
         settings.poll.list_open = Duration::from_millis(50);
-        settings.vigil = Duration::from_millis(300);
+        settings.housekeeping_interval = Duration::from_millis(300);
         settings.waits.retry = (Duration::from_millis(20), Duration::from_millis(200));
     });
-    let tools = ToolSet::new("test", Arc::clone(counted)).with::<Count>().into_entries();
-    let tools = Registry::new([tools]).expect("one tool");
+    let tools = ToolSet::new("test", Arc::clone(counted))
+        .with_tool::<Count>()
+        .into_entries();
+    let tools = ToolRegistry::new([tools]).expect("one tool");
     Inside::with(stage, tools, settings, |parts| parts.clock = ahead.clock())
 }
 
@@ -112,7 +116,10 @@ fn count() -> Ask {
 /// Waits until the runner has looked at everything once more, from beginning to end.
 async fn a_round(relay: &Relay) {
     let before = relay.calls("events:listOpenIds").len();
-    until("two more looks at everything", || relay.calls("events:listOpenIds").len() >= before + 2).await;
+    until("two more looks at everything", || {
+        relay.calls("events:listOpenIds").len() >= before + 2
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -120,13 +127,19 @@ async fn f39_what_is_offered_again_29_days_later_is_known_and_after_30_it_is_for
     let ahead = Arc::new(Ahead::default());
     let (stage, relay, counted, runner) = device(&ahead).await;
     let id = stage.ask(count()).await;
-    stage.reaches(&id, State::Delivered).await;
+    stage.reaches(&id, RequestState::Delivered).await;
     let pages = relay.calls(POLL);
-    let events =
-        pages.iter().flat_map(|page| page.answer["value"]["events"].as_array().cloned().unwrap_or_default());
-    let request =
-        events.map(|event| event["request"].clone()).find(|request| request["requestId"] == id.as_str());
-    let again = json!({ "status": "success", "value": [request.expect("it was offered")] }).to_string();
+    let events = pages.iter().flat_map(|page| {
+        page.answer["value"]["events"]
+            .as_array()
+            .cloned()
+            .unwrap_or_default()
+    });
+    let request = events
+        .map(|event| event["request"].clone())
+        .find(|request| request["requestId"] == id.as_str());
+    let again =
+        json!({ "status": "success", "value": [request.expect("it was offered")] }).to_string();
     ahead.pass(29 * DAY, &stage);
     relay.rule(move |path, _| match path {
         "events:listOpenIds" => Fate::say("200 OK", "", &again),
@@ -137,7 +150,11 @@ async fn f39_what_is_offered_again_29_days_later_is_known_and_after_30_it_is_for
     // With it ends every look that is under way: one that came in after the request is forgotten would bring it anew.
     runner.stop().await;
     relay.rule(|_, _| Fate::Pass);
-    assert_eq!(stage.state(&id), Some(State::Delivered), "it is remembered");
+    assert_eq!(
+        stage.state(&id),
+        Some(RequestState::Delivered),
+        "it is remembered"
+    );
     assert_eq!(
         (counted.0.load(Ordering::SeqCst), relay.posts(&id)),
         (1, (1, 1)),
@@ -159,14 +176,21 @@ async fn f52_after_a_sleep_it_polls_at_once_and_what_has_expired_is_not_run() {
     // What is asked for waits for its claim.
     relay.rule(move |path, _| {
         seen.fetch_add(usize::from(path == POLL), Ordering::SeqCst);
-        if path == "events:claim" { Fate::Unheard } else { Fate::Pass }
+        if path == "events:claim" {
+            Fate::Unheard
+        } else {
+            Fate::Pass
+        }
     });
     let runner = start(&stage, &ahead, &counted);
     let late = stage.ask(count().of("late")).await;
-    stage.reaches(&late, State::Accepted).await;
+    stage.reaches(&late, RequestState::Accepted).await;
     let polls = || arrived.load(Ordering::SeqCst);
     // As over a connection that dies in the sleep: the backend holds polls for 25 s.
-    until("a poll that is held", || polls() == relay.calls(POLL).len() - answered + 1).await;
+    until("a poll that is held", || {
+        polls() == relay.calls(POLL).len() - answered + 1
+    })
+    .await;
     let before = polls();
     ahead.pass(11 * MINUTE, &stage);
     until("a poll after the sleep", || polls() > before).await;
@@ -186,13 +210,19 @@ async fn f52_a_call_that_runs_is_over_at_its_deadline_and_not_because_of_the_sle
     let waits = |talk: &str| Ask::new("Count", &json!({ "waits": true })).of(talk);
     #[expect(clippy::cast_precision_loss, reason = "far below 2^53")]
     let deadline = (system_ms() + 5 * MINUTE) as f64;
-    let dated = stage.ask(waits("dated").with("deadlineMs", json!(deadline))).await;
+    let dated = stage
+        .ask(waits("dated").with("deadlineMs", json!(deadline)))
+        .await;
     let free = stage.ask(waits("free")).await;
     until("both to run", || counted.0.load(Ordering::SeqCst) == 2).await;
     // Longer than any call may run, if sleep were counted.
     ahead.pass(90 * MINUTE, &stage);
     assert_eq!(stage.answer(&dated).await.verdict(), ("error", "timeout"));
-    assert_eq!(stage.state(&free), Some(State::Started), "it was awake for seconds only");
+    assert_eq!(
+        stage.state(&free),
+        Some(RequestState::Started),
+        "it was awake for seconds only"
+    );
     stage.caller.cancel(&free).await;
     assert_eq!(stage.answer(&free).await.outcome, "cancelled");
     runner.stop().await;
@@ -203,7 +233,7 @@ async fn f53_a_clock_that_is_set_wrong_expires_nothing_and_forgets_nothing() {
     let ahead = Arc::new(Ahead::default());
     let (stage, relay, counted, runner) = device(&ahead).await;
     let mut known = vec![stage.ask(count()).await];
-    stage.reaches(&known[0], State::Delivered).await;
+    stage.reaches(&known[0], RequestState::Delivered).await;
     for moved in [YEAR, -DAY, -YEAR] {
         ahead.time_of_day.store(moved, Ordering::SeqCst);
         #[expect(clippy::cast_precision_loss, reason = "far below 2^53")]
@@ -212,15 +242,25 @@ async fn f53_a_clock_that_is_set_wrong_expires_nothing_and_forgets_nothing() {
         for ask in [count(), count().with("deadlineMs", deadline(MINUTE))] {
             let id = stage.ask(ask).await;
             assert_eq!(stage.answer(&id).await.outcome, "ok", "moved by {moved} ms");
-            stage.reaches(&id, State::Delivered).await;
+            stage.reaches(&id, RequestState::Delivered).await;
             known.push(id);
         }
-        let past = stage.ask(count().with("deadlineMs", deadline(-MINUTE))).await;
-        assert_eq!(stage.answer(&past).await.verdict(), ("error", "expired"), "moved by {moved} ms");
+        let past = stage
+            .ask(count().with("deadlineMs", deadline(-MINUTE)))
+            .await;
+        assert_eq!(
+            stage.answer(&past).await.verdict(),
+            ("error", "expired"),
+            "moved by {moved} ms"
+        );
         assert_eq!(counted.0.load(Ordering::SeqCst), before + 2);
         a_round(&relay).await;
         for id in &known {
-            assert_eq!(stage.state(id), Some(State::Delivered), "forgotten, moved by {moved} ms");
+            assert_eq!(
+                stage.state(id),
+                Some(RequestState::Delivered),
+                "forgotten, moved by {moved} ms"
+            );
         }
     }
     // Another life begins with the clock as wrong as it is.
@@ -229,7 +269,7 @@ async fn f53_a_clock_that_is_set_wrong_expires_nothing_and_forgets_nothing() {
     let id = stage.ask(count()).await;
     assert_eq!(stage.answer(&id).await.outcome, "ok");
     a_round(&relay).await;
-    assert_eq!(stage.state(&known[0]), Some(State::Delivered));
+    assert_eq!(stage.state(&known[0]), Some(RequestState::Delivered));
     let health: Value = stage.caller.health().await;
     assert_eq!(health["degraded"], json!(["clock_skew"]), "{health}");
     runner.stop().await;
@@ -239,22 +279,51 @@ async fn f53_a_clock_that_is_set_wrong_expires_nothing_and_forgets_nothing() {
 async fn a_reply_is_given_up_a_week_after_its_request_expired_and_not_before() {
     let ahead = Arc::new(Ahead::default());
     let (stage, relay, _counted, runner) = device(&ahead).await;
-    relay.rule(|path, _| if path == "events:appendResult" { Fate::Unheard } else { Fate::Pass });
+    relay.rule(|path, _| {
+        if path == "events:appendResult" {
+            Fate::Unheard
+        } else {
+            Fate::Pass
+        }
+    });
     let id = stage.ask(count()).await;
-    stage.reaches(&id, State::Finished).await;
+    stage.reaches(&id, RequestState::Finished).await;
     ahead.pass(7 * DAY, &stage);
     a_round(&relay).await;
-    assert_eq!(stage.state(&id), Some(State::Finished), "its ten minutes come before the week");
+    assert_eq!(
+        stage.state(&id),
+        Some(RequestState::Finished),
+        "its ten minutes come before the week"
+    );
     ahead.pass(11 * MINUTE, &stage);
-    stage.reaches(&id, State::Undeliverable).await;
+    stage.reaches(&id, RequestState::Undeliverable).await;
     let status = stage.command(&["--json", "status"]).await.json();
-    assert_eq!((&status["outbox"]["undeliverable"], &status["outbox"]["pending"]), (&json!(1), &json!(0)));
+    assert_eq!(
+        (
+            &status["outbox"]["undeliverable"],
+            &status["outbox"]["pending"]
+        ),
+        (&json!(1), &json!(0))
+    );
     let life = stage.command(&["--json", "history", &id]).await.json();
     assert_eq!(life["request"]["state"], "undeliverable");
-    assert!(life["request"]["failedPosts"].as_u64().is_some_and(|posts| posts > 0), "{life}");
-    let failed: Vec<_> =
-        life["steps"].as_array().expect("steps").iter().filter(|s| s["what"] == "post failed").collect();
-    assert_eq!(failed.len(), 1, "the same again and again is one step: {life}");
+    assert!(
+        life["request"]["failedPosts"]
+            .as_u64()
+            .is_some_and(|posts| posts > 0),
+        "{life}"
+    );
+    let failed: Vec<_> = life["steps"]
+        .as_array()
+        .expect("steps")
+        .iter()
+        .filter(|s| s["what"] == "post failed")
+        .collect();
+    assert_eq!(
+        failed.len(),
+        1,
+        "the same again and again is one step: {life}"
+    );
     runner.stop().await;
 }
 
@@ -263,7 +332,9 @@ async fn f52_connections_of_before_a_sleep_are_not_used_again() {
     use punie_runner::backend::{FunctionKind, HttpFunctions, TransportOptions};
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
-    let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await.expect("a port");
+    let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0))
+        .await
+        .expect("a port");
     let url = format!("http://{}", listener.local_addr().expect("an address"));
     let opened = Arc::new(AtomicUsize::new(0));
     let counting = Arc::clone(&opened);
@@ -280,8 +351,10 @@ async fn f52_connections_of_before_a_sleep_are_not_used_again() {
                     if seen.ends_with(b"\"format\":\"json\"}") {
                         seen.clear();
                         let body = r#"{"status":"success","value":1}"#;
-                        let answer =
-                            format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+                        let answer = format!(
+                            "HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}",
+                            body.len()
+                        );
                         socket.write_all(answer.as_bytes()).await.expect("sent");
                     }
                 }
@@ -290,12 +363,19 @@ async fn f52_connections_of_before_a_sleep_are_not_used_again() {
     });
     let functions = HttpFunctions::new(&url, TransportOptions::default()).expect("an address");
     let call = async || {
-        functions.call(FunctionKind::Query, "a:b", &json!({}), Duration::ZERO).await.expect("answered")
+        functions
+            .call_function(FunctionKind::Query, "a:b", &json!({}), Duration::ZERO)
+            .await
+            .expect("answered")
     };
     call().await;
     call().await;
     assert_eq!(opened.load(Ordering::SeqCst), 1, "a connection is kept");
     functions.clone().refresh_connections();
     call().await;
-    assert_eq!(opened.load(Ordering::SeqCst), 2, "and forgotten after a sleep");
+    assert_eq!(
+        opened.load(Ordering::SeqCst),
+        2,
+        "and forgotten after a sleep"
+    );
 }

@@ -29,17 +29,28 @@ impl Behind {
         let certificate = certificate("backend.localhost", false, Some(&ours));
         let (url, serving) = gate(&stage.setting.url, certificate).await;
         proxy.lead_to(&url);
-        Self { roots, _serving: serving }
+        Self {
+            roots,
+            _serving: serving,
+        }
     }
 
     fn setting(&self, stage: &Stage) -> Setting {
-        Setting { url: BACKEND.to_owned(), roots: Some(self.roots.clone()), ..stage.setting.clone() }
+        Setting {
+            url: BACKEND.to_owned(),
+            roots: Some(self.roots.clone()),
+            ..stage.setting.clone()
+        }
     }
 
     async fn once(&self, stage: &Stage, variables: &[(&str, &str)]) -> Ended {
-        let variables: Vec<(&str, &OsStr)> =
-            variables.iter().map(|(name, value)| (*name, value.as_ref())).collect();
-        Program::start_with(&self.setting(stage), &["--once"], &variables).end().await
+        let variables: Vec<(&str, &OsStr)> = variables
+            .iter()
+            .map(|(name, value)| (*name, value.as_ref()))
+            .collect();
+        Program::start_with(&self.setting(stage), &["--once"], &variables)
+            .end()
+            .await
     }
 }
 
@@ -51,49 +62,85 @@ async fn the_environment_names_the_proxy_and_what_needs_none() {
     let (right, wrong) = (proxy.url(CREDENTIALS), proxy.url("me:swordfish"));
     for (variables, code) in [
         (vec![], 69),
-        (vec![("HTTPS_PROXY", right.as_str()), ("NO_PROXY", "elsewhere.test, .localhost")], 69),
+        (
+            vec![
+                ("HTTPS_PROXY", right.as_str()),
+                ("NO_PROXY", "elsewhere.test, .localhost"),
+            ],
+            69,
+        ),
         (vec![("HTTP_PROXY", &right)], 69),
         (vec![("HTTPS_PROXY", &wrong)], 69),
         (vec![("ALL_PROXY", "socks5://127.0.0.1:1")], 78),
     ] {
         let ended = behind.once(&stage, &variables).await;
         assert_eq!(ended.code, Some(code), "{variables:?}: {ended:?}");
-        assert!(!ended.log.contains("hunter2") && !ended.log.contains("swordfish"), "{}", ended.log);
+        assert!(
+            !ended.log.contains("hunter2") && !ended.log.contains("swordfish"),
+            "{}",
+            ended.log
+        );
         assert_eq!(proxy.tunnels(), [""; 0], "{variables:?}");
     }
     for name in ["HTTPS_PROXY", "https_proxy", "ALL_PROXY"] {
         let id = stage.ask(Ask::bash("echo through")).await;
-        let ended = behind.once(&stage, &[(name, &right), ("NO_PROXY", "elsewhere.test")]).await;
+        let ended = behind
+            .once(&stage, &[(name, &right), ("NO_PROXY", "elsewhere.test")])
+            .await;
         assert_eq!(ended.code, Some(0), "{name}: {ended:?}");
         assert_eq!(stage.answer(&id).await.outcome, "ok");
     }
     let tunnels = proxy.tunnels();
-    assert!(!tunnels.is_empty() && tunnels.iter().all(|to| to == "backend.localhost:443"), "{tunnels:?}");
+    assert!(
+        !tunnels.is_empty() && tunnels.iter().all(|to| to == "backend.localhost:443"),
+        "{tunnels:?}"
+    );
     // What is on this machine is reached directly.
     let dead = [("ALL_PROXY", "http://127.0.0.1:1".as_ref())];
-    let ended = Program::start_with(&stage.setting, &["--once"], &dead).end().await;
+    let ended = Program::start_with(&stage.setting, &["--once"], &dead)
+        .end()
+        .await;
     assert_eq!(ended.code, Some(0), "{ended:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn calls_and_the_wake_up_socket_go_through_the_proxy_of_the_configuration() {
     let proxy = ConnectProxy::start().await;
-    let config = format!("[backend]\nwakeup = \"on\"\nproxy = \"{}\"\n", proxy.url(CREDENTIALS));
+    let config = format!(
+        "[backend]\nwakeup = \"on\"\nproxy = \"{}\"\n",
+        proxy.url(CREDENTIALS)
+    );
     let stage = Stage::unheld(&config).await;
-    assert_eq!(proxy.tunnels(), [""; 0], "the device was paired directly, on this machine");
+    assert_eq!(
+        proxy.tunnels(),
+        [""; 0],
+        "the device was paired directly, on this machine"
+    );
     let behind = Behind::the(&proxy, &stage).await;
     // Goes before the environment.
     let elsewhere = [("HTTPS_PROXY", "http://127.0.0.1:1".as_ref())];
     let runner = Program::start_with(&behind.setting(&stage), &["run"], &elsewhere);
     // By then there is a journal to read.
     runner.logs("the runner is up").await;
-    until("the socket", || stage.remembers("backend_link").as_deref() == Some("up")).await;
-    assert_eq!(stage.caller.have(Ask::bash("echo through")).await.outcome, "ok");
+    until("the socket", || {
+        stage.remembers("backend_link").as_deref() == Some("up")
+    })
+    .await;
+    assert_eq!(
+        stage.caller.have(Ask::bash("echo through")).await.outcome,
+        "ok"
+    );
     let tunnels = proxy.tunnels();
-    assert!(tunnels.len() >= 2 && tunnels.iter().all(|to| to == "backend.localhost:443"), "{tunnels:?}");
+    assert!(
+        tunnels.len() >= 2 && tunnels.iter().all(|to| to == "backend.localhost:443"),
+        "{tunnels:?}"
+    );
     let encoded = "bWU6aHVudGVyMg";
     for text in [runner.log(), stage.command(&["--json", "status"]).await.out] {
-        assert!(!text.contains("hunter2") && !text.contains(encoded), "{text}");
+        assert!(
+            !text.contains("hunter2") && !text.contains(encoded),
+            "{text}"
+        );
     }
     stage.configure(&proxy.url(CREDENTIALS), "none");
     let direct = eventually("an end", async || Some(behind.once(&stage, &[]).await)).await;

@@ -5,8 +5,8 @@ use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 
 use punie_runner::ids::{ConversationId, LeaseId, RequestId, ToolName};
-use punie_runner::journal::{Close, Journal, Offer, Origin, State};
-use punie_runner::request::{Effect, ToolRequest};
+use punie_runner::journal::{CloseReason, Journal, RequestOffer, RequestOrigin, RequestState};
+use punie_runner::request::{ToolEffect, ToolRequest};
 
 use crate::harness::caller::Ask;
 use crate::harness::stage::Stage;
@@ -28,11 +28,21 @@ fn request(name: &str) -> ToolRequest {
     }
 }
 
-async fn accept(journal: &Journal, names: &[String], effect: Effect) -> Vec<punie_runner::journal::Accepted> {
-    let offers = names.iter().map(|name| Offer::Request(request(name), effect)).collect();
-    let admitted = journal.accept(offers, Origin::Backend, &LeaseId::random(), None, 0).await.expect("taken");
+async fn accept(
+    journal: &Journal,
+    names: &[String],
+    effect: ToolEffect,
+) -> Vec<punie_runner::journal::AcceptedRequest> {
+    let offers = names
+        .iter()
+        .map(|name| RequestOffer::Request(request(name), effect))
+        .collect();
+    let admitted = journal
+        .accept_page(offers, RequestOrigin::Backend, &LeaseId::random(), None, 0)
+        .await
+        .expect("taken");
     let fresh = |admission| match admission {
-        punie_runner::journal::Admission::Fresh(accepted) => accepted,
+        punie_runner::journal::OfferOutcome::Fresh(accepted) => accepted,
         other => panic!("not new: {other:?}"),
     };
     admitted.into_iter().map(fresh).collect()
@@ -43,10 +53,14 @@ fn log_of(file: &Path) -> PathBuf {
 }
 
 fn put_aside(folder: &Path) -> Vec<String> {
-    let names = std::fs::read_dir(folder).expect("a folder").filter_map(Result::ok);
+    let names = std::fs::read_dir(folder)
+        .expect("a folder")
+        .filter_map(Result::ok);
     let names = names.filter_map(|entry| entry.file_name().into_string().ok());
     names
-        .filter(|name| name.contains(".broken-") && !name.contains("-wal") && !name.contains("-shm"))
+        .filter(|name| {
+            name.contains(".broken-") && !name.contains("-wal") && !name.contains("-shm")
+        })
         .collect()
 }
 
@@ -54,11 +68,17 @@ fn put_aside(folder: &Path) -> Vec<String> {
 async fn f13_a_torn_end_of_the_log_costs_only_what_was_not_synced() {
     let dir = tempfile::tempdir().expect("a folder");
     let file = dir.path().join("journal.sqlite3");
-    let journal = Journal::open(&file).expect("opens");
-    accept(&journal, &["kept".to_owned()], Effect::Executes).await;
+    let journal = Journal::open_for_last_backend(&file).expect("opens");
+    accept(&journal, &["kept".to_owned()], ToolEffect::Executes).await;
     let synced = log_of(&file).metadata().expect("a log").len();
-    journal.remember("cursor", "unsynced".to_owned()).await.expect("noted");
-    let (main, log) = (std::fs::read(&file).expect("reads"), std::fs::read(log_of(&file)).expect("reads"));
+    journal
+        .store_fact("cursor", "unsynced".to_owned())
+        .await
+        .expect("noted");
+    let (main, log) = (
+        std::fs::read(&file).expect("reads"),
+        std::fs::read(log_of(&file)).expect("reads"),
+    );
     let synced = usize::try_from(synced).expect("small");
     assert!(log.len() > synced, "the note is in the log");
     for step in 0..40 {
@@ -70,12 +90,26 @@ async fn f13_a_torn_end_of_the_log_costs_only_what_was_not_synced() {
             let file = after.path().join("journal.sqlite3");
             std::fs::write(&file, &main).expect("written");
             std::fs::write(log_of(&file), torn).expect("written");
-            let journal = Journal::open(&file).expect("it opens");
-            let reader = journal.reader().expect("reads");
-            let life = reader.life(&RequestId::parse("kept").expect("an id")).expect("reads");
-            assert_eq!(life.map(|life| life.state), Some(State::Accepted), "torn at {at}");
-            assert_eq!(reader.recall("cursor").expect("reads"), None, "torn at {at}");
-            assert_eq!(put_aside(after.path()), [] as [String; 0], "nothing was damaged");
+            let journal = Journal::open_for_last_backend(&file).expect("it opens");
+            let reader = journal.open_reader().expect("reads");
+            let life = reader
+                .request_record(&RequestId::parse("kept").expect("an id"))
+                .expect("reads");
+            assert_eq!(
+                life.map(|life| life.state),
+                Some(RequestState::Accepted),
+                "torn at {at}"
+            );
+            assert_eq!(
+                reader.read_fact("cursor").expect("reads"),
+                None,
+                "torn at {at}"
+            );
+            assert_eq!(
+                put_aside(after.path()),
+                [] as [String; 0],
+                "nothing was damaged"
+            );
         }
     }
 }
@@ -83,26 +117,48 @@ async fn f13_a_torn_end_of_the_log_costs_only_what_was_not_synced() {
 /// A closed journal of 300 requests, every tenth unfinished.
 async fn written(folder: &Path) -> PathBuf {
     let file = folder.join("journal.sqlite3");
-    let journal = Journal::open(&file).expect("opens");
+    let journal = Journal::open_for_last_backend(&file).expect("opens");
     let names: Vec<String> = (0..300).map(|n| format!("r{n:03}")).collect();
-    for (n, accepted) in accept(&journal, &names, Effect::Executes).await.iter().enumerate() {
+    for (n, accepted) in accept(&journal, &names, ToolEffect::Executes)
+        .await
+        .iter()
+        .enumerate()
+    {
         if n % 10 == 0 {
-            journal.start(accepted, false, 0).await.expect("begun");
+            journal
+                .record_start(accepted, false, 0)
+                .await
+                .expect("begun");
         } else {
-            journal.close(&accepted.request().id, Close::Delivered, 0).await.expect("closed");
+            journal
+                .close_request(&accepted.tool_request().id, CloseReason::Delivered, 0)
+                .await
+                .expect("closed");
         }
     }
-    journal.remember("cursor", "here".to_owned()).await.expect("noted");
-    journal.rest().await;
-    assert_eq!(log_of(&file).metadata().map_or(0, |log| log.len()), 0, "all of it is in the file");
+    journal
+        .store_fact("cursor", "here".to_owned())
+        .await
+        .expect("noted");
+    journal.checkpoint_wal().await;
+    assert_eq!(
+        log_of(&file).metadata().map_or(0, |log| log.len()),
+        0,
+        "all of it is in the file"
+    );
     file
 }
 
 fn overwrite(file: &Path, page: usize) {
-    let mut file = std::fs::OpenOptions::new().write(true).open(file).expect("opens");
-    file.seek(SeekFrom::Start((page * PAGE) as u64)).expect("there");
-    let noise: Vec<u8> =
-        (0..PAGE).map(|at| u8::try_from((at * 167 + page * 31) % 251).expect("a byte")).collect();
+    let mut file = std::fs::OpenOptions::new()
+        .write(true)
+        .open(file)
+        .expect("opens");
+    file.seek(SeekFrom::Start((page * PAGE) as u64))
+        .expect("there");
+    let noise: Vec<u8> = (0..PAGE)
+        .map(|at| u8::try_from((at * 167 + page * 31) % 251).expect("a byte"))
+        .collect();
     file.write_all(&noise).expect("written");
 }
 
@@ -111,7 +167,10 @@ async fn f14_whichever_page_is_damaged_the_rest_is_carried_over() {
     let dir = tempfile::tempdir().expect("a folder");
     let file = written(dir.path()).await;
     let mut sound = Vec::new();
-    std::fs::File::open(&file).expect("opens").read_to_end(&mut sound).expect("reads");
+    std::fs::File::open(&file)
+        .expect("opens")
+        .read_to_end(&mut sound)
+        .expect("reads");
     let (mut damaged, mut in_part, mut leading) = (0, 0, 0);
     for page in 0..sound.len() / PAGE {
         let after = tempfile::tempdir().expect("a folder");
@@ -119,20 +178,26 @@ async fn f14_whichever_page_is_damaged_the_rest_is_carried_over() {
         std::fs::write(&file, &sound).expect("written");
         overwrite(&file, page);
         let broken = std::fs::read(&file).expect("reads");
-        let journal = Journal::open(&file).expect("it opens");
-        let reader = journal.reader().expect("reads");
+        let journal = Journal::open_for_last_backend(&file).expect("it opens");
+        let reader = journal.open_reader().expect("reads");
         let (kept, lost) = match reader.damage_report().expect("reads") {
             Some(salvage) => {
                 damaged += 1;
                 let aside = after.path().join(&salvage.file);
-                assert!(std::fs::read(aside).expect("kept") == broken, "it is kept as it was found");
+                assert!(
+                    std::fs::read(aside).expect("kept") == broken,
+                    "it is kept as it was found"
+                );
                 (salvage.kept, salvage.lost)
             }
             // A page that nothing stands on.
             None => (300, Some(0)),
         };
         // Where the tables themselves cannot be found, nobody knows how much was in them.
-        assert!(lost.is_none_or(|lost| kept + lost == 300), "page {page}: {kept} kept, {lost:?} lost");
+        assert!(
+            lost.is_none_or(|lost| kept + lost == 300),
+            "page {page}: {kept} kept, {lost:?} lost"
+        );
         // A page takes the rows with it that stood on it; one that leads to others takes all, and the backend still
         // lists what is open of them.
         assert!(kept >= 200 || kept == 0, "page {page}: only {kept} kept");
@@ -140,22 +205,38 @@ async fn f14_whichever_page_is_damaged_the_rest_is_carried_over() {
         in_part += u32::from(kept < 300 && kept > 0);
         let all = (0..300).filter(|n| {
             let id = RequestId::parse(format!("r{n:03}")).expect("an id");
-            let state = reader.life(&id).expect("reads").map(|life| life.state);
-            let was = if n % 10 == 0 { State::Started } else { State::Delivered };
+            let state = reader
+                .request_record(&id)
+                .expect("reads")
+                .map(|life| life.state);
+            let was = if n % 10 == 0 {
+                RequestState::Started
+            } else {
+                RequestState::Delivered
+            };
             assert!(
-                state.is_none_or(|state| state == was || state == State::Started),
+                state.is_none_or(|state| state == was || state == RequestState::Started),
                 "page {page}: r{n:03} is {state:?}"
             );
             state.is_some()
         });
-        assert_eq!(u32::try_from(all.count()).expect("few"), kept, "page {page}");
-        for id in reader.begun().expect("recovery can read it") {
-            reader.unfinished(&id).expect("recovery can read it");
+        assert_eq!(
+            u32::try_from(all.count()).expect("few"),
+            kept,
+            "page {page}"
+        );
+        for id in reader.started_requests().expect("recovery can read it") {
+            reader
+                .unfinished_request(&id)
+                .expect("recovery can read it");
         }
-        let waiting = reader.accepted().expect("recovery can read it");
-        assert!(waiting.is_empty(), "what was in doubt is not taken for waiting");
+        let waiting = reader.accepted_requests().expect("recovery can read it");
+        assert!(
+            waiting.is_empty(),
+            "what was in doubt is not taken for waiting"
+        );
         // It takes new requests as any journal does.
-        accept(&journal, &["new".to_owned()], Effect::Executes).await;
+        accept(&journal, &["new".to_owned()], ToolEffect::Executes).await;
     }
     assert!(
         damaged > 10 && in_part > 3 && leading < 5,
@@ -170,26 +251,40 @@ async fn f14_a_runner_with_a_damaged_journal_starts_says_so_and_repeats_nothing(
         let stage = Stage::with("[limits]\nlease_ms = 1000\nlease_renew_ms = 300\n").await;
         let runner = stage.run();
         for n in 0..12 {
-            stage.caller.have(Ask::bash(&format!("echo {n}; : {}", "x".repeat(2_000)))).await;
+            stage
+                .caller
+                .have(Ask::bash(&format!("echo {n}; : {}", "x".repeat(2_000))))
+                .await;
         }
         let id = stage.ask(Ask::bash("echo ran >> effects; sleep 600")).await;
         stage.line("effects").await;
         runner.kill();
         let file = stage.setting.home.join("state/journal.sqlite3");
         let raw = rusqlite::Connection::open(&file).expect("opens");
-        raw.query_row("pragma wal_checkpoint(truncate)", [], |_| Ok(())).expect("into the file");
+        raw.query_row("pragma wal_checkpoint(truncate)", [], |_| Ok(()))
+            .expect("into the file");
         drop(raw);
         overwrite(&file, page);
 
         let _runner = stage.run();
         let answer = stage.answer(&id).await;
-        assert_eq!(answer.verdict(), ("error", "interrupted"), "page {page}: {answer:?}");
+        assert_eq!(
+            answer.verdict(),
+            ("error", "interrupted"),
+            "page {page}: {answer:?}"
+        );
         assert_eq!(stage.caller.have(Ask::bash("echo on")).await.outcome, "ok");
         assert_eq!(stage.read("effects"), "ran\n");
         let status = stage.command(&["status", "--json"]).await.json();
-        assert_eq!(status["salvage"]["file"], "journal.sqlite3.broken-1", "page {page}: {status}");
+        assert_eq!(
+            status["salvage"]["file"], "journal.sqlite3.broken-1",
+            "page {page}: {status}"
+        );
         let said = stage.command(&["status"]).await.out;
-        assert!(said.contains("was damaged and is kept as journal.sqlite3.broken-1"), "{said}");
+        assert!(
+            said.contains("was damaged and is kept as journal.sqlite3.broken-1"),
+            "{said}"
+        );
     }
 }
 
@@ -204,11 +299,17 @@ async fn f14_a_swap_that_a_crash_cut_off_is_ended_by_the_next_start() {
     std::fs::copy(&whole, place("journal.sqlite3.whole")).expect("copied");
     std::fs::write(place("journal.sqlite3-wal"), b"the log of the damaged file").expect("written");
     let raw = rusqlite::Connection::open(place("journal.sqlite3.whole")).expect("opens");
-    raw.execute_batch("insert into kv values ('proof', 'of the new one')").expect("written");
+    raw.execute_batch("insert into kv values ('proof', 'of the new one')")
+        .expect("written");
     drop(raw);
-    let journal = Journal::open(&place("journal.sqlite3")).expect("opens");
+    let journal = Journal::open_for_last_backend(&place("journal.sqlite3")).expect("opens");
     assert_eq!(
-        journal.reader().expect("reads").recall("proof").expect("reads").as_deref(),
+        journal
+            .open_reader()
+            .expect("reads")
+            .read_fact("proof")
+            .expect("reads")
+            .as_deref(),
         Some("of the new one")
     );
     let log = std::fs::read(place("journal.sqlite3.broken-1-wal")).expect("put aside too");

@@ -6,7 +6,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use punie_runner::journal::{RESERVE, State};
+use punie_runner::journal::{DISK_RESERVE_BYTES, RequestState};
 
 use super::disk_model::Mishap;
 use super::power::{Powered, life};
@@ -25,7 +25,9 @@ impl SmallDisk {
         std::fs::create_dir(&at).expect("made");
         let size = format!("size={megabytes}m,mode=700");
         let mut mount = Command::new("mount");
-        mount.args(["-t", "tmpfs", "-o", &size, "punie-test"]).arg(&at);
+        mount
+            .args(["-t", "tmpfs", "-o", &size, "punie-test"])
+            .arg(&at);
         let mounted = mount.output().is_ok_and(|ended| ended.status.success());
         if !mounted {
             eprintln!("this user cannot mount a small disk; the test needs one and is skipped");
@@ -35,7 +37,11 @@ impl SmallDisk {
 
     /// Leaves no room at all.
     fn fill(&self) {
-        let mut ballast = File::options().append(true).create(true).open(self.ballast()).expect("opens");
+        let mut ballast = File::options()
+            .append(true)
+            .create(true)
+            .open(self.ballast())
+            .expect("opens");
         for block in [1 << 20, 4 << 10] {
             while ballast.write_all(&vec![b'x'; block]).is_ok() {}
         }
@@ -69,9 +75,20 @@ impl Cramped {
         let stage = Stage::with(&config).await;
         let disk = SmallDisk::mount(stage.setting.home.with_file_name("small"), megabytes)?;
         let home = disk.at.join("home");
-        let copied = Command::new("cp").arg("-a").arg(&stage.setting.home).arg(&home).status();
+        let copied = Command::new("cp")
+            .arg("-a")
+            .arg(&stage.setting.home)
+            .arg(&home)
+            .status();
         assert!(copied.expect("cp").success());
-        Some(Self { setting: Setting { home, ..stage.setting.clone() }, disk, stage })
+        Some(Self {
+            setting: Setting {
+                home,
+                ..stage.setting.clone()
+            },
+            disk,
+            stage,
+        })
     }
 
     fn run(&self) -> Program {
@@ -84,18 +101,24 @@ impl Cramped {
     }
 
     async fn degraded(&self) -> String {
-        let status = Program::start(&self.setting, &["status", "--json"]).end().await;
+        let status = Program::start(&self.setting, &["status", "--json"])
+            .end()
+            .await;
         status.json()["degraded"].to_string()
     }
 
     /// What the last heartbeat said.
     fn health(&self) -> String {
         let db = self.stage.database();
-        db.query_row("select health from presence", [], |row| row.get(0)).unwrap_or_default()
+        db.query_row("select health from presence", [], |row| row.get(0))
+            .unwrap_or_default()
     }
 
     async fn beats(&self, words: &str) {
-        until(&format!("{words} in a heartbeat"), || self.health().contains(words)).await;
+        until(&format!("{words} in a heartbeat"), || {
+            self.health().contains(words)
+        })
+        .await;
     }
 }
 
@@ -108,16 +131,27 @@ async fn f15_a_read_only_state_folder_ends_the_start_with_its_cause() {
     let script = "mount --bind \"$0\" \"$0\" && mount -o remount,bind,ro \"$0\" && exec \"$@\"";
     let state_text = below.to_str().expect("text");
     // For root a mode proves nothing.
-    let before: &[&str] = if is_root { &["unshare", "-m", "sh", "-c", script, state_text] } else { &[] };
+    let before: &[&str] = if is_root {
+        &["unshare", "-m", "sh", "-c", script, state_text]
+    } else {
+        &[]
+    };
     if !is_root {
-        std::fs::set_permissions(&below, std::os::unix::fs::PermissionsExt::from_mode(0o500)).expect("set");
+        std::fs::set_permissions(&below, std::os::unix::fs::PermissionsExt::from_mode(0o500))
+            .expect("set");
     }
-    let ended = Program::within(before, &stage.setting, &["run"], &[]).end().await;
+    let ended = Program::within(before, &stage.setting, &["run"], &[])
+        .end()
+        .await;
     if !is_root {
-        std::fs::set_permissions(&below, std::os::unix::fs::PermissionsExt::from_mode(0o700)).expect("set");
+        std::fs::set_permissions(&below, std::os::unix::fs::PermissionsExt::from_mode(0o700))
+            .expect("set");
     }
     assert_eq!(ended.code, Some(73), "{ended:?}");
-    assert!(ended.log.contains(state_text), "it says what cannot be written: {ended:?}");
+    assert!(
+        ended.log.contains(state_text),
+        "it says what cannot be written: {ended:?}"
+    );
     assert!(stage.caller.result(&id).await.is_none());
     assert_eq!(stage.read("effects"), "");
     // The same home on a disk that can be written again.
@@ -127,11 +161,19 @@ async fn f15_a_read_only_state_folder_ends_the_start_with_its_cause() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f16_a_disk_that_is_full_when_a_page_comes_is_waited_for() {
-    let Some(cramped) = Cramped::new(0, 24).await else { return };
+    let Some(cramped) = Cramped::new(0, 24).await else {
+        return;
+    };
     let _runner = cramped.run();
     cramped.stage.caller.have(Ask::bash("true")).await;
     cramped.disk.fill();
-    let id = cramped.stage.ask(Ask::bash(&format!("echo ran >> effects; : {}", "x".repeat(100_000)))).await;
+    let id = cramped
+        .stage
+        .ask(Ask::bash(&format!(
+            "echo ran >> effects; : {}",
+            "x".repeat(100_000)
+        )))
+        .await;
     cramped.beats("\"degraded\":[\"disk\"]").await;
     assert_eq!(cramped.degraded().await, "[\"disk\"]");
     assert_eq!(cramped.reserve(), 0, "it was given up");
@@ -141,26 +183,38 @@ async fn f16_a_disk_that_is_full_when_a_page_comes_is_waited_for() {
     cramped.disk.empty();
     assert_eq!(cramped.stage.answer(&id).await.outcome, "ok");
     assert_eq!(cramped.stage.answer(&later).await.outcome, "ok");
-    assert_eq!(cramped.stage.read("effects").lines().count(), 2, "each once");
+    assert_eq!(
+        cramped.stage.read("effects").lines().count(),
+        2,
+        "each once"
+    );
     cramped.beats("\"degraded\":[]").await;
-    until("a new reserve", || cramped.reserve() == RESERVE).await;
+    until("a new reserve", || cramped.reserve() == DISK_RESERVE_BYTES).await;
     assert_eq!(cramped.degraded().await, "[]");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f16_with_less_room_than_wished_nothing_new_is_begun() {
-    let Some(cramped) = Cramped::new(16, 32).await else { return };
+    let Some(cramped) = Cramped::new(16, 32).await else {
+        return;
+    };
     let _runner = cramped.run();
     cramped.stage.caller.have(Ask::bash("true")).await;
     let mut ballast = File::create(cramped.disk.ballast()).expect("made");
     ballast.write_all(&vec![b'x'; 14 << 20]).expect("written");
     drop(ballast);
     cramped.beats("\"degraded\":[\"disk\"]").await;
-    assert_eq!(cramped.reserve(), RESERVE, "nothing needed it");
+    assert_eq!(cramped.reserve(), DISK_RESERVE_BYTES, "nothing needed it");
     let id = cramped.stage.ask(Ask::bash("echo ran >> effects")).await;
     // A poll that was held when room ran short may still bring one request; it is taken and not begun.
-    let said = Program::start(&cramped.setting, &["status"]).end().await.out;
-    assert!(said.contains("The disk is nearly full: nothing new is begun"), "{said}");
+    let said = Program::start(&cramped.setting, &["status"])
+        .end()
+        .await
+        .out;
+    assert!(
+        said.contains("The disk is nearly full: nothing new is begun"),
+        "{said}"
+    );
     assert_eq!(cramped.stage.read("effects"), "");
     cramped.disk.empty();
     assert_eq!(cramped.stage.answer(&id).await.outcome, "ok");
@@ -169,72 +223,119 @@ async fn f16_with_less_room_than_wished_nothing_new_is_begun() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f17_a_disk_that_is_full_when_a_call_ends_has_room_for_its_answer() {
-    let Some(cramped) = Cramped::new(0, 24).await else { return };
+    let Some(cramped) = Cramped::new(0, 24).await else {
+        return;
+    };
     let _runner = cramped.run();
-    let command =
-        "echo ran >> effects; until [ -e go ]; do sleep 0.02; done; head -c 20000 /dev/zero | tr '\\0' y";
+    let command = "echo ran >> effects; until [ -e go ]; do sleep 0.02; done; head -c 20000 /dev/zero | tr '\\0' y";
     let id = cramped.stage.ask(Ask::bash(command)).await;
     cramped.stage.line("effects").await;
     cramped.disk.fill();
     cramped.stage.write("go", "");
     let answer = cramped.stage.answer(&id).await;
-    assert!(answer.outcome == "ok" && answer.text().contains("yyyy"), "{answer:?}");
+    assert!(
+        answer.outcome == "ok" && answer.text().contains("yyyy"),
+        "{answer:?}"
+    );
     assert_eq!(cramped.reserve(), 0, "it was given up for this");
     cramped.beats("\"degraded\":[\"disk\"]").await;
     assert_eq!(cramped.degraded().await, "[\"disk\"]");
     cramped.disk.empty();
-    until("a new reserve", || cramped.reserve() == RESERVE).await;
-    assert_eq!(cramped.stage.caller.have(Ask::bash("true")).await.outcome, "ok");
+    until("a new reserve", || cramped.reserve() == DISK_RESERVE_BYTES).await;
+    assert_eq!(
+        cramped.stage.caller.have(Ask::bash("true")).await.outcome,
+        "ok"
+    );
     assert_eq!(cramped.stage.read("effects"), "ran\n");
     // What the audit had no room for was kept for it.
-    let rows = || std::fs::read_to_string(cramped.setting.home.join("state/audit.jsonl")).unwrap_or_default();
+    let rows = || {
+        std::fs::read_to_string(cramped.setting.home.join("state/audit.jsonl")).unwrap_or_default()
+    };
     let answered = |row: &str| row.contains("\"answered\"") && row.contains(&id);
     until("the row of its end", || rows().lines().any(answered)).await;
-    let verified = Program::start(&cramped.setting, &["audit", "verify"]).end().await;
+    let verified = Program::start(&cramped.setting, &["audit", "verify"])
+        .end()
+        .await;
     assert_eq!(verified.code, Some(0), "{verified:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f18_output_that_fills_the_disk_is_cut_at_that_byte_and_its_command_goes_on() {
-    let Some(cramped) = Cramped::new(0, 24).await else { return };
+    let Some(cramped) = Cramped::new(0, 24).await else {
+        return;
+    };
     let _runner = cramped.run();
-    let command = "head -c 60000000 /dev/zero | tr '\\0' z; echo; echo the end of it; echo ran >> effects";
+    let command =
+        "head -c 60000000 /dev/zero | tr '\\0' z; echo; echo the end of it; echo ran >> effects";
     let answer = cramped.stage.caller.have(Ask::bash(command)).await;
     assert_eq!(answer.outcome, "ok", "{answer:?}");
     let text = answer.text();
     assert!(text.contains("the end of it"), "it was not killed: {text}");
     let warnings = answer.payload["meta"]["warnings"].to_string();
-    assert!(warnings.contains("the disk is full, the rest of the output is not kept"), "{warnings}");
+    assert!(
+        warnings.contains("the disk is full, the rest of the output is not kept"),
+        "{warnings}"
+    );
     assert_eq!(cramped.stage.read("effects"), "ran\n");
-    let kept: u64 = sizes(&cramped.setting.home.join("state/outputs")).iter().sum();
-    assert!((8 << 20..24 << 20).contains(&kept), "as much as the disk took is kept: {kept}");
+    let kept: u64 = sizes(&cramped.setting.home.join("state/outputs"))
+        .iter()
+        .sum();
+    assert!(
+        (8 << 20..24 << 20).contains(&kept),
+        "as much as the disk took is kept: {kept}"
+    );
 }
 
 fn sizes(folder: &Path) -> Vec<u64> {
-    let entries = std::fs::read_dir(folder).expect("a folder").filter_map(Result::ok);
-    entries.filter_map(|entry| Some(entry.metadata().ok()?.len())).collect()
+    let entries = std::fs::read_dir(folder)
+        .expect("a folder")
+        .filter_map(Result::ok);
+    entries
+        .filter_map(|entry| Some(entry.metadata().ok()?.len()))
+        .collect()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f19_after_a_failed_sync_the_journal_goes_on_in_a_new_file() {
     for nth in 1..=3 {
         let powered = Powered::new().await;
-        powered.run(Mishap::default()).logs("the catalog is published").await;
-        let runner =
-            powered.run(Mishap { refuse: Some(("journal.sqlite3-wal", nth, nth)), ..Mishap::default() });
-        let answer = powered.stage.caller.have(Ask::bash("echo ran >> effects")).await;
+        powered
+            .run(Mishap::default())
+            .logs("the catalog is published")
+            .await;
+        let runner = powered.run(Mishap {
+            refuse: Some(("journal.sqlite3-wal", nth, nth)),
+            ..Mishap::default()
+        });
+        let answer = powered
+            .stage
+            .caller
+            .have(Ask::bash("echo ran >> effects"))
+            .await;
         assert_eq!(answer.outcome, "ok", "{answer:?}");
-        let id = powered.stage.ask(Ask::bash("echo then >> effects; sleep 600")).await;
-        until("the second effect", || powered.stage.read("effects").contains("then")).await;
+        let id = powered
+            .stage
+            .ask(Ask::bash("echo then >> effects; sleep 600"))
+            .await;
+        until("the second effect", || {
+            powered.stage.read("effects").contains("then")
+        })
+        .await;
         assert!(
-            runner.log().contains("the journal goes on in a file that was looked at"),
+            runner
+                .log()
+                .contains("the journal goes on in a file that was looked at"),
             "{}",
             runner.log()
         );
         runner.kill();
         // What a sync that came after the failed one has promised stands.
         powered.disk.lose_power(None);
-        assert_eq!(life(powered.on_disk().as_ref(), &id), Some(State::Started), "refused sync {nth}");
+        assert_eq!(
+            life(powered.on_disk().as_ref(), &id),
+            Some(RequestState::Started),
+            "refused sync {nth}"
+        );
         assert_eq!(powered.stage.read("effects"), "ran\nthen\n");
     }
 }
@@ -242,8 +343,14 @@ async fn f19_after_a_failed_sync_the_journal_goes_on_in_a_new_file() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f19_a_disk_that_keeps_nothing_ends_the_runner_before_anything_is_begun() {
     let powered = Powered::new().await;
-    powered.run(Mishap::default()).logs("the catalog is published").await;
-    let runner = powered.run(Mishap { refuse: Some(("journal.sqlite3", 1, 1_000_000)), ..Mishap::default() });
+    powered
+        .run(Mishap::default())
+        .logs("the catalog is published")
+        .await;
+    let runner = powered.run(Mishap {
+        refuse: Some(("journal.sqlite3", 1, 1_000_000)),
+        ..Mishap::default()
+    });
     let id = powered.stage.ask(Ask::bash("echo ran >> effects")).await;
     let ended = runner.end().await;
     assert_eq!(ended.code, Some(73), "{ended:?}");

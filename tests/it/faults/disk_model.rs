@@ -32,8 +32,13 @@ fn library() -> &'static Path {
         let draft = folder.join(format!("power_cut-{}.so", std::process::id()));
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/faults/power_cut.c");
         let mut cc = Command::new("cc");
-        cc.args(["-O1", "-Wall", "-Werror", "-shared", "-fPIC", "-o"]).arg(&draft).arg(source);
-        let status = cc.args(["-ldl", "-lpthread"]).status().expect("a C compiler, as SQLite needs one");
+        cc.args(["-O1", "-Wall", "-Werror", "-shared", "-fPIC", "-o"])
+            .arg(&draft)
+            .arg(source);
+        let status = cc
+            .args(["-ldl", "-lpthread"])
+            .status()
+            .expect("a C compiler, as SQLite needs one");
         assert!(status.success(), "the library compiles");
         let library = folder.join("power_cut.so");
         fs::rename(&draft, &library).expect("renamed");
@@ -50,7 +55,10 @@ pub struct Disk {
 impl Disk {
     /// All that is below the folder now is durable.
     pub fn under(root: &Path, store: &Path) -> Self {
-        let disk = Self { root: root.canonicalize().expect("there"), store: store.to_owned() };
+        let disk = Self {
+            root: root.canonicalize().expect("there"),
+            store: store.to_owned(),
+        };
         disk.settle();
         disk
     }
@@ -105,7 +113,9 @@ impl Disk {
     }
 
     fn names_file(&self, inner: &str) -> PathBuf {
-        self.store.join("names").join(format!("%{}", inner.replace('/', "%")))
+        self.store
+            .join("names")
+            .join(format!("%{}", inner.replace('/', "%")))
     }
 
     /// The power fails: what was never synced is lost, or, where `chance` is asked, some of it.
@@ -119,12 +129,21 @@ impl Disk {
         self.settle();
     }
 
-    fn restore(&self, from: &Path, to: &Path, inner: &str, chance: &mut Option<&mut dyn FnMut() -> bool>) {
+    fn restore(
+        &self,
+        from: &Path,
+        to: &Path,
+        inner: &str,
+        chance: &mut Option<&mut dyn FnMut() -> bool>,
+    ) {
         let durable = fs::read_to_string(self.names_file(inner)).unwrap_or_default();
         let mut names = BTreeMap::new();
         for line in durable.lines() {
             let (key, rest) = line.split_once(' ').expect("a key");
-            names.insert(rest[2..].to_owned(), (key.to_owned(), rest.starts_with('d')));
+            names.insert(
+                rest[2..].to_owned(),
+                (key.to_owned(), rest.starts_with('d')),
+            );
         }
         if let Some(chance) = chance {
             by_chance(&mut names, from, chance);
@@ -148,16 +167,21 @@ impl Disk {
                 tear(&mut bytes, &fs::read(&old).expect("reads"), chance);
             }
             fs::write(&new, bytes).expect("written");
-            let mode = old
-                .metadata()
-                .map_or(0o600, |file| std::os::unix::fs::PermissionsExt::mode(&file.permissions()));
-            fs::set_permissions(&new, std::os::unix::fs::PermissionsExt::from_mode(mode)).expect("set");
+            let mode = old.metadata().map_or(0o600, |file| {
+                std::os::unix::fs::PermissionsExt::mode(&file.permissions())
+            });
+            fs::set_permissions(&new, std::os::unix::fs::PermissionsExt::from_mode(mode))
+                .expect("set");
         }
     }
 }
 
 /// Names that were changed and not synced may be as before or as after, each for itself.
-fn by_chance(names: &mut BTreeMap<String, (String, bool)>, from: &Path, chance: &mut dyn FnMut() -> bool) {
+fn by_chance(
+    names: &mut BTreeMap<String, (String, bool)>,
+    from: &Path,
+    chance: &mut dyn FnMut() -> bool,
+) {
     let mut now = BTreeMap::new();
     for entry in fs::read_dir(from).expect("a folder").filter_map(Result::ok) {
         let kind = entry.file_type().expect("a kind");
@@ -201,7 +225,15 @@ fn copy_mode(from: &Path, to: &Path) {
 /// Which file this is, whatever its name: its inode and its birth, as the library writes them.
 fn key_of(path: &Path) -> String {
     let name = OsStr::from_bytes(path.as_os_str().as_bytes());
-    let seen = statx(CWD, name, AtFlags::SYMLINK_NOFOLLOW, StatxFlags::BASIC_STATS | StatxFlags::BTIME)
-        .expect("it can be looked at");
-    format!("{}-{}-{}", seen.stx_ino, seen.stx_btime.tv_sec, seen.stx_btime.tv_nsec)
+    let seen = statx(
+        CWD,
+        name,
+        AtFlags::SYMLINK_NOFOLLOW,
+        StatxFlags::BASIC_STATS | StatxFlags::BTIME,
+    )
+    .expect("it can be looked at");
+    format!(
+        "{}-{}-{}",
+        seen.stx_ino, seen.stx_btime.tv_sec, seen.stx_btime.tv_nsec
+    )
 }

@@ -1,7 +1,7 @@
 //! Pages that repeat, reorder, change or go back, and cancels of what is over: no loss, no repeat.
 
-use punie_runner::dev_backend::Fault;
-use punie_runner::journal::State;
+use punie_runner::dev_backend::InjectedFault;
+use punie_runner::journal::RequestState;
 use serde_json::json;
 
 use crate::harness::caller::Ask;
@@ -12,7 +12,9 @@ use crate::harness::wait::until;
 
 /// Offers everything again: the next page sends the runner back to the beginning. Two requests are spent on it.
 async fn redeliver(stage: &Stage) {
-    stage.faults.plan("events:listForDevice", 1, Fault::Rewind);
+    stage
+        .faults
+        .plan("events:listForDevice", 1, InjectedFault::Rewind);
     for _ in 0..2 {
         assert_eq!(stage.caller.have(Ask::bash("true")).await.outcome, "ok");
     }
@@ -23,23 +25,37 @@ async fn f02_a_kill_after_the_page_is_taken_runs_what_is_offered_again_once() {
     let stage = Stage::new().await;
     let relay = Relay::before(&stage.setting.url).await;
     // Taken and not begun: without a claim nothing with effects begins.
-    relay.rule(|path, _| if path == "events:claim" { Fate::Unheard } else { Fate::Pass });
+    relay.rule(|path, _| {
+        if path == "events:claim" {
+            Fate::Unheard
+        } else {
+            Fate::Pass
+        }
+    });
     let runner = stage.run_at(&relay.url);
     let mut asked = Vec::new();
     for n in 0..3 {
-        asked.push(stage.ask(Ask::bash(&format!("echo {n} >> effects")).of("talk")).await);
+        asked.push(
+            stage
+                .ask(Ask::bash(&format!("echo {n} >> effects")).of("talk"))
+                .await,
+        );
     }
-    stage.reaches(&asked[2], State::Accepted).await;
+    stage.reaches(&asked[2], RequestState::Accepted).await;
     runner.kill();
     // The backend never heard that it was taken: it offers all of it anew, twice over.
-    let journal =
-        rusqlite::Connection::open(stage.setting.home.join("state/journal.sqlite3")).expect("opens");
-    journal.execute("delete from backend_fact where key = 'cursor'", []).expect("forgotten");
-    stage.faults.plan("events:listForDevice", 2, Fault::Duplicate);
+    let journal = rusqlite::Connection::open(stage.setting.home.join("state/journal.sqlite3"))
+        .expect("opens");
+    journal
+        .execute("delete from backend_fact where key = 'cursor'", [])
+        .expect("forgotten");
+    stage
+        .faults
+        .plan("events:listForDevice", 2, InjectedFault::Duplicate);
     relay.rule(|_, _| Fate::Pass);
     let _runner = stage.run_at(&relay.url);
     for id in &asked {
-        stage.reaches(id, State::Delivered).await;
+        stage.reaches(id, RequestState::Delivered).await;
         assert_eq!(relay.posts(id), (1, 1));
     }
     assert_eq!(stage.read("effects"), "0\n1\n2\n");
@@ -48,20 +64,26 @@ async fn f02_a_kill_after_the_page_is_taken_runs_what_is_offered_again_once() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f38_the_same_request_twice_in_a_page_runs_once() {
     let stage = Stage::new().await;
-    stage.faults.plan("events:listForDevice", None, Fault::Duplicate);
+    stage
+        .faults
+        .plan("events:listForDevice", None, InjectedFault::Duplicate);
     let relay = Relay::before(&stage.setting.url).await;
     let mut asked = Vec::new();
     for n in 0..5 {
-        asked.push(stage.ask(Ask::bash(&format!("echo {n} >> effects")).of("talk")).await);
+        asked.push(
+            stage
+                .ask(Ask::bash(&format!("echo {n} >> effects")).of("talk"))
+                .await,
+        );
     }
     let _runner = stage.run_at(&relay.url);
     for id in &asked {
-        stage.reaches(id, State::Delivered).await;
+        stage.reaches(id, RequestState::Delivered).await;
         assert_eq!(relay.posts(id), (1, 1));
     }
     // And while it runs.
     let id = stage.ask(Ask::bash("echo 5 >> effects").of("talk")).await;
-    stage.reaches(&id, State::Delivered).await;
+    stage.reaches(&id, RequestState::Delivered).await;
     assert_eq!(stage.read("effects"), "0\n1\n2\n3\n4\n5\n");
 }
 
@@ -71,20 +93,29 @@ async fn f40_a_known_id_with_other_arguments_is_noted_not_run_and_not_answered()
     let relay = Relay::before(&stage.setting.url).await;
     let runner = stage.run_at(&relay.url);
     let id = stage.ask(Ask::bash("echo first >> effects")).await;
-    stage.reaches(&id, State::Delivered).await;
+    stage.reaches(&id, RequestState::Delivered).await;
     let before = stage.answer(&id).await;
-    stage.faults.plan("events:listForDevice", 1, Fault::Rewind);
+    stage
+        .faults
+        .plan("events:listForDevice", 1, InjectedFault::Rewind);
     let changed = json!({ "command": "echo other >> effects" }).to_string();
-    stage.faults.plan("events:listForDevice", 1, Fault::Args(changed));
+    stage
+        .faults
+        .plan("events:listForDevice", 1, InjectedFault::Args(changed));
     for _ in 0..2 {
         stage.caller.have(Ask::bash("true")).await;
     }
-    runner.logs("a second request under a known id was not run").await;
+    runner
+        .logs("a second request under a known id was not run")
+        .await;
     assert!(runner.log().contains(&id), "the log names it");
     audited(&stage, &id, "conflict").await;
     stage.caller.have(Ask::bash("true")).await;
     assert_eq!(stage.read("effects"), "first\n");
-    assert_eq!((stage.answer(&id).await.raw, relay.posts(&id)), (before.raw, (1, 1)));
+    assert_eq!(
+        (stage.answer(&id).await.raw, relay.posts(&id)),
+        (before.raw, (1, 1))
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -92,10 +123,22 @@ async fn f41_pages_out_of_order_and_a_cursor_that_goes_back_lose_and_repeat_noth
     let stage = Stage::new().await;
     let relay = Relay::before(&stage.setting.url).await;
     // Nothing else may find what the pages lose.
-    relay.rule(|path, _| if path == "events:listOpenIds" { Fate::Unheard } else { Fate::Pass });
-    stage.faults.plan("events:listForDevice", 2, Fault::Reorder);
-    stage.faults.plan("events:listForDevice", 3, Fault::Rewind);
-    stage.faults.plan("events:listForDevice", 2, Fault::Reorder);
+    relay.rule(|path, _| {
+        if path == "events:listOpenIds" {
+            Fate::Unheard
+        } else {
+            Fate::Pass
+        }
+    });
+    stage
+        .faults
+        .plan("events:listForDevice", 2, InjectedFault::Reorder);
+    stage
+        .faults
+        .plan("events:listForDevice", 3, InjectedFault::Rewind);
+    stage
+        .faults
+        .plan("events:listForDevice", 2, InjectedFault::Reorder);
     let mut asked = Vec::new();
     for n in 0..100 {
         asked.push(stage.ask(Ask::bash(&format!("echo {n} >> effects"))).await);
@@ -105,11 +148,14 @@ async fn f41_pages_out_of_order_and_a_cursor_that_goes_back_lose_and_repeat_noth
         asked.push(stage.ask(Ask::bash(&format!("echo {n} >> effects"))).await);
     }
     for id in &asked {
-        stage.reaches(id, State::Delivered).await;
+        stage.reaches(id, RequestState::Delivered).await;
         assert_eq!(relay.posts(id), (1, 1));
     }
-    let mut ran: Vec<u32> =
-        stage.read("effects").lines().map(|line| line.parse().expect("a number")).collect();
+    let mut ran: Vec<u32> = stage
+        .read("effects")
+        .lines()
+        .map(|line| line.parse().expect("a number"))
+        .collect();
     ran.sort_unstable();
     assert_eq!(ran, (0..110).collect::<Vec<_>>());
 }
@@ -117,11 +163,17 @@ async fn f41_pages_out_of_order_and_a_cursor_that_goes_back_lose_and_repeat_noth
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f41_a_backend_whose_cursor_never_moves_is_not_asked_in_a_hot_loop() {
     let stage = Stage::new().await;
-    stage.faults.plan("events:listForDevice", None, Fault::Rewind);
+    stage
+        .faults
+        .plan("events:listForDevice", None, InjectedFault::Rewind);
     let _runner = stage.run();
     for n in 0..5 {
         assert_eq!(
-            stage.caller.have(Ask::bash(&format!("echo {n} >> effects")).of("talk")).await.outcome,
+            stage
+                .caller
+                .have(Ask::bash(&format!("echo {n} >> effects")).of("talk"))
+                .await
+                .outcome,
             "ok"
         );
     }
@@ -136,7 +188,7 @@ async fn f43_a_cancel_of_what_is_over_or_never_was_changes_nothing_and_is_noted(
     let runner = stage.run();
     let id = stage.ask(Ask::bash("echo done >> effects")).await;
     let before = stage.answer(&id).await;
-    stage.reaches(&id, State::Delivered).await;
+    stage.reaches(&id, RequestState::Delivered).await;
     assert_eq!(stage.caller.cancel(&id).await, "finished");
     assert_eq!(stage.caller.cancel("never-was").await, "unknown");
     runner.kill();
@@ -151,10 +203,21 @@ async fn f43_a_cancel_of_what_is_over_or_never_was_changes_nothing_and_is_noted(
         )
         .expect("inserted");
     }
-    db.execute("update clock set last_seq = (select max(seq) from inbox)", []).expect("moved on");
+    db.execute(
+        "update clock set last_seq = (select max(seq) from inbox)",
+        [],
+    )
+    .expect("moved on");
     stage.start_backend().await;
     let runner = stage.run();
-    assert_eq!(stage.caller.have(Ask::bash("echo still there")).await.outcome, "ok");
+    assert_eq!(
+        stage
+            .caller
+            .have(Ask::bash("echo still there"))
+            .await
+            .outcome,
+        "ok"
+    );
     noted(&runner, &["never-was", &id]).await;
     for id in ["never-was", &id] {
         audited(&stage, id, "idle_cancel").await;
@@ -171,9 +234,15 @@ async fn f43_a_cancel_of_what_is_over_or_never_was_changes_nothing_and_is_noted(
 async fn audited(stage: &Stage, id: &str, event: &str) {
     let rows = stage.setting.home.join("state/audit.jsonl");
     let says_so = |line: &str| {
-        line.contains(&format!("\"event\":\"{event}\"")) && line.contains(&format!("\"requestId\":\"{id}\""))
+        line.contains(&format!("\"event\":\"{event}\""))
+            && line.contains(&format!("\"requestId\":\"{id}\""))
     };
-    let told = || std::fs::read_to_string(&rows).unwrap_or_default().lines().any(says_so);
+    let told = || {
+        std::fs::read_to_string(&rows)
+            .unwrap_or_default()
+            .lines()
+            .any(says_so)
+    };
     until(&format!("{event} of {id} in the audit"), told).await;
 }
 

@@ -15,14 +15,28 @@ fn processes(stage: &Stage) -> usize {
         .database()
         .query_row("select processes from presence", [], |row| row.get(0))
         .unwrap_or_default();
-    text.and_then(|text| serde_json::from_str::<Value>(&text).ok()?.as_array().map(Vec::len)).unwrap_or(0)
+    text.and_then(|text| {
+        serde_json::from_str::<Value>(&text)
+            .ok()?
+            .as_array()
+            .map(Vec::len)
+    })
+    .unwrap_or(0)
 }
 
 async fn is_told(stage: &Stage, told: bool) {
-    eventually(&format!("status to say that another process is there: {told}"), async || {
-        let degraded = stage.status().await["degraded"].clone();
-        (degraded.as_array().expect("words").contains(&"other_process".into()) == told).then_some(())
-    })
+    eventually(
+        &format!("status to say that another process is there: {told}"),
+        async || {
+            let degraded = stage.status().await["degraded"].clone();
+            (degraded
+                .as_array()
+                .expect("words")
+                .contains(&"other_process".into())
+                == told)
+                .then_some(())
+        },
+    )
     .await;
 }
 
@@ -34,7 +48,10 @@ async fn f57_a_home_that_runs_twice_is_noticed_by_both_until_one_of_them_is_gone
         workspace: stage.setting.logs.clone(),
         ..stage.setting.clone()
     };
-    let copied = Command::new("cp").arg("-a").args([&stage.setting.home, &copy.home]).status();
+    let copied = Command::new("cp")
+        .arg("-a")
+        .args([&stage.setting.home, &copy.home])
+        .status();
     assert!(copied.expect("cp is there").success());
     let original = stage.run();
     until("the first beat of the original", || processes(&stage) == 1).await;
@@ -45,7 +62,9 @@ async fn f57_a_home_that_runs_twice_is_noticed_by_both_until_one_of_them_is_gone
     let paused = Program::start(&copy, &["pause"]).end().await;
     assert_eq!(paused.code, Some(0), "{paused:?}");
     assert_eq!(stage.command(&["pause"]).await.code, Some(0));
-    original.logs("another process with this device's identity is running").await;
+    original
+        .logs("another process with this device's identity is running")
+        .await;
     is_told(&stage, true).await;
     let shown = stage.command(&["status"]).await.out;
     assert!(
@@ -53,7 +72,9 @@ async fn f57_a_home_that_runs_twice_is_noticed_by_both_until_one_of_them_is_gone
         "{shown}"
     );
     assert_eq!(Program::start(&copy, &["resume"]).end().await.code, Some(0));
-    second.logs("another process with this device's identity is running").await;
+    second
+        .logs("another process with this device's identity is running")
+        .await;
 
     second.terminate();
     assert_eq!(second.end().await.code, Some(0));
@@ -67,10 +88,16 @@ async fn f57_a_home_that_runs_twice_is_noticed_by_both_until_one_of_them_is_gone
     assert_eq!(stage.command(&["pause"]).await.code, Some(0));
     eventually("a beat that tells of the pause", async || {
         let health = stage.caller.health().await;
-        health["degraded"].as_array()?.contains(&"paused".into()).then_some(())
+        health["degraded"]
+            .as_array()?
+            .contains(&"paused".into())
+            .then_some(())
     })
     .await;
-    assert_eq!(stage.caller.health().await["degraded"], serde_json::json!(["paused"]));
+    assert_eq!(
+        stage.caller.health().await["degraded"],
+        serde_json::json!(["paused"])
+    );
     assert!(!again.log().contains("another process"), "{}", again.log());
 }
 
@@ -81,7 +108,9 @@ async fn f57_a_home_of_another_machine_is_refused_until_it_is_a_device_of_its_ow
     let own = std::fs::read_to_string(&file).expect("an identity");
     let mut record: serde_json::Value = serde_json::from_str(&own).expect("JSON");
     if record.get("machine").is_none() {
-        println!("not shown here: this machine has no id of its own, so that nothing is bound to it");
+        println!(
+            "not shown here: this machine has no id of its own, so that nothing is bound to it"
+        );
         return;
     }
     let id = stage.ask(Ask::bash("echo ran > ran")).await;
@@ -92,15 +121,39 @@ async fn f57_a_home_of_another_machine_is_refused_until_it_is_a_device_of_its_ow
     for args in [&["run"][..], &["--once"], &["pair", stage.pairing_code()]] {
         let ended = stage.command(args).await;
         assert_eq!(ended.code, Some(77), "{ended:?}");
-        assert!(ended.log.contains("another machine") && ended.log.contains("--new-device"), "{ended:?}");
+        assert!(
+            ended.log.contains("another machine") && ended.log.contains("--new-device"),
+            "{ended:?}"
+        );
     }
-    assert_eq!(std::fs::read_to_string(&file).expect("there"), copied, "it was left alone");
-    assert_eq!(stage.read("ran"), "", "nothing of the other machine's was run");
+    assert_eq!(
+        std::fs::read_to_string(&file).expect("there"),
+        copied,
+        "it was left alone"
+    );
+    assert_eq!(
+        stage.read("ran"),
+        "",
+        "nothing of the other machine's was run"
+    );
 
-    let paired = stage.command(&["--json", "pair", "--new-device", stage.pairing_code()]).await;
+    let paired = stage
+        .command(&["--json", "pair", "--new-device", stage.pairing_code()])
+        .await;
     assert_eq!(paired.code, Some(0), "{paired:?}");
-    assert_ne!(paired.json()["deviceId"], record["id"], "a device of its own");
+    assert_ne!(
+        paired.json()["deviceId"],
+        record["id"],
+        "a device of its own"
+    );
     let pass = stage.once().await;
-    assert_eq!((&pass["polled"], stage.read("ran").as_str()), (&serde_json::json!(0), ""), "{pass}");
-    assert!(stage.caller.result(&id).await.is_none(), "the other device's is the other device's to answer");
+    assert_eq!(
+        (&pass["polled"], stage.read("ran").as_str()),
+        (&serde_json::json!(0), ""),
+        "{pass}"
+    );
+    assert!(
+        stage.caller.result(&id).await.is_none(),
+        "the other device's is the other device's to answer"
+    );
 }

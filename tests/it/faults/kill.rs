@@ -6,7 +6,7 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::Command;
 
-use punie_runner::journal::State;
+use punie_runner::journal::RequestState;
 use serde_json::json;
 
 use crate::harness::caller::{Answer, Ask};
@@ -41,12 +41,22 @@ struct Case {
 }
 
 const NEW: Case = Case {
-    ask: || Ask::new("Write", &json!({ "file_path": "new/note.txt", "content": "a note\n" })),
+    ask: || {
+        Ask::new(
+            "Write",
+            &json!({ "file_path": "new/note.txt", "content": "a note\n" }),
+        )
+    },
     before: &[],
     after: &[("new/note.txt", "a note\n")],
 };
 const OVER: Case = Case {
-    ask: || Ask::new("Write", &json!({ "file_path": "note.txt", "content": "new\n" })),
+    ask: || {
+        Ask::new(
+            "Write",
+            &json!({ "file_path": "note.txt", "content": "new\n" }),
+        )
+    },
     before: &[("note.txt", "old\n")],
     after: &[("note.txt", "new\n")],
 };
@@ -63,7 +73,12 @@ const EDIT: Case = Case {
 };
 const MANY: Case = Case {
     ask: || Ask::new("ApplyPatch", &json!({ "patch": PATCH })),
-    before: &[("four.txt", "4\n"), ("gone.txt", "gone\n"), ("one.txt", "old\n"), ("three.txt", "old\n")],
+    before: &[
+        ("four.txt", "4\n"),
+        ("gone.txt", "gone\n"),
+        ("one.txt", "old\n"),
+        ("three.txt", "old\n"),
+    ],
     after: &[
         ("deep/er/two.txt", "second\n"),
         ("moved/four.txt", "4\n"),
@@ -80,7 +95,10 @@ const FOUND: Course = (1, true);
 
 fn course(answer: &Answer) -> Course {
     let meta = &answer.payload["meta"];
-    (meta["attempt"].as_u64().unwrap_or_default(), meta["recovered"] == true)
+    (
+        meta["attempt"].as_u64().unwrap_or_default(),
+        meta["recovered"] == true,
+    )
 }
 
 /// The files of a folder with their content, in order.
@@ -91,7 +109,11 @@ fn tree(root: &Path) -> Vec<(String, String)> {
             if path.is_dir() && !path.ends_with(".git") {
                 walk(root, &path, found);
             } else if path.is_file() {
-                let name = path.strip_prefix(root).expect("below it").display().to_string();
+                let name = path
+                    .strip_prefix(root)
+                    .expect("below it")
+                    .display()
+                    .to_string();
                 found.push((name, std::fs::read_to_string(&path).expect("text")));
             }
         }
@@ -111,7 +133,10 @@ fn put(stage: &Stage, files: &[(&str, &str)]) {
 }
 
 fn owned(files: &[(&str, &str)]) -> Vec<(String, String)> {
-    files.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect()
+    files
+        .iter()
+        .map(|(name, text)| ((*name).to_owned(), (*text).to_owned()))
+        .collect()
 }
 
 /// Asks, lets the runner be killed at this point, and another one answer.
@@ -123,7 +148,7 @@ async fn killed_at(stage: &Stage, relay: &Relay, point: &str, ask: Ask) -> (Stri
     assert_eq!(ended.code, None, "{point} was not reached: {ended:?}");
     let _runner = stage.run_at(&relay.url);
     let answer = stage.answer(&id).await;
-    stage.reaches(&id, State::Delivered).await;
+    stage.reaches(&id, RequestState::Delivered).await;
     assert_eq!(relay.posts(&id).1, 1, "{point}: one result was stored");
     (id, answer)
 }
@@ -137,7 +162,11 @@ async fn survives(point: &str, expected: Course, cases: &[Case]) {
         let (_, answer) = killed_at(&stage, &relay, point, (case.ask)()).await;
         assert_eq!(answer.outcome, "ok", "{point}: {answer:?}");
         assert_eq!(course(&answer), expected, "{point}: {answer:?}");
-        assert_eq!(tree(&stage.setting.workspace), owned(case.after), "{point}: {answer:?}");
+        assert_eq!(
+            tree(&stage.setting.workspace),
+            owned(case.after),
+            "{point}: {answer:?}"
+        );
     }
 }
 
@@ -182,7 +211,11 @@ async fn f08_killed_after_the_post_it_is_posted_again_and_stored_once() {
 async fn wherever_a_patch_is_cut_all_of_it_is_there_afterwards() {
     for (point, times) in [("temp.written", 3), ("rename.after", 6)] {
         for nth in 1..=times {
-            let expected = if point == "temp.written" { AGAIN } else { FOUND };
+            let expected = if point == "temp.written" {
+                AGAIN
+            } else {
+                FOUND
+            };
             survives(&format!("{point}@{nth}"), expected, &[MANY]).await;
         }
     }
@@ -202,14 +235,31 @@ async fn a_patch_that_cannot_be_finished_is_told_file_by_file() {
     assert_eq!(answer.verdict(), ("error", "interrupted"), "{answer:?}");
     let told = answer.text();
     assert!(told.contains("one.txt: written, SHA-256 "), "{told}");
-    assert!(told.contains("two.txt: not done") && told.contains("gone.txt: not done"), "{told}");
-    assert!(told.contains("three.txt: holds something else now, SHA-256 "), "{told}");
-    let files = answer.payload["meta"]["files"].as_array().expect("the files that changed").len();
-    assert_eq!((files, &answer.payload["meta"]["mayHaveRun"]), (1, &json!(true)), "{answer:?}");
+    assert!(
+        told.contains("two.txt: not done") && told.contains("gone.txt: not done"),
+        "{told}"
+    );
+    assert!(
+        told.contains("three.txt: holds something else now, SHA-256 "),
+        "{told}"
+    );
+    let files = answer.payload["meta"]["files"]
+        .as_array()
+        .expect("the files that changed")
+        .len();
+    assert_eq!(
+        (files, &answer.payload["meta"]["mayHaveRun"]),
+        (1, &json!(true)),
+        "{answer:?}"
+    );
     let mut expected = owned(MANY.before);
     expected[2].1 = "new\n".to_owned();
     expected[3].1 = "somebody else's\n".to_owned();
-    assert_eq!(tree(&stage.setting.workspace), expected, "nothing more was touched, and nothing is left");
+    assert_eq!(
+        tree(&stage.setting.workspace),
+        expected,
+        "nothing more was touched, and nothing is left"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -218,17 +268,29 @@ async fn what_leads_out_of_the_workspace_by_now_is_not_touched() {
     let relay = Relay::before(&stage.setting.url).await;
     put(&stage, &[("sub/note.txt", "old\n")]);
     let runner = stage.run_armed(&relay.url, "temp.written=kill");
-    let id = stage.ask(Ask::new("Write", &json!({ "file_path": "sub/note.txt", "content": "new\n" }))).await;
+    let id = stage
+        .ask(Ask::new(
+            "Write",
+            &json!({ "file_path": "sub/note.txt", "content": "new\n" }),
+        ))
+        .await;
     assert_eq!(runner.end().await.code, None);
     let outside = stage.setting.logs.join("outside");
     std::fs::rename(stage.file("sub"), &outside).expect("moved out");
     symlink(&outside, stage.file("sub")).expect("linked");
     let there = tree(&outside);
-    assert_eq!(there.len(), 2, "the file and what was to replace it: {there:?}");
+    assert_eq!(
+        there.len(),
+        2,
+        "the file and what was to replace it: {there:?}"
+    );
     let _runner = stage.run_at(&relay.url);
     let answer = stage.answer(&id).await;
     assert_eq!(answer.verdict(), ("error", "interrupted"), "{answer:?}");
-    assert!(answer.text().contains("outside the workspace"), "{answer:?}");
+    assert!(
+        answer.text().contains("outside the workspace"),
+        "{answer:?}"
+    );
     assert_eq!(tree(&outside), there);
 }
 
@@ -271,12 +333,25 @@ async fn a_commit_is_made_once_wherever_the_runner_is_killed() {
         let stage = Stage::new().await;
         let relay = Relay::before(&stage.setting.url).await;
         repository(&stage);
-        let ask =
-            Ask::new("git_add_commit", &json!({ "paths": ["a.txt"], "message": "Second \n\n\n\nBecause." }));
+        let ask = Ask::new(
+            "git_add_commit",
+            &json!({ "paths": ["a.txt"], "message": "Second \n\n\n\nBecause." }),
+        );
         let (_, answer) = killed_at(&stage, &relay, point, ask).await;
-        assert_eq!((answer.outcome.as_str(), course(&answer)), ("ok", expected), "{point}: {answer:?}");
-        assert!(answer.text().starts_with("Committed "), "{point}: {answer:?}");
-        assert_eq!(git(&stage, &["log", "--format=%s"]), "Second\nFirst\n", "{point}");
+        assert_eq!(
+            (answer.outcome.as_str(), course(&answer)),
+            ("ok", expected),
+            "{point}: {answer:?}"
+        );
+        assert!(
+            answer.text().starts_with("Committed "),
+            "{point}: {answer:?}"
+        );
+        assert_eq!(
+            git(&stage, &["log", "--format=%s"]),
+            "Second\nFirst\n",
+            "{point}"
+        );
         assert_eq!(git(&stage, &["status", "--porcelain"]), "", "{point}");
     }
 }
@@ -287,9 +362,17 @@ async fn a_head_that_somebody_else_moved_is_told_and_nothing_is_committed() {
     let relay = Relay::before(&stage.setting.url).await;
     repository(&stage);
     let runner = stage.run_armed(&relay.url, "declare.after=kill");
-    let id = stage.ask(Ask::new("git_add_commit", &json!({ "paths": ["a.txt"], "message": "Second" }))).await;
+    let id = stage
+        .ask(Ask::new(
+            "git_add_commit",
+            &json!({ "paths": ["a.txt"], "message": "Second" }),
+        ))
+        .await;
     assert_eq!(runner.end().await.code, None);
-    git(&stage, &["commit", "--quiet", "--allow-empty", "--message=Another"]);
+    git(
+        &stage,
+        &["commit", "--quiet", "--allow-empty", "--message=Another"],
+    );
     let _runner = stage.run_at(&relay.url);
     let answer = stage.answer(&id).await;
     assert_eq!(answer.verdict(), ("error", "interrupted"), "{answer:?}");
@@ -303,20 +386,41 @@ async fn a_lock_that_our_killed_git_left_goes_and_an_older_one_stays() {
         let relay = Relay::before(&stage.setting.url).await;
         repository(&stage);
         let runner = stage.run_armed(&relay.url, "declare.after=kill");
-        let ask = Ask::new("git_add_commit", &json!({ "paths": ["a.txt"], "message": "Second" }));
+        let ask = Ask::new(
+            "git_add_commit",
+            &json!({ "paths": ["a.txt"], "message": "Second" }),
+        );
         let id = stage.ask(ask).await;
         assert_eq!(runner.end().await.code, None);
         let lock = std::fs::File::create(stage.file(".git/index.lock")).expect("a lock");
         if !is_ours {
-            lock.set_modified(std::time::SystemTime::UNIX_EPOCH).expect("an old one");
+            lock.set_modified(std::time::SystemTime::UNIX_EPOCH)
+                .expect("an old one");
         }
         let _runner = stage.run_at(&relay.url);
         let answer = stage.answer(&id).await;
         assert_eq!(answer.outcome, outcome, "{answer:?}");
-        assert_eq!(stage.file(".git/index.lock").exists(), !is_ours, "{answer:?}");
-        assert!(is_ours || answer.text().contains("index.lock is there and was not removed"), "{answer:?}");
+        assert_eq!(
+            stage.file(".git/index.lock").exists(),
+            !is_ours,
+            "{answer:?}"
+        );
+        assert!(
+            is_ours
+                || answer
+                    .text()
+                    .contains("index.lock is there and was not removed"),
+            "{answer:?}"
+        );
         let commits = git(&stage, &["log", "--format=%s"]);
-        assert_eq!(commits, if is_ours { "Second\nFirst\n" } else { "First\n" });
+        assert_eq!(
+            commits,
+            if is_ours {
+                "Second\nFirst\n"
+            } else {
+                "First\n"
+            }
+        );
     }
 }
 
@@ -338,7 +442,11 @@ async fn f67_a_read_that_ends_the_runner_each_time_is_parked_and_others_proceed(
     assert_eq!(answer.verdict(), ("error", "interrupted"), "{answer:?}");
     assert!(answer.text().contains("3 times"), "{answer:?}");
     assert_eq!(stage.answer(&other).await.outcome, "ok");
-    assert_eq!(stage.caller.have(read("one")).await.outcome, "ok", "its own conversation goes on");
+    assert_eq!(
+        stage.caller.have(read("one")).await.outcome,
+        "ok",
+        "its own conversation goes on"
+    );
 }
 
 /// A small generator, so that a seed tells the whole story.
@@ -376,7 +484,10 @@ async fn f09_random_kills_lose_nothing_and_do_nothing_twice() {
         stage.write(&list, "one\n");
         let (old, new) = ("one\n", format!("one\n{round}\n"));
         for ask in [
-            Ask::new("Edit", &json!({ "file_path": list, "old_string": old, "new_string": new })),
+            Ask::new(
+                "Edit",
+                &json!({ "file_path": list, "old_string": old, "new_string": new }),
+            ),
             Ask::bash(&format!("echo ran >> {log}")),
             Ask::new("Read", &json!({ "file_path": list })),
         ] {
@@ -387,7 +498,9 @@ async fn f09_random_kills_lose_nothing_and_do_nothing_twice() {
         let mut runner = stage.run_armed(&relay.url, &format!("{point}=kill@{}", 1 + dice.roll(3)));
         // Not every point is reached so often: then the last answer is its end.
         until("the runner's end", || {
-            let answered = asked.iter().all(|id| stage.state(id) == Some(State::Delivered));
+            let answered = asked
+                .iter()
+                .all(|id| stage.state(id) == Some(RequestState::Delivered));
             runner.has_ended() || answered
         })
         .await;
@@ -396,18 +509,34 @@ async fn f09_random_kills_lose_nothing_and_do_nothing_twice() {
     let _runner = stage.run_at(&relay.url);
     for id in &asked {
         let answer = stage.answer(id).await;
-        assert!(answer.outcome == "ok" || answer.verdict().1 == "interrupted", "{answer:?}");
-        stage.reaches(id, State::Delivered).await;
+        assert!(
+            answer.outcome == "ok" || answer.verdict().1 == "interrupted",
+            "{answer:?}"
+        );
+        stage.reaches(id, RequestState::Delivered).await;
         assert_eq!(relay.posts(id).1, 1, "{id} has one result");
     }
     for (round, edit) in edits.iter().enumerate() {
         let there = stage.read(&format!("list-{round}.txt"));
         // One that ran at three kills is given up, and has changed nothing.
         let given_up = stage.answer(edit).await.outcome != "ok";
-        assert_eq!(there, if given_up { "one\n".to_owned() } else { format!("one\n{round}\n") }, "{edit}");
-        assert!(stage.read(&format!("ran-{round}")).lines().count() <= 1, "round {round}");
+        assert_eq!(
+            there,
+            if given_up {
+                "one\n".to_owned()
+            } else {
+                format!("one\n{round}\n")
+            },
+            "{edit}"
+        );
+        assert!(
+            stage.read(&format!("ran-{round}")).lines().count() <= 1,
+            "round {round}"
+        );
     }
-    let left: Vec<_> =
-        tree(&stage.setting.workspace).into_iter().filter(|(name, _)| name.contains(".tmp")).collect();
+    let left: Vec<_> = tree(&stage.setting.workspace)
+        .into_iter()
+        .filter(|(name, _)| name.contains(".tmp"))
+        .collect();
     assert!(left.is_empty(), "{left:?}");
 }

@@ -15,8 +15,14 @@ async fn f64_a_log_that_is_taken_away_is_made_anew_and_one_that_is_full_disturbs
     let _runner = stage.run();
     let ask = async || stage.caller.have(Ask::bash("echo ran")).await;
     assert_eq!(ask().await.outcome, "ok");
-    until("the answer in the log", || read().contains("a call was answered")).await;
-    assert_eq!(std::fs::metadata(&log).expect("there").permissions().mode() & 0o777, 0o600);
+    until("the answer in the log", || {
+        read().contains("a call was answered")
+    })
+    .await;
+    assert_eq!(
+        std::fs::metadata(&log).expect("there").permissions().mode() & 0o777,
+        0o600
+    );
     assert!(!read().contains('\u{1b}'), "no colours in a file");
 
     std::fs::rename(&log, logs.join("taken")).expect("renamed");

@@ -6,7 +6,7 @@ use std::ffi::OsStr;
 use std::path::PathBuf;
 
 use punie_runner::ids::{LeaseId, RequestId};
-use punie_runner::journal::{Journal, Offer, Origin, Reader, State};
+use punie_runner::journal::{Journal, JournalReader, RequestOffer, RequestOrigin, RequestState};
 use serde_json::json;
 
 use super::disk_model::{Disk, Mishap};
@@ -33,15 +33,22 @@ impl Powered {
         let relay = Relay::before(&stage.setting.url).await;
         let store = tempfile::tempdir().expect("a folder");
         let disk = Disk::under(&stage.setting.home, store.path());
-        Self { stage, relay, disk, _store: store }
+        Self {
+            stage,
+            relay,
+            disk,
+            _store: store,
+        }
     }
 
     pub fn run(&self, mishap: Mishap) -> Program {
         let mut setting = self.stage.setting.clone();
         setting.url.clone_from(&self.relay.url);
         let variables = self.disk.variables(mishap);
-        let variables: Vec<(&str, &OsStr)> =
-            variables.iter().map(|(name, value)| (*name, value.as_os_str())).collect();
+        let variables: Vec<(&str, &OsStr)> = variables
+            .iter()
+            .map(|(name, value)| (*name, value.as_os_str()))
+            .collect();
         Program::start_with(&setting, &["run"], &variables)
     }
 
@@ -50,22 +57,29 @@ impl Powered {
     }
 
     /// What the disk has of the journal; it must be sound.
-    pub fn on_disk(&self) -> Option<Reader> {
+    pub fn on_disk(&self) -> Option<JournalReader> {
         let path = self.journal();
         if path.metadata().map_or(0, |file| file.len()) == 0 {
             return None;
         }
         let raw = rusqlite::Connection::open(&path).expect("opens");
-        raw.set_db_config(rusqlite::config::DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).expect("set");
-        let said: String =
-            raw.query_row("pragma integrity_check(1)", [], |row| row.get(0)).expect("it can be checked");
+        raw.set_db_config(
+            rusqlite::config::DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE,
+            true,
+        )
+        .expect("set");
+        let said: String = raw
+            .query_row("pragma integrity_check(1)", [], |row| row.get(0))
+            .expect("it can be checked");
         assert_eq!(said, "ok", "a power cut must not damage the file");
-        Some(Reader::open(&path).expect("it can be read"))
+        Some(JournalReader::open_read_only(&path).expect("it can be read"))
     }
 
     fn nothing_was_put_aside(&self) {
         let state = self.journal().parent().expect("a folder").to_owned();
-        let names = std::fs::read_dir(state).expect("a folder").filter_map(Result::ok);
+        let names = std::fs::read_dir(state)
+            .expect("a folder")
+            .filter_map(Result::ok);
         let broken: Vec<_> = names
             .map(|entry| entry.file_name())
             .filter(|name| name.to_string_lossy().contains("broken"))
@@ -74,21 +88,27 @@ impl Powered {
     }
 }
 
-pub fn life(journal: Option<&Reader>, id: &str) -> Option<State> {
+pub fn life(journal: Option<&JournalReader>, id: &str) -> Option<RequestState> {
     let id = RequestId::parse(id).expect("an id");
     // A file that was cut off while it was made has no tables.
-    journal?.life(&id).ok()?.map(|life| life.state)
+    journal?.request_record(&id).ok()?.map(|life| life.state)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f10_an_effect_that_had_begun_is_known_after_a_power_cut_and_not_run_again() {
     let powered = Powered::new().await;
     let runner = powered.run(Mishap::default());
-    let id = powered.stage.ask(Ask::bash("echo ran >> effects; sleep 600")).await;
+    let id = powered
+        .stage
+        .ask(Ask::bash("echo ran >> effects; sleep 600"))
+        .await;
     powered.stage.line("effects").await;
     runner.kill();
     powered.disk.lose_power(None);
-    assert_eq!(life(powered.on_disk().as_ref(), &id), Some(State::Started));
+    assert_eq!(
+        life(powered.on_disk().as_ref(), &id),
+        Some(RequestState::Started)
+    );
 
     let _runner = powered.run(Mishap::default());
     let answer = powered.stage.answer(&id).await;
@@ -102,10 +122,19 @@ async fn f10_an_effect_that_had_begun_is_known_after_a_power_cut_and_not_run_aga
 async fn f11_a_read_that_a_power_cut_made_forgotten_is_offered_again_and_answered_once() {
     let powered = Powered::new().await;
     powered.stage.write("found.txt", "it is there\n");
-    powered.relay.rule(|path, _| if path == "events:appendResult" { Fate::Unheard } else { Fate::Pass });
+    powered.relay.rule(|path, _| {
+        if path == "events:appendResult" {
+            Fate::Unheard
+        } else {
+            Fate::Pass
+        }
+    });
     let runner = powered.run(Mishap::default());
-    let id = powered.stage.ask(Ask::new("Read", &json!({ "file_path": "found.txt" }))).await;
-    powered.stage.reaches(&id, State::Finished).await;
+    let id = powered
+        .stage
+        .ask(Ask::new("Read", &json!({ "file_path": "found.txt" })))
+        .await;
+    powered.stage.reaches(&id, RequestState::Finished).await;
     runner.kill();
     powered.disk.lose_power(None);
     powered.on_disk();
@@ -113,8 +142,11 @@ async fn f11_a_read_that_a_power_cut_made_forgotten_is_offered_again_and_answere
     powered.relay.rule(|_, _| Fate::Pass);
     let _runner = powered.run(Mishap::default());
     let answer = powered.stage.answer(&id).await;
-    assert!(answer.outcome == "ok" && answer.text().contains("it is there"), "{answer:?}");
-    powered.stage.reaches(&id, State::Delivered).await;
+    assert!(
+        answer.outcome == "ok" && answer.text().contains("it is there"),
+        "{answer:?}"
+    );
+    powered.stage.reaches(&id, RequestState::Delivered).await;
     assert_eq!(powered.relay.posts(&id).1, 1);
     powered.nothing_was_put_aside();
 }
@@ -131,7 +163,10 @@ async fn f12_a_power_cut_anywhere_in_the_making_of_the_journal_leaves_one_that_o
         std::fs::remove_dir_all(home).expect("removed");
         copy_tree(&pristine, home);
         powered.disk.settle();
-        let mut runner = powered.run(Mishap { cut_at: at, ..Mishap::default() });
+        let mut runner = powered.run(Mishap {
+            cut_at: at,
+            ..Mishap::default()
+        });
         let ready = eventually("a cut or a runner that is up", async || {
             let polls = runner.log().contains("the runner is up") && powered.journal().exists();
             (runner.has_ended() || polls).then_some(polls && !runner.has_ended())
@@ -143,37 +178,77 @@ async fn f12_a_power_cut_anywhere_in_the_making_of_the_journal_leaves_one_that_o
         }
         cut += 1;
         let mut chance = || dice.roll(2) == 0;
-        powered.disk.lose_power(if at % 2 == 0 { Some(&mut chance) } else { None });
-        drop(Journal::open(&powered.journal()).expect("it opens, or is made anew"));
+        powered
+            .disk
+            .lose_power(if at % 2 == 0 { Some(&mut chance) } else { None });
+        drop(
+            Journal::open_for_last_backend(&powered.journal()).expect("it opens, or is made anew"),
+        );
     }
-    assert!(cut >= 5, "the making of a journal syncs more often than {cut} times");
+    assert!(
+        cut >= 5,
+        "the making of a journal syncs more often than {cut} times"
+    );
     let _runner = powered.run(Mishap::default());
-    assert_eq!(powered.stage.caller.have(Ask::bash("echo fine")).await.outcome, "ok");
+    assert_eq!(
+        powered
+            .stage
+            .caller
+            .have(Ask::bash("echo fine"))
+            .await
+            .outcome,
+        "ok"
+    );
 }
 
 #[tokio::test]
 async fn a_journal_at_rest_is_one_file_with_nothing_beside() {
     let dir = tempfile::tempdir().expect("a folder");
     let file = dir.path().join("journal.sqlite3");
-    let log = || file.with_file_name("journal.sqlite3-wal").metadata().map_or(0, |log| log.len());
-    let journal = Journal::open(&file).expect("opens");
+    let log = || {
+        file.with_file_name("journal.sqlite3-wal")
+            .metadata()
+            .map_or(0, |log| log.len())
+    };
+    let journal = Journal::open_for_last_backend(&file).expect("opens");
     let accept = async |name: &str| {
-        let offers = vec![Offer::Cancel(RequestId::parse(name).expect("an id"))];
+        let offers = vec![RequestOffer::Cancel(RequestId::parse(name).expect("an id"))];
         let lease = LeaseId::random();
-        journal.accept(offers, Origin::Backend, &lease, Some(name.to_owned()), 0).await.expect("taken");
         journal
-            .note_failed_post(&RequestId::parse(name).expect("an id"), "offline".to_owned(), 0)
+            .accept_page(
+                offers,
+                RequestOrigin::Backend,
+                &lease,
+                Some(name.to_owned()),
+                0,
+            )
+            .await
+            .expect("taken");
+        journal
+            .record_failed_post(
+                &RequestId::parse(name).expect("an id"),
+                "offline".to_owned(),
+                0,
+            )
             .await
             .expect("noted");
     };
     accept("told").await;
     assert!(log() > 0, "what is new is in the log first");
-    journal.rest().await;
+    journal.checkpoint_wal().await;
     assert_eq!(log(), 0, "told to rest");
     accept("untold").await;
     assert!(log() > 0);
     until("the log to be empty", || log() == 0).await;
-    assert_eq!(journal.reader().expect("reads").recall("cursor").expect("reads").as_deref(), Some("untold"));
+    assert_eq!(
+        journal
+            .open_reader()
+            .expect("reads")
+            .read_fact("cursor")
+            .expect("reads")
+            .as_deref(),
+        Some("untold")
+    );
 }
 
 /// Figures that a seed decides.
@@ -191,7 +266,11 @@ impl Dice {
 }
 
 fn copy_tree(from: &std::path::Path, to: &std::path::Path) {
-    let copied = std::process::Command::new("cp").arg("-a").arg(from).arg(to).status();
+    let copied = std::process::Command::new("cp")
+        .arg("-a")
+        .arg(from)
+        .arg(to)
+        .status();
     assert!(copied.expect("cp").success());
 }
 
@@ -208,7 +287,13 @@ async fn ask_mixed(
         let (ask, mark) = match dice.roll(4) {
             0 => (Ask::new("Glob", &json!({ "pattern": "*" })), None),
             1 => (Ask::new("Read", &json!({ "file_path": "found.txt" })), None),
-            2 => (Ask::bash(&format!("echo {mark} >> effects; sleep 0.0{}", dice.roll(10))), Some(mark)),
+            2 => (
+                Ask::bash(&format!(
+                    "echo {mark} >> effects; sleep 0.0{}",
+                    dice.roll(10)
+                )),
+                Some(mark),
+            ),
             _ => (Ask::bash(&format!("echo {mark} >> effects")), Some(mark)),
         };
         let id = powered.stage.ask(ask.of(&conversation)).await;
@@ -236,7 +321,11 @@ async fn cut(cuts: u32) {
     for round in 0..cuts {
         open.extend(ask_mixed(&powered, &mut asked, &mut dice).await);
         let at = u32::try_from(1 + dice.roll(7)).expect("small");
-        let mut runner = powered.run(Mishap { cut_at: at, after: dice.roll(2) == 0, refuse: None });
+        let mut runner = powered.run(Mishap {
+            cut_at: at,
+            after: dice.roll(2) == 0,
+            refuse: None,
+        });
         eventually("a cut, or everything answered", async || {
             if runner.has_ended() {
                 return Some(());
@@ -251,19 +340,31 @@ async fn cut(cuts: u32) {
         fell += u32::from(runner.has_ended());
         drop(runner);
         let mut chance = || dice.roll(2) == 0;
-        powered.disk.lose_power(if round % 2 == 1 { Some(&mut chance) } else { None });
+        powered.disk.lose_power(if round % 2 == 1 {
+            Some(&mut chance)
+        } else {
+            None
+        });
         forgets_nothing(&powered, &asked, round);
     }
     let _runner = powered.run(Mishap::default());
     for id in asked.keys() {
         let answer = powered.stage.answer(id).await;
-        let done = asked[id].as_ref().map(|mark| effects(&powered).get(mark).copied().unwrap_or(0));
+        let done = asked[id]
+            .as_ref()
+            .map(|mark| effects(&powered).get(mark).copied().unwrap_or(0));
         if answer.outcome == "ok" {
-            assert!(done.is_none_or(|done| done == 1), "{id}: {done:?} {answer:?}");
+            assert!(
+                done.is_none_or(|done| done == 1),
+                "{id}: {done:?} {answer:?}"
+            );
         } else {
             assert_eq!(answer.verdict(), ("error", "interrupted"), "{answer:?}");
         }
-        assert!(powered.relay.posts(id).1 <= 1, "two results of {id} were stored");
+        assert!(
+            powered.relay.posts(id).1 <= 1,
+            "two results of {id} were stored"
+        );
     }
     let counts = effects(&powered);
     let repeated = counts.values().filter(|times| **times > 1).count();
@@ -274,7 +375,10 @@ async fn cut(cuts: u32) {
         counts.len()
     );
     assert_eq!(repeated, 0);
-    assert!(fell * 2 >= cuts, "most rounds should be cut at a sync, not {fell} of {cuts}");
+    assert!(
+        fell * 2 >= cuts,
+        "most rounds should be cut at a sync, not {fell} of {cuts}"
+    );
 }
 
 /// What the backend saw claimed, and what was done, the disk knows.
@@ -287,11 +391,14 @@ fn forgets_nothing(powered: &Powered, asked: &BTreeMap<String, Option<String>>, 
             && call.answer["value"]["granted"] == true
         {
             let known = life(journal.as_ref(), id);
-            assert!(known.is_some(), "round {round}: {id} was claimed and is forgotten");
+            assert!(
+                known.is_some(),
+                "round {round}: {id} was claimed and is forgotten"
+            );
             let done = counts.get(mark).copied().unwrap_or(0);
             assert!(done <= 1, "round {round}: {id} was done {done} times");
             assert!(
-                done == 0 || known != Some(State::Accepted),
+                done == 0 || known != Some(RequestState::Accepted),
                 "round {round}: {id} was done and the disk does not know that it began"
             );
         }

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use punie_runner::acp::terminals::Ladder;
+use punie_runner::acp::terminals::StopSequence;
 use serde_json::json;
 
 use crate::harness::caller::Ask;
@@ -35,10 +35,17 @@ async fn f44_a_command_that_ignores_signals_is_dead_when_its_cancel_is_answered(
     assert_eq!((is_alive(&shell), carrying(&marker)), (false, Vec::new()));
     assert_eq!(answer.verdict(), ("cancelled", "cancelled"));
     let text = answer.text();
-    assert!(text.contains("half of it") && text.contains("stopped with SIGKILL after "), "{text}");
+    assert!(
+        text.contains("half of it") && text.contains("stopped with SIGKILL after "),
+        "{text}"
+    );
     assert_eq!(answer.payload["meta"]["mayHaveRun"], true);
     // How long it may have taken is the sum of these.
-    let graces: Duration = Ladder::cancel().rungs().iter().map(|rung| rung.grace).sum();
+    let graces: Duration = StopSequence::for_cancel()
+        .stop_steps()
+        .iter()
+        .map(|rung| rung.grace)
+        .sum();
     assert_eq!(graces, Duration::from_secs(10));
 }
 
@@ -53,7 +60,10 @@ async fn f45_a_daemon_that_left_its_session_and_its_environment_ends_with_its_co
     let id = stage.ask(Ask::bash(&command)).await;
     until("the daemon", || carrying(&marker).len() == 1).await;
     stage.caller.cancel(&id).await;
-    assert_eq!(stage.answer(&id).await.verdict(), ("cancelled", "cancelled"));
+    assert_eq!(
+        stage.answer(&id).await.verdict(),
+        ("cancelled", "cancelled")
+    );
     assert_eq!(carrying(&marker), Vec::<u32>::new());
 }
 
@@ -62,12 +72,31 @@ async fn f46_a_grandchild_that_holds_the_output_does_not_hold_the_result() {
     let stage = Stage::new().await;
     let _runner = stage.run();
     let marker = marker(46);
-    let answer = stage.caller.have(Ask::bash(&format!("sleep {marker} & echo hi"))).await;
-    assert_eq!(carrying(&marker).len(), 1, "it still holds the output while the answer is here");
-    assert!(answer.outcome == "ok" && answer.text().starts_with("hi\n"), "{answer:?}");
-    assert_eq!(answer.payload["meta"]["outputIncomplete"], true, "{answer:?}");
-    let ended = stage.caller.have(Ask::new("KillShell", &json!({ "shell_id": "sh_1" }))).await;
-    assert_eq!((ended.outcome.as_str(), carrying(&marker)), ("ok", Vec::new()));
+    let answer = stage
+        .caller
+        .have(Ask::bash(&format!("sleep {marker} & echo hi")))
+        .await;
+    assert_eq!(
+        carrying(&marker).len(),
+        1,
+        "it still holds the output while the answer is here"
+    );
+    assert!(
+        answer.outcome == "ok" && answer.text().starts_with("hi\n"),
+        "{answer:?}"
+    );
+    assert_eq!(
+        answer.payload["meta"]["outputIncomplete"], true,
+        "{answer:?}"
+    );
+    let ended = stage
+        .caller
+        .have(Ask::new("KillShell", &json!({ "shell_id": "sh_1" })))
+        .await;
+    assert_eq!(
+        (ended.outcome.as_str(), carrying(&marker)),
+        ("ok", Vec::new())
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -76,9 +105,15 @@ async fn f50_a_stranger_with_a_recorded_process_id_is_not_signalled() {
     let runner = stage.run();
     let id = stage.ask(Ask::bash("echo here > begun; sleep 600")).await;
     stage.line("begun").await;
-    let journal =
-        || rusqlite::Connection::open(stage.setting.home.join("state/journal.sqlite3")).expect("the journal");
-    let identity = || journal().query_row("select identity from child", [], |row| row.get::<_, String>(0));
+    let journal = || {
+        rusqlite::Connection::open(stage.setting.home.join("state/journal.sqlite3"))
+            .expect("the journal")
+    };
+    let identity = || {
+        journal().query_row("select identity from child", [], |row| {
+            row.get::<_, String>(0)
+        })
+    };
     // The command may be quicker than the note of it.
     until("a note of the child", || identity().is_ok()).await;
     runner.kill();
@@ -88,11 +123,18 @@ async fn f50_a_stranger_with_a_recorded_process_id_is_not_signalled() {
     // Its id was given out again: same boot, another start.
     let (boot, _) = recorded.split_once(':').expect("parts");
     let reused = format!("{boot}:{}:1", stranger.id());
-    assert_eq!(db.execute("update child set identity = ?1", [reused]).expect("changed"), 1);
+    assert_eq!(
+        db.execute("update child set identity = ?1", [reused])
+            .expect("changed"),
+        1
+    );
     drop(db);
     let _runner = stage.run();
     assert_eq!(stage.answer(&id).await.verdict(), ("error", "interrupted"));
-    assert!(stranger.try_wait().expect("ours").is_none(), "the stranger was ended");
+    assert!(
+        stranger.try_wait().expect("ours").is_none(),
+        "the stranger was ended"
+    );
     stranger.kill().expect("ours");
     stranger.wait().expect("ended");
 }
@@ -111,8 +153,11 @@ fn f51_a_command_outlives_the_pool_thread_that_asked_for_it() {
         let whole = std::sync::Arc::new(whole());
         let asking = std::sync::Arc::clone(&whole);
         let asked = tokio::task::spawn_blocking(move || {
-            let begun =
-                tokio::runtime::Handle::current().block_on(tools::call(&asking.registry, "Bash", start));
+            let begun = tokio::runtime::Handle::current().block_on(tools::call(
+                &asking.registry,
+                "Bash",
+                start,
+            ));
             begun.expect("it starts");
             Path::new("/proc").join(std::fs::read_link("/proc/thread-self").expect("this thread"))
         });
@@ -130,13 +175,28 @@ async fn f56_a_lock_is_free_when_its_holder_was_killed_and_a_child_of_it_lives()
     let stage = Stage::new().await;
     let runner = stage.run();
     let marker = marker(56);
-    let id = stage.ask(Ask::bash(&format!("setsid sleep {marker} & echo here > begun; wait"))).await;
+    let id = stage
+        .ask(Ask::bash(&format!(
+            "setsid sleep {marker} & echo here > begun; wait"
+        )))
+        .await;
     stage.line("begun").await;
     until("the child", || carrying(&marker).len() == 1).await;
     let background = json!({ "command": "sleep 600", "run_in_background": true });
-    assert_eq!(stage.caller.have(Ask::new("Bash", &background).of("other")).await.outcome, "ok");
+    assert_eq!(
+        stage
+            .caller
+            .have(Ask::new("Bash", &background).of("other"))
+            .await
+            .outcome,
+        "ok"
+    );
     runner.kill();
-    assert_eq!(carrying(&marker).len(), 1, "the test needs a child that lives");
+    assert_eq!(
+        carrying(&marker).len(),
+        1,
+        "the test needs a child that lives"
+    );
     assert_eq!(stage.once().await["pending"], 0);
     assert_eq!(stage.answer(&id).await.verdict(), ("error", "interrupted"));
     assert_eq!(carrying(&marker), Vec::<u32>::new());
@@ -150,14 +210,30 @@ async fn f63_a_runner_whose_program_is_replaced_goes_on() {
     let mut command = Command::new(&program);
     command.arg("run");
     let runner = Program::launch(&stage.setting, command, &[]);
-    assert_eq!(stage.caller.have(Ask::bash("echo before")).await.outcome, "ok");
+    assert_eq!(
+        stage.caller.have(Ask::bash("echo before")).await.outcome,
+        "ok"
+    );
     let other = stage.setting.logs.join("another-version");
     std::fs::write(&other, "not a program").expect("written");
     std::fs::rename(&other, &program).expect("replaced");
-    let answer = stage.caller.have(Ask::bash("sleep 0 | cat; echo after")).await;
-    assert!(answer.outcome == "ok" && answer.text().contains("after"), "{answer:?}");
+    let answer = stage
+        .caller
+        .have(Ask::bash("sleep 0 | cat; echo after"))
+        .await;
+    assert!(
+        answer.outcome == "ok" && answer.text().contains("after"),
+        "{answer:?}"
+    );
     let background = json!({ "command": "echo shell", "run_in_background": true });
-    assert_eq!(stage.caller.have(Ask::new("Bash", &background)).await.outcome, "ok");
+    assert_eq!(
+        stage
+            .caller
+            .have(Ask::new("Bash", &background))
+            .await
+            .outcome,
+        "ok"
+    );
     runner.terminate();
     assert_eq!(runner.end().await.code, Some(0));
 }

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
-use punie_runner::dev_backend::Fault;
-use punie_runner::journal::State;
+use punie_runner::dev_backend::InjectedFault;
+use punie_runner::journal::RequestState;
 
 use super::announced_waits;
 use crate::harness::caller::Ask;
@@ -31,18 +31,28 @@ async fn f29_no_call_is_made_again_before_the_time_that_the_backend_named() {
     let mut refused = BTreeSet::new();
     relay.rule(move |path, _| {
         if refused.insert(path.to_owned()) {
-            return Fate::say("429 Too Many Requests", "retry-after: 1\r\n", "{\"code\":\"TooManyWrites\"}");
+            return Fate::say(
+                "429 Too Many Requests",
+                "retry-after: 1\r\n",
+                "{\"code\":\"TooManyWrites\"}",
+            );
         }
         Fate::Pass
     });
     let _runner = stage.run_at(&relay.url);
     let id = stage.ask(Ask::bash("echo ran >> effects")).await;
-    stage.reaches(&id, State::Delivered).await;
+    stage.reaches(&id, RequestState::Delivered).await;
     for function in FUNCTIONS {
-        until(&format!("{function} twice"), || relay.calls(function).len() >= 2).await;
+        until(&format!("{function} twice"), || {
+            relay.calls(function).len() >= 2
+        })
+        .await;
         let calls = relay.calls(function);
         let waited = calls[1].at.duration_since(calls[0].at);
-        assert!(waited >= Duration::from_secs(1), "{function} came again after {waited:?}");
+        assert!(
+            waited >= Duration::from_secs(1),
+            "{function} came again after {waited:?}"
+        );
     }
     assert_eq!(stage.read("effects"), "ran\n");
 }
@@ -51,7 +61,11 @@ async fn f29_no_call_is_made_again_before_the_time_that_the_backend_named() {
 async fn f30_the_time_may_be_a_date_or_past_or_absurd() {
     let date = |ahead: i64| {
         let (now, by) = (SystemTime::now(), Duration::from_secs(ahead.unsigned_abs()));
-        let at = if ahead < 0 { now.checked_sub(by) } else { now.checked_add(by) };
+        let at = if ahead < 0 {
+            now.checked_sub(by)
+        } else {
+            now.checked_add(by)
+        };
         httpdate::fmt_http_date(at.expect("a date"))
     };
     // What the header says, and between how many milliseconds the next poll comes. The configured back-off ends at 200.
@@ -64,7 +78,7 @@ async fn f30_the_time_may_be_a_date_or_past_or_absurd() {
         ("whenever".to_owned(), 0, 4 * 200),
     ] {
         let stage = Stage::new().await;
-        let fault = Fault::Status {
+        let fault = InjectedFault::Status {
             status: 429,
             code: "TooManyWrites".to_owned(),
             retry_after: Some(retry_after.clone()),
@@ -91,7 +105,11 @@ async fn f31_an_overloaded_backend_is_asked_seldom_by_everything_together() {
     relay.rule(move |path, _| {
         *counted.lock().expect("whole") += usize::from(path == "events:claim");
         match path {
-            "events:claim" => Fate::say("503 Service Unavailable", "", "{\"code\":\"WorkerOverloaded\"}"),
+            "events:claim" => Fate::say(
+                "503 Service Unavailable",
+                "",
+                "{\"code\":\"WorkerOverloaded\"}",
+            ),
             _ => Fate::Pass,
         }
     });
@@ -100,11 +118,14 @@ async fn f31_an_overloaded_backend_is_asked_seldom_by_everything_together() {
         asked.push(stage.ask(Ask::bash(&format!("echo {n} >> effects"))).await);
     }
     for id in &asked {
-        stage.reaches(id, State::Accepted).await;
+        stage.reaches(id, RequestState::Accepted).await;
     }
     // Each call asks once, and what they repeat soon is together no more than the reserve and a fifth of what succeeded:
     // without a budget each of them would go on doubling from 20 ms.
-    until("the first claims", || *calls.lock().expect("whole") >= CALLS).await;
+    until("the first claims", || {
+        *calls.lock().expect("whole") >= CALLS
+    })
+    .await;
     for _ in 0..3 {
         stage.status().await;
     }

@@ -1,7 +1,7 @@
 //! Refused credentials, a clock that is off, a lease that is gone: nothing is lost, and nobody is pestered.
 
-use punie_runner::dev_backend::Fault;
-use punie_runner::journal::State;
+use punie_runner::dev_backend::InjectedFault;
+use punie_runner::journal::RequestState;
 use serde_json::json;
 
 use crate::harness::caller::Ask;
@@ -11,7 +11,9 @@ use crate::harness::wait::until;
 
 /// A command that begins, says so in a file, and ends when `go` is there.
 fn gated(name: &str) -> Ask {
-    Ask::bash(&format!("echo ran >> {name}; until [ -e go ]; do sleep 0.02; done"))
+    Ask::bash(&format!(
+        "echo ran >> {name}; until [ -e go ]; do sleep 0.02; done"
+    ))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -38,10 +40,14 @@ async fn f34_an_expired_token_is_renewed_once_by_all_that_notice() {
     stage.write("go", "");
     for id in &asked {
         assert_eq!(stage.answer(id).await.outcome, "ok");
-        stage.reaches(id, State::Delivered).await;
+        stage.reaches(id, RequestState::Delivered).await;
         assert_eq!(relay.posts(id).1, 1);
     }
-    assert_eq!(relay.calls("devices:openSession").len(), opened + 1, "one refresh for all of them");
+    assert_eq!(
+        relay.calls("devices:openSession").len(),
+        opened + 1,
+        "one refresh for all of them"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -55,8 +61,15 @@ async fn f34_a_refused_refresh_is_not_tried_by_each_and_the_outbox_is_kept() {
     runner.logs("refuses this device").await;
     runner.logs("could not be polled").await;
     stage.status().await;
-    assert_eq!(relay.calls("devices:openSession").len(), 1, "one attempt for all of them");
-    assert!(relay.calls("events:listForDevice").len() <= 1, "and then it is left alone");
+    assert_eq!(
+        relay.calls("devices:openSession").len(),
+        1,
+        "one attempt for all of them"
+    );
+    assert!(
+        relay.calls("events:listForDevice").len() <= 1,
+        "and then it is left alone"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -71,21 +84,30 @@ async fn f35_a_revoked_device_claims_no_more_keeps_its_results_and_does_not_hamm
     let opened = relay.calls("devices:openSession").len();
     relay.rule(|_, _| Fate::say("403 Forbidden", "", "{\"code\":\"DeviceRevoked\"}"));
     stage.write("go", "");
-    stage.reaches(&first, State::Finished).await;
+    stage.reaches(&first, RequestState::Finished).await;
     runner.logs("refuses this device").await;
     // It comes by the poll that was held since before, and is not claimed any more.
     let second = stage.ask(Ask::bash("echo ran >> second")).await;
-    stage.reaches(&second, State::Accepted).await;
+    stage.reaches(&second, RequestState::Accepted).await;
     let claims = relay.calls("events:claim").len();
     let status = stage.status().await;
-    assert_eq!((&status["backend"]["trouble"], &status["outbox"]["pending"]), (&json!("refused"), &json!(1)));
+    assert_eq!(
+        (&status["backend"]["trouble"], &status["outbox"]["pending"]),
+        (&json!("refused"), &json!(1))
+    );
     for _ in 0..3 {
         stage.status().await;
     }
     assert_eq!(relay.calls("events:claim").len(), claims);
     assert_eq!(relay.calls("devices:openSession").len(), opened + 1);
-    assert!(relay.calls("events:appendResult").len() <= 1, "results wait");
-    assert_eq!((stage.read("second").as_str(), stage.state(&first)), ("", Some(State::Finished)));
+    assert!(
+        relay.calls("events:appendResult").len() <= 1,
+        "results wait"
+    );
+    assert_eq!(
+        (stage.read("second").as_str(), stage.state(&first)),
+        ("", Some(RequestState::Finished))
+    );
     runner.kill();
 
     // A command says so with the exit code for it, and everything is kept for better times.
@@ -94,7 +116,7 @@ async fn f35_a_revoked_device_claims_no_more_keeps_its_results_and_does_not_hamm
     relay.rule(|_, _| Fate::Pass);
     let _runner = stage.run_at(&relay.url);
     for id in [&first, &second] {
-        stage.reaches(id, State::Delivered).await;
+        stage.reaches(id, RequestState::Delivered).await;
         assert_eq!(relay.posts(id).1, 1);
     }
     assert_eq!(stage.read("second"), "ran\n");
@@ -104,24 +126,34 @@ async fn f35_a_revoked_device_claims_no_more_keeps_its_results_and_does_not_hamm
 async fn f54_a_clock_ten_minutes_off_is_corrected_from_the_date_and_told() {
     for skew_s in [600, -600] {
         let stage = Stage::skewed(skew_s * 1_000).await;
-        stage.faults.plan("*", None, Fault::Date(skew_s));
+        stage.faults.plan("*", None, InjectedFault::Date(skew_s));
         let before = stage.faults.calls("devices:heartbeat");
         let fresh = stage.ask(Ask::bash("echo ran")).await;
-        let old = stage.ask(Ask::bash("echo late").with("deadlineMs", json!(1_000.0))).await;
+        let old = stage
+            .ask(Ask::bash("echo late").with("deadlineMs", json!(1_000.0)))
+            .await;
         stage.once().await;
         assert_eq!(stage.answer(&fresh).await.outcome, "ok");
         assert_eq!(stage.answer(&old).await.verdict(), ("error", "expired"));
         // One to know the time before judging a deadline, one to say goodbye: no signature was refused as stale.
         assert_eq!(stage.faults.calls("devices:heartbeat") - before, 2);
-        let skew = stage.status().await["backend"]["clockSkewMs"].as_i64().expect("known");
+        let skew = stage.status().await["backend"]["clockSkewMs"]
+            .as_i64()
+            .expect("known");
         assert!((skew - skew_s * 1_000).abs() < 60_000, "{skew}");
         let told = stage.command(&["status"]).await.out;
         let which = if skew_s > 0 { "behind" } else { "ahead of" };
-        assert!(told.contains("clock is") && told.contains(&format!("min {which} the backend's")), "{told}");
+        assert!(
+            told.contains("clock is") && told.contains(&format!("min {which} the backend's")),
+            "{told}"
+        );
     }
     let stage = Stage::new().await;
     stage.once().await;
-    assert!(!stage.command(&["status"]).await.out.contains("clock is"), "two clocks that agree are no news");
+    assert!(
+        !stage.command(&["status"]).await.out.contains("clock is"),
+        "two clocks that agree are no news"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -130,34 +162,64 @@ async fn f66_a_lease_lost_during_an_effect_does_not_kill_it_and_is_said() {
     let relay = Relay::before(&stage.setting.url).await;
     let runner = stage.run_at(&relay.url);
     let id = stage
-        .ask(Ask::bash("echo begun > begun; until [ -e go ]; do sleep 0.02; done; echo whole > effect"))
+        .ask(Ask::bash(
+            "echo begun > begun; until [ -e go ]; do sleep 0.02; done; echo whole > effect",
+        ))
         .await;
     stage.line("begun").await;
     // Another process with this identity, after our lease ran out unnoticed.
     let claim = relay.calls("events:claim")[0].args.clone();
-    relay.rule(|path, _| if path == "events:claim" { Fate::Unheard } else { Fate::Pass });
+    relay.rule(|path, _| {
+        if path == "events:claim" {
+            Fate::Unheard
+        } else {
+            Fate::Pass
+        }
+    });
     // A renewal that was under way would renew after the clock moved; the second one from here on is unheard.
     let renewals = relay.calls("events:claim").len();
-    until("renewals in vain", || relay.calls("events:claim").len() >= renewals + 2).await;
+    until("renewals in vain", || {
+        relay.calls("events:claim").len() >= renewals + 2
+    })
+    .await;
     stage.advance_backend(120_000);
     let mut other = claim;
     other["leaseId"] = json!("another-process");
     let body = json!({ "path": "events:claim", "args": other, "format": "json" }).to_string();
-    let post = crate::harness::caller::http().post(format!("{}/api/mutation", stage.setting.url)).body(body);
-    let taken = post.header("content-type", "application/json").send().await.expect("an answer");
-    assert!(taken.text().await.expect("a text").contains(r#""granted":true"#));
+    let post = crate::harness::caller::http()
+        .post(format!("{}/api/mutation", stage.setting.url))
+        .body(body);
+    let taken = post
+        .header("content-type", "application/json")
+        .send()
+        .await
+        .expect("an answer");
+    assert!(
+        taken
+            .text()
+            .await
+            .expect("a text")
+            .contains(r#""granted":true"#)
+    );
     relay.rule(|_, _| Fate::Pass);
     runner.logs("the lease of a running call was lost").await;
     stage.write("go", "");
-    stage.reaches(&id, State::Undeliverable).await;
-    assert_eq!(stage.read("effect"), "whole\n", "it was not killed in the middle");
+    stage.reaches(&id, RequestState::Undeliverable).await;
+    assert_eq!(
+        stage.read("effect"),
+        "whole\n",
+        "it was not killed in the middle"
+    );
     let posts = relay.calls("events:appendResult");
     assert_eq!(posts.len(), 1);
     let payload: serde_json::Value =
         serde_json::from_str(posts[0].args["payload"].as_str().expect("a payload")).expect("JSON");
     assert_eq!(payload["meta"]["leaseLost"], true, "{payload}");
     assert_eq!(posts[0].answer["errorData"]["code"], "LEASE_LOST");
-    assert!(stage.caller.result(&id).await.is_none(), "the other process answers");
+    assert!(
+        stage.caller.result(&id).await.is_none(),
+        "the other process answers"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -175,7 +237,10 @@ async fn f34_a_session_refused_over_http_is_opened_once() {
         Fate::Pass
     });
     let id = stage.ask(Ask::bash("echo ran")).await;
-    stage.reaches(&id, State::Delivered).await;
-    until("the session", || relay.calls("devices:openSession").len() == opened + 1).await;
+    stage.reaches(&id, RequestState::Delivered).await;
+    until("the session", || {
+        relay.calls("devices:openSession").len() == opened + 1
+    })
+    .await;
     assert_eq!(relay.posts(&id), (2, 1));
 }

@@ -15,12 +15,19 @@ async fn f20_without_open_files_new_work_is_refused_as_busy_and_what_runs_is_ans
     let runner = stage.run_after("ulimit -n 80");
     let mut asked = Vec::new();
     for n in 0..16 {
-        let command = format!("echo > began.{n}; until [ -e go ]; do sleep 0.02; done; echo the end");
-        asked.push(stage.ask(Ask::bash(&command).of(&format!("talk-{n}"))).await);
+        let command =
+            format!("echo > began.{n}; until [ -e go ]; do sleep 0.02; done; echo the end");
+        asked.push(
+            stage
+                .ask(Ask::bash(&command).of(&format!("talk-{n}")))
+                .await,
+        );
     }
     // Refusals come at once, everything else when it may.
     until("each to have begun or to be refused", || {
-        let began = (0..16).filter(|n| stage.file(&format!("began.{n}")).exists()).count();
+        let began = (0..16)
+            .filter(|n| stage.file(&format!("began.{n}")).exists())
+            .count();
         began + runner.log().matches("a call was answered").count() >= 16
     })
     .await;
@@ -39,7 +46,14 @@ async fn f20_without_open_files_new_work_is_refused_as_busy_and_what_runs_is_ans
         }
     }
     assert!((1..16).contains(&refused), "{refused} were refused");
-    assert_eq!(stage.caller.have(Ask::bash("echo room again")).await.outcome, "ok");
+    assert_eq!(
+        stage
+            .caller
+            .have(Ask::bash("echo room again"))
+            .await
+            .outcome,
+        "ok"
+    );
     runner.terminate();
     assert_eq!(runner.end().await.code, Some(0));
 }
@@ -50,8 +64,9 @@ struct Group(PathBuf);
 impl Group {
     /// Below the tree of this controller; none where this user can make none.
     fn make(controller: &str, fault: &str) -> Option<Self> {
-        let path =
-            Path::new("/sys/fs/cgroup").join(controller).join(format!("{fault}-{}", std::process::id()));
+        let path = Path::new("/sys/fs/cgroup")
+            .join(controller)
+            .join(format!("{fault}-{}", std::process::id()));
         std::fs::create_dir(&path).ok().map(|()| Self(path))
     }
 
@@ -80,20 +95,31 @@ impl Drop for Group {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f21_without_room_for_a_process_a_command_is_an_error_and_the_runner_lives() {
     let Some(group) = Group::make("pids", "f21") else {
-        println!("not shown here: no control group of version 1 for the number of processes can be made");
+        println!(
+            "not shown here: no control group of version 1 for the number of processes can be made"
+        );
         return;
     };
     let stage = Stage::new().await;
     let runner = stage.run_after(&group.entry());
-    assert_eq!(stage.caller.have(Ask::bash("echo before")).await.outcome, "ok");
+    assert_eq!(
+        stage.caller.have(Ask::bash("echo before")).await.outcome,
+        "ok"
+    );
     group.set("pids.max", "1");
     for _ in 0..3 {
         let answer = stage.caller.have(Ask::bash("echo ran >> ran")).await;
         assert_eq!(answer.verdict(), ("error", "io"), "{answer:?}");
-        assert!(answer.text().contains("no room for another process"), "{answer:?}");
+        assert!(
+            answer.text().contains("no room for another process"),
+            "{answer:?}"
+        );
     }
     group.set("pids.max", "max");
-    assert_eq!(stage.caller.have(Ask::bash("echo after")).await.outcome, "ok");
+    assert_eq!(
+        stage.caller.have(Ask::bash("echo after")).await.outcome,
+        "ok"
+    );
     assert_eq!(stage.read("ran"), "");
     runner.terminate();
     assert_eq!(runner.end().await.code, Some(0));
@@ -112,8 +138,15 @@ async fn f22_a_command_that_the_system_killed_for_want_of_memory_says_so() {
     let greedy = "echo begun; head -c 900M /dev/zero | tail > /dev/null";
     let answer = stage.caller.have(Ask::bash(greedy)).await;
     let meta = &answer.payload["meta"];
-    assert_eq!((&meta["killed"], &meta["exitCode"]), (&json!("oom"), &json!(137)), "{answer:?}");
-    assert!(answer.text().contains("begun") && answer.text().contains("killed: oom"), "{answer:?}");
+    assert_eq!(
+        (&meta["killed"], &meta["exitCode"]),
+        (&json!("oom"), &json!(137)),
+        "{answer:?}"
+    );
+    assert!(
+        answer.text().contains("begun") && answer.text().contains("killed: oom"),
+        "{answer:?}"
+    );
     // One that somebody else killed is not taken for that.
     let killed = stage.caller.have(Ask::bash("kill -KILL $$")).await;
     assert_eq!(killed.payload["meta"].get("killed"), None, "{killed:?}");
@@ -125,8 +158,15 @@ async fn f22_a_command_that_the_system_killed_for_want_of_memory_says_so() {
 /// The most memory that a process has had, in bytes.
 fn peak(pid: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("it lives");
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a peak");
-    line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") << 10
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:"))
+        .expect("a peak");
+    line.trim()
+        .trim_end_matches(" kB")
+        .parse::<u64>()
+        .expect("a number")
+        << 10
 }
 
 /// What one output may take on the disk.
@@ -144,11 +184,16 @@ async fn f47_an_output_without_end_takes_no_memory_and_keeps_its_head_and_tail()
     assert!(grown <= 32 << 20, "its memory grew by {grown} bytes");
     let text = answer.text();
     assert!(
-        answer.outcome == "ok" && text.starts_with("1\n2\n") && text.trim_end().ends_with("\n32000000"),
+        answer.outcome == "ok"
+            && text.starts_with("1\n2\n")
+            && text.trim_end().ends_with("\n32000000"),
         "{text}"
     );
     assert_eq!(answer.payload["meta"]["truncated"], true);
     let kept = std::fs::read_dir(stage.setting.home.join("state/outputs")).expect("the outputs");
-    let most = kept.filter_map(|entry| Some(entry.ok()?.metadata().ok()?.len())).max().expect("one is kept");
+    let most = kept
+        .filter_map(|entry| Some(entry.ok()?.metadata().ok()?.len()))
+        .max()
+        .expect("one is kept");
     assert!(most > SPOOL / 2 && most <= SPOOL, "{most} bytes are kept");
 }

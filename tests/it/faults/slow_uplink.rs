@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use punie_runner::backend::{BackendError, FunctionKind, HttpFunctions, TransportOptions};
-use punie_runner::journal::State;
+use punie_runner::journal::RequestState;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
@@ -45,7 +45,12 @@ impl Server {
                 });
             }
         });
-        Self { url, connections, calls, _serving: serving }
+        Self {
+            url,
+            connections,
+            calls,
+            _serving: serving,
+        }
     }
 }
 
@@ -54,7 +59,11 @@ async fn answer(socket: &mut BufReader<TcpStream>, calls: &AtomicUsize) -> Optio
     let mut length = 0;
     loop {
         let mut line = String::new();
-        socket.read_line(&mut line).await.ok().filter(|read| *read > 0)?;
+        socket
+            .read_line(&mut line)
+            .await
+            .ok()
+            .filter(|read| *read > 0)?;
         let line = line.trim_end().to_ascii_lowercase();
         if line.is_empty() {
             break;
@@ -67,7 +76,10 @@ async fn answer(socket: &mut BufReader<TcpStream>, calls: &AtomicUsize) -> Optio
     socket.read_exact(&mut body).await.ok()?;
     calls.fetch_add(1, Ordering::SeqCst);
     let said = r#"{"status":"success","value":null}"#;
-    let reply = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{said}", said.len());
+    let reply = format!(
+        "HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{said}",
+        said.len()
+    );
     socket.write_all(reply.as_bytes()).await.ok()
 }
 
@@ -81,7 +93,14 @@ const KBIT: usize = 1_000 / 8;
 const SLACK: Duration = Duration::from_millis(500);
 
 async fn post(functions: &HttpFunctions) -> Result<Value, BackendError> {
-    functions.call(FunctionKind::Mutation, "events:appendResult", &image(), Duration::ZERO).await
+    functions
+        .call_function(
+            FunctionKind::Mutation,
+            "events:appendResult",
+            &image(),
+            Duration::ZERO,
+        )
+        .await
 }
 
 #[tokio::test(start_paused = true)]
@@ -89,11 +108,15 @@ async fn a_large_result_gets_through_a_line_of_160_kbit_a_second() {
     let server = Server::start().await;
     let proxy = Proxy::before(&server.url);
     proxy.poison(Toxic::Uplink(160 * KBIT));
-    let functions = HttpFunctions::new(&proxy.url, TransportOptions::default()).expect("an address");
+    let functions =
+        HttpFunctions::new(&proxy.url, TransportOptions::default()).expect("an address");
     let begun = Instant::now();
     post(&functions).await.expect("it gets through");
     let took = begun.elapsed();
-    assert!(took >= Duration::from_secs(33) && took <= Duration::from_secs(36), "{took:?}");
+    assert!(
+        took >= Duration::from_secs(33) && took <= Duration::from_secs(36),
+        "{took:?}"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -101,7 +124,8 @@ async fn eight_large_results_at_once_take_the_time_that_their_bytes_need() {
     let server = Server::start().await;
     let proxy = Proxy::before(&server.url);
     proxy.poison(Toxic::Uplink(1_000 * KBIT));
-    let functions = HttpFunctions::new(&proxy.url, TransportOptions::default()).expect("an address");
+    let functions =
+        HttpFunctions::new(&proxy.url, TransportOptions::default()).expect("an address");
     let begun = Instant::now();
     let mut posts = JoinSet::new();
     for _ in 0..8 {
@@ -112,7 +136,10 @@ async fn eight_large_results_at_once_take_the_time_that_their_bytes_need() {
         posted.expect("it gets through");
     }
     let took = begun.elapsed();
-    assert!(took >= Duration::from_secs(43) && took <= Duration::from_secs(45), "{took:?}");
+    assert!(
+        took >= Duration::from_secs(43) && took <= Duration::from_secs(45),
+        "{took:?}"
+    );
     assert_eq!(server.calls.load(Ordering::SeqCst), 8);
 }
 
@@ -152,7 +179,12 @@ async fn heartbeats_share_a_connection() {
     let functions = HttpFunctions::new(&url, way).expect("an address");
     for _ in 0..6 {
         let args = json!({});
-        let beat = functions.call(FunctionKind::Mutation, "devices:heartbeat", &args, Duration::ZERO);
+        let beat = functions.call_function(
+            FunctionKind::Mutation,
+            "devices:heartbeat",
+            &args,
+            Duration::ZERO,
+        );
         beat.await.expect("answered");
         // The longest time between two heartbeats: a minute, and an eighth of it.
         tokio::time::sleep(Duration::from_millis(67_500)).await;
@@ -168,16 +200,22 @@ async fn the_status_tells_how_much_waits_and_is_being_sent() {
     proxy.poison_those_with("events:appendResult", Toxic::BlackHole);
     let _runner = stage.run_at(&proxy.url);
     for n in 0..8 {
-        let id = stage.ask(Ask::bash("seq 1 20000").of(&format!("talk-{n}"))).await;
-        stage.reaches(&id, State::Finished).await;
+        let id = stage
+            .ask(Ask::bash("seq 1 20000").of(&format!("talk-{n}")))
+            .await;
+        stage.reaches(&id, RequestState::Finished).await;
     }
     let outbox = eventually("what is being sent", async || {
         let outbox = stage.status().await["outbox"].clone();
         (outbox["sendingBytes"] != 0).then_some(outbox)
     })
     .await;
-    let [waits, sends] = ["bytes", "sendingBytes"].map(|key| outbox[key].as_u64().expect("a number"));
+    let [waits, sends] =
+        ["bytes", "sendingBytes"].map(|key| outbox[key].as_u64().expect("a number"));
     assert!(sends > 64 << 10 && waits >= sends, "{outbox}");
     let words = stage.command(&["status"]).await.out;
-    assert!(words.contains("KB)") && words.contains("sending "), "{words}");
+    assert!(
+        words.contains("KB)") && words.contains("sending "),
+        "{words}"
+    );
 }

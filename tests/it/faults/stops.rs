@@ -39,10 +39,21 @@ async fn f58_a_stop_during_five_running_commands_leaves_none_unanswered() {
     runner.logs("asked to stop").await;
     stage.write("go", "");
     assert_eq!(runner.end().await.code, Some(0));
-    assert!(!shells.iter().any(|shell| is_alive(shell)), "nothing runs on");
+    assert!(
+        !shells.iter().any(|shell| is_alive(shell)),
+        "nothing runs on"
+    );
     for (n, id) in asked.iter().enumerate() {
-        let answer = stage.caller.result(id).await.unwrap_or_else(|| panic!("{n} is not delivered"));
-        let expected = if n < 2 { ("ok", "") } else { ("error", "interrupted") };
+        let answer = stage
+            .caller
+            .result(id)
+            .await
+            .unwrap_or_else(|| panic!("{n} is not delivered"));
+        let expected = if n < 2 {
+            ("ok", "")
+        } else {
+            ("error", "interrupted")
+        };
         assert_eq!(answer.verdict(), expected, "{n}: {answer:?}");
         assert!(answer.text().contains("half of it"), "{n}: {answer:?}");
     }
@@ -52,7 +63,10 @@ async fn f58_a_stop_during_five_running_commands_leaves_none_unanswered() {
 async fn a_stop_that_hangs_is_cut_short_and_the_next_life_answers() {
     let stage = Stage::with("[limits]\ndrain_ms = 0\n").await;
     let hanging = stage.setting.logs.join("hanging");
-    let runner = stage.run_after(&format!("export PUNIE_FAILPOINTS=drain.flush=hold:{}", hanging.display()));
+    let runner = stage.run_after(&format!(
+        "export PUNIE_FAILPOINTS=drain.flush=hold:{}",
+        hanging.display()
+    ));
     let id = stage.ask(Ask::bash("echo $$ > begun; sleep 600")).await;
     let shell = stage.line("begun").await;
     runner.terminate();
@@ -60,7 +74,10 @@ async fn a_stop_that_hangs_is_cut_short_and_the_next_life_answers() {
     runner.terminate();
     let ended = runner.end().await;
     assert_eq!(ended.code, Some(1), "{ended:?}");
-    assert!(ended.log.contains("cut short") && !is_alive(&shell), "{ended:?}");
+    assert!(
+        ended.log.contains("cut short") && !is_alive(&shell),
+        "{ended:?}"
+    );
     stage.once().await;
     assert_eq!(stage.answer(&id).await.verdict(), ("error", "interrupted"));
 }

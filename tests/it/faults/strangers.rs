@@ -1,6 +1,6 @@
 //! Something else answers in the backend's place: a login page, a redirect to who knows whom.
 
-use punie_runner::journal::State;
+use punie_runner::journal::RequestState;
 
 use super::polls_fail;
 use crate::harness::caller::Ask;
@@ -9,7 +9,11 @@ use crate::harness::stage::Stage;
 use crate::harness::wait::until;
 
 fn login_page(status: &str) -> Fate {
-    Fate::say(status, "content-type: text/html\r\n", "<html>Please log in</html>")
+    Fate::say(
+        status,
+        "content-type: text/html\r\n",
+        "<html>Please log in</html>",
+    )
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -17,31 +21,53 @@ async fn f32_a_login_page_is_not_an_empty_page_and_status_says_so() {
     let stage = Stage::new().await;
     let relay = Relay::before(&stage.setting.url).await;
     // Gates answer with all of these.
-    for status in ["200 OK", "403 Forbidden", "511 Network Authentication Required"] {
+    for status in [
+        "200 OK",
+        "403 Forbidden",
+        "511 Network Authentication Required",
+    ] {
         relay.rule(move |_, _| login_page(status));
         let ended = stage.command_at(&relay.url, &["--once"]).await;
-        assert_eq!(ended.code, Some(69), "it did not find nothing to do: {ended:?}");
+        assert_eq!(
+            ended.code,
+            Some(69),
+            "it did not find nothing to do: {ended:?}"
+        );
     }
     relay.rule(|_, _| login_page("200 OK"));
-    let looked = stage.command_at(&relay.url, &["--json", "status"]).await.json();
+    let looked = stage
+        .command_at(&relay.url, &["--json", "status"])
+        .await
+        .json();
     assert_eq!(
-        (&looked["backend"]["trouble"], &looked["backend"]["reachable"]),
+        (
+            &looked["backend"]["trouble"],
+            &looked["backend"]["reachable"]
+        ),
         (&"intercepted".into(), &false.into())
     );
 
     let runner = stage.run_at(&relay.url);
     let id = stage.ask(Ask::bash("echo ran >> effects")).await;
     polls_fail(&runner, 3).await;
-    until("the runner to say so", || stage.remembers("backend_trouble").as_deref() == Some("intercepted"))
-        .await;
+    until("the runner to say so", || {
+        stage.remembers("backend_trouble").as_deref() == Some("intercepted")
+    })
+    .await;
     // Even asked from where the way is free, it tells what the runner meets.
     assert_eq!(stage.status().await["backend"]["trouble"], "intercepted");
     assert!(stage.command(&["status"]).await.out.contains("intercepted"));
     relay.rule(|_, _| Fate::Pass);
     assert_eq!(stage.answer(&id).await.outcome, "ok");
-    stage.reaches(&id, State::Delivered).await;
-    until("the trouble to be over", || stage.remembers("backend_trouble").as_deref() == Some("")).await;
-    assert_eq!(stage.status().await["backend"]["trouble"], serde_json::Value::Null);
+    stage.reaches(&id, RequestState::Delivered).await;
+    until("the trouble to be over", || {
+        stage.remembers("backend_trouble").as_deref() == Some("")
+    })
+    .await;
+    assert_eq!(
+        stage.status().await["backend"]["trouble"],
+        serde_json::Value::Null
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -52,9 +78,13 @@ async fn f36_a_redirect_is_not_followed_and_the_token_not_sent() {
     elsewhere.set_nonblocking(true).expect("set");
     let address = elsewhere.local_addr().expect("an address");
     // 307 and 308 would carry the body along.
-    for status in
-        ["301 Moved", "302 Found", "303 See Other", "307 Temporary Redirect", "308 Permanent Redirect"]
-    {
+    for status in [
+        "301 Moved",
+        "302 Found",
+        "303 See Other",
+        "307 Temporary Redirect",
+        "308 Permanent Redirect",
+    ] {
         let location = format!("location: http://{address}/api/query\r\n");
         relay.rule(move |_, _| Fate::say(status, &location, ""));
         let ended = stage.command_at(&relay.url, &["--once"]).await;
@@ -66,7 +96,10 @@ async fn f36_a_redirect_is_not_followed_and_the_token_not_sent() {
             "{status} was followed"
         );
     }
-    let looked = stage.command_at(&relay.url, &["--json", "status"]).await.json();
+    let looked = stage
+        .command_at(&relay.url, &["--json", "status"])
+        .await
+        .json();
     assert_eq!(looked["backend"]["trouble"], "intercepted");
     assert!(elsewhere.accept().is_err());
 }
@@ -75,21 +108,44 @@ async fn f36_a_redirect_is_not_followed_and_the_token_not_sent() {
 async fn an_address_where_no_backend_ever_answered_is_called_probably_wrong() {
     let stage = Stage::new().await;
     let relay = Relay::before(&stage.setting.url).await;
-    relay.rule(|_, _| Fate::say("404 Not Found", "content-type: text/plain\r\n", "no such page"));
+    relay.rule(|_, _| {
+        Fate::say(
+            "404 Not Found",
+            "content-type: text/plain\r\n",
+            "no such page",
+        )
+    });
     let ended = stage.command_at(&relay.url, &["--once"]).await;
-    let sentence = format!("no event backend answers at {} (404): check the address", relay.url);
-    assert!(ended.code == Some(69) && ended.log.contains(&sentence), "{ended:?}");
-    let without_runner = stage.command_at(&relay.url, &["--json", "status"]).await.json();
+    let sentence = format!(
+        "no event backend answers at {} (404): check the address",
+        relay.url
+    );
+    assert!(
+        ended.code == Some(69) && ended.log.contains(&sentence),
+        "{ended:?}"
+    );
+    let without_runner = stage
+        .command_at(&relay.url, &["--json", "status"])
+        .await
+        .json();
     assert_eq!(without_runner["backend"]["trouble"], "no_backend");
     let runner = stage.run_at(&relay.url);
     runner.logs(&sentence).await;
-    until("the runner to say so", || stage.remembers("backend_trouble").as_deref() == Some("no_backend"))
-        .await;
+    until("the runner to say so", || {
+        stage.remembers("backend_trouble").as_deref() == Some("no_backend")
+    })
+    .await;
     let words = stage.command_at(&relay.url, &["status"]).await.out;
     assert!(words.contains("(404): check the address"), "{words}");
     // One that has answered is being mended.
     relay.rule(|_, _| Fate::Pass);
-    until("the trouble to be over", || stage.remembers("backend_trouble").as_deref() == Some("")).await;
+    until("the trouble to be over", || {
+        stage.remembers("backend_trouble").as_deref() == Some("")
+    })
+    .await;
     relay.rule(|_, _| Fate::say("404 Not Found", "", "{}"));
-    until("patience", || stage.remembers("backend_trouble").as_deref() == Some("busy")).await;
+    until("patience", || {
+        stage.remembers("backend_trouble").as_deref() == Some("busy")
+    })
+    .await;
 }

@@ -3,7 +3,9 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, date_time_ymd};
+use rcgen::{
+    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, date_time_ymd,
+};
 use rustls::ServerConfig;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use tokio::net::{TcpListener, TcpStream};
@@ -32,9 +34,15 @@ pub(super) fn certificate(
     by: Option<&Authority>,
 ) -> (CertificateDer<'static>, KeyPair) {
     let mut params = CertificateParams::new(vec![name.to_owned()]).expect("a name");
-    params.distinguished_name.push(DnType::CommonName, "a server");
+    params
+        .distinguished_name
+        .push(DnType::CommonName, "a server");
     params.not_before = date_time_ymd(2020, 1, 1);
-    params.not_after = if expired { date_time_ymd(2021, 1, 1) } else { date_time_ymd(2100, 1, 1) };
+    params.not_after = if expired {
+        date_time_ymd(2021, 1, 1)
+    } else {
+        date_time_ymd(2100, 1, 1)
+    };
     let key = KeyPair::generate().expect("a key");
     let signed = match by {
         Some(authority) => params.signed_by(&key, authority),
@@ -51,7 +59,9 @@ pub(super) async fn gate(
     // Whoever comes first installs it; a second time changes nothing.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(certificate.1.serialize_der()));
-    let config = ServerConfig::builder().with_no_client_auth().with_single_cert(vec![certificate.0], key);
+    let config = ServerConfig::builder()
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate.0], key);
     let acceptor = TlsAcceptor::from(Arc::new(config.expect("a usable certificate")));
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let url = format!("https://{}", listener.local_addr().expect("an address"));
@@ -63,8 +73,12 @@ pub(super) async fn gate(
             let (acceptor, upstream) = (acceptor.clone(), upstream.clone());
             open.spawn(async move {
                 // A refused handshake is what most of this is about.
-                let Ok(mut near) = acceptor.accept(socket).await else { return };
-                let Ok(mut far) = TcpStream::connect(upstream).await else { return };
+                let Ok(mut near) = acceptor.accept(socket).await else {
+                    return;
+                };
+                let Ok(mut far) = TcpStream::connect(upstream).await else {
+                    return;
+                };
                 let _ = tokio::io::copy_bidirectional(&mut near, &mut far).await;
             });
         }
@@ -73,7 +87,11 @@ pub(super) async fn gate(
 }
 
 async fn once(stage: &Stage, url: &str, roots: &Path) -> Ended {
-    let setting = Setting { url: url.to_owned(), roots: Some(roots.to_owned()), ..stage.setting.clone() };
+    let setting = Setting {
+        url: url.to_owned(),
+        roots: Some(roots.to_owned()),
+        ..stage.setting.clone()
+    };
     Program::start(&setting, &["--once"]).end().await
 }
 
@@ -85,26 +103,60 @@ async fn f37_a_certificate_that_is_expired_self_signed_or_of_another_is_refused_
     std::fs::write(&roots, ours.pem()).expect("written");
     let id = stage.ask(Ask::bash("echo ran >> effects")).await;
     for (what, bad, reason) in [
-        ("expired", certificate("127.0.0.1", true, Some(&ours)), "expired"),
-        ("self-signed", certificate("127.0.0.1", false, None), "UnknownIssuer"),
+        (
+            "expired",
+            certificate("127.0.0.1", true, Some(&ours)),
+            "expired",
+        ),
+        (
+            "self-signed",
+            certificate("127.0.0.1", false, None),
+            "UnknownIssuer",
+        ),
         (
             "of another authority",
             certificate("127.0.0.1", false, Some(&authority("theirs"))),
             "UnknownIssuer",
         ),
-        ("of another host", certificate("elsewhere.test", false, Some(&ours)), "elsewhere.test"),
+        (
+            "of another host",
+            certificate("elsewhere.test", false, Some(&ours)),
+            "elsewhere.test",
+        ),
     ] {
         let asked = stage.faults.calls("events:listForDevice");
         let (url, _serving) = gate(&stage.setting.url, bad).await;
         let ended = once(&stage, &url, &roots).await;
         assert_eq!(ended.code, Some(69), "{what}: {ended:?}");
-        assert!(ended.log.contains("certificate") && ended.log.contains(reason), "{what}: {}", ended.log);
-        assert_eq!(stage.faults.calls("events:listForDevice"), asked, "{what}: something was said");
+        assert!(
+            ended.log.contains("certificate") && ended.log.contains(reason),
+            "{what}: {}",
+            ended.log
+        );
+        assert_eq!(
+            stage.faults.calls("events:listForDevice"),
+            asked,
+            "{what}: something was said"
+        );
     }
-    let (url, _serving) = gate(&stage.setting.url, certificate("127.0.0.1", false, Some(&ours))).await;
+    let (url, _serving) = gate(
+        &stage.setting.url,
+        certificate("127.0.0.1", false, Some(&ours)),
+    )
+    .await;
     let ended = once(&stage, &url, &roots).await;
-    assert_eq!(ended.code, Some(0), "the test's own authority is trusted: {ended:?}");
-    assert_eq!((stage.answer(&id).await.outcome.as_str(), stage.read("effects").as_str()), ("ok", "ran\n"));
+    assert_eq!(
+        ended.code,
+        Some(0),
+        "the test's own authority is trusted: {ended:?}"
+    );
+    assert_eq!(
+        (
+            stage.answer(&id).await.outcome.as_str(),
+            stage.read("effects").as_str()
+        ),
+        ("ok", "ran\n")
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -113,7 +165,11 @@ async fn a_websocket_is_opened_through_tls_to_a_trusted_certificate_and_to_no_ot
     let (ours, theirs) = (authority("ours"), authority("theirs"));
     let roots = worker.setting.logs.join("roots.pem");
     std::fs::write(&roots, ours.pem()).expect("written");
-    let plain = worker.setting.url.replace("ws://", "http://").replace("/device", "");
+    let plain = worker
+        .setting
+        .url
+        .replace("ws://", "http://")
+        .replace("/device", "");
     let through = |url: &str| Setting {
         url: format!("{}/device", url.replace("https://", "wss://")),
         roots: Some(roots.clone()),
@@ -121,10 +177,18 @@ async fn a_websocket_is_opened_through_tls_to_a_trusted_certificate_and_to_no_ot
     };
     let (url, _serving) = gate(&plain, certificate("127.0.0.1", false, Some(&theirs))).await;
     let refused = Program::start(&through(&url), &["--once"]).end().await;
-    assert!(refused.code != Some(0) && refused.log.contains("certificate"), "{refused:?}");
+    assert!(
+        refused.code != Some(0) && refused.log.contains("certificate"),
+        "{refused:?}"
+    );
     let (url, _serving) = gate(&plain, certificate("127.0.0.1", false, Some(&ours))).await;
     let _runner = Program::start(&through(&url), &["run"]);
     let mut line = worker.accept().await;
-    line.done("w", "write_file", &serde_json::json!({"path": "note", "content": "x"})).await;
+    line.done(
+        "w",
+        "write_file",
+        &serde_json::json!({"path": "note", "content": "x"}),
+    )
+    .await;
     assert_eq!(worker.read("note"), "x");
 }

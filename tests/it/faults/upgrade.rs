@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use punie_runner::ids::RequestId;
-use punie_runner::journal::{Journal, Reader, State};
+use punie_runner::journal::{Journal, JournalReader, RequestState};
 use rusqlite::Connection;
 use serde_json::json;
 
@@ -56,26 +56,33 @@ fn make(file: &Path, version: usize) {
 }
 
 fn set_version(raw: &Connection, version: usize) {
-    raw.pragma_update(None, "user_version", u32::try_from(version).expect("small")).expect("set");
+    raw.pragma_update(None, "user_version", u32::try_from(version).expect("small"))
+        .expect("set");
 }
 
 fn journal_of(stage: &Stage) -> PathBuf {
     stage.setting.home.join("state/journal.sqlite3")
 }
 
-fn state(reader: &Reader, id: &str) -> Option<State> {
-    reader.life(&RequestId::parse(id).expect("an id")).expect("reads").map(|life| life.state)
+fn state(reader: &JournalReader, id: &str) -> Option<RequestState> {
+    reader
+        .request_record(&RequestId::parse(id).expect("an id"))
+        .expect("reads")
+        .map(|life| life.state)
 }
 
 fn version_of(file: &Path) -> usize {
     let raw = Connection::open(file).expect("opens");
-    let version: u32 = raw.pragma_query_value(None, "user_version", |row| row.get(0)).expect("reads");
+    let version: u32 = raw
+        .pragma_query_value(None, "user_version", |row| row.get(0))
+        .expect("reads");
     version as usize
 }
 
 fn quick_check(file: &Path) -> String {
     let raw = Connection::open(file).expect("opens");
-    raw.query_row("pragma quick_check", [], |row| row.get(0)).expect("reads")
+    raw.query_row("pragma quick_check", [], |row| row.get(0))
+        .expect("reads")
 }
 
 #[test]
@@ -84,32 +91,50 @@ fn f60_every_version_s_rows_survive_and_are_kept_beside_as_they_were() {
         let dir = tempfile::tempdir().expect("a folder");
         let file = dir.path().join("journal.sqlite3");
         make(&file, version);
-        let journal = Journal::open(&file).expect("opens");
-        let reader = journal.reader().expect("reads");
+        let journal = Journal::open_for_last_backend(&file).expect("opens");
+        let reader = journal.open_reader().expect("reads");
         let states = [
-            ("accepted-write", State::Accepted),
-            ("cancelled-bash", State::Accepted),
-            ("started-bash", State::Started),
-            ("started-read", State::Started),
-            ("finished-read", State::Finished),
-            ("delivered-bash", State::Delivered),
-            ("undeliverable-bash", State::Undeliverable),
+            ("accepted-write", RequestState::Accepted),
+            ("cancelled-bash", RequestState::Accepted),
+            ("started-bash", RequestState::Started),
+            ("started-read", RequestState::Started),
+            ("finished-read", RequestState::Finished),
+            ("delivered-bash", RequestState::Delivered),
+            ("undeliverable-bash", RequestState::Undeliverable),
         ];
         for (id, was) in states {
             assert_eq!(state(&reader, id), Some(was), "version {version}: {id}");
         }
-        assert_eq!(reader.begun_here().expect("reads").len() + reader.accepted().expect("reads").len(), 4);
-        assert_eq!(reader.undelivered().expect("reads").len(), 1);
-        assert_eq!(reader.children().expect("reads").len(), 1);
-        assert_eq!(reader.shells().expect("reads").len(), if version > 1 { 2 } else { 0 });
-        assert_eq!(reader.recall("cursor").expect("reads").as_deref(), Some("0"));
+        assert_eq!(
+            reader.started_requests_here().expect("reads").len()
+                + reader.accepted_requests().expect("reads").len(),
+            4
+        );
+        assert_eq!(reader.undelivered_requests().expect("reads").len(), 1);
+        assert_eq!(reader.child_processes().expect("reads").len(), 1);
+        assert_eq!(
+            reader.list_shell_rows().expect("reads").len(),
+            if version > 1 { 2 } else { 0 }
+        );
+        assert_eq!(
+            reader.read_fact("cursor").expect("reads").as_deref(),
+            Some("0")
+        );
         let backup = dir.path().join(format!("journal.sqlite3.v{version}"));
-        assert_eq!(backup.exists(), version < VERSIONS.len(), "version {version}");
+        assert_eq!(
+            backup.exists(),
+            version < VERSIONS.len(),
+            "version {version}"
+        );
         if backup.exists() {
-            assert_eq!((version_of(&backup), quick_check(&backup).as_str()), (version, "ok"));
+            assert_eq!(
+                (version_of(&backup), quick_check(&backup).as_str()),
+                (version, "ok")
+            );
             let raw = Connection::open(&backup).expect("opens");
-            let rows: u32 =
-                raw.query_row("select count(*) from request", [], |row| row.get(0)).expect("reads");
+            let rows: u32 = raw
+                .query_row("select count(*) from request", [], |row| row.get(0))
+                .expect("reads");
             // From the fifth version on there is one of another backend.
             assert_eq!(rows as usize, states.len() + usize::from(version >= 5));
         }
@@ -134,7 +159,9 @@ async fn f60_what_every_version_left_is_settled_by_the_rules() {
             ("finished-read", "Read", &read),
         ];
         for (id, tool, args) in left {
-            stage.ask(Ask::new(tool, args).with("requestId", json!(id)).of(id)).await;
+            stage
+                .ask(Ask::new(tool, args).with("requestId", json!(id)).of(id))
+                .await;
         }
         // The old runner held the lease of what it had begun.
         let held = "update requests set lease_id = '01890a5d-ac96-774b-bcce-b302099a8057', \
@@ -144,9 +171,21 @@ async fn f60_what_every_version_left_is_settled_by_the_rules() {
         assert_eq!(stage.answer("accepted-write").await.outcome, "ok");
         assert_eq!(stage.read("written.txt"), "by the fixture\n");
         assert_eq!(stage.answer("cancelled-bash").await.outcome, "cancelled");
-        assert_eq!(stage.answer("started-bash").await.verdict(), ("error", "interrupted"));
-        assert!(stage.answer("started-read").await.text().contains("it is there"));
-        assert_eq!(stage.answer("finished-read").await.text(), "as the old version recorded it");
+        assert_eq!(
+            stage.answer("started-bash").await.verdict(),
+            ("error", "interrupted")
+        );
+        assert!(
+            stage
+                .answer("started-read")
+                .await
+                .text()
+                .contains("it is there")
+        );
+        assert_eq!(
+            stage.answer("finished-read").await.text(),
+            "as the old version recorded it"
+        );
         assert_eq!(stage.read("effects"), "", "version {version}");
     }
 }
@@ -157,19 +196,30 @@ async fn f60_what_belongs_to_no_known_backend_waits_for_a_configured_one() {
     make_private(&journal_of(&stage), 4);
     let write = json!({ "file_path": "written.txt", "content": "by the fixture\n" });
     stage
-        .ask(Ask::new("Write", &write).with("requestId", json!("accepted-write")).of("accepted-write"))
+        .ask(
+            Ask::new("Write", &write)
+                .with("requestId", json!("accepted-write"))
+                .of("accepted-write"),
+        )
         .await;
     let dev = Program::start(&stage.setting, &["dev", "--json"]);
     dev.logs("the catalog is published").await;
     let status = stage.status().await;
     let waiting = &status["otherBackends"];
     assert_eq!(waiting.as_array().map(Vec::len), Some(1), "{status}");
-    assert_eq!((&waiting[0]["url"], &waiting[0]["results"]), (&json!(null), &json!(1)), "{status}");
+    assert_eq!(
+        (&waiting[0]["url"], &waiting[0]["results"]),
+        (&json!(null), &json!(1)),
+        "{status}"
+    );
     let words = stage.command(&["status"]).await.out;
-    assert!(words.contains("4 requests and 1 result wait until a runner starts with"), "{words}");
+    assert!(
+        words.contains("4 requests and 1 result wait until a runner starts with"),
+        "{words}"
+    );
     dev.terminate();
     assert_eq!(dev.end().await.code, Some(0));
-    assert_eq!(stage.state("accepted-write"), Some(State::Accepted));
+    assert_eq!(stage.state("accepted-write"), Some(RequestState::Accepted));
     let _runner = stage.run();
     assert_eq!(stage.answer("accepted-write").await.outcome, "ok");
     assert_eq!(stage.read("written.txt"), "by the fixture\n");
@@ -178,7 +228,8 @@ async fn f60_what_belongs_to_no_known_backend_waits_for_a_configured_one() {
 /// The same where the home keeps it, for its owner alone.
 fn make_private(file: &Path, version: usize) {
     make(file, version);
-    std::fs::set_permissions(file, std::os::unix::fs::PermissionsExt::from_mode(0o600)).expect("set");
+    std::fs::set_permissions(file, std::os::unix::fs::PermissionsExt::from_mode(0o600))
+        .expect("set");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -191,7 +242,10 @@ async fn f61_a_journal_of_a_newer_version_is_refused_and_left_byte_by_byte() {
     set_version(&raw, VERSIONS.len() + 1);
     raw.execute_batch("create table later (n)").expect("made");
     let log = file.with_file_name("journal.sqlite3-wal");
-    let kept = [std::fs::read(&file).expect("reads"), std::fs::read(&log).expect("reads")];
+    let kept = [
+        std::fs::read(&file).expect("reads"),
+        std::fs::read(&log).expect("reads"),
+    ];
     drop(raw);
     std::fs::write(&file, &kept[0]).expect("written");
     std::fs::write(&log, &kept[1]).expect("written");
@@ -200,8 +254,14 @@ async fn f61_a_journal_of_a_newer_version_is_refused_and_left_byte_by_byte() {
     let ended = stage.run().end().await;
     assert_eq!(ended.code, Some(73), "{ended:?}");
     assert!(ended.log.contains("newer version"), "{ended:?}");
-    assert!(std::fs::read(&file).expect("reads") == kept[0], "the file is as it was");
-    assert!(std::fs::read(&log).expect("reads") == kept[1], "its log is as it was");
+    assert!(
+        std::fs::read(&file).expect("reads") == kept[0],
+        "the file is as it was"
+    );
+    assert!(
+        std::fs::read(&log).expect("reads") == kept[1],
+        "its log is as it was"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -211,14 +271,24 @@ async fn f62_a_crash_amid_the_change_leaves_the_old_tables_and_a_backup() {
         let file = journal_of(&stage);
         make_private(&file, 1);
         let point = format!("journal.migrating=kill@{nth}");
-        let runner = Program::start_with(&stage.setting, &["run"], &[("PUNIE_FAILPOINTS", point.as_ref())]);
+        let runner = Program::start_with(
+            &stage.setting,
+            &["run"],
+            &[("PUNIE_FAILPOINTS", point.as_ref())],
+        );
         let ended = runner.end().await;
         assert_eq!(ended.code, None, "it was killed: {ended:?}");
         let backup = file.with_file_name("journal.sqlite3.v1");
-        assert_eq!((version_of(&backup), quick_check(&backup).as_str()), (1, "ok"));
+        assert_eq!(
+            (version_of(&backup), quick_check(&backup).as_str()),
+            (1, "ok")
+        );
         assert_eq!((version_of(&file), quick_check(&file).as_str()), (1, "ok"));
-        let journal = Journal::open(&file).expect("opens");
-        assert_eq!(state(&journal.reader().expect("reads"), "finished-read"), Some(State::Finished));
+        let journal = Journal::open_for_last_backend(&file).expect("opens");
+        assert_eq!(
+            state(&journal.open_reader().expect("reads"), "finished-read"),
+            Some(RequestState::Finished)
+        );
         assert_eq!(version_of(&file), VERSIONS.len());
     }
 }

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use punie_runner::acp::files::{
-    FolderListing, ListFolder, LoadedFile, MoveFile, OpenedFile, ReadTextFile, RemoveFile, TextWindow,
-    WriteTextFile, Written,
+    FolderListing, ListFolder, LoadedFile, MoveFile, OpenedFile, ReadTextFile, RemoveFile,
+    TextWindow, WriteReport, WriteTextFile,
 };
-use punie_runner::acp::local::files::LocalFiles;
-use punie_runner::acp::prepared::PreparedWrite;
-use punie_runner::acp::{Answer, FileClient, WorkspacePath};
+use punie_runner::acp::local::local_files::LocalFiles;
+use punie_runner::acp::prepared_write::PreparedWrite;
+use punie_runner::acp::{FileClient, ToolFuture, WorkspacePath};
 use punie_runner::ids::RequestId;
-use punie_runner::tool::{ErrorCode, ToolCx, ToolError};
+use punie_runner::tool::{ErrorCode, ToolContext, ToolError};
 use serde_json::json;
 
 use super::Bench;
@@ -41,7 +41,12 @@ impl Bench {
                 if path.is_dir() {
                     folders.push(path);
                 } else {
-                    let name = path.strip_prefix(&self.root).unwrap().to_str().unwrap().to_owned();
+                    let name = path
+                        .strip_prefix(&self.root)
+                        .unwrap()
+                        .to_str()
+                        .unwrap()
+                        .to_owned();
                     files.push((name, fs::read(&path).unwrap()));
                 }
             }
@@ -70,7 +75,10 @@ const FOUR: &str = "*** Begin Patch
 ";
 
 fn put_four(bench: &Bench) {
-    bench.put("a.rs", "fn one() {\n    old();\n}\nfn two() {\n    old();\n}\n");
+    bench.put(
+        "a.rs",
+        "fn one() {\n    old();\n}\nfn two() {\n    old();\n}\n",
+    );
     bench.put("gone.txt", "so long\n");
     bench.put("from.rs", "x\n");
 }
@@ -88,15 +96,34 @@ async fn a_patch_of_every_kind_changes_all_files_and_says_so() {
              R {root}/from.rs -> {root}/to/there.rs (+1 -1), line 1\n"
         )
     );
-    assert_eq!(bench.get("a.rs"), "fn one() {\n    new();\n    more();\n}\nfn two() {\n    old();\n}\n");
     assert_eq!(
-        (bench.get("new/deep/b.txt").as_str(), bench.get("to/there.rs").as_str()),
+        bench.get("a.rs"),
+        "fn one() {\n    new();\n    more();\n}\nfn two() {\n    old();\n}\n"
+    );
+    assert_eq!(
+        (
+            bench.get("new/deep/b.txt").as_str(),
+            bench.get("to/there.rs").as_str()
+        ),
         ("first\nsecond\n", "y\n")
     );
     assert_eq!(bench.tree().len(), 3);
-    let sides: Vec<(bool, bool)> =
-        reply.meta.files.iter().map(|file| (file.before.is_some(), file.after.is_some())).collect();
-    assert_eq!(sides, [(true, true), (false, true), (true, false), (true, false), (false, true)]);
+    let sides: Vec<(bool, bool)> = reply
+        .meta
+        .files
+        .iter()
+        .map(|file| (file.before.is_some(), file.after.is_some()))
+        .collect();
+    assert_eq!(
+        sides,
+        [
+            (true, true),
+            (false, true),
+            (true, false),
+            (true, false),
+            (false, true)
+        ]
+    );
     assert_ne!(reply.meta.files[0].before, reply.meta.files[0].after);
 }
 
@@ -106,8 +133,16 @@ async fn a_dry_run_shows_a_diff_that_does_the_same() {
     put_four(&bench);
     put_four(&other);
     let before = bench.tree();
-    let shown = text(&bench.ok("ApplyPatch", json!({"patch": FOUR, "dry_run": true})).await).to_owned();
-    assert!(shown.starts_with("Dry run, nothing was written."), "{shown}");
+    let shown = text(
+        &bench
+            .ok("ApplyPatch", json!({"patch": FOUR, "dry_run": true}))
+            .await,
+    )
+    .to_owned();
+    assert!(
+        shown.starts_with("Dry run, nothing was written."),
+        "{shown}"
+    );
     assert_eq!(bench.tree(), before);
     bench.patch(FOUR).await;
     // What it shows is a patch itself, but for the rename, which only git's head can say.
@@ -134,35 +169,90 @@ async fn a_diff_of_git_sets_modes_and_keeps_the_others() {
              similarity index 50%\nrename from private\nrename to kept\n--- a/private\n+++ b/kept\n@@ -1,2 +1,2 @@\n a\n-b\n+c\n",
         )
         .await;
-    let mode = |name: &str| fs::metadata(bench.root.join(name)).unwrap().permissions().mode() & 0o777;
-    assert_eq!(fs::metadata(script).unwrap().permissions().mode() & 0o111, 0o111);
+    let mode = |name: &str| {
+        fs::metadata(bench.root.join(name))
+            .unwrap()
+            .permissions()
+            .mode()
+            & 0o777
+    };
+    assert_eq!(
+        fs::metadata(script).unwrap().permissions().mode() & 0o111,
+        0o111
+    );
     assert_eq!((mode("tool") & 0o100, mode("kept")), (0o100, 0o640));
-    assert_eq!((bench.get("tool").as_str(), bench.get("kept").as_str()), ("#!/bin/sh", "a\nc\n"));
+    assert_eq!(
+        (bench.get("tool").as_str(), bench.get("kept").as_str()),
+        ("#!/bin/sh", "a\nc\n")
+    );
 }
 
 #[tokio::test]
 async fn every_encoding_and_line_ending_is_kept() {
     let bench = Bench::new();
     let wide = |text: &str| -> Vec<u8> {
-        [0xFF, 0xFE].into_iter().chain(text.encode_utf16().flat_map(u16::to_le_bytes)).collect()
+        [0xFF, 0xFE]
+            .into_iter()
+            .chain(text.encode_utf16().flat_map(u16::to_le_bytes))
+            .collect()
     };
     let french = "Le caf\u{e9} du th\u{e9}\u{e2}tre est ferm\u{e9} \u{e0} midi.\n".repeat(3);
-    let latin =
-        |text: &str| -> Vec<u8> { text.chars().map(|c| u8::try_from(u32::from(c)).unwrap()).collect() };
+    let latin = |text: &str| -> Vec<u8> {
+        text.chars()
+            .map(|c| u8::try_from(u32::from(c)).unwrap())
+            .collect()
+    };
     for (name, before, old, new, after) in [
-        ("crlf", b"a\r\nb\r\nc\r\n".to_vec(), "b", "B", b"a\r\nB\r\nc\r\n".to_vec()),
-        ("bom", "\u{FEFF}a\r\nb\n".into(), "a", "A", "\u{FEFF}A\r\nb\n".into()),
-        ("utf16", wide("a\r\n\u{e9}\r\n"), "\u{e9}", "\u{e8}", wide("a\r\n\u{e8}\r\n")),
-        ("latin", latin(&(french.clone() + "x\n")), "x", "\u{e0} x", latin(&(french.clone() + "\u{e0} x\n"))),
-        ("damaged", b"caf\xff\nb\n".to_vec(), "b", "B", b"caf\xff\nB\n".to_vec()),
+        (
+            "crlf",
+            b"a\r\nb\r\nc\r\n".to_vec(),
+            "b",
+            "B",
+            b"a\r\nB\r\nc\r\n".to_vec(),
+        ),
+        (
+            "bom",
+            "\u{FEFF}a\r\nb\n".into(),
+            "a",
+            "A",
+            "\u{FEFF}A\r\nb\n".into(),
+        ),
+        (
+            "utf16",
+            wide("a\r\n\u{e9}\r\n"),
+            "\u{e9}",
+            "\u{e8}",
+            wide("a\r\n\u{e8}\r\n"),
+        ),
+        (
+            "latin",
+            latin(&(french.clone() + "x\n")),
+            "x",
+            "\u{e0} x",
+            latin(&(french.clone() + "\u{e0} x\n")),
+        ),
+        (
+            "damaged",
+            b"caf\xff\nb\n".to_vec(),
+            "b",
+            "B",
+            b"caf\xff\nB\n".to_vec(),
+        ),
         ("open", b"a\nb".to_vec(), "b", "B", b"a\nB".to_vec()),
     ] {
         bench.put(name, before);
-        bench.patch(&format!("*** Update File: {name}\n@@\n-{old}\n+{new}\n")).await;
+        bench
+            .patch(&format!("*** Update File: {name}\n@@\n-{old}\n+{new}\n"))
+            .await;
         assert_eq!(fs::read(bench.root.join(name)).unwrap(), after, "{name}");
     }
-    let error = bench.patch_refused("*** Update File: latin\n@@\n-\u{e0} x\n+\u{1f980}\n").await;
-    assert!(error.text().contains("windows-1252 has no"), "{error}");
+    let error = bench
+        .patch_refused("*** Update File: latin\n@@\n-\u{e0} x\n+\u{1f980}\n")
+        .await;
+    assert!(
+        error.model_text().contains("windows-1252 has no"),
+        "{error}"
+    );
 }
 
 #[tokio::test]
@@ -180,7 +270,10 @@ async fn what_is_there_already_is_no_change() {
     );
     assert!(reply.meta.files.is_empty());
     let said = bench.patch(&format!("{patch}*** Add File: c\n+x\n")).await;
-    assert!(said.starts_with("Applied to 1 file:\n= ") && said.contains("\nA "), "{said}");
+    assert!(
+        said.starts_with("Applied to 1 file:\n= ") && said.contains("\nA "),
+        "{said}"
+    );
     assert_eq!(bench.tree()[..2], before);
 }
 
@@ -196,26 +289,66 @@ async fn each_refusal_has_its_code_and_changes_nothing() {
     let update = |name: &str| format!("*** Update File: {name}\n@@\n-secret\n+x\n");
     let absolute = bench.outside.join("f").display().to_string();
     for (patch, code, words) in [
-        (update("../root-evil/f"), ErrorCode::OutsideWorkspace, "outside"),
+        (
+            update("../root-evil/f"),
+            ErrorCode::OutsideWorkspace,
+            "outside",
+        ),
         (update(&absolute), ErrorCode::OutsideWorkspace, "outside"),
         (update("leak"), ErrorCode::OutsideWorkspace, "leak"),
-        ("*** Add File: .git/hooks/pre-commit\n+x\n".to_owned(), ErrorCode::PolicyDenied, ".git/hooks"),
+        (
+            "*** Add File: .git/hooks/pre-commit\n+x\n".to_owned(),
+            ErrorCode::PolicyDenied,
+            ".git/hooks",
+        ),
         (
             "*** Update File: other\n*** Move to: .GIT/hooks/x\n".to_owned(),
             ErrorCode::PolicyDenied,
             ".git/hooks",
         ),
-        ("*** Delete File: .claude/settings.json\n".to_owned(), ErrorCode::PolicyDenied, ".claude"),
+        (
+            "*** Delete File: .claude/settings.json\n".to_owned(),
+            ErrorCode::PolicyDenied,
+            ".claude",
+        ),
         (update("src/mian.rs"), ErrorCode::NotFound, "src/main.rs"),
-        ("*** Delete File: src/mian.rs\n".to_owned(), ErrorCode::NotFound, "src/main.rs"),
-        ("*** Update File: src/mian.rs\n*** Move to: b\n".to_owned(), ErrorCode::NotFound, "src/main.rs"),
-        ("*** Add File: other\n+z\n".to_owned(), ErrorCode::Stale, "exists already"),
-        ("*** Update File: other\n*** Move to: twice\n".to_owned(), ErrorCode::Stale, "exists already"),
+        (
+            "*** Delete File: src/mian.rs\n".to_owned(),
+            ErrorCode::NotFound,
+            "src/main.rs",
+        ),
+        (
+            "*** Update File: src/mian.rs\n*** Move to: b\n".to_owned(),
+            ErrorCode::NotFound,
+            "src/main.rs",
+        ),
+        (
+            "*** Add File: other\n+z\n".to_owned(),
+            ErrorCode::Stale,
+            "exists already",
+        ),
+        (
+            "*** Update File: other\n*** Move to: twice\n".to_owned(),
+            ErrorCode::Stale,
+            "exists already",
+        ),
         (update("src"), ErrorCode::IsDirectory, "folder"),
-        ("*** Delete File: src\n".to_owned(), ErrorCode::IsDirectory, "folder"),
+        (
+            "*** Delete File: src\n".to_owned(),
+            ErrorCode::IsDirectory,
+            "folder",
+        ),
         (update("image.png"), ErrorCode::NotText, "PNG"),
-        ("*** Update File: twice\n@@\n-x\n+y\n".to_owned(), ErrorCode::Ambiguous, "lines 1, 2"),
-        ("*** Update File: other\n@@\n-z\n+y\n".to_owned(), ErrorCode::NoMatch, "Hunk 1 (line 2"),
+        (
+            "*** Update File: twice\n@@\n-x\n+y\n".to_owned(),
+            ErrorCode::Ambiguous,
+            "lines 1, 2",
+        ),
+        (
+            "*** Update File: other\n@@\n-z\n+y\n".to_owned(),
+            ErrorCode::NoMatch,
+            "Hunk 1 (line 2",
+        ),
         (
             "*** Update File: other\n@@\n-y\n+z\n*** Delete File: other\n".to_owned(),
             ErrorCode::InvalidArgs,
@@ -226,20 +359,45 @@ async fn each_refusal_has_its_code_and_changes_nothing() {
             ErrorCode::InvalidArgs,
             "two",
         ),
-        ("diff --git a/x b/x\nBinary files a/x and b/x differ\n".to_owned(), ErrorCode::NotText, "binary"),
-        ("replace y by z".to_owned(), ErrorCode::InvalidArgs, "*** Begin Patch"),
-        ("--- a/other\n+++ /dev/null\n@@ -1 +0,0 @@\n-z\n".to_owned(), ErrorCode::NoMatch, "Hunk 1"),
-        ("--- a/twice\n+++ /dev/null\n@@ -1 +0,0 @@\n-x\n".to_owned(), ErrorCode::NoMatch, "holds more"),
-        (format!("*** Add File: n\n+{}\n", punie_runner::redact::MASK), ErrorCode::InvalidArgs, "secret"),
+        (
+            "diff --git a/x b/x\nBinary files a/x and b/x differ\n".to_owned(),
+            ErrorCode::NotText,
+            "binary",
+        ),
+        (
+            "replace y by z".to_owned(),
+            ErrorCode::InvalidArgs,
+            "*** Begin Patch",
+        ),
+        (
+            "--- a/other\n+++ /dev/null\n@@ -1 +0,0 @@\n-z\n".to_owned(),
+            ErrorCode::NoMatch,
+            "Hunk 1",
+        ),
+        (
+            "--- a/twice\n+++ /dev/null\n@@ -1 +0,0 @@\n-x\n".to_owned(),
+            ErrorCode::NoMatch,
+            "holds more",
+        ),
+        (
+            format!("*** Add File: n\n+{}\n", punie_runner::redact::MASK),
+            ErrorCode::InvalidArgs,
+            "secret",
+        ),
     ] {
-        let error = bench.patch_refused(&format!("*** Add File: first\n+would be first\n{patch}")).await;
+        let error = bench
+            .patch_refused(&format!("*** Add File: first\n+would be first\n{patch}"))
+            .await;
         if patch.starts_with("***") {
-            assert_eq!(error.code(), code, "{patch}: {error}");
-            assert!(error.text().contains("Nothing was changed"), "{patch}: {error}");
+            assert_eq!(error.stable_code(), code, "{patch}: {error}");
+            assert!(
+                error.model_text().contains("Nothing was changed"),
+                "{patch}: {error}"
+            );
         }
         let error = bench.patch_refused(&patch).await;
-        assert_eq!(error.code(), code, "{patch}: {error}");
-        assert!(error.text().contains(words), "{patch}: {error}");
+        assert_eq!(error.stable_code(), code, "{patch}: {error}");
+        assert!(error.model_text().contains(words), "{patch}: {error}");
         assert_eq!(bench.tree(), before, "{patch}");
     }
 }
@@ -249,16 +407,24 @@ async fn all_faults_of_a_patch_are_told_at_once() {
     let bench = Bench::new();
     bench.put("a", "x\n");
     let error = bench
-        .patch_refused("*** Update File: a\n@@\n-y\n+z\n*** Delete File: b\n*** Add File: ../c\n+c\n")
+        .patch_refused(
+            "*** Update File: a\n@@\n-y\n+z\n*** Delete File: b\n*** Add File: ../c\n+c\n",
+        )
         .await;
-    assert_eq!(error.text().matches("\n- Line ").count(), 3, "{error}");
+    assert_eq!(
+        error.model_text().matches("\n- Line ").count(),
+        3,
+        "{error}"
+    );
 }
 
 #[tokio::test]
 async fn two_sections_of_one_file_are_joined() {
     let bench = Bench::new();
     bench.put("a", "one\ntwo\nthree\n");
-    let said = bench.patch("*** Update File: a\n@@\n-three\n+3\n*** Update File: ./a\n@@\n-one\n+1\n").await;
+    let said = bench
+        .patch("*** Update File: a\n@@\n-three\n+3\n*** Update File: ./a\n@@\n-one\n+1\n")
+        .await;
     assert_eq!(bench.get("a"), "1\ntwo\n3\n");
     assert!(said.contains("another order"), "{said}");
 }
@@ -267,12 +433,27 @@ async fn two_sections_of_one_file_are_joined() {
 async fn a_patch_over_a_limit_is_refused() {
     let bench = Bench::new();
     let long = format!("*** Add File: a\n+{}\n", "x".repeat(1 << 20));
-    assert_eq!(bench.patch_refused(&long).await.code(), ErrorCode::TooLarge);
-    let many: String = (0..201).map(|n| format!("*** Add File: f{n}\n+x\n")).collect::<Vec<_>>().concat();
-    assert_eq!(bench.patch_refused(&many).await.code(), ErrorCode::TooLarge);
+    assert_eq!(
+        bench.patch_refused(&long).await.stable_code(),
+        ErrorCode::TooLarge
+    );
+    let many: String = (0..201)
+        .map(|n| format!("*** Add File: f{n}\n+x\n"))
+        .collect::<Vec<_>>()
+        .concat();
+    assert_eq!(
+        bench.patch_refused(&many).await.stable_code(),
+        ErrorCode::TooLarge
+    );
     let big = fs::File::create(bench.root.join("big")).unwrap();
     big.set_len((64 << 20) + 1).unwrap();
-    assert_eq!(bench.patch_refused("*** Update File: big\n@@\n-x\n+y\n").await.code(), ErrorCode::TooLarge);
+    assert_eq!(
+        bench
+            .patch_refused("*** Update File: big\n@@\n-x\n+y\n")
+            .await
+            .stable_code(),
+        ErrorCode::TooLarge
+    );
     assert_eq!(bench.tree().len(), 1);
 }
 
@@ -281,11 +462,12 @@ async fn a_cancelled_call_changes_nothing() {
     let bench = Bench::new();
     put_four(&bench);
     let before = bench.tree();
-    let cx = ToolCx::detached(RequestId::new());
+    let cx = ToolContext::for_detached_call(RequestId::new());
     cx.cancel.cancel();
-    let error =
-        call_with(&bench.tools, "ApplyPatch", json!({"patch": FOUR}), cx).await.expect_err("cancelled");
-    assert_eq!(error.code(), ErrorCode::Cancelled);
+    let error = call_with(&bench.tools, "ApplyPatch", json!({"patch": FOUR}), cx)
+        .await
+        .expect_err("cancelled");
+    assert_eq!(error.stable_code(), ErrorCode::Cancelled);
     assert_eq!(bench.tree(), before);
 }
 
@@ -298,7 +480,11 @@ struct Watched<F> {
 
 impl<F: Fn(usize) -> bool> Watched<F> {
     fn by(each: F) -> Arc<Self> {
-        Arc::new(Self { files: LocalFiles::new(), changes: AtomicUsize::new(0), each })
+        Arc::new(Self {
+            files: LocalFiles::new(),
+            changes: AtomicUsize::new(0),
+            each,
+        })
     }
 
     fn allowed(&self) -> Result<(), ToolError> {
@@ -306,15 +492,26 @@ impl<F: Fn(usize) -> bool> Watched<F> {
         if (self.each)(change) {
             return Ok(());
         }
-        Err(ToolError::new(ErrorCode::Io, format!("no space left at change {change}")))
+        Err(ToolError::new(
+            ErrorCode::Io,
+            format!("no space left at change {change}"),
+        ))
     }
 }
 
 impl<F: Fn(usize) -> bool + Send + Sync + 'static> FileClient for Watched<F> {
-    fn read_text_file<'a>(&'a self, cx: &'a ToolCx, request: ReadTextFile) -> Answer<'a, TextWindow> {
+    fn read_text_file<'a>(
+        &'a self,
+        cx: &'a ToolContext,
+        request: ReadTextFile,
+    ) -> ToolFuture<'a, TextWindow> {
         self.files.read_text_file(cx, request)
     }
-    fn write_text_file<'a>(&'a self, cx: &'a ToolCx, request: WriteTextFile) -> Answer<'a, Written> {
+    fn write_text_file<'a>(
+        &'a self,
+        cx: &'a ToolContext,
+        request: WriteTextFile,
+    ) -> ToolFuture<'a, WriteReport> {
         match self.allowed() {
             Ok(()) => self.files.write_text_file(cx, request),
             Err(fault) => Box::pin(async { Err(fault) }),
@@ -322,46 +519,67 @@ impl<F: Fn(usize) -> bool + Send + Sync + 'static> FileClient for Watched<F> {
     }
     fn prepare_file<'a>(
         &'a self,
-        cx: &'a ToolCx,
+        cx: &'a ToolContext,
         request: WriteTextFile,
-    ) -> Answer<'a, Box<dyn PreparedWrite>> {
+    ) -> ToolFuture<'a, Box<dyn PreparedWrite>> {
         self.files.prepare_file(cx, request)
     }
     fn stage_file<'a>(
         &'a self,
-        cx: &'a ToolCx,
+        cx: &'a ToolContext,
         write: Box<dyn PreparedWrite>,
-    ) -> Answer<'a, Box<dyn PreparedWrite>> {
+    ) -> ToolFuture<'a, Box<dyn PreparedWrite>> {
         self.files.stage_file(cx, write)
     }
-    fn place_file<'a>(&'a self, cx: &'a ToolCx, write: Box<dyn PreparedWrite>) -> Answer<'a, Written> {
+    fn place_file<'a>(
+        &'a self,
+        cx: &'a ToolContext,
+        write: Box<dyn PreparedWrite>,
+    ) -> ToolFuture<'a, WriteReport> {
         match self.allowed() {
             Ok(()) => self.files.place_file(cx, write),
             Err(fault) => Box::pin(async { Err(fault) }),
         }
     }
-    fn load_file<'a>(&'a self, cx: &'a ToolCx, path: WorkspacePath, max: u64) -> Answer<'a, LoadedFile> {
+    fn load_file<'a>(
+        &'a self,
+        cx: &'a ToolContext,
+        path: WorkspacePath,
+        max: u64,
+    ) -> ToolFuture<'a, LoadedFile> {
         self.files.load_file(cx, path, max)
     }
-    fn remove_file<'a>(&'a self, cx: &'a ToolCx, request: RemoveFile) -> Answer<'a, ()> {
+    fn remove_file<'a>(&'a self, cx: &'a ToolContext, request: RemoveFile) -> ToolFuture<'a, ()> {
         match self.allowed() {
             Ok(()) => self.files.remove_file(cx, request),
             Err(fault) => Box::pin(async { Err(fault) }),
         }
     }
-    fn move_file<'a>(&'a self, cx: &'a ToolCx, request: MoveFile) -> Answer<'a, ()> {
+    fn move_file<'a>(&'a self, cx: &'a ToolContext, request: MoveFile) -> ToolFuture<'a, ()> {
         match self.allowed() {
             Ok(()) => self.files.move_file(cx, request),
             Err(fault) => Box::pin(async { Err(fault) }),
         }
     }
-    fn remove_empty_folder<'a>(&'a self, cx: &'a ToolCx, path: WorkspacePath) -> Answer<'a, bool> {
+    fn remove_empty_folder<'a>(
+        &'a self,
+        cx: &'a ToolContext,
+        path: WorkspacePath,
+    ) -> ToolFuture<'a, bool> {
         self.files.remove_empty_folder(cx, path)
     }
-    fn open_file<'a>(&'a self, cx: &'a ToolCx, path: WorkspacePath) -> Answer<'a, OpenedFile> {
+    fn open_file<'a>(
+        &'a self,
+        cx: &'a ToolContext,
+        path: WorkspacePath,
+    ) -> ToolFuture<'a, OpenedFile> {
         self.files.open_file(cx, path)
     }
-    fn list_folder<'a>(&'a self, cx: &'a ToolCx, request: ListFolder) -> Answer<'a, FolderListing> {
+    fn list_folder<'a>(
+        &'a self,
+        cx: &'a ToolContext,
+        request: ListFolder,
+    ) -> ToolFuture<'a, FolderListing> {
         self.files.list_folder(cx, request)
     }
 }
@@ -372,16 +590,35 @@ async fn whichever_write_fails_everything_is_put_back() {
     for fails_from in 1..=5 {
         let bench = Bench::with(Watched::by(move |change| change != fails_from));
         put_four(&bench);
-        fs::set_permissions(bench.root.join("gone.txt"), fs::Permissions::from_mode(0o640)).unwrap();
+        fs::set_permissions(
+            bench.root.join("gone.txt"),
+            fs::Permissions::from_mode(0o640),
+        )
+        .unwrap();
         let before = bench.tree();
         let error = bench.patch_refused(FOUR).await;
-        assert_eq!(error.code(), ErrorCode::Io);
-        assert!(error.text().contains(&format!("no space left at change {fails_from}")), "{error}");
-        let words = if fails_from == 1 { "No file was changed before it." } else { "no file is changed" };
-        assert!(error.text().contains(words), "{error}");
+        assert_eq!(error.stable_code(), ErrorCode::Io);
+        assert!(
+            error
+                .model_text()
+                .contains(&format!("no space left at change {fails_from}")),
+            "{error}"
+        );
+        let words = if fails_from == 1 {
+            "No file was changed before it."
+        } else {
+            "no file is changed"
+        };
+        assert!(error.model_text().contains(words), "{error}");
         assert_eq!(bench.tree(), before, "change {fails_from}");
-        assert!(!bench.root.join("new").exists() && !bench.root.join("to").exists(), "folders are left");
-        let mode = fs::metadata(bench.root.join("gone.txt")).unwrap().permissions().mode();
+        assert!(
+            !bench.root.join("new").exists() && !bench.root.join("to").exists(),
+            "folders are left"
+        );
+        let mode = fs::metadata(bench.root.join("gone.txt"))
+            .unwrap()
+            .permissions()
+            .mode();
         assert_eq!(mode & 0o777, 0o640);
     }
 }
@@ -393,20 +630,24 @@ async fn what_cannot_be_put_back_is_named_file_by_file() {
     put_four(&bench);
     let original = bench.get("a.rs");
     let error = bench.refused("ApplyPatch", json!({"patch": FOUR})).await;
-    let told = error.text();
+    let told = error.model_text();
     assert!(told.contains("applied in part"), "{told}");
     assert!(
-        told.contains("/gone.txt was renamed to ") && told.contains("/new/deep/b.txt was made and stays so"),
+        told.contains("/gone.txt was renamed to ")
+            && told.contains("/new/deep/b.txt was made and stays so"),
         "{told}"
     );
     assert!(!told.contains("a.rs was changed"), "{told}");
-    assert_eq!((bench.get("a.rs"), bench.get("new/deep/b.txt")), (original, "first\nsecond\n".to_owned()));
+    assert_eq!(
+        (bench.get("a.rs"), bench.get("new/deep/b.txt")),
+        (original, "first\nsecond\n".to_owned())
+    );
     assert!(!bench.root.join("gone.txt").exists());
 }
 
 #[tokio::test]
 async fn a_cancel_after_the_first_write_does_not_stop_the_others() {
-    let cx = ToolCx::detached(RequestId::new());
+    let cx = ToolContext::for_detached_call(RequestId::new());
     let cancel = cx.cancel.clone();
     let bench = Bench::with(Watched::by(move |change| {
         if change == 2 {
@@ -415,7 +656,9 @@ async fn a_cancel_after_the_first_write_does_not_stop_the_others() {
         true
     }));
     put_four(&bench);
-    let reply = call_with(&bench.tools, "ApplyPatch", json!({"patch": FOUR}), cx).await.expect("finished");
+    let reply = call_with(&bench.tools, "ApplyPatch", json!({"patch": FOUR}), cx)
+        .await
+        .expect("finished");
     assert!(
         text(&reply).contains("was cancelled while it wrote; the patch was finished"),
         "{}",
@@ -437,8 +680,12 @@ async fn a_file_that_changed_since_it_was_checked_is_not_written_over() {
     }));
     bench.put("a", "one\n");
     victim.set(bench.put("b", "two\n")).unwrap();
-    let error =
-        bench.patch_refused("*** Update File: a\n@@\n-one\n+1\n*** Update File: b\n@@\n-two\n+2\n").await;
-    assert_eq!(error.code(), ErrorCode::Stale);
-    assert_eq!((bench.get("a").as_str(), bench.get("b").as_str()), ("one\n", "somebody else's\n"));
+    let error = bench
+        .patch_refused("*** Update File: a\n@@\n-one\n+1\n*** Update File: b\n@@\n-two\n+2\n")
+        .await;
+    assert_eq!(error.stable_code(), ErrorCode::Stale);
+    assert_eq!(
+        (bench.get("a").as_str(), bench.get("b").as_str()),
+        ("one\n", "somebody else's\n")
+    );
 }

@@ -41,7 +41,14 @@ fn git(folder: &Path, args: &[&str], input: &str) -> Option<Vec<u8>> {
     let mut child = Command::new("git")
         .current_dir(folder)
         .env("GIT_CONFIG_GLOBAL", "/dev/null")
-        .args(["-c", "core.quotePath=true", "-c", "diff.noprefix=false", "-c", "safe.directory=*"])
+        .args([
+            "-c",
+            "core.quotePath=true",
+            "-c",
+            "diff.noprefix=false",
+            "-c",
+            "safe.directory=*",
+        ])
         .args(args)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -63,13 +70,28 @@ fn hunks(diff: &str) -> Vec<Hunk> {
     let mut hunks: Vec<Hunk> = Vec::new();
     for line in diff.split_inclusive('\n') {
         if line.starts_with("@@ ") {
-            let new = line.split(' ').nth(2).and_then(|range| range.strip_prefix('+')).expect("a range");
-            let start: usize = new.split(',').next().and_then(|start| start.parse().ok()).expect("a number");
+            let new = line
+                .split(' ')
+                .nth(2)
+                .and_then(|range| range.strip_prefix('+'))
+                .expect("a range");
+            let start: usize = new
+                .split(',')
+                .next()
+                .and_then(|start| start.parse().ok())
+                .expect("a number");
             let (old, new, body) = (String::new(), String::new(), String::new());
-            hunks.push(Hunk { line: start.saturating_sub(1), old, new, body });
+            hunks.push(Hunk {
+                line: start.saturating_sub(1),
+                old,
+                new,
+                body,
+            });
             continue;
         }
-        let Some(hunk) = hunks.last_mut() else { continue };
+        let Some(hunk) = hunks.last_mut() else {
+            continue;
+        };
         hunk.body.push_str(line);
         match line.split_at(1) {
             (" ", text) => {
@@ -79,8 +101,12 @@ fn hunks(diff: &str) -> Vec<Hunk> {
             ("-", text) => hunk.old.push_str(text),
             ("+", text) => hunk.new.push_str(text),
             ("\\", _) => {
-                let last =
-                    hunk.body.lines().rev().nth(1).map_or(' ', |line| line.chars().next().unwrap_or(' '));
+                let last = hunk
+                    .body
+                    .lines()
+                    .rev()
+                    .nth(1)
+                    .map_or(' ', |line| line.chars().next().unwrap_or(' '));
                 for (text, marks) in [(&mut hunk.old, " -"), (&mut hunk.new, " +")] {
                     if marks.contains(last) && text.ends_with('\n') {
                         text.pop();
@@ -121,28 +147,59 @@ fn own_history() -> Vec<Step> {
     let mut found = Vec::new();
     let mut edits = 0;
     for section in sections(&log) {
-        let index = section.lines().find_map(|line| line.strip_prefix("index ")).unwrap_or_default();
-        let Some((old, new)) = index.split(' ').next().and_then(|ids| ids.split_once("..")) else { continue };
-        let name = section.lines().find_map(|line| line.strip_prefix("+++ b/")).unwrap_or_default();
+        let index = section
+            .lines()
+            .find_map(|line| line.strip_prefix("index "))
+            .unwrap_or_default();
+        let Some((old, new)) = index.split(' ').next().and_then(|ids| ids.split_once("..")) else {
+            continue;
+        };
+        let name = section
+            .lines()
+            .find_map(|line| line.strip_prefix("+++ b/"))
+            .unwrap_or_default();
         let hunks = hunks(section);
         edits += hunks.len();
-        found.push((name.to_owned(), old.to_owned(), new.to_owned(), section.to_owned(), hunks));
+        found.push((
+            name.to_owned(),
+            old.to_owned(),
+            new.to_owned(),
+            section.to_owned(),
+            hunks,
+        ));
         if edits >= ENOUGH + 150 {
             break;
         }
     }
-    let ids: String = found.iter().flat_map(|(_, old, new, ..)| [old.as_str(), "\n", new, "\n"]).collect();
-    let Some(blobs) = git(folder, &["cat-file", "--batch"], &ids) else { return Vec::new() };
+    let ids: String = found
+        .iter()
+        .flat_map(|(_, old, new, ..)| [old.as_str(), "\n", new, "\n"])
+        .collect();
+    let Some(blobs) = git(folder, &["cat-file", "--batch"], &ids) else {
+        return Vec::new();
+    };
     let blobs = blobs_of(&blobs);
-    let steps = found.into_iter().rev().filter_map(|(name, old, new, diff, hunks)| {
-        let (old, new) = (blobs.get(&old)?.clone(), blobs.get(&new)?.clone());
-        Some(Step { name, old, new, diff, hunks })
-    });
+    let steps = found
+        .into_iter()
+        .rev()
+        .filter_map(|(name, old, new, diff, hunks)| {
+            let (old, new) = (blobs.get(&old)?.clone(), blobs.get(&new)?.clone());
+            Some(Step {
+                name,
+                old,
+                new,
+                diff,
+                hunks,
+            })
+        });
     steps.collect()
 }
 
 fn sections(log: &str) -> Vec<&str> {
-    let mut starts: Vec<usize> = log.match_indices("\ndiff --git ").map(|(at, _)| at + 1).collect();
+    let mut starts: Vec<usize> = log
+        .match_indices("\ndiff --git ")
+        .map(|(at, _)| at + 1)
+        .collect();
     if log.starts_with("diff --git ") {
         starts.insert(0, 0);
     }
@@ -166,7 +223,8 @@ fn blobs_of(mut batch: &[u8]) -> HashMap<String, String> {
         let head = String::from_utf8_lossy(&batch[..end]).into_owned();
         batch = &batch[end + 1..];
         let mut words = head.split(' ');
-        let (Some(id), Some("blob"), Some(size)) = (words.next(), words.next(), words.next()) else {
+        let (Some(id), Some("blob"), Some(size)) = (words.next(), words.next(), words.next())
+        else {
             continue;
         };
         let size: usize = size.parse().expect("a size");
@@ -185,13 +243,24 @@ fn two_releases() -> Vec<Step> {
         .or_else(|| std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cargo")));
     let Some(home) = home else { return Vec::new() };
     let mut releases: BTreeMap<String, Vec<PathBuf>> = BTreeMap::new();
-    for registry in fs::read_dir(home.join("registry/src")).into_iter().flatten().flatten() {
-        for release in fs::read_dir(registry.path()).into_iter().flatten().flatten() {
+    for registry in fs::read_dir(home.join("registry/src"))
+        .into_iter()
+        .flatten()
+        .flatten()
+    {
+        for release in fs::read_dir(registry.path())
+            .into_iter()
+            .flatten()
+            .flatten()
+        {
             let name = release.file_name().to_string_lossy().into_owned();
             if let Some((name, version)) = name.rsplit_once('-')
                 && version.starts_with(|c: char| c.is_ascii_digit())
             {
-                releases.entry(name.to_owned()).or_default().push(release.path());
+                releases
+                    .entry(name.to_owned())
+                    .or_default()
+                    .push(release.path());
             }
         }
     }
@@ -200,22 +269,41 @@ fn two_releases() -> Vec<Step> {
     for folders in releases.values_mut().filter(|folders| folders.len() > 1) {
         folders.sort();
         for file in sources(&folders[0].join("src")) {
-            let inside = file.strip_prefix(&folders[0]).expect("it was found in there");
+            let inside = file
+                .strip_prefix(&folders[0])
+                .expect("it was found in there");
             let other = folders[1].join(inside);
             let (Ok(old), Ok(new)) = (fs::read_to_string(&file), fs::read_to_string(&other)) else {
                 continue;
             };
             let name = inside.display().to_string();
             let (from, to) = (file.display().to_string(), other.display().to_string());
-            let args = ["diff", "--no-index", "--no-color", "--no-ext-diff", "-U3", &from, &to];
-            let Some(diff) = git(&home, &args, "").and_then(|diff| String::from_utf8(diff).ok()) else {
+            let args = [
+                "diff",
+                "--no-index",
+                "--no-color",
+                "--no-ext-diff",
+                "-U3",
+                &from,
+                &to,
+            ];
+            let Some(diff) = git(&home, &args, "").and_then(|diff| String::from_utf8(diff).ok())
+            else {
                 continue;
             };
-            let Some(at) = diff.find("\n@@ ") else { continue };
+            let Some(at) = diff.find("\n@@ ") else {
+                continue;
+            };
             let diff = format!("--- a/{name}\n+++ b/{name}{}", &diff[at..]);
             let hunks = hunks(&diff);
             edits += hunks.len();
-            steps.push(Step { name, old, new, diff, hunks });
+            steps.push(Step {
+                name,
+                old,
+                new,
+                diff,
+                hunks,
+            });
             if edits >= ENOUGH + 150 {
                 return steps;
             }
@@ -248,20 +336,32 @@ fn history() -> (Vec<Step>, &'static str) {
     if edits(&own) >= ENOUGH {
         return (own, "this repository's history");
     }
-    (two_releases(), "two releases of the same crates, because this repository has too short a history here")
+    (
+        two_releases(),
+        "two releases of the same crates, because this repository has too short a history here",
+    )
 }
 
 /// A quote of the hunk's old lines that is the only such text, and what takes its place: with lines before it as far
 /// as it needs them.
 fn quoted(text: &str, hunk: &Hunk) -> (String, String) {
-    let starts: Vec<usize> =
-        std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect();
+    let starts: Vec<usize> = std::iter::once(0)
+        .chain(text.match_indices('\n').map(|(at, _)| at + 1))
+        .collect();
     let start = starts[hunk.line];
-    assert!(text[start..].starts_with(&hunk.old), "the hunks before it were done as git did them");
+    assert!(
+        text[start..].starts_with(&hunk.old),
+        "the hunks before it were done as git did them"
+    );
     let end = start + hunk.old.len();
     let mut line = hunk.line;
     // Also for a reader who overlooks blanks: some of the lines may be there again, indented in another way.
-    while line > 0 && text.match_indices(&text[starts[line]..end]).nth(1).is_some() {
+    while line > 0
+        && text
+            .match_indices(&text[starts[line]..end])
+            .nth(1)
+            .is_some()
+    {
         line -= 1;
     }
     let more = &text[starts[line]..start];
@@ -274,8 +374,15 @@ fn codex(step: &Step) -> Option<String> {
     let lines: Vec<&str> = step.old.lines().map(str::trim).collect();
     for hunk in &step.hunks {
         let block: Vec<&str> = hunk.old.lines().map(str::trim).collect();
-        let is_only = lines.windows(block.len().max(1)).filter(|window| *window == block).nth(1).is_none();
-        if !is_only || block.iter().all(|line| line.is_empty()) || hunk.body.contains("\\ No newline") {
+        let is_only = lines
+            .windows(block.len().max(1))
+            .filter(|window| *window == block)
+            .nth(1)
+            .is_none();
+        if !is_only
+            || block.iter().all(|line| line.is_empty())
+            || hunk.body.contains("\\ No newline")
+        {
             return None;
         }
         patch.push_str("@@\n");
@@ -301,28 +408,55 @@ async fn again(steps: &[Step]) -> Done {
         if step.new.contains(MASK) && !step.old.contains(MASK) {
             continue;
         }
-        let (by_edit, by_patch) = (format!("edit/{}", step.name), format!("patch/{}", step.name));
+        let (by_edit, by_patch) = (
+            format!("edit/{}", step.name),
+            format!("patch/{}", step.name),
+        );
         for name in [&by_edit, &by_patch] {
             // Mostly it holds just this, from the step before.
-            if fs::read_to_string(bench.root.join(name)).ok().as_deref() != Some(step.old.as_str()) {
+            if fs::read_to_string(bench.root.join(name)).ok().as_deref() != Some(step.old.as_str())
+            {
                 bench.put(name, &step.old);
             }
         }
         for hunk in step.hunks.iter().filter(|hunk| !hunk.old.is_empty()) {
             let (old, new) = quoted(&bench.get(&by_edit), hunk);
-            bench.ok("Edit", json!({"file_path": by_edit, "old_string": old, "new_string": new})).await;
+            bench
+                .ok(
+                    "Edit",
+                    json!({"file_path": by_edit, "old_string": old, "new_string": new}),
+                )
+                .await;
             done.edits += 1;
         }
-        assert_eq!(bench.get(&by_edit), step.new, "{} by Edit\n{}", step.name, step.diff);
+        assert_eq!(
+            bench.get(&by_edit),
+            step.new,
+            "{} by Edit\n{}",
+            step.name,
+            step.diff
+        );
 
-        let in_codex = if done.patches % 2 == 0 { None } else { codex(step) };
+        let in_codex = if done.patches % 2 == 0 {
+            None
+        } else {
+            codex(step)
+        };
         done.in_codex += usize::from(in_codex.is_some());
         let mut patch = in_codex.unwrap_or_else(|| step.diff.clone());
         for mark in ["--- a/", "+++ b/", "*** Update File: "] {
-            patch = patch.replace(&format!("{mark}{}\n", step.name), &format!("{mark}{by_patch}\n"));
+            patch = patch.replace(
+                &format!("{mark}{}\n", step.name),
+                &format!("{mark}{by_patch}\n"),
+            );
         }
         let said = text(&bench.ok("ApplyPatch", json!({"patch": patch})).await).to_owned();
-        assert_eq!(bench.get(&by_patch), step.new, "{} by ApplyPatch: {said}\n{patch}", step.name);
+        assert_eq!(
+            bench.get(&by_patch),
+            step.new,
+            "{} by ApplyPatch: {said}\n{patch}",
+            step.name
+        );
         done.patches += 1;
     }
     done
@@ -338,7 +472,10 @@ async fn real_edits_give_the_bytes_that_git_has() {
          releases of a crate in cargo's registry",
         done.edits
     );
-    assert!(done.patches > 20 && done.in_codex > 5, "{done:?} from {source}");
+    assert!(
+        done.patches > 20 && done.in_codex > 5,
+        "{done:?} from {source}"
+    );
 }
 
 /// The way out for a clone without history: where cargo keeps two releases of a crate, they are a history too.

@@ -20,17 +20,24 @@ async fn places_that_overlap_are_ambiguous() {
             let error = bench.refused("Edit", args.clone()).await;
             // Where a count is expected, blanks at line ends are not forgiven.
             if content == "a \na \na \n" && args["expected_count"] == 1 {
-                assert_eq!(error.code(), ErrorCode::NoMatch, "{error}");
+                assert_eq!(error.stable_code(), ErrorCode::NoMatch, "{error}");
                 continue;
             }
-            assert_eq!(error.code(), ErrorCode::Ambiguous, "{content:?}: {error}");
-            assert!(error.text().contains(lines), "{error}");
+            assert_eq!(
+                error.stable_code(),
+                ErrorCode::Ambiguous,
+                "{content:?}: {error}"
+            );
+            assert!(error.model_text().contains(lines), "{error}");
         }
         assert_eq!(bench.get("f"), content);
     }
     bench.put("f", "a\na\na");
     bench
-        .ok("Edit", json!({"file_path": "f", "old_string": "a\na", "new_string": "b", "replace_all": true}))
+        .ok(
+            "Edit",
+            json!({"file_path": "f", "old_string": "a\na", "new_string": "b", "replace_all": true}),
+        )
         .await;
     assert_eq!(bench.get("f"), "b\na");
 }
@@ -40,12 +47,19 @@ async fn a_miss_names_the_real_difference() {
     let bench = Bench::new();
     bench.put("f", "\tlet x = 1;\n");
     let args = json!({"file_path": "f", "old_string": "let y = 1;", "new_string": "let z = 1;"});
-    let text = bench.refused("Edit", args).await.text().to_owned();
-    assert!(text.contains("\"x = 1;\"") && text.contains("\"y = 1;\""), "{text}");
+    let text = bench.refused("Edit", args).await.model_text().to_owned();
+    assert!(
+        text.contains("\"x = 1;\"") && text.contains("\"y = 1;\""),
+        "{text}"
+    );
     assert!(!text.contains("tab") && !text.contains("Cause"), "{text}");
-    bench.put("damaged", [b"un caf\xe9 noir\n".as_slice(), "grüße, größe\n".as_bytes()].concat());
-    let args = json!({"file_path": "damaged", "old_string": "un caf\u{FFFD} noir", "new_string": "thé"});
-    let text = bench.refused("Edit", args).await.text().to_owned();
+    bench.put(
+        "damaged",
+        [b"un caf\xe9 noir\n".as_slice(), "grüße, größe\n".as_bytes()].concat(),
+    );
+    let args =
+        json!({"file_path": "damaged", "old_string": "un caf\u{FFFD} noir", "new_string": "thé"});
+    let text = bench.refused("Edit", args).await.model_text().to_owned();
     assert!(text.contains("not UTF-8") && text.contains("E9"), "{text}");
     assert!(!text.contains("lines are the same"), "{text}");
 }
@@ -55,22 +69,55 @@ async fn a_miss_names_no_difference_that_is_forgiven() {
     let bench = Bench::new();
     for (file, old, line, expect) in [
         // Blanks at an end, and a word that is another.
-        ("alpha one  \nbeta two\ngamma three\n", "alpha one\nbeta 2\ngamma three\n", 2, "\"two\""),
+        (
+            "alpha one  \nbeta two\ngamma three\n",
+            "alpha one\nbeta 2\ngamma three\n",
+            2,
+            "\"two\"",
+        ),
         // Typographic quotes and dashes, and a word that is another.
-        ("say “hi” – now\nand then stop\n", "say \"hi\" - now\nand then go\n", 2, "\"stop\""),
+        (
+            "say “hi” – now\nand then stop\n",
+            "say \"hi\" - now\nand then go\n",
+            2,
+            "\"stop\"",
+        ),
         // Line endings.
-        ("first line\r\nsecond line\r\nthird\r\n", "first line\nsecond lime\nthird\n", 2, "\"ne\""),
+        (
+            "first line\r\nsecond line\r\nthird\r\n",
+            "first line\nsecond lime\nthird\n",
+            2,
+            "\"ne\"",
+        ),
         // All lines are indented by as much more.
-        ("\t\tif ready {\n\t\t\tstart();\n\t\t}\n", "if ready {\n\tstop();\n}\n", 2, "\"art();\""),
+        (
+            "\t\tif ready {\n\t\t\tstart();\n\t\t}\n",
+            "if ready {\n\tstop();\n}\n",
+            2,
+            "\"art();\"",
+        ),
         // One line is indented otherwise than the rest of them.
-        ("    a();\n      b();\n    c();\n", "a();\nb();\nc();\n", 2, "the file is indented by 6"),
+        (
+            "    a();\n      b();\n    c();\n",
+            "a();\nb();\nc();\n",
+            2,
+            "the file is indented by 6",
+        ),
         // Line numbers as Read shows them.
-        ("alpha one\nbeta two\ngamma three\n", "     1\talpha one\n     2\tbeta 2\n", 2, "\"two\""),
+        (
+            "alpha one\nbeta two\ngamma three\n",
+            "     1\talpha one\n     2\tbeta 2\n",
+            2,
+            "\"two\"",
+        ),
     ] {
         bench.put("f", file);
         let args = json!({"file_path": "f", "old_string": old, "new_string": "x"});
-        let text = bench.refused("Edit", args).await.text().to_owned();
-        assert!(text.contains(&format!("First difference, line {line}:")) && text.contains(expect), "{text}");
+        let text = bench.refused("Edit", args).await.model_text().to_owned();
+        assert!(
+            text.contains(&format!("First difference, line {line}:")) && text.contains(expect),
+            "{text}"
+        );
         for cause in ["blanks at the line's end", "typographic", "carriage return"] {
             assert!(!text.contains(cause), "{text}");
         }
@@ -80,11 +127,17 @@ async fn a_miss_names_no_difference_that_is_forgiven() {
 #[tokio::test]
 async fn a_miss_shows_what_is_near_however_short_its_lines_are() {
     let bench = Bench::new();
-    for (file, old) in [("a\nb\nc\n", "a\nx\nc\n"), ("{\n  foo();\n}\n", "{\n  bar();\n}\n")] {
+    for (file, old) in [
+        ("a\nb\nc\n", "a\nx\nc\n"),
+        ("{\n  foo();\n}\n", "{\n  bar();\n}\n"),
+    ] {
         bench.put("f", file);
         let args = json!({"file_path": "f", "old_string": old, "new_string": "x"});
-        let text = bench.refused("Edit", args).await.text().to_owned();
-        assert!(text.contains("nearest block is at lines 1-3") && text.contains("line 2"), "{text}");
+        let text = bench.refused("Edit", args).await.model_text().to_owned();
+        assert!(
+            text.contains("nearest block is at lines 1-3") && text.contains("line 2"),
+            "{text}"
+        );
     }
 }
 
@@ -98,15 +151,28 @@ async fn edit_changes_one_place_and_shows_it() {
             json!({"path": "f.rs", "old_str": "let x = $&1;", "newText": "let x = $$2;\nlet y = \\1;"}),
         )
         .await;
-    assert_eq!(bench.get("f.rs"), "a\nb\nc\nlet x = $$2;\nlet y = \\1;\nd\ne\nf\ng");
-    assert!(text(&reply).contains("1 replacement at lines 4-5.\n     1\ta\n"), "{}", text(&reply));
+    assert_eq!(
+        bench.get("f.rs"),
+        "a\nb\nc\nlet x = $$2;\nlet y = \\1;\nd\ne\nf\ng"
+    );
+    assert!(
+        text(&reply).contains("1 replacement at lines 4-5.\n     1\ta\n"),
+        "{}",
+        text(&reply)
+    );
     assert!(text(&reply).ends_with("     8\tf\n"), "{}", text(&reply));
     let change = &reply.meta.files[0];
     assert!(change.before.is_some() && change.after.is_some() && change.before != change.after);
 
-    let again = json!({"path": "f.rs", "old_str": "let x = $&1;", "newText": "let x = $$2;\nlet y = \\1;"});
+    let again =
+        json!({"path": "f.rs", "old_str": "let x = $&1;", "newText": "let x = $$2;\nlet y = \\1;"});
     let error = bench.refused("Edit", again).await;
-    assert!(error.text().contains("new_string stands at lines 4-5"), "{error}");
+    assert!(
+        error
+            .model_text()
+            .contains("new_string stands at lines 4-5"),
+        "{error}"
+    );
     bench.assert_tidy();
 }
 
@@ -116,29 +182,56 @@ async fn h36_edit_refuses_what_is_not_the_only_place() {
     bench.put("f", "x = 1\ny = 2\nx = 1\n");
     let edit = |more: Value| {
         let mut args = json!({"file_path": "f", "old_string": "x = 1", "new_string": "x = 3"});
-        args.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        args.as_object_mut()
+            .unwrap()
+            .extend(more.as_object().unwrap().clone());
         args
     };
     let error = bench.refused("Edit", edit(json!({}))).await;
-    assert_eq!(error.code(), ErrorCode::Ambiguous);
-    assert!(error.text().contains("2 places") && error.text().contains("lines 1, 3"), "{error}");
-    assert_eq!(bench.refused("Edit", edit(json!({"expected_count": 3}))).await.code(), ErrorCode::Ambiguous);
-    let error = bench.refused("Edit", edit(json!({"old_string": "x  = 1"}))).await;
-    assert_eq!(error.code(), ErrorCode::NoMatch);
-    assert!(error.text().contains("     1\tx = 1\n"), "{error}");
+    assert_eq!(error.stable_code(), ErrorCode::Ambiguous);
+    assert!(
+        error.model_text().contains("2 places") && error.model_text().contains("lines 1, 3"),
+        "{error}"
+    );
     assert_eq!(
-        bench.refused("Edit", edit(json!({"old_string": "x = 3"}))).await.code(),
+        bench
+            .refused("Edit", edit(json!({"expected_count": 3})))
+            .await
+            .stable_code(),
+        ErrorCode::Ambiguous
+    );
+    let error = bench
+        .refused("Edit", edit(json!({"old_string": "x  = 1"})))
+        .await;
+    assert_eq!(error.stable_code(), ErrorCode::NoMatch);
+    assert!(error.model_text().contains("     1\tx = 1\n"), "{error}");
+    assert_eq!(
+        bench
+            .refused("Edit", edit(json!({"old_string": "x = 3"})))
+            .await
+            .stable_code(),
         ErrorCode::InvalidArgs
     );
-    assert_eq!(bench.refused("Edit", edit(json!({"old_string": ""}))).await.code(), ErrorCode::InvalidArgs);
-    let error = bench.refused("Edit", edit(json!({"expected_sha256": "0".repeat(64)}))).await;
-    assert_eq!(error.code(), ErrorCode::Stale);
+    assert_eq!(
+        bench
+            .refused("Edit", edit(json!({"old_string": ""})))
+            .await
+            .stable_code(),
+        ErrorCode::InvalidArgs
+    );
+    let error = bench
+        .refused("Edit", edit(json!({"expected_sha256": "0".repeat(64)})))
+        .await;
+    assert_eq!(error.stable_code(), ErrorCode::Stale);
     assert_eq!(bench.get("f"), "x = 1\ny = 2\nx = 1\n");
 
-    let reply = bench.ok("Edit", edit(json!({"replace_all": true, "dry_run": true}))).await;
+    let reply = bench
+        .ok("Edit", edit(json!({"replace_all": true, "dry_run": true})))
+        .await;
     assert!(
-        text(&reply)
-            .ends_with("\n--- a/f\n+++ b/f\n@@ -1,3 +1,3 @@\n-x = 1\n+x = 3\n y = 2\n-x = 1\n+x = 3\n"),
+        text(&reply).ends_with(
+            "\n--- a/f\n+++ b/f\n@@ -1,3 +1,3 @@\n-x = 1\n+x = 3\n y = 2\n-x = 1\n+x = 3\n"
+        ),
         "{}",
         text(&reply)
     );
@@ -151,14 +244,31 @@ async fn h36_edit_refuses_what_is_not_the_only_place() {
 async fn h37_edit_keeps_every_other_byte() {
     let bench = Bench::new();
     bench.put("dos", "\u{FEFF}a\r\nb\r\nmix\nc");
-    bench.ok("Edit", json!({"file_path": "dos", "old_string": "a\nb", "new_string": "a\nb2\nb3"})).await;
+    bench
+        .ok(
+            "Edit",
+            json!({"file_path": "dos", "old_string": "a\nb", "new_string": "a\nb2\nb3"}),
+        )
+        .await;
     assert_eq!(bench.get("dos"), "\u{FEFF}a\r\nb2\r\nb3\r\nmix\nc");
     bench.put("latin", b"caf\xe9 one\n\xff\xfe two\n");
-    bench.ok("Edit", json!({"file_path": "latin", "old_string": "one", "new_string": "1"})).await;
-    assert_eq!(fs::read(bench.root.join("latin")).unwrap(), b"caf\xe9 1\n\xff\xfe two\n");
+    bench
+        .ok(
+            "Edit",
+            json!({"file_path": "latin", "old_string": "one", "new_string": "1"}),
+        )
+        .await;
+    assert_eq!(
+        fs::read(bench.root.join("latin")).unwrap(),
+        b"caf\xe9 1\n\xff\xfe two\n"
+    );
     bench.put("quotes", "say \u{201C}hi\u{201D}\n");
-    let reply =
-        bench.ok("Edit", json!({"file_path": "quotes", "old_string": "\"hi\"", "new_string": "'ho'"})).await;
+    let reply = bench
+        .ok(
+            "Edit",
+            json!({"file_path": "quotes", "old_string": "\"hi\"", "new_string": "'ho'"}),
+        )
+        .await;
     assert_eq!(bench.get("quotes"), "say 'ho'\n");
     assert!(text(&reply).contains("typographic"), "{}", text(&reply));
     bench.put("numbered", "fn a() {\n}\n");
@@ -166,7 +276,11 @@ async fn h37_edit_keeps_every_other_byte() {
         .ok("Edit", json!({"file_path": "numbered", "old_string": "     1\tfn a() {\n     2\t}\n", "new_string": "fn b() {\n}\n"}))
         .await;
     assert_eq!(bench.get("numbered"), "fn b() {\n}\n");
-    assert!(text(&reply).contains("Line numbers were taken out"), "{}", text(&reply));
+    assert!(
+        text(&reply).contains("Line numbers were taken out"),
+        "{}",
+        text(&reply)
+    );
 }
 
 #[tokio::test]
@@ -174,12 +288,20 @@ async fn an_empty_old_string_makes_a_file() {
     let bench = Bench::new();
     bench.put("empty", "");
     for (path, verb) in [("new/f", "Created"), ("empty", "Filled")] {
-        let reply =
-            bench.ok("Edit", json!({"file_path": path, "old_string": "", "new_string": "text\n"})).await;
+        let reply = bench
+            .ok(
+                "Edit",
+                json!({"file_path": path, "old_string": "", "new_string": "text\n"}),
+            )
+            .await;
         assert!(text(&reply).starts_with(verb), "{}", text(&reply));
         assert_eq!(bench.get(path), "text\n");
     }
-    let error =
-        bench.refused("Edit", json!({"file_path": "absent", "old_string": "a", "new_string": "b"})).await;
-    assert_eq!(error.code(), ErrorCode::NotFound);
+    let error = bench
+        .refused(
+            "Edit",
+            json!({"file_path": "absent", "old_string": "a", "new_string": "b"}),
+        )
+        .await;
+    assert_eq!(error.stable_code(), ErrorCode::NotFound);
 }

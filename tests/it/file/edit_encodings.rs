@@ -3,41 +3,63 @@
 use std::fs;
 
 use proptest::prelude::*;
-use punie_runner::acp::encoding::Encoding;
+use punie_runner::acp::encoding::FileEncoding;
 use punie_runner::tool::ErrorCode;
 use serde_json::json;
 
 use super::Bench;
 
-fn legacy(label: &str) -> Encoding {
-    Encoding::by_label(label).expect("a known label")
+fn legacy(label: &str) -> FileEncoding {
+    FileEncoding::from_label(label).expect("a known label")
 }
 
-fn stored(encoding: Encoding, text: &str) -> Vec<u8> {
-    let body = encoding.encode(text).expect("it has all of them");
-    [encoding.mark(), &body].concat()
+fn stored(encoding: FileEncoding, text: &str) -> Vec<u8> {
+    let body = encoding.encode_text(text).expect("it has all of them");
+    [encoding.bom_bytes(), &body].concat()
 }
 
 /// Enough of a language that its encoding is told from the bytes.
-const FRENCH: &str = "Le café du théâtre est fermé à midi.\nOù est passée la clé ?\nÇa coûte très cher.\n";
-const JAPANESE: &str = "こんにちは、世界。これはテストです。\n日本語の文章を編集します。\n終わりです。\n";
+const FRENCH: &str =
+    "Le café du théâtre est fermé à midi.\nOù est passée la clé ?\nÇa coûte très cher.\n";
+const JAPANESE: &str =
+    "こんにちは、世界。これはテストです。\n日本語の文章を編集します。\n終わりです。\n";
 const RUSSIAN: &str = "Съешь же ещё этих мягких французских булок.\nДа выпей чаю.\nКонец.\n";
 
 #[tokio::test]
 async fn an_edit_keeps_the_encoding_of_the_file() {
     for (encoding, content, old, new) in [
-        (legacy("windows-1252"), FRENCH, "fermé à midi", "ouvert dès l’été"),
+        (
+            legacy("windows-1252"),
+            FRENCH,
+            "fermé à midi",
+            "ouvert dès l’été",
+        ),
         (legacy("shift_jis"), JAPANESE, "日本語の文章", "短い文"),
-        (legacy("windows-1251"), RUSSIAN, "выпей чаю", "выпей ещё кофе"),
-        (Encoding::Utf16Le, JAPANESE, "日本語の文章", "🦀の文"),
-        (Encoding::Utf16Be, FRENCH, "Où est passée la clé ?\nÇa", "Rien.\nCela"),
-        (Encoding::Utf8Bom, FRENCH, "Le café", "La gare"),
+        (
+            legacy("windows-1251"),
+            RUSSIAN,
+            "выпей чаю",
+            "выпей ещё кофе",
+        ),
+        (FileEncoding::Utf16Le, JAPANESE, "日本語の文章", "🦀の文"),
+        (
+            FileEncoding::Utf16Be,
+            FRENCH,
+            "Où est passée la clé ?\nÇa",
+            "Rien.\nCela",
+        ),
+        (FileEncoding::Utf8Bom, FRENCH, "Le café", "La gare"),
     ] {
         for (from, to) in [("\n", "\n"), ("\n", "\r\n")] {
             let bench = Bench::new();
             let (content, stored_new) = (content.replace(from, to), new.replace(from, to));
             bench.put("f", stored(encoding, &content));
-            bench.ok("Edit", json!({"file_path": "f", "old_string": old, "new_string": new})).await;
+            bench
+                .ok(
+                    "Edit",
+                    json!({"file_path": "f", "old_string": old, "new_string": new}),
+                )
+                .await;
             let expected = content.replacen(&old.replace(from, to), &stored_new, 1);
             assert_eq!(
                 fs::read(bench.root.join("f")).unwrap(),
@@ -46,8 +68,13 @@ async fn an_edit_keeps_the_encoding_of_the_file() {
                 encoding.as_str()
             );
             let edits = json!([{"old_string": new, "new_string": old}]);
-            bench.ok("MultiEdit", json!({"file_path": "f", "edits": edits})).await;
-            assert_eq!(fs::read(bench.root.join("f")).unwrap(), stored(encoding, &content));
+            bench
+                .ok("MultiEdit", json!({"file_path": "f", "edits": edits}))
+                .await;
+            assert_eq!(
+                fs::read(bench.root.join("f")).unwrap(),
+                stored(encoding, &content)
+            );
         }
     }
 }
@@ -58,12 +85,21 @@ async fn a_character_that_the_encoding_lacks_is_refused_by_name() {
     let before = stored(legacy("windows-1252"), FRENCH);
     bench.put("f", &before);
     for (tool, args) in [
-        ("Edit", json!({"file_path": "f", "old_string": "café", "new_string": "🦀"})),
-        ("MultiEdit", json!({"file_path": "f", "edits": [{"old_string": "café", "new_string": "🦀"}]})),
+        (
+            "Edit",
+            json!({"file_path": "f", "old_string": "café", "new_string": "🦀"}),
+        ),
+        (
+            "MultiEdit",
+            json!({"file_path": "f", "edits": [{"old_string": "café", "new_string": "🦀"}]}),
+        ),
     ] {
         let error = bench.refused(tool, args).await;
-        assert_eq!(error.code(), ErrorCode::InvalidArgs, "{error}");
-        assert!(error.text().contains("windows-1252") && error.text().contains("U+1F980"), "{error}");
+        assert_eq!(error.stable_code(), ErrorCode::InvalidArgs, "{error}");
+        assert!(
+            error.model_text().contains("windows-1252") && error.model_text().contains("U+1F980"),
+            "{error}"
+        );
     }
     assert_eq!(fs::read(bench.root.join("f")).unwrap(), before);
 }
@@ -75,7 +111,12 @@ async fn a_second_spelling_of_a_character_is_left_as_it_is() {
     let body = stored(legacy("shift_jis"), JAPANESE);
     let odd = [b"\xEE\xF9 \x81\xCA\n".as_slice(), &body].concat();
     bench.put("f", &odd);
-    bench.ok("Edit", json!({"file_path": "f", "old_string": "終わり", "new_string": "おわり"})).await;
+    bench
+        .ok(
+            "Edit",
+            json!({"file_path": "f", "old_string": "終わり", "new_string": "おわり"}),
+        )
+        .await;
     let expected = [
         b"\xEE\xF9 \x81\xCA\n".as_slice(),
         &stored(legacy("shift_jis"), &JAPANESE.replace("終わり", "おわり")),
@@ -97,7 +138,7 @@ proptest! {
     ) {
         // A text that tells its encoding, ahead of what varies.
         let encoding =
-            [Encoding::Utf8, Encoding::Utf8Bom, Encoding::Utf16Le, Encoding::Utf16Be, legacy("windows-1252")][which];
+            [FileEncoding::Utf8, FileEncoding::Utf8Bom, FileEncoding::Utf16Le, FileEncoding::Utf16Be, legacy("windows-1252")][which];
         let ending = if crlf { "\r\n" } else { "\n" };
         let shape = |text: &str| text.replace('\n', ending);
         let (head, tail) = (shape(&format!("{FRENCH}{before}")), shape(&after));

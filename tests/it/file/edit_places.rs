@@ -10,9 +10,9 @@ use crate::harness::tools::text;
 async fn not_found(bench: &Bench, args: Value) -> String {
     let before = bench.get("f");
     let error = bench.refused("Edit", args).await;
-    assert_eq!(error.code(), ErrorCode::NoMatch, "{error}");
+    assert_eq!(error.stable_code(), ErrorCode::NoMatch, "{error}");
     assert_eq!(bench.get("f"), before);
-    error.text().to_owned()
+    error.model_text().to_owned()
 }
 
 #[tokio::test]
@@ -25,13 +25,22 @@ async fn replacing_every_place_forgives_line_endings_only() {
 
     bench.put("f", "one – two\nthree — four\n");
     let said = not_found(&bench, all("-", "+")).await;
-    assert!(said.contains("stands at lines 1, 2 is nearly the same"), "{said}");
-    let counted = json!({"file_path": "f", "old_string": "-", "new_string": "+", "expected_count": 2});
+    assert!(
+        said.contains("stands at lines 1, 2 is nearly the same"),
+        "{said}"
+    );
+    let counted =
+        json!({"file_path": "f", "old_string": "-", "new_string": "+", "expected_count": 2});
     not_found(&bench, counted).await;
     // One place at a time, what is quoted nearly is found, and more than one is not offered to be replaced at once.
-    let error = bench.refused("Edit", json!({"file_path": "f", "old_string": "-", "new_string": "+"})).await;
-    assert_eq!(error.code(), ErrorCode::Ambiguous);
-    assert!(!error.text().contains("replace_all"), "{error}");
+    let error = bench
+        .refused(
+            "Edit",
+            json!({"file_path": "f", "old_string": "-", "new_string": "+"}),
+        )
+        .await;
+    assert_eq!(error.stable_code(), ErrorCode::Ambiguous);
+    assert!(!error.model_text().contains("replace_all"), "{error}");
 
     bench.put("f", "a\r\nb\r\na\r\nb\r\n");
     bench.ok("Edit", all("a\nb\n", "c\n")).await;
@@ -41,10 +50,18 @@ async fn replacing_every_place_forgives_line_endings_only() {
 #[tokio::test]
 async fn an_edit_is_called_done_only_where_a_line_of_both_texts_tells_the_place() {
     let bench = Bench::new();
-    let edit = |old: &str, new: &str| json!({"file_path": "f", "old_string": old, "new_string": new});
+    let edit =
+        |old: &str, new: &str| json!({"file_path": "f", "old_string": old, "new_string": new});
     // The new text stands in another function.
-    bench.put("f", "def f(a):\n    x = compute(a)\n    return x\n\n\ndef g():\n    return None\n");
-    let said = not_found(&bench, edit("    x = compute(b)\n    return x", "    return None")).await;
+    bench.put(
+        "f",
+        "def f(a):\n    x = compute(a)\n    return x\n\n\ndef g():\n    return None\n",
+    );
+    let said = not_found(
+        &bench,
+        edit("    x = compute(b)\n    return x", "    return None"),
+    )
+    .await;
     assert!(said.contains("The nearest block is at lines 2-3"), "{said}");
     assert!(
         said.contains("new_string stands at line 7; whether this edit put it there is not known"),
@@ -56,11 +73,24 @@ async fn an_edit_is_called_done_only_where_a_line_of_both_texts_tells_the_place(
         "f",
         "def f(a):\n    x = two(a)\n    return total\n\n\ndef g(a):\n    x = three(a)\n    return total\n",
     );
-    not_found(&bench, edit("    x = one(a)\n    return total", "    x = two(a)\n    return total")).await;
+    not_found(
+        &bench,
+        edit(
+            "    x = one(a)\n    return total",
+            "    x = two(a)\n    return total",
+        ),
+    )
+    .await;
 
     bench.put("f", "def f(a):\n    x = compute(a)\n    return None\n");
     let reply = bench
-        .ok("Edit", edit("    x = compute(a)\n    return x", "    x = compute(a)\n    return None"))
+        .ok(
+            "Edit",
+            edit(
+                "    x = compute(a)\n    return x",
+                "    x = compute(a)\n    return None",
+            ),
+        )
         .await;
     assert!(
         text(&reply).contains("stands in its place, at lines 2-3: the edit is done already"),
@@ -72,8 +102,7 @@ async fn an_edit_is_called_done_only_where_a_line_of_both_texts_tells_the_place(
 #[tokio::test]
 async fn an_edit_that_takes_lines_out_is_not_called_done_while_they_stand_there() {
     let bench = Bench::new();
-    let file =
-        "def shared_value():\n    return 1\n\n\ndef is_slot(cls):\n    return cls.slots\n\n\ndef last():\n";
+    let file = "def shared_value():\n    return 1\n\n\ndef is_slot(cls):\n    return cls.slots\n\n\ndef last():\n";
     bench.put("f", file);
     for old in [
         // One word is misspelt, one line is left out.
@@ -85,24 +114,39 @@ async fn an_edit_that_takes_lines_out_is_not_called_done_while_they_stand_there(
         assert!(!refused.contains("done already"), "{refused}");
         assert_eq!(bench.get("f"), file);
     }
-    bench.put("f", "def shared_value():\n    return 1\n\n\ndef last_value():\n");
+    bench.put(
+        "f",
+        "def shared_value():\n    return 1\n\n\ndef last_value():\n",
+    );
     let args = json!({
         "file_path": "f",
         "old_string": "def shared_value():\n    return 1\n    x = unused()\n\n\ndef last_value():\n",
         "new_string": "def shared_value():\n    return 1\n\n\ndef last_value():\n",
     });
     let reply = bench.ok("Edit", args).await;
-    assert!(text(&reply).contains("the edit is done already"), "{}", text(&reply));
+    assert!(
+        text(&reply).contains("the edit is done already"),
+        "{}",
+        text(&reply)
+    );
 }
 
 #[tokio::test]
 async fn new_lines_keep_their_own_blanks_where_the_quote_had_some_too_many() {
     let bench = Bench::new();
-    bench.put("f", "def f() -> str:\n    ...\n\nclass A:\n    end: int\n\n");
+    bench.put(
+        "f",
+        "def f() -> str:\n    ...\n\nclass A:\n    end: int\n\n",
+    );
     let edits = json!([
         {"old_string": "def f() -> str:  \n    ...  \n  \n", "new_string": "def f() -> str: ...\n\n"},
         {"old_string": "    end: int  \n  \n", "new_string": "    end: int\n    more: bool\n\n"},
     ]);
-    bench.ok("MultiEdit", json!({"file_path": "f", "edits": edits})).await;
-    assert_eq!(bench.get("f"), "def f() -> str: ...\n\nclass A:\n    end: int\n    more: bool\n\n");
+    bench
+        .ok("MultiEdit", json!({"file_path": "f", "edits": edits}))
+        .await;
+    assert_eq!(
+        bench.get("f"),
+        "def f() -> str: ...\n\nclass A:\n    end: int\n    more: bool\n\n"
+    );
 }

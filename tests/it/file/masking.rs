@@ -4,8 +4,8 @@ use proptest::prelude::*;
 use punie_runner::ids::{RequestId, ToolName};
 use punie_runner::output::OutputStore;
 use punie_runner::redact::{MASK, Redactor, Secret};
-use punie_runner::request::{Failure, Outcome, Sealing, uncut};
-use punie_runner::tool::ToolCx;
+use punie_runner::request::{CallFailure, CallOutcome, SealContext, redactor_boundaries};
+use punie_runner::tool::ToolContext;
 use serde_json::{Value, json};
 
 use super::Bench;
@@ -23,19 +23,26 @@ struct Masked {
 impl Masked {
     fn new(secret: &str) -> Self {
         let bench = Bench::new();
-        let store = OutputStore::open(&bench.outside.join("outputs")).unwrap();
-        Self { bench, redactor: Redactor::new([Secret::new(secret.to_owned())]), store }
+        let store = OutputStore::open_output_folder(&bench.outside.join("outputs")).unwrap();
+        Self {
+            bench,
+            redactor: Redactor::new([Secret::new(secret.to_owned())]),
+            store,
+        }
     }
 
     /// What the caller is answered.
     async fn answer(&self, tool: &str, args: Value) -> String {
-        let cx = ToolCx { uncut: uncut(&self.redactor), ..ToolCx::detached(RequestId::new()) };
+        let cx = ToolContext {
+            secret_boundaries: redactor_boundaries(&self.redactor),
+            ..ToolContext::for_detached_call(RequestId::new())
+        };
         let request = cx.request.clone();
         let outcome = match call_with(&self.bench.tools, tool, args, cx).await {
-            Ok(reply) => Outcome::Ok(reply),
-            Err(error) => Outcome::Error(Failure::from(error)),
+            Ok(reply) => CallOutcome::Ok(reply),
+            Err(error) => CallOutcome::Error(CallFailure::from(error)),
         };
-        let sealed = outcome.seal(&Sealing {
+        let sealed = outcome.seal(&SealContext {
             redactor: &self.redactor,
             store: &self.store,
             request: &request,
@@ -43,15 +50,19 @@ impl Masked {
             duration: std::time::Duration::ZERO,
             attempt: None,
         });
-        let payload: Value = serde_json::from_str(sealed.payload()).unwrap();
+        let payload: Value = serde_json::from_str(sealed.payload_json()).unwrap();
         let text = payload.get("result").or(payload.get("error")).unwrap();
-        text.as_str().map_or_else(|| text.to_string(), str::to_owned)
+        text.as_str()
+            .map_or_else(|| text.to_string(), str::to_owned)
     }
 }
 
 /// Nothing of the secret that does not stand in any text is there.
 fn assert_hidden(text: &str) {
-    let part = SECRET.as_bytes().windows(4).map(|part| std::str::from_utf8(part).unwrap());
+    let part = SECRET
+        .as_bytes()
+        .windows(4)
+        .map(|part| std::str::from_utf8(part).unwrap());
     let shown: Vec<&str> = part.filter(|part| text.contains(part)).collect();
     assert!(shown.is_empty(), "{shown:?} in {text}");
 }
@@ -65,7 +76,10 @@ async fn a_line_that_is_cut_in_its_middle_shows_no_part_of_a_secret_at_the_cut()
             format!("{dots}{SECRET}{}", ".".repeat(3_000)),
             format!("{}{SECRET}{dots}", ".".repeat(3_000)),
             // Longer than what is held of a line.
-            format!("{dots}{SECRET}{}{SECRET}{dots}\nnext\n", "-".repeat(300_000)),
+            format!(
+                "{dots}{SECRET}{}{SECRET}{dots}\nnext\n",
+                "-".repeat(300_000)
+            ),
         ] {
             masked.bench.put("f", &line);
             let shown = masked.answer("Read", json!({ "file_path": "f" })).await;
@@ -73,19 +87,26 @@ async fn a_line_that_is_cut_in_its_middle_shows_no_part_of_a_secret_at_the_cut()
             assert!(shown.contains("of this line omitted"), "{shown}");
         }
     }
-    masked.bench.put("f", format!("{}{SECRET}{}", ".".repeat(14_848), ".".repeat(20_000)));
+    masked.bench.put(
+        "f",
+        format!("{}{SECRET}{}", ".".repeat(14_848), ".".repeat(20_000)),
+    );
     assert_hidden(&masked.answer("read_file", json!({ "path": "f" })).await);
 }
 
 #[tokio::test]
 async fn what_is_omitted_of_a_line_is_counted_with_the_secret_at_the_cut() {
     let masked = Masked::new(SECRET);
-    masked.bench.put("f", format!("{}{SECRET}{}", ".".repeat(990), "-".repeat(3_000)));
+    masked.bench.put(
+        "f",
+        format!("{}{SECRET}{}", ".".repeat(990), "-".repeat(3_000)),
+    );
     let shown = masked.answer("Read", json!({ "file_path": "f" })).await;
     let dots = ".".repeat(990);
     // 990 before and 1,000 behind of 4,008 are shown.
-    let omitted = punie_runner::output::figures::size(4_008 - 990 - 1_000);
-    let expected = format!("\t{dots} [... {omitted} of this line omitted; it has 4,008 characters ...] -");
+    let omitted = punie_runner::output::number_format::format_size(4_008 - 990 - 1_000);
+    let expected =
+        format!("\t{dots} [... {omitted} of this line omitted; it has 4,008 characters ...] -");
     assert!(shown.contains(&expected), "{shown}");
 }
 
@@ -94,20 +115,34 @@ async fn a_column_within_a_secret_shows_it_masked_and_says_where_it_begins() {
     let masked = Masked::new(SECRET);
     masked.bench.put("env", format!("TOKEN={SECRET}\nNEXT=1\n"));
     for column in [7, 8, 15, 24] {
-        let shown = masked.answer("Read", json!({ "file_path": "env", "column": column })).await;
+        let shown = masked
+            .answer("Read", json!({ "file_path": "env", "column": column }))
+            .await;
         assert_hidden(&shown);
         assert!(shown.contains(&format!("\n{MASK}\n")), "{shown}");
-        assert!(shown.contains("Showing characters 7-24 of line 1, which ends there."), "{shown}");
+        assert!(
+            shown.contains("Showing characters 7-24 of line 1, which ends there."),
+            "{shown}"
+        );
     }
-    masked.bench.put("f.json", format!("{{{}{SECRET}\"}}", "\"k\":1,".repeat(333)));
+    masked.bench.put(
+        "f.json",
+        format!("{{{}{SECRET}\"}}", "\"k\":1,".repeat(333)),
+    );
     for column in 1_999..2_018 {
-        assert_hidden(&masked.answer("Read", json!({ "file_path": "f.json", "column": column })).await);
+        assert_hidden(
+            &masked
+                .answer("Read", json!({ "file_path": "f.json", "column": column }))
+                .await,
+        );
     }
 }
 
 #[tokio::test]
 async fn a_secret_that_is_longer_than_an_answer_is_shown_masked_and_read_past() {
-    let long: String = (0..3_000_u32).map(|n| char::from(b'a' + u8::try_from(n * n % 23).unwrap())).collect();
+    let long: String = (0..3_000_u32)
+        .map(|n| char::from(b'a' + u8::try_from(n * n % 23).unwrap()))
+        .collect();
     let masked = Masked::new(&long);
     masked.bench.put("f", format!("KEY={long};and this\n"));
     let ask = json!({ "file_path": "f", "column": 100, "max_chars": 1_000 });
@@ -117,7 +152,12 @@ async fn a_secret_that_is_longer_than_an_answer_is_shown_masked_and_read_past() 
         shown.contains("Showing characters 5-3004 of line 1. Continue with offset=1 column=3005."),
         "{shown}"
     );
-    let shown = masked.answer("Read", json!({ "file_path": "f", "column": 3_005, "max_chars": 1_000 })).await;
+    let shown = masked
+        .answer(
+            "Read",
+            json!({ "file_path": "f", "column": 3_005, "max_chars": 1_000 }),
+        )
+        .await;
     assert!(shown.contains("\n;and this\n"), "{shown}");
 }
 
@@ -131,7 +171,8 @@ async fn an_edit_that_shows_a_long_line_shows_no_part_of_a_secret() {
         assert_hidden(&masked.answer("Edit", ambiguous).await);
         let all = json!({ "file_path": "f", "old_string": "abc", "new_string": "abd", "replace_all": true });
         assert_hidden(&masked.answer("Edit", all).await);
-        let many = json!({ "file_path": "f", "edits": [{ "old_string": " twice", "new_string": "" }] });
+        let many =
+            json!({ "file_path": "f", "edits": [{ "old_string": " twice", "new_string": "" }] });
         assert_hidden(&masked.answer("MultiEdit", many).await);
     }
 }
@@ -141,15 +182,25 @@ async fn the_reason_of_a_miss_shows_no_part_of_a_secret() {
     let masked = Masked::new(SECRET);
     for dots in [0, 100, 150] {
         let dots = ".".repeat(dots);
-        masked.bench.put("f", format!("first line\nTOKEN={dots}{SECRET}{}\nlast line\n", ".".repeat(60)));
-        for old in [format!("TOKEN={dots}zq81K___"), format!("first line\nTOKEN={dots}zq8")] {
+        masked.bench.put(
+            "f",
+            format!(
+                "first line\nTOKEN={dots}{SECRET}{}\nlast line\n",
+                ".".repeat(60)
+            ),
+        );
+        for old in [
+            format!("TOKEN={dots}zq81K___"),
+            format!("first line\nTOKEN={dots}zq8"),
+        ] {
             let ask = json!({ "file_path": "f", "old_string": format!("{old}!\nlast"), "new_string": "x" });
             let shown = masked.answer("Edit", ask).await;
             assert!(shown.contains("is not in"), "{shown}");
             assert!(!shown.contains(&SECRET[7..12]), "{shown}");
         }
-        let patch =
-            format!("--- a/f\n+++ b/f\n@@ -1,3 +1,3 @@\n first line\n-TOKEN={dots}zq8\n+x\n last line\n");
+        let patch = format!(
+            "--- a/f\n+++ b/f\n@@ -1,3 +1,3 @@\n first line\n-TOKEN={dots}zq8\n+x\n last line\n"
+        );
         let shown = masked.answer("ApplyPatch", json!({ "patch": patch })).await;
         assert!(!shown.contains(&SECRET[4..9]), "{shown}");
     }
@@ -161,9 +212,12 @@ async fn a_long_line_of_a_notebook_shows_no_part_of_a_secret() {
     for dots in 975..1_001 {
         let line = format!("{}{SECRET}{}", ".".repeat(dots), ".".repeat(3_000));
         let cell = json!({ "cell_type": "markdown", "metadata": {}, "source": [line] });
-        let notebook = json!({ "cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 5 });
+        let notebook =
+            json!({ "cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 5 });
         masked.bench.put("n.ipynb", notebook.to_string());
-        let shown = masked.answer("Read", json!({ "file_path": "n.ipynb" })).await;
+        let shown = masked
+            .answer("Read", json!({ "file_path": "n.ipynb" }))
+            .await;
         assert!(shown.contains("of this line omitted"), "{shown}");
         assert_hidden(&shown);
     }
@@ -182,7 +236,7 @@ proptest! {
         let line = pieces.collect::<Vec<_>>().concat();
         // A file that is too big to be held is read in another way.
         masked.bench.put("f", format!("{line}{behind}\n{}", "\n".repeat(padding)));
-        let expected = masked.redactor.scrub(&line).0.into_owned();
+        let expected = masked.redactor.mask(&line).0.into_owned();
         tokio::runtime::Runtime::new().unwrap().block_on(async {
             let (mut joined, mut column) = (String::new(), 1);
             while column <= line.chars().count() {

@@ -4,7 +4,7 @@ use std::fs;
 
 use proptest::prelude::*;
 use punie_runner::ids::RequestId;
-use punie_runner::tool::{ErrorCode, ToolCx};
+use punie_runner::tool::{ErrorCode, ToolContext};
 use serde_json::{Value, json};
 
 use super::Bench;
@@ -18,12 +18,24 @@ fn edit(old: &str, new: &str) -> Value {
 async fn edits_are_made_in_order_and_each_is_reported() {
     let bench = Bench::new();
     bench.put("f", "one\ntwo\nthree\n");
-    let edits = json!([edit("one", "uno"), edit("uno\ntwo", "uno\ndos"), edit("three", "tres")]);
-    let reply = bench.ok("MultiEdit", json!({"file_path": "f", "edits": edits})).await;
+    let edits = json!([
+        edit("one", "uno"),
+        edit("uno\ntwo", "uno\ndos"),
+        edit("three", "tres")
+    ]);
+    let reply = bench
+        .ok("MultiEdit", json!({"file_path": "f", "edits": edits}))
+        .await;
     assert_eq!(bench.get("f"), "uno\ndos\ntres\n");
     let said = text(&reply);
-    assert!(said.starts_with("Edited ") && said.contains("1. 1 replacement at line 1."), "{said}");
-    assert!(said.contains("2. 1 replacement at lines 1-2.") && said.contains("3. "), "{said}");
+    assert!(
+        said.starts_with("Edited ") && said.contains("1. 1 replacement at line 1."),
+        "{said}"
+    );
+    assert!(
+        said.contains("2. 1 replacement at lines 1-2.") && said.contains("3. "),
+        "{said}"
+    );
     assert_eq!(reply.meta.files.len(), 1);
     assert_ne!(reply.meta.files[0].before, reply.meta.files[0].after);
     bench.assert_tidy();
@@ -37,13 +49,19 @@ async fn one_edit_that_does_not_fit_keeps_all_from_being_made() {
         (edit("none of this", "x"), ErrorCode::NoMatch),
         (edit("two", "dos"), ErrorCode::Ambiguous),
         (edit("two", "two"), ErrorCode::InvalidArgs),
-        (json!({"old_string": "two", "new_string": "dos", "expected_count": 3}), ErrorCode::Ambiguous),
+        (
+            json!({"old_string": "two", "new_string": "dos", "expected_count": 3}),
+            ErrorCode::Ambiguous,
+        ),
     ] {
         let args = json!({"file_path": "f", "edits": [edit("one", "uno"), bad]});
         let error = bench.refused("MultiEdit", args).await;
-        assert_eq!(error.code(), code, "{error}");
-        assert!(error.text().starts_with("Edit 2 of 2: "), "{error}");
-        assert!(error.text().ends_with("None of the edits was made."), "{error}");
+        assert_eq!(error.stable_code(), code, "{error}");
+        assert!(error.model_text().starts_with("Edit 2 of 2: "), "{error}");
+        assert!(
+            error.model_text().ends_with("None of the edits was made."),
+            "{error}"
+        );
         assert_eq!(bench.get("f"), "one\ntwo two\n");
     }
     bench.assert_tidy();
@@ -53,41 +71,84 @@ async fn one_edit_that_does_not_fit_keeps_all_from_being_made() {
 async fn what_an_edit_before_replaced_is_told_of() {
     let bench = Bench::new();
     bench.put("f", "let total = 1;\nlet other = 2;\n");
-    let edits =
-        json!([edit("other", "rest"), edit("total", "sum"), edit("let total = 1;", "let total = 3;")]);
-    let error = bench.refused("MultiEdit", json!({"file_path": "f", "edits": edits})).await;
-    assert_eq!(error.code(), ErrorCode::NoMatch);
-    assert!(error.text().starts_with("Edit 3 of 3: "), "{error}");
-    assert!(error.text().contains("edit 2 of this call replaced it"), "{error}");
+    let edits = json!([
+        edit("other", "rest"),
+        edit("total", "sum"),
+        edit("let total = 1;", "let total = 3;")
+    ]);
+    let error = bench
+        .refused("MultiEdit", json!({"file_path": "f", "edits": edits}))
+        .await;
+    assert_eq!(error.stable_code(), ErrorCode::NoMatch);
+    assert!(error.model_text().starts_with("Edit 3 of 3: "), "{error}");
+    assert!(
+        error
+            .model_text()
+            .contains("edit 2 of this call replaced it"),
+        "{error}"
+    );
     let edits = json!([edit("other", "rest"), edit("never there", "x")]);
-    let error = bench.refused("MultiEdit", json!({"file_path": "f", "edits": edits})).await;
-    assert!(!error.text().contains("of this call replaced"), "{error}");
+    let error = bench
+        .refused("MultiEdit", json!({"file_path": "f", "edits": edits}))
+        .await;
+    assert!(
+        !error.model_text().contains("of this call replaced"),
+        "{error}"
+    );
 }
 
 #[tokio::test]
 async fn what_is_there_already_is_passed_over() {
     let bench = Bench::new();
     bench.put("f", "fn question() {\nlet answer = 42;\nold_name();\n");
-    let done = edit("fn question() {\nlet answer = 41;", "fn question() {\nlet answer = 42;");
+    let done = edit(
+        "fn question() {\nlet answer = 41;",
+        "fn question() {\nlet answer = 42;",
+    );
     let edits = json!([done, edit("old_name", "new_name")]);
-    let reply = bench.ok("MultiEdit", json!({"file_path": "f", "edits": edits})).await;
+    let reply = bench
+        .ok("MultiEdit", json!({"file_path": "f", "edits": edits}))
+        .await;
     assert!(text(&reply).contains("1. No change: "), "{}", text(&reply));
-    assert_eq!(bench.get("f"), "fn question() {\nlet answer = 42;\nnew_name();\n");
-    let before = fs::metadata(bench.root.join("f")).unwrap().modified().unwrap();
-    let reply = bench.ok("MultiEdit", json!({"file_path": "f", "edits": [done]})).await;
-    assert!(text(&reply).starts_with("No change in ") && reply.meta.files.is_empty(), "{}", text(&reply));
-    assert_eq!(fs::metadata(bench.root.join("f")).unwrap().modified().unwrap(), before);
+    assert_eq!(
+        bench.get("f"),
+        "fn question() {\nlet answer = 42;\nnew_name();\n"
+    );
+    let before = fs::metadata(bench.root.join("f"))
+        .unwrap()
+        .modified()
+        .unwrap();
+    let reply = bench
+        .ok("MultiEdit", json!({"file_path": "f", "edits": [done]}))
+        .await;
+    assert!(
+        text(&reply).starts_with("No change in ") && reply.meta.files.is_empty(),
+        "{}",
+        text(&reply)
+    );
+    assert_eq!(
+        fs::metadata(bench.root.join("f"))
+            .unwrap()
+            .modified()
+            .unwrap(),
+        before
+    );
 }
 
 #[tokio::test]
 async fn a_dry_run_shows_a_diff_and_writes_nothing() {
     let bench = Bench::new();
     bench.put("f", "one\ntwo\nthree\n");
-    let args =
-        json!({"file_path": "f", "edits": [edit("one", "uno"), edit("three", "tres")], "dry_run": true});
+    let args = json!({"file_path": "f", "edits": [edit("one", "uno"), edit("three", "tres")], "dry_run": true});
     let reply = bench.ok("MultiEdit", args).await;
     let said = text(&reply);
-    for line in ["Dry run, nothing was written.", "-one\n", "+uno\n", "-three\n", "+tres\n"] {
+    for line in [
+        "Dry run, nothing was written.",
+        "-one\n",
+        "+uno\n",
+        "-three\n",
+        "+tres\n",
+    ] {
         assert!(said.contains(line), "{line}: {said}");
     }
     assert_eq!(bench.get("f"), "one\ntwo\nthree\n");
@@ -97,13 +158,22 @@ async fn a_dry_run_shows_a_diff_and_writes_nothing() {
 async fn an_empty_first_old_string_makes_the_file() {
     let bench = Bench::new();
     let edits = json!([edit("", "one\ntwo\n"), edit("two", "dos")]);
-    let reply = bench.ok("MultiEdit", json!({"file_path": "new/f", "edits": edits})).await;
+    let reply = bench
+        .ok("MultiEdit", json!({"file_path": "new/f", "edits": edits}))
+        .await;
     assert!(text(&reply).starts_with("Created "), "{}", text(&reply));
     assert_eq!(bench.get("new/f"), "one\ndos\n");
-    let error = bench.refused("MultiEdit", json!({"file_path": "new/f", "edits": edits})).await;
-    assert_eq!(error.code(), ErrorCode::InvalidArgs, "{error}");
-    let error = bench.refused("MultiEdit", json!({"file_path": "gone", "edits": [edit("a", "b")]})).await;
-    assert_eq!(error.code(), ErrorCode::NotFound, "{error}");
+    let error = bench
+        .refused("MultiEdit", json!({"file_path": "new/f", "edits": edits}))
+        .await;
+    assert_eq!(error.stable_code(), ErrorCode::InvalidArgs, "{error}");
+    let error = bench
+        .refused(
+            "MultiEdit",
+            json!({"file_path": "gone", "edits": [edit("a", "b")]}),
+        )
+        .await;
+    assert_eq!(error.stable_code(), ErrorCode::NotFound, "{error}");
 }
 
 #[tokio::test]
@@ -112,10 +182,19 @@ async fn what_cannot_be_meant_is_refused() {
     bench.put("f", "one\n");
     let many: Vec<Value> = (0..501).map(|n| edit(&n.to_string(), "x")).collect();
     for (args, code) in [
-        (json!({"file_path": "f", "edits": []}), ErrorCode::InvalidArgs),
+        (
+            json!({"file_path": "f", "edits": []}),
+            ErrorCode::InvalidArgs,
+        ),
         (json!({"file_path": "f"}), ErrorCode::InvalidArgs),
-        (json!({"file_path": "f", "edits": many}), ErrorCode::TooLarge),
-        (json!({"file_path": "f", "edits": [edit("one", "x"), edit("", "y")]}), ErrorCode::InvalidArgs),
+        (
+            json!({"file_path": "f", "edits": many}),
+            ErrorCode::TooLarge,
+        ),
+        (
+            json!({"file_path": "f", "edits": [edit("one", "x"), edit("", "y")]}),
+            ErrorCode::InvalidArgs,
+        ),
         (
             json!({"file_path": "f", "edits": [{"old_string": "a", "new_string": "b", "all": true}]}),
             ErrorCode::InvalidArgs,
@@ -124,11 +203,17 @@ async fn what_cannot_be_meant_is_refused() {
             json!({"file_path": "f", "edits": [edit("one", "x")], "expected_sha256": "0".repeat(64)}),
             ErrorCode::Stale,
         ),
-        (json!({"file_path": "../root-evil/f", "edits": [edit("a", "b")]}), ErrorCode::OutsideWorkspace),
-        (json!({"file_path": ".git/hooks/pre-commit", "edits": [edit("", "x")]}), ErrorCode::PolicyDenied),
+        (
+            json!({"file_path": "../root-evil/f", "edits": [edit("a", "b")]}),
+            ErrorCode::OutsideWorkspace,
+        ),
+        (
+            json!({"file_path": ".git/hooks/pre-commit", "edits": [edit("", "x")]}),
+            ErrorCode::PolicyDenied,
+        ),
     ] {
         let error = bench.refused("MultiEdit", args.clone()).await;
-        assert_eq!(error.code(), code, "{args}: {error}");
+        assert_eq!(error.stable_code(), code, "{args}: {error}");
     }
     assert_eq!(bench.get("f"), "one\n");
 }
@@ -137,11 +222,13 @@ async fn what_cannot_be_meant_is_refused() {
 async fn a_cancelled_call_changes_nothing() {
     let bench = Bench::new();
     bench.put("f", "one\n");
-    let cx = ToolCx::detached(RequestId::new());
+    let cx = ToolContext::for_detached_call(RequestId::new());
     cx.cancel.cancel();
     let args = json!({"file_path": "f", "edits": [edit("one", "uno")]});
-    let error = call_with(&bench.tools, "MultiEdit", args, cx).await.expect_err("cancelled");
-    assert_eq!(error.code(), ErrorCode::Cancelled);
+    let error = call_with(&bench.tools, "MultiEdit", args, cx)
+        .await
+        .expect_err("cancelled");
+    assert_eq!(error.stable_code(), ErrorCode::Cancelled);
     assert_eq!(bench.get("f"), "one\n");
 }
 

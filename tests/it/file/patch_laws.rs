@@ -54,7 +54,11 @@ struct Pair {
 }
 
 fn form() -> impl Strategy<Value = Form> {
-    (any::<bool>(), prop::bool::weighted(0.2), prop::bool::weighted(0.3))
+    (
+        any::<bool>(),
+        prop::bool::weighted(0.2),
+        prop::bool::weighted(0.3),
+    )
         .prop_map(|(crlf, mark, open)| Form { crlf, mark, open })
 }
 
@@ -73,23 +77,31 @@ fn line() -> impl Strategy<Value = String> {
 
 fn edited(lines: Vec<String>) -> impl Strategy<Value = (Vec<String>, Vec<String>)> {
     let len = lines.len();
-    prop::collection::vec((0..=len, 0_usize..3, prop::collection::vec(line(), 0..3)), 1..5).prop_map(
-        move |edits| {
-            let mut new = lines.clone();
-            for (at, gone, come) in edits {
-                let at = at.min(new.len());
-                let end = (at + gone).min(new.len());
-                new.splice(at..end, come);
-            }
-            (lines.clone(), new)
-        },
+    prop::collection::vec(
+        (0..=len, 0_usize..3, prop::collection::vec(line(), 0..3)),
+        1..5,
     )
+    .prop_map(move |edits| {
+        let mut new = lines.clone();
+        for (at, gone, come) in edits {
+            let at = at.min(new.len());
+            let end = (at + gone).min(new.len());
+            new.splice(at..end, come);
+        }
+        (lines.clone(), new)
+    })
 }
 
 fn pair(number: usize) -> impl Strategy<Value = Pair> {
     let lines = || prop::collection::vec(line(), 0..40);
-    (form(), form(), lines().prop_flat_map(edited), 0..6_u8, any::<bool>()).prop_map(
-        move |(form, later, (before, after), kind, renames)| {
+    (
+        form(),
+        form(),
+        lines().prop_flat_map(edited),
+        0..6_u8,
+        any::<bool>(),
+    )
+        .prop_map(move |(form, later, (before, after), kind, renames)| {
             let name = ["f", "d/g h", "d/e/ä", "x.rs"][number % 4].to_owned() + &number.to_string();
             let (before, after) = match kind {
                 0 => (None, Some(before)),
@@ -98,9 +110,15 @@ fn pair(number: usize) -> impl Strategy<Value = Pair> {
             };
             let stays = before.is_some() && after.is_some();
             let renamed = (stays && renames).then(|| format!("moved/{name}"));
-            Pair { form, name, renamed, before, after, later }
-        },
-    )
+            Pair {
+                form,
+                name,
+                renamed,
+                before,
+                after,
+                later,
+            }
+        })
 }
 
 fn pairs() -> impl Strategy<Value = Vec<Pair>> {
@@ -114,7 +132,10 @@ fn trees(pairs: &[Pair]) -> (Tree, Tree) {
             before.insert(pair.name.clone(), pair.form.bytes(lines));
         }
         if let Some(lines) = &pair.after {
-            after.insert(pair.renamed.clone().unwrap_or_else(|| pair.name.clone()), pair.later.bytes(lines));
+            after.insert(
+                pair.renamed.clone().unwrap_or_else(|| pair.name.clone()),
+                pair.later.bytes(lines),
+            );
         }
     }
     (before, after)
@@ -146,7 +167,11 @@ fn git(root: &Path, args: &[&str]) -> String {
         .args(args)
         .output()
         .expect("git runs");
-    assert!(out.status.success(), "git {args:?}: {}", String::from_utf8_lossy(&out.stderr));
+    assert!(
+        out.status.success(),
+        "git {args:?}: {}",
+        String::from_utf8_lossy(&out.stderr)
+    );
     String::from_utf8(out.stdout).expect("text")
 }
 
@@ -162,7 +187,11 @@ fn tree_of(bench: &Bench) -> Tree {
 
 /// Runs a future of the tools to its end.
 fn finish<T>(work: impl Future<Output = T>) -> T {
-    tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap().block_on(work)
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .build()
+        .unwrap()
+        .block_on(work)
 }
 
 async fn apply(bench: &Bench, patch: &str) -> Result<String, String> {
@@ -176,14 +205,23 @@ async fn apply(bench: &Bench, patch: &str) -> Result<String, String> {
 fn the_diff_of_two_trees_makes_the_one_of_the_other_and_back() {
     let repository = tempfile::tempdir().unwrap();
     git(repository.path(), &["init", "-q"]);
-    let mut runner =
-        TestRunner::new(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() });
+    let mut runner = TestRunner::new(ProptestConfig {
+        cases: 48,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    });
     runner
         .run(&pairs(), |pairs| {
             let (before, after) = trees(&pairs);
-            let (old, new) = (written(repository.path(), &before), written(repository.path(), &after));
-            let args = |from, to| ["diff", "--no-ext-diff", "--text", "-M", from, to].map(str::to_owned);
-            for (from, to, start, end) in [(&old, &new, &before, &after), (&new, &old, &after, &before)] {
+            let (old, new) = (
+                written(repository.path(), &before),
+                written(repository.path(), &after),
+            );
+            let args =
+                |from, to| ["diff", "--no-ext-diff", "--text", "-M", from, to].map(str::to_owned);
+            for (from, to, start, end) in
+                [(&old, &new, &before, &after), (&new, &old, &after, &before)]
+            {
                 let args = args(from.as_str(), to.as_str());
                 let diff = git(repository.path(), &args.each_ref().map(String::as_str));
                 if diff.is_empty() {
@@ -201,7 +239,12 @@ fn the_diff_of_two_trees_makes_the_one_of_the_other_and_back() {
 
 /// One file's part of a patch in the format of Codex: whole runs of lines with as much context as makes them the
 /// only ones, the order of hunks included.
-fn section(name: &str, renamed: Option<&str>, before: &[String], after: &[String]) -> Option<String> {
+fn section(
+    name: &str,
+    renamed: Option<&str>,
+    before: &[String],
+    after: &[String],
+) -> Option<String> {
     let same_head = before.iter().zip(after).take_while(|(a, b)| a == b).count();
     let same_tail = before[same_head..]
         .iter()
@@ -209,8 +252,10 @@ fn section(name: &str, renamed: Option<&str>, before: &[String], after: &[String
         .zip(after[same_head..].iter().rev())
         .take_while(|(a, b)| a == b)
         .count();
-    let (gone, come) =
-        (&before[same_head..before.len() - same_tail], &after[same_head..after.len() - same_tail]);
+    let (gone, come) = (
+        &before[same_head..before.len() - same_tail],
+        &after[same_head..after.len() - same_tail],
+    );
     let mut text = format!("*** Update File: {name}\n");
     if let Some(renamed) = renamed {
         writeln!(text, "*** Move to: {renamed}").unwrap();
@@ -219,8 +264,10 @@ fn section(name: &str, renamed: Option<&str>, before: &[String], after: &[String
         return renamed.map(|_| text);
     }
     for context in 1..=before.len() + 1 {
-        let (from, to) =
-            (same_head.saturating_sub(context), (same_head + gone.len() + context).min(before.len()));
+        let (from, to) = (
+            same_head.saturating_sub(context),
+            (same_head + gone.len() + context).min(before.len()),
+        );
         let block = &before[from..to];
         let is_whole = from == 0 && to == before.len();
         if block.iter().all(|line| line.trim().is_empty()) && !is_whole {
@@ -228,7 +275,13 @@ fn section(name: &str, renamed: Option<&str>, before: &[String], after: &[String
         }
         // Also as the most lenient tier would see them.
         let alike = |a: &[String]| a.iter().zip(block).all(|(a, b)| a.trim() == b.trim());
-        if !is_whole && before.windows(block.len()).filter(|window| alike(window)).count() > 1 {
+        if !is_whole
+            && before
+                .windows(block.len())
+                .filter(|window| alike(window))
+                .count()
+                > 1
+        {
             continue;
         }
         text.push_str("@@\n");
@@ -256,8 +309,11 @@ fn codex(pairs: &[Pair], backwards: bool) -> Option<String> {
             (Some(there), true) => (there, Some(pair.name.as_str())),
             _ => (pair.name.as_str(), there.filter(|_| !backwards)),
         };
-        let (before, after) =
-            if backwards { (&pair.after, &pair.before) } else { (&pair.before, &pair.after) };
+        let (before, after) = if backwards {
+            (&pair.after, &pair.before)
+        } else {
+            (&pair.before, &pair.after)
+        };
         match (before, after) {
             (None, Some(lines)) => {
                 writeln!(text, "*** Add File: {name}").unwrap();
@@ -276,19 +332,27 @@ fn codex(pairs: &[Pair], backwards: bool) -> Option<String> {
 
 #[test]
 fn a_patch_in_the_format_of_codex_makes_one_tree_of_another_and_back() {
-    let mut runner =
-        TestRunner::new(ProptestConfig { cases: 96, failure_persistence: None, ..ProptestConfig::default() });
+    let mut runner = TestRunner::new(ProptestConfig {
+        cases: 96,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    });
     let counted = std::cell::Cell::new(0);
     runner
         .run(&pairs(), |mut pairs| {
             for pair in &mut pairs {
                 // This format says nothing of marks and line endings: a file keeps its own, a new one has plain ones.
                 if pair.before.is_none() || pair.after.is_none() {
-                    pair.form = Form { crlf: false, mark: false, open: false };
+                    pair.form = Form {
+                        crlf: false,
+                        mark: false,
+                        open: false,
+                    };
                 }
                 // A file without lines has no endings to keep, and one whose last line is another none left open.
-                let last =
-                    |lines: &Option<Vec<String>>| lines.as_ref().and_then(|lines| lines.last()).cloned();
+                let last = |lines: &Option<Vec<String>>| {
+                    lines.as_ref().and_then(|lines| lines.last()).cloned()
+                };
                 let (before, after) = (last(&pair.before), last(&pair.after));
                 pair.form.crlf &= before.is_some() && after.is_some();
                 pair.form.open &= before == after && before.is_some_and(|line| !line.is_empty());
@@ -298,9 +362,11 @@ fn a_patch_in_the_format_of_codex_makes_one_tree_of_another_and_back() {
                     pair.form.open &= head < before.len().min(after.len());
                 }
                 // One open line shows no ending that could be kept.
-                let is_one =
-                    |lines: &Option<Vec<String>>| lines.as_ref().is_some_and(|lines| lines.len() == 1);
-                pair.form.crlf &= !(pair.form.open && (is_one(&pair.before) || is_one(&pair.after)));
+                let is_one = |lines: &Option<Vec<String>>| {
+                    lines.as_ref().is_some_and(|lines| lines.len() == 1)
+                };
+                pair.form.crlf &=
+                    !(pair.form.open && (is_one(&pair.before) || is_one(&pair.after)));
                 pair.later = pair.form;
             }
             let (before, after) = trees(&pairs);
@@ -320,5 +386,9 @@ fn a_patch_in_the_format_of_codex_makes_one_tree_of_another_and_back() {
             Ok(())
         })
         .unwrap();
-    assert!(counted.get() > 20, "only {} cases were patches", counted.get());
+    assert!(
+        counted.get() > 20,
+        "only {} cases were patches",
+        counted.get()
+    );
 }

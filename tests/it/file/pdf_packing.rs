@@ -21,7 +21,11 @@ fn base85(bytes: &[u8]) -> Vec<u8> {
 }
 
 fn hex(bytes: &[u8]) -> Vec<u8> {
-    bytes.iter().flat_map(|byte| format!("{byte:02x}").into_bytes()).chain([b'>']).collect()
+    bytes
+        .iter()
+        .flat_map(|byte| format!("{byte:02x}").into_bytes())
+        .chain([b'>'])
+        .collect()
 }
 
 /// Runs of one byte each, as RunLengthDecode has bytes as they are.
@@ -60,18 +64,33 @@ fn lzw(rounds: usize) -> Vec<u8> {
 async fn a_page_that_unpacks_to_more_than_the_memory_is_refused() {
     let bench = Bench::new();
     // Seven hundred megabytes.
-    for (filters, data) in
-        [("/Filter /LZWDecode", lzw(100)), ("/Filter [/ASCII85Decode /LZWDecode]", base85(&lzw(100)))]
-    {
+    for (filters, data) in [
+        ("/Filter /LZWDecode", lzw(100)),
+        ("/Filter [/ASCII85Decode /LZWDecode]", base85(&lzw(100))),
+    ] {
         bench.put("bomb.pdf", pdf_of(&[stream(filters, &data)], PLAIN, &[]));
-        let error = bench.refused("Read", json!({ "file_path": "bomb.pdf" })).await;
-        assert_eq!(error.code(), ErrorCode::TooLarge, "{filters}: {error}");
+        let error = bench
+            .refused("Read", json!({ "file_path": "bomb.pdf" }))
+            .await;
+        assert_eq!(
+            error.stable_code(),
+            ErrorCode::TooLarge,
+            "{filters}: {error}"
+        );
         for part in ["512 MB of memory", "qpdf"] {
-            assert!(error.text().contains(part), "{filters}: {error}");
+            assert!(error.model_text().contains(part), "{filters}: {error}");
         }
     }
-    bench.put("d.pdf", pdf(&["BT /F1 12 Tf 10 10 Td (Good morning) Tj ET"], PLAIN, &[]));
-    assert!(bench.read(json!({ "file_path": "d.pdf" })).await.contains("Good morning"));
+    bench.put(
+        "d.pdf",
+        pdf(&["BT /F1 12 Tf 10 10 Td (Good morning) Tj ET"], PLAIN, &[]),
+    );
+    assert!(
+        bench
+            .read(json!({ "file_path": "d.pdf" }))
+            .await
+            .contains("Good morning")
+    );
 }
 
 #[tokio::test]
@@ -85,7 +104,14 @@ async fn what_is_packed_in_a_document_and_is_no_text_keeps_nobody_from_reading_i
         ("/Filter [/LZWDecode /FlateDecode]", b"x".to_vec()),
     ] {
         let more = [stream(filters, &data), b"/FlateDecode".to_vec()];
-        bench.put("odd.pdf", pdf(&["BT /F1 12 Tf 10 10 Td (Good morning) Tj ET"], PLAIN, &more));
+        bench.put(
+            "odd.pdf",
+            pdf(
+                &["BT /F1 12 Tf 10 10 Td (Good morning) Tj ET"],
+                PLAIN,
+                &more,
+            ),
+        );
         let shown = bench.read(json!({ "file_path": "odd.pdf" })).await;
         assert!(shown.contains("Good morning"), "{filters}: {shown}");
     }
@@ -102,7 +128,10 @@ async fn a_document_packed_twice_as_programs_do_it_is_read() {
         ("/Filter [/RunLengthDecode /FlateDecode]", runs(&text)),
     ] {
         let file = stream("/Type /EmbeddedFile", b"attached");
-        let more = [file, b"<< /Type /Filespec /F (a.txt) /EF << /F 6 0 R >> >>".to_vec()];
+        let more = [
+            file,
+            b"<< /Type /Filespec /F (a.txt) /EF << /F 6 0 R >> >>".to_vec(),
+        ];
         bench.put("d.pdf", pdf_of(&[stream(filters, &data)], PLAIN, &more));
         let shown = bench.read(json!({ "file_path": "d.pdf" })).await;
         assert!(shown.contains("Good morning"), "{filters}: {shown}");

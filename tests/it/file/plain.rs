@@ -1,7 +1,7 @@
 //! What holds for all the file tools.
 
 use punie_runner::ids::RequestId;
-use punie_runner::tool::{ErrorCode, ToolCx};
+use punie_runner::tool::{ErrorCode, ToolContext};
 use serde_json::json;
 
 use super::Bench;
@@ -16,15 +16,20 @@ async fn a_cancelled_call_does_nothing() {
     for (tool, args) in [
         ("Read", json!({"file_path": "f"})),
         ("Write", json!({"file_path": "f", "content": "b"})),
-        ("Edit", json!({"file_path": "f", "old_string": "a", "new_string": "b"})),
+        (
+            "Edit",
+            json!({"file_path": "f", "old_string": "a", "new_string": "b"}),
+        ),
         ("read_file", json!({"path": "f"})),
         ("write_file", json!({"path": "f", "content": "b"})),
         ("list_files", json!({"recursive": true})),
     ] {
-        let cx = ToolCx::detached(RequestId::new());
+        let cx = ToolContext::for_detached_call(RequestId::new());
         cx.cancel.cancel();
-        let error = call_with(&bench.tools, tool, args, cx).await.expect_err(tool);
-        assert_eq!(error.code(), ErrorCode::Cancelled, "{tool}");
+        let error = call_with(&bench.tools, tool, args, cx)
+            .await
+            .expect_err(tool);
+        assert_eq!(error.stable_code(), ErrorCode::Cancelled, "{tool}");
     }
     assert_eq!(bench.get("f"), "a\n");
 }
@@ -32,18 +37,38 @@ async fn a_cancelled_call_does_nothing() {
 #[tokio::test]
 async fn the_catalog_shows_each_tool_with_its_keys() {
     let bench = Bench::new();
-    let names: Vec<&str> = bench.tools.specs().map(|spec| spec.name.as_ref()).collect();
-    for name in ["Edit", "Read", "Write", "list_files", "read_file", "write_file"] {
+    let names: Vec<&str> = bench
+        .tools
+        .device_specs()
+        .map(|spec| spec.name.as_ref())
+        .collect();
+    for name in [
+        "Edit",
+        "Read",
+        "Write",
+        "list_files",
+        "read_file",
+        "write_file",
+    ] {
         assert!(names.contains(&name), "{name}: {names:?}");
     }
-    for spec in bench.tools.specs() {
+    for spec in bench.tools.device_specs() {
         assert!(spec.description.len() > 40, "{}", spec.name);
         for (alias, key) in spec.aliases {
-            assert!(spec.schema["properties"].get(key).is_some(), "{}: {alias} -> {key}", spec.name);
+            assert!(
+                spec.schema["properties"].get(key).is_some(),
+                "{}: {alias} -> {key}",
+                spec.name
+            );
         }
         for example in spec.examples {
             assert!(
-                bench.tools.find(&spec.name).unwrap().decode(example).is_ok(),
+                bench
+                    .tools
+                    .find_tool(&spec.name)
+                    .unwrap()
+                    .decode_call(example)
+                    .is_ok(),
                 "{}: {example}",
                 spec.name
             );

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use punie_runner::acp::Workspace;
-use punie_runner::acp::local::files::LocalFiles;
+use punie_runner::acp::local::local_files::LocalFiles;
 use punie_runner::handlers::file::{FileDeps, tools};
 use punie_runner::tool::ErrorCode;
 use serde_json::json;
@@ -22,7 +22,12 @@ async fn read_numbers_lines_and_says_how_to_go_on() {
     let bench = Bench::new();
     let lines = counted(50, "line {}\r\n");
     let path = bench.put("f.txt", &lines);
-    let reply = bench.ok("Read", json!({"path": "f.txt", "offset": "11", "limit": 10})).await;
+    let reply = bench
+        .ok(
+            "Read",
+            json!({"path": "f.txt", "offset": "11", "limit": 10}),
+        )
+        .await;
     let shown = text(&reply);
     assert!(
         shown.starts_with(&format!(
@@ -31,18 +36,33 @@ async fn read_numbers_lines_and_says_how_to_go_on() {
         )),
         "{shown}"
     );
-    assert!(shown.ends_with("    20\tline 20\n\nShowing 11-20 of 50. Continue with offset=21.\n"), "{shown}");
+    assert!(
+        shown.ends_with("    20\tline 20\n\nShowing 11-20 of 50. Continue with offset=21.\n"),
+        "{shown}"
+    );
     assert_eq!(reply.meta.sha256.as_deref().map(str::len), Some(64));
 
-    let shown = bench.read(json!({"file_path": "f.txt", "offset": -2})).await;
+    let shown = bench
+        .read(json!({"file_path": "f.txt", "offset": -2}))
+        .await;
     assert!(
         shown.contains("    49\tline 49\n    50\tline 50\n\nShowing 49-50 of 50, to the end.\n"),
         "{shown}"
     );
-    let shown = bench.read(json!({"file_path": "f.txt", "offset": 51})).await;
-    assert!(shown.contains("There is no line 51: the file has 50 lines."), "{shown}");
+    let shown = bench
+        .read(json!({"file_path": "f.txt", "offset": 51}))
+        .await;
+    assert!(
+        shown.contains("There is no line 51: the file has 50 lines."),
+        "{shown}"
+    );
     bench.put("empty", "");
-    assert!(bench.read(json!({"file_path": "empty"})).await.contains("The file is empty."));
+    assert!(
+        bench
+            .read(json!({"file_path": "empty"}))
+            .await
+            .contains("The file is empty.")
+    );
     bench.put("open", "a\nb");
     assert!(
         bench
@@ -50,21 +70,33 @@ async fn read_numbers_lines_and_says_how_to_go_on() {
             .await
             .ends_with("     2\tb\n\nThere is no newline at the end of the file.\n")
     );
-    for args in
-        [json!({"file_path": "f.txt", "limit": 0}), json!({"file_path": "f.txt", "limt": 1}), json!({})]
-    {
-        assert_eq!(bench.refused("Read", args).await.code(), ErrorCode::InvalidArgs);
+    for args in [
+        json!({"file_path": "f.txt", "limit": 0}),
+        json!({"file_path": "f.txt", "limt": 1}),
+        json!({}),
+    ] {
+        assert_eq!(
+            bench.refused("Read", args).await.stable_code(),
+            ErrorCode::InvalidArgs
+        );
     }
 }
 
 #[tokio::test]
 async fn read_stops_at_its_budget_and_pages_join_to_the_file() {
     let bench = Bench::new();
-    let lines: Vec<String> = (1..=900).map(|n| format!("{n} {}", "é".repeat(n % 90))).collect();
+    let lines: Vec<String> = (1..=900)
+        .map(|n| format!("{n} {}", "é".repeat(n % 90)))
+        .collect();
     bench.put("f", lines.join("\n") + "\n");
     let (mut offset, mut seen) = (1, Vec::new());
     while seen.len() < lines.len() {
-        let reply = bench.ok("Read", json!({"file_path": "f", "offset": offset, "max_chars": 3_000})).await;
+        let reply = bench
+            .ok(
+                "Read",
+                json!({"file_path": "f", "offset": offset, "max_chars": 3_000}),
+            )
+            .await;
         let shown = text(&reply);
         assert!(shown.chars().count() <= 3_000, "{}", shown.chars().count());
         let page: Vec<_> = shown
@@ -86,29 +118,53 @@ async fn read_stops_at_its_budget_and_pages_join_to_the_file() {
 #[tokio::test]
 async fn a_long_line_is_cut_and_read_on_by_column() {
     let bench = Bench::new();
-    let long: String = (0..10_000).map(|n| char::from(b'a' + u8::try_from(n % 26).unwrap())).collect();
+    let long: String = (0..10_000)
+        .map(|n| char::from(b'a' + u8::try_from(n % 26).unwrap()))
+        .collect();
     bench.put("f", format!("short\n{long}\nlast\n"));
     let shown = bench.read(json!({"file_path": "f"})).await;
-    assert!(shown.contains("of this line omitted; it has 10,000 characters"), "{shown}");
+    assert!(
+        shown.contains("of this line omitted; it has 10,000 characters"),
+        "{shown}"
+    );
     assert!(shown.contains("     3\tlast\n"), "{shown}");
-    assert!(shown.contains("\nLine 2 is cut in its middle: offset=2 column=1001 reads it on.\n"), "{shown}");
+    assert!(
+        shown.contains("\nLine 2 is cut in its middle: offset=2 column=1001 reads it on.\n"),
+        "{shown}"
+    );
     // Of a line that is not shown nothing is said, and one counted from the end has no column.
     let shown = bench.read(json!({"file_path": "f", "limit": 1})).await;
     assert!(!shown.contains("is cut"), "{shown}");
-    let shown = bench.read(json!({"file_path": "f", "offset": 2, "column": 1_001, "max_chars": 2_000})).await;
+    let shown = bench
+        .read(json!({"file_path": "f", "offset": 2, "column": 1_001, "max_chars": 2_000}))
+        .await;
     let rest: String = shown.lines().nth(1).unwrap().to_owned();
-    assert!(long[1_000..].starts_with(&rest) && rest.len() > 1_000, "{shown}");
-    assert!(shown.contains(&format!("Continue with offset=2 column={}.", 1_001 + rest.len())), "{shown}");
-    let error = bench.refused("Read", json!({"file_path": "f", "offset": 1, "column": 50})).await;
-    assert_eq!(error.code(), ErrorCode::InvalidArgs, "{error}");
+    assert!(
+        long[1_000..].starts_with(&rest) && rest.len() > 1_000,
+        "{shown}"
+    );
+    assert!(
+        shown.contains(&format!(
+            "Continue with offset=2 column={}.",
+            1_001 + rest.len()
+        )),
+        "{shown}"
+    );
+    let error = bench
+        .refused("Read", json!({"file_path": "f", "offset": 1, "column": 50}))
+        .await;
+    assert_eq!(error.stable_code(), ErrorCode::InvalidArgs, "{error}");
 }
 
 #[tokio::test]
 async fn read_knows_encodings_and_binary_files() {
     let bench = Bench::new();
     bench.put("bom", "\u{FEFF}héllo\n");
-    let utf16: Vec<u8> =
-        b"\xFF\xFE".iter().copied().chain("wörld\n".encode_utf16().flat_map(u16::to_le_bytes)).collect();
+    let utf16: Vec<u8> = b"\xFF\xFE"
+        .iter()
+        .copied()
+        .chain("wörld\n".encode_utf16().flat_map(u16::to_le_bytes))
+        .collect();
     bench.put("utf16", utf16);
     bench.put("control", b"a\x07b\n");
     for (name, expect) in [
@@ -118,13 +174,23 @@ async fn read_knows_encodings_and_binary_files() {
         let shown = bench.read(json!({"file_path": name})).await;
         assert!(shown.contains(expect), "{shown}");
     }
-    assert_eq!(bench.ok("Read", json!({"file_path": "control"})).await.meta.control_chars, Some(1));
+    assert_eq!(
+        bench
+            .ok("Read", json!({"file_path": "control"}))
+            .await
+            .meta
+            .control_chars,
+        Some(1)
+    );
 
     bench.put("base.db", b"SQLite format 3\0\x10\0");
     for (name, words) in [("base.db", ["SQLite", "SqliteQuery", "53 51 4c"])] {
         let error = bench.refused("Read", json!({"file_path": name})).await;
-        assert_eq!(error.code(), ErrorCode::NotText);
-        assert!(words.iter().all(|word| error.text().contains(word)), "{error}");
+        assert_eq!(error.stable_code(), ErrorCode::NotText);
+        assert!(
+            words.iter().all(|word| error.model_text().contains(word)),
+            "{error}"
+        );
     }
 }
 
@@ -138,15 +204,24 @@ async fn a_missing_file_comes_with_what_may_be_meant() {
         ("src/mian.rs", format!("Did you mean {}?", main.display())),
         ("scr/main.rs", main.display().to_string()),
         ("src/engine.rs", deep.display().to_string()),
-        ("src/none/at/all", format!("that exists is {}.", bench.root.join("src").display())),
-        ("broken", "is a link to nowhere, which does not exist".to_owned()),
+        (
+            "src/none/at/all",
+            format!("that exists is {}.", bench.root.join("src").display()),
+        ),
+        (
+            "broken",
+            "is a link to nowhere, which does not exist".to_owned(),
+        ),
     ] {
         let error = bench.refused("Read", json!({"file_path": path})).await;
-        assert_eq!(error.code(), ErrorCode::NotFound);
-        assert!(error.text().contains(&expect), "{path}: {error}");
+        assert_eq!(error.stable_code(), ErrorCode::NotFound);
+        assert!(error.model_text().contains(&expect), "{path}: {error}");
     }
     let error = bench.refused("read_file", json!({"path": "none"})).await;
-    assert!(error.text().starts_with("Error: File not found\n"), "{error}");
+    assert!(
+        error.model_text().starts_with("Error: File not found\n"),
+        "{error}"
+    );
 }
 
 // Big files.
@@ -165,13 +240,29 @@ async fn the_ends_of_a_huge_file_are_near() {
     let bench = Bench::new();
     for (name, size) in [("20g", 20_u64 << 30), ("1t", 1 << 40)] {
         sparse(&bench, name, size);
-        let reply = bench.ok("Read", json!({"file_path": name, "offset": -2})).await;
-        assert!(text(&reply).contains("    -2\tlast but one\n    -1\tlast\n"), "{}", text(&reply));
+        let reply = bench
+            .ok("Read", json!({"file_path": name, "offset": -2}))
+            .await;
+        assert!(
+            text(&reply).contains("    -2\tlast but one\n    -1\tlast\n"),
+            "{}",
+            text(&reply)
+        );
         assert_eq!(reply.meta.sha256, None);
-        let shown = bench.read(json!({"file_path": name, "offset": 999, "limit": 2})).await;
-        assert!(shown.contains("   999\tfirst line of text\n  1000\tfirst line of text\n"), "{shown}");
-        assert!(shown.contains("more than") && shown.contains("Continue with offset=1001."), "{shown}");
-        let shown = bench.read(json!({"file_path": name, "offset": 1_000})).await;
+        let shown = bench
+            .read(json!({"file_path": name, "offset": 999, "limit": 2}))
+            .await;
+        assert!(
+            shown.contains("   999\tfirst line of text\n  1000\tfirst line of text\n"),
+            "{shown}"
+        );
+        assert!(
+            shown.contains("more than") && shown.contains("Continue with offset=1001."),
+            "{shown}"
+        );
+        let shown = bench
+            .read(json!({"file_path": name, "offset": 1_000}))
+            .await;
         assert!(shown.contains("it has more than 64 MB"), "{shown}");
         assert!(shown.contains("too long to look past"), "{shown}");
     }
@@ -184,7 +275,9 @@ async fn deep_pages_of_a_big_file_are_exact() {
     let path = bench.put("big", &content);
     let total = "300,000 lines";
     for offset in [150_000_u64, 150_003, 299_999, 1, 40_000] {
-        let shown = bench.read(json!({"file_path": "big", "offset": offset, "limit": 2})).await;
+        let shown = bench
+            .read(json!({"file_path": "big", "offset": offset, "limit": 2}))
+            .await;
         assert!(shown.contains(total), "{shown}");
         let expect = format!(
             "{offset:>6}\tthis is line number {offset}\n{:>6}\tthis is line number {}\n",
@@ -194,11 +287,19 @@ async fn deep_pages_of_a_big_file_are_exact() {
         assert!(shown.contains(&expect), "{shown}");
     }
     let shown = bench.read(json!({"file_path": "big", "offset": -1})).await;
-    assert!(shown.contains("300000\tthis is line number 300000\n"), "{shown}");
+    assert!(
+        shown.contains("300000\tthis is line number 300000\n"),
+        "{shown}"
+    );
     // A change makes the index of the old state worthless.
     fs::write(&path, content.replacen("this is", "it became\nthis is", 1)).unwrap();
-    let shown = bench.read(json!({"file_path": "big", "offset": 150_001, "limit": 1})).await;
-    assert!(shown.contains("150001\tthis is line number 150000\n"), "{shown}");
+    let shown = bench
+        .read(json!({"file_path": "big", "offset": 150_001, "limit": 1}))
+        .await;
+    assert!(
+        shown.contains("150001\tthis is line number 150000\n"),
+        "{shown}"
+    );
 }
 
 #[tokio::test]
@@ -206,24 +307,46 @@ async fn lines_between_the_holes_of_a_sparse_file_are_exact() {
     let bench = Bench::new();
     let size = 20_u64 << 30;
     // 1,000 lines at the start and a few at the end; a hole and "middle 1" are line 1,001.
-    let mut file = fs::File::options().write(true).open(sparse(&bench, "sparse", size)).unwrap();
+    let mut file = fs::File::options()
+        .write(true)
+        .open(sparse(&bench, "sparse", size))
+        .unwrap();
     file.seek(SeekFrom::Start(size / 2)).unwrap();
-    file.write_all(counted(300_000, "middle {}\n").as_bytes()).unwrap();
-    let shown = bench.read(json!({"file_path": "sparse", "offset": 200_999, "limit": 2})).await;
-    assert!(shown.contains("200999\tmiddle 199999\n201000\tmiddle 200000\n"), "{shown}");
-    let refused = bench.read(json!({"file_path": "sparse", "offset": 5_000_000})).await;
+    file.write_all(counted(300_000, "middle {}\n").as_bytes())
+        .unwrap();
+    let shown = bench
+        .read(json!({"file_path": "sparse", "offset": 200_999, "limit": 2}))
+        .await;
+    assert!(
+        shown.contains("200999\tmiddle 199999\n201000\tmiddle 200000\n"),
+        "{shown}"
+    );
+    let refused = bench
+        .read(json!({"file_path": "sparse", "offset": 5_000_000}))
+        .await;
     assert!(refused.contains("301,003 lines"), "{refused}");
     for offset in [301_002, -2] {
-        let shown = bench.read(json!({"file_path": "sparse", "offset": offset})).await;
-        assert!(shown.contains("301002\tlast but one\n301003\tlast\n"), "{shown}");
+        let shown = bench
+            .read(json!({"file_path": "sparse", "offset": offset}))
+            .await;
+        assert!(
+            shown.contains("301002\tlast but one\n301003\tlast\n"),
+            "{shown}"
+        );
     }
 }
 
 #[tokio::test]
 async fn a_file_of_unknown_size_is_read_within_bounds() {
-    let workspace = Workspace::open(&[PathBuf::from("/proc/self")]).unwrap();
+    let workspace = Workspace::open_roots(&[PathBuf::from("/proc/self")]).unwrap();
     let deps = FileDeps::new(Arc::new(LocalFiles::new()), workspace, worker_program());
-    let reply = call(&registry(tools(deps)), "Read", json!({"file_path": "status"})).await.unwrap();
+    let reply = call(
+        &registry(tools(deps)),
+        "Read",
+        json!({"file_path": "status"}),
+    )
+    .await
+    .unwrap();
     assert!(text(&reply).contains("\tName:"), "{}", text(&reply));
 }
 
@@ -237,13 +360,24 @@ async fn a_file_up_to_100_mb_has_its_hash_on_every_page() {
     let expect: Vec<String> = digest.iter().map(|byte| format!("{byte:02x}")).collect();
     let expect = expect.concat();
     for offset in [1, 250_000, -1] {
-        let reply = bench.ok("Read", json!({"file_path": "big", "offset": offset, "limit": 1})).await;
+        let reply = bench
+            .ok(
+                "Read",
+                json!({"file_path": "big", "offset": offset, "limit": 1}),
+            )
+            .await;
         assert_eq!(reply.meta.sha256.as_deref(), Some(expect.as_str()));
     }
     sparse(&bench, "over", 100 << 20);
-    let reply = bench.ok("Read", json!({"file_path": "over", "limit": 1})).await;
+    let reply = bench
+        .ok("Read", json!({"file_path": "over", "limit": 1}))
+        .await;
     assert_eq!(reply.meta.sha256, None);
-    assert!(text(&reply).contains("more than 1 line,"), "{}", text(&reply));
+    assert!(
+        text(&reply).contains("more than 1 line,"),
+        "{}",
+        text(&reply)
+    );
 }
 
 proptest! {

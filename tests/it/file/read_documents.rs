@@ -7,7 +7,7 @@ use std::io::Write as _;
 use base64::Engine as _;
 use flate2::Compression;
 use flate2::write::{GzEncoder, ZlibEncoder};
-use punie_runner::request::Body;
+use punie_runner::request::ReplyBody;
 use punie_runner::tool::ErrorCode;
 use serde_json::{Value, json};
 
@@ -38,7 +38,7 @@ fn png(width: u32, height: u32, pixels: usize) -> Vec<u8> {
 
 async fn image(bench: &Bench, name: &str) -> Value {
     match bench.ok("Read", json!({"file_path": name})).await.body {
-        Body::Json(value) => value,
+        ReplyBody::Json(value) => value,
         other => panic!("{name}: {other:?}"),
     }
 }
@@ -54,7 +54,9 @@ async fn an_image_comes_whole_with_its_dimensions() {
     for (key, expect) in expect.as_object().unwrap() {
         assert_eq!(&value[key], expect, "{key}");
     }
-    let data = base64::engine::general_purpose::STANDARD.decode(value["data"].as_str().unwrap()).unwrap();
+    let data = base64::engine::general_purpose::STANDARD
+        .decode(value["data"].as_str().unwrap())
+        .unwrap();
     assert_eq!(data, png);
 
     let gif = b"GIF89a\x40\x01\xc8\0\0\0\0;";
@@ -79,24 +81,44 @@ async fn an_image_comes_whole_with_its_dimensions() {
         );
     }
     bench.put("a.svg", "<svg xmlns=\"http://www.w3.org/2000/svg\"/>\n");
-    assert!(bench.read(json!({"file_path": "a.svg"})).await.contains("     1\t<svg "));
+    assert!(
+        bench
+            .read(json!({"file_path": "a.svg"}))
+            .await
+            .contains("     1\t<svg ")
+    );
 }
 
 #[tokio::test]
 async fn a_big_image_says_how_to_see_it() {
     let bench = Bench::new();
     bench.put("fits.png", png(9, 9, (700 << 10) / 4 * 3 - 60));
-    assert!(image(&bench, "fits.png").await["data"].as_str().unwrap().len() <= 700 << 10);
+    assert!(
+        image(&bench, "fits.png").await["data"]
+            .as_str()
+            .unwrap()
+            .len()
+            <= 700 << 10
+    );
     bench.put("big.png", png(9_000, 8_000, 700 << 10));
     let reply = bench.ok("Read", json!({"file_path": "big.png"})).await;
     assert!(reply.meta.truncated);
     let value = image(&bench, "big.png").await;
-    assert_eq!((&value["width"], &value["data"]), (&json!(9_000), &Value::Null));
-    assert!(value["note"].as_str().unwrap().contains("magick"), "{value}");
+    assert_eq!(
+        (&value["width"], &value["data"]),
+        (&json!(9_000), &Value::Null)
+    );
+    assert!(
+        value["note"].as_str().unwrap().contains("magick"),
+        "{value}"
+    );
     bench.put("cut.png", b"\x89PNG\r\n\x1a\n\0\0");
     let error = bench.refused("Read", json!({"file_path": "cut.png"})).await;
-    assert_eq!(error.code(), ErrorCode::NotText);
-    assert!(error.text().contains("dimensions cannot be read"), "{error}");
+    assert_eq!(error.stable_code(), ErrorCode::NotText);
+    assert!(
+        error.model_text().contains("dimensions cannot be read"),
+        "{error}"
+    );
 }
 
 #[tokio::test]
@@ -117,15 +139,20 @@ async fn an_image_that_is_cut_off_or_damaged_is_refused() {
         for kept in bytes.len() - if name == "a.gif" { 12 } else { 1 }..bytes.len() {
             bench.put(name, &bytes[..kept]);
             let error = bench.refused("Read", json!({"file_path": name})).await;
-            assert_eq!(error.code(), ErrorCode::NotText, "{error}");
-            assert!(error.text().contains("is cut off"), "{name}: {error}");
+            assert_eq!(error.stable_code(), ErrorCode::NotText, "{error}");
+            assert!(error.model_text().contains("is cut off"), "{name}: {error}");
         }
     }
     let mut damaged = png;
     damaged[100] ^= 1;
     bench.put("a.png", damaged);
     let error = bench.refused("Read", json!({"file_path": "a.png"})).await;
-    assert!(error.text().contains("its part IDAT at byte 33 has a wrong checksum"), "{error}");
+    assert!(
+        error
+            .model_text()
+            .contains("its part IDAT at byte 33 has a wrong checksum"),
+        "{error}"
+    );
 }
 
 // PDF documents.
@@ -138,16 +165,25 @@ pub(super) fn packed(bytes: &[u8]) -> Vec<u8> {
 
 /// A document of these content streams, each packed; `font` is the font's dictionary, and `more` more objects.
 pub(super) fn pdf(pages: &[&str], font: &str, more: &[Vec<u8>]) -> Vec<u8> {
-    let packed = pages.iter().map(|content| stream("/Filter /FlateDecode", &packed(content.as_bytes())));
+    let packed = pages
+        .iter()
+        .map(|content| stream("/Filter /FlateDecode", &packed(content.as_bytes())));
     pdf_of(&packed.collect::<Vec<_>>(), font, more)
 }
 
 /// The same of streams as they are.
 pub(super) fn pdf_of(pages: &[Vec<u8>], font: &str, more: &[Vec<u8>]) -> Vec<u8> {
-    let kids: Vec<String> = (0..pages.len()).map(|n| format!("{} 0 R", 4 + 2 * n)).collect();
+    let kids: Vec<String> = (0..pages.len())
+        .map(|n| format!("{} 0 R", 4 + 2 * n))
+        .collect();
     let mut objects = vec![
         b"<< /Type /Catalog /Pages 2 0 R >>".to_vec(),
-        format!("<< /Type /Pages /Count {} /Kids [{}] >>", pages.len(), kids.join(" ")).into_bytes(),
+        format!(
+            "<< /Type /Pages /Count {} /Kids [{}] >>",
+            pages.len(),
+            kids.join(" ")
+        )
+        .into_bytes(),
         font.as_bytes().to_vec(),
     ];
     for (n, content) in pages.iter().enumerate() {
@@ -192,28 +228,52 @@ pub(super) const PLAIN: &str =
 async fn lines_of_a_document_and_entries_of_a_folder_are_shown_as_asked() {
     let bench = Bench::new();
     let font = "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>";
-    let page = |n: u32| format!("BT /F1 12 Tf 72 700 Td (first {n}) Tj 0 -20 Td (second {n}) Tj ET");
+    let page =
+        |n: u32| format!("BT /F1 12 Tf 72 700 Td (first {n}) Tj 0 -20 Td (second {n}) Tj ET");
     bench.put("a.pdf", pdf(&[&page(1), &page(2)], font, &[]));
-    let shown = bench.read(json!({"file_path": "a.pdf", "offset": 2, "limit": 3})).await;
+    let shown = bench
+        .read(json!({"file_path": "a.pdf", "offset": 2, "limit": 3}))
+        .await;
     let lines: Vec<&str> = shown.lines().skip(1).collect();
-    let expect = ["     2\tfirst 1", "     3\tsecond 1", "     4\t--- Page 2 of 2 ---", ""];
+    let expect = [
+        "     2\tfirst 1",
+        "     3\tsecond 1",
+        "     4\t--- Page 2 of 2 ---",
+        "",
+    ];
     assert_eq!(lines[..4], expect, "{shown}");
-    assert!(shown.contains("Showing lines 2-4. Continue with offset=5."), "{shown}");
+    assert!(
+        shown.contains("Showing lines 2-4. Continue with offset=5."),
+        "{shown}"
+    );
     let shown = bench.read(json!({"file_path": "a.pdf", "offset": 5})).await;
-    assert!(shown.contains("     6\tsecond 2\n\nShowing lines 5-6, to the end."), "{shown}");
+    assert!(
+        shown.contains("     6\tsecond 2\n\nShowing lines 5-6, to the end."),
+        "{shown}"
+    );
 
     for n in 0..7 {
         bench.put(&format!("many/f{n}"), "");
     }
-    let shown = bench.read(json!({"file_path": "many", "offset": 3, "limit": 2})).await;
+    let shown = bench
+        .read(json!({"file_path": "many", "offset": 3, "limit": 2}))
+        .await;
     assert!(
-        shown.contains("7 entries)\nf2 (0 bytes)\nf3 (0 bytes)\n\nShowing 3-4 of 7. Continue with offset=5."),
+        shown.contains(
+            "7 entries)\nf2 (0 bytes)\nf3 (0 bytes)\n\nShowing 3-4 of 7. Continue with offset=5."
+        ),
         "{shown}"
     );
     let shown = bench.read(json!({"file_path": "many", "offset": -2})).await;
-    assert!(shown.contains("\nf5 (0 bytes)\nf6 (0 bytes)\n\nShowing 6-7 of 7, to the end."), "{shown}");
+    assert!(
+        shown.contains("\nf5 (0 bytes)\nf6 (0 bytes)\n\nShowing 6-7 of 7, to the end."),
+        "{shown}"
+    );
     let shown = bench.read(json!({"file_path": "many", "offset": 9})).await;
-    assert!(shown.contains("There is no entry 9: there are 7."), "{shown}");
+    assert!(
+        shown.contains("There is no entry 9: there are 7."),
+        "{shown}"
+    );
 }
 
 #[tokio::test]
@@ -230,37 +290,73 @@ async fn a_document_is_read_by_page() {
     bench.put("d.pdf", pdf(&contents, PLAIN, &[]));
     let reply = bench.ok("Read", json!({"file_path": "d.pdf"})).await;
     let shown = text(&reply);
-    assert!(shown.contains("(PDF document, ") && shown.contains(", 12 pages)\n"), "{shown}");
-    assert!(shown.contains("\n--- Page 1 of 12 ---\nThis is page 1\nsecond line café\n"), "{shown}");
-    assert!(shown.contains("--- Page 10 of 12 ---") && !shown.contains("page 11\n"), "{shown}");
-    assert!(shown.ends_with("Showing 10 pages of 12. Continue with pages=\"11-12\".\n"), "{shown}");
+    assert!(
+        shown.contains("(PDF document, ") && shown.contains(", 12 pages)\n"),
+        "{shown}"
+    );
+    assert!(
+        shown.contains("\n--- Page 1 of 12 ---\nThis is page 1\nsecond line café\n"),
+        "{shown}"
+    );
+    assert!(
+        shown.contains("--- Page 10 of 12 ---") && !shown.contains("page 11\n"),
+        "{shown}"
+    );
+    assert!(
+        shown.ends_with("Showing 10 pages of 12. Continue with pages=\"11-12\".\n"),
+        "{shown}"
+    );
     assert!(reply.meta.truncated);
-    let shown = bench.read(json!({"file_path": "d.pdf", "pages": "2,11-12"})).await;
-    let heads: Vec<_> = shown.lines().filter(|line| line.starts_with("--- ")).collect();
-    assert_eq!(heads, ["--- Page 2 of 12 ---", "--- Page 11 of 12 ---", "--- Page 12 of 12 ---"]);
+    let shown = bench
+        .read(json!({"file_path": "d.pdf", "pages": "2,11-12"}))
+        .await;
+    let heads: Vec<_> = shown
+        .lines()
+        .filter(|line| line.starts_with("--- "))
+        .collect();
+    assert_eq!(
+        heads,
+        [
+            "--- Page 2 of 12 ---",
+            "--- Page 11 of 12 ---",
+            "--- Page 12 of 12 ---"
+        ]
+    );
     assert!(!shown.contains("Continue"), "{shown}");
     // Pages come whole; the next call begins with what did not fit.
-    let shown = bench.read(json!({"file_path": "d.pdf", "max_chars": 1_000})).await;
-    assert!(shown.chars().count() <= 1_000 && shown.contains("Continue with pages=\""), "{shown}");
-    for (pages, words) in [("13", "has 12 pages"), ("0", "not a list of pages"), ("x", "not a list of pages")]
-    {
-        let error = bench.refused("Read", json!({"file_path": "d.pdf", "pages": pages})).await;
-        assert_eq!(error.code(), ErrorCode::InvalidArgs);
-        assert!(error.text().contains(words), "{error}");
+    let shown = bench
+        .read(json!({"file_path": "d.pdf", "max_chars": 1_000}))
+        .await;
+    assert!(
+        shown.chars().count() <= 1_000 && shown.contains("Continue with pages=\""),
+        "{shown}"
+    );
+    for (pages, words) in [
+        ("13", "has 12 pages"),
+        ("0", "not a list of pages"),
+        ("x", "not a list of pages"),
+    ] {
+        let error = bench
+            .refused("Read", json!({"file_path": "d.pdf", "pages": pages}))
+            .await;
+        assert_eq!(error.stable_code(), ErrorCode::InvalidArgs);
+        assert!(error.model_text().contains(words), "{error}");
     }
     bench.put("plain", "text\n");
-    let error = bench.refused("Read", json!({"file_path": "plain", "pages": "1"})).await;
-    assert_eq!(error.code(), ErrorCode::InvalidArgs);
+    let error = bench
+        .refused("Read", json!({"file_path": "plain", "pages": "1"}))
+        .await;
+    assert_eq!(error.stable_code(), ErrorCode::InvalidArgs);
 }
 
 #[tokio::test]
 async fn letters_are_what_the_fonts_own_table_says() {
     let bench = Bench::new();
-    let font =
-        "<< /Type /Font /Subtype /Type0 /Encoding /Identity-H /ToUnicode 6 0 R /DescendantFonts [7 0 R] >>";
+    let font = "<< /Type /Font /Subtype /Type0 /Encoding /Identity-H /ToUnicode 6 0 R /DescendantFonts [7 0 R] >>";
     let table = b"2 beginbfchar <0003> <0020> <0024> <1F980> endbfchar 1 beginbfrange <0041> <0043> <0391> endbfrange";
     let below = b"<< /Type /Font /Subtype /CIDFontType2 /DW 600 /W [65 [700 700 700]] >>".to_vec();
-    let content = "BT /F1 10 Tf 1 0 0 1 50 500 Tm <004100420043> Tj 1 0 0 1 50 480 Tm <00430099> Tj ET";
+    let content =
+        "BT /F1 10 Tf 1 0 0 1 50 500 Tm <004100420043> Tj 1 0 0 1 50 480 Tm <00430099> Tj ET";
     bench.put("d.pdf", pdf(&[content], font, &[stream("", table), below]));
     let shown = bench.read(json!({"file_path": "d.pdf"})).await;
     assert!(shown.contains("\nΑΒΓ\nΓ\u{FFFD}\n"), "{shown}");
@@ -272,16 +368,27 @@ async fn scanned_damaged_and_hostile_documents_are_said() {
     let bench = Bench::new();
     bench.put("scan.pdf", pdf(&["q 1 0 0 1 0 0 cm Q"], PLAIN, &[]));
     let shown = bench.read(json!({"file_path": "scan.pdf"})).await;
-    assert!(shown.contains("(no text on this page)") && shown.contains("OCR"), "{shown}");
+    assert!(
+        shown.contains("(no text on this page)") && shown.contains("OCR"),
+        "{shown}"
+    );
 
     let whole = pdf(&["BT /F1 12 Tf (x) Tj ET"], PLAIN, &[]);
     bench.put("broken.pdf", b"%PDF-1.4\nnothing of a document\n\0\0");
-    let error = bench.refused("Read", json!({"file_path": "broken.pdf"})).await;
-    assert_eq!(error.code(), ErrorCode::NotText);
-    assert!(error.text().contains("damaged") && error.text().contains("pdftotext"), "{error}");
+    let error = bench
+        .refused("Read", json!({"file_path": "broken.pdf"}))
+        .await;
+    assert_eq!(error.stable_code(), ErrorCode::NotText);
+    assert!(
+        error.model_text().contains("damaged") && error.model_text().contains("pdftotext"),
+        "{error}"
+    );
 
     let trailer = b"/Root 1 0 R >>";
-    let at = whole.windows(trailer.len()).position(|window| window == trailer).unwrap();
+    let at = whole
+        .windows(trailer.len())
+        .position(|window| window == trailer)
+        .unwrap();
     let mut locked = whole[..at].to_vec();
     locked.extend(b"/ID [<00><00>] /Encrypt << /Filter /Standard /V 1 /R 2 /O <");
     locked.extend("00".repeat(32).bytes());
@@ -290,20 +397,28 @@ async fn scanned_damaged_and_hostile_documents_are_said() {
     locked.extend(b"> /P -4 >> ");
     locked.extend(&whole[at..]);
     bench.put("locked.pdf", locked);
-    let error = bench.refused("Read", json!({"file_path": "locked.pdf"})).await;
-    assert!(error.text().contains("encrypted"), "{error}");
+    let error = bench
+        .refused("Read", json!({"file_path": "locked.pdf"}))
+        .await;
+    assert!(error.model_text().contains("encrypted"), "{error}");
 
     // Its end is missing, and with it the text: that is no picture of a page.
-    let at = whole.windows(7).position(|window| window == b"5 0 obj").unwrap();
+    let at = whole
+        .windows(7)
+        .position(|window| window == b"5 0 obj")
+        .unwrap();
     bench.put("cut.pdf", &whole[..at + 30]);
     let shown = bench.read(json!({"file_path": "cut.pdf"})).await;
-    assert!(shown.contains("damaged: its end is missing") && !shown.contains("OCR"), "{shown}");
+    assert!(
+        shown.contains("damaged: its end is missing") && !shown.contains("OCR"),
+        "{shown}"
+    );
 
     // Cut anywhere, it is an answer or an error, and never more than that.
     for cut in (9..whole.len()).step_by(37) {
         bench.put("cut.pdf", &whole[..cut]);
         if let Err(error) = bench.call("Read", json!({"file_path": "cut.pdf"})).await {
-            assert_eq!(error.code(), ErrorCode::NotText, "{cut}: {error}");
+            assert_eq!(error.stable_code(), ErrorCode::NotText, "{cut}: {error}");
         }
     }
 }
@@ -321,7 +436,10 @@ async fn a_form_that_draws_itself_comes_to_an_end() {
     assert!(text.contains("/Font << /F1 3 0 R >>"));
     // The offsets are wrong then, and the reader finds the objects by itself.
     let needle = b"/Font << /F1 3 0 R >>";
-    let at = bytes.windows(needle.len()).position(|window| window == needle).unwrap();
+    let at = bytes
+        .windows(needle.len())
+        .position(|window| window == needle)
+        .unwrap();
     let mut with = bytes[..at].to_vec();
     with.extend(b"/XObject << /X 6 0 R >> ");
     with.extend(&bytes[at..]);
@@ -346,28 +464,54 @@ async fn a_notebook_is_shown_by_cell_and_read_by_line() {
     });
     bench.put("n.ipynb", notebook.to_string());
     let shown = bench.read(json!({"file_path": "n.ipynb"})).await;
-    assert!(shown.contains("2 cells, python)\n     1\t[cell 1: markdown]\n     2\t# Title\n"), "{shown}");
-    assert!(shown.contains("[... 80 lines of this output more ...]"), "{shown}");
+    assert!(
+        shown.contains("2 cells, python)\n     1\t[cell 1: markdown]\n     2\t# Title\n"),
+        "{shown}"
+    );
+    assert!(
+        shown.contains("[... 80 lines of this output more ...]"),
+        "{shown}"
+    );
     assert!(
         shown.contains("[display_data: image/png, 2.9 KB, not shown]") && !shown.contains("QUJD"),
         "{shown}"
     );
-    let shown = bench.read(json!({"file_path": "n.ipynb", "offset": 2, "limit": 2})).await;
-    assert!(shown.contains(")\n     2\t# Title\n     3\twords\n\nShowing 2-3 of "), "{shown}");
+    let shown = bench
+        .read(json!({"file_path": "n.ipynb", "offset": 2, "limit": 2}))
+        .await;
+    assert!(
+        shown.contains(")\n     2\t# Title\n     3\twords\n\nShowing 2-3 of "),
+        "{shown}"
+    );
     assert!(shown.contains("Continue with offset=4."), "{shown}");
-    let raw = bench.read(json!({"file_path": "n.ipynb", "encoding": "utf-8"})).await;
+    let raw = bench
+        .read(json!({"file_path": "n.ipynb", "encoding": "utf-8"}))
+        .await;
     assert!(raw.contains("\"cell_type\""), "{raw}");
 
     bench.put("broken.ipynb", "{\"cells\": [\n");
     let reply = bench.ok("Read", json!({"file_path": "broken.ipynb"})).await;
-    assert!(text(&reply).contains("     1\t{\"cells\": ["), "{}", text(&reply));
     assert!(
-        reply.meta.warnings.iter().any(|warning| warning.contains("not as a notebook")),
+        text(&reply).contains("     1\t{\"cells\": ["),
+        "{}",
+        text(&reply)
+    );
+    assert!(
+        reply
+            .meta
+            .warnings
+            .iter()
+            .any(|warning| warning.contains("not as a notebook")),
         "{:?}",
         reply.meta
     );
     fs::create_dir(bench.root.join("folder.ipynb")).unwrap();
-    assert!(bench.read(json!({"file_path": "folder.ipynb"})).await.contains("(folder, "));
+    assert!(
+        bench
+            .read(json!({"file_path": "folder.ipynb"}))
+            .await
+            .contains("(folder, ")
+    );
 }
 
 // Archives.
@@ -390,7 +534,10 @@ fn zip(entries: &[(&str, u32)]) -> Vec<u8> {
         directory.extend(at.to_le_bytes());
         directory.extend(name.bytes());
     }
-    let (start, length) = (u32::try_from(bytes.len()).unwrap(), u32::try_from(directory.len()).unwrap());
+    let (start, length) = (
+        u32::try_from(bytes.len()).unwrap(),
+        u32::try_from(directory.len()).unwrap(),
+    );
     let count = u16::try_from(entries.len()).unwrap().to_le_bytes();
     bytes.extend(directory);
     bytes.extend(b"PK\x05\x06\0\0\0\0");
@@ -444,22 +591,51 @@ async fn an_archive_is_listed_and_never_unpacked() {
         ]),
     );
     let shown = bench.read(json!({"file_path": "a.zip"})).await;
-    assert!(shown.contains("(ZIP archive, ") && shown.contains(", 4 entries, 4 GB unpacked)\n"), "{shown}");
-    assert!(shown.contains("     1\tdocs/\n     2\tdocs/a.txt (1.2 KB)\n     3\tbomb (3.9 GB)\n"), "{shown}");
-    assert!(shown.contains("passwd\\u{1b}[2J\\u{202e} (5 bytes)\n"), "{shown}");
-    assert!(shown.contains("lead out of the folder") && shown.contains("unzip -p"), "{shown}");
+    assert!(
+        shown.contains("(ZIP archive, ") && shown.contains(", 4 entries, 4 GB unpacked)\n"),
+        "{shown}"
+    );
+    assert!(
+        shown.contains("     1\tdocs/\n     2\tdocs/a.txt (1.2 KB)\n     3\tbomb (3.9 GB)\n"),
+        "{shown}"
+    );
+    assert!(
+        shown.contains("passwd\\u{1b}[2J\\u{202e} (5 bytes)\n"),
+        "{shown}"
+    );
+    assert!(
+        shown.contains("lead out of the folder") && shown.contains("unzip -p"),
+        "{shown}"
+    );
 
-    bench.put("w.docx", zip(&[("[Content_Types].xml", 5), ("word/document.xml", 10)]));
-    assert!(bench.read(json!({"file_path": "w.docx"})).await.contains("(Word document (a ZIP archive), "));
+    bench.put(
+        "w.docx",
+        zip(&[("[Content_Types].xml", 5), ("word/document.xml", 10)]),
+    );
+    assert!(
+        bench
+            .read(json!({"file_path": "w.docx"}))
+            .await
+            .contains("(Word document (a ZIP archive), ")
+    );
 
     let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
     packed.write_all(&tar()).unwrap();
     bench.put("a.tar", tar());
     bench.put("a.tgz", packed.finish().unwrap());
-    for (name, kind) in [("a.tar", "(tar archive, "), ("a.tgz", "(tar archive packed with gzip, ")] {
+    for (name, kind) in [
+        ("a.tar", "(tar archive, "),
+        ("a.tgz", "(tar archive packed with gzip, "),
+    ] {
         let shown = bench.read(json!({"file_path": name})).await;
-        assert!(shown.contains(kind) && shown.contains(", 3 entries, 703 bytes unpacked)\n"), "{shown}");
-        assert!(shown.contains("     1\tsrc/\n     2\tsrc/main.rs (700 bytes)\n     3\tnnn"), "{shown}");
+        assert!(
+            shown.contains(kind) && shown.contains(", 3 entries, 703 bytes unpacked)\n"),
+            "{shown}"
+        );
+        assert!(
+            shown.contains("     1\tsrc/\n     2\tsrc/main.rs (700 bytes)\n     3\tnnn"),
+            "{shown}"
+        );
         assert!(shown.contains("nnn/deep.txt (3 bytes)\n"), "{shown}");
     }
 }
@@ -471,9 +647,15 @@ async fn a_long_archive_is_listed_by_pages() {
     let entries: Vec<(&str, u32)> = names.iter().map(|name| (name.as_str(), 1)).collect();
     bench.put("a.zip", zip(&entries));
     let reply = bench.ok("Read", json!({"file_path": "a.zip"})).await;
-    assert!(text(&reply).contains("Showing 1-500 of 1,200. Continue with offset=501."), "{}", text(&reply));
+    assert!(
+        text(&reply).contains("Showing 1-500 of 1,200. Continue with offset=501."),
+        "{}",
+        text(&reply)
+    );
     assert!(reply.meta.truncated);
-    let shown = bench.read(json!({"file_path": "a.zip", "offset": 1_001})).await;
+    let shown = bench
+        .read(json!({"file_path": "a.zip", "offset": 1_001}))
+        .await;
     assert!(
         shown.contains("  1001\tf1001 (1 byte)\n")
             && shown.contains("Showing 1001-1200 of 1,200, to the end."),
@@ -492,22 +674,30 @@ async fn packed_and_damaged_archives_are_bounded_answers() {
     }
     bench.put("bomb.gz", bomb.finish().unwrap());
     let shown = bench.read(json!({"file_path": "bomb.gz"})).await;
-    assert!(shown.contains("more than 64 MB unpacked)") && shown.contains("gzip -dc"), "{shown}");
+    assert!(
+        shown.contains("more than 64 MB unpacked)") && shown.contains("gzip -dc"),
+        "{shown}"
+    );
     let mut log = GzEncoder::new(Vec::new(), Compression::fast());
     log.write_all(b"one line\n").unwrap();
     bench.put("log.gz", log.finish().unwrap());
-    assert!(bench.read(json!({"file_path": "log.gz"})).await.contains(", 9 bytes unpacked)"));
+    assert!(
+        bench
+            .read(json!({"file_path": "log.gz"}))
+            .await
+            .contains(", 9 bytes unpacked)")
+    );
 
     let whole = zip(&[("a", 1), ("b", 2)]);
     bench.put("cut.zip", &whole[..whole.len() - 30]);
     let error = bench.refused("Read", json!({"file_path": "cut.zip"})).await;
-    assert_eq!(error.code(), ErrorCode::NotText);
-    assert!(error.text().contains("cannot be listed"), "{error}");
+    assert_eq!(error.stable_code(), ErrorCode::NotText);
+    assert!(error.model_text().contains("cannot be listed"), "{error}");
     let mut bad = tar();
     bad[512] ^= 1;
     bench.put("bad.tar", bad);
     let error = bench.refused("Read", json!({"file_path": "bad.tar"})).await;
-    assert!(error.text().contains("headers is damaged"), "{error}");
+    assert!(error.model_text().contains("headers is damaged"), "{error}");
 }
 
 #[tokio::test]
@@ -516,11 +706,17 @@ async fn what_cannot_be_shown_is_named_with_its_first_bytes() {
     bench.put("base.db", b"SQLite format 3\0\x10\0");
     bench.put("blob", b"\0\x01\x02\x03");
     for (name, words) in [
-        ("base.db", ["an SQLite database", "18 bytes", "SqliteQuery", "53 51 4c"]),
+        (
+            "base.db",
+            ["an SQLite database", "18 bytes", "SqliteQuery", "53 51 4c"],
+        ),
         ("blob", ["NUL bytes", "4 bytes", "xxd", "00 01 02 03"]),
     ] {
         let error = bench.refused("Read", json!({"file_path": name})).await;
-        assert_eq!(error.code(), ErrorCode::NotText);
-        assert!(words.iter().all(|word| error.text().contains(word)), "{error}");
+        assert_eq!(error.stable_code(), ErrorCode::NotText);
+        assert!(
+            words.iter().all(|word| error.model_text().contains(word)),
+            "{error}"
+        );
     }
 }

@@ -1,7 +1,7 @@
 //! Read: what text is written in, told or asked for, in small files and in big ones.
 
 use proptest::prelude::*;
-use punie_runner::acp::encoding::Encoding;
+use punie_runner::acp::encoding::FileEncoding;
 use punie_runner::tool::ErrorCode;
 use serde_json::json;
 
@@ -9,7 +9,11 @@ use super::Bench;
 use crate::harness::tools::text;
 
 fn encoded(label: &str, content: &str) -> Vec<u8> {
-    Encoding::by_label(label).unwrap().encode(content).unwrap().into_owned()
+    FileEncoding::from_label(label)
+        .unwrap()
+        .encode_text(content)
+        .unwrap()
+        .into_owned()
 }
 
 #[tokio::test]
@@ -25,32 +29,61 @@ async fn an_older_encoding_is_told_and_named() {
         shown.contains("(111 bytes, 3 lines, windows-1252, lf) [decoded from windows-1252]\n"),
         "{shown}"
     );
-    assert!(shown.contains("     3\tLe café du théâtre est fermé à midi.\n"), "{shown}");
+    assert!(
+        shown.contains("     3\tLe café du théâtre est fermé à midi.\n"),
+        "{shown}"
+    );
     assert_eq!(reply.meta.lossy_chars, None);
-    assert!(reply.meta.warnings.iter().any(|warning| warning.contains("`encoding`")), "{:?}", reply.meta);
+    assert!(
+        reply
+            .meta
+            .warnings
+            .iter()
+            .any(|warning| warning.contains("`encoding`")),
+        "{:?}",
+        reply.meta
+    );
     let shown = bench.read(json!({"file_path": "japanese"})).await;
-    assert!(shown.contains("[decoded from Shift_JIS]") && shown.contains("\tこんにちは、世界。"), "{shown}");
+    assert!(
+        shown.contains("[decoded from Shift_JIS]") && shown.contains("\tこんにちは、世界。"),
+        "{shown}"
+    );
 }
 
 #[tokio::test]
 async fn an_encoding_that_is_asked_for_is_taken_and_named() {
     let bench = Bench::new();
     bench.put("latin", encoded("windows-1252", "déjà vu\n"));
-    for (label, expect) in [("latin1", "déjà vu"), ("koi8-r", "dИjЮ vu"), ("UTF-8", "d\u{FFFD}j\u{FFFD} vu")]
-    {
-        let shown = bench.read(json!({"file_path": "latin", "encoding": label})).await;
-        assert!(shown.contains(&format!("     1\t{expect}\n")), "{label}: {shown}");
+    for (label, expect) in [
+        ("latin1", "déjà vu"),
+        ("koi8-r", "dИjЮ vu"),
+        ("UTF-8", "d\u{FFFD}j\u{FFFD} vu"),
+    ] {
+        let shown = bench
+            .read(json!({"file_path": "latin", "encoding": label}))
+            .await;
+        assert!(
+            shown.contains(&format!("     1\t{expect}\n")),
+            "{label}: {shown}"
+        );
         assert!(shown.contains(", as asked]\n"), "{label}: {shown}");
     }
     // Behind a mark or without one.
     for (name, mark) in [("wide", ""), ("marked", "\u{FEFF}")] {
         bench.put(name, encoded("utf-16be", &format!("{mark}wörld\n")));
-        let shown = bench.read(json!({"file_path": name, "encoding": "utf-16be"})).await;
+        let shown = bench
+            .read(json!({"file_path": name, "encoding": "utf-16be"}))
+            .await;
         assert!(shown.contains("     1\twörld\n"), "{shown}");
     }
-    let error = bench.refused("Read", json!({"file_path": "latin", "encoding": "klingon"})).await;
-    assert_eq!(error.code(), ErrorCode::InvalidArgs);
-    assert!(error.text().contains("klingon") && error.text().contains("windows-1252"), "{error}");
+    let error = bench
+        .refused("Read", json!({"file_path": "latin", "encoding": "klingon"}))
+        .await;
+    assert_eq!(error.stable_code(), ErrorCode::InvalidArgs);
+    assert!(
+        error.model_text().contains("klingon") && error.model_text().contains("windows-1252"),
+        "{error}"
+    );
 }
 
 #[tokio::test]
@@ -68,7 +101,9 @@ async fn a_few_damaged_places_leave_utf_8_what_it_is() {
     assert!(shown.contains("one bad \u{FFFD} byte"), "{shown}");
     assert_eq!(reply.meta.lossy_chars, Some(1));
     // The header speaks of the whole file, whatever the window shows.
-    let first = bench.read(json!({"file_path": "damaged", "limit": 1})).await;
+    let first = bench
+        .read(json!({"file_path": "damaged", "limit": 1}))
+        .await;
     assert!(first.contains("1 invalid byte"), "{first}");
 }
 
@@ -93,13 +128,26 @@ async fn big_files_are_decoded_like_small_ones() {
             let name = format!("{label}{}", if mark.is_empty() { "" } else { " with BOM" });
             let shown = bench.read(json!({"file_path": "big", "limit": 1})).await;
             assert!(shown.contains(&format!("lines, {name}, crlf)")), "{shown}");
-            assert!(shown.contains("     1\tGröße, Länge und Höhe\n"), "{name}: {shown}");
+            assert!(
+                shown.contains("     1\tGröße, Länge und Höhe\n"),
+                "{name}: {shown}"
+            );
             for offset in [i64::try_from(total).unwrap(), -1] {
-                let shown = bench.read(json!({"file_path": "big", "offset": offset})).await;
-                assert!(shown.contains(&format!("{total:>6}\tdas Ende – schön\n")), "{name}: {shown}");
-                assert!(shown.contains(&format!("Showing {total}-{total} of ")), "{name}: {shown}");
+                let shown = bench
+                    .read(json!({"file_path": "big", "offset": offset}))
+                    .await;
+                assert!(
+                    shown.contains(&format!("{total:>6}\tdas Ende – schön\n")),
+                    "{name}: {shown}"
+                );
+                assert!(
+                    shown.contains(&format!("Showing {total}-{total} of ")),
+                    "{name}: {shown}"
+                );
             }
-            let shown = bench.read(json!({"file_path": "big", "offset": total, "column": 12})).await;
+            let shown = bench
+                .read(json!({"file_path": "big", "offset": total, "column": 12}))
+                .await;
             assert!(shown.contains("\nschön"), "{name}: {shown}");
         }
     }
@@ -110,12 +158,20 @@ async fn what_follows_a_plain_head_is_told_by_the_window() {
     let bench = Bench::new();
     let plain = big("nothing but ascii here\n", "");
     let mut bytes = plain.clone().into_bytes();
-    bytes.extend(encoded("windows-1252", "à la fin: café, théâtre, déjà vu\n"));
+    bytes.extend(encoded(
+        "windows-1252",
+        "à la fin: café, théâtre, déjà vu\n",
+    ));
     bench.put("later", bytes);
     let shown = bench.read(json!({"file_path": "later", "limit": 1})).await;
     assert!(shown.contains("lines, utf-8, lf)\n"), "{shown}");
-    let shown = bench.read(json!({"file_path": "later", "offset": -1})).await;
-    assert!(shown.contains("\tà la fin: café, théâtre, déjà vu\n"), "{shown}");
+    let shown = bench
+        .read(json!({"file_path": "later", "offset": -1}))
+        .await;
+    assert!(
+        shown.contains("\tà la fin: café, théâtre, déjà vu\n"),
+        "{shown}"
+    );
     assert!(shown.contains("[decoded from windows-1252]"), "{shown}");
 }
 

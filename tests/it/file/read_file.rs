@@ -1,6 +1,6 @@
 //! read_file: plain content, its budget, its refusals in their own words.
 
-use punie_runner::acp::encoding::Encoding;
+use punie_runner::acp::encoding::FileEncoding;
 use punie_runner::tool::ErrorCode;
 use serde_json::json;
 
@@ -10,18 +10,37 @@ use crate::harness::tools::text;
 #[tokio::test]
 async fn read_file_gives_the_content_as_it_is() {
     let bench = Bench::new();
-    bench.ok("write_file", json!({"path": "d/f.txt", "content": "one\r\ntwo"})).await;
+    bench
+        .ok(
+            "write_file",
+            json!({"path": "d/f.txt", "content": "one\r\ntwo"}),
+        )
+        .await;
     let reply = bench.ok("read_file", json!({"path": "d/f.txt"})).await;
     assert_eq!(text(&reply), "one\r\ntwo");
     assert_eq!(reply.meta.sha256.as_deref().map(str::len), Some(64));
     bench.put("empty", "");
-    assert_eq!(text(&bench.ok("read_file", json!({"path": "empty"})).await), "");
-    let french =
-        Encoding::by_label("latin1").unwrap().encode("Le café du théâtre est fermé\n").unwrap().into_owned();
+    assert_eq!(
+        text(&bench.ok("read_file", json!({"path": "empty"})).await),
+        ""
+    );
+    let french = FileEncoding::from_label("latin1")
+        .unwrap()
+        .encode_text("Le café du théâtre est fermé\n")
+        .unwrap()
+        .into_owned();
     bench.put("french", french);
     let reply = bench.ok("read_file", json!({"path": "french"})).await;
     assert_eq!(text(&reply), "Le café du théâtre est fermé\n");
-    assert!(reply.meta.warnings.iter().any(|warning| warning.contains("windows-1252")), "{:?}", reply.meta);
+    assert!(
+        reply
+            .meta
+            .warnings
+            .iter()
+            .any(|warning| warning.contains("windows-1252")),
+        "{:?}",
+        reply.meta
+    );
 }
 
 #[tokio::test]
@@ -33,7 +52,13 @@ async fn read_file_keeps_to_its_budget_and_says_how_to_read_on() {
     let shown = text(&reply);
     let (body, note) = shown.rsplit_once("[... ").unwrap();
     assert!(lines.starts_with(body) && shown.len() <= 30_000 && reply.meta.truncated);
-    assert!(note.contains(&format!("offset={} for the rest]", body.lines().count() + 1)), "{note}");
+    assert!(
+        note.contains(&format!(
+            "offset={} for the rest]",
+            body.lines().count() + 1
+        )),
+        "{note}"
+    );
 }
 
 #[tokio::test]
@@ -44,13 +69,17 @@ async fn read_file_refuses_in_its_own_words() {
     for (path, code, start) in [
         ("none", ErrorCode::NotFound, "Error: File not found\n"),
         ("d/f/below", ErrorCode::NotFound, "Error: File not found\n"),
-        ("../root-evil/f", ErrorCode::OutsideWorkspace, "Error: Security violation\n"),
+        (
+            "../root-evil/f",
+            ErrorCode::OutsideWorkspace,
+            "Error: Security violation\n",
+        ),
         ("d", ErrorCode::IsDirectory, ""),
         ("blob", ErrorCode::NotText, ""),
         ("", ErrorCode::InvalidArgs, ""),
     ] {
         let error = bench.refused("read_file", json!({"path": path})).await;
-        assert_eq!(error.code(), code, "{path}: {error}");
-        assert!(error.text().starts_with(start), "{path}: {error}");
+        assert_eq!(error.stable_code(), code, "{path}: {error}");
+        assert!(error.model_text().starts_with(start), "{path}: {error}");
     }
 }

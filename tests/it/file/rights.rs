@@ -18,8 +18,13 @@ const NOBODY: u32 = 65_534;
 /// A list as the kernel has it: the owner and this user by `user`, the owning group by `group`, all within the mask.
 fn acl(user: u16, group: u16, mask: u16) -> Vec<u8> {
     let none = u32::MAX;
-    let entries =
-        [(0x01, 6, none), (0x02, user, NOBODY), (0x04, group, none), (0x10, mask, none), (0x20, 0, none)];
+    let entries = [
+        (0x01, 6, none),
+        (0x02, user, NOBODY),
+        (0x04, group, none),
+        (0x10, mask, none),
+        (0x20, 0, none),
+    ];
     let mut bytes = 2_u32.to_le_bytes().to_vec();
     for (tag, rights, id) in entries {
         bytes.extend(u16::to_le_bytes(tag));
@@ -66,13 +71,26 @@ async fn an_access_control_list_stays_and_its_mask_is_given_to_no_group() {
     let noted = set(&file, "user.note", b"kept");
     assert_eq!(mode(&file), 0o660, "the group's bits are the mask");
     for (tool, args) in [
-        ("Edit", json!({ "file_path": "f", "old_string": "one", "new_string": "1" })),
+        (
+            "Edit",
+            json!({ "file_path": "f", "old_string": "one", "new_string": "1" }),
+        ),
         ("Write", json!({ "file_path": "f", "content": "two\n" })),
-        ("MultiEdit", json!({ "file_path": "f", "edits": [{ "old_string": "two", "new_string": "2" }] })),
-        ("ApplyPatch", json!({ "patch": "--- a/f\n+++ b/f\n@@ -1 +1 @@\n-2\n+3\n" })),
+        (
+            "MultiEdit",
+            json!({ "file_path": "f", "edits": [{ "old_string": "two", "new_string": "2" }] }),
+        ),
+        (
+            "ApplyPatch",
+            json!({ "patch": "--- a/f\n+++ b/f\n@@ -1 +1 @@\n-2\n+3\n" }),
+        ),
     ] {
         let reply = bench.ok(tool, args).await;
-        assert!(reply.meta.warnings.is_empty(), "{tool}: {:?}", reply.meta.warnings);
+        assert!(
+            reply.meta.warnings.is_empty(),
+            "{tool}: {:?}",
+            reply.meta.warnings
+        );
         assert_eq!(attribute(&file, ACL).as_ref(), Some(&list), "{tool}");
         assert_eq!(mode(&file), 0o660, "{tool}");
         assert_eq!(attribute(&file, "user.note").is_some(), noted, "{tool}");
@@ -89,8 +107,18 @@ async fn a_file_without_a_list_gets_none_of_its_folder() {
     if !set(&bench.root, OF_FOLDER, &acl(6, 6, 6)) {
         return;
     }
-    bench.ok("Edit", json!({ "file_path": "f", "old_string": "one", "new_string": "two" })).await;
+    bench
+        .ok(
+            "Edit",
+            json!({ "file_path": "f", "old_string": "one", "new_string": "two" }),
+        )
+        .await;
     assert_eq!((attribute(&file, ACL), mode(&file)), (None, 0o664));
-    bench.ok("Write", json!({ "file_path": "new", "content": "x" })).await;
-    assert!(attribute(&bench.root.join("new"), ACL).is_some(), "a new file gets what its folder says");
+    bench
+        .ok("Write", json!({ "file_path": "new", "content": "x" }))
+        .await;
+    assert!(
+        attribute(&bench.root.join("new"), ACL).is_some(),
+        "a new file gets what its folder says"
+    );
 }

@@ -3,7 +3,7 @@
 use std::fs;
 
 use punie_runner::ids::{ConversationId, RequestId};
-use punie_runner::tool::{ErrorCode, Reply, ToolCx, ToolError};
+use punie_runner::tool::{ErrorCode, ToolContext, ToolError, ToolReply};
 use serde_json::{Value, json};
 
 use super::{Bench, counted};
@@ -17,16 +17,28 @@ struct Talk<'a> {
 
 impl<'a> Talk<'a> {
     fn new(bench: &'a Bench) -> Self {
-        Self { bench, id: ConversationId::from(&RequestId::new()) }
+        Self {
+            bench,
+            id: ConversationId::from(&RequestId::new()),
+        }
     }
 
-    async fn call(&self, tool: &str, args: Value) -> Result<Reply, ToolError> {
-        let cx = ToolCx { conversation: self.id.clone(), ..ToolCx::detached(RequestId::new()) };
+    async fn call(&self, tool: &str, args: Value) -> Result<ToolReply, ToolError> {
+        let cx = ToolContext {
+            conversation: self.id.clone(),
+            ..ToolContext::for_detached_call(RequestId::new())
+        };
         call_with(&self.bench.tools, tool, args, cx).await
     }
 
     async fn said(&self, tool: &str, args: Value) -> String {
-        text(&self.call(tool, args).await.unwrap_or_else(|error| panic!("{tool}: {error}"))).to_owned()
+        text(
+            &self
+                .call(tool, args)
+                .await
+                .unwrap_or_else(|error| panic!("{tool}: {error}")),
+        )
+        .to_owned()
     }
 }
 
@@ -37,7 +49,10 @@ fn edit(old: &str, new: &str) -> Value {
 /// Changes three lines, as somebody else would.
 fn change(bench: &Bench) {
     let text = bench.get("f");
-    bench.put("f", text.replace("line 12\nline 13\nline 14\n", "one\ntwo\nthree\n"));
+    bench.put(
+        "f",
+        text.replace("line 12\nline 13\nline 14\n", "one\ntwo\nthree\n"),
+    );
 }
 
 #[tokio::test]
@@ -46,15 +61,35 @@ async fn an_edit_is_made_and_told_what_changed_since_the_file_was_read() {
     bench.put("f", counted(30, "line {}\n"));
     let (talk, other) = (Talk::new(&bench), Talk::new(&bench));
     talk.said("Read", json!({"file_path": "f"})).await;
-    assert!(!talk.said("Edit", edit("line 2\n", "LINE 2\n")).await.contains("changed since"), "its own edit");
+    assert!(
+        !talk
+            .said("Edit", edit("line 2\n", "LINE 2\n"))
+            .await
+            .contains("changed since"),
+        "its own edit"
+    );
     change(&bench);
-    let error = talk.call("Edit", edit("line 13\n", "x\n")).await.expect_err("it is gone");
-    assert_eq!(error.code(), ErrorCode::NoMatch);
-    assert!(error.text().ends_with("/f changed since you read it: lines 12-14."), "{error}");
+    let error = talk
+        .call("Edit", edit("line 13\n", "x\n"))
+        .await
+        .expect_err("it is gone");
+    assert_eq!(error.stable_code(), ErrorCode::NoMatch);
+    assert!(
+        error
+            .model_text()
+            .ends_with("/f changed since you read it: lines 12-14."),
+        "{error}"
+    );
     let said = other.said("Edit", edit("line 3\n", "LINE 3\n")).await;
-    assert!(!said.contains("changed since"), "the other one never read it: {said}");
+    assert!(
+        !said.contains("changed since"),
+        "the other one never read it: {said}"
+    );
     let said = talk.said("Edit", edit("line 20\n", "LINE 20\n")).await;
-    assert!(said.contains("/f changed since you read it: lines 3, 12-14."), "{said}");
+    assert!(
+        said.contains("/f changed since you read it: lines 3, 12-14."),
+        "{said}"
+    );
     let said = talk.said("Edit", edit("line 21\n", "LINE 21\n")).await;
     assert!(!said.contains("changed since"), "it was told once: {said}");
 }
@@ -64,15 +99,24 @@ async fn multi_edit_and_apply_patch_tell_of_it_too() {
     let bench = Bench::new();
     bench.put("f", counted(30, "line {}\n"));
     let talk = Talk::new(&bench);
-    talk.said("Read", json!({"file_path": "f", "offset": 1, "limit": 8})).await;
+    talk.said("Read", json!({"file_path": "f", "offset": 1, "limit": 8}))
+        .await;
     change(&bench);
     let edits = json!([{"old_string": "line 2\n", "new_string": "LINE 2\n"}]);
-    let said = talk.said("MultiEdit", json!({"file_path": "f", "edits": edits})).await;
-    assert!(said.contains("changed since you read it: outside lines 1-8, which you read."), "{said}");
+    let said = talk
+        .said("MultiEdit", json!({"file_path": "f", "edits": edits}))
+        .await;
+    assert!(
+        said.contains("changed since you read it: outside lines 1-8, which you read."),
+        "{said}"
+    );
     bench.put("f", bench.get("f").replace("line 5\n", "five\n"));
     let patch = "*** Begin Patch\n*** Update File: f\n@@\n-line 20\n+LINE 20\n*** End Patch\n";
     let said = talk.said("ApplyPatch", json!({"patch": patch})).await;
-    assert!(said.contains("changed since you read it: line 5."), "{said}");
+    assert!(
+        said.contains("changed since you read it: line 5."),
+        "{said}"
+    );
     let said = talk.said("Edit", edit("line 21\n", "LINE 21\n")).await;
     assert!(!said.contains("changed since"), "{said}");
 }
@@ -86,9 +130,17 @@ async fn a_write_over_a_file_that_changed_is_refused() {
     talk.said("Read", json!({"file_path": "f"})).await;
     change(&bench);
     let before = bench.get("f");
-    let error = talk.call("Write", write("new\n")).await.expect_err("it changed");
-    assert_eq!(error.code(), ErrorCode::Stale);
-    assert!(error.text().contains("changed since you read it: lines 12-14. Nothing was written."), "{error}");
+    let error = talk
+        .call("Write", write("new\n"))
+        .await
+        .expect_err("it changed");
+    assert_eq!(error.stable_code(), ErrorCode::Stale);
+    assert!(
+        error
+            .model_text()
+            .contains("changed since you read it: lines 12-14. Nothing was written."),
+        "{error}"
+    );
     assert_eq!(bench.get("f"), before);
     talk.said("Read", json!({"file_path": "f"})).await;
     talk.said("Write", write("new\n")).await;
@@ -98,7 +150,10 @@ async fn a_write_over_a_file_that_changed_is_refused() {
     let said = talk.said("Write", write("again\n")).await;
     assert!(said.starts_with("Created"), "{said}");
     bench.put("f", "other\n");
-    let read = Talk::new(&bench).call("Read", json!({"file_path": "f"})).await.expect("read");
+    let read = Talk::new(&bench)
+        .call("Read", json!({"file_path": "f"}))
+        .await
+        .expect("read");
     let mut args = write("known\n");
     args["expected_sha256"] = json!(read.meta.sha256);
     talk.said("Write", args).await;

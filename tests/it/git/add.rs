@@ -16,14 +16,32 @@ async fn new_changed_and_deleted_files_are_staged_and_named() {
     fs::remove_file(bench.repo().join("sub/b.txt")).expect("removed");
     bench.write("sub/new\n.txt", "x");
     bench.write("left.txt", "x");
-    let answer = bench.answer("GitAdd", json!({"paths": ["repo/a.txt", "repo/sub"]})).await;
-    assert_eq!(answer, "Staged 3 files:\n  modified: a.txt\n  deleted: sub/b.txt\n  new: \"sub/new\\n.txt\"");
+    let answer = bench
+        .answer("GitAdd", json!({"paths": ["repo/a.txt", "repo/sub"]}))
+        .await;
+    assert_eq!(
+        answer,
+        "Staged 3 files:\n  modified: a.txt\n  deleted: sub/b.txt\n  new: \"sub/new\\n.txt\""
+    );
     let status = bench.told(&["status", "--porcelain", "--no-renames"]);
-    assert_eq!(status, "M  a.txt\nD  sub/b.txt\nA  \"sub/new\\n.txt\"\n?? left.txt");
-    let answer = bench.answer("GitAdd", json!({"paths": ["repo/a.txt"]})).await;
+    assert_eq!(
+        status,
+        "M  a.txt\nD  sub/b.txt\nA  \"sub/new\\n.txt\"\n?? left.txt"
+    );
+    let answer = bench
+        .answer("GitAdd", json!({"paths": ["repo/a.txt"]}))
+        .await;
     assert!(answer.starts_with("Nothing to stage"), "{answer}");
-    let answer = bench.answer("GitAdd", json!({"paths": ["repo/sub/b.txt", "repo/left.txt"]})).await;
-    assert!(answer.starts_with("Staged 1 file:\n  new: left.txt\nUnchanged or staged already:"), "{answer}");
+    let answer = bench
+        .answer(
+            "GitAdd",
+            json!({"paths": ["repo/sub/b.txt", "repo/left.txt"]}),
+        )
+        .await;
+    assert!(
+        answer.starts_with("Staged 1 file:\n  new: left.txt\nUnchanged or staged already:"),
+        "{answer}"
+    );
 }
 
 #[tokio::test]
@@ -33,26 +51,55 @@ async fn what_is_ignored_is_refused_with_its_rule() {
     bench.write("x.log", "x");
     bench.write("d/y.log", "x");
     bench.write("d/z.txt", "x");
-    let answer = bench.answer("GitAdd", json!({"paths": ["repo/x.log", "repo/d"]})).await;
-    assert!(answer.starts_with("Staged 1 file:\n  new: d/z.txt\n"), "{answer}");
+    let answer = bench
+        .answer("GitAdd", json!({"paths": ["repo/x.log", "repo/d"]}))
+        .await;
     assert!(
-        answer.contains("Refused 1 path, not staged:\n  x.log: it is ignored by .gitignore:1 `*.log`"),
+        answer.starts_with("Staged 1 file:\n  new: d/z.txt\n"),
         "{answer}"
     );
-    let text = bench.refused_as("GitAdd", json!({"paths": ["repo/x.log"]}), ErrorCode::PolicyDenied).await;
-    assert!(text.starts_with("Nothing was staged.\nRefused 1 path"), "{text}");
+    assert!(
+        answer.contains(
+            "Refused 1 path, not staged:\n  x.log: it is ignored by .gitignore:1 `*.log`"
+        ),
+        "{answer}"
+    );
+    let text = bench
+        .refused_as(
+            "GitAdd",
+            json!({"paths": ["repo/x.log"]}),
+            ErrorCode::PolicyDenied,
+        )
+        .await;
+    assert!(
+        text.starts_with("Nothing was staged.\nRefused 1 path"),
+        "{text}"
+    );
     assert_eq!(bench.told(&["ls-files"]), "a.txt\nd/z.txt");
 }
 
 #[tokio::test]
 async fn secrets_are_refused_by_name_and_by_content_and_never_shown() {
     let bench = Bench::new();
-    for name in [".env", ".env.local", "key.pem", "deep/id_rsa", "credentials.json"] {
+    for name in [
+        ".env",
+        ".env.local",
+        "key.pem",
+        "deep/id_rsa",
+        "credentials.json",
+    ] {
         bench.write(name, "x");
     }
-    let key = format!("-----BEGIN RSA {}-----\n{}\n", "PRIVATE KEY", "MIIEabc1".repeat(8));
+    let key = format!(
+        "-----BEGIN RSA {}-----\n{}\n",
+        "PRIVATE KEY",
+        "MIIEabc1".repeat(8)
+    );
     bench.write("notes.txt", &format!("line\n{key}"));
-    bench.write("config.rs", &format!("const TOKEN: &str = \"{}\";\n", token()));
+    bench.write(
+        "config.rs",
+        &format!("const TOKEN: &str = \"{}\";\n", token()),
+    );
     bench.write(".env.example", "KEY=\n");
     let answer = bench.answer("GitAdd", json!({"paths": ["repo"]})).await;
     assert!(
@@ -65,9 +112,15 @@ async fn secrets_are_refused_by_name_and_by_content_and_never_shown() {
         "  config.rs: line 1 looks like a secret of the kind `github`",
         "  notes.txt: line 2 looks like a private key",
     ] {
-        assert!(answer.lines().any(|shown| shown == line), "{line}: {answer}");
+        assert!(
+            answer.lines().any(|shown| shown == line),
+            "{line}: {answer}"
+        );
     }
-    assert!(!answer.contains(&token()) && !answer.contains("MIIE"), "{answer}");
+    assert!(
+        !answer.contains(&token()) && !answer.contains("MIIE"),
+        "{answer}"
+    );
     assert_eq!(bench.told(&["ls-files"]), ".env.example\na.txt");
 }
 
@@ -77,15 +130,28 @@ async fn what_the_repository_has_already_may_change_but_no_secret_may_join_it() 
     bench.write("fixture.rs", &format!("const A: &str = \"{}\";\n", token()));
     bench.write(".env", "MODE=test\n");
     bench.commit_all("fixtures");
-    bench.write("fixture.rs", &format!("// explained\nconst A: &str = \"{}\";\n", token()));
+    bench.write(
+        "fixture.rs",
+        &format!("// explained\nconst A: &str = \"{}\";\n", token()),
+    );
     bench.write(".env", "MODE=prod\n");
     let answer = bench.answer("GitAdd", json!({"paths": ["repo"]})).await;
     assert!(answer.starts_with("Staged 2 files:"), "{answer}");
     bench.write(
         "fixture.rs",
-        &format!("const A: &str = \"{}\";\n// {}\n", token(), token().replace("Ab", "Cd")),
+        &format!(
+            "const A: &str = \"{}\";\n// {}\n",
+            token(),
+            token().replace("Ab", "Cd")
+        ),
     );
-    bench.refused_as("GitAdd", json!({"paths": ["repo/fixture.rs"]}), ErrorCode::PolicyDenied).await;
+    bench
+        .refused_as(
+            "GitAdd",
+            json!({"paths": ["repo/fixture.rs"]}),
+            ErrorCode::PolicyDenied,
+        )
+        .await;
 }
 
 #[tokio::test]
@@ -96,10 +162,16 @@ async fn names_of_options_and_patterns_are_only_names() {
     }
     bench.write("other.txt", "x");
     for name in ["-A", ":(top)x", "*.txt", ":!a.txt"] {
-        let answer = bench.answer("GitAdd", json!({"paths": [format!("repo/{name}")]})).await;
+        let answer = bench
+            .answer("GitAdd", json!({"paths": [format!("repo/{name}")]}))
+            .await;
         assert_eq!(answer, format!("Staged 1 file:\n  new: {name}"));
     }
-    assert!(bench.told(&["status", "--porcelain"]).ends_with("?? other.txt"));
+    assert!(
+        bench
+            .told(&["status", "--porcelain"])
+            .ends_with("?? other.txt")
+    );
 }
 
 #[tokio::test]
@@ -112,8 +184,13 @@ async fn a_conflict_is_resolved_and_marks_left_in_it_are_said() {
     bench.write("a.txt", "one\nours\n");
     bench.commit_all("ours");
     assert!(!bench.git_in(&bench.repo(), &["merge", "other"]));
-    let answer = bench.answer("GitAdd", json!({"paths": ["repo/a.txt"]})).await;
-    assert_eq!(answer, "Staged 1 file:\n  resolved: a.txt (still has conflict marks (<<<<<<<))");
+    let answer = bench
+        .answer("GitAdd", json!({"paths": ["repo/a.txt"]}))
+        .await;
+    assert_eq!(
+        answer,
+        "Staged 1 file:\n  resolved: a.txt (still has conflict marks (<<<<<<<))"
+    );
 }
 
 #[tokio::test]
@@ -123,8 +200,17 @@ async fn a_repository_within_is_refused() {
     fs::create_dir(&inner).expect("a folder");
     assert!(bench.git_in(&inner, &["init", "-q"]));
     fs::write(inner.join("x"), "x").expect("a file");
-    let text = bench.refused_as("GitAdd", json!({"paths": ["repo"]}), ErrorCode::PolicyDenied).await;
-    assert!(text.contains("inner/: it is a repository of its own"), "{text}");
+    let text = bench
+        .refused_as(
+            "GitAdd",
+            json!({"paths": ["repo"]}),
+            ErrorCode::PolicyDenied,
+        )
+        .await;
+    assert!(
+        text.contains("inner/: it is a repository of its own"),
+        "{text}"
+    );
 }
 
 #[tokio::test]
@@ -139,13 +225,24 @@ async fn refusals_and_the_cancel() {
         (json!({"paths": []}), ErrorCode::InvalidArgs),
         (json!({}), ErrorCode::InvalidArgs),
         (json!({"paths": ["repo/never.txt"]}), ErrorCode::NotFound),
-        (json!({"paths": ["repo/b.txt", "repo/never.txt"]}), ErrorCode::NotFound),
-        (json!({"paths": ["repo/b.txt", "other/x"]}), ErrorCode::InvalidArgs),
+        (
+            json!({"paths": ["repo/b.txt", "repo/never.txt"]}),
+            ErrorCode::NotFound,
+        ),
+        (
+            json!({"paths": ["repo/b.txt", "other/x"]}),
+            ErrorCode::InvalidArgs,
+        ),
         (json!({"paths": ["../x"]}), ErrorCode::OutsideWorkspace),
-        (json!({"paths": vec!["repo/b.txt"; 501]}), ErrorCode::InvalidArgs),
+        (
+            json!({"paths": vec!["repo/b.txt"; 501]}),
+            ErrorCode::InvalidArgs,
+        ),
     ] {
         bench.refused_as("GitAdd", args, code).await;
     }
-    bench.cancelled("GitAdd", json!({"paths": ["repo/b.txt"]})).await;
+    bench
+        .cancelled("GitAdd", json!({"paths": ["repo/b.txt"]}))
+        .await;
     assert_eq!(bench.told(&["status", "--porcelain"]), "?? b.txt");
 }

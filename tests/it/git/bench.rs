@@ -6,12 +6,12 @@ use std::process::{Command, Output};
 use std::sync::Arc;
 
 use punie_runner::acp::Workspace;
-use punie_runner::handlers::git::{GitDeps, Turns, tools};
+use punie_runner::handlers::git::{GitDeps, RepoLocks, tools};
 use punie_runner::ids::RequestId;
 use punie_runner::output::OutputStore;
-use punie_runner::output::filter::PassThrough;
-use punie_runner::request::{ErrorCode, Reply};
-use punie_runner::tool::{Registry, ToolCx, ToolError};
+use punie_runner::output::stream_filter::UnfilteredStream;
+use punie_runner::request::{ErrorCode, ToolReply};
+use punie_runner::tool::{ToolContext, ToolError, ToolRegistry};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -23,7 +23,7 @@ pub struct Bench {
     pub inside: TempDir,
     pub outside: TempDir,
     pub outputs: OutputStore,
-    pub tools: Registry,
+    pub tools: ToolRegistry,
 }
 
 impl Bench {
@@ -31,7 +31,12 @@ impl Bench {
         let inside = tempfile::tempdir().expect("a folder");
         let outside = tempfile::tempdir().expect("a folder");
         let (tools, outputs) = bench_tools(inside.path(), outside.path(), &system_path());
-        let bench = Self { inside, outside, outputs, tools };
+        let bench = Self {
+            inside,
+            outside,
+            outputs,
+            tools,
+        };
         fs::create_dir(bench.repo()).expect("a folder");
         bench.git(&["init", "-q", "-b", "main"]);
         bench.git(&["config", "user.name", "Ada"]);
@@ -43,7 +48,11 @@ impl Bench {
     }
 
     pub fn repo(&self) -> PathBuf {
-        self.inside.path().canonicalize().expect("real").join("repo")
+        self.inside
+            .path()
+            .canonicalize()
+            .expect("real")
+            .join("repo")
     }
 
     pub fn write(&self, path: &str, content: &str) {
@@ -60,8 +69,14 @@ impl Bench {
             .env("HOME", self.outside.path())
             .env("GIT_CONFIG_NOSYSTEM", "1")
             .env("GIT_CONFIG_GLOBAL", "/dev/null")
-            .envs([("GIT_AUTHOR_NAME", "Ada"), ("GIT_AUTHOR_EMAIL", "ada@example.org")])
-            .envs([("GIT_COMMITTER_NAME", "Ada"), ("GIT_COMMITTER_EMAIL", "ada@example.org")])
+            .envs([
+                ("GIT_AUTHOR_NAME", "Ada"),
+                ("GIT_AUTHOR_EMAIL", "ada@example.org"),
+            ])
+            .envs([
+                ("GIT_COMMITTER_NAME", "Ada"),
+                ("GIT_COMMITTER_EMAIL", "ada@example.org"),
+            ])
             .output()
             .expect("git is needed for these tests")
     }
@@ -72,12 +87,18 @@ impl Bench {
 
     pub fn git(&self, arguments: &[&str]) {
         let output = self.plain(&self.repo(), arguments);
-        assert!(output.status.success(), "git {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+        assert!(
+            output.status.success(),
+            "git {arguments:?}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
     }
 
     /// What plain git prints, without the end of its last line.
     pub fn told(&self, arguments: &[&str]) -> String {
-        String::from_utf8_lossy(&self.plain(&self.repo(), arguments).stdout).trim_end().to_owned()
+        String::from_utf8_lossy(&self.plain(&self.repo(), arguments).stdout)
+            .trim_end()
+            .to_owned()
     }
 
     /// A commit of everything there is.
@@ -87,7 +108,7 @@ impl Bench {
         self.told(&["rev-parse", "HEAD"])
     }
 
-    pub async fn ask(&self, tool: &str, args: Value) -> Result<Reply, ToolError> {
+    pub async fn ask(&self, tool: &str, args: Value) -> Result<ToolReply, ToolError> {
         call(&self.tools, tool, args).await
     }
 
@@ -108,23 +129,32 @@ impl Bench {
     /// A refusal with this code; its text.
     pub async fn refused_as(&self, tool: &str, args: Value, code: ErrorCode) -> String {
         let refused = self.refused(tool, args.clone()).await;
-        assert_eq!(refused.code(), code, "{tool} {args}: {refused}");
-        refused.text().to_owned()
+        assert_eq!(refused.stable_code(), code, "{tool} {args}: {refused}");
+        refused.model_text().to_owned()
     }
 
     /// A call that is taken back before it began.
     pub async fn cancelled(&self, tool: &str, args: Value) {
-        let cx = ToolCx::detached(RequestId::new());
+        let cx = ToolContext::for_detached_call(RequestId::new());
         cx.cancel.cancel();
-        let refused = call_with(&self.tools, tool, args, cx).await.expect_err("a cancel");
-        assert_eq!(refused.code(), ErrorCode::Cancelled, "{tool}: {refused}");
+        let refused = call_with(&self.tools, tool, args, cx)
+            .await
+            .expect_err("a cancel");
+        assert_eq!(
+            refused.stable_code(),
+            ErrorCode::Cancelled,
+            "{tool}: {refused}"
+        );
     }
 
     /// A program that says that it ran, by a file outside the workspace.
     pub fn payload(&self) -> (String, PathBuf) {
         let mark = self.outside.path().join("ran");
         let program = self.outside.path().join("payload.sh");
-        let script = format!("#!/bin/sh\ntouch '{}'\ncat 2>/dev/null\nexit 0\n", mark.display());
+        let script = format!(
+            "#!/bin/sh\ntouch '{}'\ncat 2>/dev/null\nexit 0\n",
+            mark.display()
+        );
         make_program(&program, &script);
         (program.display().to_string(), mark)
     }
@@ -138,7 +168,10 @@ impl Bench {
     /// Plain git runs the payload; none of the tools does.
     pub async fn never_runs(&self, mark: &Path, plain: &[&str]) {
         self.plain(&self.repo(), plain);
-        assert!(mark.exists(), "the trap must work with plain git {plain:?}, or this test shows nothing");
+        assert!(
+            mark.exists(),
+            "the trap must work with plain git {plain:?}, or this test shows nothing"
+        );
         fs::remove_file(mark).expect("a mark");
         self.no_tool_runs(mark).await;
     }
@@ -163,7 +196,10 @@ impl Bench {
             ("get_git_status", json!({"path": "repo"})),
             ("get_diff", json!({"path": "repo"})),
             ("GitAdd", json!({"paths": ["repo/a.txt"]})),
-            ("git_add_commit", json!({"paths": ["repo"], "message": "all"})),
+            (
+                "git_add_commit",
+                json!({"paths": ["repo"], "message": "all"}),
+            ),
         ] {
             self.touch();
             let answer = self.ask(tool, args.clone()).await;
@@ -173,8 +209,12 @@ impl Bench {
 
     /// Makes every file look changed to git, so that it compares contents.
     pub fn touch(&self) {
-        let file = fs::File::options().append(true).open(self.repo().join("a.txt")).expect("a file");
-        file.set_modified(std::time::SystemTime::now() + std::time::Duration::from_secs(5)).expect("a time");
+        let file = fs::File::options()
+            .append(true)
+            .open(self.repo().join("a.txt"))
+            .expect("a file");
+        file.set_modified(std::time::SystemTime::now() + std::time::Duration::from_secs(5))
+            .expect("a time");
     }
 }
 
@@ -183,16 +223,16 @@ pub fn system_path() -> String {
     std::env::var("PATH").expect("a PATH")
 }
 
-pub fn bench_tools(inside: &Path, home: &Path, search_path: &str) -> (Registry, OutputStore) {
-    let workspace = Workspace::open(&[inside.to_owned()]).expect("a workspace");
-    let outputs = OutputStore::open(&home.join("outputs")).expect("a store");
+pub fn bench_tools(inside: &Path, home: &Path, search_path: &str) -> (ToolRegistry, OutputStore) {
+    let workspace = Workspace::open_roots(&[inside.to_owned()]).expect("a workspace");
+    let outputs = OutputStore::open_output_folder(&home.join("outputs")).expect("a store");
     let deps = GitDeps {
         workspace,
         search_path: search_path.to_owned(),
         home: home.to_owned(),
         outputs: outputs.clone(),
-        filters: Arc::new(|| Box::new(PassThrough)),
-        turns: Turns::default(),
+        filters: Arc::new(|| Box::new(UnfilteredStream)),
+        repo_locks: RepoLocks::default(),
         confinement: punie_runner::acp::local::confinement::Confinement::default(),
     };
     (registry(tools(deps)), outputs)

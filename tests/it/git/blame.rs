@@ -14,15 +14,28 @@ async fn lines_stand_under_the_commit_that_changed_them_last() {
     bench.write("a.txt", "one\ntwo\nthree\n");
     let second = bench.commit_all("Adds a third");
     bench.write("a.txt", "one\ntwo\nthree\nfour\n");
-    let answer = bench.answer("GitBlame", json!({"path": "repo/a.txt"})).await;
+    let answer = bench
+        .answer("GitBlame", json!({"path": "repo/a.txt"}))
+        .await;
     let lines: Vec<&str> = answer.lines().collect();
     assert_eq!(lines[0], "a.txt as it is now");
-    assert!(lines[1].starts_with(&first[..10]) && lines[1].ends_with(" Ada: first"), "{answer}");
+    assert!(
+        lines[1].starts_with(&first[..10]) && lines[1].ends_with(" Ada: first"),
+        "{answer}"
+    );
     assert_eq!(lines[2..4], ["     1\tone", "     2\ttwo"]);
-    assert!(lines[4].starts_with(&second[..10]) && lines[4].ends_with(" Ada: Adds a third"), "{answer}");
+    assert!(
+        lines[4].starts_with(&second[..10]) && lines[4].ends_with(" Ada: Adds a third"),
+        "{answer}"
+    );
     assert_eq!(
         lines[5..],
-        ["     3\tthree", "not committed yet", "     4\tfour", "Showing 1-4. There are no more lines."]
+        [
+            "     3\tthree",
+            "not committed yet",
+            "     4\tfour",
+            "Showing 1-4. There are no more lines."
+        ]
     );
     let args = json!({"path": "repo/a.txt", "ref": "HEAD~1"});
     let answer = bench.answer("GitBlame", args).await;
@@ -35,11 +48,19 @@ async fn lines_stand_under_the_commit_that_changed_them_last() {
 #[tokio::test]
 async fn a_part_is_shown_and_the_next_one_named() {
     let bench = Bench::new();
-    let lines = (1..=500).map(|n| format!("line {n}\n")).collect::<Vec<_>>().concat();
+    let lines = (1..=500)
+        .map(|n| format!("line {n}\n"))
+        .collect::<Vec<_>>()
+        .concat();
     bench.write("b.txt", &lines);
     bench.commit_all("second");
-    let answer = bench.answer("GitBlame", json!({"path": "repo/b.txt"})).await;
-    assert!(answer.ends_with("Showing 1-200. Continue with start_line=201."), "{answer}");
+    let answer = bench
+        .answer("GitBlame", json!({"path": "repo/b.txt"}))
+        .await;
+    assert!(
+        answer.ends_with("Showing 1-200. Continue with start_line=201."),
+        "{answer}"
+    );
     let args = json!({"path": "repo/b.txt", "start_line": 7, "end_line": 8});
     let answer = bench.answer("GitBlame", args).await;
     assert!(
@@ -50,10 +71,17 @@ async fn a_part_is_shown_and_the_next_one_named() {
     bench.commit_all("third");
     let args = json!({"path": "repo/c.txt", "end_line": 2_400});
     let answer = bench.answer("GitBlame", args).await;
-    assert!(answer.ends_with("Showing 1-2000. Continue with start_line=2001."), "{}", answer.len());
+    assert!(
+        answer.ends_with("Showing 1-2000. Continue with start_line=2001."),
+        "{}",
+        answer.len()
+    );
     let args = json!({"path": "repo/b.txt", "start_line": 499});
     let answer = bench.answer("GitBlame", args).await;
-    assert!(answer.ends_with("Showing 499-500. There are no more lines."), "{answer}");
+    assert!(
+        answer.ends_with("Showing 499-500. There are no more lines."),
+        "{answer}"
+    );
 }
 
 #[tokio::test]
@@ -65,11 +93,22 @@ async fn refusals_and_the_cancel() {
         (json!({"path": "repo/new.txt"}), ErrorCode::NotFound),
         (json!({"path": "repo/never.txt"}), ErrorCode::NotFound),
         (json!({"path": "repo/sub"}), ErrorCode::IsDirectory),
-        (json!({"path": "repo/a.txt", "start_line": 9}), ErrorCode::InvalidArgs),
-        (json!({"path": "repo/a.txt", "start_line": 2, "end_line": 1}), ErrorCode::InvalidArgs),
-        (json!({"path": "repo/a.txt", "ref": "--contents=/etc/passwd"}), ErrorCode::InvalidArgs),
+        (
+            json!({"path": "repo/a.txt", "start_line": 9}),
+            ErrorCode::InvalidArgs,
+        ),
+        (
+            json!({"path": "repo/a.txt", "start_line": 2, "end_line": 1}),
+            ErrorCode::InvalidArgs,
+        ),
+        (
+            json!({"path": "repo/a.txt", "ref": "--contents=/etc/passwd"}),
+            ErrorCode::InvalidArgs,
+        ),
     ] {
         bench.refused_as("GitBlame", args, code).await;
     }
-    bench.cancelled("GitBlame", json!({"path": "repo/a.txt"})).await;
+    bench
+        .cancelled("GitBlame", json!({"path": "repo/a.txt"}))
+        .await;
 }

@@ -15,7 +15,9 @@ async fn what_is_staged_is_committed_and_told() {
     bench.git(&["add", "a.txt"]);
     bench.write("b.txt", "left");
     let message = "Says it in German\n\n# not a comment\nBecause.";
-    let answer = bench.answer("GitCommit", json!({"path": "repo", "message": message})).await;
+    let answer = bench
+        .answer("GitCommit", json!({"path": "repo", "message": message}))
+        .await;
     let id = bench.told(&["rev-parse", "HEAD"]);
     assert_eq!(
         answer,
@@ -25,7 +27,10 @@ async fn what_is_staged_is_committed_and_told() {
         )
     );
     assert_eq!(bench.told(&["log", "-1", "--format=%B"]), message);
-    assert_eq!(bench.told(&["log", "-1", "--format=%an <%ae>"]), "Ada <ada@example.org>");
+    assert_eq!(
+        bench.told(&["log", "-1", "--format=%an <%ae>"]),
+        "Ada <ada@example.org>"
+    );
 }
 
 #[tokio::test]
@@ -43,13 +48,23 @@ async fn paths_are_staged_and_committed_alone() {
         let args = json!({"paths": ["repo/sub"], "message": "only sub"});
         let answer = bench.answer("GitCommit", args).await;
         assert!(
-            answer.contains("1 file changed") && answer.contains("1 staged, 1 changed but not staged"),
+            answer.contains("1 file changed")
+                && answer.contains("1 staged, 1 changed but not staged"),
             "{answer}"
         );
     }
-    assert_eq!(bench.told(&["show", "--format=", "--name-only", "HEAD"]), "sub/[n]*.txt");
-    assert_eq!(bench.told(&["show", "--format=", "--name-only", "HEAD~1"]), "sub/new.txt");
-    assert_eq!(bench.told(&["diff", "--cached", "--name-only"]), "staged.txt");
+    assert_eq!(
+        bench.told(&["show", "--format=", "--name-only", "HEAD"]),
+        "sub/[n]*.txt"
+    );
+    assert_eq!(
+        bench.told(&["show", "--format=", "--name-only", "HEAD~1"]),
+        "sub/new.txt"
+    );
+    assert_eq!(
+        bench.told(&["diff", "--cached", "--name-only"]),
+        "staged.txt"
+    );
 }
 
 #[tokio::test]
@@ -57,9 +72,22 @@ async fn all_takes_what_git_knows_and_amend_replaces() {
     let bench = Bench::new();
     bench.write("a.txt", "one\nzwei\n");
     bench.write("new.txt", "n");
-    let answer = bench.answer("GitCommit", json!({"path": "repo", "message": "two", "all": true})).await;
-    assert!(answer.contains("M  +1 -1  a.txt\nLeft: 1 untracked."), "{answer}");
-    let answer = bench.answer("GitCommit", json!({"path": "repo", "message": "zwei", "amend": true})).await;
+    let answer = bench
+        .answer(
+            "GitCommit",
+            json!({"path": "repo", "message": "two", "all": true}),
+        )
+        .await;
+    assert!(
+        answer.contains("M  +1 -1  a.txt\nLeft: 1 untracked."),
+        "{answer}"
+    );
+    let answer = bench
+        .answer(
+            "GitCommit",
+            json!({"path": "repo", "message": "zwei", "amend": true}),
+        )
+        .await;
     assert!(
         answer.starts_with("Replaced the last commit by ") && answer.contains("on main: zwei"),
         "{answer}"
@@ -72,9 +100,13 @@ async fn nothing_to_commit_is_said_with_the_state() {
     let bench = Bench::new();
     bench.write("a.txt", "one\nzwei\n");
     let args = json!({"path": "repo", "message": "x"});
-    let text = bench.refused_as("GitCommit", args, ErrorCode::NoMatch).await;
+    let text = bench
+        .refused_as("GitCommit", args, ErrorCode::NoMatch)
+        .await;
     assert!(
-        text.starts_with("Nothing to commit: nothing is staged. Nothing was committed.\nOn branch main at "),
+        text.starts_with(
+            "Nothing to commit: nothing is staged. Nothing was committed.\nOn branch main at "
+        ),
         "{text}"
     );
     assert!(text.contains("1 changed but not staged."), "{text}");
@@ -82,8 +114,13 @@ async fn nothing_to_commit_is_said_with_the_state() {
     bench.git(&["add", "b.txt"]);
     bench.git(&["checkout", "a.txt"]);
     let args = json!({"paths": ["repo/a.txt"], "message": "x"});
-    let text = bench.refused_as("GitCommit", args, ErrorCode::NoMatch).await;
-    assert!(text.contains("nothing below these paths is changed"), "{text}");
+    let text = bench
+        .refused_as("GitCommit", args, ErrorCode::NoMatch)
+        .await;
+    assert!(
+        text.contains("nothing below these paths is changed"),
+        "{text}"
+    );
     assert_eq!(bench.told(&["log", "--format=%s"]), "first");
 }
 
@@ -91,7 +128,10 @@ async fn nothing_to_commit_is_said_with_the_state() {
 async fn hooks_run_and_their_output_is_kept() {
     let bench = Bench::new();
     bench.hook("pre-commit", "echo \"$(printf '\\033[32m')checked$(printf '\\033[0m') $(git diff --cached --name-only -- '*.txt')\"");
-    bench.hook("commit-msg", "grep -q '^[A-Z]' \"$1\" || { echo 'begin with a capital' >&2; exit 3; }");
+    bench.hook(
+        "commit-msg",
+        "grep -q '^[A-Z]' \"$1\" || { echo 'begin with a capital' >&2; exit 3; }",
+    );
     bench.write("a.txt", "one\nzwei\n");
     let args = json!({"paths": ["repo/a.txt"], "message": "small"});
     let text = bench.refused_as("GitCommit", args, ErrorCode::Io).await;
@@ -105,8 +145,13 @@ async fn hooks_run_and_their_output_is_kept() {
         assert!(text.contains(part), "{part}: {text}");
     }
     assert_eq!(bench.told(&["log", "--format=%s"]), "first");
-    let answer = bench.answer("GitCommit", json!({"path": "repo", "message": "Large"})).await;
-    assert!(answer.ends_with("The hooks printed:\nchecked a.txt"), "{answer}");
+    let answer = bench
+        .answer("GitCommit", json!({"path": "repo", "message": "Large"}))
+        .await;
+    assert!(
+        answer.ends_with("The hooks printed:\nchecked a.txt"),
+        "{answer}"
+    );
     assert_eq!(bench.told(&["log", "--format=%s"]), "Large\nfirst");
 }
 
@@ -114,7 +159,10 @@ async fn hooks_run_and_their_output_is_kept() {
 async fn a_program_that_a_hook_leaves_running_does_not_hold_the_answer() {
     let bench = Bench::new();
     let pid = bench.outside.path().join("pid");
-    bench.hook("post-commit", &format!("echo started\nsleep 600 &\necho $! > '{}'", pid.display()));
+    bench.hook(
+        "post-commit",
+        &format!("echo started\nsleep 600 &\necho $! > '{}'", pid.display()),
+    );
     bench.write("a.txt", "x\n");
     let args = json!({"paths": ["repo/a.txt"], "message": "x"});
     let reply = bench.ask("GitCommit", args).await.expect("a commit");
@@ -145,20 +193,35 @@ async fn a_hook_has_no_terminal_of_the_runners_and_the_mark_of_its_call() {
     let args = json!({"paths": ["repo/a.txt"], "message": "x"});
     let reply = bench.ask("GitCommit", args).await.expect("a commit");
     let said = text(&reply);
-    let session = said.lines().find_map(|line| line.strip_prefix("session ")?.trim().parse::<i32>().ok());
+    let session = said
+        .lines()
+        .find_map(|line| line.strip_prefix("session ")?.trim().parse::<i32>().ok());
     // A session that is not the runner's has none of its terminals. Ours is 0 where who leads it is in another
     // namespace of processes, as in a container that a command was sent into.
     let stat = fs::read_to_string("/proc/self/stat").expect("told");
     let after_name = stat.rsplit(')').next().expect("fields");
-    let ours = after_name.split_ascii_whitespace().nth(3).and_then(|field| field.parse().ok());
-    assert!(session.is_some_and(|session| session > 0) && session != ours, "{said}");
-    let limit = said.lines().find(|line| line.contains("file locks")).expect("it is told");
+    let ours = after_name
+        .split_ascii_whitespace()
+        .nth(3)
+        .and_then(|field| field.parse().ok());
+    assert!(
+        session.is_some_and(|session| session > 0) && session != ours,
+        "{said}"
+    );
+    let limit = said
+        .lines()
+        .find(|line| line.contains("file locks"))
+        .expect("it is told");
     assert!(!limit.contains("unlimited"), "{said}");
     // What shed everything else is found by that mark, and told.
     let warnings = reply.meta.warnings.join("; ");
-    let left = warnings.split("sleep 601 (pid ").nth(1).and_then(|rest| rest.split(')').next());
+    let left = warnings
+        .split("sleep 601 (pid ")
+        .nth(1)
+        .and_then(|rest| rest.split(')').next());
     let pid = left.and_then(|pid| rustix::process::Pid::from_raw(pid.parse().ok()?));
-    rustix::process::kill_process(pid.expect(&warnings), rustix::process::Signal::KILL).expect("it runs");
+    rustix::process::kill_process(pid.expect(&warnings), rustix::process::Signal::KILL)
+        .expect("it runs");
 }
 
 #[tokio::test]
@@ -173,15 +236,30 @@ async fn a_merge_is_concluded_once_its_conflicts_are_staged() {
     bench.commit_all("ours");
     assert!(!bench.git_in(&bench.repo(), &["merge", "other"]));
     let args = json!({"path": "repo", "message": "x", "all": true});
-    let text = bench.refused_as("GitCommit", args, ErrorCode::InvalidArgs).await;
+    let text = bench
+        .refused_as("GitCommit", args, ErrorCode::InvalidArgs)
+        .await;
     assert!(text.contains("a file is in conflict: a.txt"), "{text}");
     bench.write("a.txt", "one\nboth\n");
     let args = json!({"paths": ["repo/a.txt"], "message": "x"});
-    let text = bench.refused_as("GitCommit", args, ErrorCode::InvalidArgs).await;
+    let text = bench
+        .refused_as("GitCommit", args, ErrorCode::InvalidArgs)
+        .await;
     assert!(text.contains("leave out `paths`"), "{text}");
-    let answer = bench.answer("GitCommit", json!({"path": "repo", "message": "Both"})).await;
-    assert!(answer.starts_with("Committed ") && !answer.contains("in progress"), "{answer}");
-    assert_eq!(bench.told(&["rev-list", "--parents", "-1", "HEAD"]).split(' ').count(), 3);
+    let answer = bench
+        .answer("GitCommit", json!({"path": "repo", "message": "Both"}))
+        .await;
+    assert!(
+        answer.starts_with("Committed ") && !answer.contains("in progress"),
+        "{answer}"
+    );
+    assert_eq!(
+        bench
+            .told(&["rev-list", "--parents", "-1", "HEAD"])
+            .split(' ')
+            .count(),
+        3
+    );
 }
 
 #[tokio::test]
@@ -191,12 +269,26 @@ async fn without_an_identity_the_setting_is_named() {
     bench.write("a.txt", "x\n");
     bench.git(&["add", "a.txt"]);
     let args = json!({"path": "repo", "message": "x"});
-    let text = bench.refused_as("GitCommit", args, ErrorCode::NotFound).await;
-    assert!(text.contains("git config --global user.name") && text.contains("user.email"), "{text}");
+    let text = bench
+        .refused_as("GitCommit", args, ErrorCode::NotFound)
+        .await;
+    assert!(
+        text.contains("git config --global user.name") && text.contains("user.email"),
+        "{text}"
+    );
     // The user's own settings are read.
-    fs::write(bench.outside.path().join(".gitconfig"), "[user]\nemail = own@example.org\n").expect("a file");
-    bench.answer("GitCommit", json!({"path": "repo", "message": "x"})).await;
-    assert_eq!(bench.told(&["log", "-1", "--format=%ae"]), "own@example.org");
+    fs::write(
+        bench.outside.path().join(".gitconfig"),
+        "[user]\nemail = own@example.org\n",
+    )
+    .expect("a file");
+    bench
+        .answer("GitCommit", json!({"path": "repo", "message": "x"}))
+        .await;
+    assert_eq!(
+        bench.told(&["log", "-1", "--format=%ae"]),
+        "own@example.org"
+    );
 }
 
 #[tokio::test]
@@ -208,14 +300,21 @@ async fn secrets_in_paths_end_the_call_before_anything_changes() {
         json!({"paths": ["repo"], "message": "x"}),
         json!({"paths": ["repo/a.txt", "repo/.env"], "message": "x"}),
     ] {
-        let text = bench.refused_as("GitCommit", args, ErrorCode::PolicyDenied).await;
+        let text = bench
+            .refused_as("GitCommit", args, ErrorCode::PolicyDenied)
+            .await;
         assert!(
             text.starts_with("Nothing was committed, and nothing staged.") && text.contains(".env"),
             "{text}"
         );
     }
     assert_eq!(bench.told(&["diff", "--cached", "--name-only"]), "");
-    bench.answer("GitCommit", json!({"path": "repo", "message": "x", "all": true})).await;
+    bench
+        .answer(
+            "GitCommit",
+            json!({"path": "repo", "message": "x", "all": true}),
+        )
+        .await;
 }
 
 #[tokio::test]
@@ -227,7 +326,11 @@ async fn amending_what_is_published_and_leaving_out_a_signature_are_said() {
     let args = json!({"path": "repo", "message": "x", "amend": true});
     let reply = bench.ask("GitCommit", args).await.expect("a commit");
     for part in ["on the upstream branch already", "is not signed"] {
-        assert!(reply.meta.warnings.iter().any(|note| note.contains(part)), "{part}: {:?}", reply.meta);
+        assert!(
+            reply.meta.warnings.iter().any(|note| note.contains(part)),
+            "{part}: {:?}",
+            reply.meta
+        );
     }
 }
 
@@ -241,9 +344,19 @@ async fn a_first_commit_is_made() {
     assert!(bench.git_in(&fresh, &["config", "user.email", "ada@example.org"]));
     fs::write(fresh.join("x.txt"), "x\n").expect("a file");
     let args = json!({"path": "fresh", "message": "x", "amend": true});
-    bench.refused_as("GitCommit", args, ErrorCode::InvalidArgs).await;
-    let answer = bench.answer("GitCommit", json!({"paths": ["fresh"], "message": "Begins"})).await;
-    assert!(answer.contains("on trunk: Begins\n1 file changed, +1 -0"), "{answer}");
+    bench
+        .refused_as("GitCommit", args, ErrorCode::InvalidArgs)
+        .await;
+    let answer = bench
+        .answer(
+            "GitCommit",
+            json!({"paths": ["fresh"], "message": "Begins"}),
+        )
+        .await;
+    assert!(
+        answer.contains("on trunk: Begins\n1 file changed, +1 -0"),
+        "{answer}"
+    );
 }
 
 #[tokio::test]
@@ -259,13 +372,24 @@ async fn refusals_and_the_cancel() {
         json!({"paths": ["repo"], "message": "x", "all": true}),
         json!({"paths": [], "message": "x"}),
     ] {
-        bench.refused_as("GitCommit", args, ErrorCode::InvalidArgs).await;
+        bench
+            .refused_as("GitCommit", args, ErrorCode::InvalidArgs)
+            .await;
     }
-    bench.cancelled("GitCommit", json!({"path": "repo", "message": "x"})).await;
+    bench
+        .cancelled("GitCommit", json!({"path": "repo", "message": "x"}))
+        .await;
     assert_eq!(bench.told(&["log", "--format=%s"]), "first");
     let (tools, _) = bench_tools(&bench.repo(), bench.outside.path(), &system_path());
-    call(&tools, "GitCommit", json!({"message": "-F/etc/passwd --amend"}))
-        .await
-        .expect("a message is a message");
-    assert_eq!(bench.told(&["log", "--format=%s"]), "-F/etc/passwd --amend\nfirst");
+    call(
+        &tools,
+        "GitCommit",
+        json!({"message": "-F/etc/passwd --amend"}),
+    )
+    .await
+    .expect("a message is a message");
+    assert_eq!(
+        bench.told(&["log", "--format=%s"]),
+        "-F/etc/passwd --amend\nfirst"
+    );
 }

@@ -2,8 +2,8 @@
 
 use std::fs;
 
-use punie_runner::output::Window;
-use punie_runner::request::{Body, ErrorCode};
+use punie_runner::output::OutputWindow;
+use punie_runner::request::{ErrorCode, ReplyBody};
 use serde_json::json;
 
 use super::bench::Bench;
@@ -18,15 +18,24 @@ async fn each_pair_of_states_can_be_compared() {
         (json!({"path": "repo"}), "-staged\n+now\n"),
         (json!({"path": "repo", "staged": true}), "-two\n+staged\n"),
         (json!({"path": "repo", "from": "HEAD"}), "-two\n+now\n"),
-        (json!({"path": "repo/a.txt", "from": "main"}), "-two\n+now\n"),
+        (
+            json!({"path": "repo/a.txt", "from": "main"}),
+            "-two\n+now\n",
+        ),
     ] {
         let answer = bench.answer("GitDiff", args.clone()).await;
-        assert!(answer.contains(lines) && answer.contains("1 file changed, +1 -1"), "{args}: {answer}");
+        assert!(
+            answer.contains(lines) && answer.contains("1 file changed, +1 -1"),
+            "{args}: {answer}"
+        );
     }
     let second = bench.commit_all("second");
     let args = json!({"path": "repo", "from": "HEAD~1", "to": second});
     let answer = bench.answer("GitDiff", args).await;
-    assert!(answer.starts_with("HEAD~1 (") && answer.contains("-two\n+now\n"), "{answer}");
+    assert!(
+        answer.starts_with("HEAD~1 (") && answer.contains("-two\n+now\n"),
+        "{answer}"
+    );
 }
 
 #[tokio::test]
@@ -40,10 +49,16 @@ async fn merge_base_shows_one_side_only() {
     bench.commit_all("main goes on");
     let args = json!({"path": "repo", "from": "main", "to": "feature", "stat_only": true});
     let answer = bench.answer("GitDiff", args).await;
-    assert!(answer.contains("A  +1 -0  feature.txt\nD  +0 -1  main.txt"), "{answer}");
+    assert!(
+        answer.contains("A  +1 -0  feature.txt\nD  +0 -1  main.txt"),
+        "{answer}"
+    );
     let args = json!({"path": "repo", "from": "main", "to": "feature", "merge_base": true});
     let answer = bench.answer("GitDiff", args).await;
-    assert!(answer.contains("feature.txt") && !answer.contains("main.txt"), "{answer}");
+    assert!(
+        answer.contains("feature.txt") && !answer.contains("main.txt"),
+        "{answer}"
+    );
 }
 
 #[tokio::test]
@@ -70,8 +85,13 @@ async fn a_long_diff_names_the_call_for_each_file_without_room() {
     for (name, lines) in [("big one.txt", 5_000), ("small.txt", 3)] {
         bench.write(name, &"after\n".repeat(lines));
     }
-    let reply = bench.ask("GitDiff", json!({"path": "repo", "max_chars": 4_000})).await.expect("a diff");
-    let Body::Fitted(text) = &reply.body else { panic!("{:?}", reply.body) };
+    let reply = bench
+        .ask("GitDiff", json!({"path": "repo", "max_chars": 4_000}))
+        .await
+        .expect("a diff");
+    let ReplyBody::Fitted(text) = &reply.body else {
+        panic!("{:?}", reply.body)
+    };
     assert!(text.chars().count() <= 4_000, "{}", text.chars().count());
     for part in [
         "2 files changed, +5,003 -5,003",
@@ -81,56 +101,116 @@ async fn a_long_diff_names_the_call_for_each_file_without_room() {
         assert!(text.contains(part), "{part}: {text}");
     }
     let handle = reply.meta.handle.expect("the whole is kept");
-    assert!(text.contains(&format!("ReadOutput handle=\"{handle}\" has all of it")), "{text}");
-    let mut kept = bench.outputs.find(&handle).expect("it is kept");
-    let page = kept.window(1, Window { limit: 1, column: None, room: 1_000 }).expect("a page");
+    assert!(
+        text.contains(&format!("ReadOutput handle=\"{handle}\" has all of it")),
+        "{text}"
+    );
+    let mut kept = bench.outputs.find_output(&handle).expect("it is kept");
+    let page = kept
+        .read_output_window(
+            1,
+            OutputWindow {
+                limit: 1,
+                column: None,
+                max_chars: 1_000,
+            },
+        )
+        .expect("a page");
     assert_eq!(page.lines[0].text, "diff --git a/big one.txt b/big one.txt");
     assert!(page.totals.lines > 10_000, "{:?}", page.totals);
     // The call that was named shows the file, its two ends.
     let args = json!({"path": "repo/big one.txt", "max_chars": 4_000});
     let answer = bench.answer("GitDiff", args).await;
-    assert!(answer.contains("too long for one answer") && answer.trim_end().ends_with("+after"), "{answer}");
+    assert!(
+        answer.contains("too long for one answer") && answer.trim_end().ends_with("+after"),
+        "{answer}"
+    );
     assert!(answer.contains("omitted; ReadOutput handle="), "{answer}");
-    assert!(answer.chars().count() <= 4_000, "{}", answer.chars().count());
+    assert!(
+        answer.chars().count() <= 4_000,
+        "{}",
+        answer.chars().count()
+    );
 }
 
 #[tokio::test]
 async fn a_huge_diff_is_kept_and_not_held() {
     let bench = Bench::new();
-    bench.write("a.txt", &"a line of a file that is longer than what is held in memory\n".repeat(400_000));
-    let reply = bench.ask("GitDiff", json!({"path": "repo"})).await.expect("a diff");
-    let Body::Fitted(text) = &reply.body else { panic!("{:?}", reply.body) };
-    assert!(text.len() < 40_000 && text.contains("+400,000 -2"), "{}", text.len());
-    let mut kept = bench.outputs.find(&reply.meta.handle.expect("a handle")).expect("it is kept");
-    assert_eq!(kept.totals().expect("totals").lines, 400_007);
+    bench.write(
+        "a.txt",
+        &"a line of a file that is longer than what is held in memory\n".repeat(400_000),
+    );
+    let reply = bench
+        .ask("GitDiff", json!({"path": "repo"}))
+        .await
+        .expect("a diff");
+    let ReplyBody::Fitted(text) = &reply.body else {
+        panic!("{:?}", reply.body)
+    };
+    assert!(
+        text.len() < 40_000 && text.contains("+400,000 -2"),
+        "{}",
+        text.len()
+    );
+    let mut kept = bench
+        .outputs
+        .find_output(&reply.meta.handle.expect("a handle"))
+        .expect("it is kept");
+    assert_eq!(kept.read_totals().expect("totals").lines, 400_007);
 }
 
 #[tokio::test]
 async fn binary_files_renames_modes_and_odd_names_are_said() {
     let bench = Bench::new();
     fs::write(bench.repo().join("picture"), b"\x89PNG\0\0").expect("a file");
-    bench.write("old name.txt", "words that stay the same\nfor three lines\nat least\n");
+    bench.write(
+        "old name.txt",
+        "words that stay the same\nfor three lines\nat least\n",
+    );
     bench.commit_all("second");
     fs::write(bench.repo().join("picture"), b"\x89PNG\0\x01").expect("a file");
     bench.git(&["mv", "old name.txt", "new\u{202e}\tname.txt"]);
     bench.git(&["add", "-A"]);
-    let answer = bench.answer("GitDiff", json!({"path": "repo", "staged": true})).await;
+    let answer = bench
+        .answer("GitDiff", json!({"path": "repo", "staged": true}))
+        .await;
     let name = "\"new\\342\\200\\256\\tname.txt\"";
-    assert!(answer.contains(&format!("R   +0 -0  old name.txt -> {name}\nM  binary  picture")), "{answer}");
-    assert!(answer.contains("Binary files a/picture and b/picture differ"), "{answer}");
+    assert!(
+        answer.contains(&format!(
+            "R   +0 -0  old name.txt -> {name}\nM  binary  picture"
+        )),
+        "{answer}"
+    );
+    assert!(
+        answer.contains("Binary files a/picture and b/picture differ"),
+        "{answer}"
+    );
     assert!(!answer.contains('\u{202e}'), "{answer}");
 }
 
 #[tokio::test]
 async fn context_and_blanks_are_as_asked() {
     let bench = Bench::new();
-    let lines = (1..40).map(|n| format!("line {n}\n")).collect::<Vec<_>>().concat();
+    let lines = (1..40)
+        .map(|n| format!("line {n}\n"))
+        .collect::<Vec<_>>()
+        .concat();
     bench.write("b.txt", &lines);
     bench.commit_all("second");
     bench.write("b.txt", &lines.replace("line 20\n", "line  20\n"));
-    let answer = bench.answer("GitDiff", json!({"path": "repo", "context_lines": 0})).await;
-    assert!(answer.contains("@@ -20 +20 @@") && !answer.contains("\n line 19\n"), "{answer}");
-    let answer = bench.answer("GitDiff", json!({"path": "repo", "ignore_whitespace": true})).await;
+    let answer = bench
+        .answer("GitDiff", json!({"path": "repo", "context_lines": 0}))
+        .await;
+    assert!(
+        answer.contains("@@ -20 +20 @@") && !answer.contains("\n line 19\n"),
+        "{answer}"
+    );
+    let answer = bench
+        .answer(
+            "GitDiff",
+            json!({"path": "repo", "ignore_whitespace": true}),
+        )
+        .await;
     assert!(!answer.contains("+line"), "{answer}");
 }
 
@@ -138,11 +218,26 @@ async fn context_and_blanks_are_as_asked() {
 async fn refusals_and_the_cancel() {
     let bench = Bench::new();
     for (args, code) in [
-        (json!({"path": "repo", "to": "HEAD"}), ErrorCode::InvalidArgs),
-        (json!({"path": "repo", "from": "HEAD", "to": "HEAD", "staged": true}), ErrorCode::InvalidArgs),
-        (json!({"path": "repo", "merge_base": true}), ErrorCode::InvalidArgs),
-        (json!({"path": "repo", "from": "--output=f"}), ErrorCode::InvalidArgs),
-        (json!({"path": "repo", "from": "nothing-like-it"}), ErrorCode::NotFound),
+        (
+            json!({"path": "repo", "to": "HEAD"}),
+            ErrorCode::InvalidArgs,
+        ),
+        (
+            json!({"path": "repo", "from": "HEAD", "to": "HEAD", "staged": true}),
+            ErrorCode::InvalidArgs,
+        ),
+        (
+            json!({"path": "repo", "merge_base": true}),
+            ErrorCode::InvalidArgs,
+        ),
+        (
+            json!({"path": "repo", "from": "--output=f"}),
+            ErrorCode::InvalidArgs,
+        ),
+        (
+            json!({"path": "repo", "from": "nothing-like-it"}),
+            ErrorCode::NotFound,
+        ),
         (json!({"path": "repo/never.txt"}), ErrorCode::NotFound),
     ] {
         bench.refused_as("GitDiff", args, code).await;

@@ -1,6 +1,6 @@
 //! get_diff.
 
-use punie_runner::request::{Body, ErrorCode};
+use punie_runner::request::{ErrorCode, ReplyBody};
 use serde_json::json;
 
 use super::bench::{Bench, bench_tools, system_path};
@@ -14,12 +14,23 @@ async fn both_diffs_are_there_each_under_its_title() {
     bench.write("a.txt", "one\nnow\n");
     let (tools, _) = bench_tools(&bench.repo(), bench.outside.path(), &system_path());
     let reply = call(&tools, "get_diff", json!({})).await.expect("a diff");
-    let (first, second) = text(&reply).split_once("Staged (git diff --cached): 1 file").expect("two halves");
-    assert!(first.starts_with("Not committed (git diff HEAD): 1 file changed, +1 -1"), "{first}");
-    assert!(first.contains("-two\n+now") && second.contains("-two\n+staged"), "{first}{second}");
+    let (first, second) = text(&reply)
+        .split_once("Staged (git diff --cached): 1 file")
+        .expect("two halves");
+    assert!(
+        first.starts_with("Not committed (git diff HEAD): 1 file changed, +1 -1"),
+        "{first}"
+    );
+    assert!(
+        first.contains("-two\n+now") && second.contains("-two\n+staged"),
+        "{first}{second}"
+    );
     bench.git(&["reset", "-q", "--hard"]);
     let answer = bench.answer("get_diff", json!({"path": "repo"})).await;
-    assert_eq!(answer, "Not committed (git diff HEAD): nothing.\n\nStaged (git diff --cached): nothing.");
+    assert_eq!(
+        answer,
+        "Not committed (git diff HEAD): nothing.\n\nStaged (git diff --cached): nothing."
+    );
 }
 
 #[tokio::test]
@@ -27,8 +38,13 @@ async fn two_long_halves_have_a_handle_each() {
     let bench = Bench::new();
     bench.write("a.txt", &"staged line\n".repeat(10_000));
     bench.git(&["add", "a.txt"]);
-    let reply = bench.ask("get_diff", json!({"path": "repo"})).await.expect("a diff");
-    let Body::Fitted(text) = &reply.body else { panic!("{:?}", reply.body) };
+    let reply = bench
+        .ask("get_diff", json!({"path": "repo"}))
+        .await
+        .expect("a diff");
+    let ReplyBody::Fitted(text) = &reply.body else {
+        panic!("{:?}", reply.body)
+    };
     assert!(text.chars().count() <= 30_000, "{}", text.chars().count());
     let handles: std::collections::BTreeSet<&str> = text
         .match_indices("handle=\"")
@@ -36,7 +52,7 @@ async fn two_long_halves_have_a_handle_each() {
         .collect();
     assert_eq!(handles.len(), 2, "{handles:?}");
     for handle in handles {
-        bench.outputs.find(handle).expect("it is kept");
+        bench.outputs.find_output(handle).expect("it is kept");
     }
 }
 
@@ -46,6 +62,8 @@ async fn before_the_first_commit_there_is_what_is_staged() {
     bench.git(&["checkout", "-q", "--orphan", "fresh"]);
     let answer = bench.answer("get_diff", json!({"path": "repo"})).await;
     assert!(answer.contains("+one\n+two"), "{answer}");
-    bench.refused_as("get_diff", json!({"staged": true}), ErrorCode::InvalidArgs).await;
+    bench
+        .refused_as("get_diff", json!({"staged": true}), ErrorCode::InvalidArgs)
+        .await;
     bench.cancelled("get_diff", json!({"path": "repo"})).await;
 }

@@ -11,9 +11,24 @@ async fn it_is_git_status_of_the_first_workspace() {
     let bench = Bench::new();
     bench.write("a.txt", "one\nzwei\n");
     let (tools, _) = bench_tools(&bench.repo(), bench.outside.path(), &system_path());
-    let reply = call(&tools, "get_git_status", json!({})).await.expect("a status");
+    let reply = call(&tools, "get_git_status", json!({}))
+        .await
+        .expect("a status");
     assert_eq!(text(&reply), " M a.txt");
-    assert_eq!(bench.answer("get_git_status", json!({"path": "repo"})).await, " M a.txt");
-    bench.refused_as("get_git_status", json!({"count": 3}), ErrorCode::InvalidArgs).await;
-    bench.cancelled("get_git_status", json!({"path": "repo"})).await;
+    assert_eq!(
+        bench
+            .answer("get_git_status", json!({"path": "repo"}))
+            .await,
+        " M a.txt"
+    );
+    bench
+        .refused_as(
+            "get_git_status",
+            json!({"count": 3}),
+            ErrorCode::InvalidArgs,
+        )
+        .await;
+    bench
+        .cancelled("get_git_status", json!({"path": "repo"}))
+        .await;
 }

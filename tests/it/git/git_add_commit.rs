@@ -1,7 +1,7 @@
 //! git_add_commit.
 
 use punie_runner::request::ErrorCode;
-use punie_runner::tool::Effect;
+use punie_runner::tool::ToolEffect;
 use serde_json::json;
 
 use super::bench::Bench;
@@ -28,12 +28,23 @@ async fn it_runs_no_hooks_and_says_what_does() {
     bench.hook("pre-commit", &program);
     bench.write("b.txt", "b\n");
     let args = json!({"paths": ["repo/b.txt"], "message": "Adds b"});
-    let text = bench.refused_as("git_add_commit", args, ErrorCode::PolicyDenied).await;
-    assert!(text.contains("(pre-commit)") && text.contains("GitCommit"), "{text}");
+    let text = bench
+        .refused_as("git_add_commit", args, ErrorCode::PolicyDenied)
+        .await;
+    assert!(
+        text.contains("(pre-commit)") && text.contains("GitCommit"),
+        "{text}"
+    );
     assert!(!mark.exists());
     assert_eq!(bench.told(&["status", "--porcelain"]), "?? b.txt");
-    assert_eq!(bench.tools.effect("git_add_commit", "{}"), Some(Effect::Writes));
-    assert_eq!(bench.tools.effect("GitCommit", "{}"), Some(Effect::Executes));
+    assert_eq!(
+        bench.tools.effect_of_tool("git_add_commit", "{}"),
+        Some(ToolEffect::Writes)
+    );
+    assert_eq!(
+        bench.tools.effect_of_tool("GitCommit", "{}"),
+        Some(ToolEffect::Executes)
+    );
 }
 
 #[tokio::test]
@@ -44,14 +55,31 @@ async fn refusals_and_the_cancel() {
         (json!({"paths": ["repo/a.txt"]}), ErrorCode::InvalidArgs),
         (json!({"message": "x"}), ErrorCode::InvalidArgs),
         (json!({"paths": [], "message": "x"}), ErrorCode::InvalidArgs),
-        (json!({"paths": ["repo/a.txt"], "message": ""}), ErrorCode::InvalidArgs),
-        (json!({"paths": ["repo/a.txt"], "message": "x"}), ErrorCode::NoMatch),
-        (json!({"paths": ["repo/.env"], "message": "x"}), ErrorCode::PolicyDenied),
-        (json!({"paths": ["repo/never"], "message": "x"}), ErrorCode::NotFound),
+        (
+            json!({"paths": ["repo/a.txt"], "message": ""}),
+            ErrorCode::InvalidArgs,
+        ),
+        (
+            json!({"paths": ["repo/a.txt"], "message": "x"}),
+            ErrorCode::NoMatch,
+        ),
+        (
+            json!({"paths": ["repo/.env"], "message": "x"}),
+            ErrorCode::PolicyDenied,
+        ),
+        (
+            json!({"paths": ["repo/never"], "message": "x"}),
+            ErrorCode::NotFound,
+        ),
     ] {
         bench.refused_as("git_add_commit", args, code).await;
     }
-    bench.cancelled("git_add_commit", json!({"paths": ["repo/a.txt"], "message": "x"})).await;
+    bench
+        .cancelled(
+            "git_add_commit",
+            json!({"paths": ["repo/a.txt"], "message": "x"}),
+        )
+        .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -62,15 +90,31 @@ async fn commits_that_are_asked_for_at_once_take_turns() {
         bench.write(&format!("{name}.txt"), "new\n");
     }
     let commit = |name: &str| {
-        let args = json!({"paths": [format!("repo/{name}.txt")], "message": format!("Adds {name}")});
+        let args =
+            json!({"paths": [format!("repo/{name}.txt")], "message": format!("Adds {name}")});
         bench.answer("git_add_commit", args)
     };
-    let answers = tokio::join!(commit("p"), commit("q"), commit("r"), commit("s"), commit("t"), commit("u"));
-    let answers = [answers.0, answers.1, answers.2, answers.3, answers.4, answers.5];
+    let answers = tokio::join!(
+        commit("p"),
+        commit("q"),
+        commit("r"),
+        commit("s"),
+        commit("t"),
+        commit("u")
+    );
+    let answers = [
+        answers.0, answers.1, answers.2, answers.3, answers.4, answers.5,
+    ];
     for (name, answer) in names.iter().zip(&answers) {
-        assert!(answer.contains(&format!(": Adds {name}\n1 file changed")), "{answer}");
+        assert!(
+            answer.contains(&format!(": Adds {name}\n1 file changed")),
+            "{answer}"
+        );
         let made = bench.told(&["log", "--format=%H", &format!("--grep=^Adds {name}$")]);
         assert_eq!(made.lines().count(), 1, "Adds {name}: {made}");
-        assert_eq!(bench.told(&["show", "--format=", "--name-only", &made]), format!("{name}.txt"));
+        assert_eq!(
+            bench.told(&["show", "--format=", "--name-only", &made]),
+            format!("{name}.txt")
+        );
     }
 }

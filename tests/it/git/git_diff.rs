@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use punie_runner::request::{Body, ErrorCode};
+use punie_runner::request::{ErrorCode, ReplyBody};
 use serde_json::json;
 
 use super::bench::Bench;
@@ -10,16 +10,33 @@ use super::bench::Bench;
 #[tokio::test]
 async fn diff_shows_the_changed_lines() {
     let bench = Bench::new();
-    assert!(bench.answer("git_diff", json!({"path": "repo"})).await.starts_with("No changes"));
+    assert!(
+        bench
+            .answer("git_diff", json!({"path": "repo"}))
+            .await
+            .starts_with("No changes")
+    );
     bench.write("a.txt", "one\nzwei\n");
     let answer = bench.answer("git_diff", json!({"path": "repo"})).await;
-    assert!(answer.starts_with("diff --git a/a.txt b/a.txt") && answer.contains("-two\n+zwei"), "{answer}");
-    assert_eq!(bench.answer("git_diff", json!({"path": "repo", "staged": true})).await, "No staged changes.");
+    assert!(
+        answer.starts_with("diff --git a/a.txt b/a.txt") && answer.contains("-two\n+zwei"),
+        "{answer}"
+    );
+    assert_eq!(
+        bench
+            .answer("git_diff", json!({"path": "repo", "staged": true}))
+            .await,
+        "No staged changes."
+    );
     bench.git(&["add", "a.txt"]);
-    let answer = bench.answer("git_diff", json!({"path": "repo/a.txt", "staged": true})).await;
+    let answer = bench
+        .answer("git_diff", json!({"path": "repo/a.txt", "staged": true}))
+        .await;
     assert!(answer.contains("+zwei"), "{answer}");
     bench.git(&["config", "color.ui", "always"]);
-    let answer = bench.answer("git_diff", json!({"path": "repo", "staged": true})).await;
+    let answer = bench
+        .answer("git_diff", json!({"path": "repo", "staged": true}))
+        .await;
     assert!(!answer.contains('\u{1b}'), "{answer}");
 }
 
@@ -30,14 +47,23 @@ async fn a_long_diff_begins_with_its_files() {
     bench.commit_all("second");
     bench.write("a.txt", &"a changed line\n".repeat(5_000));
     bench.write("b.txt", "c\n");
-    let reply = bench.ask("git_diff", json!({"path": "repo"})).await.expect("a diff");
-    let Body::Fitted(text) = &reply.body else { panic!("{:?}", reply.body) };
+    let reply = bench
+        .ask("git_diff", json!({"path": "repo"}))
+        .await
+        .expect("a diff");
+    let ReplyBody::Fitted(text) = &reply.body else {
+        panic!("{:?}", reply.body)
+    };
     assert!(
         text.starts_with("Not staged: 2 files changed, +5,001 -3\nM  +5,000 -2  a.txt\n"),
         "{}",
         &text[..200]
     );
-    assert!(text.contains("\n  git_diff path=\"repo/a.txt\" (+5,000 -2)\n"), "{}", &text[..400]);
+    assert!(
+        text.contains("\n  git_diff path=\"repo/a.txt\" (+5,000 -2)\n"),
+        "{}",
+        &text[..400]
+    );
     assert!(text.chars().count() <= 30_000 && reply.meta.handle.is_some());
 }
 
@@ -57,11 +83,25 @@ async fn what_was_deleted_can_be_asked_for_by_its_path() {
         ("repo/sub", false, 2),
         ("repo/d.txt", true, 1),
     ] {
-        let answer = bench.answer("git_diff", json!({"path": path, "staged": staged})).await;
-        assert_eq!(answer.matches("deleted file mode").count(), files, "{path}: {answer}");
+        let answer = bench
+            .answer("git_diff", json!({"path": path, "staged": staged}))
+            .await;
+        assert_eq!(
+            answer.matches("deleted file mode").count(),
+            files,
+            "{path}: {answer}"
+        );
     }
-    let answer = bench.answer("git_diff", json!({"path": "repo/d.txt"})).await;
+    let answer = bench
+        .answer("git_diff", json!({"path": "repo/d.txt"}))
+        .await;
     assert!(answer.starts_with("No changes"), "{answer}");
-    bench.refused_as("git_diff", json!({"path": "repo/never/was.txt"}), ErrorCode::NotFound).await;
+    bench
+        .refused_as(
+            "git_diff",
+            json!({"path": "repo/never/was.txt"}),
+            ErrorCode::NotFound,
+        )
+        .await;
     bench.cancelled("git_diff", json!({"path": "repo"})).await;
 }

@@ -17,16 +17,33 @@ async fn the_last_ten_commits_are_listed() {
         answer.ends_with("[10 commits shown; older ones follow. GitLog goes on with skip=10.]"),
         "{answer}"
     );
-    let answer = bench.answer("git_log", json!({"path": "repo/a.txt", "count": "3"})).await;
-    assert!(answer.contains("Ada: first") && answer.ends_with("[1 commit; there are no more.]"), "{answer}");
+    let answer = bench
+        .answer("git_log", json!({"path": "repo/a.txt", "count": "3"}))
+        .await;
+    assert!(
+        answer.contains("Ada: first") && answer.ends_with("[1 commit; there are no more.]"),
+        "{answer}"
+    );
 }
 
 #[tokio::test]
 async fn refusals_and_the_cancel() {
     let bench = Bench::new();
     bench.write("new.txt", "x");
-    bench.refused_as("git_log", json!({"path": "repo/new.txt"}), ErrorCode::NotFound).await;
-    bench.refused_as("git_log", json!({"path": "repo", "count": "many"}), ErrorCode::InvalidArgs).await;
+    bench
+        .refused_as(
+            "git_log",
+            json!({"path": "repo/new.txt"}),
+            ErrorCode::NotFound,
+        )
+        .await;
+    bench
+        .refused_as(
+            "git_log",
+            json!({"path": "repo", "count": "many"}),
+            ErrorCode::InvalidArgs,
+        )
+        .await;
     bench.cancelled("git_log", json!({"path": "repo"})).await;
     bench.git(&["checkout", "-q", "--orphan", "fresh"]);
     let answer = bench.answer("git_log", json!({"path": "repo"})).await;

@@ -20,10 +20,19 @@ async fn status_lists_what_changed() {
     bench.git(&["add", "staged.txt"]);
     let answer = bench.answer("git_status", json!({"path": "repo"})).await;
     assert_eq!(answer, " M a.txt\nA  staged.txt\n?? sub/");
-    let answer = bench.answer("git_status", json!({"path": "repo/sub"})).await;
+    let answer = bench
+        .answer("git_status", json!({"path": "repo/sub"}))
+        .await;
     assert!(answer.contains(" M a.txt"), "{answer}");
-    assert_eq!(bench.answer("git_status", json!({"path": "repo/a.txt"})).await, " M a.txt");
-    let answer = bench.answer("git_status", json!({"path": "repo/sub/neu ä.txt"})).await;
+    assert_eq!(
+        bench
+            .answer("git_status", json!({"path": "repo/a.txt"}))
+            .await,
+        " M a.txt"
+    );
+    let answer = bench
+        .answer("git_status", json!({"path": "repo/sub/neu ä.txt"}))
+        .await;
     assert!(answer.contains("neu ä.txt"), "{answer}");
 }
 
@@ -42,13 +51,25 @@ async fn names_that_are_no_lines_stay_on_one_line() {
 async fn what_was_deleted_can_be_asked_for_by_its_path() {
     let bench = Bench::new();
     fs::remove_file(bench.repo().join("a.txt")).expect("removed");
-    assert_eq!(bench.answer("git_status", json!({"path": "repo/a.txt"})).await, " D a.txt");
-    let text =
-        bench.refused_as("git_status", json!({"path": "repo/never/was.txt"}), ErrorCode::NotFound).await;
+    assert_eq!(
+        bench
+            .answer("git_status", json!({"path": "repo/a.txt"}))
+            .await,
+        " D a.txt"
+    );
+    let text = bench
+        .refused_as(
+            "git_status",
+            json!({"path": "repo/never/was.txt"}),
+            ErrorCode::NotFound,
+        )
+        .await;
     assert!(text.contains("never/was.txt"), "{text}");
 }
 
 #[tokio::test]
 async fn a_cancelled_call_says_so() {
-    Bench::new().cancelled("git_status", json!({"path": "repo"})).await;
+    Bench::new()
+        .cancelled("git_status", json!({"path": "repo"}))
+        .await;
 }

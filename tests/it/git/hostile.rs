@@ -21,19 +21,37 @@ async fn h64_that_filters_do_not_run_is_said_and_adding_is_refused() {
             bench.git(&["config", &format!("filter.{name}.{variable}"), &program]);
             bench.git(&["config", &format!("filter.{name}.required"), required]);
             bench.touch();
-            let reply = bench.ask("GitStatus", json!({"path": "repo"})).await.expect("an answer");
-            assert!(reply.meta.warnings.iter().any(|note| note.contains(name)), "{:?}", reply.meta);
+            let reply = bench
+                .ask("GitStatus", json!({"path": "repo"}))
+                .await
+                .expect("an answer");
+            assert!(
+                reply.meta.warnings.iter().any(|note| note.contains(name)),
+                "{:?}",
+                reply.meta
+            );
             bench.write("a.txt", "one\nzwei\n");
             for (tool, args) in [
                 ("GitAdd", json!({"paths": ["repo/a.txt"]})),
-                ("GitCommit", json!({"paths": ["repo/a.txt"], "message": "x"})),
-                ("GitCommit", json!({"path": "repo", "all": true, "message": "x"})),
+                (
+                    "GitCommit",
+                    json!({"paths": ["repo/a.txt"], "message": "x"}),
+                ),
+                (
+                    "GitCommit",
+                    json!({"path": "repo", "all": true, "message": "x"}),
+                ),
             ] {
                 let text = bench.refused_as(tool, args, ErrorCode::PolicyDenied).await;
-                assert!(text.contains(&format!("a.txt: its attributes ask for the filter {name}")), "{text}");
+                assert!(
+                    text.contains(&format!("a.txt: its attributes ask for the filter {name}")),
+                    "{text}"
+                );
             }
             bench.write("b.md", "no filter here\n");
-            bench.answer("GitCommit", json!({"paths": ["repo/b.md"], "message": "x"})).await;
+            bench
+                .answer("GitCommit", json!({"paths": ["repo/b.md"], "message": "x"}))
+                .await;
             assert!(!mark.exists());
         }
     }
@@ -49,7 +67,10 @@ async fn h66_a_diff_without_its_driver_is_shown() {
         bench.write("a.txt", "one\ndrei\n");
         for tool in ["git_diff", "GitDiff", "get_diff"] {
             let answer = bench.answer(tool, json!({"path": "repo"})).await;
-            assert!(answer.contains("+drei") && !mark.exists(), "{tool} {setting}: {answer}");
+            assert!(
+                answer.contains("+drei") && !mark.exists(),
+                "{tool} {setting}: {answer}"
+            );
         }
     }
 }
@@ -63,20 +84,39 @@ async fn h67_a_commit_that_should_be_signed_is_made_without() {
                       printf -- '-----BEGIN PGP SIGNATURE-----\\n\\nx\\n-----END PGP SIGNATURE-----\\n'\n";
         make_program(&signer, script);
         let program = format!("gpg.program={}", signer.display());
-        bench.git(&["-c", &program, "commit", "-q", "-S", "--allow-empty", "-m", "signed"]);
+        bench.git(&[
+            "-c",
+            &program,
+            "commit",
+            "-q",
+            "-S",
+            "--allow-empty",
+            "-m",
+            "signed",
+        ]);
         let (program, mark) = bench.payload();
         bench.git(&["config", "gpg.program", &program]);
         bench.git(&["config", setting, value]);
         bench.git(&["config", "commit.gpgSign", "true"]);
         bench.write("b.txt", "b");
-        bench.answer("GitCommit", json!({"paths": ["repo/b.txt"], "message": "x"})).await;
+        bench
+            .answer(
+                "GitCommit",
+                json!({"paths": ["repo/b.txt"], "message": "x"}),
+            )
+            .await;
         assert!(!mark.exists());
     }
 }
 
 #[tokio::test]
 async fn h68_hooks_never_run_but_for_a_commit() {
-    for hook in ["post-index-change", "pre-commit", "post-commit", "reference-transaction"] {
+    for hook in [
+        "post-index-change",
+        "pre-commit",
+        "post-commit",
+        "reference-transaction",
+    ] {
         let bench = Bench::new();
         let (program, mark) = bench.payload();
         fs::create_dir_all(bench.repo().join(".git/hooks")).expect("a folder");
@@ -85,9 +125,15 @@ async fn h68_hooks_never_run_but_for_a_commit() {
         if hook == "post-index-change" {
             bench.never_runs(&mark, &["status"]).await;
         } else {
-            bench.never_runs(&mark, &["commit", "-q", "--allow-empty", "-m", "x"]).await;
+            bench
+                .never_runs(&mark, &["commit", "-q", "--allow-empty", "-m", "x"])
+                .await;
         }
-        bench.git(&["config", "core.hooksPath", &bench.repo().join(".git/hooks").display().to_string()]);
+        bench.git(&[
+            "config",
+            "core.hooksPath",
+            &bench.repo().join(".git/hooks").display().to_string(),
+        ]);
         bench.no_tool_runs(&mark).await;
     }
 }
@@ -105,8 +151,17 @@ async fn h69_an_embedded_bare_repository_is_not_entered() {
     bench.git_in(&bare, &["status"]);
     assert!(mark.exists(), "the trap must work with plain git");
     fs::remove_file(&mark).expect("a mark");
-    for tool in ["GitStatus", "GitDiff", "GitLog", "GitShow", "git_status", "git_diff"] {
-        let text = bench.refused_as(tool, json!({"path": "repo/vendor"}), ErrorCode::NotFound).await;
+    for tool in [
+        "GitStatus",
+        "GitDiff",
+        "GitLog",
+        "GitShow",
+        "git_status",
+        "git_diff",
+    ] {
+        let text = bench
+            .refused_as(tool, json!({"path": "repo/vendor"}), ErrorCode::NotFound)
+            .await;
         assert!(text.starts_with("Error: Not a git repository"), "{text}");
     }
     assert!(!mark.exists());
@@ -121,13 +176,32 @@ async fn h70_a_submodule_is_not_entered_and_that_is_said() {
     assert!(bench.git_in(&module, &["init", "-q"]));
     assert!(bench.git_in(&module, &["commit", "-q", "--allow-empty", "-m", "x"]));
     let url = module.display().to_string();
-    bench.git(&["-c", "protocol.file.allow=always", "submodule", "--quiet", "add", &url, "module"]);
-    assert!(bench.git_in(&bench.repo().join("module"), &["config", "core.fsmonitor", &program]));
+    bench.git(&[
+        "-c",
+        "protocol.file.allow=always",
+        "submodule",
+        "--quiet",
+        "add",
+        &url,
+        "module",
+    ]);
+    assert!(bench.git_in(
+        &bench.repo().join("module"),
+        &["config", "core.fsmonitor", &program]
+    ));
     bench.git(&["config", "submodule.module.ignore", "none"]);
     bench.git(&["config", "diff.submodule", "diff"]);
-    let reply = bench.ask("GitStatus", json!({"path": "repo"})).await.expect("an answer");
+    let reply = bench
+        .ask("GitStatus", json!({"path": "repo"}))
+        .await
+        .expect("an answer");
     assert!(
-        !mark.exists() && reply.meta.warnings.iter().any(|note| note.contains("submodules")),
+        !mark.exists()
+            && reply
+                .meta
+                .warnings
+                .iter()
+                .any(|note| note.contains("submodules")),
         "{:?}",
         reply.meta
     );
@@ -139,7 +213,11 @@ async fn h71_a_lost_object_is_an_error_and_not_fetched() {
         let bench = Bench::new();
         let (program, mark) = bench.payload();
         // One that would talk to git would keep it waiting.
-        fs::write(&program, format!("#!/bin/sh\ntouch '{}'\nexit 1\n", mark.display())).expect("a file");
+        fs::write(
+            &program,
+            format!("#!/bin/sh\ntouch '{}'\nexit 1\n", mark.display()),
+        )
+        .expect("a file");
         let blob = bench.told(&["rev-parse", "HEAD:a.txt"]);
         let ext = format!("ext::{program} ");
         bench.git(&["config", "core.repositoryFormatVersion", "1"]);
@@ -148,15 +226,31 @@ async fn h71_a_lost_object_is_an_error_and_not_fetched() {
         bench.git(&["config", "protocol.ext.allow", "always"]);
         if rewritten {
             bench.git(&["config", "remote.origin.url", "https://nowhere.invalid/x"]);
-            bench.git(&["config", &format!("url.{ext}.insteadOf"), "https://nowhere.invalid/"]);
+            bench.git(&[
+                "config",
+                &format!("url.{ext}.insteadOf"),
+                "https://nowhere.invalid/",
+            ]);
         } else {
             bench.git(&["config", "remote.origin.url", &ext]);
         }
         // A lost object is what makes git fetch.
-        fs::remove_file(bench.repo().join(".git/objects").join(&blob[..2]).join(&blob[2..]))
-            .expect("an object");
-        let refused = bench.refused("GitShow", json!({"path": "repo/a.txt"})).await;
-        assert_eq!((refused.code(), mark.exists()), (ErrorCode::Io, false), "{refused}");
+        fs::remove_file(
+            bench
+                .repo()
+                .join(".git/objects")
+                .join(&blob[..2])
+                .join(&blob[2..]),
+        )
+        .expect("an object");
+        let refused = bench
+            .refused("GitShow", json!({"path": "repo/a.txt"}))
+            .await;
+        assert_eq!(
+            (refused.stable_code(), mark.exists()),
+            (ErrorCode::Io, false),
+            "{refused}"
+        );
     }
 }
 
@@ -173,9 +267,15 @@ async fn h74_a_ref_is_never_an_option() {
     ] {
         for (tool, args) in [
             ("GitDiff", json!({"path": "repo", "from": value})),
-            ("GitDiff", json!({"path": "repo", "from": "HEAD", "to": value})),
+            (
+                "GitDiff",
+                json!({"path": "repo", "from": "HEAD", "to": value}),
+            ),
             ("GitLog", json!({"path": "repo", "ref": value})),
-            ("GitLog", json!({"path": "repo", "ref": format!("HEAD..{value}")})),
+            (
+                "GitLog",
+                json!({"path": "repo", "ref": format!("HEAD..{value}")}),
+            ),
             ("GitLog", json!({"path": "repo", "author": value})),
             ("GitLog", json!({"path": "repo", "grep": value})),
             ("GitLog", json!({"path": "repo", "since": value})),
@@ -193,23 +293,57 @@ async fn h74_a_ref_is_never_an_option() {
 async fn h75_a_path_is_never_a_pattern_and_stays_inside() {
     let bench = Bench::new();
     bench.write("a.txt", "one\nzwei\n");
-    for path in ["repo/:(top,exclude)b.txt", "repo/:/", "repo/*.txt", "repo/:!b", "repo/-p"] {
-        for tool in
-            ["GitStatus", "GitDiff", "GitLog", "GitShow", "GitBlame", "git_status", "git_diff", "git_log"]
-        {
-            bench.refused_as(tool, json!({"path": path}), ErrorCode::NotFound).await;
+    for path in [
+        "repo/:(top,exclude)b.txt",
+        "repo/:/",
+        "repo/*.txt",
+        "repo/:!b",
+        "repo/-p",
+    ] {
+        for tool in [
+            "GitStatus",
+            "GitDiff",
+            "GitLog",
+            "GitShow",
+            "GitBlame",
+            "git_status",
+            "git_diff",
+            "git_log",
+        ] {
+            bench
+                .refused_as(tool, json!({"path": path}), ErrorCode::NotFound)
+                .await;
         }
-        bench.refused_as("GitAdd", json!({"paths": [path]}), ErrorCode::NotFound).await;
+        bench
+            .refused_as("GitAdd", json!({"paths": [path]}), ErrorCode::NotFound)
+            .await;
     }
     for path in ["../../.kube/config", "repo/../../x", "/etc/passwd"] {
-        for tool in
-            ["GitStatus", "GitDiff", "GitLog", "GitShow", "GitBlame", "git_status", "git_diff", "git_log"]
-        {
-            bench.refused_as(tool, json!({"path": path}), ErrorCode::OutsideWorkspace).await;
+        for tool in [
+            "GitStatus",
+            "GitDiff",
+            "GitLog",
+            "GitShow",
+            "GitBlame",
+            "git_status",
+            "git_diff",
+            "git_log",
+        ] {
+            bench
+                .refused_as(tool, json!({"path": path}), ErrorCode::OutsideWorkspace)
+                .await;
         }
-        bench.refused_as("GitAdd", json!({"paths": [path]}), ErrorCode::OutsideWorkspace).await;
+        bench
+            .refused_as(
+                "GitAdd",
+                json!({"paths": [path]}),
+                ErrorCode::OutsideWorkspace,
+            )
+            .await;
         let args = json!({"paths": [path], "message": "x"});
-        bench.refused_as("git_add_commit", args, ErrorCode::OutsideWorkspace).await;
+        bench
+            .refused_as("git_add_commit", args, ErrorCode::OutsideWorkspace)
+            .await;
     }
 }
 
@@ -223,29 +357,57 @@ async fn h76_a_repository_that_reaches_outside_is_refused() {
         ("GitAdd", json!({"paths": ["repo"]})),
         ("GitCommit", json!({"path": "repo", "message": "x"})),
     ] {
-        bench.refused_as(tool, args, ErrorCode::OutsideWorkspace).await;
+        bench
+            .refused_as(tool, args, ErrorCode::OutsideWorkspace)
+            .await;
     }
     let elsewhere = bench.outside.path().join("elsewhere");
     fs::create_dir(&elsewhere).expect("a folder");
     assert!(bench.git_in(&elsewhere, &["init", "-q"]));
     let pointer = bench.inside.path().join("pointer");
     fs::create_dir(&pointer).expect("a folder");
-    fs::write(pointer.join(".git"), format!("gitdir: {}/.git\n", elsewhere.display())).expect("a file");
-    bench.refused_as("GitDiff", json!({"path": "pointer"}), ErrorCode::OutsideWorkspace).await;
+    fs::write(
+        pointer.join(".git"),
+        format!("gitdir: {}/.git\n", elsewhere.display()),
+    )
+    .expect("a file");
+    bench
+        .refused_as(
+            "GitDiff",
+            json!({"path": "pointer"}),
+            ErrorCode::OutsideWorkspace,
+        )
+        .await;
     let linked = bench.inside.path().join("linked");
     fs::create_dir(&linked).expect("a folder");
     std::os::unix::fs::symlink(elsewhere.join(".git"), linked.join(".git")).expect("a link");
-    bench.refused_as("GitLog", json!({"path": "linked"}), ErrorCode::OutsideWorkspace).await;
+    bench
+        .refused_as(
+            "GitLog",
+            json!({"path": "linked"}),
+            ErrorCode::OutsideWorkspace,
+        )
+        .await;
 }
 
 #[tokio::test]
 async fn h76_a_repository_that_begins_above_the_workspace_is_refused() {
     let bench = Bench::new();
     bench.write("sub/x.txt", "x");
-    let (tools, _) = bench_tools(&bench.repo().join("sub"), bench.outside.path(), &system_path());
+    let (tools, _) = bench_tools(
+        &bench.repo().join("sub"),
+        bench.outside.path(),
+        &system_path(),
+    );
     for tool in ["GitStatus", "git_status"] {
-        let refused = call(&tools, tool, json!({})).await.expect_err("a repository above");
-        assert_eq!(refused.code(), ErrorCode::OutsideWorkspace, "{refused}");
+        let refused = call(&tools, tool, json!({}))
+            .await
+            .expect_err("a repository above");
+        assert_eq!(
+            refused.stable_code(),
+            ErrorCode::OutsideWorkspace,
+            "{refused}"
+        );
     }
 }
 
@@ -262,14 +424,25 @@ async fn h77_names_of_branches_are_refused_or_shown_safely() {
         ("GitShow", json!({"path": "repo"})),
     ] {
         let answer = bench.answer(tool, args).await;
-        assert!(answer.contains("evil\\u{202e}hcnarb") && !answer.contains('\u{202e}'), "{tool}: {answer}");
+        assert!(
+            answer.contains("evil\\u{202e}hcnarb") && !answer.contains('\u{202e}'),
+            "{tool}: {answer}"
+        );
         assert!(!answer.contains(&long), "{tool}: {answer}");
     }
     for name in ["main\n--all", "\u{1b}[31mmain", turned, &"x".repeat(10_000)] {
         for tool in ["GitLog", "GitShow"] {
-            let text =
-                bench.refused_as(tool, json!({"path": "repo", "ref": name}), ErrorCode::InvalidArgs).await;
-            assert!(text.len() < 1_000 && !text.contains(['\u{1b}', '\u{202e}']), "{text}");
+            let text = bench
+                .refused_as(
+                    tool,
+                    json!({"path": "repo", "ref": name}),
+                    ErrorCode::InvalidArgs,
+                )
+                .await;
+            assert!(
+                text.len() < 1_000 && !text.contains(['\u{1b}', '\u{202e}']),
+                "{text}"
+            );
         }
     }
 }
@@ -277,8 +450,10 @@ async fn h77_names_of_branches_are_refused_or_shown_safely() {
 #[tokio::test]
 async fn h78_a_repository_of_another_user_is_refused_with_the_way_out() {
     let is_root = rustix::process::geteuid().is_root();
-    if !can_be_tried("H78, another user's repository", (!is_root).then_some("only root can give files away"))
-    {
+    if !can_be_tried(
+        "H78, another user's repository",
+        (!is_root).then_some("only root can give files away"),
+    ) {
         return;
     }
     let bench = Bench::new();
@@ -307,11 +482,15 @@ async fn h58_a_git_in_the_workspace_is_never_started() {
     std::os::unix::fs::symlink(bin.join("git"), linked.join("git")).expect("a link");
     let traps = format!(".:bin:{}:{}", bin.display(), linked.display());
     let (tools, _) = bench_tools(bench.inside.path(), bench.outside.path(), &traps);
-    let refused = call(&tools, "git_status", json!({"path": "repo"})).await.expect_err("no git");
-    assert_eq!(refused.code(), ErrorCode::NotFound, "{refused}");
+    let refused = call(&tools, "git_status", json!({"path": "repo"}))
+        .await
+        .expect_err("no git");
+    assert_eq!(refused.stable_code(), ErrorCode::NotFound, "{refused}");
     let path = format!("{traps}:{}", system_path());
     let (tools, _) = bench_tools(bench.inside.path(), bench.outside.path(), &path);
-    call(&tools, "git_status", json!({"path": "repo"})).await.expect("an answer");
+    call(&tools, "git_status", json!({"path": "repo"}))
+        .await
+        .expect("an answer");
     assert!(!mark.exists());
 }
 
@@ -323,38 +502,78 @@ async fn h76_objects_are_taken_from_no_repository_outside() {
     bench.plain(&other, &["init", "-q"]);
     fs::write(other.join("secret.txt"), "top-secret-words\n").expect("written");
     bench.plain(&other, &["add", "."]);
-    bench.plain(&other, &["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "one"]);
+    bench.plain(
+        &other,
+        &[
+            "-c",
+            "user.name=a",
+            "-c",
+            "user.email=a@b",
+            "commit",
+            "-qm",
+            "one",
+        ],
+    );
     let id = String::from_utf8(bench.plain(&other, &["rev-parse", "HEAD"]).stdout).expect("text");
     let show = json!({"path": "repo", "ref": id.trim()});
     let objects = bench.repo().join(".git/objects");
     let theirs = other.join(".git/objects");
-    fs::write(objects.join("info/alternates"), format!("{}\n", theirs.display())).expect("written");
-    let text = bench.refused_as("GitShow", show.clone(), ErrorCode::OutsideWorkspace).await;
-    assert!(text.contains("it takes objects from") && !text.contains("top-secret"), "{text}");
+    fs::write(
+        objects.join("info/alternates"),
+        format!("{}\n", theirs.display()),
+    )
+    .expect("written");
+    let text = bench
+        .refused_as("GitShow", show.clone(), ErrorCode::OutsideWorkspace)
+        .await;
+    assert!(
+        text.contains("it takes objects from") && !text.contains("top-secret"),
+        "{text}"
+    );
     // By way of one that lies here.
     let between = bench.inside.path().join("between/info");
     fs::create_dir_all(&between).expect("a folder");
-    fs::write(between.join("alternates"), format!("{}\n", theirs.display())).expect("written");
+    fs::write(
+        between.join("alternates"),
+        format!("{}\n", theirs.display()),
+    )
+    .expect("written");
     fs::write(objects.join("info/alternates"), "../../../between\n").expect("written");
-    bench.refused_as("GitShow", show.clone(), ErrorCode::OutsideWorkspace).await;
+    bench
+        .refused_as("GitShow", show.clone(), ErrorCode::OutsideWorkspace)
+        .await;
     // Lists that name each other and one place again and again, which must not be gone through as often.
-    for (name, others) in [("one", "../two\n"), ("two", "../three\n"), ("three", "../one\n")] {
+    for (name, others) in [
+        ("one", "../two\n"),
+        ("two", "../three\n"),
+        ("three", "../one\n"),
+    ] {
         let list = bench.inside.path().join(name).join("info");
         fs::create_dir_all(&list).expect("a folder");
         fs::write(list.join("alternates"), others.repeat(5_000)).expect("written");
     }
-    fs::write(objects.join("info/alternates"), "../../../one\n".repeat(5_000)).expect("written");
+    fs::write(
+        objects.join("info/alternates"),
+        "../../../one\n".repeat(5_000),
+    )
+    .expect("written");
     bench.answer("GitLog", json!({"path": "repo"})).await;
     // One that whoever reads it would wait for.
     fs::remove_file(objects.join("info/alternates")).expect("there");
-    let made = std::process::Command::new("mkfifo").arg(objects.join("info/alternates")).status();
+    let made = std::process::Command::new("mkfifo")
+        .arg(objects.join("info/alternates"))
+        .status();
     assert!(made.expect("it runs").success());
-    let text = bench.refused_as("GitShow", show.clone(), ErrorCode::OutsideWorkspace).await;
+    let text = bench
+        .refused_as("GitShow", show.clone(), ErrorCode::OutsideWorkspace)
+        .await;
     assert!(text.contains("it is no plain file"), "{text}");
     fs::remove_file(objects.join("info/alternates")).expect("there");
     fs::rename(&objects, bench.inside.path().join("objects")).expect("moved");
     std::os::unix::fs::symlink(&theirs, &objects).expect("a link");
-    bench.refused_as("GitShow", show, ErrorCode::OutsideWorkspace).await;
+    bench
+        .refused_as("GitShow", show, ErrorCode::OutsideWorkspace)
+        .await;
     // Its own, wherever they are in the workspace.
     fs::remove_file(&objects).expect("there");
     std::os::unix::fs::symlink(bench.inside.path().join("objects"), &objects).expect("a link");
@@ -364,22 +583,44 @@ async fn h76_objects_are_taken_from_no_repository_outside() {
 #[tokio::test]
 async fn a_rule_of_ignoring_from_elsewhere_is_not_told_however_it_is_reached() {
     let bench = Bench::new();
-    fs::write(bench.outside.path().join("secret"), "top-secret-words\n*.txt\n").expect("a file");
+    fs::write(
+        bench.outside.path().join("secret"),
+        "top-secret-words\n*.txt\n",
+    )
+    .expect("a file");
     bench.write("b.txt", "x");
     let up = "../".repeat(12);
-    let place =
-        format!("{up}{}", bench.outside.path().join("secret").display().to_string().trim_start_matches('/'));
+    let place = format!(
+        "{up}{}",
+        bench
+            .outside
+            .path()
+            .join("secret")
+            .display()
+            .to_string()
+            .trim_start_matches('/')
+    );
     bench.git(&["config", "core.excludesFile", &place]);
     let add = json!({"paths": ["repo/b.txt"]});
-    let text = bench.refused_as("GitAdd", add.clone(), ErrorCode::PolicyDenied).await;
-    assert!(text.contains("by a rule of the user's own") && !text.contains("*.txt"), "{text}");
+    let text = bench
+        .refused_as("GitAdd", add.clone(), ErrorCode::PolicyDenied)
+        .await;
+    assert!(
+        text.contains("by a rule of the user's own") && !text.contains("*.txt"),
+        "{text}"
+    );
     bench.git(&["config", "--unset", "core.excludesFile"]);
     let exclude = bench.repo().join(".git/info/exclude");
     let _ = fs::remove_file(&exclude);
     fs::create_dir_all(exclude.parent().expect("below")).expect("made");
     std::os::unix::fs::symlink(bench.outside.path().join("secret"), &exclude).expect("a link");
-    let text = bench.refused_as("GitAdd", add, ErrorCode::PolicyDenied).await;
-    assert!(text.contains("by a rule of the user's own") && !text.contains("*.txt"), "{text}");
+    let text = bench
+        .refused_as("GitAdd", add, ErrorCode::PolicyDenied)
+        .await;
+    assert!(
+        text.contains("by a rule of the user's own") && !text.contains("*.txt"),
+        "{text}"
+    );
 }
 
 #[tokio::test]
@@ -391,9 +632,27 @@ async fn settings_cannot_show_files_from_elsewhere() {
     bench.git(&["config", "blame.ignoreRevsFile", &place]);
     bench.git(&["config", "core.excludesFile", &place]);
     bench.write("b.txt", "x");
-    let text = bench.refused_as("GitBlame", json!({"path": "repo/a.txt"}), ErrorCode::PolicyDenied).await;
-    assert!(text.contains("blame.ignoreRevsFile") && !text.contains("top-secret"), "{text}");
-    let text = bench.refused_as("GitAdd", json!({"paths": ["repo/b.txt"]}), ErrorCode::PolicyDenied).await;
-    assert!(text.contains("b.txt: it is ignored by a rule of the user's own"), "{text}");
+    let text = bench
+        .refused_as(
+            "GitBlame",
+            json!({"path": "repo/a.txt"}),
+            ErrorCode::PolicyDenied,
+        )
+        .await;
+    assert!(
+        text.contains("blame.ignoreRevsFile") && !text.contains("top-secret"),
+        "{text}"
+    );
+    let text = bench
+        .refused_as(
+            "GitAdd",
+            json!({"paths": ["repo/b.txt"]}),
+            ErrorCode::PolicyDenied,
+        )
+        .await;
+    assert!(
+        text.contains("b.txt: it is ignored by a rule of the user's own"),
+        "{text}"
+    );
     assert!(!text.contains("top-secret"), "{text}");
 }

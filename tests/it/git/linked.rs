@@ -44,16 +44,27 @@ async fn no_part_of_a_repository_leads_outside_by_a_link() {
         let git = bench.repo().join(".git");
         bench.git(&["worktree", "add", "-q", "../linked", "-b", "linked"]);
         fs::create_dir_all(git.join("objects/info/commit-graphs")).expect("made");
-        let asked = if part.starts_with("worktrees") { "linked" } else { "repo" };
+        let asked = if part.starts_with("worktrees") {
+            "linked"
+        } else {
+            "repo"
+        };
         bench.answer("GitStatus", json!({"path": asked})).await;
         lead(&git.join(part), &bench.outside.path().join("part"));
         for tool in ["GitStatus", "GitLog", "GitShow"] {
-            let text = bench.refused_as(tool, json!({"path": asked}), ErrorCode::OutsideWorkspace).await;
+            let text = bench
+                .refused_as(tool, json!({"path": asked}), ErrorCode::OutsideWorkspace)
+                .await;
             assert!(text.contains(part), "{part}: {text}");
         }
         // One that stays inside is the workspace's affair.
         fs::remove_file(git.join(part)).expect("a link");
-        let inside = bench.inside.path().canonicalize().expect("real").join("part");
+        let inside = bench
+            .inside
+            .path()
+            .canonicalize()
+            .expect("real")
+            .join("part");
         fs::rename(bench.outside.path().join("part"), &inside).expect("moved");
         if !["objects/pack/a.pack", "shallow"].contains(&part) {
             symlink(&inside, git.join(part)).expect("a link");
@@ -68,6 +79,12 @@ async fn a_folder_of_objects_with_more_than_can_be_looked_through_is_refused() {
     for number in 0..5_000 {
         fs::write(bench.repo().join(format!(".git/objects/x{number}")), "").expect("written");
     }
-    let text = bench.refused_as("GitStatus", json!({"path": "repo"}), ErrorCode::OutsideWorkspace).await;
+    let text = bench
+        .refused_as(
+            "GitStatus",
+            json!({"path": "repo"}),
+            ErrorCode::OutsideWorkspace,
+        )
+        .await;
     assert!(text.contains("objects holds more than"), "{text}");
 }

@@ -12,45 +12,92 @@ async fn commits_are_listed_newest_first_and_read_on_with_skip() {
         bench.commit_all(&format!("number {n}"));
     }
     bench.git(&["tag", "v1"]);
-    let answer = bench.answer("GitLog", json!({"path": "repo", "count": 2})).await;
+    let answer = bench
+        .answer("GitLog", json!({"path": "repo", "count": 2}))
+        .await;
     let lines: Vec<&str> = answer.lines().collect();
     let id = bench.told(&["rev-parse", "HEAD"]);
     assert!(lines[0].starts_with(&id[..10]), "{answer}");
-    assert!(lines[0].ends_with("Ada: number 5 (HEAD -> main, tag: v1)"), "{answer}");
-    assert_eq!(lines[2], "[2 commits shown; older ones follow. Continue with skip=2.]");
-    let answer = bench.answer("GitLog", json!({"path": "repo", "count": 9, "skip": 3})).await;
+    assert!(
+        lines[0].ends_with("Ada: number 5 (HEAD -> main, tag: v1)"),
+        "{answer}"
+    );
+    assert_eq!(
+        lines[2],
+        "[2 commits shown; older ones follow. Continue with skip=2.]"
+    );
+    let answer = bench
+        .answer("GitLog", json!({"path": "repo", "count": 9, "skip": 3}))
+        .await;
     assert!(
         answer.contains("number 2") && answer.contains("first") && !answer.contains("number 3"),
         "{answer}"
     );
-    assert!(answer.ends_with("[2 commits after the first 3; there are no more.]"), "{answer}");
+    assert!(
+        answer.ends_with("[2 commits after the first 3; there are no more.]"),
+        "{answer}"
+    );
 }
 
 #[tokio::test]
 async fn a_path_a_range_an_author_a_text_and_a_time_narrow_it_down() {
     let bench = Bench::new();
-    bench.write("b.txt", "words that are kept\nin three lines\nfor the rename\n");
+    bench.write(
+        "b.txt",
+        "words that are kept\nin three lines\nfor the rename\n",
+    );
     bench.commit_all("Adds B (with a dot.)");
     bench.git(&["checkout", "-q", "-b", "feature"]);
     bench.git(&["mv", "b.txt", "c.txt"]);
-    bench.git(&["commit", "-q", "-m", "renames", "--author", "Grace <g@example.org>"]);
+    bench.git(&[
+        "commit",
+        "-q",
+        "-m",
+        "renames",
+        "--author",
+        "Grace <g@example.org>",
+    ]);
     for (args, yes, no) in [
         (json!({"path": "repo/c.txt"}), "Adds B", "first"),
         (json!({"path": "repo/b.txt"}), "renames", "first"),
-        (json!({"path": "repo", "ref": "main..feature"}), "renames", "Adds B"),
+        (
+            json!({"path": "repo", "ref": "main..feature"}),
+            "renames",
+            "Adds B",
+        ),
         (json!({"path": "repo", "ref": "main"}), "Adds B", "renames"),
-        (json!({"path": "repo", "author": "GRACE"}), "renames", "Adds B"),
-        (json!({"path": "repo", "grep": "dot.)"}), "Adds B", "renames"),
-        (json!({"path": "repo", "since": "1 week ago", "count": 1}), "renames", "Adds B"),
+        (
+            json!({"path": "repo", "author": "GRACE"}),
+            "renames",
+            "Adds B",
+        ),
+        (
+            json!({"path": "repo", "grep": "dot.)"}),
+            "Adds B",
+            "renames",
+        ),
+        (
+            json!({"path": "repo", "since": "1 week ago", "count": 1}),
+            "renames",
+            "Adds B",
+        ),
     ] {
         let answer = bench.answer("GitLog", args.clone()).await;
-        assert!(answer.contains(yes) && !answer.contains(no), "{args}: {answer}");
+        assert!(
+            answer.contains(yes) && !answer.contains(no),
+            "{args}: {answer}"
+        );
     }
     let args = json!({"path": "repo", "until": "2001-02-03 00:00"});
     let answer = bench.answer("GitLog", args).await;
     assert_eq!(answer, "No commits until Sat, 03 Feb 2001 00:00:00 GMT.");
-    let answer = bench.answer("GitLog", json!({"path": "repo", "grep": "d.t"})).await;
-    assert!(answer.starts_with("No commits whose message holds"), "a text is no pattern: {answer}");
+    let answer = bench
+        .answer("GitLog", json!({"path": "repo", "grep": "d.t"}))
+        .await;
+    assert!(
+        answer.starts_with("No commits whose message holds"),
+        "a text is no pattern: {answer}"
+    );
 }
 
 #[tokio::test]
@@ -61,11 +108,19 @@ async fn a_shallow_clone_says_that_there_may_be_more() {
     bench.git(&["clone", "-q", "--depth", "1", &origin, "../shallow"]);
     for (tool, path) in [("GitLog", "shallow"), ("git_log", "shallow")] {
         let answer = bench.answer(tool, json!({"path": path})).await;
-        assert!(answer.contains("[1 commit; this clone is shallow"), "{answer}");
+        assert!(
+            answer.contains("[1 commit; this clone is shallow"),
+            "{answer}"
+        );
         assert!(!answer.contains("there are no more"), "{answer}");
     }
-    let answer = bench.answer("GitLog", json!({"path": "shallow", "grep": "first"})).await;
-    assert!(answer.starts_with("No commits") && answer.contains("is shallow"), "{answer}");
+    let answer = bench
+        .answer("GitLog", json!({"path": "shallow", "grep": "first"}))
+        .await;
+    assert!(
+        answer.starts_with("No commits") && answer.contains("is shallow"),
+        "{answer}"
+    );
 }
 
 #[tokio::test]
@@ -90,19 +145,40 @@ async fn authors_and_subjects_stay_on_their_lines() {
     ]);
     bench.commit_all(&"long ".repeat(2_000));
     let answer = bench.answer("GitLog", json!({"path": "repo"})).await;
-    assert!(answer.contains("E\\u{1b}[0m: red \\u{1b}[31m and \\u{202e}turned"), "{answer}");
-    assert!(answer.contains("characters)") && answer.len() < 1_000, "{answer}");
+    assert!(
+        answer.contains("E\\u{1b}[0m: red \\u{1b}[31m and \\u{202e}turned"),
+        "{answer}"
+    );
+    assert!(
+        answer.contains("characters)") && answer.len() < 1_000,
+        "{answer}"
+    );
 }
 
 #[tokio::test]
 async fn refusals_and_the_cancel() {
     let bench = Bench::new();
     for (args, code) in [
-        (json!({"path": "repo", "ref": "-Ox"}), ErrorCode::InvalidArgs),
-        (json!({"path": "repo", "ref": "main..--all"}), ErrorCode::InvalidArgs),
-        (json!({"path": "repo", "author": "--output=f"}), ErrorCode::InvalidArgs),
-        (json!({"path": "repo", "since": "gibberish"}), ErrorCode::InvalidArgs),
-        (json!({"path": "repo", "ref": "nowhere"}), ErrorCode::NotFound),
+        (
+            json!({"path": "repo", "ref": "-Ox"}),
+            ErrorCode::InvalidArgs,
+        ),
+        (
+            json!({"path": "repo", "ref": "main..--all"}),
+            ErrorCode::InvalidArgs,
+        ),
+        (
+            json!({"path": "repo", "author": "--output=f"}),
+            ErrorCode::InvalidArgs,
+        ),
+        (
+            json!({"path": "repo", "since": "gibberish"}),
+            ErrorCode::InvalidArgs,
+        ),
+        (
+            json!({"path": "repo", "ref": "nowhere"}),
+            ErrorCode::NotFound,
+        ),
         (json!({"path": "repo/never.txt"}), ErrorCode::NotFound),
     ] {
         bench.refused_as("GitLog", args, code).await;

@@ -2,8 +2,8 @@
 
 use punie_runner::ids::RequestId;
 use punie_runner::redact::{Redactor, Secret};
-use punie_runner::request::uncut;
-use punie_runner::tool::ToolCx;
+use punie_runner::request::redactor_boundaries;
+use punie_runner::tool::ToolContext;
 use serde_json::{Value, json};
 
 use super::bench::Bench;
@@ -14,15 +14,21 @@ const SECRET: &str = "zq81Kf93hfWx72Lmna";
 /// What a tool answers, before the whole is masked.
 async fn answer(bench: &Bench, tool: &str, args: Value) -> String {
     let redactor = Redactor::new([Secret::new(SECRET.to_owned())]);
-    let cx = ToolCx { uncut: uncut(&redactor), ..ToolCx::detached(RequestId::new()) };
+    let cx = ToolContext {
+        secret_boundaries: redactor_boundaries(&redactor),
+        ..ToolContext::for_detached_call(RequestId::new())
+    };
     match call_with(&bench.tools, tool, args, cx).await {
         Ok(reply) => text(&reply).to_owned(),
-        Err(refused) => refused.text().to_owned(),
+        Err(refused) => refused.model_text().to_owned(),
     }
 }
 
 fn assert_hidden(text: &str) {
-    let parts = SECRET.as_bytes().windows(4).map(|part| std::str::from_utf8(part).expect("ASCII"));
+    let parts = SECRET
+        .as_bytes()
+        .windows(4)
+        .map(|part| std::str::from_utf8(part).expect("ASCII"));
     let shown: Vec<&str> = parts.filter(|part| text.contains(part)).collect();
     assert!(shown.is_empty(), "{shown:?} in {text}");
 }
@@ -36,7 +42,11 @@ fn full_of_them(times: usize) -> String {
 async fn no_part_of_a_secret_is_left_where_a_message_is_cut() {
     let bench = Bench::new();
     for start in ["", "....", "........."] {
-        let message = format!("subject\n\n{start}{}\n{start}{}", full_of_them(300), full_of_them(900));
+        let message = format!(
+            "subject\n\n{start}{}\n{start}{}",
+            full_of_them(300),
+            full_of_them(900)
+        );
         bench.git(&["commit", "-q", "--allow-empty", "-m", &message]);
         let shown = answer(&bench, "GitShow", json!({"path": "repo", "ref": "HEAD"})).await;
         assert!(shown.contains("subject"), "{shown}");
@@ -51,7 +61,12 @@ async fn no_part_of_a_secret_is_left_where_what_a_hook_prints_is_cut() {
     bench.git(&["add", "a.txt"]);
     let prints = |times: usize| format!("yes {SECRET}. | head -n {times} | tr -d '\\n'");
     // The last prints more than is held of it.
-    for script in [prints(300), prints(2_000), format!("printf ....; {}", prints(2_000)), prints(20_000)] {
+    for script in [
+        prints(300),
+        prints(2_000),
+        format!("printf ....; {}", prints(2_000)),
+        prints(20_000),
+    ] {
         bench.hook("pre-commit", &format!("{script}; exit 1"));
         let shown = answer(&bench, "GitCommit", json!({"path": "repo", "message": "x"})).await;
         assert!(shown.contains("printed"), "{shown}");

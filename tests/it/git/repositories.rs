@@ -34,7 +34,11 @@ async fn every_tool_of_the_domain_is_tried_here() {
     let bench = Bench::new();
     let mut tried: Vec<&str> = every_tool(".").into_iter().map(|(tool, _)| tool).collect();
     tried.sort_unstable();
-    let mut all: Vec<&str> = bench.tools.specs().map(|spec| spec.name.as_ref()).collect();
+    let mut all: Vec<&str> = bench
+        .tools
+        .device_specs()
+        .map(|spec| spec.name.as_ref())
+        .collect();
     all.sort_unstable();
     assert_eq!(tried, all);
 }
@@ -50,7 +54,9 @@ async fn outside_a_repository_the_answer_is_an_error() {
         bench.refused_as(tool, args, ErrorCode::NotFound).await;
     }
     for (tool, args) in every_tool(&bench.outside.path().display().to_string()) {
-        bench.refused_as(tool, args, ErrorCode::OutsideWorkspace).await;
+        bench
+            .refused_as(tool, args, ErrorCode::OutsideWorkspace)
+            .await;
     }
 }
 
@@ -63,7 +69,10 @@ async fn a_repository_with_broken_settings_is_told_from_none() {
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines[0], "Error: Not a git repository", "{text}");
         assert!(lines[1].contains("bad config line 1"), "{text}");
-        assert!(lines[2].contains("repo/.git is there, but git refuses it"), "{text}");
+        assert!(
+            lines[2].contains("repo/.git is there, but git refuses it"),
+            "{text}"
+        );
     }
 }
 
@@ -73,7 +82,9 @@ async fn a_bare_repository_is_called_that() {
     bench.git(&["clone", "-q", "--bare", ".", "../bare.git"]);
     bench.git(&["clone", "-q", "--bare", ".", "../marked/.git"]);
     for (path, git) in [("bare.git", "bare.git"), ("marked", "marked/.git")] {
-        let text = bench.refused_as("GitLog", json!({"path": path}), ErrorCode::NotFound).await;
+        let text = bench
+            .refused_as("GitLog", json!({"path": path}), ErrorCode::NotFound)
+            .await;
         assert!(
             text.contains(&format!("{git} is a bare repository")) && text.contains("--git-dir="),
             "{text}"
@@ -88,9 +99,17 @@ async fn a_linked_working_tree_inside_works() {
     bench.git(&["worktree", "add", "-q", "../linked", "-b", "linked"]);
     fs::write(bench.inside.path().join("linked/a.txt"), "one\nlinked\n").expect("a file");
     let answer = bench.answer("GitStatus", json!({"path": "linked"})).await;
-    assert!(answer.starts_with("On branch linked") && answer.contains("modified: a.txt"), "{answer}");
+    assert!(
+        answer.starts_with("On branch linked") && answer.contains("modified: a.txt"),
+        "{answer}"
+    );
     let args = json!({"paths": ["linked/a.txt"], "message": "In the linked tree"});
-    assert!(bench.answer("GitCommit", args).await.contains("on linked: In the linked tree"));
+    assert!(
+        bench
+            .answer("GitCommit", args)
+            .await
+            .contains("on linked: In the linked tree")
+    );
 }
 
 #[tokio::test]
@@ -99,6 +118,6 @@ async fn git_that_is_not_installed_is_said() {
     let (tools, _) = super::bench::bench_tools(bench.inside.path(), bench.outside.path(), "");
     let refused = crate::harness::tools::call(&tools, "GitStatus", json!({"path": "repo"})).await;
     let refused = refused.expect_err("no git");
-    assert_eq!(refused.code(), ErrorCode::NotFound);
-    assert!(refused.text().contains("not installed"), "{refused}");
+    assert_eq!(refused.stable_code(), ErrorCode::NotFound);
+    assert!(refused.model_text().contains("not installed"), "{refused}");
 }

@@ -21,13 +21,20 @@ async fn a_commit_is_shown_with_its_message_and_changes() {
     ] {
         assert!(answer.contains(part), "{part}: {answer}");
     }
-    let answer = bench.answer("GitShow", json!({"path": "repo", "ref": "HEAD~1"})).await;
+    let answer = bench
+        .answer("GitShow", json!({"path": "repo", "ref": "HEAD~1"}))
+        .await;
     assert!(
         answer.contains("The first commit: it has no parent.") && answer.contains("+one\n+two\n"),
         "{answer}"
     );
-    let answer = bench.answer("GitShow", json!({"path": "repo", "stat_only": true})).await;
-    assert!(answer.contains("M  +1 -1  a.txt") && !answer.contains("+zwei"), "{answer}");
+    let answer = bench
+        .answer("GitShow", json!({"path": "repo", "stat_only": true}))
+        .await;
+    assert!(
+        answer.contains("M  +1 -1  a.txt") && !answer.contains("+zwei"),
+        "{answer}"
+    );
 }
 
 #[tokio::test]
@@ -40,7 +47,10 @@ async fn a_merge_is_shown_against_its_first_parent() {
     bench.commit_all("goes on");
     bench.git(&["merge", "-q", "--no-edit", "feature"]);
     let answer = bench.answer("GitShow", json!({"path": "repo"})).await;
-    assert!(answer.contains("\nMerge of ") && answer.contains("+++ b/feature.txt"), "{answer}");
+    assert!(
+        answer.contains("\nMerge of ") && answer.contains("+++ b/feature.txt"),
+        "{answer}"
+    );
 }
 
 #[tokio::test]
@@ -51,11 +61,30 @@ async fn a_file_and_a_folder_are_shown_as_they_were() {
     bench.git(&["tag", "-a", "v1", "-m", "a tag"]);
     fs::remove_dir_all(bench.repo().join("sub")).expect("removed");
     bench.commit_all("third");
-    let answer = bench.answer("GitShow", json!({"path": "repo/sub/deep/b.txt", "ref": "v1"})).await;
-    assert_eq!(answer, format!("sub/deep/b.txt at {} (5 bytes, 1 line)\nthen\n", &id[..10]));
-    let answer = bench.answer("GitShow", json!({"path": "repo/sub", "ref": "v1"})).await;
-    assert_eq!(answer, format!("sub at {}: a folder with 1 name\n  deep/\n", &id[..10]));
-    let text = bench.refused_as("GitShow", json!({"path": "repo/sub/deep/b.txt"}), ErrorCode::NotFound).await;
+    let answer = bench
+        .answer(
+            "GitShow",
+            json!({"path": "repo/sub/deep/b.txt", "ref": "v1"}),
+        )
+        .await;
+    assert_eq!(
+        answer,
+        format!("sub/deep/b.txt at {} (5 bytes, 1 line)\nthen\n", &id[..10])
+    );
+    let answer = bench
+        .answer("GitShow", json!({"path": "repo/sub", "ref": "v1"}))
+        .await;
+    assert_eq!(
+        answer,
+        format!("sub at {}: a folder with 1 name\n  deep/\n", &id[..10])
+    );
+    let text = bench
+        .refused_as(
+            "GitShow",
+            json!({"path": "repo/sub/deep/b.txt"}),
+            ErrorCode::NotFound,
+        )
+        .await;
     assert!(text.contains("is not in commit"), "{text}");
 }
 
@@ -66,12 +95,29 @@ async fn a_long_file_has_a_handle_and_another_kind_of_file_is_named() {
     bench.write("empty", "");
     fs::write(bench.repo().join("picture"), b"\x89PNG\0\0").expect("a file");
     bench.commit_all("second");
-    let reply = bench.ask("GitShow", json!({"path": "repo/long.txt"})).await.expect("a file");
-    let mut kept = bench.outputs.find(&reply.meta.handle.expect("a handle")).expect("it is kept");
-    assert_eq!(kept.totals().expect("totals").lines, 100_000);
+    let reply = bench
+        .ask("GitShow", json!({"path": "repo/long.txt"}))
+        .await
+        .expect("a file");
+    let mut kept = bench
+        .outputs
+        .find_output(&reply.meta.handle.expect("a handle"))
+        .expect("it is kept");
+    assert_eq!(kept.read_totals().expect("totals").lines, 100_000);
     assert!(reply.meta.truncated);
-    bench.refused_as("GitShow", json!({"path": "repo/picture"}), ErrorCode::NotText).await;
-    assert!(bench.answer("GitShow", json!({"path": "repo/empty"})).await.ends_with("an empty file."));
+    bench
+        .refused_as(
+            "GitShow",
+            json!({"path": "repo/picture"}),
+            ErrorCode::NotText,
+        )
+        .await;
+    assert!(
+        bench
+            .answer("GitShow", json!({"path": "repo/empty"}))
+            .await
+            .ends_with("an empty file.")
+    );
 }
 
 #[tokio::test]
@@ -79,15 +125,29 @@ async fn refusals_and_the_cancel() {
     let bench = Bench::new();
     bench.git(&["branch", "feature"]);
     for (args, code) in [
-        (json!({"path": "repo", "ref": "--upload-pack=x"}), ErrorCode::InvalidArgs),
+        (
+            json!({"path": "repo", "ref": "--upload-pack=x"}),
+            ErrorCode::InvalidArgs,
+        ),
         (json!({"path": "repo", "ref": ""}), ErrorCode::InvalidArgs),
-        (json!({"path": "repo", "ref": "HEAD:a.txt"}), ErrorCode::NotFound),
-        (json!({"path": "repo", "ref": "HEAD~99"}), ErrorCode::NotFound),
+        (
+            json!({"path": "repo", "ref": "HEAD:a.txt"}),
+            ErrorCode::NotFound,
+        ),
+        (
+            json!({"path": "repo", "ref": "HEAD~99"}),
+            ErrorCode::NotFound,
+        ),
     ] {
         bench.refused_as("GitShow", args, code).await;
     }
-    let text =
-        bench.refused_as("GitShow", json!({"path": "repo", "ref": "feture"}), ErrorCode::NotFound).await;
+    let text = bench
+        .refused_as(
+            "GitShow",
+            json!({"path": "repo", "ref": "feture"}),
+            ErrorCode::NotFound,
+        )
+        .await;
     assert!(text.contains("Did you mean feature?"), "{text}");
     bench.cancelled("GitShow", json!({"path": "repo"})).await;
 }

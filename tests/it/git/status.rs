@@ -40,8 +40,16 @@ async fn counts_come_first_and_each_change_has_its_place() {
          Changed, not staged:\n  modified: a.txt\n  modified: staged.txt\n\n\
          Untracked:\n  new/"
     );
-    let answer = bench.answer("GitStatus", json!({"path": "repo/new", "all_untracked": true})).await;
-    assert!(answer.contains("1 untracked in new.") && answer.ends_with("  new/ä.txt"), "{answer}");
+    let answer = bench
+        .answer(
+            "GitStatus",
+            json!({"path": "repo/new", "all_untracked": true}),
+        )
+        .await;
+    assert!(
+        answer.contains("1 untracked in new.") && answer.ends_with("  new/ä.txt"),
+        "{answer}"
+    );
 }
 
 #[tokio::test]
@@ -55,9 +63,12 @@ async fn a_merge_with_a_conflict_says_how_to_go_on() {
     bench.commit_all("ours");
     assert!(!bench.git_in(&bench.repo(), &["merge", "other"]));
     let answer = bench.answer("GitStatus", json!({"path": "repo"})).await;
-    for part in
-        ["A merge is in progress", "GitCommit", "1 in conflict.", "In conflict:\n  both modified: a.txt"]
-    {
+    for part in [
+        "A merge is in progress",
+        "GitCommit",
+        "1 in conflict.",
+        "In conflict:\n  both modified: a.txt",
+    ] {
         assert!(answer.contains(part), "{part}: {answer}");
     }
 }
@@ -67,7 +78,10 @@ async fn a_rebase_a_cherry_pick_and_a_revert_are_named() {
     for (command, word) in [
         (["rebase", "other"].as_slice(), "A rebase is in progress"),
         (&["cherry-pick", "other"], "A cherry-pick is in progress"),
-        (&["revert", "--no-edit", "main~1"], "A revert is in progress"),
+        (
+            &["revert", "--no-edit", "main~1"],
+            "A revert is in progress",
+        ),
     ] {
         let bench = Bench::new();
         bench.git(&["checkout", "-q", "-b", "other"]);
@@ -82,7 +96,11 @@ async fn a_rebase_a_cherry_pick_and_a_revert_are_named() {
         let answer = bench.answer("GitStatus", json!({"path": "repo"})).await;
         assert!(answer.contains(word), "{word}: {answer}");
         assert_eq!(answer.matches("is in progress").count(), 1, "{answer}");
-        assert_eq!(answer.contains("(Step 1 of 2.)"), command[0] == "rebase", "{answer}");
+        assert_eq!(
+            answer.contains("(Step 1 of 2.)"),
+            command[0] == "rebase",
+            "{answer}"
+        );
     }
 }
 
@@ -94,7 +112,10 @@ async fn ahead_and_behind_no_commits_and_no_branch_are_said() {
     bench.git(&["branch", "--set-upstream-to=up"]);
     bench.commit_all("second");
     let answer = bench.answer("GitStatus", json!({"path": "repo"})).await;
-    assert!(answer.contains("1 commit ahead of up as last fetched."), "{answer}");
+    assert!(
+        answer.contains("1 commit ahead of up as last fetched."),
+        "{answer}"
+    );
     bench.git(&["update-ref", "refs/heads/up", &bench.commit_all("third")]);
     bench.git(&["reset", "-q", "--hard", &first]);
     let answer = bench.answer("GitStatus", json!({"path": "repo"})).await;
@@ -104,10 +125,16 @@ async fn ahead_and_behind_no_commits_and_no_branch_are_said() {
     assert!(answer.contains("its upstream up is gone"), "{answer}");
     bench.git(&["checkout", "-q", "--detach"]);
     let answer = bench.answer("GitStatus", json!({"path": "repo"})).await;
-    assert!(answer.starts_with("No branch is checked out (detached HEAD at "), "{answer}");
+    assert!(
+        answer.starts_with("No branch is checked out (detached HEAD at "),
+        "{answer}"
+    );
     bench.git(&["checkout", "-q", "--orphan", "fresh"]);
     let answer = bench.answer("GitStatus", json!({"path": "repo"})).await;
-    assert!(answer.starts_with("On branch fresh, which has no commits yet.\n1 staged."), "{answer}");
+    assert!(
+        answer.starts_with("On branch fresh, which has no commits yet.\n1 staged."),
+        "{answer}"
+    );
 }
 
 #[tokio::test]
@@ -116,13 +143,31 @@ async fn a_long_list_is_read_on_with_offset() {
     for n in 0..25 {
         bench.write(&format!("new{n:02}.txt"), "x");
     }
-    let answer = bench.answer("GitStatus", json!({"path": "repo", "limit": 10})).await;
+    let answer = bench
+        .answer("GitStatus", json!({"path": "repo", "limit": 10}))
+        .await;
     assert!(answer.contains("25 untracked."), "{answer}");
-    assert!(answer.ends_with("Showing 1-10 of 25. Continue with offset=10."), "{answer}");
-    let answer = bench.answer("GitStatus", json!({"path": "repo", "limit": 10, "offset": 20})).await;
-    assert!(answer.contains("new20.txt") && answer.ends_with("Showing 21-25 of 25."), "{answer}");
-    let answer = bench.answer("GitStatus", json!({"path": "repo", "offset": 99})).await;
-    assert!(answer.ends_with("There are 25 changes; offset=99 is past them."), "{answer}");
+    assert!(
+        answer.ends_with("Showing 1-10 of 25. Continue with offset=10."),
+        "{answer}"
+    );
+    let answer = bench
+        .answer(
+            "GitStatus",
+            json!({"path": "repo", "limit": 10, "offset": 20}),
+        )
+        .await;
+    assert!(
+        answer.contains("new20.txt") && answer.ends_with("Showing 21-25 of 25."),
+        "{answer}"
+    );
+    let answer = bench
+        .answer("GitStatus", json!({"path": "repo", "offset": 99}))
+        .await;
+    assert!(
+        answer.ends_with("There are 25 changes; offset=99 is past them."),
+        "{answer}"
+    );
 }
 
 #[tokio::test]
@@ -131,18 +176,41 @@ async fn names_stay_on_their_lines() {
     for name in ["evil\n\u{1b}[31m.txt", "gpj\u{202e}txt.exe"] {
         bench.write(name, "x");
     }
-    fs::write(bench.repo().join(std::ffi::OsStr::from_bytes(b"caf\xe9")), "x").expect("a file");
+    fs::write(
+        bench.repo().join(std::ffi::OsStr::from_bytes(b"caf\xe9")),
+        "x",
+    )
+    .expect("a file");
     let answer = bench.answer("GitStatus", json!({"path": "repo"})).await;
-    for line in ["  \"caf\\351\"", "  \"evil\\n\\033[31m.txt\"", "  \"gpj\\342\\200\\256txt.exe\""] {
-        assert!(answer.lines().any(|shown| shown == line), "{line}: {answer}");
+    for line in [
+        "  \"caf\\351\"",
+        "  \"evil\\n\\033[31m.txt\"",
+        "  \"gpj\\342\\200\\256txt.exe\"",
+    ] {
+        assert!(
+            answer.lines().any(|shown| shown == line),
+            "{line}: {answer}"
+        );
     }
 }
 
 #[tokio::test]
 async fn refusals_and_the_cancel() {
     let bench = Bench::new();
-    let text = bench.refused_as("GitStatus", json!({"path": "repo/never.txt"}), ErrorCode::NotFound).await;
+    let text = bench
+        .refused_as(
+            "GitStatus",
+            json!({"path": "repo/never.txt"}),
+            ErrorCode::NotFound,
+        )
+        .await;
     assert!(text.contains("never.txt"), "{text}");
-    bench.refused_as("GitStatus", json!({"path": "repo", "flags": "-v"}), ErrorCode::InvalidArgs).await;
+    bench
+        .refused_as(
+            "GitStatus",
+            json!({"path": "repo", "flags": "-v"}),
+            ErrorCode::InvalidArgs,
+        )
+        .await;
     bench.cancelled("GitStatus", json!({"path": "repo"})).await;
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use punie_runner::ids::RequestId;
 use punie_runner::request::ErrorCode;
-use punie_runner::tool::{ToolCx, ToolError};
+use punie_runner::tool::{ToolContext, ToolError};
 use serde_json::json;
 
 use super::bench::Bench;
@@ -15,7 +15,10 @@ use crate::harness::tools::call_with;
 /// A commit whose hook tells its process, leaves the group, and never ends; until the call is cancelled or its
 /// deadline comes.
 async fn stopped_in_hook(bench: &Bench, deadline: Option<Duration>) -> ToolError {
-    let (pids, fifo) = (bench.outside.path().join("pids"), bench.outside.path().join("fifo"));
+    let (pids, fifo) = (
+        bench.outside.path().join("pids"),
+        bench.outside.path().join("fifo"),
+    );
     rustix::fs::mknodat(
         rustix::fs::CWD,
         &fifo,
@@ -32,12 +35,18 @@ async fn stopped_in_hook(bench: &Bench, deadline: Option<Duration>) -> ToolError
     bench.hook("pre-commit", &lines);
     bench.write("a.txt", "one\nzwei\n");
     bench.git(&["add", "a.txt"]);
-    let mut cx = ToolCx::detached(RequestId::new());
+    let mut cx = ToolContext::for_detached_call(RequestId::new());
     cx.deadline = deadline.map(|after| tokio::time::Instant::now() + after);
     let cancel = cx.cancel.clone();
     let release = fifo.clone();
     let running = async {
-        let ended = call_with(&bench.tools, "GitCommit", json!({"path": "repo", "message": "x"}), cx).await;
+        let ended = call_with(
+            &bench.tools,
+            "GitCommit",
+            json!({"path": "repo", "message": "x"}),
+            cx,
+        )
+        .await;
         // Should the hook never have come so far, nobody waits for it.
         let mode = rustix::fs::OFlags::WRONLY | rustix::fs::OFlags::NONBLOCK;
         let _ = rustix::fs::open(&release, mode, rustix::fs::Mode::empty());
@@ -57,7 +66,10 @@ async fn stopped_in_hook(bench: &Bench, deadline: Option<Duration>) -> ToolError
     for pid in pids.split_whitespace() {
         assert!(!lives(pid), "process {pid} of the hook goes on");
     }
-    assert!(!bench.repo().join(".git/index.lock").exists(), "a lock is left behind");
+    assert!(
+        !bench.repo().join(".git/index.lock").exists(),
+        "a lock is left behind"
+    );
     assert_eq!(bench.told(&["log", "--format=%s"]), "first");
     ended.expect_err("it was stopped")
 }
@@ -72,8 +84,11 @@ fn lives(pid: &str) -> bool {
 async fn a_cancelled_commit_leaves_no_process_no_lock_and_no_commit() {
     let bench = Bench::new();
     let refused = stopped_in_hook(&bench, None).await;
-    assert_eq!(refused.code(), ErrorCode::Cancelled);
-    assert_eq!(refused.text(), "The commit was cancelled; nothing was committed.");
+    assert_eq!(refused.stable_code(), ErrorCode::Cancelled);
+    assert_eq!(
+        refused.model_text(),
+        "The commit was cancelled; nothing was committed."
+    );
 }
 
 #[tokio::test]
@@ -81,8 +96,11 @@ async fn a_cancelled_commit_leaves_no_process_no_lock_and_no_commit() {
 async fn a_commit_over_its_time_leaves_no_process_no_lock_and_no_commit() {
     let bench = Bench::new();
     let refused = stopped_in_hook(&bench, Some(Duration::from_secs(4))).await;
-    assert_eq!(refused.code(), ErrorCode::Timeout, "{refused}");
-    assert!(refused.text().contains("Nothing was committed"), "{refused}");
+    assert_eq!(refused.stable_code(), ErrorCode::Timeout, "{refused}");
+    assert!(
+        refused.model_text().contains("Nothing was committed"),
+        "{refused}"
+    );
 }
 
 #[tokio::test]
@@ -90,14 +108,26 @@ async fn h79_another_gits_lock_is_named_and_stays() {
     let bench = Bench::new();
     bench.write(".git/index.lock", "");
     bench.write("a.txt", "one\nzwei\n");
-    assert_eq!(bench.answer("git_status", json!({"path": "repo"})).await, " M a.txt");
+    assert_eq!(
+        bench.answer("git_status", json!({"path": "repo"})).await,
+        " M a.txt"
+    );
     for (tool, args) in [
         ("GitAdd", json!({"paths": ["repo/a.txt"]})),
-        ("GitCommit", json!({"paths": ["repo/a.txt"], "message": "x"})),
-        ("git_add_commit", json!({"paths": ["repo/a.txt"], "message": "x"})),
+        (
+            "GitCommit",
+            json!({"paths": ["repo/a.txt"], "message": "x"}),
+        ),
+        (
+            "git_add_commit",
+            json!({"paths": ["repo/a.txt"], "message": "x"}),
+        ),
     ] {
         let text = bench.refused_as(tool, args, ErrorCode::Busy).await;
-        assert!(text.contains("repo/.git/index.lock is there") && text.contains("was not removed"), "{text}");
+        assert!(
+            text.contains("repo/.git/index.lock is there") && text.contains("was not removed"),
+            "{text}"
+        );
     }
     assert!(bench.repo().join(".git/index.lock").exists());
 }

@@ -14,7 +14,15 @@ async fn another_commit_of_a_submodule_is_a_change_and_its_files_are_none() {
     assert!(bench.git_in(&origin, &["init", "-q"]));
     assert!(bench.git_in(&origin, &["commit", "-q", "--allow-empty", "-m", "x"]));
     let url = origin.display().to_string();
-    bench.git(&["-c", "protocol.file.allow=always", "submodule", "--quiet", "add", &url, "module"]);
+    bench.git(&[
+        "-c",
+        "protocol.file.allow=always",
+        "submodule",
+        "--quiet",
+        "add",
+        &url,
+        "module",
+    ]);
     bench.commit_all("a submodule");
     let (module, status) = (bench.repo().join("module"), json!({"path": "repo"}));
     fs::write(module.join("new.txt"), "x").expect("a file");
@@ -29,14 +37,29 @@ async fn another_commit_of_a_submodule_is_a_change_and_its_files_are_none() {
         ("GitStatus", status.clone(), "modified: module"),
         ("git_status", json!({"path": "repo"}), " M module"),
         ("GitDiff", status.clone(), "+Subproject commit"),
-        ("GitAdd", json!({"paths": ["repo"]}), "Staged 1 file:\n  modified: module"),
-        ("GitDiff", json!({"path": "repo", "staged": true}), "+Subproject commit"),
-        ("GitCommit", json!({"path": "repo", "message": "newer"}), "newer"),
+        (
+            "GitAdd",
+            json!({"paths": ["repo"]}),
+            "Staged 1 file:\n  modified: module",
+        ),
+        (
+            "GitDiff",
+            json!({"path": "repo", "staged": true}),
+            "+Subproject commit",
+        ),
+        (
+            "GitCommit",
+            json!({"path": "repo", "message": "newer"}),
+            "newer",
+        ),
         ("GitShow", status.clone(), "+Subproject commit"),
         ("GitStatus", status.clone(), "clean"),
     ] {
         let answer = bench.answer(tool, args).await;
         assert!(answer.contains(said), "{tool}: {answer}");
     }
-    assert_eq!(bench.told(&["status", "--porcelain", "--ignore-submodules=dirty"]), "");
+    assert_eq!(
+        bench.told(&["status", "--porcelain", "--ignore-submodules=dirty"]),
+        ""
+    );
 }

@@ -32,7 +32,15 @@ struct Trap {
 }
 
 const fn vector(number: u8, name: &'static str, plain: &'static [&'static str]) -> Vector {
-    Vector { number, name, settings: &[], attributes: "", more: |_| {}, plain, at: "" }
+    Vector {
+        number,
+        name,
+        settings: &[],
+        attributes: "",
+        more: |_| {},
+        plain,
+        at: "",
+    }
 }
 
 type Settings = &'static [(&'static str, &'static str)];
@@ -67,8 +75,13 @@ const VECTORS: [Vector; 33] = [
     vector(63, "fsmonitor in a worktree's file", &["status"])
         .set(&[("extensions.worktreeConfig", "true")])
         .and(|trap| trap.monitored_by(".git/config.worktree")),
-    vector(64, "clean filter, by status", &["status"]).set(CLEAN).of_files("filter=evil"),
-    vector(64, "clean filter, by add", &["add", "a.txt"]).set(CLEAN).of_files("filter=evil").and(changed),
+    vector(64, "clean filter, by status", &["status"])
+        .set(CLEAN)
+        .of_files("filter=evil"),
+    vector(64, "clean filter, by add", &["add", "a.txt"])
+        .set(CLEAN)
+        .of_files("filter=evil")
+        .and(changed),
     vector(64, "smudge filter", &["checkout", "--", "a.txt"])
         .set(&[("filter.evil.smudge", "PAYLOAD")])
         .of_files("filter=evil")
@@ -76,11 +89,22 @@ const VECTORS: [Vector; 33] = [
     vector(64, "process filter", &["status"])
         .set(&[("filter.evil.process", "PAYLOAD")])
         .of_files("filter=evil"),
-    vector(65, "textconv, by diff", &["diff"]).set(TEXTCONV).of_files("diff=evil").and(changed),
-    vector(65, "textconv, by log", &["log", "-p"]).set(TEXTCONV).of_files("diff=evil"),
-    vector(65, "textconv, by show", &["show"]).set(TEXTCONV).of_files("diff=evil"),
-    vector(65, "textconv, by blame", &["blame", "a.txt"]).set(TEXTCONV).of_files("diff=evil"),
-    vector(66, "external diff", &["diff"]).set(&[("diff.external", "PAYLOAD")]).and(changed),
+    vector(65, "textconv, by diff", &["diff"])
+        .set(TEXTCONV)
+        .of_files("diff=evil")
+        .and(changed),
+    vector(65, "textconv, by log", &["log", "-p"])
+        .set(TEXTCONV)
+        .of_files("diff=evil"),
+    vector(65, "textconv, by show", &["show"])
+        .set(TEXTCONV)
+        .of_files("diff=evil"),
+    vector(65, "textconv, by blame", &["blame", "a.txt"])
+        .set(TEXTCONV)
+        .of_files("diff=evil"),
+    vector(66, "external diff", &["diff"])
+        .set(&[("diff.external", "PAYLOAD")])
+        .and(changed),
     vector(66, "driver of a diff", &["diff"])
         .set(&[("diff.evil.command", "PAYLOAD")])
         .of_files("diff=evil")
@@ -91,24 +115,35 @@ const VECTORS: [Vector; 33] = [
     vector(67, "gpg, by %G?", &["log", "-1"])
         .set(&[("gpg.program", "PAYLOAD"), ("format.pretty", "%G?")])
         .and(signed),
-    vector(67, "gpg, by a commit", COMMIT).set(&[("gpg.program", "PAYLOAD"), ("commit.gpgSign", "true")]),
+    vector(67, "gpg, by a commit", COMMIT)
+        .set(&[("gpg.program", "PAYLOAD"), ("commit.gpgSign", "true")]),
     vector(67, "x509, by a commit", COMMIT).set(&[
         ("gpg.format", "x509"),
         ("gpg.x509.program", "PAYLOAD"),
         ("commit.gpgSign", "true"),
     ]),
-    vector(68, "post-index-change", &["status"]).and(|trap| trap.hook(".git/hooks", "post-index-change")),
+    vector(68, "post-index-change", &["status"])
+        .and(|trap| trap.hook(".git/hooks", "post-index-change")),
     vector(68, "pre-commit", COMMIT).and(|trap| trap.hook(".git/hooks", "pre-commit")),
-    vector(68, "reference-transaction", COMMIT).and(|trap| trap.hook(".git/hooks", "reference-transaction")),
+    vector(68, "reference-transaction", COMMIT)
+        .and(|trap| trap.hook(".git/hooks", "reference-transaction")),
     vector(68, "hooks elsewhere", &["status"])
         .set(&[("core.hooksPath", "theirs")])
         .and(|trap| trap.hook("theirs", "post-index-change")),
-    vector(69, "embedded bare repository", &["status"]).at("vendor").and(embedded),
+    vector(69, "embedded bare repository", &["status"])
+        .at("vendor")
+        .and(embedded),
     vector(70, "fsmonitor of a submodule", &["status"])
-        .set(&[("submodule.module.ignore", "none"), ("diff.submodule", "diff")])
+        .set(&[
+            ("submodule.module.ignore", "none"),
+            ("diff.submodule", "diff"),
+        ])
         .and(submodule),
     vector(71, "ext::", &["show"])
-        .set(&[("protocol.ext.allow", "always"), ("remote.origin.url", "ext::PAYLOAD ")])
+        .set(&[
+            ("protocol.ext.allow", "always"),
+            ("remote.origin.url", "ext::PAYLOAD "),
+        ])
         .and(lost),
     vector(71, "ext:: by insteadOf", &["show"])
         .set(&[
@@ -118,22 +153,48 @@ const VECTORS: [Vector; 33] = [
         ])
         .and(lost),
     vector(71, "ssh command", &["show"])
-        .set(&[("core.sshCommand", "PAYLOAD"), ("remote.origin.url", "ssh://nowhere.invalid/x")])
+        .set(&[
+            ("core.sshCommand", "PAYLOAD"),
+            ("remote.origin.url", "ssh://nowhere.invalid/x"),
+        ])
         .and(lost),
     vector(71, "upload-pack of a remote", &["show"])
-        .set(&[("remote.origin.uploadpack", "PAYLOAD"), ("remote.origin.url", ".")])
+        .set(&[
+            ("remote.origin.uploadpack", "PAYLOAD"),
+            ("remote.origin.url", "."),
+        ])
         .and(lost),
     vector(71, "proxy of git://", &["show"])
-        .set(&[("core.gitProxy", "PAYLOAD"), ("remote.origin.url", "git://nowhere.invalid/x")])
+        .set(&[
+            ("core.gitProxy", "PAYLOAD"),
+            ("remote.origin.url", "git://nowhere.invalid/x"),
+        ])
         .and(lost),
     vector(72, "merge driver", &["merge", "other", "-m", "merged"])
-        .set(&[("merge.evil.driver", "PAYLOAD %A %O %B"), ("log.diffMerges", "remerge")])
+        .set(&[
+            ("merge.evil.driver", "PAYLOAD %A %O %B"),
+            ("log.diffMerges", "remerge"),
+        ])
         .of_files("merge=evil")
         .and(forked),
-    vector(73, "tar command", &["archive", "--format=evil", "HEAD"]).set(&[("tar.evil.command", "PAYLOAD")]),
-    vector(74, "option for a ref: upload-pack", &["ls-remote", "--upload-pack=PAYLOAD", "."]).and(curt),
-    vector(74, "option for a ref: a pager of matches", &["grep", "-OPAYLOAD", "one"]),
-    vector(74, "option for a ref: a file to write", &["log", "--output=MARK"]),
+    vector(73, "tar command", &["archive", "--format=evil", "HEAD"])
+        .set(&[("tar.evil.command", "PAYLOAD")]),
+    vector(
+        74,
+        "option for a ref: upload-pack",
+        &["ls-remote", "--upload-pack=PAYLOAD", "."],
+    )
+    .and(curt),
+    vector(
+        74,
+        "option for a ref: a pager of matches",
+        &["grep", "-OPAYLOAD", "one"],
+    ),
+    vector(
+        74,
+        "option for a ref: a file to write",
+        &["log", "--output=MARK"],
+    ),
 ];
 
 const COMMIT: &[&str] = &["commit", "-q", "--allow-empty", "-m", "x"];
@@ -149,16 +210,27 @@ fn signed(trap: &Trap) {
                   printf -- '-----BEGIN PGP SIGNATURE-----\\n\\nx\\n-----END PGP SIGNATURE-----\\n'\n";
     make_program(&signer, script);
     let program = format!("gpg.program={}", signer.display());
-    trap.bench.git(&["-c", &program, "commit", "-q", "-S", "--allow-empty", "-m", "signed"]);
+    trap.bench.git(&[
+        "-c",
+        &program,
+        "commit",
+        "-q",
+        "-S",
+        "--allow-empty",
+        "-m",
+        "signed",
+    ]);
 }
 
 fn embedded(trap: &Trap) {
     let bare = trap.bench.repo().join("vendor");
     fs::create_dir(&bare).expect("a folder");
     assert!(trap.bench.git_in(&bare, &["init", "-q", "--bare", "."]));
-    for (key, value) in
-        [("core.bare", "false"), ("core.worktree", "."), ("core.fsmonitor", trap.program.as_str())]
-    {
+    for (key, value) in [
+        ("core.bare", "false"),
+        ("core.worktree", "."),
+        ("core.fsmonitor", trap.program.as_str()),
+    ] {
         assert!(trap.bench.git_in(&bare, &["config", key, value]));
     }
 }
@@ -167,24 +239,43 @@ fn submodule(trap: &Trap) {
     let module = trap.bench.outside.path().join("module");
     fs::create_dir(&module).expect("a folder");
     assert!(trap.bench.git_in(&module, &["init", "-q"]));
-    assert!(trap.bench.git_in(&module, &["commit", "-q", "--allow-empty", "-m", "x"]));
+    assert!(
+        trap.bench
+            .git_in(&module, &["commit", "-q", "--allow-empty", "-m", "x"])
+    );
     let url = module.display().to_string();
-    trap.bench.git(&["-c", "protocol.file.allow=always", "submodule", "--quiet", "add", &url, "module"]);
+    trap.bench.git(&[
+        "-c",
+        "protocol.file.allow=always",
+        "submodule",
+        "--quiet",
+        "add",
+        &url,
+        "module",
+    ]);
     let inside = trap.bench.repo().join("module");
-    assert!(trap.bench.git_in(&inside, &["config", "core.fsmonitor", &trap.program]));
+    assert!(
+        trap.bench
+            .git_in(&inside, &["config", "core.fsmonitor", &trap.program])
+    );
 }
 
 /// A payload that keeps no git waiting for its answer.
 fn curt(trap: &Trap) {
-    make_program(Path::new(&trap.program), &format!("#!/bin/sh\ntouch '{}'\nexit 1\n", trap.mark.display()));
+    make_program(
+        Path::new(&trap.program),
+        &format!("#!/bin/sh\ntouch '{}'\nexit 1\n", trap.mark.display()),
+    );
 }
 
 /// A repository that lacks an object, which it gets from a remote.
 fn lost(trap: &Trap) {
     curt(trap);
-    for setting in
-        ["core.repositoryFormatVersion=1", "extensions.partialClone=origin", "remote.origin.promisor=true"]
-    {
+    for setting in [
+        "core.repositoryFormatVersion=1",
+        "extensions.partialClone=origin",
+        "remote.origin.promisor=true",
+    ] {
         let (key, value) = setting.split_once('=').expect("two parts");
         trap.bench.git(&["config", key, value]);
     }
@@ -208,30 +299,43 @@ impl Trap {
     fn new(vector: &Vector) -> Self {
         let bench = Bench::new();
         let (program, mark) = bench.payload();
-        let trap = Self { bench, program, mark };
+        let trap = Self {
+            bench,
+            program,
+            mark,
+        };
         if !vector.attributes.is_empty() {
-            trap.bench.write(".git/info/attributes", &format!("*.txt {}\n", vector.attributes));
+            trap.bench.write(
+                ".git/info/attributes",
+                &format!("*.txt {}\n", vector.attributes),
+            );
         }
         // What it takes is made while nothing is set that would run.
         (vector.more)(&trap);
         for (key, value) in vector.settings {
-            trap.bench.git(&["config", &trap.filled(key), &trap.filled(value)]);
+            trap.bench
+                .git(&["config", &trap.filled(key), &trap.filled(value)]);
         }
         trap
     }
 
     fn filled(&self, text: &str) -> String {
-        text.replace("PAYLOAD", &self.program).replace("MARK", &self.mark.display().to_string())
+        text.replace("PAYLOAD", &self.program)
+            .replace("MARK", &self.mark.display().to_string())
     }
 
     /// A file of settings with the payload as fsmonitor.
     fn monitored_by(&self, file: &str) {
-        self.bench.write(file, &format!("[core]\n\tfsmonitor = {}\n", self.program));
+        self.bench
+            .write(file, &format!("[core]\n\tfsmonitor = {}\n", self.program));
     }
 
     fn hook(&self, folder: &str, name: &str) {
         let hook = self.bench.repo().join(folder).join(name);
-        make_program(&hook, &fs::read_to_string(&self.program).expect("the payload"));
+        make_program(
+            &hook,
+            &fs::read_to_string(&self.program).expect("the payload"),
+        );
     }
 
     /// Whether the payload has run, which it forgets.
@@ -242,8 +346,12 @@ impl Trap {
     /// The calls by which a tool could run it, beside those of [`Bench::no_tool_runs`].
     async fn asked_for_it(&self, vector: &Vector) -> Vec<String> {
         let mut ran = Vec::new();
-        let options: Vec<String> =
-            vector.plain.iter().filter(|_| vector.number == 74).map(|word| self.filled(word)).collect();
+        let options: Vec<String> = vector
+            .plain
+            .iter()
+            .filter(|_| vector.number == 74)
+            .map(|word| self.filled(word))
+            .collect();
         for option in options.iter().filter(|word| word.starts_with('-')) {
             for (tool, args) in [
                 ("GitLog", json!({"path": "repo", "ref": option})),
@@ -252,7 +360,10 @@ impl Trap {
                 ("GitBlame", json!({"path": "repo/a.txt", "ref": option})),
                 ("GitLog", json!({"path": format!("repo/{option}")})),
                 ("GitAdd", json!({"paths": [format!("repo/{option}")]})),
-                ("GitCommit", json!({"path": "repo", "all": true, "message": option})),
+                (
+                    "GitCommit",
+                    json!({"path": "repo", "all": true, "message": option}),
+                ),
             ] {
                 // Most are refused, and what they answer is the matter of other tests.
                 let _ = self.bench.ask(tool, args.clone()).await;
@@ -264,13 +375,29 @@ impl Trap {
         // The hooks of a commit are run by one, confined: what they are for.
         if vector.number != 68 {
             self.bench.touch();
-            let _ = self.bench.ask("GitCommit", json!({"path": "repo", "all": true, "message": "x"})).await;
+            let _ = self
+                .bench
+                .ask(
+                    "GitCommit",
+                    json!({"path": "repo", "all": true, "message": "x"}),
+                )
+                .await;
             if self.has_run() {
                 ran.push("GitCommit".to_owned());
             }
         }
-        for tool in ["GitStatus", "GitDiff", "GitLog", "GitShow", "git_status", "git_diff"] {
-            let _ = self.bench.ask(tool, json!({"path": format!("repo/{}", vector.at)})).await;
+        for tool in [
+            "GitStatus",
+            "GitDiff",
+            "GitLog",
+            "GitShow",
+            "git_status",
+            "git_diff",
+        ] {
+            let _ = self
+                .bench
+                .ask(tool, json!({"path": format!("repo/{}", vector.at)}))
+                .await;
             if self.has_run() {
                 ran.push(format!("{tool} in {}", vector.at));
             }
@@ -288,17 +415,29 @@ async fn tried(vector: &Vector) -> (Result<(), String>, Vec<String>) {
     let words: Vec<String> = vector.plain.iter().map(|word| trap.filled(word)).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let said = trap.bench.plain(&trap.bench.repo().join(vector.at), &words);
-    let is_armed = if trap.has_run() { Ok(()) } else { Err(format!("{said:?}")) };
+    let is_armed = if trap.has_run() {
+        Ok(())
+    } else {
+        Err(format!("{said:?}"))
+    };
     trap.bench.no_tool_runs(&trap.mark).await;
     (is_armed, trap.asked_for_it(vector).await)
 }
 
 async fn none_runs(number: u8) {
-    let of_number: Vec<&Vector> = VECTORS.iter().filter(|vector| vector.number == number).collect();
+    let of_number: Vec<&Vector> = VECTORS
+        .iter()
+        .filter(|vector| vector.number == number)
+        .collect();
     assert!(!of_number.is_empty());
     for vector in of_number {
         let (is_armed, ran) = tried(vector).await;
-        assert_eq!(is_armed, Ok(()), "{}: it must work with plain git, or this shows nothing", vector.name);
+        assert_eq!(
+            is_armed,
+            Ok(()),
+            "{}: it must work with plain git, or this shows nothing",
+            vector.name
+        );
         assert!(ran.is_empty(), "{}: {ran:?}", vector.name);
     }
 }
@@ -370,10 +509,18 @@ async fn every_vector_in_one_count() {
     let (mut armed, mut run) = (0, 0);
     for vector in &VECTORS {
         let (is_armed, ran) = tried(vector).await;
-        println!("H{} {:<40} plain git: {:<5} tools: {ran:?}", vector.number, vector.name, is_armed.is_ok());
+        println!(
+            "H{} {:<40} plain git: {:<5} tools: {ran:?}",
+            vector.number,
+            vector.name,
+            is_armed.is_ok()
+        );
         armed += u32::from(is_armed.is_ok());
         run += u32::from(!ran.is_empty());
     }
-    println!("{} vectors, {run} payloads run, control: {armed} ran", VECTORS.len());
+    println!(
+        "{} vectors, {run} payloads run, control: {armed} ran",
+        VECTORS.len()
+    );
     assert_eq!((armed, run), (33, 0));
 }

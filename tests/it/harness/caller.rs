@@ -8,7 +8,10 @@ use super::wait::eventually;
 pub fn http() -> reqwest::Client {
     // Whoever comes first installs it; a second time changes nothing.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    reqwest::Client::builder().no_proxy().build().expect("a client")
+    reqwest::Client::builder()
+        .no_proxy()
+        .build()
+        .expect("a client")
 }
 
 /// A caller with a token of one backend.
@@ -29,7 +32,10 @@ pub struct Ask {
 impl Ask {
     pub fn new(tool: &str, args: &Value) -> Self {
         let mut fields = Map::new();
-        fields.insert("requestId".into(), json!(punie_runner::ids::RequestId::new().as_str()));
+        fields.insert(
+            "requestId".into(),
+            json!(punie_runner::ids::RequestId::new().as_str()),
+        );
         fields.insert("toolName".into(), json!(tool));
         fields.insert("args".into(), json!(args.to_string()));
         Self { fields }
@@ -60,29 +66,47 @@ pub struct Answer {
 impl Answer {
     /// The result's or the error's text; a JSON result as JSON.
     pub fn text(&self) -> String {
-        let body = self.payload.get("result").or_else(|| self.payload.get("error")).unwrap_or(&Value::Null);
-        body.as_str().map_or_else(|| body.to_string(), str::to_owned)
+        let body = self
+            .payload
+            .get("result")
+            .or_else(|| self.payload.get("error"))
+            .unwrap_or(&Value::Null);
+        body.as_str()
+            .map_or_else(|| body.to_string(), str::to_owned)
     }
 
     /// The outcome and, for an error, its code.
     pub fn verdict(&self) -> (&str, &str) {
-        (&self.outcome, self.payload["meta"]["code"].as_str().unwrap_or_default())
+        (
+            &self.outcome,
+            self.payload["meta"]["code"].as_str().unwrap_or_default(),
+        )
     }
 }
 
 impl Caller {
     pub fn new(url: &str, token: String, device: String) -> Self {
-        Self { http: http(), url: url.to_owned(), token, device }
+        Self {
+            http: http(),
+            url: url.to_owned(),
+            token,
+            device,
+        }
     }
 
     async fn call(&self, kind: &str, path: &str, mut args: Value) -> Value {
         args["callerToken"] = json!(self.token);
         let body = json!({ "path": path, "args": args, "format": "json" }).to_string();
         let request = self.http.post(format!("{}/api/{kind}", self.url));
-        let reply =
-            request.header("content-type", "application/json").body(body).send().await.expect("a reply");
+        let reply = request
+            .header("content-type", "application/json")
+            .body(body)
+            .send()
+            .await
+            .expect("a reply");
         let text = reply.text().await.expect("a body");
-        let mut envelope: Value = serde_json::from_str(&text).unwrap_or_else(|bad| panic!("{bad}: {text}"));
+        let mut envelope: Value =
+            serde_json::from_str(&text).unwrap_or_else(|bad| panic!("{bad}: {text}"));
         assert_eq!(envelope["status"], "success", "{path}: {envelope}");
         envelope["value"].take()
     }
@@ -97,32 +121,52 @@ impl Caller {
 
     /// Takes a request back; what the backend says to that.
     pub async fn cancel(&self, id: &str) -> String {
-        let answer = self.call("mutation", "events:cancel", json!({ "requestId": id })).await;
+        let answer = self
+            .call("mutation", "events:cancel", json!({ "requestId": id }))
+            .await;
         answer["state"].as_str().expect("a state").to_owned()
     }
 
     pub async fn result(&self, id: &str) -> Option<Answer> {
-        let row = self.call("query", "events:getResult", json!({ "requestId": id })).await;
+        let row = self
+            .call("query", "events:getResult", json!({ "requestId": id }))
+            .await;
         let raw = row["payload"].as_str()?.to_owned();
         let payload = serde_json::from_str(&raw).expect("a payload is JSON");
-        Some(Answer { outcome: row["outcome"].as_str().expect("an outcome").to_owned(), payload, raw })
+        Some(Answer {
+            outcome: row["outcome"].as_str().expect("an outcome").to_owned(),
+            payload,
+            raw,
+        })
     }
 
     /// The result, once there is one.
     pub async fn answer(&self, id: &str) -> Answer {
-        eventually(&format!("the result of {id}"), async || self.result(id).await).await
+        eventually(&format!("the result of {id}"), async || {
+            self.result(id).await
+        })
+        .await
     }
 
     /// What a request has shown so far.
     pub async fn pieces(&self, id: &str) -> Vec<Value> {
-        let rows = self.call("query", "events:listProgress", json!({ "requestId": id })).await;
-        let piece = |row: &Value| serde_json::from_str(row["data"].as_str().expect("text")).expect("JSON");
+        let rows = self
+            .call("query", "events:listProgress", json!({ "requestId": id }))
+            .await;
+        let piece =
+            |row: &Value| serde_json::from_str(row["data"].as_str().expect("text")).expect("JSON");
         rows.as_array().expect("a list").iter().map(piece).collect()
     }
 
     /// Says that somebody listens for progress; what the backend says to that.
     pub async fn watch_progress(&self, id: &str) -> String {
-        let answer = self.call("mutation", "events:watchProgress", json!({ "requestId": id })).await;
+        let answer = self
+            .call(
+                "mutation",
+                "events:watchProgress",
+                json!({ "requestId": id }),
+            )
+            .await;
         answer["state"].as_str().expect("a state").to_owned()
     }
 
@@ -150,20 +194,38 @@ impl Caller {
         let items = self.call("query", "catalog:list", args).await;
         let tool = |item: &Value| {
             let body = item["body"].as_str().expect("a body");
-            (item["key"].as_str().expect("a key").to_owned(), serde_json::from_str(body).expect("JSON"))
+            (
+                item["key"].as_str().expect("a key").to_owned(),
+                serde_json::from_str(body).expect("JSON"),
+            )
         };
         items.as_array().expect("a list").iter().map(tool).collect()
     }
 
     /// What the device last said of itself.
     pub async fn health(&self) -> Value {
-        let seen = self.call("query", "devices:presence", json!({ "deviceId": self.device })).await;
-        seen["health"].as_str().and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
+        let seen = self
+            .call(
+                "query",
+                "devices:presence",
+                json!({ "deviceId": self.device }),
+            )
+            .await;
+        seen["health"]
+            .as_str()
+            .and_then(|text| serde_json::from_str(text).ok())
+            .unwrap_or_default()
     }
 
     /// Whether the backend believes that the device is there.
     pub async fn sees_online(&self) -> bool {
-        let seen = self.call("query", "devices:presence", json!({ "deviceId": self.device })).await;
+        let seen = self
+            .call(
+                "query",
+                "devices:presence",
+                json!({ "deviceId": self.device }),
+            )
+            .await;
         seen["online"].as_bool().unwrap_or(false)
     }
 }

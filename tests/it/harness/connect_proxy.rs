@@ -29,7 +29,10 @@ impl ConnectProxy {
     pub async fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address");
-        let shared = Arc::new(Shared { upstream: Mutex::default(), tunnels: Mutex::default() });
+        let shared = Arc::new(Shared {
+            upstream: Mutex::default(),
+            tunnels: Mutex::default(),
+        });
         let serves = Arc::clone(&shared);
         let mut serving = JoinSet::new();
         serving.spawn(async move {
@@ -42,7 +45,11 @@ impl ConnectProxy {
                 });
             }
         });
-        Self { address, shared, _serving: serving }
+        Self {
+            address,
+            shared,
+            _serving: serving,
+        }
     }
 
     /// Its address, with these credentials.
@@ -52,14 +59,24 @@ impl ConnectProxy {
 
     /// From now on, tunnels end at this address.
     pub fn lead_to(&self, url: &str) {
-        let address = url.trim_start_matches("https://").trim_start_matches("http://");
+        let address = url
+            .trim_start_matches("https://")
+            .trim_start_matches("http://");
         let address = address.parse().expect("an address");
-        *self.shared.upstream.lock().unwrap_or_else(PoisonError::into_inner) = Some(address);
+        *self
+            .shared
+            .upstream
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = Some(address);
     }
 
     /// The tunnels that were opened, as they were asked for.
     pub fn tunnels(&self) -> Vec<String> {
-        self.shared.tunnels.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.shared
+            .tunnels
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 }
 
@@ -71,7 +88,10 @@ async fn serve(shared: &Shared, mut near: TcpStream) -> Option<()> {
     let head = String::from_utf8(head).ok()?;
     let mut words = head.split_whitespace();
     let (method, target) = (words.next()?, words.next()?.to_owned());
-    let wanted = format!("proxy-authorization: basic {}", BASE64_STANDARD.encode(CREDENTIALS));
+    let wanted = format!(
+        "proxy-authorization: basic {}",
+        BASE64_STANDARD.encode(CREDENTIALS)
+    );
     let is_known = head.lines().any(|line| line.eq_ignore_ascii_case(&wanted));
     let refusal = match (method, is_known) {
         ("CONNECT", true) => None,
@@ -82,9 +102,21 @@ async fn serve(shared: &Shared, mut near: TcpStream) -> Option<()> {
         let answer = format!("HTTP/1.1 {status}\r\ncontent-length: 0\r\n\r\n");
         return near.write_all(answer.as_bytes()).await.ok();
     }
-    let upstream = *shared.upstream.lock().unwrap_or_else(PoisonError::into_inner);
+    let upstream = *shared
+        .upstream
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner);
     let mut far = TcpStream::connect(upstream?).await.ok()?;
-    shared.tunnels.lock().unwrap_or_else(PoisonError::into_inner).push(target);
-    near.write_all(b"HTTP/1.1 200 Connection established\r\n\r\n").await.ok()?;
-    tokio::io::copy_bidirectional(&mut near, &mut far).await.ok().map(drop)
+    shared
+        .tunnels
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .push(target);
+    near.write_all(b"HTTP/1.1 200 Connection established\r\n\r\n")
+        .await
+        .ok()?;
+    tokio::io::copy_bidirectional(&mut near, &mut far)
+        .await
+        .ok()
+        .map(drop)
 }

@@ -38,9 +38,13 @@ pub struct Editor {
 
 impl Editor {
     /// Launches the agent as an editor does: with a small environment, anywhere. It answers requests so.
-    pub fn launch(setting: &Setting, serve: impl FnMut(&str, &Value) -> Reaction + Send + 'static) -> Self {
+    pub fn launch(
+        setting: &Setting,
+        serve: impl FnMut(&str, &Value) -> Reaction + Send + 'static,
+    ) -> Self {
         let number = std::fs::read_dir(&setting.logs).expect("the logs").count();
-        let log = std::fs::File::create(setting.logs.join(format!("{number}.acp.log"))).expect("a log");
+        let log =
+            std::fs::File::create(setting.logs.join(format!("{number}.acp.log"))).expect("a log");
         let mut child = Command::new(PROGRAM)
             .arg("acp")
             .current_dir("/")
@@ -65,17 +69,30 @@ impl Editor {
         std::thread::spawn(move || {
             for line in BufReader::new(stdout).lines() {
                 let Ok(line) = line else { return };
-                drop(listens.reading.lock().unwrap_or_else(PoisonError::into_inner));
+                drop(
+                    listens
+                        .reading
+                        .lock()
+                        .unwrap_or_else(PoisonError::into_inner),
+                );
                 let message: Value = serde_json::from_str(&line).expect("a line of the protocol");
                 listens.heard(message);
             }
         });
-        Self { child, shared, next: 0 }
+        Self {
+            child,
+            shared,
+            next: 0,
+        }
     }
 
     /// From now on it answers requests so.
     pub fn serves(&self, serve: impl FnMut(&str, &Value) -> Reaction + Send + 'static) {
-        *self.shared.serve.lock().unwrap_or_else(PoisonError::into_inner) = Box::new(serve);
+        *self
+            .shared
+            .serve
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = Box::new(serve);
     }
 
     /// Writes bytes as they are.
@@ -86,18 +103,24 @@ impl Editor {
     /// Sends a request; its id.
     pub fn send(&mut self, method: &str, params: &Value) -> u64 {
         self.next += 1;
-        self.shared.say(&json!({ "jsonrpc": "2.0", "id": self.next, "method": method, "params": params }));
+        self.shared
+            .say(&json!({ "jsonrpc": "2.0", "id": self.next, "method": method, "params": params }));
         self.next
     }
 
     /// Sends a notification.
     pub fn notify(&self, method: &str, params: &Value) {
-        self.shared.say(&json!({ "jsonrpc": "2.0", "method": method, "params": params }));
+        self.shared
+            .say(&json!({ "jsonrpc": "2.0", "method": method, "params": params }));
     }
 
     /// The answer to a request, once it comes: the whole message.
     pub async fn answer(&self, id: u64) -> Value {
-        let find = || self.heard().into_iter().find(|m| m["id"] == id && m.get("method").is_none());
+        let find = || {
+            self.heard()
+                .into_iter()
+                .find(|m| m["id"] == id && m.get("method").is_none())
+        };
         eventually(&format!("the answer to {id}"), async || find()).await
     }
 
@@ -112,20 +135,26 @@ impl Editor {
     /// Introduces itself.
     pub async fn hello(&mut self, capabilities: &Value) {
         let info = json!({ "name": "testedit", "title": "Testedit", "version": "1.0" });
-        let params = json!({ "protocolVersion": 1, "clientInfo": info, "clientCapabilities": capabilities });
+        let params =
+            json!({ "protocolVersion": 1, "clientInfo": info, "clientCapabilities": capabilities });
         self.ask("initialize", &params).await;
     }
 
     /// Opens a session of this folder; its id.
     pub async fn session(&mut self, folder: &std::path::Path) -> String {
-        let opened = self.ask("session/new", &json!({ "cwd": folder, "mcpServers": [] })).await;
+        let opened = self
+            .ask("session/new", &json!({ "cwd": folder, "mcpServers": [] }))
+            .await;
         opened["sessionId"].as_str().expect("an id").to_owned()
     }
 
     /// Sends a prompt; the id of its request.
     pub fn prompt(&mut self, session: &str, text: &str) -> u64 {
         let prompt = json!([{ "type": "text", "text": text }]);
-        self.send("session/prompt", &json!({ "sessionId": session, "prompt": prompt }))
+        self.send(
+            "session/prompt",
+            &json!({ "sessionId": session, "prompt": prompt }),
+        )
     }
 
     /// Introduces itself, opens a session and attaches it; its id and that of the prompt.
@@ -140,36 +169,60 @@ impl Editor {
     pub async fn attach(&mut self, session: &str, words: &str) -> u64 {
         let before = self.said(session).matches("Attached").count();
         let turn = self.prompt(session, words);
-        until("the turn to be open", || self.said(session).matches("Attached").count() > before).await;
+        until("the turn to be open", || {
+            self.said(session).matches("Attached").count() > before
+        })
+        .await;
         turn
     }
 
     /// All that came.
     pub fn heard(&self) -> Vec<Value> {
-        self.shared.heard.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.shared
+            .heard
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 
     /// The requests that came, by method.
     pub fn requests(&self, method: &str) -> Vec<Value> {
         let asked = |m: &Value| m["method"] == method && m.get("id").is_some();
-        self.heard().into_iter().filter(asked).map(|m| m["params"].clone()).collect()
+        self.heard()
+            .into_iter()
+            .filter(asked)
+            .map(|m| m["params"].clone())
+            .collect()
     }
 
     /// The updates of a session, in order.
     pub fn updates(&self, session: &str) -> Vec<Value> {
-        let ours = |m: &Value| m["method"] == "session/update" && m["params"]["sessionId"] == session;
-        self.heard().into_iter().filter(ours).map(|m| m["params"]["update"].clone()).collect()
+        let ours =
+            |m: &Value| m["method"] == "session/update" && m["params"]["sessionId"] == session;
+        self.heard()
+            .into_iter()
+            .filter(ours)
+            .map(|m| m["params"]["update"].clone())
+            .collect()
     }
 
     /// What the agent has said in a session.
     pub fn said(&self, session: &str) -> String {
-        let texts = self.updates(session).into_iter().filter(|u| u["sessionUpdate"] == "agent_message_chunk");
-        texts.map(|u| u["content"]["text"].as_str().unwrap_or_default().to_owned()).collect()
+        let texts = self
+            .updates(session)
+            .into_iter()
+            .filter(|u| u["sessionUpdate"] == "agent_message_chunk");
+        texts
+            .map(|u| u["content"]["text"].as_str().unwrap_or_default().to_owned())
+            .collect()
     }
 
     /// The statuses that a tool call went through, in order, each once on end.
     pub fn stages(&self, session: &str, call: &str) -> Vec<String> {
-        let ours = self.updates(session).into_iter().filter(|u| u["toolCallId"] == call);
+        let ours = self
+            .updates(session)
+            .into_iter()
+            .filter(|u| u["toolCallId"] == call);
         let told = ours.filter_map(|u| match u["status"].as_str() {
             Some(status) => Some(status.to_owned()),
             // The first status is left out where it is the usual one.
@@ -183,7 +236,9 @@ impl Editor {
     /// Waits until a tool call has come so far.
     pub async fn shows(&self, session: &str, call: &str, stage: &str) {
         until(&format!("{call} to be {stage}"), || {
-            self.stages(session, call).last().is_some_and(|last| last == stage)
+            self.stages(session, call)
+                .last()
+                .is_some_and(|last| last == stage)
         })
         .await;
     }
@@ -206,12 +261,19 @@ impl Editor {
 
     /// Closes its end.
     pub fn close(&self) {
-        self.shared.stdin.lock().unwrap_or_else(PoisonError::into_inner).take();
+        self.shared
+            .stdin
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
     }
 
     /// Waits until the agent has ended.
     pub async fn end(&mut self) -> ExitStatus {
-        eventually("the end of the agent", async || self.child.try_wait().expect("it can be asked")).await
+        eventually("the end of the agent", async || {
+            self.child.try_wait().expect("it can be asked")
+        })
+        .await
     }
 }
 
@@ -228,13 +290,22 @@ impl Shared {
     }
 
     fn heard(&self, message: Value) {
-        let request = message.get("id").cloned().zip(message["method"].as_str().map(str::to_owned));
+        let request = message
+            .get("id")
+            .cloned()
+            .zip(message["method"].as_str().map(str::to_owned));
         let params = message["params"].clone();
-        self.heard.lock().unwrap_or_else(PoisonError::into_inner).push(message);
+        self.heard
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(message);
         let Some((id, method)) = request else { return };
-        let reaction = (*self.serve.lock().unwrap_or_else(PoisonError::into_inner))(&method, &params);
+        let reaction =
+            (*self.serve.lock().unwrap_or_else(PoisonError::into_inner))(&method, &params);
         match reaction {
-            Reaction::Answer(result) => self.say(&json!({ "jsonrpc": "2.0", "id": id, "result": result })),
+            Reaction::Answer(result) => {
+                self.say(&json!({ "jsonrpc": "2.0", "id": id, "result": result }))
+            }
             Reaction::Refuse(code) => {
                 let error = json!({ "code": code, "message": "refused" });
                 self.say(&json!({ "jsonrpc": "2.0", "id": id, "error": error }));
@@ -245,10 +316,14 @@ impl Shared {
 }
 
 /// Holds the lock from a thread of its own, since a guard cannot travel.
-struct Unread(Option<std::sync::mpsc::Sender<()>>, Option<std::thread::JoinHandle<()>>);
+struct Unread(
+    Option<std::sync::mpsc::Sender<()>>,
+    Option<std::thread::JoinHandle<()>>,
+);
 
 fn hold(reading: Arc<Mutex<()>>) -> Unread {
-    let ((sender, receiver), (held, holds)) = (std::sync::mpsc::channel(), std::sync::mpsc::channel());
+    let ((sender, receiver), (held, holds)) =
+        (std::sync::mpsc::channel(), std::sync::mpsc::channel());
     let holding = std::thread::spawn(move || {
         let _held = reading.lock().unwrap_or_else(PoisonError::into_inner);
         let _ = held.send(());

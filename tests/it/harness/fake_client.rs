@@ -5,15 +5,16 @@ use std::collections::{HashMap, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use punie_runner::acp::client_tools::{ClientTools, Served};
-use punie_runner::acp::editor::discovery::ToolCatalog;
+use punie_runner::acp::client_tools::{ClientTools, ProtocolFuture};
+use punie_runner::acp::editor::tool_catalog::ToolCatalog;
 use punie_runner::acp::protocol::{
     CreateTerminalRequest, CreateTerminalResponse, Error, Implementation, KillTerminalRequest,
     KillTerminalResponse, ReadTextFileRequest, ReadTextFileResponse, ReleaseTerminalRequest,
-    ReleaseTerminalResponse, RequestPermissionOutcome, RequestPermissionRequest, RequestPermissionResponse,
-    SelectedPermissionOutcome, SessionId, SessionNotification, TerminalExitStatus, TerminalId,
-    TerminalOutputRequest, TerminalOutputResponse, WaitForTerminalExitRequest, WaitForTerminalExitResponse,
-    WriteTextFileRequest, WriteTextFileResponse, missing,
+    ReleaseTerminalResponse, RequestPermissionOutcome, RequestPermissionRequest,
+    RequestPermissionResponse, SelectedPermissionOutcome, SessionId, SessionNotification,
+    TerminalExitStatus, TerminalId, TerminalOutputRequest, TerminalOutputResponse,
+    WaitForTerminalExitRequest, WaitForTerminalExitResponse, WriteTextFileRequest,
+    WriteTextFileResponse, resource_missing,
 };
 use serde_json::Value;
 use tokio::sync::{oneshot, watch};
@@ -99,19 +100,29 @@ impl Default for FakeClient {
             envs: Vec::new(),
             catalog: ToolCatalog::default(),
         };
-        Self { state: Mutex::new(state), shell: None, prefix: String::new() }
+        Self {
+            state: Mutex::new(state),
+            shell: None,
+            prefix: String::new(),
+        }
     }
 }
 
 impl FakeClient {
     /// One whose terminals are real.
     pub fn with_shell(shell: Arc<dyn ClientTools>) -> Self {
-        Self { shell: Some(shell), ..Self::default() }
+        Self {
+            shell: Some(shell),
+            ..Self::default()
+        }
     }
 
     /// One whose terminals are real and have this on the line before each command.
     pub fn with_shell_and_prefix(shell: Arc<dyn ClientTools>, prefix: String) -> Self {
-        Self { prefix, ..Self::with_shell(shell) }
+        Self {
+            prefix,
+            ..Self::with_shell(shell)
+        }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -120,12 +131,18 @@ impl FakeClient {
 
     /// A file that is open with this text.
     pub fn open(&self, path: &Path, text: &str) {
-        self.state().buffers.insert(path.to_owned(), text.to_owned());
+        self.state()
+            .buffers
+            .insert(path.to_owned(), text.to_owned());
     }
 
     /// The next time it is read the file has this text, and only then.
     pub fn next_text(&self, path: &Path, text: &str) {
-        self.state().once.entry(path.to_owned()).or_default().push_back(text.to_owned());
+        self.state()
+            .once
+            .entry(path.to_owned())
+            .or_default()
+            .push_back(text.to_owned());
     }
 
     /// What is open with this path.
@@ -144,7 +161,11 @@ impl FakeClient {
 
     /// The next call of this method goes wrong.
     pub fn fail(&self, method: &'static str, fault: Fault) {
-        self.state().faults.entry(method).or_default().push_back(fault);
+        self.state()
+            .faults
+            .entry(method)
+            .or_default()
+            .push_back(fault);
     }
 
     /// After so many good calls of this method comes one that is answered with this.
@@ -158,12 +179,17 @@ impl FakeClient {
     /// The next question is answered with this option.
     pub fn choose(&self, option: &str) {
         let outcome = SelectedPermissionOutcome::new(option.to_owned());
-        self.state().answers.push_back(RequestPermissionOutcome::Selected(outcome));
+        self.state()
+            .answers
+            .push_back(RequestPermissionOutcome::Selected(outcome));
     }
 
     /// The next command that is created is this one.
     pub fn prepare(&self, output: &str, exit: Option<TerminalExitStatus>) {
-        self.state().prepared.push_back(Prepared { output: output.to_owned(), exit });
+        self.state().prepared.push_back(Prepared {
+            output: output.to_owned(),
+            exit,
+        });
     }
 
     pub fn offer(&self, catalog: ToolCatalog) {
@@ -204,8 +230,12 @@ impl FakeClient {
         let mut state = self.state();
         let once = state.once.get_mut(path).and_then(VecDeque::pop_front);
         let found = once.or_else(|| state.buffers.get(path).cloned());
-        let found = found.or_else(|| std::fs::read_to_string(path).ok().filter(|_| state.reads_disk));
-        found.ok_or_else(|| missing(path.display().to_string()))
+        let found = found.or_else(|| {
+            std::fs::read_to_string(path)
+                .ok()
+                .filter(|_| state.reads_disk)
+        });
+        found.ok_or_else(|| resource_missing(path.display().to_string()))
     }
 
     fn write(&self, path: &Path, text: &str) {
@@ -222,23 +252,42 @@ impl FakeClient {
 
     fn create(&self, request: &CreateTerminalRequest) -> Result<TerminalId, Error> {
         let mut state = self.state();
-        state.envs.push(request.env.iter().map(|e| (e.name.clone(), e.value.clone())).collect());
+        state.envs.push(
+            request
+                .env
+                .iter()
+                .map(|e| (e.name.clone(), e.value.clone()))
+                .collect(),
+        );
         let Some(Prepared { output, exit }) = state.prepared.pop_front() else {
             return Err(Error::internal_error().data("no command was prepared"));
         };
         let id = TerminalId::from(format!("fake-{}", state.given));
         state.given += 1;
-        state.opened.insert(id.clone(), Opened { output, exit: watch::Sender::new(exit) });
+        state.opened.insert(
+            id.clone(),
+            Opened {
+                output,
+                exit: watch::Sender::new(exit),
+            },
+        );
         Ok(id)
     }
 
     fn opened<T>(&self, id: &TerminalId, look: impl FnOnce(&Opened) -> T) -> Result<T, Error> {
-        self.state().opened.get(id).map(look).ok_or_else(|| missing(format!("terminal {id}")))
+        self.state()
+            .opened
+            .get(id)
+            .map(look)
+            .ok_or_else(|| resource_missing(format!("terminal {id}")))
     }
 }
 
 /// What a faulty call comes to; `done` does what was asked.
-async fn served<T>(fault: Option<Fault>, done: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
+async fn served<T>(
+    fault: Option<Fault>,
+    done: impl FnOnce() -> Result<T, Error>,
+) -> Result<T, Error> {
     match fault {
         None | Some(Fault::Nothing) => done(),
         Some(Fault::Error(error)) => Err(error),
@@ -259,12 +308,20 @@ async fn served<T>(fault: Option<Fault>, done: impl FnOnce() -> Result<T, Error>
 }
 
 impl ClientTools for FakeClient {
-    fn read_text_file(&self, request: ReadTextFileRequest) -> Served<'_, ReadTextFileResponse> {
+    fn read_text_file(
+        &self,
+        request: ReadTextFileRequest,
+    ) -> ProtocolFuture<'_, ReadTextFileResponse> {
         let fault = self.note("fs/read_text_file", &request.path.display());
-        Box::pin(served(fault, move || self.read(&request.path).map(ReadTextFileResponse::new)))
+        Box::pin(served(fault, move || {
+            self.read(&request.path).map(ReadTextFileResponse::new)
+        }))
     }
 
-    fn write_text_file(&self, request: WriteTextFileRequest) -> Served<'_, WriteTextFileResponse> {
+    fn write_text_file(
+        &self,
+        request: WriteTextFileRequest,
+    ) -> ProtocolFuture<'_, WriteTextFileResponse> {
         let fault = self.note("fs/write_text_file", &request.path.display());
         Box::pin(served(fault, move || {
             self.write(&request.path, &request.content);
@@ -272,34 +329,61 @@ impl ClientTools for FakeClient {
         }))
     }
 
-    fn request_permission(&self, request: RequestPermissionRequest) -> Served<'_, RequestPermissionResponse> {
-        let fault = self.note("session/request_permission", &request.tool_call.tool_call_id);
+    fn request_permission(
+        &self,
+        request: RequestPermissionRequest,
+    ) -> ProtocolFuture<'_, RequestPermissionResponse> {
+        let fault = self.note(
+            "session/request_permission",
+            &request.tool_call.tool_call_id,
+        );
         Box::pin(served(fault, move || {
-            let answer = self.state().answers.pop_front().unwrap_or(RequestPermissionOutcome::Cancelled);
+            let answer = self
+                .state()
+                .answers
+                .pop_front()
+                .unwrap_or(RequestPermissionOutcome::Cancelled);
             Ok(RequestPermissionResponse::new(answer))
         }))
     }
 
-    fn session_update(&self, update: SessionNotification) -> Served<'_, ()> {
+    fn session_update(&self, update: SessionNotification) -> ProtocolFuture<'_, ()> {
         self.state().updates.push(update);
         Box::pin(std::future::ready(Ok(())))
     }
 
-    fn create_terminal(&self, request: CreateTerminalRequest) -> Served<'_, CreateTerminalResponse> {
-        let line =
-            std::iter::once(&request.command).chain(&request.args).cloned().collect::<Vec<_>>().join(" ");
+    fn create_terminal(
+        &self,
+        request: CreateTerminalRequest,
+    ) -> ProtocolFuture<'_, CreateTerminalResponse> {
+        let line = std::iter::once(&request.command)
+            .chain(&request.args)
+            .cloned()
+            .collect::<Vec<_>>()
+            .join(" ");
         let fault = self.note("terminal/create", &line);
         if let (Some(shell), None) = (&self.shell, &fault) {
-            self.state().envs.push(request.env.iter().map(|e| (e.name.clone(), e.value.clone())).collect());
+            self.state().envs.push(
+                request
+                    .env
+                    .iter()
+                    .map(|e| (e.name.clone(), e.value.clone()))
+                    .collect(),
+            );
             let mut request = request;
             let line = format!("{}{line}", self.prefix);
             (request.command, request.args) = ("sh".to_owned(), vec!["-c".to_owned(), line]);
             return shell.create_terminal(request);
         }
-        Box::pin(served(fault, move || self.create(&request).map(CreateTerminalResponse::new)))
+        Box::pin(served(fault, move || {
+            self.create(&request).map(CreateTerminalResponse::new)
+        }))
     }
 
-    fn terminal_output(&self, request: TerminalOutputRequest) -> Served<'_, TerminalOutputResponse> {
+    fn terminal_output(
+        &self,
+        request: TerminalOutputRequest,
+    ) -> ProtocolFuture<'_, TerminalOutputResponse> {
         let fault = self.note("terminal/output", &request.terminal_id);
         if let (Some(shell), None) = (&self.shell, &fault) {
             return shell.terminal_output(request);
@@ -315,19 +399,29 @@ impl ClientTools for FakeClient {
     fn wait_for_terminal_exit(
         &self,
         request: WaitForTerminalExitRequest,
-    ) -> Served<'_, WaitForTerminalExitResponse> {
+    ) -> ProtocolFuture<'_, WaitForTerminalExitResponse> {
         let fault = self.note("terminal/wait_for_exit", &request.terminal_id);
         if let (Some(shell), None) = (&self.shell, &fault) {
             return shell.wait_for_terminal_exit(request);
         }
         Box::pin(async move {
             let mut exit = self.opened(&request.terminal_id, |opened| opened.exit.subscribe())?;
-            let ended = exit.wait_for(Option::is_some).await.map_err(Error::into_internal_error)?.clone();
-            served(fault, || Ok(WaitForTerminalExitResponse::new(ended.unwrap_or_default()))).await
+            let ended = exit
+                .wait_for(Option::is_some)
+                .await
+                .map_err(Error::into_internal_error)?
+                .clone();
+            served(fault, || {
+                Ok(WaitForTerminalExitResponse::new(ended.unwrap_or_default()))
+            })
+            .await
         })
     }
 
-    fn kill_terminal(&self, request: KillTerminalRequest) -> Served<'_, KillTerminalResponse> {
+    fn kill_terminal(
+        &self,
+        request: KillTerminalRequest,
+    ) -> ProtocolFuture<'_, KillTerminalResponse> {
         let fault = self.note("terminal/kill", &request.terminal_id);
         if let (Some(shell), None) = (&self.shell, &fault) {
             return shell.kill_terminal(request);
@@ -335,29 +429,35 @@ impl ClientTools for FakeClient {
         Box::pin(served(fault, move || {
             let killed = TerminalExitStatus::new().signal("SIGKILL".to_owned());
             self.opened(&request.terminal_id, |opened| {
-                opened.exit.send_if_modified(|exit| exit.is_none() && exit.replace(killed).is_none());
+                opened
+                    .exit
+                    .send_if_modified(|exit| exit.is_none() && exit.replace(killed).is_none());
                 KillTerminalResponse::new()
             })
         }))
     }
 
-    fn release_terminal(&self, request: ReleaseTerminalRequest) -> Served<'_, ReleaseTerminalResponse> {
+    fn release_terminal(
+        &self,
+        request: ReleaseTerminalRequest,
+    ) -> ProtocolFuture<'_, ReleaseTerminalResponse> {
         let fault = self.note("terminal/release", &request.terminal_id);
         if let (Some(shell), None) = (&self.shell, &fault) {
             return shell.release_terminal(request);
         }
         Box::pin(served(fault, move || {
             let gone = self.state().opened.remove(&request.terminal_id);
-            gone.map(|_| ReleaseTerminalResponse::new()).ok_or_else(|| missing("that terminal".to_owned()))
+            gone.map(|_| ReleaseTerminalResponse::new())
+                .ok_or_else(|| resource_missing("that terminal".to_owned()))
         }))
     }
 
-    fn discover_tools(&self, session: SessionId) -> Served<'_, ToolCatalog> {
+    fn discover_tools(&self, session: SessionId) -> ProtocolFuture<'_, ToolCatalog> {
         let fault = self.note("_punie/discover_tools", &session);
         Box::pin(served(fault, move || Ok(self.state().catalog.clone())))
     }
 
-    fn ext_method(&self, method: String, params: Value) -> Served<'_, Value> {
+    fn ext_method(&self, method: String, params: Value) -> ProtocolFuture<'_, Value> {
         let fault = self.note("ext", &method);
         Box::pin(served(fault, move || match method.as_str() {
             "_test/echo" => Ok(params),
@@ -365,7 +465,7 @@ impl ClientTools for FakeClient {
         }))
     }
 
-    fn ext_notification(&self, method: String, _params: Value) -> Served<'_, ()> {
+    fn ext_notification(&self, method: String, _params: Value) -> ProtocolFuture<'_, ()> {
         let fault = self.note("ext notification", &method);
         Box::pin(served(fault, || Ok(())))
     }

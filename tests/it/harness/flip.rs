@@ -24,7 +24,10 @@ impl Flip {
                 renameat_with(CWD, &one, CWD, &other, RenameFlags::EXCHANGE).expect("two names");
             }
         });
-        Self { over, thread: Some(thread) }
+        Self {
+            over,
+            thread: Some(thread),
+        }
     }
 }
 

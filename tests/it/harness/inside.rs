@@ -5,50 +5,73 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use punie_runner::acp::local::confinement::Confinement;
-use punie_runner::acp::permission::InsideWorkspace;
-use punie_runner::audit::{Audit, Keep, Places};
+use punie_runner::acp::permission::PermissionGate;
+use punie_runner::audit::{AuditLog, AuditPaths, AuditRetention};
 use punie_runner::backend::{
-    CatalogItem, CatalogKind, ConvexBackend, HttpFunctions, Signer, TokenStore, TransportOptions,
+    CatalogEntry, CatalogKind, ConvexBackend, DeviceSigner, HttpFunctions, TokenStore,
+    TransportOptions,
 };
-use punie_runner::home::{Approvals, DeviceIdentity, Home, Supervision, Switches, fresh_token};
+use punie_runner::home::{
+    ApprovalQuestions, DeviceIdentity, Home, OwnerSwitches, SupervisionStore, random_token,
+};
 use punie_runner::ids::{DeviceId, LeaseId, RequestId};
 use punie_runner::journal::{BackendIdentity, Journal};
 use punie_runner::output::OutputStore;
 use punie_runner::redact::{Redactor, Secret};
 use punie_runner::runner::{
-    Catalog, Clock, LookedAfter, Parts, Runner, RunnerError, Settings, Stop, Survivors, ToolThreads, wakes,
+    CatalogSource, Clock, InspectedEffects, LeftoverCleanup, Runner, RunnerError, RunnerParts,
+    RunnerSettings, ShutdownSignal, ToolThreads, wake_channel,
 };
-use punie_runner::tool::{Aftermath, Intent, Registry, Unobserved};
+use punie_runner::tool::{CallIntent, IntentOutcome, NoObserver, ToolRegistry};
 use tokio::task::JoinSet;
 
 use super::stage::Stage;
 
 /// A runner at work in this process.
 pub struct Inside {
-    stop: Stop,
+    stop: ShutdownSignal,
     running: JoinSet<Result<(), RunnerError>>,
 }
 
 impl Inside {
     /// As the device of this stage, with these tools.
-    pub fn start(stage: &Stage, tools: Registry, settings: Settings) -> Self {
+    pub fn start(stage: &Stage, tools: ToolRegistry, settings: RunnerSettings) -> Self {
         Self::with(stage, tools, settings, |_| {})
     }
 
     /// The same with some parts changed.
-    pub fn with(stage: &Stage, tools: Registry, settings: Settings, change: impl FnOnce(&mut Parts)) -> Self {
-        Self::made(stage, &stage.setting.url, TransportOptions::default(), tools, settings, change)
+    pub fn with(
+        stage: &Stage,
+        tools: ToolRegistry,
+        settings: RunnerSettings,
+        change: impl FnOnce(&mut RunnerParts),
+    ) -> Self {
+        Self::made(
+            stage,
+            &stage.setting.url,
+            TransportOptions::default(),
+            tools,
+            settings,
+            change,
+        )
     }
 
     /// The same at another address.
     pub fn with_at(
         stage: &Stage,
         url: &str,
-        tools: Registry,
-        settings: Settings,
-        change: impl FnOnce(&mut Parts),
+        tools: ToolRegistry,
+        settings: RunnerSettings,
+        change: impl FnOnce(&mut RunnerParts),
     ) -> Self {
-        Self::made(stage, url, TransportOptions::default(), tools, settings, change)
+        Self::made(
+            stage,
+            url,
+            TransportOptions::default(),
+            tools,
+            settings,
+            change,
+        )
     }
 
     /// The same, at another address and by another way.
@@ -56,8 +79,8 @@ impl Inside {
         stage: &Stage,
         url: &str,
         way: TransportOptions,
-        tools: Registry,
-        settings: Settings,
+        tools: ToolRegistry,
+        settings: RunnerSettings,
     ) -> Self {
         Self::made(stage, url, way, tools, settings, |_| {})
     }
@@ -66,55 +89,66 @@ impl Inside {
         stage: &Stage,
         url: &str,
         way: TransportOptions,
-        tools: Registry,
-        settings: Settings,
-        change: impl FnOnce(&mut Parts),
+        tools: ToolRegistry,
+        settings: RunnerSettings,
+        change: impl FnOnce(&mut RunnerParts),
     ) -> Self {
-        let home = Home::open(&stage.setting.home).expect("a home");
+        let home = Home::open_home(&stage.setting.home).expect("a home");
         let identity = DeviceIdentity::load_or_create(&home).expect("an identity");
         let functions = HttpFunctions::new(url, way).expect("an address");
         let (signer, tokens) = (Arc::new(Device(identity)), Arc::new(InMemory::default()));
         let backend = ConvexBackend::new(functions, signer, tokens, None, Duration::from_mins(1));
-        let backend_at = BackendIdentity { address: url.to_owned(), id: None, adopts_unassigned: true };
-        let mut parts = Parts {
+        let backend_at = BackendIdentity {
+            address: url.to_owned(),
+            id: None,
+            adopts_unassigned: true,
+        };
+        let mut parts = RunnerParts {
             backend: Arc::new(backend),
-            journal: Journal::open_for(&home.journal_file(), &backend_at).expect("a journal"),
-            audit: Audit::open(
-                Places::within(&home.audit_dir()),
-                Keep { age: Duration::from_hours(24), bytes: 1 << 20 },
+            journal: Journal::open_for_backend(&home.journal_file(), &backend_at)
+                .expect("a journal"),
+            audit: AuditLog::open_log(
+                AuditPaths::within_folder(&home.audit_dir()),
+                AuditRetention {
+                    age: Duration::from_hours(24),
+                    bytes: 1 << 20,
+                },
                 None,
             )
             .expect("a thread"),
             request_auth: None,
             registry: Arc::new(tools),
-            gate: Arc::new(InsideWorkspace::default()),
+            gate: Arc::new(PermissionGate::default()),
             redactor: Redactor::default(),
-            outputs: OutputStore::open(&home.outputs_dir()).expect("a folder"),
+            outputs: OutputStore::open_output_folder(&home.outputs_dir()).expect("a folder"),
             lease: LeaseId::random(),
             survivors: Arc::new(Nobody),
             catalog: Arc::new(Nobody),
             settings,
-            clock: Clock::system(),
+            clock: Clock::system_clock(),
             confinement: Arc::new(Confinement::default()),
-            switches: Switches::of(&home),
-            approvals: Approvals::of(&home),
-            supervision: Supervision::of(&home),
+            switches: OwnerSwitches::in_home(&home),
+            approvals: ApprovalQuestions::in_home(&home),
+            supervision: SupervisionStore::in_home(&home),
             watchdog: None,
-            observer: Arc::new(Unobserved),
+            observer: Arc::new(NoObserver),
             tool_threads: ToolThreads::default(),
         };
         change(&mut parts);
-        let (stop, runner) = (Stop::new(), Runner::new(parts, wakes()));
+        let (stop, runner) = (ShutdownSignal::new(), Runner::new(parts, wake_channel()));
         let mut running = JoinSet::new();
         let asked = stop.clone();
-        running.spawn(async move { runner.run(&asked).await });
+        running.spawn(async move { runner.run_until_stopped(&asked).await });
         Self { stop, running }
     }
 
     /// Stops it; it must not have ended before.
     pub async fn stop(mut self) {
-        assert!(self.running.try_join_next().is_none(), "the runner ended by itself");
-        self.stop.ask();
+        assert!(
+            self.running.try_join_next().is_none(),
+            "the runner ended by itself"
+        );
+        self.stop.request_stop();
         let ended = self.running.join_next().await.expect("it ran");
         ended.expect("it did not panic").expect("it ended well");
     }
@@ -122,17 +156,17 @@ impl Inside {
 
 struct Device(DeviceIdentity);
 
-impl Signer for Device {
+impl DeviceSigner for Device {
     fn device_id(&self) -> &DeviceId {
-        self.0.id()
+        self.0.device_id()
     }
-    fn public_key(&self) -> String {
+    fn signing_public_key(&self) -> String {
         self.0.public_key_base64().to_owned()
     }
-    fn sign(&self, text: &str) -> String {
-        self.0.sign(text)
+    fn sign_text(&self, text: &str) -> String {
+        self.0.sign_base64(text)
     }
-    fn name(&self) -> String {
+    fn device_name(&self) -> String {
         "inside".to_owned()
     }
 }
@@ -141,11 +175,14 @@ impl Signer for Device {
 struct InMemory(Mutex<Option<Secret<String>>>);
 
 impl TokenStore for InMemory {
-    fn load(&self) -> Option<Secret<String>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    fn load_token(&self) -> Option<Secret<String>> {
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
-    fn renew(&self) -> io::Result<Secret<String>> {
-        let token = fresh_token();
+    fn renew_token(&self) -> io::Result<Secret<String>> {
+        let token = random_token();
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(token.clone());
         Ok(token)
     }
@@ -153,27 +190,31 @@ impl TokenStore for InMemory {
 
 struct Nobody;
 
-impl Survivors for Nobody {
-    fn end(&self, _request: &RequestId, _identity: &str) -> bool {
+impl LeftoverCleanup for Nobody {
+    fn end_leftover(&self, _request: &RequestId, _identity: &str) -> bool {
         true
     }
-    fn look_after<'a>(&'a self, _request: &'a RequestId, _intents: Vec<Intent>) -> LookedAfter<'a> {
-        Box::pin(std::future::ready(Aftermath::Untouched))
+    fn inspect_effects<'a>(
+        &'a self,
+        _request: &'a RequestId,
+        _intents: Vec<CallIntent>,
+    ) -> InspectedEffects<'a> {
+        Box::pin(std::future::ready(IntentOutcome::Untouched))
     }
 }
 
-impl Catalog for Nobody {
-    fn items(&self, _kind: CatalogKind) -> Vec<CatalogItem> {
+impl CatalogSource for Nobody {
+    fn catalog_items(&self, _kind: CatalogKind) -> Vec<CatalogEntry> {
         Vec::new()
     }
-    fn changes(&self) -> Option<tokio::sync::watch::Receiver<u64>> {
+    fn subscribe_catalog(&self) -> Option<tokio::sync::watch::Receiver<u64>> {
         None
     }
 }
 
 /// The default figures of a runner with these changes.
-pub fn settings_with(change: impl FnOnce(&mut Settings)) -> Settings {
-    let mut settings = Settings::default();
+pub fn settings_with(change: impl FnOnce(&mut RunnerSettings)) -> RunnerSettings {
+    let mut settings = RunnerSettings::default();
     change(&mut settings);
     settings
 }

@@ -17,7 +17,11 @@ pub const PROGRAM: &str = env!("CARGO_BIN_EXE_punie-runner");
 /// The program as a worker.
 pub fn worker_program() -> WorkerProgram {
     let temp_root = std::env::temp_dir().join("punie-runner-test-workers");
-    WorkerProgram { program: PROGRAM.into(), temp_root, time_zone: None }
+    WorkerProgram {
+        program: PROGRAM.into(),
+        temp_root,
+        time_zone: None,
+    }
 }
 
 /// What a process is started with.
@@ -36,7 +40,9 @@ impl Setting {
     /// The folder with the tokens of its backend.
     pub fn tokens(&self) -> PathBuf {
         let place = self.url.split_once("://").expect("an address").1;
-        self.home.join("tokens").join(place.replace(':', "_").replace('/', "%2f"))
+        self.home
+            .join("tokens")
+            .join(place.replace(':', "_").replace('/', "%2f"))
     }
 }
 
@@ -74,8 +80,18 @@ impl Program {
     }
 
     /// Starts it by a program that becomes it in the end (`unshare`, `prlimit`), with these words before its own.
-    pub fn within(before: &[&str], setting: &Setting, args: &[&str], variables: &[(&str, &OsStr)]) -> Self {
-        let words: Vec<&str> = before.iter().chain(&[PROGRAM]).chain(args).copied().collect();
+    pub fn within(
+        before: &[&str],
+        setting: &Setting,
+        args: &[&str],
+        variables: &[(&str, &OsStr)],
+    ) -> Self {
+        let words: Vec<&str> = before
+            .iter()
+            .chain(&[PROGRAM])
+            .chain(args)
+            .copied()
+            .collect();
         let mut command = Command::new(words[0]);
         command.args(&words[1..]);
         Self::launch(setting, command, variables)
@@ -84,15 +100,19 @@ impl Program {
     /// Starts it as the shell that has said these words before: a limit, a group, a variable of its own.
     pub fn start_after(setting: &Setting, words: &str, args: &[&str]) -> Self {
         let mut command = Command::new("/bin/sh");
-        command.args(["-c", &format!("{words}\nexec \"$0\" \"$@\""), PROGRAM]).args(args);
+        command
+            .args(["-c", &format!("{words}\nexec \"$0\" \"$@\""), PROGRAM])
+            .args(args);
         Self::launch(setting, command, &[])
     }
 
     /// Starts this, with what every program here is started with.
     pub fn launch(setting: &Setting, mut command: Command, variables: &[(&str, &OsStr)]) -> Self {
         let number = std::fs::read_dir(&setting.logs).expect("the logs").count();
-        let (log, out) =
-            (setting.logs.join(format!("{number}.log")), setting.logs.join(format!("{number}.out")));
+        let (log, out) = (
+            setting.logs.join(format!("{number}.log")),
+            setting.logs.join(format!("{number}.out")),
+        );
         let child = command
             .env_clear()
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())
@@ -128,7 +148,10 @@ impl Program {
 
     /// Waits until it has logged this.
     pub async fn logs(&self, words: &str) {
-        until(&format!("{words:?} in its log"), || self.log().contains(words)).await;
+        until(&format!("{words:?} in its log"), || {
+            self.log().contains(words)
+        })
+        .await;
     }
 
     /// Asks it to stop.
@@ -150,7 +173,11 @@ impl Program {
     /// Waits until it ends by itself.
     pub async fn end(mut self) -> Ended {
         let status = eventually("the end of the program", async || self.status()).await;
-        Ended { code: status.code(), out: read(&self.out), log: self.log() }
+        Ended {
+            code: status.code(),
+            out: read(&self.out),
+            log: self.log(),
+        }
     }
 
     fn status(&mut self) -> Option<ExitStatus> {
@@ -159,7 +186,10 @@ impl Program {
 
     /// Sends it this signal.
     pub fn signal(&self, signal: Signal) {
-        let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw).expect("a process id");
+        let pid = i32::try_from(self.child.id())
+            .ok()
+            .and_then(Pid::from_raw)
+            .expect("a process id");
         kill_process(pid, signal).expect("it is ours to signal");
     }
 }
@@ -178,18 +208,29 @@ fn read(path: &Path) -> String {
 
 /// Whether a process runs; one that only waits to be collected does not.
 pub fn is_alive(pid: &str) -> bool {
-    let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else { return false };
-    let state = stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().next());
+    let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else {
+        return false;
+    };
+    let state = stat
+        .rsplit(')')
+        .next()
+        .and_then(|rest| rest.split_whitespace().next());
     !matches!(state, Some("Z" | "X"))
 }
 
 /// The processes that live and have exactly this among their arguments.
 pub fn carrying(argument: &str) -> Vec<u32> {
-    let entries = std::fs::read_dir("/proc").expect("the processes").filter_map(Result::ok);
+    let entries = std::fs::read_dir("/proc")
+        .expect("the processes")
+        .filter_map(Result::ok);
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
     let has = |pid: &u32| {
         let words = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        words.split(|b| *b == 0).any(|word| word == argument.as_bytes())
+        words
+            .split(|b| *b == 0)
+            .any(|word| word == argument.as_bytes())
     };
-    pids.filter(has).filter(|pid| is_alive(&pid.to_string())).collect()
+    pids.filter(has)
+        .filter(|pid| is_alive(&pid.to_string()))
+        .collect()
 }

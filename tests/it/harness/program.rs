@@ -10,8 +10,21 @@ use std::process::{Command, Stdio};
 pub fn make_program(path: &Path, text: &str) {
     let script = r#"mkdir -p "${1%/*}" && cat > "$1" && chmod 755 "$1""#;
     let mut writer = Command::new("/bin/sh");
-    let mut writer =
-        writer.args(["-c", script, "sh"]).arg(path).stdin(Stdio::piped()).spawn().expect("a shell");
-    writer.stdin.take().expect("piped").write_all(text.as_bytes()).expect("taken");
-    assert!(writer.wait().expect("waited for").success(), "{}", path.display());
+    let mut writer = writer
+        .args(["-c", script, "sh"])
+        .arg(path)
+        .stdin(Stdio::piped())
+        .spawn()
+        .expect("a shell");
+    writer
+        .stdin
+        .take()
+        .expect("piped")
+        .write_all(text.as_bytes())
+        .expect("taken");
+    assert!(
+        writer.wait().expect("waited for").success(),
+        "{}",
+        path.display()
+    );
 }

@@ -73,7 +73,10 @@ pub struct Proxy {
 impl Proxy {
     /// Before the server at this address.
     pub fn before(url: &str) -> Self {
-        let upstream = url.trim_start_matches("http://").parse().expect("an address");
+        let upstream = url
+            .trim_start_matches("http://")
+            .parse()
+            .expect("an address");
         let listener = listen(SocketAddr::from(([127, 0, 0, 1], 0)));
         let address = listener.local_addr().expect("an address");
         let shared = Arc::new(Shared {
@@ -83,7 +86,12 @@ impl Proxy {
             met: AtomicUsize::new(0),
             free_at: Mutex::new(Instant::now()),
         });
-        let mut proxy = Self { url: format!("http://{address}"), address, shared, serving: JoinSet::new() };
+        let mut proxy = Self {
+            url: format!("http://{address}"),
+            address,
+            shared,
+            serving: JoinSet::new(),
+        };
         proxy.serve(listener);
         proxy
     }
@@ -95,12 +103,20 @@ impl Proxy {
 
     /// From now on this is done to connections as soon as this text is asked on them.
     pub fn poison_those_with(&self, text: &str, toxic: Toxic) {
-        *self.shared.marked.lock().unwrap_or_else(PoisonError::into_inner) = Some((text.to_owned(), toxic));
+        *self
+            .shared
+            .marked
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = Some((text.to_owned(), toxic));
     }
 
     /// Nothing is done to new connections any more, nor to those that stand, but for marked ones.
     pub fn heal(&self) {
-        *self.shared.marked.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        *self
+            .shared
+            .marked
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = None;
         self.poison(Toxic::Pass);
     }
 
@@ -147,7 +163,14 @@ async fn connection(shared: &Shared, near: TcpStream) -> io::Result<()> {
     far.set_nodelay(true)?;
     let ((near_in, near_out), (far_in, far_out)) = (near.into_split(), far.into_split());
     let (mark, marked) = watch::channel(None);
-    let asking = pump(shared, Way::Asking, near_in, far_out, Some(&mark), marked.clone());
+    let asking = pump(
+        shared,
+        Way::Asking,
+        near_in,
+        far_out,
+        Some(&mark),
+        marked.clone(),
+    );
     let answering = pump(shared, Way::Answering, far_in, near_out, None, marked);
     tokio::select! {
         asked = asking => asked,
@@ -165,7 +188,8 @@ async fn pump(
     mut marked: watch::Receiver<Option<Toxic>>,
 ) -> io::Result<()> {
     let mut general = shared.toxic.subscribe();
-    let (mut buffer, mut carried, mut under, mut asked) = (vec![0; 16 << 10], 0, Toxic::Pass, Vec::new());
+    let (mut buffer, mut carried, mut under, mut asked) =
+        (vec![0; 16 << 10], 0, Toxic::Pass, Vec::new());
     loop {
         let read = tokio::select! {
             read = from.read(&mut buffer) => read?,
@@ -179,9 +203,15 @@ async fn pump(
         let mut bytes = &buffer[..read];
         if let Some(mark) = mark {
             asked.extend_from_slice(bytes);
-            let of_text = shared.marked.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            let of_text = shared
+                .marked
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .clone();
             if let Some((text, toxic)) = of_text
-                && asked.windows(text.len()).any(|part| part == text.as_bytes())
+                && asked
+                    .windows(text.len())
+                    .any(|part| part == text.as_bytes())
             {
                 shared.met.fetch_add(1, Ordering::SeqCst);
                 mark.send_replace(Some(toxic));

@@ -39,8 +39,13 @@ impl Fate {
 
     /// A function's refusal.
     pub fn refuse(data: &Value) -> Self {
-        let body = serde_json::json!({ "status": "error", "errorMessage": "refused", "errorData": data });
-        Self::say("200 OK", "content-type: application/json\r\n", &body.to_string())
+        let body =
+            serde_json::json!({ "status": "error", "errorMessage": "refused", "errorData": data });
+        Self::say(
+            "200 OK",
+            "content-type: application/json\r\n",
+            &body.to_string(),
+        )
     }
 }
 
@@ -93,43 +98,75 @@ impl Relay {
                 });
             }
         });
-        Self { url, shared, _serving: serving }
+        Self {
+            url,
+            shared,
+            _serving: serving,
+        }
     }
 
     /// From now on, this decides.
     pub fn rule(&self, rule: impl FnMut(&str, &Value) -> Fate + Send + 'static) {
-        *self.shared.rule.lock().unwrap_or_else(PoisonError::into_inner) = Box::new(rule);
+        *self
+            .shared
+            .rule
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = Box::new(rule);
     }
 
     /// The calls of one function that came by, in order.
     pub fn calls(&self, path: &str) -> Vec<Call> {
-        let calls = self.shared.calls.lock().unwrap_or_else(PoisonError::into_inner);
-        calls.iter().filter(|call| call.path == path).cloned().collect()
+        let calls = self
+            .shared
+            .calls
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        calls
+            .iter()
+            .filter(|call| call.path == path)
+            .cloned()
+            .collect()
     }
 
     /// How many posts for this request came by, and how many of them the backend stored.
     pub fn posts(&self, id: &str) -> (usize, usize) {
         let posts = self.calls("events:appendResult");
-        let posts: Vec<_> = posts.iter().filter(|call| call.args["requestId"] == id).collect();
-        let stored = posts.iter().filter(|call| call.answer["value"]["stored"] == true).count();
+        let posts: Vec<_> = posts
+            .iter()
+            .filter(|call| call.args["requestId"] == id)
+            .collect();
+        let stored = posts
+            .iter()
+            .filter(|call| call.answer["value"]["stored"] == true)
+            .count();
         (posts.len(), stored)
     }
 }
 
 async fn serve(shared: &Shared, mut socket: TcpStream) -> Option<()> {
     let head = head(&mut socket).await?;
-    if head.to_ascii_lowercase().contains("\r\nupgrade: websocket\r\n") {
+    if head
+        .to_ascii_lowercase()
+        .contains("\r\nupgrade: websocket\r\n")
+    {
         return splice(shared, socket, &head).await;
     }
     let (route, body) = request(&mut socket, &head).await?;
     let call: Value = serde_json::from_slice(&body).unwrap_or_default();
     let path = call["path"].as_str().unwrap_or_default().to_owned();
     let fate = shared.rule.lock().unwrap_or_else(PoisonError::into_inner)(&path, &call["args"]);
-    let mut seen = Call { path, args: call["args"].clone(), answer: Value::Null, at: Instant::now() };
+    let mut seen = Call {
+        path,
+        args: call["args"].clone(),
+        answer: Value::Null,
+        at: Instant::now(),
+    };
     let reply = match fate {
         Fate::Pass => forward(shared, &route, body, &mut seen, |_| {}).await,
         Fate::Alter(change) => forward(shared, &route, body, &mut seen, change).await,
-        Fate::AnswerLost => forward(shared, &route, body, &mut seen, |_| {}).await.and(None),
+        Fate::AnswerLost => forward(shared, &route, body, &mut seen, |_| {})
+            .await
+            .and(None),
         Fate::Cut(bytes) => forward(shared, &route, body, &mut seen, |_| {})
             .await
             .map(|reply| reply[..bytes.min(reply.len())].to_vec()),
@@ -137,7 +174,11 @@ async fn serve(shared: &Shared, mut socket: TcpStream) -> Option<()> {
         Fate::Hang => std::future::pending().await,
         Fate::Say(reply) => Some(reply.into_bytes()),
     };
-    shared.calls.lock().unwrap_or_else(PoisonError::into_inner).push(seen);
+    shared
+        .calls
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .push(seen);
     socket.write_all(&reply?).await.ok()?;
     socket.shutdown().await.ok()
 }
@@ -153,16 +194,22 @@ async fn head(socket: &mut TcpStream) -> Option<String> {
 
 /// Carries a WebSocket's bytes both ways until it ends.
 async fn splice(shared: &Shared, mut near: TcpStream, head: &str) -> Option<()> {
-    let mut far = TcpStream::connect(shared.upstream.trim_start_matches("http://")).await.ok()?;
+    let mut far = TcpStream::connect(shared.upstream.trim_start_matches("http://"))
+        .await
+        .ok()?;
     far.write_all(head.as_bytes()).await.ok()?;
-    tokio::io::copy_bidirectional(&mut near, &mut far).await.ok().map(drop)
+    tokio::io::copy_bidirectional(&mut near, &mut far)
+        .await
+        .ok()
+        .map(drop)
 }
 
 /// The route and the body of one request.
 async fn request(socket: &mut TcpStream, head: &str) -> Option<(String, Vec<u8>)> {
     let length = head.lines().find_map(|line| {
         let (name, value) = line.split_once(':')?;
-        name.eq_ignore_ascii_case("content-length").then(|| value.trim().parse().ok())?
+        name.eq_ignore_ascii_case("content-length")
+            .then(|| value.trim().parse().ok())?
     });
     let mut body = vec![0; length.unwrap_or(0)];
     socket.read_exact(&mut body).await.ok()?;
@@ -177,13 +224,24 @@ async fn forward(
     seen: &mut Call,
     change: fn(&mut Value),
 ) -> Option<Vec<u8>> {
-    let post = shared.http.post(format!("{}{route}", shared.upstream)).body(body);
-    let reply = post.header("content-type", "application/json").send().await.ok()?;
+    let post = shared
+        .http
+        .post(format!("{}{route}", shared.upstream))
+        .body(body);
+    let reply = post
+        .header("content-type", "application/json")
+        .send()
+        .await
+        .ok()?;
     let status = reply.status();
     let text = reply.text().await.ok()?;
     seen.answer = serde_json::from_str(&text).unwrap_or_default();
     change(&mut seen.answer);
-    let text = if seen.answer.is_null() { text } else { seen.answer.to_string() };
+    let text = if seen.answer.is_null() {
+        text
+    } else {
+        seen.answer.to_string()
+    };
     match Fate::say(status.as_str(), "content-type: application/json\r\n", &text) {
         Fate::Say(reply) => Some(reply.into_bytes()),
         _ => None,

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use punie_runner::dev_backend::{Clock, DevBackend, DevBackendOptions, Faults};
+use punie_runner::dev_backend::{BackendClock, DevBackend, DevBackendOptions, FaultInjector};
 use punie_runner::ids::RequestId;
-use punie_runner::journal::{Reader, State};
+use punie_runner::journal::{JournalReader, RequestState};
 use punie_runner::output::OutputStore;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -36,7 +36,7 @@ pub struct Stage {
     ahead_ms: Arc<AtomicI64>,
     pairing_code: String,
     /// What of the backend goes wrong on purpose.
-    pub faults: Faults,
+    pub faults: FaultInjector,
     pub caller: Caller,
     pub setting: Setting,
     dir: TempDir,
@@ -65,8 +65,11 @@ impl Stage {
         let code = stage.pairing_code.clone();
         let paired = stage.command(&["--json", "pair", &code]).await;
         assert_eq!(paired.code, Some(0), "{paired:?}");
-        let device = paired.json()["deviceId"].as_str().expect("an id").to_owned();
-        let token = stage.backend().mint_caller("test").expect("a token");
+        let device = paired.json()["deviceId"]
+            .as_str()
+            .expect("an id")
+            .to_owned();
+        let token = stage.backend().mint_caller_token("test").expect("a token");
         stage.caller = Caller::new(&stage.setting.url, token, device);
         stage
     }
@@ -85,23 +88,36 @@ impl Stage {
         let dir = tempfile::tempdir().expect("a folder");
         let place = |name: &str| dir.path().join(name);
         for name in ["home", "work", "logs"] {
-            std::fs::DirBuilder::new().mode(0o700).create(place(name)).expect("a folder");
+            std::fs::DirBuilder::new()
+                .mode(0o700)
+                .create(place(name))
+                .expect("a folder");
         }
-        std::fs::write(place("home").join("config.toml"), format!("{QUICK}{config}")).expect("written");
+        std::fs::write(
+            place("home").join("config.toml"),
+            format!("{QUICK}{config}"),
+        )
+        .expect("written");
         let ahead_ms = Arc::new(AtomicI64::new(0));
         let ahead = Arc::clone(&ahead_ms);
-        let faults = Faults::new();
+        let faults = FaultInjector::new();
         let options = DevBackendOptions {
             db: place("backend.sqlite3"),
             port: 0,
-            clock: Clock::new(move || system_ms() + ms(ahead.load(Ordering::SeqCst))),
+            clock: BackendClock::new(move || system_ms() + ms(ahead.load(Ordering::SeqCst))),
             production_errors: false,
             holds,
             faults: Some(faults.clone()),
         };
-        let backend = DevBackend::start(options.clone()).await.expect("started");
-        let url = backend.url().to_owned();
-        let port = url.rsplit(':').next().and_then(|port| port.parse().ok()).expect("a port");
+        let backend = DevBackend::start_server(options.clone())
+            .await
+            .expect("started");
+        let url = backend.listen_url().to_owned();
+        let port = url
+            .rsplit(':')
+            .next()
+            .and_then(|port| port.parse().ok())
+            .expect("a port");
         let setting = Setting {
             home: place("home"),
             workspace: place("work"),
@@ -131,12 +147,20 @@ impl Stage {
 
     /// Stops the backend; its address stays reserved for its return.
     pub async fn stop_backend(&mut self) {
-        self.backend.take().expect("the backend runs").stop().await;
+        self.backend
+            .take()
+            .expect("the backend runs")
+            .stop_server()
+            .await;
     }
 
     /// Starts it again: same database, same address.
     pub async fn start_backend(&mut self) {
-        self.backend = Some(DevBackend::start(self.options.clone()).await.expect("started again"));
+        self.backend = Some(
+            DevBackend::start_server(self.options.clone())
+                .await
+                .expect("started again"),
+        );
     }
 
     /// Moves the backend's clock against everybody else's.
@@ -147,7 +171,8 @@ impl Stage {
     /// The backend's database, to put in it what no caller could. The backend must be stopped, or told by an append.
     pub fn database(&self) -> rusqlite::Connection {
         let db = rusqlite::Connection::open(&self.options.db).expect("the backend's database");
-        db.busy_timeout(std::time::Duration::from_secs(30)).expect("set");
+        db.busy_timeout(std::time::Duration::from_secs(30))
+            .expect("set");
         db
     }
 
@@ -158,12 +183,21 @@ impl Stage {
 
     /// The runner in the background, at another address of the same backend.
     pub fn run_at(&self, url: &str) -> Program {
-        Program::start(&Setting { url: url.to_owned(), ..self.setting.clone() }, &["run"])
+        Program::start(
+            &Setting {
+                url: url.to_owned(),
+                ..self.setting.clone()
+            },
+            &["run"],
+        )
     }
 
     /// The runner in the background, at that address, with these points at which it ends (failpoint).
     pub fn run_armed(&self, url: &str, points: &str) -> Program {
-        let setting = Setting { url: url.to_owned(), ..self.setting.clone() };
+        let setting = Setting {
+            url: url.to_owned(),
+            ..self.setting.clone()
+        };
         Program::start_with(&setting, &["run"], &[("PUNIE_FAILPOINTS", points.as_ref())])
     }
 
@@ -177,12 +211,20 @@ impl Stage {
 
     /// What the journal remembers under this name.
     pub fn remembers(&self, key: &str) -> Option<String> {
-        self.journal()?.recall(key).expect("readable")
+        self.journal()?.read_fact(key).expect("readable")
     }
 
     /// One command at another address of the same backend, to its end.
     pub async fn command_at(&self, url: &str, args: &[&str]) -> Ended {
-        Program::start(&Setting { url: url.to_owned(), ..self.setting.clone() }, args).end().await
+        Program::start(
+            &Setting {
+                url: url.to_owned(),
+                ..self.setting.clone()
+            },
+            args,
+        )
+        .end()
+        .await
     }
 
     /// What `status` says.
@@ -199,7 +241,9 @@ impl Stage {
     pub async fn listed_question(&self) -> Value {
         let listed = async || {
             let out = self.command(&["approvals", "--json"]).await.out;
-            serde_json::from_str(out.trim()).ok().filter(|question: &Value| question["id"].is_string())
+            serde_json::from_str(out.trim())
+                .ok()
+                .filter(|question: &Value| question["id"].is_string())
         };
         eventually("a question on the device's list", listed).await
     }
@@ -240,33 +284,46 @@ impl Stage {
 
     /// Waits until a file of the workspace holds a whole line; the line.
     pub async fn line(&self, name: &str) -> String {
-        until(&format!("a line in {name}"), || self.read(name).contains('\n')).await;
+        until(&format!("a line in {name}"), || {
+            self.read(name).contains('\n')
+        })
+        .await;
         self.read(name).trim().to_owned()
     }
 
     /// Waits until what a call has printed is kept so far as to hold this: a crash loses only what is not.
     pub async fn keeps(&self, id: &str, words: &str) {
-        let handle = OutputStore::handle(&RequestId::parse(id).expect("an id"), 0);
-        let kept = self.setting.home.join("state/outputs").join(handle.as_str());
+        let handle = OutputStore::handle_for(&RequestId::parse(id).expect("an id"), 0);
+        let kept = self
+            .setting
+            .home
+            .join("state/outputs")
+            .join(handle.as_str());
         let holds = || std::fs::read_to_string(&kept).is_ok_and(|kept| kept.contains(words));
         until(&format!("{words:?} to be kept"), holds).await;
     }
 
     /// The journal, once a runner has made it.
-    pub fn journal(&self) -> Option<Reader> {
-        Reader::open(&self.setting.home.join("state/journal.sqlite3")).ok()
+    pub fn journal(&self) -> Option<JournalReader> {
+        JournalReader::open_read_only(&self.setting.home.join("state/journal.sqlite3")).ok()
     }
 
     /// How far the journal says a request has come.
-    pub fn state(&self, id: &str) -> Option<State> {
+    pub fn state(&self, id: &str) -> Option<RequestState> {
         let id = RequestId::parse(id).expect("an id");
         // A journal that is just being made may have no tables yet.
-        self.journal()?.life(&id).ok()?.map(|life| life.state)
+        self.journal()?
+            .request_record(&id)
+            .ok()?
+            .map(|life| life.state)
     }
 
     /// Waits until the journal says that a request has come so far.
-    pub async fn reaches(&self, id: &str, state: State) {
-        until(&format!("{id} to be {}", state.as_str()), || self.state(id) == Some(state)).await;
+    pub async fn reaches(&self, id: &str, state: RequestState) {
+        until(&format!("{id} to be {}", state.as_str()), || {
+            self.state(id) == Some(state)
+        })
+        .await;
     }
 }
 
@@ -278,10 +335,17 @@ impl Drop for Stage {
 }
 
 fn system_ms() -> f64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_secs_f64() * 1_000.0
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .expect("after 1970")
+        .as_secs_f64()
+        * 1_000.0
 }
 
-#[expect(clippy::cast_precision_loss, reason = "milliseconds are far below 2^53")]
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "milliseconds are far below 2^53"
+)]
 fn ms(ms: i64) -> f64 {
     ms as f64
 }

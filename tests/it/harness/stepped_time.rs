@@ -30,14 +30,22 @@ impl SteppedTime {
     }
 
     /// Moves time on, step by step, until it is so. How much of this time that took.
-    pub async fn move_until(&self, what: &str, step: Duration, mut is_so: impl FnMut() -> bool) -> Duration {
+    pub async fn move_until(
+        &self,
+        what: &str,
+        step: Duration,
+        mut is_so: impl FnMut() -> bool,
+    ) -> Duration {
         let (begun, really) = (Instant::now(), std::time::Instant::now());
         loop {
             self.work().await;
             if is_so() {
                 return begun.elapsed();
             }
-            assert!(really.elapsed() < PATIENCE, "in vain was waited for: {what}");
+            assert!(
+                really.elapsed() < PATIENCE,
+                "in vain was waited for: {what}"
+            );
             tokio::time::advance(step).await;
         }
     }

@@ -1,29 +1,48 @@
 //! Calls a tool as the engine does: by name, with argument text, through the registry.
 
 use punie_runner::ids::RequestId;
-use punie_runner::request::{Body, Reply};
-use punie_runner::tool::{Entry, Registry, ToolCx, ToolError};
+use punie_runner::request::{ReplyBody, ToolReply};
+use punie_runner::tool::{ToolContext, ToolEntry, ToolError, ToolRegistry};
 use serde_json::Value;
 
 /// The registry of one domain.
-pub fn registry(entries: Vec<Entry>) -> Registry {
-    Registry::new([entries]).expect("the names of one domain differ")
+pub fn registry(entries: Vec<ToolEntry>) -> ToolRegistry {
+    ToolRegistry::new([entries]).expect("the names of one domain differ")
 }
 
 /// Calls a tool of this registry.
-pub async fn call(registry: &Registry, tool: &str, args: Value) -> Result<Reply, ToolError> {
-    call_with(registry, tool, args, ToolCx::detached(RequestId::new())).await
+pub async fn call(
+    registry: &ToolRegistry,
+    tool: &str,
+    args: Value,
+) -> Result<ToolReply, ToolError> {
+    call_with(
+        registry,
+        tool,
+        args,
+        ToolContext::for_detached_call(RequestId::new()),
+    )
+    .await
 }
 
 /// Calls a tool with a context of the test's own.
-pub async fn call_with(registry: &Registry, tool: &str, args: Value, cx: ToolCx) -> Result<Reply, ToolError> {
-    registry.find(tool)?.decode(&args.to_string())?.run(cx).await
+pub async fn call_with(
+    registry: &ToolRegistry,
+    tool: &str,
+    args: Value,
+    cx: ToolContext,
+) -> Result<ToolReply, ToolError> {
+    registry
+        .find_tool(tool)?
+        .decode_call(&args.to_string())?
+        .run_call(cx)
+        .await
 }
 
 /// The text of an answer.
-pub fn text(reply: &Reply) -> &str {
+pub fn text(reply: &ToolReply) -> &str {
     match &reply.body {
-        Body::Text(text) | Body::Fitted(text) => text,
-        Body::Json(value) => panic!("a JSON answer: {value}"),
+        ReplyBody::Text(text) | ReplyBody::Fitted(text) => text,
+        ReplyBody::Json(value) => panic!("a JSON answer: {value}"),
     }
 }

@@ -2,43 +2,55 @@
 
 use std::sync::Arc;
 
-use punie_runner::acp::local::children::Unlogged;
-use punie_runner::acp::local::client_tools::LocalPolicy;
-use punie_runner::acp::local::terminals::{LocalSetup, LocalTerminals};
+use punie_runner::acp::local::child_log::NoChildLog;
+use punie_runner::acp::local::local_client_tools::LocalPolicy;
+use punie_runner::acp::local::local_terminals::{LocalTerminalSetup, LocalTerminals};
 use punie_runner::acp::{LocalClient, Workspace};
-use punie_runner::handlers::state::board::NoTasks;
+use punie_runner::handlers::state::background_tasks::NoTasks;
 use punie_runner::handlers::{self, file, git, search, shell, sqlite, state, terminal};
 use punie_runner::home::Home;
 use punie_runner::output::OutputStore;
-use punie_runner::output::filter::PassThrough;
+use punie_runner::output::stream_filter::UnfilteredStream;
 use punie_runner::redact::Redactor;
-use punie_runner::tool::Registry;
+use punie_runner::tool::ToolRegistry;
 use tempfile::TempDir;
 
 /// The registry with the folders under it.
 pub struct Whole {
-    pub registry: Registry,
+    pub registry: ToolRegistry,
     _folders: TempDir,
 }
 
 /// All tools.
 pub fn whole() -> Whole {
     let folders = tempfile::tempdir().expect("a folder for the test");
-    let workspace = Workspace::open(&[folders.path().to_owned()]).expect("a workspace");
-    let outputs = OutputStore::open(&folders.path().join("outputs")).expect("a store");
-    let terminals = LocalTerminals::new(LocalSetup {
+    let workspace = Workspace::open_roots(&[folders.path().to_owned()]).expect("a workspace");
+    let outputs =
+        OutputStore::open_output_folder(&folders.path().join("outputs")).expect("a store");
+    let terminals = LocalTerminals::new(LocalTerminalSetup {
         base_env: Vec::new(),
         store: outputs.clone(),
-        filters: Arc::new(|| Box::new(PassThrough)),
-        log: Arc::new(Unlogged),
+        filters: Arc::new(|| Box::new(UnfilteredStream)),
+        log: Arc::new(NoChildLog),
         confinement: punie_runner::acp::local::confinement::Confinement::default(),
     })
     .expect("a thread");
-    let client = Arc::new(LocalClient::new(terminals, workspace.clone(), LocalPolicy::Deny));
-    let home = Home::open(&folders.path().join("home")).expect("a home");
-    let registry = handlers::registry(handlers::Deps {
-        file: file::FileDeps::new(client.clone(), workspace.clone(), super::process::worker_program()),
-        search: search::SearchDeps { workspace: workspace.clone(), user_ignore: None },
+    let client = Arc::new(LocalClient::new(
+        terminals,
+        workspace.clone(),
+        LocalPolicy::Deny,
+    ));
+    let home = Home::open_home(&folders.path().join("home")).expect("a home");
+    let registry = handlers::build_registry(handlers::HandlerDeps {
+        file: file::FileDeps::new(
+            client.clone(),
+            workspace.clone(),
+            super::process::worker_program(),
+        ),
+        search: search::SearchDeps {
+            workspace: workspace.clone(),
+            user_ignore: None,
+        },
         shell: shell::ShellDeps {
             terminals: client.clone(),
             workspace: workspace.clone(),
@@ -60,11 +72,14 @@ pub fn whole() -> Whole {
             search_path: String::new(),
             home: folders.path().to_owned(),
             outputs: outputs.clone(),
-            filters: Arc::new(|| Box::new(PassThrough)),
-            turns: git::Turns::default(),
+            filters: Arc::new(|| Box::new(UnfilteredStream)),
+            repo_locks: git::RepoLocks::default(),
             confinement: punie_runner::acp::local::confinement::Confinement::default(),
         },
-        state: state::StateDeps { outputs, board: Arc::new(NoTasks) },
+        state: state::StateDeps {
+            outputs,
+            board: Arc::new(NoTasks),
+        },
         sqlite: sqlite::SqliteDeps {
             workspace,
             scratch: folders.path().join("scratch"),
@@ -74,5 +89,8 @@ pub fn whole() -> Whole {
         },
     })
     .expect("no two tools of one name");
-    Whole { registry, _folders: folders }
+    Whole {
+        registry,
+        _folders: folders,
+    }
 }

@@ -53,9 +53,16 @@ impl Worker {
         let dir = tempfile::tempdir().expect("a folder");
         let place = |name: &str| dir.path().join(name);
         for name in ["home", "work", "logs"] {
-            std::fs::DirBuilder::new().mode(0o700).create(place(name)).expect("a folder");
+            std::fs::DirBuilder::new()
+                .mode(0o700)
+                .create(place(name))
+                .expect("a folder");
         }
-        std::fs::write(place("home").join("config.toml"), format!("{QUICK}{config}")).expect("written");
+        std::fs::write(
+            place("home").join("config.toml"),
+            format!("{QUICK}{config}"),
+        )
+        .expect("written");
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let setting = Setting {
             home: place("home"),
@@ -64,7 +71,11 @@ impl Worker {
             logs: place("logs"),
             roots: None,
         };
-        Self { listener, setting, _dir: dir }
+        Self {
+            listener,
+            setting,
+            _dir: dir,
+        }
     }
 
     /// The runner in the background.
@@ -103,13 +114,20 @@ impl Worker {
             #[expect(clippy::result_large_err, reason = "the library's own signature")]
             let look = |request: &Request, response: Response| {
                 for (name, value) in request.headers() {
-                    headers.insert(name.to_string(), value.to_str().unwrap_or_default().to_owned());
+                    headers.insert(
+                        name.to_string(),
+                        value.to_str().unwrap_or_default().to_owned(),
+                    );
                 }
                 headers.insert("path".to_owned(), request.uri().path().to_owned());
                 Ok(response)
             };
             if let Ok(socket) = accept_hdr_async(self.knock().await, look).await {
-                return Line { socket, headers, seen: Vec::new() };
+                return Line {
+                    socket,
+                    headers,
+                    seen: Vec::new(),
+                };
             }
         }
     }
@@ -126,7 +144,8 @@ impl Worker {
 
 impl Line {
     pub async fn call(&mut self, id: &str, tool: &str, args: &Value) {
-        self.say(&json!({"type": "tool_call", "tool": tool, "id": id, "args": args}).to_string()).await;
+        self.say(&json!({"type": "tool_call", "tool": tool, "id": id, "args": args}).to_string())
+            .await;
     }
 
     pub async fn say(&mut self, text: &str) {
@@ -142,7 +161,10 @@ impl Line {
         // Pings keep coming; they are nothing that anybody waits for.
         let deadline = tokio::time::Instant::now() + PATIENCE;
         loop {
-            match tokio::time::timeout_at(deadline, self.socket.next()).await.expect("nothing comes") {
+            match tokio::time::timeout_at(deadline, self.socket.next())
+                .await
+                .expect("nothing comes")
+            {
                 Some(Ok(Message::Ping(_) | Message::Pong(_))) => {}
                 Some(Ok(message)) => return Some(message),
                 Some(Err(_)) | None => return None,
@@ -159,7 +181,11 @@ impl Line {
     /// The result of this call: its status and its output.
     pub async fn result(&mut self, id: &str) -> (String, String) {
         loop {
-            if let Some(at) = self.seen.iter().position(|frame| frame["tool_call_id"] == id) {
+            if let Some(at) = self
+                .seen
+                .iter()
+                .position(|frame| frame["tool_call_id"] == id)
+            {
                 let frame = self.seen.remove(at);
                 assert_eq!(frame["type"], "tool_result", "{frame}");
                 let text = |key: &str| frame[key].as_str().expect("text").to_owned();

@@ -1,11 +1,14 @@
 //! Skills and agents as the owner writes them, and the signal that they changed.
-#![expect(clippy::disallowed_methods, reason = "tests prepare and look at the disk themselves")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests prepare and look at the disk themselves"
+)]
 
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::time::Duration;
 
-use punie_runner::home::{Home, Watch, load_agents, load_skills};
+use punie_runner::home::{CatalogWatch, Home, load_agents, load_skills};
 use serde_json::Value;
 
 use super::home;
@@ -30,14 +33,25 @@ fn skills_are_read_in_order_with_what_their_heads_say() {
     fs::create_dir(home.skills_dir().join(".git")).expect("made");
     let (skills, problems) = load_skills(&home);
     assert_eq!(problems, []);
-    let [bare, deploy] = skills.as_slice() else { panic!("two skills: {skills:?}") };
+    let [bare, deploy] = skills.as_slice() else {
+        panic!("two skills: {skills:?}")
+    };
     assert_eq!((bare.id.as_str(), bare.name.as_str()), ("bare", "bare"));
     assert_eq!(bare.description, "Does one thing.");
     assert_eq!((bare.enabled, bare.tools.clone()), (true, None));
-    assert_eq!((deploy.name.as_str(), deploy.description.as_str()), ("Deploy", "Ships it"));
+    assert_eq!(
+        (deploy.name.as_str(), deploy.description.as_str()),
+        ("Deploy", "Ships it")
+    );
     assert_eq!(deploy.agent_types, ["general", "coder"]);
-    assert_eq!(deploy.tools.as_deref(), Some(&["Read".to_owned(), "Bash".to_owned()][..]));
-    assert_eq!((deploy.version.as_deref(), deploy.enabled), (Some("1.10"), false));
+    assert_eq!(
+        deploy.tools.as_deref(),
+        Some(&["Read".to_owned(), "Bash".to_owned()][..])
+    );
+    assert_eq!(
+        (deploy.version.as_deref(), deploy.enabled),
+        (Some("1.10"), false)
+    );
     assert_eq!(deploy.body, "# Deploy\nSteps.\n");
 }
 
@@ -79,7 +93,8 @@ fn one_bad_skill_never_hides_the_others() {
         ("dangling", "has no SKILL.md"),
     ] {
         assert!(
-            all.iter().any(|p| p.contains(&format!("/{id}/")) && p.contains(why)),
+            all.iter()
+                .any(|p| p.contains(&format!("/{id}/")) && p.contains(why)),
             "{id} should say {why:?}: {all:#?}"
         );
     }
@@ -91,10 +106,20 @@ fn one_bad_skill_never_hides_the_others() {
 fn links_within_the_home_are_followed() {
     let (_dir, home) = home();
     skill(&home, "real", "Body");
-    symlink(home.skills_dir().join("real"), home.skills_dir().join("alias")).expect("a link");
+    symlink(
+        home.skills_dir().join("real"),
+        home.skills_dir().join("alias"),
+    )
+    .expect("a link");
     let (skills, problems) = load_skills(&home);
     assert_eq!(problems, []);
-    assert_eq!(skills.iter().map(|skill| skill.id.as_str()).collect::<Vec<_>>(), ["alias", "real"]);
+    assert_eq!(
+        skills
+            .iter()
+            .map(|skill| skill.id.as_str())
+            .collect::<Vec<_>>(),
+        ["alias", "real"]
+    );
 }
 
 #[test]
@@ -103,7 +128,7 @@ fn an_id_in_the_head_that_differs_is_reported_and_the_folder_counts() {
     skill(&home, "mine", "---\nid: other\n---\nBody");
     let (skills, problems) = load_skills(&home);
     assert_eq!(skills[0].id, "mine");
-    assert!(problems[0].what.contains("other"), "{}", problems[0]);
+    assert!(problems[0].message.contains("other"), "{}", problems[0]);
 }
 
 #[test]
@@ -111,8 +136,7 @@ fn agents_are_read_and_published_without_paths() {
     let (_dir, home) = home();
     let dir = home.agents_dir().join("reviewer");
     fs::create_dir(&dir).expect("made");
-    let text =
-        "---\r\nname: Reviewer\r\nmodel: large\r\nskills: a, b\r\nmaxTaskDepth: 2\r\n---\r\nYou review.\r\n";
+    let text = "---\r\nname: Reviewer\r\nmodel: large\r\nskills: a, b\r\nmaxTaskDepth: 2\r\n---\r\nYou review.\r\n";
     fs::write(dir.join("AGENT.md"), text).expect("written");
     let (agents, problems) = load_agents(&home);
     assert_eq!(problems, []);
@@ -128,7 +152,11 @@ fn agents_are_read_and_published_without_paths() {
     assert_eq!(body, wanted);
 
     fs::write(dir.join("AGENT.md"), text.replace("\r\n", "\n")).expect("written");
-    assert_eq!(load_agents(&home).0[0].catalog_item(), item, "line ends do not change it");
+    assert_eq!(
+        load_agents(&home).0[0].catalog_item(),
+        item,
+        "line ends do not change it"
+    );
     fs::write(dir.join("AGENT.md"), text.replace("large", "small")).expect("written");
     assert_ne!(load_agents(&home).0[0].catalog_item().hash, item.hash);
     fs::write(dir.join("AGENT.md"), "---\nmaxTaskDepth: 0\n---\n").expect("written");
@@ -144,7 +172,7 @@ const NEVER: Duration = Duration::from_secs(30);
 async fn a_change_is_reported_whether_file_new_folder_or_removal() {
     let (_dir, home) = home();
     skill(&home, "first", "one");
-    let (mut watch, problems) = Watch::open(&home);
+    let (mut watch, problems) = CatalogWatch::open_watch(&home);
     assert_eq!(problems, []);
     let steps: [&dyn Fn(); 5] = [
         &|| skill(&home, "first", "two"),
@@ -155,25 +183,32 @@ async fn a_change_is_reported_whether_file_new_folder_or_removal() {
     ];
     for (n, step) in steps.iter().enumerate() {
         step();
-        tokio::time::timeout(NEVER, watch.changed())
+        tokio::time::timeout(NEVER, watch.wait_for_change())
             .await
             .unwrap_or_else(|_| panic!("step {n} was not reported"));
     }
     skill(&home, "first", "the folder that came back is watched");
-    tokio::time::timeout(NEVER, watch.changed()).await.expect("reported");
+    tokio::time::timeout(NEVER, watch.wait_for_change())
+        .await
+        .expect("reported");
 }
 
 #[tokio::test]
 async fn a_wait_that_is_dropped_loses_no_change() {
     let (_dir, home) = home();
     skill(&home, "first", "one");
-    let (mut watch, _) = Watch::open(&home);
+    let (mut watch, _) = CatalogWatch::open_watch(&home);
     skill(&home, "first", "two");
     // Short waits, dropped while they wait for the change or for quiet.
     for _ in 0..5 {
-        if tokio::time::timeout(Duration::from_millis(20), watch.changed()).await.is_ok() {
+        if tokio::time::timeout(Duration::from_millis(20), watch.wait_for_change())
+            .await
+            .is_ok()
+        {
             return;
         }
     }
-    tokio::time::timeout(NEVER, watch.changed()).await.expect("still reported");
+    tokio::time::timeout(NEVER, watch.wait_for_change())
+        .await
+        .expect("still reported");
 }

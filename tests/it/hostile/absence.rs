@@ -38,7 +38,9 @@ impl Bare {
         std::fs::write(folder.path().join("config.toml"), config).expect("written");
         std::fs::write(folder.path().join("work/file"), "there").expect("written");
         let program = compiled(launcher, folder.path()).display().to_string();
-        let launcher = std::iter::once(program).chain(words.iter().map(|word| (*word).to_owned())).collect();
+        let launcher = std::iter::once(program)
+            .chain(words.iter().map(|word| (*word).to_owned()))
+            .collect();
         Self { folder, launcher }
     }
 
@@ -66,7 +68,10 @@ impl Bare {
     }
 
     fn level(&self) -> String {
-        self.says(&["status"])["confinement"].as_str().expect("a level").to_owned()
+        self.says(&["status"])["confinement"]
+            .as_str()
+            .expect("a level")
+            .to_owned()
     }
 }
 
@@ -92,10 +97,22 @@ const RUNNING: [(&str, &str); 5] = [
 fn without_landlock_the_level_drops_and_what_executes_is_refused_in_these_words() {
     let bare = Bare::new("");
     let level = bare.level();
-    for open in ["write_outside", "append_outside", "read_hidden", "link_hidden", "signal_runner"] {
-        assert!(level.starts_with("partial:[") && level.contains(open), "{open} is not in {level}");
+    for open in [
+        "write_outside",
+        "append_outside",
+        "read_hidden",
+        "link_hidden",
+        "signal_runner",
+    ] {
+        assert!(
+            level.starts_with("partial:[") && level.contains(open),
+            "{open} is not in {level}"
+        );
     }
-    assert!(!level.contains("tcp") && !level.contains("udp"), "the other walls hold: {level}");
+    assert!(
+        !level.contains("tcp") && !level.contains("udp"),
+        "the other walls hold: {level}"
+    );
     for (tool, args) in RUNNING {
         let answer = bare.says(&["call", tool, args]);
         assert_eq!(answer["error"], refusal(&level, "none"), "{tool}");
@@ -103,8 +120,12 @@ fn without_landlock_the_level_drops_and_what_executes_is_refused_in_these_words(
     }
     assert!(!bare.path("work/made").exists());
     let read = bare.says(&["call", "Read", r#"{"file_path":"file"}"#]);
-    assert!(read["result"].to_string().contains("there"), "reading goes on: {read}");
-    let edit = json!({"file_path": "file", "old_string": "there", "new_string": "here"}).to_string();
+    assert!(
+        read["result"].to_string().contains("there"),
+        "reading goes on: {read}"
+    );
+    let edit =
+        json!({"file_path": "file", "old_string": "there", "new_string": "here"}).to_string();
     bare.says(&["call", "Edit", &edit]);
     assert_eq!(
         std::fs::read_to_string(bare.path("work/file")).expect("there"),
@@ -117,22 +138,49 @@ fn without_landlock_the_level_drops_and_what_executes_is_refused_in_these_words(
 fn an_older_landlock_names_the_one_thing_that_it_cannot_keep_in() {
     for version in ["1", "3", "5"] {
         let older = Bare::of_version(version, "");
-        assert_eq!(older.level(), "partial:[signal_runner]", "version {version}");
+        assert_eq!(
+            older.level(),
+            "partial:[signal_runner]",
+            "version {version}"
+        );
         let answer = older.says(&["call", "Bash", r#"{"command":"echo ran > made"}"#]);
-        assert_eq!(answer["error"], refusal("partial:[signal_runner]", "partial"), "version {version}");
+        assert_eq!(
+            answer["error"],
+            refusal("partial:[signal_runner]", "partial"),
+            "version {version}"
+        );
         assert!(!older.path("work/made").exists());
     }
-    assert_eq!(Bare::of_version("6", "").level(), "full", "signals are kept in from here on");
+    assert_eq!(
+        Bare::of_version("6", "").level(),
+        "full",
+        "signals are kept in from here on"
+    );
     let oldest = Bare::of_version("1", "[sandbox]\nrequire = \"partial\"\n");
     std::fs::write(oldest.path("user/rc"), "as it was").expect("written");
     let cut = r#"{"command":"python3 -c 'import os; os.open(os.path.expanduser(\"~/rc\"), os.O_RDONLY | os.O_TRUNC)'; python3 -c 'import os; os.truncate(os.path.expanduser(\"~/rc\"), 0)'"}"#;
     let answer = oldest.says(&["call", "Bash", cut]).to_string();
-    assert_eq!(answer.matches("Operation not permitted").count(), 2, "{answer}");
-    assert_eq!(std::fs::read_to_string(oldest.path("user/rc")).expect("there"), "as it was");
+    assert_eq!(
+        answer.matches("Operation not permitted").count(),
+        2,
+        "{answer}"
+    );
+    assert_eq!(
+        std::fs::read_to_string(oldest.path("user/rc")).expect("there"),
+        "as it was"
+    );
     let allowed = Bare::of_version("5", "[sandbox]\nrequire = \"partial\"\n");
-    let answer = allowed.says(&["call", "Bash", r#"{"command":"echo ran; echo x >> ~/rc"}"#]).to_string();
-    assert!(answer.contains("ran") && answer.contains("Permission denied"), "{answer}");
-    assert!(!allowed.path("user/rc").exists(), "what it can keep in, it does");
+    let answer = allowed
+        .says(&["call", "Bash", r#"{"command":"echo ran; echo x >> ~/rc"}"#])
+        .to_string();
+    assert!(
+        answer.contains("ran") && answer.contains("Permission denied"),
+        "{answer}"
+    );
+    assert!(
+        !allowed.path("user/rc").exists(),
+        "what it can keep in, it does"
+    );
 }
 
 #[test]
@@ -140,12 +188,16 @@ fn what_the_owner_allows_runs_and_what_is_off_says_so() {
     let bare = Bare::new("[sandbox]\nrequire = \"partial\"\n");
     let answer = bare.says(&["call", "Bash", r#"{"command":"echo ran"}"#]);
     assert_eq!(
-        answer["error"].as_str().map(|text| text.contains("\"none\"")),
+        answer["error"]
+            .as_str()
+            .map(|text| text.contains("\"none\"")),
         Some(true),
         "no wall is no part of one"
     );
     let bare = Bare::new("[sandbox]\nrequire = \"none\"\n");
-    let answer = bare.says(&["call", "Bash", r#"{"command":"echo ran"}"#]).to_string();
+    let answer = bare
+        .says(&["call", "Bash", r#"{"command":"echo ran"}"#])
+        .to_string();
     assert!(answer.contains("ran"), "{answer}");
     let off = Bare::new("[sandbox]\nconfine = false\n");
     let answer = off.says(&["call", "Bash", r#"{"command":"echo ran"}"#]);
@@ -155,21 +207,33 @@ fn what_the_owner_allows_runs_and_what_is_off_says_so() {
     assert_eq!(answer["error"], text);
     let open = Bare::new("[sandbox]\nconfine = false\nrequire = \"none\"\n");
     assert_eq!(open.level(), "none");
-    assert!(open.says(&["call", "Bash", r#"{"command":"echo ran"}"#]).to_string().contains("ran"));
+    assert!(
+        open.says(&["call", "Bash", r#"{"command":"echo ran"}"#])
+            .to_string()
+            .contains("ran")
+    );
 }
 
 /// The level as the last heartbeat gave it.
 fn heard(stage: &Stage) -> String {
-    let health: String =
-        stage.database().query_row("select health from presence", [], |row| row.get(0)).unwrap_or_default();
+    let health: String = stage
+        .database()
+        .query_row("select health from presence", [], |row| row.get(0))
+        .unwrap_or_default();
     let health: Value = serde_json::from_str(&health).unwrap_or_default();
-    health["confinement"].as_str().unwrap_or_default().to_owned()
+    health["confinement"]
+        .as_str()
+        .unwrap_or_default()
+        .to_owned()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_level_is_the_same_in_a_result_a_heartbeat_and_the_status() {
     let folder = tempfile::tempdir().expect("a folder");
-    let (none, older) = (compiled("without", folder.path()), compiled("older_landlock", folder.path()));
+    let (none, older) = (
+        compiled("without", folder.path()),
+        compiled("older_landlock", folder.path()),
+    );
     let (none, older) = (none.display().to_string(), older.display().to_string());
     for (launcher, expected) in [
         (vec![], "full"),
@@ -181,16 +245,24 @@ async fn the_level_is_the_same_in_a_result_a_heartbeat_and_the_status() {
     ] {
         let config = "[backend]\nheartbeat_ms = 100\n[sandbox]\nrequire = \"none\"\n";
         let stage = Stage::with(config).await;
-        let status =
-            Program::within(&launcher, &stage.setting, &["--json", "status"], &[]).end().await.json();
+        let status = Program::within(&launcher, &stage.setting, &["--json", "status"], &[])
+            .end()
+            .await
+            .json();
         assert_eq!(status["confinement"], expected);
         let runner = Program::within(&launcher, &stage.setting, &["run"], &[]);
         let answer = stage.caller.have(Ask::bash("echo ran")).await;
         assert_eq!(
-            (answer.text().as_str(), &answer.payload["meta"]["confinement"]),
+            (
+                answer.text().as_str(),
+                &answer.payload["meta"]["confinement"]
+            ),
             ("ran", &json!(expected))
         );
-        until(&format!("{expected} in a heartbeat"), || heard(&stage) == expected).await;
+        until(&format!("{expected} in a heartbeat"), || {
+            heard(&stage) == expected
+        })
+        .await;
         runner.terminate();
         assert_eq!(runner.end().await.code, Some(0));
     }

@@ -1,9 +1,9 @@
 //! What the walls must let through: building, committing, serving on a loopback, and what the owner's settings open.
 
-use punie_runner::home::{Home, Secrets};
+use punie_runner::home::{Home, SecretStore};
 use punie_runner::redact::Secret;
 use punie_runner::request::ErrorCode;
-use punie_runner::sandbox::Network;
+use punie_runner::sandbox::NetworkAccess;
 use serde_json::json;
 
 use super::Yard;
@@ -38,15 +38,26 @@ async fn git_commits_in_the_workspace() {
 #[tokio::test]
 async fn a_crate_without_dependencies_is_built() {
     let cargo = std::path::Path::new(env!("CARGO"));
-    let toolchain = cargo.parent().and_then(|bin| bin.parent()).expect("a toolchain").to_owned();
-    let yard = Yard::with(Network::Loopback, |rules| rules.read.push(toolchain));
+    let toolchain = cargo
+        .parent()
+        .and_then(|bin| bin.parent())
+        .expect("a toolchain")
+        .to_owned();
+    let yard = Yard::with(NetworkAccess::Loopback, |rules| rules.read.push(toolchain));
     std::fs::create_dir(yard.path("work/src")).expect("made");
-    std::fs::write(yard.path("work/src/main.rs"), "fn main() { println!(\"built\"); }").expect("written");
+    std::fs::write(
+        yard.path("work/src/main.rs"),
+        "fn main() { println!(\"built\"); }",
+    )
+    .expect("written");
     let manifest = "[package]\nname = \"a\"\nversion = \"0.1.0\"\nedition = \"2021\"\n";
     std::fs::write(yard.path("work/Cargo.toml"), manifest).expect("written");
     let bin = cargo.parent().expect("a folder").display();
-    let text =
-        yard.bash(&format!("export PATH={bin}:$PATH; cargo build --offline -q && ./target/debug/a")).await;
+    let text = yard
+        .bash(&format!(
+            "export PATH={bin}:$PATH; cargo build --offline -q && ./target/debug/a"
+        ))
+        .await;
     assert_eq!(text, "built");
 }
 
@@ -56,26 +67,38 @@ async fn commands_reach_each_other_by_loopback_over_calls() {
     let server = "import socket\ns=socket.create_server(('127.0.0.1',0))\nopen('port.new','w').write(str(s.getsockname()[1]))\n\
                   import os\nos.rename('port.new','port')\nc,_=s.accept()\nc.sendall(b'served\\n')\nc.close()\n";
     std::fs::write(yard.path("work/server.py"), server).expect("written");
-    let begun = yard.call(json!({"command": "python3 server.py", "run_in_background": true})).await;
+    let begun = yard
+        .call(json!({"command": "python3 server.py", "run_in_background": true}))
+        .await;
     let begun = begun.expect("it starts");
-    assert!(tools::text(&begun).contains("running"), "{}", tools::text(&begun));
-    let text =
-        yard.bash("until [ -s port ]; do :; done; exec 3<>/dev/tcp/127.0.0.1/$(cat port); cat <&3").await;
+    assert!(
+        tools::text(&begun).contains("running"),
+        "{}",
+        tools::text(&begun)
+    );
+    let text = yard
+        .bash("until [ -s port ]; do :; done; exec 3<>/dev/tcp/127.0.0.1/$(cat port); cat <&3")
+        .await;
     assert_eq!(text, "served");
 }
 
 #[tokio::test]
 async fn what_the_owner_opens_is_open_and_nothing_beside() {
-    let yard = Yard::with(Network::None, |rules| {
+    let yard = Yard::with(NetworkAccess::None, |rules| {
         let home = rules.user_home.clone().expect("a home");
         rules.read.push(home.join(".ssh"));
         rules.hide.push(home.join("notes"));
-        rules.write.push(home.parent().expect("around").join("outside"));
+        rules
+            .write
+            .push(home.parent().expect("around").join("outside"));
     });
     let text = yard
         .bash("cat ~/.ssh/id_rsa; cat ~/notes/list; echo x > ~/.ssh/new; echo new > \"$OUT\"/outside/kept")
         .await;
-    assert!(text.starts_with("the-private-key") && !text.contains("a note"), "{text}");
+    assert!(
+        text.starts_with("the-private-key") && !text.contains("a note"),
+        "{text}"
+    );
     assert!(!yard.path("user/.ssh/new").exists());
     assert_eq!(yard.read("outside/kept"), "new\n");
 }
@@ -92,18 +115,30 @@ async fn a_folder_made_in_the_home_later_is_read_by_the_next_command() {
 #[tokio::test]
 async fn opening_an_application_is_refused_where_it_would_undo_the_confinement() {
     let yard = Yard::new();
-    let refused = yard.confinement.permit_app().expect_err("it is not allowed");
-    assert_eq!(refused.code(), ErrorCode::PolicyDenied);
-    assert!(refused.text().contains("apps = true"), "{refused}");
+    let refused = yard
+        .confinement
+        .check_app_allowed()
+        .expect_err("it is not allowed");
+    assert_eq!(refused.stable_code(), ErrorCode::PolicyDenied);
+    assert!(refused.model_text().contains("apps = true"), "{refused}");
 }
 
 #[tokio::test]
 async fn one_file_ends_at_its_limit() {
     let yard = Yard::new();
-    let text =
-        yard.bash("truncate -s 64G full && echo made; truncate -s 65G over; echo $?; rm -f full").await;
-    assert!(text.starts_with("made") && text.contains("153"), "ended by SIGXFSZ: {text}");
-    assert_eq!(yard.path("work/over").metadata().map_or(0, |file| file.len()), 0);
+    let text = yard
+        .bash("truncate -s 64G full && echo made; truncate -s 65G over; echo $?; rm -f full")
+        .await;
+    assert!(
+        text.starts_with("made") && text.contains("153"),
+        "ended by SIGXFSZ: {text}"
+    );
+    assert_eq!(
+        yard.path("work/over")
+            .metadata()
+            .map_or(0, |file| file.len()),
+        0
+    );
 }
 
 #[tokio::test]
@@ -113,27 +148,55 @@ async fn a_command_in_the_background_that_failed_by_it_says_so_wherever_it_is_as
     yard.call(begun).await.expect("it starts");
     let line = "The owner can allow it: write = [";
     let status = json!({"shell_id": "sh_1", "wait_ms": 20_000, "pattern": "denied"});
-    let told = tools::call(&yard.registry, "ShellStatus", status).await.expect("it is there");
-    let last = tools::text(&told).lines().last().expect("a line").to_owned();
+    let told = tools::call(&yard.registry, "ShellStatus", status)
+        .await
+        .expect("it is there");
+    let last = tools::text(&told)
+        .lines()
+        .last()
+        .expect("a line")
+        .to_owned();
     assert!(last.contains(line), "{}", tools::text(&told));
-    let told =
-        tools::call(&yard.registry, "KillShell", json!({"shell_id": "sh_1"})).await.expect("it is there");
-    assert!(tools::text(&told).contains("had ended already: exit code 1"), "{}", tools::text(&told));
-    assert!(tools::text(&told).lines().last().expect("a line").contains(line), "{}", tools::text(&told));
+    let told = tools::call(&yard.registry, "KillShell", json!({"shell_id": "sh_1"}))
+        .await
+        .expect("it is there");
+    assert!(
+        tools::text(&told).contains("had ended already: exit code 1"),
+        "{}",
+        tools::text(&told)
+    );
+    assert!(
+        tools::text(&told)
+            .lines()
+            .last()
+            .expect("a line")
+            .contains(line),
+        "{}",
+        tools::text(&told)
+    );
 }
 
 #[tokio::test]
 async fn a_failure_that_confinement_does_not_explain_is_told_as_before() {
     let yard = Yard::new();
-    let reply = yard.call(json!({"command": "ls nothing-here"})).await.expect("it runs");
-    assert!(!tools::text(&reply).contains("may be because"), "{}", tools::text(&reply));
+    let reply = yard
+        .call(json!({"command": "ls nothing-here"}))
+        .await
+        .expect("it runs");
+    assert!(
+        !tools::text(&reply).contains("may be because"),
+        "{}",
+        tools::text(&reply)
+    );
 }
 
 #[tokio::test]
 async fn the_secrets_of_a_command_are_read_by_that_command_alone() {
     let yard = Yard::new();
-    let home = Home::open(&yard.path("punie")).expect("the home");
-    Secrets::of(&home).set("mailer", &Secret::new("hunter2hunter2".to_owned())).expect("kept");
+    let home = Home::open_home(&yard.path("punie")).expect("the home");
+    SecretStore::in_home(&home)
+        .set_secret("mailer", &Secret::new("hunter2hunter2".to_owned()))
+        .expect("kept");
     let skill = home.skills_dir().join("mailing");
     std::fs::create_dir_all(&skill).expect("made");
     let head = "---\nsecretMounts:\n  env: {KEY: mailer}\n  files: {TOKEN: mailer}\n---\nDo it.\n";
@@ -141,7 +204,9 @@ async fn the_secrets_of_a_command_are_read_by_that_command_alone() {
     let command = "echo \"$TOKEN\" > place; cat \"$TOKEN\" > seen; echo $$ > pid; exec sleep 600";
     let args = json!({"skill_id": "mailing", "command": command, "working_directory": yard.path("work"),
                       "run_in_background": true});
-    tools::call(&yard.registry, "SkillBash", args).await.expect("it runs");
+    tools::call(&yard.registry, "SkillBash", args)
+        .await
+        .expect("it runs");
     until("its secret to be read", || yard.path("work/pid").exists()).await;
     assert_eq!(yard.read("work/seen"), "hunter2hunter2");
     let text = yard
@@ -149,7 +214,10 @@ async fn the_secrets_of_a_command_are_read_by_that_command_alone() {
         .await;
     assert!(!text.contains("hunter2"), "{text}");
     assert_eq!(text.matches("Permission denied").count(), 3, "{text}");
-    assert!(std::path::Path::new(yard.read("work/place").trim()).exists(), "it is there all the while");
+    assert!(
+        std::path::Path::new(yard.read("work/place").trim()).exists(),
+        "it is there all the while"
+    );
 }
 
 #[tokio::test]
@@ -157,11 +225,19 @@ async fn what_is_hidden_by_name_is_hidden_from_the_next_command_on_once_it_is_th
     let yard = Yard::new();
     std::fs::create_dir_all(yard.path("user/.config/app")).expect("made");
     std::fs::write(yard.path("user/.config/app/settings"), "settings").expect("written");
-    assert_eq!(yard.bash("cat $OUT/user/.config/app/settings").await, "settings");
+    assert_eq!(
+        yard.bash("cat $OUT/user/.config/app/settings").await,
+        "settings"
+    );
     std::fs::create_dir(yard.path("user/.config/gh")).expect("made");
     std::fs::write(yard.path("user/.config/gh/hosts.yml"), "the-token").expect("written");
-    let text = yard.bash("cat $OUT/user/.config/gh/hosts.yml; cat $OUT/user/.config/app/settings").await;
-    assert!(!text.contains("the-token") && text.contains("settings"), "{text}");
+    let text = yard
+        .bash("cat $OUT/user/.config/gh/hosts.yml; cat $OUT/user/.config/app/settings")
+        .await;
+    assert!(
+        !text.contains("the-token") && text.contains("settings"),
+        "{text}"
+    );
 }
 
 #[tokio::test]
@@ -169,42 +245,65 @@ async fn the_users_other_terminals_are_neither_typed_into_nor_read() {
     use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
     let terminal =
         openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).expect("a terminal");
-    grantpt(&terminal).and_then(|()| unlockpt(&terminal)).expect("its other side");
-    let name = ptsname(&terminal, Vec::new()).expect("a name").into_string().expect("text");
-    let text = Yard::new().bash(&format!("echo sudo password: > {name}; cat < {name}; ls /dev/pts")).await;
+    grantpt(&terminal)
+        .and_then(|()| unlockpt(&terminal))
+        .expect("its other side");
+    let name = ptsname(&terminal, Vec::new())
+        .expect("a name")
+        .into_string()
+        .expect("text");
+    let text = Yard::new()
+        .bash(&format!(
+            "echo sudo password: > {name}; cat < {name}; ls /dev/pts"
+        ))
+        .await;
     assert_eq!(text.matches("Permission denied").count(), 3, "{text}");
 }
 
 #[tokio::test]
 async fn what_a_command_in_the_background_prints_is_its_own_and_it_opens_its_output_again() {
     let yard = Yard::new();
-    let command =
-        "while [ ! -e go ]; do sleep 0.1; done; echo own > /dev/stdout; echo by-name > /proc/self/fd/1";
-    yard.call(json!({"command": command, "run_in_background": true})).await.expect("it starts");
-    let home = Home::open(&yard.path("punie")).expect("the home");
+    let command = "while [ ! -e go ]; do sleep 0.1; done; echo own > /dev/stdout; echo by-name > /proc/self/fd/1";
+    yard.call(json!({"command": command, "run_in_background": true}))
+        .await
+        .expect("it starts");
+    let home = Home::open_home(&yard.path("punie")).expect("the home");
     let mut pipes = std::fs::read_dir(home.shells_dir()).expect("the pipes");
     let pipe = pipes.next().expect("one").expect("a name").path();
-    let text =
-        yard.bash(&format!("echo forged > {0} || head -c 1 < {0} || exit 7; touch go", pipe.display())).await;
+    let text = yard
+        .bash(&format!(
+            "echo forged > {0} || head -c 1 < {0} || exit 7; touch go",
+            pipe.display()
+        ))
+        .await;
     assert!(text.contains("Exit code 7"), "{text}");
     yard.bash("touch go").await;
     let status = json!({"shell_id": "sh_1", "wait_ms": 20_000, "pattern": "by-name"});
-    tools::call(&yard.registry, "ShellStatus", status).await.expect("it is there");
-    let told =
-        tools::call(&yard.registry, "ShellStatus", json!({"shell_id": "sh_1"})).await.expect("so it is");
+    tools::call(&yard.registry, "ShellStatus", status)
+        .await
+        .expect("it is there");
+    let told = tools::call(&yard.registry, "ShellStatus", json!({"shell_id": "sh_1"}))
+        .await
+        .expect("so it is");
     let text = tools::text(&told);
-    assert!(text.contains("\nown\nby-name") && !text.contains("forged"), "{text}");
+    assert!(
+        text.contains("\nown\nby-name") && !text.contains("forged"),
+        "{text}"
+    );
 }
 
 #[tokio::test]
 async fn a_pipeline_without_a_network_is_told_why_though_it_ends_with_0() {
-    let yard = Yard::with(Network::Loopback, |_| {});
+    let yard = Yard::with(NetworkAccess::Loopback, |_| {});
     let refused = "curl: (6) Could not resolve host: example.com";
     let text = yard.bash(&format!("echo '{refused}' >&2 | head -1")).await;
-    assert!(text.contains("no internet access") && !text.contains("Exit code"), "{text}");
+    assert!(
+        text.contains("no internet access") && !text.contains("Exit code"),
+        "{text}"
+    );
     let text = yard.bash(&format!("echo 'a page says {refused}'")).await;
     assert!(!text.contains("no internet access"), "{text}");
-    let yard = Yard::with(Network::Full, |_| {});
+    let yard = Yard::with(NetworkAccess::Full, |_| {});
     let text = yard.bash(&format!("echo '{refused}' >&2 | head -1")).await;
     assert!(!text.contains("no internet access"), "{text}");
 }
@@ -212,8 +311,8 @@ async fn a_pipeline_without_a_network_is_told_why_though_it_ends_with_0() {
 #[tokio::test]
 async fn package_managers_do_not_try_again_where_there_is_no_network() {
     const ASK: &str = "echo npm=$npm_config_fetch_retries pip=$PIP_RETRIES cargo=$CARGO_NET_RETRY";
-    let text = Yard::with(Network::Loopback, |_| {}).bash(ASK).await;
+    let text = Yard::with(NetworkAccess::Loopback, |_| {}).bash(ASK).await;
     assert!(text.contains("npm=0 pip=1 cargo=0"), "{text}");
-    let text = Yard::with(Network::Full, |_| {}).bash(ASK).await;
+    let text = Yard::with(NetworkAccess::Full, |_| {}).bash(ASK).await;
     assert!(text.contains("npm= pip= cargo="), "{text}");
 }

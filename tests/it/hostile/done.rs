@@ -31,7 +31,10 @@ impl Runner {
     async fn bash(&self, command: &str) -> String {
         let ask = Ask::new("Bash", &json!({ "command": command, "timeout": 600_000 }));
         let answer = self.stage.caller.have(ask).await;
-        assert_eq!(answer.payload["meta"]["confinement"], "full", "{command}: {answer:?}");
+        assert_eq!(
+            answer.payload["meta"]["confinement"], "full",
+            "{command}: {answer:?}"
+        );
         answer.text()
     }
 
@@ -45,9 +48,15 @@ impl Runner {
 }
 
 /// Whether a program is here; where it is not, the test has nothing to run and says so.
-#[expect(clippy::print_stderr, reason = "whoever reads the tests' output should see what was not tried")]
+#[expect(
+    clippy::print_stderr,
+    reason = "whoever reads the tests' output should see what was not tried"
+)]
 fn is_here(program: &str) -> bool {
-    let found = Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success());
+    let found = Command::new(program)
+        .arg("--version")
+        .output()
+        .is_ok_and(|output| output.status.success());
     if !found {
         eprintln!("skipped: {program} is not installed");
     }
@@ -64,21 +73,46 @@ async fn what_must_not_work_fails_and_says_why_and_what_would_allow_it() {
     let user = std::fs::canonicalize(&runner.stage.setting.logs).expect("there");
     if is_here("curl") {
         let text = runner.bash("curl -sS -m 20 https://example.com").await;
-        assert!(text.contains("curl: (6)") && text.contains("Exit code 6"), "{text}");
-        assert!(last_line(&text).contains("network = \"full\" under [sandbox] in config.toml"), "{text}");
+        assert!(
+            text.contains("curl: (6)") && text.contains("Exit code 6"),
+            "{text}"
+        );
+        assert!(
+            last_line(&text).contains("network = \"full\" under [sandbox] in config.toml"),
+            "{text}"
+        );
         let text = runner.bash("curl -sS -m 20 https://192.0.2.1").await;
-        assert!(last_line(&text).contains("network = \"full\" under [sandbox] in config.toml"), "{text}");
+        assert!(
+            last_line(&text).contains("network = \"full\" under [sandbox] in config.toml"),
+            "{text}"
+        );
     }
     let text = runner.bash("cat ~/.ssh/id_rsa").await;
-    assert!(!text.contains("the-private-key") && text.contains("Permission denied"), "{text}");
-    let setting =
-        format!("read = [\"{}\"] under [sandbox] in config.toml", user.join(".ssh/id_rsa").display());
+    assert!(
+        !text.contains("the-private-key") && text.contains("Permission denied"),
+        "{text}"
+    );
+    let setting = format!(
+        "read = [\"{}\"] under [sandbox] in config.toml",
+        user.join(".ssh/id_rsa").display()
+    );
     assert!(last_line(&text).contains(&setting), "{text}");
     let text = runner.bash("echo x >> ~/.bashrc").await;
-    assert!(text.contains("Permission denied") && last_line(&text).contains("write = ["), "{text}");
-    assert_eq!(std::fs::read_to_string(user.join(".bashrc")).expect("there"), "rc\n");
-    let text = runner.bash(&format!("kill -9 {}", runner.program.pid())).await;
-    assert!(text.contains("Operation not permitted") && last_line(&text).contains("KillShell"), "{text}");
+    assert!(
+        text.contains("Permission denied") && last_line(&text).contains("write = ["),
+        "{text}"
+    );
+    assert_eq!(
+        std::fs::read_to_string(user.join(".bashrc")).expect("there"),
+        "rc\n"
+    );
+    let text = runner
+        .bash(&format!("kill -9 {}", runner.program.pid()))
+        .await;
+    assert!(
+        text.contains("Operation not permitted") && last_line(&text).contains("KillShell"),
+        "{text}"
+    );
     assert_eq!(runner.bash("echo still here").await, "still here");
 }
 
@@ -88,7 +122,9 @@ async fn git_commits() {
         return;
     }
     let runner = Runner::new("").await;
-    let set_up = runner.bash("git init -q && git config user.name a && git config user.email a@b").await;
+    let set_up = runner
+        .bash("git init -q && git config user.name a && git config user.email a@b")
+        .await;
     assert!(set_up.contains("no output"), "{set_up}");
     // Another command, for which the repository's configuration is protected.
     let text = runner
@@ -107,11 +143,17 @@ async fn npm_runs_the_tests_of_a_package() {
                 test('serves', (t, done) => { const s = net.createServer((c) => c.end('hi')).listen(0, '127.0.0.1', () =>\n\
                 net.connect(s.address().port, '127.0.0.1').on('data', (d) => { s.close(); done(d == 'hi' ? null : d); })); });\n";
     runner.write(&[
-        ("package.json", r#"{"name":"a","version":"1.0.0","scripts":{"test":"node --test"}}"#),
+        (
+            "package.json",
+            r#"{"name":"a","version":"1.0.0","scripts":{"test":"node --test"}}"#,
+        ),
         ("a.test.js", source),
     ]);
     let text = runner.bash("npm test").await;
-    assert!(text.contains("pass 1") && text.contains("fail 0") && !text.contains("Exit code"), "{text}");
+    assert!(
+        text.contains("pass 1") && text.contains("fail 0") && !text.contains("Exit code"),
+        "{text}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -125,13 +167,22 @@ async fn cargo_builds_and_runs_a_test_that_binds_the_loopback() {
                   there = std::net::TcpStream::connect(here.local_addr().unwrap()).unwrap();\n    \
                   assert_eq!(here.accept().unwrap().1, there.local_addr().unwrap());\n}\n";
     runner.write(&[
-        ("Cargo.toml", "[package]\nname = \"a\"\nversion = \"0.1.0\"\nedition = \"2021\"\n"),
+        (
+            "Cargo.toml",
+            "[package]\nname = \"a\"\nversion = \"0.1.0\"\nedition = \"2021\"\n",
+        ),
         ("src/main.rs", "fn main() { println!(\"built\"); }\n"),
         ("tests/loopback.rs", source),
     ]);
     let path = format!("export PATH={}:$PATH", bin.display());
-    let text = runner.bash(&format!("{path}; cargo build --offline -q && ./target/debug/a")).await;
+    let text = runner
+        .bash(&format!(
+            "{path}; cargo build --offline -q && ./target/debug/a"
+        ))
+        .await;
     assert_eq!(text, "built");
-    let text = runner.bash(&format!("{path}; cargo test --offline -q --test loopback")).await;
+    let text = runner
+        .bash(&format!("{path}; cargo test --offline -q --test loopback"))
+        .await;
     assert!(text.contains("1 passed"), "{text}");
 }

@@ -10,7 +10,12 @@ use crate::file::Bench;
 async fn h35_a_file_that_changed_since_it_was_read_is_not_changed() {
     let bench = Bench::new();
     bench.put("f", "one\ntwo\n");
-    let read = bench.ok("Read", json!({"file_path": "f"})).await.meta.sha256.expect("a hash");
+    let read = bench
+        .ok("Read", json!({"file_path": "f"}))
+        .await
+        .meta
+        .sha256
+        .expect("a hash");
     let calls = |hash: &str| -> [(&str, Value); 3] {
         [
             (
@@ -31,15 +36,23 @@ async fn h35_a_file_that_changed_since_it_was_read_is_not_changed() {
     bench.put("f", "uno\ntwo\n");
     for (tool, args) in calls(&read) {
         let error = bench.refused(tool, args).await;
-        assert_eq!(error.code(), ErrorCode::Stale, "{tool}: {error}");
-        assert!(error.text().contains("Nothing was"), "{tool}: {error}");
+        assert_eq!(error.stable_code(), ErrorCode::Stale, "{tool}: {error}");
+        assert!(
+            error.model_text().contains("Nothing was"),
+            "{tool}: {error}"
+        );
     }
     assert_eq!(bench.get("f"), "uno\ntwo\n");
     bench.assert_tidy();
     // With what is there now each of them is made.
     for n in 0..3 {
         bench.put("f", "uno\ntwo\n");
-        let now = bench.ok("Read", json!({"file_path": "f"})).await.meta.sha256.expect("a hash");
+        let now = bench
+            .ok("Read", json!({"file_path": "f"}))
+            .await
+            .meta
+            .sha256
+            .expect("a hash");
         let (tool, args) = calls(&now)[n].clone();
         bench.ok(tool, args).await;
         assert!(bench.get("f").contains('2'), "{tool}");
@@ -51,18 +64,35 @@ async fn h38_a_content_of_two_hundred_megabytes_is_refused_and_nothing_is_left()
     let bench = Bench::new();
     bench.put("there", "old\n");
     let content = "x".repeat(200 << 20);
-    for (tool, key, place) in
-        [("Write", "file_path", "f"), ("Write", "file_path", "there"), ("write_file", "path", "f")]
-    {
+    for (tool, key, place) in [
+        ("Write", "file_path", "f"),
+        ("Write", "file_path", "there"),
+        ("write_file", "path", "f"),
+    ] {
         // As text, as it comes over the wire.
         let args = format!("{{\"{key}\":\"{place}\",\"content\":\"{content}\"}}");
-        let refused = bench.tools.find(tool).expect("a tool").decode(&args).map(drop).expect_err(tool);
-        assert_eq!(refused.code(), ErrorCode::InvalidArgs, "{tool}: {refused}");
-        assert!(refused.text().contains("the limit is") && refused.text().len() < 2_000, "{tool}: {refused}");
+        let refused = bench
+            .tools
+            .find_tool(tool)
+            .expect("a tool")
+            .decode_call(&args)
+            .map(drop)
+            .expect_err(tool);
+        assert_eq!(
+            refused.stable_code(),
+            ErrorCode::InvalidArgs,
+            "{tool}: {refused}"
+        );
+        assert!(
+            refused.model_text().contains("the limit is") && refused.model_text().len() < 2_000,
+            "{tool}: {refused}"
+        );
     }
     for (tool, key) in [("Write", "file_path"), ("write_file", "path")] {
-        let error = bench.refused(tool, json!({key: "f", "content": &content[..=(10 << 20)]})).await;
-        assert_eq!(error.code(), ErrorCode::TooLarge, "{tool}: {error}");
+        let error = bench
+            .refused(tool, json!({key: "f", "content": &content[..=(10 << 20)]}))
+            .await;
+        assert_eq!(error.stable_code(), ErrorCode::TooLarge, "{tool}: {error}");
     }
     assert!(!bench.root.join("f").exists());
     assert_eq!(bench.get("there"), "old\n");

@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
 
-use punie_runner::sandbox::Network;
+use punie_runner::sandbox::NetworkAccess;
 use serde_json::json;
 
 use super::Yard;
@@ -27,8 +27,13 @@ async fn a_flood_of_folders_uncovers_no_repository_and_hides_no_new_one() {
     repository(&yard.path("work/project"));
     let made = yard.bash("mkdir $(seq 1 3000) && ls | wc -l").await;
     assert_eq!(made, "3001");
-    let new = yard.bash("mkdir new && cd new && git init -q && echo x > .git/hooks/pre-push").await;
-    assert!(new.contains(&format!("work/new/.git/hooks/pre-push {APPEARED}")), "{new}");
+    let new = yard
+        .bash("mkdir new && cd new && git init -q && echo x > .git/hooks/pre-push")
+        .await;
+    assert!(
+        new.contains(&format!("work/new/.git/hooks/pre-push {APPEARED}")),
+        "{new}"
+    );
     for folder in ["project", "new"] {
         for command in [
             "echo x >> $D/.git/config",
@@ -48,7 +53,11 @@ async fn empty_repositories_push_out_none_that_lies_deeper() {
     for number in 0..70 {
         fs::create_dir_all(yard.path(&format!("work/00/r{number}/.git"))).expect("made");
     }
-    for command in ["echo x >> $D/.git/config", "echo x > $D/.git/hooks/pre-commit", "mv $D/.git other"] {
+    for command in [
+        "echo x >> $D/.git/config",
+        "echo x > $D/.git/hooks/pre-commit",
+        "mv $D/.git other",
+    ] {
         fails(&yard, &format!("D=host/a/b; {command}")).await;
     }
 }
@@ -59,17 +68,34 @@ async fn where_not_all_repositories_are_protected_that_is_said_once() {
     for number in 0..600 {
         fs::create_dir_all(yard.path(&format!("work/many/r{number}/.git"))).expect("made");
     }
-    let reply = yard.call(json!({"command": "true"})).await.expect("it runs");
-    assert!(reply.meta.warnings.iter().any(|line| line.contains(BEYOND)), "{:?}", reply.meta.warnings);
-    let again = yard.call(json!({"command": "true"})).await.expect("it runs");
+    let reply = yard
+        .call(json!({"command": "true"}))
+        .await
+        .expect("it runs");
+    assert!(
+        reply.meta.warnings.iter().any(|line| line.contains(BEYOND)),
+        "{:?}",
+        reply.meta.warnings
+    );
+    let again = yard
+        .call(json!({"command": "true"}))
+        .await
+        .expect("it runs");
     assert_eq!(again.meta.warnings, [""; 0]);
     // Of too many folders, likewise.
     let yard = Yard::new();
     for number in 0..17_000 {
         fs::create_dir(yard.path(&format!("work/{number}"))).expect("made");
     }
-    let reply = yard.call(json!({"command": "true"})).await.expect("it runs");
-    assert!(reply.meta.warnings.iter().any(|line| line.contains(BEYOND)), "{:?}", reply.meta.warnings);
+    let reply = yard
+        .call(json!({"command": "true"}))
+        .await
+        .expect("it runs");
+    assert!(
+        reply.meta.warnings.iter().any(|line| line.contains(BEYOND)),
+        "{:?}",
+        reply.meta.warnings
+    );
 }
 
 #[tokio::test]
@@ -78,16 +104,31 @@ async fn a_new_hook_is_told_of_among_any_number_of_examples() {
     let text = yard
         .bash("git init -q p && cd p/.git/hooks && touch $(seq -f %g.sample 1 3000) && echo x > pre-push")
         .await;
-    assert!(text.contains(&format!("work/p/.git/hooks/pre-push {APPEARED}")), "{text}");
-    let text = yard.bash("git init -q q && cd q/.git/hooks && touch $(seq 1 3000)").await;
-    assert!(text.contains(&format!("work/q/.git/hooks {APPEARED}")), "{text}");
-    assert!(text.contains("too many"), "they are not named one by one: {text}");
+    assert!(
+        text.contains(&format!("work/p/.git/hooks/pre-push {APPEARED}")),
+        "{text}"
+    );
+    let text = yard
+        .bash("git init -q q && cd q/.git/hooks && touch $(seq 1 3000)")
+        .await;
+    assert!(
+        text.contains(&format!("work/q/.git/hooks {APPEARED}")),
+        "{text}"
+    );
+    assert!(
+        text.contains("too many"),
+        "they are not named one by one: {text}"
+    );
     assert!(!text.contains("work/q/.git/hooks/"), "{text}");
 }
 
 #[test]
 fn a_change_of_one_of_very_many_files_is_told_of_by_their_folder() {
-    let bare = Bare::under("without", &["namespaces"], "[sandbox]\nrequire = \"partial\"\n");
+    let bare = Bare::under(
+        "without",
+        &["namespaces"],
+        "[sandbox]\nrequire = \"partial\"\n",
+    );
     furnish(&bare.path("work"));
     for number in 0..1_000 {
         fs::write(bare.path(&format!("work/.git/hooks/h{number}")), "hook").expect("written");
@@ -98,14 +139,18 @@ fn a_change_of_one_of_very_many_files_is_told_of_by_their_folder() {
         let command = format!(r#"{{"command":"echo x >> .git/hooks/h{number}"}}"#);
         let answer = bare.says(&["call", "Bash", &command]);
         let warnings = answer["meta"]["warnings"].to_string();
-        assert!(warnings.contains("/work/.git/hooks was changed while this command ran"), "{answer}");
+        assert!(
+            warnings.contains("/work/.git/hooks was changed while this command ran"),
+            "{answer}"
+        );
     }
 }
 
 #[test]
 fn what_cannot_be_looked_into_is_read_only_as_a_whole() {
     let user = Ordinary::new();
-    let bash = |command: &str| user.says(&["call", "Bash", &json!({"command": command}).to_string()]);
+    let bash =
+        |command: &str| user.says(&["call", "Bash", &json!({"command": command}).to_string()]);
     let status = user.says(&["status"]);
     let is_kept = status["protectedPaths"] == "read_only";
     let why = format!("protected paths are not read-only to an ordinary user: {status}");
@@ -124,20 +169,33 @@ fn what_cannot_be_looked_into_is_read_only_as_a_whole() {
         bash(made);
         let answer = bash(&format!("chmod {mode} {shut}"));
         let warnings = answer["meta"]["warnings"].to_string();
-        assert!(warnings.contains(&format!("work/{shut} cannot be looked into")), "{shut}: {answer}");
+        assert!(
+            warnings.contains(&format!("work/{shut} cannot be looked into")),
+            "{shut}: {answer}"
+        );
         // Where `mv` may not rename it, it makes a copy, as far as it can.
-        let answer = bash(&format!("chmod 755 {shut}; touch {shut}/made; mv {shut} other; rm -rf other"));
-        assert!(answer.to_string().contains("Read-only file system"), "{shut}: {answer}");
+        let answer = bash(&format!(
+            "chmod 755 {shut}; touch {shut}/made; mv {shut} other; rm -rf other"
+        ));
+        assert!(
+            answer.to_string().contains("Read-only file system"),
+            "{shut}: {answer}"
+        );
         let path = user.path("work").join(shut);
         let found = path.symlink_metadata().expect("it is where it was");
-        assert_eq!(found.mode() & 0o777, u32::from_str_radix(mode, 8).expect("a mode"), "{shut}: {answer}");
+        assert_eq!(
+            found.mode() & 0o777,
+            u32::from_str_radix(mode, 8).expect("a mode"),
+            "{shut}: {answer}"
+        );
         assert!(!path.join("made").exists());
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("the owner opens it");
     }
     // Others' folders are none that a command could open.
     if rustix::process::geteuid().is_root() {
         fs::create_dir(user.path("work/theirs")).expect("made");
-        fs::set_permissions(user.path("work/theirs"), fs::Permissions::from_mode(0o000)).expect("shut");
+        fs::set_permissions(user.path("work/theirs"), fs::Permissions::from_mode(0o000))
+            .expect("shut");
         let answer = bash("true");
         assert!(!answer.to_string().contains("looked into"), "{answer}");
     }
@@ -145,19 +203,25 @@ fn what_cannot_be_looked_into_is_read_only_as_a_whole() {
 
 #[tokio::test]
 async fn a_flood_of_modules_has_them_kept_as_a_whole_and_commands_run_on() {
-    let yard = furnished(Network::Loopback);
+    let yard = furnished(NetworkAccess::Loopback);
     fs::create_dir_all(yard.path("work/.git/modules/a/b/hooks")).expect("made");
     fs::write(yard.path("work/.git/modules/a/b/config"), "[core]\n").expect("written");
     let text = yard
         .bash("mkdir -p .git/modules/e{1..100}/x && echo made; grep -c /modules/e /proc/self/mountinfo; true")
         .await;
     assert_eq!(text, "made\n0");
-    let text =
-        yard.bash("grep -c /modules/e /proc/self/mountinfo; grep -c /modules/a /proc/self/mountinfo").await;
+    let text = yard
+        .bash("grep -c /modules/e /proc/self/mountinfo; grep -c /modules/a /proc/self/mountinfo")
+        .await;
     assert_eq!(text, "0\n4", "what leads to none is no mount");
-    let text = yard.bash("mkdir -p .git/modules/{1..60}/{1..60} && echo made").await;
+    let text = yard
+        .bash("mkdir -p .git/modules/{1..60}/{1..60} && echo made")
+        .await;
     let modules = yard.path("work/.git/modules").display().to_string();
-    assert!(text.starts_with("made") && text.contains(&format!("write = [{modules:?}]")), "{text}");
+    assert!(
+        text.starts_with("made") && text.contains(&format!("write = [{modules:?}]")),
+        "{text}"
+    );
     for command in [
         "echo x >> .git/modules/a/b/config",
         "echo x > .git/modules/a/b/hooks/pre-commit",
@@ -167,12 +231,19 @@ async fn a_flood_of_modules_has_them_kept_as_a_whole_and_commands_run_on() {
     ] {
         fails(&yard, command).await;
     }
-    assert_eq!(yard.bash("git commit -q --allow-empty -m two && git log --format=%s -1").await, "two");
+    assert_eq!(
+        yard.bash("git commit -q --allow-empty -m two && git log --format=%s -1")
+            .await,
+        "two"
+    );
     // As with working trees, of which there can be too many too.
     for number in 0..1_000 {
         fs::create_dir_all(yard.path(&format!("work/.git/worktrees/w{number}"))).expect("made");
     }
-    for command in ["echo /x > .git/worktrees/w999/commondir", "mv .git/worktrees/w999 .git/worktrees/x"] {
+    for command in [
+        "echo /x > .git/worktrees/w999/commondir",
+        "mv .git/worktrees/w999 .git/worktrees/x",
+    ] {
         fails(&yard, command).await;
     }
 }

@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use punie_runner::sandbox::Network;
+use punie_runner::sandbox::NetworkAccess;
 use serde_json::json;
 
 use super::Yard;
@@ -16,7 +16,14 @@ pub(super) const APPEARED: &str = "appeared while this command ran";
 
 fn git(folder: &Path, args: &[&str]) {
     let done = Command::new("git")
-        .args(["-c", "user.name=a", "-c", "user.email=a@b", "-c", "init.defaultBranch=main"])
+        .args([
+            "-c",
+            "user.name=a",
+            "-c",
+            "user.email=a@b",
+            "-c",
+            "init.defaultBranch=main",
+        ])
         .args(args)
         .current_dir(folder)
         .output();
@@ -44,7 +51,7 @@ pub(super) fn furnish(work: &Path) {
     git(work, &["commit", "-q", "-m", "one"]);
 }
 
-pub(super) fn furnished(network: Network) -> Yard {
+pub(super) fn furnished(network: NetworkAccess) -> Yard {
     let yard = Yard::with(network, |_| {});
     furnish(&yard.path("work"));
     yard
@@ -58,7 +65,11 @@ pub(super) async fn fails(yard: &Yard, command: &str) {
 
 #[tokio::test]
 async fn what_is_there_can_be_neither_written_nor_moved_nor_reached_from_inside() {
-    for network in [Network::Loopback, Network::None, Network::Full] {
+    for network in [
+        NetworkAccess::Loopback,
+        NetworkAccess::None,
+        NetworkAccess::Full,
+    ] {
         let yard = furnished(network);
         let config = yard.read("work/.git/config");
         for command in [
@@ -90,14 +101,17 @@ async fn what_is_there_can_be_neither_written_nor_moved_nor_reached_from_inside(
         assert_eq!(yard.read("work/.git/hooks/pre-push"), "hook");
         assert!(!yard.path("work/.git/hooks/pre-commit").exists());
         assert_eq!(yard.read("work/.vscode/tasks.json"), "{}");
-        assert_eq!((yard.read("work/.envrc"), yard.read("work/deep/er/.envrc")), ("rc".into(), "rc".into()));
+        assert_eq!(
+            (yard.read("work/.envrc"), yard.read("work/deep/er/.envrc")),
+            ("rc".into(), "rc".into())
+        );
         assert_eq!(yard.read("work/sub/.git/config"), "[core]\n");
     }
 }
 
 #[tokio::test]
 async fn everyday_work_in_a_repository_goes_on() {
-    let yard = furnished(Network::Loopback);
+    let yard = furnished(NetworkAccess::Loopback);
     let text = yard
         .bash(
             "set -e; echo two >> a.txt; git add a.txt; git commit -q -m two; git checkout -q -b topic; echo three >> a.txt; \
@@ -107,15 +121,26 @@ async fn everyday_work_in_a_repository_goes_on() {
         )
         .await;
     assert_eq!(text.lines().next(), Some("three"), "{text}");
-    assert!(text.contains(&format!("work/tree/.git {APPEARED}")), "a file that leads git elsewhere: {text}");
+    assert!(
+        text.contains(&format!("work/tree/.git {APPEARED}")),
+        "a file that leads git elsewhere: {text}"
+    );
     // Another repository, whole, in one command.
-    let text = yard.bash("git clone -q . clone && cd clone && git remote add up .. && git remote").await;
-    assert_eq!(text, "origin\nup", "a repository that runs nothing is no news");
+    let text = yard
+        .bash("git clone -q . clone && cd clone && git remote add up .. && git remote")
+        .await;
+    assert_eq!(
+        text, "origin\nup",
+        "a repository that runs nothing is no news"
+    );
     let text = yard
         .bash("git init -q odd && git -C odd config core.pager x; echo x > odd/.git/hooks/pre-push")
         .await;
     for path in ["config", "hooks/pre-push"] {
-        assert!(text.contains(&format!("work/odd/.git/{path} {APPEARED}")), "{text}");
+        assert!(
+            text.contains(&format!("work/odd/.git/{path} {APPEARED}")),
+            "{text}"
+        );
     }
     // And gone again, by the plain program.
     assert_eq!(yard.bash("mv clone gone && echo moved").await, "moved");
@@ -123,7 +148,7 @@ async fn everyday_work_in_a_repository_goes_on() {
 
 #[tokio::test]
 async fn what_git_would_write_there_fails_with_the_setting_that_would_allow_it() {
-    let yard = furnished(Network::Loopback);
+    let yard = furnished(NetworkAccess::Loopback);
     git(&yard.path("work"), &["remote", "add", "origin", "."]);
     git(&yard.path("work"), &["fetch", "-q", "origin"]);
     let config = yard.path("work/.git/config");
@@ -139,41 +164,57 @@ async fn what_git_would_write_there_fails_with_the_setting_that_would_allow_it()
              write = [\"{0}\"] under [sandbox] in config.toml.",
             config.display()
         );
-        assert_eq!(text.lines().last(), Some(line.as_str()), "{command}: {text}");
+        assert_eq!(
+            text.lines().last(),
+            Some(line.as_str()),
+            "{command}: {text}"
+        );
     }
     let text = yard.bash("mv .git elsewhere").await;
-    assert!(text.contains("commands may not move or remove") && text.contains("/work/.git\"]"), "{text}");
+    assert!(
+        text.contains("commands may not move or remove") && text.contains("/work/.git\"]"),
+        "{text}"
+    );
 }
 
 #[tokio::test]
 async fn a_name_under_write_wins() {
-    let yard = Yard::with(Network::Loopback, |rules| {
+    let yard = Yard::with(NetworkAccess::Loopback, |rules| {
         let work = rules.workspaces[0].clone();
-        rules.write.extend([work.join(".git/config"), work.join(".vscode")]);
+        rules
+            .write
+            .extend([work.join(".git/config"), work.join(".vscode")]);
         // What is above a workspace names none of its paths.
         rules.write.push(work.parent().expect("around").to_owned());
     });
     furnish(&yard.path("work"));
-    let text =
-        yard.bash("git config user.name b && echo x > .vscode/tasks.json && git config user.name").await;
+    let text = yard
+        .bash("git config user.name b && echo x > .vscode/tasks.json && git config user.name")
+        .await;
     assert_eq!(text, "b");
     fails(&yard, "echo x > .git/hooks/pre-push").await;
 }
 
 #[tokio::test]
 async fn what_is_free_leads_nowhere_else_once_a_command_has_made_a_link_of_it() {
-    let yard = Yard::with(Network::Loopback, |rules| {
+    let yard = Yard::with(NetworkAccess::Loopback, |rules| {
         let freed = rules.workspaces[0].join(".git/config");
         rules.write.push(freed);
     });
     furnish(&yard.path("work"));
     std::fs::write(yard.path("outside/kept"), "kept").expect("written");
     let outside = yard.path("outside").display().to_string();
-    let text = yard.bash(&format!("mv .git/config mine && ln -s {outside} .git/config && echo linked")).await;
+    let text = yard
+        .bash(&format!(
+            "mv .git/config mine && ln -s {outside} .git/config && echo linked"
+        ))
+        .await;
     assert_eq!(text, "linked", "it is free");
-    for command in
-        [format!("cat {outside}/kept"), format!("echo x > {outside}/made"), "ls .git/config/".to_owned()]
-    {
+    for command in [
+        format!("cat {outside}/kept"),
+        format!("echo x > {outside}/made"),
+        "ls .git/config/".to_owned(),
+    ] {
         fails(&yard, &command).await;
     }
     assert!(!yard.path("outside/made").exists());
@@ -189,17 +230,26 @@ async fn a_repository_in_a_folder_of_projects_is_kept_too_and_worked_in() {
     let repository = yard.path("work/host/team/project");
     std::fs::create_dir_all(&repository).expect("made");
     furnish(&repository);
-    for command in ["echo x >> $D/.git/config", "echo x > $D/.git/hooks/pre-commit", "mv $D/.git other"] {
+    for command in [
+        "echo x >> $D/.git/config",
+        "echo x > $D/.git/hooks/pre-commit",
+        "mv $D/.git other",
+    ] {
         fails(&yard, &format!("D=host/team/project; {command}")).await;
     }
-    let text = yard.bash("git -C host/team/project commit -q --allow-empty -m two && echo done").await;
+    let text = yard
+        .bash("git -C host/team/project commit -q --allow-empty -m two && echo done")
+        .await;
     assert_eq!(text, "done");
 }
 
 #[tokio::test]
 async fn the_folders_on_the_way_to_what_is_kept_cannot_be_exchanged() {
-    let yard = furnished(Network::Loopback);
-    git(&yard.path("work"), &["worktree", "add", "-q", "tree", "-b", "other"]);
+    let yard = furnished(NetworkAccess::Loopback);
+    git(
+        &yard.path("work"),
+        &["worktree", "add", "-q", "tree", "-b", "other"],
+    );
     std::fs::create_dir_all(yard.path("work/.git/modules/a/b/hooks")).expect("made");
     std::fs::write(yard.path("work/.git/modules/a/b/config"), "[core]\n").expect("written");
     for command in [
@@ -222,7 +272,9 @@ async fn the_folders_on_the_way_to_what_is_kept_cannot_be_exchanged() {
 #[tokio::test]
 async fn what_appears_is_told_of_in_the_text_and_beside_it_once() {
     let yard = Yard::new();
-    let reply = yard.call(json!({"command": "mkdir .vscode && echo {} > .vscode/tasks.json"})).await;
+    let reply = yard
+        .call(json!({"command": "mkdir .vscode && echo {} > .vscode/tasks.json"}))
+        .await;
     let reply = reply.expect("it runs");
     let line = format!(
         "{} {APPEARED}: an editor runs what is configured there. The owner should look at it before it is used; removing it \
@@ -231,28 +283,42 @@ async fn what_appears_is_told_of_in_the_text_and_beside_it_once() {
     );
     assert_eq!(tools::text(&reply).lines().last(), Some(line.as_str()));
     assert_eq!(reply.meta.warnings, [line]);
-    assert_eq!(yard.bash("echo quiet").await, "quiet", "it is no news any more");
+    assert_eq!(
+        yard.bash("echo quiet").await,
+        "quiet",
+        "it is no news any more"
+    );
     // Of a command in the background when it has ended.
     let begun = json!({"command": "echo x > .envrc", "run_in_background": true});
     yard.call(begun).await.expect("it starts");
     let status = json!({"shell_id": "sh_1", "wait_ms": 20_000, "pattern": "nothing"});
-    let told = tools::call(&yard.registry, "ShellStatus", status).await.expect("it is there");
-    assert!(tools::text(&told).contains(".envrc appeared"), "{}", tools::text(&told));
+    let told = tools::call(&yard.registry, "ShellStatus", status)
+        .await
+        .expect("it is there");
+    assert!(
+        tools::text(&told).contains(".envrc appeared"),
+        "{}",
+        tools::text(&told)
+    );
     // And of one that was stopped.
-    let late = yard.call(json!({"command": "echo x > .mcp.json; sleep 600", "timeout": 1000})).await;
+    let late = yard
+        .call(json!({"command": "echo x > .mcp.json; sleep 600", "timeout": 1000}))
+        .await;
     let late = late.expect_err("it takes too long");
-    assert!(late.text().contains(".mcp.json appeared"), "{late}");
+    assert!(late.model_text().contains(".mcp.json appeared"), "{late}");
 }
 
 #[tokio::test]
 async fn the_view_of_others_is_left_as_it_is() {
-    let yard = furnished(Network::Loopback);
+    let yard = furnished(NetworkAccess::Loopback);
     let begun = json!({"command": "echo up; sleep 600", "run_in_background": true});
     yard.call(begun).await.expect("it starts");
     std::fs::write(yard.path("work/.envrc"), "the owner's").expect("the owner writes");
     std::fs::rename(yard.path("work/.vscode"), yard.path("work/old")).expect("and moves");
     assert_eq!(yard.read("work/.envrc"), "the owner's");
-    tools::call(&yard.registry, "KillShell", json!({"shell_id": "sh_1"})).await.expect("it ends");
+    tools::call(&yard.registry, "KillShell", json!({"shell_id": "sh_1"}))
+        .await
+        .expect("it ends");
 }
 
 #[test]
@@ -261,21 +327,40 @@ fn where_there_are_no_namespaces_what_was_changed_is_told_of() {
     let level = "partial:[write_protected,reach_daemons]";
     let refused = bare.says(&["call", "Bash", r#"{"command":"echo ran"}"#]);
     let text = refused["error"].as_str().unwrap_or_default();
-    assert!(text.contains(level) && text.contains("require = \"partial\" under [sandbox]"), "{refused}");
-    let bare = Bare::under("without", &["namespaces"], "[sandbox]\nrequire = \"partial\"\n");
+    assert!(
+        text.contains(level) && text.contains("require = \"partial\" under [sandbox]"),
+        "{refused}"
+    );
+    let bare = Bare::under(
+        "without",
+        &["namespaces"],
+        "[sandbox]\nrequire = \"partial\"\n",
+    );
     furnish(&bare.path("work"));
     let status = bare.says(&["status"]);
-    assert_eq!((&status["confinement"], &status["protectedPaths"]), (&json!(level), &json!("watched")));
+    assert_eq!(
+        (&status["confinement"], &status["protectedPaths"]),
+        (&json!(level), &json!("watched"))
+    );
     assert_eq!(status["limits"]["fileSize"], true, "{status}");
-    assert_eq!(status["limits"]["memory"], false, "no runner runs that it could be known of: {status}");
+    assert_eq!(
+        status["limits"]["memory"], false,
+        "no runner runs that it could be known of: {status}"
+    );
     let answer = bare.says(&[
         "call",
         "Bash",
         r#"{"command":"git config core.pager x; echo x > .git/hooks/pre-commit"}"#,
     ]);
     let warnings = answer["meta"]["warnings"].to_string();
-    assert!(warnings.contains("/work/.git/config was changed while this command ran"), "{answer}");
-    assert!(warnings.contains("/work/.git/hooks/pre-commit appeared while this command ran"), "{answer}");
+    assert!(
+        warnings.contains("/work/.git/config was changed while this command ran"),
+        "{answer}"
+    );
+    assert!(
+        warnings.contains("/work/.git/hooks/pre-commit appeared while this command ran"),
+        "{answer}"
+    );
     let bare = Bare::under("older_landlock", &["7"], "");
     assert_eq!(bare.says(&["status"])["protectedPaths"], "read_only");
 }
@@ -286,7 +371,10 @@ fn a_hook_of_a_commit_finds_them_read_only_too() {
     let work = bare.path("work");
     furnish(&work);
     let (hook, config) = (work.join(".git/hooks/pre-commit"), work.join(".git/config"));
-    make_program(&hook, "#!/bin/sh\necho ran > ran\necho x >> .git/config\nexit 0\n");
+    make_program(
+        &hook,
+        "#!/bin/sh\necho ran > ran\necho x >> .git/config\nexit 0\n",
+    );
     let before = std::fs::read_to_string(&config).expect("there");
     std::fs::write(work.join("a.txt"), "two\n").expect("written");
     bare.says(&["call", "GitAdd", r#"{"paths":["a.txt"]}"#]);
@@ -306,8 +394,16 @@ fn a_link_in_what_commands_may_write_beside_leads_no_other_grant_anywhere() {
     }
     std::fs::write(user.join(".ssh/id"), "the-key").expect("written");
     std::os::unix::fs::symlink(user.join(".ssh"), user.join("data/models")).expect("a link");
-    let command = format!("echo x > {0}/data/made; cat {0}/.ssh/id; echo tried", user.display());
-    let answer = bare.says(&["call", "Bash", &json!({"command": command}).to_string()]).to_string();
-    assert!(answer.contains("tried") && !answer.contains("the-key"), "{answer}");
+    let command = format!(
+        "echo x > {0}/data/made; cat {0}/.ssh/id; echo tried",
+        user.display()
+    );
+    let answer = bare
+        .says(&["call", "Bash", &json!({"command": command}).to_string()])
+        .to_string();
+    assert!(
+        answer.contains("tried") && !answer.contains("the-key"),
+        "{answer}"
+    );
     assert!(user.join("data/made").exists(), "the rest of it is written");
 }

@@ -30,7 +30,9 @@ impl Parrot {
             while let Ok((mut socket, _)) = listener.accept().await {
                 let mut head = Vec::new();
                 while !head.ends_with(b"\r\n\r\n") {
-                    let Ok(byte) = socket.read_u8().await else { break };
+                    let Ok(byte) = socket.read_u8().await else {
+                        break;
+                    };
                     head.push(byte);
                 }
                 hears
@@ -42,11 +44,18 @@ impl Parrot {
                 let _ = socket.shutdown().await;
             }
         });
-        Self { url, asked, _serving: serving }
+        Self {
+            url,
+            asked,
+            _serving: serving,
+        }
     }
 
     fn asked(&self) -> Vec<String> {
-        self.asked.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.asked
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 }
 
@@ -74,8 +83,10 @@ async fn h99_an_answer_that_unpacks_to_a_thousand_times_its_size_is_refused() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h100_line_ends_in_an_address_make_no_header() {
-    let parrot =
-        Parrot::saying(b"HTTP/1.1 500 No\r\ncontent-length: 0\r\nconnection: close\r\n\r\n".to_vec()).await;
+    let parrot = Parrot::saying(
+        b"HTTP/1.1 500 No\r\ncontent-length: 0\r\nconnection: close\r\n\r\n".to_vec(),
+    )
+    .await;
     let stage = Stage::new().await;
     for evil in [
         "/a\r\nX-Evil: 1\r\n",
@@ -84,16 +95,27 @@ async fn h100_line_ends_in_an_address_make_no_header() {
         "/a\u{85}X-Evil: 1",
         "\r\n\r\nX-Evil: 1",
     ] {
-        let setting = Setting { url: format!("{}{evil}", parrot.url), ..stage.setting.clone() };
-        let ended = crate::harness::process::Program::start(&setting, &["--once"]).end().await;
+        let setting = Setting {
+            url: format!("{}{evil}", parrot.url),
+            ..stage.setting.clone()
+        };
+        let ended = crate::harness::process::Program::start(&setting, &["--once"])
+            .end()
+            .await;
         assert_ne!(ended.code, Some(0), "{evil:?}: {ended:?}");
     }
     let asked = parrot.asked();
     assert!(!asked.is_empty(), "some of them are addresses");
     for head in asked {
-        let evil = head.lines().skip(1).find(|line| line.to_ascii_lowercase().starts_with("x-evil"));
+        let evil = head
+            .lines()
+            .skip(1)
+            .find(|line| line.to_ascii_lowercase().starts_with("x-evil"));
         assert_eq!(evil, None, "{head}");
-        assert!(head.starts_with("GET ") || head.starts_with("POST "), "{head}");
+        assert!(
+            head.starts_with("GET ") || head.starts_with("POST "),
+            "{head}"
+        );
     }
 }
 
@@ -102,9 +124,17 @@ async fn h100_line_ends_in_a_token_make_no_header() {
     let worker = Worker::new().await;
     let token = worker.setting.home.join("tokens/backend");
     std::fs::create_dir_all(token.parent().expect("a folder")).expect("made");
-    for evil in ["abc\r\nX-Evil: 1", "abc\nX-Evil: 1\n\n", "abc\rX-Evil: 1", "abc\u{0}def"] {
+    for evil in [
+        "abc\r\nX-Evil: 1",
+        "abc\nX-Evil: 1\n\n",
+        "abc\rX-Evil: 1",
+        "abc\u{0}def",
+    ] {
         std::fs::write(&token, evil).expect("written");
-        for (path, mode) in [(token.parent().expect("a folder"), 0o700), (token.as_path(), 0o600)] {
+        for (path, mode) in [
+            (token.parent().expect("a folder"), 0o700),
+            (token.as_path(), 0o600),
+        ] {
             let mode = std::os::unix::fs::PermissionsExt::from_mode(mode);
             std::fs::set_permissions(path, mode).expect("set");
         }
@@ -112,6 +142,9 @@ async fn h100_line_ends_in_a_token_make_no_header() {
         until("its end", || runner.has_ended()).await;
         let ended = runner.end().await;
         assert_eq!(ended.code, Some(78), "{evil:?}: {ended:?}");
-        assert!(!ended.log.contains("X-Evil"), "the token is told to nobody: {ended:?}");
+        assert!(
+            !ended.log.contains("X-Evil"),
+            "the token is told to nobody: {ended:?}"
+        );
     }
 }

@@ -1,6 +1,9 @@
 //! Hostile paths by their numbers, for every tool that takes one. Not here: texts that name no file, and things that are
 //! no files (`file::paths`), names that are protected, races.
-#![expect(clippy::unwrap_used, reason = "a test that cannot set up its files has failed")]
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test that cannot set up its files has failed"
+)]
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -12,14 +15,24 @@ use crate::file::Bench;
 
 /// Every file tool refuses the path as one that is outside, and what is outside is as it was.
 async fn leads_out(bench: &Bench, path: &str) {
-    let updated = format!("*** Begin Patch\n*** Update File: {path}\n@@\n-secret\n+x\n*** End Patch");
+    let updated =
+        format!("*** Begin Patch\n*** Update File: {path}\n@@\n-secret\n+x\n*** End Patch");
     let added = format!("*** Begin Patch\n*** Add File: {path}\n+x\n*** End Patch");
     for (tool, args) in [
         ("Read", json!({"file_path": path})),
         ("Write", json!({"file_path": path, "content": "x"})),
-        ("Edit", json!({"file_path": path, "old_string": "secret", "new_string": "x"})),
-        ("Edit", json!({"file_path": path, "old_string": "", "new_string": "x"})),
-        ("MultiEdit", json!({"file_path": path, "edits": [{"old_string": "secret", "new_string": "x"}]})),
+        (
+            "Edit",
+            json!({"file_path": path, "old_string": "secret", "new_string": "x"}),
+        ),
+        (
+            "Edit",
+            json!({"file_path": path, "old_string": "", "new_string": "x"}),
+        ),
+        (
+            "MultiEdit",
+            json!({"file_path": path, "edits": [{"old_string": "secret", "new_string": "x"}]}),
+        ),
         ("ApplyPatch", json!({"patch": updated})),
         ("ApplyPatch", json!({"patch": added})),
         ("read_file", json!({"path": path})),
@@ -27,12 +40,25 @@ async fn leads_out(bench: &Bench, path: &str) {
         ("list_files", json!({"path": path})),
     ] {
         let error = bench.refused(tool, args).await;
-        assert_eq!(error.code(), ErrorCode::OutsideWorkspace, "{tool} {path}: {error}");
-        assert!(!error.text().contains("secret"), "{tool} {path}: {error}");
+        assert_eq!(
+            error.stable_code(),
+            ErrorCode::OutsideWorkspace,
+            "{tool} {path}: {error}"
+        );
+        assert!(
+            !error.model_text().contains("secret"),
+            "{tool} {path}: {error}"
+        );
     }
-    assert_eq!(fs::read_to_string(bench.outside.join("f")).unwrap(), "secret\n", "{path}");
-    let beside: Vec<_> =
-        fs::read_dir(&bench.outside).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(
+        fs::read_to_string(bench.outside.join("f")).unwrap(),
+        "secret\n",
+        "{path}"
+    );
+    let beside: Vec<_> = fs::read_dir(&bench.outside)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name())
+        .collect();
     assert_eq!(beside, ["f"], "{path}");
 }
 
@@ -41,7 +67,11 @@ fn with_links(links: &[(&str, &str)]) -> Bench {
     let bench = Bench::new();
     fs::create_dir_all(bench.root.join("a/b")).unwrap();
     for (link, target) in links {
-        symlink(target.replace("OUTSIDE", bench.outside.to_str().unwrap()), bench.root.join(link)).unwrap();
+        symlink(
+            target.replace("OUTSIDE", bench.outside.to_str().unwrap()),
+            bench.root.join(link),
+        )
+        .unwrap();
     }
     bench
 }
@@ -52,7 +82,12 @@ async fn h01_a_path_that_begins_above_is_refused() {
     leads_out(&bench, "../root-evil/f").await;
     leads_out(&bench, "../x").await;
     let error = bench.refused("read_file", json!({"path": "../x"})).await;
-    assert!(error.text().starts_with("Error: Security violation\n"), "{error}");
+    assert!(
+        error
+            .model_text()
+            .starts_with("Error: Security violation\n"),
+        "{error}"
+    );
 }
 
 #[tokio::test]
@@ -73,8 +108,14 @@ async fn h03_an_absolute_path_outside_is_refused() {
 #[tokio::test]
 async fn h04_a_sibling_whose_name_begins_alike_is_refused() {
     let bench = with_links(&[]);
-    let (root, sibling) = (bench.root.to_str().unwrap(), bench.outside.to_str().unwrap());
-    assert!(sibling.starts_with(root), "the name of the one begins with that of the other");
+    let (root, sibling) = (
+        bench.root.to_str().unwrap(),
+        bench.outside.to_str().unwrap(),
+    );
+    assert!(
+        sibling.starts_with(root),
+        "the name of the one begins with that of the other"
+    );
     leads_out(&bench, &format!("{sibling}/f")).await;
     leads_out(&bench, &format!("{root}-evil/../root-evil/f")).await;
 }
@@ -92,9 +133,16 @@ async fn stays_inside(bench: &Bench, path: &str, place: &str) {
     bench.put(place, "here\n");
     let shown = bench.read(json!({"file_path": path})).await;
     assert!(shown.contains("     1\there\n"), "{path}: {shown}");
-    bench.ok("Edit", json!({"file_path": path, "old_string": "here", "new_string": "there"})).await;
+    bench
+        .ok(
+            "Edit",
+            json!({"file_path": path, "old_string": "here", "new_string": "there"}),
+        )
+        .await;
     assert_eq!(bench.get(place), "there\n", "{path}");
-    bench.ok("Write", json!({"file_path": path, "content": "anew\n"})).await;
+    bench
+        .ok("Write", json!({"file_path": path, "content": "anew\n"}))
+        .await;
     assert_eq!(bench.get(place), "anew\n", "{path}");
 }
 
@@ -117,12 +165,19 @@ async fn h07_an_absolute_path_inside_is_served() {
 
 #[tokio::test]
 async fn h08_a_link_to_an_absolute_path_outside_is_refused_and_named() {
-    let bench = with_links(&[("abs", "OUTSIDE"), ("file", "OUTSIDE/f"), ("new", "OUTSIDE/new")]);
+    let bench = with_links(&[
+        ("abs", "OUTSIDE"),
+        ("file", "OUTSIDE/f"),
+        ("new", "OUTSIDE/new"),
+    ]);
     for path in ["abs/f", "a/../abs/f", "file", "new", "abs/../x"] {
         leads_out(&bench, path).await;
     }
     let error = bench.refused("Read", json!({"file_path": "abs/f"})).await;
-    assert!(error.text().contains("root/abs") && error.text().contains("root-evil"), "{error}");
+    assert!(
+        error.model_text().contains("root/abs") && error.model_text().contains("root-evil"),
+        "{error}"
+    );
 }
 
 #[tokio::test]
@@ -152,8 +207,17 @@ async fn h10_a_link_to_a_folder_inside_is_served() {
 #[tokio::test]
 async fn h12_a_link_to_the_root_of_a_process_is_refused() {
     let own = format!("/proc/{}/root/etc", std::process::id());
-    let bench = with_links(&[("proc", "/proc/self/root/etc"), ("own", &own), ("cwd", "/proc/self/cwd")]);
-    for path in ["proc/passwd", "own/passwd", "cwd/Cargo.toml", "/proc/self/root/etc/passwd"] {
+    let bench = with_links(&[
+        ("proc", "/proc/self/root/etc"),
+        ("own", &own),
+        ("cwd", "/proc/self/cwd"),
+    ]);
+    for path in [
+        "proc/passwd",
+        "own/passwd",
+        "cwd/Cargo.toml",
+        "/proc/self/root/etc/passwd",
+    ] {
         leads_out(&bench, path).await;
     }
 }
@@ -164,11 +228,18 @@ async fn h13_open_files_are_not_reached_by_path() {
     // One that is really open, and would really be read.
     let open = fs::File::open(bench.outside.join("f")).unwrap();
     let number = std::os::fd::AsRawFd::as_raw_fd(&open);
-    assert_eq!(fs::read_to_string(format!("/dev/fd/{number}")).unwrap(), "secret\n");
+    assert_eq!(
+        fs::read_to_string(format!("/dev/fd/{number}")).unwrap(),
+        "secret\n"
+    );
     for path in ["/proc/self/fd/3", "/dev/fd/0", "in", "fds/0"] {
         leads_out(&bench, path).await;
     }
-    for path in [format!("/proc/self/fd/{number}"), format!("/dev/fd/{number}"), format!("fds/{number}")] {
+    for path in [
+        format!("/proc/self/fd/{number}"),
+        format!("/dev/fd/{number}"),
+        format!("fds/{number}"),
+    ] {
         leads_out(&bench, &path).await;
     }
 }

@@ -45,9 +45,17 @@ impl Ordinary {
 
     pub(super) fn says(&self, args: &[&str]) -> Value {
         let mut command = Command::new(self.path("program"));
-        command.arg("--json").args(args).env_clear().current_dir(self.path("work"));
-        command.env("PATH", std::env::var_os("PATH").unwrap_or_default()).env("HOME", self.path("user"));
-        command.env("PUNIE_HOME", self.path("home")).env("PUNIE_WORKSPACE", self.path("work"));
+        command
+            .arg("--json")
+            .args(args)
+            .env_clear()
+            .current_dir(self.path("work"));
+        command
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .env("HOME", self.path("user"));
+        command
+            .env("PUNIE_HOME", self.path("home"))
+            .env("PUNIE_WORKSPACE", self.path("work"));
         if rustix::process::geteuid().is_root() {
             command.uid(NOBODY).gid(NOBODY);
         }
@@ -59,7 +67,10 @@ impl Ordinary {
 
 /// How many there were, and why it stopped.
 fn told(text: &str) -> (u32, &str) {
-    let line = text.lines().find(|line| line.split(' ').count() == 2).expect("a line of the bomb's");
+    let line = text
+        .lines()
+        .find(|line| line.split(' ').count() == 2)
+        .expect("a line of the bomb's");
     let (made, why) = line.split_once(' ').expect("two words");
     (made.parse().unwrap_or_else(|_| panic!("{text}")), why)
 }
@@ -74,12 +85,17 @@ fn h53_a_fork_bomb_of_an_ordinary_user_ends_at_the_limit_and_the_next_command_ru
         return;
     }
     let answer = user.says(&["call", "Bash", r#"{"command":"./bomb 6000"}"#]);
-    let text = answer["result"].as_str().unwrap_or_else(|| panic!("{answer}")).to_owned();
+    let text = answer["result"]
+        .as_str()
+        .unwrap_or_else(|| panic!("{answer}"))
+        .to_owned();
     let (made, why) = told(&text);
     assert_eq!(why, "EAGAIN", "{text}");
     // The shell, the program itself and the runner's own threads are counted too.
     assert!((3_000..4_096).contains(&made), "{text}");
-    let after = user.says(&["call", "Bash", r#"{"command":"./bomb 100"}"#]).to_string();
+    let after = user
+        .says(&["call", "Bash", r#"{"command":"./bomb 100"}"#])
+        .to_string();
     assert!(after.contains("100 out"), "{after}");
 }
 

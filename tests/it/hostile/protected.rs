@@ -22,15 +22,28 @@ async fn never_written(bench: &Bench, path: &str) {
     let before = bench.tree();
     for (tool, args) in [
         ("Write", json!({"file_path": path, "content": "x"})),
-        ("Edit", json!({"file_path": path, "old_string": "", "new_string": "x"})),
-        ("MultiEdit", json!({"file_path": path, "edits": [{"old_string": "", "new_string": "x"}]})),
+        (
+            "Edit",
+            json!({"file_path": path, "old_string": "", "new_string": "x"}),
+        ),
+        (
+            "MultiEdit",
+            json!({"file_path": path, "edits": [{"old_string": "", "new_string": "x"}]}),
+        ),
         ("ApplyPatch", json!({"patch": added})),
         ("ApplyPatch", json!({"patch": moved})),
         ("write_file", json!({"path": path, "content": "x"})),
     ] {
         let error = bench.refused(tool, args).await;
-        assert_eq!(error.code(), ErrorCode::PolicyDenied, "{tool} {path:?}: {error}");
-        assert!(error.text().contains("protected-path"), "{tool} {path:?}: {error}");
+        assert_eq!(
+            error.stable_code(),
+            ErrorCode::PolicyDenied,
+            "{tool} {path:?}: {error}"
+        );
+        assert!(
+            error.model_text().contains("protected-path"),
+            "{tool} {path:?}: {error}"
+        );
     }
     assert_eq!(bench.tree(), before, "{path:?}");
 }
@@ -54,7 +67,12 @@ async fn h19_a_protected_name_with_combining_marks_or_folding_letters_is_refused
         never_written(&bench, path).await;
     }
     // What only looks alike is another name, on every file system.
-    bench.ok("Write", json!({"file_path": ".\u{434}it/config", "content": "x"})).await;
+    bench
+        .ok(
+            "Write",
+            json!({"file_path": ".\u{434}it/config", "content": "x"}),
+        )
+        .await;
 }
 
 #[tokio::test]
@@ -103,7 +121,12 @@ async fn h20_a_protected_name_in_another_case_or_with_what_nobody_sees_is_refuse
     for path in ["innocent/pre-commit", ".cursor/rules"] {
         never_written(&bench, path).await;
     }
-    bench.ok("Write", json!({"file_path": ".github/workflows/ci.yml", "content": "x"})).await;
+    bench
+        .ok(
+            "Write",
+            json!({"file_path": ".github/workflows/ci.yml", "content": "x"}),
+        )
+        .await;
 }
 
 #[tokio::test]
@@ -130,13 +153,22 @@ async fn h34_a_protected_path_that_is_not_there_yet_is_not_made() {
     ] {
         never_written(&bench, path).await;
     }
-    let made: Vec<_> = fs::read_dir(&bench.root).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    let made: Vec<_> = fs::read_dir(&bench.root)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name())
+        .collect();
     assert_eq!(made, ["plain"], "no folder of theirs either");
     // By a link that leads to nothing yet.
     symlink(".claude/settings.json", bench.root.join("notes.json")).unwrap();
     for tool in ["Write", "write_file"] {
-        let error = bench.refused(tool, json!({"path": "notes.json", "content": "x"})).await;
-        assert_eq!(error.code(), ErrorCode::PolicyDenied, "{tool}: {error}");
+        let error = bench
+            .refused(tool, json!({"path": "notes.json", "content": "x"}))
+            .await;
+        assert_eq!(
+            error.stable_code(),
+            ErrorCode::PolicyDenied,
+            "{tool}: {error}"
+        );
     }
     assert!(!bench.root.join(".claude").exists());
 }
@@ -168,21 +200,38 @@ fn h40_a_mounted_folder_belongs_to_the_workspace_and_a_mounted_file_is_not_repla
     }
     let unshare = |words: &[&str]| {
         let mut command = Command::new("unshare");
-        command.args(["--user", "--map-root-user", "--mount"]).args(words);
+        command
+            .args(["--user", "--map-root-user", "--mount"])
+            .args(words);
         command
     };
-    let can = unshare(&["true"]).output().is_ok_and(|tried| tried.status.success());
-    if !can_be_tried("H40, a mount", (!can).then_some("this user can make no mounts of its own")) {
+    let can = unshare(&["true"])
+        .output()
+        .is_ok_and(|tried| tried.status.success());
+    if !can_be_tried(
+        "H40, a mount",
+        (!can).then_some("this user can make no mounts of its own"),
+    ) {
         return;
     }
     let mut told = unshare(&["sh", "-c", MOUNTS, "sh", PROGRAM]);
-    told.arg(folder.path().join("work")).arg(folder.path().join("outside"));
+    told.arg(folder.path().join("work"))
+        .arg(folder.path().join("outside"));
     told.env("PUNIE_HOME", folder.path().join("home"));
     let told = told.output().expect("it runs");
     let text = String::from_utf8_lossy(&told.stdout);
     assert!(told.status.success(), "{told:?}");
     assert!(text.contains("there: made changed\n"), "{text}");
-    assert!(text.contains("\tchanged\n") && text.contains("mounted/new\n"), "{text}");
-    assert!(text.contains("in use by another program") && text.contains("bound: kept kept\n"), "{text}");
-    assert!(text.contains("outside_workspace") || text.contains("outside the workspace"), "{text}");
+    assert!(
+        text.contains("\tchanged\n") && text.contains("mounted/new\n"),
+        "{text}"
+    );
+    assert!(
+        text.contains("in use by another program") && text.contains("bound: kept kept\n"),
+        "{text}"
+    );
+    assert!(
+        text.contains("outside_workspace") || text.contains("outside the workspace"),
+        "{text}"
+    );
 }

@@ -20,20 +20,32 @@ async fn refused_by_the_device(stage: &Stage, calls: &[(&str, &str)]) {
     let _runner = stage.run();
     for (args, words) in calls {
         let answer = stage.caller.have(asking("Bash", args)).await;
-        assert_eq!(answer.verdict(), ("error", "invalid_args"), "{args:.80}: {answer:?}");
+        assert_eq!(
+            answer.verdict(),
+            ("error", "invalid_args"),
+            "{args:.80}: {answer:?}"
+        );
         assert!(answer.text().contains(words), "{args:.80}: {answer:?}");
-        assert!(answer.text().len() < 2_000, "a refusal repeats no text without end: {args:.80}");
+        assert!(
+            answer.text().len() < 2_000,
+            "a refusal repeats no text without end: {args:.80}"
+        );
     }
     assert_eq!(stage.read("effects"), "", "nothing ran");
     let after = stage.caller.have(Ask::bash("echo ran >> effects")).await;
-    assert_eq!((after.outcome.as_str(), stage.read("effects").as_str()), ("ok", "ran\n"));
+    assert_eq!(
+        (after.outcome.as_str(), stage.read("effects").as_str()),
+        ("ok", "ran\n")
+    );
 }
 
 /// What the embedded backend says to a call with exactly this body, and whether it goes on.
 async fn said_by_the_backend(stage: &Stage, body: String) -> (u16, String) {
     let url = &stage.setting.url;
-    let post =
-        http().post(format!("{url}/api/mutation")).header("content-type", "application/json").body(body);
+    let post = http()
+        .post(format!("{url}/api/mutation"))
+        .header("content-type", "application/json")
+        .body(body);
     let reply = post.send().await.expect("a reply");
     let said = (reply.status().as_u16(), reply.text().await.expect("a body"));
     assert!(stage.caller.questions().await.is_empty(), "it goes on");
@@ -56,7 +68,10 @@ async fn h90_ten_thousand_levels_are_refused_by_the_device() {
     let args = format!(r#"{{"command":"echo ran >> effects","env":{deep}}}"#);
     refused_by_the_device(
         &stage,
-        &[(&args, "nested more than 64 deep"), (&objects, "nested more than 64 deep")],
+        &[
+            (&args, "nested more than 64 deep"),
+            (&objects, "nested more than 64 deep"),
+        ],
     )
     .await;
 }
@@ -64,9 +79,15 @@ async fn h90_ten_thousand_levels_are_refused_by_the_device() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h90_ten_thousand_levels_end_neither_backend_nor_device() {
     let stage = Stage::new().await;
-    for args in [nested(10_000), format!("{{\"callerToken\":{}}}", nested(10_000))] {
+    for args in [
+        nested(10_000),
+        format!("{{\"callerToken\":{}}}", nested(10_000)),
+    ] {
         let (status, said) = said_by_the_backend(&stage, call_with(&args)).await;
-        assert!(status == 400 || said.contains("\"status\":\"error\""), "{status} {said}");
+        assert!(
+            status == 400 || said.contains("\"status\":\"error\""),
+            "{status} {said}"
+        );
     }
     // A backend that says so to the device: it is no page, and the next one is read.
     let relay = Relay::before(&stage.setting.url).await;
@@ -81,7 +102,10 @@ async fn h90_ten_thousand_levels_end_neither_backend_nor_device() {
     });
     let _runner = stage.run_at(&relay.url);
     // A request that is there when it starts would be found by another way.
-    until("both lies to be met", || relay.calls("events:listForDevice").len() >= 2).await;
+    until("both lies to be met", || {
+        relay.calls("events:listForDevice").len() >= 2
+    })
+    .await;
     assert_eq!(stage.caller.have(Ask::bash("echo ran")).await.outcome, "ok");
 }
 
@@ -98,10 +122,22 @@ async fn h91_a_key_that_is_there_twice_is_refused() {
     refused_by_the_device(
         &stage,
         &[
-            (r#"{"command":"true","command":"echo ran >> effects"}"#, "is there twice"),
-            (r#"{"command":"true","\u0063ommand":"echo ran >> effects"}"#, "is there twice"),
-            (r#"{"command":"echo ran >> effects","env":{"A":"1","A":"2"}}"#, "is there twice"),
-            (r#"{"command":"echo ran >> effects","timeout":1,"timeout_ms":2}"#, "is given twice"),
+            (
+                r#"{"command":"true","command":"echo ran >> effects"}"#,
+                "is there twice",
+            ),
+            (
+                r#"{"command":"true","\u0063ommand":"echo ran >> effects"}"#,
+                "is there twice",
+            ),
+            (
+                r#"{"command":"echo ran >> effects","env":{"A":"1","A":"2"}}"#,
+                "is there twice",
+            ),
+            (
+                r#"{"command":"echo ran >> effects","timeout":1,"timeout_ms":2}"#,
+                "is given twice",
+            ),
         ],
     )
     .await;
@@ -129,11 +165,20 @@ async fn h92_numbers_that_no_two_readers_agree_about_are_refused() {
         ("0x10", "not usable JSON"),
         ("010", "not usable JSON"),
     ];
-    let calls: Vec<(String, &str)> = numbers.iter().map(|(number, words)| (with(number), *words)).collect();
-    let calls: Vec<(&str, &str)> = calls.iter().map(|(args, words)| (args.as_str(), *words)).collect();
+    let calls: Vec<(String, &str)> = numbers
+        .iter()
+        .map(|(number, words)| (with(number), *words))
+        .collect();
+    let calls: Vec<(&str, &str)> = calls
+        .iter()
+        .map(|(args, words)| (args.as_str(), *words))
+        .collect();
     refused_by_the_device(&stage, &calls).await;
     let (status, said) = said_by_the_backend(&stage, call_with(r#"{"callerToken":1e400}"#)).await;
-    assert!(status == 400 || said.contains("\"status\":\"error\""), "{status} {said}");
+    assert!(
+        status == 400 || said.contains("\"status\":\"error\""),
+        "{status} {said}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -142,13 +187,22 @@ async fn h93_half_a_surrogate_pair_is_refused() {
     for text in [r"\ud800", r"\udc00x", r"\ud83d\ud83d"] {
         let args = format!(r#"{{"callerToken":"{text}","requestId":"a"}}"#);
         let (status, said) = said_by_the_backend(&stage, call_with(&args)).await;
-        assert!(status == 400 || said.contains("\"status\":\"error\""), "{text}: {status} {said}");
+        assert!(
+            status == 400 || said.contains("\"status\":\"error\""),
+            "{text}: {status} {said}"
+        );
     }
     refused_by_the_device(
         &stage,
         &[
-            (r#"{"command":"echo ran >> effects # \ud800"}"#, "not usable JSON"),
-            (r#"{"command":"echo ran >> effects # \udfff\ud83d"}"#, "not usable JSON"),
+            (
+                r#"{"command":"echo ran >> effects # \ud800"}"#,
+                "not usable JSON",
+            ),
+            (
+                r#"{"command":"echo ran >> effects # \udfff\ud83d"}"#,
+                "not usable JSON",
+            ),
             (r#"{"\ud83d":"echo ran >> effects"}"#, "not usable JSON"),
         ],
     )
@@ -161,20 +215,39 @@ async fn h94_an_unknown_tool_and_an_unknown_field_are_refused_with_what_was_mean
     {
         let _runner = stage.run();
         for (tool, words) in [("Bsh", "Bash"), ("eval", "eval"), ("Bash.exe", "Bash")] {
-            let answer = stage.caller.have(asking(tool, r#"{"command":"echo ran >> effects"}"#)).await;
-            assert_eq!(answer.verdict(), ("error", "unknown_tool"), "{tool}: {answer:?}");
+            let answer = stage
+                .caller
+                .have(asking(tool, r#"{"command":"echo ran >> effects"}"#))
+                .await;
+            assert_eq!(
+                answer.verdict(),
+                ("error", "unknown_tool"),
+                "{tool}: {answer:?}"
+            );
             assert!(answer.text().contains(words), "{tool}: {answer:?}");
         }
     }
-    let (_, said) =
-        said_by_the_backend(&stage, call_with(r#"{"callerToken":"x","requestId":"a","force":true}"#)).await;
+    let (_, said) = said_by_the_backend(
+        &stage,
+        call_with(r#"{"callerToken":"x","requestId":"a","force":true}"#),
+    )
+    .await;
     assert!(said.contains("unknown field"), "{said}");
     refused_by_the_device(
         &stage,
         &[
-            (r#"{"command":"echo ran >> effects","sandbox":false}"#, "unknown key `sandbox`"),
-            (r#"{"command":"echo ran >> effects","comand":"true"}"#, "Did you mean `command`?"),
-            (r#"{"command":"echo ran >> effects","__proto__":{}}"#, "unknown key `__proto__`"),
+            (
+                r#"{"command":"echo ran >> effects","sandbox":false}"#,
+                "unknown key `sandbox`",
+            ),
+            (
+                r#"{"command":"echo ran >> effects","comand":"true"}"#,
+                "Did you mean `command`?",
+            ),
+            (
+                r#"{"command":"echo ran >> effects","__proto__":{}}"#,
+                "unknown key `__proto__`",
+            ),
         ],
     )
     .await;
@@ -185,9 +258,16 @@ fn files_below(folder: &std::path::Path) -> Vec<String> {
     let mut found = Vec::new();
     let mut folders = vec![folder.to_owned()];
     while let Some(folder) = folders.pop() {
-        for entry in std::fs::read_dir(folder).expect("a folder").filter_map(Result::ok) {
+        for entry in std::fs::read_dir(folder)
+            .expect("a folder")
+            .filter_map(Result::ok)
+        {
             let path = entry.path();
-            if path.is_dir() { folders.push(path) } else { found.push(path.display().to_string()) }
+            if path.is_dir() {
+                folders.push(path)
+            } else {
+                found.push(path.display().to_string())
+            }
         }
     }
     found
@@ -196,13 +276,22 @@ fn files_below(folder: &std::path::Path) -> Vec<String> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h95_an_id_that_is_a_path_is_refused_by_backend_and_device() {
     let stage = Stage::new().await;
-    let paths = ["../../x", "/tmp/x", "a/b", "..", "x\u{0}y", "x\u{1b}[2J", &"x".repeat(129)];
+    let paths = [
+        "../../x",
+        "/tmp/x",
+        "a/b",
+        "..",
+        "x\u{0}y",
+        "x\u{1b}[2J",
+        &"x".repeat(129),
+    ];
     for id in paths {
         let args = json!({
             "callerToken": stage.caller.token, "deviceId": stage.caller.device, "requestId": id,
             "toolName": "Bash", "args": r#"{"command":"echo ran >> effects"}"#,
         });
-        let call = json!({"path": "events:appendRequest", "format": "json", "args": args}).to_string();
+        let call =
+            json!({"path": "events:appendRequest", "format": "json", "args": args}).to_string();
         let (_, said) = said_by_the_backend(&stage, call).await;
         assert!(said.contains("\"status\":\"error\""), "{id:?}: {said}");
     }
@@ -215,21 +304,42 @@ async fn h95_an_id_that_is_a_path_is_refused_by_backend_and_device() {
         });
         json!({"seq": "1", "type": "tool_request", "requestId": id, "request": request})
     });
-    let page = json!({"status": "success", "value": {"events": offers, "cursor": null, "isDone": true}});
+    let page =
+        json!({"status": "success", "value": {"events": offers, "cursor": null, "isDone": true}});
     let mut lies = 3;
     relay.rule(move |path, _| match path {
         "events:listForDevice" if lies > 0 => {
             lies -= 1;
-            Fate::say("200 OK", "content-type: application/json\r\n", &page.to_string())
+            Fate::say(
+                "200 OK",
+                "content-type: application/json\r\n",
+                &page.to_string(),
+            )
         }
         _ => Fate::Pass,
     });
     let _runner = stage.run_at(&relay.url);
-    assert_eq!(stage.caller.have(Ask::bash("echo after > after")).await.outcome, "ok");
-    assert!(!relay.calls("events:listForDevice").is_empty(), "the first page is a lie");
-    let claimed: Vec<_> =
-        relay.calls("events:claim").iter().map(|call| call.args["requestId"].clone()).collect();
-    assert!(claimed.iter().all(|id| paths.iter().all(|path| id != path)), "{claimed:?}");
+    assert_eq!(
+        stage
+            .caller
+            .have(Ask::bash("echo after > after"))
+            .await
+            .outcome,
+        "ok"
+    );
+    assert!(
+        !relay.calls("events:listForDevice").is_empty(),
+        "the first page is a lie"
+    );
+    let claimed: Vec<_> = relay
+        .calls("events:claim")
+        .iter()
+        .map(|call| call.args["requestId"].clone())
+        .collect();
+    assert!(
+        claimed.iter().all(|id| paths.iter().all(|path| id != path)),
+        "{claimed:?}"
+    );
     assert_eq!(stage.read("effects"), "");
 }
 
@@ -239,13 +349,28 @@ async fn h95_an_id_that_is_a_path_names_no_file_where_any_text_is_an_id() {
     let _runner = worker.run();
     let mut line = worker.accept().await;
     let around = worker.setting.home.parent().expect("a folder").to_owned();
-    for id in ["../../escaped", "/tmp/escaped", "state/../../escaped", "escaped\u{0}"] {
+    for id in [
+        "../../escaped",
+        "/tmp/escaped",
+        "state/../../escaped",
+        "escaped\u{0}",
+    ] {
         // Long enough that the output is kept in a file of its own.
-        let said = line.done(id, "run_command", &json!({"command": "seq 20000"})).await;
+        let said = line
+            .done(id, "run_command", &json!({"command": "seq 20000"}))
+            .await;
         assert!(said.contains("20000"), "{id:?}");
     }
-    until("the outputs to be kept", || std::fs::read_dir(worker.setting.home.join("state/outputs")).is_ok())
-        .await;
-    let named: Vec<_> = files_below(&around).into_iter().filter(|path| path.contains("escaped")).collect();
-    assert!(named.is_empty() && !std::path::Path::new("/tmp/escaped").exists(), "{named:?}");
+    until("the outputs to be kept", || {
+        std::fs::read_dir(worker.setting.home.join("state/outputs")).is_ok()
+    })
+    .await;
+    let named: Vec<_> = files_below(&around)
+        .into_iter()
+        .filter(|path| path.contains("escaped"))
+        .collect();
+    assert!(
+        named.is_empty() && !std::path::Path::new("/tmp/escaped").exists(),
+        "{named:?}"
+    );
 }

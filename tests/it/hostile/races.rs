@@ -7,11 +7,11 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use punie_runner::acp::files::{NewContent, Precondition, WriteTextFile};
-use punie_runner::acp::local::files::LocalFiles;
+use punie_runner::acp::files::{NewContent, WritePrecondition, WriteTextFile};
+use punie_runner::acp::local::local_files::LocalFiles;
 use punie_runner::acp::{FileClient, RawPath};
 use punie_runner::ids::RequestId;
-use punie_runner::tool::ToolCx;
+use punie_runner::tool::ToolContext;
 use serde_json::json;
 use tempfile::TempDir;
 
@@ -30,7 +30,8 @@ struct Count {
 impl Count {
     /// Whether another try is made: a busy machine may be slow to exchange, so one that showed nothing yet goes on.
     fn goes_on(&mut self, least: u32, has_shown: impl Fn(&Self) -> bool) -> bool {
-        let goes_on = self.tries < least || !has_shown(self) && self.tries < least.saturating_mul(100);
+        let goes_on =
+            self.tries < least || !has_shown(self) && self.tries < least.saturating_mul(100);
         self.tries += u32::from(goes_on);
         goes_on
     }
@@ -51,7 +52,11 @@ const OUTSIDE: &str = "secret one\n";
 impl Race {
     fn new() -> Self {
         let memory = Path::new("/dev/shm");
-        let dir = if memory.is_dir() { TempDir::new_in(memory) } else { TempDir::new() };
+        let dir = if memory.is_dir() {
+            TempDir::new_in(memory)
+        } else {
+            TempDir::new()
+        };
         let bench = Bench::at(dir.expect("a folder"), Arc::new(LocalFiles::new()));
         bench.put("sub/f", INSIDE);
         fs::write(bench.outside.join("f"), OUTSIDE).expect("written");
@@ -132,7 +137,8 @@ impl Race {
         let mut count = Count::default();
         let asked = self.sub.join("f");
         while count.goes_on(tries, |count| count.escapes > 0) {
-            let is_inside = fs::canonicalize(&asked).is_ok_and(|real| real.starts_with(&self.bench.root));
+            let is_inside =
+                fs::canonicalize(&asked).is_ok_and(|real| real.starts_with(&self.bench.root));
             if is_inside && let Ok(read) = fs::read_to_string(&asked) {
                 count.served += 1;
                 count.escapes += u32::from(read.contains("secret"));
@@ -159,7 +165,10 @@ impl Race {
 /// Nothing got through to outside but by the check by path, and everything was served at times.
 fn judge(counts: &[(&str, Count)]) {
     for (tool, count) in counts {
-        assert!(count.served > 0, "{tool} never served anything, which shows nothing: {count:?}");
+        assert!(
+            count.served > 0,
+            "{tool} never served anything, which shows nothing: {count:?}"
+        );
         if *tool == "by path" {
             assert!(
                 count.escapes > 0,
@@ -182,7 +191,15 @@ async fn h24_a_folder_exchanged_with_a_link_leads_no_tool_outside() {
 async fn a_million_tries_under_exchange() {
     let race = Race::new();
     let counts = race.run(250_000).await;
-    for (tool, Count { tries, served, escapes }) in &counts {
+    for (
+        tool,
+        Count {
+            tries,
+            served,
+            escapes,
+        },
+    ) in &counts
+    {
         println!("{tool:<12} {tries:>9} tries {served:>9} served {escapes:>9} escapes");
     }
     judge(&counts);
@@ -194,25 +211,40 @@ async fn h25_a_parent_replaced_by_a_link_before_the_renaming_keeps_the_write_ins
         let bench = Bench::new();
         bench.put("d/f", "old\n");
         let name = if exists { "f" } else { "new" };
-        let path = bench.workspace.resolve(&RawPath::from(format!("d/{name}").as_str())).expect("inside");
-        let (client, cx) = (LocalFiles::new(), ToolCx::detached(RequestId::new()));
+        let path = bench
+            .workspace
+            .resolve_in_workspace(&RawPath::from(format!("d/{name}").as_str()))
+            .expect("inside");
+        let (client, cx) = (
+            LocalFiles::new(),
+            ToolContext::for_detached_call(RequestId::new()),
+        );
         let request = WriteTextFile {
             path: path.clone(),
             content: NewContent::Text("written\n".to_owned()),
-            only_if: Precondition::None,
+            only_if: WritePrecondition::None,
             create_folders: true,
             executable: None,
         };
         let prepared = client.prepare_file(&cx, request).await.expect("checked");
-        let staged = client.stage_file(&cx, prepared).await.expect("the temporary file is there");
+        let staged = client
+            .stage_file(&cx, prepared)
+            .await
+            .expect("the temporary file is there");
         let beside: Vec<_> = fs::read_dir(bench.root.join("d")).expect("there").collect();
         assert_eq!(beside.len(), 2, "it lies beside its file: {beside:?}");
         fs::rename(bench.root.join("d"), bench.root.join("moved")).expect("moved");
         symlink(&bench.outside, bench.root.join("d")).expect("a link");
-        client.place_file(&cx, staged).await.expect("placed where it was staged");
+        client
+            .place_file(&cx, staged)
+            .await
+            .expect("placed where it was staged");
         assert_eq!(bench.get(&format!("moved/{name}")), "written\n");
-        assert_eq!(fs::read_to_string(bench.outside.join("f")).expect("there"), "secret\n");
+        assert_eq!(
+            fs::read_to_string(bench.outside.join("f")).expect("there"),
+            "secret\n"
+        );
         assert_eq!(fs::read_dir(&bench.outside).expect("there").count(), 1);
-        path.open_read().expect_err("the way is a link now");
+        path.open_for_reading().expect_err("the way is a link now");
     }
 }

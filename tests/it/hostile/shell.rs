@@ -9,7 +9,7 @@ use std::os::unix::net::{SocketAddr, UnixListener};
 use std::process::{Child, Command, Stdio};
 
 use punie_runner::request::ErrorCode;
-use punie_runner::sandbox::{Level, Network};
+use punie_runner::sandbox::{ConfinementLevel, NetworkAccess};
 use serde_json::json;
 
 use super::Yard;
@@ -20,7 +20,10 @@ struct Stranger(Child);
 
 impl Stranger {
     fn new() -> Self {
-        let child = Command::new("sleep").arg("600").stdin(Stdio::null()).spawn();
+        let child = Command::new("sleep")
+            .arg("600")
+            .stdin(Stdio::null())
+            .spawn();
         Self(child.expect("it starts"))
     }
 
@@ -38,38 +41,68 @@ impl Drop for Stranger {
 
 #[tokio::test]
 async fn every_way_out_of_the_self_test_is_shut_here() {
-    for network in [Network::None, Network::Loopback, Network::Full] {
+    for network in [
+        NetworkAccess::None,
+        NetworkAccess::Loopback,
+        NetworkAccess::Full,
+    ] {
         let yard = Yard::with(network, |_| {});
-        assert_eq!(yard.confinement.level().await, Level::Full, "{network:?}");
+        assert_eq!(
+            yard.confinement.confinement_level().await,
+            ConfinementLevel::Full,
+            "{network:?}"
+        );
     }
 }
 
 #[tokio::test]
 async fn h41_a_private_key_is_not_read_and_the_answer_says_what_would_show_it() {
     let yard = Yard::new();
-    let text = yard.bash("cat ~/.ssh/id_rsa; ls ~/.ssh; cat ~/notes/list").await;
-    assert!(!text.contains("the-private-key") && !text.contains("\nid_rsa"), "{text}");
-    assert!(text.contains("a note"), "the rest of the home is read: {text}");
+    let text = yard
+        .bash("cat ~/.ssh/id_rsa; ls ~/.ssh; cat ~/notes/list")
+        .await;
+    assert!(
+        !text.contains("the-private-key") && !text.contains("\nid_rsa"),
+        "{text}"
+    );
+    assert!(
+        text.contains("a note"),
+        "the rest of the home is read: {text}"
+    );
     let text = yard.bash("cat ~/.ssh/id_rsa").await;
-    assert!(text.contains("read = [") && text.contains("under [sandbox]"), "{text}");
-    let text =
-        yard.bash("cat \"$OUT\"/punie/keys/*; ls \"$OUT\"/punie; cat \"$OUT\"/punie/config.toml").await;
-    assert!(text.contains("Permission denied"), "the runner's own folder: {text}");
+    assert!(
+        text.contains("read = [") && text.contains("under [sandbox]"),
+        "{text}"
+    );
+    let text = yard
+        .bash("cat \"$OUT\"/punie/keys/*; ls \"$OUT\"/punie; cat \"$OUT\"/punie/config.toml")
+        .await;
+    assert!(
+        text.contains("Permission denied"),
+        "the runner's own folder: {text}"
+    );
 }
 
 #[tokio::test]
 async fn h42_a_shells_start_up_file_is_not_added_to() {
     let yard = Yard::new();
     let text = yard.bash("echo x >> ~/.bashrc").await;
-    assert!(text.contains("Permission denied") && text.contains("write = ["), "{text}");
+    assert!(
+        text.contains("Permission denied") && text.contains("write = ["),
+        "{text}"
+    );
     assert_eq!(yard.read("user/.bashrc"), "rc");
 }
 
 #[tokio::test]
 async fn h43_a_link_made_inside_leads_no_write_outside() {
     let yard = Yard::new();
-    yard.bash("ln -s \"$OUT\" esc; echo x > esc/outside/y; echo x > esc/outside/kept; ls -l esc").await;
-    assert!(yard.path("work/esc").is_symlink(), "the link itself is the workspace's affair");
+    yard.bash("ln -s \"$OUT\" esc; echo x > esc/outside/y; echo x > esc/outside/kept; ls -l esc")
+        .await;
+    assert!(
+        yard.path("work/esc").is_symlink(),
+        "the link itself is the workspace's affair"
+    );
     assert!(!yard.path("outside/y").exists());
     assert_eq!(yard.read("outside/kept"), "kept");
 }
@@ -79,7 +112,10 @@ async fn h44_a_hidden_file_gets_no_second_name() {
     let yard = Yard::new();
     yard.bash("ln ~/.netrc here; ln ~/notes/list list").await;
     assert!(!yard.path("work/here").exists() && !yard.path("work/list").exists());
-    assert_eq!(yard.path("user/.netrc").metadata().expect("there").nlink(), 1);
+    assert_eq!(
+        yard.path("user/.netrc").metadata().expect("there").nlink(),
+        1
+    );
 }
 
 #[tokio::test]
@@ -91,7 +127,7 @@ async fn h45_a_file_of_the_users_is_not_moved_away() {
 
 #[tokio::test]
 async fn h46_nothing_outside_is_reached_by_any_kind_of_socket() {
-    for network in [Network::None, Network::Loopback] {
+    for network in [NetworkAccess::None, NetworkAccess::Loopback] {
         let yard = Yard::with(network, |_| {});
         let (tcp, udp) = (
             TcpListener::bind("127.0.0.1:0").expect("a port"),
@@ -100,7 +136,10 @@ async fn h46_nothing_outside_is_reached_by_any_kind_of_socket() {
         tcp.set_nonblocking(true).expect("set");
         udp.set_nonblocking(true).expect("set");
         let port = |address: std::net::SocketAddr| address.port();
-        let (to_tcp, to_udp) = (port(tcp.local_addr().expect("one")), port(udp.local_addr().expect("one")));
+        let (to_tcp, to_udp) = (
+            port(tcp.local_addr().expect("one")),
+            port(udp.local_addr().expect("one")),
+        );
         let text = yard
             .bash(&format!(
                 "(echo x > /dev/tcp/127.0.0.1/{to_tcp}); (echo x > /dev/udp/127.0.0.1/{to_udp}); \
@@ -117,9 +156,12 @@ async fn h46_nothing_outside_is_reached_by_any_kind_of_socket() {
 }
 
 #[tokio::test]
-async fn h47_the_variables_that_lead_to_agents_and_daemons_are_not_there_which_leaves_a_named_gap() {
+async fn h47_the_variables_that_lead_to_agents_and_daemons_are_not_there_which_leaves_a_named_gap()
+{
     let yard = Yard::new();
-    let text = yard.bash("env | grep -E '^(SSH_|DOCKER_|DBUS_|XDG_RUNTIME)' || echo none").await;
+    let text = yard
+        .bash("env | grep -E '^(SSH_|DOCKER_|DBUS_|XDG_RUNTIME)' || echo none")
+        .await;
     assert_eq!(text, "none");
     // The gap: who knows the path of another socket can still connect. The page on safety says so.
     let place = yard.path("outside/daemon.sock");
@@ -128,13 +170,23 @@ async fn h47_the_variables_that_lead_to_agents_and_daemons_are_not_there_which_l
     let told = yard.escape(&format!("path {}", place.display())).await;
     let reached = daemon.accept().is_ok();
     assert_eq!(told == "path out", reached);
-    assert!(reached, "the gap is closed here: the page on safety and this test can say so");
-    assert!(include_str!("../../../docs/safety.md").contains("Sockets by path"), "the gap is named");
+    assert!(
+        reached,
+        "the gap is closed here: the page on safety and this test can say so"
+    );
+    assert!(
+        include_str!("../../../docs/safety.md").contains("Sockets by path"),
+        "the gap is named"
+    );
 }
 
 #[tokio::test]
 async fn h47_no_socket_of_a_hidden_daemon_is_reached_nor_seen() {
-    for network in [Network::Loopback, Network::None, Network::Full] {
+    for network in [
+        NetworkAccess::Loopback,
+        NetworkAccess::None,
+        NetworkAccess::Full,
+    ] {
         let mut daemons = Vec::new();
         let yard = Yard::with(network, |rules| {
             let user = rules.user_home.clone().expect("a home");
@@ -147,15 +199,30 @@ async fn h47_no_socket_of_a_hidden_daemon_is_reached_nor_seen() {
             rules.hide.push(user.join("agent.sock"));
         });
         for socket in ["user/.docker/run/docker.sock", "user/agent.sock"] {
-            let told = yard.escape(&format!("path {}", yard.path(socket).display())).await;
+            let told = yard
+                .escape(&format!("path {}", yard.path(socket).display()))
+                .await;
             assert_ne!(told, "path out", "{socket} with {network:?}");
         }
-        assert!(daemons.iter().all(|daemon| daemon.accept().is_err()), "{network:?}");
-        let text =
-            yard.bash("stat -c %a ../user/.docker ../user/.docker/run; chmod 700 ../user/.docker; pwd").await;
-        assert!(text.starts_with("0\n") && text.contains("Permission denied"), "{text}");
-        assert!(text.contains("Read-only") && text.ends_with("/work"), "it is where it started: {text}");
-        assert!(yard.path("user/.docker/run/docker.sock").exists(), "nothing changed for anybody else");
+        assert!(
+            daemons.iter().all(|daemon| daemon.accept().is_err()),
+            "{network:?}"
+        );
+        let text = yard
+            .bash("stat -c %a ../user/.docker ../user/.docker/run; chmod 700 ../user/.docker; pwd")
+            .await;
+        assert!(
+            text.starts_with("0\n") && text.contains("Permission denied"),
+            "{text}"
+        );
+        assert!(
+            text.contains("Read-only") && text.ends_with("/work"),
+            "it is where it started: {text}"
+        );
+        assert!(
+            yard.path("user/.docker/run/docker.sock").exists(),
+            "nothing changed for anybody else"
+        );
     }
 }
 
@@ -171,26 +238,41 @@ async fn h47_terminals_and_agents_beside_a_workspace_for_a_while_are_not_reached
     let name = uuid::Uuid::new_v4().simple().to_string();
     let folder = beside.join(format!("tmux-{name}"));
     std::fs::create_dir_all(folder.join("deep/er")).expect("made");
-    let places = [folder.join("deep/er/default"), folder.join("default"), beside.join(&name)];
-    let daemons = places.each_ref().map(|place| UnixListener::bind(place).expect("a socket"));
-    let text = yard.bash(&format!("ls {}; echo > own; ls", folder.display())).await;
+    let places = [
+        folder.join("deep/er/default"),
+        folder.join("default"),
+        beside.join(&name),
+    ];
+    let daemons = places
+        .each_ref()
+        .map(|place| UnixListener::bind(place).expect("a socket"));
+    let text = yard
+        .bash(&format!("ls {}; echo > own; ls", folder.display()))
+        .await;
     let mut told = Vec::new();
     for place in &places {
         told.push(yard.escape(&format!("path {}", place.display())).await);
     }
-    std::fs::remove_dir_all(&folder).and(std::fs::remove_file(&places[2])).expect("removed");
+    std::fs::remove_dir_all(&folder)
+        .and(std::fs::remove_file(&places[2]))
+        .expect("removed");
     for (daemon, told) in daemons.iter().zip(&told) {
         daemon.set_nonblocking(true).expect("set");
         assert!(daemon.accept().is_err() && told != "path out", "{told}");
     }
-    assert!(text.contains("Permission denied") && text.ends_with("own"), "{text}");
+    assert!(
+        text.contains("Permission denied") && text.ends_with("own"),
+        "{text}"
+    );
 }
 
 #[tokio::test]
 async fn a_socket_for_a_while_that_the_owner_names_is_reached() {
     let place = std::path::Path::new("/tmp").join(uuid::Uuid::new_v4().simple().to_string());
     let daemon = UnixListener::bind(&place).expect("a socket");
-    let yard = Yard::with(Network::Loopback, |rules| rules.write.push(place.clone()));
+    let yard = Yard::with(NetworkAccess::Loopback, |rules| {
+        rules.write.push(place.clone())
+    });
     let told = yard.escape(&format!("path {}", place.display())).await;
     std::fs::remove_file(&place).expect("removed");
     daemon.set_nonblocking(true).expect("set");
@@ -207,22 +289,34 @@ async fn h48_an_abstract_socket_outside_is_not_reached() {
     let told = yard.escape(&format!("abstract {name}")).await;
     assert!(daemon.accept().is_err() && told != "abstract out", "{told}");
     // With the machine's own network it is the kernel's scope alone that keeps it in.
-    let yard = Yard::with(Network::Full, |_| {});
-    assert_eq!(yard.escape(&format!("abstract {name}")).await, "abstract EPERM");
+    let yard = Yard::with(NetworkAccess::Full, |_| {});
+    assert_eq!(
+        yard.escape(&format!("abstract {name}")).await,
+        "abstract EPERM"
+    );
 }
 
 #[tokio::test]
 async fn what_others_share_by_a_number_is_not_reached_and_nothing_is_typed_into_a_terminal() {
-    for network in [Network::Loopback, Network::Full] {
+    for network in [NetworkAccess::Loopback, NetworkAccess::Full] {
         let yard = Yard::with(network, |_| {});
         let escapes = super::compiled("escapes", &yard.path("outside"));
         let outside = |words: &[&str]| {
-            let output = Command::new(&escapes).args(words).output().expect("it starts");
-            String::from_utf8(output.stdout).expect("text").trim().to_owned()
+            let output = Command::new(&escapes)
+                .args(words)
+                .output()
+                .expect("it starts");
+            String::from_utf8(output.stdout)
+                .expect("text")
+                .trim()
+                .to_owned()
         };
         // As databases and the desktop do.
         let id = outside(&["share"]);
-        let told = [yard.escape(&format!("memory {id}")).await, yard.escape(&format!("forget {id}")).await];
+        let told = [
+            yard.escape(&format!("memory {id}")).await,
+            yard.escape(&format!("forget {id}")).await,
+        ];
         assert_eq!(told, ["memory EINVAL", "forget EINVAL"], "{network:?}");
         assert_eq!(outside(&["memory", &id]), "memory out", "it is there");
         assert_eq!(outside(&["forget", &id]), "forget out");
@@ -234,21 +328,35 @@ async fn what_others_share_by_a_number_is_not_reached_and_nothing_is_typed_into_
 async fn h49_neither_the_runner_nor_anybody_else_is_signalled() {
     let yard = Yard::new();
     let mut stranger = Stranger::new();
-    assert_eq!(yard.escape(&format!("kill {}", stranger.0.id())).await, "kill EPERM");
+    assert_eq!(
+        yard.escape(&format!("kill {}", stranger.0.id())).await,
+        "kill EPERM"
+    );
     // The kernel would end it by a limit of its processor time.
-    let limited = yard.bash(&format!("prlimit --pid {} --nofile=1:1", stranger.0.id())).await;
+    let limited = yard
+        .bash(&format!("prlimit --pid {} --nofile=1:1", stranger.0.id()))
+        .await;
     assert!(limited.contains("Operation not permitted"), "{limited}");
-    let text = yard.bash(&format!("kill -0 {}; kill -0 $PPID", std::process::id())).await;
+    let text = yard
+        .bash(&format!("kill -0 {}; kill -0 $PPID", std::process::id()))
+        .await;
     assert_eq!(text.matches("Operation not permitted").count(), 2, "{text}");
     assert!(text.contains("KillShell"), "{text}");
     // To everybody at once: a shell outside that would say so has heard nothing.
     let heard = yard.path("outside/heard");
-    let listening =
-        format!("trap 'echo x >> {0}' WINCH; echo up > {0}; while :; do sleep 0.1; done", heard.display());
-    let shell = Command::new("bash").args(["-c", &listening]).spawn().expect("it starts");
+    let listening = format!(
+        "trap 'echo x >> {0}' WINCH; echo up > {0}; while :; do sleep 0.1; done",
+        heard.display()
+    );
+    let shell = Command::new("bash")
+        .args(["-c", &listening])
+        .spawn()
+        .expect("it starts");
     let _shell = Stranger(shell);
-    crate::harness::wait::until("the listener", || heard.exists() && yard.read("outside/heard") == "up\n")
-        .await;
+    crate::harness::wait::until("the listener", || {
+        heard.exists() && yard.read("outside/heard") == "up\n"
+    })
+    .await;
     yard.escape("everybody").await;
     yard.bash("sleep 0.3").await;
     assert_eq!(yard.read("outside/heard"), "up\n");
@@ -260,11 +368,25 @@ async fn h50_the_runners_memory_and_environment_are_not_read_and_it_is_not_trace
     let yard = Yard::new();
     let runner = std::process::id();
     for file in ["mem", "environ", "maps", "root/etc/passwd", "cwd", "fd/0"] {
-        let text = yard.bash(&format!("head -c 1 /proc/{runner}/{file} > got; ls -l got")).await;
-        assert!(!text.contains(" 1 ") || text.contains("denied"), "{file}: {text}");
-        assert_eq!(yard.path("work/got").metadata().map_or(0, |meta| meta.len()), 0, "{file}: {text}");
+        let text = yard
+            .bash(&format!("head -c 1 /proc/{runner}/{file} > got; ls -l got"))
+            .await;
+        assert!(
+            !text.contains(" 1 ") || text.contains("denied"),
+            "{file}: {text}"
+        );
+        assert_eq!(
+            yard.path("work/got")
+                .metadata()
+                .map_or(0, |meta| meta.len()),
+            0,
+            "{file}: {text}"
+        );
     }
-    assert_eq!(yard.escape(&format!("ptrace {runner}")).await, "ptrace EPERM");
+    assert_eq!(
+        yard.escape(&format!("ptrace {runner}")).await,
+        "ptrace EPERM"
+    );
 }
 
 #[tokio::test]
@@ -277,7 +399,10 @@ async fn h51_no_namespace_no_mount_and_no_right_that_a_program_brings() {
     let text = yard
         .bash("grep -E '^(NoNewPrivs|CapEff|CapPrm):' /proc/self/status | tr -s '\\t ' ' '; unshare -rm true")
         .await;
-    assert!(text.contains("NoNewPrivs: 1"), "what is set-user-id brings nothing: {text}");
+    assert!(
+        text.contains("NoNewPrivs: 1"),
+        "what is set-user-id brings nothing: {text}"
+    );
     assert_eq!(text.matches(" 0000000000000000").count(), 2, "{text}");
     assert!(text.contains("Operation not permitted"), "{text}");
 }
@@ -288,7 +413,8 @@ async fn h52_io_uring_is_said_not_to_exist() {
 }
 
 #[tokio::test]
-async fn h53_a_limit_of_processes_is_set_which_is_a_gap_for_root_and_without_a_loopback_of_their_own() {
+async fn h53_a_limit_of_processes_is_set_which_is_a_gap_for_root_and_without_a_loopback_of_their_own()
+ {
     let text = Yard::new().bash("ulimit -u; ulimit -c").await;
     assert_eq!(text, "4096\n0");
 }
@@ -296,11 +422,17 @@ async fn h53_a_limit_of_processes_is_set_which_is_a_gap_for_root_and_without_a_l
 #[tokio::test]
 async fn h54_what_left_its_session_and_its_environment_is_ended_with_its_command() {
     let yard = Yard::new();
-    let command = "env -i setsid nohup sleep 86397 > /dev/null 2>&1 & setsid sleep 86398 & sleep 60";
-    let stopped =
-        yard.call(json!({"command": command, "timeout": 700})).await.expect_err("it is over its time");
-    assert_eq!(stopped.code(), ErrorCode::Timeout, "{stopped}");
-    let left = Command::new("pgrep").args(["-f", "sleep 8639[78]"]).output().expect("it runs");
+    let command =
+        "env -i setsid nohup sleep 86397 > /dev/null 2>&1 & setsid sleep 86398 & sleep 60";
+    let stopped = yard
+        .call(json!({"command": command, "timeout": 700}))
+        .await
+        .expect_err("it is over its time");
+    assert_eq!(stopped.stable_code(), ErrorCode::Timeout, "{stopped}");
+    let left = Command::new("pgrep")
+        .args(["-f", "sleep 8639[78]"])
+        .output()
+        .expect("it runs");
     assert_eq!(String::from_utf8_lossy(&left.stdout), "");
 }
 
@@ -327,10 +459,22 @@ async fn h55_however_removal_is_spelled_what_is_outside_stays() {
 #[tokio::test]
 async fn h57_variables_that_load_code_are_refused() {
     let yard = Yard::new();
-    for name in ["BASH_ENV", "PROMPT_COMMAND", "LD_PRELOAD", "BASH_FUNC_ls%%", "ENV"] {
-        let refused = yard.call(json!({"command": "true", "env": {name: "x"}})).await.expect_err(name);
+    for name in [
+        "BASH_ENV",
+        "PROMPT_COMMAND",
+        "LD_PRELOAD",
+        "BASH_FUNC_ls%%",
+        "ENV",
+    ] {
+        let refused = yard
+            .call(json!({"command": "true", "env": {name: "x"}}))
+            .await
+            .expect_err(name);
         assert!(
-            matches!(refused.code(), ErrorCode::PolicyDenied | ErrorCode::InvalidArgs),
+            matches!(
+                refused.stable_code(),
+                ErrorCode::PolicyDenied | ErrorCode::InvalidArgs
+            ),
             "{name}: {refused}"
         );
     }
@@ -339,7 +483,10 @@ async fn h57_variables_that_load_code_are_refused() {
 #[tokio::test]
 async fn h58_a_program_of_the_workspaces_in_the_place_of_another_is_confined_as_that() {
     let yard = Yard::new();
-    make_program(&yard.path("work/git"), "#!/bin/sh\necho ours; echo x > \"$OUT\"/outside/kept\n");
+    make_program(
+        &yard.path("work/git"),
+        "#!/bin/sh\necho ours; echo x > \"$OUT\"/outside/kept\n",
+    );
     let text = yard.bash("PATH=.:$PATH; git status").await;
     assert!(text.starts_with("ours"), "{text}");
     assert_eq!(yard.read("outside/kept"), "kept");
@@ -350,24 +497,35 @@ async fn h59_no_command_begins_outside_or_behind_a_link_that_leads_there() {
     let yard = Yard::new();
     std::os::unix::fs::symlink(yard.path("outside"), yard.path("work/link")).expect("a link");
     for folder in ["..", "/etc", "link", "link/.."] {
-        let refused = yard.call(json!({"command": "pwd", "working_directory": folder})).await;
+        let refused = yard
+            .call(json!({"command": "pwd", "working_directory": folder}))
+            .await;
         refused.expect_err(folder);
     }
 }
 
 #[tokio::test]
 async fn h60_what_reads_input_gets_its_end_at_once() {
-    assert_eq!(Yard::new().bash("cat; read -r x; echo \"code $?\"").await, "code 1");
+    assert_eq!(
+        Yard::new().bash("cat; read -r x; echo \"code $?\"").await,
+        "code 1"
+    );
 }
 
 #[tokio::test]
 async fn h61_a_nul_byte_and_a_megabyte_are_refused_with_what_to_do() {
     let yard = Yard::new();
-    let refused = yard.call(json!({"command": "echo \0"})).await.expect_err("a NUL");
-    assert_eq!(refused.code(), ErrorCode::InvalidArgs);
+    let refused = yard
+        .call(json!({"command": "echo \0"}))
+        .await
+        .expect_err("a NUL");
+    assert_eq!(refused.stable_code(), ErrorCode::InvalidArgs);
     for bytes in [1 << 20, 2 << 20] {
-        let refused = yard.call(json!({"command": "x".repeat(bytes)})).await.expect_err("too large");
-        assert_eq!(refused.code(), ErrorCode::TooLarge);
+        let refused = yard
+            .call(json!({"command": "x".repeat(bytes)}))
+            .await
+            .expect_err("too large");
+        assert_eq!(refused.stable_code(), ErrorCode::TooLarge);
     }
 }
 
@@ -376,6 +534,12 @@ async fn h62_gap_the_mode_of_a_file_outside_can_be_changed_and_the_page_says_so(
     let yard = Yard::new();
     yard.bash("chmod 000 \"$OUT\"/outside/kept").await;
     let mode = yard.path("outside/kept").metadata().expect("there").mode() & 0o777;
-    assert_eq!(mode, 0, "the gap is closed here: the page on safety and this test can say so");
-    assert!(include_str!("../../../docs/safety.md").contains("chmod"), "the gap is named");
+    assert_eq!(
+        mode, 0,
+        "the gap is closed here: the page on safety and this test can say so"
+    );
+    assert!(
+        include_str!("../../../docs/safety.md").contains("chmod"),
+        "the gap is named"
+    );
 }

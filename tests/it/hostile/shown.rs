@@ -27,7 +27,9 @@ async fn h102_what_others_wrote_steers_no_terminal() {
     let stage = Stage::with("[policy]\nask = [\"Bash\"]\n[log]\nfile = \"always\"\n").await;
     let relay = Relay::before(&stage.setting.url).await;
     relay.rule(|path, _| match path {
-        "events:appendResult" => Fate::refuse(&json!({ "code": "PAYLOAD_REFUSED", "message": STEERING })),
+        "events:appendResult" => {
+            Fate::refuse(&json!({ "code": "PAYLOAD_REFUSED", "message": STEERING }))
+        }
         "devices:heartbeat" => Fate::say(
             "418 No",
             "content-type: application/json\r\n",
@@ -38,7 +40,9 @@ async fn h102_what_others_wrote_steers_no_terminal() {
     let runner = stage.run_at(&relay.url);
     // A question whose title is the command, and an answer whose post is refused in such words.
     let asked = stage.ask(Ask::bash(&format!("echo {STEERING}"))).await;
-    let read = stage.ask(Ask::new("Read", &json!({ "file_path": STEERING }))).await;
+    let read = stage
+        .ask(Ask::new("Read", &json!({ "file_path": STEERING })))
+        .await;
     eventually("the question", async || {
         let open = stage.command(&["--json", "approvals"]).await.out;
         Some(()).filter(|()| open.contains("owned"))
@@ -66,19 +70,32 @@ async fn h102_what_others_wrote_steers_no_terminal() {
             seen.push(args.join(" "));
         }
     }
-    let kept = std::fs::read_to_string(stage.setting.home.join("logs/punie-runner.log")).expect("a log");
+    let kept =
+        std::fs::read_to_string(stage.setting.home.join("logs/punie-runner.log")).expect("a log");
     assert!(is_plain(&kept) && kept.contains("owned"), "the kept log");
     assert!(is_plain(&runner.log()), "what goes to stderr");
-    for shown in ["approvals", "--json approvals", "logs -n 1000", "--json logs -n 1000"] {
+    for shown in [
+        "approvals",
+        "--json approvals",
+        "logs -n 1000",
+        "--json logs -n 1000",
+    ] {
         assert!(
             seen.contains(&shown.to_owned()),
             "{shown} shows nothing of it, which shows nothing: {seen:?}"
         );
     }
-    assert!(seen.iter().any(|args| args.starts_with("history")), "{seen:?}");
+    assert!(
+        seen.iter().any(|args| args.starts_with("history")),
+        "{seen:?}"
+    );
     // What a command that is refused complains of.
     relay.rule(|_, _| Fate::refuse(&json!({ "code": "DEVICE_REVOKED", "message": STEERING })));
     let refused = stage.command_at(&relay.url, &["pair", STEERING]).await;
-    assert!(refused.log.contains("owned") && is_plain(&refused.log), "{:?}", refused.log);
+    assert!(
+        refused.log.contains("owned") && is_plain(&refused.log),
+        "{:?}",
+        refused.log
+    );
     assert!(is_plain(&refused.out), "{:?}", refused.out);
 }

@@ -23,16 +23,28 @@ struct Input {
 }
 
 fn inputs() -> Vec<Input> {
-    let lines = include_str!("inputs.txt").lines().filter(|line| !line.starts_with('#'));
+    let lines = include_str!("inputs.txt")
+        .lines()
+        .filter(|line| !line.starts_with('#'));
     lines
         .map(|line| {
             let cells: Vec<&str> = line.split('|').map(str::trim).collect();
-            let [number, verdicts, tried, note] = cells[..] else { panic!("not four cells: {line}") };
+            let [number, verdicts, tried, note] = cells[..] else {
+                panic!("not four cells: {line}")
+            };
             let verdicts: Vec<&str> = verdicts.split(", ").collect();
             for verdict in &verdicts {
-                assert!(VERDICTS.contains(verdict), "{verdict} is no verdict: {line}");
+                assert!(
+                    VERDICTS.contains(verdict),
+                    "{verdict} is no verdict: {line}"
+                );
             }
-            Input { number: number.parse().expect("a number"), verdicts, tried, note }
+            Input {
+                number: number.parse().expect("a number"),
+                verdicts,
+                tried,
+                note,
+            }
         })
         .collect()
 }
@@ -58,8 +70,10 @@ fn tests_in(text: &str) -> Vec<(u8, String)> {
             is_left_out |= line.starts_with("#[ignore");
             continue;
         }
-        let name =
-            line.trim_start_matches("async ").strip_prefix("fn ").and_then(|rest| rest.split('(').next());
+        let name = line
+            .trim_start_matches("async ")
+            .strip_prefix("fn ")
+            .and_then(|rest| rest.split('(').next());
         if let Some((number, name)) = name.and_then(|name| Some((number_of(name)?, name)))
             && is_test
             && !is_left_out
@@ -93,13 +107,31 @@ fn tests() -> BTreeMap<u8, BTreeSet<String>> {
 /// The table as the page shows it.
 fn table(inputs: &[Input], tests: &BTreeMap<u8, BTreeSet<String>>) -> String {
     let mut text = String::from("| | what is tried | here | tests |\n|---|---|---|---|\n");
-    for Input { number, verdicts, tried, note } in inputs {
+    for Input {
+        number,
+        verdicts,
+        tried,
+        note,
+    } in inputs
+    {
         let verdict = verdicts.join(", ");
-        let note = if note.is_empty() { String::new() } else { format!(". {note}") };
-        let names: Vec<String> =
-            tests.get(number).into_iter().flatten().map(|name| format!("`{name}`")).collect();
+        let note = if note.is_empty() {
+            String::new()
+        } else {
+            format!(". {note}")
+        };
+        let names: Vec<String> = tests
+            .get(number)
+            .into_iter()
+            .flatten()
+            .map(|name| format!("`{name}`"))
+            .collect();
         let names = names.join(", ");
-        writeln!(text, "| H{number:02} | {tried} | {verdict}{note} | {names} |").expect("a text");
+        writeln!(
+            text,
+            "| H{number:02} | {tried} | {verdict}{note} | {names} |"
+        )
+        .expect("a text");
     }
     text
 }
@@ -108,28 +140,60 @@ fn table(inputs: &[Input], tests: &BTreeMap<u8, BTreeSet<String>>) -> String {
 fn a_test_is_found_by_its_attribute_and_its_number() {
     let text = "#[tokio::test]\nasync fn h07_served() {\n}\n\nfn h08_helper() {}\n#[test]\n// Why.\n#[ignore = \"long\"]\n\
                 fn h09_left_out() {}\n#[test]\nfn h105_last() {}\n#[test]\nfn hostile() {}\n";
-    assert_eq!(tests_in(text), [(7, "h07_served".to_owned()), (105, "h105_last".to_owned())]);
+    assert_eq!(
+        tests_in(text),
+        [(7, "h07_served".to_owned()), (105, "h105_last".to_owned())]
+    );
 }
 
 #[test]
 fn every_hostile_input_is_on_the_list_once_and_has_a_test() {
     let (inputs, tests) = (inputs(), tests());
     let numbers: Vec<u8> = inputs.iter().map(|input| input.number).collect();
-    assert_eq!(numbers, (1..=COUNT).collect::<Vec<_>>(), "each once, in order");
-    let strange: Vec<_> = tests.keys().filter(|number| !(1..=COUNT).contains(*number)).collect();
-    assert!(strange.is_empty(), "tests of inputs that are not on the list: {strange:?}");
-    let missing: Vec<u8> = numbers.into_iter().filter(|number| !tests.contains_key(number)).collect();
+    assert_eq!(
+        numbers,
+        (1..=COUNT).collect::<Vec<_>>(),
+        "each once, in order"
+    );
+    let strange: Vec<_> = tests
+        .keys()
+        .filter(|number| !(1..=COUNT).contains(*number))
+        .collect();
+    assert!(
+        strange.is_empty(),
+        "tests of inputs that are not on the list: {strange:?}"
+    );
+    let missing: Vec<u8> = numbers
+        .into_iter()
+        .filter(|number| !tests.contains_key(number))
+        .collect();
     assert!(missing.is_empty(), "no test `hNN_...` for {missing:?}");
 }
 
 #[test]
 fn a_gap_is_told_and_shown_and_nothing_else_is_called_one() {
     let tests = tests();
-    for Input { number, verdicts, note, .. } in inputs() {
+    for Input {
+        number,
+        verdicts,
+        note,
+        ..
+    } in inputs()
+    {
         let is_gap = verdicts.contains(&"gap");
-        let shown = tests.get(&number).into_iter().flatten().any(|name| name.contains("gap"));
-        assert_eq!(is_gap, shown, "H{number:02}: the list and the names of its tests do not agree");
-        assert!(!is_gap || note.len() > 40, "H{number:02}: say what gets through");
+        let shown = tests
+            .get(&number)
+            .into_iter()
+            .flatten()
+            .any(|name| name.contains("gap"));
+        assert_eq!(
+            is_gap, shown,
+            "H{number:02}: the list and the names of its tests do not agree"
+        );
+        assert!(
+            !is_gap || note.len() > 40,
+            "H{number:02}: say what gets through"
+        );
     }
 }
 
@@ -141,10 +205,14 @@ fn the_table_on_the_page_is_of_these_tests() {
     let (written, after) = rest.split_once(ENDS).expect("the mark behind the table");
     let table = format!("\n\n{}\n", table(&inputs(), &tests()));
     if std::env::var_os("UPDATE_DOCS").is_some_and(|value| value == "1") {
-        fs::write(&page, [before, BEGINS, &table, ENDS, after].concat()).expect("the page is written");
+        fs::write(&page, [before, BEGINS, &table, ENDS, after].concat())
+            .expect("the page is written");
         return;
     }
-    let differs = written.lines().zip(table.lines()).find(|(old, new)| old != new);
+    let differs = written
+        .lines()
+        .zip(table.lines())
+        .find(|(old, new)| old != new);
     assert!(
         written == table,
         "docs/safety.md has another table; `UPDATE_DOCS=1 cargo test --test it table` writes it: {differs:?}"
@@ -153,8 +221,17 @@ fn the_table_on_the_page_is_of_these_tests() {
 
 #[test]
 fn the_list_has_no_cell_that_breaks_the_table() {
-    for Input { number, tried, note, .. } in inputs() {
+    for Input {
+        number,
+        tried,
+        note,
+        ..
+    } in inputs()
+    {
         assert_eq!(tried.matches('`').count() % 2, 0, "H{number:02}: {tried}");
-        assert!(note.is_empty() || note.ends_with('.'), "H{number:02}: {note}");
+        assert!(
+            note.is_empty() || note.ends_with('.'),
+            "H{number:02}: {note}"
+        );
     }
 }

@@ -7,15 +7,33 @@ fn a_new_file_is_made_where_there_are_no_hard_links_and_none_is_replaced() {
     for lacking in ["links", "flags"] {
         let bare = Bare::under("without", &[lacking], "");
         let answer = bare.says(&["call", "Write", r#"{"file_path":"new","content":"made\n"}"#]);
-        assert!(answer["result"].as_str().unwrap_or_default().starts_with("Created "), "{lacking}: {answer}");
-        assert_eq!(std::fs::read_to_string(bare.path("work/new")).expect("it is there"), "made\n");
-        let answer =
-            bare.says(&["call", "Write", r#"{"file_path":"file","content":"x","overwrite":"never"}"#]);
         assert!(
-            answer["error"].as_str().unwrap_or_default().contains("exists already"),
+            answer["result"]
+                .as_str()
+                .unwrap_or_default()
+                .starts_with("Created "),
             "{lacking}: {answer}"
         );
-        assert_eq!(std::fs::read_to_string(bare.path("work/file")).expect("it is there"), "there");
+        assert_eq!(
+            std::fs::read_to_string(bare.path("work/new")).expect("it is there"),
+            "made\n"
+        );
+        let answer = bare.says(&[
+            "call",
+            "Write",
+            r#"{"file_path":"file","content":"x","overwrite":"never"}"#,
+        ]);
+        assert!(
+            answer["error"]
+                .as_str()
+                .unwrap_or_default()
+                .contains("exists already"),
+            "{lacking}: {answer}"
+        );
+        assert_eq!(
+            std::fs::read_to_string(bare.path("work/file")).expect("it is there"),
+            "there"
+        );
         let mut left: Vec<_> = std::fs::read_dir(bare.path("work"))
             .expect("a folder")
             .map(|entry| entry.expect("an entry").file_name())

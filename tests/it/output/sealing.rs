@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use punie_runner::ids::{RequestId, ToolName};
-use punie_runner::output::{Budget, OutputStore};
+use punie_runner::output::{OutputStore, TextBudget};
 use punie_runner::redact::{MASK, Redactor, Secret};
 use punie_runner::request::{
-    Body, CleanReply, ErrorCode, Failure, Meta, Outcome, OutcomeKind, Reply, Sealing, shrink_payload,
+    CallFailure, CallOutcome, CleanReply, ErrorCode, OutcomeKind, ReplyBody, ResultMeta,
+    SealContext, ToolReply, shrink_payload,
 };
 use serde_json::{Value, json};
 
@@ -15,9 +16,9 @@ use crate::state::read;
 
 const SECRET: &str = "hunter2-hunter2";
 
-fn seal_into(store: &OutputStore, outcome: Outcome) -> CleanReply {
+fn seal_into(store: &OutputStore, outcome: CallOutcome) -> CleanReply {
     let redactor = Redactor::new([Secret::new(SECRET.to_owned())]);
-    outcome.seal(&Sealing {
+    outcome.seal(&SealContext {
         redactor: &redactor,
         store,
         request: &RequestId::new(),
@@ -28,14 +29,17 @@ fn seal_into(store: &OutputStore, outcome: Outcome) -> CleanReply {
 }
 
 fn payload(reply: &CleanReply) -> Value {
-    serde_json::from_str(reply.payload()).expect("the payload is JSON")
+    serde_json::from_str(reply.payload_json()).expect("the payload is JSON")
 }
 
 #[test]
 fn a_short_answer_is_sealed_as_it_is() {
     let (_dir, store) = store();
-    let reply = seal_into(&store, Outcome::Ok(Reply::text("hello\n")));
-    assert_eq!((reply.kind(), reply.truncated()), (OutcomeKind::Ok, false));
+    let reply = seal_into(&store, CallOutcome::Ok(ToolReply::from_text("hello\n")));
+    assert_eq!(
+        (reply.outcome_kind(), reply.is_truncated()),
+        (OutcomeKind::Ok, false)
+    );
     assert_eq!(
         payload(&reply),
         json!({"toolName": "Bash", "result": "hello\n", "meta": {"durationMs": 12, "attempt": 1}})
@@ -46,86 +50,142 @@ fn a_short_answer_is_sealed_as_it_is() {
 async fn a_long_answer_is_scrubbed_then_kept_then_clipped() {
     let (_dir, store) = store();
     let whole = format!("{}{SECRET}\n{}", lines(3_000), lines(3_000));
-    let reply = seal_into(&store, Outcome::Ok(Reply::text(whole.clone())));
+    let reply = seal_into(&store, CallOutcome::Ok(ToolReply::from_text(whole.clone())));
     let payload = payload(&reply);
-    assert!(reply.truncated());
+    assert!(reply.is_truncated());
     assert_eq!(payload["meta"]["truncated"], true);
     assert_eq!(payload["meta"]["redactions"], 1);
-    let handle = payload["meta"]["handle"].as_str().expect("a handle").to_owned();
+    let handle = payload["meta"]["handle"]
+        .as_str()
+        .expect("a handle")
+        .to_owned();
     let text = payload["result"].as_str().expect("text");
     assert!(
-        text.chars().count() <= 30_000 && text.contains(&format!("ReadOutput handle=\"{handle}\" offset="))
+        text.chars().count() <= 30_000
+            && text.contains(&format!("ReadOutput handle=\"{handle}\" offset="))
     );
-    let kept = store.find(&handle).expect("kept").tail_text(1 << 20).expect("read");
-    assert!(kept == whole.replace(SECRET, MASK), "{} bytes are kept", kept.len());
-    let page = read(&store, json!({"handle": handle, "offset": 3_001, "limit": 1})).await;
+    let kept = store
+        .find_output(&handle)
+        .expect("kept")
+        .read_tail_text(1 << 20)
+        .expect("read");
+    assert!(
+        kept == whole.replace(SECRET, MASK),
+        "{} bytes are kept",
+        kept.len()
+    );
+    let page = read(
+        &store,
+        json!({"handle": handle, "offset": 3_001, "limit": 1}),
+    )
+    .await;
     assert!(page.contains(&format!("  3001\t{MASK}\n")), "{page}");
 }
 
 #[test]
 fn no_secret_is_left_anywhere_in_a_payload() {
     let (_dir, store) = store();
-    let meta = || Meta { warnings: vec![format!("used {SECRET}")], ..Meta::default() };
+    let meta = || ResultMeta {
+        warnings: vec![format!("used {SECRET}")],
+        ..ResultMeta::default()
+    };
     let base64 = "aHVudGVyMi1odW50ZXIy";
     let json = json!({SECRET: [SECRET, {"deep": format!("a{SECRET}b")}], "url": base64, "n": 1});
     let outcomes = [
-        Outcome::Ok(Reply::from(json).with_meta(meta())),
-        Outcome::Ok(Reply::fitted(format!("x {SECRET} {base64}")).with_meta(meta())),
-        Outcome::Error(Failure { code: ErrorCode::Io, text: format!("bad {SECRET}"), meta: meta() }),
-        Outcome::Cancelled(Failure { code: ErrorCode::Cancelled, text: SECRET.to_owned(), meta: meta() }),
+        CallOutcome::Ok(ToolReply::from(json).with_meta(meta())),
+        CallOutcome::Ok(
+            ToolReply::from_fitted_text(format!("x {SECRET} {base64}")).with_meta(meta()),
+        ),
+        CallOutcome::Error(CallFailure {
+            code: ErrorCode::Io,
+            text: format!("bad {SECRET}"),
+            meta: meta(),
+        }),
+        CallOutcome::Cancelled(CallFailure {
+            code: ErrorCode::Cancelled,
+            text: SECRET.to_owned(),
+            meta: meta(),
+        }),
     ];
     for outcome in outcomes {
         let reply = seal_into(&store, outcome);
         assert!(
-            !reply.payload().contains("hunter2") && !reply.payload().contains(base64),
+            !reply.payload_json().contains("hunter2") && !reply.payload_json().contains(base64),
             "{}",
-            reply.payload()
+            reply.payload_json()
         );
-        assert!(reply.payload().contains("\"redactions\":"), "{}", reply.payload());
+        assert!(
+            reply.payload_json().contains("\"redactions\":"),
+            "{}",
+            reply.payload_json()
+        );
     }
 }
 
 #[test]
 fn a_failure_carries_its_code() {
     let (_dir, store) = store();
-    let failure = Failure { code: ErrorCode::Busy, text: "try again".to_owned(), meta: Meta::default() };
-    let sealed = payload(&seal_into(&store, Outcome::Error(failure)));
-    assert_eq!((&sealed["error"], &sealed["meta"]["code"]), (&json!("try again"), &json!("busy")));
-    assert_eq!((&sealed["meta"]["retryable"], sealed.get("result")), (&json!(true), None));
+    let failure = CallFailure {
+        code: ErrorCode::Busy,
+        text: "try again".to_owned(),
+        meta: ResultMeta::default(),
+    };
+    let sealed = payload(&seal_into(&store, CallOutcome::Error(failure)));
+    assert_eq!(
+        (&sealed["error"], &sealed["meta"]["code"]),
+        (&json!("try again"), &json!("busy"))
+    );
+    assert_eq!(
+        (&sealed["meta"]["retryable"], sealed.get("result")),
+        (&json!(true), None)
+    );
 }
 
 #[test]
 fn a_fitted_text_is_not_clipped_again() {
     let (_dir, store) = store();
     let fitted = "x".repeat(40_000);
-    let reply = seal_into(&store, Outcome::Ok(Reply::fitted(fitted.clone())));
+    let reply = seal_into(
+        &store,
+        CallOutcome::Ok(ToolReply::from_fitted_text(fitted.clone())),
+    );
     assert_eq!(payload(&reply)["result"], json!(fitted));
-    assert!(!reply.truncated());
+    assert!(!reply.is_truncated());
 }
 
 #[test]
 fn a_payload_never_exceeds_the_wire() {
     let (_dir, store) = store();
-    let big = Budget::chars(Some(200_000));
+    let big = TextBudget::from_requested(Some(200_000));
     let controls = "\u{1}".repeat(150).repeat(8) + "\n";
     let warnings = vec!["w".repeat(100_000); 1_000];
     let answers = [
-        Reply::text(controls.repeat(2_000)).with_budget(big),
-        Reply::text("\u{1}\n".repeat(99_000)).with_budget(big),
-        Reply::fitted("\u{1}\n".repeat(200_000)),
-        Reply::from(json!({"rows": vec!["data ".repeat(20); 20_000]})),
-        Reply::text("short").with_meta(Meta { warnings, ..Meta::default() }),
+        ToolReply::from_text(controls.repeat(2_000)).with_budget(big),
+        ToolReply::from_text("\u{1}\n".repeat(99_000)).with_budget(big),
+        ToolReply::from_fitted_text("\u{1}\n".repeat(200_000)),
+        ToolReply::from(json!({"rows": vec!["data ".repeat(20); 20_000]})),
+        ToolReply::from_text("short").with_meta(ResultMeta {
+            warnings,
+            ..ResultMeta::default()
+        }),
     ];
     for answer in answers {
-        let was_json = matches!(answer.body, Body::Json(_));
-        let reply = seal_into(&store, Outcome::Ok(answer));
-        assert!(reply.payload().len() <= 900 << 10, "{} bytes", reply.payload().len());
+        let was_json = matches!(answer.body, ReplyBody::Json(_));
+        let reply = seal_into(&store, CallOutcome::Ok(answer));
+        assert!(
+            reply.payload_json().len() <= 900 << 10,
+            "{} bytes",
+            reply.payload_json().len()
+        );
         let sealed = payload(&reply);
         assert!(sealed["result"].is_string());
         if was_json {
             assert!(
-                reply.truncated()
-                    && sealed["meta"]["warnings"][0].as_str().expect("one").contains("too large")
+                reply.is_truncated()
+                    && sealed["meta"]["warnings"][0]
+                        .as_str()
+                        .expect("one")
+                        .contains("too large")
             );
             assert!(sealed["meta"]["handle"].is_string());
         }
@@ -136,34 +196,59 @@ fn a_payload_never_exceeds_the_wire() {
 fn a_json_answer_that_fits_the_wire_stays_json() {
     let (_dir, store) = store();
     let image = json!({"base64": "A".repeat(700 << 10)});
-    let reply = seal_into(&store, Outcome::Ok(Reply::from(image.clone())));
+    let reply = seal_into(&store, CallOutcome::Ok(ToolReply::from(image.clone())));
     assert_eq!(payload(&reply)["result"], image);
-    assert!(!reply.truncated());
+    assert!(!reply.is_truncated());
 }
 
 #[test]
 fn an_output_that_cannot_be_kept_is_clipped_with_a_warning() {
     let (dir, store) = store();
     std::fs::remove_dir_all(dir.path().join("outputs")).expect("removed");
-    let reply = seal_into(&store, Outcome::Ok(Reply::text(lines(10_000))));
+    let reply = seal_into(&store, CallOutcome::Ok(ToolReply::from_text(lines(10_000))));
     let sealed = payload(&reply);
-    assert!(reply.truncated() && sealed["meta"].get("handle").is_none());
-    assert!(sealed["result"].as_str().expect("text").contains(") omitted]\n"));
-    assert!(sealed["meta"]["warnings"][0].as_str().expect("one").contains("could not be kept"));
+    assert!(reply.is_truncated() && sealed["meta"].get("handle").is_none());
+    assert!(
+        sealed["result"]
+            .as_str()
+            .expect("text")
+            .contains(") omitted]\n")
+    );
+    assert!(
+        sealed["meta"]["warnings"][0]
+            .as_str()
+            .expect("one")
+            .contains("could not be kept")
+    );
 }
 
 #[test]
 fn a_reply_shrinks_for_a_backend_that_takes_less() {
     let (_dir, store) = store();
-    let reply = seal_into(&store, Outcome::Ok(Reply::text(lines(10_000))));
+    let reply = seal_into(&store, CallOutcome::Ok(ToolReply::from_text(lines(10_000))));
     for limit in [20_000, 2_000, 600] {
-        let smaller = reply.shrink(limit);
-        assert!(smaller.payload().len() <= limit && smaller.truncated(), "{}", smaller.payload());
+        let smaller = reply.shrink_to(limit);
+        assert!(
+            smaller.payload_json().len() <= limit && smaller.is_truncated(),
+            "{}",
+            smaller.payload_json()
+        );
         let sealed = payload(&smaller);
         assert_eq!(sealed["meta"]["handle"], payload(&reply)["meta"]["handle"]);
-        assert!(sealed["meta"]["omittedBytes"].as_u64() > payload(&reply)["meta"]["omittedBytes"].as_u64());
-        assert!(sealed["result"].as_str().expect("text").starts_with("line 1\n"));
+        assert!(
+            sealed["meta"]["omittedBytes"].as_u64()
+                > payload(&reply)["meta"]["omittedBytes"].as_u64()
+        );
+        assert!(
+            sealed["result"]
+                .as_str()
+                .expect("text")
+                .starts_with("line 1\n")
+        );
     }
-    assert_eq!(reply.shrink(1 << 20), reply);
-    assert_eq!(shrink_payload(reply.payload(), 20_000).as_deref(), Some(reply.shrink(20_000).payload()));
+    assert_eq!(reply.shrink_to(1 << 20), reply);
+    assert_eq!(
+        shrink_payload(reply.payload_json(), 20_000).as_deref(),
+        Some(reply.shrink_to(20_000).payload_json())
+    );
 }

@@ -28,13 +28,16 @@ async fn a_yes_is_for_the_script_that_is_read_or_given_to_whichever_interpreter(
     ] {
         stage.write("script.sh", "echo good > effect\n");
         let id = stage.ask(Ask::bash(line)).await;
-        let question = eventually("a question", async || stage.caller.questions().await.pop()).await;
+        let question =
+            eventually("a question", async || stage.caller.questions().await.pop()).await;
         stage.write("script.sh", "echo bad > effect\n");
         stage.caller.choose(&question, "allow_once").await;
         let answer = stage.answer(&id).await;
         assert_eq!(answer.verdict(), ("error", "policy_denied"), "{line}");
         assert!(
-            answer.text().contains("script.sh changed after a person had said yes"),
+            answer
+                .text()
+                .contains("script.sh changed after a person had said yes"),
             "{line}: {answer:?}"
         );
     }
@@ -53,20 +56,39 @@ async fn a_yes_to_what_is_known_only_when_it_runs_is_for_that_one_call() {
     let line = |text: &str| json!({ "command": text });
     let asks: &[(Value, &str)] = &[
         (line("PATH=bin:$PATH build"), "which program `build` is"),
-        (line("export \"PATH=bin\"; build"), "which program `build` is"),
-        (json!({"command": "build x", "env": {"PATH": "bin"}}), "which program `build` is"),
-        (line("for PATH in bin; do build; done"), "which program `build` is"),
+        (
+            line("export \"PATH=bin\"; build"),
+            "which program `build` is",
+        ),
+        (
+            json!({"command": "build x", "env": {"PATH": "bin"}}),
+            "which program `build` is",
+        ),
+        (
+            line("for PATH in bin; do build; done"),
+            "which program `build` is",
+        ),
         (line("env -C sub ./build"), "which file `./build` is"),
         (line("env --chdir=sub ./build"), "which file `./build` is"),
-        (line("d=sub; cd \"$d\" && ./build"), "which file `./build` is"),
-        (line("d=sub; cd \"$d\" && bash run.sh"), "which file `run.sh` is"),
-        (line("d=sub; cd \"$d\" && bash < run.sh"), "which file `run.sh` is"),
+        (
+            line("d=sub; cd \"$d\" && ./build"),
+            "which file `./build` is",
+        ),
+        (
+            line("d=sub; cd \"$d\" && bash run.sh"),
+            "which file `run.sh` is",
+        ),
+        (
+            line("d=sub; cd \"$d\" && bash < run.sh"),
+            "which file `run.sh` is",
+        ),
         (line("f=run.sh; bash < \"$f\""), "which file `\"$f\"` is"),
     ];
     for (args, words) in asks {
         for _ in 0..2 {
             let id = stage.ask(Ask::new("Bash", args).of("c")).await;
-            let question = eventually("a question", async || stage.caller.questions().await.pop()).await;
+            let question =
+                eventually("a question", async || stage.caller.questions().await.pop()).await;
             let title = question["title"].as_str().unwrap_or_default();
             assert!(title.contains(words), "{args}: {title}");
             stage.caller.choose(&question, "allow_always").await;

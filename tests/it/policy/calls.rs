@@ -1,6 +1,6 @@
 //! What rules do to calls of a runner: real requests, real files, real commands.
 
-use punie_runner::journal::State;
+use punie_runner::journal::RequestState;
 use serde_json::json;
 
 use super::{NO_TOUCH, rules};
@@ -41,28 +41,47 @@ async fn h56_a_denied_command_does_not_run_in_any_shape_of_a_real_call() {
         }
     }
     // What cannot be told is asked about, and nobody is there.
-    for line in ["echo dG91Y2ggZWZmZWN0Cg== | base64 -d | sh", "$(echo touch) effect", "touch$IFS$9effect"] {
+    for line in [
+        "echo dG91Y2ggZWZmZWN0Cg== | base64 -d | sh",
+        "$(echo touch) effect",
+        "touch$IFS$9effect",
+    ] {
         let text = denied(&stage, Ask::bash(line)).await.text();
-        assert!(text.contains("cannot be told") && text.contains("nobody answered"), "{line}: {text}");
+        assert!(
+            text.contains("cannot be told") && text.contains("nobody answered"),
+            "{line}: {text}"
+        );
     }
     let variable = json!({"command": "git fetch", "env": {"GIT_SSH_COMMAND": "touch effect"}});
     let text = denied(&stage, Ask::new("Bash", &variable)).await.text();
-    assert!(text.contains("by the variable GIT_SSH_COMMAND programs run others"), "{text}");
+    assert!(
+        text.contains("by the variable GIT_SSH_COMMAND programs run others"),
+        "{text}"
+    );
     let program = json!({"command": "touch", "args": ["effect"]});
     denied(&stage, Ask::new("run_command", &program)).await;
     // A task's call is judged when it runs.
     let task = json!({"tool": "Bash", "args": {"command": "touch effect"}});
     let begun = stage.caller.have(Ask::new("Task", &task).of("t")).await;
     let text = begun.text();
-    let id = text.split_whitespace().nth(1).unwrap_or_else(|| panic!("a task id: {begun:?}"));
+    let id = text
+        .split_whitespace()
+        .nth(1)
+        .unwrap_or_else(|| panic!("a task id: {begun:?}"));
     eventually("the task's end", async || {
-        let output =
-            stage.caller.have(Ask::new("TaskOutput", &json!({ "task_id": id })).of("t")).await.text();
+        let output = stage
+            .caller
+            .have(Ask::new("TaskOutput", &json!({ "task_id": id })).of("t"))
+            .await
+            .text();
         output.contains("\"no-touch\"").then_some(())
     })
     .await;
     assert!(!stage.file("effect").exists());
-    assert_eq!(stage.caller.have(Ask::bash("echo touch")).await.outcome, "ok");
+    assert_eq!(
+        stage.caller.have(Ask::bash("echo touch")).await.outcome,
+        "ok"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -81,12 +100,18 @@ async fn paths_are_denied_to_file_tools_patches_and_redirections() {
         ("Read", json!({"file_path": "link/a"})),
         ("read_file", json!({"path": "./x/../keys/a"})),
         ("Write", json!({"file_path": "keys/b", "content": "x"})),
-        ("ApplyPatch", json!({"patch": "*** Begin Patch\n*** Add File: keys/c\n+x\n*** End Patch\n"})),
+        (
+            "ApplyPatch",
+            json!({"patch": "*** Begin Patch\n*** Add File: keys/c\n+x\n*** End Patch\n"}),
+        ),
         ("Bash", json!({"command": "echo x > keys/d"})),
         ("Bash", json!({"command": "{ echo x; } >> link/a"})),
     ] {
         let text = denied(&stage, Ask::new(tool, &args)).await.text();
-        assert!(text.contains("\"keys\"") && text.contains("not yours"), "{tool} {args}: {text}");
+        assert!(
+            text.contains("\"keys\"") && text.contains("not yours"),
+            "{tool} {args}: {text}"
+        );
     }
     // Where the folder is another one, or a word is not written out, nobody knows which file it is.
     for line in [
@@ -101,12 +126,27 @@ async fn paths_are_denied_to_file_tools_patches_and_redirections() {
             "{line}: {text}"
         );
     }
-    let text = denied(&stage, Ask::new("Grep", &json!({"pattern": "secret"}))).await.text();
-    assert!(text.contains("the rule is about something in that folder"), "{text}");
+    let text = denied(&stage, Ask::new("Grep", &json!({"pattern": "secret"})))
+        .await
+        .text();
+    assert!(
+        text.contains("the rule is about something in that folder"),
+        "{text}"
+    );
     assert_eq!(stage.read("keys/a"), "secret\n");
     stage.write("free", "1\n");
-    assert_eq!(stage.caller.have(Ask::new("Read", &json!({"file_path": "free"}))).await.outcome, "ok");
-    assert_eq!(stage.caller.have(Ask::bash("echo x > out")).await.outcome, "ok");
+    assert_eq!(
+        stage
+            .caller
+            .have(Ask::new("Read", &json!({"file_path": "free"})))
+            .await
+            .outcome,
+        "ok"
+    );
+    assert_eq!(
+        stage.caller.have(Ask::bash("echo x > out")).await.outcome,
+        "ok"
+    );
 }
 
 const KEYS: &str = "[[rule]]\nname = \"keys\"\ndecision = \"deny\"\npaths = [\"keys/**\"]\n";
@@ -142,7 +182,10 @@ async fn whatever_patch_the_tool_takes_its_files_are_seen() {
         assert!(!stage.file("keys/new").exists(), "{patch}");
         std::fs::remove_file(stage.setting.home.join("policy.toml")).expect("removed");
         let answer = stage.caller.have(ask()).await;
-        assert_eq!(answer.outcome, "ok", "the tool takes it: {patch}: {answer:?}");
+        assert_eq!(
+            answer.outcome, "ok",
+            "the tool takes it: {patch}: {answer:?}"
+        );
         assert!(answer.text().contains("keys/"), "{patch}: {answer:?}");
     }
 }
@@ -160,17 +203,33 @@ async fn places_are_those_that_the_tool_goes_to() {
     let _runner = stage.run();
     for (tool, args) in [
         ("OpenApp", json!({"app": " keys/tool "})),
-        ("OpenApp", json!({"app": "tool", "working_directory": "keys"})),
+        (
+            "OpenApp",
+            json!({"app": "tool", "working_directory": "keys"}),
+        ),
         ("Glob", json!({"pattern": "keys/*"})),
         ("Glob", json!({"pattern": "../keys/*", "path": "free"})),
-        ("Glob", json!({"pattern": format!("{}/*", stage.file("keys").display()), "path": "free"})),
+        (
+            "Glob",
+            json!({"pattern": format!("{}/*", stage.file("keys").display()), "path": "free"}),
+        ),
         ("Bash", json!({"command": "echo x > out/back/b"})),
     ] {
         let text = denied(&stage, Ask::new(tool, &args)).await.text();
         assert!(text.contains("\"keys\""), "{tool} {args}: {text}");
     }
-    assert_eq!(stage.caller.have(Ask::new("Glob", &json!({"pattern": "free/*"}))).await.outcome, "ok");
-    assert_eq!(stage.caller.have(Ask::bash("echo x > out/c")).await.outcome, "ok");
+    assert_eq!(
+        stage
+            .caller
+            .have(Ask::new("Glob", &json!({"pattern": "free/*"})))
+            .await
+            .outcome,
+        "ok"
+    );
+    assert_eq!(
+        stage.caller.have(Ask::bash("echo x > out/c")).await.outcome,
+        "ok"
+    );
     assert!(!stage.file("keys/b").exists());
 }
 
@@ -193,19 +252,40 @@ async fn a_rule_that_asks_says_why_and_one_that_allows_spares_the_question() {
          \"ask\"\nreason = \"who wants it?\"\ncommand = [[\"mkdir\", \"touch\"]]\n",
     );
     let _runner = stage.run();
-    assert_eq!(stage.caller.have(Ask::bash("echo a && echo b")).await.outcome, "ok", "nobody is asked");
+    assert_eq!(
+        stage
+            .caller
+            .have(Ask::bash("echo a && echo b"))
+            .await
+            .outcome,
+        "ok",
+        "nobody is asked"
+    );
     let id = stage.ask(Ask::bash("mkdir made").of("c")).await;
     let question = eventually("a question", async || stage.caller.questions().await.pop()).await;
     let title = question["title"].as_str().expect("a title");
-    assert!(title.contains("the owner's rule \"mk\"") && title.contains("who wants it?"), "{title}");
+    assert!(
+        title.contains("the owner's rule \"mk\"") && title.contains("who wants it?"),
+        "{title}"
+    );
     stage.caller.choose(&question, "allow_always").await;
     assert_eq!(stage.answer(&id).await.outcome, "ok");
     // The word holds for this rule, and for nothing else of the tool.
-    assert_eq!(stage.caller.have(Ask::bash("touch more").of("c")).await.outcome, "ok");
+    assert_eq!(
+        stage
+            .caller
+            .have(Ask::bash("touch more").of("c"))
+            .await
+            .outcome,
+        "ok"
+    );
     let other = stage.ask(Ask::bash("ls").of("c")).await;
     let question = eventually("a question", async || stage.caller.questions().await.pop()).await;
     stage.caller.choose(&question, "reject_once").await;
-    assert_eq!(stage.answer(&other).await.verdict(), ("error", "policy_denied"));
+    assert_eq!(
+        stage.answer(&other).await.verdict(),
+        ("error", "policy_denied")
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -215,19 +295,32 @@ async fn a_yes_for_the_conversation_is_for_the_whole_line_and_no_other() {
     let _runner = stage.run();
     let long = "x".repeat(200);
     for (line, other) in [
-        ("echo one >> effect", "echo one >> effect; echo evil | tee -a effect"),
+        (
+            "echo one >> effect",
+            "echo one >> effect; echo evil | tee -a effect",
+        ),
         (&format!("true {long} a"), &format!("true {long} b")),
         ("cat <<E\none\nE", "cat <<E\ntwo\nE"),
     ] {
         let first = stage.ask(Ask::bash(line).of("c")).await;
-        let question = eventually("a question", async || stage.caller.questions().await.pop()).await;
+        let question =
+            eventually("a question", async || stage.caller.questions().await.pop()).await;
         stage.caller.choose(&question, "allow_always").await;
         assert_eq!(stage.answer(&first).await.outcome, "ok");
-        assert_eq!(stage.caller.have(Ask::bash(line).of("c")).await.outcome, "ok", "{line}");
+        assert_eq!(
+            stage.caller.have(Ask::bash(line).of("c")).await.outcome,
+            "ok",
+            "{line}"
+        );
         let id = stage.ask(Ask::bash(other).of("c")).await;
-        let question = eventually("a question", async || stage.caller.questions().await.pop()).await;
+        let question =
+            eventually("a question", async || stage.caller.questions().await.pop()).await;
         stage.caller.choose(&question, "reject_once").await;
-        assert_eq!(stage.answer(&id).await.verdict(), ("error", "policy_denied"), "{other}");
+        assert_eq!(
+            stage.answer(&id).await.verdict(),
+            ("error", "policy_denied"),
+            "{other}"
+        );
     }
     assert_eq!(stage.read("effect"), "one\none\n");
 }
@@ -239,7 +332,8 @@ async fn a_yes_is_for_what_was_there_when_it_was_asked_for() {
     let _runner = stage.run();
     for (change, expect) in [(true, "error"), (false, "ok")] {
         let id = stage.ask(Ask::bash("bash script.sh")).await;
-        let question = eventually("a question", async || stage.caller.questions().await.pop()).await;
+        let question =
+            eventually("a question", async || stage.caller.questions().await.pop()).await;
         if change {
             stage.write("script.sh", "echo bad > effect\n");
         }
@@ -248,11 +342,20 @@ async fn a_yes_is_for_what_was_there_when_it_was_asked_for() {
         assert_eq!(answer.outcome, expect, "{answer:?}");
         if change {
             assert_eq!(answer.verdict(), ("error", "policy_denied"));
-            assert!(answer.text().contains("script.sh changed after a person had said yes"), "{answer:?}");
+            assert!(
+                answer
+                    .text()
+                    .contains("script.sh changed after a person had said yes"),
+                "{answer:?}"
+            );
             assert_eq!(stage.read("effect"), "");
         }
     }
-    assert_eq!(stage.read("effect"), "bad\n", "what was asked about the second time");
+    assert_eq!(
+        stage.read("effect"),
+        "bad\n",
+        "what was asked about the second time"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -267,14 +370,24 @@ async fn a_yes_is_for_the_script_behind_a_change_of_the_folder_too() {
     stage.caller.choose(&question, "allow_once").await;
     let answer = stage.answer(&id).await;
     assert_eq!(answer.verdict(), ("error", "policy_denied"));
-    assert!(answer.text().contains("run.sh changed after a person had said yes"), "{answer:?}");
+    assert!(
+        answer
+            .text()
+            .contains("run.sh changed after a person had said yes"),
+        "{answer:?}"
+    );
     assert_eq!(stage.read("effect"), "");
     // A program that is found nowhere is said to be so, and a yes to it is for this one call.
     let ask = || Ask::bash("cd a; cd -; ./later.sh").of("c");
     for _ in 0..2 {
         let id = stage.ask(ask()).await;
-        let question = eventually("a question", async || stage.caller.questions().await.pop()).await;
-        assert!(question["title"].as_str().is_some_and(|title| title.contains("which file `./later.sh` is")));
+        let question =
+            eventually("a question", async || stage.caller.questions().await.pop()).await;
+        assert!(
+            question["title"]
+                .as_str()
+                .is_some_and(|title| title.contains("which file `./later.sh` is"))
+        );
         stage.caller.choose(&question, "allow_always").await;
         stage.answer(&id).await;
     }
@@ -284,22 +397,50 @@ async fn a_yes_is_for_the_script_behind_a_change_of_the_folder_too() {
 async fn rules_hold_from_the_next_call_on_and_broken_ones_close_what_changes_things() {
     let stage = Stage::with(SHORT).await;
     let runner = stage.run();
-    assert_eq!(stage.caller.have(Ask::bash("touch first")).await.outcome, "ok");
+    assert_eq!(
+        stage.caller.have(Ask::bash("touch first")).await.outcome,
+        "ok"
+    );
     rules(&stage.setting.home, NO_TOUCH);
     denied(&stage, Ask::bash("touch second")).await;
-    rules(&stage.setting.home, &NO_TOUCH.replace("no_match = [\"echo touch\"]", "no_match = [\"touch y\"]"));
-    for ask in [Ask::bash("echo fine"), Ask::new("Write", &json!({"file_path": "third", "content": "x"}))] {
+    rules(
+        &stage.setting.home,
+        &NO_TOUCH.replace("no_match = [\"echo touch\"]", "no_match = [\"touch y\"]"),
+    );
+    for ask in [
+        Ask::bash("echo fine"),
+        Ask::new("Write", &json!({"file_path": "third", "content": "x"})),
+    ] {
         let text = denied(&stage, ask).await.text();
-        assert!(text.contains("policy.toml, line 1") && text.contains("\"touch y\""), "{text}");
+        assert!(
+            text.contains("policy.toml, line 1") && text.contains("\"touch y\""),
+            "{text}"
+        );
     }
     runner.logs("the owner's rules cannot be read").await;
-    let read = stage.caller.have(Ask::new("Read", &json!({"file_path": "first"}))).await;
+    let read = stage
+        .caller
+        .have(Ask::new("Read", &json!({"file_path": "first"})))
+        .await;
     assert_eq!(read.outcome, "ok", "{read:?}");
     let status = stage.status().await;
-    assert!(status["degraded"].as_array().is_some_and(|words| words.contains(&json!("policy"))), "{status}");
-    assert!(status["policy"]["broken"].as_str().is_some_and(|why| why.contains("line 1")), "{status}");
+    assert!(
+        status["degraded"]
+            .as_array()
+            .is_some_and(|words| words.contains(&json!("policy"))),
+        "{status}"
+    );
+    assert!(
+        status["policy"]["broken"]
+            .as_str()
+            .is_some_and(|why| why.contains("line 1")),
+        "{status}"
+    );
     std::fs::remove_file(stage.setting.home.join("policy.toml")).expect("removed");
-    assert_eq!(stage.caller.have(Ask::bash("touch fourth")).await.outcome, "ok");
+    assert_eq!(
+        stage.caller.have(Ask::bash("touch fourth")).await.outcome,
+        "ok"
+    );
     assert!(!stage.file("second").exists() && !stage.file("third").exists());
 }
 
@@ -313,7 +454,9 @@ async fn a_runner_does_not_start_with_rules_that_it_cannot_read() {
     let ended = stage.command(&["run"]).await;
     assert_eq!(ended.code, Some(78), "{ended:?}");
     assert!(
-        ended.log.contains("policy.toml, line 3: the rule \"x\": command is a list of single words"),
+        ended
+            .log
+            .contains("policy.toml, line 3: the rule \"x\": command is a list of single words"),
         "{ended:?}"
     );
 }
@@ -325,9 +468,12 @@ async fn a_pause_is_heeded_by_its_file_alone_and_what_comes_then_does_not_begin(
     assert_eq!(stage.caller.have(Ask::bash("true")).await.outcome, "ok");
     // Empty, as somebody without the program would make it.
     std::fs::write(stage.setting.home.join("state/switches/paused"), "").expect("written");
-    until("the pause to be heeded", || runner.log().contains("nothing new is begun")).await;
+    until("the pause to be heeded", || {
+        runner.log().contains("nothing new is begun")
+    })
+    .await;
     let id = stage.ask(Ask::bash("echo x > effect")).await;
-    stage.reaches(&id, State::Accepted).await;
+    stage.reaches(&id, RequestState::Accepted).await;
     assert_eq!(stage.read("effect"), "");
     assert_eq!(stage.command(&["resume"]).await.code, Some(0));
     assert_eq!(stage.answer(&id).await.outcome, "ok");

@@ -1,8 +1,8 @@
 //! Command lines as coding agents type them: where no rule names one of their commands, nobody is asked.
 
 use punie_runner::policy::command_line::read_command_line;
-use punie_runner::policy::{Call, Decision, Rules, judge};
-use punie_runner::request::Effect;
+use punie_runner::policy::{PolicyCall, PolicyDecision, PolicyRules, judge_call};
+use punie_runner::request::ToolEffect;
 
 const RULES: &str = "\
 [[rule]]
@@ -21,11 +21,16 @@ decision = \"deny\"
 command = [\"curl\"]
 ";
 
-fn decide(line: &str) -> Decision {
-    let rules = Rules::parse(RULES, &|_| true).expect("good rules");
+fn decide(line: &str) -> PolicyDecision {
+    let rules = PolicyRules::parse_policy(RULES, &|_| true).expect("good rules");
     let script = Some(read_command_line(line));
-    let call = Call { tool: "Bash".to_owned(), effect: Effect::Executes, script, ..Call::default() };
-    judge(&rules, false, &call, &[]).decision
+    let call = PolicyCall {
+        tool: "Bash".to_owned(),
+        effect: ToolEffect::Executes,
+        script,
+        ..PolicyCall::default()
+    };
+    judge_call(&rules, false, &call, &[]).decision
 }
 
 const HARMLESS: &[&str] = &[
@@ -156,12 +161,18 @@ const STOPPED: &[&str] = &[
 
 #[test]
 fn nobody_is_asked_about_everyday_lines_that_no_rule_names() {
-    let stopped: Vec<_> = HARMLESS.iter().filter(|line| decide(line) != Decision::Allow).collect();
+    let stopped: Vec<_> = HARMLESS
+        .iter()
+        .filter(|line| decide(line) != PolicyDecision::Allow)
+        .collect();
     assert!(HARMLESS.len() >= 60 && stopped.is_empty(), "{stopped:#?}");
 }
 
 #[test]
 fn what_a_rule_names_or_may_name_is_stopped_in_everyday_lines() {
-    let allowed: Vec<_> = STOPPED.iter().filter(|line| decide(line) == Decision::Allow).collect();
+    let allowed: Vec<_> = STOPPED
+        .iter()
+        .filter(|line| decide(line) == PolicyDecision::Allow)
+        .collect();
     assert!(allowed.is_empty(), "{allowed:#?}");
 }

@@ -8,7 +8,11 @@ use crate::harness::stage::Stage;
 use crate::harness::wait::eventually;
 
 async fn granted(stage: &Stage, args: &[&str]) -> Value {
-    let words: Vec<&str> = ["--json", "policy", "allow"].iter().chain(args).copied().collect();
+    let words: Vec<&str> = ["--json", "policy", "allow"]
+        .iter()
+        .chain(args)
+        .copied()
+        .collect();
     let ended = stage.command(&words).await;
     assert_eq!(ended.code, Some(0), "{ended:?}");
     ended.json()["grant"].clone()
@@ -24,7 +28,10 @@ async fn a_grant_for_once_is_one_request_s_over_a_crash_right_after_it_was_used(
     let stage = Stage::new().await;
     rules(&stage.setting.home, NO_TOUCH);
     let grant = granted(&stage, &["--once", "no-touch"]).await;
-    assert_eq!((&grant["rule"], &grant["once"]), (&json!("no-touch"), &json!(true)));
+    assert_eq!(
+        (&grant["rule"], &grant["once"]),
+        (&json!("no-touch"), &json!(true))
+    );
     assert_eq!(shown(&stage).await.len(), 1);
 
     let mut runner = stage.run_armed(&stage.setting.url, "grant.used=kill");
@@ -47,14 +54,26 @@ async fn grants_are_for_their_words_and_end_with_their_time() {
     rules(&stage.setting.home, NO_TOUCH);
     let _runner = stage.run();
     granted(&stage, &["--for", "1h", "touch", "a"]).await;
-    for (line, outcome) in
-        [("touch a", "ok"), ("touch a", "ok"), ("touch b", "error"), ("touch a; touch b", "error")]
-    {
-        assert_eq!(stage.caller.have(Ask::bash(line)).await.outcome, outcome, "{line}");
+    for (line, outcome) in [
+        ("touch a", "ok"),
+        ("touch a", "ok"),
+        ("touch b", "error"),
+        ("touch a; touch b", "error"),
+    ] {
+        assert_eq!(
+            stage.caller.have(Ask::bash(line)).await.outcome,
+            outcome,
+            "{line}"
+        );
     }
     // The same one, as it is once its hour is over, and as another clock would have made it.
     let folder = stage.setting.home.join("state/grants");
-    let file = std::fs::read_dir(&folder).expect("grants").next().expect("one").expect("readable").path();
+    let file = std::fs::read_dir(&folder)
+        .expect("grants")
+        .next()
+        .expect("one")
+        .expect("readable")
+        .path();
     let grant: Value = serde_json::from_slice(&std::fs::read(&file).expect("read")).expect("JSON");
     for (made, until) in [(0, 1), (4_000_000_000_000_i64, 4_100_000_000_000_i64)] {
         let mut other = grant.clone();
@@ -71,24 +90,42 @@ async fn grants_are_for_their_words_and_end_with_their_time() {
     assert_eq!(stage.caller.have(Ask::bash("touch b")).await.outcome, "ok");
     let id = grant["id"].as_str().expect("an id");
     assert_eq!(stage.command(&["policy", "revoke", id]).await.code, Some(0));
-    assert_eq!(stage.caller.have(Ask::bash("touch c")).await.verdict(), ("error", "policy_denied"));
+    assert_eq!(
+        stage.caller.have(Ask::bash("touch c")).await.verdict(),
+        ("error", "policy_denied")
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_grant_is_used_up_by_a_call_that_a_person_is_asked_about_for_something_else() {
     let stage = Stage::new().await;
-    rules(&stage.setting.home, &format!("default = \"ask\"\n{NO_TOUCH}"));
+    rules(
+        &stage.setting.home,
+        &format!("default = \"ask\"\n{NO_TOUCH}"),
+    );
     let _runner = stage.run();
     granted(&stage, &["--once", "no-touch"]).await;
-    assert_eq!(stage.caller.have(Ask::bash("touch first")).await.outcome, "ok", "the grant is a yes");
+    assert_eq!(
+        stage.caller.have(Ask::bash("touch first")).await.outcome,
+        "ok",
+        "the grant is a yes"
+    );
     assert_eq!(shown(&stage).await.len(), 0);
 
     granted(&stage, &["--once", "no-touch"]).await;
     let id = stage.ask(Ask::bash("touch second; ls")).await;
     let question = eventually("a question", async || stage.caller.questions().await.pop()).await;
-    assert!(question["title"].as_str().is_some_and(|title| title.contains("`ls`")), "{question}");
+    assert!(
+        question["title"]
+            .as_str()
+            .is_some_and(|title| title.contains("`ls`")),
+        "{question}"
+    );
     stage.caller.choose(&question, "allow_once").await;
     assert_eq!(stage.answer(&id).await.outcome, "ok");
     assert_eq!(shown(&stage).await.len(), 0);
-    assert_eq!(stage.caller.have(Ask::bash("touch third")).await.verdict(), ("error", "policy_denied"));
+    assert_eq!(
+        stage.caller.have(Ask::bash("touch third")).await.verdict(),
+        ("error", "policy_denied")
+    );
 }

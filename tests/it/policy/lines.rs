@@ -8,23 +8,23 @@ use std::process::{Command, Stdio};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use punie_runner::policy::command_line::{quote_word, read_command_line};
-use punie_runner::policy::{Call, Decision, Rules, Verdict, judge};
-use punie_runner::request::Effect;
+use punie_runner::policy::{PolicyCall, PolicyDecision, PolicyRules, PolicyVerdict, judge_call};
+use punie_runner::request::ToolEffect;
 use tempfile::TempDir;
 
 use crate::harness::program::make_program;
 
 const NO_PUSH: &str = "[[rule]]\nname = \"no-push\"\ndecision = \"deny\"\ncommand = [\"git\", \"push\"]\nmatch = [\"git push origin\"]\n";
 
-pub(super) fn verdict(line: &str) -> Verdict {
-    let rules = Rules::parse(NO_PUSH, &|_| true).expect("good rules");
-    let call = Call {
+pub(super) fn verdict(line: &str) -> PolicyVerdict {
+    let rules = PolicyRules::parse_policy(NO_PUSH, &|_| true).expect("good rules");
+    let call = PolicyCall {
         tool: "Bash".to_owned(),
-        effect: Effect::Executes,
+        effect: ToolEffect::Executes,
         script: Some(read_command_line(line)),
-        ..Call::default()
+        ..PolicyCall::default()
     };
-    judge(&rules, false, &call, &[])
+    judge_call(&rules, false, &call, &[])
 }
 
 /// A folder with a `git` that only says that it was told to push.
@@ -63,9 +63,21 @@ impl Yard {
     pub(super) fn runs(&self, line: &str, path: &str) -> bool {
         let _ = std::fs::remove_file(self.mark());
         let ended = Command::new("/usr/bin/timeout")
-            .args(["-s", "KILL", "5", "/bin/bash", "--noprofile", "--norc", "-c", line])
+            .args([
+                "-s",
+                "KILL",
+                "5",
+                "/bin/bash",
+                "--noprofile",
+                "--norc",
+                "-c",
+                line,
+            ])
             .env_clear()
-            .env("PATH", format!("{}{path}", self.dir.path().join("bin").display()))
+            .env(
+                "PATH",
+                format!("{}{path}", self.dir.path().join("bin").display()),
+            )
             .current_dir(self.dir.path().join("in"))
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -163,12 +175,18 @@ fn a_denied_command_is_never_missed_wherever_it_is_nested() {
     let yard = Yard::new();
     let ran = Cell::new(0_usize);
     let scripts = (leaf(), prop::collection::vec(0_usize..33, 0..6));
-    let mut runner = TestRunner::new(Config { cases: 250, failure_persistence: None, ..Config::default() });
+    let mut runner = TestRunner::new(Config {
+        cases: 250,
+        failure_persistence: None,
+        ..Config::default()
+    });
     runner
         .run(&scripts, |(leaf, layers)| {
-            let script = layers.iter().fold(leaf, |inner, layer| around(*layer, &inner));
+            let script = layers
+                .iter()
+                .fold(leaf, |inner, layer| around(*layer, &inner));
             let said = verdict(&script);
-            prop_assert!(said.decision > Decision::Allow, "{script}\n{said:?}");
+            prop_assert!(said.decision > PolicyDecision::Allow, "{script}\n{said:?}");
             ran.set(ran.get() + usize::from(yard.runs(&script, ":/usr/bin:/bin")));
             Ok(())
         })
@@ -284,19 +302,23 @@ fn what_bash_runs_of_texts_that_make_no_sense_is_seen_too() {
     let yard = Yard::new();
     let (known, free) = (Cell::new(0_usize), Cell::new(0_usize));
     let piece = || prop::collection::vec(prop::sample::select(PIECES), 0..6);
-    let mut runner = TestRunner::new(Config { cases: 2_000, failure_persistence: None, ..Config::default() });
+    let mut runner = TestRunner::new(Config {
+        cases: 2_000,
+        failure_persistence: None,
+        ..Config::default()
+    });
     runner
         .run(&(piece(), piece()), |(before, after)| {
             let text = format!("{}git push{}", before.concat(), after.concat());
             let said = verdict(&text);
             match said.decision {
-                Decision::Allow => {
+                PolicyDecision::Allow => {
                     prop_assert!(!yard.runs(&text, ""), "bash runs it: {text:?}");
                     free.set(free.get() + 1);
                 }
-                Decision::Deny => known.set(known.get() + 1),
+                PolicyDecision::Deny => known.set(known.get() + 1),
                 // Where a person is asked anyway there is nothing to see.
-                Decision::Ask => {}
+                PolicyDecision::Ask => {}
             }
             Ok(())
         })
@@ -333,7 +355,10 @@ fn h56_whatever_its_shape_a_denied_command_does_not_fall_through() {
         "alias p='git push'\np",
     ] {
         let said = verdict(line);
-        assert!(said.decision > Decision::Allow, "{line}: {said:?}");
-        assert!(!said.cause().is_empty() && said.change.is_some(), "{line}: {said:?}");
+        assert!(said.decision > PolicyDecision::Allow, "{line}: {said:?}");
+        assert!(
+            !said.explain_cause().is_empty() && said.change.is_some(),
+            "{line}: {said:?}"
+        );
     }
 }

@@ -9,22 +9,39 @@ use crate::harness::stage::Stage;
 async fn a_call_is_tried_without_running() {
     let stage = Stage::new().await;
     rules(&stage.setting.home, NO_TOUCH);
-    let tried = stage.command(&["--json", "policy", "test", "--", "touch", "a b"]).await;
+    let tried = stage
+        .command(&["--json", "policy", "test", "--", "touch", "a b"])
+        .await;
     assert_eq!(tried.code, Some(1), "{tried:?}");
     let tried = tried.json();
     assert_eq!(
-        (&tried["tool"], &tried["decision"], &tried["by"]["rule"], &tried["matched"]),
-        (&json!("Bash"), &json!("deny"), &json!("no-touch"), &json!("touch"))
+        (
+            &tried["tool"],
+            &tried["decision"],
+            &tried["by"]["rule"],
+            &tried["matched"]
+        ),
+        (
+            &json!("Bash"),
+            &json!("deny"),
+            &json!("no-touch"),
+            &json!("touch")
+        )
     );
     assert_eq!(tried["change"], "punie-runner policy allow --once no-touch");
-    let told = stage.command(&["policy", "test", "Bash", r#"{"command":"echo $(touch x)"}"#]).await;
+    let told = stage
+        .command(&["policy", "test", "Bash", r#"{"command":"echo $(touch x)"}"#])
+        .await;
     assert_eq!(
         told.out,
         "deny: the owner's rule \"no-touch\" denies `touch` in `touch x` (files are made by hand)\nTo let it run: punie-runner \
          policy allow --once no-touch\n"
     );
     let fine = stage.command(&["policy", "test", "--", "ls -l | wc"]).await;
-    assert_eq!((fine.code, fine.out.as_str()), (Some(0), "allow: nothing is against it\n"));
+    assert_eq!(
+        (fine.code, fine.out.as_str()),
+        (Some(0), "allow: nothing is against it\n")
+    );
     let unknown = stage.command(&["policy", "test", "Bush", "{}"]).await;
     assert_eq!(unknown.code, Some(2), "{unknown:?}");
     assert!(!stage.file("x").exists() && !stage.file("a b").exists());
@@ -36,23 +53,52 @@ async fn rules_are_added_beside_the_owner_s_own_words() {
     let own = format!("# mine\ndefault = \"ask\" # really\n\n{NO_TOUCH}");
     rules(&stage.setting.home, &own);
     let denied = stage
-        .command(&["--json", "policy", "deny", "--reason", "no \"pushes\"", "git", "push", "--force"])
+        .command(&[
+            "--json",
+            "policy",
+            "deny",
+            "--reason",
+            "no \"pushes\"",
+            "git",
+            "push",
+            "--force",
+        ])
         .await;
     assert_eq!(denied.code, Some(0), "{denied:?}");
     assert_eq!(denied.json()["rule"], "deny-git-push-force");
-    let allowed = stage.command(&["--json", "policy", "allow", "--", "touch", "x"]).await;
+    let allowed = stage
+        .command(&["--json", "policy", "allow", "--", "touch", "x"])
+        .await;
     let allowed = allowed.json();
-    assert!(allowed["still"].as_str().is_some_and(|still| still.contains("\"no-touch\"")), "{allowed}");
-    let path =
-        stage.command(&["policy", "allow", "--tool", "Write", "--path", "docs/**", "--name", "docs"]).await;
+    assert!(
+        allowed["still"]
+            .as_str()
+            .is_some_and(|still| still.contains("\"no-touch\"")),
+        "{allowed}"
+    );
+    let path = stage
+        .command(&[
+            "policy", "allow", "--tool", "Write", "--path", "docs/**", "--name", "docs",
+        ])
+        .await;
     assert!(path.out.contains("The rule docs was added"), "{path:?}");
     let text = std::fs::read_to_string(stage.setting.home.join("policy.toml")).expect("read");
     assert!(text.starts_with(&own), "{text}");
     let shown = stage.command(&["--json", "policy"]).await.json();
-    let names: Vec<&str> =
-        shown["rules"].as_array().expect("rules").iter().filter_map(|rule| rule["name"].as_str()).collect();
-    assert_eq!(names, ["no-touch", "deny-git-push-force", "allow-touch-x", "docs"]);
-    assert_eq!((&shown["default"], &shown["rules"][1]["reason"]), (&json!("ask"), &json!("no \"pushes\"")));
+    let names: Vec<&str> = shown["rules"]
+        .as_array()
+        .expect("rules")
+        .iter()
+        .filter_map(|rule| rule["name"].as_str())
+        .collect();
+    assert_eq!(
+        names,
+        ["no-touch", "deny-git-push-force", "allow-touch-x", "docs"]
+    );
+    assert_eq!(
+        (&shown["default"], &shown["rules"][1]["reason"]),
+        (&json!("ask"), &json!("no \"pushes\""))
+    );
     for (args, code) in [
         (vec!["policy", "allow", "no-touch"], 2),
         (vec!["policy", "allow", "--once"], 2),
@@ -64,11 +110,17 @@ async fn rules_are_added_beside_the_owner_s_own_words() {
         let ended = stage.command(&args).await;
         assert_eq!(ended.code, Some(code), "{args:?} {ended:?}");
     }
-    assert_eq!(std::fs::read_to_string(stage.setting.home.join("policy.toml")).expect("read"), text);
+    assert_eq!(
+        std::fs::read_to_string(stage.setting.home.join("policy.toml")).expect("read"),
+        text
+    );
     let told = stage.command(&["policy"]).await;
-    for words in
-        ["Default   ask what no rule names", "deny-git-push-force", "command: git push --force", "docs/**"]
-    {
+    for words in [
+        "Default   ask what no rule names",
+        "deny-git-push-force",
+        "command: git push --force",
+        "docs/**",
+    ] {
         assert!(told.out.contains(words), "{words}: {}", told.out);
     }
 }

@@ -2,8 +2,8 @@
 //! programs are needed, a real bash is seen to run it.
 
 use punie_runner::policy::command_line::read_command_line;
-use punie_runner::policy::{Call, Decision, Rules, judge};
-use punie_runner::request::Effect;
+use punie_runner::policy::{PolicyCall, PolicyDecision, PolicyRules, judge_call};
+use punie_runner::request::ToolEffect;
 
 use super::lines::{Yard, verdict};
 
@@ -156,18 +156,22 @@ fn no_spelling_of_a_denied_command_is_allowed() {
         if !yard.runs(&line, ":/usr/bin:/bin") {
             idle.push(line.clone());
         }
-        if verdict(&line).decision == Decision::Allow {
+        if verdict(&line).decision == PolicyDecision::Allow {
             allowed.push(line);
         }
     }
     allowed.extend(
         MAY_RUN
             .iter()
-            .filter(|line| verdict(line).decision == Decision::Allow)
+            .filter(|line| verdict(line).decision == PolicyDecision::Allow)
             .map(|line| (*line).to_owned()),
     );
     assert_eq!(allowed, Vec::<String>::new(), "these are allowed");
-    assert_eq!(idle, Vec::<String>::new(), "a real bash does not run it by these");
+    assert_eq!(
+        idle,
+        Vec::<String>::new(),
+        "a real bash does not run it by these"
+    );
 }
 
 #[test]
@@ -175,7 +179,7 @@ fn everyday_lines_beside_a_rule_stay_free() {
     let stopped: Vec<_> = FREE
         .iter()
         .map(|line| (line, verdict(line)))
-        .filter(|(_, said)| said.decision > Decision::Allow)
+        .filter(|(_, said)| said.decision > PolicyDecision::Allow)
         .collect();
     assert!(stopped.is_empty(), "{stopped:#?}");
 }
@@ -183,13 +187,18 @@ fn everyday_lines_beside_a_rule_stay_free() {
 #[test]
 fn a_program_with_a_known_name_elsewhere_is_not_taken_for_the_known_one() {
     let text = "default = \"deny\"\n[[rule]]\nname = \"tests\"\ndecision = \"allow\"\ncommand = [\"cargo\", \"test\"]\n";
-    let rules = Rules::parse(text, &|_| true).expect("good rules");
+    let rules = PolicyRules::parse_policy(text, &|_| true).expect("good rules");
     let decide = |line: &str| {
         let script = Some(read_command_line(line));
-        judge(
+        judge_call(
             &rules,
             false,
-            &Call { tool: "Bash".to_owned(), effect: Effect::Executes, script, ..Call::default() },
+            &PolicyCall {
+                tool: "Bash".to_owned(),
+                effect: ToolEffect::Executes,
+                script,
+                ..PolicyCall::default()
+            },
             &[],
         )
     };
@@ -204,35 +213,64 @@ fn a_program_with_a_known_name_elsewhere_is_not_taken_for_the_known_one() {
         "setpriv cargo test",
         "BASH_ENV=./evil bash -c 'cargo test'",
     ] {
-        assert_eq!(decide(line).decision, Decision::Deny, "{line}");
+        assert_eq!(decide(line).decision, PolicyDecision::Deny, "{line}");
     }
-    for line in
-        ["env cargo test", "bash -c 'cargo test'", "nohup nice -n 5 cargo test", "bash -lc 'cargo test'"]
-    {
-        assert_eq!(decide(line).decision, Decision::Allow, "{line}");
+    for line in [
+        "env cargo test",
+        "bash -c 'cargo test'",
+        "nohup nice -n 5 cargo test",
+        "bash -lc 'cargo test'",
+    ] {
+        assert_eq!(decide(line).decision, PolicyDecision::Allow, "{line}");
     }
 }
 
 #[test]
 fn the_rule_s_own_program_is_known_behind_others_too() {
     let text = "[[rule]]\nname = \"t\"\ndecision = \"deny\"\ncommand = [\"touch\"]\nno_match = [\"git rm touch\", \"cargo touch\"]\n";
-    let rules = Rules::parse(text, &|_| true).expect("good rules");
-    for line in ["setpriv touch p", "some-wrapper -- touch p", "git bisect run touch p"] {
+    let rules = PolicyRules::parse_policy(text, &|_| true).expect("good rules");
+    for line in [
+        "setpriv touch p",
+        "some-wrapper -- touch p",
+        "git bisect run touch p",
+    ] {
         let script = Some(read_command_line(line));
-        let call = Call { tool: "Bash".to_owned(), effect: Effect::Executes, script, ..Call::default() };
-        assert_eq!(judge(&rules, false, &call, &[]).decision, Decision::Ask, "{line}");
+        let call = PolicyCall {
+            tool: "Bash".to_owned(),
+            effect: ToolEffect::Executes,
+            script,
+            ..PolicyCall::default()
+        };
+        assert_eq!(
+            judge_call(&rules, false, &call, &[]).decision,
+            PolicyDecision::Ask,
+            "{line}"
+        );
     }
 }
 
 #[test]
 fn what_is_kept_of_a_text_is_bounded() {
-    let intricate = format!("echo {}{}{}", "$(( ".repeat(25), "$(a) ".repeat(20_000), " ; ))".repeat(25));
+    let intricate = format!(
+        "echo {}{}{}",
+        "$(( ".repeat(25),
+        "$(a) ".repeat(20_000),
+        " ; ))".repeat(25)
+    );
     let many = "a;".repeat(200_000);
     let shells = format!("x {}", "sh -c 'git push' ".repeat(20_000));
     let names = format!("x {}", "git -a ".repeat(20_000));
     for text in [intricate, many, shells, names] {
         let script = read_command_line(&text);
-        assert!(script.commands.len() <= 100_000, "{}", script.commands.len());
-        assert!(verdict(&text).decision > Decision::Allow, "{}", &text[..40]);
+        assert!(
+            script.commands.len() <= 100_000,
+            "{}",
+            script.commands.len()
+        );
+        assert!(
+            verdict(&text).decision > PolicyDecision::Allow,
+            "{}",
+            &text[..40]
+        );
     }
 }

@@ -14,7 +14,9 @@ const ASKING: &str = "[policy]\nask = [\"executes\"]\n";
 async fn question(stage: &Stage) -> serde_json::Value {
     eventually("a question", async || {
         let open = stage.caller.questions().await;
-        Some(open).filter(|open| open.len() == 1).map(|mut open| open.remove(0))
+        Some(open)
+            .filter(|open| open.len() == 1)
+            .map(|mut open| open.remove(0))
     })
     .await
 }
@@ -26,12 +28,24 @@ async fn the_caller_s_side_lets_a_call_run_and_sees_what_it_is() {
     let id = stage.ask(Ask::bash("echo ran > effect")).await;
     let question = question(&stage).await;
     assert_eq!(question["requestId"], json!(id));
-    assert!(question["title"].as_str().expect("a title").contains("echo ran > effect"), "{question}");
+    assert!(
+        question["title"]
+            .as_str()
+            .expect("a title")
+            .contains("echo ran > effect"),
+        "{question}"
+    );
     assert_eq!(stage.read("effect"), "", "nothing runs before the word");
     // Reads are not asked about.
-    let read = stage.caller.have(Ask::new("Glob", &json!({ "pattern": "*" }))).await;
+    let read = stage
+        .caller
+        .have(Ask::new("Glob", &json!({ "pattern": "*" })))
+        .await;
     assert_eq!(read.outcome, "ok");
-    assert_eq!(stage.caller.choose(&question, "allow_once").await["accepted"], true);
+    assert_eq!(
+        stage.caller.choose(&question, "allow_once").await["accepted"],
+        true
+    );
     assert_eq!(stage.answer(&id).await.outcome, "ok");
     assert_eq!(stage.read("effect"), "ran\n");
 }
@@ -45,16 +59,26 @@ async fn a_refusal_says_whose_it_is_and_what_to_do() {
     stage.caller.choose(&asked, "reject_once").await;
     let answer = stage.answer(&id).await;
     assert_eq!(answer.verdict(), ("error", "policy_denied"));
-    assert!(answer.text().contains("the caller's side refused it"), "{answer:?}");
+    assert!(
+        answer.text().contains("the caller's side refused it"),
+        "{answer:?}"
+    );
 
     let id = stage.ask(Ask::bash("echo ran > effect")).await;
     question(&stage).await;
     let listed = stage.listed_question().await;
-    let denied = stage.command(&["approvals", "deny", listed["id"].as_str().expect("an id")]).await;
+    let denied = stage
+        .command(&["approvals", "deny", listed["id"].as_str().expect("an id")])
+        .await;
     assert_eq!(denied.code, Some(0), "{denied:?}");
     let answer = stage.answer(&id).await;
     assert_eq!(answer.verdict(), ("error", "policy_denied"));
-    assert!(answer.text().contains("the person at this device refused it"), "{answer:?}");
+    assert!(
+        answer
+            .text()
+            .contains("the person at this device refused it"),
+        "{answer:?}"
+    );
     assert_eq!(stage.read("effect"), "");
     assert!(stage.caller.questions().await.is_empty());
     let list = stage.command(&["approvals"]).await;
@@ -68,13 +92,24 @@ async fn the_person_at_the_device_sees_and_allows_it() {
     let id = stage.ask(Ask::bash("echo ran > effect")).await;
     let asked = question(&stage).await;
     let listed = stage.listed_question().await;
-    assert_eq!((&listed["id"], &listed["requestId"]), (&asked["permissionId"], &json!(id)));
+    assert_eq!(
+        (&listed["id"], &listed["requestId"]),
+        (&asked["permissionId"], &json!(id))
+    );
     let shown = stage.command(&["approvals"]).await.out;
-    assert!(shown.contains("Bash {\"command\":\"echo ran > effect\"}"), "{shown}");
-    let unknown = stage.command(&["approvals", "allow", "nothing-like-it"]).await;
+    assert!(
+        shown.contains("Bash {\"command\":\"echo ran > effect\"}"),
+        "{shown}"
+    );
+    let unknown = stage
+        .command(&["approvals", "allow", "nothing-like-it"])
+        .await;
     assert_eq!(unknown.code, Some(1), "{unknown:?}");
     let which = listed["id"].as_str().expect("an id").to_owned();
-    assert_eq!(stage.command(&["approvals", "allow", &which]).await.code, Some(0));
+    assert_eq!(
+        stage.command(&["approvals", "allow", &which]).await.code,
+        Some(0)
+    );
     assert_eq!(stage.answer(&id).await.outcome, "ok");
     assert_eq!(
         stage.caller.choose(&asked, "reject_once").await["accepted"],
@@ -87,12 +122,18 @@ async fn the_person_at_the_device_sees_and_allows_it() {
 async fn nothing_in_how_a_call_is_written_hides_what_it_does() {
     let stage = Stage::with(ASKING).await;
     let _runner = stage.run();
-    let args = format!("{{{}\n\"command\": \"\\u0065cho ran > effect\"}}", " ".repeat(10_000));
+    let args = format!(
+        "{{{}\n\"command\": \"\\u0065cho ran > effect\"}}",
+        " ".repeat(10_000)
+    );
     let id = stage.ask(Ask::bash("").with("args", json!(args))).await;
     let asked = question(&stage).await;
     assert_eq!(asked["title"], "Bash {\"command\":\"echo ran > effect\"}");
     stage.caller.choose(&asked, "reject_once").await;
-    assert_eq!(stage.answer(&id).await.verdict(), ("error", "policy_denied"));
+    assert_eq!(
+        stage.answer(&id).await.verdict(),
+        ("error", "policy_denied")
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -102,15 +143,30 @@ async fn calls_that_wait_hold_up_no_other_conversation() {
     for n in 0..3 {
         stage.ask(Ask::bash("true").of(&format!("talk-{n}"))).await;
     }
-    eventually("three questions", async || (stage.caller.questions().await.len() == 3).then_some(())).await;
-    let read = stage.caller.have(Ask::new("Glob", &json!({ "pattern": "*" }))).await;
+    eventually("three questions", async || {
+        (stage.caller.questions().await.len() == 3).then_some(())
+    })
+    .await;
+    let read = stage
+        .caller
+        .have(Ask::new("Glob", &json!({ "pattern": "*" })))
+        .await;
     assert_eq!(read.outcome, "ok");
     // Those that waited go on, and the places are as many as before.
     for asked in stage.caller.questions().await {
         stage.caller.choose(&asked, "allow_once").await;
-        stage.answer(asked["requestId"].as_str().expect("an id")).await;
+        stage
+            .answer(asked["requestId"].as_str().expect("an id"))
+            .await;
     }
-    assert_eq!(stage.caller.have(Ask::new("Glob", &json!({ "pattern": "*" }))).await.outcome, "ok");
+    assert_eq!(
+        stage
+            .caller
+            .have(Ask::new("Glob", &json!({ "pattern": "*" })))
+            .await
+            .outcome,
+        "ok"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -120,7 +176,13 @@ async fn a_task_is_asked_about_once() {
     let args = json!({ "tool": "Bash", "args": { "command": "echo ran > effect" } });
     let id = stage.ask(Ask::new("Task", &args)).await;
     let asked = question(&stage).await;
-    assert!(asked["title"].as_str().expect("a title").contains("echo ran > effect"), "{asked}");
+    assert!(
+        asked["title"]
+            .as_str()
+            .expect("a title")
+            .contains("echo ran > effect"),
+        "{asked}"
+    );
     stage.caller.choose(&asked, "allow_once").await;
     assert_eq!(stage.answer(&id).await.outcome, "ok");
     assert_eq!(stage.line("effect").await, "ran");
@@ -130,14 +192,25 @@ async fn a_task_is_asked_about_once() {
 async fn a_task_that_nobody_saw_is_asked_about_when_it_runs() {
     let stage = Stage::with(ASKING).await;
     let _runner = stage.run();
-    let task =
-        |line: &str| Ask::new("Task", &json!({ "tool": "Bash", "args": { "command": line } })).of("talk");
+    let task = |line: &str| {
+        Ask::new(
+            "Task",
+            &json!({ "tool": "Bash", "args": { "command": line } }),
+        )
+        .of("talk")
+    };
     let first = stage.ask(task("echo one > one")).await;
-    stage.caller.choose(&question(&stage).await, "allow_always").await;
+    stage
+        .caller
+        .choose(&question(&stage).await, "allow_always")
+        .await;
     assert_eq!(stage.answer(&first).await.outcome, "ok");
     assert_eq!(stage.line("one").await, "one");
     // The word for the first lets another be made, but nobody saw what it runs.
-    assert_eq!(stage.caller.have(task("echo two > two")).await.outcome, "ok");
+    assert_eq!(
+        stage.caller.have(task("echo two > two")).await.outcome,
+        "ok"
+    );
     let open = eventually("the word about the call itself", async || {
         let listed = stage.command(&["--json", "approvals"]).await;
         Some(listed.out).filter(|text| text.contains("echo two"))
@@ -151,8 +224,15 @@ async fn a_task_that_nobody_saw_is_asked_about_when_it_runs() {
 async fn a_running_shell_can_be_ended_without_a_word() {
     let stage = Stage::with(ASKING).await;
     let _runner = stage.run();
-    let answer = stage.caller.have(Ask::new("KillShell", &json!({ "shell_id": "none" }))).await;
-    assert_eq!(answer.verdict(), ("error", "not_found"), "it came to the tool: {answer:?}");
+    let answer = stage
+        .caller
+        .have(Ask::new("KillShell", &json!({ "shell_id": "none" })))
+        .await;
+    assert_eq!(
+        answer.verdict(),
+        ("error", "not_found"),
+        "it came to the tool: {answer:?}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -161,7 +241,10 @@ async fn silence_is_a_no() {
     let _runner = stage.run();
     let answer = stage.caller.have(Ask::bash("echo ran > effect")).await;
     assert_eq!(answer.verdict(), ("error", "policy_denied"));
-    assert!(answer.text().contains("nobody answered within 1 s"), "{answer:?}");
+    assert!(
+        answer.text().contains("nobody answered within 1 s"),
+        "{answer:?}"
+    );
     assert_eq!(stage.read("effect"), "");
 }
 
@@ -170,16 +253,36 @@ async fn always_is_for_the_tool_and_the_conversation() {
     let stage = Stage::with(ASKING).await;
     let _runner = stage.run();
     let first = stage.ask(Ask::bash("echo one >> effect").of("talk")).await;
-    stage.caller.choose(&question(&stage).await, "allow_always").await;
+    stage
+        .caller
+        .choose(&question(&stage).await, "allow_always")
+        .await;
     stage.answer(&first).await;
-    stage.caller.have(Ask::bash("echo two >> effect").of("talk")).await;
+    stage
+        .caller
+        .have(Ask::bash("echo two >> effect").of("talk"))
+        .await;
     assert_eq!(stage.read("effect"), "one\ntwo\n");
-    let other = stage.ask(Ask::bash("echo three >> effect").of("other")).await;
-    stage.caller.choose(&question(&stage).await, "reject_always").await;
-    assert_eq!(stage.answer(&other).await.verdict(), ("error", "policy_denied"));
-    let again = stage.caller.have(Ask::bash("echo four >> effect").of("other")).await;
+    let other = stage
+        .ask(Ask::bash("echo three >> effect").of("other"))
+        .await;
+    stage
+        .caller
+        .choose(&question(&stage).await, "reject_always")
+        .await;
+    assert_eq!(
+        stage.answer(&other).await.verdict(),
+        ("error", "policy_denied")
+    );
+    let again = stage
+        .caller
+        .have(Ask::bash("echo four >> effect").of("other"))
+        .await;
     assert_eq!(again.verdict(), ("error", "policy_denied"));
-    assert!(again.text().contains("for the rest of this conversation"), "{again:?}");
+    assert!(
+        again.text().contains("for the rest of this conversation"),
+        "{again:?}"
+    );
     assert_eq!(stage.read("effect"), "one\ntwo\n");
 }
 
@@ -190,7 +293,10 @@ async fn a_call_that_waits_can_be_taken_back() {
     let id = stage.ask(Ask::bash("echo ran > effect")).await;
     question(&stage).await;
     stage.caller.cancel(&id).await;
-    assert_eq!(stage.answer(&id).await.verdict(), ("cancelled", "cancelled"));
+    assert_eq!(
+        stage.answer(&id).await.verdict(),
+        ("cancelled", "cancelled")
+    );
     assert_eq!(stage.read("effect"), "");
 }
 
@@ -221,14 +327,29 @@ async fn a_call_that_waits_when_the_runner_ends_is_asked_about_by_the_next_one()
 async fn the_person_here_needs_no_backend_that_knows_permissions() {
     let stage = Stage::with(ASKING).await;
     let relay = Relay::before(&stage.setting.url).await;
-    relay.rule(|path, _| if path.starts_with("permissions:") { Fate::Unheard } else { Fate::Pass });
+    relay.rule(|path, _| {
+        if path.starts_with("permissions:") {
+            Fate::Unheard
+        } else {
+            Fate::Pass
+        }
+    });
     let _runner = stage.run_at(&relay.url);
     let id = stage.ask(Ask::bash("echo ran > effect")).await;
     let list = async || stage.command(&["approvals", "--json"]).await.out;
-    let listed = eventually("the question here", async || serde_json::from_str(&list().await).ok()).await;
+    let listed = eventually("the question here", async || {
+        serde_json::from_str(&list().await).ok()
+    })
+    .await;
     let listed: serde_json::Value = listed;
     let id_here = listed["id"].as_str().expect("an id");
-    assert_eq!(stage.command(&["approvals", "allow", &id_here[20..]]).await.code, Some(0));
+    assert_eq!(
+        stage
+            .command(&["approvals", "allow", &id_here[20..]])
+            .await
+            .code,
+        Some(0)
+    );
     assert_eq!(stage.answer(&id).await.outcome, "ok");
 }
 

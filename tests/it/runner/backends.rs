@@ -1,8 +1,8 @@
 //! One home and two backends: each has the requests, the results, the cursor and the tokens that are its own, and what
 //! waits for one is left alone while the runner works for the other.
 
-use punie_runner::dev_backend::{Clock, DevBackend, DevBackendOptions};
-use punie_runner::journal::State;
+use punie_runner::dev_backend::{BackendClock, DevBackend, DevBackendOptions};
+use punie_runner::journal::RequestState;
 use serde_json::{Value, json};
 
 use crate::harness::caller::{Ask, Caller};
@@ -19,10 +19,10 @@ struct Other {
 
 impl Other {
     async fn new(stage: &Stage) -> Self {
-        Self::at(stage, "other.sqlite3", Clock::system()).await
+        Self::at(stage, "other.sqlite3", BackendClock::from_system()).await
     }
 
-    async fn at(stage: &Stage, database: &str, clock: Clock) -> Self {
+    async fn at(stage: &Stage, database: &str, clock: BackendClock) -> Self {
         let options = DevBackendOptions {
             db: stage.setting.logs.with_file_name(database),
             port: 0,
@@ -31,13 +31,19 @@ impl Other {
             holds: true,
             faults: None,
         };
-        let backend = DevBackend::start(options).await.expect("started");
-        let url = backend.url().to_owned();
-        let paired = stage.command_at(&url, &["--json", "pair", backend.pairing_code()]).await;
+        let backend = DevBackend::start_server(options).await.expect("started");
+        let url = backend.listen_url().to_owned();
+        let paired = stage
+            .command_at(&url, &["--json", "pair", backend.pairing_code()])
+            .await;
         assert_eq!(paired.code, Some(0), "{paired:?}");
-        let token = backend.mint_caller("test").expect("a token");
+        let token = backend.mint_caller_token("test").expect("a token");
         let caller = Caller::new(&url, token, stage.caller.device.clone());
-        Self { backend, caller, url }
+        Self {
+            backend,
+            caller,
+            url,
+        }
     }
 }
 
@@ -62,12 +68,14 @@ async fn a_result_waits_for_its_own_backend_while_the_runner_works_for_another()
     let runner = stage.run();
     let go = stage.file("go");
     let id = stage
-        .ask(Ask::bash("echo begun > begun; while [ ! -e go ]; do sleep 0.05; done; echo ran >> effects"))
+        .ask(Ask::bash(
+            "echo begun > begun; while [ ! -e go ]; do sleep 0.05; done; echo ran >> effects",
+        ))
         .await;
     stage.line("begun").await;
     stage.stop_backend().await;
     std::fs::write(&go, "").expect("written");
-    stage.reaches(&id, State::Finished).await;
+    stage.reaches(&id, RequestState::Finished).await;
     runner.terminate();
     assert_eq!(runner.end().await.code, Some(0));
 
@@ -90,10 +98,14 @@ async fn requests_that_wait_for_one_backend_are_not_touched_by_another() {
     assert_eq!(stage.command(&["pause"]).await.code, Some(0));
     let mut asked = Vec::new();
     for n in 0..3 {
-        asked.push(stage.ask(Ask::bash(&format!("echo {n} >> effects")).of("talk")).await);
+        asked.push(
+            stage
+                .ask(Ask::bash(&format!("echo {n} >> effects")).of("talk"))
+                .await,
+        );
     }
     for id in &asked {
-        stage.reaches(id, State::Accepted).await;
+        stage.reaches(id, RequestState::Accepted).await;
     }
     runner.terminate();
     assert_eq!(runner.end().await.code, Some(0));
@@ -101,14 +113,26 @@ async fn requests_that_wait_for_one_backend_are_not_touched_by_another() {
 
     dev_answers(&stage).await;
     for id in &asked {
-        assert_eq!(stage.state(id), Some(State::Accepted));
+        assert_eq!(stage.state(id), Some(RequestState::Accepted));
     }
-    let elsewhere = stage.command_at("http://127.0.0.1:9", &["--json", "status"]).await.json();
+    let elsewhere = stage
+        .command_at("http://127.0.0.1:9", &["--json", "status"])
+        .await
+        .json();
     let waiting = &elsewhere["otherBackends"];
     assert_eq!(waiting.as_array().map(Vec::len), Some(1), "{elsewhere}");
-    assert_eq!((&waiting[0]["url"], &waiting[0]["requests"]), (&json!(stage.setting.url), &json!(3)));
-    let words = stage.command_at("http://127.0.0.1:9", &["status"]).await.out;
-    assert!(words.contains(&format!("3 requests wait for {}", stage.setting.url)), "{words}");
+    assert_eq!(
+        (&waiting[0]["url"], &waiting[0]["requests"]),
+        (&json!(stage.setting.url), &json!(3))
+    );
+    let words = stage
+        .command_at("http://127.0.0.1:9", &["status"])
+        .await
+        .out;
+    assert!(
+        words.contains(&format!("3 requests wait for {}", stage.setting.url)),
+        "{words}"
+    );
 
     let _runner = stage.run();
     for id in &asked {
@@ -122,7 +146,9 @@ async fn a_call_that_a_crash_cut_off_is_answered_to_its_own_backend() {
     let stage = Stage::new().await;
     let other = Other::new(&stage).await;
     let runner = stage.run();
-    let id = stage.ask(Ask::bash("echo so far; echo begun > begun; sleep 600")).await;
+    let id = stage
+        .ask(Ask::bash("echo so far; echo begun > begun; sleep 600"))
+        .await;
     stage.line("begun").await;
     stage.keeps(&id, "so far").await;
     runner.kill();
@@ -130,8 +156,20 @@ async fn a_call_that_a_crash_cut_off_is_answered_to_its_own_backend() {
     let runner = stage.run_at(&other.url);
     let others = other.caller.ask(Ask::bash("echo there")).await;
     assert_eq!(other.caller.answer(&others).await.outcome, "ok");
-    assert_eq!(stage.state(&id), Some(State::Started), "it is left to its own backend");
-    assert!(stage.journal().expect("there").children().expect("read").is_empty(), "but not its processes");
+    assert_eq!(
+        stage.state(&id),
+        Some(RequestState::Started),
+        "it is left to its own backend"
+    );
+    assert!(
+        stage
+            .journal()
+            .expect("there")
+            .child_processes()
+            .expect("read")
+            .is_empty(),
+        "but not its processes"
+    );
     runner.terminate();
     assert_eq!(runner.end().await.code, Some(0));
 
@@ -140,14 +178,21 @@ async fn a_call_that_a_crash_cut_off_is_answered_to_its_own_backend() {
     assert_eq!(answer.verdict(), ("error", "interrupted"));
     assert!(answer.text().contains("so far"), "{answer:?}");
     let listed = stage.command(&["history"]).await.out;
-    assert!(listed.contains(&other.url) && listed.contains(&stage.setting.url), "{listed}");
+    assert!(
+        listed.contains(&other.url) && listed.contains(&stage.setting.url),
+        "{listed}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_cursor_of_a_backend_that_is_ahead_is_not_used_with_another() {
     let stage = Stage::new().await;
-    let now_ms = || std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970");
-    let ahead = Clock::new(move || now_ms().as_secs_f64() * 1_000.0 + 86_400_000.0);
+    let now_ms = || {
+        std::time::SystemTime::now()
+            .duration_since(std::time::UNIX_EPOCH)
+            .expect("after 1970")
+    };
+    let ahead = BackendClock::new(move || now_ms().as_secs_f64() * 1_000.0 + 86_400_000.0);
     let other = Other::at(&stage, "ahead.sqlite3", ahead).await;
     let runner = stage.run_at(&other.url);
     let others = other.caller.ask(Ask::bash("echo there")).await;
@@ -159,7 +204,7 @@ async fn a_cursor_of_a_backend_that_is_ahead_is_not_used_with_another() {
         let id = stage.ask(Ask::bash("echo here")).await;
         assert_eq!(stage.answer(&id).await.outcome, "ok");
     }
-    other.backend.stop().await;
+    other.backend.stop_server().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -182,7 +227,11 @@ async fn a_cursor_that_is_refused_or_lies_in_the_future_is_dropped() {
         let second = stage.ask(Ask::bash("echo 2 >> effects")).await;
         assert_eq!(stage.answer(&second).await.outcome, "ok", "{cursor}");
         assert!(runner.log().contains(words), "{}", runner.log());
-        assert_eq!(stage.read("effects"), "ran\n1\n2\n", "what is known is not run again");
+        assert_eq!(
+            stage.read("effects"),
+            "ran\n1\n2\n",
+            "what is known is not run again"
+        );
         assert_eq!(stage.answer(&before).await.outcome, "ok");
     }
 }
@@ -192,34 +241,56 @@ async fn a_runner_that_meets_another_deployment_at_the_same_address_works_for_it
     let mut stage = Stage::new().await;
     let other = Other::new(&stage).await;
     let runner = stage.run();
-    let held = stage.ask(Ask::bash("echo begun > begun; while [ ! -e go ]; do sleep 0.05; done")).await;
+    let held = stage
+        .ask(Ask::bash(
+            "echo begun > begun; while [ ! -e go ]; do sleep 0.05; done",
+        ))
+        .await;
     stage.line("begun").await;
 
     // The databases change places; what ran for the first is answered while the second is there.
     stage.stop_backend().await;
-    other.backend.stop().await;
+    other.backend.stop_server().await;
     let logs = stage.setting.logs.clone();
     let exchange = || {
         let place = |name: &str| logs.with_file_name(name);
-        for (from, to) in
-            [("backend.sqlite3", "kept"), ("other.sqlite3", "backend.sqlite3"), ("kept", "other.sqlite3")]
-        {
+        for (from, to) in [
+            ("backend.sqlite3", "kept"),
+            ("other.sqlite3", "backend.sqlite3"),
+            ("kept", "other.sqlite3"),
+        ] {
             for ending in ["", "-wal", "-shm"] {
                 // A database that was closed has only the file itself.
-                let _ = std::fs::rename(place(&format!("{from}{ending}")), place(&format!("{to}{ending}")));
+                let _ = std::fs::rename(
+                    place(&format!("{from}{ending}")),
+                    place(&format!("{to}{ending}")),
+                );
             }
         }
     };
     exchange();
     stage.start_backend().await;
-    let there = Caller::new(&stage.setting.url, other.caller.token.clone(), other.caller.device.clone());
+    let there = Caller::new(
+        &stage.setting.url,
+        other.caller.token.clone(),
+        other.caller.device.clone(),
+    );
     let id = there.ask(Ask::bash("echo for the second")).await;
     std::fs::write(stage.file("go"), "").expect("written");
     assert_eq!(there.answer(&id).await.outcome, "ok");
-    assert!(stage.state(&held) != Some(State::Undeliverable), "it is not offered to the second");
-    runner.logs("starting anew for the backend that answers now").await;
+    assert!(
+        stage.state(&held) != Some(RequestState::Undeliverable),
+        "it is not offered to the second"
+    );
+    runner
+        .logs("starting anew for the backend that answers now")
+        .await;
     let status = stage.status().await;
-    assert_eq!(status["otherBackends"].as_array().map(Vec::len), Some(1), "{status}");
+    assert_eq!(
+        status["otherBackends"].as_array().map(Vec::len),
+        Some(1),
+        "{status}"
+    );
 
     stage.stop_backend().await;
     exchange();
@@ -234,15 +305,25 @@ async fn one_deployment_at_two_addresses_is_one_backend() {
     stage.once().await;
     assert_eq!(stage.answer(&id).await.outcome, "ok");
     let same = stage.setting.url.replace("127.0.0.1", "localhost");
-    let runner = Program::start(&Setting { url: same.clone(), ..stage.setting.clone() }, &["run"]);
+    let runner = Program::start(
+        &Setting {
+            url: same.clone(),
+            ..stage.setting.clone()
+        },
+        &["run"],
+    );
     let id = stage.ask(Ask::bash("echo again >> effects")).await;
     assert_eq!(stage.answer(&id).await.outcome, "ok");
     assert_eq!(stage.read("effects"), "ran\nagain\n");
     let status = stage.command_at(&same, &["--json", "status"]).await.json();
     assert_eq!(status["otherBackends"], json!([]), "{status}");
-    let db = rusqlite::Connection::open(stage.setting.home.join("state/journal.sqlite3")).expect("opens");
-    let count: u32 =
-        db.query_row("select count(distinct backend) from request", [], |row| row.get(0)).expect("read");
+    let db = rusqlite::Connection::open(stage.setting.home.join("state/journal.sqlite3"))
+        .expect("opens");
+    let count: u32 = db
+        .query_row("select count(distinct backend) from request", [], |row| {
+            row.get(0)
+        })
+        .expect("read");
     assert_eq!(count, 1);
     drop(runner);
 }

@@ -23,7 +23,10 @@ async fn a_request_taken_back_while_it_waits_never_runs() {
     stage.write("go", "");
     assert_eq!(stage.answer(&first).await.outcome, "ok");
     assert_eq!(stage.answer(&third).await.outcome, "ok");
-    assert_eq!((stage.read("second"), stage.read("third")), (String::new(), "ran\n".to_owned()));
+    assert_eq!(
+        (stage.read("second"), stage.read("third")),
+        (String::new(), "ran\n".to_owned())
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -36,7 +39,10 @@ async fn a_running_command_taken_back_ends_with_everything_it_started() {
     stage.caller.cancel(&id).await;
     let answer = stage.answer(&id).await;
     assert_eq!(answer.verdict(), ("cancelled", "cancelled"));
-    assert!(answer.text().contains("half of it"), "what had been done: {answer:?}");
+    assert!(
+        answer.text().contains("half of it"),
+        "what had been done: {answer:?}"
+    );
     until("the process tree to end", || !is_alive(&child)).await;
 }
 
@@ -46,6 +52,9 @@ async fn a_request_taken_back_while_the_runner_was_away_never_runs() {
     let id = stage.ask(Ask::bash("echo ran > effects")).await;
     stage.caller.cancel(&id).await;
     stage.once().await;
-    assert_eq!(stage.answer(&id).await.verdict(), ("cancelled", "cancelled"));
+    assert_eq!(
+        stage.answer(&id).await.verdict(),
+        ("cancelled", "cancelled")
+    );
     assert_eq!(stage.read("effects"), "");
 }

@@ -1,7 +1,7 @@
 //! kill -9 at the moments that matter. What had effects is answered as interrupted and never run again; what only
 //! reads is run again; what was recorded is posted.
 
-use punie_runner::journal::State;
+use punie_runner::journal::RequestState;
 use serde_json::json;
 
 use crate::harness::caller::Ask;
@@ -28,7 +28,10 @@ async fn f06_a_command_cut_off_by_a_crash_is_answered_as_interrupted_and_not_run
     let answer = stage.answer(&id).await;
     assert_eq!(answer.verdict(), ("error", "interrupted"));
     assert_eq!(answer.payload["meta"]["mayHaveRun"], true, "{answer:?}");
-    assert!(answer.text().contains("half of it"), "what it had printed: {answer:?}");
+    assert!(
+        answer.text().contains("half of it"),
+        "what it had printed: {answer:?}"
+    );
     until("the orphan to end", || !is_alive(&child)).await;
     // A later request proves that the interrupted one will not come any more.
     stage.caller.have(Ask::bash("true")).await;
@@ -41,22 +44,26 @@ async fn a_read_cut_off_by_a_crash_is_run_again_and_answered_once() {
     let stage = Stage::new().await;
     let relay = Relay::before(&stage.setting.url).await;
     let db = rusqlite::Connection::open(stage.file("numbers.db")).expect("a database");
-    db.execute_batch("create table upto (n); insert into upto values (1000000000000)").expect("made");
+    db.execute_batch("create table upto (n); insert into upto values (1000000000000)")
+        .expect("made");
     let runner = stage.run_at(&relay.url);
     let query = "with recursive c(x) as (select 1 union all select x + 1 from c where x < (select n from upto)) \
                  select 'counted ' || count(*) from c";
     let args = json!({ "database_path": "numbers.db", "query": query, "timeout_ms": 600_000 });
     let id = stage.ask(Ask::new("SqliteQuery", &args)).await;
-    stage.reaches(&id, State::Started).await;
+    stage.reaches(&id, RequestState::Started).await;
     runner.kill();
     assert!(stage.caller.result(&id).await.is_none());
 
     db.execute("update upto set n = 7", []).expect("updated");
     let _runner = stage.run_at(&relay.url);
     let answer = stage.answer(&id).await;
-    assert!(answer.outcome == "ok" && answer.text().contains("counted 7"), "{answer:?}");
+    assert!(
+        answer.outcome == "ok" && answer.text().contains("counted 7"),
+        "{answer:?}"
+    );
     assert_eq!(answer.payload["meta"]["attempt"], 2);
-    stage.reaches(&id, State::Delivered).await;
+    stage.reaches(&id, RequestState::Delivered).await;
     assert_eq!(relay.posts(&id).1, 1);
 }
 
@@ -65,15 +72,16 @@ async fn a_read_that_crashes_the_runner_again_and_again_is_given_up() {
     let stage = Stage::new().await;
     let db = rusqlite::Connection::open(stage.file("numbers.db")).expect("a database");
     db.execute_batch("create table t (n)").expect("made");
-    let query = "with recursive c(x) as (select 1 union all select x + 1 from c) select count(*) from c";
+    let query =
+        "with recursive c(x) as (select 1 union all select x + 1 from c) select count(*) from c";
     let args = json!({ "database_path": "numbers.db", "query": query, "timeout_ms": 600_000 });
     let id = stage.ask(Ask::new("SqliteQuery", &args)).await;
     for _ in 0..3 {
         let runner = stage.run();
-        stage.reaches(&id, State::Started).await;
+        stage.reaches(&id, RequestState::Started).await;
         // Recovery says that it takes the call up again before it starts it; the state alone may be the last life's.
         runner.logs("the catalog is published").await;
-        stage.reaches(&id, State::Started).await;
+        stage.reaches(&id, RequestState::Started).await;
         runner.kill();
     }
     let _runner = stage.run();
@@ -90,16 +98,25 @@ async fn a_result_recorded_before_a_crash_is_posted_after_it() {
     stage.line("effects").await;
     stage.stop_backend().await;
     stage.write("go", "");
-    stage.reaches(&id, State::Finished).await;
+    stage.reaches(&id, RequestState::Finished).await;
     runner.kill();
 
     stage.start_backend().await;
     // Not because it is offered again: because it is owed.
-    relay.rule(|path, _| if path == "events:listOpenIds" { Fate::Unheard } else { Fate::Pass });
+    relay.rule(|path, _| {
+        if path == "events:listOpenIds" {
+            Fate::Unheard
+        } else {
+            Fate::Pass
+        }
+    });
     let _runner = stage.run_at(&relay.url);
     let answer = stage.answer(&id).await;
-    assert!(answer.outcome == "ok" && answer.text().contains("the end"), "{answer:?}");
-    stage.reaches(&id, State::Delivered).await;
+    assert!(
+        answer.outcome == "ok" && answer.text().contains("the end"),
+        "{answer:?}"
+    );
+    stage.reaches(&id, RequestState::Delivered).await;
     assert_eq!(stage.read("effects"), "ran\n");
     assert_eq!(relay.posts(&id).1, 1);
 }
@@ -108,16 +125,25 @@ async fn a_result_recorded_before_a_crash_is_posted_after_it() {
 async fn a_crash_between_the_post_and_its_acknowledgement_stores_one_result() {
     let stage = Stage::new().await;
     let relay = Relay::before(&stage.setting.url).await;
-    relay.rule(|path, _| if path == "events:appendResult" { Fate::AnswerLost } else { Fate::Pass });
+    relay.rule(|path, _| {
+        if path == "events:appendResult" {
+            Fate::AnswerLost
+        } else {
+            Fate::Pass
+        }
+    });
     let runner = stage.run_at(&relay.url);
     let id = stage.ask(Ask::bash("echo ran >> effects")).await;
     stage.answer(&id).await;
     runner.kill();
-    assert_eq!(stage.state(&id), Some(State::Finished));
+    assert_eq!(stage.state(&id), Some(RequestState::Finished));
     relay.rule(|_, _| Fate::Pass);
     let _runner = stage.run_at(&relay.url);
-    stage.reaches(&id, State::Delivered).await;
-    assert_eq!((stage.read("effects").as_str(), relay.posts(&id).1), ("ran\n", 1));
+    stage.reaches(&id, RequestState::Delivered).await;
+    assert_eq!(
+        (stage.read("effects").as_str(), relay.posts(&id).1),
+        ("ran\n", 1)
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -125,13 +151,23 @@ async fn a_crash_before_anything_began_loses_nothing() {
     let stage = Stage::new().await;
     let relay = Relay::before(&stage.setting.url).await;
     // Without a claim nothing with effects begins: the requests are promised and stay so.
-    relay.rule(|path, _| if path == "events:claim" { Fate::Unheard } else { Fate::Pass });
+    relay.rule(|path, _| {
+        if path == "events:claim" {
+            Fate::Unheard
+        } else {
+            Fate::Pass
+        }
+    });
     let runner = stage.run_at(&relay.url);
     let mut asked = Vec::new();
     for n in 0..3 {
-        asked.push(stage.ask(Ask::bash(&format!("echo {n} >> order")).of("talk")).await);
+        asked.push(
+            stage
+                .ask(Ask::bash(&format!("echo {n} >> order")).of("talk"))
+                .await,
+        );
     }
-    stage.reaches(&asked[2], State::Accepted).await;
+    stage.reaches(&asked[2], RequestState::Accepted).await;
     runner.kill();
     assert_eq!(stage.read("order"), "", "nothing ran unclaimed");
     relay.rule(|_, _| Fate::Pass);
@@ -149,7 +185,11 @@ async fn a_command_that_a_lost_journal_knew_of_is_not_run_again() {
     let id = stage.ask(Ask::bash("echo ran >> effects; sleep 600")).await;
     stage.line("effects").await;
     runner.kill();
-    for name in ["journal.sqlite3", "journal.sqlite3-wal", "journal.sqlite3-shm"] {
+    for name in [
+        "journal.sqlite3",
+        "journal.sqlite3-wal",
+        "journal.sqlite3-shm",
+    ] {
         // Not every one of them has to be there.
         let _ = std::fs::remove_file(stage.setting.home.join("state").join(name));
     }

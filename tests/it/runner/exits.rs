@@ -26,7 +26,10 @@ async fn a_backend_that_is_away_at_the_start_is_tried_until_it_comes() {
     stage.stop_backend().await;
     assert_ends(&stage.command(&["--once"]).await, 69, &[&stage.setting.url]);
     let runner = stage.run();
-    until("three vain attempts", || runner.log().matches("could not be polled").count() >= 3).await;
+    until("three vain attempts", || {
+        runner.log().matches("could not be polled").count() >= 3
+    })
+    .await;
     stage.start_backend().await;
     assert_eq!(stage.answer(&id).await.outcome, "ok");
 }
@@ -34,9 +37,17 @@ async fn a_backend_that_is_away_at_the_start_is_tried_until_it_comes() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_wrong_pairing_code_is_refused_and_the_right_one_works() {
     let stage = Stage::unpaired("").await;
-    for args in [&["run", "--pairing-code", "WRONG-CODE"][..], &["run"], &["--once"], &["pair", "WRONG-CODE"]]
-    {
-        assert_ends(&stage.command(args).await, 77, &["PAIRING_REQUIRED", "pairing code"]);
+    for args in [
+        &["run", "--pairing-code", "WRONG-CODE"][..],
+        &["run"],
+        &["--once"],
+        &["pair", "WRONG-CODE"],
+    ] {
+        assert_ends(
+            &stage.command(args).await,
+            77,
+            &["PAIRING_REQUIRED", "pairing code"],
+        );
     }
     let paired = stage.command(&["pair", stage.pairing_code()]).await;
     assert_eq!(paired.code, Some(0), "{paired:?}");
@@ -52,7 +63,8 @@ async fn a_session_that_is_gone_is_opened_anew() {
         &|| std::fs::write(&token, "a token of somebody else").expect("overwritten"),
         &|| {
             let db = stage.database();
-            db.execute("update devices set token_hash = zeroblob(32)", []).expect("changed");
+            db.execute("update devices set token_hash = zeroblob(32)", [])
+                .expect("changed");
         },
     ];
     for spoil in spoil {
@@ -63,18 +75,28 @@ async fn a_session_that_is_gone_is_opened_anew() {
     }
     // While it runs, too: the result is posted under the new session.
     let _runner = stage.run();
-    let id = stage.ask(Ask::bash("echo begun > begun; until [ -e go ]; do sleep 0.02; done")).await;
+    let id = stage
+        .ask(Ask::bash(
+            "echo begun > begun; until [ -e go ]; do sleep 0.02; done",
+        ))
+        .await;
     stage.line("begun").await;
     spoil[2]();
     stage.write("go", "");
     assert_eq!(stage.answer(&id).await.outcome, "ok");
-    assert_eq!(stage.caller.have(Ask::bash("echo again")).await.outcome, "ok");
+    assert_eq!(
+        stage.caller.have(Ask::bash("echo again")).await.outcome,
+        "ok"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_revoked_device_is_refused() {
     let stage = Stage::new().await;
-    stage.database().execute("update devices set revoked = 1", []).expect("revoked");
+    stage
+        .database()
+        .execute("update devices set revoked = 1", [])
+        .expect("revoked");
     assert_ends(&stage.command(&["--once"]).await, 77, &["revoked"]);
 }
 
@@ -89,19 +111,29 @@ async fn f55_a_second_instance_gives_way_and_names_the_first() {
     for args in [&["run"][..], &["--once"]] {
         assert_ends(&stage.command(args).await, 75, &[&pid]);
     }
-    assert_eq!(stage.caller.have(Ask::bash("echo unharmed")).await.outcome, "ok");
+    assert_eq!(
+        stage.caller.have(Ask::bash("echo unharmed")).await.outcome,
+        "ok"
+    );
     runner.kill();
     // A lock whose holder was killed is no lock.
     assert_eq!(stage.once().await["pending"], 0);
     let status = stage.command(&["--json", "status"]).await.json();
-    assert_eq!((&status["running"], &status["inFlight"]), (&json!(false), &json!(0)), "{status}");
+    assert_eq!(
+        (&status["running"], &status["inFlight"]),
+        (&json!(false), &json!(0)),
+        "{status}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn state_that_cannot_be_written_ends_the_program() {
     let stage = Stage::new().await;
     // No one may make folders there, not even root.
-    let nowhere = Setting { home: Path::new("/proc/punie/home").to_owned(), ..stage.setting.clone() };
+    let nowhere = Setting {
+        home: Path::new("/proc/punie/home").to_owned(),
+        ..stage.setting.clone()
+    };
     let ended = Program::start(&nowhere, &["run"]).end().await;
     assert_ends(&ended, 73, &["/proc/punie/home", "--home"]);
     let journal = stage.setting.home.join("state/journal.sqlite3");
@@ -117,7 +149,11 @@ async fn a_broken_configuration_or_identity_ends_the_program_and_is_left_alone()
     let stage = Stage::new().await;
     let home = &stage.setting.home;
     for (file, broken, words) in [
-        ("config.toml", "[limits]\nreads = \"many\"\n", &["config.toml", "limits.reads"][..]),
+        (
+            "config.toml",
+            "[limits]\nreads = \"many\"\n",
+            &["config.toml", "limits.reads"][..],
+        ),
         ("config.toml", "[limits\n", &["config.toml", "TOML"]),
         ("device.json", "{\"id\":", &["device.json", "damaged"]),
         ("keys/device.ed25519", "not a key", &["device.ed25519"]),
@@ -126,7 +162,11 @@ async fn a_broken_configuration_or_identity_ends_the_program_and_is_left_alone()
         let whole = std::fs::read(&path).expect("there");
         std::fs::write(&path, broken).expect("broken");
         assert_ends(&stage.command(&["run"]).await, 78, words);
-        assert_eq!(std::fs::read_to_string(&path).expect("there"), broken, "{file} was touched");
+        assert_eq!(
+            std::fs::read_to_string(&path).expect("there"),
+            broken,
+            "{file} was touched"
+        );
         std::fs::write(&path, whole).expect("mended");
     }
     assert_eq!(stage.once().await["pending"], 0);

@@ -2,7 +2,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use punie_runner::journal::State;
+use punie_runner::journal::RequestState;
 use serde_json::json;
 
 use crate::harness::caller::Ask;
@@ -15,17 +15,27 @@ const HOUR: i64 = 3_600_000;
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_past_its_deadline_or_too_old_is_answered_and_not_run() {
     let stage = Stage::new().await;
-    let late = stage.ask(Ask::bash("echo late >> effects").with("deadlineMs", json!(1_000.0))).await;
-    let read =
-        stage.ask(Ask::new("Glob", &json!({ "pattern": "*" })).with("deadlineMs", json!(1_000.0))).await;
+    let late = stage
+        .ask(Ask::bash("echo late >> effects").with("deadlineMs", json!(1_000.0)))
+        .await;
+    let read = stage
+        .ask(Ask::new("Glob", &json!({ "pattern": "*" })).with("deadlineMs", json!(1_000.0)))
+        .await;
     let old = stage.ask(Ask::bash("echo old >> effects")).await;
     // Its own deadline counts, not the age at which others expire.
-    let patient = Ask::bash("echo patient >> effects").with("deadlineMs", json!(4_000_000_000_000.0));
+    let patient =
+        Ask::bash("echo patient >> effects").with("deadlineMs", json!(4_000_000_000_000.0));
     let patient = stage.ask(patient).await;
     stage.advance_backend(11 * 60_000);
-    let fresh = stage.ask(Ask::bash("echo fresh >> effects").of("later")).await;
+    let fresh = stage
+        .ask(Ask::bash("echo fresh >> effects").of("later"))
+        .await;
     let pass = stage.once().await;
-    assert_eq!((&pass["delivered"], &pass["pending"]), (&json!(5), &json!(0)), "{pass}");
+    assert_eq!(
+        (&pass["delivered"], &pass["pending"]),
+        (&json!(5), &json!(0)),
+        "{pass}"
+    );
     for id in [&late, &read, &old] {
         assert_eq!(stage.answer(id).await.verdict(), ("error", "expired"));
     }
@@ -33,7 +43,10 @@ async fn what_is_past_its_deadline_or_too_old_is_answered_and_not_run() {
         assert_eq!(stage.answer(id).await.outcome, "ok");
     }
     let effects = stage.read("effects");
-    assert!(!effects.contains("late") && !effects.contains("old"), "{effects}");
+    assert!(
+        !effects.contains("late") && !effects.contains("old"),
+        "{effects}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -54,7 +67,11 @@ async fn a_clock_that_is_off_expires_nothing() {
             let old = Ask::bash("echo ran").with("deadlineMs", json!(1_000.0));
             let old = stage.ask(old).await;
             stage.once().await;
-            assert_eq!(stage.answer(&fresh).await.outcome, "ok", "with a skew of {skew} ms");
+            assert_eq!(
+                stage.answer(&fresh).await.outcome,
+                "ok",
+                "with a skew of {skew} ms"
+            );
             assert_eq!(stage.answer(&old).await.verdict(), ("error", "expired"));
         }
         let status = stage.command(&["--json", "status"]).await.json();
@@ -67,11 +84,19 @@ async fn a_clock_that_is_off_expires_nothing() {
 async fn what_expires_while_it_waits_for_its_claim_is_not_run() {
     let stage = Stage::new().await;
     let relay = Relay::before(&stage.setting.url).await;
-    relay.rule(|path, _| if path == "events:claim" { Fate::Unheard } else { Fate::Pass });
+    relay.rule(|path, _| {
+        if path == "events:claim" {
+            Fate::Unheard
+        } else {
+            Fate::Pass
+        }
+    });
     let _runner = stage.run_at(&relay.url);
     let soon = now_ms() + 1_500.0;
-    let id = stage.ask(Ask::bash("echo ran >> effects").with("deadlineMs", json!(soon))).await;
-    stage.reaches(&id, State::Accepted).await;
+    let id = stage
+        .ask(Ask::bash("echo ran >> effects").with("deadlineMs", json!(soon)))
+        .await;
+    stage.reaches(&id, RequestState::Accepted).await;
     // The device knows the backend's time but for the length of a call.
     until("the deadline to be well past", || now_ms() > soon + 1_000.0).await;
     relay.rule(|_, _| Fate::Pass);
@@ -80,5 +105,9 @@ async fn what_expires_while_it_waits_for_its_claim_is_not_run() {
 }
 
 fn now_ms() -> f64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_secs_f64() * 1_000.0
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .expect("after 1970")
+        .as_secs_f64()
+        * 1_000.0
 }

@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
-use punie_runner::request::{Effect, Reply};
-use punie_runner::runner::{Settings, ToolThreads};
-use punie_runner::tool::{Access, Registry, Tool, ToolCx, ToolError, ToolSet};
+use punie_runner::request::{ToolEffect, ToolReply};
+use punie_runner::runner::{RunnerSettings, ToolThreads};
+use punie_runner::tool::{DeclaredAccess, Tool, ToolContext, ToolError, ToolRegistry, ToolSet};
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer};
 use serde_json::json;
@@ -33,36 +33,48 @@ fn fall_early<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
 
 impl Tool for Fall {
     const NAME: &'static str = "Fall";
-    const EFFECT: Effect = Effect::Executes;
+    const EFFECT: ToolEffect = ToolEffect::Executes;
     type Deps = ();
-    type Output = Reply;
+    type Output = ToolReply;
 
-    fn access(&self) -> Access {
-        Access::nothing()
+    fn access(&self) -> DeclaredAccess {
+        DeclaredAccess::no_access()
     }
 
-    async fn run(self, _cx: &ToolCx, (): &()) -> Result<Reply, ToolError> {
+    async fn run(self, _cx: &ToolContext, (): &()) -> Result<ToolReply, ToolError> {
         assert!(self.r#where != "running", "on purpose");
-        Ok(Reply::text("stood"))
+        Ok(ToolReply::from_text("stood"))
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f48_a_call_that_fails_inside_is_answered_and_frees_its_lane() {
     let stage = Stage::new().await;
-    let tools = ToolSet::new("test", ()).with::<Fall>().into_entries();
-    let tools = Registry::new([tools]).expect("one tool");
-    let runner = Inside::start(&stage, tools, Settings::default());
+    let tools = ToolSet::new("test", ()).with_tool::<Fall>().into_entries();
+    let tools = ToolRegistry::new([tools]).expect("one tool");
+    let runner = Inside::start(&stage, tools, RunnerSettings::default());
     let fall = |place: &str| Ask::new("Fall", &json!({ "where": place })).of("talk");
     for place in ["decoding", "running"] {
         let answer = stage.caller.have(fall(place)).await;
-        assert_eq!(answer.verdict(), ("error", "internal"), "{place}: {answer:?}");
+        assert_eq!(
+            answer.verdict(),
+            ("error", "internal"),
+            "{place}: {answer:?}"
+        );
         assert_eq!(answer.payload["meta"]["mayHaveRun"], true);
         // The same conversation goes on.
         assert_eq!(stage.caller.have(fall("nowhere")).await.text(), "stood");
     }
     runner.stop().await;
-    assert_eq!(stage.journal().expect("there").counts().expect("readable").started, 0);
+    assert_eq!(
+        stage
+            .journal()
+            .expect("there")
+            .count_open_requests()
+            .expect("readable")
+            .started,
+        0
+    );
 }
 
 /// Holds up its thread until it is let go.
@@ -78,19 +90,23 @@ struct Disk {
 
 impl Tool for Hang {
     const NAME: &'static str = "Hang";
-    const EFFECT: Effect = Effect::Reads;
+    const EFFECT: ToolEffect = ToolEffect::Reads;
     type Deps = Arc<Disk>;
-    type Output = Reply;
+    type Output = ToolReply;
 
-    fn access(&self) -> Access {
-        Access::nothing()
+    fn access(&self) -> DeclaredAccess {
+        DeclaredAccess::no_access()
     }
 
-    async fn run(self, _cx: &ToolCx, disk: &Arc<Disk>) -> Result<Reply, ToolError> {
+    async fn run(self, _cx: &ToolContext, disk: &Arc<Disk>) -> Result<ToolReply, ToolError> {
         disk.asked.notify_one();
-        let _ = disk.answers.lock().expect("only this").recv_timeout(Duration::from_mins(1));
+        let _ = disk
+            .answers
+            .lock()
+            .expect("only this")
+            .recv_timeout(Duration::from_mins(1));
         disk.answered.store(true, Ordering::SeqCst);
-        Ok(Reply::text("hung"))
+        Ok(ToolReply::from_text("hung"))
     }
 }
 
@@ -98,18 +114,32 @@ impl Tool for Hang {
 async fn a_tool_that_holds_up_its_thread_stops_neither_polls_nor_other_calls() {
     let stage = Stage::new().await;
     let (answer, answers) = mpsc::channel();
-    let disk = Disk { asked: Notify::new(), answers: Mutex::new(answers), answered: AtomicBool::new(false) };
+    let disk = Disk {
+        asked: Notify::new(),
+        answers: Mutex::new(answers),
+        answered: AtomicBool::new(false),
+    };
     let disk = Arc::new(disk);
-    let hanging = ToolSet::new("hanging", Arc::clone(&disk)).with::<Hang>().into_entries();
-    let tools = ToolSet::new("test", ()).with::<Fall>().into_entries();
-    let tools = Registry::new([hanging, tools]).expect("two tools");
-    let bench = ToolThreads::beside();
-    let runner = Inside::with(&stage, tools, Settings::default(), |parts| parts.tool_threads = bench.clone());
+    let hanging = ToolSet::new("hanging", Arc::clone(&disk))
+        .with_tool::<Hang>()
+        .into_entries();
+    let tools = ToolSet::new("test", ()).with_tool::<Fall>().into_entries();
+    let tools = ToolRegistry::new([hanging, tools]).expect("two tools");
+    let bench = ToolThreads::with_own_threads();
+    let runner = Inside::with(&stage, tools, RunnerSettings::default(), |parts| {
+        parts.tool_threads = bench.clone()
+    });
     let hangs = stage.ask(Ask::new("Hang", &json!({})).of("one")).await;
     disk.asked.notified().await;
-    let other = stage.caller.have(Ask::new("Fall", &json!({ "where": "nowhere" })).of("other")).await;
+    let other = stage
+        .caller
+        .have(Ask::new("Fall", &json!({ "where": "nowhere" })).of("other"))
+        .await;
     assert_eq!(other.text(), "stood");
-    assert!(!disk.answered.load(Ordering::SeqCst), "all that happened while the first still hangs");
+    assert!(
+        !disk.answered.load(Ordering::SeqCst),
+        "all that happened while the first still hangs"
+    );
     answer.send(()).expect("it waits");
     assert_eq!(stage.answer(&hangs).await.text(), "hung");
     runner.stop().await;

@@ -1,6 +1,6 @@
 //! A backend, or something in between, that misbehaves: nothing is lost, nothing is taken for something else.
 
-use punie_runner::journal::State;
+use punie_runner::journal::RequestState;
 use serde_json::json;
 
 use crate::harness::caller::Ask;
@@ -27,8 +27,12 @@ fn first(
 /// What it is called, and what it is.
 type Misbehaviour = (&'static str, fn() -> Fate);
 
-const FUNCTIONS: [&str; 4] =
-    ["events:listForDevice", "events:claim", "events:appendResult", "devices:heartbeat"];
+const FUNCTIONS: [&str; 4] = [
+    "events:listForDevice",
+    "events:claim",
+    "events:appendResult",
+    "devices:heartbeat",
+];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_misbehaviour_of_the_way_loses_or_repeats_anything() {
@@ -37,13 +41,29 @@ async fn no_misbehaviour_of_the_way_loses_or_repeats_anything() {
         ("the answer lost", || Fate::AnswerLost),
         ("cut in its head", || Fate::Cut(9)),
         ("cut in its body", || Fate::Cut(120)),
-        ("a login page", || Fate::say("200 OK", "content-type: text/html\r\n", "<html>Please log in</html>")),
-        ("a redirect", || Fate::say("302 Found", "location: http://192.0.2.1/login\r\n", "")),
-        ("overloaded", || {
-            Fate::say("503 Service Unavailable", "retry-after: 0\r\n", "{\"code\":\"Overloaded\"}")
+        ("a login page", || {
+            Fate::say(
+                "200 OK",
+                "content-type: text/html\r\n",
+                "<html>Please log in</html>",
+            )
         }),
-        ("too many", || Fate::say("429 Too Many Requests", "", "{\"code\":\"RateLimited\"}")),
-        ("unauthorized", || Fate::say("401 Unauthorized", "", "{\"code\":\"Unauthenticated\"}")),
+        ("a redirect", || {
+            Fate::say("302 Found", "location: http://192.0.2.1/login\r\n", "")
+        }),
+        ("overloaded", || {
+            Fate::say(
+                "503 Service Unavailable",
+                "retry-after: 0\r\n",
+                "{\"code\":\"Overloaded\"}",
+            )
+        }),
+        ("too many", || {
+            Fate::say("429 Too Many Requests", "", "{\"code\":\"RateLimited\"}")
+        }),
+        ("unauthorized", || {
+            Fate::say("401 Unauthorized", "", "{\"code\":\"Unauthenticated\"}")
+        }),
     ];
     let stage = Stage::new().await;
     let relay = Relay::before(&stage.setting.url).await;
@@ -60,7 +80,11 @@ async fn no_misbehaviour_of_the_way_loses_or_repeats_anything() {
     assert_eq!(effects.lines().count(), 9 * FUNCTIONS.len(), "{effects}");
     let mut distinct: Vec<&str> = effects.lines().collect();
     distinct.dedup();
-    assert_eq!(distinct.len(), 9 * FUNCTIONS.len(), "each ran once: {effects}");
+    assert_eq!(
+        distinct.len(),
+        9 * FUNCTIONS.len(),
+        "each ran once: {effects}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -74,15 +98,22 @@ async fn while_the_backend_asks_for_quiet_replies_wait_and_none_is_lost() {
     });
     let runner = stage.run_at(&relay.url);
     let first = stage.ask(Ask::bash("echo one")).await;
-    until("the refused post", || relay.calls("events:appendResult").len() == 1).await;
+    until("the refused post", || {
+        relay.calls("events:appendResult").len() == 1
+    })
+    .await;
     let mut more = Vec::new();
     for n in 0..5 {
         more.push(stage.ask(Ask::bash(&format!("echo {n}"))).await);
     }
     for id in &more {
-        stage.reaches(id, State::Finished).await;
+        stage.reaches(id, RequestState::Finished).await;
     }
-    assert_eq!(relay.calls("events:appendResult").len(), 1, "replies wait as they are asked to");
+    assert_eq!(
+        relay.calls("events:appendResult").len(),
+        1,
+        "replies wait as they are asked to"
+    );
     let status = stage.command(&["--json", "status"]).await.json();
     assert_eq!(status["outbox"]["pending"], 6, "{status}");
     // They survive the runner.
@@ -91,7 +122,7 @@ async fn while_the_backend_asks_for_quiet_replies_wait_and_none_is_lost() {
     let _runner = stage.run_at(&relay.url);
     for id in more.iter().chain([&first]) {
         assert_eq!(stage.answer(id).await.outcome, "ok");
-        stage.reaches(id, State::Delivered).await;
+        stage.reaches(id, RequestState::Delivered).await;
         assert_eq!(relay.posts(id).1, 1);
     }
 }
@@ -102,15 +133,25 @@ async fn one_reply_that_the_backend_cannot_store_holds_up_no_other() {
     let relay = Relay::before(&stage.setting.url).await;
     let stuck = stage.ask(Ask::bash("echo stuck")).await;
     let only = stuck.clone();
-    let broken = json!({ "status": "error", "errorMessage": "[Request ID: 1] Server Error" }).to_string();
+    let broken =
+        json!({ "status": "error", "errorMessage": "[Request ID: 1] Server Error" }).to_string();
     relay.rule(move |path, args| match path {
-        "events:appendResult" if args["requestId"] == only.as_str() => Fate::say("200 OK", "", &broken),
+        "events:appendResult" if args["requestId"] == only.as_str() => {
+            Fate::say("200 OK", "", &broken)
+        }
         _ => Fate::Pass,
     });
     let _runner = stage.run_at(&relay.url);
-    stage.reaches(&stuck, State::Finished).await;
+    stage.reaches(&stuck, RequestState::Finished).await;
     for n in 0..20 {
-        assert_eq!(stage.caller.have(Ask::bash(&format!("echo {n}"))).await.outcome, "ok");
+        assert_eq!(
+            stage
+                .caller
+                .have(Ask::bash(&format!("echo {n}")))
+                .await
+                .outcome,
+            "ok"
+        );
     }
     relay.rule(|_, _| Fate::Pass);
     assert!(stage.answer(&stuck).await.text().contains("stuck"));
@@ -134,8 +175,11 @@ async fn what_another_process_answered_is_closed_and_not_run() {
     });
     let _runner = stage.run_at(&relay.url);
     let id = stage.ask(Ask::bash("echo ran >> effects")).await;
-    stage.reaches(&id, State::Delivered).await;
-    assert_eq!((stage.read("effects").as_str(), relay.posts(&id)), ("", (0, 0)));
+    stage.reaches(&id, RequestState::Delivered).await;
+    assert_eq!(
+        (stage.read("effects").as_str(), relay.posts(&id)),
+        ("", (0, 0))
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -147,34 +191,58 @@ async fn a_renewal_that_hangs_costs_no_other_call_its_lease() {
     let hanging = stage.ask(Ask::bash(gate).of("one")).await;
     let other = stage.ask(Ask::bash(gate).of("other")).await;
     for id in [&hanging, &other] {
-        stage.reaches(id, State::Started).await;
+        stage.reaches(id, RequestState::Started).await;
     }
     let hangs = hanging.clone();
     relay.rule(move |path, args| {
-        if path == "events:claim" && args["requestId"] == hangs.as_str() { Fate::Hang } else { Fate::Pass }
+        if path == "events:claim" && args["requestId"] == hangs.as_str() {
+            Fate::Hang
+        } else {
+            Fate::Pass
+        }
     });
-    let renewed =
-        || relay.calls("events:claim").iter().filter(|call| call.args["requestId"] == other).count();
+    let renewed = || {
+        relay
+            .calls("events:claim")
+            .iter()
+            .filter(|call| call.args["requestId"] == other)
+            .count()
+    };
     let before = renewed();
-    until("the other one to be renewed again and again", || renewed() >= before + 8).await;
+    until("the other one to be renewed again and again", || {
+        renewed() >= before + 8
+    })
+    .await;
     stage.write("go", "");
     let answer = stage.answer(&other).await;
-    assert!(answer.payload["meta"].get("leaseLost").is_none(), "{answer:?}");
+    assert!(
+        answer.payload["meta"].get("leaseLost").is_none(),
+        "{answer:?}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_start_that_is_in_the_journal_although_nobody_runs_it_is_answered_by_this_process() {
     let stage = Stage::new().await;
     let relay = Relay::before(&stage.setting.url).await;
-    relay.rule(|path, _| if path == "events:claim" { Fate::Unheard } else { Fate::Pass });
+    relay.rule(|path, _| {
+        if path == "events:claim" {
+            Fate::Unheard
+        } else {
+            Fate::Pass
+        }
+    });
     let _runner = stage.run_at(&relay.url);
     let id = stage.ask(Ask::bash("echo ran >> effects")).await;
-    stage.reaches(&id, State::Accepted).await;
+    stage.reaches(&id, RequestState::Accepted).await;
     // As a commit that failed after it was made.
-    let journal =
-        rusqlite::Connection::open(stage.setting.home.join("state/journal.sqlite3")).expect("opens");
-    journal.busy_timeout(std::time::Duration::from_secs(30)).expect("set");
-    let started = "update request set state = 'started', attempt = 1 where id = ? and state = 'accepted'";
+    let journal = rusqlite::Connection::open(stage.setting.home.join("state/journal.sqlite3"))
+        .expect("opens");
+    journal
+        .busy_timeout(std::time::Duration::from_secs(30))
+        .expect("set");
+    let started =
+        "update request set state = 'started', attempt = 1 where id = ? and state = 'accepted'";
     assert_eq!(journal.execute(started, [&id]).expect("written"), 1);
     relay.rule(|_, _| Fate::Pass);
     assert_eq!(stage.answer(&id).await.verdict(), ("error", "interrupted"));

@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-use punie_runner::home::{Home, Switch, SwitchedOn, Switches};
-use punie_runner::journal::State;
-use punie_runner::tool::Registry;
+use punie_runner::home::{Home, OwnerSwitch, OwnerSwitches, SwitchState};
+use punie_runner::journal::RequestState;
+use punie_runner::tool::ToolRegistry;
 use serde_json::json;
 
 use crate::harness::caller::Ask;
@@ -17,30 +17,42 @@ use crate::harness::wait::{eventually, until};
 async fn a_pause_holds_what_is_new_over_restarts_and_nothing_else() {
     let stage = Stage::new().await;
     let runner = stage.run();
-    let running = stage.ask(Ask::bash("echo on >> on; until [ -e go ]; do sleep 0.02; done").of("a")).await;
+    let running = stage
+        .ask(Ask::bash("echo on >> on; until [ -e go ]; do sleep 0.02; done").of("a"))
+        .await;
     stage.line("on").await;
-    let paused = stage.command(&["--json", "pause", "--reason", "lunch"]).await.json();
+    let paused = stage
+        .command(&["--json", "pause", "--reason", "lunch"])
+        .await
+        .json();
     assert_eq!(
         (&paused["paused"], &paused["changed"], &paused["inFlight"]),
         (&json!(true), &json!(true), &json!(1))
     );
     runner.logs("nothing new is begun").await;
     let new = stage.ask(Ask::bash("echo new >> effects").of("b")).await;
-    let read = stage.ask(Ask::new("Glob", &json!({ "pattern": "*" })).of("c")).await;
-    let unwanted = stage.ask(Ask::bash("echo unwanted >> effects").of("d")).await;
-    stage.reaches(&unwanted, State::Accepted).await;
+    let read = stage
+        .ask(Ask::new("Glob", &json!({ "pattern": "*" })).of("c"))
+        .await;
+    let unwanted = stage
+        .ask(Ask::bash("echo unwanted >> effects").of("d"))
+        .await;
+    stage.reaches(&unwanted, RequestState::Accepted).await;
     // A cancel is heard, and a call that runs comes to its end.
     stage.caller.cancel(&unwanted).await;
     assert_eq!(stage.answer(&unwanted).await.outcome, "cancelled");
     stage.write("go", "");
     assert_eq!(stage.answer(&running).await.outcome, "ok");
-    stage.reaches(&running, State::Delivered).await;
+    stage.reaches(&running, RequestState::Delivered).await;
     let health = eventually("word of the pause", async || {
         let health = stage.caller.health().await;
         (health["degraded"] == json!(["paused"]) && health["undelivered"] == 0).then_some(health)
     })
     .await;
-    assert!(health["epoch"].is_null() || health["epoch"].is_u64(), "{health}");
+    assert!(
+        health["epoch"].is_null() || health["epoch"].is_u64(),
+        "{health}"
+    );
     let status = stage.command(&["--json", "status"]).await.json();
     assert_eq!(
         (&status["paused"]["reason"], &status["degraded"]),
@@ -51,15 +63,22 @@ async fn a_pause_holds_what_is_new_over_restarts_and_nothing_else() {
 
     runner.kill();
     let pass = stage.command(&["--once", "--json"]).await;
-    assert_eq!((pass.code, &pass.json()["pending"]), (Some(1), &json!(2)), "{pass:?}");
+    assert_eq!(
+        (pass.code, &pass.json()["pending"]),
+        (Some(1), &json!(2)),
+        "{pass:?}"
+    );
     let _runner = stage.run();
     let later = stage.ask(Ask::bash("echo later >> effects").of("b")).await;
-    stage.reaches(&later, State::Accepted).await;
+    stage.reaches(&later, RequestState::Accepted).await;
     for id in [&new, &read, &later] {
-        assert_eq!(stage.state(id), Some(State::Accepted));
+        assert_eq!(stage.state(id), Some(RequestState::Accepted));
     }
     let resumed = stage.command(&["resume"]).await;
-    assert!(resumed.out.contains("Resumed") && resumed.out.contains("3 requests begin now"), "{resumed:?}");
+    assert!(
+        resumed.out.contains("Resumed") && resumed.out.contains("3 requests begin now"),
+        "{resumed:?}"
+    );
     for id in [&new, &read, &later] {
         assert_eq!(stage.answer(id).await.outcome, "ok");
     }
@@ -70,7 +89,9 @@ async fn a_pause_holds_what_is_new_over_restarts_and_nothing_else() {
 async fn after_three_crashes_it_begins_nothing_until_the_owner_resumes() {
     let stage = Stage::new().await;
     let config = stage.setting.home.join("config.toml");
-    let text = std::fs::read_to_string(&config).expect("there").replace("crashes = 0", "crashes = 3");
+    let text = std::fs::read_to_string(&config)
+        .expect("there")
+        .replace("crashes = 0", "crashes = 3");
     std::fs::write(&config, text).expect("written");
     // A stop is no crash.
     stage.once().await;
@@ -81,12 +102,15 @@ async fn after_three_crashes_it_begins_nothing_until_the_owner_resumes() {
     }
     let _runner = stage.run();
     let id = stage.ask(Ask::bash("echo ran >> effects")).await;
-    stage.reaches(&id, State::Accepted).await;
+    stage.reaches(&id, RequestState::Accepted).await;
     let status = stage.command(&["--json", "status"]).await.json();
     assert_eq!(status["degraded"], json!(["safe_mode"]), "{status}");
     assert_eq!(status["safeMode"]["reason"], "3 crashes within 5 min");
     let shown = stage.command(&["status"]).await;
-    assert!(shown.out.contains("Attention     Safe mode for "), "{shown:?}");
+    assert!(
+        shown.out.contains("Attention     Safe mode for "),
+        "{shown:?}"
+    );
     assert_eq!(stage.read("effects"), "");
     let resumed = stage.command(&["resume"]).await;
     assert!(resumed.out.contains("Safe mode is over"), "{resumed:?}");
@@ -96,23 +120,31 @@ async fn after_three_crashes_it_begins_nothing_until_the_owner_resumes() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn safe_mode_ends_by_itself_after_a_quiet_time() {
     let stage = Stage::new().await;
-    let switches = Switches::of(&Home::open(&stage.setting.home).expect("a home"));
-    let on = SwitchedOn { since_ms: 1, reason: None };
-    switches.switch_on(Switch::SafeMode, &on).expect("written");
+    let switches = OwnerSwitches::in_home(&Home::open_home(&stage.setting.home).expect("a home"));
+    let on = SwitchState {
+        since_ms: 1,
+        reason: None,
+    };
+    switches
+        .switch_on(OwnerSwitch::SafeMode, &on)
+        .expect("written");
     let settings = |quiet| {
         settings_with(|settings| {
-            settings.vigil = Duration::from_millis(20);
+            settings.housekeeping_interval = Duration::from_millis(20);
             settings.crash_loop.safe_mode_for = quiet;
         })
     };
-    let none = || Registry::new([Vec::new()]).expect("no tools");
+    let none = || ToolRegistry::new([Vec::new()]).expect("no tools");
     let runner = Inside::start(&stage, none(), settings(Duration::from_hours(1)));
     let id = stage.ask(Ask::new("None", &json!({}))).await;
-    stage.reaches(&id, State::Accepted).await;
-    assert!(switches.read(Switch::SafeMode).is_some());
+    stage.reaches(&id, RequestState::Accepted).await;
+    assert!(switches.read_switch(OwnerSwitch::SafeMode).is_some());
     runner.stop().await;
     let runner = Inside::start(&stage, none(), settings(Duration::ZERO));
     assert_eq!(stage.answer(&id).await.verdict(), ("error", "unknown_tool"));
-    until("the switch to be off", || switches.read(Switch::SafeMode).is_none()).await;
+    until("the switch to be off", || {
+        switches.read_switch(OwnerSwitch::SafeMode).is_none()
+    })
+    .await;
     runner.stop().await;
 }

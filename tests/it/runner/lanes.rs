@@ -1,6 +1,6 @@
 //! What waits for what: calls of one conversation for each other, conversations for none, control tools for nothing.
 
-use punie_runner::journal::State;
+use punie_runner::journal::RequestState;
 use serde_json::json;
 
 use crate::harness::caller::Ask;
@@ -16,10 +16,15 @@ async fn a_slow_command_holds_up_its_own_conversation_alone() {
     stage.line("began").await;
     let behind = stage.ask(Ask::bash("echo ran > behind").of("slow")).await;
     // Another conversation has its effects and its reads meanwhile.
-    for ask in [Ask::bash("echo other > other"), Ask::new("Read", &json!({ "file_path": "began" }))] {
+    for ask in [
+        Ask::bash("echo other > other"),
+        Ask::new("Read", &json!({ "file_path": "began" })),
+    ] {
         assert_eq!(stage.caller.have(ask.of("other")).await.outcome, "ok");
     }
-    assert!(stage.caller.result(&slow).await.is_none() && stage.caller.result(&behind).await.is_none());
+    assert!(
+        stage.caller.result(&slow).await.is_none() && stage.caller.result(&behind).await.is_none()
+    );
     assert_eq!(stage.read("behind"), "");
     stage.write("go", "");
     assert_eq!(stage.answer(&slow).await.outcome, "ok");
@@ -33,10 +38,13 @@ async fn control_tools_answer_while_a_command_of_their_conversation_runs() {
     let _runner = stage.run();
     let slow = stage.ask(Ask::bash(GATE).of("talk")).await;
     stage.line("began").await;
-    let status = stage.caller.have(Ask::new("ShellStatus", &json!({})).of("talk")).await;
+    let status = stage
+        .caller
+        .have(Ask::new("ShellStatus", &json!({})).of("talk"))
+        .await;
     assert_eq!(status.outcome, "ok", "{status:?}");
     let id = punie_runner::ids::RequestId::parse(slow.clone()).expect("an id");
-    let handle = punie_runner::output::OutputStore::handle(&id, 0);
+    let handle = punie_runner::output::OutputStore::handle_for(&id, 0);
     let so_far = Ask::new("ReadOutput", &json!({ "handle": handle.as_str() })).of("talk");
     let so_far = stage.caller.have(so_far).await;
     assert!(so_far.text().contains("a line of output"), "{so_far:?}");
@@ -53,12 +61,23 @@ async fn more_requests_than_may_wait_wait_in_the_journal_in_order_and_hold_nobod
     stage.line("began").await;
     let mut asked = Vec::new();
     for n in 0..30 {
-        asked.push(stage.ask(Ask::bash(&format!("echo {n} >> order")).of("talk")).await);
+        asked.push(
+            stage
+                .ask(Ask::bash(&format!("echo {n} >> order")).of("talk"))
+                .await,
+        );
     }
     // The backlog of one conversation is in nobody's way: not in a control tool's, not in another conversation's, not
     // in that of a cancel of a request that waits at its end.
     let last = asked.pop().expect("thirty");
-    assert_eq!(stage.caller.have(Ask::new("ShellStatus", &json!({})).of("talk")).await.outcome, "ok");
+    assert_eq!(
+        stage
+            .caller
+            .have(Ask::new("ShellStatus", &json!({})).of("talk"))
+            .await
+            .outcome,
+        "ok"
+    );
     let read = Ask::new("Read", &json!({ "file_path": "began" })).of("other");
     assert_eq!(stage.caller.have(read).await.outcome, "ok");
     assert_eq!(stage.caller.cancel(&last).await, "cancelling");
@@ -79,7 +98,10 @@ async fn tasks_that_take_long_leave_the_places_of_other_calls_free() {
     let _runner = stage.run();
     for _ in 0..3 {
         let task = json!({ "tool": "Bash", "args": { "command": "until [ -e go ]; do sleep 0.02; done" } });
-        assert_eq!(stage.caller.have(Ask::new("Task", &task)).await.outcome, "ok");
+        assert_eq!(
+            stage.caller.have(Ask::new("Task", &task)).await.outcome,
+            "ok"
+        );
     }
     assert_eq!(stage.caller.have(Ask::bash("true")).await.outcome, "ok");
     stage.write("go", "");
@@ -100,7 +122,10 @@ async fn slow_commands_of_many_conversations_keep_no_read_waiting() {
     let glob = Ask::new("Glob", &json!({ "pattern": "began-*" })).of("other");
     assert_eq!(stage.caller.have(glob).await.outcome, "ok");
     for id in &slow {
-        assert!(stage.caller.result(id).await.is_none(), "they still run or wait");
+        assert!(
+            stage.caller.result(id).await.is_none(),
+            "they still run or wait"
+        );
     }
     stage.write("go", "");
     for id in &slow {
@@ -119,29 +144,42 @@ async fn reads_that_hang_keep_no_other_read_waiting_for_good() {
     let _runner = stage.run();
     let mut hanging = Vec::new();
     for _ in 0..3 {
-        hanging.push(stage.ask(Ask::new("GitStatus", &json!({})).of("talk")).await);
+        hanging.push(
+            stage
+                .ask(Ask::new("GitStatus", &json!({})).of("talk"))
+                .await,
+        );
     }
     for id in &hanging[..2] {
-        stage.reaches(id, State::Started).await;
+        stage.reaches(id, RequestState::Started).await;
     }
     let glob = Ask::new("Glob", &json!({ "pattern": "*" })).of("talk");
     assert_eq!(stage.caller.have(glob).await.outcome, "ok");
     for id in &hanging {
-        assert_eq!(stage.state(id), Some(State::Started), "it still hangs");
+        assert_eq!(
+            stage.state(id),
+            Some(RequestState::Started),
+            "it still hangs"
+        );
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_backlog_that_is_taken_back_is_answered_while_nothing_may_begin_and_holds_up_nothing_after() {
+async fn a_backlog_that_is_taken_back_is_answered_while_nothing_may_begin_and_holds_up_nothing_after()
+ {
     let stage = Stage::with("[limits]\nqueue = 8\n").await;
     assert_eq!(stage.command(&["pause"]).await.code, Some(0));
     let _runner = stage.run();
     let mut asked = Vec::new();
     for n in 0..40 {
-        asked.push(stage.ask(Ask::bash("echo ran >> effects").of(&format!("talk-{n}"))).await);
+        asked.push(
+            stage
+                .ask(Ask::bash("echo ran >> effects").of(&format!("talk-{n}")))
+                .await,
+        );
     }
     for id in &asked {
-        stage.reaches(id, State::Accepted).await;
+        stage.reaches(id, RequestState::Accepted).await;
     }
     let last = asked.pop().expect("forty");
     for id in &asked {

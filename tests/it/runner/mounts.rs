@@ -1,6 +1,6 @@
 //! Secrets that a runner was giving to commands when it was killed.
 
-use punie_runner::home::{Home, Secrets};
+use punie_runner::home::{Home, SecretStore};
 use punie_runner::redact::Secret;
 use serde_json::json;
 
@@ -12,28 +12,46 @@ use crate::harness::wait::until;
 /// The folders of mounted secrets.
 fn mounts(stage: &Stage) -> usize {
     let all = std::fs::read_dir(stage.setting.home.join("state/mounts")).expect("there");
-    all.filter(|entry| entry.as_ref().expect("an entry").path().is_dir()).count()
+    all.filter(|entry| entry.as_ref().expect("an entry").path().is_dir())
+        .count()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_killed_runner_left_of_secrets_is_gone_before_the_first_poll() {
     let mut stage = Stage::new().await;
-    let home = Home::open(&stage.setting.home).expect("the home");
-    Secrets::of(&home).set("mailer", &Secret::new("hunter2hunter2".to_owned())).expect("kept");
+    let home = Home::open_home(&stage.setting.home).expect("the home");
+    SecretStore::in_home(&home)
+        .set_secret("mailer", &Secret::new("hunter2hunter2".to_owned()))
+        .expect("kept");
     let skill = home.skills_dir().join("mailing");
     std::fs::create_dir_all(&skill).expect("made");
-    std::fs::write(skill.join("SKILL.md"), "---\nsecretMounts:\n  files: {TOKEN: mailer}\n---\nDo it.\n")
-        .expect("written");
+    std::fs::write(
+        skill.join("SKILL.md"),
+        "---\nsecretMounts:\n  files: {TOKEN: mailer}\n---\nDo it.\n",
+    )
+    .expect("written");
     let runner = stage.run();
     let pids = stage.file("pids");
-    let command =
-        format!("echo $$ >> {0}; cat \"$TOKEN\" > /dev/null && echo read >> {0}; sleep 600", pids.display());
+    let command = format!(
+        "echo $$ >> {0}; cat \"$TOKEN\" > /dev/null && echo read >> {0}; sleep 600",
+        pids.display()
+    );
     let args = json!({"skill_id": "mailing", "command": command});
     stage.ask(Ask::new("SkillBash", &args)).await;
     let mut behind = args.clone();
     behind["run_in_background"] = true.into();
-    assert_eq!(stage.caller.have(Ask::new("SkillBash", &behind)).await.outcome, "ok");
-    until("both to have read it", || stage.read("pids").matches("read").count() == 2).await;
+    assert_eq!(
+        stage
+            .caller
+            .have(Ask::new("SkillBash", &behind))
+            .await
+            .outcome,
+        "ok"
+    );
+    until("both to have read it", || {
+        stage.read("pids").matches("read").count() == 2
+    })
+    .await;
     assert_eq!(mounts(&stage), 2);
     runner.kill();
     assert_eq!(mounts(&stage), 2, "nobody was there to remove them");
@@ -44,5 +62,8 @@ async fn what_a_killed_runner_left_of_secrets_is_gone_before_the_first_poll() {
     let started = stage.read("pids");
     let pids: Vec<&str> = started.lines().filter(|line| *line != "read").collect();
     assert_eq!(pids.len(), 2);
-    until("both commands to be ended", || pids.iter().all(|pid| !is_alive(pid))).await;
+    until("both commands to be ended", || {
+        pids.iter().all(|pid| !is_alive(pid))
+    })
+    .await;
 }

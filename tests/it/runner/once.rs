@@ -9,15 +9,24 @@ use crate::harness::stage::Stage;
 async fn what_was_sent_while_the_runner_was_stopped_runs_in_order_when_it_starts() {
     let stage = Stage::new().await;
     // The first would come last if the others did not wait for it.
-    let first = stage.ask(Ask::bash("sleep 0.3; echo 1 >> order").of("talk")).await;
+    let first = stage
+        .ask(Ask::bash("sleep 0.3; echo 1 >> order").of("talk"))
+        .await;
     for n in 2..=4 {
-        stage.ask(Ask::bash(&format!("echo {n} >> order")).of("talk")).await;
+        stage
+            .ask(Ask::bash(&format!("echo {n} >> order")).of("talk"))
+            .await;
     }
-    let read = stage.ask(Ask::new("Read", &json!({ "file_path": "order" })).of("talk")).await;
+    let read = stage
+        .ask(Ask::new("Read", &json!({ "file_path": "order" })).of("talk"))
+        .await;
     let _runner = stage.run();
     let answer = stage.answer(&read).await;
     assert_eq!(stage.read("order"), "1\n2\n3\n4\n");
-    assert!(answer.text().contains('4'), "the read saw what the effects before it wrote: {answer:?}");
+    assert!(
+        answer.text().contains('4'),
+        "the read saw what the effects before it wrote: {answer:?}"
+    );
     assert_eq!(stage.answer(&first).await.outcome, "ok");
 }
 
@@ -29,7 +38,13 @@ async fn one_pass_answers_fifty_requests_and_the_next_finds_none() {
         let talk = format!("talk-{n}");
         let file = format!("note-{n}.txt");
         let asks = [
-            (Ask::new("Write", &json!({ "file_path": file, "content": format!("note {n}\n") })), "ok"),
+            (
+                Ask::new(
+                    "Write",
+                    &json!({ "file_path": file, "content": format!("note {n}\n") }),
+                ),
+                "ok",
+            ),
             (Ask::new("Read", &json!({ "file_path": file })), "ok"),
             (Ask::bash(&format!("echo {n} >> ran")), "ok"),
             (Ask::new("Glob", &json!({ "pattern": "note-*.txt" })), "ok"),
@@ -42,14 +57,21 @@ async fn one_pass_answers_fifty_requests_and_the_next_finds_none() {
     let mut pass = stage.once().await;
     assert!(pass["elapsedMs"].is_u64(), "{pass}");
     pass.as_object_mut().expect("an object").remove("elapsedMs");
-    assert_eq!(pass, json!({ "polled": 50, "executed": 50, "delivered": 50, "pending": 0, "failed": 0 }));
+    assert_eq!(
+        pass,
+        json!({ "polled": 50, "executed": 50, "delivered": 50, "pending": 0, "failed": 0 })
+    );
     for (id, outcome) in asked {
         let answer = stage.caller.result(&id).await.expect("delivered by then");
         assert_eq!(answer.outcome, outcome, "{answer:?}");
     }
     assert_eq!(stage.read("ran").lines().count(), 10);
     let again = stage.once().await;
-    assert_eq!((&again["polled"], &again["executed"]), (&json!(0), &json!(0)), "{again}");
+    assert_eq!(
+        (&again["polled"], &again["executed"]),
+        (&json!(0), &json!(0)),
+        "{again}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -57,9 +79,19 @@ async fn one_pass_takes_more_than_its_queue_holds() {
     let stage = Stage::with("[limits]\nqueue = 2\n").await;
     for n in 0..80 {
         stage
-            .ask(Ask::new("Write", &json!({ "file_path": format!("f{n}"), "content": "x" })).of("talk"))
+            .ask(
+                Ask::new(
+                    "Write",
+                    &json!({ "file_path": format!("f{n}"), "content": "x" }),
+                )
+                .of("talk"),
+            )
             .await;
     }
     let pass = stage.once().await;
-    assert_eq!((&pass["polled"], &pass["delivered"]), (&json!(80), &json!(80)), "{pass}");
+    assert_eq!(
+        (&pass["polled"], &pass["delivered"]),
+        (&json!(80), &json!(80)),
+        "{pass}"
+    );
 }

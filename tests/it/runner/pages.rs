@@ -1,6 +1,6 @@
 //! Pages that are not as they should be: unreadable events, repeated and changed requests, too much at once.
 
-use punie_runner::journal::State;
+use punie_runner::journal::RequestState;
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
@@ -18,9 +18,16 @@ async fn an_unreadable_request_spoils_no_page() {
     let after = stage.ask(Ask::bash("echo two >> ran")).await;
     stage.stop_backend().await;
     let db = stage.database();
-    db.execute("update requests set conversation_id = 'not a key' where request_id = ?1", [&bad])
-        .expect("spoilt");
-    db.execute("update requests set tool_name = 'no tool!' where request_id = ?1", [&worse]).expect("spoilt");
+    db.execute(
+        "update requests set conversation_id = 'not a key' where request_id = ?1",
+        [&bad],
+    )
+    .expect("spoilt");
+    db.execute(
+        "update requests set tool_name = 'no tool!' where request_id = ?1",
+        [&worse],
+    )
+    .expect("spoilt");
     stage.start_backend().await;
     let pass = stage.once().await;
     assert_eq!(pass["pending"], 0, "{pass}");
@@ -50,18 +57,30 @@ async fn a_request_offered_twice_in_a_page_and_again_later_runs_once() {
             [&id],
         )
         .expect("offered again");
-        db.execute("update clock set last_seq = (select max(seq) from inbox)", []).expect("moved on");
+        db.execute(
+            "update clock set last_seq = (select max(seq) from inbox)",
+            [],
+        )
+        .expect("moved on");
     };
     stage.stop_backend().await;
     offer_again(&stage);
     stage.start_backend().await;
     let pass = stage.once().await;
-    assert_eq!((&pass["polled"], &pass["delivered"]), (&json!(1), &json!(1)), "{pass}");
+    assert_eq!(
+        (&pass["polled"], &pass["delivered"]),
+        (&json!(1), &json!(1)),
+        "{pass}"
+    );
     stage.stop_backend().await;
     offer_again(&stage);
     stage.start_backend().await;
     let pass = stage.once().await;
-    assert_eq!((&pass["polled"], &pass["executed"]), (&json!(0), &json!(0)), "{pass}");
+    assert_eq!(
+        (&pass["polled"], &pass["executed"]),
+        (&json!(0), &json!(0)),
+        "{pass}"
+    );
     assert_eq!(stage.read("effects"), "ran\n");
 }
 
@@ -69,14 +88,25 @@ async fn a_request_offered_twice_in_a_page_and_again_later_runs_once() {
 async fn a_cursor_that_is_lost_or_goes_back_repeats_nothing() {
     let stage = Stage::new().await;
     for n in 0..5 {
-        stage.ask(Ask::bash(&format!("echo {n} >> effects")).of("talk")).await;
+        stage
+            .ask(Ask::bash(&format!("echo {n} >> effects")).of("talk"))
+            .await;
     }
     stage.once().await;
-    let journal =
-        rusqlite::Connection::open(stage.setting.home.join("state/journal.sqlite3")).expect("opens");
-    assert_eq!(journal.execute("delete from backend_fact where key = 'cursor'", []).expect("forgotten"), 1);
+    let journal = rusqlite::Connection::open(stage.setting.home.join("state/journal.sqlite3"))
+        .expect("opens");
+    assert_eq!(
+        journal
+            .execute("delete from backend_fact where key = 'cursor'", [])
+            .expect("forgotten"),
+        1
+    );
     let pass = stage.once().await;
-    assert_eq!((&pass["polled"], &pass["executed"]), (&json!(0), &json!(0)), "{pass}");
+    assert_eq!(
+        (&pass["polled"], &pass["executed"]),
+        (&json!(0), &json!(0)),
+        "{pass}"
+    );
     assert_eq!(stage.read("effects"), "0\n1\n2\n3\n4\n");
 }
 
@@ -85,36 +115,59 @@ async fn a_missed_event_is_found_by_looking_at_everything_open() {
     let stage = Stage::with("[backend]\nlist_open_ms = 100\nlistening_list_open_ms = 100\n").await;
     let relay = Relay::before(&stage.setting.url).await;
     // A poll that never comes back with anything.
-    let empty = json!({ "status": "success", "value": { "events": [], "cursor": null, "isDone": true } });
+    let empty =
+        json!({ "status": "success", "value": { "events": [], "cursor": null, "isDone": true } });
     relay.rule(move |path, _| match path {
         "events:listForDevice" => Fate::say("200 OK", "", &empty.to_string()),
         _ => Fate::Pass,
     });
     let _runner = stage.run_at(&relay.url);
-    until("the look at the start to be over", || !relay.calls("events:listOpenIds").is_empty()).await;
+    until("the look at the start to be over", || {
+        !relay.calls("events:listOpenIds").is_empty()
+    })
+    .await;
     let answer = stage.caller.have(Ask::bash("echo found")).await;
     assert!(answer.text().contains("found"), "{answer:?}");
     // While one runs that is found, its body is asked for once, however often it is listed.
-    let id = stage.ask(Ask::bash("echo begun > begun; until [ -e go ]; do sleep 0.02; done")).await;
+    let id = stage
+        .ask(Ask::bash(
+            "echo begun > begun; until [ -e go ]; do sleep 0.02; done",
+        ))
+        .await;
     stage.line("begun").await;
     let listed = || relay.calls("events:listOpenIds").len();
     let before = listed();
     until("more looks", || listed() >= before + 3).await;
     let last = relay.calls("events:listOpenIds").pop().expect("a look");
-    assert_eq!(last.answer["value"], json!([{ "requestId": id, "cancelled": false }]), "ids alone");
-    let bodies: Vec<_> =
-        relay.calls("events:listOpen").iter().map(|call| call.args["requestIds"].clone()).collect();
-    assert_eq!(bodies.iter().filter(|ids| **ids == json!([id])).count(), 1, "{bodies:?}");
+    assert_eq!(
+        last.answer["value"],
+        json!([{ "requestId": id, "cancelled": false }]),
+        "ids alone"
+    );
+    let bodies: Vec<_> = relay
+        .calls("events:listOpen")
+        .iter()
+        .map(|call| call.args["requestIds"].clone())
+        .collect();
+    assert_eq!(
+        bodies.iter().filter(|ids| **ids == json!([id])).count(),
+        1,
+        "{bodies:?}"
+    );
     // A cancel is heard there, too.
     stage.caller.cancel(&id).await;
-    assert_eq!(stage.answer(&id).await.verdict(), ("cancelled", "cancelled"));
+    assert_eq!(
+        stage.answer(&id).await.verdict(),
+        ("cancelled", "cancelled")
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn bodies_that_do_not_fit_one_answer_are_asked_for_in_turn() {
     let stage = Stage::new().await;
     let relay = Relay::before(&stage.setting.url).await;
-    let empty = json!({ "status": "success", "value": { "events": [], "cursor": null, "isDone": true } });
+    let empty =
+        json!({ "status": "success", "value": { "events": [], "cursor": null, "isDone": true } });
     relay.rule(move |path, _| match path {
         "events:listForDevice" => Fate::say("200 OK", "", &empty.to_string()),
         _ => Fate::Pass,
@@ -122,7 +175,11 @@ async fn bodies_that_do_not_fit_one_answer_are_asked_for_in_turn() {
     let mut asked = Vec::new();
     // Twelve of 800 KB are more than the 4 MiB of an answer, twice.
     for n in 0..70 {
-        let content = if n % 6 == 0 { "x".repeat(800_000) } else { "words".to_owned() };
+        let content = if n % 6 == 0 {
+            "x".repeat(800_000)
+        } else {
+            "words".to_owned()
+        };
         let args = json!({ "file_path": format!("{n}.txt"), "content": content });
         asked.push(stage.ask(Ask::new("Write", &args)).await);
     }
@@ -130,7 +187,10 @@ async fn bodies_that_do_not_fit_one_answer_are_asked_for_in_turn() {
     for id in &asked {
         assert_eq!(stage.answer(id).await.outcome, "ok");
     }
-    assert_eq!((stage.read("60.txt").len(), stage.read("69.txt").as_str()), (800_000, "words"));
+    assert_eq!(
+        (stage.read("60.txt").len(), stage.read("69.txt").as_str()),
+        (800_000, "words")
+    );
     assert!(relay.calls("events:listOpen").len() >= 3);
 }
 
@@ -143,9 +203,11 @@ async fn a_promise_that_nobody_works_on_is_taken_up_when_it_is_offered_again() {
     let args = json!({ "command": "echo ran >> effects" }).to_string();
     let id = punie_runner::ids::RequestId::new();
     let hash = Sha256::digest([b"Bash\0".as_slice(), args.as_bytes()].concat()).to_vec();
-    let journal =
-        rusqlite::Connection::open(stage.setting.home.join("state/journal.sqlite3")).expect("opens");
-    journal.busy_timeout(std::time::Duration::from_secs(30)).expect("set");
+    let journal = rusqlite::Connection::open(stage.setting.home.join("state/journal.sqlite3"))
+        .expect("opens");
+    journal
+        .busy_timeout(std::time::Duration::from_secs(30))
+        .expect("set");
     journal
         .execute(
             "insert into request (id, origin, tool, args, args_hash, conversation, effect, created_at_ms, \
@@ -154,8 +216,10 @@ async fn a_promise_that_nobody_works_on_is_taken_up_when_it_is_offered_again() {
             rusqlite::params![id.as_str(), args, hash],
         )
         .expect("inserted");
-    stage.ask(Ask::bash("echo ran >> effects").with("requestId", json!(id.as_str()))).await;
+    stage
+        .ask(Ask::bash("echo ran >> effects").with("requestId", json!(id.as_str())))
+        .await;
     assert_eq!(stage.answer(id.as_str()).await.outcome, "ok");
-    stage.reaches(id.as_str(), State::Delivered).await;
+    stage.reaches(id.as_str(), RequestState::Delivered).await;
     assert_eq!(stage.read("effects"), "ran\n");
 }

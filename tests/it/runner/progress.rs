@@ -16,9 +16,13 @@ const TALK: &str = "echo first words; until [ -e go ]; do sleep 0.02; done; echo
 async fn a_running_command_is_seen_before_it_ends() {
     let stage = Stage::new().await;
     let _runner = stage.run();
-    let id = stage.ask(Ask::bash(TALK).with("progress", json!(true))).await;
-    let pieces =
-        eventually("a piece", async || Some(stage.caller.pieces(&id).await).filter(|p| !p.is_empty())).await;
+    let id = stage
+        .ask(Ask::bash(TALK).with("progress", json!(true)))
+        .await;
+    let pieces = eventually("a piece", async || {
+        Some(stage.caller.pieces(&id).await).filter(|p| !p.is_empty())
+    })
+    .await;
     assert_eq!(pieces, [json!({ "text": "first words\n" })]);
     assert!(stage.caller.result(&id).await.is_none(), "it still runs");
     stage.write("go", "");
@@ -30,21 +34,34 @@ async fn a_token_is_masked_in_what_is_shown_too() {
     let stage = Stage::new().await;
     let _runner = stage.run();
     stage.caller.have(Ask::bash("true")).await;
-    let token =
-        std::fs::read_to_string(stage.setting.tokens().join("device")).expect("there").trim().to_owned();
+    let token = std::fs::read_to_string(stage.setting.tokens().join("device"))
+        .expect("there")
+        .trim()
+        .to_owned();
     // Once as it is, once with an escape sequence within it, which is gone from what is shown.
     let (half, rest) = token.split_at(token.len() / 2);
     stage.write(
         "leak.txt",
-        &format!("before {token} then {half}\u{1b}[0m{rest} after\n{}\n", "x".repeat(300)),
+        &format!(
+            "before {token} then {half}\u{1b}[0m{rest} after\n{}\n",
+            "x".repeat(300)
+        ),
     );
     let id = stage
-        .ask(Ask::bash("cat leak.txt; until [ -e go ]; do sleep 0.02; done").with("progress", json!(true)))
+        .ask(
+            Ask::bash("cat leak.txt; until [ -e go ]; do sleep 0.02; done")
+                .with("progress", json!(true)),
+        )
         .await;
-    let pieces =
-        eventually("a piece", async || Some(stage.caller.pieces(&id).await).filter(|p| !p.is_empty())).await;
+    let pieces = eventually("a piece", async || {
+        Some(stage.caller.pieces(&id).await).filter(|p| !p.is_empty())
+    })
+    .await;
     let shown = Value::from(pieces).to_string();
-    assert!(shown.contains("before") && shown.contains("after") && !shown.contains(&token), "{shown}");
+    assert!(
+        shown.contains("before") && shown.contains("after") && !shown.contains(&token),
+        "{shown}"
+    );
     stage.write("go", "");
     stage.answer(&id).await;
 }
@@ -55,7 +72,9 @@ async fn a_backend_that_takes_no_progress_delays_no_result() {
     let proxy = Proxy::before(&stage.setting.url);
     proxy.poison_those_with("events:appendProgress", Toxic::BlackHole);
     let _runner = stage.run_at(&proxy.url);
-    let id = stage.ask(Ask::bash(TALK).with("progress", json!(true))).await;
+    let id = stage
+        .ask(Ask::bash(TALK).with("progress", json!(true)))
+        .await;
     until("a piece on its way", || proxy.met() > 0).await;
     stage.write("go", "");
     assert_eq!(stage.answer(&id).await.text(), "first words\nlast words");
@@ -66,18 +85,29 @@ async fn a_backend_that_takes_no_progress_delays_no_result() {
 async fn a_cancel_is_learned_from_the_answer_to_a_piece() {
     let stage = Stage::new().await;
     let relay = Relay::before(&stage.setting.url).await;
-    let id =
-        stage.ask(Ask::bash("while :; do echo again; sleep 0.1; done").with("progress", json!(true))).await;
+    let id = stage
+        .ask(Ask::bash("while :; do echo again; sleep 0.1; done").with("progress", json!(true)))
+        .await;
     // No poll tells of the cancel: only the first one comes through.
     let mut polls = 0;
     relay.rule(move |path, _| {
         polls += usize::from(path == "events:listForDevice");
-        if path == "events:listForDevice" && polls > 1 { Fate::Unheard } else { Fate::Pass }
+        if path == "events:listForDevice" && polls > 1 {
+            Fate::Unheard
+        } else {
+            Fate::Pass
+        }
     });
     let _runner = stage.run_at(&relay.url);
-    until("a piece", || !relay.calls("events:appendProgress").is_empty()).await;
+    until("a piece", || {
+        !relay.calls("events:appendProgress").is_empty()
+    })
+    .await;
     stage.caller.cancel(&id).await;
-    assert_eq!(stage.answer(&id).await.verdict(), ("cancelled", "cancelled"));
+    assert_eq!(
+        stage.answer(&id).await.verdict(),
+        ("cancelled", "cancelled")
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -85,8 +115,10 @@ async fn nothing_is_told_where_the_owner_wants_none() {
     let stage = Stage::with("[backend]\nprogress_ms = 0\n").await;
     let relay = Relay::before(&stage.setting.url).await;
     let _runner = stage.run_at(&relay.url);
-    let answer =
-        stage.caller.have(Ask::bash("echo a; sleep 1.3; echo b").with("progress", json!(true))).await;
+    let answer = stage
+        .caller
+        .have(Ask::bash("echo a; sleep 1.3; echo b").with("progress", json!(true)))
+        .await;
     assert_eq!(answer.text(), "a\nb");
     assert!(relay.calls("events:appendProgress").is_empty());
 }
@@ -97,7 +129,10 @@ async fn send_shows_it_beside_the_answer() {
     let _runner = stage.run();
     let args = json!({ "command": TALK }).to_string();
     let caller = &stage.caller;
-    let variables = [("PUNIE_CALLER_TOKEN", caller.token.as_ref()), ("PUNIE_DEVICE", caller.device.as_ref())];
+    let variables = [
+        ("PUNIE_CALLER_TOKEN", caller.token.as_ref()),
+        ("PUNIE_DEVICE", caller.device.as_ref()),
+    ];
     let send = Program::start_with(
         &stage.setting,
         &["--log", "off", "send", "Bash", &args, "--progress"],
@@ -106,7 +141,11 @@ async fn send_shows_it_beside_the_answer() {
     send.logs("first words\n").await;
     stage.write("go", "");
     let ended = send.end().await;
-    assert_eq!((ended.code, ended.out.as_str()), (Some(0), "first words\nlast words\n"), "{ended:?}");
+    assert_eq!(
+        (ended.code, ended.out.as_str()),
+        (Some(0), "first words\nlast words\n"),
+        "{ended:?}"
+    );
 }
 
 /// Prints often, until a file is there.
@@ -121,16 +160,24 @@ async fn nothing_is_told_while_nobody_listens_and_all_of_it_once_somebody_does()
     stage.line("begun").await;
     let told = || relay.calls("events:appendProgress").len();
     // It has run for longer than any pause between pieces.
-    until("renewals of the lease", || relay.calls("events:claim").len() >= 4).await;
+    until("renewals of the lease", || {
+        relay.calls("events:claim").len() >= 4
+    })
+    .await;
     assert_eq!(told(), 0, "nobody listens");
     // Reading is no sign of listening: a query cannot write.
     assert!(stage.caller.pieces(&id).await.is_empty());
 
     assert_eq!(stage.caller.watch_progress(&id).await, "watching");
-    let pieces =
-        eventually("a piece", async || Some(stage.caller.pieces(&id).await).filter(|p| !p.is_empty())).await;
+    let pieces = eventually("a piece", async || {
+        Some(stage.caller.pieces(&id).await).filter(|p| !p.is_empty())
+    })
+    .await;
     assert!(
-        pieces[0]["text"].as_str().expect("text").starts_with("word\nword\n"),
+        pieces[0]["text"]
+            .as_str()
+            .expect("text")
+            .starts_with("word\nword\n"),
         "from the beginning: {pieces:?}"
     );
     until("more pieces", || told() >= 2).await;
@@ -140,14 +187,24 @@ async fn nothing_is_told_while_nobody_listens_and_all_of_it_once_somebody_does()
     until("word that nobody listens", || {
         ["events:appendProgress", "events:claim"]
             .iter()
-            .any(|path| relay.calls(path).last().is_some_and(|call| call.answer["value"]["watched"] == false))
+            .any(|path| {
+                relay
+                    .calls(path)
+                    .last()
+                    .is_some_and(|call| call.answer["value"]["watched"] == false)
+            })
     })
     .await;
     let renewed = relay.calls("events:claim").len();
-    until("a renewal, by when a piece under way is over", || relay.calls("events:claim").len() > renewed)
-        .await;
+    until("a renewal, by when a piece under way is over", || {
+        relay.calls("events:claim").len() > renewed
+    })
+    .await;
     let before = told();
-    until("two more renewals", || relay.calls("events:claim").len() >= renewed + 3).await;
+    until("two more renewals", || {
+        relay.calls("events:claim").len() >= renewed + 3
+    })
+    .await;
     assert_eq!(told(), before, "nobody listens any more");
     stage.write("go", "");
     assert_eq!(stage.answer(&id).await.outcome, "ok");

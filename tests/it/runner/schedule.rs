@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use punie_runner::backend::TransportOptions;
-use punie_runner::runner::WakeUp;
-use punie_runner::tool::Registry;
+use punie_runner::runner::WakeupMode;
+use punie_runner::tool::ToolRegistry;
 use serde_json::json;
 
 use crate::harness::inside::{Inside, settings_with};
@@ -16,7 +16,12 @@ const POLL: &str = "events:listForDevice";
 
 /// Between the polls of an idle device, by this schedule: the `waits` after the first polls, which open the session and
 /// the socket.
-async fn idle_polls(wakeup: WakeUp, asked: bool, skipped: usize, waits: usize) -> Vec<Duration> {
+async fn idle_polls(
+    wakeup: WakeupMode,
+    asked: bool,
+    skipped: usize,
+    waits: usize,
+) -> Vec<Duration> {
     let stage = Stage::unheld("").await;
     let relay = Relay::before(&stage.setting.url).await;
     if asked {
@@ -28,34 +33,57 @@ async fn idle_polls(wakeup: WakeUp, asked: bool, skipped: usize, waits: usize) -
     let time = SteppedTime::stop();
     // A machine that is slow while time is moved is no silent backend.
     let day = Duration::from_hours(24);
-    let way = TransportOptions { connect_timeout: day, total_timeout: day, ..TransportOptions::default() };
+    let way = TransportOptions {
+        connect_timeout: day,
+        total_timeout: day,
+        ..TransportOptions::default()
+    };
     let settings = settings_with(|settings| {
         settings.poll.wakeup = wakeup;
         settings.poll.jitter = 0.0;
     });
-    let runner =
-        Inside::start_at(&stage, &relay.url, way, Registry::new([]).expect("no names, none twice"), settings);
+    let runner = Inside::start_at(
+        &stage,
+        &relay.url,
+        way,
+        ToolRegistry::new([]).expect("no names, none twice"),
+        settings,
+    );
     let polls = skipped + waits + 1;
-    time.move_until("polls", Duration::from_millis(250), || relay.calls(POLL).len() >= polls).await;
-    let at: Vec<_> = relay.calls(POLL).iter().skip(skipped).map(|call| call.at).collect();
+    time.move_until("polls", Duration::from_millis(250), || {
+        relay.calls(POLL).len() >= polls
+    })
+    .await;
+    let at: Vec<_> = relay
+        .calls(POLL)
+        .iter()
+        .skip(skipped)
+        .map(|call| call.at)
+        .collect();
     drop((runner, time));
-    at.windows(2).take(waits).map(|pair| pair[1].duration_since(pair[0])).collect()
+    at.windows(2)
+        .take(waits)
+        .map(|pair| pair[1].duration_since(pair[0]))
+        .collect()
 }
 
 #[tokio::test]
 async fn only_the_schedule_polls_an_idle_backend() {
     let seconds = Duration::from_secs;
     for (wakeup, asked, least) in [
-        (WakeUp::Off, false, seconds(30)),
-        (WakeUp::Off, true, seconds(7)),
-        (WakeUp::On, false, seconds(300)),
-        (WakeUp::On, true, seconds(7)),
+        (WakeupMode::Off, false, seconds(30)),
+        (WakeupMode::Off, true, seconds(7)),
+        (WakeupMode::On, false, seconds(300)),
+        (WakeupMode::On, true, seconds(7)),
     ] {
         // The socket's first word makes a poll of its own.
-        let skipped = usize::from(wakeup == WakeUp::On);
+        let skipped = usize::from(wakeup == WakeupMode::On);
         let waits = idle_polls(wakeup, asked, skipped, 6).await;
         let soon = waits.iter().any(|wait| *wait < least);
-        assert!(!soon, "{wakeup:?}, asked by the backend: {asked}: {waits:?}");
+        assert!(
+            !soon,
+            "{wakeup:?}, asked by the backend: {asked}: {waits:?}"
+        );
     }
 }
 
@@ -70,16 +98,28 @@ async fn a_long_outage_does_not_multiply_the_looks_at_what_is_open() {
     });
     let time = SteppedTime::stop();
     let day = Duration::from_hours(24);
-    let way = TransportOptions { connect_timeout: day, total_timeout: day, ..TransportOptions::default() };
+    let way = TransportOptions {
+        connect_timeout: day,
+        total_timeout: day,
+        ..TransportOptions::default()
+    };
     let settings = settings_with(|settings| {
-        settings.poll.wakeup = WakeUp::Off;
+        settings.poll.wakeup = WakeupMode::Off;
         settings.waits.retry = (Duration::from_secs(1), Duration::from_secs(10));
         settings.poll.list_open = Duration::from_secs(20);
     });
-    let runner =
-        Inside::start_at(&stage, &relay.url, way, Registry::new([]).expect("no names, none twice"), settings);
+    let runner = Inside::start_at(
+        &stage,
+        &relay.url,
+        way,
+        ToolRegistry::new([]).expect("no names, none twice"),
+        settings,
+    );
     let end = tokio::time::Instant::now() + Duration::from_mins(5);
-    time.move_until("the end", Duration::from_millis(250), || tokio::time::Instant::now() >= end).await;
+    time.move_until("the end", Duration::from_millis(250), || {
+        tokio::time::Instant::now() >= end
+    })
+    .await;
     let looks = relay.calls("events:listOpenIds").len();
     drop((runner, time));
     // Attempts are five seconds apart on average; 15 looks fall due besides.

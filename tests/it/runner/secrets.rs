@@ -2,7 +2,7 @@
 
 use std::ffi::OsStr;
 
-use punie_runner::home::{Home, Secrets};
+use punie_runner::home::{Home, SecretStore};
 use punie_runner::redact::Secret;
 use serde_json::json;
 
@@ -22,19 +22,34 @@ async fn the_session_s_token_is_masked_in_results_and_in_kept_output() {
         }
         let runner = stage.run();
         stage.caller.have(Ask::bash("true")).await;
-        let token = std::fs::read_to_string(&token_file).expect("there").trim().to_owned();
+        let token = std::fs::read_to_string(&token_file)
+            .expect("there")
+            .trim()
+            .to_owned();
         assert!(token.len() > 20, "a token: {}", token.len());
         stage.write("leak.txt", &format!("before {token} after\n"));
         // Cut before it is masked, in the middle of the token.
-        stage.write("long.txt", &format!("before {}{token}{}\n", ".".repeat(973), "-".repeat(3_000)));
-        let long = stage.caller.have(Ask::new("Read", &json!({ "file_path": "long.txt" }))).await;
-        assert!(long.text().contains("before ...") && !long.raw.contains(&token[..8]), "{long:?}");
+        stage.write(
+            "long.txt",
+            &format!("before {}{token}{}\n", ".".repeat(973), "-".repeat(3_000)),
+        );
+        let long = stage
+            .caller
+            .have(Ask::new("Read", &json!({ "file_path": "long.txt" })))
+            .await;
+        assert!(
+            long.text().contains("before ...") && !long.raw.contains(&token[..8]),
+            "{long:?}"
+        );
         let big = "cat leak.txt; seq 1 20000; cat leak.txt >&2";
         let asks = [
             Ask::bash("cat leak.txt"),
             Ask::bash("cat leak.txt >&2; exit 3"),
             Ask::new("Read", &json!({ "file_path": "leak.txt" })),
-            Ask::new("Grep", &json!({ "pattern": "before", "output_mode": "content" })),
+            Ask::new(
+                "Grep",
+                &json!({ "pattern": "before", "output_mode": "content" }),
+            ),
             Ask::bash(big),
         ];
         let mut handle = None;
@@ -45,17 +60,27 @@ async fn the_session_s_token_is_masked_in_results_and_in_kept_output() {
                 answer.text().contains("before") && answer.payload["meta"]["redactions"].is_u64(),
                 "{answer:?}"
             );
-            handle = answer.payload["meta"]["handle"].as_str().map(str::to_owned).or(handle);
+            handle = answer.payload["meta"]["handle"]
+                .as_str()
+                .map(str::to_owned)
+                .or(handle);
         }
         let kept = Ask::new(
             "ReadOutput",
             &json!({ "handle": handle.expect("the large output was kept"), "limit": 1 }),
         );
         let kept = stage.caller.have(kept).await;
-        assert!(kept.text().contains("before") && !kept.raw.contains(&token), "{kept:?}");
-        for file in std::fs::read_dir(stage.setting.home.join("state/outputs")).expect("the folder") {
+        assert!(
+            kept.text().contains("before") && !kept.raw.contains(&token),
+            "{kept:?}"
+        );
+        for file in std::fs::read_dir(stage.setting.home.join("state/outputs")).expect("the folder")
+        {
             let bytes = std::fs::read(file.expect("an entry").path()).expect("readable");
-            assert!(!String::from_utf8_lossy(&bytes).contains(&token), "a kept output holds the token");
+            assert!(
+                !String::from_utf8_lossy(&bytes).contains(&token),
+                "a kept output holds the token"
+            );
         }
         assert!(!runner.log().contains(&token), "the log holds the token");
         runner.kill();
@@ -67,8 +92,10 @@ async fn h103_the_own_token_is_masked_when_a_command_prints_it_in_two_goes() {
     let stage = Stage::new().await;
     let _runner = stage.run();
     stage.caller.have(Ask::bash("true")).await;
-    let token =
-        std::fs::read_to_string(stage.setting.tokens().join("device")).expect("there").trim().to_owned();
+    let token = std::fs::read_to_string(stage.setting.tokens().join("device"))
+        .expect("there")
+        .trim()
+        .to_owned();
     stage.write("token", &token);
     // The second half comes when the first is known to have been read: what stood before it is kept by then.
     let command = "t=$(<token); printf 'before\\n%s' \"${t:0:20}\"; until [ -e go ]; do sleep 0.02; done; \
@@ -78,16 +105,28 @@ async fn h103_the_own_token_is_masked_when_a_command_prints_it_in_two_goes() {
     stage.write("go", "");
     let answer = stage.answer(&id).await;
     let text = answer.text();
-    assert!(text.starts_with("before\n[REDACTED:secret]\nafter\n"), "{answer:?}");
-    assert!(!answer.raw.contains(&token) && !answer.raw.contains(&token[..20]), "{answer:?}");
-    assert_eq!(text.matches("[REDACTED:secret]").count(), 2, "the base64 of it too: {answer:?}");
+    assert!(
+        text.starts_with("before\n[REDACTED:secret]\nafter\n"),
+        "{answer:?}"
+    );
+    assert!(
+        !answer.raw.contains(&token) && !answer.raw.contains(&token[..20]),
+        "{answer:?}"
+    );
+    assert_eq!(
+        text.matches("[REDACTED:secret]").count(),
+        2,
+        "the base64 of it too: {answer:?}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn withheld_variables_are_masked_and_so_is_what_the_owner_stores_while_the_runner_runs() {
     let stage = Stage::new().await;
-    let variables: [(&str, &OsStr); 2] =
-        [("MY_API_KEY", "withheld-0123456789".as_ref()), ("MY_TOKEN_MODE", "disabled".as_ref())];
+    let variables: [(&str, &OsStr); 2] = [
+        ("MY_API_KEY", "withheld-0123456789".as_ref()),
+        ("MY_TOKEN_MODE", "disabled".as_ref()),
+    ];
     let _runner = Program::start_with(&stage.setting, &["run"], &variables);
     let said = async |command: &str| stage.caller.have(Ask::bash(command)).await.text();
     assert_eq!(
@@ -95,8 +134,10 @@ async fn withheld_variables_are_masked_and_so_is_what_the_owner_stores_while_the
         "[]\n[REDACTED:secret] disabled"
     );
     assert_eq!(said("echo stored-9876543210").await, "stored-9876543210");
-    let home = Home::open(&stage.setting.home).expect("the home");
-    Secrets::of(&home).set("late", &Secret::new("stored-9876543210".to_owned())).expect("kept");
+    let home = Home::open_home(&stage.setting.home).expect("the home");
+    SecretStore::in_home(&home)
+        .set_secret("late", &Secret::new("stored-9876543210".to_owned()))
+        .expect("kept");
     eventually("the new secret to be masked", async || {
         (said("echo stored-9876543210").await == "[REDACTED:secret]").then_some(())
     })

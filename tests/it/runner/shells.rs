@@ -8,8 +8,7 @@ use crate::harness::stage::Stage;
 use crate::harness::wait::{eventually, until};
 
 /// Prints a line whenever it is told to, and says who it is.
-const COUNTER: &str =
-    "echo $$ > pid; n=0; while :; do until [ -e go$n ]; do sleep 0.02; done; echo line $n; n=$((n+1)); done";
+const COUNTER: &str = "echo $$ > pid; n=0; while :; do until [ -e go$n ]; do sleep 0.02; done; echo line $n; n=$((n+1)); done";
 
 async fn begin(stage: &Stage, command: &str) -> String {
     let args = json!({"command": command, "run_in_background": true, "description": "A test"});
@@ -19,16 +18,26 @@ async fn begin(stage: &Stage, command: &str) -> String {
 }
 
 async fn status(stage: &Stage, args: serde_json::Value) -> String {
-    stage.caller.have(Ask::new("ShellStatus", &args)).await.text()
+    stage
+        .caller
+        .have(Ask::new("ShellStatus", &args))
+        .await
+        .text()
 }
 
 async fn waited_for(stage: &Stage, pattern: &str) -> String {
-    status(stage, json!({"shell_id": "sh_1", "pattern": pattern, "wait_ms": 30_000})).await
+    status(
+        stage,
+        json!({"shell_id": "sh_1", "pattern": pattern, "wait_ms": 30_000}),
+    )
+    .await
 }
 
 /// The handle that an answer names.
 fn handle(text: &str) -> String {
-    let from = text.find("out_").unwrap_or_else(|| panic!("no handle in {text}"));
+    let from = text
+        .find("out_")
+        .unwrap_or_else(|| panic!("no handle in {text}"));
     text[from..from + 16].to_owned()
 }
 
@@ -48,7 +57,8 @@ async fn a_shell_lives_through_a_crash_and_is_followed_and_ended_by_the_next_lif
     let runner = stage.run();
     let after = waited_for(&stage, "line 1").await;
     assert!(
-        after.contains(&format!("Shell sh_1 (pid {pid}): running for ")) && after.contains("A test"),
+        after.contains(&format!("Shell sh_1 (pid {pid}): running for "))
+            && after.contains("A test"),
         "{after}"
     );
     stage.write("go2", "");
@@ -56,30 +66,67 @@ async fn a_shell_lives_through_a_crash_and_is_followed_and_ended_by_the_next_lif
     assert!(last.contains("\nline 2\n"));
     let whole = status(&stage, json!({"shell_id": "sh_1"})).await;
     assert!(whole.contains("\nline 0\nline 1\nline 2\n"), "{whole}");
-    assert_eq!(handle(&before), handle(&last), "its output goes on under the same name");
+    assert_eq!(
+        handle(&before),
+        handle(&last),
+        "its output goes on under the same name"
+    );
     let args = json!({"handle": handle(&last)});
-    let kept = stage.caller.have(Ask::new("ReadOutput", &args)).await.text();
-    assert!(kept.contains("1\tline 0\n") && kept.contains("3\tline 2\n"), "{kept}");
+    let kept = stage
+        .caller
+        .have(Ask::new("ReadOutput", &args))
+        .await
+        .text();
+    assert!(
+        kept.contains("1\tline 0\n") && kept.contains("3\tline 2\n"),
+        "{kept}"
+    );
 
-    let task = stage.caller.have(Ask::new("TaskOutput", &json!({"task_id": "sh_1"}))).await.text();
-    assert!(task.contains("running for ") && task.contains("line 2"), "a shell is a task too: {task}");
-    let tasks = stage.caller.have(Ask::new("TaskOutput", &json!({}))).await.text();
+    let task = stage
+        .caller
+        .have(Ask::new("TaskOutput", &json!({"task_id": "sh_1"})))
+        .await
+        .text();
+    assert!(
+        task.contains("running for ") && task.contains("line 2"),
+        "a shell is a task too: {task}"
+    );
+    let tasks = stage
+        .caller
+        .have(Ask::new("TaskOutput", &json!({})))
+        .await
+        .text();
     assert!(tasks.contains("sh_1"), "{tasks}");
 
     // A second shell does not get the first one's name.
     assert!(begin(&stage, "sleep 600").await.starts_with("Shell sh_2 "));
     runner.kill();
     let _runner = stage.run();
-    let killed = stage.caller.have(Ask::new("KillShell", &json!({"shell_id": "sh_1"}))).await;
+    let killed = stage
+        .caller
+        .have(Ask::new("KillShell", &json!({"shell_id": "sh_1"})))
+        .await;
     assert!(killed.text().contains("stopped with SIGTERM"), "{killed:?}");
     assert!(!is_alive(&pid));
     let again = status(&stage, json!({"shell_id": "sh_1"})).await;
-    assert!(again.contains("exit code not known (the runner was restarted while it ran)"), "{again}");
+    assert!(
+        again.contains("exit code not known (the runner was restarted while it ran)"),
+        "{again}"
+    );
     let listed = status(&stage, json!({})).await;
-    assert!(listed.contains("sh_2") && listed.contains("running for"), "{listed}");
-    stage.caller.have(Ask::new("KillShell", &json!({"shell_id": "sh_2"}))).await;
+    assert!(
+        listed.contains("sh_2") && listed.contains("running for"),
+        "{listed}"
+    );
+    stage
+        .caller
+        .have(Ask::new("KillShell", &json!({"shell_id": "sh_2"})))
+        .await;
     until("no named pipe", || {
-        std::fs::read_dir(stage.setting.home.join("state/shells")).expect("there").next().is_none()
+        std::fs::read_dir(stage.setting.home.join("state/shells"))
+            .expect("there")
+            .next()
+            .is_none()
     })
     .await;
 }
@@ -89,20 +136,29 @@ async fn daemons_of_a_shell_that_lived_through_a_crash_are_ended_with_it() {
     let stage = Stage::new().await;
     let runner = stage.run();
     let marker = format!("7{:07}", std::process::id());
-    let daemon = format!("(setsid env -i bash -c 'exec 0<&- 1>&- 2>&-; (setsid sleep {marker} &)')");
+    let daemon =
+        format!("(setsid env -i bash -c 'exec 0<&- 1>&- 2>&-; (setsid sleep {marker} &)')");
     begin(&stage, &format!("{daemon}; echo $$ > pid; sleep 600")).await;
     stage.line("pid").await;
     until("the daemon", || carrying(&marker).len() == 1).await;
     runner.kill();
     let _runner = stage.run();
-    assert!(status(&stage, json!({"shell_id": "sh_1"})).await.contains("running for"));
+    assert!(
+        status(&stage, json!({"shell_id": "sh_1"}))
+            .await
+            .contains("running for")
+    );
     assert_eq!(carrying(&marker).len(), 1);
-    stage.caller.have(Ask::new("KillShell", &json!({"shell_id": "sh_1"}))).await;
+    stage
+        .caller
+        .have(Ask::new("KillShell", &json!({"shell_id": "sh_1"})))
+        .await;
     assert_eq!(carrying(&marker), Vec::<u32>::new());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_a_shell_that_ended_while_no_runner_was_there_only_the_exit_code_is_said_not_to_be_known() {
+async fn of_a_shell_that_ended_while_no_runner_was_there_only_the_exit_code_is_said_not_to_be_known()
+ {
     let stage = Stage::new().await;
     let runner = stage.run();
     begin(&stage, COUNTER).await;
@@ -110,7 +166,11 @@ async fn of_a_shell_that_ended_while_no_runner_was_there_only_the_exit_code_is_s
     stage.write("go0", "");
     waited_for(&stage, "line 0").await;
     runner.kill();
-    let process = pid.parse().ok().and_then(rustix::process::Pid::from_raw).expect("a process id");
+    let process = pid
+        .parse()
+        .ok()
+        .and_then(rustix::process::Pid::from_raw)
+        .expect("a process id");
     rustix::process::kill_process(process, rustix::process::Signal::KILL).expect("it is ours");
     until("its end", || !is_alive(&pid)).await;
 
@@ -118,11 +178,24 @@ async fn of_a_shell_that_ended_while_no_runner_was_there_only_the_exit_code_is_s
     let lost = status(&stage, json!({"shell_id": "sh_1"})).await;
     let words = "ended while the runner was not there; last seen running ";
     assert!(lost.contains("sh_1") && lost.contains(words), "{lost}");
-    assert!(lost.contains("\nline 0\n") && lost.contains("its exit code is not known"), "{lost}");
-    let kept = stage.caller.have(Ask::new("ReadOutput", &json!({"handle": handle(&lost)}))).await.text();
+    assert!(
+        lost.contains("\nline 0\n") && lost.contains("its exit code is not known"),
+        "{lost}"
+    );
+    let kept = stage
+        .caller
+        .have(Ask::new("ReadOutput", &json!({"handle": handle(&lost)})))
+        .await
+        .text();
     assert!(kept.contains("1\tline 0\n"), "{kept}");
-    let killed = stage.caller.have(Ask::new("KillShell", &json!({"shell_id": "sh_1"}))).await;
-    assert!(killed.outcome == "ok" && killed.text().contains("is over: ended while"), "{killed:?}");
+    let killed = stage
+        .caller
+        .have(Ask::new("KillShell", &json!({"shell_id": "sh_1"})))
+        .await;
+    assert!(
+        killed.outcome == "ok" && killed.text().contains("is over: ended while"),
+        "{killed:?}"
+    );
     assert!(status(&stage, json!({})).await.contains(words));
     // It stays so.
     runner.kill();
@@ -134,17 +207,22 @@ async fn of_a_shell_that_ended_while_no_runner_was_there_only_the_exit_code_is_s
 async fn a_shell_that_ended_before_a_crash_is_not_lost() {
     let stage = Stage::new().await;
     let runner = stage.run();
-    begin(&stage, "echo one; until [ -e go ]; do sleep 0.02; done; exit 3").await;
+    begin(
+        &stage,
+        "echo one; until [ -e go ]; do sleep 0.02; done; exit 3",
+    )
+    .await;
     stage.write("go", "");
     let ended = status(&stage, json!({"shell_id": "sh_1", "wait_ms": 30_000})).await;
     assert!(ended.contains("exit code 3"), "{ended}");
-    let noted = || stage.journal()?.shells().ok()?.pop()?.exit.code;
+    let noted = || stage.journal()?.list_shell_rows().ok()?.pop()?.exit.code;
     eventually("its end in the journal", async || noted()).await;
     runner.kill();
     let _runner = stage.run();
     let shown = status(&stage, json!({"shell_id": "sh_1"})).await;
     assert!(
-        shown.contains("ended before the runner was restarted, exit code 3") && shown.contains("\none\n"),
+        shown.contains("ended before the runner was restarted, exit code 3")
+            && shown.contains("\none\n"),
         "{shown}"
     );
 }
@@ -153,24 +231,38 @@ async fn a_shell_that_ended_before_a_crash_is_not_lost() {
 async fn a_terminal_that_ended_before_a_crash_says_how_and_reads_as_it_did() {
     let stage = Stage::new().await;
     let runner = stage.run();
-    let command = "printf '\\033[32mgreen\\033[0m\\n'; until [ -e go ]; do sleep 0.02; done; exit 3";
+    let command =
+        "printf '\\033[32mgreen\\033[0m\\n'; until [ -e go ]; do sleep 0.02; done; exit 3";
     let args = json!({"command": command, "run_in_background": true, "tty": true, "yield_ms": 250});
     stage.caller.have(Ask::new("Bash", &args)).await;
-    let cursor = status(&stage, json!({"shell_id": "sh_1", "pattern": "green", "wait_ms": 30_000})).await;
+    let cursor = status(
+        &stage,
+        json!({"shell_id": "sh_1", "pattern": "green", "wait_ms": 30_000}),
+    )
+    .await;
     assert!(cursor.contains("\ngreen\n"), "{cursor}");
     stage.write("go", "");
     let ended = status(&stage, json!({"shell_id": "sh_1", "wait_ms": 30_000})).await;
     assert!(ended.contains("exit code 3"), "{ended}");
-    let noted = || stage.journal()?.shells().ok()?.pop()?.exit.code;
+    let noted = || stage.journal()?.list_shell_rows().ok()?.pop()?.exit.code;
     eventually("its end in the journal", async || noted()).await;
     runner.kill();
 
     let _runner = stage.run();
     for since in [None, Some(3)] {
         let shown = status(&stage, json!({"shell_id": "sh_1", "since": since})).await;
-        assert!(shown.contains("ended before the runner was restarted, exit code 3"), "{shown}");
-        assert!(shown.contains("\ngreen\n") && !shown.contains('\x1b'), "{shown}");
-        assert!(!shown.contains("since="), "no cursor counts any more: {shown}");
+        assert!(
+            shown.contains("ended before the runner was restarted, exit code 3"),
+            "{shown}"
+        );
+        assert!(
+            shown.contains("\ngreen\n") && !shown.contains('\x1b'),
+            "{shown}"
+        );
+        assert!(
+            !shown.contains("since="),
+            "no cursor counts any more: {shown}"
+        );
     }
 }
 
@@ -195,7 +287,10 @@ async fn a_stop_ends_shells_and_the_next_life_says_so() {
 async fn what_a_command_in_the_foreground_left_running_is_ended_after_a_crash_and_said_to_be() {
     let stage = Stage::new().await;
     let runner = stage.run();
-    let answer = stage.caller.have(Ask::bash("sleep 600 & echo $! > pid; echo hi")).await;
+    let answer = stage
+        .caller
+        .have(Ask::bash("sleep 600 & echo $! > pid; echo hi"))
+        .await;
     assert!(answer.text().contains("Kept as shell sh_1"), "{answer:?}");
     let pid = stage.line("pid").await;
     runner.kill();
@@ -203,7 +298,9 @@ async fn what_a_command_in_the_foreground_left_running_is_ended_after_a_crash_an
     let _runner = stage.run();
     let listed = status(&stage, json!({})).await;
     assert!(
-        listed.contains("ended, exit code 0; what it had left running was ended after the runner was killed"),
+        listed.contains(
+            "ended, exit code 0; what it had left running was ended after the runner was killed"
+        ),
         "{listed}"
     );
     assert!(!is_alive(&pid));
@@ -225,13 +322,27 @@ async fn a_shell_that_prints_much_while_no_runner_is_there_waits_and_loses_nothi
     assert!(is_alive(&pid) && stage.read("done").is_empty());
     let _runner = stage.run();
     assert_eq!(stage.line("done").await, "0", "no broken pipe");
-    assert!(waited_for(&stage, "^1000000$").await.contains("\n1000000\n"));
+    assert!(
+        waited_for(&stage, "^1000000$")
+            .await
+            .contains("\n1000000\n")
+    );
     let shown = status(&stage, json!({"shell_id": "sh_1"})).await;
     let args = json!({"handle": handle(&shown), "offset": 999_999});
-    let kept = stage.caller.have(Ask::new("ReadOutput", &args)).await.text();
-    assert!(kept.contains("999999\t999999\n") && kept.contains("1000000\t1000000\n"), "{kept}");
+    let kept = stage
+        .caller
+        .have(Ask::new("ReadOutput", &args))
+        .await
+        .text();
+    assert!(
+        kept.contains("999999\t999999\n") && kept.contains("1000000\t1000000\n"),
+        "{kept}"
+    );
     // Nobody else would: it outlives the runner of this test.
-    stage.caller.have(Ask::new("KillShell", &json!({"shell_id": "sh_1"}))).await;
+    stage
+        .caller
+        .have(Ask::new("KillShell", &json!({"shell_id": "sh_1"})))
+        .await;
     assert!(!is_alive(&pid));
 }
 
@@ -248,10 +359,16 @@ async fn begin_terminal(stage: &Stage) -> String {
 }
 
 async fn typed(stage: &Stage, text: &str) {
-    let args =
-        json!({"shell_id": "sh_1", "text": text, "pattern": format!("^got {text}"), "wait_ms": 30_000});
-    let answer = stage.caller.have(Ask::new("WriteShell", &args)).await.text();
-    assert!(answer.contains(&format!("\n{text}\ngot {text}\n")), "{answer}");
+    let args = json!({"shell_id": "sh_1", "text": text, "pattern": format!("^got {text}"), "wait_ms": 30_000});
+    let answer = stage
+        .caller
+        .have(Ask::new("WriteShell", &args))
+        .await
+        .text();
+    assert!(
+        answer.contains(&format!("\n{text}\ngot {text}\n")),
+        "{answer}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -269,11 +386,27 @@ async fn a_terminal_lives_through_a_crash_and_is_typed_into_by_the_next_runner()
     let _runner = stage.run();
     typed(&stage, "three").await;
     let whole = status(&stage, json!({"shell_id": "sh_1"})).await;
-    assert!(whole.contains("\none\ngot one\ntwo\ngot two\nthree\ngot three\n"), "{whole}");
+    assert!(
+        whole.contains("\none\ngot one\ntwo\ngot two\nthree\ngot three\n"),
+        "{whole}"
+    );
     let sockets = || std::fs::read_dir(stage.setting.home.join("state/shells")).expect("there");
-    let socket = sockets().next().expect("one").expect("a name").path().display().to_string();
-    assert_eq!(carrying(&socket).len(), 1, "the process that holds the terminal");
-    let killed = stage.caller.have(Ask::new("KillShell", &json!({"shell_id": "sh_1"}))).await;
+    let socket = sockets()
+        .next()
+        .expect("one")
+        .expect("a name")
+        .path()
+        .display()
+        .to_string();
+    assert_eq!(
+        carrying(&socket).len(),
+        1,
+        "the process that holds the terminal"
+    );
+    let killed = stage
+        .caller
+        .have(Ask::new("KillShell", &json!({"shell_id": "sh_1"})))
+        .await;
     assert!(killed.text().contains("stopped with "), "{killed:?}");
     assert!(!is_alive(&pid));
     until("no socket", || sockets().next().is_none()).await;
@@ -302,7 +435,13 @@ async fn a_stop_leaves_shells_running_where_the_owner_wants_it() {
     let whole = status(&stage, json!({"shell_id": "sh_2"})).await;
     assert!(whole.contains("\nline 0\nline 1\n"), "{whole}");
     for shell in ["sh_1", "sh_2"] {
-        stage.caller.have(Ask::new("KillShell", &json!({"shell_id": shell, "signal": "KILL"}))).await;
+        stage
+            .caller
+            .have(Ask::new(
+                "KillShell",
+                &json!({"shell_id": shell, "signal": "KILL"}),
+            ))
+            .await;
     }
     assert!(!is_alive(&terminal) && !is_alive(&plain));
 }

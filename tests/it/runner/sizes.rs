@@ -1,6 +1,6 @@
 //! Results at the limits of the wire.
 
-use punie_runner::journal::State;
+use punie_runner::journal::RequestState;
 use serde_json::json;
 
 use crate::harness::caller::Ask;
@@ -29,9 +29,15 @@ async fn a_result_that_is_too_large_for_the_backend_is_shrunk_once_and_delivered
     let _runner = stage.run_at(&relay.url);
     let id = stage.ask(Ask::bash("seq 1 4000")).await;
     let answer = stage.answer(&id).await;
-    assert!(answer.raw.len() <= 5_000 && answer.payload["meta"]["truncated"] == true, "{answer:?}");
-    assert!(answer.text().contains('1') && answer.text().contains("4000"), "head and tail: {answer:?}");
-    stage.reaches(&id, State::Delivered).await;
+    assert!(
+        answer.raw.len() <= 5_000 && answer.payload["meta"]["truncated"] == true,
+        "{answer:?}"
+    );
+    assert!(
+        answer.text().contains('1') && answer.text().contains("4000"),
+        "head and tail: {answer:?}"
+    );
+    stage.reaches(&id, RequestState::Delivered).await;
     assert_eq!(relay.posts(&id), (2, 1), "shrunk once");
 }
 
@@ -42,7 +48,10 @@ async fn a_backend_that_names_no_limit_gets_less_and_less_until_it_fits() {
     relay.rule(refuse_above(1_500, false));
     let _runner = stage.run_at(&relay.url);
     let answer = stage.caller.have(Ask::bash("seq 1 4000")).await;
-    assert!(answer.raw.len() <= 1_500 && answer.outcome == "ok", "{answer:?}");
+    assert!(
+        answer.raw.len() <= 1_500 && answer.outcome == "ok",
+        "{answer:?}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -50,14 +59,19 @@ async fn something_on_the_way_that_takes_less_gets_less() {
     let stage = Stage::new().await;
     let relay = Relay::before(&stage.setting.url).await;
     relay.rule(|path, args| match args["payload"].as_str() {
-        Some(payload) if path == "events:appendResult" && payload.len() > 9_000 => {
-            Fate::say("413 Content Too Large", "content-type: text/html\r\n", "<html>413</html>")
-        }
+        Some(payload) if path == "events:appendResult" && payload.len() > 9_000 => Fate::say(
+            "413 Content Too Large",
+            "content-type: text/html\r\n",
+            "<html>413</html>",
+        ),
         _ => Fate::Pass,
     });
     let _runner = stage.run_at(&relay.url);
     let answer = stage.caller.have(Ask::bash("seq 1 4000")).await;
-    assert!(answer.raw.len() <= 9_000 && answer.text().contains("4000"), "{answer:?}");
+    assert!(
+        answer.raw.len() <= 9_000 && answer.text().contains("4000"),
+        "{answer:?}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -70,10 +84,18 @@ async fn large_arguments_and_results_come_through_whole() {
         let args = json!({ "file_path": format!("big-{n}"), "content": content });
         asked.push(stage.ask(Ask::new("Write", &args).of("talk")).await);
     }
-    let big = Ask::new("Read", &json!({ "file_path": "big-0", "max_chars": 200_000 })).of("talk");
+    let big = Ask::new(
+        "Read",
+        &json!({ "file_path": "big-0", "max_chars": 200_000 }),
+    )
+    .of("talk");
     let big = stage.ask(big).await;
     let pass = stage.once().await;
-    assert_eq!((&pass["polled"], &pass["delivered"]), (&json!(13), &json!(13)), "{pass}");
+    assert_eq!(
+        (&pass["polled"], &pass["delivered"]),
+        (&json!(13), &json!(13)),
+        "{pass}"
+    );
     for n in 0..12 {
         assert_eq!(stage.read(&format!("big-{n}")), content);
     }

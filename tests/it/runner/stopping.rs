@@ -15,16 +15,31 @@ async fn a_command_may_finish_within_the_grace() {
     let id = stage.ask(Ask::bash(gate).of("talk")).await;
     stage.line("began").await;
     let behind = stage.ask(Ask::bash("echo ran > behind").of("talk")).await;
-    stage.reaches(&behind, punie_runner::journal::State::Accepted).await;
-    eventually("the device to be seen", async || stage.caller.sees_online().await.then_some(())).await;
+    stage
+        .reaches(&behind, punie_runner::journal::RequestState::Accepted)
+        .await;
+    eventually("the device to be seen", async || {
+        stage.caller.sees_online().await.then_some(())
+    })
+    .await;
     runner.terminate();
     runner.logs("asked to stop").await;
     stage.write("go", "");
     let ended = runner.end().await;
     assert_eq!(ended.code, Some(0), "{ended:?}");
-    let answer = stage.caller.result(&id).await.expect("delivered before the end");
-    assert!(answer.outcome == "ok" && answer.text().contains("the end"), "{answer:?}");
-    assert!(!stage.caller.sees_online().await, "the last word is that it is away");
+    let answer = stage
+        .caller
+        .result(&id)
+        .await
+        .expect("delivered before the end");
+    assert!(
+        answer.outcome == "ok" && answer.text().contains("the end"),
+        "{answer:?}"
+    );
+    assert!(
+        !stage.caller.sees_online().await,
+        "the last word is that it is away"
+    );
     // What had not begun waits for the next life.
     assert_eq!(stage.read("behind"), "");
     stage.once().await;
@@ -35,12 +50,20 @@ async fn a_command_may_finish_within_the_grace() {
 async fn a_command_that_does_not_finish_is_ended_and_answered_as_interrupted() {
     let stage = Stage::with("[limits]\ndrain_ms = 0\n").await;
     let runner = stage.run();
-    let id = stage.ask(Ask::bash("echo half of it; sleep 600 & echo $! > child; wait")).await;
+    let id = stage
+        .ask(Ask::bash(
+            "echo half of it; sleep 600 & echo $! > child; wait",
+        ))
+        .await;
     let child = stage.line("child").await;
     runner.terminate();
     let ended = runner.end().await;
     assert_eq!(ended.code, Some(0), "{ended:?}");
-    let answer = stage.caller.result(&id).await.expect("delivered before the end");
+    let answer = stage
+        .caller
+        .result(&id)
+        .await
+        .expect("delivered before the end");
     assert_eq!(answer.verdict(), ("error", "interrupted"));
     assert!(answer.text().contains("half of it"), "{answer:?}");
     assert!(!is_alive(&child));
@@ -56,7 +79,11 @@ async fn a_stubborn_command_is_killed_and_answered() {
     let child = stage.line("child").await;
     runner.terminate();
     assert_eq!(runner.end().await.code, Some(0));
-    let answer = stage.caller.result(&id).await.expect("delivered before the end");
+    let answer = stage
+        .caller
+        .result(&id)
+        .await
+        .expect("delivered before the end");
     assert_eq!(answer.verdict(), ("error", "interrupted"));
     assert!(!is_alive(&child));
 }
@@ -108,15 +135,30 @@ async fn a_runner_that_was_started_with_hangups_ignored_outlives_its_terminal() 
         if words.contains("INT") {
             runner.signal(Signal::INT);
         }
-        assert_eq!(stage.caller.have(Ask::bash("echo still here")).await.outcome, "ok");
+        assert_eq!(
+            stage
+                .caller
+                .have(Ask::bash("echo still here"))
+                .await
+                .outcome,
+            "ok"
+        );
         runner.terminate();
         let ended = runner.end().await;
         assert_eq!(ended.code, Some(0), "{ended:?}");
-        assert_eq!(ended.log.matches("asked to stop").count(), 1, "{}", ended.log);
+        assert_eq!(
+            ended.log.matches("asked to stop").count(),
+            1,
+            "{}",
+            ended.log
+        );
     }
     // One that was not ends with its terminal, as ever. These tests may themselves be run with hangups ignored.
-    let not_ignored =
-        if cfg!(target_os = "linux") { "exec env --default-signal=HUP \"$0\" \"$@\"" } else { "" };
+    let not_ignored = if cfg!(target_os = "linux") {
+        "exec env --default-signal=HUP \"$0\" \"$@\""
+    } else {
+        ""
+    };
     let runner = Program::start_after(&stage.setting, not_ignored, &["run"]);
     runner.logs("the runner is up").await;
     runner.signal(Signal::HUP);

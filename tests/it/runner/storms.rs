@@ -59,13 +59,21 @@ async fn storm(seed: u64) {
         }
     });
     let mut dice = Dice(seed.wrapping_mul(31));
-    let ids: Vec<&String> = effects.iter().map(|effect| &effect.0).chain(&reads).collect();
+    let ids: Vec<&String> = effects
+        .iter()
+        .map(|effect| &effect.0)
+        .chain(&reads)
+        .collect();
     // An idle runner makes a call every half a minute.
     let all_done = || ids.iter().all(|id| relay.posts(id).1 > 0);
     for _ in 0..LIVES {
-        let moment = calls.load(Ordering::SeqCst) + 4 + usize::try_from(dice.below(40)).expect("small");
+        let moment =
+            calls.load(Ordering::SeqCst) + 4 + usize::try_from(dice.below(40)).expect("small");
         let runner = stage.run_at(&relay.url);
-        until("the moment to kill", || calls.load(Ordering::SeqCst) >= moment || all_done()).await;
+        until("the moment to kill", || {
+            calls.load(Ordering::SeqCst) >= moment || all_done()
+        })
+        .await;
         runner.kill();
     }
     relay.rule(|_, _| Fate::Pass);
@@ -74,7 +82,10 @@ async fn storm(seed: u64) {
     for (id, talk, n) in &effects {
         let answer = stage.answer(id).await;
         let (outcome, code) = answer.verdict();
-        assert!(outcome == "ok" || code == "interrupted", "seed {seed}: {answer:?}");
+        assert!(
+            outcome == "ok" || code == "interrupted",
+            "seed {seed}: {answer:?}"
+        );
         verdicts[*talk].push((*n, outcome == "ok"));
     }
     let interrupted = verdicts.iter().flatten().filter(|(_, ok)| !ok).count();
@@ -84,11 +95,17 @@ async fn storm(seed: u64) {
     );
     for id in &reads {
         let answer = stage.answer(id).await;
-        assert!(answer.outcome == "ok" || answer.verdict().1 == "interrupted", "seed {seed}: {answer:?}");
+        assert!(
+            answer.outcome == "ok" || answer.verdict().1 == "interrupted",
+            "seed {seed}: {answer:?}"
+        );
     }
     for (talk, verdicts) in verdicts.iter().enumerate() {
-        let done: Vec<usize> =
-            stage.read(&format!("talk-{talk}")).lines().map(|line| line.parse().expect("a number")).collect();
+        let done: Vec<usize> = stage
+            .read(&format!("talk-{talk}"))
+            .lines()
+            .map(|line| line.parse().expect("a number"))
+            .collect();
         assert!(
             done.windows(2).all(|pair| pair[0] < pair[1]),
             "seed {seed}, twice or out of order: {done:?}"

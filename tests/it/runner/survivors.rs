@@ -20,5 +20,9 @@ async fn daemons_of_a_command_that_a_crash_cut_off_are_ended_by_the_next_life() 
     assert_eq!(carrying(&marker).len(), 1, "the test needs an orphan");
     let _runner = stage.run();
     assert_eq!(stage.answer(&id).await.verdict(), ("error", "interrupted"));
-    assert_eq!(carrying(&marker), Vec::<u32>::new(), "ended before anything is answered");
+    assert_eq!(
+        carrying(&marker),
+        Vec::<u32>::new(),
+        "ended before anything is answered"
+    );
 }

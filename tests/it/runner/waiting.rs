@@ -8,18 +8,33 @@ use crate::harness::stage::Stage;
 use crate::harness::wait::until;
 
 /// Runs until a file is there.
-const WAIT: &str = "echo begun > begun; echo first words; until [ -e go ]; do sleep 0.02; done; echo done";
+const WAIT: &str =
+    "echo begun > begun; echo first words; until [ -e go ]; do sleep 0.02; done; echo done";
 
 fn send(stage: &Stage, url: &str, more: &[&str]) -> Program {
     let args = json!({ "command": WAIT }).to_string();
     let caller = &stage.caller;
-    let variables = [("PUNIE_CALLER_TOKEN", caller.token.as_ref()), ("PUNIE_DEVICE", caller.device.as_ref())];
-    let setting = crate::harness::process::Setting { url: url.to_owned(), ..stage.setting.clone() };
-    Program::start_with(&setting, &[&["--log", "off", "send", "Bash", &args], more].concat(), &variables)
+    let variables = [
+        ("PUNIE_CALLER_TOKEN", caller.token.as_ref()),
+        ("PUNIE_DEVICE", caller.device.as_ref()),
+    ];
+    let setting = crate::harness::process::Setting {
+        url: url.to_owned(),
+        ..stage.setting.clone()
+    };
+    Program::start_with(
+        &setting,
+        &[&["--log", "off", "send", "Bash", &args], more].concat(),
+        &variables,
+    )
 }
 
 fn answered(ended: &Ended) {
-    assert_eq!((ended.code, ended.out.as_str()), (Some(0), "first words\ndone\n"), "{ended:?}");
+    assert_eq!(
+        (ended.code, ended.out.as_str()),
+        (Some(0), "first words\ndone\n"),
+        "{ended:?}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -37,7 +52,10 @@ async fn an_answer_and_progress_are_subscribed_to_and_not_asked_for() {
         for path in ["events:getResult", "events:listProgress"] {
             assert_eq!(stage.faults.calls(path), 0, "{path} {more:?}");
         }
-        assert_eq!(stage.faults.calls("events:appendProgress") > 0, !more.is_empty());
+        assert_eq!(
+            stage.faults.calls("events:appendProgress") > 0,
+            !more.is_empty()
+        );
     }
 }
 
@@ -53,7 +71,11 @@ async fn a_backend_that_goes_and_comes_back_costs_no_answer() {
     stage.write("go", "");
     let ended = send.end().await;
     answered(&ended);
-    assert_eq!(ended.log.matches("first words").count(), 1, "shown once: {ended:?}");
+    assert_eq!(
+        ended.log.matches("first words").count(),
+        1,
+        "shown once: {ended:?}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -4,7 +4,7 @@ use std::os::unix::net::UnixDatagram;
 use std::time::Duration;
 
 use punie_runner::runner::Watchdog;
-use punie_runner::tool::Registry;
+use punie_runner::tool::ToolRegistry;
 
 use crate::harness::inside::{Inside, settings_with};
 use crate::harness::stage::Stage;
@@ -30,13 +30,19 @@ async fn the_service_manager_hears_that_all_is_well() {
         "WATCHDOG_USEC" => Some("40000".to_owned()),
         _ => None,
     });
-    let tools = Registry::new([Vec::new()]).expect("no tools");
+    let tools = ToolRegistry::new([Vec::new()]).expect("no tools");
     let settings = settings_with(|settings| {
-        settings.vigil = Duration::from_hours(1);
+        settings.housekeeping_interval = Duration::from_hours(1);
     });
     let runner = Inside::with(&stage, tools, settings, |parts| parts.watchdog = watchdog);
-    until("two words of well-being", || hear().matches("WATCHDOG=1\n").count() >= 2).await;
+    until("two words of well-being", || {
+        hear().matches("WATCHDOG=1\n").count() >= 2
+    })
+    .await;
     runner.stop().await;
     let heard = hear();
-    assert!(heard.starts_with("READY=1\n") && heard.contains("STOPPING=1\n"), "{heard}");
+    assert!(
+        heard.starts_with("READY=1\n") && heard.contains("STOPPING=1\n"),
+        "{heard}"
+    );
 }

@@ -20,75 +20,163 @@ async fn glob_lists_the_newest_first_and_says_what_it_skipped() {
         ("node_modules/f.rs", ""),
         ("x.log", ""),
     ]);
-    for (path, seconds) in [("a.rs", 30), ("src/b.rs", 10), ("src/deep/c.rs", 20), (".hidden/d.rs", 40)] {
+    for (path, seconds) in [
+        ("a.rs", 30),
+        ("src/b.rs", 10),
+        ("src/deep/c.rs", 20),
+        (".hidden/d.rs", 40),
+    ] {
         age(tree.path(), path, seconds);
     }
     let answer = tree.ask("Glob", json!({"pattern": "*.rs"})).await;
     assert!(answer.starts_with("Found 4 files in "), "{answer}");
-    assert_eq!(listed(&answer), ["src/b.rs", "src/deep/c.rs", "a.rs", ".hidden/d.rs"]);
-    assert!(answer.ends_with("[skipped: 1 ignored directory (node_modules)]"), "{answer}");
+    assert_eq!(
+        listed(&answer),
+        ["src/b.rs", "src/deep/c.rs", "a.rs", ".hidden/d.rs"]
+    );
+    assert!(
+        answer.ends_with("[skipped: 1 ignored directory (node_modules)]"),
+        "{answer}"
+    );
 
     let answer = tree
-        .ask("Glob", json!({"pattern": "*.rs", "hidden": false, "include_ignored": true, "sort": "name"}))
+        .ask(
+            "Glob",
+            json!({"pattern": "*.rs", "hidden": false, "include_ignored": true, "sort": "name"}),
+        )
         .await;
-    assert_eq!(listed(&answer), ["a.rs", "node_modules/f.rs", "src/b.rs", "src/deep/c.rs"]);
+    assert_eq!(
+        listed(&answer),
+        ["a.rs", "node_modules/f.rs", "src/b.rs", "src/deep/c.rs"]
+    );
     assert!(!answer.contains("skipped"), "{answer}");
 }
 
 #[tokio::test]
 async fn glob_pages_and_stops_early() {
     let files: Vec<(String, &str)> = (0..25).map(|i| (format!("f{i:02}.txt"), "")).collect();
-    let files: Vec<(&str, &str)> = files.iter().map(|(path, content)| (path.as_str(), *content)).collect();
+    let files: Vec<(&str, &str)> = files
+        .iter()
+        .map(|(path, content)| (path.as_str(), *content))
+        .collect();
     let tree = Tree::new(&files);
-    let answer =
-        tree.ask("Glob", json!({"pattern": "*.txt", "sort": "name", "limit": 10, "offset": 10})).await;
-    assert!(answer.contains("Found 25 files") && answer.contains("(showing 11-20)"), "{answer}");
+    let answer = tree
+        .ask(
+            "Glob",
+            json!({"pattern": "*.txt", "sort": "name", "limit": 10, "offset": 10}),
+        )
+        .await;
+    assert!(
+        answer.contains("Found 25 files") && answer.contains("(showing 11-20)"),
+        "{answer}"
+    );
     assert_eq!(listed(&answer)[0], "f10.txt");
     assert!(answer.contains("offset=20"), "{answer}");
-    let answer =
-        tree.ask("Glob", json!({"pattern": "*.txt", "sort": "name", "limit": 10, "offset": 20})).await;
+    let answer = tree
+        .ask(
+            "Glob",
+            json!({"pattern": "*.txt", "sort": "name", "limit": 10, "offset": 20}),
+        )
+        .await;
     assert_eq!(listed(&answer).len(), 5);
     assert!(!answer.contains("more files"), "{answer}");
-    let answer = tree.ask("Glob", json!({"pattern": "*.txt", "offset": 99})).await;
+    let answer = tree
+        .ask("Glob", json!({"pattern": "*.txt", "offset": 99}))
+        .await;
     assert!(answer.contains("past the end"), "{answer}");
-    let answer = tree.ask("Glob", json!({"pattern": "*.txt", "sort": "any", "limit": 3})).await;
-    assert!(answer.contains("at least") && listed(&answer).len() == 3, "{answer}");
+    let answer = tree
+        .ask(
+            "Glob",
+            json!({"pattern": "*.txt", "sort": "any", "limit": 3}),
+        )
+        .await;
+    assert!(
+        answer.contains("at least") && listed(&answer).len() == 3,
+        "{answer}"
+    );
 }
 
 #[tokio::test]
 async fn glob_takes_folders_in_the_pattern() {
     let tree = Tree::new(&[("src/a.rs", ""), ("src/x/b.rs", ""), ("other/a.rs", "")]);
-    let name = |answer: &str| listed(answer).into_iter().map(str::to_owned).collect::<Vec<_>>();
-    assert_eq!(name(&tree.ask("Glob", json!({"pattern": "src/*.rs"})).await), ["src/a.rs"]);
+    let name = |answer: &str| {
+        listed(answer)
+            .into_iter()
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    };
     assert_eq!(
-        name(&tree.ask("Glob", json!({"pattern": "./src/**/*.rs", "sort": "name"})).await),
+        name(&tree.ask("Glob", json!({"pattern": "src/*.rs"})).await),
+        ["src/a.rs"]
+    );
+    assert_eq!(
+        name(
+            &tree
+                .ask("Glob", json!({"pattern": "./src/**/*.rs", "sort": "name"}))
+                .await
+        ),
         ["src/a.rs", "src/x/b.rs"]
     );
-    assert_eq!(name(&tree.ask("Glob", json!({"pattern": "x/*.rs", "path": "src"})).await), ["src/x/b.rs"]);
-    let absolute = format!("{}/src/**/b.*", tree.path().canonicalize().expect("real").display());
-    assert_eq!(name(&tree.ask("Glob", json!({"pattern": absolute})).await), ["src/x/b.rs"]);
-    assert_eq!(tree.refused("Glob", json!({"pattern": "/etc/*"})).await.code(), ErrorCode::OutsideWorkspace);
-    assert_eq!(tree.refused("Glob", json!({"pattern": "../*"})).await.code(), ErrorCode::InvalidArgs);
     assert_eq!(
-        tree.refused("Glob", json!({"pattern": "*", "path": "/etc"})).await.code(),
+        name(
+            &tree
+                .ask("Glob", json!({"pattern": "x/*.rs", "path": "src"}))
+                .await
+        ),
+        ["src/x/b.rs"]
+    );
+    let absolute = format!(
+        "{}/src/**/b.*",
+        tree.path().canonicalize().expect("real").display()
+    );
+    assert_eq!(
+        name(&tree.ask("Glob", json!({"pattern": absolute})).await),
+        ["src/x/b.rs"]
+    );
+    assert_eq!(
+        tree.refused("Glob", json!({"pattern": "/etc/*"}))
+            .await
+            .stable_code(),
         ErrorCode::OutsideWorkspace
     );
     assert_eq!(
-        tree.refused("Glob", json!({"pattern": "*", "path": "nowhere"})).await.code(),
+        tree.refused("Glob", json!({"pattern": "../*"}))
+            .await
+            .stable_code(),
+        ErrorCode::InvalidArgs
+    );
+    assert_eq!(
+        tree.refused("Glob", json!({"pattern": "*", "path": "/etc"}))
+            .await
+            .stable_code(),
+        ErrorCode::OutsideWorkspace
+    );
+    assert_eq!(
+        tree.refused("Glob", json!({"pattern": "*", "path": "nowhere"}))
+            .await
+            .stable_code(),
         ErrorCode::NotFound
     );
     assert_eq!(
-        tree.refused("Glob", json!({"pattern": "*", "path": "src/a.rs"})).await.code(),
+        tree.refused("Glob", json!({"pattern": "*", "path": "src/a.rs"}))
+            .await
+            .stable_code(),
         ErrorCode::InvalidArgs
     );
 }
 
 #[tokio::test]
 async fn nothing_found_tells_of_ignored_files() {
-    let tree = Tree::new(&[(".gitignore", "out/\n"), ("out/a.js", ""), ("out/b.js", ""), ("c.rs", "")]);
+    let tree = Tree::new(&[
+        (".gitignore", "out/\n"),
+        ("out/a.js", ""),
+        ("out/b.js", ""),
+        ("c.rs", ""),
+    ]);
     let answer = tree.ask("Glob", json!({"pattern": "*.js"})).await;
     assert!(
-        answer.contains("No files match \"*.js\"") && answer.contains("2 ignored or hidden files match"),
+        answer.contains("No files match \"*.js\"")
+            && answer.contains("2 ignored or hidden files match"),
         "{answer}"
     );
     let answer = tree.ask("Glob", json!({"pattern": "*.py"})).await;
@@ -98,16 +186,33 @@ async fn nothing_found_tells_of_ignored_files() {
 #[tokio::test]
 async fn glob_finds_folders_links_and_files_of_a_language() {
     let tree = Tree::new(&[("src/a.rs", ""), ("src/b.py", ""), ("src/inner/c.rs", "")]);
-    let answer = tree.ask("Glob", json!({"pattern": "**", "type": "dir", "sort": "name"})).await;
+    let answer = tree
+        .ask(
+            "Glob",
+            json!({"pattern": "**", "type": "dir", "sort": "name"}),
+        )
+        .await;
     assert_eq!(listed(&answer), ["src", "src/inner"], "{answer}");
-    let answer = tree.ask("Glob", json!({"pattern": "*", "type": "rust", "sort": "name"})).await;
+    let answer = tree
+        .ask(
+            "Glob",
+            json!({"pattern": "*", "type": "rust", "sort": "name"}),
+        )
+        .await;
     assert_eq!(listed(&answer), ["src/a.rs", "src/inner/c.rs"], "{answer}");
-    let refused = tree.refused("Glob", json!({"pattern": "*", "type": "rus"})).await;
-    assert!(refused.code() == ErrorCode::InvalidArgs && refused.text().contains("rust"), "{refused}");
+    let refused = tree
+        .refused("Glob", json!({"pattern": "*", "type": "rus"}))
+        .await;
+    assert!(
+        refused.stable_code() == ErrorCode::InvalidArgs && refused.model_text().contains("rust"),
+        "{refused}"
+    );
     #[cfg(unix)]
     {
         std::os::unix::fs::symlink("src", tree.path().join("link")).expect("a link");
-        let answer = tree.ask("Glob", json!({"pattern": "*", "type": "link"})).await;
+        let answer = tree
+            .ask("Glob", json!({"pattern": "*", "type": "link"}))
+            .await;
         assert_eq!(listed(&answer), ["link"], "{answer}");
     }
 }
@@ -121,10 +226,14 @@ async fn glob_counts_all_ignored_directories_and_names_the_files_that_fit() {
         (".env", "SECRET=1"),
         ("c", ""),
     ]);
-    let answer = tree.ask("Glob", json!({"pattern": "*", "sort": "name"})).await;
+    let answer = tree
+        .ask("Glob", json!({"pattern": "*", "sort": "name"}))
+        .await;
     assert_eq!(listed(&answer), [".gitignore", "c"]);
     assert!(
-        answer.ends_with("[skipped: 2 ignored directories (target, x/y/z/target), 1 ignored file (.env)]"),
+        answer.ends_with(
+            "[skipped: 2 ignored directories (target, x/y/z/target), 1 ignored file (.env)]"
+        ),
         "{answer}"
     );
 }
@@ -141,12 +250,26 @@ async fn the_users_own_ignore_file_is_heeded_and_a_repository_ends_the_rules_abo
     ]);
     let outside = tempfile::tempdir().expect("a folder");
     put(outside.path(), "ignore", b"*.swp\n");
-    let workspace = Workspace::open(&[tree.path().to_owned()]).expect("a workspace");
+    let workspace = Workspace::open_roots(&[tree.path().to_owned()]).expect("a workspace");
     let user_ignore = Some(outside.path().join("ignore"));
-    let tools = registry(tools(SearchDeps { workspace, user_ignore }));
-    let reply = call(&tools, "Glob", json!({"pattern": "*", "sort": "name"})).await.expect("an answer");
-    assert_eq!(listed(text(&reply)), [".gitignore", "inner/b.o"], "{}", text(&reply));
-    assert!(text(&reply).contains("3 ignored files (a.o, a.swp, inner/private)"), "{}", text(&reply));
+    let tools = registry(tools(SearchDeps {
+        workspace,
+        user_ignore,
+    }));
+    let reply = call(&tools, "Glob", json!({"pattern": "*", "sort": "name"}))
+        .await
+        .expect("an answer");
+    assert_eq!(
+        listed(text(&reply)),
+        [".gitignore", "inner/b.o"],
+        "{}",
+        text(&reply)
+    );
+    assert!(
+        text(&reply).contains("3 ignored files (a.o, a.swp, inner/private)"),
+        "{}",
+        text(&reply)
+    );
 }
 
 #[tokio::test]
@@ -154,13 +277,32 @@ async fn several_workspaces_are_searched_and_a_nested_one_once() {
     let tree = Tree::new(&[("a.rs", ""), ("inner/b.rs", "needle")]);
     let other = tempfile::tempdir().expect("a folder");
     put(other.path(), "c.rs", b"needle");
-    let roots = [tree.path().to_owned(), tree.path().join("inner"), other.path().to_owned()];
-    let workspace = Workspace::open(&roots).expect("a workspace");
-    let tools = registry(tools(SearchDeps { workspace, user_ignore: None }));
-    let reply = call(&tools, "Glob", json!({"pattern": "*.rs"})).await.expect("an answer");
-    assert!(text(&reply).starts_with("Found 3 files in 3 workspaces"), "{}", text(&reply));
-    let reply = call(&tools, "Grep", json!({"pattern": "needle"})).await.expect("an answer");
-    assert!(text(&reply).starts_with("Found 2 files in 3 workspaces"), "{}", text(&reply));
+    let roots = [
+        tree.path().to_owned(),
+        tree.path().join("inner"),
+        other.path().to_owned(),
+    ];
+    let workspace = Workspace::open_roots(&roots).expect("a workspace");
+    let tools = registry(tools(SearchDeps {
+        workspace,
+        user_ignore: None,
+    }));
+    let reply = call(&tools, "Glob", json!({"pattern": "*.rs"}))
+        .await
+        .expect("an answer");
+    assert!(
+        text(&reply).starts_with("Found 3 files in 3 workspaces"),
+        "{}",
+        text(&reply)
+    );
+    let reply = call(&tools, "Grep", json!({"pattern": "needle"}))
+        .await
+        .expect("an answer");
+    assert!(
+        text(&reply).starts_with("Found 2 files in 3 workspaces"),
+        "{}",
+        text(&reply)
+    );
 }
 
 #[tokio::test]
@@ -169,8 +311,14 @@ async fn glob_says_how_many_there_are_and_which_are_shown() {
     let files: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "")).collect();
     let tree = Tree::new(&files);
     let answer = tree.ask("Glob", json!({"pattern": "*"})).await;
-    assert!(answer.starts_with("Found 1,240 files (showing 1-200)"), "{answer}");
-    assert!(answer.ends_with("[more files match: offset=200 for the next page]"), "{answer}");
+    assert!(
+        answer.starts_with("Found 1,240 files (showing 1-200)"),
+        "{answer}"
+    );
+    assert!(
+        answer.ends_with("[more files match: offset=200 for the next page]"),
+        "{answer}"
+    );
 }
 
 #[cfg(unix)]
@@ -181,7 +329,9 @@ async fn links_to_files_are_found_and_shown_as_links() {
     symlink("src/a.rs", tree.path().join("b.rs")).expect("a link");
     symlink("nowhere", tree.path().join("c.rs")).expect("a link");
     symlink("src", tree.path().join("d.rs")).expect("a link");
-    let answer = tree.ask("Glob", json!({"pattern": "*.rs", "sort": "name"})).await;
+    let answer = tree
+        .ask("Glob", json!({"pattern": "*.rs", "sort": "name"}))
+        .await;
     assert_eq!(listed(&answer), ["b.rs (link)", "src/a.rs"], "{answer}");
     assert!(answer.ends_with("[skipped: 2 symbolic links]"), "{answer}");
 }
@@ -190,9 +340,15 @@ async fn links_to_files_are_found_and_shown_as_links() {
 async fn nothing_found_tells_of_folders_and_of_other_cases() {
     let tree = Tree::new(&[("src/deep/a.rs", ""), ("README.md", "")]);
     let answer = tree.ask("Glob", json!({"pattern": "src"})).await;
-    assert!(answer.contains("But `src` is a folder: use pattern `src/**`"), "{answer}");
+    assert!(
+        answer.contains("But `src` is a folder: use pattern `src/**`"),
+        "{answer}"
+    );
     let answer = tree.ask("Glob", json!({"pattern": "src/deep"})).await;
-    assert!(answer.contains("But `src/deep` is a folder: use pattern `src/deep/**`"), "{answer}");
+    assert!(
+        answer.contains("But `src/deep` is a folder: use pattern `src/deep/**`"),
+        "{answer}"
+    );
     let answer = tree.ask("Glob", json!({"pattern": "src/deep/**"})).await;
     assert_eq!(listed(&answer), ["src/deep/a.rs"]);
     let answer = tree.ask("Glob", json!({"pattern": "readme.MD"})).await;

@@ -4,7 +4,7 @@ use std::fs;
 
 use punie_runner::ids::RequestId;
 use punie_runner::request::ErrorCode;
-use punie_runner::tool::ToolCx;
+use punie_runner::tool::ToolContext;
 use serde_json::json;
 
 use super::{Tree, listed, put};
@@ -16,9 +16,16 @@ use crate::harness::tools::{call_with, text};
 async fn h31_a_glob_of_ten_thousand_braces_is_refused() {
     let tree = Tree::new(&[("a", "")]);
     let bomb = format!("{}a{}", "{a,".repeat(10_000), "}".repeat(10_000));
-    assert_eq!(tree.refused("Glob", json!({"pattern": bomb})).await.code(), ErrorCode::InvalidArgs);
     assert_eq!(
-        tree.refused("Grep", json!({"pattern": "a", "glob": bomb})).await.code(),
+        tree.refused("Glob", json!({"pattern": bomb}))
+            .await
+            .stable_code(),
+        ErrorCode::InvalidArgs
+    );
+    assert_eq!(
+        tree.refused("Grep", json!({"pattern": "a", "glob": bomb}))
+            .await
+            .stable_code(),
         ErrorCode::InvalidArgs
     );
 }
@@ -26,10 +33,21 @@ async fn h31_a_glob_of_ten_thousand_braces_is_refused() {
 #[tokio::test]
 async fn h33_a_pattern_whose_program_is_too_large_is_refused() {
     let tree = Tree::new(&[("a", "a\n")]);
-    for pattern in ["(?:a{1000}){1000}", "(?:(?:a{100}){100}){100}", r"\pL{1000}\w{1000}\d{1000}"] {
+    for pattern in [
+        "(?:a{1000}){1000}",
+        "(?:(?:a{100}){100}){100}",
+        r"\pL{1000}\w{1000}\d{1000}",
+    ] {
         let refused = tree.refused("Grep", json!({"pattern": pattern})).await;
-        assert_eq!(refused.code(), ErrorCode::InvalidArgs, "{pattern}: {refused}");
-        assert!(refused.text().contains("smaller repetition"), "{pattern}: {refused}");
+        assert_eq!(
+            refused.stable_code(),
+            ErrorCode::InvalidArgs,
+            "{pattern}: {refused}"
+        );
+        assert!(
+            refused.model_text().contains("smaller repetition"),
+            "{pattern}: {refused}"
+        );
     }
 }
 
@@ -37,17 +55,28 @@ async fn h33_a_pattern_whose_program_is_too_large_is_refused() {
 #[tokio::test]
 async fn h30_a_glob_over_links_in_a_circle_ends_and_finds_each_file_once() {
     let tree = Tree::new(&[("a/b/f.txt", "needle\n")]);
-    for (target, link) in
-        [("..", "a/b/up"), ("../..", "a/b/top"), (".", "a/here"), ("pong", "ping"), ("ping", "pong")]
-    {
+    for (target, link) in [
+        ("..", "a/b/up"),
+        ("../..", "a/b/top"),
+        (".", "a/here"),
+        ("pong", "ping"),
+        ("ping", "pong"),
+    ] {
         std::os::unix::fs::symlink(target, tree.path().join(link)).expect("a link");
     }
     for pattern in ["**", "**/*.txt", "**/**/**/f*", "a/**/up/**/f.txt"] {
         let found = listed(&tree.ask("Glob", json!({"pattern": pattern})).await).join(" ");
-        let expected = if pattern.contains("up") { "" } else { "a/b/f.txt" };
+        let expected = if pattern.contains("up") {
+            ""
+        } else {
+            "a/b/f.txt"
+        };
         assert_eq!(found, expected, "{pattern}");
     }
-    assert_eq!(listed(&tree.ask("Grep", json!({"pattern": "needle"})).await), ["a/b/f.txt"]);
+    assert_eq!(
+        listed(&tree.ask("Grep", json!({"pattern": "needle"})).await),
+        ["a/b/f.txt"]
+    );
 }
 
 #[cfg(unix)]
@@ -59,21 +88,36 @@ async fn links_pipes_and_strange_names_do_no_harm() {
     let outside = tempfile::tempdir().expect("a folder");
     put(outside.path(), "secret.txt", b"needle\n");
     std::os::unix::fs::symlink(outside.path(), tree.path().join("out")).expect("a link");
-    std::os::unix::fs::symlink(outside.path().join("secret.txt"), tree.path().join("s.txt")).expect("a link");
+    std::os::unix::fs::symlink(outside.path().join("secret.txt"), tree.path().join("s.txt"))
+        .expect("a link");
     std::os::unix::fs::symlink(tree.path(), tree.path().join("real/cycle")).expect("a link");
-    rustix::fs::mkfifoat(rustix::fs::CWD, tree.path().join("pipe.txt"), 0o600.into()).expect("a pipe");
-    fs::write(tree.path().join(OsStr::from_bytes(b"bad\xff\n.txt")), "needle\n").expect("a file");
-    let answer = tree.ask("Glob", json!({"pattern": "**/*.txt", "sort": "name"})).await;
+    rustix::fs::mkfifoat(rustix::fs::CWD, tree.path().join("pipe.txt"), 0o600.into())
+        .expect("a pipe");
+    fs::write(
+        tree.path().join(OsStr::from_bytes(b"bad\xff\n.txt")),
+        "needle\n",
+    )
+    .expect("a file");
+    let answer = tree
+        .ask("Glob", json!({"pattern": "**/*.txt", "sort": "name"}))
+        .await;
     assert_eq!(listed(&answer), [r#""bad\377\n.txt""#, "real/a.txt"]);
-    assert!(answer.contains("[skipped: 1 symbolic link, 1 name that is no regular file]"), "{answer}");
+    assert!(
+        answer.contains("[skipped: 1 symbolic link, 1 name that is no regular file]"),
+        "{answer}"
+    );
     let answer = tree.ask("Grep", json!({"pattern": "needle"})).await;
     assert_eq!(listed(&answer), [r#""bad\377\n.txt""#, "real/a.txt"]);
     assert_eq!(
-        tree.refused("Grep", json!({"pattern": "x", "path": "out"})).await.code(),
+        tree.refused("Grep", json!({"pattern": "x", "path": "out"}))
+            .await
+            .stable_code(),
         ErrorCode::OutsideWorkspace
     );
     assert_eq!(
-        tree.refused("Grep", json!({"pattern": "x", "path": "pipe.txt"})).await.code(),
+        tree.refused("Grep", json!({"pattern": "x", "path": "pipe.txt"}))
+            .await
+            .stable_code(),
         ErrorCode::InvalidArgs
     );
 }
@@ -81,20 +125,27 @@ async fn links_pipes_and_strange_names_do_no_harm() {
 #[tokio::test]
 async fn a_cancelled_search_says_so() {
     let tree = Tree::new(&[("a.txt", "needle")]);
-    for (tool, args) in [("Grep", json!({"pattern": "needle"})), ("Glob", json!({"pattern": "*"}))] {
-        let cx = ToolCx::detached(RequestId::new());
+    for (tool, args) in [
+        ("Grep", json!({"pattern": "needle"})),
+        ("Glob", json!({"pattern": "*"})),
+    ] {
+        let cx = ToolContext::for_detached_call(RequestId::new());
         cx.cancel.cancel();
-        let error = call_with(&tree.tools, tool, args, cx).await.expect_err("a cancel");
-        assert_eq!(error.code(), ErrorCode::Cancelled);
+        let error = call_with(&tree.tools, tool, args, cx)
+            .await
+            .expect_err("a cancel");
+        assert_eq!(error.stable_code(), ErrorCode::Cancelled);
     }
 }
 
 #[tokio::test]
 async fn a_search_out_of_time_gives_what_it_has_and_says_so() {
     let tree = Tree::new(&[("a.txt", "needle")]);
-    let mut cx = ToolCx::detached(RequestId::new());
+    let mut cx = ToolContext::for_detached_call(RequestId::new());
     cx.deadline = Some(tokio::time::Instant::now());
-    let reply = call_with(&tree.tools, "Grep", json!({"pattern": "needle"}), cx).await.expect("an answer");
+    let reply = call_with(&tree.tools, "Grep", json!({"pattern": "needle"}), cx)
+        .await
+        .expect("an answer");
     assert!(text(&reply).contains("timed out"), "{}", text(&reply));
 }
 
@@ -114,16 +165,24 @@ async fn h24_a_folder_exchanged_for_a_link_never_lets_outside_lines_in() {
         found += u32::from(answer.contains("plain"));
     }
     drop(flip);
-    assert!(found > 0, "a search that never finds anything shows nothing");
+    assert!(
+        found > 0,
+        "a search that never finds anything shows nothing"
+    );
 }
 
 #[tokio::test]
 async fn what_is_refused_is_refused_with_words() {
     let tree = Tree::new(&[("a.txt", "x\n")]);
     let refused = tree.refused("Grep", json!({"pattern": r"(a)\1"})).await;
-    assert!(refused.text().contains("backreferences are not supported"), "{refused}");
+    assert!(
+        refused
+            .model_text()
+            .contains("backreferences are not supported"),
+        "{refused}"
+    );
     let refused = tree.refused("Grep", json!({"pattern": "(?=a)"})).await;
-    assert!(refused.text().contains("look-around"), "{refused}");
+    assert!(refused.model_text().contains("look-around"), "{refused}");
 }
 
 #[tokio::test]
@@ -139,14 +198,22 @@ async fn h32_a_catastrophic_pattern_takes_time_in_proportion_to_the_text() {
 #[tokio::test]
 async fn sparse_growing_and_special_files_hold_nothing_up() {
     let tree = Tree::new(&[("a.txt", "needle\n")]);
-    fs::File::create(tree.path().join("sparse.img")).and_then(|file| file.set_len(20 << 30)).expect("a file");
+    fs::File::create(tree.path().join("sparse.img"))
+        .and_then(|file| file.set_len(20 << 30))
+        .expect("a file");
     // A pipe in the place of a file with rules, and a device by a link.
-    rustix::fs::mkfifoat(rustix::fs::CWD, tree.path().join(".gitignore"), 0o600.into()).expect("a pipe");
+    rustix::fs::mkfifoat(
+        rustix::fs::CWD,
+        tree.path().join(".gitignore"),
+        0o600.into(),
+    )
+    .expect("a pipe");
     std::os::unix::fs::symlink("/dev/zero", tree.path().join("zero")).expect("a link");
     let answer = tree.ask("Grep", json!({"pattern": "needle"})).await;
     assert_eq!(listed(&answer), ["a.txt"]);
     assert!(
-        answer.contains("1 file over max_filesize, 1 symbolic link, 1 name that is no regular file"),
+        answer
+            .contains("1 file over max_filesize, 1 symbolic link, 1 name that is no regular file"),
         "{answer}"
     );
 }
@@ -155,7 +222,10 @@ async fn sparse_growing_and_special_files_hold_nothing_up() {
 #[tokio::test]
 async fn a_file_that_grows_while_it_is_read_ends_at_the_limit() {
     let tree = Tree::new(&[("log.txt", "")]);
-    let mut file = fs::File::options().append(true).open(tree.path().join("log.txt")).expect("a file");
+    let mut file = fs::File::options()
+        .append(true)
+        .open(tree.path().join("log.txt"))
+        .expect("a file");
     let stop = std::sync::atomic::AtomicBool::new(false);
     let runtime = tokio::runtime::Handle::current();
     std::thread::scope(|scope| {
@@ -169,11 +239,21 @@ async fn a_file_that_grows_while_it_is_read_ends_at_the_limit() {
         });
         let search = || async {
             for _ in 0..20 {
-                let answer = tree.ask("Grep", json!({"pattern": "absent", "max_filesize": 2_000_000})).await;
+                let answer = tree
+                    .ask(
+                        "Grep",
+                        json!({"pattern": "absent", "max_filesize": 2_000_000}),
+                    )
+                    .await;
                 assert!(answer.starts_with("No matches"), "{answer}");
             }
         };
-        std::thread::scope(|inner| inner.spawn(|| runtime.block_on(search())).join().expect("searched"));
+        std::thread::scope(|inner| {
+            inner
+                .spawn(|| runtime.block_on(search()))
+                .join()
+                .expect("searched")
+        });
         stop.store(true, std::sync::atomic::Ordering::Relaxed);
     });
 }
@@ -185,7 +265,11 @@ async fn what_cannot_be_opened_is_counted() {
     use std::os::unix::fs::{PermissionsExt, chown};
     use std::os::unix::process::CommandExt;
     let base = tempfile::tempdir().expect("a folder");
-    let tree = Tree::new(&[("a.txt", "needle\n"), ("shut/b.txt", "needle\n"), ("c.txt", "needle\n")]);
+    let tree = Tree::new(&[
+        ("a.txt", "needle\n"),
+        ("shut/b.txt", "needle\n"),
+        ("c.txt", "needle\n"),
+    ]);
     let mode = |path: &std::path::Path, mode: u32| {
         fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("a mode");
     };
@@ -202,7 +286,10 @@ async fn what_cannot_be_opened_is_counted() {
         ("Glob", r#"{"pattern":"*.txt"}"#, "[skipped: 1 unreadable]"),
     ] {
         let mut command = std::process::Command::new(&program);
-        command.args(["call", tool, args, "--workspace"]).arg(tree.path()).env("PUNIE_HOME", &home);
+        command
+            .args(["call", tool, args, "--workspace"])
+            .arg(tree.path())
+            .env("PUNIE_HOME", &home);
         command.current_dir(tree.path());
         if rustix::process::geteuid().is_root() {
             chown(&home, Some(65_534), Some(65_534)).expect("another owner");
@@ -210,29 +297,43 @@ async fn what_cannot_be_opened_is_counted() {
         }
         let ended = command.output().expect("the program ends");
         let answer = String::from_utf8_lossy(&ended.stdout);
-        assert!(answer.contains("\na.txt\n") && answer.contains(skipped), "{ended:?}");
+        assert!(
+            answer.contains("\na.txt\n") && answer.contains(skipped),
+            "{ended:?}"
+        );
     }
     mode(&tree.path().join("shut"), 0o700);
 }
 
 #[tokio::test]
 async fn a_cancel_and_a_deadline_end_a_walk_in_its_middle() {
-    let names: Vec<String> = (0..4_000).map(|i| format!("d{:02}/f{i:04}", i / 100)).collect();
+    let names: Vec<String> = (0..4_000)
+        .map(|i| format!("d{:02}/f{i:04}", i / 100))
+        .collect();
     let text = "some words on a line\n".repeat(200);
-    let files: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), text.as_str())).collect();
+    let files: Vec<(&str, &str)> = names
+        .iter()
+        .map(|name| (name.as_str(), text.as_str()))
+        .collect();
     let tree = Tree::new(&files);
     let args = json!({"pattern": r"(\w+ )+\d", "output_mode": "content"});
-    let cx = ToolCx::detached(RequestId::new());
+    let cx = ToolContext::for_detached_call(RequestId::new());
     let cancel = cx.cancel.clone();
     let (ended, ()) = tokio::join!(call_with(&tree.tools, "Grep", args.clone(), cx), async {
         tokio::task::yield_now().await;
         cancel.cancel();
     });
-    assert_eq!(ended.expect_err("a cancel").code(), ErrorCode::Cancelled);
+    assert_eq!(
+        ended.expect_err("a cancel").stable_code(),
+        ErrorCode::Cancelled
+    );
     let mut args = args;
     args["timeout_ms"] = json!(1);
     let answer = tree.ask("Grep", args).await;
-    assert!(answer.contains("[timed out: this is what was found so far"), "{answer}");
+    assert!(
+        answer.contains("[timed out: this is what was found so far"),
+        "{answer}"
+    );
 }
 
 /// 50,000 names in one folder, one in each of 500 more, and a cycle of links.
@@ -249,7 +350,11 @@ async fn a_wide_tree_costs_little_memory() {
             .expect("a file");
     }
     for i in 0..500 {
-        put(tree.path(), &format!("deep/d{i:03}/{}.txt", "f".repeat(200)), b"needle\n");
+        put(
+            tree.path(),
+            &format!("deep/d{i:03}/{}.txt", "f".repeat(200)),
+            b"needle\n",
+        );
     }
     std::os::unix::fs::symlink("..", tree.path().join("deep/d000/up")).expect("a link");
     let peak = |tool: &str, args: &str| {
@@ -267,22 +372,39 @@ async fn a_wide_tree_costs_little_memory() {
         let status = fs::read_to_string(format!("/proc/{}/status", child.id())).expect("its state");
         answer.read_to_end(&mut text).expect("an answer");
         child.wait().expect("its end");
-        let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("its peak");
-        let peak: u64 = peak.trim().trim_end_matches(" kB").parse().expect("a number");
+        let peak = status
+            .lines()
+            .find_map(|line| line.strip_prefix("VmHWM:"))
+            .expect("its peak");
+        let peak: u64 = peak
+            .trim()
+            .trim_end_matches(" kB")
+            .parse()
+            .expect("a number");
         (peak, String::from_utf8(text).expect("text"))
     };
-    let (small, _) = peak("Glob", r#"{"pattern":"*","path":"deep","limit":2000,"max_chars":200000}"#);
+    let (small, _) = peak(
+        "Glob",
+        r#"{"pattern":"*","path":"deep","limit":2000,"max_chars":200000}"#,
+    );
     for (tool, args, says) in [
         (
             "Glob",
             r#"{"pattern":"**","limit":2000,"max_chars":200000}"#,
             "Found 50,500 files (showing 1-2,000)",
         ),
-        ("Grep", r#"{"pattern":"$","max_results":2000,"max_chars":200000}"#, "Found 500 files"),
+        (
+            "Grep",
+            r#"{"pattern":"$","max_results":2000,"max_chars":200000}"#,
+            "Found 500 files",
+        ),
     ] {
         let (large, answer) = peak(tool, args);
         assert!(answer.contains(says), "{}", &answer[..200]);
-        assert!(large < small + 12_000, "{tool}: {large} kB, and {small} kB for a small folder");
+        assert!(
+            large < small + 12_000,
+            "{tool}: {large} kB, and {small} kB for a small folder"
+        );
     }
 }
 
@@ -293,15 +415,28 @@ async fn a_long_line_that_is_cut_around_its_match_keeps_a_secret_whole_or_leaves
     let redactor = Redactor::new([Secret::new(secret.to_owned())]);
     for dots in 170..200 {
         let dots = ".".repeat(dots);
-        let line = format!("{}{secret}{dots}needle{dots}{secret}{}\n", "-".repeat(900), "-".repeat(900));
+        let line = format!(
+            "{}{secret}{dots}needle{dots}{secret}{}\n",
+            "-".repeat(900),
+            "-".repeat(900)
+        );
         let tree = Tree::new(&[("a", line.as_str())]);
-        let cx =
-            ToolCx { uncut: punie_runner::request::uncut(&redactor), ..ToolCx::detached(RequestId::new()) };
+        let cx = ToolContext {
+            secret_boundaries: punie_runner::request::redactor_boundaries(&redactor),
+            ..ToolContext::for_detached_call(RequestId::new())
+        };
         let args = json!({ "pattern": "needle", "output_mode": "content" });
-        let reply = call_with(&tree.tools, "Grep", args, cx).await.expect("an answer");
-        let shown = redactor.scrub(text(&reply)).0.into_owned();
-        assert!(shown.contains("needle") && shown.contains("[...]"), "{shown}");
-        let part = (0..secret.len() - 3).map(|at| &secret[at..at + 4]).find(|part| shown.contains(part));
+        let reply = call_with(&tree.tools, "Grep", args, cx)
+            .await
+            .expect("an answer");
+        let shown = redactor.mask(text(&reply)).0.into_owned();
+        assert!(
+            shown.contains("needle") && shown.contains("[...]"),
+            "{shown}"
+        );
+        let part = (0..secret.len() - 3)
+            .map(|at| &secret[at..at + 4])
+            .find(|part| shown.contains(part));
         assert_eq!(part, None, "{shown}");
     }
 }

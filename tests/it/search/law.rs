@@ -11,14 +11,19 @@ use super::{Tree, listed, put};
 type Files = BTreeMap<String, Vec<u8>>;
 
 /// What the tree's ignore files say: `x/` and `*.log` at the top, `!g1.log` in `a`, `h*` in an .ignore in `b`.
-const RULES: [(&str, &str); 3] =
-    [(".gitignore", "x/\n*.log\n"), ("a/.gitignore", "!g1.log\n"), ("b/.ignore", "h*\n")];
+const RULES: [(&str, &str); 3] = [
+    (".gitignore", "x/\n*.log\n"),
+    ("a/.gitignore", "!g1.log\n"),
+    ("b/.ignore", "h*\n"),
+];
 
 /// A pattern, written down as plainly as it is.
 type Naive<'a> = &'a dyn Fn(&str) -> bool;
 
 fn has_ending(path: &str, ending: &str) -> bool {
-    std::path::Path::new(path).extension().is_some_and(|found| found == ending)
+    std::path::Path::new(path)
+        .extension()
+        .is_some_and(|found| found == ending)
 }
 
 fn ignored(path: &str) -> bool {
@@ -35,12 +40,22 @@ fn hidden(path: &str) -> bool {
 
 /// The lines that hold the needle, as numbers; a binary file is one line without a number.
 fn naive(content: &[u8], needle: &str) -> Vec<Option<u64>> {
-    let holds = |text: &[u8]| text.windows(needle.len()).any(|window| window == needle.as_bytes());
+    let holds = |text: &[u8]| {
+        text.windows(needle.len())
+            .any(|window| window == needle.as_bytes())
+    };
     if content.contains(&0) {
-        return if holds(content) { vec![None] } else { Vec::new() };
+        return if holds(content) {
+            vec![None]
+        } else {
+            Vec::new()
+        };
     }
     let lines = content.split(|byte| *byte == b'\n').zip(1..);
-    lines.filter(|(line, _)| holds(line)).map(|(_, number)| Some(number)).collect()
+    lines
+        .filter(|(line, _)| holds(line))
+        .map(|(_, number)| Some(number))
+        .collect()
 }
 
 fn tree() -> impl Strategy<Value = Files> {
@@ -51,7 +66,10 @@ fn tree() -> impl Strategy<Value = Files> {
         1 => Just(vec![0xE9, 0xFF]),
         1 => "[ab]{500,900}".prop_map(String::into_bytes),
     ];
-    let content = (proptest::collection::vec(piece, 0..12), proptest::bool::weighted(0.1));
+    let content = (
+        proptest::collection::vec(piece, 0..12),
+        proptest::bool::weighted(0.1),
+    );
     let content = content.prop_map(|(pieces, binary)| {
         let mut content = pieces.concat();
         if binary {
@@ -59,7 +77,11 @@ fn tree() -> impl Strategy<Value = Files> {
         }
         content
     });
-    proptest::collection::btree_map("(([abx]|h|\\.d)/){0,3}(f|\\.f|g|h)[0-3]\\.(t|log)", content, 0..16)
+    proptest::collection::btree_map(
+        "(([abx]|h|\\.d)/){0,3}(f|\\.f|g|h)[0-3]\\.(t|log)",
+        content,
+        0..16,
+    )
 }
 
 /// Asks for page after page, and gives what they list together.
@@ -73,7 +95,12 @@ async fn pages(tree: &Tree, tool: &str, args: &Value, size: u64, limit: &str) ->
         if answer.starts_with("No ") || answer.contains("is past the end") {
             break;
         }
-        let bare = |line: &str| line.split(" (decoded from ").next().unwrap_or_default().to_owned();
+        let bare = |line: &str| {
+            line.split(" (decoded from ")
+                .next()
+                .unwrap_or_default()
+                .to_owned()
+        };
         all.extend(listed(&answer).into_iter().map(bare));
         if !answer.contains("[more ") {
             break;
@@ -109,7 +136,9 @@ fn on_disk(files: &Files) -> Tree {
 
 /// Switches of both tools, with what they leave of a tree.
 fn chosen(files: &Files, all: bool, dots: bool) -> impl Iterator<Item = (&String, &Vec<u8>)> {
-    files.iter().filter(move |(path, _)| (all || !ignored(path)) && (dots || !hidden(path)))
+    files
+        .iter()
+        .filter(move |(path, _)| (all || !ignored(path)) && (dots || !hidden(path)))
 }
 
 proptest! {

@@ -4,8 +4,15 @@ use super::*;
 
 fn peak_kib() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").expect("this process");
-    let line = status.lines().find(|line| line.starts_with("VmHWM:")).expect("a peak");
-    line.split_ascii_whitespace().nth(1).expect("a number").parse().expect("a number")
+    let line = status
+        .lines()
+        .find(|line| line.starts_with("VmHWM:"))
+        .expect("a peak");
+    line.split_ascii_whitespace()
+        .nth(1)
+        .expect("a number")
+        .parse()
+        .expect("a number")
 }
 
 /// Masks every `s`.
@@ -17,7 +24,7 @@ impl StreamFilter for NoS {
         out.extend(chunk.iter().map(|b| if *b == b's' { b'*' } else { *b }));
     }
     fn finish(&mut self, _out: &mut Vec<u8>) {}
-    fn rewritten(&self) -> u64 {
+    fn rewritten_count(&self) -> u64 {
         self.0
     }
 }
@@ -26,19 +33,34 @@ impl StreamFilter for NoS {
 async fn a_command_answers_with_its_output_and_how_it_ended() {
     let bench = Bench::new();
     let (text, meta) = bench.bash("echo out; echo err >&2; echo out again").await;
-    assert_eq!(text, "out\nerr\nout again", "in the order they came, and nothing beside it");
+    assert_eq!(
+        text, "out\nerr\nout again",
+        "in the order they came, and nothing beside it"
+    );
     assert_eq!(meta.exit_code, Some(0));
 
-    assert_eq!(bench.bash("true").await.0, "Command completed successfully (no output).");
+    assert_eq!(
+        bench.bash("true").await.0,
+        "Command completed successfully (no output)."
+    );
 
     let (text, meta) = bench.bash("echo half; exit 3").await;
     assert!(text.starts_with("half\nExit code 3 ("), "{text}");
     assert_eq!(meta.exit_code, Some(3));
 
     let (text, meta) = bench.bash("no-such-program-here").await;
-    assert!(text.contains("Exit code 127") && text.contains("not found"), "{text}");
+    assert!(
+        text.contains("Exit code 127") && text.contains("not found"),
+        "{text}"
+    );
     assert_eq!(meta.exit_code, Some(127));
-    assert!(bench.bash("/etc/passwd").await.0.contains("could not be executed"));
+    assert!(
+        bench
+            .bash("/etc/passwd")
+            .await
+            .0
+            .contains("could not be executed")
+    );
 }
 
 #[tokio::test]
@@ -49,18 +71,31 @@ async fn a_signal_is_named() {
     assert_eq!(meta.signal.as_deref(), Some("SIGSEGV"));
     assert_eq!(meta.exit_code, None);
     let (text, _) = bench.bash("bash -c 'kill -KILL $$'; exit $?").await;
-    assert!(text.contains("Exit code 137") && text.contains("SIGKILL"), "{text}");
+    assert!(
+        text.contains("Exit code 137") && text.contains("SIGKILL"),
+        "{text}"
+    );
 }
 
 #[tokio::test]
 async fn input_is_empty_or_what_was_given() {
     let bench = Bench::new();
-    assert_eq!(bench.bash("cat; read line || echo no input").await.0, "no input");
+    assert_eq!(
+        bench.bash("cat; read line || echo no input").await.0,
+        "no input"
+    );
     let large = "all work and no play\n".repeat(20_000);
-    let counted = bench.text("Bash", json!({"command": "wc -c", "stdin": large})).await;
+    let counted = bench
+        .text("Bash", json!({"command": "wc -c", "stdin": large}))
+        .await;
     assert_eq!(counted.trim(), large.len().to_string());
     // One that does not read it is not held up by it.
-    assert_eq!(bench.text("Bash", json!({"command": "echo done", "stdin": large})).await, "done");
+    assert_eq!(
+        bench
+            .text("Bash", json!({"command": "echo done", "stdin": large}))
+            .await,
+        "done"
+    );
 }
 
 #[tokio::test]
@@ -71,43 +106,75 @@ async fn a_hundred_megabytes_cost_no_memory_and_lose_neither_head_nor_tail() {
     let (text, meta) = bench.bash("seq 1 14000000").await;
     let grown = peak_kib().saturating_sub(before);
     assert!(text.starts_with("1\n2\n3\n"), "{}", &text[..40]);
-    assert!(text.ends_with("\n13999999\n14000000"), "{}", &text[text.len() - 40..]);
+    assert!(
+        text.ends_with("\n13999999\n14000000"),
+        "{}",
+        &text[text.len() - 40..]
+    );
     assert!(text.len() <= 30_000);
-    assert!(meta.truncated && meta.omitted_bytes > Some(100_000_000), "{meta:?}");
+    assert!(
+        meta.truncated && meta.omitted_bytes > Some(100_000_000),
+        "{meta:?}"
+    );
     let handle = meta.handle.expect("a handle");
     assert!(text.contains(&handle), "the marker names it");
     assert!(grown < 64 * 1024, "the peak grew by {grown} KiB");
-    let kept = std::fs::metadata(bench.outputs.path().join(handle)).expect("the kept output").len();
+    let kept = std::fs::metadata(bench.outputs.path().join(handle))
+        .expect("the kept output")
+        .len();
     assert_eq!(kept, 114_888_897, "every byte is kept");
 }
 
 #[tokio::test]
 async fn something_that_prints_for_ever_does_not_delay_the_answer() {
     let bench = Bench::new();
-    let (text, meta) = bench.bash(&format!("yes & {}; exit 4", once_it_is("yes"))).await;
-    assert!(meta.output_incomplete && meta.exit_code == Some(4), "{meta:?}");
+    let (text, meta) = bench
+        .bash(&format!("yes & {}; exit 4", once_it_is("yes")))
+        .await;
+    assert!(
+        meta.output_incomplete && meta.exit_code == Some(4),
+        "{meta:?}"
+    );
     assert!(text.contains("Still running: yes (pid "), "{text}");
     bench.text("KillShell", json!({"shell_id": "sh_1"})).await;
 }
 
 #[tokio::test]
 async fn what_is_masked_reaches_neither_the_answer_nor_the_disk() {
-    let bench = Bench::with(base(), Arc::new(|| Box::new(NoS(0))), Arc::new(Unlogged));
+    let bench = Bench::with(base(), Arc::new(|| Box::new(NoS(0))), Arc::new(NoChildLog));
     let (text, meta) = bench.bash("echo secrets").await;
     assert_eq!(text, "*ecret*");
     assert_eq!(meta.redactions, Some(2));
-    let kept = std::fs::read_dir(bench.outputs.path()).expect("the store").next().expect("one").expect("one");
-    assert_eq!(std::fs::read_to_string(kept.path()).expect("text"), "*ecret*\n");
+    let kept = std::fs::read_dir(bench.outputs.path())
+        .expect("the store")
+        .next()
+        .expect("one")
+        .expect("one");
+    assert_eq!(
+        std::fs::read_to_string(kept.path()).expect("text"),
+        "*ecret*\n"
+    );
 }
 
 #[tokio::test]
 async fn nul_bytes_are_left_out_and_told() {
     let bench = Bench::new();
-    assert_eq!(bench.bash(r"printf 'one\0two\0'").await.0, "onetwo\n[2 NUL bytes left out]");
-    assert_eq!(bench.bash("head -c 3000000 /dev/zero").await.0, "[2.8 MB of NUL bytes left out]");
+    assert_eq!(
+        bench.bash(r"printf 'one\0two\0'").await.0,
+        "onetwo\n[2 NUL bytes left out]"
+    );
+    assert_eq!(
+        bench.bash("head -c 3000000 /dev/zero").await.0,
+        "[2.8 MB of NUL bytes left out]"
+    );
     let failed = bench.bash("head -c 70000 /dev/zero; exit 3").await.0;
-    assert!(failed.starts_with("[68 KB of NUL bytes left out]\nExit code 3 ("), "{failed}");
-    let raw = bench.text("Bash", json!({"command": r"printf '\0\0'", "raw": true})).await;
+    assert!(
+        failed.starts_with("[68 KB of NUL bytes left out]\nExit code 3 ("),
+        "{failed}"
+    );
+    let raw = bench
+        .text("Bash", json!({"command": r"printf '\0\0'", "raw": true}))
+        .await;
     assert!(!raw.contains("left out"), "{raw:?}");
 }
 
@@ -116,14 +183,30 @@ async fn binary_data_is_one_line_and_kept() {
     let bench = Bench::new();
     let command = r"echo begun; head -c 5000000 /dev/urandom; printf '\n'; seq 1 9; echo the end";
     let (text, meta) = bench.bash(command).await;
-    let (first, rest) = text.strip_prefix("begun\n[").and_then(|rest| rest.split_once("]\n")).expect(&text);
-    assert!(first.contains(", 4.7 MB, not shown; its first bytes: "), "{text}");
-    assert!(rest.ends_with("1\n2\n3\n4\n5\n6\n7\n8\n9\nthe end"), "{text}");
-    assert!(meta.omitted_bytes > Some(4_900_000) && meta.truncated, "{meta:?}");
+    let (first, rest) = text
+        .strip_prefix("begun\n[")
+        .and_then(|rest| rest.split_once("]\n"))
+        .expect(&text);
+    assert!(
+        first.contains(", 4.7 MB, not shown; its first bytes: "),
+        "{text}"
+    );
+    assert!(
+        rest.ends_with("1\n2\n3\n4\n5\n6\n7\n8\n9\nthe end"),
+        "{text}"
+    );
+    assert!(
+        meta.omitted_bytes > Some(4_900_000) && meta.truncated,
+        "{meta:?}"
+    );
     let handle = meta.handle.expect("it is kept");
-    let kept = std::fs::metadata(bench.outputs.path().join(&handle)).expect("its file").len();
+    let kept = std::fs::metadata(bench.outputs.path().join(&handle))
+        .expect("its file")
+        .len();
     assert_eq!(kept, 6 + 5_000_000 + 1 + 18 + 8);
-    let end = bench.text("ReadOutput", json!({"handle": handle, "tail": 3})).await;
+    let end = bench
+        .text("ReadOutput", json!({"handle": handle, "tail": 3}))
+        .await;
     assert!(end.contains("the end"), "{end}");
 }
 
@@ -133,7 +216,9 @@ async fn a_binary_file_is_told_by_its_kind_size_and_first_bytes() {
     let command = r"{ printf '\211PNG\r\n\032\n'; head -c 300 /dev/urandom; } > p.png; cat p.png";
     let (text, _) = bench.bash(command).await;
     assert!(
-        text.starts_with("[a PNG image, 308 bytes, not shown; its first bytes: 89 50 4e 47 0d 0a 1a 0a "),
+        text.starts_with(
+            "[a PNG image, 308 bytes, not shown; its first bytes: 89 50 4e 47 0d 0a 1a 0a "
+        ),
         "{text}"
     );
     assert_eq!(text.lines().count(), 1, "{text}");
@@ -144,26 +229,46 @@ async fn escapes_go_unless_they_are_asked_for() {
     let bench = Bench::new();
     let command = r"printf '\033[31mred\033[0m\n10%%\r100%%\n'";
     assert_eq!(bench.bash(command).await.0, "red\n100%");
-    let raw = bench.text("Bash", json!({"command": command, "raw": true})).await;
+    let raw = bench
+        .text("Bash", json!({"command": command, "raw": true}))
+        .await;
     assert!(raw.contains("\u{1b}[31m"), "{raw:?}");
 }
 #[tokio::test]
 async fn run_command_takes_a_line_or_a_program_with_its_arguments() {
     let bench = Bench::new();
-    assert_eq!(bench.text("run_command", json!({"command": "echo $((1 + 2)) | cat"})).await, "3");
-    let literal =
-        bench.text("run_command", json!({"command": "printf", "args": ["%s|", "two words", "$HOME"]})).await;
+    assert_eq!(
+        bench
+            .text("run_command", json!({"command": "echo $((1 + 2)) | cat"}))
+            .await,
+        "3"
+    );
+    let literal = bench
+        .text(
+            "run_command",
+            json!({"command": "printf", "args": ["%s|", "two words", "$HOME"]}),
+        )
+        .await;
     assert_eq!(literal, "two words|$HOME|");
-    let reply = bench.call("run_command", json!({"command": "false", "args": []})).await.expect("it ran");
+    let reply = bench
+        .call("run_command", json!({"command": "false", "args": []}))
+        .await
+        .expect("it ran");
     assert_eq!(reply.meta.exit_code, Some(1));
     assert!(tools::text(&reply).starts_with("Exit code 1"), "{reply:?}");
     let refused = bench
-        .call("run_command", json!({"command": "no-such-program", "args": []}))
+        .call(
+            "run_command",
+            json!({"command": "no-such-program", "args": []}),
+        )
         .await
         .expect_err("no program");
-    assert_eq!(refused.code(), ErrorCode::NotFound);
+    assert_eq!(refused.stable_code(), ErrorCode::NotFound);
     let left = bench
-        .text("run_command", json!({"command": format!("sleep 60 & {}; echo $!", once_it_is("sleep"))}))
+        .text(
+            "run_command",
+            json!({"command": format!("sleep 60 & {}; echo $!", once_it_is("sleep"))}),
+        )
         .await;
     assert!(left.contains("Ended with the command: sleep 60"), "{left}");
     assert!(!is_there(left.lines().next().expect("a pid")));

@@ -7,15 +7,28 @@ use super::*;
 #[tokio::test]
 async fn what_holds_the_output_is_named_kept_and_ended() {
     let bench = Bench::new();
-    let (text, meta) = bench.bash(&format!("sleep 60 & {}; echo hi", once_it_is("sleep"))).await;
+    let (text, meta) = bench
+        .bash(&format!("sleep 60 & {}; echo hi", once_it_is("sleep")))
+        .await;
     assert!(text.starts_with("hi\n"), "{text}");
-    assert!(text.contains("Still running: sleep 60 (pid ") && text.contains("shell sh_1"), "{text}");
+    assert!(
+        text.contains("Still running: sleep 60 (pid ") && text.contains("shell sh_1"),
+        "{text}"
+    );
     assert!(meta.output_incomplete);
     assert_eq!(meta.exit_code, Some(0));
 
     let listed = bench.text("ShellStatus", json!({})).await;
-    assert!(listed.contains("sh_1") && listed.contains("still running: sleep 60"), "{listed}");
-    let pid = text.split("(pid ").nth(1).and_then(|rest| rest.split(')').next()).expect("a pid").to_owned();
+    assert!(
+        listed.contains("sh_1") && listed.contains("still running: sleep 60"),
+        "{listed}"
+    );
+    let pid = text
+        .split("(pid ")
+        .nth(1)
+        .and_then(|rest| rest.split(')').next())
+        .expect("a pid")
+        .to_owned();
     assert!(is_there(&pid));
 
     let killed = bench.text("KillShell", json!({"shell_id": "sh_1"})).await;
@@ -30,8 +43,11 @@ async fn the_last_words_of_what_was_left_behind_are_in_the_answer_that_ends_it()
     let bench = Bench::new();
     // In one go and by itself, so that it still stands in the pipe when its writer is gone.
     let words = "trap 'printf \"line %s\\n\" {1..60000}; echo bye; exit' TERM; : > ready; while :; do sleep 0.02; done";
-    let (text, _) =
-        bench.bash(&format!("({words}) & until [ -e ready ]; do sleep 0.01; done; echo hi")).await;
+    let (text, _) = bench
+        .bash(&format!(
+            "({words}) & until [ -e ready ]; do sleep 0.01; done; echo hi"
+        ))
+        .await;
     assert!(text.contains("shell sh_1"), "{text}");
     let killed = bench.text("KillShell", json!({"shell_id": "sh_1"})).await;
     assert!(killed.ends_with("bye"), "{killed}");
@@ -42,28 +58,44 @@ async fn the_last_words_of_what_was_left_behind_are_in_the_answer_that_ends_it()
 #[tokio::test]
 async fn what_goes_on_quietly_is_named_too() {
     let bench = Bench::new();
-    let (text, meta) =
-        bench.bash(&format!("sleep 60 > /dev/null 2>&1 & {}; echo hi", once_it_is("sleep"))).await;
+    let (text, meta) = bench
+        .bash(&format!(
+            "sleep 60 > /dev/null 2>&1 & {}; echo hi",
+            once_it_is("sleep")
+        ))
+        .await;
     assert!(text.contains("Still running: sleep 60 (pid "), "{text}");
     assert!(!meta.output_incomplete, "all of the output is there");
-    bench.text("KillShell", json!({"shell_id": "sh_1", "signal": "KILL"})).await;
+    bench
+        .text("KillShell", json!({"shell_id": "sh_1", "signal": "KILL"}))
+        .await;
 }
 
 #[tokio::test]
 async fn a_shell_in_the_background_is_followed_to_its_end() {
     let bench = Bench::new();
     let checkpoint = Checkpoint::open().await;
-    let command =
-        format!("echo one; {}; echo here >&9; read -u 9 word; echo got $word; exit 5", checkpoint.connect());
+    let command = format!(
+        "echo one; {}; echo here >&9; read -u 9 word; echo got $word; exit 5",
+        checkpoint.connect()
+    );
     let start = json!({"command": command, "run_in_background": true, "description": "A test"});
     let begun = bench.text("Bash", start.clone()).await;
-    assert!(begun.starts_with("Shell sh_1 (pid ") && begun.contains(") running\none"), "{begun}");
+    assert!(
+        begun.starts_with("Shell sh_1 (pid ") && begun.contains(") running\none"),
+        "{begun}"
+    );
     let (_, mut stream) = checkpoint.line().await;
 
     let seen = bench.text("ShellStatus", json!({"shell_id": "sh_1"})).await;
-    assert!(seen.contains("running for") && seen.contains("\none\n") && seen.contains("A test"), "{seen}");
+    assert!(
+        seen.contains("running for") && seen.contains("\none\n") && seen.contains("A test"),
+        "{seen}"
+    );
     let cursor = cursor(&seen);
-    let nothing = bench.text("ShellStatus", json!({"shell_id": "sh_1", "since": cursor})).await;
+    let nothing = bench
+        .text("ShellStatus", json!({"shell_id": "sh_1", "since": cursor}))
+        .await;
     assert!(nothing.contains("(nothing new was printed)"), "{nothing}");
 
     let waiting = bench.call(
@@ -74,18 +106,37 @@ async fn a_shell_in_the_background_is_followed_to_its_end() {
         stream.write_all(b"word\n").await.expect("written");
     });
     let new = new.expect("new output");
-    assert!(tools::text(&new).contains("got word\n") && !tools::text(&new).contains("\none\n"), "{new:?}");
+    assert!(
+        tools::text(&new).contains("got word\n") && !tools::text(&new).contains("\none\n"),
+        "{new:?}"
+    );
 
-    let end = bench.text("ShellStatus", json!({"shell_id": "sh_1", "wait_ms": 30_000})).await;
+    let end = bench
+        .text(
+            "ShellStatus",
+            json!({"shell_id": "sh_1", "wait_ms": 30_000}),
+        )
+        .await;
     assert!(end.contains("exit code 5"), "{end}");
     assert!(
-        bench.text("KillShell", json!({"shell_id": "sh_1"})).await.contains("had ended already: exit code 5")
+        bench
+            .text("KillShell", json!({"shell_id": "sh_1"}))
+            .await
+            .contains("had ended already: exit code 5")
     );
-    assert!(bench.text("ShellStatus", json!({})).await.contains("exit code 5"));
+    assert!(
+        bench
+            .text("ShellStatus", json!({}))
+            .await
+            .contains("exit code 5")
+    );
 
-    let missing = bench.call("KillShell", json!({"shell_id": "sh_9"})).await.expect_err("no such shell");
-    assert_eq!(missing.code(), ErrorCode::NotFound);
-    assert!(missing.text().contains("sh_1"), "{missing}");
+    let missing = bench
+        .call("KillShell", json!({"shell_id": "sh_9"}))
+        .await
+        .expect_err("no such shell");
+    assert_eq!(missing.stable_code(), ErrorCode::NotFound);
+    assert!(missing.model_text().contains("sh_1"), "{missing}");
 }
 
 #[tokio::test]
@@ -95,18 +146,29 @@ async fn a_second_shell_with_the_same_command_is_pointed_out() {
     let first = bench.text("Bash", start.clone()).await;
     assert!(!first.contains("already"), "{first}");
     let second = bench.text("Bash", start).await;
-    assert!(second.starts_with("Shell sh_2") && second.contains("as shell sh_1"), "{second}");
+    assert!(
+        second.starts_with("Shell sh_2") && second.contains("as shell sh_1"),
+        "{second}"
+    );
     for id in ["sh_1", "sh_2"] {
-        bench.text("KillShell", json!({"shell_id": id, "signal": "INT"})).await;
+        bench
+            .text("KillShell", json!({"shell_id": id, "signal": "INT"}))
+            .await;
     }
 }
 
 #[tokio::test]
 async fn a_short_shell_in_the_background_is_reported_whole() {
     let bench = Bench::new();
-    let text = bench.text("Bash", json!({"command": "echo quick; exit 2", "background": true})).await;
+    let text = bench
+        .text(
+            "Bash",
+            json!({"command": "echo quick; exit 2", "background": true}),
+        )
+        .await;
     assert!(
-        text.starts_with("Shell sh_1 (pid ") && text.contains("has ended already\nquick\nExit code 2"),
+        text.starts_with("Shell sh_1 (pid ")
+            && text.contains("has ended already\nquick\nExit code 2"),
         "{text}"
     );
 }
@@ -119,23 +181,50 @@ async fn a_prompt_is_new_once_and_then_waited_on() {
         "echo one; printf promp; {}; echo here >&9; read -u 9 word; echo \"t: $word\"; sleep 60",
         checkpoint.connect()
     );
-    bench.text("Bash", json!({"command": command, "run_in_background": true})).await;
+    bench
+        .text(
+            "Bash",
+            json!({"command": command, "run_in_background": true}),
+        )
+        .await;
     let (_, mut stream) = checkpoint.line().await;
-    let shown =
-        bench.text("ShellStatus", json!({"shell_id": "sh_1", "pattern": "^promp$", "wait_ms": 30_000})).await;
+    let shown = bench
+        .text(
+            "ShellStatus",
+            json!({"shell_id": "sh_1", "pattern": "^promp$", "wait_ms": 30_000}),
+        )
+        .await;
     assert!(shown.contains("\npromp\n"), "{shown}");
-    let first = bench.text("ShellStatus", json!({"shell_id": "sh_1", "since": 4})).await;
-    assert!(first.contains("\npromp\n") && cursor(&first) == cursor(&shown), "{first}");
+    let first = bench
+        .text("ShellStatus", json!({"shell_id": "sh_1", "since": 4}))
+        .await;
+    assert!(
+        first.contains("\npromp\n") && cursor(&first) == cursor(&shown),
+        "{first}"
+    );
     let since = cursor(&shown);
-    let nothing = bench.text("ShellStatus", json!({"shell_id": "sh_1", "since": since})).await;
-    assert!(nothing.contains("(nothing new was printed)") && cursor(&nothing) == since, "{nothing}");
+    let nothing = bench
+        .text("ShellStatus", json!({"shell_id": "sh_1", "since": since}))
+        .await;
+    assert!(
+        nothing.contains("(nothing new was printed)") && cursor(&nothing) == since,
+        "{nothing}"
+    );
 
-    let waiting = bench.text("ShellStatus", json!({"shell_id": "sh_1", "since": since, "wait_ms": 30_000}));
+    let waiting = bench.text(
+        "ShellStatus",
+        json!({"shell_id": "sh_1", "since": since, "wait_ms": 30_000}),
+    );
     let (new, ()) = tokio::join!(waiting, async {
         stream.write_all(b"word\n").await.expect("written");
     });
-    assert!(new.contains("\nprompt: word\n") && cursor(&new) > since, "{new}");
-    bench.text("KillShell", json!({"shell_id": "sh_1", "signal": "KILL"})).await;
+    assert!(
+        new.contains("\nprompt: word\n") && cursor(&new) > since,
+        "{new}"
+    );
+    bench
+        .text("KillShell", json!({"shell_id": "sh_1", "signal": "KILL"}))
+        .await;
 }
 
 /// Masks as the runner does.
@@ -148,62 +237,87 @@ impl StreamFilter for Masking {
     fn finish(&mut self, out: &mut Vec<u8>) {
         self.0.finish(out);
     }
-    fn held(&self) -> &[u8] {
-        self.0.held()
+    fn held_back(&self) -> &[u8] {
+        self.0.held_back()
     }
-    fn rewritten(&self) -> u64 {
-        self.0.rewritten()
+    fn rewritten_count(&self) -> u64 {
+        self.0.masked_count()
     }
 }
 
 #[tokio::test]
 async fn what_may_become_a_secret_is_shown_while_it_is_short_and_then_said_to_be_held_back() {
     let redactor = Redactor::new([Secret::new("t0p-secret-value".to_owned())]);
-    let filters: FilterFactory = Arc::new(move || Box::new(Masking(redactor.stream())));
-    let bench = Bench::with(base(), filters, Arc::new(Unlogged));
+    let filters: FilterFactory = Arc::new(move || Box::new(Masking(redactor.stream_masker())));
+    let bench = Bench::with(base(), filters, Arc::new(NoChildLog));
     let checkpoint = Checkpoint::open().await;
     let command = format!(
         "printf prompt; {}; echo 1 >&9; read -u 9; printf 0p-s; read -u 9; echo ecret-value",
         checkpoint.connect()
     );
-    bench.text("Bash", json!({"command": command, "run_in_background": true})).await;
+    bench
+        .text(
+            "Bash",
+            json!({"command": command, "run_in_background": true}),
+        )
+        .await;
     let (_, mut stream) = checkpoint.line().await;
     let prompt = json!({"shell_id": "sh_1", "pattern": "promp", "wait_ms": 30_000});
     let shown = bench.text("ShellStatus", prompt).await;
-    assert!(shown.contains("\nprompt\n") && !shown.contains("held back"), "{shown}");
+    assert!(
+        shown.contains("\nprompt\n") && !shown.contains("held back"),
+        "{shown}"
+    );
 
     stream.write_all(b"\n").await.expect("written");
     let next = json!({"shell_id": "sh_1", "since": cursor(&shown), "wait_ms": 30_000});
     let held = bench.text("ShellStatus", next).await;
-    assert!(held.contains("\npromp\n(then 5 characters, held back "), "{held}");
+    assert!(
+        held.contains("\npromp\n(then 5 characters, held back "),
+        "{held}"
+    );
     assert!(!held.contains("t0p"), "{held}");
 
     stream.write_all(b"\n").await.expect("written");
     let next = json!({"shell_id": "sh_1", "since": cursor(&held), "pattern": "^promp.", "wait_ms": 30_000});
     let masked = bench.text("ShellStatus", next).await;
-    assert!(masked.contains(&format!("\npromp{MASK}\n")) && !masked.contains("held back"), "{masked}");
+    assert!(
+        masked.contains(&format!("\npromp{MASK}\n")) && !masked.contains("held back"),
+        "{masked}"
+    );
 }
 
 #[tokio::test]
 async fn an_escape_sequence_after_a_prompt_is_not_held_back() {
     // The last letter of a colour's sequence begins a value.
     let redactor = Redactor::new([Secret::new("m0nkey-business-42".to_owned())]);
-    let filters: FilterFactory = Arc::new(move || Box::new(Masking(redactor.stream())));
-    let bench = Bench::with(base(), filters, Arc::new(Unlogged));
+    let filters: FilterFactory = Arc::new(move || Box::new(Masking(redactor.stream_masker())));
+    let bench = Bench::with(base(), filters, Arc::new(NoChildLog));
     let checkpoint = Checkpoint::open().await;
     let command = format!(
         "printf '\\e[32m$ \\e[0m'; {}; echo 1 >&9; read -u 9; printf '0nkey-bus\\e[32m$ \\e[0mm0nkey\\e[0m-business-42'",
         checkpoint.connect()
     );
-    bench.text("Bash", json!({"command": command, "run_in_background": true})).await;
+    bench
+        .text(
+            "Bash",
+            json!({"command": command, "run_in_background": true}),
+        )
+        .await;
     let (_, mut stream) = checkpoint.line().await;
     let prompt = json!({"shell_id": "sh_1", "pattern": r"\$", "wait_ms": 30_000});
     let shown = bench.text("ShellStatus", prompt).await;
-    assert!(shown.contains("\n$ \n") && !shown.contains("held back"), "{shown}");
+    assert!(
+        shown.contains("\n$ \n") && !shown.contains("held back"),
+        "{shown}"
+    );
 
     stream.write_all(b"\n").await.expect("written");
     let end = json!({"shell_id": "sh_1", "wait_ms": 30_000});
     let whole = bench.text("ShellStatus", end).await;
     assert!(!whole.contains("business"), "{whole}");
-    assert!(whole.contains(&format!("$ {MASK}")), "a value behind the sequence is masked: {whole}");
+    assert!(
+        whole.contains(&format!("$ {MASK}")),
+        "a value behind the sequence is masked: {whole}"
+    );
 }

@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use punie_runner::acp::local::environment::{Beginning, ForCommands};
+use punie_runner::acp::local::command_environment::{PathPrefix, PathPrefixSource};
 
 use super::*;
 
@@ -14,16 +14,30 @@ async fn every_name_that_models_use_for_an_argument_is_taken() {
     for (args, expected) in [
         (json!({"cmd": "echo 1"}), "1"),
         (json!({"script": "echo 1"}), "1"),
-        (json!({"command": "basename $PWD", "workingDirectory": "sub"}), "sub"),
-        (json!({"command": "basename $PWD", "directory": "sub"}), "sub"),
+        (
+            json!({"command": "basename $PWD", "workingDirectory": "sub"}),
+            "sub",
+        ),
+        (
+            json!({"command": "basename $PWD", "directory": "sub"}),
+            "sub",
+        ),
         (json!({"command": "basename $PWD", "cwd": "./sub/"}), "sub"),
-        (json!({"command": "echo $A", "environment": {"A": "x"}}), "x"),
+        (
+            json!({"command": "echo $A", "environment": {"A": "x"}}),
+            "x",
+        ),
         (json!({"command": "cat", "input": "read"}), "read"),
-        (json!({"command": "echo 1", "timeoutMs": "5000", "maxOutputChars": 1000, "description": null}), "1"),
+        (
+            json!({"command": "echo 1", "timeoutMs": "5000", "maxOutputChars": 1000, "description": null}),
+            "1",
+        ),
     ] {
         assert_eq!(bench.text("Bash", args.clone()).await, expected, "{args}");
     }
-    let here = bench.text("Bash", json!({"command": "pwd", "cwd": "."})).await;
+    let here = bench
+        .text("Bash", json!({"command": "pwd", "cwd": "."}))
+        .await;
     assert_eq!(here, bench.bash("pwd").await.0);
 }
 
@@ -36,18 +50,36 @@ async fn arguments_that_cannot_be_meant_are_refused_before_anything_runs() {
         (json!({"command": "touch ran", "colour": true}), "colour"),
         (json!({"command": "touch ran", "timeout": 0}), "timeout"),
         (json!({"command": "touch ran", "timeout": -5}), "timeout"),
-        (json!({"command": "touch ran", "timeout": "soon"}), "timeout"),
-        (json!({"command": "touch ran", "yield_ms": 249}), "250 to 60000"),
-        (json!({"command": "touch ran", "yield_ms": 60_001}), "250 to 60000"),
-        (json!({"command": "touch ran", "tty": true, "stdin": "x"}), "WriteShell"),
+        (
+            json!({"command": "touch ran", "timeout": "soon"}),
+            "timeout",
+        ),
+        (
+            json!({"command": "touch ran", "yield_ms": 249}),
+            "250 to 60000",
+        ),
+        (
+            json!({"command": "touch ran", "yield_ms": 60_001}),
+            "250 to 60000",
+        ),
+        (
+            json!({"command": "touch ran", "tty": true, "stdin": "x"}),
+            "WriteShell",
+        ),
         (json!({"command": "touch ran", "cols": 80}), "tty=true"),
-        (json!({"command": "touch ran", "tty": true, "cols": 19}), "20 to 500"),
-        (json!({"command": "touch ran", "tty": true, "rows": 201}), "5 to 200"),
+        (
+            json!({"command": "touch ran", "tty": true, "cols": 19}),
+            "20 to 500",
+        ),
+        (
+            json!({"command": "touch ran", "tty": true, "rows": 201}),
+            "5 to 200",
+        ),
         (json!({"command": "touch ran", "cwd": "a\u{0}b"}), "NUL"),
     ] {
         let refused = bench.call("Bash", args).await.expect_err(words);
-        assert_eq!(refused.code(), ErrorCode::InvalidArgs, "{refused}");
-        assert!(refused.text().contains(words), "{words}: {refused}");
+        assert_eq!(refused.stable_code(), ErrorCode::InvalidArgs, "{refused}");
+        assert!(refused.model_text().contains(words), "{words}: {refused}");
     }
     assert!(!bench.workspace.path().join("ran").exists());
 }
@@ -73,13 +105,20 @@ async fn entries_that_would_change_what_runs_are_refused_by_name() {
     ] {
         let args = json!({"command": "touch ran", "env": {name: "x"}});
         let refused = bench.call("Bash", args).await.expect_err(name);
-        assert_eq!(refused.code(), ErrorCode::PolicyDenied, "{refused}");
-        assert!(refused.text().contains(name) && refused.text().contains("Nothing was run"), "{refused}");
+        assert_eq!(refused.stable_code(), ErrorCode::PolicyDenied, "{refused}");
+        assert!(
+            refused.model_text().contains(name) && refused.model_text().contains("Nothing was run"),
+            "{refused}"
+        );
     }
-    for (name, value) in [("BASH_FUNC_ls%%", "() { touch ran; }"), ("A=B", "x"), ("A", "x\u{0}y")] {
+    for (name, value) in [
+        ("BASH_FUNC_ls%%", "() { touch ran; }"),
+        ("A=B", "x"),
+        ("A", "x\u{0}y"),
+    ] {
         let args = json!({"command": "ls", "env": {name: value}});
         let refused = bench.call("Bash", args).await.expect_err(name);
-        assert_eq!(refused.code(), ErrorCode::InvalidArgs, "{refused}");
+        assert_eq!(refused.stable_code(), ErrorCode::InvalidArgs, "{refused}");
     }
     assert!(!bench.workspace.path().join("ran").exists());
 }
@@ -88,9 +127,12 @@ async fn entries_that_would_change_what_runs_are_refused_by_name() {
 async fn a_link_out_of_the_workspace_is_no_folder_to_run_in() {
     let bench = Bench::new();
     std::os::unix::fs::symlink("/tmp", bench.workspace.path().join("out")).expect("a link");
-    let refused = bench.call("Bash", json!({"command": "pwd", "cwd": "out"})).await.expect_err("outside");
-    assert_eq!(refused.code(), ErrorCode::OutsideWorkspace);
-    assert!(refused.text().contains("/tmp"), "{refused}");
+    let refused = bench
+        .call("Bash", json!({"command": "pwd", "cwd": "out"}))
+        .await
+        .expect_err("outside");
+    assert_eq!(refused.stable_code(), ErrorCode::OutsideWorkspace);
+    assert!(refused.model_text().contains("/tmp"), "{refused}");
 }
 
 #[tokio::test]
@@ -98,9 +140,15 @@ async fn a_command_of_one_or_two_megabytes_is_refused_with_a_way_out() {
     let bench = Bench::new();
     for megabytes in [1, 2] {
         let command = format!("touch ran; echo {}", "x".repeat(megabytes << 20));
-        let refused = bench.call("Bash", json!({"command": command})).await.expect_err("too large");
-        assert_eq!(refused.code(), ErrorCode::TooLarge);
-        assert!(refused.text().contains("stdin") && refused.text().len() < 400, "{refused}");
+        let refused = bench
+            .call("Bash", json!({"command": command}))
+            .await
+            .expect_err("too large");
+        assert_eq!(refused.stable_code(), ErrorCode::TooLarge);
+        assert!(
+            refused.model_text().contains("stdin") && refused.model_text().len() < 400,
+            "{refused}"
+        );
     }
     assert!(!bench.workspace.path().join("ran").exists());
 }
@@ -108,12 +156,26 @@ async fn a_command_of_one_or_two_megabytes_is_refused_with_a_way_out() {
 #[tokio::test]
 async fn whoever_reads_finds_the_end_of_the_input() {
     let bench = Bench::new();
-    for reader in ["cat", "read -r line || true", "cat < /dev/stdin", "bash -c 'cat'", "sort -"] {
+    for reader in [
+        "cat",
+        "read -r line || true",
+        "cat < /dev/stdin",
+        "bash -c 'cat'",
+        "sort -",
+    ] {
         let (text, _) = bench.bash(reader).await;
-        assert_eq!(text, "Command completed successfully (no output).", "{reader}");
+        assert_eq!(
+            text, "Command completed successfully (no output).",
+            "{reader}"
+        );
     }
-    let (text, _) = bench.bash("test -t 0 || echo none; tty; : < /dev/tty").await;
-    assert!(text.starts_with("none\nnot a tty\n") && text.contains("/dev/tty"), "{text}");
+    let (text, _) = bench
+        .bash("test -t 0 || echo none; tty; : < /dev/tty")
+        .await;
+    assert!(
+        text.starts_with("none\nnot a tty\n") && text.contains("/dev/tty"),
+        "{text}"
+    );
 }
 
 #[tokio::test]
@@ -124,20 +186,29 @@ async fn a_purpose_is_one_short_line_in_the_list() {
     bench.text("Bash", start).await;
     let listed = bench.text("ShellStatus", json!({})).await;
     assert_eq!(listed.lines().count(), 1, "{listed}");
-    assert!(listed.contains("(first second long long") && listed.ends_with("…)"), "{listed}");
+    assert!(
+        listed.contains("(first second long long") && listed.ends_with("…)"),
+        "{listed}"
+    );
 }
 
 #[tokio::test]
 async fn a_tiny_timeout_is_said_to_be_in_milliseconds() {
     let bench = Bench::new();
-    let stopped =
-        bench.call("Bash", json!({"command": "sleep 60", "timeout": 60})).await.expect_err("too long");
-    assert_eq!(stopped.code(), ErrorCode::Timeout);
+    let stopped = bench
+        .call("Bash", json!({"command": "sleep 60", "timeout": 60}))
+        .await
+        .expect_err("too long");
+    assert_eq!(stopped.stable_code(), ErrorCode::Timeout);
     assert!(
-        stopped.text().contains("in milliseconds") && stopped.text().contains("run_in_background"),
+        stopped.model_text().contains("in milliseconds")
+            && stopped.model_text().contains("run_in_background"),
         "{stopped}"
     );
-    assert!(stopped.text().contains("Nothing had been printed."), "{stopped}");
+    assert!(
+        stopped.model_text().contains("Nothing had been printed."),
+        "{stopped}"
+    );
 }
 
 #[tokio::test]
@@ -149,22 +220,39 @@ async fn a_command_that_takes_longer_than_wanted_goes_on_as_a_shell() {
         checkpoint.connect()
     );
     // The timeout ends with the waiting: it is shorter than what follows.
-    let args = json!({"command": command, "yield_ms": 3_000, "timeout": 3_500, "description": "A test"});
+    let args =
+        json!({"command": command, "yield_ms": 3_000, "timeout": 3_500, "description": "A test"});
     let call = bench.call("Bash", args);
     let (reply, (_, mut stream)) = tokio::join!(call, checkpoint.line());
     let reply = reply.expect("it is no error");
     let text = tools::text(&reply);
     assert!(text.starts_with("begun\nStill running after "), "{text}");
-    assert!(text.contains("now as shell sh_1 (pid ") && text.contains("without a time limit"), "{text}");
-    assert!(text.contains("[ShellStatus since=6 ") && !text.contains("WriteShell"), "{text}");
+    assert!(
+        text.contains("now as shell sh_1 (pid ") && text.contains("without a time limit"),
+        "{text}"
+    );
+    assert!(
+        text.contains("[ShellStatus since=6 ") && !text.contains("WriteShell"),
+        "{text}"
+    );
     assert_eq!(reply.meta.exit_code, None);
     assert!(reply.meta.handle.is_some());
-    let late = bench.text("ShellStatus", json!({"shell_id": "sh_1", "wait_ms": 1_000})).await;
-    assert!(late.contains("running for") && late.contains("A test"), "{late}");
+    let late = bench
+        .text("ShellStatus", json!({"shell_id": "sh_1", "wait_ms": 1_000}))
+        .await;
+    assert!(
+        late.contains("running for") && late.contains("A test"),
+        "{late}"
+    );
     stream.write_all(b"word\n").await.expect("written");
     let end = json!({"shell_id": "sh_1", "since": 6, "pattern": "^got", "wait_ms": 30_000});
     assert!(bench.text("ShellStatus", end).await.contains("got word\n"));
-    let end = bench.text("ShellStatus", json!({"shell_id": "sh_1", "wait_ms": 30_000})).await;
+    let end = bench
+        .text(
+            "ShellStatus",
+            json!({"shell_id": "sh_1", "wait_ms": 30_000}),
+        )
+        .await;
     assert!(end.contains("exit code 5"), "{end}");
 }
 
@@ -173,19 +261,28 @@ async fn a_command_that_is_quick_enough_answers_as_ever() {
     let bench = Bench::new();
     let args = json!({"command": "echo done; exit 2", "yield_ms": 60_000});
     let reply = bench.call("Bash", args).await.expect("an answer");
-    assert!(tools::text(&reply).starts_with("done\nExit code 2 ("), "{reply:?}");
-    assert_eq!(bench.text("ShellStatus", json!({})).await, "There are no background shells.");
+    assert!(
+        tools::text(&reply).starts_with("done\nExit code 2 ("),
+        "{reply:?}"
+    );
+    assert_eq!(
+        bench.text("ShellStatus", json!({})).await,
+        "There are no background shells."
+    );
     let args = json!({"command": "echo begun; sleep 60", "yield_ms": 60_000, "timeout": 3_000});
-    let stopped = bench.call("Bash", args).await.expect_err("its time was over first");
-    assert_eq!(stopped.code(), ErrorCode::Timeout);
-    assert!(stopped.text().starts_with("begun\n"), "{stopped}");
+    let stopped = bench
+        .call("Bash", args)
+        .await
+        .expect_err("its time was over first");
+    assert_eq!(stopped.stable_code(), ErrorCode::Timeout);
+    assert!(stopped.model_text().starts_with("begun\n"), "{stopped}");
 }
 
 #[tokio::test]
 async fn a_call_taken_back_before_it_yields_stops_its_command() {
     let bench = Bench::new();
     let checkpoint = Checkpoint::open().await;
-    let cx = ToolCx::detached(RequestId::new());
+    let cx = ToolContext::for_detached_call(RequestId::new());
     let cancel = cx.cancel.clone();
     let command = format!("{}; echo $$ >&9; exec 9>&-; sleep 60", checkpoint.connect());
     let args = json!({"command": command, "yield_ms": 60_000});
@@ -195,19 +292,29 @@ async fn a_call_taken_back_before_it_yields_stops_its_command() {
         cancel.cancel();
         pid
     });
-    assert_eq!(answer.expect_err("cancelled").code(), ErrorCode::Cancelled);
+    assert_eq!(
+        answer.expect_err("cancelled").stable_code(),
+        ErrorCode::Cancelled
+    );
     assert!(!is_there(&pid));
 }
 
 #[tokio::test]
 async fn a_shell_in_the_background_says_how_to_go_on_with_it() {
     let bench = Bench::new();
-    let plain = json!({"command": "echo one; sleep 60", "run_in_background": true, "yield_ms": 3_000});
+    let plain =
+        json!({"command": "echo one; sleep 60", "run_in_background": true, "yield_ms": 3_000});
     let text = bench.text("Bash", plain).await;
-    assert!(text.contains("running\none\n[ShellStatus since=4 shows what comes next; "), "{text}");
+    assert!(
+        text.contains("running\none\n[ShellStatus since=4 shows what comes next; "),
+        "{text}"
+    );
     let tty = json!({"command": "sleep 60", "run_in_background": true, "tty": true});
     let text = bench.text("Bash", tty).await;
-    assert!(text.contains("WriteShell types into it; KillShell ends it]"), "{text}");
+    assert!(
+        text.contains("WriteShell types into it; KillShell ends it]"),
+        "{text}"
+    );
 }
 
 #[tokio::test]
@@ -216,16 +323,25 @@ async fn a_terminal_is_one_for_the_program_and_its_output_is_clean() {
     let command = "test -t 0 && test -t 1 && test -t 2 && echo all three; echo $TERM; stty size; \
                    printf '\\033[31mred\\033[0m\\n'; printf '10%%\\r100%%\\n'; echo to /dev/tty > /dev/tty; \
                    readlink /proc/$$/fd/0 | grep -c pts; exit 3";
-    let reply = bench.call("Bash", json!({"command": command, "tty": true})).await.expect("an answer");
+    let reply = bench
+        .call("Bash", json!({"command": command, "tty": true}))
+        .await
+        .expect("an answer");
     let text = tools::text(&reply);
     assert!(
-        text.starts_with("all three\nxterm-256color\n40 120\nred\n100%\nto /dev/tty\n1\nExit code 3 ("),
+        text.starts_with(
+            "all three\nxterm-256color\n40 120\nred\n100%\nto /dev/tty\n1\nExit code 3 ("
+        ),
         "{text}"
     );
     let args = json!({"command": "stty size", "pty": true, "cols": "80", "rows": 24});
     assert_eq!(bench.text("Bash", args).await, "24 80");
-    let raw =
-        bench.text("Bash", json!({"command": "printf '\\033[31mred\\n'", "tty": true, "raw": true})).await;
+    let raw = bench
+        .text(
+            "Bash",
+            json!({"command": "printf '\\033[31mred\\n'", "tty": true, "raw": true}),
+        )
+        .await;
     assert_eq!(raw, "\u{1b}[31mred");
 }
 
@@ -234,10 +350,24 @@ async fn the_last_words_of_a_command_on_a_terminal_are_never_lost() {
     let bench = Bench::new();
     for round in 0..40 {
         let (command, expected) = (format!("echo word {round}"), format!("word {round}"));
-        assert_eq!(bench.text("Bash", json!({"command": command, "tty": true})).await, expected);
+        assert_eq!(
+            bench
+                .text("Bash", json!({"command": command, "tty": true}))
+                .await,
+            expected
+        );
     }
-    let long = bench.text("Bash", json!({"command": "seq 1 20000; echo end", "tty": true})).await;
-    assert!(long.starts_with("1\n2\n") && long.ends_with("\n20000\nend"), "{}", long.len());
+    let long = bench
+        .text(
+            "Bash",
+            json!({"command": "seq 1 20000; echo end", "tty": true}),
+        )
+        .await;
+    assert!(
+        long.starts_with("1\n2\n") && long.ends_with("\n20000\nend"),
+        "{}",
+        long.len()
+    );
 }
 
 #[tokio::test]
@@ -245,24 +375,35 @@ async fn a_command_on_a_terminal_is_stopped_with_its_jobs() {
     let bench = Bench::new();
     let checkpoint = Checkpoint::open().await;
     // With job control each job is a process group of its own.
-    let command = format!("set -m; sleep 60 & {}; echo $! >&9; exec 9>&-; sleep 61", checkpoint.connect());
+    let command = format!(
+        "set -m; sleep 60 & {}; echo $! >&9; exec 9>&-; sleep 61",
+        checkpoint.connect()
+    );
     let start = json!({"command": command, "tty": true, "run_in_background": true});
     let (_, (pid, _)) = tokio::join!(bench.text("Bash", start), checkpoint.line());
     assert!(is_there(&pid));
     let killed = bench.text("KillShell", json!({"shell_id": "sh_1"})).await;
     assert!(killed.contains("stopped with SIG"), "{killed}");
     assert!(!is_there(&pid));
-    let stopped = bench.call("Bash", json!({"command": "echo on; cat", "tty": true, "timeout": 3_000})).await;
+    let stopped = bench
+        .call(
+            "Bash",
+            json!({"command": "echo on; cat", "tty": true, "timeout": 3_000}),
+        )
+        .await;
     let stopped = stopped.expect_err("nobody types");
-    assert!(stopped.code() == ErrorCode::Timeout && stopped.text().starts_with("on\n"), "{stopped}");
+    assert!(
+        stopped.stable_code() == ErrorCode::Timeout && stopped.model_text().starts_with("on\n"),
+        "{stopped}"
+    );
 }
 
 /// Counts the commands that are prepared.
 #[derive(Debug, Default)]
 struct Counting(AtomicU32);
 
-impl ForCommands for Counting {
-    fn beginning(&self, _request: &RequestId) -> Option<Beginning> {
+impl PathPrefixSource for Counting {
+    fn prefix_for_request(&self, _request: &RequestId) -> Option<PathPrefix> {
         self.0.fetch_add(1, Ordering::Relaxed);
         None
     }
@@ -272,10 +413,17 @@ impl ForCommands for Counting {
 async fn warming_up_prepares_and_runs_one_command_and_keeps_nothing_of_it() {
     let bench = Bench::new();
     let counting = Arc::new(Counting::default());
-    bench.terminals.give(Arc::<Counting>::clone(&counting));
+    bench
+        .terminals
+        .set_path_prefix_source(Arc::<Counting>::clone(&counting));
     bench.terminals.warm_up().await;
     assert_eq!(counting.0.load(Ordering::Relaxed), 1);
-    assert_eq!(std::fs::read_dir(bench.outputs.path()).expect("the store").count(), 0);
+    assert_eq!(
+        std::fs::read_dir(bench.outputs.path())
+            .expect("the store")
+            .count(),
+        0
+    );
     assert_eq!(bench.bash("echo warm").await.0, "warm");
     assert_eq!(counting.0.load(Ordering::Relaxed), 2);
 }

@@ -3,12 +3,12 @@
 use punie_runner::ids::ToolName;
 use punie_runner::output::OutputHandle;
 use punie_runner::redact::Redactor;
-use punie_runner::request::{Outcome, Sealing};
+use punie_runner::request::{CallOutcome, SealContext};
 
 use super::*;
 
-fn small(limits: Limits) -> Bench {
-    Bench::keeping(limits, base(), plain(), Arc::new(Unlogged))
+fn small(limits: OutputLimits) -> Bench {
+    Bench::keeping(limits, base(), plain(), Arc::new(NoChildLog))
 }
 
 fn printing(bytes: u32) -> String {
@@ -17,49 +17,95 @@ fn printing(bytes: u32) -> String {
 
 #[tokio::test]
 async fn a_shell_that_has_ended_holds_no_room() {
-    let bench = small(Limits { all: 1_000_000, ..Limits::default() });
+    let bench = small(OutputLimits {
+        in_total: 1_000_000,
+        ..OutputLimits::default()
+    });
     for shell in 1..=3 {
-        bench.text("Bash", json!({"command": printing(400_000), "run_in_background": true})).await;
+        bench
+            .text(
+                "Bash",
+                json!({"command": printing(400_000), "run_in_background": true}),
+            )
+            .await;
         let end = json!({"shell_id": format!("sh_{shell}"), "wait_ms": 30_000});
         assert!(bench.text("ShellStatus", end).await.contains("exit code 0"));
     }
     let (text, meta) = bench.bash("seq 1 100000").await;
     assert_eq!(meta.warnings, Vec::<String>::new(), "{text}");
     let handle = meta.handle.expect("it is kept");
-    let page = bench.text("ReadOutput", json!({"handle": handle, "offset": 100_000})).await;
+    let page = bench
+        .text("ReadOutput", json!({"handle": handle, "offset": 100_000}))
+        .await;
     assert!(page.contains("100000\t100000\n"), "{page}");
 }
 
 #[tokio::test]
 async fn an_output_of_which_nothing_is_kept_names_no_handle_and_says_why() {
-    let bench = small(Limits { each: 100_000, all: 100_000, ..Limits::default() });
+    let bench = small(OutputLimits {
+        per_output: 100_000,
+        in_total: 100_000,
+        ..OutputLimits::default()
+    });
     let filling = format!("{}; echo full; sleep 60", printing(100_000));
-    bench.text("Bash", json!({"command": filling, "run_in_background": true})).await;
+    bench
+        .text(
+            "Bash",
+            json!({"command": filling, "run_in_background": true}),
+        )
+        .await;
     let full = json!({"shell_id": "sh_1", "pattern": "full$", "wait_ms": 30_000});
     assert!(bench.text("ShellStatus", full).await.contains("full\n"));
 
-    let cx = ToolCx::detached(RequestId::new());
-    let handle = OutputStore::handle(&cx.request, 0);
-    let call = tools::call_with(&bench.registry, "Bash", json!({"command": "seq 1 20000"}), cx);
+    let cx = ToolContext::for_detached_call(RequestId::new());
+    let handle = OutputStore::handle_for(&cx.request, 0);
+    let call = tools::call_with(
+        &bench.registry,
+        "Bash",
+        json!({"command": "seq 1 20000"}),
+        cx,
+    );
     let reply = within(call).await.expect("it ran");
     let text = tools::text(&reply);
-    assert!(text.contains(" omitted]\n") && !text.contains("ReadOutput"), "{text}");
-    assert!(reply.meta.truncated && reply.meta.handle.is_none(), "{:?}", reply.meta);
-    let [warning] = &*reply.meta.warnings else { panic!("{:?}", reply.meta.warnings) };
-    assert!(warning.starts_with("Nothing of the output is kept") && warning.contains("running"), "{warning}");
-
-    let refused = |handle: OutputHandle| bench.call("ReadOutput", json!({"handle": handle.as_str()}));
-    let error = refused(handle.clone()).await.expect_err("nothing is kept");
-    assert_eq!(error.code(), ErrorCode::NotFound);
     assert!(
-        error.text().contains("Nothing of the output out_") && error.text().contains("running"),
+        text.contains(" omitted]\n") && !text.contains("ReadOutput"),
+        "{text}"
+    );
+    assert!(
+        reply.meta.truncated && reply.meta.handle.is_none(),
+        "{:?}",
+        reply.meta
+    );
+    let [warning] = &*reply.meta.warnings else {
+        panic!("{:?}", reply.meta.warnings)
+    };
+    assert!(
+        warning.starts_with("Nothing of the output is kept") && warning.contains("running"),
+        "{warning}"
+    );
+
+    let refused =
+        |handle: OutputHandle| bench.call("ReadOutput", json!({"handle": handle.as_str()}));
+    let error = refused(handle.clone()).await.expect_err("nothing is kept");
+    assert_eq!(error.stable_code(), ErrorCode::NotFound);
+    assert!(
+        error.model_text().contains("Nothing of the output out_")
+            && error.model_text().contains("running"),
         "{error}"
     );
-    assert!(!bench.outputs.path().join(handle.as_str()).exists(), "an empty file would look like an output");
+    assert!(
+        !bench.outputs.path().join(handle.as_str()).exists(),
+        "an empty file would look like an output"
+    );
 
-    bench.text("KillShell", json!({"shell_id": "sh_1", "signal": "KILL"})).await;
+    bench
+        .text("KillShell", json!({"shell_id": "sh_1", "signal": "KILL"}))
+        .await;
     let (_, meta) = bench.bash("seq 1 15000").await;
-    assert!(meta.handle.is_some() && meta.warnings.is_empty(), "{meta:?}");
+    assert!(
+        meta.handle.is_some() && meta.warnings.is_empty(),
+        "{meta:?}"
+    );
 }
 
 #[tokio::test]
@@ -67,17 +113,21 @@ async fn a_stopped_commands_output_is_as_long_as_the_call_asked_for() {
     let bench = Bench::new();
     let args = json!({"command": "seq 1 100000; sleep 60", "timeout": 1_000, "max_chars": 100_000});
     let stopped = bench.call("Bash", args).await.expect_err("too long");
-    let (text, request) = (stopped.text().to_owned(), RequestId::new());
-    assert!(text.chars().count() > 90_000, "{} characters", text.chars().count());
-    let sealed = Outcome::Error(stopped.into()).seal(&Sealing {
+    let (text, request) = (stopped.model_text().to_owned(), RequestId::new());
+    assert!(
+        text.chars().count() > 90_000,
+        "{} characters",
+        text.chars().count()
+    );
+    let sealed = CallOutcome::Error(stopped.into()).seal(&SealContext {
         redactor: &Redactor::new([]),
-        store: &OutputStore::open(bench.outputs.path()).expect("a store"),
+        store: &OutputStore::open_output_folder(bench.outputs.path()).expect("a store"),
         request: &request,
         tool: &ToolName::parse("Bash").expect("a name"),
         duration: Duration::from_secs(1),
         attempt: Some(1),
     });
-    let payload: Value = serde_json::from_str(sealed.payload()).expect("JSON");
+    let payload: Value = serde_json::from_str(sealed.payload_json()).expect("JSON");
     assert_eq!(payload["error"], json!(text));
     assert_eq!(payload["meta"].get("textIsFitted"), None);
 }

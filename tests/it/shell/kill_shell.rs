@@ -3,7 +3,12 @@
 use super::*;
 
 async fn begin(bench: &Bench, command: &str) {
-    bench.text("Bash", json!({"command": command, "run_in_background": true})).await;
+    bench
+        .text(
+            "Bash",
+            json!({"command": command, "run_in_background": true}),
+        )
+        .await;
     let ready = json!({"shell_id": "sh_1", "pattern": "ready", "wait_ms": 30_000});
     assert!(bench.text("ShellStatus", ready).await.contains("\nready\n"));
 }
@@ -11,9 +16,21 @@ async fn begin(bench: &Bench, command: &str) {
 #[tokio::test]
 async fn the_signal_is_the_one_that_was_asked_for() {
     let bench = Bench::new();
-    begin(&bench, "trap 'echo interrupted; exit 4' INT; echo ready; while :; do sleep 0.02; done").await;
-    let killed = bench.text("KillShell", json!({"id": "sh_1", "signal": "SIGINT", "grace_ms": 30_000})).await;
-    assert!(killed.contains("stopped with SIGINT") && killed.contains("\ninterrupted"), "{killed}");
+    begin(
+        &bench,
+        "trap 'echo interrupted; exit 4' INT; echo ready; while :; do sleep 0.02; done",
+    )
+    .await;
+    let killed = bench
+        .text(
+            "KillShell",
+            json!({"id": "sh_1", "signal": "SIGINT", "grace_ms": 30_000}),
+        )
+        .await;
+    assert!(
+        killed.contains("stopped with SIGINT") && killed.contains("\ninterrupted"),
+        "{killed}"
+    );
     let again = bench.text("KillShell", json!({"shell_id": "sh_1"})).await;
     assert!(again.contains("had ended already: exit code 4"), "{again}");
 }
@@ -21,20 +38,48 @@ async fn the_signal_is_the_one_that_was_asked_for() {
 #[tokio::test]
 async fn what_ignores_the_signal_is_killed_after_the_grace() {
     let bench = Bench::new();
-    begin(&bench, "trap '' TERM; echo ready; while :; do sleep 0.02; done").await;
-    let killed = bench.text("KillShell", json!({"shell_id": "sh_1", "grace_ms": 100})).await;
-    assert!(killed.contains("stopped with SIGKILL") && killed.contains("\nready"), "{killed}");
+    begin(
+        &bench,
+        "trap '' TERM; echo ready; while :; do sleep 0.02; done",
+    )
+    .await;
+    let killed = bench
+        .text("KillShell", json!({"shell_id": "sh_1", "grace_ms": 100}))
+        .await;
+    assert!(
+        killed.contains("stopped with SIGKILL") && killed.contains("\nready"),
+        "{killed}"
+    );
 }
 
 #[tokio::test]
 async fn a_shell_that_was_never_there_and_a_signal_that_stops_nothing_are_refused() {
     let bench = Bench::new();
-    let none = bench.call("KillShell", json!({"shell_id": "sh_1"})).await.expect_err("no shell");
-    assert_eq!(none.code(), ErrorCode::NotFound);
-    assert!(none.text().contains("There are no background shells"), "{none}");
+    let none = bench
+        .call("KillShell", json!({"shell_id": "sh_1"}))
+        .await
+        .expect_err("no shell");
+    assert_eq!(none.stable_code(), ErrorCode::NotFound);
+    assert!(
+        none.model_text().contains("There are no background shells"),
+        "{none}"
+    );
     begin(&bench, "echo ready; sleep 600").await;
-    let refused = bench.call("KillShell", json!({"shell_id": "sh_1", "signal": "STOP"})).await;
-    assert_eq!(refused.expect_err("no such signal").code(), ErrorCode::InvalidArgs);
-    assert!(bench.text("ShellStatus", json!({})).await.contains("running for"), "it goes on");
-    bench.text("KillShell", json!({"shell_id": "sh_1", "signal": "KILL"})).await;
+    let refused = bench
+        .call("KillShell", json!({"shell_id": "sh_1", "signal": "STOP"}))
+        .await;
+    assert_eq!(
+        refused.expect_err("no such signal").stable_code(),
+        ErrorCode::InvalidArgs
+    );
+    assert!(
+        bench
+            .text("ShellStatus", json!({}))
+            .await
+            .contains("running for"),
+        "it goes on"
+    );
+    bench
+        .text("KillShell", json!({"shell_id": "sh_1", "signal": "KILL"}))
+        .await;
 }

@@ -12,14 +12,24 @@ fn script(folder: &Path, name: &str, lines: &str) {
 fn with_programs(entries: &[(&str, &str)]) -> (Bench, TempDir) {
     let programs = tempfile::tempdir().expect("a folder");
     let path = format!("{}:/usr/bin:/bin", programs.path().display());
-    let mut base = vec![("PATH".to_owned(), path), ("HOME".to_owned(), "/".to_owned())];
-    base.extend(entries.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
-    (Bench::with(base, plain(), Arc::new(Unlogged)), programs)
+    let mut base = vec![
+        ("PATH".to_owned(), path),
+        ("HOME".to_owned(), "/".to_owned()),
+    ];
+    base.extend(
+        entries
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned())),
+    );
+    (Bench::with(base, plain(), Arc::new(NoChildLog)), programs)
 }
 
 /// What the command of an application looks like that reports what it got, and goes on until it is told to end.
 fn reporting(checkpoint: &Checkpoint) -> String {
-    format!("{}; echo \"$$ $PWD $NO_COLOR $DISPLAY $*\" >&9; read -u 9", checkpoint.connect())
+    format!(
+        "{}; echo \"$$ $PWD $NO_COLOR $DISPLAY $*\" >&9; read -u 9",
+        checkpoint.connect()
+    )
 }
 
 #[tokio::test]
@@ -29,17 +39,30 @@ async fn an_application_gets_its_arguments_untouched_and_goes_on_after_the_runne
     script(programs.path(), "editor-here", &reporting(&checkpoint));
     let args = json!({"app": "editor-here", "args": ["$HOME", "a b", "; touch ran"]});
     let (text, (line, stream)) = tokio::join!(bench.text("OpenApp", args), checkpoint.line());
-    let workspace = bench.workspace.path().canonicalize().expect("its true name");
+    let workspace = bench
+        .workspace
+        .path()
+        .canonicalize()
+        .expect("its true name");
     let (pid, rest) = line.split_once(' ').expect("a pid");
     assert_eq!(
         rest,
         format!("{}  :7 $HOME a b ; touch ran", workspace.display()),
         "nothing of a command, the display, the words"
     );
-    assert_eq!(text, format!("Opened editor-here (pid {pid}); it goes on by itself."));
+    assert_eq!(
+        text,
+        format!("Opened editor-here (pid {pid}); it goes on by itself.")
+    );
     assert!(!workspace.join("ran").exists());
-    assert_eq!(bench.text("ShellStatus", json!({})).await, "There are no background shells.");
-    bench.terminals.stop_all(punie_runner::acp::terminals::Ladder::kill()).await;
+    assert_eq!(
+        bench.text("ShellStatus", json!({})).await,
+        "There are no background shells."
+    );
+    bench
+        .terminals
+        .stop_all_commands(punie_runner::acp::terminals::StopSequence::kill_at_once())
+        .await;
     drop(bench);
     assert!(is_there(pid), "it belongs to the person");
     drop(stream);
@@ -50,27 +73,59 @@ async fn an_application_gets_its_arguments_untouched_and_goes_on_after_the_runne
 async fn an_application_starts_in_the_folder_that_is_named() {
     let (bench, programs) = with_programs(&[("DISPLAY", ":7")]);
     let checkpoint = Checkpoint::open().await;
-    script(programs.path(), "marker", &format!("{}; pwd >&9", checkpoint.connect()));
+    script(
+        programs.path(),
+        "marker",
+        &format!("{}; pwd >&9", checkpoint.connect()),
+    );
     std::fs::create_dir(bench.workspace.path().join("sub")).expect("a folder");
-    let (text, (told, _)) =
-        tokio::join!(bench.text("OpenApp", json!({"app": "marker", "cwd": "sub"})), checkpoint.line());
-    assert!(text.contains("marker") && told.ends_with("/sub"), "{text} {told}");
-    for (folder, code) in [("missing", ErrorCode::NotFound), ("/", ErrorCode::OutsideWorkspace)] {
+    let (text, (told, _)) = tokio::join!(
+        bench.text("OpenApp", json!({"app": "marker", "cwd": "sub"})),
+        checkpoint.line()
+    );
+    assert!(
+        text.contains("marker") && told.ends_with("/sub"),
+        "{text} {told}"
+    );
+    for (folder, code) in [
+        ("missing", ErrorCode::NotFound),
+        ("/", ErrorCode::OutsideWorkspace),
+    ] {
         let args = json!({"app": "marker", "args": ["ran"], "working_directory": folder});
-        assert_eq!(bench.call("OpenApp", args).await.expect_err(folder).code(), code);
+        assert_eq!(
+            bench
+                .call("OpenApp", args)
+                .await
+                .expect_err(folder)
+                .stable_code(),
+            code
+        );
     }
     std::fs::write(bench.workspace.path().join("file"), "x").expect("a file");
     let args = json!({"app": "marker", "args": ["ran"], "working_directory": "file"});
-    assert_eq!(bench.call("OpenApp", args).await.expect_err("a file").code(), ErrorCode::InvalidArgs);
+    assert_eq!(
+        bench
+            .call("OpenApp", args)
+            .await
+            .expect_err("a file")
+            .stable_code(),
+        ErrorCode::InvalidArgs
+    );
 }
 
 #[tokio::test]
 async fn one_that_fails_at_once_is_an_error_and_a_missing_display_is_named() {
     let (bench, programs) = with_programs(&[]);
     script(programs.path(), "failing", "exit 3");
-    let failed = bench.call("OpenApp", json!({"app": "failing"})).await.expect_err("it failed");
-    assert_eq!(failed.code(), ErrorCode::Io);
-    assert!(failed.text().contains("exit code 3") && failed.text().contains("no display"), "{failed}");
+    let failed = bench
+        .call("OpenApp", json!({"app": "failing"}))
+        .await
+        .expect_err("it failed");
+    assert_eq!(failed.stable_code(), ErrorCode::Io);
+    assert!(
+        failed.model_text().contains("exit code 3") && failed.model_text().contains("no display"),
+        "{failed}"
+    );
     assert!(meta_of(failed).may_have_run);
     script(programs.path(), "quiet", "exit 0");
     let text = bench.text("OpenApp", json!({"app": "quiet"})).await;
@@ -83,9 +138,18 @@ async fn a_file_is_opened_by_the_desktops_choice() {
     std::fs::write(bench.workspace.path().join("report.txt"), "x").expect("a file");
     script(programs.path(), "xdg-open", "echo \"$#:$1\" > opened");
     let text = bench.text("OpenApp", json!({"app": "report.txt"})).await;
-    assert_eq!(text, "Opened report.txt with the application that xdg-open has for it.");
-    let file = bench.workspace.path().canonicalize().expect("its true name").join("report.txt");
-    let opened = std::fs::read_to_string(bench.workspace.path().join("opened")).expect("it was asked");
+    assert_eq!(
+        text,
+        "Opened report.txt with the application that xdg-open has for it."
+    );
+    let file = bench
+        .workspace
+        .path()
+        .canonicalize()
+        .expect("its true name")
+        .join("report.txt");
+    let opened =
+        std::fs::read_to_string(bench.workspace.path().join("opened")).expect("it was asked");
     assert_eq!(opened, format!("1:{}\n", file.display()));
     let by_path = bench.text("OpenApp", json!({"app": "./report.txt"})).await;
     assert!(by_path.contains("xdg-open"), "{by_path}");
@@ -93,41 +157,76 @@ async fn a_file_is_opened_by_the_desktops_choice() {
     // With arguments it was a program that was meant.
     let args = json!({"app": "report.txt", "args": ["x"]});
     let refused = bench.call("OpenApp", args).await.expect_err("no program");
-    assert_eq!(refused.code(), ErrorCode::NotFound);
+    assert_eq!(refused.stable_code(), ErrorCode::NotFound);
     script(programs.path(), "xdg-open", "exit 4");
-    let failed = bench.call("OpenApp", json!({"app": "report.txt"})).await.expect_err("it failed");
-    assert!(failed.code() == ErrorCode::Io && failed.text().contains("exit code 4"), "{failed}");
+    let failed = bench
+        .call("OpenApp", json!({"app": "report.txt"}))
+        .await
+        .expect_err("it failed");
+    assert!(
+        failed.stable_code() == ErrorCode::Io && failed.model_text().contains("exit code 4"),
+        "{failed}"
+    );
 }
 
 #[tokio::test]
 async fn what_is_missing_is_said_honestly() {
     let (bench, programs) = with_programs(&[]);
-    let refused = bench.call("OpenApp", json!({"app": "no-such-app"})).await.expect_err("nothing");
-    assert_eq!(refused.code(), ErrorCode::NotFound);
+    let refused = bench
+        .call("OpenApp", json!({"app": "no-such-app"}))
+        .await
+        .expect_err("nothing");
+    assert_eq!(refused.stable_code(), ErrorCode::NotFound);
     assert!(
-        refused.text().contains("no-such-app") && refused.text().contains("Nothing was opened"),
+        refused.model_text().contains("no-such-app")
+            && refused.model_text().contains("Nothing was opened"),
         "{refused}"
     );
     std::fs::write(bench.workspace.path().join("report.txt"), "x").expect("a file");
     script(programs.path(), "xdg-open", "touch opened");
-    let refused = bench.call("OpenApp", json!({"app": "report.txt"})).await.expect_err("no display");
-    assert!(refused.code() == ErrorCode::NotFound && refused.text().contains("DISPLAY"), "{refused}");
+    let refused = bench
+        .call("OpenApp", json!({"app": "report.txt"}))
+        .await
+        .expect_err("no display");
+    assert!(
+        refused.stable_code() == ErrorCode::NotFound && refused.model_text().contains("DISPLAY"),
+        "{refused}"
+    );
     assert!(!bench.workspace.path().join("opened").exists());
 
-    let none =
-        vec![("PATH".to_owned(), "/no/such/folder".to_owned()), ("DISPLAY".to_owned(), ":7".to_owned())];
-    let bench = Bench::with(none, plain(), Arc::new(Unlogged));
+    let none = vec![
+        ("PATH".to_owned(), "/no/such/folder".to_owned()),
+        ("DISPLAY".to_owned(), ":7".to_owned()),
+    ];
+    let bench = Bench::with(none, plain(), Arc::new(NoChildLog));
     std::fs::write(bench.workspace.path().join("report.txt"), "x").expect("a file");
-    let refused = bench.call("OpenApp", json!({"app": "report.txt"})).await.expect_err("no opener");
-    assert!(refused.code() == ErrorCode::NotFound && refused.text().contains("no xdg-open"), "{refused}");
+    let refused = bench
+        .call("OpenApp", json!({"app": "report.txt"}))
+        .await
+        .expect_err("no opener");
+    assert!(
+        refused.stable_code() == ErrorCode::NotFound
+            && refused.model_text().contains("no xdg-open"),
+        "{refused}"
+    );
 }
 
 #[tokio::test]
 async fn names_and_arguments_that_are_none_are_refused() {
     let (bench, _programs) = with_programs(&[("DISPLAY", ":7")]);
-    for app in ["", "-x", "https://example.org", "a;b", "$(touch ran)", "a\nb"] {
-        let refused = bench.call("OpenApp", json!({"app": app})).await.expect_err(app);
-        assert_eq!(refused.code(), ErrorCode::InvalidArgs, "{refused}");
+    for app in [
+        "",
+        "-x",
+        "https://example.org",
+        "a;b",
+        "$(touch ran)",
+        "a\nb",
+    ] {
+        let refused = bench
+            .call("OpenApp", json!({"app": app}))
+            .await
+            .expect_err(app);
+        assert_eq!(refused.stable_code(), ErrorCode::InvalidArgs, "{refused}");
     }
     for (args, code) in [
         (json!(["a\u{0}b"]), ErrorCode::InvalidArgs),
@@ -135,22 +234,34 @@ async fn names_and_arguments_that_are_none_are_refused() {
         (json!(vec!["x"; 101]), ErrorCode::TooLarge),
         (json!("one two"), ErrorCode::InvalidArgs),
     ] {
-        let refused = bench.call("OpenApp", json!({"app": "true", "args": args})).await.expect_err("refused");
-        assert_eq!(refused.code(), code, "{refused}");
+        let refused = bench
+            .call("OpenApp", json!({"app": "true", "args": args}))
+            .await
+            .expect_err("refused");
+        assert_eq!(refused.stable_code(), code, "{refused}");
     }
-    let refused = bench.call("OpenApp", json!({"app": "../outside"})).await.expect_err("outside");
-    assert_eq!(refused.code(), ErrorCode::OutsideWorkspace);
-    let refused = bench.call("OpenApp", json!({"app": "sub/none"})).await.expect_err("not there");
-    assert_eq!(refused.code(), ErrorCode::NotFound);
+    let refused = bench
+        .call("OpenApp", json!({"app": "../outside"}))
+        .await
+        .expect_err("outside");
+    assert_eq!(refused.stable_code(), ErrorCode::OutsideWorkspace);
+    let refused = bench
+        .call("OpenApp", json!({"app": "sub/none"}))
+        .await
+        .expect_err("not there");
+    assert_eq!(refused.stable_code(), ErrorCode::NotFound);
 }
 
 #[tokio::test]
 async fn a_call_that_was_taken_back_opens_nothing() {
     let (bench, programs) = with_programs(&[("DISPLAY", ":7")]);
     script(programs.path(), "marker", "touch ran");
-    let cx = ToolCx::detached(RequestId::new());
+    let cx = ToolContext::for_detached_call(RequestId::new());
     cx.cancel.cancel();
     let call = tools::call_with(&bench.registry, "OpenApp", json!({"app": "marker"}), cx);
-    assert_eq!(within(call).await.expect_err("cancelled").code(), ErrorCode::Cancelled);
+    assert_eq!(
+        within(call).await.expect_err("cancelled").stable_code(),
+        ErrorCode::Cancelled
+    );
     assert!(!bench.workspace.path().join("ran").exists());
 }

@@ -5,15 +5,25 @@ use super::*;
 /// A command that serves on this port, 0 for any, with a home of its own.
 fn serve(bench: &Bench, home: &str, port: &str) -> String {
     let home = bench.outputs.path().join(home);
-    format!("{} --home {} backend --port {port}", env!("CARGO_BIN_EXE_punie-runner"), home.display())
+    format!(
+        "{} --home {} backend --port {port}",
+        env!("CARGO_BIN_EXE_punie-runner"),
+        home.display()
+    )
 }
 
 /// The address in the first line that a server prints.
 async fn address(bench: &Bench, shell: &str) -> String {
     let ready = json!({"shell_id": shell, "pattern": "http://", "wait_ms": 30_000});
     let text = bench.text("ShellStatus", ready).await;
-    let rest = text.split("http://").nth(1).unwrap_or_else(|| panic!("no address in {text}"));
-    rest.split_whitespace().next().expect("an address").to_owned()
+    let rest = text
+        .split("http://")
+        .nth(1)
+        .unwrap_or_else(|| panic!("no address in {text}"));
+    rest.split_whitespace()
+        .next()
+        .expect("an address")
+        .to_owned()
 }
 
 #[tokio::test]
@@ -21,34 +31,64 @@ async fn a_server_is_listed_with_its_address_and_a_daemon_of_it_too() {
     let bench = Bench::new();
     // In a session of its own, and in the background of its shell.
     let command = format!("setsid {} & wait", serve(&bench, "one", "0"));
-    bench.text("Bash", json!({"command": command, "run_in_background": true})).await;
+    bench
+        .text(
+            "Bash",
+            json!({"command": command, "run_in_background": true}),
+        )
+        .await;
     let address = address(&bench, "sh_1").await;
     let listening = format!(", listening on {address}: ");
     let one = bench.text("ShellStatus", json!({"shell_id": "sh_1"})).await;
     assert!(one.contains(&listening), "{one}");
-    bench.text("Bash", json!({"command": "sleep 600", "run_in_background": true})).await;
+    bench
+        .text(
+            "Bash",
+            json!({"command": "sleep 600", "run_in_background": true}),
+        )
+        .await;
     let all = bench.text("ShellStatus", json!({})).await;
     let lines: Vec<&str> = all.lines().collect();
-    assert!(lines[0].contains(&format!(", listening on {address}, in ")), "{all}");
+    assert!(
+        lines[0].contains(&format!(", listening on {address}, in ")),
+        "{all}"
+    );
     assert!(!lines[1].contains("listening"), "{all}");
     for id in ["sh_1", "sh_2"] {
         bench.text("KillShell", json!({"shell_id": id})).await;
     }
-    assert!(!bench.text("ShellStatus", json!({})).await.contains("listening"));
+    assert!(
+        !bench
+            .text("ShellStatus", json!({}))
+            .await
+            .contains("listening")
+    );
 }
 
 #[tokio::test]
 async fn a_command_that_finds_its_port_taken_is_told_by_whom() {
     let bench = Bench::new();
-    bench.text("Bash", json!({"command": serve(&bench, "one", "0"), "run_in_background": true})).await;
+    bench
+        .text(
+            "Bash",
+            json!({"command": serve(&bench, "one", "0"), "run_in_background": true}),
+        )
+        .await;
     let address = address(&bench, "sh_1").await;
     let port = address.rsplit(':').next().expect("a port");
     let (text, meta) = bench.bash(&serve(&bench, "two", port)).await;
     assert_ne!(meta.exit_code, Some(0), "{text}");
-    assert!(text.contains(&format!("Port {port} is held by shell sh_1 (pid ")), "{text}");
+    assert!(
+        text.contains(&format!("Port {port} is held by shell sh_1 (pid ")),
+        "{text}"
+    );
     let (text, _) = bench.bash("echo Address already in use: 1; exit 1").await;
     assert!(!text.contains("is held by"), "not by one of ours: {text}");
     bench.text("KillShell", json!({"shell_id": "sh_1"})).await;
-    let (text, _) = bench.bash(&format!("echo 127.0.0.1:{port}: Address already in use; exit 1")).await;
+    let (text, _) = bench
+        .bash(&format!(
+            "echo 127.0.0.1:{port}: Address already in use; exit 1"
+        ))
+        .await;
     assert!(!text.contains("is held by"), "not any more: {text}");
 }

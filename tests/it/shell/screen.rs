@@ -7,7 +7,8 @@ use super::*;
 
 /// Starts a command with a small terminal and waits until its screen shows this.
 async fn shown(bench: &Bench, command: &str, until: &str) -> String {
-    let size = json!({"command": command, "tty": true, "run_in_background": true, "cols": 40, "rows": 10});
+    let size =
+        json!({"command": command, "tty": true, "run_in_background": true, "cols": 40, "rows": 10});
     bench.text("Bash", size).await;
     let wait = json!({"shell_id": "sh_1", "pattern": until, "wait_ms": 30_000});
     let found = bench.text("ShellStatus", wait).await;
@@ -27,29 +28,57 @@ async fn a_program_that_redraws_is_shown_by_its_last_frame() {
     let command = r"echo begun; printf '\033[?1049h'; for n in 1 2 3 4 5 6 7 8 9 10 11 12; do
         printf '\033[H\033[2Jcount: %d\033[3;5Hbelow' $n; done; read -r line; printf '\033[?1049l'; echo after";
     let screen = shown(&bench, command, "count: 12").await;
-    assert!(screen.contains("\nbegun\ncount: 12\n\n    below\n"), "{screen}");
-    assert!(!screen.contains("count: 1\n") && !screen.contains('\x1b'), "{screen}");
+    assert!(
+        screen.contains("\nbegun\ncount: 12\n\n    below\n"),
+        "{screen}"
+    );
+    assert!(
+        !screen.contains("count: 1\n") && !screen.contains('\x1b'),
+        "{screen}"
+    );
     // Nothing is new until something is drawn, and then all of the screen is.
     let since = cursor(&screen);
-    let quiet = bench.text("ShellStatus", json!({"shell_id": "sh_1", "since": since})).await;
+    let quiet = bench
+        .text("ShellStatus", json!({"shell_id": "sh_1", "since": since}))
+        .await;
     assert!(quiet.contains("(nothing new was printed)"), "{quiet}");
-    let typed = bench.text("WriteShell", json!({"shell_id": "sh_1", "enter": true, "wait_ms": 30_000})).await;
-    assert!(typed.contains("exit code 0") && typed.contains("after"), "{typed}");
-    assert!(!typed.contains("count"), "the alternate screen is left: {typed}");
+    let typed = bench
+        .text(
+            "WriteShell",
+            json!({"shell_id": "sh_1", "enter": true, "wait_ms": 30_000}),
+        )
+        .await;
+    assert!(
+        typed.contains("exit code 0") && typed.contains("after"),
+        "{typed}"
+    );
+    assert!(
+        !typed.contains("count"),
+        "the alternate screen is left: {typed}"
+    );
 }
 
 #[tokio::test]
 async fn what_scrolls_off_stands_before_the_screen() {
     let bench = Bench::new();
-    let command = r"printf '\033[H'; seq 1 30; printf 'bar 10%%\n'; printf '\033[1Abar 99%%\n'; sleep 600";
+    let command =
+        r"printf '\033[H'; seq 1 30; printf 'bar 10%%\n'; printf '\033[1Abar 99%%\n'; sleep 600";
     let screen = shown(&bench, command, "99%").await;
     let lines: Vec<String> = (1..=30).map(|line| line.to_string()).collect();
-    assert_eq!(body(&screen).lines().filter(|line| !line.starts_with('[')).collect::<Vec<_>>(), {
-        let mut expected: Vec<&str> = lines.iter().map(String::as_str).collect();
-        expected.push("bar 99%");
-        expected
-    });
-    bench.text("KillShell", json!({"shell_id": "sh_1", "signal": "KILL"})).await;
+    assert_eq!(
+        body(&screen)
+            .lines()
+            .filter(|line| !line.starts_with('['))
+            .collect::<Vec<_>>(),
+        {
+            let mut expected: Vec<&str> = lines.iter().map(String::as_str).collect();
+            expected.push("bar 99%");
+            expected
+        }
+    );
+    bench
+        .text("KillShell", json!({"shell_id": "sh_1", "signal": "KILL"}))
+        .await;
     let ended = bench.text("ShellStatus", json!({"shell_id": "sh_1"})).await;
     assert!(ended.contains("\n30\nbar 99%"), "{ended}");
 }
@@ -60,14 +89,17 @@ async fn plain_lines_at_a_terminal_are_shown_as_they_came() {
     let long = "x".repeat(300);
     let command = format!("printf '\\033[32m{long} \\033[0m  \\n 10%%\\r100%%\\n\\033[K\\ttab\\n'");
     let args = json!({"command": command, "tty": true, "cols": 40});
-    assert_eq!(bench.text("Bash", args).await, format!("{long}   \n100%\n\ttab"));
+    assert_eq!(
+        bench.text("Bash", args).await,
+        format!("{long}   \n100%\n\ttab")
+    );
 }
 
 /// A bench that masks this secret.
 fn masking(secret: &str) -> Bench {
     let redactor = Redactor::new([Secret::new(secret.to_owned())]);
-    let filters: FilterFactory = Arc::new(move || Box::new(Masking(redactor.stream())));
-    Bench::with(base(), filters, Arc::new(Unlogged))
+    let filters: FilterFactory = Arc::new(move || Box::new(Masking(redactor.stream_masker())));
+    Bench::with(base(), filters, Arc::new(NoChildLog))
 }
 
 #[tokio::test]
@@ -75,15 +107,30 @@ async fn a_secret_that_is_put_together_on_the_screen_is_masked() {
     let bench = masking("t0p-secret-value");
     let command = r"printf '\033[2J\033[1;9Hret-value\033[1;1Ht0p-sec\033[2;1Hready\033[1;8H-\033[1;7Hcret-value'; sleep 600";
     let screen = shown(&bench, &command.replace("t0p-sec", "t0p-se"), "ready").await;
-    assert!(screen.contains(MASK) && !screen.contains("t0p-secret-value"), "{screen}");
+    assert!(
+        screen.contains(MASK) && !screen.contains("t0p-secret-value"),
+        "{screen}"
+    );
 }
 
-#[expect(clippy::print_stderr, reason = "whoever runs the tests should know what was left out")]
+#[expect(
+    clippy::print_stderr,
+    reason = "whoever runs the tests should know what was left out"
+)]
 #[tokio::test]
 async fn real_programs_are_shown_by_their_screens() {
-    let found = |program: &str| ["/usr/bin", "/bin"].iter().any(|dir| Path::new(dir).join(program).exists());
+    let found = |program: &str| {
+        ["/usr/bin", "/bin"]
+            .iter()
+            .any(|dir| Path::new(dir).join(program).exists())
+    };
     if found("watch") {
-        let screen = shown(&Bench::new(), "watch -n 0.1 -t 'echo $((6 * 7)) is shown'", "is shown").await;
+        let screen = shown(
+            &Bench::new(),
+            "watch -n 0.1 -t 'echo $((6 * 7)) is shown'",
+            "is shown",
+        )
+        .await;
         assert_eq!(screen.matches("42 is shown").count(), 1, "{screen}");
     } else {
         eprintln!("skipped: watch is not installed");
@@ -95,7 +142,10 @@ async fn real_programs_are_shown_by_their_screens() {
         assert!(screen.contains("first line\nsecond line\n~\n"), "{screen}");
         let added = json!({"shell_id": "sh_1", "text": "othird", "enter": false, "pattern": "third", "wait_ms": 30_000});
         let typed = bench.text("WriteShell", added).await;
-        assert!(typed.contains("first line\nthird\nsecond line\n~\n"), "{typed}");
+        assert!(
+            typed.contains("first line\nthird\nsecond line\n~\n"),
+            "{typed}"
+        );
     } else {
         eprintln!("skipped: vim is not installed");
     }
@@ -115,5 +165,8 @@ async fn the_end_of_a_screen_is_shown_though_a_secret_may_begin_there() {
     assert!(!screen.contains("held back"), "{screen}");
     let typed = json!({"shell_id": "sh_1", "enter": true, "pattern": "done", "wait_ms": 30_000});
     let typed = bench.text("WriteShell", typed).await;
-    assert!(typed.contains("done") && !typed.contains("-and-more"), "{typed}");
+    assert!(
+        typed.contains("done") && !typed.contains("-and-more"),
+        "{typed}"
+    );
 }

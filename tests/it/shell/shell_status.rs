@@ -5,64 +5,141 @@ use super::*;
 #[tokio::test]
 async fn what_cannot_be_answered_is_refused() {
     let bench = Bench::new();
-    assert_eq!(bench.text("ShellStatus", json!({})).await, "There are no background shells.");
-    let refused = bench.call("ShellStatus", json!({"shell_id": "sh_1"})).await.expect_err("no shell");
-    assert_eq!(refused.code(), ErrorCode::NotFound);
+    assert_eq!(
+        bench.text("ShellStatus", json!({})).await,
+        "There are no background shells."
+    );
+    let refused = bench
+        .call("ShellStatus", json!({"shell_id": "sh_1"}))
+        .await
+        .expect_err("no shell");
+    assert_eq!(refused.stable_code(), ErrorCode::NotFound);
     for about_one in ["since", "wait_ms", "tail_lines"] {
-        let refused = bench.call("ShellStatus", json!({about_one: 1})).await.expect_err(about_one);
-        assert_eq!(refused.code(), ErrorCode::InvalidArgs);
-        assert!(refused.text().contains("shell_id"), "{refused}");
+        let refused = bench
+            .call("ShellStatus", json!({about_one: 1}))
+            .await
+            .expect_err(about_one);
+        assert_eq!(refused.stable_code(), ErrorCode::InvalidArgs);
+        assert!(refused.model_text().contains("shell_id"), "{refused}");
     }
-    bench.text("Bash", json!({"command": "echo one", "run_in_background": true})).await;
-    let refused = bench.call("ShellStatus", json!({"shell_id": "sh_1", "pattern": "("})).await;
-    assert_eq!(refused.expect_err("no pattern").code(), ErrorCode::InvalidArgs);
+    bench
+        .text(
+            "Bash",
+            json!({"command": "echo one", "run_in_background": true}),
+        )
+        .await;
+    let refused = bench
+        .call("ShellStatus", json!({"shell_id": "sh_1", "pattern": "("}))
+        .await;
+    assert_eq!(
+        refused.expect_err("no pattern").stable_code(),
+        ErrorCode::InvalidArgs
+    );
 }
 
 #[tokio::test]
 async fn the_last_lines_are_shown_and_those_before_them_counted() {
     let bench = Bench::new();
-    bench.text("Bash", json!({"command": "seq 1 200", "run_in_background": true})).await;
-    let shown = bench.text("ShellStatus", json!({"shell_id": "sh_1", "wait_ms": 30_000})).await;
-    assert!(shown.contains("[150 lines before these]\n151\n") && shown.contains("\n200\n"), "{shown}");
-    let three = bench.text("ShellStatus", json!({"shell_id": "sh_1", "lines": 3})).await;
-    assert!(three.contains("[197 lines before these]\n198\n199\n200\n"), "{three}");
+    bench
+        .text(
+            "Bash",
+            json!({"command": "seq 1 200", "run_in_background": true}),
+        )
+        .await;
+    let shown = bench
+        .text(
+            "ShellStatus",
+            json!({"shell_id": "sh_1", "wait_ms": 30_000}),
+        )
+        .await;
+    assert!(
+        shown.contains("[150 lines before these]\n151\n") && shown.contains("\n200\n"),
+        "{shown}"
+    );
+    let three = bench
+        .text("ShellStatus", json!({"shell_id": "sh_1", "lines": 3}))
+        .await;
+    assert!(
+        three.contains("[197 lines before these]\n198\n199\n200\n"),
+        "{three}"
+    );
 }
 
 #[tokio::test]
 async fn a_cancel_ends_the_waiting_and_not_the_shell() {
     let bench = Bench::new();
-    bench.text("Bash", json!({"command": "echo one; sleep 600", "run_in_background": true})).await;
-    let cx = ToolCx::detached(RequestId::new());
+    bench
+        .text(
+            "Bash",
+            json!({"command": "echo one; sleep 600", "run_in_background": true}),
+        )
+        .await;
+    let cx = ToolContext::for_detached_call(RequestId::new());
     let cancel = cx.cancel.clone();
     let args = json!({"shell_id": "sh_1", "pattern": "never", "wait_ms": 30_000});
-    let (answer, ()) =
-        tokio::join!(within(tools::call_with(&bench.registry, "ShellStatus", args, cx)), async {
+    let (answer, ()) = tokio::join!(
+        within(tools::call_with(&bench.registry, "ShellStatus", args, cx)),
+        async {
             cancel.cancel();
-        });
-    assert_eq!(answer.expect_err("cancelled").code(), ErrorCode::Cancelled);
-    assert!(bench.text("ShellStatus", json!({})).await.contains("running for"));
-    bench.text("KillShell", json!({"shell_id": "sh_1", "signal": "KILL"})).await;
+        }
+    );
+    assert_eq!(
+        answer.expect_err("cancelled").stable_code(),
+        ErrorCode::Cancelled
+    );
+    assert!(
+        bench
+            .text("ShellStatus", json!({}))
+            .await
+            .contains("running for")
+    );
+    bench
+        .text("KillShell", json!({"shell_id": "sh_1", "signal": "KILL"}))
+        .await;
 }
 
 #[tokio::test]
 async fn the_list_begins_with_what_runs_and_shows_ten_that_have_ended() {
     let bench = Bench::new();
     for number in 1..=13 {
-        let command = if number == 5 { "sleep 600".to_owned() } else { format!("exit {number}") };
-        bench.text("Bash", json!({"command": command, "run_in_background": true, "yield_ms": 250})).await;
+        let command = if number == 5 {
+            "sleep 600".to_owned()
+        } else {
+            format!("exit {number}")
+        };
+        bench
+            .text(
+                "Bash",
+                json!({"command": command, "run_in_background": true, "yield_ms": 250}),
+            )
+            .await;
         if number != 5 {
             let end = json!({"shell_id": format!("sh_{number}"), "wait_ms": 30_000});
             bench.text("ShellStatus", end).await;
         }
     }
     let list = bench.text("ShellStatus", json!({})).await;
-    let shown: Vec<&str> = list.lines().filter_map(|line| line.split([' ', ':']).next()).collect();
-    let expected =
-        ["sh_5", "sh_13", "sh_12", "sh_11", "sh_10", "sh_9", "sh_8", "sh_7", "sh_6", "sh_4", "sh_3"];
+    let shown: Vec<&str> = list
+        .lines()
+        .filter_map(|line| line.split([' ', ':']).next())
+        .collect();
+    let expected = [
+        "sh_5", "sh_13", "sh_12", "sh_11", "sh_10", "sh_9", "sh_8", "sh_7", "sh_6", "sh_4", "sh_3",
+    ];
     assert_eq!(shown[..11], expected, "{list}");
-    assert!(list.ends_with("\n[2 more have ended; ShellStatus with a shell_id still shows each]"), "{list}");
-    assert!(bench.text("ShellStatus", json!({"shell_id": "sh_1"})).await.contains("exit code 1"));
-    bench.text("KillShell", json!({"shell_id": "sh_5", "signal": "KILL"})).await;
+    assert!(
+        list.ends_with("\n[2 more have ended; ShellStatus with a shell_id still shows each]"),
+        "{list}"
+    );
+    assert!(
+        bench
+            .text("ShellStatus", json!({"shell_id": "sh_1"}))
+            .await
+            .contains("exit code 1")
+    );
+    bench
+        .text("KillShell", json!({"shell_id": "sh_5", "signal": "KILL"}))
+        .await;
 }
 
 #[tokio::test]
@@ -72,10 +149,23 @@ async fn an_answer_names_a_shell_once_and_a_cursor_only_while_more_may_come() {
     let begun = bench.text("Bash", args).await;
     assert_eq!(begun.matches("sh_1").count(), 1, "{begun}");
     let running = bench.text("ShellStatus", json!({"shell_id": "sh_1"})).await;
-    assert!(running.ends_with("\none\n[since=4 for what comes next]"), "{running}");
-    bench.text("KillShell", json!({"shell_id": "sh_1", "signal": "KILL"})).await;
+    assert!(
+        running.ends_with("\none\n[since=4 for what comes next]"),
+        "{running}"
+    );
+    bench
+        .text("KillShell", json!({"shell_id": "sh_1", "signal": "KILL"}))
+        .await;
     let ended = bench.text("ShellStatus", json!({"shell_id": "sh_1"})).await;
-    assert!(ended.ends_with("\none"), "nothing more comes, and all was shown: {ended}");
-    let part = bench.text("ShellStatus", json!({"shell_id": "sh_1", "pattern": "two"})).await;
-    assert!(part.contains("[ReadOutput handle=\"out_") && !part.contains("since="), "{part}");
+    assert!(
+        ended.ends_with("\none"),
+        "nothing more comes, and all was shown: {ended}"
+    );
+    let part = bench
+        .text("ShellStatus", json!({"shell_id": "sh_1", "pattern": "two"}))
+        .await;
+    assert!(
+        part.contains("[ReadOutput handle=\"out_") && !part.contains("since="),
+        "{part}"
+    );
 }

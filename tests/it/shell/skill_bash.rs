@@ -12,7 +12,11 @@ fn with_skill(id: &str, head: &str) -> (Bench, std::path::PathBuf) {
 fn add(bench: &Bench, id: &str, head: &str) -> std::path::PathBuf {
     let folder = bench.home.path().join("punie/skills").join(id);
     std::fs::create_dir_all(folder.join("data")).expect("a folder");
-    std::fs::write(folder.join("SKILL.md"), format!("---\n{head}\n---\nDo it.\n")).expect("a skill");
+    std::fs::write(
+        folder.join("SKILL.md"),
+        format!("---\n{head}\n---\nDo it.\n"),
+    )
+    .expect("a skill");
     folder.canonicalize().expect("its true name")
 }
 
@@ -23,11 +27,19 @@ async fn a_command_runs_in_the_skills_folder_with_all_that_bash_can() {
                       "env": {"WORD": "said"}});
     let reply = bench.call("SkillBash", args).await.expect("it ran");
     let text = tools::text(&reply);
-    assert!(text.starts_with(&format!("{}\nin\nsaid\nExit code 3 (", folder.display())), "{text}");
+    assert!(
+        text.starts_with(&format!("{}\nin\nsaid\nExit code 3 (", folder.display())),
+        "{text}"
+    );
     assert_eq!(reply.meta.exit_code, Some(3));
 
     let args = json!({"skill": "counting", "cmd": "sleep 60", "run_in_background": true});
-    assert!(bench.text("SkillBash", args).await.starts_with("Shell sh_1 (pid "));
+    assert!(
+        bench
+            .text("SkillBash", args)
+            .await
+            .starts_with("Shell sh_1 (pid ")
+    );
     let listed = bench.text("ShellStatus", json!({})).await;
     assert!(listed.contains(&folder.display().to_string()), "{listed}");
 }
@@ -36,25 +48,44 @@ async fn a_command_runs_in_the_skills_folder_with_all_that_bash_can() {
 async fn another_folder_is_taken_from_the_skill_or_from_the_workspace() {
     let (bench, folder) = with_skill("counting", "name: Counting");
     let pwd = async |asked: &str| {
-        bench.text("SkillBash", json!({"skill_id": "counting", "command": "pwd", "cwd": asked})).await
+        bench
+            .text(
+                "SkillBash",
+                json!({"skill_id": "counting", "command": "pwd", "cwd": asked}),
+            )
+            .await
     };
     assert_eq!(pwd("data").await, folder.join("data").display().to_string());
     assert_eq!(
         pwd(&folder.join("data").display().to_string()).await,
         folder.join("data").display().to_string()
     );
-    let workspace = bench.workspace.path().canonicalize().expect("its true name");
-    assert_eq!(pwd(&workspace.display().to_string()).await, workspace.display().to_string());
+    let workspace = bench
+        .workspace
+        .path()
+        .canonicalize()
+        .expect("its true name");
+    assert_eq!(
+        pwd(&workspace.display().to_string()).await,
+        workspace.display().to_string()
+    );
     std::os::unix::fs::symlink("/", folder.join("way-out")).expect("a link");
     for outside in ["../counting2", "/", "way-out", "data/../../other"] {
         let args = json!({"skill_id": "counting", "command": "touch ran", "cwd": outside});
         let refused = bench.call("SkillBash", args).await.expect_err(outside);
-        assert_eq!(refused.code(), ErrorCode::OutsideWorkspace, "{refused}");
+        assert_eq!(
+            refused.stable_code(),
+            ErrorCode::OutsideWorkspace,
+            "{refused}"
+        );
     }
     // The folder is trusted as a place to run in, and for nothing else.
     let args = json!({"command": "pwd", "working_directory": folder.display().to_string()});
-    let refused = bench.call("Bash", args).await.expect_err("not in the workspace");
-    assert_eq!(refused.code(), ErrorCode::OutsideWorkspace);
+    let refused = bench
+        .call("Bash", args)
+        .await
+        .expect_err("not in the workspace");
+    assert_eq!(refused.stable_code(), ErrorCode::OutsideWorkspace);
 }
 
 #[tokio::test]
@@ -63,23 +94,32 @@ async fn a_skill_that_is_not_there_or_not_usable_is_refused() {
     add(&bench, "resting", "enabled: false");
     add(&bench, "broken", "name: [");
     let run = async |id: &str| {
-        let refused = bench.call("SkillBash", json!({"skill_id": id, "command": "touch ran"})).await;
+        let refused = bench
+            .call("SkillBash", json!({"skill_id": id, "command": "touch ran"}))
+            .await;
         refused.expect_err(id)
     };
     let unknown = run("cuonting").await;
-    assert_eq!(unknown.code(), ErrorCode::NotFound);
+    assert_eq!(unknown.stable_code(), ErrorCode::NotFound);
     assert!(
-        unknown.text().contains("There are: counting.") && !unknown.text().contains("resting"),
+        unknown.model_text().contains("There are: counting.")
+            && !unknown.model_text().contains("resting"),
         "{unknown}"
     );
     let disabled = run("resting").await;
-    assert_eq!(disabled.code(), ErrorCode::PolicyDenied);
-    assert!(disabled.text().contains("disabled"), "{disabled}");
+    assert_eq!(disabled.stable_code(), ErrorCode::PolicyDenied);
+    assert!(disabled.model_text().contains("disabled"), "{disabled}");
     let broken = run("broken").await;
-    assert_eq!(broken.code(), ErrorCode::NotFound);
-    assert!(broken.text().contains("its head cannot be read"), "{broken}");
+    assert_eq!(broken.stable_code(), ErrorCode::NotFound);
+    assert!(
+        broken.model_text().contains("its head cannot be read"),
+        "{broken}"
+    );
     for id in ["", "../counting", "/"] {
-        assert!(matches!(run(id).await.code(), ErrorCode::InvalidArgs | ErrorCode::NotFound));
+        assert!(matches!(
+            run(id).await.stable_code(),
+            ErrorCode::InvalidArgs | ErrorCode::NotFound
+        ));
     }
 }
 
@@ -87,18 +127,37 @@ async fn a_skill_that_is_not_there_or_not_usable_is_refused() {
 async fn a_declaration_of_secrets_that_cannot_be_read_does_not_count_as_none() {
     let (bench, folder) = with_skill("mailing", "secretMounts: [mailer]");
     let args = json!({"skill_id": "mailing", "command": "touch ran"});
-    assert_eq!(bench.call("SkillBash", args).await.expect_err("unreadable").code(), ErrorCode::NotFound);
+    assert_eq!(
+        bench
+            .call("SkillBash", args)
+            .await
+            .expect_err("unreadable")
+            .stable_code(),
+        ErrorCode::NotFound
+    );
     assert!(!folder.join("ran").exists());
 }
 
 #[tokio::test]
 async fn its_arguments_are_those_of_bash_and_a_skill() {
     let bench = Bench::new();
-    let spec = |name: &str| bench.registry.find(name).expect("a tool").spec().schema.clone();
+    let spec = |name: &str| {
+        bench
+            .registry
+            .find_tool(name)
+            .expect("a tool")
+            .tool_spec()
+            .schema
+            .clone()
+    };
     let (bash, skill) = (spec("Bash"), spec("SkillBash"));
     let keys = |schema: &Value| -> Vec<String> {
-        let mut keys: Vec<_> =
-            schema["properties"].as_object().expect("properties").keys().cloned().collect();
+        let mut keys: Vec<_> = schema["properties"]
+            .as_object()
+            .expect("properties")
+            .keys()
+            .cloned()
+            .collect();
         keys.sort();
         keys
     };
@@ -109,14 +168,23 @@ async fn its_arguments_are_those_of_bash_and_a_skill() {
     for (args, words) in [
         (json!({"command": "x"}), "skill_id"),
         (json!({"skill_id": "a"}), "command"),
-        (json!({"skill_id": "a", "command": "x", "colour": 1}), "colour"),
+        (
+            json!({"skill_id": "a", "command": "x", "colour": 1}),
+            "colour",
+        ),
         (json!({"skill_id": 3, "command": "x"}), "skill_id"),
-        (json!({"skill_id": "a", "command": "x", "timeout": -1}), "timeout"),
-        (json!({"skill_id": "a", "command": "x", "env": {"A": [1]}}), "env"),
+        (
+            json!({"skill_id": "a", "command": "x", "timeout": -1}),
+            "timeout",
+        ),
+        (
+            json!({"skill_id": "a", "command": "x", "env": {"A": [1]}}),
+            "env",
+        ),
     ] {
         let refused = bench.call("SkillBash", args).await.expect_err(words);
-        assert_eq!(refused.code(), ErrorCode::InvalidArgs, "{refused}");
-        assert!(refused.text().contains(words), "{refused}");
+        assert_eq!(refused.stable_code(), ErrorCode::InvalidArgs, "{refused}");
+        assert!(refused.model_text().contains(words), "{refused}");
     }
 }
 
@@ -124,7 +192,7 @@ async fn its_arguments_are_those_of_bash_and_a_skill() {
 async fn a_cancelled_command_of_a_skill_is_stopped() {
     let (bench, _) = with_skill("counting", "name: Counting");
     let checkpoint = Checkpoint::open().await;
-    let cx = ToolCx::detached(RequestId::new());
+    let cx = ToolContext::for_detached_call(RequestId::new());
     let cancel = cx.cancel.clone();
     let command = format!("{}; echo $$ >&9; exec 9>&-; sleep 60", checkpoint.connect());
     let args = json!({"skill_id": "counting", "command": command});
@@ -134,6 +202,9 @@ async fn a_cancelled_command_of_a_skill_is_stopped() {
         cancel.cancel();
         pid
     });
-    assert_eq!(answer.expect_err("cancelled").code(), ErrorCode::Cancelled);
+    assert_eq!(
+        answer.expect_err("cancelled").stable_code(),
+        ErrorCode::Cancelled
+    );
     assert!(!is_there(&pid));
 }

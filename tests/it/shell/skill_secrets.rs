@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use punie_runner::home::Secrets;
+use punie_runner::home::SecretStore;
 use punie_runner::redact::{MASK, Redactor, Secret};
 
 use super::background::Masking;
@@ -15,7 +15,7 @@ const TOKEN: &str = "file-token-9876543210";
 fn with_secrets() -> Bench {
     let redactor = Redactor::default();
     let known = redactor.clone();
-    let filters: FilterFactory = Arc::new(move || Box::new(Masking(known.stream())));
+    let filters: FilterFactory = Arc::new(move || Box::new(Masking(known.stream_masker())));
     let bench = Bench::masking(filters, redactor);
     skill(
         &bench,
@@ -24,7 +24,9 @@ fn with_secrets() -> Bench {
     );
     let secrets = bench.secrets();
     for (name, value) in [("mailer", KEY), ("x_token", TOKEN)] {
-        secrets.set(name, &Secret::new(value.to_owned())).expect("kept");
+        secrets
+            .set_secret(name, &Secret::new(value.to_owned()))
+            .expect("kept");
     }
     bench
 }
@@ -37,19 +39,23 @@ fn skill(bench: &Bench, id: &str, mounts: &str) {
 }
 
 impl Bench {
-    fn secrets(&self) -> Secrets {
-        Secrets::of(&Home::open(&self.home.path().join("punie")).expect("the home"))
+    fn secrets(&self) -> SecretStore {
+        SecretStore::in_home(&Home::open_home(&self.home.path().join("punie")).expect("the home"))
     }
 
     /// The folders of secrets that are there.
     fn mounts(&self) -> Vec<PathBuf> {
         let all = std::fs::read_dir(self.home.path().join("punie/state/mounts")).expect("there");
-        all.map(|entry| entry.expect("an entry").path()).filter(|path| path.is_dir()).collect()
+        all.map(|entry| entry.expect("an entry").path())
+            .filter(|path| path.is_dir())
+            .collect()
     }
 
-    async fn mail(&self, more: Value) -> Result<Reply, ToolError> {
+    async fn mail(&self, more: Value) -> Result<ToolReply, ToolError> {
         let mut args = json!({"skill_id": "mailing"});
-        args.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
+        args.as_object_mut()
+            .expect("an object")
+            .extend(more.as_object().expect("an object").clone());
         self.call("SkillBash", args).await
     }
 }
@@ -60,11 +66,23 @@ async fn a_command_has_what_its_skill_declares_and_nobody_sees_it() {
     let command = "printf '%s|' \"$MAIL_KEY\" \"$(cat \"$TOKEN_FILE\")\" \"$(cat \"$PUNIE_SECRETS/.config/x/token\")\" \
                    > seen; stat -c %a \"$PUNIE_SECRETS\" \"$TOKEN_FILE\"; echo \"$MAIL_KEY\"; cat \"$TOKEN_FILE\"; \
                    printf %s \"$MAIL_KEY\" | base64; printf %s \"$MAIL_KEY\" | od -An -tx1 -v | tr -d ' \\n'";
-    let reply = bench.mail(json!({"command": command})).await.expect("it ran");
+    let reply = bench
+        .mail(json!({"command": command}))
+        .await
+        .expect("it ran");
     let text = tools::text(&reply);
-    let seen = std::fs::read_to_string(bench.home.path().join("punie/skills/mailing/seen")).expect("written");
-    assert_eq!(seen, format!("{KEY}|{TOKEN}|{TOKEN}|"), "the command has the values");
-    assert_eq!(text, format!("700\n600\n{MASK}\n{MASK}{MASK}\n{MASK}"), "{text}");
+    let seen = std::fs::read_to_string(bench.home.path().join("punie/skills/mailing/seen"))
+        .expect("written");
+    assert_eq!(
+        seen,
+        format!("{KEY}|{TOKEN}|{TOKEN}|"),
+        "the command has the values"
+    );
+    assert_eq!(
+        text,
+        format!("700\n600\n{MASK}\n{MASK}{MASK}\n{MASK}"),
+        "{text}"
+    );
     assert_eq!(bench.mounts(), Vec::<PathBuf>::new());
     // Another command has nothing of it, and what it comes upon is masked from then on.
     let (text, _) = bench.bash("echo \"[$MAIL_KEY$PUNIE_SECRETS]\"").await;
@@ -76,25 +94,47 @@ async fn a_command_has_what_its_skill_declares_and_nobody_sees_it() {
 #[tokio::test]
 async fn the_files_go_however_the_command_ends() {
     let bench = with_secrets();
-    let failed = bench.mail(json!({"command": "exit 3"})).await.expect("it ran");
+    let failed = bench
+        .mail(json!({"command": "exit 3"}))
+        .await
+        .expect("it ran");
     assert_eq!((failed.meta.exit_code, bench.mounts().len()), (Some(3), 0));
-    bench.mail(json!({"command": "kill -9 $$"})).await.expect("it ran");
+    bench
+        .mail(json!({"command": "kill -9 $$"}))
+        .await
+        .expect("it ran");
     assert_eq!(bench.mounts().len(), 0, "killed by itself");
-    let late = bench.mail(json!({"command": "sleep 60", "timeout": 50})).await.expect_err("over its time");
-    assert_eq!((late.code(), bench.mounts().len()), (ErrorCode::Timeout, 0));
-    let nowhere =
-        bench.mail(json!({"command": "true", "stdin": "x", "tty": true})).await.expect_err("refused");
-    assert_eq!((nowhere.code(), bench.mounts().len()), (ErrorCode::InvalidArgs, 0));
-    let unset =
-        bench.mail(json!({"command": "true", "env": {"LD_PRELOAD": "x"}})).await.expect_err("refused");
-    assert_eq!((unset.code(), bench.mounts().len()), (ErrorCode::PolicyDenied, 0));
+    let late = bench
+        .mail(json!({"command": "sleep 60", "timeout": 50}))
+        .await
+        .expect_err("over its time");
+    assert_eq!(
+        (late.stable_code(), bench.mounts().len()),
+        (ErrorCode::Timeout, 0)
+    );
+    let nowhere = bench
+        .mail(json!({"command": "true", "stdin": "x", "tty": true}))
+        .await
+        .expect_err("refused");
+    assert_eq!(
+        (nowhere.stable_code(), bench.mounts().len()),
+        (ErrorCode::InvalidArgs, 0)
+    );
+    let unset = bench
+        .mail(json!({"command": "true", "env": {"LD_PRELOAD": "x"}}))
+        .await
+        .expect_err("refused");
+    assert_eq!(
+        (unset.stable_code(), bench.mounts().len()),
+        (ErrorCode::PolicyDenied, 0)
+    );
 }
 
 #[tokio::test]
 async fn the_files_of_a_cancelled_call_go() {
     let bench = with_secrets();
     let checkpoint = Checkpoint::open().await;
-    let cx = ToolCx::detached(RequestId::new());
+    let cx = ToolContext::for_detached_call(RequestId::new());
     let cancel = cx.cancel.clone();
     let command = format!("{}; echo $$ >&9; exec 9>&-; sleep 60", checkpoint.connect());
     let args = json!({"skill_id": "mailing", "command": command});
@@ -105,7 +145,10 @@ async fn the_files_of_a_cancelled_call_go() {
         cancel.cancel();
         there
     });
-    assert_eq!(answer.expect_err("cancelled").code(), ErrorCode::Cancelled);
+    assert_eq!(
+        answer.expect_err("cancelled").stable_code(),
+        ErrorCode::Cancelled
+    );
     assert_eq!((there, bench.mounts().len()), (1, 0));
 }
 
@@ -117,20 +160,34 @@ async fn a_shell_in_the_background_keeps_its_files_until_it_ends() {
         "echo begun; {}; echo here >&9; read -u 9 word; cat \"$TOKEN_FILE\"; echo \" $word\"; sleep 60",
         checkpoint.connect()
     );
-    let begun = bench.mail(json!({"command": command, "run_in_background": true})).await.expect("it runs");
+    let begun = bench
+        .mail(json!({"command": command, "run_in_background": true}))
+        .await
+        .expect("it runs");
     assert!(tools::text(&begun).starts_with("Shell sh_1"), "{begun:?}");
     let (_, mut stream) = checkpoint.line().await;
     assert_eq!(bench.mounts().len(), 1);
     // Another command of the same skill has a folder of its own, which goes before the first one's.
-    bench.mail(json!({"command": "true"})).await.expect("it ran");
+    bench
+        .mail(json!({"command": "true"}))
+        .await
+        .expect("it ran");
     assert_eq!(bench.mounts().len(), 1);
-    let wait = bench.call("ShellStatus", json!({"shell_id": "sh_1", "wait_ms": 30_000, "pattern": "word$"}));
+    let wait = bench.call(
+        "ShellStatus",
+        json!({"shell_id": "sh_1", "wait_ms": 30_000, "pattern": "word$"}),
+    );
     let (shown, ()) = tokio::join!(wait, async {
         stream.write_all(b"word\n").await.expect("written");
     });
     let shown = tools::text(&shown.expect("shown")).to_owned();
-    assert!(shown.contains(&format!("{MASK} word")) && !shown.contains(TOKEN), "{shown}");
-    bench.text("KillShell", json!({"shell_id": "sh_1", "signal": "KILL"})).await;
+    assert!(
+        shown.contains(&format!("{MASK} word")) && !shown.contains(TOKEN),
+        "{shown}"
+    );
+    bench
+        .text("KillShell", json!({"shell_id": "sh_1", "signal": "KILL"}))
+        .await;
     assert_eq!(bench.mounts().len(), 0);
 }
 
@@ -138,7 +195,10 @@ async fn a_shell_in_the_background_keeps_its_files_until_it_ends() {
 async fn what_a_command_leaves_running_keeps_the_files_until_it_is_ended() {
     let bench = with_secrets();
     let command = format!("sleep 60 & {}; echo hi", once_it_is("sleep"));
-    let reply = bench.mail(json!({"command": command})).await.expect("it ran");
+    let reply = bench
+        .mail(json!({"command": command}))
+        .await
+        .expect("it ran");
     assert!(tools::text(&reply).contains("shell sh_1"), "{reply:?}");
     assert_eq!(bench.mounts().len(), 1);
     bench.text("KillShell", json!({"shell_id": "sh_1"})).await;
@@ -148,12 +208,25 @@ async fn what_a_command_leaves_running_keeps_the_files_until_it_is_ended() {
 #[tokio::test]
 async fn a_missing_secret_is_refused_in_these_words() {
     let bench = with_secrets();
-    skill(&bench, "wanting", "env: {A: mailer, B: absent}\n  files: {f.x: x_token}");
+    skill(
+        &bench,
+        "wanting",
+        "env: {A: mailer, B: absent}\n  files: {f.x: x_token}",
+    );
     let args = json!({"skill_id": "wanting", "command": "touch ran"});
-    let refused = bench.call("SkillBash", args).await.expect_err("one is missing");
-    assert_eq!((refused.text(), refused.code()), ("Missing secret for absent.", ErrorCode::PolicyDenied));
+    let refused = bench
+        .call("SkillBash", args)
+        .await
+        .expect_err("one is missing");
+    assert_eq!(
+        (refused.model_text(), refused.stable_code()),
+        ("Missing secret for absent.", ErrorCode::PolicyDenied)
+    );
     let meta = meta_of(refused);
-    assert!(meta.warnings[0].contains("punie-runner secrets set absent"), "{meta:?}");
+    assert!(
+        meta.warnings[0].contains("punie-runner secrets set absent"),
+        "{meta:?}"
+    );
     assert_eq!(bench.mounts().len(), 0);
     assert!(!bench.home.path().join("punie/skills/wanting/ran").exists());
 }
@@ -161,12 +234,24 @@ async fn a_missing_secret_is_refused_in_these_words() {
 #[tokio::test]
 async fn no_secret_takes_the_place_of_a_variable_that_commands_are_given_or_programs_load_by() {
     let bench = with_secrets();
-    for name in ["PATH", "HOME", "LD_PRELOAD", "BASH_ENV", "GIT_SSH", "PAGER", "PUNIE_RUNNER", "LC_ALL"] {
+    for name in [
+        "PATH",
+        "HOME",
+        "LD_PRELOAD",
+        "BASH_ENV",
+        "GIT_SSH",
+        "PAGER",
+        "PUNIE_RUNNER",
+        "LC_ALL",
+    ] {
         skill(&bench, "taking", &format!("env: {{{name}: mailer}}"));
         let args = json!({"skill_id": "taking", "command": "touch ran"});
         let refused = bench.call("SkillBash", args).await.expect_err(name);
-        assert_eq!(refused.code(), ErrorCode::PolicyDenied, "{refused}");
-        assert!(refused.text().contains(name) && refused.text().contains("secretMounts"), "{refused}");
+        assert_eq!(refused.stable_code(), ErrorCode::PolicyDenied, "{refused}");
+        assert!(
+            refused.model_text().contains(name) && refused.model_text().contains("secretMounts"),
+            "{refused}"
+        );
     }
     assert!(!bench.home.path().join("punie/skills/taking/ran").exists());
 }

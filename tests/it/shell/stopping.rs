@@ -1,6 +1,6 @@
 //! How commands are stopped, with all they started.
 
-use punie_runner::acp::terminals::{Ladder, Rung};
+use punie_runner::acp::terminals::{StopSequence, StopStep};
 use tokio::sync::mpsc;
 
 use super::*;
@@ -12,32 +12,59 @@ struct Notes {
 }
 
 impl ChildLog for Notes {
-    fn started<'a>(&'a self, request: &'a RequestId, identity: &'a ProcessIdentity, _: &'a str) -> Noted<'a> {
-        self.started.send((request.clone(), identity.clone())).expect("somebody listens");
+    fn record_child_start<'a>(
+        &'a self,
+        request: &'a RequestId,
+        identity: &'a ProcessIdentity,
+        _: &'a str,
+    ) -> ChildLogFuture<'a> {
+        self.started
+            .send((request.clone(), identity.clone()))
+            .expect("somebody listens");
         Box::pin(std::future::ready(()))
     }
-    fn ended(&self, identity: &ProcessIdentity) {
+    fn record_child_end(&self, identity: &ProcessIdentity) {
         self.ended.send(identity.clone()).expect("somebody listens");
     }
 }
 
 async fn start(bench: &Bench, line: &str) -> TerminalId {
     let folder = bench.workspace.path().to_owned();
-    let create = CreateTerminal::new(&RequestId::new(), Launch::Shell(line.to_owned()), folder);
-    bench.terminals.create_terminal(create).await.expect("started").id
+    let create = CreateTerminal::new(
+        &RequestId::new(),
+        CommandLaunch::Shell(line.to_owned()),
+        folder,
+    );
+    bench
+        .terminals
+        .create_terminal(create)
+        .await
+        .expect("started")
+        .id
 }
 
 #[tokio::test]
 async fn over_its_time_a_command_is_stopped_and_keeps_what_it_printed() {
     let bench = Bench::new();
     let command = "trap '' TERM; echo $$; echo begun; sleep 60; echo never";
-    let stopped =
-        bench.call("Bash", json!({"command": command, "timeout": 300})).await.expect_err("too long");
-    assert_eq!(stopped.code(), ErrorCode::Timeout);
-    assert!(stopped.text().contains("begun"), "{stopped}");
-    assert!(stopped.text().contains("SIGKILL") && stopped.text().contains("run_in_background"), "{stopped}");
-    assert!(!stopped.text().contains("never"), "{stopped}");
-    let pid = stopped.text().lines().next().expect("a line").to_owned();
+    let stopped = bench
+        .call("Bash", json!({"command": command, "timeout": 300}))
+        .await
+        .expect_err("too long");
+    assert_eq!(stopped.stable_code(), ErrorCode::Timeout);
+    assert!(stopped.model_text().contains("begun"), "{stopped}");
+    assert!(
+        stopped.model_text().contains("SIGKILL")
+            && stopped.model_text().contains("run_in_background"),
+        "{stopped}"
+    );
+    assert!(!stopped.model_text().contains("never"), "{stopped}");
+    let pid = stopped
+        .model_text()
+        .lines()
+        .next()
+        .expect("a line")
+        .to_owned();
     assert!(!is_there(&pid));
     let meta = meta_of(stopped);
     assert!(meta.timed_out);
@@ -48,10 +75,17 @@ async fn over_its_time_a_command_is_stopped_and_keeps_what_it_printed() {
 async fn what_left_the_session_is_ended_with_the_rest() {
     let bench = Bench::new();
     let command = "setsid sleep 60 & echo one $!; (setsid env -i sleep 61 & echo two $!); sleep 62";
-    let begun = bench.text("Bash", json!({"command": command, "run_in_background": true})).await;
+    let begun = bench
+        .text(
+            "Bash",
+            json!({"command": command, "run_in_background": true}),
+        )
+        .await;
     let pid = |name: &str| {
-        let line =
-            begun.lines().find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("{name}: {begun}"));
+        let line = begun
+            .lines()
+            .find(|line| line.starts_with(name))
+            .unwrap_or_else(|| panic!("{name}: {begun}"));
         line.split(' ').nth(1).expect("a pid").to_owned()
     };
     assert!(is_there(&pid("one")) && is_there(&pid("two")), "{begun}");
@@ -68,7 +102,7 @@ async fn a_cancelled_command_is_interrupted_with_all_it_started() {
         "echo begun; sleep 60 & {}; echo $! $$ >&9; exec 9>&-; sleep 61; echo never",
         checkpoint.connect()
     );
-    let cx = ToolCx::detached(RequestId::new());
+    let cx = ToolContext::for_detached_call(RequestId::new());
     let cancel = cx.cancel.clone();
     let args = json!({"command": command});
     let call = tools::call_with(&bench.registry, "Bash", args, cx);
@@ -78,8 +112,11 @@ async fn a_cancelled_command_is_interrupted_with_all_it_started() {
         pids
     });
     let cancelled = answer.expect_err("cancelled");
-    assert_eq!(cancelled.code(), ErrorCode::Cancelled);
-    assert!(cancelled.text().starts_with("begun\n") && !cancelled.text().contains("never"), "{cancelled}");
+    assert_eq!(cancelled.stable_code(), ErrorCode::Cancelled);
+    assert!(
+        cancelled.model_text().starts_with("begun\n") && !cancelled.model_text().contains("never"),
+        "{cancelled}"
+    );
     for pid in pids.split(' ') {
         assert!(!is_there(pid), "{pid}");
     }
@@ -88,14 +125,30 @@ async fn a_cancelled_command_is_interrupted_with_all_it_started() {
 #[tokio::test]
 async fn what_a_shell_made_ignore_the_interrupt_is_not_waited_for() {
     let bench = Bench::new();
-    let id =
-        start(&bench, "sleep 600 & until grep -q sleep /proc/$!/comm; do :; done; echo begun; wait").await;
-    within(bench.terminals.wait_for_terminal_output(&id, 0)).await.expect("it begins");
+    let id = start(
+        &bench,
+        "sleep 600 & until grep -q sleep /proc/$!/comm; do :; done; echo begun; wait",
+    )
+    .await;
+    within(bench.terminals.wait_for_terminal_output(&id, 0))
+        .await
+        .expect("it begins");
     let hour = std::time::Duration::from_hours(1);
-    let rung = |signal| Rung { signal, grace: hour };
-    let ladder = Ladder::of(vec![rung(StopSignal::Interrupt), rung(StopSignal::Terminate)]);
-    let stopped = within(bench.terminals.kill_terminal(&id, ladder)).await.expect("stopped");
-    assert_eq!((stopped.by, stopped.survivors), (Some(StopSignal::Terminate), Vec::new()));
+    let rung = |signal| StopStep {
+        signal,
+        grace: hour,
+    };
+    let ladder = StopSequence::from_steps(vec![
+        rung(StopSignal::Interrupt),
+        rung(StopSignal::Terminate),
+    ]);
+    let stopped = within(bench.terminals.kill_terminal(&id, ladder))
+        .await
+        .expect("stopped");
+    assert_eq!(
+        (stopped.by, stopped.survivors),
+        (Some(StopSignal::Terminate), Vec::new())
+    );
 }
 
 #[tokio::test]
@@ -131,16 +184,21 @@ async fn what_a_former_life_left_is_ended_and_a_stranger_never() {
     assert!(!stranger.is_alive());
     let wanted = stranger.clone();
     let other = RequestId::new();
-    let spared = tokio::task::spawn_blocking(move || kill_survivor(&wanted, &other)).await.expect("no panic");
+    let spared = tokio::task::spawn_blocking(move || kill_survivor(&wanted, &other))
+        .await
+        .expect("no panic");
     assert_eq!(spared.by, None);
     assert!(identity.is_alive());
 
     let survivor = identity.clone();
-    let stopped =
-        tokio::task::spawn_blocking(move || kill_survivor(&survivor, &request)).await.expect("no panic");
+    let stopped = tokio::task::spawn_blocking(move || kill_survivor(&survivor, &request))
+        .await
+        .expect("no panic");
     assert_eq!(stopped.by, Some(StopSignal::Kill));
     assert!(stopped.survivors.is_empty());
-    let exit = within(bench.terminals.wait_for_terminal_exit(&id)).await.expect("ended");
+    let exit = within(bench.terminals.wait_for_terminal_exit(&id))
+        .await
+        .expect("ended");
     assert_eq!(exit.status, ExitStatus::Signal("SIGKILL".to_owned()));
     assert!(!identity.is_alive());
     assert_eq!(within(ends.recv()).await.expect("told"), identity);
@@ -152,19 +210,33 @@ async fn a_released_terminal_is_gone_and_a_killed_one_is_not() {
     let bench = Bench::new();
     let id = start(&bench, "sleep 60").await;
     let client: &dyn TerminalClient = &bench.terminals;
-    within(client.kill_terminal(&id, punie_runner::acp::terminals::Ladder::kill())).await.expect("killed");
-    let exit = within(client.wait_for_terminal_exit(&id)).await.expect("still known");
+    within(client.kill_terminal(
+        &id,
+        punie_runner::acp::terminals::StopSequence::kill_at_once(),
+    ))
+    .await
+    .expect("killed");
+    let exit = within(client.wait_for_terminal_exit(&id))
+        .await
+        .expect("still known");
     assert_eq!(exit.status, ExitStatus::Signal("SIGKILL".to_owned()));
     client.release_terminal(&id).await.expect("released");
-    let unknown = client.wait_for_terminal_exit(&id).await.expect_err("forgotten");
-    assert_eq!(unknown.code(), ErrorCode::NotFound);
+    let unknown = client
+        .wait_for_terminal_exit(&id)
+        .await
+        .expect_err("forgotten");
+    assert_eq!(unknown.stable_code(), ErrorCode::NotFound);
 }
 
 #[tokio::test]
 async fn commands_do_not_outlive_the_thread_that_started_them() {
     let bench = Bench::new();
     let checkpoint = Checkpoint::open().await;
-    start(&bench, &format!("{}; echo $$ >&9; exec sleep 60", checkpoint.connect())).await;
+    start(
+        &bench,
+        &format!("{}; echo $$ >&9; exec sleep 60", checkpoint.connect()),
+    )
+    .await;
     let (pid, _stream) = checkpoint.line().await;
     assert!(is_there(&pid));
     // The runner is gone as far as the system can tell: nobody stops the command, its parent's thread just ends.
@@ -182,7 +254,11 @@ async fn stopping_one_command_never_hits_another() {
         work.spawn(async move {
             for _ in 0..ROUNDS {
                 let id = start(&bench, "sleep 60 | sleep 61").await;
-                bench.terminals.release_terminal(&id).await.expect("released");
+                bench
+                    .terminals
+                    .release_terminal(&id)
+                    .await
+                    .expect("released");
             }
         });
         work.spawn(async move {

@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use punie_runner::acp::terminals::Ladder;
+use punie_runner::acp::terminals::StopSequence;
 
 use super::*;
 use crate::harness::process::carrying;
@@ -23,7 +23,11 @@ pub const TRICKS: &[&str] = &[
 /// A number of seconds that nobody else sleeps.
 fn marker() -> String {
     static NEXT: AtomicU32 = AtomicU32::new(0);
-    format!("9{:07}{:03}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
+    format!(
+        "9{:07}{:03}",
+        std::process::id(),
+        NEXT.fetch_add(1, Ordering::Relaxed)
+    )
 }
 
 /// All the tricks, each with a marker, and words that wait until all of them have been done.
@@ -31,18 +35,30 @@ fn daemons() -> (String, Vec<String>) {
     let markers: Vec<String> = TRICKS.iter().map(|_| marker()).collect();
     let done = |(trick, marker): (&&str, &String)| format!("{}\n", trick.replace('@', marker));
     let seen = |marker: &String| format!("{}\n", once_there(marker));
-    let line = TRICKS.iter().zip(&markers).map(done).chain(markers.iter().map(seen)).collect();
+    let line = TRICKS
+        .iter()
+        .zip(&markers)
+        .map(done)
+        .chain(markers.iter().map(seen))
+        .collect();
     (line, markers)
 }
 
 /// Words that wait until a process has this among its arguments.
 fn once_there(marker: &str) -> String {
     // In brackets, so that what looks does not find itself.
-    format!("until grep -qzx '[9]{}' /proc/[0-9]*/cmdline 2> /dev/null; do :; done", &marker[1..])
+    format!(
+        "until grep -qzx '[9]{}' /proc/[0-9]*/cmdline 2> /dev/null; do :; done",
+        &marker[1..]
+    )
 }
 
 fn left(markers: &[String]) -> Vec<String> {
-    markers.iter().filter(|marker| !carrying(marker).is_empty()).cloned().collect()
+    markers
+        .iter()
+        .filter(|marker| !carrying(marker).is_empty())
+        .cloned()
+        .collect()
 }
 
 #[tokio::test]
@@ -50,19 +66,22 @@ async fn kill_shell_ends_daemons_by_every_trick_and_nothing_of_another_command()
     let bench = Bench::new();
     let (line, markers) = daemons();
     let (other_line, others) = daemons();
-    let start =
-        |line: String| json!({"command": format!("{line} echo ready; sleep 600"), "run_in_background": true});
+    let start = |line: String| json!({"command": format!("{line} echo ready; sleep 600"), "run_in_background": true});
     bench.text("Bash", start(line)).await;
     bench.text("Bash", start(other_line)).await;
     for id in ["sh_1", "sh_2"] {
         let ready = json!({"shell_id": id, "pattern": "ready", "wait_ms": 30_000});
         assert!(bench.text("ShellStatus", ready).await.contains("\nready\n"));
     }
-    let killed = bench.text("KillShell", json!({"shell_id": "sh_1", "grace_ms": 500})).await;
+    let killed = bench
+        .text("KillShell", json!({"shell_id": "sh_1", "grace_ms": 500}))
+        .await;
     assert!(killed.contains("stopped with SIG"), "{killed}");
     assert_eq!(left(&markers), Vec::<String>::new());
     assert_eq!(left(&others), others, "another command's are not touched");
-    bench.text("KillShell", json!({"shell_id": "sh_2", "signal": "KILL"})).await;
+    bench
+        .text("KillShell", json!({"shell_id": "sh_2", "signal": "KILL"}))
+        .await;
     assert_eq!(left(&others), Vec::<String>::new());
 }
 
@@ -74,11 +93,16 @@ async fn a_command_over_its_time_is_ended_with_its_daemons() {
         let (line, markers) = daemons();
         let args = json!({"command": format!("{line} echo ready; sleep 600"), "timeout": timeout});
         let stopped = bench.call("Bash", args).await.expect_err("over its time");
-        assert_eq!(stopped.code(), ErrorCode::Timeout);
-        assert!(stopped.text().contains("all its processes were stopped with SIGKILL"), "{stopped}");
+        assert_eq!(stopped.stable_code(), ErrorCode::Timeout);
+        assert!(
+            stopped
+                .model_text()
+                .contains("all its processes were stopped with SIGKILL"),
+            "{stopped}"
+        );
         assert_eq!(left(&markers), Vec::<String>::new());
         // A slow machine may not have come so far that there was anything to find.
-        if stopped.text().contains("ready") {
+        if stopped.model_text().contains("ready") {
             return;
         }
         timeout *= 3;
@@ -89,14 +113,20 @@ async fn a_command_over_its_time_is_ended_with_its_daemons() {
 async fn a_cancelled_command_is_ended_with_its_daemons() {
     let bench = Bench::new();
     let (line, markers) = daemons();
-    let cx = ToolCx::detached(RequestId::new());
+    let cx = ToolContext::for_detached_call(RequestId::new());
     let cancel = cx.cancel.clone();
     let args = json!({"command": format!("{line} sleep 600")});
-    let (answer, ()) = tokio::join!(within(tools::call_with(&bench.registry, "Bash", args, cx)), async {
-        until("all daemons", || left(&markers).len() == markers.len()).await;
-        cancel.cancel();
-    });
-    assert_eq!(answer.expect_err("cancelled").code(), ErrorCode::Cancelled);
+    let (answer, ()) = tokio::join!(
+        within(tools::call_with(&bench.registry, "Bash", args, cx)),
+        async {
+            until("all daemons", || left(&markers).len() == markers.len()).await;
+            cancel.cancel();
+        }
+    );
+    assert_eq!(
+        answer.expect_err("cancelled").stable_code(),
+        ErrorCode::Cancelled
+    );
     assert_eq!(left(&markers), Vec::<String>::new());
 }
 
@@ -114,7 +144,10 @@ async fn a_call_that_is_dropped_and_a_stop_of_everything_end_daemons_too() {
     let (line, markers) = daemons();
     bench.text("Bash", json!({"command": line})).await;
     assert_eq!(left(&markers), markers, "they go on as a shell");
-    bench.terminals.stop_all(Ladder::kill()).await;
+    bench
+        .terminals
+        .stop_all_commands(StopSequence::kill_at_once())
+        .await;
     assert_eq!(left(&markers), Vec::<String>::new());
 }
 
@@ -122,8 +155,16 @@ async fn a_call_that_is_dropped_and_a_stop_of_everything_end_daemons_too() {
 async fn what_a_program_leaves_behind_ends_with_its_call() {
     let bench = Bench::new();
     let (line, markers) = daemons();
-    let text = bench.text("run_command", json!({"command": format!("{line} echo done")})).await;
-    assert!(text.contains("done") && text.contains("Ended with the command: "), "{text}");
+    let text = bench
+        .text(
+            "run_command",
+            json!({"command": format!("{line} echo done")}),
+        )
+        .await;
+    assert!(
+        text.contains("done") && text.contains("Ended with the command: "),
+        "{text}"
+    );
     assert_eq!(left(&markers), Vec::<String>::new());
 }
 
@@ -133,13 +174,30 @@ async fn a_command_that_leaves_something_running_answers_while_it_lives() {
     for (n, trick) in ["sleep @ &"].iter().chain(TRICKS).enumerate() {
         let marker = marker();
         let wait = once_there(&marker);
-        let (text, meta) = bench.bash(&format!("{}\n{wait}; echo hi", trick.replace('@', &marker))).await;
-        assert_eq!(carrying(&marker).len(), 1, "it lives while the answer is here: {trick}");
+        let (text, meta) = bench
+            .bash(&format!("{}\n{wait}; echo hi", trick.replace('@', &marker)))
+            .await;
+        assert_eq!(
+            carrying(&marker).len(),
+            1,
+            "it lives while the answer is here: {trick}"
+        );
         let (pid, id) = (carrying(&marker)[0], n + 1);
-        assert!(text.starts_with("hi\n") && meta.exit_code == Some(0), "{trick}: {text}");
+        assert!(
+            text.starts_with("hi\n") && meta.exit_code == Some(0),
+            "{trick}: {text}"
+        );
         assert!(text.contains(&format!("(pid {pid})")), "{trick}: {text}");
-        assert!(text.contains(&format!("Kept as shell sh_{id}")), "{trick}: {text}");
-        let killed = bench.text("KillShell", json!({"shell_id": format!("sh_{id}"), "grace_ms": 200})).await;
+        assert!(
+            text.contains(&format!("Kept as shell sh_{id}")),
+            "{trick}: {text}"
+        );
+        let killed = bench
+            .text(
+                "KillShell",
+                json!({"shell_id": format!("sh_{id}"), "grace_ms": 200}),
+            )
+            .await;
         assert!(killed.contains("stopped with SIG"), "{trick}: {killed}");
         assert_eq!(carrying(&marker), Vec::<u32>::new(), "{trick}");
     }
@@ -154,9 +212,13 @@ async fn what_never_stays_is_ended_too() {
     let start = format!(
         "{hop}; for n in 1 2 3 4 5; do bash -c \"$HOP\" {marker} & done; wait; echo begun; sleep 600"
     );
-    bench.text("Bash", json!({"command": start, "run_in_background": true})).await;
+    bench
+        .text("Bash", json!({"command": start, "run_in_background": true}))
+        .await;
     until("one of them", || !carrying(&marker).is_empty()).await;
-    let killed = bench.text("KillShell", json!({"shell_id": "sh_1", "signal": "KILL"})).await;
+    let killed = bench
+        .text("KillShell", json!({"shell_id": "sh_1", "signal": "KILL"}))
+        .await;
     assert!(killed.contains("stopped with SIGKILL"), "{killed}");
     for _ in 0..20 {
         assert_eq!(carrying(&marker), Vec::<u32>::new());

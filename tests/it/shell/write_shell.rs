@@ -26,15 +26,28 @@ async fn typed(bench: &Bench, mut args: Value, until: &str) -> String {
 #[tokio::test]
 async fn what_is_typed_is_read_echoed_and_answered() {
     let bench = Bench::new();
-    started(&bench, "printf 'Name: '; read name; echo \"Hello, $name\"; read end", "Name:").await;
+    started(
+        &bench,
+        "printf 'Name: '; read name; echo \"Hello, $name\"; read end",
+        "Name:",
+    )
+    .await;
     let answer = typed(&bench, json!({"text": "Ada"}), "^Hello").await;
-    assert!(answer.starts_with("Shell sh_1 (pid ") && answer.contains("): running for "), "{answer}");
+    assert!(
+        answer.starts_with("Shell sh_1 (pid ") && answer.contains("): running for "),
+        "{answer}"
+    );
     assert!(answer.contains("\nName: Ada\nHello, Ada\n"), "{answer}");
     let since = cursor(&answer);
-    let later = bench.text("ShellStatus", json!({"shell_id": "sh_1", "since": since})).await;
+    let later = bench
+        .text("ShellStatus", json!({"shell_id": "sh_1", "since": since}))
+        .await;
     assert!(later.contains("(nothing new was printed)"), "{later}");
     let ended = typed(&bench, json!({"enter": true}), "never").await;
-    assert!(ended.contains("ended after") && ended.contains("exit code 0"), "{ended}");
+    assert!(
+        ended.contains("ended after") && ended.contains("exit code 0"),
+        "{ended}"
+    );
 }
 
 #[tokio::test]
@@ -46,14 +59,27 @@ async fn keys_reach_the_program_as_at_a_keyboard() {
         "ready",
     )
     .await;
-    let answer = typed(&bench, json!({"keys": ["ctrl-c"]}), "^interrupted|C?interrupted").await;
+    let answer = typed(
+        &bench,
+        json!({"keys": ["ctrl-c"]}),
+        "^interrupted|C?interrupted",
+    )
+    .await;
     assert!(answer.contains("interrupted"), "{answer}");
     typed(&bench, json!({"text": "first"}), "first").await;
     // Text and keys: no Enter between, and none after.
-    let answer = typed(&bench, json!({"text": "abx", "keys": ["backspace", "c", "Enter"]}), "^abc$").await;
+    let answer = typed(
+        &bench,
+        json!({"text": "abx", "keys": ["backspace", "c", "Enter"]}),
+        "^abc$",
+    )
+    .await;
     assert!(answer.contains("\nabc\n"), "{answer}");
     let answer = typed(&bench, json!({"keys": ["ctrl-d"]}), "^over").await;
-    assert!(answer.contains("exit code 0") || answer.contains("over"), "{answer}");
+    assert!(
+        answer.contains("exit code 0") || answer.contains("over"),
+        "{answer}"
+    );
 }
 
 #[tokio::test]
@@ -71,8 +97,12 @@ async fn cursor_keys_are_those_that_the_program_asked_for() {
 #[tokio::test]
 async fn a_password_prompt_is_said_to_be_one_and_shows_nothing() {
     let bench = Bench::new();
-    started(&bench, "read -rsp 'Password: ' word; echo; read -rsp 'Again: ' word; sleep 60", "Password:")
-        .await;
+    started(
+        &bench,
+        "read -rsp 'Password: ' word; echo; read -rsp 'Again: ' word; sleep 60",
+        "Password:",
+    )
+    .await;
     let said = async |prompt: &str| {
         // Bash prints its prompt a moment before it turns the echo off.
         eventually("a password prompt", async || {
@@ -94,12 +124,22 @@ async fn a_command_that_waits_for_input_is_said_to() {
     // Bash reads by `read`; nothing but the process's own state tells that it waits.
     let args = json!({"command": "printf 'Name: '; read name", "tty": true, "timeout": 1_000});
     let stopped = bench.call("Bash", args).await.expect_err("nobody answers");
-    assert_eq!(stopped.code(), ErrorCode::Timeout);
-    assert!(stopped.text().contains("It was waiting for input: give its answers"), "{}", stopped.text());
+    assert_eq!(stopped.stable_code(), ErrorCode::Timeout);
+    assert!(
+        stopped
+            .model_text()
+            .contains("It was waiting for input: give its answers"),
+        "{}",
+        stopped.model_text()
+    );
 
-    let args = json!({"command": "printf 'Name: '; read name; sleep 60", "tty": true, "yield_ms": 1_000});
+    let args =
+        json!({"command": "printf 'Name: '; read name; sleep 60", "tty": true, "yield_ms": 1_000});
     let left = bench.text("Bash", args).await;
-    assert!(left.contains("\n[waits for input: WriteShell types it]\n"), "{left}");
+    assert!(
+        left.contains("\n[waits for input: WriteShell types it]\n"),
+        "{left}"
+    );
     let answer = typed(&bench, json!({"text": "Ada"}), "Ada").await;
     assert!(answer.contains("Name: Ada"), "{answer}");
     eventually("it goes on", async || {
@@ -111,23 +151,40 @@ async fn a_command_that_waits_for_input_is_said_to() {
     // Without a terminal there is no input to wait for.
     let args = json!({"command": "read name; sleep 60", "timeout": 500});
     let stopped = bench.call("Bash", args).await.expect_err("too long");
-    assert!(!stopped.text().contains("waiting for input"), "{}", stopped.text());
+    assert!(
+        !stopped.model_text().contains("waiting for input"),
+        "{}",
+        stopped.model_text()
+    );
 }
 
 #[tokio::test]
 async fn the_echo_of_a_secret_is_masked() {
     let redactor = Redactor::new([Secret::new("t0p-secret-value".to_owned())]);
-    let filters: FilterFactory = Arc::new(move || Box::new(Masking(redactor.stream())));
-    let bench = Bench::with(base(), filters, Arc::new(Unlogged));
-    started(&bench, "echo ready; read line; echo got it; sleep 60", "ready").await;
+    let filters: FilterFactory = Arc::new(move || Box::new(Masking(redactor.stream_masker())));
+    let bench = Bench::with(base(), filters, Arc::new(NoChildLog));
+    started(
+        &bench,
+        "echo ready; read line; echo got it; sleep 60",
+        "ready",
+    )
+    .await;
     let answer = typed(&bench, json!({"text": "t0p-secret-value"}), "got it").await;
-    assert!(answer.contains(MASK) && !answer.contains("t0p-secret-value"), "{answer}");
+    assert!(
+        answer.contains(MASK) && !answer.contains("t0p-secret-value"),
+        "{answer}"
+    );
 }
 
 #[tokio::test]
 async fn what_came_before_the_typing_is_shown_when_asked_for() {
     let bench = Bench::new();
-    started(&bench, "echo one; echo two; read line; echo three; sleep 60", "two").await;
+    started(
+        &bench,
+        "echo one; echo two; read line; echo three; sleep 60",
+        "two",
+    )
+    .await;
     let answer = typed(&bench, json!({"enter": true, "since": 0}), "three").await;
     assert!(answer.contains("\none\ntwo\n\nthree\n"), "{answer}");
 }
@@ -137,25 +194,43 @@ async fn a_shell_that_cannot_be_typed_into_is_refused_with_a_way_out() {
     let bench = Bench::new();
     let type_in = |id: &str| bench.call("WriteShell", json!({"shell_id": id, "text": "x"}));
     let unknown = type_in("sh_7").await.expect_err("none yet");
-    assert_eq!(unknown.code(), ErrorCode::NotFound);
+    assert_eq!(unknown.stable_code(), ErrorCode::NotFound);
 
-    bench.text("Bash", json!({"command": "sleep 60", "run_in_background": true})).await;
+    bench
+        .text(
+            "Bash",
+            json!({"command": "sleep 60", "run_in_background": true}),
+        )
+        .await;
     let plain = type_in("sh_1").await.expect_err("no terminal");
-    assert_eq!(plain.code(), ErrorCode::InvalidArgs);
-    assert!(plain.text().contains("tty=true") && plain.text().contains("run_in_background"), "{plain}");
+    assert_eq!(plain.stable_code(), ErrorCode::InvalidArgs);
+    assert!(
+        plain.model_text().contains("tty=true") && plain.model_text().contains("run_in_background"),
+        "{plain}"
+    );
     let unknown = type_in("sh_7").await.expect_err("not that one");
-    assert!(unknown.text().contains("sh_1"), "{unknown}");
+    assert!(unknown.model_text().contains("sh_1"), "{unknown}");
 
-    bench.text("Bash", json!({"command": "exit 4", "tty": true, "run_in_background": true})).await;
+    bench
+        .text(
+            "Bash",
+            json!({"command": "exit 4", "tty": true, "run_in_background": true}),
+        )
+        .await;
     let ended = type_in("sh_2").await.expect_err("it has ended");
-    assert_eq!(ended.code(), ErrorCode::InvalidArgs);
-    assert!(ended.text().contains("exit code 4"), "{ended}");
+    assert_eq!(ended.stable_code(), ErrorCode::InvalidArgs);
+    assert!(ended.model_text().contains("exit code 4"), "{ended}");
 }
 
 #[tokio::test]
 async fn arguments_that_type_nothing_or_too_much_are_refused_before_anything_is_typed() {
     let bench = Bench::new();
-    started(&bench, "echo ready; read line; echo \"got $line\"; sleep 60", "ready").await;
+    started(
+        &bench,
+        "echo ready; read line; echo \"got $line\"; sleep 60",
+        "ready",
+    )
+    .await;
     for (args, code, words) in [
         (json!({}), ErrorCode::InvalidArgs, "nothing to type"),
         (
@@ -163,17 +238,33 @@ async fn arguments_that_type_nothing_or_too_much_are_refused_before_anything_is_
             ErrorCode::InvalidArgs,
             "\"entre\", \"f13\"",
         ),
-        (json!({"keys": ["hyper"]}), ErrorCode::InvalidArgs, "page-down"),
-        (json!({"text": "x".repeat((64 << 10) + 1)}), ErrorCode::TooLarge, "65,536"),
+        (
+            json!({"keys": ["hyper"]}),
+            ErrorCode::InvalidArgs,
+            "page-down",
+        ),
+        (
+            json!({"text": "x".repeat((64 << 10) + 1)}),
+            ErrorCode::TooLarge,
+            "65,536",
+        ),
         (json!({"keys": vec!["a"; 201]}), ErrorCode::TooLarge, "200"),
-        (json!({"text": "x".repeat(5_000)}), ErrorCode::TooLarge, "4095"),
-        (json!({"text": "x", "pattern": "("}), ErrorCode::InvalidArgs, "regular expression"),
+        (
+            json!({"text": "x".repeat(5_000)}),
+            ErrorCode::TooLarge,
+            "4095",
+        ),
+        (
+            json!({"text": "x", "pattern": "("}),
+            ErrorCode::InvalidArgs,
+            "regular expression",
+        ),
     ] {
         let mut call = args.clone();
         call["shell_id"] = json!("sh_1");
         let refused = bench.call("WriteShell", call).await.expect_err(words);
-        assert_eq!(refused.code(), code, "{refused}");
-        assert!(refused.text().contains(words), "{refused}");
+        assert_eq!(refused.stable_code(), code, "{refused}");
+        assert!(refused.model_text().contains(words), "{refused}");
     }
     let answer = typed(&bench, json!({"text": "fine"}), "^got").await;
     assert!(answer.contains("got fine\n"), "{answer}");
@@ -187,35 +278,54 @@ async fn what_a_program_does_not_read_is_told() {
     let mut told = None;
     // How much a terminal holds for a program that does not read is the system's affair.
     for _ in 0..20 {
-        let call = bench.call("WriteShell", json!({"shell_id": "sh_1", "text": lines, "wait_ms": 0}));
+        let call = bench.call(
+            "WriteShell",
+            json!({"shell_id": "sh_1", "text": lines, "wait_ms": 0}),
+        );
         if let Err(full) = call.await {
             told = Some(full);
             break;
         }
     }
     let told = told.expect("no terminal holds a megabyte");
-    assert_eq!(told.code(), ErrorCode::Io);
-    assert!(told.text().contains("of 60,001 bytes were typed"), "{told}");
+    assert_eq!(told.stable_code(), ErrorCode::Io);
+    assert!(
+        told.model_text().contains("of 60,001 bytes were typed"),
+        "{told}"
+    );
     assert!(meta_of(told).may_have_run);
 }
 
 #[tokio::test]
 async fn a_cancel_ends_the_waiting_and_not_the_shell() {
     let bench = Bench::new();
-    started(&bench, "echo ready; read line; echo \"got $line\" > got; echo done; sleep 60", "ready").await;
-    let cx = ToolCx::detached(RequestId::new());
+    started(
+        &bench,
+        "echo ready; read line; echo \"got $line\" > got; echo done; sleep 60",
+        "ready",
+    )
+    .await;
+    let cx = ToolContext::for_detached_call(RequestId::new());
     let cancel = cx.cancel.clone();
     let args = json!({"shell_id": "sh_1", "text": "word", "wait_ms": 30_000});
     let call = tools::call_with(&bench.registry, "WriteShell", args, cx);
     let (answer, ()) = tokio::join!(within(call), async {
-        bench.text("ShellStatus", json!({"shell_id": "sh_1", "pattern": "^done", "wait_ms": 30_000})).await;
+        bench
+            .text(
+                "ShellStatus",
+                json!({"shell_id": "sh_1", "pattern": "^done", "wait_ms": 30_000}),
+            )
+            .await;
         cancel.cancel();
     });
     let cancelled = answer.expect_err("cancelled");
-    assert_eq!(cancelled.code(), ErrorCode::Cancelled);
-    assert!(cancelled.text().contains("was typed"), "{cancelled}");
+    assert_eq!(cancelled.stable_code(), ErrorCode::Cancelled);
+    assert!(cancelled.model_text().contains("was typed"), "{cancelled}");
     let got = std::fs::read_to_string(bench.workspace.path().join("got")).expect("it was typed");
     assert_eq!(got, "got word\n");
     let listed = bench.text("ShellStatus", json!({})).await;
-    assert!(listed.contains("sh_1") && listed.contains("running for"), "{listed}");
+    assert!(
+        listed.contains("sh_1") && listed.contains("running for"),
+        "{listed}"
+    );
 }

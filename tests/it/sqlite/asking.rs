@@ -13,8 +13,9 @@ use crate::harness::tools::text;
 async fn rows_come_as_a_table_with_exact_values() {
     let desk = Desk::new(USERS);
     let before = desk.files();
-    let answer =
-        desk.answer(json!({"query": "SELECT id, name, big, photo, id FROM users ORDER BY id"})).await;
+    let answer = desk
+        .answer(json!({"query": "SELECT id, name, big, photo, id FROM users ORDER BY id"}))
+        .await;
     assert_eq!(
         answer.lines().collect::<Vec<_>>(),
         [
@@ -32,37 +33,72 @@ async fn rows_come_as_a_table_with_exact_values() {
 #[tokio::test]
 async fn json_and_csv_are_what_their_readers_expect() {
     let desk = Desk::new(USERS);
-    let answer = desk.answer(json!({"query": "SELECT id, big FROM users", "format": "json"})).await;
+    let answer = desk
+        .answer(json!({"query": "SELECT id, big FROM users", "format": "json"}))
+        .await;
     let answer: Value = serde_json::from_str(&answer).expect("JSON, and nothing beside it");
     assert_eq!(answer["rows"][0], json!([1, 9_007_199_254_740_993_i64]));
-    assert_eq!((&answer["row_count"], &answer["more"]), (&json!(3), &Value::Null));
+    assert_eq!(
+        (&answer["row_count"], &answer["more"]),
+        (&json!(3), &Value::Null)
+    );
     // What does not fit is left out by whole rows.
     let many = "WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c WHERE i < 900) SELECT i, 'xxxxxxxxxx' FROM c";
     let args = json!({"query": many, "format": "json", "limit": 1000, "max_chars": 4_000});
     let answer: Value = serde_json::from_str(&desk.answer(args).await).expect("JSON");
     let shown = answer["rows"].as_array().expect("rows").len();
     assert!(shown > 50 && shown < 900, "{shown}");
-    assert_eq!((&answer["next_offset"], &answer["more"]), (&json!(shown), &json!(true)));
+    assert_eq!(
+        (&answer["next_offset"], &answer["more"]),
+        (&json!(shown), &json!(true))
+    );
     let change = json!({"query": "UPDATE users SET name = 'x' WHERE id = 1 RETURNING id", "mode": "rw", "format": "json"});
     let answer: Value = serde_json::from_str(&desk.answer(change).await).expect("JSON");
     assert_eq!(answer["rows"], json!([[1]]));
-    assert!(answer["notes"][0].as_str().expect("a note").contains("1 row"), "{answer}");
-    let answer = desk.answer(json!({"query": "SELECT 'a,b' AS x, NULL AS y", "format": "csv"})).await;
+    assert!(
+        answer["notes"][0]
+            .as_str()
+            .expect("a note")
+            .contains("1 row"),
+        "{answer}"
+    );
+    let answer = desk
+        .answer(json!({"query": "SELECT 'a,b' AS x, NULL AS y", "format": "csv"}))
+        .await;
     assert_eq!(answer, "x,y\n\"a,b\",\n[1 row]");
 }
 
 #[tokio::test]
 async fn the_commands_of_sqlites_shell_for_the_schema_answer() {
-    let desk = Desk::new("CREATE TABLE a (x); CREATE TABLE b (y); CREATE VIEW v AS SELECT x FROM a;");
+    let desk =
+        Desk::new("CREATE TABLE a (x); CREATE TABLE b (y); CREATE VIEW v AS SELECT x FROM a;");
     let answer = desk.answer(json!({"query": ".tables"})).await;
-    assert!(answer.ends_with("2 tables, 1 view\ntable a\ntable b\nview v"), "{answer}");
-    let answer = desk.answer(json!({"query": ".schema b", "mode": "rw", "format": "json"})).await;
-    assert!(answer.ends_with("table b\n  CREATE TABLE b (y)") && !answer.contains("TABLE a"), "{answer}");
+    assert!(
+        answer.ends_with("2 tables, 1 view\ntable a\ntable b\nview v"),
+        "{answer}"
+    );
+    let answer = desk
+        .answer(json!({"query": ".schema b", "mode": "rw", "format": "json"}))
+        .await;
+    assert!(
+        answer.ends_with("table b\n  CREATE TABLE b (y)") && !answer.contains("TABLE a"),
+        "{answer}"
+    );
     let answer = desk.answer(json!({"query": ".schema;"})).await;
-    assert!(answer.contains("TABLE a (x)") && answer.contains("VIEW v"), "{answer}");
-    assert!(desk.answer(json!({"query": ".schema zz"})).await.contains("none of them is called \"zz\""));
+    assert!(
+        answer.contains("TABLE a (x)") && answer.contains("VIEW v"),
+        "{answer}"
+    );
+    assert!(
+        desk.answer(json!({"query": ".schema zz"}))
+            .await
+            .contains("none of them is called \"zz\"")
+    );
     let refused = desk.refused(json!({"query": ".dump"})).await;
-    assert!(refused.text().contains(".tables and .schema are"), "{refused}");
+    assert!(
+        refused.model_text().contains(".tables and .schema are"),
+        "{refused}"
+    );
 }
 
 #[tokio::test]
@@ -70,10 +106,11 @@ async fn a_cut_cell_names_the_way_to_the_rest() {
     let desk = Desk::new("CREATE TABLE t (long); INSERT INTO t VALUES (printf('%.300c', 'x'));");
     let answer = desk.answer(json!({"query": "SELECT long FROM t"})).await;
     assert!(answer.contains("... (300 characters)"), "{answer}");
-    let way =
-        "1 value cut: format=\"json\" shows 20,000 characters of each, substr(column, 201, 20000) the rest";
+    let way = "1 value cut: format=\"json\" shows 20,000 characters of each, substr(column, 201, 20000) the rest";
     assert!(answer.contains(way), "{answer}");
-    let rest = desk.answer(json!({"query": "SELECT length(substr(long, 201, 20000)) FROM t"})).await;
+    let rest = desk
+        .answer(json!({"query": "SELECT length(substr(long, 201, 20000)) FROM t"}))
+        .await;
     assert!(rest.ends_with(" 100\n[1 row]"), "{rest}");
 }
 
@@ -82,13 +119,24 @@ async fn pages_say_whether_there_is_more() {
     let desk = Desk::new(
         "CREATE TABLE n (i); WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c WHERE i < 250) INSERT INTO n SELECT i FROM c;",
     );
-    let answer = desk.answer(json!({"query": "SELECT i FROM n ORDER BY i"})).await;
-    assert!(answer.ends_with("[100 rows (1-100); more rows exist: offset=100]"), "{answer}");
-    let answer = desk.answer(json!({"query": "SELECT i FROM n ORDER BY i;  -- all\n", "offset": 200})).await;
+    let answer = desk
+        .answer(json!({"query": "SELECT i FROM n ORDER BY i"}))
+        .await;
+    assert!(
+        answer.ends_with("[100 rows (1-100); more rows exist: offset=100]"),
+        "{answer}"
+    );
+    let answer = desk
+        .answer(json!({"query": "SELECT i FROM n ORDER BY i;  -- all\n", "offset": 200}))
+        .await;
     assert!(answer.ends_with("[50 rows (201-250)]"), "{answer}");
-    let answer = desk.answer(json!({"query": "SELECT i FROM n", "offset": 900})).await;
+    let answer = desk
+        .answer(json!({"query": "SELECT i FROM n", "offset": 900}))
+        .await;
     assert!(answer.contains("there are 250 rows"), "{answer}");
-    let answer = desk.answer(json!({"query": "SELECT i FROM n LIMIT 3", "limit": 3})).await;
+    let answer = desk
+        .answer(json!({"query": "SELECT i FROM n LIMIT 3", "limit": 3}))
+        .await;
     assert!(answer.ends_with("[3 rows]"), "{answer}");
 }
 
@@ -98,9 +146,13 @@ async fn parameters_are_bound_and_checked() {
     let answer = desk
         .answer(json!({"query": "SELECT name FROM users WHERE id = ? OR name = ?", "params": [1, "bob"]}))
         .await;
-    assert!(answer.contains("ann") && answer.contains("bob") && answer.contains("[2 rows]"), "{answer}");
-    let answer =
-        desk.answer(json!({"query": "SELECT name FROM users WHERE id = :id", "params": {"id": 3}})).await;
+    assert!(
+        answer.contains("ann") && answer.contains("bob") && answer.contains("[2 rows]"),
+        "{answer}"
+    );
+    let answer = desk
+        .answer(json!({"query": "SELECT name FROM users WHERE id = :id", "params": {"id": 3}}))
+        .await;
     assert!(answer.contains("cy"), "{answer}");
     for (query, params) in [
         ("SELECT ?", json!([1, 2])),
@@ -110,22 +162,36 @@ async fn parameters_are_bound_and_checked() {
         ("SELECT ?", json!([[1]])),
         ("SELECT ?", json!([u64::MAX])),
     ] {
-        let refused = desk.refused(json!({"query": query, "params": params})).await;
-        assert_eq!(refused.code(), ErrorCode::InvalidArgs, "{refused}");
+        let refused = desk
+            .refused(json!({"query": query, "params": params}))
+            .await;
+        assert_eq!(refused.stable_code(), ErrorCode::InvalidArgs, "{refused}");
     }
-    assert_eq!(desk.refused(json!({"query": "SELECT ?"})).await.code(), ErrorCode::InvalidArgs);
+    assert_eq!(
+        desk.refused(json!({"query": "SELECT ?"}))
+            .await
+            .stable_code(),
+        ErrorCode::InvalidArgs
+    );
 }
 
 #[tokio::test]
 async fn an_empty_query_shows_the_schema() {
     let desk = Desk::new(USERS);
     let answer = desk.answer(json!({})).await;
-    assert!(answer.contains("1 table, 1 view") && answer.contains("table users: 3 rows"), "{answer}");
     assert!(
-        answer.contains("CREATE TABLE users (id INTEGER") && answer.contains("CREATE INDEX users_by_name"),
+        answer.contains("1 table, 1 view") && answer.contains("table users: 3 rows"),
         "{answer}"
     );
-    assert!(answer.contains("view names\n  CREATE VIEW names"), "{answer}");
+    assert!(
+        answer.contains("CREATE TABLE users (id INTEGER")
+            && answer.contains("CREATE INDEX users_by_name"),
+        "{answer}"
+    );
+    assert!(
+        answer.contains("view names\n  CREATE VIEW names"),
+        "{answer}"
+    );
 }
 
 #[tokio::test]
@@ -134,8 +200,14 @@ async fn reading_of_every_kind_is_allowed() {
         "CREATE VIRTUAL TABLE docs USING fts5(body); INSERT INTO docs VALUES ('the quick fox'), ('slow'); CREATE TABLE t (j); INSERT INTO t VALUES ('{\"a\": [1, 2]}');",
     );
     for (query, part) in [
-        ("SELECT highlight(docs, 0, '<', '>') FROM docs WHERE docs MATCH 'quick'", "the <quick> fox"),
-        ("SELECT value FROM t, json_each(t.j, '$.a') WHERE value > 1", "2"),
+        (
+            "SELECT highlight(docs, 0, '<', '>') FROM docs WHERE docs MATCH 'quick'",
+            "the <quick> fox",
+        ),
+        (
+            "SELECT value FROM t, json_each(t.j, '$.a') WHERE value > 1",
+            "2",
+        ),
         ("SELECT j ->> '$.a[0]' FROM t", "1"),
         (
             "WITH RECURSIVE c(i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM c LIMIT 5) SELECT sum(i) OVER () FROM c",
@@ -146,7 +218,10 @@ async fn reading_of_every_kind_is_allowed() {
         ("PRAGMA user_version", "0"),
         ("SELECT name FROM pragma_table_list WHERE name = 't'", "t"),
         ("VALUES (1, 'x')", "x"),
-        ("SELECT strftime('%Y', '2020-01-01'), upper('a'), printf('%05d', 7)", "00007"),
+        (
+            "SELECT strftime('%Y', '2020-01-01'), upper('a'), printf('%05d', 7)",
+            "00007",
+        ),
     ] {
         let answer = desk.answer(json!({"query": query})).await;
         assert!(answer.contains(part), "{query}: {answer}");
@@ -156,12 +231,24 @@ async fn reading_of_every_kind_is_allowed() {
 #[tokio::test]
 async fn a_misspelt_name_gets_the_near_one() {
     let desk = Desk::new(USERS);
-    let refused = desk.refused(json!({"query": "SELECT nmae FROM user"})).await;
-    assert_eq!(refused.code(), ErrorCode::InvalidArgs);
-    assert!(refused.text().contains("`nmae`: did you mean `name`?"), "{refused}");
-    assert!(refused.text().contains("`user`: did you mean `users`?"), "{refused}");
+    let refused = desk
+        .refused(json!({"query": "SELECT nmae FROM user"}))
+        .await;
+    assert_eq!(refused.stable_code(), ErrorCode::InvalidArgs);
+    assert!(
+        refused
+            .model_text()
+            .contains("`nmae`: did you mean `name`?"),
+        "{refused}"
+    );
+    assert!(
+        refused
+            .model_text()
+            .contains("`user`: did you mean `users`?"),
+        "{refused}"
+    );
     let refused = desk.refused(json!({"query": "SELEC 1"})).await;
-    assert!(refused.text().contains('^'), "{refused}");
+    assert!(refused.model_text().contains('^'), "{refused}");
 }
 
 #[tokio::test]
@@ -170,7 +257,10 @@ async fn an_empty_file_is_a_database_without_tables() {
     fs::write(desk.path("empty.db"), "").expect("a file");
     let answer = desk.answer(json!({"database_path": "empty.db"})).await;
     assert!(answer.contains("0 tables"), "{answer}");
-    assert_eq!(fs::metadata(desk.path("empty.db")).expect("a file").len(), 0);
+    assert_eq!(
+        fs::metadata(desk.path("empty.db")).expect("a file").len(),
+        0
+    );
 }
 
 #[tokio::test]
@@ -180,8 +270,11 @@ async fn a_damaged_table_is_called_damaged_in_the_overview() {
          CREATE TABLE broken (a); INSERT INTO broken VALUES (zeroblob(20000));",
     );
     let connection = Connection::open(desk.path("app.db")).expect("a database");
-    let number =
-        |sql: &str| connection.query_row(sql, [], |row| row.get::<_, u32>(0)).expect("a number") as usize;
+    let number = |sql: &str| {
+        connection
+            .query_row(sql, [], |row| row.get::<_, u32>(0))
+            .expect("a number") as usize
+    };
     let page = number("SELECT rootpage FROM sqlite_schema WHERE name = 'broken'");
     let size = number("PRAGMA page_size");
     drop(connection);
@@ -191,7 +284,10 @@ async fn a_damaged_table_is_called_damaged_in_the_overview() {
     let reply = desk.ask(json!({})).await.expect("an overview");
     let answer = text(&reply);
     assert!(answer.contains("table whole: 1 row"), "{answer}");
-    assert!(answer.contains("table broken: rows not counted: database disk image is malformed"), "{answer}");
+    assert!(
+        answer.contains("table broken: rows not counted: database disk image is malformed"),
+        "{answer}"
+    );
     let warnings = reply.meta.warnings.join("\n");
     assert!(
         warnings.contains("damaged") && warnings.contains("database disk image is malformed"),
@@ -206,7 +302,10 @@ async fn a_view_without_end_is_described_and_not_counted() {
          CREATE TABLE wide (a); INSERT INTO wide WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c WHERE i < 200000) SELECT i FROM c;",
     );
     let answer = desk.answer(json!({})).await;
-    assert!(answer.contains("table wide: 200,000 rows") && answer.contains("view endless"), "{answer}");
+    assert!(
+        answer.contains("table wide: 200,000 rows") && answer.contains("view endless"),
+        "{answer}"
+    );
 }
 
 #[tokio::test]
@@ -217,14 +316,28 @@ async fn a_secret_is_masked_before_its_text_is_cut() {
         let long = format!("{}{SECRET}{}", "x".repeat(before), "y".repeat(200));
         let args = json!({"query": "SELECT ? AS a", "params": [long], "format": format, "max_chars": 60_000});
         let reply = desk.ask(args).await.expect("an answer");
-        assert!(!text(&reply).contains(&SECRET[..5]), "{format}: {}", text(&reply));
-        assert!(text(&reply).contains("x[REDACTED"), "{format}: {}", text(&reply));
+        assert!(
+            !text(&reply).contains(&SECRET[..5]),
+            "{format}: {}",
+            text(&reply)
+        );
+        assert!(
+            text(&reply).contains("x[REDACTED"),
+            "{format}: {}",
+            text(&reply)
+        );
         assert_eq!(reply.meta.redactions, Some(1), "{format}");
     }
-    let view = format!("CREATE VIEW v AS SELECT '{}{SECRET}' AS a", "x".repeat(1_960));
+    let view = format!(
+        "CREATE VIEW v AS SELECT '{}{SECRET}' AS a",
+        "x".repeat(1_960)
+    );
     desk.answer(json!({"query": view, "mode": "rw"})).await;
     let answer = desk.answer(json!({})).await;
-    assert!(!answer.contains(&SECRET[..5]) && answer.contains("x[REDACTED"), "{answer}");
+    assert!(
+        !answer.contains(&SECRET[..5]) && answer.contains("x[REDACTED"),
+        "{answer}"
+    );
 }
 
 #[tokio::test]
@@ -232,12 +345,20 @@ async fn a_spatial_index_is_read_without_leave_to_write() {
     let desk = Desk::new(
         "CREATE VIRTUAL TABLE places USING rtree(id, west, east, +name); INSERT INTO places VALUES (1, 2, 3, 'here');",
     );
-    let rows = desk.answer(json!({"query": "SELECT name FROM places WHERE west < 5"})).await;
+    let rows = desk
+        .answer(json!({"query": "SELECT name FROM places WHERE west < 5"}))
+        .await;
     assert!(rows.contains("here"), "{rows}");
-    assert!(desk.answer(json!({})).await.contains("places"), "the overview knows it");
+    assert!(
+        desk.answer(json!({})).await.contains("places"),
+        "the overview knows it"
+    );
     let before = desk.files();
-    for change in ["INSERT INTO places VALUES (2, 2, 3, 'x')", "DELETE FROM places_node", "DROP TABLE places"]
-    {
+    for change in [
+        "INSERT INTO places VALUES (2, 2, 3, 'x')",
+        "DELETE FROM places_node",
+        "DROP TABLE places",
+    ] {
         desk.refused(json!({"query": change})).await;
     }
     assert_eq!(desk.files(), before);

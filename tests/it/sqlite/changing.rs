@@ -5,7 +5,7 @@ use std::sync::mpsc::channel;
 
 use punie_runner::ids::RequestId;
 use punie_runner::request::ErrorCode;
-use punie_runner::tool::{Effect, ToolCx};
+use punie_runner::tool::{ToolContext, ToolEffect};
 use rusqlite::Connection;
 use serde_json::{Value, json};
 
@@ -26,7 +26,9 @@ impl Desk {
 
     fn count(&self, table: &str) -> i64 {
         let sql = format!("SELECT count(*) FROM {table}");
-        self.connection().query_row(&sql, [], |row| row.get(0)).expect("a number")
+        self.connection()
+            .query_row(&sql, [], |row| row.get(0))
+            .expect("a number")
     }
 }
 
@@ -34,16 +36,27 @@ impl Desk {
 async fn a_change_says_how_many_rows_and_which_id() {
     let desk = Desk::new(USERS);
     let path = desk.path("app.db").display().to_string();
-    let answer = desk.change("INSERT INTO users (name) VALUES ('dan'), ('eve')").await;
-    assert_eq!(answer, format!("Done and committed to {path}: 2 rows affected, last insert id 5."));
+    let answer = desk
+        .change("INSERT INTO users (name) VALUES ('dan'), ('eve')")
+        .await;
+    assert_eq!(
+        answer,
+        format!("Done and committed to {path}: 2 rows affected, last insert id 5.")
+    );
     let answer = desk
         .answer(
             json!({"query": "UPDATE users SET big = :big WHERE id = 1", "params": {"big": 7}, "mode": "rw"}),
         )
         .await;
-    assert_eq!(answer, format!("Done and committed to {path}: 1 row affected."));
+    assert_eq!(
+        answer,
+        format!("Done and committed to {path}: 1 row affected.")
+    );
     let answer = desk.change("DELETE FROM users WHERE id = 99").await;
-    assert_eq!(answer, format!("Done and committed to {path}: 0 rows affected."));
+    assert_eq!(
+        answer,
+        format!("Done and committed to {path}: 0 rows affected.")
+    );
     assert_eq!(desk.count("users"), 5);
 }
 
@@ -57,10 +70,15 @@ async fn rows_that_a_change_returns_are_shown_and_the_change_is_whole() {
         .await;
     let lines: Vec<&str> = answer.lines().collect();
     assert_eq!(lines[..4], ["id", "--", " 1", " 2"], "{answer}");
-    assert_eq!(lines[4], "[2 rows (1-2); 1 more were changed and are not shown]", "{answer}");
+    assert_eq!(
+        lines[4], "[2 rows (1-2); 1 more were changed and are not shown]",
+        "{answer}"
+    );
     assert!(answer.ends_with(": 3 rows affected."), "{answer}");
-    let changed: i64 =
-        desk.connection().query_row("SELECT sum(big) FROM users", [], |row| row.get(0)).expect("a number");
+    let changed: i64 = desk
+        .connection()
+        .query_row("SELECT sum(big) FROM users", [], |row| row.get(0))
+        .expect("a number");
     assert_eq!(changed, 6);
 }
 
@@ -84,15 +102,23 @@ async fn the_schema_can_be_changed() {
         "DROP TABLE notes",
     ] {
         let answer = desk.change(query).await;
-        assert!(answer.starts_with("Done and committed to "), "{query}: {answer}");
+        assert!(
+            answer.starts_with("Done and committed to "),
+            "{query}: {answer}"
+        );
     }
     let answer = desk.change("INSERT INTO animals (owner) VALUES (1)").await;
     assert!(
-        answer.ends_with("1 row affected, 1 row more by triggers and foreign keys, last insert id 1."),
+        answer.ends_with(
+            "1 row affected, 1 row more by triggers and foreign keys, last insert id 1."
+        ),
         "{answer}"
     );
     let schema = desk.answer(json!({})).await;
-    assert!(schema.contains("table animals: 1 row") && !schema.contains("notes"), "{schema}");
+    assert!(
+        schema.contains("table animals: 1 row") && !schema.contains("notes"),
+        "{schema}"
+    );
 }
 
 #[tokio::test]
@@ -105,14 +131,21 @@ async fn a_change_of_every_row_needs_to_be_confirmed() {
         "WITH x AS (SELECT 1 WHERE 1) DELETE FROM users /* WHERE 1 */",
     ] {
         let refused = desk.refused(json!({"query": query, "mode": "rw"})).await;
-        assert_eq!(refused.code(), ErrorCode::PolicyDenied, "{query}: {refused}");
+        assert_eq!(
+            refused.stable_code(),
+            ErrorCode::PolicyDenied,
+            "{query}: {refused}"
+        );
         assert!(
-            refused.text().contains("confirm=true") && refused.text().contains("Nothing was changed"),
+            refused.model_text().contains("confirm=true")
+                && refused.model_text().contains("Nothing was changed"),
             "{refused}"
         );
     }
     assert_eq!(desk.count("users"), 3);
-    let answer = desk.answer(json!({"query": "DELETE FROM users", "mode": "rw", "confirm": true})).await;
+    let answer = desk
+        .answer(json!({"query": "DELETE FROM users", "mode": "rw", "confirm": true}))
+        .await;
     assert!(answer.ends_with("3 rows affected."), "{answer}");
     assert_eq!(desk.count("users"), 0);
 }
@@ -139,7 +172,11 @@ async fn mode_rw_reaches_no_further_than_its_database() {
         "INSERT INTO users (name) SELECT load_extension('/tmp/x.so')".to_owned(),
     ] {
         let refused = desk.refused(json!({"query": query, "mode": "rw"})).await;
-        assert_eq!(refused.code(), ErrorCode::PolicyDenied, "{query}: {refused}");
+        assert_eq!(
+            refused.stable_code(),
+            ErrorCode::PolicyDenied,
+            "{query}: {refused}"
+        );
     }
     for query in [
         "DELETE FROM sqlite_schema WHERE 1",
@@ -147,7 +184,11 @@ async fn mode_rw_reaches_no_further_than_its_database() {
         "-- nothing",
     ] {
         let refused = desk.refused(json!({"query": query, "mode": "rw"})).await;
-        assert_eq!(refused.code(), ErrorCode::InvalidArgs, "{query}: {refused}");
+        assert_eq!(
+            refused.stable_code(),
+            ErrorCode::InvalidArgs,
+            "{query}: {refused}"
+        );
     }
     assert_eq!(desk.files(), before);
     assert!(!outside.exists());
@@ -161,17 +202,29 @@ async fn a_change_that_fails_leaves_nothing_behind() {
     );
     let before = desk.files();
     for (query, part) in [
-        ("UPDATE t SET b = b + 1 WHERE a > 0", "CHECK constraint failed"),
+        (
+            "UPDATE t SET b = b + 1 WHERE a > 0",
+            "CHECK constraint failed",
+        ),
         ("UPDATE t SET a = 7 WHERE a > 0", "UNIQUE constraint failed"),
-        ("INSERT INTO child VALUES (1)", "FOREIGN KEY constraint failed"),
+        (
+            "INSERT INTO child VALUES (1)",
+            "FOREIGN KEY constraint failed",
+        ),
         ("INSERT INTO t VALUES (1)", "has 2 columns but 1 values"),
         ("INSERT INTO tt VALUES (1)", "did you mean"),
     ] {
         let refused = desk.refused(json!({"query": query, "mode": "rw"})).await;
-        assert_eq!(refused.code(), ErrorCode::InvalidArgs, "{query}: {refused}");
-        assert!(refused.text().contains(part), "{query}: {refused}");
+        assert_eq!(
+            refused.stable_code(),
+            ErrorCode::InvalidArgs,
+            "{query}: {refused}"
+        );
+        assert!(refused.model_text().contains(part), "{query}: {refused}");
         assert!(
-            refused.text().ends_with("Nothing was changed: the transaction was rolled back."),
+            refused
+                .model_text()
+                .ends_with("Nothing was changed: the transaction was rolled back."),
             "{refused}"
         );
     }
@@ -184,16 +237,22 @@ const ENDLESS: &str = "INSERT INTO t WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL 
 #[tokio::test]
 async fn a_change_is_undone_at_its_time_limit_and_when_cancelled() {
     let desk = Desk::new("CREATE TABLE t (a); INSERT INTO t VALUES (1);");
-    let refused = desk.refused(json!({"query": ENDLESS, "mode": "rw", "timeout_ms": 50})).await;
-    assert_eq!(refused.code(), ErrorCode::Timeout, "{refused}");
-    assert!(refused.text().contains("Nothing was changed"), "{refused}");
-    let cx = ToolCx::detached(RequestId::new());
+    let refused = desk
+        .refused(json!({"query": ENDLESS, "mode": "rw", "timeout_ms": 50}))
+        .await;
+    assert_eq!(refused.stable_code(), ErrorCode::Timeout, "{refused}");
+    assert!(
+        refused.model_text().contains("Nothing was changed"),
+        "{refused}"
+    );
+    let cx = ToolContext::for_detached_call(RequestId::new());
     let cancel = cx.cancel.clone();
-    let args = json!({"database_path": "app.db", "query": ENDLESS, "mode": "rw", "timeout_ms": 600_000});
+    let args =
+        json!({"database_path": "app.db", "query": ENDLESS, "mode": "rw", "timeout_ms": 600_000});
     let running = call_with(&desk.tools, "SqliteQuery", args, cx);
     let (answer, ()) = tokio::join!(running, async { cancel.cancel() });
     let refused = answer.expect_err("a cancel");
-    assert_eq!(refused.code(), ErrorCode::Cancelled, "{refused}");
+    assert_eq!(refused.stable_code(), ErrorCode::Cancelled, "{refused}");
     assert_eq!(desk.count("t"), 1);
     assert_eq!(desk.files().len(), 1, "no journal is left");
 }
@@ -202,25 +261,41 @@ async fn a_change_is_undone_at_its_time_limit_and_when_cancelled() {
 async fn a_change_waits_for_a_lock_and_then_says_busy() {
     let desk = Desk::new("CREATE TABLE t (a);");
     let other = desk.connection();
-    other.execute_batch("BEGIN IMMEDIATE; INSERT INTO t VALUES (1);").expect("a lock");
+    other
+        .execute_batch("BEGIN IMMEDIATE; INSERT INTO t VALUES (1);")
+        .expect("a lock");
     let ask = json!({"query": "INSERT INTO t VALUES (2)", "mode": "rw", "timeout_ms": 100});
     let refused = desk.refused(ask).await;
-    assert_eq!(refused.code(), ErrorCode::Busy, "{refused}");
-    assert!(refused.text().contains("locked by another program"), "{refused}");
-    assert!(refused.text().contains("Nothing was changed"), "{refused}");
-    let cx = ToolCx::detached(RequestId::new());
+    assert_eq!(refused.stable_code(), ErrorCode::Busy, "{refused}");
+    assert!(
+        refused.model_text().contains("locked by another program"),
+        "{refused}"
+    );
+    assert!(
+        refused.model_text().contains("Nothing was changed"),
+        "{refused}"
+    );
+    let cx = ToolContext::for_detached_call(RequestId::new());
     let cancel = cx.cancel.clone();
     let args = json!({"database_path": "app.db", "query": "INSERT INTO t VALUES (3)", "mode": "rw", "timeout_ms": 600_000});
     let waiting = call_with(&desk.tools, "SqliteQuery", args.clone(), cx);
     let (answer, ()) = tokio::join!(waiting, async { cancel.cancel() });
-    assert_eq!(answer.expect_err("a cancel").code(), ErrorCode::Cancelled);
+    assert_eq!(
+        answer.expect_err("a cancel").stable_code(),
+        ErrorCode::Cancelled
+    );
     // One that waits gets its turn when the lock is given up.
     let (asked, told) = channel();
     let holder = std::thread::spawn(move || {
         told.recv().expect("a word");
         other.execute_batch("COMMIT").expect("given up");
     });
-    let waiting = call_with(&desk.tools, "SqliteQuery", args, ToolCx::detached(RequestId::new()));
+    let waiting = call_with(
+        &desk.tools,
+        "SqliteQuery",
+        args,
+        ToolContext::for_detached_call(RequestId::new()),
+    );
     let (answer, ()) = tokio::join!(waiting, async { asked.send(()).expect("heard") });
     let reply = answer.expect("a change");
     assert!(text(&reply).contains("1 row affected"), "{}", text(&reply));
@@ -234,9 +309,13 @@ async fn a_wal_database_is_changed_and_left_as_tidy_as_it_was() {
     desk.change("INSERT INTO t VALUES (1)").await;
     assert_eq!(desk.files().len(), 1, "the last connection removes its WAL");
     let other = desk.connection();
-    other.query_row("SELECT count(*) FROM t", [], |_| Ok(())).expect("a reader");
+    other
+        .query_row("SELECT count(*) FROM t", [], |_| Ok(()))
+        .expect("a reader");
     desk.change("INSERT INTO t VALUES (2)").await;
-    let seen: i64 = other.query_row("SELECT count(*) FROM t", [], |row| row.get(0)).expect("a number");
+    let seen: i64 = other
+        .query_row("SELECT count(*) FROM t", [], |row| row.get(0))
+        .expect("a number");
     assert_eq!(seen, 2, "a program that has it open sees the change");
 }
 
@@ -245,8 +324,13 @@ async fn a_question_with_mode_rw_says_that_nothing_was_changed() {
     let desk = Desk::new(USERS);
     let before = desk.files();
     let answer = desk.change("SELECT count(*) AS n FROM users").await;
-    assert!(answer.starts_with("n\n-\n3\n[1 row]\n") && answer.contains("nothing was changed"), "{answer}");
-    let answer = desk.answer(json!({"query": "EXPLAIN QUERY PLAN DELETE FROM users", "mode": "rw"})).await;
+    assert!(
+        answer.starts_with("n\n-\n3\n[1 row]\n") && answer.contains("nothing was changed"),
+        "{answer}"
+    );
+    let answer = desk
+        .answer(json!({"query": "EXPLAIN QUERY PLAN DELETE FROM users", "mode": "rw"}))
+        .await;
     assert!(answer.contains("nothing was changed"), "{answer}");
     assert_eq!(desk.files(), before);
 }
@@ -264,35 +348,71 @@ async fn protected_places_and_second_names_are_not_written() {
     fs::hard_link(desk.path("one.db"), desk.path("two.db")).expect("a link");
     std::os::unix::fs::symlink(desk.path("home"), desk.path("detour")).expect("a link");
     let insert = "INSERT INTO users (name) VALUES ('x')";
-    for path in [".vscode/state.db", "home/state/journal.sqlite3", "detour/state/journal.sqlite3", "two.db"] {
+    for path in [
+        ".vscode/state.db",
+        "home/state/journal.sqlite3",
+        "detour/state/journal.sqlite3",
+        "two.db",
+    ] {
         let before = fs::read(desk.path(path)).expect("a file");
-        let refused = desk.refused(json!({"database_path": path, "query": insert, "mode": "rw"})).await;
-        assert_eq!(refused.code(), ErrorCode::PolicyDenied, "{path}: {refused}");
+        let refused = desk
+            .refused(json!({"database_path": path, "query": insert, "mode": "rw"}))
+            .await;
+        assert_eq!(
+            refused.stable_code(),
+            ErrorCode::PolicyDenied,
+            "{path}: {refused}"
+        );
         assert_eq!(fs::read(desk.path(path)).expect("a file"), before);
     }
-    let ours = json!({"database_path": "home/state/journal.sqlite3", "query": "SELECT * FROM users"});
-    assert_eq!(desk.refused(ours).await.code(), ErrorCode::PolicyDenied);
-    let answer = desk.answer(json!({"database_path": "two.db", "query": "SELECT name FROM users"})).await;
+    let ours =
+        json!({"database_path": "home/state/journal.sqlite3", "query": "SELECT * FROM users"});
+    assert_eq!(
+        desk.refused(ours).await.stable_code(),
+        ErrorCode::PolicyDenied
+    );
+    let answer = desk
+        .answer(json!({"database_path": "two.db", "query": "SELECT name FROM users"}))
+        .await;
     assert!(answer.contains("ann"), "{answer}");
     let gone = json!({"database_path": "new.db", "query": "CREATE TABLE t (a)", "mode": "rw"});
-    assert_eq!(desk.refused(gone).await.code(), ErrorCode::NotFound);
+    assert_eq!(desk.refused(gone).await.stable_code(), ErrorCode::NotFound);
     assert!(!desk.path("new.db").exists());
 }
 
 #[test]
 fn only_a_call_with_mode_rw_counts_as_writing() {
     let desk = Desk::new(USERS);
-    let entry = desk.tools.find("SqliteQuery").expect("it is registered");
-    let effect = |args: Value| entry.effect_of(&args.to_string());
-    assert_eq!(entry.spec().effect, Effect::Writes);
-    assert_eq!(effect(json!({"database_path": "app.db"})), Effect::Reads);
-    assert_eq!(effect(json!({"database_path": "app.db", "query": "SELECT 1"})), Effect::Reads);
-    assert_eq!(effect(json!({"database_path": "app.db", "mode": "rw"})), Effect::Reads, "an overview");
-    assert_eq!(effect(json!({"database_path": "app.db", "query": "SELECT 1", "mode": "rw"})), Effect::Writes);
-    assert_eq!(effect(json!({"path": "app.db", "sql": "SELECT 1", "mode": "rw"})), Effect::Writes);
+    let entry = desk
+        .tools
+        .find_tool("SqliteQuery")
+        .expect("it is registered");
+    let effect = |args: Value| entry.effect_of_call(&args.to_string());
+    assert_eq!(entry.tool_spec().effect, ToolEffect::Writes);
+    assert_eq!(
+        effect(json!({"database_path": "app.db"})),
+        ToolEffect::Reads
+    );
+    assert_eq!(
+        effect(json!({"database_path": "app.db", "query": "SELECT 1"})),
+        ToolEffect::Reads
+    );
+    assert_eq!(
+        effect(json!({"database_path": "app.db", "mode": "rw"})),
+        ToolEffect::Reads,
+        "an overview"
+    );
+    assert_eq!(
+        effect(json!({"database_path": "app.db", "query": "SELECT 1", "mode": "rw"})),
+        ToolEffect::Writes
+    );
+    assert_eq!(
+        effect(json!({"path": "app.db", "sql": "SELECT 1", "mode": "rw"})),
+        ToolEffect::Writes
+    );
     assert_eq!(
         effect(json!({"database_path": "app.db", "mode": "write"})),
-        Effect::Writes,
+        ToolEffect::Writes,
         "refused, in turn"
     );
 }
@@ -310,23 +430,34 @@ async fn an_empty_file_becomes_a_database() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_journal_knows_which_calls_write() {
     let stage = Stage::new().await;
-    Connection::open(stage.file("app.db")).expect("a database").execute_batch(USERS).expect("a schema");
+    Connection::open(stage.file("app.db"))
+        .expect("a database")
+        .execute_batch(USERS)
+        .expect("a schema");
     let _runner = stage.run();
-    let ask = async |args: Value| stage.caller.have(Ask::new("SqliteQuery", &args).of("talk")).await;
+    let ask = async |args: Value| {
+        stage
+            .caller
+            .have(Ask::new("SqliteQuery", &args).of("talk"))
+            .await
+    };
     let query = "DELETE FROM users WHERE id = 1";
     let answer = ask(json!({"database_path": "app.db", "query": "SELECT name FROM users"})).await;
     assert!(answer.text().contains("ann"), "{answer:?}");
     let answer = ask(json!({"database_path": "app.db", "query": query, "mode": "rw"})).await;
     assert!(answer.text().contains("1 row affected"), "{answer:?}");
-    let args =
-        json!({"tool": "SqliteQuery", "args": {"database_path": "app.db", "query": query, "mode": "rw"}});
+    let args = json!({"tool": "SqliteQuery", "args": {"database_path": "app.db", "query": query, "mode": "rw"}});
     let answer = stage.caller.have(Ask::new("Task", &args).of("talk")).await;
     assert_eq!(answer.outcome, "ok", "{answer:?}");
-    let journal = Connection::open(stage.setting.home.join("state/journal.sqlite3")).expect("the journal");
+    let journal =
+        Connection::open(stage.setting.home.join("state/journal.sqlite3")).expect("the journal");
     let mut statement = journal
         .prepare("SELECT effect FROM request WHERE tool = 'SqliteQuery' ORDER BY rowid")
         .expect("a statement");
-    let effects: Vec<String> =
-        statement.query_map([], |row| row.get(0)).expect("rows").collect::<Result<_, _>>().expect("effects");
+    let effects: Vec<String> = statement
+        .query_map([], |row| row.get(0))
+        .expect("rows")
+        .collect::<Result<_, _>>()
+        .expect("effects");
     assert_eq!(effects, ["reads", "writes", "writes"]);
 }

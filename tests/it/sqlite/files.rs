@@ -27,11 +27,13 @@ async fn h86_only_regular_files_inside_are_opened() {
     fs::create_dir(desk.path("folder")).expect("a folder");
     fs::write(
         desk.path("text.db"),
-        "this is no database, but it is long enough to be one, were it not for its first bytes. ".repeat(3),
+        "this is no database, but it is long enough to be one, were it not for its first bytes. "
+            .repeat(3),
     )
     .expect("a file");
     fs::copy(desk.path("app.db"), desk.path("side.db")).expect("a copy");
-    std::os::unix::fs::symlink(outside.path().join("o.db"), desk.path("side.db-wal")).expect("a link");
+    std::os::unix::fs::symlink(outside.path().join("o.db"), desk.path("side.db-wal"))
+        .expect("a link");
     let outside_path = outside.path().join("o.db").display().to_string();
     for (path, code) in [
         ("link.db", ErrorCode::OutsideWorkspace),
@@ -45,26 +47,47 @@ async fn h86_only_regular_files_inside_are_opened() {
         ("ap.db", ErrorCode::NotFound),
         (":memory:", ErrorCode::NotFound),
     ] {
-        let refused = desk.refused(json!({"database_path": path, "query": "SELECT 1"})).await;
-        assert_eq!(refused.code(), code, "{path}: {refused}");
+        let refused = desk
+            .refused(json!({"database_path": path, "query": "SELECT 1"}))
+            .await;
+        assert_eq!(refused.stable_code(), code, "{path}: {refused}");
     }
     let uri = format!("file:{outside_path}?mode=rwc");
-    let refused = desk.refused(json!({"database_path": uri, "query": "SELECT 1"})).await;
+    let refused = desk
+        .refused(json!({"database_path": uri, "query": "SELECT 1"}))
+        .await;
     assert!(
-        [ErrorCode::NotFound, ErrorCode::InvalidArgs, ErrorCode::OutsideWorkspace].contains(&refused.code()),
+        [
+            ErrorCode::NotFound,
+            ErrorCode::InvalidArgs,
+            ErrorCode::OutsideWorkspace
+        ]
+        .contains(&refused.stable_code()),
         "{refused}"
     );
-    let refused = desk.refused(json!({"database_path": "ap.db", "query": "SELECT 1"})).await;
-    assert!(refused.text().contains("app.db"), "{refused}");
+    let refused = desk
+        .refused(json!({"database_path": "ap.db", "query": "SELECT 1"}))
+        .await;
+    assert!(refused.model_text().contains("app.db"), "{refused}");
 }
 
 #[tokio::test]
 async fn strange_file_names_open_the_file_of_that_name() {
-    let desk = Desk::new("PRAGMA journal_mode = WAL; CREATE TABLE t (a); INSERT INTO t VALUES (7);");
-    for name in ["a b.db", "q?mode=memory.db", "h#x.db", "p%41.db", "file:x.db", "-v.db"] {
+    let desk =
+        Desk::new("PRAGMA journal_mode = WAL; CREATE TABLE t (a); INSERT INTO t VALUES (7);");
+    for name in [
+        "a b.db",
+        "q?mode=memory.db",
+        "h#x.db",
+        "p%41.db",
+        "file:x.db",
+        "-v.db",
+    ] {
         fs::copy(desk.path("app.db"), desk.path(name)).expect("a copy");
         let before = desk.files();
-        let answer = desk.answer(json!({"database_path": name, "query": "SELECT a FROM t"})).await;
+        let answer = desk
+            .answer(json!({"database_path": name, "query": "SELECT a FROM t"}))
+            .await;
         assert!(answer.contains('7'), "{name}: {answer}");
         assert_eq!(desk.files(), before, "{name}");
     }
@@ -72,11 +95,15 @@ async fn strange_file_names_open_the_file_of_that_name() {
 
 #[tokio::test]
 async fn h88_a_wal_database_at_rest_is_read_without_a_trace() {
-    let desk = Desk::new("PRAGMA journal_mode = WAL; CREATE TABLE t (a); INSERT INTO t VALUES (7);");
+    let desk =
+        Desk::new("PRAGMA journal_mode = WAL; CREATE TABLE t (a); INSERT INTO t VALUES (7);");
     let before = desk.files();
     assert_eq!(before.len(), 1, "the last connection removes its WAL");
     let answer = desk.answer(json!({"query": "SELECT a FROM t"})).await;
-    assert!(answer.contains('7') && !answer.contains("snapshot"), "{answer}");
+    assert!(
+        answer.contains('7') && !answer.contains("snapshot"),
+        "{answer}"
+    );
     assert_eq!(desk.files(), before);
 }
 
@@ -85,11 +112,16 @@ async fn a_wal_database_in_use_shows_what_its_writer_committed() {
     let desk = Desk::new("PRAGMA journal_mode = WAL; CREATE TABLE t (a);");
     let writer = Connection::open(desk.path("app.db")).expect("a writer");
     writer
-        .execute_batch("BEGIN; INSERT INTO t VALUES (41); COMMIT; BEGIN; INSERT INTO t VALUES (99);")
+        .execute_batch(
+            "BEGIN; INSERT INTO t VALUES (41); COMMIT; BEGIN; INSERT INTO t VALUES (99);",
+        )
         .expect("writes");
     let names: Vec<String> = desk.files().into_keys().collect();
     let answer = desk.answer(json!({"query": "SELECT a FROM t"})).await;
-    assert!(answer.contains("41") && !answer.contains("99") && !answer.contains("snapshot"), "{answer}");
+    assert!(
+        answer.contains("41") && !answer.contains("99") && !answer.contains("snapshot"),
+        "{answer}"
+    );
     assert_eq!(desk.files().into_keys().collect::<Vec<_>>(), names);
     writer.execute_batch("COMMIT").expect("the writer goes on");
     let answer = desk.answer(json!({"query": "SELECT a FROM t"})).await;
@@ -100,19 +132,30 @@ async fn a_wal_database_in_use_shows_what_its_writer_committed() {
 async fn a_wal_that_was_left_behind_is_read_from_a_snapshot() {
     let desk = Desk::new("PRAGMA journal_mode = WAL; CREATE TABLE t (a);");
     let writer = Connection::open(desk.path("app.db")).expect("a writer");
-    writer.execute_batch("INSERT INTO t VALUES (41)").expect("a write");
+    writer
+        .execute_batch("INSERT INTO t VALUES (41)")
+        .expect("a write");
     // What a killed program leaves, had its -shm been lost: as after a copy of the folder.
     for ending in ["", "-wal"] {
-        fs::copy(desk.path(&format!("app.db{ending}")), desk.path(&format!("left.db{ending}")))
-            .expect("a copy");
+        fs::copy(
+            desk.path(&format!("app.db{ending}")),
+            desk.path(&format!("left.db{ending}")),
+        )
+        .expect("a copy");
     }
     drop(writer);
     let before = desk.files();
-    let answer = desk.answer(json!({"database_path": "left.db", "query": "SELECT a FROM t"})).await;
-    assert!(answer.contains("41") && answer.contains("snapshot"), "{answer}");
+    let answer = desk
+        .answer(json!({"database_path": "left.db", "query": "SELECT a FROM t"}))
+        .await;
+    assert!(
+        answer.contains("41") && answer.contains("snapshot"),
+        "{answer}"
+    );
     assert_eq!(desk.files(), before);
-    let left: Vec<_> =
-        fs::read_dir(desk.scratch.path().join("deeper")).expect("the scratch folder").collect();
+    let left: Vec<_> = fs::read_dir(desk.scratch.path().join("deeper"))
+        .expect("the scratch folder")
+        .collect();
     assert!(left.is_empty(), "{left:?}");
 }
 
@@ -122,9 +165,10 @@ async fn h24_a_folder_exchanged_for_a_link_never_lets_outside_rows_in() {
     let desk = Desk::new("CREATE TABLE t (a); INSERT INTO t VALUES ('plain');");
     let outside = tempfile::tempdir().expect("a folder");
     fs::create_dir(desk.path("sub")).expect("a folder");
-    for (folder, word, mode) in
-        [(desk.path("sub"), "plain", "DELETE"), (outside.path().to_owned(), "secret", "WAL")]
-    {
+    for (folder, word, mode) in [
+        (desk.path("sub"), "plain", "DELETE"),
+        (outside.path().to_owned(), "secret", "WAL"),
+    ] {
         for name in ["rollback.db", "mixed.db"] {
             let mode = if name == "mixed.db" { mode } else { "DELETE" };
             Connection::open(folder.join(name))
@@ -139,9 +183,20 @@ async fn h24_a_folder_exchanged_for_a_link_never_lets_outside_rows_in() {
     let flip = Flip::start(&desk.path("sub"), &desk.path("link"));
     let mut found = 0;
     for turn in 0..2_000 {
-        let name = if turn % 2 == 0 { "sub/rollback.db" } else { "sub/mixed.db" };
-        if let Ok(reply) = desk.ask(json!({"database_path": name, "query": "SELECT a FROM t"})).await {
-            assert!(!text(&reply).contains("secret"), "turn {turn}: {}", text(&reply));
+        let name = if turn % 2 == 0 {
+            "sub/rollback.db"
+        } else {
+            "sub/mixed.db"
+        };
+        if let Ok(reply) = desk
+            .ask(json!({"database_path": name, "query": "SELECT a FROM t"}))
+            .await
+        {
+            assert!(
+                !text(&reply).contains("secret"),
+                "turn {turn}: {}",
+                text(&reply)
+            );
             found += u32::from(text(&reply).contains("plain"));
         }
     }
@@ -153,15 +208,25 @@ async fn h24_a_folder_exchanged_for_a_link_never_lets_outside_rows_in() {
 async fn a_database_that_stays_locked_is_read_from_a_snapshot() {
     let desk = Desk::new("CREATE TABLE t (a); INSERT INTO t VALUES (7);");
     let other = Connection::open(desk.path("app.db")).expect("a program");
-    other.execute_batch("PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE;").expect("a lock");
+    other
+        .execute_batch("PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE;")
+        .expect("a lock");
     let before = desk.files();
     let answer = desk.answer(json!({"query": "SELECT a FROM t"})).await;
-    assert!(answer.contains('7') && answer.contains("snapshot") && answer.contains("locked"), "{answer}");
+    assert!(
+        answer.contains('7') && answer.contains("snapshot") && answer.contains("locked"),
+        "{answer}"
+    );
     assert_eq!(desk.files(), before);
-    other.execute_batch("COMMIT").expect("the other program goes on");
+    other
+        .execute_batch("COMMIT")
+        .expect("the other program goes on");
     drop(other);
     let answer = desk.answer(json!({"query": "SELECT a FROM t"})).await;
-    assert!(answer.contains('7') && !answer.contains("snapshot"), "{answer}");
+    assert!(
+        answer.contains('7') && !answer.contains("snapshot"),
+        "{answer}"
+    );
 }
 
 #[tokio::test]
@@ -173,39 +238,69 @@ async fn what_a_killed_program_left_unfinished_is_not_shown() {
         .execute_batch("PRAGMA cache_size = 2; BEGIN; UPDATE t SET a = 8; CREATE TABLE u (b); INSERT INTO u WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c WHERE i < 300) SELECT randomblob(1000) FROM c;")
         .expect("a change under way");
     for ending in ["", "-journal"] {
-        fs::copy(desk.path(&format!("app.db{ending}")), desk.path(&format!("left.db{ending}")))
-            .expect("a copy");
+        fs::copy(
+            desk.path(&format!("app.db{ending}")),
+            desk.path(&format!("left.db{ending}")),
+        )
+        .expect("a copy");
     }
     drop(other);
     let before = desk.files();
-    assert!(before["left.db-journal"].len() > 512, "a journal to go back by");
-    let answer = desk.answer(json!({"database_path": "left.db", "query": "SELECT a FROM t"})).await;
-    assert!(answer.contains('7') && answer.contains("snapshot") && answer.contains("killed"), "{answer}");
+    assert!(
+        before["left.db-journal"].len() > 512,
+        "a journal to go back by"
+    );
+    let answer = desk
+        .answer(json!({"database_path": "left.db", "query": "SELECT a FROM t"}))
+        .await;
+    assert!(
+        answer.contains('7') && answer.contains("snapshot") && answer.contains("killed"),
+        "{answer}"
+    );
     assert_eq!(desk.files(), before);
 }
 
 #[cfg(unix)]
 #[tokio::test]
 async fn a_companion_that_is_a_second_name_of_another_file_is_refused() {
-    let desk = Desk::new("PRAGMA journal_mode = WAL; CREATE TABLE t (a); INSERT INTO t VALUES (7);");
+    let desk =
+        Desk::new("PRAGMA journal_mode = WAL; CREATE TABLE t (a); INSERT INTO t VALUES (7);");
     let kept = Connection::open(desk.path("app.db")).expect("a program");
-    kept.execute_batch("INSERT INTO t VALUES (8)").expect("a log");
-    for (name, others) in
-        [("one", ["-wal", "-shm"]), ("two", ["-shm", "-wal"]), ("three", ["-journal", "-wal"])]
-    {
+    kept.execute_batch("INSERT INTO t VALUES (8)")
+        .expect("a log");
+    for (name, others) in [
+        ("one", ["-wal", "-shm"]),
+        ("two", ["-shm", "-wal"]),
+        ("three", ["-journal", "-wal"]),
+    ] {
         let database = format!("{name}.db");
         fs::copy(desk.path("app.db"), desk.path(&database)).expect("a copy");
         let notes = desk.path(&format!("{name}.txt"));
         fs::write(&notes, "what the owner wrote").expect("a file");
         let [linked, copied] = others.map(|ending| format!("{database}{ending}"));
         fs::hard_link(&notes, desk.path(&linked)).expect("a link");
-        fs::copy(desk.path(&format!("app.db{}", others[1])), desk.path(&copied)).expect("a copy");
+        fs::copy(
+            desk.path(&format!("app.db{}", others[1])),
+            desk.path(&copied),
+        )
+        .expect("a copy");
         for mode in ["ro", "rw"] {
             let ask = json!({"database_path": database, "query": "SELECT a FROM t", "mode": mode});
             let refused = desk.refused(ask).await;
-            assert_eq!(refused.code(), ErrorCode::PolicyDenied, "{linked}: {refused}");
-            assert!(refused.text().contains("hard link"), "{linked}: {refused}");
-            assert_eq!(fs::read_to_string(&notes).expect("a file"), "what the owner wrote", "{linked}");
+            assert_eq!(
+                refused.stable_code(),
+                ErrorCode::PolicyDenied,
+                "{linked}: {refused}"
+            );
+            assert!(
+                refused.model_text().contains("hard link"),
+                "{linked}: {refused}"
+            );
+            assert_eq!(
+                fs::read_to_string(&notes).expect("a file"),
+                "what the owner wrote",
+                "{linked}"
+            );
         }
     }
 }
@@ -218,7 +313,15 @@ async fn no_copy_is_made_with_a_journal_that_is_too_large() {
     let journal = fs::File::create(desk.path("app.db-journal")).expect("a journal");
     journal.set_len(129 << 20).expect("a size");
     let refused = desk.refused(json!({"query": "SELECT a FROM t"})).await;
-    assert_eq!(refused.code(), ErrorCode::TooLarge, "{refused}");
-    assert!(refused.text().contains("of its journal are more than the 128"), "{refused}");
-    assert!(!desk.scratch.path().join("deeper").exists(), "nothing was copied");
+    assert_eq!(refused.stable_code(), ErrorCode::TooLarge, "{refused}");
+    assert!(
+        refused
+            .model_text()
+            .contains("of its journal are more than the 128"),
+        "{refused}"
+    );
+    assert!(
+        !desk.scratch.path().join("deeper").exists(),
+        "nothing was copied"
+    );
 }

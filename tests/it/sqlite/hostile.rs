@@ -2,7 +2,7 @@
 
 use punie_runner::ids::RequestId;
 use punie_runner::request::ErrorCode;
-use punie_runner::tool::ToolCx;
+use punie_runner::tool::ToolContext;
 use serde_json::json;
 
 use super::{Desk, USERS};
@@ -14,33 +14,89 @@ async fn hostile_statements_are_refused() {
     let outside = desk.scratch.path().join("written.db");
     let before = desk.files();
     for (query, code) in [
-        (format!("ATTACH '{}' AS x", outside.display()), ErrorCode::PolicyDenied),
-        (format!("VACUUM INTO '{}'", outside.display()), ErrorCode::PolicyDenied),
-        ("SELECT load_extension('/tmp/x.so')".to_owned(), ErrorCode::PolicyDenied),
-        ("SELECT fts3_tokenizer('simple', x'00')".to_owned(), ErrorCode::PolicyDenied),
-        ("PRAGMA writable_schema = 1".to_owned(), ErrorCode::PolicyDenied),
-        ("PRAGMA journal_mode = DELETE".to_owned(), ErrorCode::PolicyDenied),
-        ("PRAGMA temp_store_directory = '/tmp'".to_owned(), ErrorCode::PolicyDenied),
+        (
+            format!("ATTACH '{}' AS x", outside.display()),
+            ErrorCode::PolicyDenied,
+        ),
+        (
+            format!("VACUUM INTO '{}'", outside.display()),
+            ErrorCode::PolicyDenied,
+        ),
+        (
+            "SELECT load_extension('/tmp/x.so')".to_owned(),
+            ErrorCode::PolicyDenied,
+        ),
+        (
+            "SELECT fts3_tokenizer('simple', x'00')".to_owned(),
+            ErrorCode::PolicyDenied,
+        ),
+        (
+            "PRAGMA writable_schema = 1".to_owned(),
+            ErrorCode::PolicyDenied,
+        ),
+        (
+            "PRAGMA journal_mode = DELETE".to_owned(),
+            ErrorCode::PolicyDenied,
+        ),
+        (
+            "PRAGMA temp_store_directory = '/tmp'".to_owned(),
+            ErrorCode::PolicyDenied,
+        ),
         ("PRAGMA wal_checkpoint".to_owned(), ErrorCode::PolicyDenied),
-        ("INSERT INTO users VALUES (4, 'd', 1, NULL)".to_owned(), ErrorCode::PolicyDenied),
-        ("UPDATE users SET name = 'x' RETURNING id".to_owned(), ErrorCode::PolicyDenied),
-        ("WITH x AS (SELECT 1) DELETE FROM users".to_owned(), ErrorCode::PolicyDenied),
-        ("CREATE TEMP TABLE x (a)".to_owned(), ErrorCode::PolicyDenied),
-        ("CREATE VIRTUAL TABLE x USING fts5(a)".to_owned(), ErrorCode::PolicyDenied),
+        (
+            "INSERT INTO users VALUES (4, 'd', 1, NULL)".to_owned(),
+            ErrorCode::PolicyDenied,
+        ),
+        (
+            "UPDATE users SET name = 'x' RETURNING id".to_owned(),
+            ErrorCode::PolicyDenied,
+        ),
+        (
+            "WITH x AS (SELECT 1) DELETE FROM users".to_owned(),
+            ErrorCode::PolicyDenied,
+        ),
+        (
+            "CREATE TEMP TABLE x (a)".to_owned(),
+            ErrorCode::PolicyDenied,
+        ),
+        (
+            "CREATE VIRTUAL TABLE x USING fts5(a)".to_owned(),
+            ErrorCode::PolicyDenied,
+        ),
         ("DROP TABLE users".to_owned(), ErrorCode::PolicyDenied),
         ("BEGIN".to_owned(), ErrorCode::PolicyDenied),
         ("REINDEX".to_owned(), ErrorCode::PolicyDenied),
         ("ANALYZE".to_owned(), ErrorCode::PolicyDenied),
-        ("SELECT 1; DROP TABLE users".to_owned(), ErrorCode::PolicyDenied),
+        (
+            "SELECT 1; DROP TABLE users".to_owned(),
+            ErrorCode::PolicyDenied,
+        ),
         ("SELECT 1; SELECT 2".to_owned(), ErrorCode::InvalidArgs),
         ("-- nothing".to_owned(), ErrorCode::InvalidArgs),
-        ("SELECT length(randomblob(1000000000))".to_owned(), ErrorCode::TooLarge),
-        ("SELECT printf('%.*c', 1000000000, 'x')".to_owned(), ErrorCode::TooLarge),
-        (format!("SELECT {}1{}", "(".repeat(5_000), ")".repeat(5_000)), ErrorCode::InvalidArgs),
-        (format!("SELECT '{}'", "x".repeat(300_000)), ErrorCode::TooLarge),
+        (
+            "SELECT length(randomblob(1000000000))".to_owned(),
+            ErrorCode::TooLarge,
+        ),
+        (
+            "SELECT printf('%.*c', 1000000000, 'x')".to_owned(),
+            ErrorCode::TooLarge,
+        ),
+        (
+            format!("SELECT {}1{}", "(".repeat(5_000), ")".repeat(5_000)),
+            ErrorCode::InvalidArgs,
+        ),
+        (
+            format!("SELECT '{}'", "x".repeat(300_000)),
+            ErrorCode::TooLarge,
+        ),
     ] {
         let refused = desk.refused(json!({"query": query})).await;
-        assert_eq!(refused.code(), code, "{}: {refused}", &query[..query.len().min(80)]);
+        assert_eq!(
+            refused.stable_code(),
+            code,
+            "{}: {refused}",
+            &query[..query.len().min(80)]
+        );
     }
     assert_eq!(desk.files(), before);
     assert!(!outside.exists());
@@ -52,7 +108,12 @@ async fn all_refused(queries: &[(String, ErrorCode)]) {
     let before = desk.files();
     for (query, code) in queries {
         let refused = desk.refused(json!({"query": query})).await;
-        assert_eq!(refused.code(), *code, "{}: {refused}", &query[..query.len().min(80)]);
+        assert_eq!(
+            refused.stable_code(),
+            *code,
+            "{}: {refused}",
+            &query[..query.len().min(80)]
+        );
     }
     assert_eq!(desk.files(), before);
 }
@@ -74,7 +135,10 @@ async fn h80_attach_is_refused() {
 async fn h81_vacuum_into_is_refused() {
     let other = tempfile::tempdir().expect("a folder");
     let path = other.path().join("other.db");
-    let queries = [format!("VACUUM INTO '{}'", path.display()), "VACUUM".to_owned()];
+    let queries = [
+        format!("VACUUM INTO '{}'", path.display()),
+        "VACUUM".to_owned(),
+    ];
     all_refused(&queries.map(|query| (query, ErrorCode::PolicyDenied))).await;
     assert!(!path.exists());
 }
@@ -82,8 +146,14 @@ async fn h81_vacuum_into_is_refused() {
 #[tokio::test]
 async fn h82_load_extension_fts3_tokenizer_and_writable_schema_are_refused() {
     let queries = [
-        ("SELECT load_extension('/tmp/x.so')", ErrorCode::PolicyDenied),
-        ("SELECT fts3_tokenizer('simple', x'00')", ErrorCode::PolicyDenied),
+        (
+            "SELECT load_extension('/tmp/x.so')",
+            ErrorCode::PolicyDenied,
+        ),
+        (
+            "SELECT fts3_tokenizer('simple', x'00')",
+            ErrorCode::PolicyDenied,
+        ),
         ("SELECT fts3_tokenizer('simple')", ErrorCode::PolicyDenied),
         ("PRAGMA writable_schema = 1", ErrorCode::PolicyDenied),
         ("PRAGMA trusted_schema = 1", ErrorCode::PolicyDenied),
@@ -114,7 +184,9 @@ async fn h87_two_statements_are_refused() {
     ];
     all_refused(&queries.map(|(query, code)| (query.to_owned(), code))).await;
     let desk = Desk::new(USERS);
-    let answer = desk.answer(json!({"query": "SELECT ';' AS c; -- SELECT 2;"})).await;
+    let answer = desk
+        .answer(json!({"query": "SELECT ';' AS c; -- SELECT 2;"}))
+        .await;
     assert!(answer.ends_with("[1 row]"), "{answer}");
 }
 
@@ -123,9 +195,13 @@ async fn h85_a_hostile_trigger_does_nothing_that_its_statement_may_not() {
     let desk = Desk::new(
         "CREATE TABLE t (a); CREATE TRIGGER g AFTER INSERT ON t BEGIN SELECT load_extension('/tmp/x.so'); END;",
     );
-    let refused = desk.refused(json!({"query": "INSERT INTO t VALUES (1)", "mode": "rw"})).await;
-    assert!(refused.text().contains("load_extension"), "{refused}");
-    let answer = desk.answer(json!({"query": "SELECT count(*) AS n FROM t"})).await;
+    let refused = desk
+        .refused(json!({"query": "INSERT INTO t VALUES (1)", "mode": "rw"}))
+        .await;
+    assert!(refused.model_text().contains("load_extension"), "{refused}");
+    let answer = desk
+        .answer(json!({"query": "SELECT count(*) AS n FROM t"}))
+        .await;
     assert!(answer.starts_with("n\n-\n0"), "{answer}");
 }
 
@@ -135,10 +211,22 @@ async fn h85_a_hostile_view_gets_no_further_than_a_query() {
         "CREATE VIEW v AS SELECT load_extension('/tmp/x.so'); CREATE VIEW w AS SELECT randomblob(1000000000) AS r; CREATE TABLE t (a); CREATE TRIGGER g AFTER INSERT ON t BEGIN SELECT load_extension('/tmp/x.so'); END;",
     );
     let refused = desk.refused(json!({"query": "SELECT * FROM v"})).await;
-    assert!(refused.text().contains("unsafe use of load_extension"), "{refused}");
-    assert_eq!(desk.refused(json!({"query": "SELECT * FROM w"})).await.code(), ErrorCode::TooLarge);
+    assert!(
+        refused
+            .model_text()
+            .contains("unsafe use of load_extension"),
+        "{refused}"
+    );
     assert_eq!(
-        desk.refused(json!({"query": "INSERT INTO t VALUES (1)"})).await.code(),
+        desk.refused(json!({"query": "SELECT * FROM w"}))
+            .await
+            .stable_code(),
+        ErrorCode::TooLarge
+    );
+    assert_eq!(
+        desk.refused(json!({"query": "INSERT INTO t VALUES (1)"}))
+            .await
+            .stable_code(),
         ErrorCode::PolicyDenied
     );
 }
@@ -146,10 +234,11 @@ async fn h85_a_hostile_view_gets_no_further_than_a_query() {
 #[tokio::test]
 async fn h83_a_query_without_end_stops_at_its_time_and_when_cancelled() {
     let desk = Desk::new(USERS);
-    let bomb = "WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c) SELECT count(*) FROM c";
+    let bomb =
+        "WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c) SELECT count(*) FROM c";
     let refused = desk.refused(json!({"query": bomb, "timeout_ms": 50})).await;
-    assert_eq!(refused.code(), ErrorCode::Timeout, "{refused}");
-    let cx = ToolCx::detached(RequestId::new());
+    assert_eq!(refused.stable_code(), ErrorCode::Timeout, "{refused}");
+    let cx = ToolContext::for_detached_call(RequestId::new());
     let cancel = cx.cancel.clone();
     let running = call_with(
         &desk.tools,
@@ -158,7 +247,10 @@ async fn h83_a_query_without_end_stops_at_its_time_and_when_cancelled() {
         cx,
     );
     let (answer, ()) = tokio::join!(running, async { cancel.cancel() });
-    assert_eq!(answer.expect_err("a cancel").code(), ErrorCode::Cancelled);
+    assert_eq!(
+        answer.expect_err("a cancel").stable_code(),
+        ErrorCode::Cancelled
+    );
 }
 
 #[tokio::test]
@@ -166,7 +258,10 @@ async fn h89_text_that_is_no_text_is_shown_safely() {
     let desk = Desk::new(
         "CREATE TABLE t (a); INSERT INTO t VALUES (CAST(x'61ff00621b5b316d' AS TEXT)), (printf('%.*c', 5000, 'x'));",
     );
-    let reply = desk.ask(json!({"query": "SELECT a FROM t"})).await.expect("an answer");
+    let reply = desk
+        .ask(json!({"query": "SELECT a FROM t"}))
+        .await
+        .expect("an answer");
     let answer = text(&reply);
     assert!(
         answer.contains("a\u{FFFD}\\0b\\u{1b}[1m") && answer.contains("... (5,000 characters)"),
@@ -185,17 +280,36 @@ async fn one_function_over_megabytes_does_not_outlast_the_time_limit() {
         "SELECT replace(hex(zeroblob(1000000)), hex(zeroblob(500000)) || '1', '')",
     ];
     for query in endless {
-        let refused = desk.refused(json!({"query": query, "timeout_ms": 50})).await;
-        assert_eq!(refused.code(), ErrorCode::Timeout, "{query}: {refused}");
-        assert!(refused.text().contains("cannot interrupt"), "{query}: {refused}");
+        let refused = desk
+            .refused(json!({"query": query, "timeout_ms": 50}))
+            .await;
+        assert_eq!(
+            refused.stable_code(),
+            ErrorCode::Timeout,
+            "{query}: {refused}"
+        );
+        assert!(
+            refused.model_text().contains("cannot interrupt"),
+            "{query}: {refused}"
+        );
     }
     for (query, part) in [
-        ("SELECT hex(zeroblob(1000000)) LIKE '%' || hex(zeroblob(4900)) || '%'", "instr()"),
-        ("SELECT hex(zeroblob(1000000)) GLOB '*' || hex(zeroblob(4900)) || '*'", "200 bytes"),
+        (
+            "SELECT hex(zeroblob(1000000)) LIKE '%' || hex(zeroblob(4900)) || '%'",
+            "instr()",
+        ),
+        (
+            "SELECT hex(zeroblob(1000000)) GLOB '*' || hex(zeroblob(4900)) || '*'",
+            "200 bytes",
+        ),
     ] {
         let refused = desk.refused(json!({"query": query})).await;
-        assert_eq!(refused.code(), ErrorCode::InvalidArgs, "{query}: {refused}");
-        assert!(refused.text().contains(part), "{query}: {refused}");
+        assert_eq!(
+            refused.stable_code(),
+            ErrorCode::InvalidArgs,
+            "{query}: {refused}"
+        );
+        assert!(refused.model_text().contains(part), "{query}: {refused}");
     }
 }
 
@@ -203,12 +317,20 @@ async fn one_function_over_megabytes_does_not_outlast_the_time_limit() {
 async fn a_change_that_is_killed_within_one_step_changes_nothing() {
     let desk = Desk::new("CREATE TABLE t (a); INSERT INTO t VALUES (1), (2);");
     let query = "UPDATE t SET a = iif(a = 1, 7, instr(zeroblob(15000000), CAST(zeroblob(7000000) || x'01' AS BLOB))) WHERE 1";
-    let refused = desk.refused(json!({"query": query, "mode": "rw", "timeout_ms": 50})).await;
-    assert_eq!(refused.code(), ErrorCode::Timeout, "{refused}");
-    assert!(refused.text().ends_with("Nothing is changed: the transaction was not committed."), "{refused}");
-    let cx = ToolCx::detached(RequestId::new());
+    let refused = desk
+        .refused(json!({"query": query, "mode": "rw", "timeout_ms": 50}))
+        .await;
+    assert_eq!(refused.stable_code(), ErrorCode::Timeout, "{refused}");
+    assert!(
+        refused
+            .model_text()
+            .ends_with("Nothing is changed: the transaction was not committed."),
+        "{refused}"
+    );
+    let cx = ToolContext::for_detached_call(RequestId::new());
     let cancel = cx.cancel.clone();
-    let args = json!({"database_path": "app.db", "query": query, "mode": "rw", "timeout_ms": 600_000});
+    let args =
+        json!({"database_path": "app.db", "query": query, "mode": "rw", "timeout_ms": 600_000});
     let running = call_with(&desk.tools, "SqliteQuery", args, cx);
     let (answer, ()) = tokio::join!(running, async {
         while !desk.path("app.db-journal").exists() {
@@ -217,11 +339,16 @@ async fn a_change_that_is_killed_within_one_step_changes_nothing() {
         cancel.cancel();
     });
     let refused = answer.expect_err("a cancel");
-    assert_eq!(refused.code(), ErrorCode::Cancelled, "{refused}");
-    let answer = desk.answer(json!({"query": "SELECT group_concat(a) AS a FROM t"})).await;
+    assert_eq!(refused.stable_code(), ErrorCode::Cancelled, "{refused}");
+    let answer = desk
+        .answer(json!({"query": "SELECT group_concat(a) AS a FROM t"}))
+        .await;
     assert!(answer.contains("1,2"), "{answer}");
-    desk.answer(json!({"query": "UPDATE t SET a = a + 1 WHERE 1", "mode": "rw"})).await;
-    let answer = desk.answer(json!({"query": "SELECT group_concat(a) AS a FROM t"})).await;
+    desk.answer(json!({"query": "UPDATE t SET a = a + 1 WHERE 1", "mode": "rw"}))
+        .await;
+    let answer = desk
+        .answer(json!({"query": "SELECT group_concat(a) AS a FROM t"}))
+        .await;
     assert!(answer.contains("2,3"), "{answer}");
     assert_eq!(desk.files().len(), 1, "no journal is left");
 }
@@ -233,13 +360,22 @@ async fn indexes_and_views_that_use_such_functions_work_as_ever() {
          CREATE INDEX i ON t (replace(a, 'x', 'y')); CREATE VIEW v AS SELECT ltrim(a, 'x') AS l FROM t;
          INSERT INTO t (a) VALUES ('xax');",
     );
-    desk.answer(json!({"query": "INSERT INTO t (a) VALUES ('xxbx')", "mode": "rw"})).await;
-    let answer = desk.answer(json!({"query": "SELECT b FROM t WHERE replace(a, 'x', 'y') = 'yyby'"})).await;
+    desk.answer(json!({"query": "INSERT INTO t (a) VALUES ('xxbx')", "mode": "rw"}))
+        .await;
+    let answer = desk
+        .answer(json!({"query": "SELECT b FROM t WHERE replace(a, 'x', 'y') = 'yyby'"}))
+        .await;
     assert!(answer.contains("\nb\n"), "{answer}");
-    let answer = desk.answer(json!({"query": "SELECT l FROM v ORDER BY 1"})).await;
+    let answer = desk
+        .answer(json!({"query": "SELECT l FROM v ORDER BY 1"}))
+        .await;
     assert!(answer.contains("ax\nbx"), "{answer}");
-    let refused = desk.refused(json!({"query": "INSERT INTO t (a) VALUES ('!')", "mode": "rw"})).await;
-    assert!(refused.text().contains("CHECK"), "{refused}");
-    let answer = desk.answer(json!({"query": "PRAGMA integrity_check"})).await;
+    let refused = desk
+        .refused(json!({"query": "INSERT INTO t (a) VALUES ('!')", "mode": "rw"}))
+        .await;
+    assert!(refused.model_text().contains("CHECK"), "{refused}");
+    let answer = desk
+        .answer(json!({"query": "PRAGMA integrity_check"}))
+        .await;
     assert!(answer.contains("ok"), "{answer}");
 }

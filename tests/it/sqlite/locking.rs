@@ -6,7 +6,7 @@ use punie_runner::acp::Workspace;
 use punie_runner::handlers::search::{SearchDeps, tools};
 use punie_runner::ids::RequestId;
 use punie_runner::request::ErrorCode;
-use punie_runner::tool::ToolCx;
+use punie_runner::tool::ToolContext;
 use rusqlite::Connection;
 use serde_json::json;
 
@@ -19,13 +19,21 @@ const NAMED: &str = "PUNIE_TEST_DATABASE";
 /// What another program comes to that writes to the database: a process of its own, since locks are the process's.
 fn another_program_writes(desk: &Desk) -> bool {
     let program = Command::new(std::env::current_exe().expect("this program"))
-        .args(["--exact", "--ignored", "--test-threads=1", "sqlite::locking::alone_another_program"])
+        .args([
+            "--exact",
+            "--ignored",
+            "--test-threads=1",
+            "sqlite::locking::alone_another_program",
+        ])
         .env(NAMED, desk.path("app.db"))
         .output()
         .expect("a program");
     let said = String::from_utf8_lossy(&program.stdout);
     assert!(said.contains("running 1 test"), "{said}");
-    assert!(program.status.success() || said.contains("database is locked"), "{said}");
+    assert!(
+        program.status.success() || said.contains("database is locked"),
+        "{said}"
+    );
     program.status.success()
 }
 
@@ -34,8 +42,12 @@ fn another_program_writes(desk: &Desk) -> bool {
 fn alone_another_program() {
     let path = std::env::var_os(NAMED).expect("a database");
     let connection = Connection::open(path).expect("a database");
-    connection.busy_timeout(std::time::Duration::ZERO).expect("no patience");
-    connection.execute_batch("BEGIN IMMEDIATE; INSERT INTO t VALUES ('theirs'); COMMIT;").expect("a change");
+    connection
+        .busy_timeout(std::time::Duration::ZERO)
+        .expect("no patience");
+    connection
+        .execute_batch("BEGIN IMMEDIATE; INSERT INTO t VALUES ('theirs'); COMMIT;")
+        .expect("a change");
 }
 
 /// An insert that writes at once, and that no test waits for.
@@ -44,18 +56,27 @@ const ENDLESS: &str = "INSERT INTO t WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL 
 #[tokio::test]
 async fn a_search_beside_a_change_does_not_let_another_program_write_into_it() {
     let desk = Desk::new("CREATE TABLE t (a); INSERT INTO t VALUES ('ours');");
-    let workspace = Workspace::open(&[desk.dir.path().to_owned()]).expect("a workspace");
-    let search = registry(tools(SearchDeps { workspace, user_ignore: None }));
-    let cx = ToolCx::detached(RequestId::new());
+    let workspace = Workspace::open_roots(&[desk.dir.path().to_owned()]).expect("a workspace");
+    let search = registry(tools(SearchDeps {
+        workspace,
+        user_ignore: None,
+    }));
+    let cx = ToolContext::for_detached_call(RequestId::new());
     let cancel = cx.cancel.clone();
-    let args = json!({"database_path": "app.db", "query": ENDLESS, "mode": "rw", "timeout_ms": 600_000});
+    let args =
+        json!({"database_path": "app.db", "query": ENDLESS, "mode": "rw", "timeout_ms": 600_000});
     let changing = call_with(&desk.tools, "SqliteQuery", args, cx);
     let meanwhile = async {
         while !desk.path("app.db-journal").exists() {
             tokio::task::yield_now().await;
         }
         let before = another_program_writes(&desk);
-        let found = call(&search, "Grep", json!({"pattern": "nowhere", "path": "app.db"})).await;
+        let found = call(
+            &search,
+            "Grep",
+            json!({"pattern": "nowhere", "path": "app.db"}),
+        )
+        .await;
         found.expect("a search");
         desk.answer(json!({"query": "SELECT a FROM t"})).await;
         let after = another_program_writes(&desk);
@@ -66,20 +87,33 @@ async fn a_search_beside_a_change_does_not_let_another_program_write_into_it() {
     let (answer, writes) = tokio::join!(changing, meanwhile);
     assert_eq!(writes, (false, false), "the change keeps its lock");
     let refused = answer.expect_err("a cancel");
-    assert_eq!(refused.code(), ErrorCode::Cancelled, "{refused}");
-    assert!(refused.text().contains("Nothing was changed"), "{refused}");
+    assert_eq!(refused.stable_code(), ErrorCode::Cancelled, "{refused}");
+    assert!(
+        refused.model_text().contains("Nothing was changed"),
+        "{refused}"
+    );
     assert!(another_program_writes(&desk), "the lock is given up");
     let rows = desk.answer(json!({"query": "SELECT a FROM t"})).await;
-    assert!(rows.starts_with("a\n------\nours\ntheirs\n[2 rows]"), "{rows}");
+    assert!(
+        rows.starts_with("a\n------\nours\ntheirs\n[2 rows]"),
+        "{rows}"
+    );
 }
 
 #[tokio::test]
 async fn a_change_is_made_although_a_reader_was_there_first_and_is_done() {
     let desk = Desk::new("CREATE TABLE t (a); INSERT INTO t VALUES ('ours');");
     let reader = Connection::open(desk.path("app.db")).expect("a reader");
-    reader.execute_batch("BEGIN; SELECT a FROM t;").expect("a question");
+    reader
+        .execute_batch("BEGIN; SELECT a FROM t;")
+        .expect("a question");
     let args = json!({"database_path": "app.db", "query": "INSERT INTO t VALUES (2)", "mode": "rw", "timeout_ms": 600_000});
-    let changing = call_with(&desk.tools, "SqliteQuery", args, ToolCx::detached(RequestId::new()));
+    let changing = call_with(
+        &desk.tools,
+        "SqliteQuery",
+        args,
+        ToolContext::for_detached_call(RequestId::new()),
+    );
     let meanwhile = async {
         while !desk.path("app.db-journal").exists() {
             tokio::task::yield_now().await;
@@ -88,16 +122,27 @@ async fn a_change_is_made_although_a_reader_was_there_first_and_is_done() {
     };
     let (answer, ()) = tokio::join!(changing, meanwhile);
     let answer = answer.expect("a change");
-    assert!(text(&answer).contains("1 row affected"), "{}", text(&answer));
+    assert!(
+        text(&answer).contains("1 row affected"),
+        "{}",
+        text(&answer)
+    );
 }
 
 #[tokio::test]
 async fn an_error_while_a_change_is_committed_is_not_called_no_change() {
     let desk = Desk::new("CREATE TABLE t (a); INSERT INTO t VALUES ('ours');");
     let reader = Connection::open(desk.path("app.db")).expect("a reader");
-    reader.execute_batch("BEGIN; SELECT a FROM t;").expect("a question");
+    reader
+        .execute_batch("BEGIN; SELECT a FROM t;")
+        .expect("a question");
     let args = json!({"database_path": "app.db", "query": "INSERT INTO t VALUES (2)", "mode": "rw", "timeout_ms": 600_000});
-    let changing = call_with(&desk.tools, "SqliteQuery", args, ToolCx::detached(RequestId::new()));
+    let changing = call_with(
+        &desk.tools,
+        "SqliteQuery",
+        args,
+        ToolContext::for_detached_call(RequestId::new()),
+    );
     let journal = desk.path("app.db-journal");
     let meanwhile = async {
         while !journal.exists() {
@@ -110,7 +155,13 @@ async fn an_error_while_a_change_is_committed_is_not_called_no_change() {
     };
     let (answer, ()) = tokio::join!(changing, meanwhile);
     let refused = answer.expect_err("an error");
-    assert_eq!(refused.code(), ErrorCode::Io, "{refused}");
-    assert!(!refused.text().contains("Nothing was changed"), "{refused}");
-    assert!(refused.text().contains("may have been made or not"), "{refused}");
+    assert_eq!(refused.stable_code(), ErrorCode::Io, "{refused}");
+    assert!(
+        !refused.model_text().contains("Nothing was changed"),
+        "{refused}"
+    );
+    assert!(
+        refused.model_text().contains("may have been made or not"),
+        "{refused}"
+    );
 }

@@ -28,7 +28,10 @@ fn hot_journal(database: &Path, names: Option<&Path>) -> Vec<u8> {
     }
     out.resize(SECTOR, 0);
     let page = &bytes[..size];
-    let sum = (1..size).rev().filter(|at| (size - at) % 200 == 0).map(|at| u32::from(page[at]));
+    let sum = (1..size)
+        .rev()
+        .filter(|at| (size - at) % 200 == 0)
+        .map(|at| u32::from(page[at]));
     out.extend(1_u32.to_be_bytes());
     out.extend(page);
     out.extend(sum.fold(nonce, u32::wrapping_add).to_be_bytes());
@@ -37,7 +40,12 @@ fn hot_journal(database: &Path, names: Option<&Path>) -> Vec<u8> {
         out.extend((0x4000_0000 / page_size + 1).to_be_bytes());
         out.extend(name);
         out.extend(u32::try_from(name.len()).expect("a length").to_be_bytes());
-        out.extend(name.iter().map(|byte| u32::from(*byte)).sum::<u32>().to_be_bytes());
+        out.extend(
+            name.iter()
+                .map(|byte| u32::from(*byte))
+                .sum::<u32>()
+                .to_be_bytes(),
+        );
         out.extend(JOURNAL_MAGIC);
     }
     out
@@ -55,8 +63,11 @@ fn hostile_desk() -> (Desk, tempfile::TempDir, PathBuf) {
 #[tokio::test]
 async fn a_journal_that_names_a_file_outside_gets_it_neither_read_nor_deleted() {
     let (desk, _outside, victim) = hostile_desk();
-    fs::write(desk.path("app.db-journal"), hot_journal(&desk.path("app.db"), Some(&victim)))
-        .expect("a journal");
+    fs::write(
+        desk.path("app.db-journal"),
+        hot_journal(&desk.path("app.db"), Some(&victim)),
+    )
+    .expect("a journal");
     let before = desk.files();
     for args in [
         json!({"query": "SELECT x FROM t"}),
@@ -64,11 +75,19 @@ async fn a_journal_that_names_a_file_outside_gets_it_neither_read_nor_deleted() 
         json!({"query": "INSERT INTO t VALUES (2)", "mode": "rw"}),
     ] {
         let refused = desk.refused(args.clone()).await;
-        assert_eq!(refused.code(), ErrorCode::PolicyDenied, "{args}: {refused}");
+        assert_eq!(
+            refused.stable_code(),
+            ErrorCode::PolicyDenied,
+            "{args}: {refused}"
+        );
         for part in ["several databases", "notes.txt", "its own program"] {
-            assert!(refused.text().contains(part), "{args}: {refused}");
+            assert!(refused.model_text().contains(part), "{args}: {refused}");
         }
-        assert_eq!(fs::read_to_string(&victim).expect("the file is there"), "what the owner wrote", "{args}");
+        assert_eq!(
+            fs::read_to_string(&victim).expect("the file is there"),
+            "what the owner wrote",
+            "{args}"
+        );
         assert_eq!(desk.files(), before, "{args}");
     }
 }
@@ -77,10 +96,13 @@ async fn a_journal_that_names_a_file_outside_gets_it_neither_read_nor_deleted() 
 async fn a_journal_that_names_a_file_which_is_not_there_is_refused_alike() {
     let (desk, outside, _victim) = hostile_desk();
     let named = outside.path().join("gone");
-    fs::write(desk.path("app.db-journal"), hot_journal(&desk.path("app.db"), Some(&named)))
-        .expect("a journal");
+    fs::write(
+        desk.path("app.db-journal"),
+        hot_journal(&desk.path("app.db"), Some(&named)),
+    )
+    .expect("a journal");
     let refused = desk.refused(json!({"query": "SELECT x FROM t"})).await;
-    assert_eq!(refused.code(), ErrorCode::PolicyDenied, "{refused}");
+    assert_eq!(refused.stable_code(), ErrorCode::PolicyDenied, "{refused}");
 }
 
 #[cfg(unix)]
@@ -89,12 +111,25 @@ async fn a_journal_that_names_a_pipe_does_not_stop_the_query() {
     let (desk, outside, _victim) = hostile_desk();
     let pipe = outside.path().join("pipe");
     rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, 0o600.into()).expect("a pipe");
-    fs::write(desk.path("app.db-journal"), hot_journal(&desk.path("app.db"), Some(&pipe)))
-        .expect("a journal");
+    fs::write(
+        desk.path("app.db-journal"),
+        hot_journal(&desk.path("app.db"), Some(&pipe)),
+    )
+    .expect("a journal");
     for mode in ["ro", "rw"] {
-        let query = if mode == "ro" { "SELECT x FROM t" } else { "INSERT INTO t VALUES (2)" };
-        let refused = desk.refused(json!({"query": query, "mode": mode, "timeout_ms": 2_000})).await;
-        assert_eq!(refused.code(), ErrorCode::PolicyDenied, "{mode}: {refused}");
+        let query = if mode == "ro" {
+            "SELECT x FROM t"
+        } else {
+            "INSERT INTO t VALUES (2)"
+        };
+        let refused = desk
+            .refused(json!({"query": query, "mode": mode, "timeout_ms": 2_000}))
+            .await;
+        assert_eq!(
+            refused.stable_code(),
+            ErrorCode::PolicyDenied,
+            "{mode}: {refused}"
+        );
     }
     assert!(pipe.exists());
 }
@@ -110,9 +145,18 @@ async fn a_journal_that_names_no_other_file_is_rolled_back_as_ever() {
     fs::write(desk.path("app.db-journal"), journal).expect("a journal");
     let before = desk.files();
     let answer = desk.answer(json!({"query": "SELECT x FROM t"})).await;
-    assert!(answer.contains("41") && answer.contains("snapshot"), "{answer}");
-    assert_eq!(desk.files(), before, "a reader leaves it to whoever may write");
-    let answer = desk.answer(json!({"query": "INSERT INTO t VALUES (2)", "mode": "rw"})).await;
+    assert!(
+        answer.contains("41") && answer.contains("snapshot"),
+        "{answer}"
+    );
+    assert_eq!(
+        desk.files(),
+        before,
+        "a reader leaves it to whoever may write"
+    );
+    let answer = desk
+        .answer(json!({"query": "INSERT INTO t VALUES (2)", "mode": "rw"}))
+        .await;
     assert!(answer.contains("1 row affected"), "{answer}");
     assert!(!desk.path("app.db-journal").exists());
     let count: i64 = Connection::open(desk.path("app.db"))
@@ -130,7 +174,9 @@ async fn an_empty_file_with_a_log_beside_it_keeps_both() {
         fs::write(desk.path(&format!("empty.db{ending}")), "left by somebody").expect("a file");
     }
     let before: Vec<String> = desk.files().into_keys().collect();
-    let answer = desk.answer(json!({"database_path": "empty.db", "query": "SELECT 7 AS n"})).await;
+    let answer = desk
+        .answer(json!({"database_path": "empty.db", "query": "SELECT 7 AS n"}))
+        .await;
     assert!(answer.contains('7'), "{answer}");
     assert_eq!(desk.files().into_keys().collect::<Vec<_>>(), before);
 }
@@ -141,14 +187,18 @@ async fn a_sort_that_would_fill_the_disk_is_stopped_and_says_what_to_do() {
     // Some 400 MB to be sorted.
     let query = "WITH RECURSIVE c(x) AS (VALUES (1) UNION ALL SELECT x + 1 FROM c WHERE x < 1000)
         SELECT x, hex(zeroblob(200000)) y FROM c ORDER BY y DESC, x DESC";
-    let refused = desk.refused(json!({"query": query, "timeout_ms": 120_000})).await;
-    assert_eq!(refused.code(), ErrorCode::TooLarge, "{refused}");
+    let refused = desk
+        .refused(json!({"query": query, "timeout_ms": 120_000}))
+        .await;
+    assert_eq!(refused.stable_code(), ErrorCode::TooLarge, "{refused}");
     for part in ["256 MB", "temporary", "index", "LIMIT"] {
-        assert!(refused.text().contains(part), "{part}: {refused}");
+        assert!(refused.model_text().contains(part), "{part}: {refused}");
     }
     // What fits is sorted through the disk as ever.
     let query = query.replace("1000)", "300)");
-    let answer = desk.answer(json!({"query": query, "timeout_ms": 120_000, "limit": 1})).await;
+    let answer = desk
+        .answer(json!({"query": query, "timeout_ms": 120_000, "limit": 1}))
+        .await;
     assert!(answer.contains("300 | 0000"), "{}", &answer[..200]);
 }
 
@@ -157,35 +207,61 @@ async fn many_large_values_in_one_row_are_refused_before_they_fill_the_memory() 
     let desk = Desk::new("CREATE TABLE t (x); INSERT INTO t VALUES (1);");
     let wide = |one: &str| vec![one; 200].join(", ");
     for query in [
-        format!("SELECT {}", wide("replace(hex(zeroblob(500000)), '00', 'aaaa')")),
+        format!(
+            "SELECT {}",
+            wide("replace(hex(zeroblob(500000)), '00', 'aaaa')")
+        ),
         format!("SELECT {}", wide("length(hex(zeroblob(1000000)) || x)")) + " FROM t",
-        format!("WITH a AS MATERIALIZED (SELECT hex(zeroblob(1000000)) z) SELECT {} FROM a", wide("z || z")),
+        format!(
+            "WITH a AS MATERIALIZED (SELECT hex(zeroblob(1000000)) z) SELECT {} FROM a",
+            wide("z || z")
+        ),
     ] {
-        let refused = desk.refused(json!({"query": query, "timeout_ms": 120_000})).await;
-        assert_eq!(refused.code(), ErrorCode::TooLarge, "{}: {refused}", &query[..60]);
+        let refused = desk
+            .refused(json!({"query": query, "timeout_ms": 120_000}))
+            .await;
+        assert_eq!(
+            refused.stable_code(),
+            ErrorCode::TooLarge,
+            "{}: {refused}",
+            &query[..60]
+        );
         for part in ["substr()", "fewer"] {
-            assert!(refused.text().contains(part), "{part}: {refused}");
+            assert!(refused.model_text().contains(part), "{part}: {refused}");
         }
     }
     // A statement with few functions has the whole room for one value.
-    let answer = desk.answer(json!({"query": "SELECT length(hex(zeroblob(7500000))) AS n"})).await;
+    let answer = desk
+        .answer(json!({"query": "SELECT length(hex(zeroblob(7500000))) AS n"}))
+        .await;
     assert!(answer.contains("15000000"), "{answer}");
     // As many columns with values of the usual sizes are no matter.
-    let query = format!("SELECT {}", wide("replace(hex(zeroblob(1000)), '00', 'aaaa')"));
-    let answer = desk.answer(json!({"query": query, "format": "csv", "max_chars": 200_000})).await;
+    let query = format!(
+        "SELECT {}",
+        wide("replace(hex(zeroblob(1000)), '00', 'aaaa')")
+    );
+    let answer = desk
+        .answer(json!({"query": query, "format": "csv", "max_chars": 200_000}))
+        .await;
     assert!(answer.contains("aaaa"), "{}", &answer[..200]);
 }
 
 #[tokio::test]
 async fn one_long_value_in_many_columns_is_stopped_before_it_fills_the_memory() {
     let long = "hex(zeroblob(3750000))";
-    let desk = Desk::new(&format!("CREATE TABLE t (a, b); INSERT INTO t VALUES ({long}, {long});"));
+    let desk = Desk::new(&format!(
+        "CREATE TABLE t (a, b); INSERT INTO t VALUES ({long}, {long});"
+    ));
     let many = vec!["a, b"; 300].join(", ");
-    let refused = desk.refused(json!({"query": format!("SELECT {many} FROM t")})).await;
-    assert_eq!(refused.code(), ErrorCode::TooLarge, "{refused}");
+    let refused = desk
+        .refused(json!({"query": format!("SELECT {many} FROM t")}))
+        .await;
+    assert_eq!(refused.stable_code(), ErrorCode::TooLarge, "{refused}");
     for part in ["256 MB", "fewer", "substr()"] {
-        assert!(refused.text().contains(part), "{part}: {refused}");
+        assert!(refused.model_text().contains(part), "{part}: {refused}");
     }
-    let answer = desk.answer(json!({"query": "SELECT a, b, a, b FROM t"})).await;
+    let answer = desk
+        .answer(json!({"query": "SELECT a, b, a, b FROM t"}))
+        .await;
     assert!(answer.contains("7,500,000 characters"), "{answer}");
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use punie_runner::ids::RequestId;
 use punie_runner::request::ErrorCode;
-use punie_runner::tool::ToolCx;
+use punie_runner::tool::ToolContext;
 use rusqlite::Connection;
 use serde_json::json;
 
@@ -18,7 +18,10 @@ const ENDLESS: &str =
 /// The worker that works in this folder, by its entry in /proc.
 fn find_worker(folder: &Path) -> Option<PathBuf> {
     let folder = folder.canonicalize().expect("a folder");
-    let processes = fs::read_dir("/proc").expect("a list").flatten().map(|entry| entry.path());
+    let processes = fs::read_dir("/proc")
+        .expect("a list")
+        .flatten()
+        .map(|entry| entry.path());
     let mut workers = processes.filter(|process| {
         let arguments = fs::read(process.join("cmdline")).unwrap_or_default();
         arguments.ends_with(b"\0worker\0sqlite\0")
@@ -30,7 +33,7 @@ fn find_worker(folder: &Path) -> Option<PathBuf> {
 #[tokio::test]
 async fn a_worker_has_no_network_no_secrets_and_no_files_but_the_database() {
     let desk = Desk::new("CREATE TABLE t (a);");
-    let cx = ToolCx::detached(RequestId::new());
+    let cx = ToolContext::for_detached_call(RequestId::new());
     let cancel = cx.cancel.clone();
     let args = json!({"database_path": "app.db", "query": ENDLESS, "timeout_ms": 600_000});
     let running = call_with(&desk.tools, "SqliteQuery", args, cx);
@@ -38,9 +41,16 @@ async fn a_worker_has_no_network_no_secrets_and_no_files_but_the_database() {
     let meanwhile = async {
         loop {
             tokio::task::yield_now().await;
-            let Some(worker) = find_worker(desk.dir.path()) else { continue };
-            let open = fs::read_dir(worker.join("fd")).into_iter().flatten().flatten();
-            let open: Vec<PathBuf> = open.filter_map(|fd| fs::read_link(fd.path()).ok()).collect();
+            let Some(worker) = find_worker(desk.dir.path()) else {
+                continue;
+            };
+            let open = fs::read_dir(worker.join("fd"))
+                .into_iter()
+                .flatten()
+                .flatten();
+            let open: Vec<PathBuf> = open
+                .filter_map(|fd| fs::read_link(fd.path()).ok())
+                .collect();
             if open.contains(&database) {
                 break (worker, open);
             }
@@ -54,16 +64,33 @@ async fn a_worker_has_no_network_no_secrets_and_no_files_but_the_database() {
         (worker, open, status, environment, limits)
     };
     let (answer, (worker, open, status, environment, limits)) = tokio::join!(running, looked_at);
-    assert_eq!(answer.expect_err("a cancel").code(), ErrorCode::Cancelled);
+    assert_eq!(
+        answer.expect_err("a cancel").stable_code(),
+        ErrorCode::Cancelled
+    );
     for line in ["Seccomp:\t2", "NoNewPrivs:\t1"] {
-        assert!(status.lines().any(|found| found == line), "{line}: {status}");
+        assert!(
+            status.lines().any(|found| found == line),
+            "{line}: {status}"
+        );
     }
     let variables: Vec<&str> = environment.split_terminator('\0').collect();
-    assert!(matches!(variables[..], [only] if only.starts_with("TMPDIR=")), "{variables:?}");
+    assert!(
+        matches!(variables[..], [only] if only.starts_with("TMPDIR=")),
+        "{variables:?}"
+    );
     let files: Vec<&PathBuf> = open.iter().filter(|path| path.is_absolute()).collect();
-    assert!(files.iter().all(|path| **path == database || *path == Path::new("/dev/null")), "{files:?}");
+    assert!(
+        files
+            .iter()
+            .all(|path| **path == database || *path == Path::new("/dev/null")),
+        "{files:?}"
+    );
     for limit in ["Max address space", "Max cpu time", "Max file size"] {
-        let line = limits.lines().find(|line| line.starts_with(limit)).expect(limit);
+        let line = limits
+            .lines()
+            .find(|line| line.starts_with(limit))
+            .expect(limit);
         assert!(!line.contains("unlimited"), "{line}");
     }
     crate::harness::wait::until("the worker's end", || !worker.join("cwd").exists()).await;
@@ -76,19 +103,30 @@ async fn the_owner_s_time_zone_is_known_to_it() {
     worker.time_zone = Some("JST-9".into());
     let tools = registry_of(&desk, worker);
     let args = json!({"database_path": "app.db", "query": "SELECT strftime('%H', 0, 'unixepoch', 'localtime') AS h"});
-    let reply = call_with(&tools, "SqliteQuery", args, ToolCx::detached(RequestId::new())).await;
+    let reply = call_with(
+        &tools,
+        "SqliteQuery",
+        args,
+        ToolContext::for_detached_call(RequestId::new()),
+    )
+    .await;
     let reply = reply.expect("an answer");
-    assert!(crate::harness::tools::text(&reply).contains("09"), "{reply:?}");
+    assert!(
+        crate::harness::tools::text(&reply).contains("09"),
+        "{reply:?}"
+    );
 }
 
 #[tokio::test]
 async fn numbers_beyond_json_come_as_they_are() {
-    let desk = Desk::new("CREATE TABLE t (a); INSERT INTO t VALUES (9e999), (-9e999), (0.1), (1e-310);");
+    let desk =
+        Desk::new("CREATE TABLE t (a); INSERT INTO t VALUES (9e999), (-9e999), (0.1), (1e-310);");
     let answer = desk.answer(json!({"query": "SELECT a FROM t"})).await;
     let lines: Vec<&str> = answer.lines().map(str::trim).collect();
     assert_eq!(lines[2..6], ["Inf", "-Inf", "0.1", "1e-310"], "{answer}");
-    let exact =
-        desk.answer(json!({"query": "SELECT ? = 0.1 + 0.2 AS a", "params": [0.300_000_000_000_000_04]}));
+    let exact = desk.answer(
+        json!({"query": "SELECT ? = 0.1 + 0.2 AS a", "params": [0.300_000_000_000_000_04]}),
+    );
     assert!(exact.await.starts_with("a\n-\n1"));
 }
 
@@ -99,8 +137,17 @@ async fn a_missing_program_is_an_error_that_says_so() {
     worker.program = desk.path("gone");
     let tools = registry_of(&desk, worker);
     let args = json!({"database_path": "app.db", "query": "SELECT 1"});
-    let failed = call_with(&tools, "SqliteQuery", args, ToolCx::detached(RequestId::new())).await;
+    let failed = call_with(
+        &tools,
+        "SqliteQuery",
+        args,
+        ToolContext::for_detached_call(RequestId::new()),
+    )
+    .await;
     let failed = failed.expect_err("no worker");
-    assert!(failed.text().contains("could not be started"), "{failed}");
+    assert!(
+        failed.model_text().contains("could not be started"),
+        "{failed}"
+    );
     Connection::open(desk.path("app.db")).expect("nothing holds the database");
 }

@@ -1,7 +1,7 @@
 //! ReadOutput: pages, the tail, the lines that match, and what it refuses.
 
 use punie_runner::ids::RequestId;
-use punie_runner::tool::{Effect, ErrorCode, Lane, ToolCx};
+use punie_runner::tool::{CallLane, ErrorCode, ToolContext, ToolEffect};
 use serde_json::json;
 
 use super::{read, refused, state_tools};
@@ -18,27 +18,43 @@ async fn a_page_is_numbered_and_says_how_to_go_on() {
     );
     assert_eq!(page, expected);
     let last = read(&store, json!({"handle": handle, "offset": 499})).await;
-    assert!(last.ends_with("   500\tline 500\nShowing 499-500 of 500."), "{last}");
+    assert!(
+        last.ends_with("   500\tline 500\nShowing 499-500 of 500."),
+        "{last}"
+    );
     let past = read(&store, json!({"handle": handle, "offset": 501})).await;
-    assert!(past.ends_with("There is no line 501: the output has 500 lines."), "{past}");
+    assert!(
+        past.ends_with("There is no line 501: the output has 500 lines."),
+        "{past}"
+    );
 }
 
 #[tokio::test]
 async fn every_line_is_reached_by_following_the_footer() {
     let (_dir, store) = store();
-    let content: String = (1..=3_000).flat_map(|n| ["w".repeat(n % 190), "\n".to_owned()]).collect();
+    let content: String = (1..=3_000)
+        .flat_map(|n| ["w".repeat(n % 190), "\n".to_owned()])
+        .collect();
     let handle = kept(&store, &content);
     let (mut offset, mut seen) = (1, String::new());
     loop {
-        let page =
-            read(&store, json!({"handle": handle, "offset": offset, "limit": 10_000, "max_chars": 5_000}))
-                .await;
-        assert!(page.chars().count() <= 5_000, "{} characters", page.chars().count());
+        let page = read(
+            &store,
+            json!({"handle": handle, "offset": offset, "limit": 10_000, "max_chars": 5_000}),
+        )
+        .await;
+        assert!(
+            page.chars().count() <= 5_000,
+            "{} characters",
+            page.chars().count()
+        );
         for line in page.lines().filter_map(|line| line.split_once('\t')) {
             seen.push_str(line.1);
             seen.push('\n');
         }
-        let Some((_, next)) = page.rsplit_once("Continue with offset=") else { break };
+        let Some((_, next)) = page.rsplit_once("Continue with offset=") else {
+            break;
+        };
         offset = next.trim_end_matches('.').parse::<u64>().expect("a number");
     }
     assert_eq!(seen, content);
@@ -52,16 +68,28 @@ async fn the_tail_is_what_came_last() {
         let total = if end.is_empty() { "30,000" } else { "30,001" };
         let page = read(&store, json!({"handle": handle, "tail": 2})).await;
         assert!(
-            page.contains(&format!("-{} of {total}. Earlier lines: offset=", total.replace(',', ""))),
+            page.contains(&format!(
+                "-{} of {total}. Earlier lines: offset=",
+                total.replace(',', "")
+            )),
             "{page}"
         );
         assert_eq!(page.lines().count(), 4);
-        let many = read(&store, json!({"handle": handle, "tail": 10_000, "max_chars": 1_000})).await;
-        assert!(many.chars().count() <= 1_000 && many.contains(" 30000\tline 30000\n"), "{many}");
+        let many = read(
+            &store,
+            json!({"handle": handle, "tail": 10_000, "max_chars": 1_000}),
+        )
+        .await;
+        assert!(
+            many.chars().count() <= 1_000 && many.contains(" 30000\tline 30000\n"),
+            "{many}"
+        );
     }
     let handle = kept(&store, "");
     assert!(
-        read(&store, json!({"handle": handle, "tail": 5})).await.ends_with("Nothing was printed (so far).")
+        read(&store, json!({"handle": handle, "tail": 5}))
+            .await
+            .ends_with("Nothing was printed (so far).")
     );
 }
 
@@ -69,20 +97,31 @@ async fn the_tail_is_what_came_last() {
 async fn a_pattern_finds_lines_with_context() {
     let (_dir, store) = store();
     let handle = kept(&store, &lines(100));
-    let found =
-        read(&store, json!({"handle": handle, "pattern": "line (20|5)0?$", "context": 1, "limit": 2})).await;
+    let found = read(
+        &store,
+        json!({"handle": handle, "pattern": "line (20|5)0?$", "context": 1, "limit": 2}),
+    )
+    .await;
     let expected = format!(
         "{handle} (100 lines, 792 bytes)\n     4-\tline 4\n     5\tline 5\n     6-\tline 6\n--\n    19-\tline 19\n    20\tline 20\n    21-\tline 21\n3 matching lines, 2 shown. Continue with offset=50."
     );
     assert_eq!(found, expected);
-    let rest =
-        read(&store, json!({"handle": handle, "pattern": "line (20|5)0?$", "context": 0, "offset": 50}))
-            .await;
-    assert!(rest.ends_with("\n    50\tline 50\n3 matching lines, the last 1 shown."), "{rest}");
+    let rest = read(
+        &store,
+        json!({"handle": handle, "pattern": "line (20|5)0?$", "context": 0, "offset": 50}),
+    )
+    .await;
+    assert!(
+        rest.ends_with("\n    50\tline 50\n3 matching lines, the last 1 shown."),
+        "{rest}"
+    );
     let none = read(&store, json!({"handle": handle, "pattern": "LINE"})).await;
     assert!(none.contains("No line matches"), "{none}");
     let (code, text) = refused(&store, json!({"handle": handle, "pattern": "("})).await;
-    assert!(code == ErrorCode::InvalidArgs && text.contains("not a usable regular expression"), "{text}");
+    assert!(
+        code == ErrorCode::InvalidArgs && text.contains("not a usable regular expression"),
+        "{text}"
+    );
 }
 
 #[tokio::test]
@@ -92,20 +131,42 @@ async fn a_giant_line_can_be_searched_and_read_by_column() {
     line.push_str("needle");
     line.push_str(&"z".repeat(300_000));
     let handle = kept(&store, &format!("before\n{line}\nafter needle\n"));
-    let found =
-        read(&store, json!({"handle": handle, "pattern": "needle", "context": 0, "max_chars": 4_000})).await;
-    assert!(found.contains("     2\t[long line, match at column=200001] é"), "{found}");
-    assert!(found.contains("     3\tafter needle\n2 matching lines."), "{found}");
-    let page = read(&store, json!({"handle": handle, "offset": 2, "limit": 1, "column": 200_001})).await;
+    let found = read(
+        &store,
+        json!({"handle": handle, "pattern": "needle", "context": 0, "max_chars": 4_000}),
+    )
+    .await;
     assert!(
-        page.contains("     2\tneedlezzz") && page.contains("[... column=202001 of 500,006 characters"),
+        found.contains("     2\t[long line, match at column=200001] é"),
+        "{found}"
+    );
+    assert!(
+        found.contains("     3\tafter needle\n2 matching lines."),
+        "{found}"
+    );
+    let page = read(
+        &store,
+        json!({"handle": handle, "offset": 2, "limit": 1, "column": 200_001}),
+    )
+    .await;
+    assert!(
+        page.contains("     2\tneedlezzz")
+            && page.contains("[... column=202001 of 500,006 characters"),
         "{page}"
     );
     let whole = read(&store, json!({"handle": handle, "max_chars": 1_000})).await;
-    assert!(whole.chars().count() <= 1_000 && whole.contains("Continue with offset=2."), "{whole}");
-    let alone = read(&store, json!({"handle": handle, "offset": 2, "max_chars": 1_000})).await;
     assert!(
-        alone.chars().count() <= 1_000 && alone.contains("Showing 2-2 of 3. Continue with offset=3."),
+        whole.chars().count() <= 1_000 && whole.contains("Continue with offset=2."),
+        "{whole}"
+    );
+    let alone = read(
+        &store,
+        json!({"handle": handle, "offset": 2, "max_chars": 1_000}),
+    )
+    .await;
+    assert!(
+        alone.chars().count() <= 1_000
+            && alone.contains("Showing 2-2 of 3. Continue with offset=3."),
         "{alone}"
     );
 }
@@ -114,10 +175,20 @@ async fn a_giant_line_can_be_searched_and_read_by_column() {
 async fn an_unknown_handle_says_how_long_outputs_are_kept() {
     let (_dir, store) = store();
     let (code, text) = refused(&store, json!({"handle": "out_0123456789ab"})).await;
-    assert!(code == ErrorCode::NotFound && text.contains("kept for 7 days"), "{text}");
+    assert!(
+        code == ErrorCode::NotFound && text.contains("kept for 7 days"),
+        "{text}"
+    );
     let (code, text) = refused(&store, json!({"handle": "../secrets"})).await;
-    assert!(code == ErrorCode::InvalidArgs && text.contains("is not a handle"), "{text}");
-    let (code, _) = refused(&store, json!({"handle": "out_0123456789ab", "tail": 1, "pattern": "x"})).await;
+    assert!(
+        code == ErrorCode::InvalidArgs && text.contains("is not a handle"),
+        "{text}"
+    );
+    let (code, _) = refused(
+        &store,
+        json!({"handle": "out_0123456789ab", "tail": 1, "pattern": "x"}),
+    )
+    .await;
     assert_eq!(code, ErrorCode::InvalidArgs);
 }
 
@@ -125,28 +196,47 @@ async fn an_unknown_handle_says_how_long_outputs_are_kept() {
 async fn a_cancelled_call_reads_nothing() {
     let (_dir, store) = store();
     let handle = kept(&store, "text");
-    let cx = ToolCx::detached(RequestId::new());
+    let cx = ToolContext::for_detached_call(RequestId::new());
     cx.cancel.cancel();
     let tools = registry(state_tools(&store));
-    let error = call_with(&tools, "ReadOutput", json!({"handle": handle}), cx).await.expect_err("cancelled");
-    assert_eq!(error.code(), ErrorCode::Cancelled);
+    let error = call_with(&tools, "ReadOutput", json!({"handle": handle}), cx)
+        .await
+        .expect_err("cancelled");
+    assert_eq!(error.stable_code(), ErrorCode::Cancelled);
 }
 
 #[test]
 fn the_tool_bypasses_the_queue_and_changes_nothing() {
     let (_dir, store) = store();
     let tools = registry(state_tools(&store));
-    let spec = tools.find("ReadOutput").expect("it is registered").spec().clone();
-    assert_eq!((spec.lane, spec.effect, spec.domain), (Lane::Control, Effect::Reads, "state"));
+    let spec = tools
+        .find_tool("ReadOutput")
+        .expect("it is registered")
+        .tool_spec()
+        .clone();
+    assert_eq!(
+        (spec.lane, spec.effect, spec.domain),
+        (CallLane::Control, ToolEffect::Reads, "state")
+    );
     for example in spec.examples {
-        assert!(tools.find("ReadOutput").expect("it is registered").decode(example).is_ok(), "{example}");
+        assert!(
+            tools
+                .find_tool("ReadOutput")
+                .expect("it is registered")
+                .decode_call(example)
+                .is_ok(),
+            "{example}"
+        );
     }
 }
 
 #[tokio::test]
 async fn colours_and_progress_are_left_out_unless_raw_is_asked_for() {
     let (_dir, store) = store();
-    let handle = kept(&store, "\x1b[32mok\x1b[0m one\r\n 17%\r 18%\nplain\ttext\r\n");
+    let handle = kept(
+        &store,
+        "\x1b[32mok\x1b[0m one\r\n 17%\r 18%\nplain\ttext\r\n",
+    );
     let page = read(&store, json!({"handle": handle})).await;
     assert!(
         page.contains("     1\tok one\n     2\t 18%\n     3\tplain\ttext\nShowing 1-3 of 3.\n["),
@@ -154,9 +244,22 @@ async fn colours_and_progress_are_left_out_unless_raw_is_asked_for() {
     );
     assert!(page.ends_with("raw=true shows them]"), "{page}");
     let plain = read(&store, json!({"handle": handle, "offset": 3})).await;
-    assert!(plain.ends_with("     3\tplain\ttext\nShowing 3-3 of 3."), "{plain}");
-    let found = read(&store, json!({"handle": handle, "pattern": "one", "context": 0})).await;
-    assert!(found.contains("     1\tok one\n1 matching line.\n["), "{found}");
+    assert!(
+        plain.ends_with("     3\tplain\ttext\nShowing 3-3 of 3."),
+        "{plain}"
+    );
+    let found = read(
+        &store,
+        json!({"handle": handle, "pattern": "one", "context": 0}),
+    )
+    .await;
+    assert!(
+        found.contains("     1\tok one\n1 matching line.\n["),
+        "{found}"
+    );
     let raw = read(&store, json!({"handle": handle, "raw": true})).await;
-    assert!(raw.contains("\x1b[32mok") && raw.contains(" 17%\r 18%") && !raw.contains("raw=true"), "{raw}");
+    assert!(
+        raw.contains("\x1b[32mok") && raw.contains(" 17%\r 18%") && !raw.contains("raw=true"),
+        "{raw}"
+    );
 }

@@ -1,6 +1,6 @@
 //! Task: what it refuses before anything is promised. That tasks run and outlive the runner is shown beside the runner.
 
-use punie_runner::tool::{Effect, ErrorCode};
+use punie_runner::tool::{ErrorCode, ToolEffect};
 use serde_json::json;
 
 use crate::harness::caller::Ask;
@@ -12,17 +12,27 @@ use crate::output::store;
 async fn an_agent_is_refused_and_nothing_is_started() {
     let (_dir, store) = store();
     let tools = registry(super::state_tools(&store));
-    for args in
-        [json!({"description": "write a poem"}), json!({"args": {"command": "true"}}), json!({"tool": null})]
-    {
+    for args in [
+        json!({"description": "write a poem"}),
+        json!({"args": {"command": "true"}}),
+        json!({"tool": null}),
+    ] {
         let refused = call(&tools, "Task", args).await.expect_err("a refusal");
-        assert_eq!(refused.code(), ErrorCode::PolicyDenied, "{refused}");
+        assert_eq!(refused.stable_code(), ErrorCode::PolicyDenied, "{refused}");
         assert!(
-            refused.text().contains("does not run agents") && refused.text().contains("Nothing was started"),
+            refused.model_text().contains("does not run agents")
+                && refused.model_text().contains("Nothing was started"),
             "{refused}"
         );
     }
-    assert_eq!(tools.find("Task").expect("it is registered").spec().effect, Effect::Executes);
+    assert_eq!(
+        tools
+            .find_tool("Task")
+            .expect("it is registered")
+            .tool_spec()
+            .effect,
+        ToolEffect::Executes
+    );
 }
 
 #[tokio::test]
@@ -32,7 +42,8 @@ async fn a_task_needs_a_process_that_stays() {
     let args = json!({"tool": "Bash", "args": {"command": "true"}});
     let refused = call(&tools, "Task", args).await.expect_err("a refusal");
     assert!(
-        refused.code() == ErrorCode::PolicyDenied && refused.text().contains("Nothing was started"),
+        refused.stable_code() == ErrorCode::PolicyDenied
+            && refused.model_text().contains("Nothing was started"),
         "{refused}"
     );
 }
@@ -42,8 +53,16 @@ async fn a_task_that_cannot_run_is_refused_at_once() {
     let stage = Stage::new().await;
     let _runner = stage.run();
     for (args, code, words) in [
-        (json!({"tool": "Bahs", "args": {"command": "true"}}), "unknown_tool", "Bash"),
-        (json!({"tool": "Bash", "args": {"comand": "true"}}), "invalid_args", "command"),
+        (
+            json!({"tool": "Bahs", "args": {"command": "true"}}),
+            "unknown_tool",
+            "Bash",
+        ),
+        (
+            json!({"tool": "Bash", "args": {"comand": "true"}}),
+            "invalid_args",
+            "command",
+        ),
         (json!({"tool": "Bash"}), "invalid_args", "command"),
         (
             json!({"tool": "Task", "args": {"tool": "Bash", "args": {"command": "true"}}}),
@@ -56,6 +75,9 @@ async fn a_task_that_cannot_run_is_refused_at_once() {
         assert_eq!(answer.verdict(), ("error", code), "{args}: {answer:?}");
         assert!(answer.text().contains(words), "{args}: {answer:?}");
     }
-    let listed = stage.caller.have(Ask::new("TaskOutput", &json!({})).of("talk")).await;
+    let listed = stage
+        .caller
+        .have(Ask::new("TaskOutput", &json!({})).of("talk"))
+        .await;
     assert!(listed.text().contains("There are no tasks"), "{listed:?}");
 }

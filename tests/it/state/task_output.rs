@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use punie_runner::handlers::state;
-use punie_runner::handlers::state::board::{ShellView, TaskLine, TaskStage};
+use punie_runner::handlers::state::background_tasks::{ShellView, TaskStage, TaskSummary};
 use punie_runner::ids::RequestId;
 use punie_runner::output::OutputStore;
-use punie_runner::tool::{ErrorCode, Registry, ToolCx};
+use punie_runner::tool::{ErrorCode, ToolContext, ToolRegistry};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -19,7 +19,7 @@ struct Desk {
     _dir: TempDir,
     store: OutputStore,
     board: Arc<Stood>,
-    tools: Registry,
+    tools: ToolRegistry,
     task: RequestId,
 }
 
@@ -28,8 +28,17 @@ impl Desk {
         let (dir, store) = store();
         let task = board.request.clone();
         let board = Arc::new(board);
-        let deps = state::StateDeps { outputs: store.clone(), board: board.clone() };
-        Self { _dir: dir, store, board, tools: registry(state::tools(deps)), task }
+        let deps = state::StateDeps {
+            outputs: store.clone(),
+            board: board.clone(),
+        };
+        Self {
+            _dir: dir,
+            store,
+            board,
+            tools: registry(state::tools(deps)),
+            task,
+        }
     }
 
     fn new(stage: TaskStage) -> Self {
@@ -40,7 +49,12 @@ impl Desk {
 
     async fn ask(&self, mut args: Value) -> String {
         args["task_id"] = json!(self.task.as_str());
-        text(&call(&self.tools, "TaskOutput", args).await.expect("an answer")).to_owned()
+        text(
+            &call(&self.tools, "TaskOutput", args)
+                .await
+                .expect("an answer"),
+        )
+        .to_owned()
     }
 }
 
@@ -58,34 +72,54 @@ fn cursor(answer: &str) -> u64 {
 async fn a_running_task_shows_only_what_is_new_since_the_cursor() {
     let desk = Desk::new(TaskStage::Running);
     let nothing = desk.ask(json!({})).await;
-    assert!(nothing.contains("has been running for 1.5 s") && nothing.contains("since=0"), "{nothing}");
-    let mut spool = desk.store.create(&desk.task, 0).expect("a spool");
+    assert!(
+        nothing.contains("has been running for 1.5 s") && nothing.contains("since=0"),
+        "{nothing}"
+    );
+    let mut spool = desk.store.create_spool(&desk.task, 0).expect("a spool");
     spool.write(b"one\n\x1b[31mtwo\x1b[0m\n");
     spool.flush();
     let first = desk.ask(json!({})).await;
-    assert!(first.contains("one\ntwo\n[since=17 for what comes next; ReadOutput handle="), "{first}");
+    assert!(
+        first.contains("one\ntwo\n[since=17 for what comes next; ReadOutput handle="),
+        "{first}"
+    );
     spool.write("dr\u{e9}i".as_bytes());
     spool.flush();
     let second = desk.ask(json!({"since": cursor(&first)})).await;
-    assert!(second.contains("\ndr\u{e9}i\n[since=22 ") && !second.contains("two"), "{second}");
+    assert!(
+        second.contains("\ndr\u{e9}i\n[since=22 ") && !second.contains("two"),
+        "{second}"
+    );
     let third = desk.ask(json!({"since": cursor(&second)})).await;
-    assert!(third.contains("(nothing new was printed)") && cursor(&third) == 22, "{third}");
+    assert!(
+        third.contains("(nothing new was printed)") && cursor(&third) == 22,
+        "{third}"
+    );
     let past = desk.ask(json!({"since": 999})).await;
-    assert!(past.contains("past the end") && cursor(&past) == 22, "{past}");
+    assert!(
+        past.contains("past the end") && cursor(&past) == 22,
+        "{past}"
+    );
 }
 
 #[tokio::test]
 async fn a_long_output_is_read_to_its_end_by_following_the_cursor() {
-    let desk = Desk::new(TaskStage::Done(json!({"result": "clipped", "meta": {"exitCode": 3}}).to_string()));
+    let desk = Desk::new(TaskStage::Done(
+        json!({"result": "clipped", "meta": {"exitCode": 3}}).to_string(),
+    ));
     let content = lines(20_000);
-    let mut spool = desk.store.create(&desk.task, 0).expect("a spool");
+    let mut spool = desk.store.create_spool(&desk.task, 0).expect("a spool");
     spool.write(content.as_bytes());
     drop(spool);
     let (mut at, mut seen) = (0, String::new());
     loop {
         let answer = desk.ask(json!({"since": at})).await;
         assert!(
-            answer.starts_with(&format!("Task {} (Bash) is done after 1.5 s, exit code 3.\n", desk.task)),
+            answer.starts_with(&format!(
+                "Task {} (Bash) is done after 1.5 s, exit code 3.\n",
+                desk.task
+            )),
             "{answer}"
         );
         let (_, shown) = answer.split_once('\n').expect("a head");
@@ -105,7 +139,9 @@ async fn a_long_output_is_read_to_its_end_by_following_the_cursor() {
 
 #[tokio::test]
 async fn a_task_that_failed_is_said_to_have_failed() {
-    let desk = Desk::new(TaskStage::Done(json!({"error": "it broke", "meta": {"code": "io"}}).to_string()));
+    let desk = Desk::new(TaskStage::Done(
+        json!({"error": "it broke", "meta": {"code": "io"}}).to_string(),
+    ));
     for args in [json!({}), json!({"since": 0}), json!({"wait_ms": 30_000})] {
         let answer = desk.ask(args).await;
         assert!(answer.contains("failed after 1.5 s:\nit broke"), "{answer}");
@@ -123,42 +159,65 @@ async fn waiting_ends_with_the_task_with_the_time_and_with_a_cancel() {
     assert!(late.contains("has been running"), "{late}");
     let ending = async {
         tokio::task::yield_now().await;
-        desk.board.put(TaskStage::Done(json!({"result": "the end"}).to_string()));
+        desk.board
+            .put(TaskStage::Done(json!({"result": "the end"}).to_string()));
     };
     let (answer, ()) = tokio::join!(desk.ask(json!({"wait_ms": 30_000})), ending);
-    assert!(answer.contains("is done after") && answer.contains("the end"), "{answer}");
+    assert!(
+        answer.contains("is done after") && answer.contains("the end"),
+        "{answer}"
+    );
     desk.board.put(TaskStage::Running);
-    let cx = ToolCx::detached(RequestId::new());
+    let cx = ToolContext::for_detached_call(RequestId::new());
     let cancel = cx.cancel.clone();
     let args = json!({"task_id": desk.task.as_str(), "wait_ms": 30_000});
     let waiting = call_with(&desk.tools, "TaskOutput", args, cx);
     let (answer, ()) = tokio::join!(waiting, async { cancel.cancel() });
     let error = answer.expect_err("a cancel");
-    assert!(error.code() == ErrorCode::Cancelled && error.text().contains("the task goes on"), "{error}");
+    assert!(
+        error.stable_code() == ErrorCode::Cancelled
+            && error.model_text().contains("the task goes on"),
+        "{error}"
+    );
 }
 
 #[tokio::test]
 async fn without_an_id_all_tasks_and_shells_are_listed() {
     let desk = Desk::with(Stood::default());
-    let none = call(&desk.tools, "TaskOutput", json!({})).await.expect("a list");
-    assert!(text(&none).contains("There are no tasks"), "{}", text(&none));
-    let line = |id: &str, state| TaskLine {
+    let none = call(&desk.tools, "TaskOutput", json!({}))
+        .await
+        .expect("a list");
+    assert!(
+        text(&none).contains("There are no tasks"),
+        "{}",
+        text(&none)
+    );
+    let line = |id: &str, state| TaskSummary {
         name: id.to_owned(),
         tool: "Bash".to_owned(),
         args: "{\"command\":\"make\"}".to_owned(),
         elapsed: Duration::from_millis(12_400),
         state,
     };
-    let board =
-        Stood { lines: vec![line("task_2", "running"), line("task_1", "failed")], ..Stood::default() };
+    let board = Stood {
+        lines: vec![line("task_2", "running"), line("task_1", "failed")],
+        ..Stood::default()
+    };
     *board.shell.lock().expect("a lock") = Some(shell(None, true));
     let desk = Desk::with(board);
-    let list = call(&desk.tools, "TaskOutput", json!({})).await.expect("a list");
+    let list = call(&desk.tools, "TaskOutput", json!({}))
+        .await
+        .expect("a list");
     let expected = "task_2: running, 12.4 s, Bash {\"command\":\"make\"}\ntask_1: failed, 12.4 s, Bash {\"command\":\"make\"}\n\
                     sh_1: running for 3.0 s, shell: npm run dev\nTaskOutput with a task_id shows what came of it.";
     assert_eq!(text(&list), expected);
-    let refused = call(&desk.tools, "TaskOutput", json!({"since": 3})).await.expect_err("a refusal");
-    assert!(refused.code() == ErrorCode::InvalidArgs && refused.text().contains("task_id"), "{refused}");
+    let refused = call(&desk.tools, "TaskOutput", json!({"since": 3}))
+        .await
+        .expect_err("a refusal");
+    assert!(
+        refused.stable_code() == ErrorCode::InvalidArgs && refused.model_text().contains("task_id"),
+        "{refused}"
+    );
 }
 
 fn shell(handle: Option<String>, running: bool) -> ShellView {
@@ -177,26 +236,53 @@ async fn a_shell_is_shown_by_its_name() {
     let (_dir, _) = store();
     *board.shell.lock().expect("a lock") = Some(shell(None, true));
     let desk = Desk::with(board);
-    let status = call(&desk.tools, "TaskOutput", json!({"task_id": "sh_1"})).await.expect("a status");
+    let status = call(&desk.tools, "TaskOutput", json!({"task_id": "sh_1"}))
+        .await
+        .expect("a status");
     assert!(
         text(&status).starts_with("Shell sh_1: running for 3.0 s: npm run dev\n(nothing"),
         "{}",
         text(&status)
     );
-    let handle = desk.store.keep(&desk.task, 0, "listening\n").expect("kept").as_str().to_owned();
+    let handle = desk
+        .store
+        .store_text(&desk.task, 0, "listening\n")
+        .expect("kept")
+        .as_str()
+        .to_owned();
     *desk.board.shell.lock().expect("a lock") = Some(shell(Some(handle), true));
-    let status =
-        call(&desk.tools, "TaskOutput", json!({"task_id": "sh_1", "since": 0})).await.expect("a status");
-    assert!(text(&status).contains("npm run dev\nlistening\n[since=10 "), "{}", text(&status));
-    let unknown = call(&desk.tools, "TaskOutput", json!({"task_id": "sh_2"})).await.expect_err("unknown");
-    assert!(unknown.code() == ErrorCode::NotFound && unknown.text().contains("ShellStatus"), "{unknown}");
+    let status = call(
+        &desk.tools,
+        "TaskOutput",
+        json!({"task_id": "sh_1", "since": 0}),
+    )
+    .await
+    .expect("a status");
+    assert!(
+        text(&status).contains("npm run dev\nlistening\n[since=10 "),
+        "{}",
+        text(&status)
+    );
+    let unknown = call(&desk.tools, "TaskOutput", json!({"task_id": "sh_2"}))
+        .await
+        .expect_err("unknown");
+    assert!(
+        unknown.stable_code() == ErrorCode::NotFound
+            && unknown.model_text().contains("ShellStatus"),
+        "{unknown}"
+    );
 }
 
 #[tokio::test]
 async fn an_unknown_task_says_how_to_find_one() {
     let desk = Desk::with(Stood::default());
     for id in ["no-such-task", "", "../x"] {
-        let error = call(&desk.tools, "TaskOutput", json!({"task_id": id})).await.expect_err("unknown");
-        assert!(error.code() == ErrorCode::NotFound && error.text().contains("30 days"), "{error}");
+        let error = call(&desk.tools, "TaskOutput", json!({"task_id": id}))
+            .await
+            .expect_err("unknown");
+        assert!(
+            error.stable_code() == ErrorCode::NotFound && error.model_text().contains("30 days"),
+            "{error}"
+        );
     }
 }

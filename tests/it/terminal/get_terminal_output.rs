@@ -9,12 +9,18 @@ async fn it_shows_what_was_printed_and_how_the_command_is() {
     let checkpoint = Checkpoint::open().await;
     start(
         &bench,
-        &format!("{}; echo 1 >&9; read -u 9; echo one; echo 2 >&9; read -u 9; exit 4", checkpoint.connect()),
+        &format!(
+            "{}; echo 1 >&9; read -u 9; echo one; echo 2 >&9; read -u 9; exit 4",
+            checkpoint.connect()
+        ),
     )
     .await;
     let (_, mut stream) = checkpoint.line().await;
     let nothing = text(&bench, "get_terminal_output", term(0)).await;
-    assert!(nothing.starts_with("[running for ") && nothing.contains("nothing was printed yet"), "{nothing}");
+    assert!(
+        nothing.starts_with("[running for ") && nothing.contains("nothing was printed yet"),
+        "{nothing}"
+    );
     step(&mut stream).await;
     // It was printed; when it is read is another matter.
     eventually("the line", async || {
@@ -22,10 +28,17 @@ async fn it_shows_what_was_printed_and_how_the_command_is() {
         (one.starts_with("one\n[running for ") && !one.contains("nothing")).then_some(())
     })
     .await;
-    tokio::io::AsyncWriteExt::write_all(&mut stream, b"\n").await.expect("written");
+    tokio::io::AsyncWriteExt::write_all(&mut stream, b"\n")
+        .await
+        .expect("written");
     text(&bench, "wait_for_terminal_exit", term(0)).await;
-    let over = call(&bench, "one", "get_terminal_output", term(0)).await.expect("it stays");
-    assert!(tools::text(&over).starts_with("one\nExit code 4 ("), "{over:?}");
+    let over = call(&bench, "one", "get_terminal_output", term(0))
+        .await
+        .expect("it stays");
+    assert!(
+        tools::text(&over).starts_with("one\nExit code 4 ("),
+        "{over:?}"
+    );
     assert_eq!(over.meta.exit_code, Some(4));
 }
 
@@ -33,7 +46,9 @@ async fn it_shows_what_was_printed_and_how_the_command_is() {
 async fn step(stream: &mut tokio::io::BufReader<tokio::net::TcpStream>) {
     use tokio::io::{AsyncBufReadExt, AsyncWriteExt};
     stream.write_all(b"\n").await.expect("written");
-    within(stream.read_line(&mut String::new())).await.expect("a line");
+    within(stream.read_line(&mut String::new()))
+        .await
+        .expect("a line");
 }
 
 #[tokio::test]
@@ -42,7 +57,10 @@ async fn a_success_says_so() {
     start(&bench, "echo fine").await;
     text(&bench, "wait_for_terminal_exit", term(0)).await;
     let shown = text(&bench, "get_terminal_output", term(0)).await;
-    assert!(shown.starts_with("fine\n[exited with code 0 after "), "{shown}");
+    assert!(
+        shown.starts_with("fine\n[exited with code 0 after "),
+        "{shown}"
+    );
     start(&bench, "true").await;
     text(&bench, "wait_for_terminal_exit", term(1)).await;
     assert_eq!(
@@ -56,13 +74,23 @@ async fn long_output_keeps_both_ends_and_names_where_the_rest_is() {
     let bench = Bench::new();
     start(&bench, "seq 1 100000").await;
     text(&bench, "wait_for_terminal_exit", term(0)).await;
-    let reply = call(&bench, "one", "get_terminal_output", term(0)).await.expect("the output");
+    let reply = call(&bench, "one", "get_terminal_output", term(0))
+        .await
+        .expect("the output");
     let shown = tools::text(&reply);
-    assert!(shown.starts_with("1\n2\n") && shown.contains("\n100000\n[exited"), "{shown}");
+    assert!(
+        shown.starts_with("1\n2\n") && shown.contains("\n100000\n[exited"),
+        "{shown}"
+    );
     assert!(shown.chars().count() <= 30_000 && reply.meta.truncated);
     let handle = reply.meta.handle.clone().expect("a handle");
     assert!(shown.contains(&handle));
-    let page = text(&bench, "ReadOutput", json!({"handle": handle, "offset": 50_000, "limit": 1})).await;
+    let page = text(
+        &bench,
+        "ReadOutput",
+        json!({"handle": handle, "offset": 50_000, "limit": 1}),
+    )
+    .await;
     assert!(page.contains("50000"), "{page}");
 }
 

@@ -6,16 +6,34 @@ use super::*;
 async fn what_runs_is_ended_and_the_id_forgotten() {
     let bench = Bench::new();
     let checkpoint = Checkpoint::open().await;
-    start(&bench, &format!("echo begun; {}; echo $$ >&9; exec sleep 60", checkpoint.connect())).await;
+    start(
+        &bench,
+        &format!(
+            "echo begun; {}; echo $$ >&9; exec sleep 60",
+            checkpoint.connect()
+        ),
+    )
+    .await;
     let (pid, _) = checkpoint.line().await;
-    let reply = call(&bench, "one", "release_terminal", term(0)).await.expect("released");
+    let reply = call(&bench, "one", "release_terminal", term(0))
+        .await
+        .expect("released");
     assert_eq!(tools::text(&reply), "Released terminal term-0");
-    assert!(reply.meta.warnings[0].contains("was ended"), "{:?}", reply.meta);
+    assert!(
+        reply.meta.warnings[0].contains("was ended"),
+        "{:?}",
+        reply.meta
+    );
     assert_eq!(reply.meta.signal.as_deref(), Some("SIGTERM"));
     assert!(!is_there(&pid));
-    for tool in ["get_terminal_output", "wait_for_terminal_exit", "kill_terminal", "release_terminal"] {
+    for tool in [
+        "get_terminal_output",
+        "wait_for_terminal_exit",
+        "kill_terminal",
+        "release_terminal",
+    ] {
         let unknown = call(&bench, "one", tool, term(0)).await.expect_err(tool);
-        assert_eq!(unknown.code(), ErrorCode::NotFound, "{unknown}");
+        assert_eq!(unknown.stable_code(), ErrorCode::NotFound, "{unknown}");
     }
     let handle = reply.meta.handle.expect("a handle");
     let kept = text(&bench, "ReadOutput", json!({"handle": handle})).await;
@@ -27,11 +45,18 @@ async fn one_that_has_ended_is_released_without_a_warning() {
     let bench = Bench::new();
     start(&bench, "exit 2").await;
     text(&bench, "wait_for_terminal_exit", term(0)).await;
-    let reply = call(&bench, "one", "release_terminal", term(0)).await.expect("released");
+    let reply = call(&bench, "one", "release_terminal", term(0))
+        .await
+        .expect("released");
     assert_eq!(tools::text(&reply), "Released terminal term-0");
     assert!(reply.meta.warnings.is_empty());
     assert_eq!(
-        meta_of(call(&bench, "one", "release_terminal", term(0)).await.expect_err("gone")).exit_code,
+        meta_of(
+            call(&bench, "one", "release_terminal", term(0))
+                .await
+                .expect_err("gone")
+        )
+        .exit_code,
         None
     );
 }

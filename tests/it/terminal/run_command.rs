@@ -6,23 +6,57 @@ use crate::harness::program::make_program;
 #[tokio::test]
 async fn a_command_line_is_read_by_bash_and_a_program_by_nobody() {
     let bench = Bench::new();
-    assert_eq!(text(&bench, "run_command", json!({"command": "echo $((6 * 7)) | cat"})).await, "42");
+    assert_eq!(
+        text(
+            &bench,
+            "run_command",
+            json!({"command": "echo $((6 * 7)) | cat"})
+        )
+        .await,
+        "42"
+    );
     let args = json!({"command": "printf", "args": ["%s|", "a b", "$HOME", "; exit 9"]});
-    assert_eq!(text(&bench, "run_command", args).await, "a b|$HOME|; exit 9|");
-    let empty = text(&bench, "run_command", json!({"command": "true", "args": []})).await;
+    assert_eq!(
+        text(&bench, "run_command", args).await,
+        "a b|$HOME|; exit 9|"
+    );
+    let empty = text(
+        &bench,
+        "run_command",
+        json!({"command": "true", "args": []}),
+    )
+    .await;
     assert_eq!(empty, "Command completed successfully (no output).");
 }
 
 #[tokio::test]
 async fn the_exit_code_is_told_and_is_no_error() {
     let bench = Bench::new();
-    let reply =
-        call(&bench, "one", "run_command", json!({"command": "echo half; exit 3"})).await.expect("an answer");
-    assert!(tools::text(&reply).starts_with("half\nExit code 3 ("), "{reply:?}");
+    let reply = call(
+        &bench,
+        "one",
+        "run_command",
+        json!({"command": "echo half; exit 3"}),
+    )
+    .await
+    .expect("an answer");
+    assert!(
+        tools::text(&reply).starts_with("half\nExit code 3 ("),
+        "{reply:?}"
+    );
     assert_eq!(reply.meta.exit_code, Some(3));
-    let reply =
-        call(&bench, "one", "run_command", json!({"command": "kill -TERM $$"})).await.expect("an answer");
-    assert!(tools::text(&reply).contains("Killed by SIGTERM"), "{reply:?}");
+    let reply = call(
+        &bench,
+        "one",
+        "run_command",
+        json!({"command": "kill -TERM $$"}),
+    )
+    .await
+    .expect("an answer");
+    assert!(
+        tools::text(&reply).contains("Killed by SIGTERM"),
+        "{reply:?}"
+    );
 }
 
 #[tokio::test]
@@ -36,21 +70,39 @@ async fn what_cannot_be_started_is_an_error_that_says_why() {
         ("no-such-program", ErrorCode::NotFound, "no program"),
         ("./no-interpreter", ErrorCode::NotFound, "interpreter"),
         ("./no-program", ErrorCode::Io, "#!"),
-        ("./no-permission", ErrorCode::PermissionDenied, "may not be executed"),
+        (
+            "./no-permission",
+            ErrorCode::PermissionDenied,
+            "may not be executed",
+        ),
     ] {
         let args = json!({"command": command, "args": []});
-        let refused = call(&bench, "one", "run_command", args).await.expect_err(command);
-        assert_eq!(refused.code(), code, "{refused}");
-        assert!(refused.text().contains(words) && refused.text().contains("Nothing was run"), "{refused}");
+        let refused = call(&bench, "one", "run_command", args)
+            .await
+            .expect_err(command);
+        assert_eq!(refused.stable_code(), code, "{refused}");
+        assert!(
+            refused.model_text().contains(words)
+                && refused.model_text().contains("Nothing was run"),
+            "{refused}"
+        );
     }
 }
 
 #[tokio::test]
 async fn what_it_leaves_running_is_ended_with_it() {
     let bench = Bench::new();
-    let told = text(&bench, "run_command", json!({"command": "sleep 60 & echo $!"})).await;
+    let told = text(
+        &bench,
+        "run_command",
+        json!({"command": "sleep 60 & echo $!"}),
+    )
+    .await;
     let (pid, rest) = told.split_once('\n').expect("two lines");
-    assert!(rest.starts_with("Ended with the command: ") && rest.contains(pid), "{told}");
+    assert!(
+        rest.starts_with("Ended with the command: ") && rest.contains(pid),
+        "{told}"
+    );
     assert!(!is_there(pid));
 }
 
@@ -61,13 +113,21 @@ async fn a_cancelled_command_is_stopped() {
     let command = format!("{}; echo $$ >&9; exec 9>&-; sleep 60", checkpoint.connect());
     let cx = cx("one");
     let cancel = cx.cancel.clone();
-    let run = tools::call_with(&bench.registry, "run_command", json!({"command": command}), cx);
+    let run = tools::call_with(
+        &bench.registry,
+        "run_command",
+        json!({"command": command}),
+        cx,
+    );
     let (answer, pid) = tokio::join!(within(run), async {
         let (pid, _) = checkpoint.line().await;
         cancel.cancel();
         pid
     });
-    assert_eq!(answer.expect_err("cancelled").code(), ErrorCode::Cancelled);
+    assert_eq!(
+        answer.expect_err("cancelled").stable_code(),
+        ErrorCode::Cancelled
+    );
     assert!(!is_there(&pid));
 }
 
@@ -77,22 +137,53 @@ async fn in_the_background_it_is_named_from_term_0_on_whatever_else_runs() {
     bench.text("Bash", json!({"command": "true"})).await;
     text(&bench, "run_command", json!({"command": "true"})).await;
     let told = start(&bench, "sleep 60").await;
-    assert!(told.starts_with("Terminal term-0 (pid ") && told.contains(") running\n"), "{told}");
-    assert!(told.contains("wait_for_terminal_exit") && told.contains("release_terminal"), "{told}");
-    assert!(start(&bench, "sleep 60").await.starts_with("Terminal term-1 "));
-    let refused =
-        call(&bench, "one", "run_command", json!({"command": "x", "args": [], "background": true})).await;
-    assert_eq!(refused.expect_err("no such program").code(), ErrorCode::NotFound);
-    assert!(start(&bench, "sleep 60").await.starts_with("Terminal term-2 "));
+    assert!(
+        told.starts_with("Terminal term-0 (pid ") && told.contains(") running\n"),
+        "{told}"
+    );
+    assert!(
+        told.contains("wait_for_terminal_exit") && told.contains("release_terminal"),
+        "{told}"
+    );
+    assert!(
+        start(&bench, "sleep 60")
+            .await
+            .starts_with("Terminal term-1 ")
+    );
+    let refused = call(
+        &bench,
+        "one",
+        "run_command",
+        json!({"command": "x", "args": [], "background": true}),
+    )
+    .await;
+    assert_eq!(
+        refused.expect_err("no such program").stable_code(),
+        ErrorCode::NotFound
+    );
+    assert!(
+        start(&bench, "sleep 60")
+            .await
+            .starts_with("Terminal term-2 ")
+    );
 }
 
 #[tokio::test]
 async fn a_call_without_a_conversation_is_told_that_others_cannot_reach_its_terminal() {
     let bench = Bench::new();
     let args = json!({"command": "sleep 60", "background": true});
-    let alone = bench.call("run_command", args.clone()).await.expect("it runs");
-    assert!(alone.meta.warnings[0].contains("conversation of its own"), "{:?}", alone.meta);
-    let together = call(&bench, "one", "run_command", args).await.expect("it runs");
+    let alone = bench
+        .call("run_command", args.clone())
+        .await
+        .expect("it runs");
+    assert!(
+        alone.meta.warnings[0].contains("conversation of its own"),
+        "{:?}",
+        alone.meta
+    );
+    let together = call(&bench, "one", "run_command", args)
+        .await
+        .expect("it runs");
     assert!(together.meta.warnings.is_empty());
 }
 
@@ -104,11 +195,26 @@ async fn terminals_that_have_ended_make_room_and_those_that_run_do_not() {
     }
     start(&bench, "true").await;
     text(&bench, "wait_for_terminal_exit", term(99)).await;
-    assert!(start(&bench, "sleep 60").await.starts_with("Terminal term-100 "));
-    let gone = call(&bench, "one", "get_terminal_output", term(99)).await.expect_err("it made room");
-    assert_eq!(gone.code(), ErrorCode::NotFound);
-    let busy = call(&bench, "one", "run_command", json!({"command": "touch ran", "background": true})).await;
+    assert!(
+        start(&bench, "sleep 60")
+            .await
+            .starts_with("Terminal term-100 ")
+    );
+    let gone = call(&bench, "one", "get_terminal_output", term(99))
+        .await
+        .expect_err("it made room");
+    assert_eq!(gone.stable_code(), ErrorCode::NotFound);
+    let busy = call(
+        &bench,
+        "one",
+        "run_command",
+        json!({"command": "touch ran", "background": true}),
+    )
+    .await;
     let busy = busy.expect_err("all run");
-    assert!(busy.code() == ErrorCode::Busy && busy.text().contains("release_terminal"), "{busy}");
+    assert!(
+        busy.stable_code() == ErrorCode::Busy && busy.model_text().contains("release_terminal"),
+        "{busy}"
+    );
     assert!(!bench.workspace.path().join("ran").exists());
 }

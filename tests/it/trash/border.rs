@@ -16,7 +16,12 @@ use super::{Owner, said};
 fn held(folder: &Path) -> BTreeMap<PathBuf, (u32, i64, Vec<u8>)> {
     let mut all = tree(folder);
     for (path, (_, modified, _)) in &mut all {
-        if folder.join(path).symlink_metadata().expect("there").is_dir() {
+        if folder
+            .join(path)
+            .symlink_metadata()
+            .expect("there")
+            .is_dir()
+        {
             *modified = 0;
         }
     }
@@ -39,7 +44,15 @@ fn of_a_tree_in_which_something_cannot_be_removed_the_rest_is_kept() {
     let owner = Owner::with_a_home_far_away();
     let git = |args: &[&str]| {
         let mut git = Command::new("git");
-        git.args(["-c", "user.name=a", "-c", "user.email=a@b", "-c", "init.defaultBranch=main"]).args(args);
+        git.args([
+            "-c",
+            "user.name=a",
+            "-c",
+            "user.email=a@b",
+            "-c",
+            "init.defaultBranch=main",
+        ])
+        .args(args);
         let done = git.current_dir(owner.path("work")).output().expect("git");
         assert!(done.status.success(), "{done:?}");
     };
@@ -52,8 +65,17 @@ fn of_a_tree_in_which_something_cannot_be_removed_the_rest_is_kept() {
     let before = held(&owner.path("work/tree"));
     // A worktree's `.git` is protected: it cannot be removed, and what is beside it can.
     let (request, code, text) = owner.runs("rm -rf tree");
-    assert!(code == 1 && text.contains("cannot remove 'tree/.git'"), "{text}");
-    assert_eq!(fs::read_dir(owner.path("work/tree")).expect("there").count(), 1, "{text}");
+    assert!(
+        code == 1 && text.contains("cannot remove 'tree/.git'"),
+        "{text}"
+    );
+    assert_eq!(
+        fs::read_dir(owner.path("work/tree"))
+            .expect("there")
+            .count(),
+        1,
+        "{text}"
+    );
     owner.undoes(&request);
     assert_eq!(held(&owner.path("work/tree")), before);
 }
@@ -65,7 +87,10 @@ fn a_file_that_cannot_be_removed_keeps_nothing_else_from_coming_back() {
     owner.set_mode("work/closed", 0o555);
     owner.write("work/goes", "goes\n");
     let (request, code, text) = owner.runs("rm -f closed/stays goes");
-    assert!(code == 1 && text.contains("cannot remove 'closed/stays': Permission denied"), "{text}");
+    assert!(
+        code == 1 && text.contains("cannot remove 'closed/stays': Permission denied"),
+        "{text}"
+    );
     owner.undoes(&request);
     assert_eq!(
         (owner.read("work/closed/stays"), owner.read("work/goes")),
@@ -90,7 +115,12 @@ fn files_that_come_and_go_meanwhile_keep_nothing_from_being_removed() {
     assert_eq!(code == 0, !owner.path("work/busy").exists(), "{text}");
     let _ = fs::remove_dir_all(owner.path("work/busy"));
     owner.undoes(&request);
-    assert!(fs::read_dir(owner.path("work/busy")).expect("there").count() >= 2_000);
+    assert!(
+        fs::read_dir(owner.path("work/busy"))
+            .expect("there")
+            .count()
+            >= 2_000
+    );
 }
 
 #[test]
@@ -108,8 +138,14 @@ fn a_file_with_holes_is_kept_with_them_and_pushes_nothing_out() {
     owner.undoes(&first);
     owner.undoes(&request);
     let back = fs::read(owner.path("work/disk.img")).expect("there");
-    assert_eq!((back.len(), &back[50 << 20..][..13]), (100 << 20, &b"in the middle"[..]));
-    let taken = fs::metadata(owner.path("work/disk.img")).expect("there").blocks() * 512;
+    assert_eq!(
+        (back.len(), &back[50 << 20..][..13]),
+        (100 << 20, &b"in the middle"[..])
+    );
+    let taken = fs::metadata(owner.path("work/disk.img"))
+        .expect("there")
+        .blocks()
+        * 512;
     assert!(taken < 1 << 20, "{taken} bytes");
 }
 
@@ -121,7 +157,11 @@ fn files_with_names_elsewhere_count_as_what_the_trash_may_be_the_last_to_have() 
     let (request, _, _) = owner.runs("rm important");
     owner.write("store/large", "x".repeat(6 << 20));
     fs::create_dir(owner.path("work/node_modules")).expect("made");
-    fs::hard_link(owner.path("store/large"), owner.path("work/node_modules/large")).expect("linked");
+    fs::hard_link(
+        owner.path("store/large"),
+        owner.path("work/node_modules/large"),
+    )
+    .expect("linked");
     let (_, code, text) = owner.runs("rm -rf node_modules");
     assert!(code == 0 && text.contains("removed for good"), "{text}");
     owner.runs("true");
@@ -175,7 +215,10 @@ fn what_several_remove_beside_each_other_comes_back_whole() {
         "rm -f both/a/1 both/a/2 both/a/3 both/a/4 & rm -rf both/b both/a/deep; wait; rm -rf both",
     ] {
         let (request, _, text) = owner.runs(line);
-        assert!(!owner.path("work/both").exists() && !text.contains("cannot"), "{line}: {text}");
+        assert!(
+            !owner.path("work/both").exists() && !text.contains("cannot"),
+            "{line}: {text}"
+        );
         owner.undoes(&request);
         assert!(held(&owner.path("work/both")) == before, "{line}");
     }
@@ -187,7 +230,10 @@ fn a_file_that_cannot_be_read_goes_all_the_same_and_that_is_said() {
     owner.write("work/unread", "x");
     owner.set_mode("work/unread", 0o000);
     let (request, code, text) = owner.runs("rm -f unread");
-    assert!(code == 0 && text.contains("removed for good") && !owner.path("work/unread").exists(), "{text}");
+    assert!(
+        code == 0 && text.contains("removed for good") && !owner.path("work/unread").exists(),
+        "{text}"
+    );
     owner.is_refused(&request, "nothing of it is kept");
 }
 
@@ -196,7 +242,10 @@ fn what_can_be_made_again_and_does_not_fit_is_not_divided_here_either() {
     let owner = Owner::with_a_home_far_away();
     owner.has_a_trash_of(4);
     for n in 0..30 {
-        owner.write(&format!("work/node_modules/package/{n}.js"), "x".repeat(50 << 10));
+        owner.write(
+            &format!("work/node_modules/package/{n}.js"),
+            "x".repeat(50 << 10),
+        );
     }
     let (request, code, text) = owner.runs("rm -rf node_modules");
     assert!(code == 0 && text.contains("removed for good"), "{text}");
@@ -210,12 +259,29 @@ fn what_came_to_a_removed_name_and_went_too_is_named_and_can_be_copied() {
     owner.write("work/conf.new", "new\n");
     let (request, _, _) = owner.runs("rm conf; mv conf.new conf; rm conf");
     let undone = owner.types(&["undo", &request]);
-    assert!(undone.code == 0 && undone.out.contains("1 thing that the request had put where"), "{undone:?}");
+    assert!(
+        undone.code == 0
+            && undone
+                .out
+                .contains("1 thing that the request had put where"),
+        "{undone:?}"
+    );
     assert_eq!(owner.read("work/conf"), "old\n");
     let to = owner.path("out");
-    let restored = owner.types(&["trash", "restore", &request, "--to", to.to_str().expect("plain")]);
+    let restored = owner.types(&[
+        "trash",
+        "restore",
+        &request,
+        "--to",
+        to.to_str().expect("plain"),
+    ]);
     assert_eq!(restored.code, 0, "{restored:?}");
-    let copy = to.join(owner.path("work/conf.later-1").strip_prefix("/").expect("absolute"));
+    let copy = to.join(
+        owner
+            .path("work/conf.later-1")
+            .strip_prefix("/")
+            .expect("absolute"),
+    );
     assert_eq!(fs::read_to_string(copy).expect("copied"), "new\n");
 }
 
@@ -237,7 +303,12 @@ fn the_list_counts_what_came_and_not_what_was_announced() {
         "{kept}"
     );
     owner.undoes(&request);
-    assert_eq!(fs::read_dir(owner.path("work/.git/own/a/b")).expect("there").count(), 20);
+    assert_eq!(
+        fs::read_dir(owner.path("work/.git/own/a/b"))
+            .expect("there")
+            .count(),
+        20
+    );
 }
 
 #[test]
@@ -250,14 +321,27 @@ fn what_was_copied_back_before_an_undo_was_cut_off_is_no_reason_to_refuse_the_re
     let (request, _, _) = owner.runs("rm file rest; rm -r folder");
     // The state behind a copy whose original is still there.
     let to = owner.path("back");
-    assert_eq!(owner.types(&["trash", "restore", &request, "--to", to.to_str().expect("text")]).code, 0);
+    assert_eq!(
+        owner
+            .types(&[
+                "trash",
+                "restore",
+                &request,
+                "--to",
+                to.to_str().expect("text")
+            ])
+            .code,
+        0
+    );
     let copies = to.join(owner.path("work").strip_prefix("/").expect("absolute"));
     for name in ["file", "folder"] {
         fs::rename(copies.join(name), owner.path("work").join(name)).expect("moved");
     }
     owner.undoes(&request);
     let contents = |all: BTreeMap<PathBuf, (u32, i64, Vec<u8>)>| -> Vec<_> {
-        all.into_iter().map(|(path, (_, _, held))| (path, held)).collect()
+        all.into_iter()
+            .map(|(path, (_, _, held))| (path, held))
+            .collect()
     };
     assert_eq!(contents(tree(&owner.path("work"))), contents(before));
 }

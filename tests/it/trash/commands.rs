@@ -17,7 +17,11 @@ pub(super) fn tree(folder: &Path) -> BTreeMap<PathBuf, (u32, i64, Vec<u8>)> {
     fn walk(top: &Path, path: &Path, all: &mut BTreeMap<PathBuf, (u32, i64, Vec<u8>)>) {
         let metadata = fs::symlink_metadata(path).expect("there");
         let holds = if metadata.is_symlink() {
-            fs::read_link(path).expect("a link").as_os_str().as_bytes().to_vec()
+            fs::read_link(path)
+                .expect("a link")
+                .as_os_str()
+                .as_bytes()
+                .to_vec()
         } else if metadata.is_file() {
             fs::read(path).expect("readable")
         } else {
@@ -42,7 +46,11 @@ pub(super) fn build(folder: &Path) {
     fs::write(folder.join("new\nline"), "odd\n").expect("written");
     fs::write(folder.join(OsStr::from_bytes(b"bytes\xff\xfe")), "odder\n").expect("written");
     fs::write(folder.join("deep/run.sh"), "#!/bin/sh\n").expect("written");
-    fs::set_permissions(folder.join("deep/run.sh"), fs::Permissions::from_mode(0o751)).expect("set");
+    fs::set_permissions(
+        folder.join("deep/run.sh"),
+        fs::Permissions::from_mode(0o751),
+    )
+    .expect("set");
     fs::set_permissions(folder.join("deep/empty"), fs::Permissions::from_mode(0o700)).expect("set");
     symlink("../plain.txt", folder.join("deep/link")).expect("linked");
     symlink("nowhere", folder.join("dangling")).expect("linked");
@@ -51,11 +59,24 @@ pub(super) fn build(folder: &Path) {
 impl Owner {
     /// Runs a command; its request, exit code and what it printed.
     pub(super) fn runs(&self, command: &str) -> (String, i64, String) {
-        let said = self.types(&["call", "Bash", &json!({"command": command}).to_string(), "--json"]);
+        let said = self.types(&[
+            "call",
+            "Bash",
+            &json!({"command": command}).to_string(),
+            "--json",
+        ]);
         let answer: serde_json::Value = serde_json::from_str(&said.out).expect(&said.out);
-        let text = answer["result"].as_str().or(answer["error"].as_str()).unwrap_or_default().to_owned();
+        let text = answer["result"]
+            .as_str()
+            .or(answer["error"].as_str())
+            .unwrap_or_default()
+            .to_owned();
         let code = answer["meta"]["exitCode"].as_i64().unwrap_or(-1);
-        (answer["requestId"].as_str().expect("an id").to_owned(), code, text)
+        (
+            answer["requestId"].as_str().expect("an id").to_owned(),
+            code,
+            text,
+        )
     }
 }
 
@@ -68,7 +89,10 @@ fn a_folder_that_was_removed_comes_back_byte_for_byte() {
     assert_eq!(code, 0, "{text}");
     assert!(!owner.path("work/folder").exists());
     owner.undoes(&request);
-    assert_eq!(tree(&owner.path("work/folder")), tree_below(&before, "folder"));
+    assert_eq!(
+        tree(&owner.path("work/folder")),
+        tree_below(&before, "folder")
+    );
     owner.is_refused(&request, "was undone already");
 }
 
@@ -94,7 +118,9 @@ fn everything_that_one_command_removed_comes_back_and_what_it_had_made_itself_do
     assert_eq!((code, tree(&owner.path("work")).len()), (0, 1), "{text}");
     owner.undoes(&request);
     let paths = |all: &BTreeMap<PathBuf, (u32, i64, Vec<u8>)>| {
-        all.iter().map(|(path, (mode, _, holds))| (path.clone(), *mode, holds.clone())).collect::<Vec<_>>()
+        all.iter()
+            .map(|(path, (mode, _, holds))| (path.clone(), *mode, holds.clone()))
+            .collect::<Vec<_>>()
     };
     assert_eq!(paths(&tree(&owner.path("work"))), paths(&before));
 }
@@ -115,10 +141,18 @@ fn what_was_made_again_in_a_folder_that_then_went_is_not_what_comes_back() {
     );
     assert_eq!((code, tree(&owner.path("work")).len()), (0, 1), "{text}");
     let held = |all: &BTreeMap<PathBuf, (u32, i64, Vec<u8>)>| {
-        all.iter().map(|(path, (mode, _, holds))| (path.clone(), *mode, holds.clone())).collect::<Vec<_>>()
+        all.iter()
+            .map(|(path, (mode, _, holds))| (path.clone(), *mode, holds.clone()))
+            .collect::<Vec<_>>()
     };
     let to = owner.path("out");
-    let restored = owner.types(&["trash", "restore", &request, "--to", to.to_str().expect("plain")]);
+    let restored = owner.types(&[
+        "trash",
+        "restore",
+        &request,
+        "--to",
+        to.to_str().expect("plain"),
+    ]);
     assert_eq!(restored.code, 0, "{restored:?}");
     let copy = to.join(owner.path("work").strip_prefix("/").expect("absolute"));
     assert_eq!(held(&tree(&copy))[1..], held(&before)[1..], "{restored:?}");
@@ -132,12 +166,26 @@ fn what_is_there_again_is_not_replaced() {
     owner.write("work/a/b.txt", "old\n");
     let (request, _, _) = owner.runs("rm -rf a");
     let later = owner.writes("a/b.txt", "new\n");
-    owner.is_refused(&request, &format!("is there again, by request {later} (Write): undo that one first"));
+    owner.is_refused(
+        &request,
+        &format!("is there again, by request {later} (Write): undo that one first"),
+    );
     assert_eq!(owner.read("work/a/b.txt"), "new\n");
     let to = owner.path("out");
-    let restored = owner.types(&["trash", "restore", &request, "--to", to.to_str().expect("plain")]);
+    let restored = owner.types(&[
+        "trash",
+        "restore",
+        &request,
+        "--to",
+        to.to_str().expect("plain"),
+    ]);
     assert_eq!(restored.code, 0, "{restored:?}");
-    let copy = to.join(owner.path("work/a/b.txt").strip_prefix("/").expect("absolute"));
+    let copy = to.join(
+        owner
+            .path("work/a/b.txt")
+            .strip_prefix("/")
+            .expect("absolute"),
+    );
     assert_eq!(fs::read_to_string(copy).expect("copied"), "old\n");
     fs::remove_dir_all(owner.path("work/a")).expect("there");
     owner.undoes(&request);
@@ -162,9 +210,12 @@ fn a_removal_that_was_cut_off_before_it_moved_anything_leaves_nothing_to_undo() 
     assert_eq!(owner.read("work/a/b.txt"), "old\n");
     owner.is_refused(&request, "there is nothing to undo");
     assert!(
-        owner
-            .read("work/path")
-            .starts_with(owner.path("home/state/trash/programs:").to_str().expect("plain"))
+        owner.read("work/path").starts_with(
+            owner
+                .path("home/state/trash/programs:")
+                .to_str()
+                .expect("plain")
+        )
     );
 }
 
@@ -173,9 +224,15 @@ fn outside_of_the_workspaces_it_removes_as_rm_does() {
     let owner = Owner::new();
     owner.write("elsewhere/a.txt", "gone\n");
     // Where commands may write at all.
-    owner.write("home/config.toml", format!("[sandbox]\nwrite = [{:?}]\n", owner.path("elsewhere")));
+    owner.write(
+        "home/config.toml",
+        format!("[sandbox]\nwrite = [{:?}]\n", owner.path("elsewhere")),
+    );
     owner.set_mode("home", 0o700);
-    let (request, code, text) = owner.runs(&format!("rm -r {}/a.txt", owner.path("elsewhere").display()));
+    let (request, code, text) = owner.runs(&format!(
+        "rm -r {}/a.txt",
+        owner.path("elsewhere").display()
+    ));
     assert_eq!(code, 0, "{text}");
     assert!(!owner.path("elsewhere/a.txt").exists());
     owner.is_refused(&request, "nothing is kept of request");
@@ -196,12 +253,22 @@ fn an_undo_that_was_cut_off_anywhere_is_finished_by_the_next_whatever_made_room_
         );
         assert_eq!(code, 0, "{text}");
         let point = format!("undo.step=kill@{nth}");
-        let cut = said(owner.command(&["undo", &request]).env("PUNIE_FAILPOINTS", point));
+        let cut = said(
+            owner
+                .command(&["undo", &request])
+                .env("PUNIE_FAILPOINTS", point),
+        );
         if cut.code == -1 {
             let finished = owner.types(&["undo", &request]);
             let was_all = finished.err.contains("there is nothing to undo");
-            assert!(finished.code == 0 && nth < 6 || was_all && nth == 6, "{nth}: {finished:?}");
-            assert!(!finished.out.contains("nothing of it is kept"), "{nth}: {finished:?}");
+            assert!(
+                finished.code == 0 && nth < 6 || was_all && nth == 6,
+                "{nth}: {finished:?}"
+            );
+            assert!(
+                !finished.out.contains("nothing of it is kept"),
+                "{nth}: {finished:?}"
+            );
         } else {
             assert!(cut.code == 0 && nth > 6, "{nth}: {cut:?}");
         }
@@ -211,12 +278,17 @@ fn an_undo_that_was_cut_off_anywhere_is_finished_by_the_next_whatever_made_room_
             }
             all
         };
-        assert_eq!(times_aside(tree(&owner.path("work/build"))), times_aside(before), "{nth}");
+        assert_eq!(
+            times_aside(tree(&owner.path("work/build"))),
+            times_aside(before),
+            "{nth}"
+        );
     }
 }
 
 #[test]
-fn what_was_removed_twice_and_then_with_its_folder_comes_back_as_it_was_first_wherever_an_undo_is_cut_off() {
+fn what_was_removed_twice_and_then_with_its_folder_comes_back_as_it_was_first_wherever_an_undo_is_cut_off()
+ {
     for nth in 1..=3 {
         let owner = Owner::new();
         owner.write("work/d/s/f", "first\n");
@@ -225,12 +297,31 @@ fn what_was_removed_twice_and_then_with_its_folder_comes_back_as_it_was_first_wh
             owner.runs("rm -r d/s; mkdir d/s; echo two > d/s/g; rm -r d/s; echo x > d/y; rm -r d");
         assert_eq!(code, 0, "{text}");
         let point = format!("undo.step=kill@{nth}");
-        let cut = said(owner.command(&["undo", &request]).env("PUNIE_FAILPOINTS", point));
+        let cut = said(
+            owner
+                .command(&["undo", &request])
+                .env("PUNIE_FAILPOINTS", point),
+        );
         let copied = owner.path("back");
-        let restored = owner.types(&["trash", "restore", &request, "--to", copied.to_str().expect("text")]);
+        let restored = owner.types(&[
+            "trash",
+            "restore",
+            &request,
+            "--to",
+            copied.to_str().expect("text"),
+        ]);
         if cut.code == -1 && nth == 1 {
-            let first = copied.join(owner.path("work/d/s/f").strip_prefix("/").expect("absolute"));
-            assert_eq!(fs::read_to_string(first).expect("copied"), "first\n", "{restored:?}");
+            let first = copied.join(
+                owner
+                    .path("work/d/s/f")
+                    .strip_prefix("/")
+                    .expect("absolute"),
+            );
+            assert_eq!(
+                fs::read_to_string(first).expect("copied"),
+                "first\n",
+                "{restored:?}"
+            );
             owner.undoes(&request);
         }
         let mut now = tree(&owner.path("work/d")).into_keys().collect::<Vec<_>>();
@@ -246,12 +337,21 @@ fn what_a_request_removes_after_it_was_undone_can_be_undone_too() {
     owner.write("work/one", "one\n");
     owner.write("work/two", "two\n");
     let gate = owner.path("work/gate");
-    rustix::fs::mknodat(rustix::fs::CWD, &gate, rustix::fs::FileType::Fifo, rustix::fs::Mode::RWXU, 0)
-        .expect("made");
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        &gate,
+        rustix::fs::FileType::Fifo,
+        rustix::fs::Mode::RWXU,
+        0,
+    )
+    .expect("made");
     let (request, code, text) = std::thread::scope(|scope| {
         let running = scope.spawn(|| owner.runs("rm one; read -r _ < gate; rm two"));
         // Opened once it is read from.
-        let open = fs::OpenOptions::new().write(true).open(&gate).expect("the command reads");
+        let open = fs::OpenOptions::new()
+            .write(true)
+            .open(&gate)
+            .expect("the command reads");
         let listed = owner.types(&["trash", "list", "--json"]);
         let kept: serde_json::Value = serde_json::from_str(&listed.out).expect(&listed.out);
         owner.undoes(kept["requestId"].as_str().expect("an id"));
@@ -259,10 +359,16 @@ fn what_a_request_removes_after_it_was_undone_can_be_undone_too() {
         running.join().expect("no panic")
     });
     assert_eq!(code, 0, "{text}");
-    assert_eq!((owner.read("work/one"), owner.path("work/two").exists()), ("one\n".into(), false));
+    assert_eq!(
+        (owner.read("work/one"), owner.path("work/two").exists()),
+        ("one\n".into(), false)
+    );
     owner.write("work/one", "by hand\n");
     owner.undoes(&request);
-    assert_eq!((owner.read("work/one"), owner.read("work/two")), ("by hand\n".into(), "two\n".into()));
+    assert_eq!(
+        (owner.read("work/one"), owner.read("work/two")),
+        ("by hand\n".into(), "two\n".into())
+    );
     owner.is_refused(&request, "was undone already");
 }
 
@@ -273,9 +379,20 @@ fn undo_of_a_command_says_what_it_does_not_put_back() {
     owner.write("work/kept", "old\n");
     let (request, ..) = owner.runs("echo new > kept; rm a");
     let undone = owner.types(&["undo", &request]);
-    assert!(undone.out.starts_with("Put back what rm removed: "), "{undone:?}");
-    assert!(undone.out.contains("are not tracked: look with `git status`"), "{undone:?}");
-    assert_eq!((owner.read("work/a"), owner.read("work/kept")), ("a\n".to_owned(), "new\n".to_owned()));
+    assert!(
+        undone.out.starts_with("Put back what rm removed: "),
+        "{undone:?}"
+    );
+    assert!(
+        undone
+            .out
+            .contains("are not tracked: look with `git status`"),
+        "{undone:?}"
+    );
+    assert_eq!(
+        (owner.read("work/a"), owner.read("work/kept")),
+        ("a\n".to_owned(), "new\n".to_owned())
+    );
     let (request, ..) = owner.runs("echo newer > kept; find . -name a -delete");
     owner.is_refused(&request, "removes in other ways than rm, are not tracked");
 }
@@ -288,23 +405,41 @@ fn a_removal_that_was_killed_and_run_again_is_one_removal() {
         let (request, _, _) = owner.runs("echo \"$PUNIE_TRASH\" > terms");
         for failpoints in ["shim.announced=kill", ""] {
             let mut shim = std::process::Command::new(owner.path("home/state/trash/programs/rm"));
-            shim.arg("a").env_clear().env("PUNIE_TRASH", owner.read("work/terms").trim());
-            let done = said(shim.env("PUNIE_FAILPOINTS", failpoints).current_dir(owner.path("work")));
+            shim.arg("a")
+                .env_clear()
+                .env("PUNIE_TRASH", owner.read("work/terms").trim());
+            let done = said(
+                shim.env("PUNIE_FAILPOINTS", failpoints)
+                    .current_dir(owner.path("work")),
+            );
             assert_eq!(done.code == 0, failpoints.is_empty(), "{done:?}");
         }
         request
     };
     let request = remove(&owner);
     let undone = owner.types(&["undo", &request]);
-    assert!(undone.code == 0 && !undone.out.contains("nothing of it is kept"), "{undone:?}");
+    assert!(
+        undone.code == 0 && !undone.out.contains("nothing of it is kept"),
+        "{undone:?}"
+    );
     assert_eq!(owner.read("work/a"), "old\n");
     let request = remove(&owner);
     owner.write("work/a", "by hand\n");
     owner.is_refused(&request, "a is there again");
     let to = owner.path("back");
-    let restored = owner.types(&["trash", "restore", &request, "--to", to.to_str().expect("text")]);
+    let restored = owner.types(&[
+        "trash",
+        "restore",
+        &request,
+        "--to",
+        to.to_str().expect("text"),
+    ]);
     let copy = to.join(owner.path("work/a").strip_prefix("/").expect("absolute"));
-    assert_eq!(fs::read_to_string(copy).expect("copied"), "old\n", "{restored:?}");
+    assert_eq!(
+        fs::read_to_string(copy).expect("copied"),
+        "old\n",
+        "{restored:?}"
+    );
 }
 
 #[test]
@@ -319,13 +454,23 @@ fn what_programs_run_is_named_before_it_comes_back_and_no_name_forges_a_line() {
     assert_eq!(code, 0, "{text}");
     let would = owner.types(&["undo", "--dry-run", &request]);
     assert!(
-        would.out.contains("(3 files, 12 bytes; programs run what is in its .envrc, .git/hooks)"),
+        would
+            .out
+            .contains("(3 files, 12 bytes; programs run what is in its .envrc, .git/hooks)"),
         "{would:?}"
     );
-    assert!(would.out.contains("x\\nrequest 42 was undone\\n comes back (1 file, 2 bytes)"), "{would:?}");
+    assert!(
+        would
+            .out
+            .contains("x\\nrequest 42 was undone\\n comes back (1 file, 2 bytes)"),
+        "{would:?}"
+    );
     owner.write("work/x\nrequest 42 was undone\n", "again\n");
     let refused = owner.types(&["undo", &request]);
-    assert!(!refused.err.contains("\nrequest 42") && refused.err.contains("is there again"), "{refused:?}");
+    assert!(
+        !refused.err.contains("\nrequest 42") && refused.err.contains("is there again"),
+        "{refused:?}"
+    );
 }
 
 #[test]
@@ -336,9 +481,16 @@ fn a_tree_deeper_than_files_may_be_open_goes_and_comes_back() {
     // A place that cannot go in one step, so that every folder is gone through.
     let (request, code, text) =
         owner.runs("ulimit -Sn 256; mkdir -p top/.git && touch top/.git/config; rm -rf top; ls");
-    assert_eq!((code, text.contains("Too many open files")), (0, false), "{text}");
+    assert_eq!(
+        (code, text.contains("Too many open files")),
+        (0, false),
+        "{text}"
+    );
     owner.undoes(&request);
-    assert_eq!(owner.read(&format!("work/top/{}/file", deep.display())), "deep\n");
+    assert_eq!(
+        owner.read(&format!("work/top/{}/file", deep.display())),
+        "deep\n"
+    );
 }
 
 #[test]
@@ -355,7 +507,11 @@ fn ten_thousand_files_go_and_come_back() {
     assert_eq!(code, 0, "{text}");
     let listed = owner.types(&["trash", "list", "--json"]);
     let kept: serde_json::Value = serde_json::from_str(&listed.out).expect(&listed.out);
-    assert_eq!((&kept["files"], &kept["bytes"]), (&json!(10_000), &json!(10_000)), "{kept}");
+    assert_eq!(
+        (&kept["files"], &kept["bytes"]),
+        (&json!(10_000), &json!(10_000)),
+        "{kept}"
+    );
     owner.undoes(&request);
     assert_eq!(tree(&owner.path("work/many")).len(), 10_101);
 }
@@ -369,12 +525,17 @@ fn the_trash_is_emptied_only_by_a_clear_word() {
     let asked = owner.types(&["trash", "empty"]);
     assert!(asked.code == 2 && asked.err.contains("--yes"), "{asked:?}");
     let emptied = owner.types(&["trash", "empty", "--yes"]);
-    assert!(emptied.code == 0 && emptied.out.contains("2 requests"), "{emptied:?}");
+    assert!(
+        emptied.code == 0 && emptied.out.contains("2 requests"),
+        "{emptied:?}"
+    );
     owner.is_refused(&request, "nothing is kept of request");
     owner.is_refused(&removed, "nothing is kept of request");
     assert_eq!(owner.types(&["trash", "list"]).out, "The trash is empty.\n");
     for folder in ["objects", "removed", "incoming", "doomed", "requests"] {
-        let left = fs::read_dir(owner.path("home/state/trash").join(folder)).expect("there").count();
+        let left = fs::read_dir(owner.path("home/state/trash").join(folder))
+            .expect("there")
+            .count();
         assert_eq!(left, 0, "{folder}");
     }
 }
@@ -384,7 +545,11 @@ fn an_undo_to_another_file_system_follows_no_link_that_is_planted_meanwhile() {
     let owner = Owner::below(Path::new("/dev/shm"));
     let home = tempfile::tempdir().expect("a folder");
     let far = fs::metadata(owner.path("work")).expect("there").dev();
-    assert_ne!(fs::metadata(home.path()).expect("there").dev(), far, "the test needs two file systems");
+    assert_ne!(
+        fs::metadata(home.path()).expect("there").dev(),
+        far,
+        "the test needs two file systems"
+    );
     fs::create_dir(owner.path("outside")).expect("made");
     for n in 0..200 {
         for file in 0..4 {
@@ -392,7 +557,11 @@ fn an_undo_to_another_file_system_follows_no_link_that_is_planted_meanwhile() {
         }
     }
     let args = json!({"command": "rm -r folder"}).to_string();
-    let call = said(owner.command(&["call", "Bash", &args, "--json"]).env("PUNIE_HOME", home.path()));
+    let call = said(
+        owner
+            .command(&["call", "Bash", &args, "--json"])
+            .env("PUNIE_HOME", home.path()),
+    );
     let answer: serde_json::Value = serde_json::from_str(&call.out).expect(&call.out);
     assert!(!owner.path("work/folder").exists(), "{call:?}");
     // Whoever is at work there puts a link in the place of each folder as soon as there is one.
@@ -401,7 +570,11 @@ fn an_undo_to_another_file_system_follows_no_link_that_is_planted_meanwhile() {
         scope.spawn(|| {
             let mut planted = 0;
             while !over.load(std::sync::atomic::Ordering::Relaxed) {
-                for top in fs::read_dir(owner.path("work")).into_iter().flatten().flatten() {
+                for top in fs::read_dir(owner.path("work"))
+                    .into_iter()
+                    .flatten()
+                    .flatten()
+                {
                     for folder in fs::read_dir(top.path()).into_iter().flatten().flatten() {
                         let path = folder.path();
                         if fs::rename(&path, owner.path(&format!("aside.{planted}"))).is_ok() {
@@ -413,8 +586,15 @@ fn an_undo_to_another_file_system_follows_no_link_that_is_planted_meanwhile() {
             }
         });
         let request = answer["requestId"].as_str().expect("an id");
-        let _ = owner.command(&["undo", request]).env("PUNIE_HOME", home.path()).output().expect("started");
+        let _ = owner
+            .command(&["undo", request])
+            .env("PUNIE_HOME", home.path())
+            .output()
+            .expect("started");
         over.store(true, std::sync::atomic::Ordering::Relaxed);
     });
-    assert_eq!(fs::read_dir(owner.path("outside")).expect("there").count(), 0);
+    assert_eq!(
+        fs::read_dir(owner.path("outside")).expect("there").count(),
+        0
+    );
 }

@@ -16,7 +16,9 @@ fn a_write_is_taken_back_with_its_mode_and_a_new_file_goes() {
     assert_eq!(owner.mode("work/run.sh"), 0o750);
     owner.undoes(&made);
     assert!(!owner.path("work/new/file.txt").exists());
-    let left: Vec<_> = std::fs::read_dir(owner.path("work")).expect("there").collect();
+    let left: Vec<_> = std::fs::read_dir(owner.path("work"))
+        .expect("there")
+        .collect();
     assert_eq!(left.len(), 2, "nothing lies about: {left:?}");
 }
 
@@ -24,16 +26,26 @@ fn a_write_is_taken_back_with_its_mode_and_a_new_file_goes() {
 fn every_tool_that_writes_is_taken_back() {
     let owner = Owner::new();
     owner.write("work/a.txt", "one\ntwo\n");
-    let edits = json!([{"old_string": "one", "new_string": "1"}, {"old_string": "two", "new_string": "2"}]);
+    let edits =
+        json!([{"old_string": "one", "new_string": "1"}, {"old_string": "two", "new_string": "2"}]);
     for (tool, args) in [
         ("Write", json!({"file_path": "a.txt", "content": "x"})),
-        ("Write", json!({"file_path": "a.txt", "content": "one\ntwo\n", "executable": true})),
+        (
+            "Write",
+            json!({"file_path": "a.txt", "content": "one\ntwo\n", "executable": true}),
+        ),
         ("write_file", json!({"path": "a.txt", "content": "x"})),
-        ("Edit", json!({"file_path": "a.txt", "old_string": "one", "new_string": "1"})),
+        (
+            "Edit",
+            json!({"file_path": "a.txt", "old_string": "one", "new_string": "1"}),
+        ),
         ("MultiEdit", json!({"file_path": "a.txt", "edits": edits})),
     ] {
         let (request, _) = owner.calls(tool, &args);
-        assert!(owner.read("work/a.txt") != "one\ntwo\n" || owner.mode("work/a.txt") & 0o100 != 0, "{tool}");
+        assert!(
+            owner.read("work/a.txt") != "one\ntwo\n" || owner.mode("work/a.txt") & 0o100 != 0,
+            "{tool}"
+        );
         owner.undoes(&request);
         assert_eq!(owner.read("work/a.txt"), "one\ntwo\n", "{tool}");
         assert_eq!(owner.mode("work/a.txt") & 0o100, 0, "{tool}");
@@ -54,8 +66,14 @@ fn a_patch_is_taken_back_whole() {
     let (request, _) = owner.calls("ApplyPatch", &json!({"patch": patch}));
     assert!(owner.path("work/far/away.txt").exists() && !owner.path("work/deleted.txt").exists());
     let planned = owner.types(&["undo", &request, "--dry-run"]);
-    assert!(planned.code == 0 && planned.out.contains("nothing was changed"), "{planned:?}");
-    assert!(owner.path("work/added.txt").exists(), "a dry run does nothing");
+    assert!(
+        planned.code == 0 && planned.out.contains("nothing was changed"),
+        "{planned:?}"
+    );
+    assert!(
+        owner.path("work/added.txt").exists(),
+        "a dry run does nothing"
+    );
     owner.undoes(&request);
     assert_eq!(owner.read("work/edited.txt"), "one\ntwo\n");
     assert_eq!(owner.read("work/deleted.txt"), "gone soon\n");
@@ -77,17 +95,27 @@ fn what_changed_since_is_not_overwritten_and_nothing_else_is_either() {
     let (request, _) = owner.calls("ApplyPatch", &json!({"patch": patch}));
     owner.write("work/b.txt", "by hand\n");
     owner.is_refused(&request, "b.txt was changed since");
-    assert_eq!((owner.read("work/a.txt"), owner.read("work/b.txt")), ("A\n".into(), "by hand\n".into()));
+    assert_eq!(
+        (owner.read("work/a.txt"), owner.read("work/b.txt")),
+        ("A\n".into(), "by hand\n".into())
+    );
     std::fs::remove_file(owner.path("work/b.txt")).expect("there");
     owner.is_refused(&request, "b.txt is not there any more");
     owner.write("elsewhere.txt", "B\n");
-    std::os::unix::fs::symlink(owner.path("elsewhere.txt"), owner.path("work/b.txt")).expect("linked");
+    std::os::unix::fs::symlink(owner.path("elsewhere.txt"), owner.path("work/b.txt"))
+        .expect("linked");
     owner.is_refused(&request, "b.txt is a link now");
-    assert_eq!((owner.read("work/a.txt"), owner.read("elsewhere.txt")), ("A\n".into(), "B\n".into()));
+    assert_eq!(
+        (owner.read("work/a.txt"), owner.read("elsewhere.txt")),
+        ("A\n".into(), "B\n".into())
+    );
     std::fs::remove_file(owner.path("work/b.txt")).expect("there");
     owner.write("work/b.txt", "B\n");
     owner.undoes(&request);
-    assert_eq!((owner.read("work/a.txt"), owner.read("work/b.txt")), ("a\n".into(), "b\n".into()));
+    assert_eq!(
+        (owner.read("work/a.txt"), owner.read("work/b.txt")),
+        ("a\n".into(), "b\n".into())
+    );
 }
 
 #[test]
@@ -96,7 +124,10 @@ fn of_two_requests_on_a_file_the_later_is_undone_first() {
     owner.write("work/a.txt", "one\n");
     let first = owner.writes("a.txt", "two\n");
     let second = owner.writes("a.txt", "three\n");
-    owner.is_refused(&first, &format!("by request {second} (Write): undo that one first"));
+    owner.is_refused(
+        &first,
+        &format!("by request {second} (Write): undo that one first"),
+    );
     owner.undoes(&second);
     owner.undoes(&first);
     assert_eq!(owner.read("work/a.txt"), "one\n");
@@ -107,11 +138,23 @@ fn a_call_that_was_cut_off_before_it_changed_anything_leaves_nothing_to_undo() {
     let owner = Owner::new();
     owner.write("work/a.txt", "one\n");
     let args = json!({"file_path": "a.txt", "content": "two\n"}).to_string();
-    let cut = said(owner.command(&["call", "Write", &args]).env("PUNIE_FAILPOINTS", "trash.kept=kill"));
-    assert_eq!((cut.code, owner.read("work/a.txt").as_str()), (-1, "one\n"), "{cut:?}");
+    let cut = said(
+        owner
+            .command(&["call", "Write", &args])
+            .env("PUNIE_FAILPOINTS", "trash.kept=kill"),
+    );
+    assert_eq!(
+        (cut.code, owner.read("work/a.txt").as_str()),
+        (-1, "one\n"),
+        "{cut:?}"
+    );
     let listed = owner.types(&["trash", "list", "--json"]);
     let kept: serde_json::Value = serde_json::from_str(&listed.out).expect(&listed.out);
-    assert_eq!((&kept["tool"], &kept["files"]), (&json!("Write"), &json!(1)), "{kept}");
+    assert_eq!(
+        (&kept["tool"], &kept["files"]),
+        (&json!("Write"), &json!(1)),
+        "{kept}"
+    );
     let request = kept["requestId"].as_str().expect("an id");
     owner.is_refused(request, "there is nothing to undo");
 }
@@ -123,11 +166,21 @@ fn an_undo_that_was_cut_off_is_finished_by_the_next() {
     owner.write("work/b.txt", "b\n");
     let patch = "*** Begin Patch\n*** Update File: a.txt\n@@\n-a\n+A\n*** Update File: b.txt\n@@\n-b\n+B\n*** End Patch\n";
     let (request, _) = owner.calls("ApplyPatch", &json!({"patch": patch}));
-    let cut = said(owner.command(&["undo", &request]).env("PUNIE_FAILPOINTS", "undo.step=kill@1"));
+    let cut = said(
+        owner
+            .command(&["undo", &request])
+            .env("PUNIE_FAILPOINTS", "undo.step=kill@1"),
+    );
     assert_eq!(cut.code, -1, "{cut:?}");
-    assert_eq!((owner.read("work/a.txt"), owner.read("work/b.txt")), ("a\n".into(), "B\n".into()));
+    assert_eq!(
+        (owner.read("work/a.txt"), owner.read("work/b.txt")),
+        ("a\n".into(), "B\n".into())
+    );
     owner.undoes(&request);
-    assert_eq!((owner.read("work/a.txt"), owner.read("work/b.txt")), ("a\n".into(), "b\n".into()));
+    assert_eq!(
+        (owner.read("work/a.txt"), owner.read("work/b.txt")),
+        ("a\n".into(), "b\n".into())
+    );
 }
 
 #[test]
@@ -137,15 +190,31 @@ fn a_restore_gives_what_a_file_was_first() {
     let request = owner.writes("a.txt", "second\n");
     let later = owner.writes("a.txt", "third\n");
     // As of a call that was cut off behind its change, and run again.
-    let manifest = |request: &str| owner.path(&format!("home/state/trash/requests/{request}.jsonl"));
-    let lines =
-        [manifest(&request), manifest(&later)].map(|path| std::fs::read_to_string(path).expect("there"));
+    let manifest =
+        |request: &str| owner.path(&format!("home/state/trash/requests/{request}.jsonl"));
+    let lines = [manifest(&request), manifest(&later)]
+        .map(|path| std::fs::read_to_string(path).expect("there"));
     let again = lines[1].lines().last().expect("a line");
     std::fs::write(manifest(&request), format!("{}{again}\n", lines[0])).expect("written");
     let to = owner.path("back");
-    let restored = owner.types(&["trash", "restore", &request, "--to", to.to_str().expect("text")]);
-    let copy = to.join(owner.path("work/a.txt").strip_prefix("/").expect("absolute"));
-    assert_eq!(std::fs::read_to_string(copy).expect("copied"), "first\n", "{restored:?}");
+    let restored = owner.types(&[
+        "trash",
+        "restore",
+        &request,
+        "--to",
+        to.to_str().expect("text"),
+    ]);
+    let copy = to.join(
+        owner
+            .path("work/a.txt")
+            .strip_prefix("/")
+            .expect("absolute"),
+    );
+    assert_eq!(
+        std::fs::read_to_string(copy).expect("copied"),
+        "first\n",
+        "{restored:?}"
+    );
     assert_eq!(restored.out.lines().count(), 2, "{restored:?}");
 }
 
@@ -162,8 +231,17 @@ fn a_step_that_fails_takes_back_those_before_it() {
         .find(|path| std::fs::read(path).expect("there") == b"b\n");
     std::fs::write(of_b.expect("kept"), "x\n").expect("written");
     owner.is_refused(&request, "what was kept is damaged");
-    assert_eq!((owner.read("work/a.txt"), owner.read("work/b.txt")), ("A\n".into(), "B\n".into()));
-    assert_eq!(std::fs::read_dir(owner.path("work")).expect("there").count(), 2, "nothing lies about");
+    assert_eq!(
+        (owner.read("work/a.txt"), owner.read("work/b.txt")),
+        ("A\n".into(), "B\n".into())
+    );
+    assert_eq!(
+        std::fs::read_dir(owner.path("work"))
+            .expect("there")
+            .count(),
+        2,
+        "nothing lies about"
+    );
 }
 
 #[test]
@@ -174,12 +252,21 @@ fn two_undos_at_once_are_one() {
     let both: Vec<_> = (0..4)
         .map(|_| {
             let mut command = owner.command(&["undo", &request]);
-            command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null());
+            command
+                .stdout(std::process::Stdio::null())
+                .stderr(std::process::Stdio::null());
             command.spawn().expect("started")
         })
         .collect();
-    let codes: Vec<_> = both.into_iter().map(|mut child| child.wait().expect("it ends").code()).collect();
-    assert_eq!(codes.iter().filter(|code| **code == Some(0)).count(), 1, "{codes:?}");
+    let codes: Vec<_> = both
+        .into_iter()
+        .map(|mut child| child.wait().expect("it ends").code())
+        .collect();
+    assert_eq!(
+        codes.iter().filter(|code| **code == Some(0)).count(),
+        1,
+        "{codes:?}"
+    );
     assert_eq!(owner.read("work/a.txt"), "one\n");
 }
 
@@ -188,7 +275,10 @@ fn a_file_over_the_limit_is_changed_and_the_answer_says_that_this_cannot_be_undo
     let owner = Owner::new();
     let big = "x".repeat((64 << 20) + 1);
     owner.write("work/big.txt", &big);
-    let (request, answer) = owner.calls("Write", &json!({"file_path": "big.txt", "content": "small\n"}));
+    let (request, answer) = owner.calls(
+        "Write",
+        &json!({"file_path": "big.txt", "content": "small\n"}),
+    );
     assert!(answer.to_string().contains("cannot be undone"), "{answer}");
     owner.is_refused(&request, "what it held before is not kept");
     assert_eq!(owner.read("work/big.txt"), "small\n");

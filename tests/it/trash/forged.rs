@@ -15,7 +15,9 @@ pub(super) const REQUEST: &str = r#"r=$(echo "$PUNIE_TRASH" | sed 's/.*"request"
 fn forged(request: &str, line: &str) -> String {
     let begun = json!({"kind": "begun", "request": request, "tool": "rm", "at_ms": 1});
     let line = line.replace('"', "\\\"");
-    format!(r#"{FOLDER}; mkdir $d/forged; printf '%s\n' '{begun}' "{line}" > $d/forged/manifest.jsonl"#)
+    format!(
+        r#"{FOLDER}; mkdir $d/forged; printf '%s\n' '{begun}' "{line}" > $d/forged/manifest.jsonl"#
+    )
 }
 
 #[test]
@@ -39,7 +41,8 @@ fn what_a_command_forges_in_the_trash_neither_holds_nor_misleads_the_runner() {
     owner.write("work/own.txt", "own\n");
     let write = owner.writes("made.txt", "made\n");
     // As if that request had made the owner's file; the hash is that of what it holds.
-    let line = r#"{"kind":"file","path":"$PWD/own.txt","after":"$(sha256sum own.txt | cut -c1-64)"}"#;
+    let line =
+        r#"{"kind":"file","path":"$PWD/own.txt","after":"$(sha256sum own.txt | cut -c1-64)"}"#;
     let (_, code, text) = owner.runs(&format!(
         "{}; mkdir $d/piped; ln -s /tmp $d/linked; mkfifo $d/piped/manifest.jsonl; cat $d/forged/manifest.jsonl",
         forged(&write, line)
@@ -73,8 +76,10 @@ fn what_a_later_command_says_of_an_earlier_ones_request_is_no_part_of_it() {
         r#"{"kind":"removed","path":"$PWD/own.txt","item":"1","files":1,"bytes":1}"#,
         r#"{"kind":"removed","path":"/etc/x","item":"1","files":1,"bytes":1}"#,
     ] {
-        let (_, code, text) = owner
-            .runs(&format!("{}; echo x > $d/forged/1; mv $d/forged $d/0$RANDOM", forged(&request, line)));
+        let (_, code, text) = owner.runs(&format!(
+            "{}; echo x > $d/forged/1; mv $d/forged $d/0$RANDOM",
+            forged(&request, line)
+        ));
         assert_eq!(code, 0, "{text}");
     }
     owner.undoes(&request);
@@ -88,11 +93,17 @@ fn a_restore_follows_no_link_out_of_its_folder_whatever_a_manifest_says() {
     fs::create_dir(owner.path("outside")).expect("made");
     owner.write("work/b/one", "one\n");
     let (request, ..) = owner.runs("rm b/one; rm -r b");
-    let genuine = fs::read_dir(owner.path("home/state/trash/incoming")).expect("there").next().expect("one");
-    let genuine =
-        fs::read_to_string(genuine.expect("a folder").path().join("manifest.jsonl")).expect("there");
-    let genuine: serde_json::Value =
-        genuine.lines().next().and_then(|line| serde_json::from_str(line).ok()).expect("begun");
+    let genuine = fs::read_dir(owner.path("home/state/trash/incoming"))
+        .expect("there")
+        .next()
+        .expect("one");
+    let genuine = fs::read_to_string(genuine.expect("a folder").path().join("manifest.jsonl"))
+        .expect("there");
+    let genuine: serde_json::Value = genuine
+        .lines()
+        .next()
+        .and_then(|line| serde_json::from_str(line).ok())
+        .expect("begun");
     // As a command writes it: a link under a path, and a file below that path, in either order.
     let (work, outside) = (owner.path("work"), owner.path("outside"));
     for (n, items) in [(1, ["a", "a/rc"]), (2, ["c/rc", "c"])] {
@@ -106,15 +117,31 @@ fn a_restore_follows_no_link_out_of_its_folder_whatever_a_manifest_says() {
                 symlink(&outside, folder.join(item)).expect("linked");
             }
             let path = work.join(path);
-            lines.push(json!({"kind": "removed", "path": path, "item": item, "files": 1, "bytes": 8}));
+            lines.push(
+                json!({"kind": "removed", "path": path, "item": item, "files": 1, "bytes": 8}),
+            );
         }
         let text: Vec<String> = lines.iter().map(ToString::to_string).collect();
         fs::write(folder.join("manifest.jsonl"), text.join("\n") + "\n").expect("written");
     }
     let to = owner.path("back");
-    let said = owner.types(&["trash", "restore", &request, "--to", to.to_str().expect("text")]);
-    assert_eq!(fs::read_dir(&outside).expect("there").count(), 0, "{said:?}");
+    let said = owner.types(&[
+        "trash",
+        "restore",
+        &request,
+        "--to",
+        to.to_str().expect("text"),
+    ]);
+    assert_eq!(
+        fs::read_dir(&outside).expect("there").count(),
+        0,
+        "{said:?}"
+    );
     let below = to.join(work.strip_prefix("/").expect("absolute"));
-    assert_eq!(fs::read_to_string(below.join("b/one")).expect("it came"), "one\n", "{said:?}");
+    assert_eq!(
+        fs::read_to_string(below.join("b/one")).expect("it came"),
+        "one\n",
+        "{said:?}"
+    );
     assert!(said.code == 0 && said.out.contains("left out"), "{said:?}");
 }

@@ -30,7 +30,10 @@ fn what_does_not_fit_is_changed_and_removed_all_the_same_after_saying_so() {
     owner.write("work/target/built", "x".repeat(200 << 10));
     owner.write("work/src/written", "x".repeat(200 << 10));
     let (_, answer) = owner.calls("Write", &json!({"file_path": "big", "content": "small\n"}));
-    assert!(answer.to_string().contains("does not fit into the trash"), "{answer}");
+    assert!(
+        answer.to_string().contains("does not fit into the trash"),
+        "{answer}"
+    );
     owner.write("work/big", "x".repeat(2 << 20));
     let (request, answer) = owner.calls("Bash", &json!({"command": "rm -r big target src"}));
     let text = answer.to_string();
@@ -40,10 +43,18 @@ fn what_does_not_fit_is_changed_and_removed_all_the_same_after_saying_so() {
     );
     assert_eq!(fs::read_dir(owner.path("work")).expect("there").count(), 0);
     owner.undoes(&request);
-    let back: Vec<_> =
-        fs::read_dir(owner.path("work")).expect("there").map(|e| e.expect("one").file_name()).collect();
-    assert!(back.contains(&"src".into()) && !back.contains(&"big".into()), "{back:?}");
-    assert!(!owner.path("work/target/built").exists(), "what can be made again has a share of an eighth");
+    let back: Vec<_> = fs::read_dir(owner.path("work"))
+        .expect("there")
+        .map(|e| e.expect("one").file_name())
+        .collect();
+    assert!(
+        back.contains(&"src".into()) && !back.contains(&"big".into()),
+        "{back:?}"
+    );
+    assert!(
+        !owner.path("work/target/built").exists(),
+        "what can be made again has a share of an eighth"
+    );
 }
 
 #[test]
@@ -53,7 +64,10 @@ fn of_a_tree_that_is_too_large_what_fits_is_kept_and_what_can_be_made_again_is_n
     owner.write("work/project/large.bin", "x".repeat(2 << 20));
     for n in 0..40 {
         owner.write(&format!("work/project/src/deep/{n}.rs"), format!("{n}\n"));
-        owner.write(&format!("work/project/node_modules/{n}/a.js"), "x".repeat(8 << 10));
+        owner.write(
+            &format!("work/project/node_modules/{n}/a.js"),
+            "x".repeat(8 << 10),
+        );
     }
     let (request, answer) = owner.calls("Bash", &json!({"command": "rm -rf project"}));
     let text = answer.to_string();
@@ -65,7 +79,8 @@ fn of_a_tree_that_is_too_large_what_fits_is_kept_and_what_can_be_made_again_is_n
     owner.undoes(&request);
     assert_eq!(owner.read("work/project/src/deep/39.rs"), "39\n");
     assert!(
-        !owner.path("work/project/large.bin").exists() && !owner.path("work/project/node_modules").exists()
+        !owner.path("work/project/large.bin").exists()
+            && !owner.path("work/project/node_modules").exists()
     );
 }
 
@@ -121,10 +136,18 @@ fn what_is_divided_leaves_the_room_of_what_goes_whole_and_names_of_one_file_coun
         fs::hard_link(owner.path(&format!("work/linked/{name}")), other).expect("linked");
     }
     let (request, answer) = owner.calls("Bash", &json!({"command": "rm -r linked"}));
-    assert!(answer.to_string().contains("removed for good"), "600 KiB of 512: {answer}");
+    assert!(
+        answer.to_string().contains("removed for good"),
+        "600 KiB of 512: {answer}"
+    );
     owner.types(&["call", "Bash", r#"{"command":"true"}"#]);
     owner.undoes(&request);
-    assert_eq!(fs::read_dir(owner.path("work/linked")).expect("there").count(), 1);
+    assert_eq!(
+        fs::read_dir(owner.path("work/linked"))
+            .expect("there")
+            .count(),
+        1
+    );
 }
 
 #[test]
@@ -136,7 +159,10 @@ fn a_folder_that_went_and_came_again_hides_what_came_with_it() {
     let (request, _) = owner.calls("Bash", &json!({"command": remade}));
     owner.undoes(&request);
     assert_eq!(owner.read("work/keep"), "kept\n");
-    assert_eq!(fs::read_dir(owner.path("work/e")).expect("there").count(), 0);
+    assert_eq!(
+        fs::read_dir(owner.path("work/e")).expect("there").count(),
+        0
+    );
 }
 
 /// Every manifest below a folder.
@@ -149,7 +175,10 @@ fn manifests(folder: &Path) -> String {
             _ => String::new(),
         }
     };
-    fs::read_dir(folder).expect("there").map(|entry| below(entry.expect("one"))).collect()
+    fs::read_dir(folder)
+        .expect("there")
+        .map(|entry| below(entry.expect("one")))
+        .collect()
 }
 
 #[test]
@@ -158,7 +187,8 @@ fn a_trash_that_cannot_be_written_stops_no_write_and_the_answer_says_that_it_can
     owner.write("work/a.txt", "old\n");
     owner.types(&["call", "Bash", r#"{"command":"true"}"#]);
     // As on a full disk: what is opened to be written cannot be.
-    std::os::unix::fs::symlink("/dev/full/none", owner.path("home/state/trash/lock")).expect("linked");
+    std::os::unix::fs::symlink("/dev/full/none", owner.path("home/state/trash/lock"))
+        .expect("linked");
     let (_, answer) = owner.calls("Write", &json!({"file_path": "a.txt", "content": "new\n"}));
     assert!(answer.to_string().contains("cannot be undone"), "{answer}");
     assert_eq!(owner.read("work/a.txt"), "new\n");
@@ -169,10 +199,14 @@ fn with_no_room_at_all_nothing_is_kept_and_nothing_is_said() {
     let owner = Owner::new();
     owner.has_a_trash_of(0);
     owner.write("work/a.txt", "old\n");
-    let (request, answer) = owner.calls("Write", &json!({"file_path": "a.txt", "content": "new\n"}));
+    let (request, answer) =
+        owner.calls("Write", &json!({"file_path": "a.txt", "content": "new\n"}));
     assert!(!answer.to_string().contains("undone"), "{answer}");
     let (_, answer) = owner.calls("Bash", &json!({"command": "type -P rm; rm a.txt"}));
-    assert!(!answer.to_string().contains("state/trash") && !owner.path("work/a.txt").exists(), "{answer}");
+    assert!(
+        !answer.to_string().contains("state/trash") && !owner.path("work/a.txt").exists(),
+        "{answer}"
+    );
     owner.is_refused(&request, "nothing is kept of request");
 }
 
@@ -188,8 +222,11 @@ fn no_command_pushes_out_what_file_tools_changed_by_sparse_files_or_forged_numbe
         json!({"kind": "begun", "request": request, "tool": "rm", "at_ms": 1}),
         json!({"kind": "removed", "path": "/x", "item": "1", "files": 1, "bytes": 1_u64 << 60}),
     );
-    for command in ["truncate -s 10G sparse; rm sparse", forged.as_str(), "head -c 400K /dev/zero > f; rm f"]
-    {
+    for command in [
+        "truncate -s 10G sparse; rm sparse",
+        forged.as_str(),
+        "head -c 400K /dev/zero > f; rm f",
+    ] {
         for _ in 0..3 {
             owner.types(&["call", "Bash", &json!({"command": command}).to_string()]);
         }
@@ -199,9 +236,14 @@ fn no_command_pushes_out_what_file_tools_changed_by_sparse_files_or_forged_numbe
     owner.write("work/b.txt", "b".repeat(300 << 10));
     let second = owner.writes("b.txt", "small\n");
     let listed = owner.types(&["trash", "list"]);
-    assert!(listed.out.contains(&request[..8]) && listed.out.contains(&second[..8]), "{listed:?}");
+    assert!(
+        listed.out.contains(&request[..8]) && listed.out.contains(&second[..8]),
+        "{listed:?}"
+    );
     owner.undoes(&second);
-    let kept = fs::read_dir(owner.path("home/state/trash/objects")).expect("there").count();
+    let kept = fs::read_dir(owner.path("home/state/trash/objects"))
+        .expect("there")
+        .count();
     assert_eq!(kept, 2, "both before-images are there");
 }
 

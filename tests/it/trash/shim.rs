@@ -22,7 +22,10 @@ fn names(folder: &Path) -> Vec<String> {
 }
 
 fn names_below(above: &str, folder: &Path) -> Vec<String> {
-    names(folder).into_iter().map(|name| format!("{above}/{name}")).collect()
+    names(folder)
+        .into_iter()
+        .map(|name| format!("{above}/{name}"))
+        .collect()
 }
 
 /// A workspace with something of each kind.
@@ -38,7 +41,10 @@ fn stage(work: &Path) {
 
 /// Keeps what the runner tells the shims of its commands, for shims that are started here.
 fn learn_terms(owner: &Owner) {
-    owner.calls("Bash", &serde_json::json!({"command": "echo \"$PUNIE_TRASH\" > terms"}));
+    owner.calls(
+        "Bash",
+        &serde_json::json!({"command": "echo \"$PUNIE_TRASH\" > terms"}),
+    );
     fs::rename(owner.path("work/terms"), owner.path("terms")).expect("told");
 }
 
@@ -48,11 +54,18 @@ fn run(owner: &Owner, line: &str, shimmed: bool) -> (Said, Vec<String>) {
     fs::create_dir(&work).expect("made");
     stage(&work);
     let programs = owner.path("home/state/trash/programs");
-    let path =
-        if shimmed { format!("{}:/usr/bin:/bin", programs.display()) } else { "/usr/bin:/bin".to_owned() };
+    let path = if shimmed {
+        format!("{}:/usr/bin:/bin", programs.display())
+    } else {
+        "/usr/bin:/bin".to_owned()
+    };
     let terms = owner.read("terms");
     let mut command = Command::new("/bin/bash");
-    command.args(["--norc", "-c", line]).env_clear().env("PATH", path).env("PUNIE_TRASH", terms.trim());
+    command
+        .args(["--norc", "-c", line])
+        .env_clear()
+        .env("PATH", path)
+        .env("PUNIE_TRASH", terms.trim());
     (said(command.current_dir(&work)), names(&work))
 }
 
@@ -147,7 +160,10 @@ fn what_the_trash_does_not_handle_the_systems_program_does_and_its_loss_is_annou
         let (theirs, left) = run(&owner, line, false);
         let (ours, here) = run(&owner, line, true);
         let (announced, err) = ours.err.split_once('\n').expect("a line about the trash");
-        assert!(announced.starts_with("rm: the trash does not handle -"), "{line}: {ours:?}");
+        assert!(
+            announced.starts_with("rm: the trash does not handle -"),
+            "{line}: {ours:?}"
+        );
         assert!(announced.ends_with("gone for good"), "{line}: {ours:?}");
         assert_eq!(
             (ours.code, &ours.out, err, &here),
@@ -162,16 +178,28 @@ fn an_undo_names_what_the_trash_did_not_handle_and_brings_back_the_rest() {
     let owner = Owner::new();
     owner.write("work/asked", "x");
     let (request, _, text) = owner.runs("yes | rm -i asked");
-    assert!(text.contains("the trash does not handle -i") && !owner.path("work/asked").exists(), "{text}");
-    owner.is_refused(&request, "rm -i: the system's own program did this; what it removed is not kept");
+    assert!(
+        text.contains("the trash does not handle -i") && !owner.path("work/asked").exists(),
+        "{text}"
+    );
+    owner.is_refused(
+        &request,
+        "rm -i: the system's own program did this; what it removed is not kept",
+    );
     let listed = owner.types(&["trash", "list"]);
     assert!(listed.out.contains("rm -i (not kept)"), "{listed:?}");
     owner.write("work/asked", "x");
     owner.write("work/kept", "kept\n");
     let (request, _, _) = owner.runs("yes | rm -i asked; rm kept");
     let undone = owner.types(&["undo", &request]);
-    assert!(undone.code == 0 && undone.out.contains("rm -i: the system's own program"), "{undone:?}");
-    assert_eq!((owner.read("work/kept"), owner.path("work/asked").exists()), ("kept\n".to_owned(), false));
+    assert!(
+        undone.code == 0 && undone.out.contains("rm -i: the system's own program"),
+        "{undone:?}"
+    );
+    assert_eq!(
+        (owner.read("work/kept"), owner.path("work/asked").exists()),
+        ("kept\n".to_owned(), false)
+    );
 }
 
 #[test]
@@ -182,8 +210,12 @@ fn options_messages_and_exit_codes_are_the_systems() {
     for line in LINES {
         let (theirs, left) = run(&owner, line, false);
         let (ours, here) = run(&owner, line, true);
-        if (ours.code, &ours.out, &ours.err, &here) != (theirs.code, &theirs.out, &theirs.err, &left) {
-            differences.push(format!("{line}\n  theirs: {theirs:?} {left:?}\n  ours:   {ours:?} {here:?}"));
+        if (ours.code, &ours.out, &ours.err, &here)
+            != (theirs.code, &theirs.out, &theirs.err, &left)
+        {
+            differences.push(format!(
+                "{line}\n  theirs: {theirs:?} {left:?}\n  ours:   {ours:?} {here:?}"
+            ));
         }
     }
     assert!(differences.is_empty(), "{}", differences.join("\n"));
@@ -197,11 +229,18 @@ fn without_a_place_for_it_the_shim_removes_as_rm_does_and_says_so() {
     fs::write(owner.path("home/state/trash/incoming"), "no folder").expect("written");
     let (ours, left) = run(&owner, "rm -r full a", true);
     assert_eq!(
-        (ours.code, left.contains(&"full".to_owned()), left.contains(&"a".to_owned())),
+        (
+            ours.code,
+            left.contains(&"full".to_owned()),
+            left.contains(&"a".to_owned())
+        ),
         (0, false, false),
         "{ours:?}"
     );
-    assert!(ours.err.contains("the trash cannot be used") && ours.err.contains("gone for good"), "{ours:?}");
+    assert!(
+        ours.err.contains("the trash cannot be used") && ours.err.contains("gone for good"),
+        "{ours:?}"
+    );
 }
 
 #[test]
@@ -211,7 +250,14 @@ fn a_shim_that_nobody_sent_is_the_systems_program() {
     owner.write("work/a", "x");
     let shim = owner.path("home/state/trash/programs/rm");
     let mut command = Command::new(shim);
-    command.args(["-v", "a"]).env_clear().env("PATH", owner.path("home/state/trash/programs:/usr/bin:/bin"));
+    command.args(["-v", "a"]).env_clear().env(
+        "PATH",
+        owner.path("home/state/trash/programs:/usr/bin:/bin"),
+    );
     let ours = said(command.current_dir(owner.path("work")));
-    assert_eq!((ours.code, ours.out.as_str()), (0, "removed 'a'\n"), "{ours:?}");
+    assert_eq!(
+        (ours.code, ours.out.as_str()),
+        (0, "removed 'a'\n"),
+        "{ours:?}"
+    );
 }

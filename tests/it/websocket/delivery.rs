@@ -12,8 +12,14 @@ async fn a_result_that_has_not_arrived_is_sent_on_the_next_connection() {
     let _runner = worker.run();
     let mut line = worker.accept().await;
     let slow = "until [ -e go ]; do sleep 0.02; done; echo ran | tee -a effects";
-    line.call("slow", "run_command", &json!({ "command": slow })).await;
-    line.call("quick", "run_command", &json!({"command": "echo quick | tee -a effects"})).await;
+    line.call("slow", "run_command", &json!({ "command": slow }))
+        .await;
+    line.call(
+        "quick",
+        "run_command",
+        &json!({"command": "echo quick | tee -a effects"}),
+    )
+    .await;
     let both = || journalled(&worker, "slow") && journalled(&worker, "quick");
     until("the calls to be in the journal", both).await;
     // Without a closing word, while the call runs.
@@ -23,7 +29,11 @@ async fn a_result_that_has_not_arrived_is_sent_on_the_next_connection() {
     let (status, output) = line.result("slow").await;
     assert!(status == "success" && output.contains("ran"), "{output}");
     assert!(line.result("quick").await.1.contains("quick"));
-    assert_eq!(worker.read("effects"), "ran\nquick\n", "in the order of the calls, each once");
+    assert_eq!(
+        worker.read("effects"),
+        "ran\nquick\n",
+        "in the order of the calls, each once"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -31,7 +41,12 @@ async fn a_result_whose_arrival_nobody_confirmed_is_sent_again_and_is_the_same()
     let worker = Worker::new().await;
     let runner = worker.run();
     let mut line = worker.accept().await;
-    line.call("once", "run_command", &json!({"command": "echo ran >> effects; date +%s%N"})).await;
+    line.call(
+        "once",
+        "run_command",
+        &json!({"command": "echo ran >> effects; date +%s%N"}),
+    )
+    .await;
     let first = line.result("once").await;
     // The ping behind the result was not read yet, so no pong went out.
     drop(line);
@@ -47,8 +62,17 @@ async fn a_result_whose_arrival_nobody_confirmed_is_sent_again_and_is_the_same()
     runner.kill();
     let _runner = worker.run();
     let mut line = worker.accept().await;
-    line.call("once", "run_command", &json!({"command": "echo ran >> effects; date +%s%N"})).await;
-    assert_eq!(line.result("once").await, first, "also from the next life of the runner");
+    line.call(
+        "once",
+        "run_command",
+        &json!({"command": "echo ran >> effects; date +%s%N"}),
+    )
+    .await;
+    assert_eq!(
+        line.result("once").await,
+        first,
+        "also from the next life of the runner"
+    );
     assert_eq!(worker.read("effects"), "ran\n");
 }
 
@@ -57,10 +81,24 @@ async fn the_same_id_with_other_arguments_is_not_run() {
     let worker = Worker::new().await;
     let _runner = worker.run();
     let mut line = worker.accept().await;
-    line.done("x", "run_command", &json!({"command": "echo one >> effects"})).await;
-    line.call("x", "run_command", &json!({"command": "echo two >> effects"})).await;
+    line.done(
+        "x",
+        "run_command",
+        &json!({"command": "echo one >> effects"}),
+    )
+    .await;
+    line.call(
+        "x",
+        "run_command",
+        &json!({"command": "echo two >> effects"}),
+    )
+    .await;
     let told = line.frame().await;
-    assert_eq!((&told["type"], &told["tool_call_id"]), (&json!("error"), &json!("x")), "{told}");
+    assert_eq!(
+        (&told["type"], &told["tool_call_id"]),
+        (&json!("error"), &json!("x")),
+        "{told}"
+    );
     assert_eq!(worker.read("effects"), "one\n");
 }
 
@@ -72,7 +110,10 @@ async fn a_call_sent_again_while_it_runs_runs_once() {
     for _ in 0..4 {
         let mut line = worker.accept().await;
         line.call("slow", "run_command", &slow).await;
-        until("the call to be in the journal", || journalled(&worker, "slow")).await;
+        until("the call to be in the journal", || {
+            journalled(&worker, "slow")
+        })
+        .await;
     }
     until("its beginning", || worker.file("effects").exists()).await;
     worker.write("go", "");
@@ -87,27 +128,48 @@ async fn results_of_a_stopped_runner_are_sent_by_the_next_and_a_pass_serves_what
     let worker = Worker::new().await;
     let runner = worker.run();
     let mut line = worker.accept().await;
-    line.call("a", "run_command", &json!({"command": "echo ran >> effects"})).await;
+    line.call(
+        "a",
+        "run_command",
+        &json!({"command": "echo ran >> effects"}),
+    )
+    .await;
     // Nobody reads; the result cannot have arrived.
     until("its effect", || worker.file("effects").exists()).await;
     runner.kill();
     drop(line);
     let serving = async {
         let mut line = worker.accept().await;
-        line.done("b", "write_file", &json!({"path": "b", "content": "b"})).await;
+        line.done("b", "write_file", &json!({"path": "b", "content": "b"}))
+            .await;
         let a = line.result("a").await;
         // The end of the pass is a closing word.
-        assert!(matches!(line.message().await, None | Some(Message::Close(_))));
+        assert!(matches!(
+            line.message().await,
+            None | Some(Message::Close(_))
+        ));
         a
     };
     let (pass, _a) = tokio::join!(worker.command(&["--once", "--json"]), serving);
     assert_eq!(pass.code, Some(0), "{pass:?}");
-    assert_eq!((&pass.json()["polled"], &pass.json()["pending"]), (&json!(1), &json!(0)), "{pass:?}");
-    assert_eq!((worker.read("effects").as_str(), worker.read("b").as_str()), ("ran\n", "b"));
+    assert_eq!(
+        (&pass.json()["polled"], &pass.json()["pending"]),
+        (&json!(1), &json!(0)),
+        "{pass:?}"
+    );
+    assert_eq!(
+        (worker.read("effects").as_str(), worker.read("b").as_str()),
+        ("ran\n", "b")
+    );
 }
 
 fn journalled(worker: &Worker, id: &str) -> bool {
     let id = punie_runner::ids::RequestId::parse(id).expect("an id");
-    let reader = punie_runner::journal::Reader::open(&worker.setting.home.join("state/journal.sqlite3"));
-    reader.ok().and_then(|reader| reader.life(&id).ok().flatten()).is_some()
+    let reader = punie_runner::journal::JournalReader::open_read_only(
+        &worker.setting.home.join("state/journal.sqlite3"),
+    );
+    reader
+        .ok()
+        .and_then(|reader| reader.request_record(&id).ok().flatten())
+        .is_some()
 }

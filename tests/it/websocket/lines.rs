@@ -15,7 +15,11 @@ use crate::harness::worker::Worker;
 
 fn put_token(worker: &Worker, token: &str) {
     let dir = worker.setting.tokens();
-    std::fs::DirBuilder::new().mode(0o700).recursive(true).create(&dir).expect("made");
+    std::fs::DirBuilder::new()
+        .mode(0o700)
+        .recursive(true)
+        .create(&dir)
+        .expect("made");
     let mut options = std::fs::OpenOptions::new();
     let mut file = options
         .create(true)
@@ -34,17 +38,31 @@ async fn the_token_is_shown_and_masked_and_a_worker_that_refuses_it_is_left_in_p
     let _runner = worker.run();
     worker.refuse("401 Unauthorized").await;
     let mut line = worker.accept().await;
-    assert_eq!(line.headers["authorization"], "Bearer a-token-of-the-worker-0123456789");
-    let said =
-        line.done("t", "run_command", &json!({"command": "echo a-token-of-the-worker-0123456789"})).await;
+    assert_eq!(
+        line.headers["authorization"],
+        "Bearer a-token-of-the-worker-0123456789"
+    );
+    let said = line
+        .done(
+            "t",
+            "run_command",
+            &json!({"command": "echo a-token-of-the-worker-0123456789"}),
+        )
+        .await;
     assert!(!said.contains("0123456789"), "{said}");
     // Another token is taken up with the next connection; a refusal may also come after the handshake.
     put_token(&worker, "another-token-of-the-worker-987654");
-    let refusal = CloseFrame { code: CloseCode::Library(4401), reason: "who are you".into() };
+    let refusal = CloseFrame {
+        code: CloseCode::Library(4401),
+        reason: "who are you".into(),
+    };
     line.send(Message::Close(Some(refusal))).await;
     drop(line);
     let line = worker.accept().await;
-    assert_eq!(line.headers["authorization"], "Bearer another-token-of-the-worker-987654");
+    assert_eq!(
+        line.headers["authorization"],
+        "Bearer another-token-of-the-worker-987654"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -53,9 +71,14 @@ async fn a_close_of_the_worker_is_answered_with_its_own_code() {
     let _runner = worker.run();
     for code in [1000, 1001, 1012, 4000] {
         let mut line = worker.accept().await;
-        let goodbye = CloseFrame { code: CloseCode::from(code), reason: "see you".into() };
+        let goodbye = CloseFrame {
+            code: CloseCode::from(code),
+            reason: "see you".into(),
+        };
         line.send(Message::Close(Some(goodbye.clone()))).await;
-        let Some(Message::Close(Some(answer))) = line.message().await else { panic!("no answer to {code}") };
+        let Some(Message::Close(Some(answer))) = line.message().await else {
+            panic!("no answer to {code}")
+        };
         assert_eq!(answer.code, goodbye.code);
     }
     // One without a code is answered, too.
@@ -88,7 +111,10 @@ async fn a_worker_that_falls_silent_is_noticed_and_status_says_so() {
     served.abort();
     assert!(served.await.is_err());
     let status = shows("down").await;
-    assert_eq!(status["backend"]["reachable"], true, "somebody listens there");
+    assert_eq!(
+        status["backend"]["reachable"], true,
+        "somebody listens there"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -117,14 +143,20 @@ async fn while_nothing_can_be_taken_in_nothing_more_is_read() {
     let worker = Worker::with("[limits]\nleast_free_mb = 1000000\n").await;
     let runner = worker.run();
     let mut line = worker.accept().await;
-    let call = json!({"type": "tool_call", "tool": "read_file", "args": {"path": "x".repeat(64 << 10)}});
+    let call =
+        json!({"type": "tool_call", "tool": "read_file", "args": {"path": "x".repeat(64 << 10)}});
     let mut sent = 0_usize;
     for n in 0.. {
         let mut call = call.clone();
         call["id"] = json!(format!("c{n}"));
         let text = call.to_string();
         let bytes = text.len();
-        match tokio::time::timeout(Duration::from_secs(5), line.socket.send(Message::text(text))).await {
+        match tokio::time::timeout(
+            Duration::from_secs(5),
+            line.socket.send(Message::text(text)),
+        )
+        .await
+        {
             Ok(sending) => sending.expect("the connection stays"),
             Err(_waits) => break,
         }
@@ -132,7 +164,12 @@ async fn while_nothing_can_be_taken_in_nothing_more_is_read() {
         assert!(sent < 128 << 20, "it takes in everything");
     }
     assert!(sent > 8 << 20, "it takes in little: {sent}");
-    assert!(!runner.log().contains("the connection with the worker is down"), "and it waits");
+    assert!(
+        !runner
+            .log()
+            .contains("the connection with the worker is down"),
+        "and it waits"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -141,8 +178,14 @@ async fn what_needs_another_kind_of_backend_says_so() {
     for (args, words) in [
         (vec!["pair", "123"], "neither pairing nor callers"),
         (vec!["run", "--pairing-code", "123"], "no pairing"),
-        (vec!["--backend-url", "https://127.0.0.1:1", "run"], "needs an address that begins with wss:"),
-        (vec!["--backend-url", "ws://worker.example.com/x", "run"], "Use wss"),
+        (
+            vec!["--backend-url", "https://127.0.0.1:1", "run"],
+            "needs an address that begins with wss:",
+        ),
+        (
+            vec!["--backend-url", "ws://worker.example.com/x", "run"],
+            "Use wss",
+        ),
     ] {
         let ended = worker.command(&args).await;
         assert_eq!(ended.code, Some(78), "{args:?}: {ended:?}");

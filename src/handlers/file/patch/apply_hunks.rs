@@ -1,17 +1,17 @@
 //! Turns placed hunks into splices of a file's text, so that every byte that no hunk names stays as it is. What comes
-//! is fitted to its place as an edit's new text is. Not here: the places (placing), and the files of a patch (plan).
+//! is fitted to its place as an edit's new text is. Not here: the places (hunk_placement), and the files of a patch (plan).
 
 use std::sync::Arc;
 
 use super::hunk_candidates::PatchedLines;
-use super::placing::{HunkPlace, PlacedHunks, PlacingError, place_hunks};
+use super::hunk_placement::{HunkPlace, HunkPlacementError, PlacedHunks, place_hunks};
 use super::{Hunk, HunkLine, LineKind};
-use crate::acp::files::{Encoding, LoadedFile, Splice};
+use crate::acp::files::{ByteSplice, FileEncoding, LoadedFile};
 use crate::handlers::file::block_search::LineTable;
-use crate::handlers::file::match_tier::Tier;
-use crate::handlers::file::reindent::{Ending, Indent, Place, replacement};
-use crate::handlers::file::transcoded::Transcoded;
-use crate::output::Uncut;
+use crate::handlers::file::match_tier::MatchTier;
+use crate::handlers::file::reindent::{IndentShift, LineEnding, QuotePlace, fit_replacement};
+use crate::handlers::file::text_transcoding::TranscodedText;
+use crate::output::SecretBoundaries;
 use crate::tool::{ErrorCode, ToolError};
 
 /// A change of a file's content.
@@ -20,9 +20,9 @@ pub(crate) struct ContentEdit {
     /// The file's text before, as UTF-8.
     pub text: Arc<Vec<u8>>,
     /// The places that change in the text.
-    pub splices: Vec<Splice>,
+    pub splices: Vec<ByteSplice>,
     /// The same as places of the file's bytes.
-    pub stored: Vec<Splice>,
+    pub stored: Vec<ByteSplice>,
 }
 
 /// Applies hunks to a loaded file; gives the change, with notes for the answer.
@@ -30,16 +30,16 @@ pub(super) fn edit_content(
     shown: &str,
     loaded: &LoadedFile,
     hunks: &[Hunk],
-    uncut: &Uncut,
+    uncut: &SecretBoundaries,
     is_cancelled: &dyn Fn() -> bool,
 ) -> Result<(ContentEdit, Vec<String>), ToolError> {
     let mut loaded = loaded.clone();
-    if loaded.encoding == Encoding::Utf8 {
+    if loaded.encoding == FileEncoding::Utf8 {
         // The whole file tells more than its beginning.
-        loaded.encoding = Encoding::of(&loaded.bytes, true);
+        loaded.encoding = FileEncoding::detect_encoding(&loaded.bytes, true);
     }
-    let transcoded = Transcoded::decode(&loaded);
-    let text = Arc::clone(transcoded.text());
+    let transcoded = TranscodedText::decode_loaded(&loaded);
+    let text = Arc::clone(transcoded.utf8_text());
     let (splices, placed) = apply_hunks(&text, hunks, uncut, is_cancelled).map_err(|error| {
         let text = match error.code {
             ErrorCode::Cancelled => error.text,
@@ -47,18 +47,25 @@ pub(super) fn edit_content(
         };
         ToolError::new(error.code, text)
     })?;
-    let stored = transcoded.stored(shown, splices.clone())?;
-    Ok((ContentEdit { text, splices, stored }, describe_places(&placed)))
+    let stored = transcoded.to_stored_splices(shown, splices.clone())?;
+    Ok((
+        ContentEdit {
+            text,
+            splices,
+            stored,
+        },
+        describe_places(&placed),
+    ))
 }
 
 /// Applies hunks to a text.
 pub(crate) fn apply_hunks(
     text: &[u8],
     hunks: &[Hunk],
-    uncut: &Uncut,
+    uncut: &SecretBoundaries,
     is_cancelled: &dyn Fn() -> bool,
-) -> Result<(Vec<Splice>, PlacedHunks), PlacingError> {
-    let mut file = PatchedLines::split(text, hunks);
+) -> Result<(Vec<ByteSplice>, PlacedHunks), HunkPlacementError> {
+    let mut file = PatchedLines::split_for_hunks(text, hunks);
     let placed = place_hunks(&mut file, hunks, uncut, is_cancelled)?;
     Ok((splice_hunks(&file.table, hunks, &placed), placed))
 }
@@ -66,13 +73,19 @@ pub(crate) fn apply_hunks(
 /// Describes the places for the answer.
 fn describe_places(placed: &PlacedHunks) -> Vec<String> {
     let mut notes = placed.notes.clone();
-    let is_there = |place: &HunkPlace| matches!(place, HunkPlace::Applied(_) | HunkPlace::Idle);
+    let is_there = |place: &HunkPlace| matches!(place, HunkPlace::Applied(_) | HunkPlace::NoChange);
     let are_all_there = placed.places.iter().all(is_there);
     for (number, place) in (1..).zip(&placed.places) {
         match place {
             HunkPlace::At { tier, .. } => {
-                let hunk = if placed.places.len() == 1 { "It".to_owned() } else { format!("Hunk {number}") };
-                let note = tier.note().map(|note| note.replace("new_string", "what comes"));
+                let hunk = if placed.places.len() == 1 {
+                    "It".to_owned()
+                } else {
+                    format!("Hunk {number}")
+                };
+                let note = tier
+                    .describe_tier()
+                    .map(|note| note.replace("new_string", "what comes"));
                 notes.extend(note.map(|note| format!("{hunk} was {note}.")));
             }
             HunkPlace::Applied(line) if !are_all_there => {
@@ -89,8 +102,8 @@ fn describe_places(placed: &PlacedHunks) -> Vec<String> {
 
 /// The way in which a hunk's lines become the file's.
 struct HunkFit {
-    tier: Tier,
-    indent: Indent,
+    tier: MatchTier,
+    indent: IndentShift,
     /// They come as the patch has them.
     is_literal: bool,
     /// The text shall end in a line feed, where the hunk reaches its end.
@@ -98,29 +111,48 @@ struct HunkFit {
 }
 
 /// Makes the splices of placed hunks, in order and without overlap.
-fn splice_hunks(file: &LineTable<'_>, hunks: &[Hunk], placed: &PlacedHunks) -> Vec<Splice> {
+fn splice_hunks(file: &LineTable<'_>, hunks: &[Hunk], placed: &PlacedHunks) -> Vec<ByteSplice> {
     let ends_with_return = |line: &HunkLine| line.text.trim_end_matches('\n').ends_with('\r');
-    let writes_returns = hunks.iter().flat_map(|hunk| &hunk.lines).any(ends_with_return);
-    let mut all: Vec<Splice> = Vec::new();
+    let writes_returns = hunks
+        .iter()
+        .flat_map(|hunk| &hunk.lines)
+        .any(ends_with_return);
+    let mut all: Vec<ByteSplice> = Vec::new();
     for (hunk, place) in hunks.iter().zip(&placed.places) {
         let old = hunk.old_lines();
         let (start, tier) = match place {
             HunkPlace::At { start, tier } => (*start, *tier),
-            HunkPlace::Before(line) => (*line, if writes_returns { Tier::Exact } else { Tier::LineEndings }),
-            HunkPlace::Applied(_) | HunkPlace::Idle => continue,
+            HunkPlace::Before(line) => (
+                *line,
+                if writes_returns {
+                    MatchTier::Exact
+                } else {
+                    MatchTier::LineEndings
+                },
+            ),
+            HunkPlace::Applied(_) | HunkPlace::NoChange => continue,
         };
         let is_at_end = start + old.len() == file.len();
-        let indent = if tier == Tier::Indentation { file.indent_at(start, &old) } else { None };
+        let indent = if tier == MatchTier::Indentation {
+            file.indent_shift_at(start, &old)
+        } else {
+            None
+        };
         let fit = HunkFit {
-            tier: tier.max(Tier::LineEndings),
-            indent: indent.unwrap_or(Indent::Same),
-            is_literal: tier == Tier::Exact && (is_at_end || !hunk.adds_open_line()),
-            ends_closed: ends_closed(file, hunk),
+            tier: tier.max(MatchTier::LineEndings),
+            indent: indent.unwrap_or(IndentShift::Same),
+            is_literal: tier == MatchTier::Exact && (is_at_end || !hunk.adds_open_line()),
+            ends_closed: ends_with_newline(file, hunk),
         };
         let mut line = start;
-        for run in hunk.lines.chunk_by(|a, b| (a.kind == LineKind::Context) == (b.kind == LineKind::Context))
+        for run in hunk
+            .lines
+            .chunk_by(|a, b| (a.kind == LineKind::Context) == (b.kind == LineKind::Context))
         {
-            let removed = run.iter().filter(|line| line.kind != LineKind::Added).count();
+            let removed = run
+                .iter()
+                .filter(|line| line.kind != LineKind::Added)
+                .count();
             if run[0].kind != LineKind::Context {
                 all.push(splice_run(file, line..line + removed, run, &fit));
             }
@@ -131,10 +163,14 @@ fn splice_hunks(file: &LineTable<'_>, hunks: &[Hunk], placed: &PlacedHunks) -> V
 }
 
 /// Tells whether the file shall end in a line feed: as it did, unless the patch changes just that.
-fn ends_closed(file: &LineTable<'_>, hunk: &Hunk) -> bool {
+fn ends_with_newline(file: &LineTable<'_>, hunk: &Hunk) -> bool {
     let is_closed = |lines: &[&[u8]]| lines.last().is_none_or(|line| line.ends_with(b"\n"));
     let (old, new) = (is_closed(&hunk.old_lines()), is_closed(&hunk.new_lines()));
-    if old == new { file.len() == 0 || file.has_newline(file.len() - 1) } else { new }
+    if old == new {
+        file.len() == 0 || file.ends_in_newline(file.len() - 1)
+    } else {
+        new
+    }
 }
 
 /// Makes the splice of a run of changed lines: an edit whose old text is that of these lines of the file.
@@ -143,27 +179,42 @@ fn splice_run(
     lines: std::ops::Range<usize>,
     run: &[HunkLine],
     fit: &HunkFit,
-) -> Splice {
+) -> ByteSplice {
     let text_of = |kind: LineKind| -> String {
-        run.iter().filter(|line| line.kind == kind).map(|line| line.text.as_str()).collect()
+        run.iter()
+            .filter(|line| line.kind == kind)
+            .map(|line| line.text.as_str())
+            .collect()
     };
-    let range = file.start(lines.start)..file.start(lines.end);
+    let range = file.line_start(lines.start)..file.line_start(lines.end);
     let is_at_end = lines.end == file.len();
-    let place = Place { range, indent: fit.indent.clone(), ending: Ending::of_file(file.text) };
+    let place = QuotePlace {
+        range,
+        indent: fit.indent.clone(),
+        ending: LineEnding::first_of_file(file.text),
+    };
     let (old, new) = (text_of(LineKind::Removed), text_of(LineKind::Added));
     let mut with = Vec::new();
-    if is_at_end && lines.is_empty() && !new.is_empty() && lines.end > 0 && !file.has_newline(lines.end - 1) {
-        let ending = Ending::around(file.text, &place.range).unwrap_or(place.ending);
-        with.extend_from_slice(ending.bytes());
+    if is_at_end
+        && lines.is_empty()
+        && !new.is_empty()
+        && lines.end > 0
+        && !file.ends_in_newline(lines.end - 1)
+    {
+        let ending = LineEnding::nearest_to_range(file.text, &place.range).unwrap_or(place.ending);
+        with.extend_from_slice(ending.ending_bytes());
     }
     if fit.is_literal {
         with.extend_from_slice(new.as_bytes());
     } else {
         let old = close_text(old, file.text[..place.range.end].ends_with(b"\n"));
         let new = close_text(new, !is_at_end || fit.ends_closed);
-        with.extend(replacement(file.text, &old, &new, fit.tier, &place));
+        with.extend(fit_replacement(file.text, &old, &new, fit.tier, &place));
     }
-    Splice { range: place.range, with }
+    ByteSplice {
+        range: place.range,
+        with,
+    }
 }
 
 /// Ends the last line of a text, or leaves it open.
@@ -181,9 +232,9 @@ fn close_text(mut text: String, is_closed: bool) -> String {
 
 /// Joins splices that touch. What comes before a line comes before that which takes the line's place; else the order
 /// is the patch's.
-fn join_splices(text: &[u8], mut all: Vec<Splice>) -> Vec<Splice> {
+fn join_splices(text: &[u8], mut all: Vec<ByteSplice>) -> Vec<ByteSplice> {
     all.sort_by_key(|splice| (splice.range.start, splice.range.end));
-    let mut splices: Vec<Splice> = Vec::new();
+    let mut splices: Vec<ByteSplice> = Vec::new();
     for splice in all {
         match splices.last_mut() {
             Some(last) if last.range.end == splice.range.start && splice.range.is_empty() => {
@@ -191,8 +242,11 @@ fn join_splices(text: &[u8], mut all: Vec<Splice>) -> Vec<Splice> {
                 let is_at_open_end = splice.range.start == text.len() && !text.ends_with(b"\n");
                 let is_closed = is_at_open_end && last.with.ends_with(b"\n");
                 let endings = [b"\r\n".as_slice(), b"\n"];
-                let doubled = endings.into_iter().find(|ending| is_closed && splice.with.starts_with(ending));
-                last.with.extend_from_slice(&splice.with[doubled.map_or(0, <[u8]>::len)..]);
+                let doubled = endings
+                    .into_iter()
+                    .find(|ending| is_closed && splice.with.starts_with(ending));
+                last.with
+                    .extend_from_slice(&splice.with[doubled.map_or(0, <[u8]>::len)..]);
             }
             _ => splices.push(splice),
         }
@@ -206,14 +260,21 @@ mod tests {
     use super::super::SectionAction;
     use super::super::parse::parse_patch;
     use super::*;
-    use crate::handlers::file::revision::apply_splices;
+    use crate::handlers::file::edit_sequence::apply_splices;
 
     /// What a patch of one file makes of a text.
     fn patched(text: &str, patch: &str) -> Result<(String, Vec<String>), String> {
         let patch = parse_patch(patch).map_err(|error| error.to_string())?;
-        let SectionAction::Update { hunks, .. } = &patch.sections[0].action else { panic!("{patch:?}") };
-        let (splices, placed) =
-            apply_hunks(text.as_bytes(), hunks, &Uncut::default(), &|| false).map_err(|error| error.text)?;
+        let SectionAction::Update { hunks, .. } = &patch.sections[0].action else {
+            panic!("{patch:?}")
+        };
+        let (splices, placed) = apply_hunks(
+            text.as_bytes(),
+            hunks,
+            &SecretBoundaries::default(),
+            &|| false,
+        )
+        .map_err(|error| error.text)?;
         let new = String::from_utf8(apply_splices(text.as_bytes(), &splices)).expect("text");
         Ok((new, describe_places(&placed)))
     }
@@ -236,9 +297,24 @@ mod tests {
     fn each_tier_is_used_and_said() {
         for (text, hunks, expect, note) in [
             ("a\nb\nc\n", "@@\n a\n-b\n+B\n c", "a\nB\nc\n", None),
-            ("a\r\nb\r\nc\r\n", "@@\n a\n-b\n+B\n+C\n c", "a\r\nB\r\nC\r\nc\r\n", Some("line endings")),
-            ("a  \nb\nc\n", "@@\n a\n-b\n+B\n c", "a  \nB\nc\n", Some("blanks at line ends")),
-            ("say “a”\nb\n", "@@\n say \"a\"\n-b\n+B", "say “a”\nB\n", Some("typographic")),
+            (
+                "a\r\nb\r\nc\r\n",
+                "@@\n a\n-b\n+B\n+C\n c",
+                "a\r\nB\r\nC\r\nc\r\n",
+                Some("line endings"),
+            ),
+            (
+                "a  \nb\nc\n",
+                "@@\n a\n-b\n+B\n c",
+                "a  \nB\nc\n",
+                Some("blanks at line ends"),
+            ),
+            (
+                "say “a”\nb\n",
+                "@@\n say \"a\"\n-b\n+B",
+                "say “a”\nB\n",
+                Some("typographic"),
+            ),
             (
                 "  if a {\n    b\n  }\n",
                 "@@\n if a {\n-  b\n+  c\n+  d\n }",
@@ -255,8 +331,16 @@ mod tests {
     #[test]
     fn a_changed_line_keeps_what_the_patch_leaves_of_it_as_the_file_has_it() {
         for (text, hunks, expect) in [
-            ("say “a” – no\nb\n", "@@\n-say \"a\" - no\n+say \"a\" - yes\n b", "say “a” – yes\nb\n"),
-            ("one  \ntwo  \n", "@@\n-one\n-two\n+one\n+twelve", "one  \ntwelve  \n"),
+            (
+                "say “a” – no\nb\n",
+                "@@\n-say \"a\" - no\n+say \"a\" - yes\n b",
+                "say “a” – yes\nb\n",
+            ),
+            (
+                "one  \ntwo  \n",
+                "@@\n-one\n-two\n+one\n+twelve",
+                "one  \ntwelve  \n",
+            ),
             ("a\r\nb\nc\r\n", "@@\n-a\n-b\n+A\n+B\n c", "A\r\nB\nc\r\n"),
         ] {
             makes(text, hunks, expect);
@@ -270,15 +354,27 @@ mod tests {
             ("a\nb", "@@\n b\n+c", "a\nb\nc"),
             ("a\r\nb", "@@\n b\n+c", "a\r\nb\r\nc"),
             ("a\nb", "@@\n+c", "a\nb\nc"),
-            ("a\nb\n", "@@ -1,2 +1,2 @@\n a\n-b\n+b\n\\ No newline at end of file", "a\nb"),
-            ("a\nb", "@@ -1,2 +1,2 @@\n a\n-b\n\\ No newline at end of file\n+b", "a\nb\n"),
+            (
+                "a\nb\n",
+                "@@ -1,2 +1,2 @@\n a\n-b\n+b\n\\ No newline at end of file",
+                "a\nb",
+            ),
+            (
+                "a\nb",
+                "@@ -1,2 +1,2 @@\n a\n-b\n\\ No newline at end of file\n+b",
+                "a\nb\n",
+            ),
             (
                 "a\nb",
                 "@@ -1,2 +1,2 @@\n a\n-b\n\\ No newline at end of file\n+c\n\\ No newline at end of file",
                 "a\nc",
             ),
             // Wrong marks in the middle of a file are no reason to join lines.
-            ("a\nb\nc\n", "@@ -1,2 +1,2 @@\n a\n-b\n+B\n\\ No newline at end of file", "a\nB\nc\n"),
+            (
+                "a\nb\nc\n",
+                "@@ -1,2 +1,2 @@\n a\n-b\n+B\n\\ No newline at end of file",
+                "a\nB\nc\n",
+            ),
             ("", "@@\n+a", "a\n"),
             ("", "@@ -0,0 +1 @@\n+a\n\\ No newline at end of file", "a"),
         ] {
@@ -290,15 +386,31 @@ mod tests {
     fn a_mark_at_the_beginning_stays_unless_the_patch_writes_it() {
         makes("\u{FEFF}a\nb\n", "@@\n-a\n+A\n b", "\u{FEFF}A\nb\n");
         makes("\u{FEFF}a\nb\n", "@@\n+new\n a", "\u{FEFF}new\na\nb\n");
-        makes("\u{FEFF}a\nb\n", "@@ -1,2 +1,2 @@\n-\u{FEFF}a\n+a\n b", "a\nb\n");
-        makes("a\nb\n", "@@ -1,2 +1,2 @@\n-a\n+\u{FEFF}a\n b", "\u{FEFF}a\nb\n");
+        makes(
+            "\u{FEFF}a\nb\n",
+            "@@ -1,2 +1,2 @@\n-\u{FEFF}a\n+a\n b",
+            "a\nb\n",
+        );
+        makes(
+            "a\nb\n",
+            "@@ -1,2 +1,2 @@\n-a\n+\u{FEFF}a\n b",
+            "\u{FEFF}a\nb\n",
+        );
     }
 
     #[test]
     fn anchors_narrow_and_are_never_needed() {
         let text = "fn a() {\n  x();\n}\nfn b() {\n  x();\n}\nfn c() {\n  y();\n}\n";
-        makes(text, "@@ fn b() {\n-  x();\n+  z();", &text.replacen("x();\n}\nfn c", "z();\n}\nfn c", 1));
-        makes(text, "@@ fn b\n-  x();\n+  z();", &text.replacen("x();\n}\nfn c", "z();\n}\nfn c", 1));
+        makes(
+            text,
+            "@@ fn b() {\n-  x();\n+  z();",
+            &text.replacen("x();\n}\nfn c", "z();\n}\nfn c", 1),
+        );
+        makes(
+            text,
+            "@@ fn b\n-  x();\n+  z();",
+            &text.replacen("x();\n}\nfn c", "z();\n}\nfn c", 1),
+        );
         makes(
             text,
             "@@ fn b() {\n fn b() {\n-  x();\n+  z();",
@@ -306,9 +418,16 @@ mod tests {
         );
         assert!(fails(text, "@@\n-  x();\n+  z();").contains("fits at 2 places: lines 2, 5"));
         let notes = makes(text, "@@ fn d()\n-  y();\n+  z();", &text.replace('y', "z"));
-        assert!(notes[0].contains("`@@ fn d()` is not in the file"), "{notes:?}");
+        assert!(
+            notes[0].contains("`@@ fn d()` is not in the file"),
+            "{notes:?}"
+        );
         assert!(fails(text, "@@ fn d()\n-  x();\n+  z();").contains("fn d()"));
-        makes(text, "@@ fn b() {\n+  first();", &text.replace("fn b() {\n", "fn b() {\n  first();\n"));
+        makes(
+            text,
+            "@@ fn b() {\n+  first();",
+            &text.replace("fn b() {\n", "fn b() {\n  first();\n"),
+        );
         // An outer anchor and an inner one.
         let nested = "class A\n def run\n  x\nclass B\n def run\n  x\n";
         makes(
@@ -323,11 +442,18 @@ mod tests {
         let text = "x\na\nx\nb\nx\n";
         makes(text, "@@\n-a\n+A\n@@\n-x\n+y\n b", "x\nA\ny\nb\nx\n");
         makes("x\na\nx\nb\n", "@@\n-b\n+B\n@@\n-a\n+A", "x\nA\nx\nB\n");
-        for (line, expect) in [(1, "y\na\nx\nb\nx\n"), (3, "x\na\ny\nb\nx\n"), (9, "x\na\nx\nb\ny\n")] {
+        for (line, expect) in [
+            (1, "y\na\nx\nb\nx\n"),
+            (3, "x\na\ny\nb\nx\n"),
+            (9, "x\na\nx\nb\ny\n"),
+        ] {
             let hunk = format!("@@ -{line} +{line} @@\n-x\n+y");
             makes(text, &hunk, expect);
         }
-        assert!(fails(text, "@@ -2 +2 @@\n-x\n+y").contains("fits at 3 places"), "as near to 1 as to 3");
+        assert!(
+            fails(text, "@@ -2 +2 @@\n-x\n+y").contains("fits at 3 places"),
+            "as near to 1 as to 3"
+        );
         // The first hunk is unique only because the second must come behind it.
         makes("x\nb\nx\n", "@@\n-x\n+y\n@@\n-b\n+B", "y\nB\nx\n");
         // Two hunks may share a line of context.
@@ -335,7 +461,11 @@ mod tests {
         assert!(fails("a\nb\n", "@@\n-a\n+A\n@@\n-a\n+B").contains("Hunk 2"));
         // What comes before a line stands before what takes its place, in whatever order the patch says it.
         makes("x\nb\n", "@@\n-b\n+B\n@@\n x\n+z", "x\nz\nB\n");
-        makes("a\nb", "@@ -2 +2 @@\n-b\n\\ No newline at end of file\n+b\n@@\n+c", "a\nb\nc");
+        makes(
+            "a\nb",
+            "@@ -2 +2 @@\n-b\n\\ No newline at end of file\n+b\n@@\n+c",
+            "a\nb\nc",
+        );
     }
 
     #[test]
@@ -345,29 +475,55 @@ mod tests {
 
     #[test]
     fn what_was_applied_before_is_not_applied_again() {
-        let (before, after) = ("one\ntwo\nthree\nfour\n", "one\ntwo\nnew line\nthree\nfour\n");
+        let (before, after) = (
+            "one\ntwo\nthree\nfour\n",
+            "one\ntwo\nnew line\nthree\nfour\n",
+        );
         let hunk = "@@\n two\n+new line\n three";
         makes(before, hunk, after);
         assert_eq!(makes(after, hunk, after), Vec::<String>::new());
         // A mixture is applied and said.
-        let notes = makes(after, &format!("{hunk}\n@@\n-four\n+FOUR"), "one\ntwo\nnew line\nthree\nFOUR\n");
-        assert!(notes[0].contains("Hunk 1 was there already, at line 2"), "{notes:?}");
+        let notes = makes(
+            after,
+            &format!("{hunk}\n@@\n-four\n+FOUR"),
+            "one\ntwo\nnew line\nthree\nFOUR\n",
+        );
+        assert!(
+            notes[0].contains("Hunk 1 was there already, at line 2"),
+            "{notes:?}"
+        );
         // Context on one side only: still not twice.
-        for hunk in ["@@\n+first line\n one", "@@\n four\n+last line\n*** End of File", "@@\n+last line"] {
-            let once = patched(before, &format!("*** Update File: f\n{hunk}")).expect("applied").0;
+        for hunk in [
+            "@@\n+first line\n one",
+            "@@\n four\n+last line\n*** End of File",
+            "@@\n+last line",
+        ] {
+            let once = patched(before, &format!("*** Update File: f\n{hunk}"))
+                .expect("applied")
+                .0;
             makes(&once, hunk, &once);
         }
         let diff = "--- a/f\n+++ b/f\n@@ -2,3 +2,4 @@\n two\n three\n four\n+last line\n";
         let once = patched(before, diff).expect("applied").0;
         assert_eq!(patched(&once, diff).expect("applied").0, once);
         // Lines that repeat are no sign of it.
-        makes("x\nx\nx\nx\n", "@@ -2,3 +2,4 @@\n x\n x\n x\n+x", "x\nx\nx\nx\nx\n");
+        makes(
+            "x\nx\nx\nx\n",
+            "@@ -2,3 +2,4 @@\n x\n x\n x\n+x",
+            "x\nx\nx\nx\nx\n",
+        );
     }
 
     #[test]
     fn a_miss_shows_what_is_nearest_and_names_the_hunk() {
-        let text = fails("fn a() {\n    let x = 1;\n}\n", "@@\n fn a() {\n-    let y = 1;\n+    let z = 1;");
+        let text = fails(
+            "fn a() {\n    let x = 1;\n}\n",
+            "@@\n fn a() {\n-    let y = 1;\n+    let z = 1;",
+        );
         assert!(text.starts_with("Hunk 1 (line 2 of the patch)"), "{text}");
-        assert!(text.contains("First difference, line 2") && text.contains("\"x = 1;\""), "{text}");
+        assert!(
+            text.contains("First difference, line 2") && text.contains("\"x = 1;\""),
+            "{text}"
+        );
     }
 }

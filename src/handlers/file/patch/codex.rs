@@ -2,8 +2,8 @@
 //! diffs (unified).
 
 use super::hunk_text::read_hunk;
-use super::parse::{ParseError, is_wrapping, quote_line};
-use super::{Patch, PatchSection, SectionAction};
+use super::parse::{PatchParseError, is_wrapping_line, quote_line};
+use super::{Patch, PatchFileSection, SectionAction};
 
 const BEGIN: &str = "*** Begin Patch";
 const END: &str = "*** End Patch";
@@ -15,44 +15,69 @@ const END_OF_FILE: &str = "*** End of File";
 
 /// Tells whether only this format has such a line.
 pub(super) fn is_codex_mark(line: &str) -> bool {
-    [BEGIN, END, UPDATE, ADD, DELETE].iter().any(|mark| line.starts_with(mark))
+    [BEGIN, END, UPDATE, ADD, DELETE]
+        .iter()
+        .any(|mark| line.starts_with(mark))
 }
 
 /// Tells whether a line ends the lines of a hunk.
-fn ends_hunk(line: &str) -> bool {
+fn ends_codex_hunk(line: &str) -> bool {
     is_codex_mark(line)
         || line.starts_with("@@")
-        || [MOVE, END_OF_FILE].iter().any(|mark| line.starts_with(mark))
+        || [MOVE, END_OF_FILE]
+            .iter()
+            .any(|mark| line.starts_with(mark))
 }
 
 /// Reads a whole patch.
-pub(super) fn parse_codex(lines: &[&str]) -> Result<Patch, ParseError> {
-    let mut patch = Patch { sections: Vec::new(), notes: Vec::new() };
+pub(super) fn parse_codex(lines: &[&str]) -> Result<Patch, PatchParseError> {
+    let mut patch = Patch {
+        sections: Vec::new(),
+        notes: Vec::new(),
+    };
     // What is wrapped around a patch without an end mark is not part of its last hunk.
     let mut len = lines.len();
-    while len > 0 && is_wrapping(lines[len - 1]) {
+    while len > 0 && is_wrapping_line(lines[len - 1]) {
         len -= 1;
     }
     let lines = &lines[..len];
-    let mut at = lines.iter().position(|line| is_codex_mark(line)).unwrap_or(len);
+    let mut at = lines
+        .iter()
+        .position(|line| is_codex_mark(line))
+        .unwrap_or(len);
     while at < len {
         let line = lines[at].trim_end();
         if line.starts_with(BEGIN) || line.is_empty() {
             at += 1;
         } else if line.starts_with(END) {
-            at = skip_behind_end(lines, at, &mut patch.notes);
-        } else if let Some(name) = name_behind(lines, at, ADD)? {
-            let (content, end) = read_content(lines, at + 1)?;
-            let action = SectionAction::Add { content, executable: None };
-            patch.sections.push(PatchSection { line: at + 1, names: vec![name], action });
+            at = skip_after_end(lines, at, &mut patch.notes);
+        } else if let Some(name) = name_after_mark(lines, at, ADD)? {
+            let (content, end) = read_added_file(lines, at + 1)?;
+            let action = SectionAction::Add {
+                content,
+                executable: None,
+            };
+            patch.sections.push(PatchFileSection {
+                line: at + 1,
+                names: vec![name],
+                action,
+            });
             at = end;
-        } else if let Some(name) = name_behind(lines, at, DELETE)? {
+        } else if let Some(name) = name_after_mark(lines, at, DELETE)? {
             let action = SectionAction::Delete { hunks: None };
-            patch.sections.push(PatchSection { line: at + 1, names: vec![name], action });
+            patch.sections.push(PatchFileSection {
+                line: at + 1,
+                names: vec![name],
+                action,
+            });
             at += 1;
-        } else if let Some(name) = name_behind(lines, at, UPDATE)? {
-            let (action, end) = read_update(lines, at)?;
-            patch.sections.push(PatchSection { line: at + 1, names: vec![name], action });
+        } else if let Some(name) = name_after_mark(lines, at, UPDATE)? {
+            let (action, end) = read_updated_file(lines, at)?;
+            patch.sections.push(PatchFileSection {
+                line: at + 1,
+                names: vec![name],
+                action,
+            });
             at = end;
         } else {
             let why = format!(
@@ -60,40 +85,63 @@ pub(super) fn parse_codex(lines: &[&str]) -> Result<Patch, ParseError> {
                  after `{DELETE}` there are no lines.",
                 quote_line(line)
             );
-            return Err(ParseError::at(at, why));
+            return Err(PatchParseError::bad_line_error(at, why));
         }
     }
     if patch.sections.is_empty() {
-        let why =
-            format!("the patch names no file. Put `{UPDATE} PATH`, `{ADD} PATH` or `{DELETE} PATH` into it.");
-        return Err(ParseError::at(0, why));
+        let why = format!(
+            "the patch names no file. Put `{UPDATE} PATH`, `{ADD} PATH` or `{DELETE} PATH` into it."
+        );
+        return Err(PatchParseError::bad_line_error(0, why));
     }
     Ok(patch)
 }
 
 /// Where another patch begins behind the end of this one, or the end; what is left out is said.
-fn skip_behind_end(lines: &[&str], end: usize, notes: &mut Vec<String>) -> usize {
-    let next = (end + 1..lines.len()).find(|at| lines[*at].starts_with(BEGIN)).unwrap_or(lines.len());
-    let ignored = lines[end + 1..next].iter().filter(|line| !is_wrapping(line)).count();
+fn skip_after_end(lines: &[&str], end: usize, notes: &mut Vec<String>) -> usize {
+    let next = (end + 1..lines.len())
+        .find(|at| lines[*at].starts_with(BEGIN))
+        .unwrap_or(lines.len());
+    let ignored = lines[end + 1..next]
+        .iter()
+        .filter(|line| !is_wrapping_line(line))
+        .count();
     if ignored > 0 {
-        let (s, are) = if ignored == 1 { ("", "is") } else { ("s", "are") };
-        notes.push(format!("{ignored} line{s} behind `{END}` {are} no part of the patch and had no effect."));
+        let (s, are) = if ignored == 1 {
+            ("", "is")
+        } else {
+            ("s", "are")
+        };
+        notes.push(format!(
+            "{ignored} line{s} behind `{END}` {are} no part of the patch and had no effect."
+        ));
     }
     next
 }
 
 /// The name behind a mark, if the line has this mark.
-fn name_behind(lines: &[&str], at: usize, mark: &str) -> Result<Option<String>, ParseError> {
-    let Some(name) = lines[at].strip_prefix(mark) else { return Ok(None) };
+fn name_after_mark(
+    lines: &[&str],
+    at: usize,
+    mark: &str,
+) -> Result<Option<String>, PatchParseError> {
+    let Some(name) = lines[at].strip_prefix(mark) else {
+        return Ok(None);
+    };
     match name.trim() {
-        "" => Err(ParseError::at(at, format!("`{mark}` names no file."))),
+        "" => Err(PatchParseError::bad_line_error(
+            at,
+            format!("`{mark}` names no file."),
+        )),
         name => Ok(Some(name.to_owned())),
     }
 }
 
 /// The lines of a new file.
-fn read_content(lines: &[&str], from: usize) -> Result<(String, usize), ParseError> {
-    let mut end = (from..lines.len()).find(|at| ends_hunk(lines[*at])).unwrap_or(lines.len());
+fn read_added_file(lines: &[&str], from: usize) -> Result<(String, usize), PatchParseError> {
+    let mut end = (from..lines.len())
+        .find(|at| ends_codex_hunk(lines[*at]))
+        .unwrap_or(lines.len());
     let behind = end;
     while end > from && lines[end - 1].is_empty() {
         end -= 1;
@@ -105,56 +153,85 @@ fn read_content(lines: &[&str], from: usize) -> Result<(String, usize), ParseErr
             None if line.trim().is_empty() => {}
             None => {
                 let why = "a line of a new file begins with +. To change a file that exists use `*** Update File:`.";
-                return Err(ParseError::at(at, why));
+                return Err(PatchParseError::bad_line_error(at, why));
             }
         }
         text.push('\n');
     }
-    let behind =
-        if lines.get(behind).is_some_and(|line| line.starts_with(END_OF_FILE)) { behind + 1 } else { behind };
+    let behind = if lines
+        .get(behind)
+        .is_some_and(|line| line.starts_with(END_OF_FILE))
+    {
+        behind + 1
+    } else {
+        behind
+    };
     Ok((text, behind))
 }
 
 /// The hunks of a file that is changed.
-fn read_update(lines: &[&str], head: usize) -> Result<(SectionAction, usize), ParseError> {
+fn read_updated_file(
+    lines: &[&str],
+    head: usize,
+) -> Result<(SectionAction, usize), PatchParseError> {
     let mut at = head + 1;
     let mut move_to = None;
     if at < lines.len()
-        && let Some(name) = name_behind(lines, at, MOVE)?
+        && let Some(name) = name_after_mark(lines, at, MOVE)?
     {
         move_to = Some(name);
         at += 1;
     }
     // Some writers put a diff's names below the section's own.
     if lines.get(at).is_some_and(|line| line.starts_with("--- "))
-        && lines.get(at + 1).is_some_and(|line| line.starts_with("+++ "))
+        && lines
+            .get(at + 1)
+            .is_some_and(|line| line.starts_with("+++ "))
         && lines.get(at + 2).is_some_and(|line| line.starts_with("@@"))
     {
         at += 2;
     }
     let mut hunks = Vec::new();
-    let ends = |at: usize| ends_hunk(lines[at]);
+    let ends = |at: usize| ends_codex_hunk(lines[at]);
     while at < lines.len() && !is_codex_mark(lines[at]) {
-        let next = (at..lines.len()).find(|at| !lines[*at].trim().is_empty()).unwrap_or(lines.len());
+        let next = (at..lines.len())
+            .find(|at| !lines[*at].trim().is_empty())
+            .unwrap_or(lines.len());
         if next > at && (next == lines.len() || ends(next)) {
             at = next;
             continue;
         }
         let (mut hunk, end) = read_hunk(lines, at, &ends)?;
         at = end;
-        if lines.get(at).is_some_and(|line| line.starts_with(END_OF_FILE)) {
+        if lines
+            .get(at)
+            .is_some_and(|line| line.starts_with(END_OF_FILE))
+        {
             hunk.at_end = true;
             at += 1;
         }
         if let Some(line) = lines.get(at).filter(|line| line.starts_with(MOVE)) {
-            return Err(ParseError::at(at, format!("{line:?} belongs directly below `{UPDATE}`.")));
+            return Err(PatchParseError::bad_line_error(
+                at,
+                format!("{line:?} belongs directly below `{UPDATE}`."),
+            ));
         }
         hunks.push(hunk);
     }
     if hunks.is_empty() && move_to.is_none() {
-        return Err(ParseError::at(head, "says that a file is changed, but no hunk follows."));
+        return Err(PatchParseError::bad_line_error(
+            head,
+            "says that a file is changed, but no hunk follows.",
+        ));
     }
-    Ok((SectionAction::Update { hunks, move_to, executable: None }, at))
+    Ok((
+        SectionAction::Update {
+            hunks,
+            move_to,
+            executable: None,
+        },
+        at,
+    ))
 }
 
 #[cfg(test)]
@@ -163,13 +240,13 @@ mod tests {
     use super::super::{Hunk, LineKind};
     use super::*;
 
-    fn one(text: &str) -> PatchSection {
+    fn one(text: &str) -> PatchFileSection {
         let mut patch = parse_patch(text).expect(text);
         assert_eq!(patch.sections.len(), 1, "{patch:?}");
         patch.sections.remove(0)
     }
 
-    fn hunks(section: &PatchSection) -> &[Hunk] {
+    fn hunks(section: &PatchFileSection) -> &[Hunk] {
         match &section.action {
             SectionAction::Update { hunks, .. } => hunks,
             other => panic!("{other:?}"),
@@ -183,10 +260,20 @@ mod tests {
              *** Move to: b.rs\n@@ impl A\n@@ fn x()\n keep\n-go\n+come\n*** End of File\n@@\n+last\n*** End Patch\n",
         )
         .expect("a patch");
-        let [add, delete, update] = patch.sections.as_slice() else { panic!("{patch:?}") };
-        assert_eq!(add.action, SectionAction::Add { content: "one\n\ntwo\n".to_owned(), executable: None });
+        let [add, delete, update] = patch.sections.as_slice() else {
+            panic!("{patch:?}")
+        };
+        assert_eq!(
+            add.action,
+            SectionAction::Add {
+                content: "one\n\ntwo\n".to_owned(),
+                executable: None
+            }
+        );
         assert_eq!((delete.names[0].as_str(), delete.line), ("old.txt", 6));
-        let SectionAction::Update { hunks, move_to, .. } = &update.action else { panic!("{update:?}") };
+        let SectionAction::Update { hunks, move_to, .. } = &update.action else {
+            panic!("{update:?}")
+        };
         assert_eq!(move_to.as_deref(), Some("b.rs"));
         assert_eq!(hunks[0].anchors, ["impl A", "fn x()"]);
         assert!(hunks[0].at_end && hunks[0].lines.len() == 3 && hunks[1].lines.len() == 1);
@@ -207,8 +294,12 @@ mod tests {
             bare.replace("@@\n", "--- a/a\n+++ b/a\n@@ ... @@\n"),
         ] {
             let got = one(&text);
-            let lines = |section: &PatchSection| hunks(section)[0].lines.clone();
-            assert_eq!((&got.names, lines(&got)), (&expect.names, lines(&expect)), "{text}");
+            let lines = |section: &PatchFileSection| hunks(section)[0].lines.clone();
+            assert_eq!(
+                (&got.names, lines(&got)),
+                (&expect.names, lines(&expect)),
+                "{text}"
+            );
         }
     }
 
@@ -220,14 +311,24 @@ mod tests {
             .iter()
             .map(|line| (line.kind, line.text.trim_end_matches('\n')))
             .collect();
-        assert_eq!(kinds, [(LineKind::Context, "x"), (LineKind::Context, ""), (LineKind::Removed, "y")]);
+        assert_eq!(
+            kinds,
+            [
+                (LineKind::Context, "x"),
+                (LineKind::Context, ""),
+                (LineKind::Removed, "y")
+            ]
+        );
     }
 
     #[test]
     fn the_heads_of_a_diff_are_taken_as_numbers_not_as_anchors() {
         let section = one("*** Update File: a\n@@ -3,2 +3,2 @@ fn x()\n x\n-y\n+z\n*** End Patch");
         let hunk = &hunks(&section)[0];
-        assert_eq!((hunk.stated.map(|stated| stated.start), hunk.anchors.len()), (Some(3), 0));
+        assert_eq!(
+            (hunk.stated.map(|stated| stated.start), hunk.anchors.len()),
+            (Some(3), 0)
+        );
     }
 
     #[test]
@@ -236,19 +337,32 @@ mod tests {
             ("*** Begin Patch\n*** End Patch", 1),
             ("*** Begin Patch\n*** Update File: a\n*** End Patch", 2),
             ("*** Begin Patch\n*** Update File:\n x\n", 2),
-            ("*** Begin Patch\n*** Update File: a\n@@ x\n*** End Patch", 3),
-            ("*** Begin Patch\n*** Update File: a\n@@\n-x\nfn y() {}\n*** End Patch", 5),
+            (
+                "*** Begin Patch\n*** Update File: a\n@@ x\n*** End Patch",
+                3,
+            ),
+            (
+                "*** Begin Patch\n*** Update File: a\n@@\n-x\nfn y() {}\n*** End Patch",
+                5,
+            ),
             ("*** Begin Patch\n*** Add File: a\n+x\ny\n*** End Patch", 4),
             ("*** Begin Patch\n*** Delete File: a\n-x\n*** End Patch", 3),
-            ("*** Begin Patch\n*** Update File: a\n-x\n*** Move to: b\n*** End Patch", 4),
+            (
+                "*** Begin Patch\n*** Update File: a\n-x\n*** Move to: b\n*** End Patch",
+                4,
+            ),
         ] {
             match parse_patch(text) {
-                Err(ParseError::Line { line: at, .. }) => assert_eq!(at, line, "{text}"),
+                Err(PatchParseError::Line { line: at, .. }) => assert_eq!(at, line, "{text}"),
                 other => panic!("{text}: {other:?}"),
             }
         }
-        let patch =
-            parse_patch("*** Begin Patch\n*** Delete File: a\n*** End Patch\nand then\n").expect("a patch");
-        assert!(patch.notes[0].starts_with("1 line behind"), "{:?}", patch.notes);
+        let patch = parse_patch("*** Begin Patch\n*** Delete File: a\n*** End Patch\nand then\n")
+            .expect("a patch");
+        assert!(
+            patch.notes[0].starts_with("1 line behind"),
+            "{:?}",
+            patch.notes
+        );
     }
 }

@@ -7,13 +7,15 @@ use tokio_util::sync::CancellationToken;
 
 use super::apply_hunks::ContentEdit;
 use super::plan::{PlannedAction, PlannedChange};
-use super::undo::Undo;
-use crate::acp::files::{LoadedFile, MoveFile, NewContent, Precondition, RemoveFile, WriteTextFile};
-use crate::acp::prepared::PreparedWrite;
+use super::undo::PatchUndo;
+use crate::acp::files::{
+    LoadedFile, MoveFile, NewContent, RemoveFile, WritePrecondition, WriteTextFile,
+};
+use crate::acp::prepared_write::PreparedWrite;
 use crate::acp::{RawPath, WorkspacePath};
 use crate::handlers::file::FileDeps;
-use crate::ids::hex;
-use crate::tool::{ErrorCode, FileChange, Intent, ToolCx, ToolError, Unrecorded};
+use crate::ids::to_hex;
+use crate::tool::{CallIntent, ErrorCode, FileChange, ToolContext, ToolError, UnrecordedIntents};
 
 /// The outcome of a patch.
 pub(crate) struct CommittedPatch {
@@ -34,34 +36,47 @@ pub(crate) struct CommittedPatch {
 /// # Errors
 /// Why a write failed, and that everything was taken back; or, file by file, what could not be.
 pub(crate) async fn commit_patch(
-    cx: &ToolCx,
+    cx: &ToolContext,
     deps: &FileDeps,
     changes: Arc<Vec<PlannedChange>>,
 ) -> Result<CommittedPatch, ToolError> {
     // Taking back needs no declaration of its own: the first one covers whatever a later process finds.
-    let steady = ToolCx { cancel: CancellationToken::new(), intents: Arc::new(Unrecorded), ..cx.clone() };
+    let steady = ToolContext {
+        cancel: CancellationToken::new(),
+        intents: Arc::new(UnrecordedIntents),
+        ..cx.clone()
+    };
     let (cx, deps) = (cx.clone(), deps.clone());
     let runtime = tokio::runtime::Handle::current();
     // On a thread of its own, so that it goes on even when nobody waits for the call any more.
     let work = move || {
         runtime.block_on(async move {
             if cx.is_cancelled() {
-                return Err(ToolError::cancelled("The call was cancelled before anything was changed."));
+                return Err(ToolError::call_cancelled(
+                    "The call was cancelled before anything was changed.",
+                ));
             }
             let mut steps = Vec::new();
             for change in changes.iter() {
-                let prepared = prepare_step(&cx, &deps, change).await;
-                steps.push(prepared.map_err(|fault| unchanged(&change.path, &fault))?);
+                let prepared = prepare_commit_step(&cx, &deps, change).await;
+                steps.push(prepared.map_err(|fault| unchanged_fault(&change.path, &fault))?);
             }
-            let intents: Vec<Intent> = steps.iter().flat_map(CommitStep::intents).collect();
-            cx.declare(intents).await?;
-            let commit = Commit { cx: steady, declaring: cx, deps, undos: Vec::new(), folders: Vec::new() };
-            commit.run(&changes, steps).await
+            let intents: Vec<CallIntent> =
+                steps.iter().flat_map(CommitStep::step_intents).collect();
+            cx.declare_intents(intents).await?;
+            let commit = PatchCommit {
+                cx: steady,
+                declaring_cx: cx,
+                deps,
+                undos: Vec::new(),
+                folders: Vec::new(),
+            };
+            commit.commit_steps(&changes, steps).await
         })
     };
     tokio::task::spawn_blocking(work)
         .await
-        .map_err(|fault| ToolError::internal(format!("The writing broke off: {fault}")))?
+        .map_err(|fault| ToolError::internal_error(format!("The writing broke off: {fault}")))?
 }
 
 /// The steps for one file, ready to be taken.
@@ -70,11 +85,11 @@ struct CommitStep {
     write: Option<Box<dyn PreparedWrite>>,
     /// The right to be executed that the file had, where that changes.
     was_executable: Option<bool>,
-    rename: Option<Rename>,
+    rename: Option<FileRename>,
 }
 
 /// A file that gets another name: its new one, or one until everything else is done, where it shall go.
-struct Rename {
+struct FileRename {
     from: WorkspacePath,
     to: WorkspacePath,
     is_removal: bool,
@@ -83,31 +98,56 @@ struct Rename {
 }
 
 /// Checks a change and gives it its names; nothing is done.
-async fn prepare_step(cx: &ToolCx, deps: &FileDeps, change: &PlannedChange) -> Result<CommitStep, ToolError> {
+async fn prepare_commit_step(
+    cx: &ToolContext,
+    deps: &FileDeps,
+    change: &PlannedChange,
+) -> Result<CommitStep, ToolError> {
     let path = &change.path;
-    let loaded_sha256 = || change.loaded.as_ref().map(LoadedFile::sha256);
+    let loaded_sha256 = || change.loaded.as_ref().map(LoadedFile::bytes_sha256);
     let rename = |to: WorkspacePath, is_removal: bool, sha256: Option<String>| {
-        Some(Rename { from: path.clone(), to, is_removal, sha256 })
+        Some(FileRename {
+            from: path.clone(),
+            to,
+            is_removal,
+            sha256,
+        })
     };
     match &change.action {
         PlannedAction::Unchanged(_) => Ok(CommitStep::default()),
-        PlannedAction::Add { content, executable } => {
+        PlannedAction::Add {
+            content,
+            executable,
+        } => {
             let request = WriteTextFile {
                 path: path.clone(),
                 content: NewContent::Text(content.clone()),
-                only_if: Precondition::Absent,
+                only_if: WritePrecondition::Absent,
                 create_folders: true,
                 executable: *executable,
             };
             let write = Some(deps.client.prepare_file(cx, request).await?);
-            Ok(CommitStep { write, ..CommitStep::default() })
+            Ok(CommitStep {
+                write,
+                ..CommitStep::default()
+            })
         }
         PlannedAction::Delete => {
-            let rename = rename(name_aside(deps, path)?, true, loaded_sha256());
-            Ok(CommitStep { rename, ..CommitStep::default() })
+            let rename = rename(temporary_sibling(deps, path)?, true, loaded_sha256());
+            Ok(CommitStep {
+                rename,
+                ..CommitStep::default()
+            })
         }
-        PlannedAction::Update { edit, executable, move_to } => {
-            let written = change.loaded.as_ref().filter(|_| !edit.splices.is_empty() || executable.is_some());
+        PlannedAction::Update {
+            edit,
+            executable,
+            move_to,
+        } => {
+            let written = change
+                .loaded
+                .as_ref()
+                .filter(|_| !edit.splices.is_empty() || executable.is_some());
             let mut step = CommitStep::default();
             if let Some(loaded) = written {
                 let request = update_request(path, loaded, edit, *executable);
@@ -115,8 +155,8 @@ async fn prepare_step(cx: &ToolCx, deps: &FileDeps, change: &PlannedChange) -> R
             }
             step.was_executable = executable.and_then(|_| is_executable(path));
             if let Some(to) = move_to {
-                let sha256 = match step.write.as_ref().and_then(|write| write.intent()) {
-                    Some(Intent::File { after, .. }) => after,
+                let sha256 = match step.write.as_ref().and_then(|write| write.next_intent()) {
+                    Some(CallIntent::File { after, .. }) => after,
                     _ => loaded_sha256(),
                 };
                 step.rename = rename(to.clone(), false, sha256);
@@ -134,8 +174,11 @@ fn update_request(
 ) -> WriteTextFile {
     WriteTextFile {
         path: path.clone(),
-        content: NewContent::Spliced { old: Arc::clone(&loaded.bytes), splices: edit.stored.clone() },
-        only_if: Precondition::AsLoaded(loaded.stamp),
+        content: NewContent::Spliced {
+            old: Arc::clone(&loaded.bytes),
+            splices: edit.stored.clone(),
+        },
+        only_if: WritePrecondition::AsLoaded(loaded.stamp),
         create_folders: false,
         executable,
     }
@@ -143,91 +186,125 @@ fn update_request(
 
 impl CommitStep {
     /// The declarations of its effects.
-    fn intents(&self) -> Vec<Intent> {
-        let mut intents: Vec<Intent> = self.write.iter().filter_map(|write| write.intent()).collect();
-        intents.extend(self.rename.as_ref().map(Rename::intent));
+    fn step_intents(&self) -> Vec<CallIntent> {
+        let mut intents: Vec<CallIntent> = self
+            .write
+            .iter()
+            .filter_map(|write| write.next_intent())
+            .collect();
+        intents.extend(self.rename.as_ref().map(FileRename::rename_intent));
         intents
     }
 }
 
-impl Rename {
-    fn intent(&self) -> Intent {
-        let (from, to) = (self.from.absolute().to_str(), self.to.absolute().to_str());
+impl FileRename {
+    fn rename_intent(&self) -> CallIntent {
+        let (from, to) = (
+            self.from.absolute_path().to_str(),
+            self.to.absolute_path().to_str(),
+        );
         let (from, to) = (from.map(str::to_owned), to.map(str::to_owned));
         let sha256 = self.sha256.clone();
         match (from, to) {
-            (Some(path), Some(temp)) if self.is_removal => {
-                Intent::File { path, before: sha256, after: None, executable: None, temp }
-            }
-            (Some(from), Some(to)) => Intent::Move { from, to, sha256 },
-            _ if self.is_removal => Intent::Vague { what: format!("remove {}", self.from.shown()) },
-            _ => Intent::Vague { what: format!("move {} to {}", self.from.shown(), self.to.shown()) },
+            (Some(path), Some(temp)) if self.is_removal => CallIntent::File {
+                path,
+                before: sha256,
+                after: None,
+                executable: None,
+                temp,
+            },
+            (Some(from), Some(to)) => CallIntent::Move { from, to, sha256 },
+            _ if self.is_removal => CallIntent::Vague {
+                what: format!("remove {}", self.from.display_text()),
+            },
+            _ => CallIntent::Vague {
+                what: format!(
+                    "move {} to {}",
+                    self.from.display_text(),
+                    self.to.display_text()
+                ),
+            },
         }
     }
 }
 
 /// A patch while it is written.
-pub(super) struct Commit {
-    pub(super) cx: ToolCx,
+pub(super) struct PatchCommit {
+    pub(super) cx: ToolContext,
     /// The call's own context, by which it declares.
-    declaring: ToolCx,
+    declaring_cx: ToolContext,
     pub(super) deps: FileDeps,
     /// The way back from each step that was taken.
-    pub(super) undos: Vec<Undo>,
+    pub(super) undos: Vec<PatchUndo>,
     /// Folders that were made for new files, inner ones first.
     pub(super) folders: Vec<WorkspacePath>,
 }
 
-impl Commit {
-    async fn run(
+impl PatchCommit {
+    async fn commit_steps(
         mut self,
         changes: &[PlannedChange],
         mut steps: Vec<CommitStep>,
     ) -> Result<CommittedPatch, ToolError> {
         let mut announced = Vec::new();
         for (change, step) in changes.iter().zip(&mut steps) {
-            let Some(write) = step.write.take() else { continue };
+            let Some(write) = step.write.take() else {
+                continue;
+            };
             let folders = self.missing_folders(&change.path);
-            let is_announced = matches!(write.intent(), Some(Intent::Beside { .. }));
+            let is_announced = matches!(write.next_intent(), Some(CallIntent::Beside { .. }));
             let staged = self.deps.client.stage_file(&self.cx, write).await;
             self.folders.splice(0..0, folders);
             match staged {
                 Ok(write) => {
-                    announced.extend(write.intent().filter(|_| is_announced));
+                    announced.extend(write.next_intent().filter(|_| is_announced));
                     step.write = Some(write);
                 }
                 Err(fault) => {
                     drop(steps);
-                    return Err(self.undo(&change.path, &fault).await);
+                    return Err(self.undo_all(&change.path, &fault).await);
                 }
             }
         }
         if !announced.is_empty()
-            && let Err(fault) = self.declaring.declare(announced).await
+            && let Err(fault) = self.declaring_cx.declare_intents(announced).await
         {
             drop(steps);
             let folders = std::mem::take(&mut self.folders);
             self.remove_folders(folders).await?;
             return Err(fault);
         }
-        let mut committed = CommittedPatch { files: Vec::new(), warnings: Vec::new(), source: None };
+        let mut committed = CommittedPatch {
+            files: Vec::new(),
+            warnings: Vec::new(),
+            source: None,
+        };
         let mut rest = steps.into_iter();
         for change in changes {
             let step = rest.next().unwrap_or_default();
-            if let Err(fault) = self.take_step(change, step, &mut committed).await {
+            if let Err(fault) = self.carry_out_step(change, step, &mut committed).await {
                 // What is staged and not placed goes, and then its folders can.
                 drop(rest);
-                return Err(self.undo(&change.path, &fault).await);
+                return Err(self.undo_all(&change.path, &fault).await);
             }
         }
         for undo in &self.undos {
-            if let Undo::RenameBack { from: path, to: aside, is_removal: true, .. } = undo {
-                let request = RemoveFile { path: aside.clone(), only_if: Precondition::None };
+            if let PatchUndo::RenameBack {
+                from: path,
+                to: aside,
+                is_removal: true,
+                ..
+            } = undo
+            {
+                let request = RemoveFile {
+                    path: aside.clone(),
+                    only_if: WritePrecondition::None,
+                };
                 if let Err(fault) = self.deps.client.remove_file(&self.cx, request).await {
-                    let (path, aside) = (path.shown(), aside.shown());
+                    let (path, aside) = (path.display_text(), aside.display_text());
                     committed.warnings.push(format!(
                         "{path} is gone, but what it held is left as {aside}: {}",
-                        fault.text()
+                        fault.model_text()
                     ));
                 }
             }
@@ -235,44 +312,63 @@ impl Commit {
         Ok(committed)
     }
 
-    async fn take_step(
+    async fn carry_out_step(
         &mut self,
         change: &PlannedChange,
         step: CommitStep,
         committed: &mut CommittedPatch,
     ) -> Result<(), ToolError> {
         let path = &change.path;
-        let loaded = change.loaded.as_ref().map(LoadedFile::sha256);
+        let loaded = change.loaded.as_ref().map(LoadedFile::bytes_sha256);
         let (mut before, mut after) = (loaded.clone(), loaded);
         if let Some(write) = step.write {
             let written = self.deps.client.place_file(&self.cx, write).await?;
-            committed.source = committed.source.take().or(written.by.fact());
+            committed.source = committed.source.take().or(written.by.source_label());
             committed.warnings.extend(written.warnings);
             (before, after) = (written.before, Some(written.after.clone()));
             self.undos.push(match &change.loaded {
-                Some(before) => Undo::WriteBack {
+                Some(before) => PatchUndo::WriteBack {
                     path: path.clone(),
                     before: before.clone(),
                     executable: step.was_executable,
                     after: written.after,
                 },
-                None => Undo::Remove { path: path.clone(), after: written.after },
+                None => PatchUndo::Remove {
+                    path: path.clone(),
+                    after: written.after,
+                },
             });
         }
         let mut file_change = |path: &WorkspacePath, before, after| {
-            committed.files.push(FileChange { path: path.shown(), before, after });
+            committed.files.push(FileChange {
+                path: path.display_text(),
+                before,
+                after,
+            });
         };
         match step.rename {
-            Some(Rename { from, to, is_removal, sha256 }) => {
+            Some(FileRename {
+                from,
+                to,
+                is_removal,
+                sha256,
+            }) => {
                 // Of a file that an editor has unsaved text of, the text on the disk was not looked at.
-                let on_disk = change.loaded.as_ref().filter(|loaded| !loaded.source.is_unsaved());
+                let on_disk = change
+                    .loaded
+                    .as_ref()
+                    .filter(|loaded| !loaded.source.is_unsaved_text());
                 let only_if = match (is_removal, on_disk, &after) {
-                    (true, Some(loaded), _) => Precondition::AsLoaded(loaded.stamp),
-                    (false, _, Some(after)) => Precondition::Content(after.clone()),
-                    _ => Precondition::None,
+                    (true, Some(loaded), _) => WritePrecondition::AsLoaded(loaded.stamp),
+                    (false, _, Some(after)) => WritePrecondition::Content(after.clone()),
+                    _ => WritePrecondition::None,
                 };
                 let folders = self.missing_folders(&to);
-                let request = MoveFile { from: from.clone(), to: to.clone(), only_if };
+                let request = MoveFile {
+                    from: from.clone(),
+                    to: to.clone(),
+                    only_if,
+                };
                 self.deps.client.move_file(&self.cx, request).await?;
                 if is_removal {
                     file_change(&from, sha256, None);
@@ -280,7 +376,12 @@ impl Commit {
                     file_change(&from, before, None);
                     file_change(&to, None, after);
                 }
-                self.undos.push(Undo::RenameBack { from, to, folders, is_removal });
+                self.undos.push(PatchUndo::RenameBack {
+                    from,
+                    to,
+                    folders,
+                    is_removal,
+                });
             }
             None if !matches!(change.action, PlannedAction::Unchanged(_)) => {
                 file_change(path, before, after);
@@ -292,50 +393,74 @@ impl Commit {
 
     /// The folders that will be made for a file, inner ones first.
     fn missing_folders(&self, path: &WorkspacePath) -> Vec<WorkspacePath> {
-        path.absolute()
+        path.absolute_path()
             .ancestors()
             .skip(1)
-            .take_while(|folder| folder.starts_with(path.root()))
-            .map_while(|folder| self.deps.workspace.resolve(&RawPath::from(folder.to_str()?)).ok())
-            .take_while(|folder| !folder.existed())
+            .take_while(|folder| folder.starts_with(path.root_path()))
+            .map_while(|folder| {
+                self.deps
+                    .workspace
+                    .resolve_in_workspace(&RawPath::from(folder.to_str()?))
+                    .ok()
+            })
+            .take_while(|folder| !folder.existed_when_resolved())
             .collect()
     }
 }
 
 /// The first fault of a patch, before which nothing was done.
-pub(super) fn unchanged(path: &WorkspacePath, fault: &ToolError) -> ToolError {
-    let text = format!("{}\nNo file was changed before it.", failure(path, fault));
-    ToolError::new(fault.code(), text).with_meta(fault.meta().clone())
+pub(super) fn unchanged_fault(path: &WorkspacePath, fault: &ToolError) -> ToolError {
+    let text = format!(
+        "{}\nNo file was changed before it.",
+        describe_file_fault(path, fault)
+    );
+    ToolError::new(fault.stable_code(), text).with_meta(fault.error_meta().clone())
 }
 
 /// Describes the fault of a file. Of one that may have been changed its own words say how it stands.
-pub(super) fn failure(path: &WorkspacePath, fault: &ToolError) -> String {
-    if fault.meta().may_have_run {
-        return fault.text().to_owned();
+pub(super) fn describe_file_fault(path: &WorkspacePath, fault: &ToolError) -> String {
+    if fault.error_meta().may_have_run {
+        return fault.model_text().to_owned();
     }
-    format!("{} could not be changed: {}", path.shown(), fault.text())
+    format!(
+        "{} could not be changed: {}",
+        path.display_text(),
+        fault.model_text()
+    )
 }
 
 /// Makes a name beside a file that nobody can foresee.
-fn name_aside(deps: &FileDeps, path: &WorkspacePath) -> Result<WorkspacePath, ToolError> {
+fn temporary_sibling(deps: &FileDeps, path: &WorkspacePath) -> Result<WorkspacePath, ToolError> {
     let mut random = [0_u8; 8];
-    getrandom::fill(&mut random).map_err(|cause| ToolError::internal(format!("No random bytes: {cause}")))?;
-    let name = path.absolute().file_name().unwrap_or_default().to_string_lossy();
+    getrandom::fill(&mut random)
+        .map_err(|cause| ToolError::internal_error(format!("No random bytes: {cause}")))?;
+    let name = path
+        .absolute_path()
+        .file_name()
+        .unwrap_or_default()
+        .to_string_lossy();
     let stem: String = name.chars().take(40).collect();
-    let aside = path.absolute().with_file_name(format!(".{stem}.{}.tmp", hex(&random)));
+    let aside = path
+        .absolute_path()
+        .with_file_name(format!(".{stem}.{}.tmp", to_hex(&random)));
     let aside = aside.to_str().ok_or_else(|| {
         ToolError::new(
             ErrorCode::Io,
-            format!("{}: a folder's name is not UTF-8. Remove it with Bash.", path.shown()),
+            format!(
+                "{}: a folder's name is not UTF-8. Remove it with Bash.",
+                path.display_text()
+            ),
         )
     })?;
-    deps.workspace.resolve(&RawPath::from(aside))
+    deps.workspace.resolve_in_workspace(&RawPath::from(aside))
 }
 
 #[cfg(unix)]
 fn is_executable(path: &WorkspacePath) -> Option<bool> {
     use std::os::unix::fs::PermissionsExt as _;
-    path.metadata().ok().map(|metadata| metadata.permissions().mode() & 0o100 != 0)
+    path.file_metadata()
+        .ok()
+        .map(|metadata| metadata.permissions().mode() & 0o100 != 0)
 }
 
 #[cfg(not(unix))]

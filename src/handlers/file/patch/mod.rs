@@ -4,13 +4,13 @@
 pub(super) mod apply_hunks;
 mod codex;
 pub(super) mod commit;
+mod diff_names;
 mod hunk_candidates;
+mod hunk_placement;
 mod hunk_text;
-mod names;
 pub(super) mod parse;
-mod placing;
 pub(super) mod plan;
-mod proposed;
+mod proposed_changes;
 pub(super) mod report;
 mod undo;
 mod unified;
@@ -21,7 +21,7 @@ use std::collections::BTreeSet;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Patch {
     /// One section a file, in the order of the patch.
-    pub sections: Vec<PatchSection>,
+    pub sections: Vec<PatchFileSection>,
     /// Notes on what was overlooked in reading it.
     pub notes: Vec<String>,
 }
@@ -32,7 +32,10 @@ impl Patch {
         let mut paths = BTreeSet::new();
         for section in &self.sections {
             paths.extend(section.names.iter().map(String::as_str));
-            if let SectionAction::Update { move_to: Some(to), .. } = &section.action {
+            if let SectionAction::Update {
+                move_to: Some(to), ..
+            } = &section.action
+            {
                 paths.insert(to);
             }
         }
@@ -42,7 +45,7 @@ impl Patch {
 
 /// The part of a patch that concerns one file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct PatchSection {
+pub(crate) struct PatchFileSection {
     /// The line of the patch where it begins, from 1.
     pub line: usize,
     /// The file's path, the likeliest reading first.
@@ -135,28 +138,37 @@ impl Hunk {
     }
 
     fn lines_without(&self, kind: LineKind) -> Vec<&[u8]> {
-        self.lines.iter().filter(|line| line.kind != kind).map(|line| line.text.as_bytes()).collect()
+        self.lines
+            .iter()
+            .filter(|line| line.kind != kind)
+            .map(|line| line.text.as_bytes())
+            .collect()
     }
 
-    fn has(&self, kind: LineKind) -> bool {
+    fn has_kind(&self, kind: LineKind) -> bool {
         self.lines.iter().any(|line| line.kind == kind)
     }
 
     /// Tells whether an added line has no line feed behind it, which only a file's last line may.
     fn adds_open_line(&self) -> bool {
-        self.lines.iter().any(|line| line.kind == LineKind::Added && !line.text.ends_with('\n'))
+        self.lines
+            .iter()
+            .any(|line| line.kind == LineKind::Added && !line.text.ends_with('\n'))
     }
 
     /// The number of lines of context before its first change and after its last.
-    fn margins(&self) -> (usize, usize) {
+    fn context_margins(&self) -> (usize, usize) {
         let is_context = |line: &&HunkLine| line.kind == LineKind::Context;
         let before = self.lines.iter().take_while(is_context).count();
-        (before, self.lines.iter().rev().take_while(is_context).count())
+        (
+            before,
+            self.lines.iter().rev().take_while(is_context).count(),
+        )
     }
 
     /// The lines between its outer context, if it starts at this line of the file. No two hunks share any.
     fn core_at(&self, start: usize) -> (usize, usize) {
-        let (before, after) = self.margins();
+        let (before, after) = self.context_margins();
         (start + before, start + self.old_lines().len() - after)
     }
 }

@@ -5,7 +5,7 @@ use super::{Patch, codex, unified};
 
 /// The reason why a text is no patch that can be applied.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum ParseError {
+pub(crate) enum PatchParseError {
     /// It has the marks of neither format.
     #[error("{EXAMPLES}")]
     Neither,
@@ -43,32 +43,48 @@ or a unified diff:
 -a line that goes
 +a line that comes";
 
-impl ParseError {
-    pub(super) fn at(index: usize, why: impl Into<String>) -> Self {
-        Self::Line { line: index + 1, why: why.into() }
+impl PatchParseError {
+    pub(super) fn bad_line_error(index: usize, why: impl Into<String>) -> Self {
+        Self::Line {
+            line: index + 1,
+            why: why.into(),
+        }
     }
 
-    pub(super) fn unsupported(index: usize, why: impl Into<String>) -> Self {
-        Self::Unsupported { line: index + 1, why: why.into() }
+    pub(super) fn unsupported_line(index: usize, why: impl Into<String>) -> Self {
+        Self::Unsupported {
+            line: index + 1,
+            why: why.into(),
+        }
     }
 
-    pub(super) fn merge(index: usize) -> Self {
-        Self::unsupported(index, "this is the diff of a merge. Give the diff against one parent.")
+    pub(super) fn merge_diff_error(index: usize) -> Self {
+        Self::unsupported_line(
+            index,
+            "this is the diff of a merge. Give the diff against one parent.",
+        )
     }
 }
 
 /// Reads a patch.
 ///
 /// # Errors
-/// [`ParseError`], naming the line.
-pub(crate) fn parse_patch(text: &str) -> Result<Patch, ParseError> {
+/// [`PatchParseError`], naming the line.
+pub(crate) fn parse_patch(text: &str) -> Result<Patch, PatchParseError> {
     let mut lines: Vec<&str> = text.split('\n').collect();
-    if lines.last().is_some_and(|last| last.trim_end_matches('\r').is_empty()) {
+    if lines
+        .last()
+        .is_some_and(|last| last.trim_end_matches('\r').is_empty())
+    {
         lines.pop();
     }
     // Heads have no carriage return of their own: where they have one, the whole patch was written so.
-    let is_head = |line: &&&str| codex::is_codex_mark(line) || unified::is_file_head(line);
-    let notes = if lines.iter().find(is_head).is_some_and(|line| line.ends_with('\r')) {
+    let is_head = |line: &&&str| codex::is_codex_mark(line) || unified::is_diff_head(line);
+    let notes = if lines
+        .iter()
+        .find(is_head)
+        .is_some_and(|line| line.ends_with('\r'))
+    {
         for line in &mut lines {
             *line = line.strip_suffix('\r').unwrap_or(line);
         }
@@ -81,14 +97,18 @@ pub(crate) fn parse_patch(text: &str) -> Result<Patch, ParseError> {
     }
     let mut patch = if lines.iter().any(|line| codex::is_codex_mark(line)) {
         codex::parse_codex(&lines)?
-    } else if lines.iter().enumerate().any(|(at, _)| unified::begins_file(&lines, at)) {
+    } else if lines
+        .iter()
+        .enumerate()
+        .any(|(at, _)| unified::begins_file_part(&lines, at))
+    {
         unified::parse_unified(&lines)?
     } else if let Some(at) = lines.iter().position(|line| line.starts_with("@@")) {
         let why = "a hunk, but no file is named before it. Put `--- a/PATH` and `+++ b/PATH`, or `*** Update File: \
                    PATH`, before it.";
-        return Err(ParseError::at(at, why));
+        return Err(PatchParseError::bad_line_error(at, why));
     } else {
-        return Err(ParseError::Neither);
+        return Err(PatchParseError::Neither);
     };
     patch.notes.extend(notes);
     Ok(patch)
@@ -100,7 +120,7 @@ pub(super) fn quote_line(line: &str) -> String {
 }
 
 /// Tells whether a line can only be put around a patch: a fence, or the end of a here document.
-pub(super) fn is_wrapping(line: &str) -> bool {
+pub(super) fn is_wrapping_line(line: &str) -> bool {
     let line = line.trim();
     line.is_empty()
         || line.starts_with("```")
@@ -117,9 +137,15 @@ mod tests {
     fn what_is_no_patch_is_told_so_with_an_example_of_each() {
         let error = parse_patch("please change a to b").expect_err("no patch");
         let text = error.to_string();
-        assert!(text.contains("*** Begin Patch") && text.contains("--- a/src/a.rs"), "{text}");
-        assert_eq!(parse_patch(""), Err(ParseError::Neither));
-        assert!(matches!(parse_patch("@@ -1 +1 @@\n-a\n+b\n"), Err(ParseError::Line { line: 1, .. })));
+        assert!(
+            text.contains("*** Begin Patch") && text.contains("--- a/src/a.rs"),
+            "{text}"
+        );
+        assert_eq!(parse_patch(""), Err(PatchParseError::Neither));
+        assert!(matches!(
+            parse_patch("@@ -1 +1 @@\n-a\n+b\n"),
+            Err(PatchParseError::Line { line: 1, .. })
+        ));
     }
 
     #[test]
@@ -138,7 +164,11 @@ mod tests {
             "--- a/y\n+++ b/y\n@@\n-x\n--- a/keys/a\n+++ b/keys/a\n@@\n-x\n",
         ] {
             let read = parse_patch(patch).unwrap_or_else(|error| panic!("{patch}: {error}"));
-            assert!(read.named_paths().contains("keys/a"), "{patch}: {:?}", read.named_paths());
+            assert!(
+                read.named_paths().contains("keys/a"),
+                "{patch}: {:?}",
+                read.named_paths()
+            );
         }
     }
 
@@ -147,11 +177,18 @@ mod tests {
         let (first, second) = EXAMPLES.split_once("or a unified diff:\n").expect("two");
         for text in [first, second] {
             let patch = parse_patch(text).expect("an example works");
-            let [section] = patch.sections.as_slice() else { panic!("{patch:?}") };
+            let [section] = patch.sections.as_slice() else {
+                panic!("{patch:?}")
+            };
             assert_eq!(section.names[0], "src/a.rs");
-            let SectionAction::Update { hunks, .. } = &section.action else { panic!("{section:?}") };
+            let SectionAction::Update { hunks, .. } = &section.action else {
+                panic!("{section:?}")
+            };
             let kinds: Vec<LineKind> = hunks[0].lines.iter().map(|line| line.kind).collect();
-            assert_eq!(kinds, [LineKind::Context, LineKind::Removed, LineKind::Added]);
+            assert_eq!(
+                kinds,
+                [LineKind::Context, LineKind::Removed, LineKind::Added]
+            );
         }
     }
 
@@ -163,7 +200,9 @@ mod tests {
         assert_eq!(crlf.notes.len(), 1);
         // Only the contents have it: that is the file's own.
         let of_file = parse_patch("--- a/f\n+++ b/f\n@@ -1 +1 @@\n-a\r\n+b\r\n").expect("a patch");
-        let SectionAction::Update { hunks, .. } = &of_file.sections[0].action else { panic!("{of_file:?}") };
+        let SectionAction::Update { hunks, .. } = &of_file.sections[0].action else {
+            panic!("{of_file:?}")
+        };
         assert_eq!(hunks[0].lines[1].text, "b\r\n");
     }
 }

@@ -1,17 +1,17 @@
 //! Plans the changes of a patch, file by file, checked and placed before anything is written. Not here: writing
-//! (commit), and the places of hunks (placing).
+//! (commit), and the places of hunks (hunk_placement).
 
 use std::path::Path;
 
 use super::apply_hunks::{ContentEdit, edit_content};
-use super::{Hunk, Patch, PatchSection, SectionAction};
-use crate::acp::files::{Encoding, LoadedFile};
+use super::{Hunk, Patch, PatchFileSection, SectionAction};
+use crate::acp::files::{FileEncoding, LoadedFile};
 use crate::acp::{RawPath, WorkspacePath};
-use crate::handlers::file::edit::with_change;
+use crate::handlers::file::edit::append_change_note;
 use crate::handlers::file::seen_files::SeenLines;
-use crate::handlers::file::{FileDeps, mask};
-use crate::output::figures::{counted, size};
-use crate::tool::{ErrorCode, ToolCx, ToolError};
+use crate::handlers::file::{FileDeps, mask_guard};
+use crate::output::number_format::{format_count, format_size};
+use crate::tool::{ErrorCode, ToolContext, ToolError};
 
 /// The largest file that is patched.
 const MAX_FILE: u64 = 64 << 20;
@@ -60,7 +60,7 @@ pub(crate) enum PlannedAction {
 
 /// A section with its file found.
 struct LocatedSection {
-    section: PatchSection,
+    section: PatchFileSection,
     path: WorkspacePath,
     move_to: Option<WorkspacePath>,
 }
@@ -70,7 +70,7 @@ struct LocatedSection {
 /// # Errors
 /// Everything that is wrong with it, under the code of the first fault.
 pub(crate) async fn plan_patch(
-    cx: &ToolCx,
+    cx: &ToolContext,
     deps: &FileDeps,
     patch: Patch,
 ) -> Result<Vec<PlannedChange>, ToolError> {
@@ -85,26 +85,31 @@ pub(crate) async fn plan_patch(
     let mut held = 0;
     for this in found {
         if cx.is_cancelled() {
-            return Err(ToolError::cancelled("The call was cancelled before anything was changed."));
+            return Err(ToolError::call_cancelled(
+                "The call was cancelled before anything was changed.",
+            ));
         }
         let line = this.section.line;
         match plan_section(cx, deps, this).await {
             Ok(change) => {
-                held += change.loaded.as_ref().map_or(0, |loaded| loaded.bytes.len());
+                held += change
+                    .loaded
+                    .as_ref()
+                    .map_or(0, |loaded| loaded.bytes.len());
                 changes.push(change);
             }
-            Err(fault) if fault.code() == ErrorCode::Cancelled => return Err(fault),
-            Err(fault) => faults.push(at_line(line, &fault)),
+            Err(fault) if fault.stable_code() == ErrorCode::Cancelled => return Err(fault),
+            Err(fault) => faults.push(with_patch_line(line, &fault)),
         }
         if held > MAX_ALL {
             let text = format!(
                 "The files of this patch are over {} together. Nothing was changed. Split the patch.",
-                size(MAX_ALL as u64)
+                format_size(MAX_ALL as u64)
             );
             return Err(ToolError::new(ErrorCode::TooLarge, text));
         }
     }
-    match faults.first().map(ToolError::code) {
+    match faults.first().map(ToolError::stable_code) {
         None => Ok(changes),
         Some(code) => Err(ToolError::new(code, list_faults(&faults))),
     }
@@ -115,54 +120,72 @@ fn list_faults(faults: &[ToolError]) -> String {
     let mut text = String::from("Nothing was changed: a patch is applied whole or not at all.");
     let mark = if faults.len() > 1 { "- " } else { "" };
     for fault in faults.iter().take(MAX_FAULTS) {
-        text.extend(["\n", mark, fault.text()]);
+        text.extend(["\n", mark, fault.model_text()]);
     }
     if faults.len() > MAX_FAULTS {
-        let more = counted((faults.len() - MAX_FAULTS) as u64, "more fault");
+        let more = format_count((faults.len() - MAX_FAULTS) as u64, "more fault");
         text.extend(["\n[... ", &more, "]"]);
     }
     text
 }
 
-fn at_line(line: usize, fault: &ToolError) -> ToolError {
-    ToolError::new(fault.code(), format!("Line {line} of the patch: {}", fault.text()))
+fn with_patch_line(line: usize, fault: &ToolError) -> ToolError {
+    ToolError::new(
+        fault.stable_code(),
+        format!("Line {line} of the patch: {}", fault.model_text()),
+    )
 }
 
 /// Finds the file of a section, by the first of its names that is there.
-fn locate_section(deps: &FileDeps, section: PatchSection) -> Result<LocatedSection, ToolError> {
+fn locate_section(deps: &FileDeps, section: PatchFileSection) -> Result<LocatedSection, ToolError> {
     let resolve = |name: &str| {
         deps.workspace
-            .resolve(&RawPath::from(name))
-            .and_then(|path| match path.protection() {
-                Some(protection) => Err(protection.denied(&path.shown())),
-                None if path.names_folder() => {
-                    Err(ToolError::new(ErrorCode::IsDirectory, format!("{}/ names a folder.", path.shown())))
-                }
+            .resolve_in_workspace(&RawPath::from(name))
+            .and_then(|path| match path.write_protection() {
+                Some(protection) => Err(protection.denial_error(&path.display_text())),
+                None if path.names_folder() => Err(ToolError::new(
+                    ErrorCode::IsDirectory,
+                    format!("{}/ names a folder.", path.display_text()),
+                )),
                 None => Ok(path),
             })
-            .map_err(|fault| at_line(section.line, &fault))
+            .map_err(|fault| with_patch_line(section.line, &fault))
     };
     let first = resolve(&section.names[0]);
     let is_new = matches!(section.action, SectionAction::Add { .. });
-    let path = if is_new || first.as_ref().is_ok_and(WorkspacePath::existed) {
+    let path = if is_new
+        || first
+            .as_ref()
+            .is_ok_and(WorkspacePath::existed_when_resolved)
+    {
         first?
     } else {
-        let other =
-            section.names[1..].iter().filter_map(|name| resolve(name).ok()).find(WorkspacePath::existed);
+        let other = section.names[1..]
+            .iter()
+            .filter_map(|name| resolve(name).ok())
+            .find(WorkspacePath::existed_when_resolved);
         other.map_or(first, Ok)?
     };
     let move_to = match &section.action {
-        SectionAction::Update { move_to: Some(name), .. } => {
-            Some(resolve(name)?).filter(|to| to.absolute() != path.absolute())
-        }
+        SectionAction::Update {
+            move_to: Some(name),
+            ..
+        } => Some(resolve(name)?).filter(|to| to.absolute_path() != path.absolute_path()),
         _ => None,
     };
-    Ok(LocatedSection { section, path, move_to })
+    Ok(LocatedSection {
+        section,
+        path,
+        move_to,
+    })
 }
 
 /// Takes a section, or joins it with an earlier one of the same file.
 fn join_sections(found: &mut Vec<LocatedSection>, this: LocatedSection) -> Result<(), ToolError> {
-    let Some(other) = found.iter_mut().find(|other| other.path.absolute() == this.path.absolute()) else {
+    let Some(other) = found
+        .iter_mut()
+        .find(|other| other.path.absolute_path() == this.path.absolute_path())
+    else {
         found.push(this);
         return Ok(());
     };
@@ -170,8 +193,14 @@ fn join_sections(found: &mut Vec<LocatedSection>, this: LocatedSection) -> Resul
     if other.move_to.is_none()
         && this.move_to.is_none()
         && let (
-            SectionAction::Update { hunks, executable, .. },
-            SectionAction::Update { hunks: more, executable: later, .. },
+            SectionAction::Update {
+                hunks, executable, ..
+            },
+            SectionAction::Update {
+                hunks: more,
+                executable: later,
+                ..
+            },
         ) = (&mut other.section.action, this.section.action)
     {
         hunks.extend(more);
@@ -181,7 +210,7 @@ fn join_sections(found: &mut Vec<LocatedSection>, this: LocatedSection) -> Resul
     let text = format!(
         "Line {line} of the patch: {} is in the patch already, at line {first}. Give one section a file: only two \
          changes of the same file are joined.",
-        this.path.shown()
+        this.path.display_text()
     );
     Err(ToolError::invalid_args(text))
 }
@@ -191,18 +220,22 @@ fn find_collisions(found: &[LocatedSection]) -> Vec<ToolError> {
     let mut faults = Vec::new();
     for (at, this) in found.iter().enumerate() {
         let Some(to) = &this.move_to else { continue };
-        let wants = |other: &Path| other == to.absolute();
+        let wants = |other: &Path| other == to.absolute_path();
         let other = found.iter().enumerate().find(|(other_at, other)| {
-            wants(other.path.absolute())
-                || (*other_at < at && other.move_to.as_ref().is_some_and(|to| wants(to.absolute())))
+            wants(other.path.absolute_path())
+                || (*other_at < at
+                    && other
+                        .move_to
+                        .as_ref()
+                        .is_some_and(|to| wants(to.absolute_path())))
         });
         if let Some((_, other)) = other {
             faults.push(ToolError::invalid_args(format!(
                 "Line {} of the patch: {} gets the path {}, which line {} of the patch names too. Do it in two \
                  patches.",
                 this.section.line,
-                this.path.shown(),
-                to.shown(),
+                this.path.display_text(),
+                to.display_text(),
                 other.section.line
             )));
         }
@@ -212,86 +245,150 @@ fn find_collisions(found: &[LocatedSection]) -> Vec<ToolError> {
 
 /// Plans the change of one section.
 async fn plan_section(
-    cx: &ToolCx,
+    cx: &ToolContext,
     deps: &FileDeps,
     found: LocatedSection,
 ) -> Result<PlannedChange, ToolError> {
-    let LocatedSection { section, path, move_to } = found;
+    let LocatedSection {
+        section,
+        path,
+        move_to,
+    } = found;
     let load = || deps.client.load_file(cx, path.clone(), MAX_FILE);
-    if let Some(to) = move_to.as_ref().filter(|to| to.existed()) {
-        let text = format!("{} exists already; {} is not moved over it.", to.shown(), path.shown());
+    if let Some(to) = move_to.as_ref().filter(|to| to.existed_when_resolved()) {
+        let text = format!(
+            "{} exists already; {} is not moved over it.",
+            to.display_text(),
+            path.display_text()
+        );
         return Err(ToolError::new(ErrorCode::Stale, text));
     }
     let mut notes = Vec::new();
     let (loaded, action) = match section.action {
-        SectionAction::Add { content, executable } => {
-            mask::refuse_over(cx, &path, ("patch", &content)).await?;
-            if path.existed() {
+        SectionAction::Add {
+            content,
+            executable,
+        } => {
+            mask_guard::refuse_masked_overwrite(cx, &path, ("patch", &content)).await?;
+            if path.existed_when_resolved() {
                 let loaded = load().await?;
-                check_same(&path, &loaded, &content)?;
-                (Some(loaded), PlannedAction::Unchanged("it is there already, with exactly this text"))
+                check_same_content(&path, &loaded, &content)?;
+                (
+                    Some(loaded),
+                    PlannedAction::Unchanged("it is there already, with exactly this text"),
+                )
             } else {
-                (None, PlannedAction::Add { content, executable })
+                (
+                    None,
+                    PlannedAction::Add {
+                        content,
+                        executable,
+                    },
+                )
             }
         }
         SectionAction::Delete { hunks } => {
             let loaded = load().await?;
             if let Some(hunks) = hunks {
-                check_whole(cx, &path, loaded.clone(), hunks).await?;
+                check_whole_removal(cx, &path, loaded.clone(), hunks).await?;
             }
             (Some(loaded), PlannedAction::Delete)
         }
-        SectionAction::Update { hunks, executable, .. } if hunks.is_empty() => {
+        SectionAction::Update {
+            hunks, executable, ..
+        } if hunks.is_empty() => {
             // Any regular file can be moved or made executable, whatever it holds.
-            let loaded = if executable.is_some() || !path.existed() { Some(load().await?) } else { None };
-            (loaded, PlannedAction::Update { edit: ContentEdit::default(), executable, move_to })
+            let loaded = if executable.is_some() || !path.existed_when_resolved() {
+                Some(load().await?)
+            } else {
+                None
+            };
+            (
+                loaded,
+                PlannedAction::Update {
+                    edit: ContentEdit::default(),
+                    executable,
+                    move_to,
+                },
+            )
         }
-        SectionAction::Update { hunks, executable, .. } => {
+        SectionAction::Update {
+            hunks, executable, ..
+        } => {
             let loaded = load().await?;
-            let lines = hunks.iter().flat_map(|hunk| &hunk.lines).map(|line| line.text.as_str());
-            mask::refuse_beside(&path.shown(), &loaded.bytes, &[("patch", &lines.collect::<String>())])?;
-            let changed = deps.seen.change_since(cx, &path, || loaded.sha256(), Some(&loaded.bytes));
+            let lines = hunks
+                .iter()
+                .flat_map(|hunk| &hunk.lines)
+                .map(|line| line.text.as_str());
+            mask_guard::refuse_unless_masked(
+                &path.display_text(),
+                &loaded.bytes,
+                &[("patch", &lines.collect::<String>())],
+            )?;
+            let changed = deps.seen.describe_change_since(
+                cx,
+                &path,
+                || loaded.bytes_sha256(),
+                Some(&loaded.bytes),
+            );
             let edited = edit_loaded(cx, &path, loaded.clone(), hunks).await;
-            let (edit, said) = edited.map_err(|error| with_change(error, changed.as_deref()))?;
+            let (edit, said) =
+                edited.map_err(|error| append_change_note(error, changed.as_deref()))?;
             notes.extend(said.into_iter().chain(changed));
             let action = if edit.splices.is_empty() && executable.is_none() && move_to.is_none() {
                 PlannedAction::Unchanged("all that the patch changes in it is there already")
             } else {
-                PlannedAction::Update { edit, executable, move_to }
+                PlannedAction::Update {
+                    edit,
+                    executable,
+                    move_to,
+                }
             };
             (Some(loaded), action)
         }
     };
-    Ok(PlannedChange { path, loaded, action, notes })
+    Ok(PlannedChange {
+        path,
+        loaded,
+        action,
+        notes,
+    })
 }
 
 /// Refuses to make a file that is there with another text.
-fn check_same(path: &WorkspacePath, loaded: &LoadedFile, content: &str) -> Result<(), ToolError> {
+fn check_same_content(
+    path: &WorkspacePath,
+    loaded: &LoadedFile,
+    content: &str,
+) -> Result<(), ToolError> {
     if *loaded.bytes == content.as_bytes() {
         return Ok(());
     }
     let text = format!(
         "{} exists already ({}). Change it with `*** Update File:`, or replace it with Write.",
-        path.shown(),
-        size(loaded.bytes.len() as u64)
+        path.display_text(),
+        format_size(loaded.bytes.len() as u64)
     );
     Err(ToolError::new(ErrorCode::Stale, text))
 }
 
 /// Refuses the removal of a file that holds something else than the patch says.
-async fn check_whole(
-    cx: &ToolCx,
+async fn check_whole_removal(
+    cx: &ToolContext,
     path: &WorkspacePath,
     loaded: LoadedFile,
     hunks: Vec<Hunk>,
 ) -> Result<(), ToolError> {
     let (edit, _) = edit_loaded(cx, path, loaded, hunks).await?;
-    let text = edit.text.strip_prefix(Encoding::Utf8Bom.mark()).unwrap_or(&edit.text);
+    let text = edit
+        .text
+        .strip_prefix(FileEncoding::Utf8Bom.bom_bytes())
+        .unwrap_or(&edit.text);
     let gone: usize = edit.splices.iter().map(|splice| splice.range.len()).sum();
     if gone < text.len() || edit.splices.iter().any(|splice| !splice.with.is_empty()) {
         let text = format!(
             "{} holds more than the patch removes. Read it; to remove it whatever it holds, use `*** Delete File:`.",
-            path.shown()
+            path.display_text()
         );
         return Err(ToolError::new(ErrorCode::NoMatch, text));
     }
@@ -300,17 +397,21 @@ async fn check_whole(
 
 /// Applies the hunks to a file's content, off the async threads.
 async fn edit_loaded(
-    cx: &ToolCx,
+    cx: &ToolContext,
     path: &WorkspacePath,
     loaded: LoadedFile,
     hunks: Vec<Hunk>,
 ) -> Result<(ContentEdit, Vec<String>), ToolError> {
-    let (cancel, shown, uncut) = (cx.cancel.clone(), path.shown(), cx.uncut.clone());
+    let (cancel, shown, uncut) = (
+        cx.cancel.clone(),
+        path.display_text(),
+        cx.secret_boundaries.clone(),
+    );
     tokio::task::spawn_blocking(move || {
         edit_content(&shown, &loaded, &hunks, &uncut, &|| cancel.is_cancelled())
     })
     .await
-    .map_err(|fault| ToolError::internal(format!("The search broke off: {fault}")))?
+    .map_err(|fault| ToolError::internal_error(format!("The search broke off: {fault}")))?
 }
 
 impl PlannedChange {
@@ -322,13 +423,22 @@ impl PlannedChange {
     /// The file that there is afterwards, with its lines where they are remembered; none where it goes.
     pub(crate) fn seen_after(&self) -> Option<(&WorkspacePath, SeenLines)> {
         match &self.action {
-            PlannedAction::Add { content, .. } => Some((&self.path, SeenLines::of_text(content.as_bytes()))),
+            PlannedAction::Add { content, .. } => {
+                Some((&self.path, SeenLines::from_whole_text(content.as_bytes())))
+            }
             PlannedAction::Delete | PlannedAction::Unchanged(_) => None,
             PlannedAction::Update { edit, move_to, .. } => {
                 let loaded = self.loaded.as_ref().map(|loaded| &loaded.bytes);
-                let text = if edit.text.is_empty() { loaded } else { Some(&edit.text) };
-                let lines = text.map(|text| SeenLines::of_spliced(text, &edit.splices));
-                Some((move_to.as_ref().unwrap_or(&self.path), lines.unwrap_or_default()))
+                let text = if edit.text.is_empty() {
+                    loaded
+                } else {
+                    Some(&edit.text)
+                };
+                let lines = text.map(|text| SeenLines::from_spliced(text, &edit.splices));
+                Some((
+                    move_to.as_ref().unwrap_or(&self.path),
+                    lines.unwrap_or_default(),
+                ))
             }
         }
     }
@@ -340,15 +450,17 @@ impl PlannedChange {
             PlannedAction::Add { content, .. } => (count(content.as_bytes()), 0),
             PlannedAction::Delete => (0, count(self.loaded_bytes())),
             PlannedAction::Update { edit, .. } => {
-                edit.splices.iter().fold((0, 0), |(added, removed), splice| {
-                    let range = &splice.range;
-                    // What comes behind an open last line ends that line first.
-                    let closes = range.is_empty()
-                        && range.start == edit.text.len()
-                        && edit.text.last().is_some_and(|byte| *byte != b'\n');
-                    let come = count(&splice.with) - usize::from(closes);
-                    (added + come, removed + count(&edit.text[range.clone()]))
-                })
+                edit.splices
+                    .iter()
+                    .fold((0, 0), |(added, removed), splice| {
+                        let range = &splice.range;
+                        // What comes behind an open last line ends that line first.
+                        let closes = range.is_empty()
+                            && range.start == edit.text.len()
+                            && edit.text.last().is_some_and(|byte| *byte != b'\n');
+                        let come = count(&splice.with) - usize::from(closes);
+                        (added + come, removed + count(&edit.text[range.clone()]))
+                    })
             }
             PlannedAction::Unchanged(_) => (0, 0),
         }

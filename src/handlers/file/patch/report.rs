@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use memchr::memchr_iter;
 
 use super::plan::{PlannedAction, PlannedChange};
-use crate::acp::files::Splice;
+use crate::acp::files::ByteSplice;
 use crate::handlers::file::unified_diff::write_hunks;
 
 /// Lines named of a file.
@@ -15,15 +15,23 @@ const MAX_NAMED: usize = 12;
 pub(crate) fn summarize_changes(changes: &[PlannedChange]) -> String {
     let mut out = String::new();
     for change in changes {
-        let shown = change.path.shown();
+        let shown = change.path.display_text();
         let (added, removed) = change.count_lines();
         let line = match &change.action {
             PlannedAction::Add { executable, .. } => {
-                let mode = if *executable == Some(true) { ", executable" } else { "" };
+                let mode = if *executable == Some(true) {
+                    ", executable"
+                } else {
+                    ""
+                };
                 format!("A {shown} (+{added}{mode})")
             }
             PlannedAction::Delete => format!("D {shown} (-{removed})"),
-            PlannedAction::Update { executable, move_to, edit } => {
+            PlannedAction::Update {
+                executable,
+                move_to,
+                edit,
+            } => {
                 let mode = match executable {
                     Some(true) => ", executable",
                     Some(false) => ", not executable",
@@ -31,7 +39,7 @@ pub(crate) fn summarize_changes(changes: &[PlannedChange]) -> String {
                 };
                 let lines = list_lines(&edit.text, &edit.splices);
                 let (mark, to) = match move_to {
-                    Some(to) => ('R', format!(" -> {}", to.shown())),
+                    Some(to) => ('R', format!(" -> {}", to.display_text())),
                     None => ('M', String::new()),
                 };
                 format!("{mark} {shown}{to} (+{added} -{removed}{mode}){lines}")
@@ -47,7 +55,7 @@ pub(crate) fn summarize_changes(changes: &[PlannedChange]) -> String {
 }
 
 /// Lists the lines of the new text at which something changed.
-fn list_lines(old: &[u8], splices: &[Splice]) -> String {
+fn list_lines(old: &[u8], splices: &[ByteSplice]) -> String {
     let mut lines: Vec<String> = Vec::new();
     let (mut line, mut at) = (1_usize, 0);
     for splice in splices.iter().take(MAX_NAMED) {
@@ -57,7 +65,11 @@ fn list_lines(old: &[u8], splices: &[Splice]) -> String {
         at = splice.range.end;
     }
     let more = splices.len() - lines.len();
-    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let more = if more > 0 {
+        format!(" and {more} more")
+    } else {
+        String::new()
+    };
     match lines.as_slice() {
         [] => String::new(),
         [only] => format!(", line {only}"),
@@ -69,27 +81,43 @@ fn list_lines(old: &[u8], splices: &[Splice]) -> String {
 pub(crate) fn diff_changes(changes: &[PlannedChange]) -> String {
     let mut out = String::new();
     for change in changes {
-        let name = change.path.relative().display().to_string();
+        let name = change.path.relative_path().display().to_string();
         match &change.action {
             PlannedAction::Unchanged(_) => {}
             PlannedAction::Add { content, .. } => {
                 let _ = writeln!(out, "--- /dev/null\n+++ b/{name}");
-                let splice = Splice { range: 0..0, with: content.clone().into_bytes() };
+                let splice = ByteSplice {
+                    range: 0..0,
+                    with: content.clone().into_bytes(),
+                };
                 write_hunks(&mut out, b"".into(), &[splice]);
             }
             PlannedAction::Delete => {
                 let _ = writeln!(out, "--- a/{name}\n+++ /dev/null");
                 let text = change.loaded_bytes();
-                let splice = Splice { range: 0..text.len(), with: Vec::new() };
+                let splice = ByteSplice {
+                    range: 0..text.len(),
+                    with: Vec::new(),
+                };
                 write_hunks(&mut out, text.into(), &[splice]);
             }
-            PlannedAction::Update { edit, move_to, executable } => {
-                let to = move_to.as_ref().map(|to| to.relative().display().to_string());
+            PlannedAction::Update {
+                edit,
+                move_to,
+                executable,
+            } => {
+                let to = move_to
+                    .as_ref()
+                    .map(|to| to.relative_path().display().to_string());
                 if let Some(to) = &to {
                     let _ = writeln!(out, "rename from {name}\nrename to {to}");
                 }
                 if let Some(executable) = executable {
-                    let _ = writeln!(out, "new mode {}", if *executable { "100755" } else { "100644" });
+                    let _ = writeln!(
+                        out,
+                        "new mode {}",
+                        if *executable { "100755" } else { "100644" }
+                    );
                 }
                 if !edit.splices.is_empty() {
                     let _ = writeln!(out, "--- a/{name}\n+++ b/{}", to.as_ref().unwrap_or(&name));

@@ -5,39 +5,52 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
 use crate::approval_answer::ApprovalOption;
-use crate::backend::Answer;
-use crate::home::Approvals;
+use crate::backend::RemoteAnswer;
+use crate::home::ApprovalQuestions;
 use crate::ids::{ConversationId, RequestId, ToolName};
 use crate::tool::AllowedCalls;
 
 /// The scope of a remembered answer: a tool in a conversation, and the topic that the owner's rule asks about.
-pub(in crate::runner) type Place = (ConversationId, ToolName, Option<String>);
+pub(in crate::runner) type AnswerScope = (ConversationId, ToolName, Option<String>);
 
 /// The answers to the questions of one runner.
 pub(in crate::runner) struct ApprovalMemory {
-    pub(in crate::runner) open: Approvals,
-    remembered: Mutex<HashMap<Place, Answer>>,
+    pub(in crate::runner) open: ApprovalQuestions,
+    remembered: Mutex<HashMap<AnswerScope, RemoteAnswer>>,
     /// The calls that people were asked about and allowed.
     pub(in crate::runner) allowed: AllowedCalls,
 }
 
 impl ApprovalMemory {
-    pub(in crate::runner) fn new(open: Approvals) -> Self {
+    pub(in crate::runner) fn new(open: ApprovalQuestions) -> Self {
         // This process asks the questions of an earlier one again when their calls come up.
-        open.close_all();
-        Self { open, remembered: Mutex::default(), allowed: AllowedCalls::default() }
+        open.close_all_questions();
+        Self {
+            open,
+            remembered: Mutex::default(),
+            allowed: AllowedCalls::default(),
+        }
     }
 
     /// Returns whether the person at this device allowed this question's call.
     pub(in crate::runner) fn is_allowed_here(&self, question: &RequestId) -> bool {
-        self.open.answered(question).is_some_and(ApprovalOption::is_allowed)
+        self.open
+            .chosen_option(question)
+            .is_some_and(ApprovalOption::is_allowed)
     }
 
-    pub(in crate::runner) fn recall(&self, place: &Place) -> Option<Answer> {
-        self.remembered.lock().unwrap_or_else(PoisonError::into_inner).get(place).copied()
+    pub(in crate::runner) fn find_remembered(&self, place: &AnswerScope) -> Option<RemoteAnswer> {
+        self.remembered
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(place)
+            .copied()
     }
 
-    pub(in crate::runner) fn remember(&self, place: Place, answer: Answer) {
-        self.remembered.lock().unwrap_or_else(PoisonError::into_inner).insert(place, answer);
+    pub(in crate::runner) fn remember_answer(&self, place: AnswerScope, answer: RemoteAnswer) {
+        self.remembered
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(place, answer);
     }
 }

@@ -3,39 +3,46 @@
 
 use tokio::task::JoinHandle;
 
-use crate::home::{Approvals, OpenQuestion};
+use crate::home::{ApprovalQuestions, OpenQuestion};
 use crate::ids::RequestId;
-use crate::journal::Accepted;
-use crate::runner::wake::{Wake, Waker};
+use crate::journal::AcceptedRequest;
+use crate::runner::wake_event::{LoopWaker, WakeEvent};
 
 /// Lets other conversations use the place of a waiting call; dropping this returns the place.
-pub(in crate::runner) struct Aside {
-    waker: Waker,
-    call: Accepted,
+pub(in crate::runner) struct LanePlaceRelease {
+    waker: LoopWaker,
+    call: AcceptedRequest,
 }
 
-impl Aside {
-    pub fn step(waker: &Waker, call: &Accepted) -> Self {
-        waker.wake(Wake::Asks(call.clone()));
-        Self { waker: waker.clone(), call: call.clone() }
+impl LanePlaceRelease {
+    pub fn release_place(waker: &LoopWaker, call: &AcceptedRequest) -> Self {
+        waker.wake_loop(WakeEvent::ApprovalBegan(call.clone()));
+        Self {
+            waker: waker.clone(),
+            call: call.clone(),
+        }
     }
 }
 
-impl Drop for Aside {
+impl Drop for LanePlaceRelease {
     fn drop(&mut self) {
-        self.waker.wake(Wake::Asked(self.call.clone()));
+        self.waker
+            .wake_loop(WakeEvent::ApprovalEnded(self.call.clone()));
     }
 }
 
 /// A question that is listed for the person at this device, or is being listed. Dropping it also removes it.
-pub(in crate::runner) struct OpenHere(JoinHandle<Listed>);
+pub(in crate::runner) struct DeviceQuestion(JoinHandle<ListedQuestion>);
 
-impl OpenHere {
+impl DeviceQuestion {
     /// Lists a question.
-    pub fn list(desk: Approvals, question: OpenQuestion) -> Self {
-        let listed = Listed { desk, id: question.id.clone() };
+    pub fn list_question(desk: ApprovalQuestions, question: OpenQuestion) -> Self {
+        let listed = ListedQuestion {
+            approvals: desk,
+            id: question.id.clone(),
+        };
         Self(tokio::task::spawn_blocking(move || {
-            if let Err(error) = listed.desk.open(&question) {
+            if let Err(error) = listed.approvals.open_question(&question) {
                 tracing::warn!(%error, "the person at this device cannot be asked");
             }
             listed
@@ -43,7 +50,7 @@ impl OpenHere {
     }
 
     /// Removes the question from the list, which writes files again.
-    pub async fn close(self) {
+    pub async fn unlist_question(self) {
         if let Ok(listed) = self.0.await {
             let _ = tokio::task::spawn_blocking(move || drop(listed)).await;
         }
@@ -51,13 +58,13 @@ impl OpenHere {
 }
 
 /// A listed question; dropping it removes it.
-struct Listed {
-    desk: Approvals,
+struct ListedQuestion {
+    approvals: ApprovalQuestions,
     id: RequestId,
 }
 
-impl Drop for Listed {
+impl Drop for ListedQuestion {
     fn drop(&mut self) {
-        self.desk.close(&self.id);
+        self.approvals.close_question(&self.id);
     }
 }

@@ -4,7 +4,11 @@ use proptest::prelude::*;
 
 use super::*;
 
-const NEW: Places = Places { reads: 8, effects: 16, tasks: 2 };
+const NEW: LanePlaces = LanePlaces {
+    reads: 8,
+    effects: 16,
+    tasks: 2,
+};
 
 fn conversation(name: &str) -> ConversationId {
     ConversationId::parse(name).expect("a name")
@@ -17,25 +21,30 @@ fn start_all(lanes: &mut Lanes<u32>) -> Vec<u32> {
 #[test]
 fn an_effect_runs_alone_and_in_order() {
     let (mut lanes, a) = (Lanes::new(NEW), conversation("a"));
-    for (share, call) in [(Share::Read, 1), (Share::Read, 2), (Share::Effect, 3), (Share::Read, 4)] {
-        lanes.place(&a, share, 0, call);
+    for (share, call) in [
+        (LaneShare::Read, 1),
+        (LaneShare::Read, 2),
+        (LaneShare::Effect, 3),
+        (LaneShare::Read, 4),
+    ] {
+        lanes.enqueue_call(&a, share, 0, call);
     }
     assert_eq!(start_all(&mut lanes), [1, 2]);
-    lanes.finished(&a, Share::Read, 0);
+    lanes.finish_call(&a, LaneShare::Read, 0);
     assert_eq!(start_all(&mut lanes), [] as [u32; 0]);
-    lanes.finished(&a, Share::Read, 0);
+    lanes.finish_call(&a, LaneShare::Read, 0);
     assert_eq!(start_all(&mut lanes), [3]);
-    lanes.finished(&a, Share::Effect, 0);
+    lanes.finish_call(&a, LaneShare::Effect, 0);
     assert_eq!(start_all(&mut lanes), [4]);
-    assert_eq!(lanes.waiting(), 0);
+    assert_eq!(lanes.waiting_count(), 0);
 }
 
 #[test]
 fn one_conversation_does_not_hold_up_another() {
     let (mut lanes, a, b) = (Lanes::new(NEW), conversation("a"), conversation("b"));
-    lanes.place(&a, Share::Effect, 0, 1);
-    lanes.place(&a, Share::Effect, 0, 2);
-    lanes.place(&b, Share::Effect, 0, 3);
+    lanes.enqueue_call(&a, LaneShare::Effect, 0, 1);
+    lanes.enqueue_call(&a, LaneShare::Effect, 0, 2);
+    lanes.enqueue_call(&b, LaneShare::Effect, 0, 3);
     assert_eq!(start_all(&mut lanes), [1, 3]);
 }
 
@@ -43,76 +52,94 @@ fn one_conversation_does_not_hold_up_another() {
 fn effects_take_no_places_of_reads() {
     let mut lanes = Lanes::new(NEW);
     for effect in 0..20 {
-        lanes.place(&conversation(&format!("c{effect}")), Share::Effect, 0, effect);
+        lanes.enqueue_call(
+            &conversation(&format!("c{effect}")),
+            LaneShare::Effect,
+            0,
+            effect,
+        );
     }
     assert_eq!(start_all(&mut lanes).len(), 16);
-    lanes.place(&conversation("other"), Share::Read, 0, 100);
+    lanes.enqueue_call(&conversation("other"), LaneShare::Read, 0, 100);
     assert_eq!(start_all(&mut lanes), [100]);
 }
 
 #[test]
 fn reads_that_take_long_give_their_places_back_up_to_a_bound() {
-    let mut lanes = Lanes::new(Places { reads: 2, ..NEW });
+    let mut lanes = Lanes::new(LanePlaces { reads: 2, ..NEW });
     let a = conversation("a");
     for read in 0..30 {
-        lanes.place(&a, Share::Read, 0, read);
+        lanes.enqueue_call(&a, LaneShare::Read, 0, read);
     }
     let mut running = start_all(&mut lanes).len();
-    while lanes.release_place(Share::Read) {
+    while lanes.try_release_place(LaneShare::Read) {
         running += start_all(&mut lanes).len();
     }
-    assert_eq!(running, 2 + LONG_READS);
+    assert_eq!(running, 2 + MAX_LONG_READS);
     // One of them ends, and so does one that holds a place.
-    lanes.end_without_place(Share::Read);
-    lanes.finished(&a, Share::Read, 0);
+    lanes.finish_without_place(LaneShare::Read);
+    lanes.finish_call(&a, LaneShare::Read, 0);
     assert_eq!(start_all(&mut lanes).len(), 0, "its place was given away");
-    assert!(lanes.release_place(Share::Read), "there is room for another one that takes long");
+    assert!(
+        lanes.try_release_place(LaneShare::Read),
+        "there is room for another one that takes long"
+    );
     assert_eq!(start_all(&mut lanes).len(), 1);
-    lanes.finished(&a, Share::Read, 0);
+    lanes.finish_call(&a, LaneShare::Read, 0);
     assert_eq!(start_all(&mut lanes).len(), 1);
 }
 
 #[test]
 fn control_calls_start_whatever_else_runs_a_bounded_number_at_once() {
-    let (mut lanes, a) = (Lanes::new(Places { reads: 1, effects: 1, tasks: 1 }), conversation("a"));
-    lanes.place(&a, Share::Effect, 0, 1);
-    lanes.place(&a, Share::Effect, 0, 2);
-    lanes.place(&a, Share::Free, 0, 3);
+    let (mut lanes, a) = (
+        Lanes::new(LanePlaces {
+            reads: 1,
+            effects: 1,
+            tasks: 1,
+        }),
+        conversation("a"),
+    );
+    lanes.enqueue_call(&a, LaneShare::Effect, 0, 1);
+    lanes.enqueue_call(&a, LaneShare::Effect, 0, 2);
+    lanes.enqueue_call(&a, LaneShare::Free, 0, 3);
     assert_eq!(start_all(&mut lanes), [3, 1]);
     for call in 10..100 {
-        lanes.place(&a, Share::Free, 0, call);
+        lanes.enqueue_call(&a, LaneShare::Free, 0, call);
     }
-    assert_eq!(start_all(&mut lanes).len(), CONTROL - 1);
-    lanes.finished(&a, Share::Free, 0);
+    assert_eq!(start_all(&mut lanes).len(), MAX_CONTROL_CALLS - 1);
+    lanes.finish_call(&a, LaneShare::Free, 0);
     assert_eq!(start_all(&mut lanes).len(), 1);
     // A cancelled call waits for none of them.
-    assert_eq!(lanes.remove(&a, |call| *call == 99), Some(99));
-    lanes.place(&a, Share::TakenBack, 0, 99);
-    assert_eq!(lanes.next_taken_back(), Some(99));
+    assert_eq!(lanes.remove_waiting(&a, |call| *call == 99), Some(99));
+    lanes.enqueue_call(&a, LaneShare::Cancelled, 0, 99);
+    assert_eq!(lanes.next_cancelled(), Some(99));
 }
 
 #[test]
 fn tasks_take_no_places_of_other_calls() {
-    let (mut lanes, a) = (Lanes::new(Places { effects: 1, ..NEW }), conversation("a"));
+    let (mut lanes, a) = (
+        Lanes::new(LanePlaces { effects: 1, ..NEW }),
+        conversation("a"),
+    );
     for task in 1..=3 {
-        lanes.place(&conversation(&format!("t{task}")), Share::Task, 0, task);
+        lanes.enqueue_call(&conversation(&format!("t{task}")), LaneShare::Task, 0, task);
     }
-    lanes.place(&a, Share::Effect, 0, 4);
+    lanes.enqueue_call(&a, LaneShare::Effect, 0, 4);
     assert_eq!(start_all(&mut lanes), [1, 2, 4]);
-    lanes.finished(&conversation("t1"), Share::Task, 0);
+    lanes.finish_call(&conversation("t1"), LaneShare::Task, 0);
     assert_eq!(start_all(&mut lanes), [3]);
 }
 
 #[test]
 fn a_waiting_call_can_be_taken_out() {
     let (mut lanes, a) = (Lanes::new(NEW), conversation("a"));
-    lanes.place(&a, Share::Effect, 0, 1);
-    lanes.place(&a, Share::Effect, 0, 2);
-    lanes.place(&a, Share::Effect, 0, 3);
+    lanes.enqueue_call(&a, LaneShare::Effect, 0, 1);
+    lanes.enqueue_call(&a, LaneShare::Effect, 0, 2);
+    lanes.enqueue_call(&a, LaneShare::Effect, 0, 3);
     assert_eq!(start_all(&mut lanes), [1]);
-    assert_eq!(lanes.remove(&a, |call| *call == 2), Some(2));
-    assert_eq!(lanes.remove(&a, |call| *call == 2), None);
-    lanes.finished(&a, Share::Effect, 0);
+    assert_eq!(lanes.remove_waiting(&a, |call| *call == 2), Some(2));
+    assert_eq!(lanes.remove_waiting(&a, |call| *call == 2), None);
+    lanes.finish_call(&a, LaneShare::Effect, 0);
     assert_eq!(start_all(&mut lanes), [3]);
 }
 
@@ -121,21 +148,34 @@ fn large_arguments_run_a_few_megabytes_at_once_and_hold_up_no_small_ones() {
     let mut lanes = Lanes::new(NEW);
     let name = |call: u32| conversation(&format!("c{call}"));
     for call in 0..8 {
-        lanes.place(&name(call), Share::Effect, RUNNING_BYTES / 2, call);
+        lanes.enqueue_call(&name(call), LaneShare::Effect, MAX_RUNNING_BYTES / 2, call);
     }
-    lanes.place(&name(8), Share::Effect, 100, 8);
-    lanes.place(&name(9), Share::Effect, RUNNING_BYTES * 2, 9);
-    assert_eq!(lanes.ordered(), Load { calls: 10, bytes: RUNNING_BYTES * 6 + 100 });
+    lanes.enqueue_call(&name(8), LaneShare::Effect, 100, 8);
+    lanes.enqueue_call(&name(9), LaneShare::Effect, MAX_RUNNING_BYTES * 2, 9);
+    assert_eq!(
+        lanes.ordered_load(),
+        LaneLoad {
+            calls: 10,
+            bytes: MAX_RUNNING_BYTES * 6 + 100
+        }
+    );
     assert_eq!(start_all(&mut lanes), [0, 1, 8]);
     for pair in [[0, 2], [1, 3], [2, 4], [3, 5], [4, 6], [5, 7]] {
-        lanes.finished(&name(pair[0]), Share::Effect, RUNNING_BYTES / 2);
+        lanes.finish_call(&name(pair[0]), LaneShare::Effect, MAX_RUNNING_BYTES / 2);
         assert_eq!(start_all(&mut lanes), [pair[1]]);
     }
-    lanes.finished(&name(6), Share::Effect, RUNNING_BYTES / 2);
-    assert_eq!(start_all(&mut lanes), [] as [u32; 0], "it is too large beside another");
-    lanes.finished(&name(7), Share::Effect, RUNNING_BYTES / 2);
+    lanes.finish_call(&name(6), LaneShare::Effect, MAX_RUNNING_BYTES / 2);
+    assert_eq!(
+        start_all(&mut lanes),
+        [] as [u32; 0],
+        "it is too large beside another"
+    );
+    lanes.finish_call(&name(7), LaneShare::Effect, MAX_RUNNING_BYTES / 2);
     assert_eq!(start_all(&mut lanes), [9], "and runs by itself");
-    assert_eq!((lanes.ordered(), lanes.waiting()), (Load::default(), 0));
+    assert_eq!(
+        (lanes.ordered_load(), lanes.waiting_count()),
+        (LaneLoad::default(), 0)
+    );
 }
 
 proptest! {
@@ -146,35 +186,35 @@ proptest! {
         calls in proptest::collection::vec((0_u8..4, 0_u8..2), 0..60),
         order in proptest::collection::vec(any::<proptest::sample::Index>(), 60),
     ) {
-        let mut lanes = Lanes::new(Places { reads: 3, effects: 2, tasks: 2 });
+        let mut lanes = Lanes::new(LanePlaces { reads: 3, effects: 2, tasks: 2 });
         for (number, (name, kind)) in calls.iter().enumerate() {
-            let share = if *kind == 0 { Share::Read } else { Share::Effect };
-            lanes.place(&conversation(&format!("c{name}")), share, 0, (*name, share, number));
+            let share = if *kind == 0 { LaneShare::Read } else { LaneShare::Effect };
+            lanes.enqueue_call(&conversation(&format!("c{name}")), share, 0, (*name, share, number));
         }
-        let (mut running, mut started): (Vec<(u8, Share, usize)>, Vec<usize>) = (Vec::new(), Vec::new());
+        let (mut running, mut started): (Vec<(u8, LaneShare, usize)>, Vec<usize>) = (Vec::new(), Vec::new());
         for pick in order.iter().cycle().take(200) {
             while let Some(call) = lanes.next() {
                 let beside: Vec<_> = running.iter().filter(|other| other.0 == call.0).collect();
-                if call.1 == Share::Effect {
+                if call.1 == LaneShare::Effect {
                     prop_assert!(beside.is_empty());
                 }
-                prop_assert!(beside.iter().all(|other| other.1 == Share::Read));
+                prop_assert!(beside.iter().all(|other| other.1 == LaneShare::Read));
                 running.push(call);
                 started.push(call.2);
             }
-            let reads = running.iter().filter(|call| call.1 == Share::Read).count();
+            let reads = running.iter().filter(|call| call.1 == LaneShare::Read).count();
             prop_assert!(reads <= 3 && running.len() - reads <= 2);
             for name in 0..4 {
                 let next = (0..calls.len()).find(|n| calls[*n].0 == name && !started.contains(n));
                 let is_read = next.is_some_and(|n| calls[n].1 == 0);
-                let own_effect = running.iter().any(|call| call.0 == name && call.1 == Share::Effect);
+                let own_effect = running.iter().any(|call| call.0 == name && call.1 == LaneShare::Effect);
                 prop_assert!(!is_read || own_effect || reads == 3, "a read waits beside a free place");
             }
             if running.is_empty() {
                 break;
             }
             let ended = running.swap_remove(pick.index(running.len()));
-            lanes.finished(&conversation(&format!("c{}", ended.0)), ended.1, 0);
+            lanes.finish_call(&conversation(&format!("c{}", ended.0)), ended.1, 0);
         }
         let mut all = started.clone();
         all.sort_unstable();

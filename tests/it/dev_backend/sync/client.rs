@@ -28,26 +28,39 @@ pub struct Socket {
 pub fn time(ts: &Value) -> u64 {
     use base64::Engine as _;
     let text = ts.as_str().unwrap_or_else(|| panic!("no timestamp: {ts}"));
-    let bytes = base64::engine::general_purpose::STANDARD.decode(text).expect("base64");
+    let bytes = base64::engine::general_purpose::STANDARD
+        .decode(text)
+        .expect("base64");
     u64::from_le_bytes(bytes.try_into().expect("8 bytes"))
 }
 
 /// That time as it is written.
 pub fn timestamp(time: u64) -> Value {
     use base64::Engine as _;
-    base64::engine::general_purpose::STANDARD.encode(time.to_le_bytes()).into()
+    base64::engine::general_purpose::STANDARD
+        .encode(time.to_le_bytes())
+        .into()
 }
 
 /// Asks for a socket, with these headers beside what must be there.
-pub async fn knock(url: &str, path: &str, headers: &[(&'static str, &str)]) -> Result<Socket, Error> {
+pub async fn knock(
+    url: &str,
+    path: &str,
+    headers: &[(&'static str, &str)],
+) -> Result<Socket, Error> {
     let address = url.strip_prefix("http://").expect("plain http");
     let mut request = format!("ws://{address}{path}").into_client_request()?;
     for (name, value) in headers {
-        request.headers_mut().insert(*name, value.parse().expect("a header"));
+        request
+            .headers_mut()
+            .insert(*name, value.parse().expect("a header"));
     }
     let stream = TcpStream::connect(address).await.expect("it listens");
     let (ws, _) = tokio_tungstenite::client_async(request, stream).await?;
-    Ok(Socket { ws, version: json!({ "querySet": 0, "identity": 0, "ts": timestamp(0) }) })
+    Ok(Socket {
+        ws,
+        version: json!({ "querySet": 0, "identity": 0, "ts": timestamp(0) }),
+    })
 }
 
 impl Socket {
@@ -97,7 +110,8 @@ impl Socket {
     }
 
     pub async fn mutate(&mut self, request_id: u32, path: &str, args: &Value) {
-        let message = json!({ "type": "Mutation", "requestId": request_id, "udfPath": path, "args": [args] });
+        let message =
+            json!({ "type": "Mutation", "requestId": request_id, "udfPath": path, "args": [args] });
         self.say(&message).await;
     }
 
@@ -106,8 +120,14 @@ impl Socket {
         let message = self.frame().await?;
         let mut message: Value = serde_json::from_str(&message).expect("JSON");
         if message["type"] == "Transition" {
-            assert_eq!(message["startVersion"], self.version, "a Transition goes on from the last one");
-            assert!(time(&message["endVersion"]["ts"]) >= time(&self.version["ts"]), "{message}");
+            assert_eq!(
+                message["startVersion"], self.version,
+                "a Transition goes on from the last one"
+            );
+            assert!(
+                time(&message["endVersion"]["ts"]) >= time(&self.version["ts"]),
+                "{message}"
+            );
             self.version = message["endVersion"].clone();
         }
         Some(message.take())
@@ -116,7 +136,10 @@ impl Socket {
     /// The text of the next message.
     pub async fn frame(&mut self) -> Option<String> {
         loop {
-            match timeout(PATIENCE, self.ws.next()).await.expect("a message in time") {
+            match timeout(PATIENCE, self.ws.next())
+                .await
+                .expect("a message in time")
+            {
                 Some(Ok(Message::Text(text))) => return Some(text.to_string()),
                 Some(Ok(Message::Ping(_) | Message::Pong(_))) => {}
                 Some(Ok(Message::Close(_)) | Err(_)) | None => return None,
@@ -127,7 +150,10 @@ impl Socket {
 
     /// The next message, which must be of this type.
     pub async fn expect(&mut self, kind: &str) -> Value {
-        let message = self.hear().await.unwrap_or_else(|| panic!("closed instead of a {kind}"));
+        let message = self
+            .hear()
+            .await
+            .unwrap_or_else(|| panic!("closed instead of a {kind}"));
         assert_eq!(message["type"], kind, "{message}");
         message
     }
@@ -139,7 +165,10 @@ impl Socket {
     /// The reason with which the server closes the socket, once it has.
     pub async fn closed(&mut self) -> String {
         loop {
-            match timeout(PATIENCE, self.ws.next()).await.expect("an end in time") {
+            match timeout(PATIENCE, self.ws.next())
+                .await
+                .expect("an end in time")
+            {
                 Some(Ok(Message::Close(Some(frame)))) => return frame.reason.to_string(),
                 Some(Ok(Message::Close(None)) | Err(_)) | None => return String::new(),
                 Some(Ok(_)) => {}
@@ -155,6 +184,11 @@ pub fn add(query_id: u32, path: &str, args: Value) -> Value {
 
 /// What a Transition says of one query.
 pub fn value(transition: &Value, query_id: u32) -> Option<&Value> {
-    let changes = transition["modifications"].as_array().expect("modifications");
-    changes.iter().find(|change| change["queryId"] == query_id).map(|change| &change["value"])
+    let changes = transition["modifications"]
+        .as_array()
+        .expect("modifications");
+    changes
+        .iter()
+        .find(|change| change["queryId"] == query_id)
+        .map(|change| &change["value"])
 }

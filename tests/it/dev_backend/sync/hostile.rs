@@ -11,25 +11,50 @@ use super::{fill_catalog, get_result};
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_breaks_the_protocol_ends_the_socket_with_the_reason() {
     let server = TestBackend::start().await;
-    let connect =
-        json!({ "type": "Connect", "sessionId": Uuid::new_v4(), "connectionCount": 0, "clientTs": 0 });
+    let connect = json!({ "type": "Connect", "sessionId": Uuid::new_v4(), "connectionCount": 0, "clientTs": 0 });
     let modify = |base: u32, new: u32, changes: Value| json!({ "type": "ModifyQuerySet", "baseVersion": base, "newVersion": new, "modifications": changes });
-    let many: Vec<_> = (0..5000).map(|id| json!({ "type": "Remove", "queryId": id })).collect();
+    let many: Vec<_> = (0..5000)
+        .map(|id| json!({ "type": "Remove", "queryId": id }))
+        .collect();
     let query = add(0, "events:nothing", json!({}));
     let cases = [
-        (vec![modify(0, 1, json!([]))], "first message must be Connect"),
-        (vec![connect.clone(), connect.clone()], "connected once"),
-        (vec![connect.clone(), json!({ "type": "Explode" })], "\"Explode\" is unknown"),
-        (vec![connect.clone(), json!([1])], "cannot be understood"),
-        (vec![connect.clone(), modify(1, 2, json!([]))], "the query set is at version 0"),
-        (vec![connect.clone(), modify(0, 0, json!([]))], "the query set is at version 0"),
-        (vec![connect.clone(), modify(0, 1, json!([query, query]))], "held already"),
-        (vec![connect.clone(), modify(0, 1, json!(many))], "at most 4096"),
         (
-            vec![connect.clone(), json!({ "type": "Authenticate", "baseVersion": 3, "tokenType": "None" })],
+            vec![modify(0, 1, json!([]))],
+            "first message must be Connect",
+        ),
+        (vec![connect.clone(), connect.clone()], "connected once"),
+        (
+            vec![connect.clone(), json!({ "type": "Explode" })],
+            "\"Explode\" is unknown",
+        ),
+        (vec![connect.clone(), json!([1])], "cannot be understood"),
+        (
+            vec![connect.clone(), modify(1, 2, json!([]))],
+            "the query set is at version 0",
+        ),
+        (
+            vec![connect.clone(), modify(0, 0, json!([]))],
+            "the query set is at version 0",
+        ),
+        (
+            vec![connect.clone(), modify(0, 1, json!([query, query]))],
+            "held already",
+        ),
+        (
+            vec![connect.clone(), modify(0, 1, json!(many))],
+            "at most 4096",
+        ),
+        (
+            vec![
+                connect.clone(),
+                json!({ "type": "Authenticate", "baseVersion": 3, "tokenType": "None" }),
+            ],
             "the identity is at version 0",
         ),
-        (vec![json!({ "type": "Connect", "sessionId": "me" })], "cannot be understood"),
+        (
+            vec![json!({ "type": "Connect", "sessionId": "me" })],
+            "cannot be understood",
+        ),
     ];
     for (messages, words) in cases {
         let mut socket = Socket::open(&server.wire.url, NPM).await;
@@ -37,7 +62,10 @@ async fn what_breaks_the_protocol_ends_the_socket_with_the_reason() {
             socket.say(message).await;
         }
         let fatal = socket.expect("FatalError").await;
-        assert!(fatal["error"].as_str().expect("text").contains(words), "{words}: {fatal}");
+        assert!(
+            fatal["error"].as_str().expect("text").contains(words),
+            "{words}: {fatal}"
+        );
         assert_eq!(socket.hear().await, None);
     }
     let mut socket = Socket::open(&server.wire.url, NPM).await;
@@ -50,32 +78,70 @@ async fn a_query_too_many_is_refused_and_the_others_stay() {
     let server = TestBackend::start().await;
     let device = server.pair("dev-1").await;
     let mut socket = Socket::connected(&server.wire.url).await;
-    let queries: Vec<_> =
-        (0..1026).map(|id| add(id, "events:getResult", get_result(&server, &format!("r-{id}")))).collect();
+    let queries: Vec<_> = (0..1026)
+        .map(|id| {
+            add(
+                id,
+                "events:getResult",
+                get_result(&server, &format!("r-{id}")),
+            )
+        })
+        .collect();
     socket.modify(json!(queries)).await;
     let told = socket.transition().await;
     let changes = told["modifications"].as_array().expect("modifications");
-    let refused: Vec<_> = changes.iter().filter(|change| change["type"] == "QueryFailed").collect();
+    let refused: Vec<_> = changes
+        .iter()
+        .filter(|change| change["type"] == "QueryFailed")
+        .collect();
     assert_eq!((changes.len(), refused.len()), (1026, 2));
-    assert!(refused[0]["errorMessage"].as_str().expect("text").contains("1024 queries"), "{}", refused[0]);
+    assert!(
+        refused[0]["errorMessage"]
+            .as_str()
+            .expect("text")
+            .contains("1024 queries"),
+        "{}",
+        refused[0]
+    );
     // One that is let go makes room, and one that was never held can be let go.
-    socket.modify(json!([{ "type": "Remove", "queryId": 7 }, { "type": "Remove", "queryId": 1025 }])).await;
-    assert_eq!(socket.transition().await["modifications"].as_array().map(Vec::len), Some(2));
-    let told = socket.subscribe(1024, "events:getResult", get_result(&server, "r-1024")).await;
+    socket
+        .modify(json!([{ "type": "Remove", "queryId": 7 }, { "type": "Remove", "queryId": 1025 }]))
+        .await;
+    assert_eq!(
+        socket.transition().await["modifications"]
+            .as_array()
+            .map(Vec::len),
+        Some(2)
+    );
+    let told = socket
+        .subscribe(1024, "events:getResult", get_result(&server, "r-1024"))
+        .await;
     assert_eq!(value(&told, 1024), Some(&Value::Null));
 
     server.caller().append("r-3", &device.id, "{}").await;
     device.claim("r-3", "lease").await;
     device.post("r-3", "lease", "{}").await;
-    assert_eq!(value(&socket.transition().await, 3).expect("the result")["outcome"], "ok");
+    assert_eq!(
+        value(&socket.transition().await, 3).expect("the result")["outcome"],
+        "ok"
+    );
 
     // So many bytes of arguments are too many as well.
     let mut socket = Socket::connected(&server.wire.url).await;
     let long = "x".repeat(9 * 1024 * 1024);
     for (id, held) in [(0, true), (1, false)] {
-        let told =
-            socket.subscribe(id, "events:getResult", json!({ "callerToken": long, "requestId": "r" })).await;
-        assert_eq!(told["modifications"][0]["errorData"]["code"] == "CALLER_UNAUTHORIZED", held, "{id}");
+        let told = socket
+            .subscribe(
+                id,
+                "events:getResult",
+                json!({ "callerToken": long, "requestId": "r" }),
+            )
+            .await;
+        assert_eq!(
+            told["modifications"][0]["errorData"]["code"] == "CALLER_UNAUTHORIZED",
+            held,
+            "{id}"
+        );
     }
 }
 
@@ -85,10 +151,12 @@ async fn a_message_has_a_limit() {
     let mut socket = Socket::connected(&server.wire.url).await;
     let args = |bytes: usize| json!({ "callerToken": "x".repeat(bytes), "requestId": "none" });
     socket.mutate(0, "events:cancel", &args(15 << 20)).await;
-    assert_eq!(socket.expect("MutationResponse").await["errorData"]["code"], "CALLER_UNAUTHORIZED");
+    assert_eq!(
+        socket.expect("MutationResponse").await["errorData"]["code"],
+        "CALLER_UNAUTHORIZED"
+    );
     socket.transition().await;
-    let long =
-        json!({ "type": "Mutation", "requestId": 1, "udfPath": "events:cancel", "args": [args(17 << 20)] });
+    let long = json!({ "type": "Mutation", "requestId": 1, "udfPath": "events:cancel", "args": [args(17 << 20)] });
     // The server may close it before all of it is sent.
     drop(socket.try_send(Message::text(long.to_string())).await);
     assert_eq!(socket.hear().await, None);
@@ -101,36 +169,52 @@ async fn one_that_does_not_listen_holds_up_nobody_else() {
     for kind in ["tool", "skill"] {
         fill_catalog(&server, &device, kind).await;
     }
-    let list =
-        |kind: &str| json!({ "callerToken": server.caller_token, "deviceId": device.id, "kind": kind });
+    let list = |kind: &str| json!({ "callerToken": server.caller_token, "deviceId": device.id, "kind": kind });
     let mut deaf = Vec::new();
     for _ in 0..2 {
         let mut socket = Socket::connected(&server.wire.url).await;
         // Some 70 MiB, which no buffer of the system takes.
         let queries: Vec<_> = (0..12)
-            .map(|id| add(id, "catalog:list", list(if id % 2 == 0 { "tool" } else { "skill" })))
+            .map(|id| {
+                add(
+                    id,
+                    "catalog:list",
+                    list(if id % 2 == 0 { "tool" } else { "skill" }),
+                )
+            })
             .collect();
         socket.modify(json!(queries)).await;
         deaf.push(socket);
     }
     let mut socket = Socket::connected(&server.wire.url).await;
-    socket.subscribe(0, "events:getResult", get_result(&server, "r-1")).await;
+    socket
+        .subscribe(0, "events:getResult", get_result(&server, "r-1"))
+        .await;
     server.caller().append("r-1", &device.id, "{}").await;
     device.claim("r-1", "lease").await;
     device.post("r-1", "lease", "{}").await;
-    assert_eq!(value(&socket.transition().await, 0).expect("the result")["outcome"], "ok");
+    assert_eq!(
+        value(&socket.transition().await, 0).expect("the result")["outcome"],
+        "ok"
+    );
 
     // One that listens late gets everything, a part after the other.
     let mut late = deaf.pop().expect("one of them");
     let (mut seen, mut text) = (std::collections::BTreeSet::new(), String::new());
     while seen.len() < 12 {
-        let frame: Value = serde_json::from_str(&late.frame().await.expect("a message")).expect("JSON");
+        let frame: Value =
+            serde_json::from_str(&late.frame().await.expect("a message")).expect("JSON");
         if frame["type"] == "Ping" {
             continue;
         }
-        text.push_str(frame["chunk"].as_str().expect("each is long enough to come in parts"));
+        text.push_str(
+            frame["chunk"]
+                .as_str()
+                .expect("each is long enough to come in parts"),
+        );
         if frame["partNumber"].as_u64().map(|n| n + 1) == frame["totalParts"].as_u64() {
-            let whole: Value = serde_json::from_str(&std::mem::take(&mut text)).expect("a Transition");
+            let whole: Value =
+                serde_json::from_str(&std::mem::take(&mut text)).expect("a Transition");
             for change in whole["modifications"].as_array().expect("modifications") {
                 assert_eq!(change["value"].as_array().map(Vec::len), Some(12));
                 seen.insert(change["queryId"].as_u64());
@@ -142,12 +226,14 @@ async fn one_that_does_not_listen_holds_up_nobody_else() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn pages_of_other_hosts_get_no_socket() {
     let server = TestBackend::start().await;
-    let status = async |headers: &[(&'static str, &str)]| match knock(&server.wire.url, OTHERS, headers).await
-    {
-        Ok(_) => 101,
-        Err(Error::Http(answer)) => answer.status().as_u16(),
-        Err(other) => panic!("{other}"),
-    };
+    let status =
+        async |headers: &[(&'static str, &str)]| match knock(&server.wire.url, OTHERS, headers)
+            .await
+        {
+            Ok(_) => 101,
+            Err(Error::Http(answer)) => answer.status().as_u16(),
+            Err(other) => panic!("{other}"),
+        };
     assert_eq!(status(&[]).await, 101);
     assert_eq!(status(&[("origin", "http://localhost:5173")]).await, 101);
     assert_eq!(status(&[("convex-client", "python-0.8.1")]).await, 101);

@@ -1,0 +1,203 @@
+//! Opens sessions: new ones, and threads of an earlier connection (`session/load`). A loaded thread shows its calls
+//! again and is attached to the same conversation. Not here: the storage of threads (home).
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde_json::json;
+use tokio::sync::watch;
+
+use super::prompts::COMMANDS;
+use super::sessions::{AgentSession, AgentSessions, AttachStart};
+use crate::acp::editor::{EditorClient, EditorSession};
+use crate::acp::protocol::{
+    AvailableCommand, AvailableCommandInput, AvailableCommandsUpdate, Client, ConnectionTo, Error,
+    LoadSessionRequest, LoadSessionResponse, NewSessionRequest, NewSessionResponse, Responder,
+    SessionId, SessionUpdate, ToolCall, ToolCallId, ToolCallStatus, ToolKind,
+    UnstructuredCommandInput, session_not_found,
+};
+use crate::home::{StoredThread, ThreadEvent};
+use crate::ids::ConversationId;
+
+/// The setup that remains for a session after the request for it was answered.
+struct PendingSetup {
+    folder: PathBuf,
+    opened: watch::Sender<Option<Result<String, String>>>,
+}
+
+impl AgentSessions {
+    /// Opens a session. The runner is started, and the editor's tools are discovered, only after the answer, because an
+    /// editor may accept nothing before it.
+    pub(super) fn open_new_session(
+        self: Arc<Self>,
+        request: &NewSessionRequest,
+        responder: Responder<NewSessionResponse>,
+        connection: ConnectionTo<Client>,
+    ) -> Result<(), Error> {
+        let id = SessionId::from(format!("punie-{}", uuid::Uuid::new_v4()));
+        let folders = (
+            request.cwd.as_path(),
+            request.additional_directories.as_slice(),
+        );
+        let (seat, opening) = match self.create_session(id.clone(), folders, connection) {
+            Ok(added) => added,
+            Err(refused) => return responder.respond_with_error(refused),
+        };
+        if let Some(threads) = self.setup.host.threads() {
+            threads.begin_thread(&id.to_string());
+        }
+        responder.respond(NewSessionResponse::new(id))?;
+        self.start_session(&seat, opening);
+        Ok(())
+    }
+
+    /// Adds a session with these folders.
+    fn create_session(
+        &self,
+        id: SessionId,
+        (cwd, others): (&Path, &[PathBuf]),
+        connection: ConnectionTo<Client>,
+    ) -> Result<(Arc<AgentSession>, PendingSetup), Error> {
+        let host = &self.setup.host;
+        if !cwd.is_absolute() {
+            return Err(invalid_params_error("cwd must be an absolute path"));
+        }
+        let folder = host
+            .resolve_folder(cwd)
+            .ok_or_else(|| invalid_params_error("cwd is no folder that can be opened"))?;
+        let mut roots = vec![folder.clone()];
+        roots.extend(others.iter().filter_map(|path| host.resolve_folder(path)));
+        let (editor, capabilities) = self
+            .editor_for_new_session()
+            .ok_or_else(|| invalid_params_error("too many sessions are open"))?;
+        let settings = self.setup.settings.clone();
+        let client = EditorClient::new(
+            connection,
+            capabilities.clone(),
+            settings.timeout,
+            self.backlog.clone(),
+        );
+        let session =
+            EditorSession::new(id, editor, Arc::new(client), capabilities, roots, settings);
+        if let Some(threads) = host.threads() {
+            session.set_thread_store(threads);
+        }
+        let (opened, trouble) = watch::channel(None);
+        let seat = Arc::new(AgentSession::new(Arc::new(session), trouble));
+        self.insert_session(&seat);
+        Ok((seat, PendingSetup { folder, opened }))
+    }
+
+    /// Starts the runner for a session and discovers the editor's tools.
+    fn start_session(self: &Arc<Self>, seat: &AgentSession, opening: PendingSetup) {
+        let session = Arc::clone(&seat.session);
+        session.send_update(SessionUpdate::AvailableCommandsUpdate(
+            AvailableCommandsUpdate::new(available_commands()),
+        ));
+        let (seats, thread) = (
+            Arc::clone(self),
+            self.setup.editors.register_thread(&session),
+        );
+        let PendingSetup { folder, opened } = opening;
+        self.tasks.spawn(async move {
+            let _thread = thread;
+            if let Err(trouble) = seats.setup.host.start_receiving(&folder).await {
+                opened.send_replace(Some(Err(trouble)));
+                return;
+            }
+            let (words, _guests) = seats.setup.host.discover_session_tools(session).await;
+            opened.send_replace(Some(Ok(words)));
+            seats.gone.cancelled().await;
+        });
+    }
+
+    /// Opens a thread of an earlier connection. Its calls are shown before the answer, as the protocol requires.
+    pub(super) fn load_session(
+        self: Arc<Self>,
+        request: &LoadSessionRequest,
+        responder: Responder<LoadSessionResponse>,
+        connection: ConnectionTo<Client>,
+    ) -> Result<(), Error> {
+        let id = &request.session_id;
+        let thread = self
+            .setup
+            .host
+            .threads()
+            .and_then(|threads| threads.read_thread(&id.to_string()));
+        let Some(thread) = thread.filter(|_| !self.has_session(id)) else {
+            return responder.respond_with_error(session_not_found(id));
+        };
+        let folders = (
+            request.cwd.as_path(),
+            request.additional_directories.as_slice(),
+        );
+        let (seat, opening) = match self.create_session(id.clone(), folders, connection) {
+            Ok(added) => added,
+            Err(refused) => return responder.respond_with_error(refused),
+        };
+        let StoredThread { attached, calls } = thread;
+        for update in calls.into_iter().filter_map(replay_call) {
+            seat.session.send_update(update);
+        }
+        responder.respond(LoadSessionResponse::new())?;
+        self.start_session(&seat, opening);
+        if let Some(attachment) = attached {
+            let seats = Arc::clone(&self);
+            self.tasks.spawn(async move {
+                seats
+                    .reattach_session(&seat, attachment.conversation_id)
+                    .await
+            });
+        }
+        Ok(())
+    }
+
+    /// Attaches a loaded thread without a prompt. Conversations that a person stopped stay stopped until that person
+    /// says `attach`.
+    async fn reattach_session(&self, seat: &AgentSession, of: Option<ConversationId>) {
+        if let AttachStart::NewTurn(prompt, _) = seat.begin_attach(true) {
+            self.run_attached_turn(seat, of, prompt, std::future::pending())
+                .await;
+        }
+    }
+}
+
+/// Converts a stored call into the update that shows how it ended.
+fn replay_call(event: ThreadEvent) -> Option<SessionUpdate> {
+    let ThreadEvent::Call {
+        request_id,
+        title,
+        kind,
+        ok,
+    } = event
+    else {
+        return None;
+    };
+    let status = if ok {
+        ToolCallStatus::Completed
+    } else {
+        ToolCallStatus::Failed
+    };
+    let kind: ToolKind = serde_json::from_value(kind.into()).unwrap_or_default();
+    let call = ToolCall::new(ToolCallId::from(request_id.to_string()), title)
+        .kind(kind)
+        .status(status);
+    Some(SessionUpdate::ToolCall(call))
+}
+
+fn invalid_params_error(why: &str) -> Error {
+    Error::invalid_params().data(json!(why))
+}
+
+fn available_commands() -> Vec<AvailableCommand> {
+    let command = |(name, about, input): &(&str, &str, Option<&str>)| {
+        let command = AvailableCommand::new(*name, *about);
+        match input {
+            Some(hint) => command.input(AvailableCommandInput::Unstructured(
+                UnstructuredCommandInput::new(*hint),
+            )),
+            None => command,
+        }
+    };
+    COMMANDS.iter().map(command).collect()
+}

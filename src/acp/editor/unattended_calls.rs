@@ -1,0 +1,134 @@
+//! A call that no editor shows although a person must be asked about it. It waits on the device's list of approvals,
+//! and in an editor once one is attached to its conversation. Not here: the choice of these calls (prompt_turns), and
+//! the list (the engine).
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, OnceLock};
+
+use serde_json::Value;
+
+use super::output_preview::fence_text;
+use super::prompt_turns::AttachedEditors;
+use super::tool_call_title;
+use super::tool_call_view::ShownCall;
+use crate::ids::{ConversationId, RequestId};
+use crate::tool::{
+    CallDescription, CallEnding, CallView, DecisionFuture, ObservedCall, ObserverDecision,
+    ToolEffect, ToolSpec,
+};
+
+/// A call that waits for an editor, or for an approval.
+pub(super) struct UnattendedCall {
+    editors: AttachedEditors,
+    request: RequestId,
+    conversation: ConversationId,
+    tool: ToolSpec,
+    effect: ToolEffect,
+    of_task: bool,
+    args: Value,
+    description: CallDescription,
+    title: String,
+    /// The call in the turn that was opened for it.
+    shown: OnceLock<Arc<ShownCall>>,
+}
+
+impl UnattendedCall {
+    /// Wraps a call that none of these editors shows.
+    pub(super) fn new(editors: AttachedEditors, call: CallView<'_>) -> Self {
+        Self {
+            editors,
+            request: call.request.clone(),
+            conversation: call.conversation.clone(),
+            tool: call.tool.clone(),
+            effect: call.effect,
+            of_task: call.of_task,
+            args: call.args.clone(),
+            description: call.description.clone(),
+            title: call.title.to_owned(),
+            shown: OnceLock::new(),
+        }
+    }
+
+    fn call_view(&self) -> CallView<'_> {
+        CallView {
+            request: &self.request,
+            conversation: &self.conversation,
+            tool: &self.tool,
+            effect: self.effect,
+            of_task: self.of_task,
+            args: &self.args,
+            description: &self.description,
+            title: &self.title,
+        }
+    }
+
+    /// Tells the open threads that are not attached that a call waits.
+    fn notify_threads(&self) {
+        for session in self.editors.open_sessions() {
+            session.send_message(&format!(
+                "A call waits for your approval:\n{}\nSay `attach` to be asked here, or answer it by `punie-runner \
+                 approvals` on the device.\n\n",
+                fence_text(&tool_call_title::call_title(self.call_view(), &session.roots))
+            ));
+        }
+    }
+
+    /// Waits until a turn is open for the conversation, and asks in it.
+    async fn ask_once_attached(&self) -> ObserverDecision {
+        self.notify_threads();
+        let mut open = self.editors.subscribe_open_turns();
+        loop {
+            open.mark_unchanged();
+            if let Some(shown) = self.editors.show_call(self.call_view()) {
+                return self.shown.get_or_init(|| shown).ask_follower().await;
+            }
+            if open.changed().await.is_err() {
+                return std::future::pending().await;
+            }
+        }
+    }
+}
+
+impl ObservedCall for UnattendedCall {
+    fn wants_approval(&self) -> bool {
+        true
+    }
+
+    fn remembered_decision(&self) -> Option<ObserverDecision> {
+        None
+    }
+
+    fn ask_follower(&self) -> DecisionFuture<'_> {
+        Box::pin(self.ask_once_attached())
+    }
+
+    fn on_started(&self) {
+        if let Some(shown) = self.shown.get() {
+            shown.on_started();
+        }
+    }
+
+    fn on_output(&self, text: &str, omitted_bytes: u64) {
+        if let Some(shown) = self.shown.get() {
+            shown.on_output(text, omitted_bytes);
+        }
+    }
+
+    fn ran_in_editor(&self) -> bool {
+        self.shown.get().is_some_and(|shown| shown.ran_in_editor())
+    }
+
+    fn on_ended(&self, ending: CallEnding<'_>) {
+        if let Some(shown) = self.shown.get() {
+            shown.on_ended(ending);
+        }
+    }
+
+    fn wait_for_stop(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        match self.shown.get() {
+            Some(shown) => shown.wait_for_stop(),
+            None => Box::pin(std::future::pending()),
+        }
+    }
+}

@@ -1,0 +1,428 @@
+//! Starts processes and detects their end. Not here: their output (pump), their descendants, and stopping them.
+//!
+//! One thread starts all processes and lives as long as the runner. The kernel ties the parent-death signal to the
+//! thread that started a process, not to that thread's process.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError, mpsc};
+use std::thread;
+
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, waitpid};
+use tokio::sync::oneshot;
+
+use super::child_tracking::ChildTracking;
+use super::launch::{ChildStreams, launch_program};
+use super::process_identity::ProcessIdentity;
+use super::pty;
+use crate::acp::terminals::{ExitStatus, StopSignal, WindowSize, signal_name};
+use crate::sandbox::SandboxProfile;
+
+/// The size of an output pipe, the largest that the system allows every user: a larger pipe means fewer switches
+/// between the command and its reader.
+#[cfg(target_os = "linux")]
+const PIPE_BYTES: usize = 1 << 20;
+
+/// The process to start.
+pub(super) struct SpawnPlan {
+    pub program: PathBuf,
+    pub args: Vec<String>,
+    pub env: BTreeMap<String, String>,
+    pub cwd: PathBuf,
+    pub stdin: Option<String>,
+    /// The size of a terminal that replaces input and output.
+    pub tty: Option<WindowSize>,
+    pub tracking: ChildTracking,
+    /// The confinement of the process.
+    pub profile: Option<SandboxProfile>,
+}
+
+/// A started process, and the pipe or the terminal's master side that receives its standard output and error in
+/// order.
+pub(super) struct SpawnedProcess {
+    pub child: ChildProcess,
+    pub output: OwnedFd,
+    /// The process that holds the terminal of a command that outlives the runner.
+    pub holder: Option<ChildProcess>,
+}
+
+/// A process started by the runner, which leads its own session and process group.
+pub(super) struct ChildProcess {
+    pid: Pid,
+    identity: Option<ProcessIdentity>,
+    status: Mutex<Option<ExitStatus>>,
+    ended: OwnedFd,
+    /// Set if an earlier process of the runner started it: the system then reports when it ends, but not its exit
+    /// status.
+    adopted: bool,
+}
+
+/// The reason why an adopted process has no exit status.
+const ADOPTED_REASON: &str = "the runner was restarted while it ran";
+
+impl ChildProcess {
+    /// Adopts a process that an earlier process of the runner started. `None` if it has ended.
+    #[cfg(target_os = "linux")]
+    pub fn adopt_process(identity: ProcessIdentity) -> Option<Self> {
+        let pid = to_pid(identity.pid())?;
+        let ended = open_end_descriptor(pid).ok()?;
+        // Checked after the descriptor is open, so that the id cannot have gone to another process in between.
+        let status = Mutex::new(None);
+        identity.is_alive().then_some(Self {
+            pid,
+            identity: Some(identity),
+            status,
+            ended,
+            adopted: true,
+        })
+    }
+
+    /// Returns `None`: this system cannot identify processes.
+    #[cfg(not(target_os = "linux"))]
+    pub fn adopt_process(_identity: ProcessIdentity) -> Option<Self> {
+        None
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.pid.as_raw_pid().unsigned_abs()
+    }
+
+    /// Returns the process's identity, or `None` on systems without one.
+    pub fn child_identity(&self) -> Option<&ProcessIdentity> {
+        self.identity.as_ref()
+    }
+
+    /// Returns a descriptor that is readable (or hung up) once the process has ended.
+    pub fn end_descriptor(&self) -> BorrowedFd<'_> {
+        self.ended.as_fd()
+    }
+
+    /// Returns the exit status, or `None` while the process runs. Reaps the process.
+    pub fn poll_exit_status(&self) -> io::Result<Option<ExitStatus>> {
+        if self.adopted {
+            let lives = self
+                .identity
+                .as_ref()
+                .is_some_and(ProcessIdentity::is_alive);
+            return Ok((!lives).then_some(ExitStatus::Unseen(ADOPTED_REASON)));
+        }
+        self.reap_status(&mut self.lock_status(), WaitOptions::NOHANG)
+    }
+
+    /// Signals its whole process group while it has not been reaped: until then its id cannot be reused. That of an
+    /// adopted process can, so its tree is signalled process by process elsewhere. Returns whether the process was
+    /// still there.
+    pub fn signal_group(&self, signal: StopSignal) -> bool {
+        if self.adopted {
+            return false;
+        }
+        let mut known = self.lock_status();
+        if !matches!(self.reap_status(&mut known, WaitOptions::NOHANG), Ok(None)) {
+            return false;
+        }
+        let sent = rustix::process::kill_process_group(self.pid, signal_number(signal));
+        if signal != StopSignal::Kill {
+            // A stopped process handles no signal before it is continued.
+            let _ = rustix::process::kill_process_group(self.pid, Signal::CONT);
+        }
+        sent.is_ok()
+    }
+
+    /// Returns whether its process group has any processes left.
+    pub fn has_group_members(&self) -> bool {
+        rustix::process::test_kill_process_group(self.pid).is_ok()
+    }
+
+    fn lock_status(&self) -> MutexGuard<'_, Option<ExitStatus>> {
+        self.status.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn reap_status(
+        &self,
+        known: &mut Option<ExitStatus>,
+        how: WaitOptions,
+    ) -> io::Result<Option<ExitStatus>> {
+        while known.is_none() {
+            match waitpid(Some(self.pid), how) {
+                Ok(Some((_, status))) => *known = Some(from_wait_status(status)),
+                Ok(None) => break,
+                Err(Errno::INTR) => {}
+                Err(cause) => return Err(cause.into()),
+            }
+        }
+        Ok(known.clone())
+    }
+}
+
+impl Drop for ChildProcess {
+    /// A process still runs here only if its starter was dropped meanwhile.
+    fn drop(&mut self) {
+        if self.signal_group(StopSignal::Kill) {
+            let _ = self.reap_status(&mut self.lock_status(), WaitOptions::empty());
+        }
+    }
+}
+
+/// Returns the system's number of a signal.
+pub(super) fn signal_number(signal: StopSignal) -> Signal {
+    match signal {
+        StopSignal::Interrupt => Signal::INT,
+        StopSignal::Terminate => Signal::TERM,
+        StopSignal::HangUp => Signal::HUP,
+        StopSignal::Quit => Signal::QUIT,
+        StopSignal::Kill => Signal::KILL,
+    }
+}
+
+/// Converts a process id for system calls.
+pub(super) fn to_pid(pid: u32) -> Option<Pid> {
+    i32::try_from(pid).ok().and_then(Pid::from_raw)
+}
+
+fn from_wait_status(status: WaitStatus) -> ExitStatus {
+    match (status.exit_status(), status.terminating_signal()) {
+        (Some(code), _) => ExitStatus::Code(code),
+        (None, Some(signal)) => ExitStatus::Signal(
+            signal_name(signal).map_or_else(|| format!("signal {signal}"), str::to_owned),
+        ),
+        (None, None) => ExitStatus::Signal("an unknown signal".to_owned()),
+    }
+}
+
+struct SpawnJob {
+    plan: SpawnPlan,
+    reply: oneshot::Sender<io::Result<SpawnedProcess>>,
+}
+
+/// A handle to the thread that starts processes. Once the last handle is dropped, the thread ends, and the kernel
+/// kills the processes that it started.
+#[derive(Clone)]
+pub(super) struct ProcessSpawner {
+    jobs: mpsc::Sender<SpawnJob>,
+}
+
+impl ProcessSpawner {
+    pub fn new() -> io::Result<Self> {
+        let (jobs, queue) = mpsc::channel::<SpawnJob>();
+        thread::Builder::new()
+            .name("spawner".to_owned())
+            .spawn(move || {
+                while let Ok(job) = queue.recv() {
+                    // If the caller is gone, the result is dropped, which kills the process.
+                    drop(job.reply.send(start_process(job.plan)));
+                }
+            })?;
+        Ok(Self { jobs })
+    }
+
+    /// Starts a process.
+    pub async fn spawn_process(&self, plan: SpawnPlan) -> io::Result<SpawnedProcess> {
+        let (reply, answer) = oneshot::channel();
+        let gone = || io::Error::other("the thread that starts processes is gone");
+        self.jobs
+            .send(SpawnJob { plan, reply })
+            .map_err(|_| gone())?;
+        answer.await.map_err(|_| gone())?
+    }
+}
+
+fn start_process(mut plan: SpawnPlan) -> io::Result<SpawnedProcess> {
+    if let Some(window) = plan.tty {
+        let ours = pty::open_pty(window)?;
+        let pid = launch_program(
+            &plan,
+            ChildStreams {
+                input: ours.as_fd(),
+                output: ours.as_fd(),
+                terminal: true,
+            },
+        )?;
+        let child = watch_process(pid)?;
+        let holder = plan
+            .tracking
+            .fifo
+            .as_deref()
+            .and_then(|socket| start_terminal_holder(&ours, socket));
+        return Ok(SpawnedProcess {
+            child,
+            output: ours,
+            holder,
+        });
+    }
+    let (output, theirs) = match &plan.tracking.fifo {
+        Some(path) => create_named_pipe(path)?,
+        None => create_output_pipe()?,
+    };
+    let (input, ours) = match &plan.stdin {
+        Some(_) => {
+            let (read, write) = cloexec_pipe()?;
+            (read, Some(write))
+        }
+        None => (open_empty_input()?, None),
+    };
+    if let (Some(text), Some(ours)) = (plan.stdin.take(), ours) {
+        // A separate thread, because the command may read late, or never; if it stops reading, that is no error. It
+        // is created before the command: without the thread, nothing must have run.
+        let feed = move || drop(File::from(ours).write_all(text.as_bytes()));
+        thread::Builder::new()
+            .name("stdin".to_owned())
+            .spawn(feed)?;
+    }
+    let pid = launch_program(
+        &plan,
+        ChildStreams {
+            input: input.as_fd(),
+            output: theirs.as_fd(),
+            terminal: false,
+        },
+    )?;
+    // Only the child may hold these from here on.
+    drop((input, theirs));
+    Ok(SpawnedProcess {
+        child: watch_process(pid)?,
+        output,
+        holder: None,
+    })
+}
+
+/// Starts a process that holds the terminal open after the runner's end. Without it, the command ends with the
+/// runner.
+#[cfg(target_os = "linux")]
+fn start_terminal_holder(terminal: &OwnedFd, socket: &Path) -> Option<ChildProcess> {
+    let start = || {
+        let (plan, listener) = super::terminal_holder::prepare_holder(socket)?;
+        let streams = ChildStreams {
+            input: terminal.as_fd(),
+            output: listener.as_fd(),
+            terminal: false,
+        };
+        watch_process(launch_program(&plan, streams)?)
+    };
+    let started = start();
+    started
+        .inspect_err(|cause| tracing::warn!(%cause, "a terminal will not outlive the runner"))
+        .ok()
+}
+
+#[cfg(not(target_os = "linux"))]
+fn start_terminal_holder(_terminal: &OwnedFd, _socket: &Path) -> Option<ChildProcess> {
+    None
+}
+
+/// Wraps a started process. If its end cannot be watched, it is killed.
+fn watch_process(pid: Pid) -> io::Result<ChildProcess> {
+    let identity = ProcessIdentity::from_pid(pid.as_raw_pid().unsigned_abs());
+    match open_end_descriptor(pid) {
+        Ok(ended) => Ok(ChildProcess {
+            pid,
+            identity,
+            status: Mutex::new(None),
+            ended,
+            adopted: false,
+        }),
+        Err(cause) => {
+            let _ = rustix::process::kill_process_group(pid, Signal::KILL);
+            let _ = waitpid(Some(pid), WaitOptions::empty());
+            // `ErrorKind::Other`, because the process had begun, and callers take specific kinds to mean that it had
+            // not.
+            Err(io::Error::other(format!(
+                "it was started, could not be watched and was ended at once: {cause}"
+            )))
+        }
+    }
+}
+
+fn open_empty_input() -> io::Result<OwnedFd> {
+    use rustix::fs::{Mode, OFlags};
+    Ok(rustix::fs::open(
+        "/dev/null",
+        OFlags::RDONLY | OFlags::CLOEXEC,
+        Mode::empty(),
+    )?)
+}
+
+/// Creates a pipe that programs started meanwhile do not inherit.
+#[cfg(target_os = "linux")]
+fn cloexec_pipe() -> io::Result<(OwnedFd, OwnedFd)> {
+    Ok(rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?)
+}
+
+/// Creates a pipe that programs started meanwhile do not inherit: the one thread that creates it starts them all.
+#[cfg(not(target_os = "linux"))]
+fn cloexec_pipe() -> io::Result<(OwnedFd, OwnedFd)> {
+    let ends = rustix::pipe::pipe()?;
+    for end in [&ends.0, &ends.1] {
+        rustix::io::fcntl_setfd(end, rustix::io::FdFlags::CLOEXEC)?;
+    }
+    Ok(ends)
+}
+
+/// Creates a pipe that outlives the runner. The child's end is open for reading too. So the child gets neither an end
+/// of file nor a broken pipe while there is no runner: it waits when the pipe is full.
+#[cfg(target_os = "linux")]
+fn create_named_pipe(path: &Path) -> io::Result<(OwnedFd, OwnedFd)> {
+    use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat, open};
+    mknodat(CWD, path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0)?;
+    let theirs = open(
+        path,
+        OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW,
+        Mode::empty(),
+    )?;
+    Ok((open_reading_end(path)?, theirs))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn create_named_pipe(_path: &Path) -> io::Result<(OwnedFd, OwnedFd)> {
+    // No command outlives the runner on this system, because it could not be recognized.
+    create_output_pipe()
+}
+
+/// Opens the runner's end of a named pipe to which a command writes, perhaps one of an earlier process of the runner.
+pub(super) fn open_reading_end(path: &Path) -> io::Result<OwnedFd> {
+    use rustix::fs::{FileType, Mode, OFlags, fstat, open};
+    let how = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    let end = open(path, how, Mode::empty())?;
+    if FileType::from_raw_mode(fstat(&end)?.st_mode) != FileType::Fifo {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    #[cfg(target_os = "linux")]
+    let _ = rustix::pipe::fcntl_setpipe_size(&end, PIPE_BYTES);
+    Ok(end)
+}
+
+fn create_output_pipe() -> io::Result<(OwnedFd, OwnedFd)> {
+    let (ours, theirs) = cloexec_pipe()?;
+    // Refused if the user has many pipes; a small one works as well, only slower.
+    #[cfg(target_os = "linux")]
+    let _ = rustix::pipe::fcntl_setpipe_size(&ours, PIPE_BYTES);
+    rustix::fs::fcntl_setfl(&ours, rustix::fs::OFlags::NONBLOCK)?;
+    Ok((ours, theirs))
+}
+
+/// Returns a descriptor that becomes readable when the process ends.
+#[cfg(target_os = "linux")]
+fn open_end_descriptor(pid: Pid) -> io::Result<OwnedFd> {
+    Ok(rustix::process::pidfd_open(
+        pid,
+        rustix::process::PidfdFlags::empty(),
+    )?)
+}
+
+/// Returns a descriptor that becomes readable when the process ends: a pipe whose writing end a waiting thread drops.
+#[cfg(not(target_os = "linux"))]
+fn open_end_descriptor(pid: Pid) -> io::Result<OwnedFd> {
+    use rustix::process::{WaitId, WaitIdOptions, waitid};
+    let (ended, running) = cloexec_pipe()?;
+    thread::Builder::new()
+        .name("child-end".to_owned())
+        .spawn(move || {
+            let only_look = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+            while waitid(WaitId::Pid(pid), only_look) == Err(Errno::INTR) {}
+            drop(running);
+        })?;
+    Ok(ended)
+}

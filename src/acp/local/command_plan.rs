@@ -1,0 +1,151 @@
+//! Plans a command that a caller requests: its arguments, its environment, its confinement, and the marks that track
+//! its processes. Not here: starting it (child_process), and processing its output (local_terminals).
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::child_log::call_mark;
+use super::child_process::SpawnPlan;
+use super::child_tracking::ChildTracking;
+use super::command_checks::{check_command, check_working_folder, resolve_program};
+use super::command_environment::{PathPrefix, insert_secrets};
+use super::descriptor_limit;
+use super::local_terminals::LocalTerminals;
+use super::protected_path_watch::ProtectedPathWatch;
+use super::pty;
+use super::self_test_run::wrap_program;
+use crate::acp::terminals::CreateTerminal;
+use crate::home::MountedSecrets;
+use crate::ids::RequestId;
+use crate::output::OutputStore;
+use crate::sandbox::SandboxProfile;
+use crate::tool::ToolError;
+
+/// A command that can be started.
+pub(super) struct PlannedCommand {
+    pub plan: SpawnPlan,
+    pub tracking: ChildTracking,
+    /// The mark by which its processes are found.
+    pub mark: String,
+    /// The protected paths of the workspaces.
+    pub watch: Option<ProtectedPathWatch>,
+}
+
+impl LocalTerminals {
+    /// Plans a command, or returns why it must not run.
+    pub(super) async fn plan_command(
+        &self,
+        request: &CreateTerminal,
+    ) -> Result<PlannedCommand, ToolError> {
+        let mut env = self
+            .user_environment()
+            .await
+            .environment_for_command(&request.env)?;
+        if !descriptor_limit::has_free_descriptors() {
+            return Err(descriptor_limit::no_descriptors_error());
+        }
+        check_command(&request.launch)?;
+        check_working_folder(&request.cwd)?;
+        let words = self
+            .shared
+            .setup
+            .confinement
+            .wrapper_arguments(&request.cwd)
+            .await?;
+        let (program, args) = resolve_program(&request.launch)?;
+        let mounted = request.mounted.as_deref();
+        mounted.map_or(Ok(()), |mounted| insert_secrets(&mut env, mounted))?;
+        let (program, args) = wrap_program(words, program, args);
+        let watch = self
+            .shared
+            .setup
+            .confinement
+            .watch_protected_paths(&request.cwd)
+            .await;
+        let cage = self
+            .build_command_profile(
+                watch.as_ref(),
+                mounted.and_then(MountedSecrets::secrets_folder),
+            )
+            .await?;
+        self.shared
+            .setup
+            .confinement
+            .set_temp_variables(&mut env, &request.env);
+        self.shared
+            .setup
+            .confinement
+            .limit_network_retries(&mut env);
+        let mark = call_mark(&request.request, request.output_number);
+        if let Some((name, value)) = mark.split_once('=') {
+            env.insert(name.to_owned(), value.to_owned());
+        }
+        if let Some(beginning) = self.find_path_prefix(&request.request).await {
+            beginning.apply_to_environment(&mut env);
+        }
+        if request.tty.is_some() {
+            env.insert("TERM".to_owned(), pty::TERM_NAME.to_owned());
+        }
+        let mut ties = ChildTracking::from_mark(&mark, request.background);
+        // A command with secrets must not keep them while no runner supervises it.
+        if request.background
+            && mounted.is_none()
+            && let Some(folder) = self.shared.fifos.get()
+        {
+            let name = OutputStore::handle_for(&request.request, request.output_number);
+            ties.fifo = Some(folder.join(name.as_str()));
+        }
+        let bonds = ties.clone();
+        let (cwd, stdin, tty) = (request.cwd.clone(), request.stdin.clone(), request.tty);
+        let plan = SpawnPlan {
+            program,
+            args,
+            env,
+            cwd,
+            stdin,
+            tty,
+            tracking: ties,
+            profile: cage,
+        };
+        Ok(PlannedCommand {
+            plan,
+            tracking: bonds,
+            mark,
+            watch,
+        })
+    }
+
+    #[cfg(target_os = "linux")]
+    async fn build_command_profile(
+        &self,
+        watch: Option<&ProtectedPathWatch>,
+        shown: Option<&Path>,
+    ) -> Result<Option<SandboxProfile>, ToolError> {
+        self.shared
+            .setup
+            .confinement
+            .sandbox_profile(watch, shown)
+            .await
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    async fn build_command_profile(
+        &self,
+        _watch: Option<&ProtectedPathWatch>,
+        _shown: Option<&Path>,
+    ) -> Result<Option<SandboxProfile>, ToolError> {
+        Ok(None)
+    }
+
+    /// Finds the folder for the command's PATH. May access the disk.
+    async fn find_path_prefix(&self, request: &RequestId) -> Option<PathPrefix> {
+        let (ours, request) = (
+            Arc::clone(self.shared.path_prefix_source.get()?),
+            request.clone(),
+        );
+        tokio::task::spawn_blocking(move || ours.prefix_for_request(&request))
+            .await
+            .ok()
+            .flatten()
+    }
+}

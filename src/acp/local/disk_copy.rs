@@ -1,0 +1,53 @@
+//! The copy of a command's output on disk. Not here: the bytes written to it (command_capture), and the store of all
+//! copies (output_preview).
+
+use crate::output::{OutputHandle, OutputSpool};
+
+/// The state of an output's copy on disk.
+pub(super) enum DiskCopy {
+    /// Nothing was printed yet.
+    NotBegun,
+    Open(OutputSpool),
+    /// The copy has ended. The spool is dropped, because the store counts it as running for as long as it exists.
+    Over {
+        handle: Option<OutputHandle>,
+        cut_short: Option<String>,
+    },
+}
+
+impl DiskCopy {
+    /// Returns the handle of the copy, or `None` if nothing is stored.
+    pub fn output_handle(&self) -> Option<&OutputHandle> {
+        match self {
+            Self::NotBegun => None,
+            Self::Open(spool) => spool.stored_handle(),
+            Self::Over { handle, .. } => handle.as_ref(),
+        }
+    }
+
+    /// Returns why the copy ends before the output, if it does.
+    pub fn cut_short_reason(&self) -> Option<&str> {
+        match self {
+            Self::NotBegun => None,
+            Self::Open(spool) => spool.keep_stop_reason(),
+            Self::Over { cut_short, .. } => cut_short.as_deref(),
+        }
+    }
+
+    /// Makes all bytes written so far durable.
+    pub fn flush(&mut self) {
+        if let Self::Open(spool) = self {
+            spool.flush();
+        }
+    }
+
+    /// Ends the copy.
+    pub fn end_copy(&mut self) {
+        self.flush();
+        let (handle, cut_short) = (
+            self.output_handle().cloned(),
+            self.cut_short_reason().map(str::to_owned),
+        );
+        *self = Self::Over { handle, cut_short };
+    }
+}

@@ -1,0 +1,73 @@
+//! Editor commands on systems without support for commands: none runs in an editor's terminal either.
+
+use super::local_terminals::LocalTerminals;
+use crate::acp::terminals::{CreateTerminal, TerminalId, TerminalOutput};
+use crate::ids::RequestId;
+use crate::output::{Budget, OutputHandle};
+use crate::tool::{ErrorCode, ToolError};
+
+/// The output of an editor's terminal.
+pub(in crate::acp) struct EditorTerminalOutput {
+    /// The request that the command belongs to.
+    pub request: RequestId,
+    /// The number of the output within the request.
+    pub number: u32,
+    /// The amount of text to return.
+    pub budget: Budget,
+    /// Keeps escape sequences and progress lines.
+    pub raw: bool,
+    /// The whole text.
+    pub text: String,
+    /// Set when the output has ended.
+    pub over: bool,
+    /// Returns only text after this cursor.
+    pub since: Option<u64>,
+}
+
+impl LocalTerminals {
+    /// Returns a placeholder: no terminal needs an id here.
+    pub(in crate::acp) fn next_terminal_id(&self) -> TerminalId {
+        TerminalId::from_number(0)
+    }
+
+    /// Returns `None`: every command is rejected anyway.
+    pub(in crate::acp) fn local_only_reason(&self) -> Option<String> {
+        None
+    }
+
+    /// Rejects every command.
+    ///
+    /// # Errors
+    /// `policy_denied`.
+    pub(in crate::acp) async fn check_editor_command(
+        &self,
+        _request: &CreateTerminal,
+    ) -> Result<Vec<(String, String)>, ToolError> {
+        let text = "Commands are not supported on this system yet. Nothing was run.";
+        Err(ToolError::new(ErrorCode::PolicyDenied, text))
+    }
+
+    /// Returns no bytes: no output is stored here.
+    ///
+    /// # Errors
+    /// None here.
+    pub(super) async fn stored_output_end(
+        &self,
+        _handle: OutputHandle,
+        _most: u64,
+    ) -> Result<(Vec<u8>, bool), ToolError> {
+        Ok((Vec::new(), false))
+    }
+
+    /// Returns the text unprocessed: no command runs here.
+    pub(in crate::acp) fn capture_editor_output(
+        &self,
+        foreign: EditorTerminalOutput,
+    ) -> TerminalOutput {
+        TerminalOutput {
+            text: foreign.text,
+            in_editor: true,
+            ..TerminalOutput::default()
+        }
+    }
+}

@@ -1,0 +1,482 @@
+//! Serves this machine's processes as ACP terminals. Not here: a single terminal, and starting (child_process),
+//! reading (pump) and stopping (process_kill) its command.
+
+use std::collections::{BTreeMap, HashMap};
+use std::io;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use tokio::sync::OnceCell;
+use tokio::time::Instant;
+
+use super::child_log::ChildLog;
+use super::child_process::{ProcessSpawner, SpawnedProcess};
+use super::command_capture::{CaptureOptions, CommandCapture, OutputLocation};
+use super::command_checks::explain_start_failure;
+use super::command_environment::{PathPrefixSource, UserEnvironment, WithheldObserver};
+use super::command_plan::PlannedCommand;
+use super::command_terminal::{CommandTerminal, OutputOrigin, TerminalParts};
+use super::confinement::Confinement;
+use super::control_group::ControlGroup;
+use super::login_environment;
+use super::process_tree::{OutputPipe, ProcessTree};
+use super::pty::TerminalKeyboard;
+use super::self_test_run::capture_output;
+use crate::acp::ToolFuture;
+use crate::acp::terminals::{
+    CommandLaunch, CommandTrace, CreateTerminal, OpenTerminal, OutputQuery, StopReport,
+    StopSequence, TerminalClient, TerminalExit, TerminalId, TerminalInput, TerminalOutput,
+    TypedBytes, WindowSize,
+};
+use crate::ids::RequestId;
+use crate::output::{FilterFactory, OutputStore, TextBudget};
+use crate::tool::{ResultMeta, ToolError};
+
+/// The time to read the rest of the output of killed processes.
+const DRAIN_AFTER_KILL: Duration = Duration::from_secs(2);
+
+/// The parts that this machine's terminals need.
+pub struct LocalTerminalSetup {
+    /// The runner's own environment; a few names of it are passed on, see [`super::command_environment`].
+    pub base_env: Vec<(String, String)>,
+    /// The store of outputs.
+    pub store: OutputStore,
+    /// Creates the filters that mask secrets in them.
+    pub filters: FilterFactory,
+    /// Records every process.
+    pub log: Arc<dyn ChildLog>,
+    /// The confinement of commands.
+    pub confinement: Confinement,
+}
+
+/// The terminals of this machine. Clones share them. When the last clone is dropped, the system kills all running
+/// commands.
+#[derive(Clone)]
+pub struct LocalTerminals {
+    pub(super) shared: Arc<LocalTerminalsShared>,
+}
+
+pub(super) struct LocalTerminalsShared {
+    pub(super) setup: LocalTerminalSetup,
+    spawner: ProcessSpawner,
+    environment: OnceCell<UserEnvironment>,
+    open: Mutex<HashMap<TerminalId, Arc<CommandTerminal>>>,
+    next: AtomicU64,
+    /// The folder for the named pipes and sockets of commands that outlive the runner; without it, none does.
+    pub(super) fifos: OnceLock<PathBuf>,
+    /// The source of a folder for the commands' PATH.
+    pub(super) path_prefix_source: OnceLock<Arc<dyn PathPrefixSource>>,
+    /// Receives the secrets of the environment.
+    withheld_observer: OnceLock<WithheldObserver>,
+}
+
+impl LocalTerminals {
+    /// Creates the terminals; starts one thread and no process.
+    ///
+    /// # Errors
+    /// If the system cannot create a thread.
+    pub fn new(setup: LocalTerminalSetup) -> io::Result<Self> {
+        Ok(Self {
+            shared: Arc::new(LocalTerminalsShared {
+                setup,
+                spawner: ProcessSpawner::new()?,
+                environment: OnceCell::new(),
+                open: Mutex::default(),
+                next: AtomicU64::new(0),
+                fifos: OnceLock::new(),
+                path_prefix_source: OnceLock::new(),
+                withheld_observer: OnceLock::new(),
+            }),
+        })
+    }
+
+    /// Sets the source of a folder for the commands' PATH.
+    pub fn set_path_prefix_source(&self, ours: Arc<dyn PathPrefixSource>) {
+        // Called once, at assembly.
+        let _ = self.shared.path_prefix_source.set(ours);
+    }
+
+    /// Sets the receiver of secrets in the environment. It is called once they are known, before the first command.
+    pub fn set_withheld_observer(&self, told: WithheldObserver) {
+        // Called once, at assembly.
+        let _ = self.shared.withheld_observer.set(told);
+    }
+
+    /// Captures the login environment and tests the confinement now, so that the first command need not wait (3 s at
+    /// most). The environment is captured only once, even if that fails. Then runs a program that does nothing, in
+    /// the same way as a command. This determines the visible folders, the control groups and their entry time.
+    pub async fn warm_up(&self) {
+        tokio::join!(
+            self.user_environment(),
+            self.shared.setup.confinement.confinement_level()
+        );
+        if let Err(cause) = self.run_trial_program().await {
+            tracing::debug!(%cause, "no program could be run ahead of the first command");
+        }
+    }
+
+    async fn run_trial_program(&self) -> io::Result<()> {
+        let failed = |error: ToolError| io::Error::other(error.model_text().to_owned());
+        let launch = CommandLaunch::Program {
+            command: "true".to_owned(),
+            args: Vec::new(),
+        };
+        let request = CreateTerminal::new(&RequestId::new(), launch, PathBuf::from("/"));
+        let PlannedCommand {
+            plan,
+            tracking: bonds,
+            ..
+        } = self.plan_command(&request).await.map_err(failed)?;
+        let ended = capture_output(&self.shared.spawner, plan).await;
+        bonds.cleanup();
+        ended.map(drop)
+    }
+
+    /// Stops all running commands at once.
+    pub async fn stop_all_commands(&self, ladder: StopSequence) {
+        let open: Vec<Arc<CommandTerminal>> = self
+            .lock_open_terminals()
+            .drain()
+            .map(|(_, terminal)| terminal)
+            .collect();
+        let stopping: Vec<_> = open
+            .into_iter()
+            .map(|terminal| {
+                let ladder = ladder.clone();
+                tokio::task::spawn_blocking(move || terminal.stop_command(&ladder))
+            })
+            .collect();
+        for stopped in stopping {
+            if let Err(panicked) = stopped.await {
+                tracing::error!(%panicked, "stopping a command failed");
+            }
+        }
+        ControlGroup::remove_pending();
+    }
+
+    /// Returns the environment of a desktop application.
+    pub(super) async fn app_environment(&self) -> BTreeMap<String, String> {
+        self.user_environment()
+            .await
+            .environment_for_app(&self.shared.setup.base_env)
+    }
+
+    /// Returns the PATH of commands.
+    pub(in crate::acp) async fn search_path(&self) -> String {
+        self.user_environment()
+            .await
+            .get("PATH")
+            .unwrap_or_default()
+            .to_owned()
+    }
+
+    pub(super) async fn user_environment(&self) -> &UserEnvironment {
+        let LocalTerminalsShared {
+            environment,
+            spawner,
+            setup,
+            withheld_observer: told,
+            ..
+        } = &*self.shared;
+        let captured = environment.get_or_init(|| async {
+            let (environment, withheld) =
+                login_environment::load_login_environment(spawner, &setup.base_env).await;
+            if let Some(tell) = told.get() {
+                tell(withheld);
+            }
+            #[cfg(target_os = "linux")]
+            environment
+                .get("PATH")
+                .into_iter()
+                .for_each(|path| setup.confinement.add_search_path(path));
+            environment
+        });
+        captured.await
+    }
+
+    async fn start_command(&self, request: CreateTerminal) -> Result<OpenTerminal, ToolError> {
+        let PlannedCommand {
+            plan,
+            tracking: bonds,
+            mark,
+            watch,
+        } = self.plan_command(&request).await?;
+        let spawned = self.shared.spawner.spawn_process(plan).await;
+        let SpawnedProcess {
+            child,
+            output,
+            holder,
+        } = spawned.map_err(|cause| {
+            bonds.cleanup();
+            explain_start_failure(&request.launch, &request.cwd, &cause)
+        })?;
+        if let Some(identity) = child.child_identity() {
+            // The program is still being loaded meanwhile, so this does not delay the call.
+            self.shared
+                .setup
+                .log
+                .record_child_start(&request.request, identity, &request.launch.to_string())
+                .await;
+        }
+        let pid = child.pid();
+        let keyboard = request
+            .tty
+            .map(|_| TerminalKeyboard::from_master(&output))
+            .transpose();
+        let keyboard =
+            keyboard.map_err(|cause| ToolError::from_io("a keyboard for the terminal", &cause))?;
+        let pipe = match &bonds.fifo {
+            // A terminal is no pipe, and all terminals share one inode.
+            _ if keyboard.is_some() => None,
+            Some(path) => Some(OutputPipe::Named(path.clone())),
+            None => rustix::fs::fstat(&output)
+                .ok()
+                .map(|stat| OutputPipe::Unnamed(stat.st_ino)),
+        };
+        let trace = child.child_identity().map(|identity| CommandTrace {
+            identity: identity.to_string(),
+            output: bonds
+                .fifo
+                .clone()
+                .filter(|_| keyboard.is_none() || holder.is_some()),
+            request: request.request.clone(),
+            raw: request.raw,
+        });
+        let family = child
+            .child_identity()
+            .cloned()
+            .map(|leader| ProcessTree::from_command(leader, mark, &bonds, pipe));
+        let place = self.output_location(&request.request, request.output_number);
+        let capture = self.create_capture(place, request.budget, request.raw, request.tty);
+        let log = Arc::clone(&self.shared.setup.log);
+        let (fifo, started) = (bonds.fifo, Instant::now());
+        let mounted = request.mounted;
+        let parts = TerminalParts {
+            child,
+            holder,
+            process_tree: family,
+            fifo,
+            keyboard,
+            capture,
+            started,
+            log,
+            watch,
+            mounted,
+        };
+        let terminal = CommandTerminal::new(parts);
+        // Without its reader the command is ended at once, but it had begun.
+        let ran = |error: ToolError| {
+            error.with_meta(ResultMeta {
+                may_have_run: true,
+                ..ResultMeta::default()
+            })
+        };
+        terminal
+            .start_pump(output, OutputOrigin::NewCommand)
+            .map_err(ran)?;
+        Ok(OpenTerminal {
+            id: self.insert_terminal(terminal),
+            pid: Some(pid),
+            trace,
+        })
+    }
+
+    pub(super) fn create_capture(
+        &self,
+        place: OutputLocation,
+        budget: TextBudget,
+        raw: bool,
+        window: Option<WindowSize>,
+    ) -> CommandCapture {
+        let filters = Arc::clone(&self.shared.setup.filters);
+        CommandCapture::new(CaptureOptions {
+            place,
+            filters,
+            budget,
+            raw,
+            window,
+        })
+    }
+
+    pub(super) fn output_location(&self, request: &RequestId, number: u32) -> OutputLocation {
+        OutputLocation {
+            store: self.shared.setup.store.clone(),
+            request: request.clone(),
+            number,
+        }
+    }
+
+    /// Returns the next terminal id.
+    pub(super) fn allocate_id(&self) -> TerminalId {
+        TerminalId::from_number(self.shared.next.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// Returns the confinement of commands.
+    pub(super) fn confinement(&self) -> &Confinement {
+        &self.shared.setup.confinement
+    }
+
+    /// Returns the store of outputs.
+    pub(super) fn output_store(&self) -> &OutputStore {
+        &self.shared.setup.store
+    }
+
+    pub(super) fn insert_terminal(&self, terminal: Arc<CommandTerminal>) -> TerminalId {
+        let id = self.allocate_id();
+        self.lock_open_terminals().insert(id.clone(), terminal);
+        id
+    }
+
+    pub(super) fn lock_open_terminals(
+        &self,
+    ) -> MutexGuard<'_, HashMap<TerminalId, Arc<CommandTerminal>>> {
+        self.shared
+            .open
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn find_open_terminal(&self, id: &TerminalId) -> Result<Arc<CommandTerminal>, ToolError> {
+        let found = self.lock_open_terminals().get(id).cloned();
+        found.ok_or_else(|| no_terminal_error(id))
+    }
+}
+
+impl TerminalClient for LocalTerminals {
+    fn create_terminal(&self, request: CreateTerminal) -> ToolFuture<'_, OpenTerminal> {
+        Box::pin(self.start_command(request))
+    }
+
+    fn terminal_output(&self, query: OutputQuery) -> ToolFuture<'_, TerminalOutput> {
+        Box::pin(async move {
+            let terminal = self.find_open_terminal(&query.id)?;
+            let looking = tokio::task::spawn_blocking(move || terminal.read_output(query.since));
+            let looked = looking
+                .await
+                .map_err(|panicked| ToolError::internal_error(panicked.to_string()));
+            let mut output = looked?;
+            if let Some(exit) = &output.exit {
+                let hint = || {
+                    self.shared
+                        .setup
+                        .confinement
+                        .output_hint(&output.text, exit.status.has_failed())
+                };
+                output.hint = output.hint.take().or_else(hint);
+            }
+            if !output.warnings.is_empty() {
+                // Also in the text, because not every reader of a reply sees its metadata.
+                let hint = output.hint.take();
+                output.hint = Some(
+                    output
+                        .warnings
+                        .iter()
+                        .cloned()
+                        .chain(hint)
+                        .collect::<Vec<_>>()
+                        .join("\n"),
+                );
+            }
+            Ok(output)
+        })
+    }
+
+    fn wait_for_terminal_output<'a>(&'a self, id: &'a TerminalId, seen: u64) -> ToolFuture<'a, ()> {
+        Box::pin(async move {
+            self.find_open_terminal(id)?
+                .wait_for_more_output(seen)
+                .await
+        })
+    }
+
+    fn write_terminal<'a>(
+        &'a self,
+        id: &'a TerminalId,
+        strokes: Vec<TerminalInput>,
+    ) -> ToolFuture<'a, TypedBytes> {
+        Box::pin(async move {
+            let terminal = self.find_open_terminal(id)?;
+            let typing = tokio::task::spawn_blocking(move || terminal.type_strokes(&strokes));
+            typing
+                .await
+                .map_err(|panicked| ToolError::internal_error(panicked.to_string()))?
+        })
+    }
+
+    fn wait_for_terminal_exit<'a>(&'a self, id: &'a TerminalId) -> ToolFuture<'a, TerminalExit> {
+        Box::pin(async move { self.find_open_terminal(id)?.wait_for_exit().await })
+    }
+
+    fn kill_terminal<'a>(
+        &'a self,
+        id: &'a TerminalId,
+        ladder: StopSequence,
+    ) -> ToolFuture<'a, StopReport> {
+        Box::pin(async move {
+            let terminal = self.find_open_terminal(id)?;
+            let stopped = stop_on_blocking_thread(Arc::clone(&terminal), ladder).await?;
+            if stopped.survivors.is_empty() {
+                // Only a process outside the tree that got hold of the output keeps it open for longer.
+                let _ = tokio::time::timeout(DRAIN_AFTER_KILL, terminal.wait_until_silent()).await;
+            }
+            Ok(stopped)
+        })
+    }
+
+    fn terminal_listeners<'a>(&'a self, id: &'a TerminalId) -> ToolFuture<'a, Vec<String>> {
+        Box::pin(async move {
+            let terminal = self.find_open_terminal(id)?;
+            let looking = tokio::task::spawn_blocking(move || terminal.find_listeners());
+            looking
+                .await
+                .map_err(|panicked| ToolError::internal_error(panicked.to_string()))
+        })
+    }
+
+    fn release_terminal<'a>(&'a self, id: &'a TerminalId) -> ToolFuture<'a, ()> {
+        Box::pin(async move {
+            let terminal = self
+                .lock_open_terminals()
+                .remove(id)
+                .ok_or_else(|| no_terminal_error(id))?;
+            if terminal.may_have_processes() {
+                stop_on_blocking_thread(terminal, StopSequence::for_timeout()).await?;
+            }
+            Ok(())
+        })
+    }
+
+    fn abandon_terminal(&self, id: TerminalId) {
+        let Some(terminal) = self.lock_open_terminals().remove(&id) else {
+            return;
+        };
+        if !terminal.may_have_processes() {
+            return;
+        }
+        let stopping = thread::Builder::new()
+            .name("stop".to_owned())
+            .spawn(move || terminal.stop_command(&StopSequence::for_timeout()));
+        if let Err(cause) = stopping {
+            tracing::error!(%cause, "a command whose caller is gone could not be stopped");
+        }
+    }
+}
+
+async fn stop_on_blocking_thread(
+    terminal: Arc<CommandTerminal>,
+    ladder: StopSequence,
+) -> Result<StopReport, ToolError> {
+    let stopping = tokio::task::spawn_blocking(move || terminal.stop_command(&ladder));
+    stopping.await.map_err(|panicked| {
+        ToolError::internal_error(format!("stopping the command failed: {panicked}"))
+    })
+}
+
+fn no_terminal_error(id: &TerminalId) -> ToolError {
+    ToolError::not_found(format!(
+        "There is no terminal {id}; it was released, or belongs to an earlier run."
+    ))
+}

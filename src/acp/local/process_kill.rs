@@ -1,0 +1,495 @@
+//! Stops a command with its whole process tree, and processes that an earlier process of the runner left running. Not
+//! here: finding the processes of a command.
+
+#[cfg(target_os = "linux")]
+use std::collections::HashSet;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use super::child_process::ChildProcess;
+use super::control_group;
+use super::process_identity::ProcessIdentity;
+use super::process_tree::{ProcessTree, TreeMember, process_names};
+use crate::acp::terminals::{ProcessName, StopReport, StopSequence, StopSignal, StopStep};
+use crate::ids::RequestId;
+
+/// The time that killed processes may take to be gone. Only one that hangs in the kernel takes long.
+const KILL_GRACE: Duration = Duration::from_secs(5);
+
+/// The largest number of scans for new processes before all are killed.
+#[cfg(target_os = "linux")]
+const MAX_FREEZE_SCANS: usize = 100;
+
+/// The number of consecutive scans that must find no new process: one alone may miss a process that is just being
+/// forked.
+#[cfg(target_os = "linux")]
+const EMPTY_SCANS: u32 = 3;
+
+/// The time that a process may take from closing its files to its end.
+#[cfg(target_os = "linux")]
+const EXIT_TIMEOUT: Duration = Duration::from_millis(50);
+
+/// Kills the processes that an earlier process of the runner started for `request` and could not end. A process that
+/// only has the same id today is never signalled: boot and start time must match the record.
+///
+/// It is killed without a warning, because its last output has no reader and the runner's start waits for its end.
+///
+/// Blocks until all have ended, usually a moment.
+pub fn kill_survivor(identity: &ProcessIdentity, request: &RequestId) -> StopReport {
+    let family = ProcessTree::from_earlier_run(identity.clone(), request, None);
+    let stopped = stop_process_tree(Some(&family), None, &StopSequence::kill_at_once());
+    if stopped.survivors.is_empty() {
+        family.remove_cgroups();
+    }
+    stopped
+}
+
+/// Ends all processes that an earlier process of the runner started for `request`, found by their marks alone, with a
+/// termination signal first. Blocks, two seconds at most for processes that obey.
+pub fn end_request_processes(request: &RequestId) -> StopReport {
+    stop_process_tree(
+        ProcessTree::from_request_marks(request).as_ref(),
+        None,
+        &StopSequence::for_timeout(),
+    )
+}
+
+/// Finds all running processes that were started for `request`, by their marks alone. Blocks while it scans all
+/// processes.
+pub fn find_request_processes(request: &RequestId) -> Vec<ProcessName> {
+    ProcessTree::from_request_marks(request)
+        .map(|family| process_names(&family.find_members()))
+        .unwrap_or_default()
+}
+
+/// Describes to people how a command's processes are found when they are to be ended.
+pub fn describe_kill_method() -> &'static str {
+    match (
+        cfg!(target_os = "linux"),
+        control_group::can_create_groups(),
+    ) {
+        (true, true) => "all processes, by control group and by mark",
+        (true, false) => "all processes, by mark (no control group can be made here)",
+        (false, _) => "the process group only",
+    }
+}
+
+/// Stops a command and its descendants, step by step; only its process group if the tree is unknown. Blocks, and
+/// returns as soon as all have ended.
+pub(super) fn stop_process_tree(
+    family: Option<&ProcessTree>,
+    leader: Option<&ChildProcess>,
+    ladder: &StopSequence,
+) -> StopReport {
+    let last = StopStep {
+        signal: StopSignal::Kill,
+        grace: KILL_GRACE,
+    };
+    let mut by = None;
+    for (at, rung) in ladder.stop_steps().iter().chain([&last]).enumerate() {
+        // A shell makes its background jobs ignore SIGINT, so waiting for them is useless. The wait is cut short only
+        // if the next step is not yet the final kill.
+        let in_vain = rung.signal == StopSignal::Interrupt && at + 1 < ladder.stop_steps().len();
+        let gone = match (family, leader) {
+            #[cfg(target_os = "linux")]
+            (Some(family), leader) => run_stop_step(family, leader, *rung, in_vain, &mut by),
+            (_, Some(leader)) => run_group_stop_step(leader, *rung, &mut by),
+            (_, None) => true,
+        };
+        if gone {
+            return StopReport {
+                by,
+                survivors: Vec::new(),
+                in_editor: None,
+            };
+        }
+    }
+    let survivors = family
+        .map(|family| process_names(&family.find_members()))
+        .unwrap_or_default();
+    StopReport {
+        by,
+        survivors,
+        in_editor: None,
+    }
+}
+
+/// Returns the descendants that still run after a moment. A process that is just ending has closed its files, so that
+/// its pipe looks free, but still counts as living.
+pub(super) fn find_lasting_members(family: &ProcessTree) -> Vec<TreeMember> {
+    let members = family.recent_descendants();
+    #[cfg(target_os = "linux")]
+    if !members.is_empty() {
+        let handles: Vec<ProcessHandle> = members
+            .iter()
+            .copied()
+            .filter_map(ProcessHandle::open_process)
+            .collect();
+        if wait_until_all_ended(&handles, Instant::now() + EXIT_TIMEOUT) {
+            return family.recent_descendants();
+        }
+        return members
+            .into_iter()
+            .filter(|member| super::process_tree::is_member_alive(*member))
+            .collect();
+    }
+    members
+}
+
+/// Runs one step: signals all processes, new ones too, until all have ended (true) or the grace is over. With
+/// `in_vain`, the grace also ends as soon as all that are left ignore the signal.
+#[cfg(target_os = "linux")]
+fn run_stop_step(
+    family: &ProcessTree,
+    leader: Option<&ChildProcess>,
+    rung: StopStep,
+    in_vain: bool,
+    by: &mut Option<StopSignal>,
+) -> bool {
+    let until = Instant::now() + rung.grace;
+    if rung.signal == StopSignal::Kill && family.kill_control_groups() {
+        *by = Some(rung.signal);
+    }
+    let in_group = leader.is_some_and(|child| child.signal_group(rung.signal));
+    if in_group {
+        *by = Some(rung.signal);
+    }
+    let mut signalled: Vec<TreeMember> = Vec::new();
+    loop {
+        if rung.signal == StopSignal::Kill {
+            freeze_tree(family);
+        }
+        let mut living = Vec::new();
+        let Some(members) = find_living_members(family) else {
+            return true;
+        };
+        let first = signalled.is_empty();
+        for member in members {
+            let Some(handle) = ProcessHandle::open_process(member) else {
+                continue;
+            };
+            let by_group = in_group && first && member.group == family.process_group();
+            let again = rung.signal == StopSignal::Kill;
+            if again || !(by_group || signalled.contains(&member)) {
+                handle.send_signal(rung.signal);
+                *by = Some(rung.signal);
+            }
+            signalled.push(member);
+            living.push(handle);
+        }
+        // A process that cannot be opened cannot be waited for either.
+        let nobody_held = living.is_empty() && Instant::now() >= until;
+        if nobody_held
+            || (in_vain
+                && !living.is_empty()
+                && living.iter().all(ProcessHandle::ignores_interrupt))
+        {
+            return false;
+        }
+        let went_on = if in_vain {
+            wait_until_any_ended(&living, until)
+        } else {
+            wait_until_all_ended(&living, until)
+        };
+        if !went_on {
+            return false;
+        }
+    }
+}
+
+/// Returns all living processes, or `None` if several consecutive scans find none.
+#[cfg(target_os = "linux")]
+fn find_living_members(family: &ProcessTree) -> Option<Vec<TreeMember>> {
+    (0..EMPTY_SCANS)
+        .map(|_| family.find_members())
+        .find(|members| !members.is_empty())
+}
+
+/// Stops all processes until several consecutive scans find no new one. A stopped process starts none, and still
+/// counts against the user's process limit. So a fork bomb hits that limit and gets no room for new processes.
+#[cfg(target_os = "linux")]
+fn freeze_tree(family: &ProcessTree) {
+    let mut stopped: HashSet<TreeMember> = HashSet::new();
+    let mut quiet = 0;
+    for _ in 0..MAX_FREEZE_SCANS {
+        let before = stopped.len();
+        let mut stop = |member: TreeMember| {
+            if stopped.insert(member)
+                && let Some(handle) = ProcessHandle::open_process(member)
+            {
+                handle.send_stop();
+            }
+        };
+        family.for_each_tagged(&mut stop);
+        family.find_members().into_iter().for_each(&mut stop);
+        quiet = if stopped.len() == before {
+            quiet + 1
+        } else {
+            0
+        };
+        if quiet == EMPTY_SCANS {
+            return;
+        }
+    }
+}
+
+/// Runs one step on the process group alone: signals it and waits until it is empty.
+fn run_group_stop_step(leader: &ChildProcess, rung: StopStep, by: &mut Option<StopSignal>) -> bool {
+    let until = Instant::now() + rung.grace;
+    if leader.signal_group(rung.signal) {
+        *by = Some(rung.signal);
+    }
+    while leader.has_group_members() {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return false;
+        }
+        // A group offers nothing to wait on; an empty poll is a short wait.
+        let _ = poll(
+            &mut [],
+            Some(&to_timespec(left.min(Duration::from_millis(20)))),
+        );
+    }
+    true
+}
+
+/// An open process: a signal through it cannot reach another one that got the same id.
+#[cfg(target_os = "linux")]
+struct ProcessHandle {
+    fd: std::os::fd::OwnedFd,
+    pid: u32,
+}
+
+#[cfg(target_os = "linux")]
+impl ProcessHandle {
+    fn open_process(member: TreeMember) -> Option<Self> {
+        let pid = super::child_process::to_pid(member.pid)?;
+        let fd = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()).ok()?;
+        let still = super::process_tree::ProcessStat::read_proc_stat(member.pid)
+            .is_some_and(|stat| stat.start == member.start);
+        still.then_some(Self {
+            fd,
+            pid: member.pid,
+        })
+    }
+
+    fn ignores_interrupt(&self) -> bool {
+        super::process_tree::ignores_signal(self.pid, rustix::process::Signal::INT)
+    }
+
+    fn send_stop(&self) {
+        // A process that has just ended is absent from the next scan.
+        let _ = rustix::process::pidfd_send_signal(&self.fd, rustix::process::Signal::STOP);
+    }
+
+    fn send_signal(&self, signal: StopSignal) {
+        // A process that has just ended, or that we may not signal, shows in the next scan.
+        let _ = rustix::process::pidfd_send_signal(
+            &self.fd,
+            super::child_process::signal_number(signal),
+        );
+        if signal != StopSignal::Kill {
+            let _ = rustix::process::pidfd_send_signal(&self.fd, rustix::process::Signal::CONT);
+        }
+    }
+}
+
+/// Waits until all have ended; returns false on timeout.
+#[cfg(target_os = "linux")]
+fn wait_until_all_ended(handles: &[ProcessHandle], until: Instant) -> bool {
+    wait_until_few_left(handles, until, 0)
+}
+
+/// Waits until one has ended, or there is none; returns false on timeout.
+#[cfg(target_os = "linux")]
+fn wait_until_any_ended(handles: &[ProcessHandle], until: Instant) -> bool {
+    wait_until_few_left(handles, until, handles.len().saturating_sub(1))
+}
+
+/// Waits until at most so many are left.
+#[cfg(target_os = "linux")]
+fn wait_until_few_left(handles: &[ProcessHandle], until: Instant, left: usize) -> bool {
+    let mut open: Vec<&ProcessHandle> = handles.iter().collect();
+    while open.len() > left {
+        let time = until.saturating_duration_since(Instant::now());
+        let mut fds: Vec<PollFd<'_>> = open
+            .iter()
+            .map(|handle| PollFd::new(&handle.fd, PollFlags::IN))
+            .collect();
+        match poll(&mut fds, Some(&to_timespec(time))) {
+            Ok(0) => return false,
+            Ok(_) => {
+                let ended: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
+                let mut ended = ended.into_iter();
+                open.retain(|_| !ended.next().unwrap_or(false));
+            }
+            Err(rustix::io::Errno::INTR) => {}
+            Err(_) => return false,
+        }
+    }
+    true
+}
+
+fn to_timespec(duration: Duration) -> Timespec {
+    Timespec::try_from(duration).unwrap_or(Timespec {
+        tv_sec: 1,
+        tv_nsec: 0,
+    })
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::super::child_log::call_mark;
+    use super::super::child_process::{ProcessSpawner, SpawnPlan, SpawnedProcess};
+    use super::super::child_tracking::ChildTracking;
+    use super::super::control_group::ControlGroup;
+    use super::super::limit_mark::LimitMark;
+    use super::*;
+
+    /// Forks twice, leaves the session, empties its environment, closes its standard streams and reports that.
+    const DAEMON: &str =
+        "(setsid env -i bash -c 'exec 0<&- 1>&- 2>&-; (setsid sleep 600 &)'); echo done";
+
+    /// A command that left a daemon behind and ended, with the remaining means to find it.
+    async fn family(mark: &str, ties: ChildTracking) -> (ProcessIdentity, ProcessTree) {
+        family_of(DAEMON, mark, ties).await
+    }
+
+    async fn family_of(
+        line: &str,
+        mark: &str,
+        ties: ChildTracking,
+    ) -> (ProcessIdentity, ProcessTree) {
+        let plan = SpawnPlan {
+            program: "/bin/bash".into(),
+            args: vec!["-c".to_owned(), line.to_owned()],
+            env: BTreeMap::from([("PATH".to_owned(), "/usr/bin:/bin".to_owned())]),
+            cwd: "/".into(),
+            stdin: None,
+            tty: None,
+            tracking: ties.clone(),
+            profile: None,
+        };
+        let spawner = ProcessSpawner::new().expect("a thread");
+        let SpawnedProcess { child, output, .. } =
+            spawner.spawn_process(plan).await.expect("started");
+        let ended = [child.end_descriptor()];
+        let mut fds = [PollFd::new(&ended[0], PollFlags::IN)];
+        poll(&mut fds, None).expect("it ends");
+        drop(output);
+        // The mark in the environment and the pipe are not used here.
+        let leader = child.child_identity().expect("it is known").clone();
+        (
+            leader.clone(),
+            ProcessTree::from_command(leader, format!("{mark}:none"), &ties, None),
+        )
+    }
+
+    fn end(family: &ProcessTree) {
+        assert!(
+            (0..1_000).any(|_| !family.find_members().is_empty()),
+            "it is found"
+        );
+        let stopped = stop_process_tree(Some(family), None, &StopSequence::kill_at_once());
+        assert_eq!(
+            (stopped.by, stopped.survivors),
+            (Some(StopSignal::Kill), Vec::new())
+        );
+        assert!(family.find_members().is_empty());
+        family.remove_cgroups();
+    }
+
+    #[tokio::test]
+    async fn a_daemon_that_shed_everything_is_found_by_its_limit_alone() {
+        let mark = call_mark(&RequestId::new(), 0);
+        let limit = LimitMark::from_name(&mark);
+        assert!(
+            limit.is_some(),
+            "the tests run under a limit of somebody else's"
+        );
+        // A daemon that the test cannot find must end by itself.
+        let (_, lost) =
+            family_of(&DAEMON.replace("600", "3"), &mark, ChildTracking::default()).await;
+        assert!(
+            lost.find_members().is_empty(),
+            "the test needs a daemon that nothing else finds"
+        );
+        let (_, found) = family(
+            &mark,
+            ChildTracking {
+                limit,
+                ..ChildTracking::default()
+            },
+        )
+        .await;
+        end(&found);
+    }
+
+    #[tokio::test]
+    async fn a_daemon_that_shed_everything_is_found_by_its_control_group_alone() {
+        let mark = call_mark(&RequestId::new(), 0);
+        let Some(group) = ControlGroup::create_group(&mark, true) else {
+            // Without control groups there is nothing to find; the test of the limit covers both.
+            assert!(!control_group::can_create_groups());
+            return;
+        };
+        let (_, found) = family(
+            &mark,
+            ChildTracking {
+                group: Some(group),
+                ..ChildTracking::default()
+            },
+        )
+        .await;
+        end(&found);
+        while ControlGroup::find_earlier_group(&mark).is_some() {
+            // The kernel takes a moment to notice that the group is empty.
+            ControlGroup::remove_pending();
+            std::thread::yield_now();
+        }
+    }
+
+    #[tokio::test]
+    async fn what_never_stays_is_frozen_before_it_is_killed() {
+        // Each process starts its successor in another session and ends; only the limit connects them. If the test
+        // fails, they end when the folder is removed.
+        let guard = tempfile::tempdir().expect("a folder");
+        let chain = format!(
+            "export HOP='[ -d {} ] && setsid bash -c \"$HOP\" > /dev/null 2>&1 &'; \
+             for n in 1 2 3 4 5; do bash -c \"$HOP\" & done; wait; echo done",
+            guard.path().display()
+        );
+        let limit = LimitMark::from_name(&call_mark(&RequestId::new(), 0));
+        let (_, chain) = family_of(
+            &chain,
+            "none",
+            ChildTracking {
+                limit,
+                ..ChildTracking::default()
+            },
+        )
+        .await;
+        end(&chain);
+        for _ in 0..20 {
+            assert!(chain.find_members().is_empty());
+        }
+    }
+
+    #[tokio::test]
+    async fn a_later_life_finds_a_daemon_by_the_requests_name() {
+        let request = RequestId::new();
+        let mark = call_mark(&request, 0);
+        let (leader, left) = family(&mark, ChildTracking::from_mark(&mark, true)).await;
+        assert_eq!(left.find_members().len(), 1);
+        let stranger = kill_survivor(&leader, &RequestId::new());
+        assert!(
+            stranger.by.is_none() && left.find_members().len() == 1,
+            "another request's is left alone"
+        );
+        assert_eq!(kill_survivor(&leader, &request).by, Some(StopSignal::Kill));
+        assert!(left.find_members().is_empty());
+    }
+}

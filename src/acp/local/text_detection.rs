@@ -1,0 +1,154 @@
+//! Detects a file's encoding when it is read, rejects files that are not text, and counts bytes that are not UTF-8.
+//! Not here: the detection itself (`acp::content`, `acp::encoding`).
+
+use crate::acp::WorkspacePath;
+use crate::acp::encoding::FileEncoding;
+use crate::acp::file_content;
+pub(super) use crate::acp::file_content::{BinaryContent, SNIFFED_BYTES};
+use crate::acp::files::LineEndings;
+use crate::output::number_format;
+use crate::tool::{ErrorCode, ToolError};
+
+/// Returns the encoding of a text file, from its first bytes.
+pub(super) fn classify_head(head: &[u8]) -> Result<FileEncoding, BinaryContent> {
+    file_content::classify_content(head, false)
+}
+
+/// Returns the encoding, or an error if it is not text. `whole` tells that these are all the bytes.
+pub(super) fn require_text_encoding(
+    path: &WorkspacePath,
+    bytes: &[u8],
+    size: u64,
+    whole: bool,
+) -> Result<FileEncoding, ToolError> {
+    file_content::classify_content(bytes, whole)
+        .map_err(|binary| not_text_error(path, binary, bytes, size))
+}
+
+/// Returns the encoding by the head of a big file and the window's bytes together.
+pub(super) fn refine_encoding(head: &[u8], window: &[u8], by_head: FileEncoding) -> FileEncoding {
+    if by_head.is_utf16() {
+        return by_head;
+    }
+    // A character that the head's end splits is no evidence.
+    let whole = match std::str::from_utf8(head) {
+        Err(error) if error.error_len().is_none() => &head[..error.valid_up_to()],
+        _ => head,
+    };
+    if by_head.is_utf8()
+        && std::str::from_utf8(window).is_ok()
+        && std::str::from_utf8(whole).is_ok()
+    {
+        return by_head;
+    }
+    FileEncoding::detect_encoding(&[whole, b"\n", window].concat(), false)
+}
+
+/// Returns the line endings in the head of a file.
+pub(super) fn head_line_endings(head: &[u8], encoding: FileEncoding) -> LineEndings {
+    if encoding.is_utf16() {
+        LineEndings::detect_endings(encoding.decode_lossy(head).0.as_bytes())
+    } else {
+        LineEndings::detect_endings(head)
+    }
+}
+
+/// Returns the error for a file that is not text, with its kind, its size, its first bytes and advice.
+pub(super) fn not_text_error(
+    path: &WorkspacePath,
+    binary: BinaryContent,
+    head: &[u8],
+    size: u64,
+) -> ToolError {
+    let shown: Vec<String> = head
+        .iter()
+        .take(64)
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    let text = format!(
+        "{} is not text: it is {}, {}. {}\nThe first {} bytes: {}",
+        path.display_text(),
+        binary.kind,
+        number_format::format_size(size),
+        binary.hint,
+        shown.len(),
+        shown.join(" ")
+    );
+    ToolError::new(ErrorCode::NotText, text)
+}
+
+/// Counts the bytes that are not UTF-8, over pieces that may split a character.
+#[derive(Debug, Default)]
+pub(super) struct InvalidByteCounter {
+    count: u64,
+    /// The beginning of a character that the next piece may complete.
+    begun: Vec<u8>,
+}
+
+impl InvalidByteCounter {
+    /// Counts the bytes that are not UTF-8 in a whole.
+    pub(super) fn count_invalid(bytes: &[u8]) -> u64 {
+        bytes
+            .utf8_chunks()
+            .map(|chunk| chunk.invalid().len() as u64)
+            .sum()
+    }
+
+    /// Counts in the next piece.
+    pub(super) fn count_next_piece(&mut self, piece: &[u8]) {
+        let joined;
+        let piece = if self.begun.is_empty() {
+            piece
+        } else {
+            joined = [self.begun.as_slice(), piece].concat();
+            joined.as_slice()
+        };
+        let (mut at, mut begun) = (0, Vec::new());
+        for chunk in piece.utf8_chunks() {
+            let invalid = chunk.invalid();
+            at += chunk.valid().len() + invalid.len();
+            // Only at the end of the piece can a character be incomplete and not invalid.
+            let is_begun = at == piece.len()
+                && std::str::from_utf8(invalid).is_err_and(|error| error.error_len().is_none());
+            if is_begun {
+                begun = invalid.to_vec();
+            } else {
+                self.count += invalid.len() as u64;
+            }
+        }
+        self.begun = begun;
+    }
+
+    /// Returns the count after the last piece.
+    pub(super) fn total_invalid(&self) -> u64 {
+        self.count + self.begun.len() as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn invalid_bytes_are_counted_alike_in_every_piecing() {
+        for text in [
+            b"caf\xe9 \xe9".as_slice(),
+            "grüße – 🦀".as_bytes(),
+            b"\xf0\x9f\x90 \xc3(\xff\xf0\x9f",
+            b"",
+        ] {
+            let whole = InvalidByteCounter::count_invalid(text);
+            assert_eq!(whole > 0, std::str::from_utf8(text).is_err());
+            for size in 1..=text.len() {
+                let mut counter = InvalidByteCounter::default();
+                text.chunks(size)
+                    .for_each(|piece| counter.count_next_piece(piece));
+                assert_eq!(
+                    counter.total_invalid(),
+                    whole,
+                    "{text:?} in pieces of {size}"
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,240 @@
+//! Runs one command from start to end: creates its terminal, waits for it, stops it on timeout or cancel, and reads its
+//! output. Not here: the text in which a tool reports it.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{
+    CreateTerminal, OpenTerminal, OutputQuery, StopReport, StopSequence, TerminalClient,
+    TerminalExit, TerminalId, TerminalOutput,
+};
+use crate::tool::{ToolContext, ToolError};
+
+/// The time in which a killed command should be seen to end. Only a command that hangs in the kernel, out of reach of
+/// signals, needs more.
+const KILL_TIMEOUT: Duration = Duration::from_secs(2);
+/// The interval at which a followed command's output is read.
+const FOLLOW_INTERVAL: Duration = Duration::from_secs(1);
+
+/// A terminal that is released when its owner is dropped.
+pub struct TerminalGuard {
+    client: Arc<dyn TerminalClient>,
+    terminal: OpenTerminal,
+    armed: bool,
+}
+
+impl TerminalGuard {
+    /// Starts a command in a guarded terminal.
+    ///
+    /// # Errors
+    /// Those of [`TerminalClient::create_terminal`].
+    pub async fn create_guarded(
+        client: &Arc<dyn TerminalClient>,
+        request: CreateTerminal,
+    ) -> Result<Self, ToolError> {
+        let terminal = client.create_terminal(request).await?;
+        Ok(Self {
+            client: Arc::clone(client),
+            terminal,
+            armed: true,
+        })
+    }
+
+    /// Returns the id of the guarded terminal.
+    pub fn terminal_id(&self) -> &TerminalId {
+        &self.terminal.id
+    }
+
+    /// Returns the command's process id, if it is known.
+    pub fn command_pid(&self) -> Option<u32> {
+        self.terminal.pid
+    }
+
+    /// Ends the guard without releasing the terminal, which the caller now owns.
+    pub fn into_open_terminal(mut self) -> OpenTerminal {
+        self.armed = false;
+        self.terminal.clone()
+    }
+
+    /// Stops a command that still runs and releases the terminal.
+    pub async fn release_guarded(mut self) {
+        self.armed = false;
+        if let Err(gone) = self.client.release_terminal(&self.terminal.id).await {
+            tracing::debug!(terminal = %self.terminal.id, %gone, "the terminal was released already");
+        }
+    }
+}
+
+impl Drop for TerminalGuard {
+    fn drop(&mut self) {
+        if self.armed {
+            self.client.abandon_terminal(self.terminal.id.clone());
+        }
+    }
+}
+
+/// The reason why a command is no longer waited for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RunEnding {
+    /// It ended by itself.
+    Finished(TerminalExit),
+    /// It exceeded its time limit and was stopped.
+    TimedOut(StopReport),
+    /// The caller cancelled the call and it was stopped.
+    Cancelled(StopReport),
+}
+
+/// A command that has ended.
+pub struct CommandRun {
+    /// The reason why it ended.
+    pub ending: RunEnding,
+    /// Its output.
+    pub output: TerminalOutput,
+    /// Its terminal, still open because its background processes may be worth keeping.
+    pub guard: TerminalGuard,
+}
+
+/// A command after it was waited for.
+pub enum WatchedCommand {
+    /// It has ended.
+    Ended(Box<CommandRun>),
+    /// It still runs and was not stopped.
+    Running(TerminalGuard),
+}
+
+/// Runs a command to its end. Partial output is never lost: a command that times out or is cancelled is stopped with
+/// all its processes, and the result has its output.
+///
+/// # Errors
+/// Those of starting it, and `cancelled` when the call was cancelled before that.
+pub async fn run_to_end(
+    client: &Arc<dyn TerminalClient>,
+    cx: &ToolContext,
+    request: CreateTerminal,
+    limit: Duration,
+) -> Result<CommandRun, ToolError> {
+    match run_watched(client, cx, request, limit, None).await? {
+        WatchedCommand::Ended(run) => Ok(*run),
+        WatchedCommand::Running(_) => Err(ToolError::internal_error(
+            "A command was left that was to be waited for.",
+        )),
+    }
+}
+
+/// Runs a command, but leaves it running without a time limit if it still runs after `patience`.
+///
+/// # Errors
+/// As above.
+pub async fn run_or_leave_running(
+    client: &Arc<dyn TerminalClient>,
+    cx: &ToolContext,
+    request: CreateTerminal,
+    limit: Duration,
+    patience: Duration,
+) -> Result<WatchedCommand, ToolError> {
+    run_watched(client, cx, request, limit, Some(patience)).await
+}
+
+async fn run_watched(
+    client: &Arc<dyn TerminalClient>,
+    cx: &ToolContext,
+    request: CreateTerminal,
+    limit: Duration,
+    patience: Option<Duration>,
+) -> Result<WatchedCommand, ToolError> {
+    if cx.is_cancelled() {
+        return Err(ToolError::call_cancelled("The command was not started."));
+    }
+    // Not raced with the cancel: a start that has begun is completed, because otherwise it would be unknown whether the
+    // command started.
+    let has_terminal = request.tty.is_some();
+    let guard = TerminalGuard::create_guarded(client, request).await?;
+    let out_of_patience = async {
+        match patience {
+            Some(patience) => tokio::time::sleep(patience).await,
+            None => std::future::pending().await,
+        }
+    };
+    let (mut shown, mut input) = (0, None);
+    let ending = tokio::select! {
+        biased;
+        exit = client.wait_for_terminal_exit(guard.terminal_id()) => RunEnding::Finished(exit?),
+        () = cx.wait_for_cancel() => {
+            // A runner that shuts down cannot wait ten seconds for each command.
+            let ladder = if cx.shutdown.is_cancelled() { StopSequence::for_timeout() } else { StopSequence::for_cancel() };
+            RunEnding::Cancelled(stop_and_drain(client, &guard, ladder).await?)
+        }
+        never = follow_output(client, cx, guard.terminal_id(), &mut shown) => match never {},
+        () = out_of_patience => return Ok(WatchedCommand::Running(guard)),
+        () = tokio::time::sleep(limit) => {
+            if has_terminal {
+                // Read before the command is stopped. An error must not prevent the stop.
+                let before = client.terminal_output(OutputQuery::whole_output(guard.terminal_id())).await;
+                input = before.ok().and_then(|output| output.input);
+            }
+            RunEnding::TimedOut(stop_and_drain(client, &guard, StopSequence::for_timeout()).await?)
+        }
+    };
+    if cx.progress.has_follower() {
+        let rest = client
+            .terminal_output(OutputQuery {
+                id: guard.terminal_id().clone(),
+                since: Some(shown),
+            })
+            .await?;
+        cx.progress.show_end(&rest.text, rest.omitted_bytes);
+    }
+    let output = client
+        .terminal_output(OutputQuery::whole_output(guard.terminal_id()))
+        .await?;
+    let output = TerminalOutput { input, ..output };
+    Ok(WatchedCommand::Ended(Box::new(CommandRun {
+        ending,
+        output,
+        guard,
+    })))
+}
+
+/// Shows the command's output after `since` at regular intervals, as long as this is awaited.
+async fn follow_output(
+    client: &Arc<dyn TerminalClient>,
+    cx: &ToolContext,
+    id: &TerminalId,
+    since: &mut u64,
+) -> Infallible {
+    while cx.progress.has_audience() {
+        tokio::time::sleep(FOLLOW_INTERVAL).await;
+        let query = OutputQuery {
+            id: id.clone(),
+            since: Some(*since),
+        };
+        // A closed terminal has nothing to show, and the wait for its end reports the reason.
+        if let Ok(output) = client.terminal_output(query).await {
+            *since = output.cursor;
+            cx.progress.show_text(&output.text, output.omitted_bytes);
+        }
+    }
+    std::future::pending().await
+}
+
+/// Stops a command and waits until the rest of its output has been read.
+async fn stop_and_drain(
+    client: &Arc<dyn TerminalClient>,
+    guard: &TerminalGuard,
+    ladder: StopSequence,
+) -> Result<StopReport, ToolError> {
+    let stopped = client.kill_terminal(guard.terminal_id(), ladder).await?;
+    match tokio::time::timeout(
+        KILL_TIMEOUT,
+        client.wait_for_terminal_exit(guard.terminal_id()),
+    )
+    .await
+    {
+        Ok(exit) => drop(exit?),
+        Err(_still_there) => {
+            tracing::warn!(terminal = %guard.terminal_id(), "a killed command has not ended yet")
+        }
+    }
+    Ok(stopped)
+}

@@ -1,0 +1,173 @@
+//! A path in a workspace, and its open operations. Not here: its resolution (`Workspace::resolve_in_workspace`).
+
+use std::ffi::OsString;
+use std::fs::{File, Metadata};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::held::{self, FolderHandle};
+use super::{WorkspaceRoot, explain_io_error};
+use crate::acp::protected_path::{self, PathProtection};
+use crate::output::path_text::path_text;
+
+/// A path that lies in a workspace and has no symlinks. If one is put there later, opening fails; it never opens
+/// another file.
+#[derive(Debug, Clone)]
+pub struct WorkspacePath {
+    root: Arc<WorkspaceRoot>,
+    rel: PathBuf,
+    absolute: PathBuf,
+    asked: PathBuf,
+    exists: bool,
+    dangling: Option<DanglingLink>,
+    pub(super) names_folder: bool,
+}
+
+/// A symbolic link to a file that does not exist.
+#[derive(Debug, Clone)]
+pub struct DanglingLink {
+    /// The path of the link.
+    pub link: PathBuf,
+    /// The target of the link.
+    pub target: PathBuf,
+}
+
+impl WorkspacePath {
+    pub(super) fn new(
+        root: Arc<WorkspaceRoot>,
+        rel: PathBuf,
+        asked: PathBuf,
+        exists: bool,
+        dangling: Option<DanglingLink>,
+    ) -> Self {
+        // Joining an empty path would add a slash.
+        let absolute = if rel.as_os_str().is_empty() {
+            root.canonical.clone()
+        } else {
+            root.canonical.join(&rel)
+        };
+        Self {
+            root,
+            rel,
+            absolute,
+            asked,
+            exists,
+            dangling,
+            names_folder: false,
+        }
+    }
+
+    /// Returns the absolute path, for display and for walking.
+    pub fn absolute_path(&self) -> &Path {
+        &self.absolute
+    }
+
+    /// Returns the path as a reply shows it, and as [`super::Workspace::resolve_in_workspace`] accepts it.
+    pub fn display_text(&self) -> String {
+        path_text(&self.absolute)
+    }
+
+    /// Returns the workspace folder that it lies in.
+    pub fn root_path(&self) -> &Path {
+        &self.root.canonical
+    }
+
+    /// Returns the path relative to that folder, without symlinks.
+    pub fn relative_path(&self) -> &Path {
+        &self.rel
+    }
+
+    /// Returns whether the path existed when it was resolved.
+    pub fn existed_when_resolved(&self) -> bool {
+        self.exists
+    }
+
+    /// Returns whether the text ended in a slash, so that the path must be a folder.
+    pub fn names_folder(&self) -> bool {
+        self.names_folder
+    }
+
+    /// Returns the dangling link that the path led through, if there was one.
+    pub fn dangling_link(&self) -> Option<&DanglingLink> {
+        self.dangling.as_ref()
+    }
+
+    /// Returns the rule that protects this path from writes, by its resolved name or by the requested one.
+    pub fn write_protection(&self) -> Option<PathProtection> {
+        protected_path::find_protection(&self.rel)
+            .or_else(|| protected_path::find_protection(&self.asked))
+    }
+
+    /// Opens the file for reading.
+    ///
+    /// # Errors
+    /// `IsADirectory` for a folder, and `InvalidInput` at once for any other file that is not regular.
+    /// `PermissionDenied` for a hard link to another user's file, which may be a file from outside the workspace.
+    pub fn open_for_reading(&self) -> io::Result<File> {
+        // Opening a FIFO lets its writer continue, and opening a device may have effects, so neither is opened.
+        self.check_regular_file(&self.file_metadata().map_err(explain_io_error)?)?;
+        let file = self
+            .root
+            .handle
+            .open_file_beneath(&self.rel)
+            .map_err(explain_io_error)?;
+        self.check_regular_file(&file.metadata().map_err(explain_io_error)?)?;
+        Ok(file)
+    }
+
+    /// Returns the metadata of the file.
+    pub fn file_metadata(&self) -> io::Result<Metadata> {
+        self.root.handle.metadata_beneath(&self.rel)
+    }
+
+    /// Opens it as a folder.
+    pub fn open_as_folder(&self) -> io::Result<FolderHandle> {
+        self.root
+            .handle
+            .open_folder_beneath(&self.rel)
+            .map_err(explain_io_error)
+    }
+
+    /// Opens the folder that contains it, with its name there, to write beside or over it.
+    ///
+    /// # Errors
+    /// `NotFound` if the folder is missing and `create` is false; `IsADirectory` for a workspace folder itself.
+    pub fn open_parent_folder(&self, create: bool) -> io::Result<(FolderHandle, OsString)> {
+        let (Some(parent), Some(name)) = (self.rel.parent(), self.rel.file_name()) else {
+            return Err(io::Error::new(
+                io::ErrorKind::IsADirectory,
+                "is a workspace folder",
+            ));
+        };
+        match self.root.handle.open_folder_beneath(parent) {
+            Err(cause) if create && cause.kind() == io::ErrorKind::NotFound => {
+                let mut folder = self.root.handle.open_folder_beneath(Path::new(""))?;
+                for part in parent {
+                    folder = folder.open_or_create_folder(part)?;
+                }
+                Ok((folder, name.to_owned()))
+            }
+            opened => Ok((opened?, name.to_owned())),
+        }
+    }
+
+    fn check_regular_file(&self, metadata: &Metadata) -> io::Result<()> {
+        if metadata.is_dir() {
+            return Err(io::Error::new(io::ErrorKind::IsADirectory, "is a folder"));
+        }
+        if !metadata.is_file() {
+            let text = format!(
+                "is {}, not a regular file; only regular files are read",
+                held::special_file_kind(metadata)
+            );
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+        }
+        if self.root.handle.is_foreign_hard_link(metadata) {
+            let text = "has more than one name (a hard link) and belongs to another user, so it may be a file from \
+                        outside the workspace; it is not read";
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, text));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,128 @@
+//! Removes old rows. A checkpoint with the number and the hash of the last removed row replaces them, so that the
+//! other rows still follow from it. A row at the end records the removal; rows cut off by hand have neither. Only
+//! rows of an intact chain are removed: a changed row and all rows after it stay.
+
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use super::audit_writer::TextSigner;
+use super::chain::AuditChain;
+use super::line_reader::AuditLineReader;
+use super::row::{self, AuditRow, ChainLink};
+use super::{AuditActor, AuditEntry, AuditEvent, AuditRetention};
+use crate::durable::{open_private_file, sync_parent_folder};
+
+/// The position at which the remaining rows begin.
+struct ExpiredRange {
+    from: u64,
+    gone: ChainLink,
+    rows: u64,
+}
+
+/// Removes rows beyond the limits; returns the new last link if any were removed.
+pub(super) fn remove_old_rows(
+    chain: &mut AuditChain,
+    keep: AuditRetention,
+    sign: Option<&TextSigner>,
+) -> io::Result<Option<ChainLink>> {
+    let now_ms = unix_now_ms();
+    let before_ms = now_ms.saturating_sub(i64::try_from(keep.age.as_millis()).unwrap_or(i64::MAX));
+    let held = chain.lock_audit_file()?;
+    // Removes a quarter more than needed, so that it is not repeated at once.
+    let most = if held.length > keep.bytes {
+        keep.bytes / 4 * 3
+    } else {
+        u64::MAX
+    };
+    let Some(cut) = find_expired_range(&held.file, held.length, before_ms, most, sign)? else {
+        return Ok(None);
+    };
+    let draft = chain.places.rows.with_extension("jsonl.new");
+    let mut file = open_private_file(&draft, |options| {
+        options.write(true).create(true).truncate(true)
+    })?;
+    let entry = |event| AuditEntry {
+        through: Some(cut.gone.seq),
+        count: Some(cut.rows),
+        ..AuditEntry::new(event, AuditActor::Runner, now_ms)
+    };
+    let signature = sign.map(|sign| sign(&row::checkpoint_signed_text(&cut.gone)));
+    let checkpoint = AuditEntry {
+        signature,
+        ..entry(AuditEvent::Checkpoint)
+    };
+    file.write_all(row::format_checkpoint(&cut.gone, &checkpoint).as_bytes())?;
+    let mut rest = &held.file;
+    rest.seek(SeekFrom::Start(cut.from))?;
+    io::copy(&mut rest.take(held.length - cut.from), &mut file)?;
+    let (told, last) = row::format_row(&held.last, &entry(AuditEvent::Expired));
+    file.write_all(told.as_bytes())?;
+    file.sync_all()?;
+    std::fs::rename(&draft, &chain.places.rows)?;
+    // Sync the name before the head refers to the row.
+    sync_parent_folder(&chain.places.rows)?;
+    chain.mark_file_changed();
+    tracing::info!(rows = cut.rows, "old rows of the audit went");
+    Ok(Some(last))
+}
+
+/// Finds the longest run of first rows that may be removed; none after a checkpoint that this device did not sign.
+fn find_expired_range(
+    file: &File,
+    length: u64,
+    before_ms: i64,
+    most: u64,
+    sign: Option<&TextSigner>,
+) -> io::Result<Option<ExpiredRange>> {
+    let is_ours = |row: &AuditRow| {
+        sign.is_none_or(|sign| {
+            row.signature.as_ref() == Some(&sign(&row::checkpoint_signed_text(&row.chain_link())))
+        })
+    };
+    let mut reading = file.try_clone()?;
+    reading.seek(SeekFrom::Start(0))?;
+    let mut at = 0;
+    let mut last: Option<ChainLink> = None;
+    let mut cut: Option<ExpiredRange> = None;
+    let mut rows = 0;
+    for line in AuditLineReader::from_file(reading) {
+        let line = line?;
+        let Some(row) =
+            AuditRow::parse_row(&line.bytes).filter(|row| row.is_sound && line.is_complete)
+        else {
+            break;
+        };
+        let follows = match &last {
+            None if row.is_checkpoint() => is_ours(&row),
+            None => (row.seq, &row.prev) == (1, &ChainLink::before_first().hash),
+            Some(last) => row.seq == last.seq + 1 && row.prev == last.hash,
+        };
+        let may_go = row.is_checkpoint() || row.at_ms < before_ms || length - at > most;
+        if !follows || !may_go {
+            break;
+        }
+        at += line.bytes.len() as u64 + 1;
+        if row.is_checkpoint() {
+            // A checkpoint's own time is that of the last removal.
+            last = Some(row.chain_link());
+            continue;
+        }
+        rows += 1;
+        let gone = row.chain_link();
+        cut = Some(ExpiredRange {
+            from: at,
+            gone: gone.clone(),
+            rows,
+        });
+        last = Some(gone);
+    }
+    Ok(cut)
+}
+
+pub(super) fn unix_now_ms() -> i64 {
+    let since_1970 = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    i64::try_from(since_1970.as_millis()).unwrap_or(i64::MAX)
+}

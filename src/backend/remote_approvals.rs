@@ -1,0 +1,50 @@
+//! Approvals through the backend: the device asks, and the caller or the person at the device answers.
+//! Not here: the choice of calls to ask about, and the effect of the answer (`runner`).
+
+use super::BackendReply;
+use crate::approval_answer::{AnsweredBy, ApprovalOption};
+use crate::ids::RequestId;
+
+/// A backend that passes approval questions on to the caller.
+pub trait RemoteApprovals: Send + Sync {
+    /// Asks a question and returns the answer, if there is one already. Asking the same question again changes nothing.
+    fn ask_caller<'a>(
+        &'a self,
+        question: &'a RemoteQuestion,
+    ) -> BackendReply<'a, Option<RemoteAnswer>>;
+    /// Returns the answer to this question, if there is one. The backend may hold the call for `wait` until there is.
+    fn fetch_answer<'a>(
+        &'a self,
+        id: &'a RequestId,
+        wait: std::time::Duration,
+    ) -> BackendReply<'a, Option<RemoteAnswer>>;
+    /// Answers for the person at the device. Returns the answer that counts, which may be another one, or `None` if the
+    /// question is closed.
+    fn submit_answer<'a>(
+        &'a self,
+        id: &'a RequestId,
+        option: ApprovalOption,
+    ) -> BackendReply<'a, Option<RemoteAnswer>>;
+}
+
+/// An approval question for the caller or the person at the device.
+#[derive(Debug, Clone)]
+pub struct RemoteQuestion {
+    /// The id of the question.
+    pub id: RequestId,
+    /// The request whose call waits for the answer.
+    pub request: RequestId,
+    /// A description of the call for people; at most 4 KiB.
+    pub title: String,
+    /// The time at which an unanswered call is refused: milliseconds of the backend's clock.
+    pub expires_at_ms: f64,
+}
+
+/// The answer that counts: the first one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RemoteAnswer {
+    /// The chosen option.
+    pub option: ApprovalOption,
+    /// The side that gave it.
+    pub by: AnsweredBy,
+}

@@ -1,0 +1,280 @@
+//! A client of the caller's functions, for `send`, `cancel` and `demo`. Not here: the device's side (backend).
+
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+
+use super::answer_watch::AnswerWatch;
+use crate::backend::{BackendError, FunctionKind, HttpFunctions, SyncSocket};
+use crate::ids::{DeviceId, RequestId};
+use crate::redact::Secret;
+
+/// A caller of tools on devices, through a backend.
+#[derive(Debug, Clone)]
+pub struct CallerClient {
+    functions: HttpFunctions,
+    token: Secret<String>,
+}
+
+/// A request for a device.
+#[derive(Debug, Clone)]
+pub struct CallerRequest {
+    /// The id, created here so that a repeated request counts once.
+    pub id: RequestId,
+    /// The tool.
+    pub tool: String,
+    /// Its arguments as JSON text.
+    pub args: String,
+    /// The conversation, if there is one.
+    pub conversation: Option<String>,
+    /// Request progress from the start.
+    pub progress: bool,
+    /// The time of signing in milliseconds since 1970, and the signature, if signed.
+    pub signed: Option<(i64, String)>,
+}
+
+/// A stored result.
+#[derive(Debug, Clone)]
+pub struct CallerAnswer {
+    /// `ok`, `error` or `cancelled`.
+    pub outcome: String,
+    /// `{toolName, result? | error?, meta}`.
+    pub payload: Value,
+}
+
+/// A piece of progress of a running request.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OutputPiece {
+    /// Its number.
+    pub n: f64,
+    /// The output since the previous piece.
+    pub text: String,
+    /// The number of bytes omitted before the text.
+    pub omitted_bytes: u64,
+}
+
+impl CallerAnswer {
+    /// Parses a row of the backend; `None` if there is no row yet.
+    pub(super) fn from_result_row(row: &Value) -> Option<Self> {
+        if row.is_null() {
+            return None;
+        }
+        let text = row
+            .get("payload")
+            .and_then(Value::as_str)
+            .unwrap_or_default();
+        Some(Self {
+            outcome: row
+                .get("outcome")
+                .and_then(Value::as_str)
+                .unwrap_or("error")
+                .to_owned(),
+            payload: serde_json::from_str(text).unwrap_or_else(|_| json!({"error": text})),
+        })
+    }
+
+    /// Returns the text for the model: the result or the error; a JSON result as JSON.
+    pub fn answer_text(&self) -> String {
+        let body = self
+            .payload
+            .get("result")
+            .or_else(|| self.payload.get("error"));
+        match body {
+            Some(Value::String(text)) => text.clone(),
+            Some(value) => value.to_string(),
+            None => String::new(),
+        }
+    }
+}
+
+impl OutputPiece {
+    /// Parses a row of the backend, if it is valid.
+    pub(super) fn from_progress_row(row: &Value) -> Option<Self> {
+        let data: Value = serde_json::from_str(row.get("data")?.as_str()?).unwrap_or_default();
+        Some(Self {
+            n: row.get("n")?.as_f64()?,
+            text: data
+                .get("text")
+                .and_then(Value::as_str)
+                .unwrap_or_default()
+                .to_owned(),
+            omitted_bytes: data
+                .get("omittedBytes")
+                .and_then(Value::as_u64)
+                .unwrap_or(0),
+        })
+    }
+}
+
+/// Converts milliseconds to the wire's float.
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "milliseconds since 1970 are far below 2^53"
+)]
+fn wire_millis(ms: i64) -> Value {
+    json!(ms as f64)
+}
+
+impl CallerClient {
+    /// Creates a caller with this token.
+    pub fn new(functions: HttpFunctions, token: Secret<String>) -> Self {
+        Self { functions, token }
+    }
+
+    /// Builds the arguments of a function with the token; absent fields are omitted.
+    fn args_with_token<const N: usize>(&self, fields: [(&str, Option<Value>); N]) -> Value {
+        let mut args: Map<String, Value> = fields
+            .into_iter()
+            .filter_map(|(key, value)| Some((key.to_owned(), value?)))
+            .collect();
+        args.insert("callerToken".to_owned(), json!(self.token.expose()));
+        Value::Object(args)
+    }
+
+    async fn call_with_token<const N: usize>(
+        &self,
+        kind: FunctionKind,
+        path: &str,
+        fields: [(&str, Option<Value>); N],
+    ) -> Result<Value, BackendError> {
+        self.functions
+            .call_function(kind, path, &self.args_with_token(fields), Duration::ZERO)
+            .await
+    }
+
+    /// Stores a request for a device.
+    pub async fn append_request(
+        &self,
+        device: &DeviceId,
+        ask: &CallerRequest,
+    ) -> Result<(), BackendError> {
+        let fields = [
+            ("requestId", Some(json!(ask.id.as_str()))),
+            ("deviceId", Some(json!(device.as_str()))),
+            ("toolName", Some(json!(ask.tool))),
+            ("args", Some(json!(ask.args))),
+            (
+                "conversationId",
+                ask.conversation.as_ref().map(|id| json!(id)),
+            ),
+            ("progress", ask.progress.then_some(Value::Bool(true))),
+            (
+                "issuedAtMs",
+                ask.signed.as_ref().map(|(issued, _)| wire_millis(*issued)),
+            ),
+            (
+                "signature",
+                ask.signed.as_ref().map(|(_, signature)| json!(signature)),
+            ),
+        ];
+        self.call_with_token(FunctionKind::Mutation, "events:appendRequest", fields)
+            .await
+            .map(drop)
+    }
+
+    /// Cancels a request; returns `cancelling`, `finished` or `unknown`.
+    pub async fn cancel_request(&self, id: &RequestId) -> Result<String, BackendError> {
+        let answer = self
+            .call_with_token(
+                FunctionKind::Mutation,
+                "events:cancel",
+                [("requestId", Some(json!(id.as_str())))],
+            )
+            .await?;
+        Ok(answer
+            .get("state")
+            .and_then(Value::as_str)
+            .unwrap_or("unknown")
+            .to_owned())
+    }
+
+    /// Returns the result, once there is one.
+    pub async fn fetch_result(&self, id: &RequestId) -> Result<Option<CallerAnswer>, BackendError> {
+        let row = self
+            .call_with_token(
+                FunctionKind::Query,
+                "events:getResult",
+                [("requestId", Some(json!(id.as_str())))],
+            )
+            .await?;
+        Ok(CallerAnswer::from_result_row(&row))
+    }
+
+    /// Opens a socket for subscribing to queries about a request.
+    pub(super) async fn open_sync_socket(&self) -> Result<SyncSocket, BackendError> {
+        self.functions.open_sync_socket().await
+    }
+
+    /// Builds the arguments of a query about a request.
+    pub(super) fn query_args(&self, id: &RequestId, after: Option<f64>) -> Value {
+        self.args_with_token([
+            ("requestId", Some(json!(id.as_str()))),
+            ("after", after.map(|n| json!(n))),
+        ])
+    }
+
+    /// Requests progress for the next minute.
+    pub(super) async fn watch_progress(&self, id: &RequestId) -> Result<(), BackendError> {
+        let fields = [("requestId", Some(json!(id.as_str())))];
+        self.call_with_token(FunctionKind::Mutation, "events:watchProgress", fields)
+            .await
+            .map(drop)
+    }
+
+    /// Returns the pieces of progress after this number, in order.
+    pub(super) async fn fetch_progress(
+        &self,
+        id: &RequestId,
+        after: Option<f64>,
+    ) -> Result<Value, BackendError> {
+        let fields = [
+            ("requestId", Some(json!(id.as_str()))),
+            ("after", after.map(|n| json!(n))),
+        ];
+        self.call_with_token(FunctionKind::Query, "events:listProgress", fields)
+            .await
+    }
+
+    /// Waits for the result up to this limit.
+    pub async fn wait_for_answer(
+        &self,
+        id: &RequestId,
+        limit: Duration,
+    ) -> Result<Option<CallerAnswer>, BackendError> {
+        self.watch_for_answer(id, limit, None).await
+    }
+
+    /// Waits for the result and shows the progress meanwhile.
+    pub async fn watch_for_answer<'a>(
+        &'a self,
+        id: &'a RequestId,
+        limit: Duration,
+        show: Option<&'a mut (dyn FnMut(&OutputPiece) + Send)>,
+    ) -> Result<Option<CallerAnswer>, BackendError> {
+        let watching = AnswerWatch::new(self, id, show);
+        match tokio::time::timeout(limit, watching.wait_until_answered()).await {
+            Ok(answered) => answered.map(Some),
+            Err(_elapsed) => Ok(None),
+        }
+    }
+
+    /// Lists the devices that the backend knows, and whether each is online.
+    pub async fn list_known_devices(&self) -> Result<Vec<(String, bool)>, BackendError> {
+        let rows = self
+            .call_with_token(FunctionKind::Query, "devices:list", [])
+            .await?;
+        let device = |row: &Value| {
+            let id = row.get("deviceId").and_then(Value::as_str)?.to_owned();
+            Some((
+                id,
+                row.get("online").and_then(Value::as_bool).unwrap_or(false),
+            ))
+        };
+        Ok(rows
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(device)
+            .collect())
+    }
+}

@@ -1,0 +1,160 @@
+//! Output to stdout: lines, JSON lines, and tables that fit the terminal. Not here: logs (stderr).
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+use std::io::{self, IsTerminal, Write};
+
+/// Writes a line to stdout and flushes it. Write errors are ignored if the reader is gone: a command must still clean
+/// up, and a server must go on.
+pub fn print_line(text: &str) {
+    let mut out = io::stdout().lock();
+    let _ = out
+        .write_all(text.as_bytes())
+        .and_then(|()| out.write_all(b"\n"))
+        .and_then(|()| out.flush());
+}
+
+/// Writes a value as one line of JSON. Terminal control characters in its strings are escaped.
+///
+/// # Panics
+/// If a value has keys that are not strings; the runner's own types have none.
+pub fn print_json(value: &impl serde::Serialize) {
+    let text = serde_json::to_string(value).expect("our own values have string keys");
+    print_line(&replace_controls(&text, |c, out| {
+        for unit in c.encode_utf16(&mut [0; 2]) {
+            let _ = write!(out, "\\u{unit:04x}");
+        }
+    }));
+}
+
+/// Writes an error to stderr, with control characters escaped, because it may contain foreign text.
+pub fn print_error(text: &str) {
+    // If stderr is closed, there is no other place to report it.
+    let _ = writeln!(io::stderr().lock(), "{}", escape_controls(text));
+}
+
+/// Writes to stderr unchanged, beside the result on stdout.
+pub fn print_stderr(text: &str) {
+    let mut out = io::stderr().lock();
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+}
+
+/// Returns whether stdout is a terminal.
+pub fn is_terminal() -> bool {
+    io::stdout().is_terminal()
+}
+
+/// Prints a table with a header and columns of the necessary width. On a terminal, the last column is cut to the
+/// remaining width.
+pub fn print_table(head: &[&str], rows: &[Vec<String>]) {
+    let mut widths: Vec<usize> = head.iter().map(|cell| cell.chars().count()).collect();
+    for row in rows {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = (*width).max(cell.chars().count());
+        }
+    }
+    let before: usize = widths.iter().rev().skip(1).map(|width| width + 2).sum();
+    let room = terminal_width().map_or(usize::MAX, |width| width.saturating_sub(before).max(10));
+    let head: Vec<String> = head.iter().map(|cell| (*cell).to_owned()).collect();
+    for row in std::iter::once(&head).chain(rows) {
+        let Some((last, others)) = row.split_last() else {
+            continue;
+        };
+        let mut text = String::new();
+        for (cell, width) in others.iter().zip(&widths) {
+            let blanks = width.saturating_sub(cell.chars().count()) + 2;
+            text.push_str(cell);
+            text.push_str(&" ".repeat(blanks));
+        }
+        text.push_str(&truncate_text(last, room));
+        print_line(text.trim_end());
+    }
+}
+
+/// Returns the first line of a text for a table's cell, cut to this many characters. Control characters are replaced.
+pub fn cell_text(text: &str, width: usize) -> String {
+    let first = text
+        .lines()
+        .find(|line| !line.trim().is_empty())
+        .unwrap_or_default()
+        .trim();
+    truncate_text(
+        &replace_controls(&first.replace('\t', " "), |_, out| out.push('\u{FFFD}')),
+        width,
+    )
+}
+
+/// Escapes terminal control characters in a text that may be foreign (`\u{1b}`).
+pub fn escape_controls(text: &str) -> Cow<'_, str> {
+    replace_controls(text, |c, out| out.extend(c.escape_unicode()))
+}
+
+/// Replaces every control character by the output of `write`.
+fn replace_controls(text: &str, mut write: impl FnMut(char, &mut String)) -> Cow<'_, str> {
+    let steers = |c: char| c.is_control() && c != '\n' && c != '\t' || is_format_control(c);
+    if !text.contains(steers) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        if steers(c) {
+            write(c, &mut out)
+        } else {
+            out.push(c)
+        }
+    }
+    Cow::Owned(out)
+}
+
+fn truncate_text(text: &str, width: usize) -> String {
+    if text.chars().count() <= width {
+        return text.to_owned();
+    }
+    let cut: String = text.chars().take(width.saturating_sub(1)).collect();
+    format!("{cut}…")
+}
+
+/// Returns the number of columns if stdout is a terminal.
+#[cfg(unix)]
+fn terminal_width() -> Option<usize> {
+    let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
+    (size.ws_col > 0).then(|| usize::from(size.ws_col))
+}
+
+#[cfg(not(unix))]
+fn terminal_width() -> Option<usize> {
+    is_terminal().then_some(80)
+}
+
+/// Returns whether a character changes the appearance of others (bidirectional controls, zero width, tags).
+fn is_format_control(c: char) -> bool {
+    matches!(
+        c,
+        '\u{061C}'
+            | '\u{200B}'..='\u{200F}'
+            | '\u{2028}'..='\u{202E}'
+            | '\u{2060}'..='\u{206F}'
+            | '\u{FEFF}'
+            | '\u{FFF9}'..='\u{FFFB}'
+            | '\u{E0000}'..='\u{E007F}'
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cell_cannot_steer_the_terminal() {
+        assert_eq!(
+            cell_text("\u{1b}]0;title\u{7}x\u{202E}y", 40),
+            "\u{FFFD}]0;title\u{FFFD}x\u{FFFD}y"
+        );
+        assert_eq!(
+            escape_controls("a\tb\u{1b}[31m\u{9b}\u{e0041}"),
+            "a\tb\\u{1b}[31m\\u{9b}\\u{e0041}"
+        );
+        assert_eq!(cell_text("\n  first\nsecond", 40), "first");
+        assert_eq!(cell_text("abcdef", 4), "abc…");
+    }
+}

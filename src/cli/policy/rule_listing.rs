@@ -1,0 +1,146 @@
+//! `policy show`: shows the rules and the grants in force.
+
+use serde::Serialize;
+
+use super::PolicyContext;
+use crate::cli::exit::Exit;
+use crate::cli::{console, display_time};
+use crate::policy::{GrantTarget, PolicyDecision, PolicyGrant, PolicyRule};
+use crate::runner::Clock;
+
+/// The output with `--json`.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct PolicyListing<'a> {
+    file: &'a str,
+    default: PolicyDecision,
+    /// `ask` of the configuration.
+    ask: &'a [String],
+    rules: Vec<RuleListing<'a>>,
+    grants: &'a [PolicyGrant],
+}
+
+#[derive(Serialize)]
+struct RuleListing<'a> {
+    name: &'a str,
+    decision: PolicyDecision,
+    reason: Option<&'a str>,
+    tools: &'a [String],
+    paths: Vec<&'a str>,
+    command: &'a [Vec<String>],
+    line: usize,
+}
+
+impl<'a> RuleListing<'a> {
+    fn from_rule(rule: &'a PolicyRule) -> Self {
+        Self {
+            name: &rule.name,
+            decision: rule.decision,
+            reason: rule.reason.as_deref(),
+            tools: &rule.tools,
+            paths: rule.paths.iter().map(|glob| glob.text.as_str()).collect(),
+            command: &rule.command,
+            line: rule.line,
+        }
+    }
+
+    /// Describes the calls to which the rule applies.
+    fn describe_subject(&self) -> String {
+        let command = self
+            .command
+            .iter()
+            .map(|words| words.join("|"))
+            .collect::<Vec<_>>()
+            .join(" ");
+        let about = [
+            ("command", command),
+            ("paths", self.paths.join(", ")),
+            ("tools", self.tools.join(", ")),
+        ];
+        let said = about.iter().filter(|(_, text)| !text.is_empty());
+        said.map(|(key, text)| format!("{key}: {text}"))
+            .collect::<Vec<_>>()
+            .join("; ")
+    }
+}
+
+/// Prints the rules and grants.
+pub(super) fn show_policy(desk: &PolicyContext<'_>, as_json: bool) -> anyhow::Result<Exit> {
+    let standing = desk.active_rules()?;
+    let rules = standing.current_rules().rules;
+    let grants = standing.grants_for(None);
+    let ask = desk.config.policy.ask.as_slice();
+    let shown: Vec<RuleListing<'_>> = rules.rules.iter().map(RuleListing::from_rule).collect();
+    if as_json {
+        console::print_json(&PolicyListing {
+            file: &desk.file,
+            default: rules.default,
+            ask,
+            rules: shown,
+            grants: &grants,
+        });
+        return Ok(Exit::Done);
+    }
+    console::print_line(&format!("Rules     {} in {}", shown.len(), desk.file));
+    console::print_line(&format!(
+        "Default   {} what no rule names",
+        rules.default.as_str()
+    ));
+    if !ask.is_empty() {
+        console::print_line(&format!(
+            "Asked     {} (policy.ask of the configuration)",
+            ask.join(", ")
+        ));
+    }
+    if !shown.is_empty() {
+        let rows: Vec<Vec<String>> = shown
+            .iter()
+            .map(|rule| {
+                let why = rule
+                    .reason
+                    .map_or_else(String::new, |reason| format!("  ({reason})"));
+                let about =
+                    console::cell_text(&format!("{}{why}", rule.describe_subject()), usize::MAX);
+                vec![
+                    rule.decision.as_str().to_owned(),
+                    rule.name.to_owned(),
+                    about,
+                ]
+            })
+            .collect();
+        console::print_line("");
+        console::print_table(&["", "RULE", "ABOUT"], &rows);
+    }
+    if !grants.is_empty() {
+        let now = Clock::system_clock().now_ms();
+        let rows: Vec<Vec<String>> = grants
+            .iter()
+            .map(|grant| {
+                let left = display_time::format_coarse(grant.until_ms.saturating_sub(now));
+                let how = if grant.once {
+                    format!("once, within {left}")
+                } else {
+                    format!("for {left}")
+                };
+                vec![
+                    grant.id.clone(),
+                    how,
+                    console::cell_text(&describe_target(&grant.target), usize::MAX),
+                ]
+            })
+            .collect();
+        console::print_line("");
+        console::print_table(&["GRANT", "HOLDS", "FOR"], &rows);
+    }
+    Ok(Exit::Done)
+}
+
+/// Describes the target of a grant.
+pub(super) fn describe_target(target: &GrantTarget) -> String {
+    match target {
+        GrantTarget::Rule(name) => format!("what the rule {name} is against"),
+        GrantTarget::Command(words) => format!("the command {}", words.join(" ")),
+        GrantTarget::Tool(name) => format!("the tool {name}, but for what a rule names"),
+        GrantTarget::Path(path) => format!("the file or folder {path}"),
+    }
+}

@@ -1,0 +1,385 @@
+//! Adapters between modules that do not depend on each other: each implements a trait of one module with a type of
+//! another.
+
+use std::collections::HashSet;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use anyhow::Context;
+use tokio::sync::watch;
+
+use crate::acp::Workspace;
+use crate::acp::local::child_log::{ChildLog, ChildLogFuture, NoChildLog};
+use crate::acp::local::command_environment::WithheldObserver;
+use crate::acp::local::intent_recovery;
+use crate::acp::local::local_terminals::LocalTerminals;
+use crate::acp::local::process_identity::ProcessIdentity;
+use crate::acp::local::process_kill::kill_survivor;
+use crate::acp::terminals::ExitStatus;
+use crate::audit::{AuditLog, AuditPaths, AuditRetention, TextSigner};
+use crate::backend::{CatalogEntry, CatalogKind};
+use crate::config::Config;
+use crate::handlers::git::{self, GitDeps};
+use crate::home::{self, CatalogWatch, DeviceIdentity, Home, SecretStore};
+use crate::ids::RequestId;
+use crate::journal::Journal;
+use crate::output::{FilterFactory, StreamFilter};
+use crate::redact::{Masker, Redactor, Secret};
+use crate::runner::{CatalogSource, Clock, InspectedEffects, LeftoverCleanup};
+use crate::tool::{CallIntent, IntentOutcome};
+use crate::trash::Trash;
+
+/// Creates a filter that masks secrets in streams of output.
+pub(super) fn masking_filters(redactor: &Redactor) -> FilterFactory {
+    let redactor = redactor.clone();
+    Arc::new(move || Box::new(MaskingFilter(redactor.stream_masker())))
+}
+
+struct MaskingFilter(Masker);
+
+impl StreamFilter for MaskingFilter {
+    fn push(&mut self, chunk: &[u8], out: &mut Vec<u8>) {
+        self.0.push(chunk, out);
+    }
+    fn finish(&mut self, out: &mut Vec<u8>) {
+        self.0.finish(out);
+    }
+    fn held_back(&self) -> &[u8] {
+        self.0.held_back()
+    }
+    fn rewritten_count(&self) -> u64 {
+        self.0.masked_count()
+    }
+}
+
+/// Creates a callback that adds secrets of the environment to the redactor.
+pub(super) fn mask_withheld_values(redactor: &Redactor) -> WithheldObserver {
+    let redactor = redactor.clone();
+    Arc::new(move |values| redactor.add_secrets(values.into_iter().map(Secret::new)))
+}
+
+/// The interval for reading secrets again after a failure: accessing a keychain may open a window.
+const SECRETS_RETRY_INTERVAL: Duration = Duration::from_mins(5);
+
+/// Masks secrets that the owner stores while the runner runs, as soon as they are stored.
+pub(super) async fn mask_new_secrets(secrets: SecretStore, redactor: Redactor) {
+    let Some(mut news) = secrets.watch_secrets() else {
+        return;
+    };
+    loop {
+        let secrets = secrets.clone();
+        let read = tokio::task::spawn_blocking(move || secrets.secret_values()).await;
+        let is_read = matches!(read, Ok(Ok(_)));
+        match read {
+            Ok(Ok(values)) => redactor.add_secrets(values),
+            Ok(Err(error)) => {
+                tracing::error!(%error, "the owner's secrets cannot be read; they are not masked");
+            }
+            Err(fault) => tracing::error!(%fault, "reading the owner's secrets broke off"),
+        }
+        tokio::select! {
+            heard = news.changed.changed() => if heard.is_err() { return },
+            // No event tells that a keychain was unlocked.
+            () = tokio::time::sleep(SECRETS_RETRY_INTERVAL), if !is_read => {}
+        }
+    }
+}
+
+/// Installs the shims that move removed files into the trash, if possible.
+#[cfg(target_os = "linux")]
+pub(super) fn install_trash_shims(
+    trash: &Trash,
+    workspace: &Workspace,
+    terminals: &LocalTerminals,
+) {
+    let laid_out = std::env::current_exe().and_then(|program| {
+        crate::trash::CommandShims::install_shims(trash.clone(), workspace, &program)
+    });
+    match laid_out {
+        Ok(shims) => terminals.set_path_prefix_source(Arc::new(shims)),
+        Err(cause) => tracing::warn!(%cause, "what commands remove cannot be brought back"),
+    }
+}
+
+/// Removes expired items from the trash and commands' temporary files, now and every hour.
+pub(super) async fn remove_expired_hourly(trash: Trash, terminals: LocalTerminals) {
+    loop {
+        terminals.remove_old_temp_files().await;
+        let this = trash.clone();
+        match tokio::task::spawn_blocking(move || this.apply_limits()).await {
+            Ok(Err(cause)) => tracing::warn!(%cause, "the trash could not be looked through"),
+            Err(fault) => tracing::warn!(%fault, "looking through the trash broke off"),
+            Ok(Ok(())) => {}
+        }
+        tokio::time::sleep(Duration::from_hours(1)).await;
+    }
+}
+
+/// Does nothing: `rm` has other options on this system.
+#[cfg(not(target_os = "linux"))]
+pub(super) fn shims(_trash: &Trash, _workspace: &Workspace, _terminals: &LocalTerminals) {}
+
+/// Creates a log of child processes in the journal.
+pub(super) fn open_child_log(journal: Option<&Journal>) -> Arc<dyn ChildLog> {
+    match journal {
+        Some(journal) => Arc::new(JournalChildLog {
+            journal: journal.clone(),
+            clock: Clock::system_clock(),
+        }),
+        None => Arc::new(NoChildLog),
+    }
+}
+
+struct JournalChildLog {
+    journal: Journal,
+    clock: Clock,
+}
+
+impl ChildLog for JournalChildLog {
+    fn record_child_start<'a>(
+        &'a self,
+        request: &'a RequestId,
+        identity: &'a ProcessIdentity,
+        command: &'a str,
+    ) -> ChildLogFuture<'a> {
+        let shown: String = command.chars().take(200).collect();
+        Box::pin(async move {
+            let now_ms = self.clock.now_ms();
+            if let Err(error) = self
+                .journal
+                .record_child_start(request, identity.to_string(), shown, now_ms)
+                .await
+            {
+                tracing::warn!(request.id = %request, %error, "a process could not be noted; after a crash it would be left running");
+            }
+        })
+    }
+
+    fn record_child_exit(&self, identity: &ProcessIdentity, status: &ExitStatus) {
+        self.journal.record_shell_exit(
+            identity.to_string(),
+            super::shell_records::journal_exit(status),
+            self.clock.now_ms(),
+        );
+    }
+
+    fn record_child_end(&self, identity: &ProcessIdentity) {
+        self.journal.record_child_end(identity.to_string());
+    }
+}
+
+/// Cleanup after a crash: ends processes that an earlier run left, except adopted shells, and determines the outcome
+/// of intended effects.
+pub(super) struct CrashCleanup {
+    /// The identities of the adopted shells.
+    pub adopted: HashSet<String>,
+    /// The workspace in which files are checked.
+    pub workspace: Workspace,
+    /// The dependencies for checking repositories.
+    pub git: GitDeps,
+}
+
+impl LeftoverCleanup for CrashCleanup {
+    fn inspect_effects<'a>(
+        &'a self,
+        request: &'a RequestId,
+        intents: Vec<CallIntent>,
+    ) -> InspectedEffects<'a> {
+        let workspace = self.workspace.clone();
+        Box::pin(async move {
+            if git::has_git_intent(&intents) {
+                return git::resolve_git_intents(&self.git, request, &intents).await;
+            }
+            let looking = tokio::task::spawn_blocking(move || {
+                intent_recovery::recover_changes(&workspace, &intents)
+            });
+            looking.await.unwrap_or_else(|cause| {
+                tracing::error!(request.id = %request, %cause, "looking what became of a call failed");
+                let text = "It could not be looked at: the looking failed inside the runner.".to_owned();
+                IntentOutcome::Unclear { text, meta: Box::default() }
+            })
+        })
+    }
+
+    fn end_leftover(&self, request: &RequestId, identity: &str) -> bool {
+        if self.adopted.contains(identity) {
+            return false;
+        }
+        match identity.parse::<ProcessIdentity>() {
+            Ok(identity) => {
+                let stopped = kill_survivor(&identity, request);
+                tracing::info!(request.id = %request, pid = identity.pid(), ?stopped, "a process of an earlier life was looked for");
+                stopped.survivors.is_empty()
+            }
+            Err(error) => {
+                tracing::warn!(request.id = %request, %error, "a process of an earlier life cannot be identified");
+                true
+            }
+        }
+    }
+}
+
+/// Creates a catalog of the home's skills and agents that also reports changes.
+pub(super) fn home_catalog(home: &Home) -> Arc<dyn CatalogSource> {
+    Arc::new(HomeCatalog {
+        home: home.clone(),
+        news: OnceLock::new(),
+    })
+}
+
+struct HomeCatalog {
+    home: Home,
+    /// Opened on first use: a single pass does not need it, and closing a watch takes a while.
+    news: OnceLock<CatalogChanges>,
+}
+
+struct CatalogChanges {
+    changes: watch::Receiver<u64>,
+    _forwarding: tokio::task::JoinSet<()>,
+}
+
+impl CatalogChanges {
+    fn watch_home(home: &Home) -> Self {
+        let (bell, changes) = watch::channel(0_u64);
+        let (mut watched, problems) = CatalogWatch::open_watch(home);
+        for problem in problems {
+            tracing::warn!(%problem, "changes of the home may go unnoticed");
+        }
+        let mut forwarding = tokio::task::JoinSet::new();
+        forwarding.spawn(async move {
+            loop {
+                watched.wait_for_change().await;
+                if bell.is_closed() {
+                    return;
+                }
+                bell.send_modify(|n| *n += 1);
+            }
+        });
+        Self {
+            changes,
+            _forwarding: forwarding,
+        }
+    }
+}
+
+impl CatalogSource for HomeCatalog {
+    fn catalog_items(&self, kind: CatalogKind) -> Vec<CatalogEntry> {
+        let (items, problems) = match kind {
+            CatalogKind::Tool => return Vec::new(),
+            CatalogKind::Skill => {
+                let (skills, problems) = home::load_skills(&self.home);
+                (
+                    skills
+                        .iter()
+                        .map(home::Skill::catalog_item)
+                        .collect::<Vec<_>>(),
+                    problems,
+                )
+            }
+            CatalogKind::Agent => {
+                let (agents, problems) = home::load_agents(&self.home);
+                (
+                    agents
+                        .iter()
+                        .map(home::AgentDefinition::catalog_item)
+                        .collect(),
+                    problems,
+                )
+            }
+        };
+        for problem in problems {
+            tracing::warn!(%problem, "something in the home could not be loaded");
+        }
+        items.into_iter().map(to_catalog_item).collect()
+    }
+
+    fn subscribe_catalog(&self) -> Option<watch::Receiver<u64>> {
+        Some(
+            self.news
+                .get_or_init(|| CatalogChanges::watch_home(&self.home))
+                .changes
+                .clone(),
+        )
+    }
+}
+
+/// The wire's limit for one catalog body, in bytes.
+const BODY_LIMIT: usize = 900 << 10;
+
+/// Converts a document of the home for the catalog. One that is too long is published with the part that fits and
+/// marked as truncated; the home keeps the whole.
+fn to_catalog_item(item: home::HomeCatalogItem) -> CatalogEntry {
+    let home::HomeCatalogItem {
+        key,
+        hash,
+        mut body,
+    } = item;
+    if body.len() > BODY_LIMIT
+        && let Ok(mut document) = serde_json::from_str::<serde_json::Value>(&body)
+    {
+        let text = document["body"].as_str().unwrap_or_default().to_owned();
+        let mut keep = text.len();
+        while body.len() > BODY_LIMIT && keep > 0 {
+            // Proportionally, because escapes make the JSON longer than the text.
+            keep =
+                text.floor_char_boundary((keep - 1).min(keep * 99 / 100 * BODY_LIMIT / body.len()));
+            document["body"] = text[..keep].into();
+            document["bodyTruncated"] = true.into();
+            body = document.to_string();
+        }
+        tracing::warn!(
+            key,
+            kept_bytes = keep,
+            "a document of the home is too long to be published whole"
+        );
+    }
+    CatalogEntry { key, hash, body }
+}
+
+/// Opens the audit of this home, with its head signed by this device.
+pub(super) fn open_audit(
+    config: &Config,
+    home: &Home,
+    identity: DeviceIdentity,
+) -> anyhow::Result<AuditLog> {
+    let keep = AuditRetention {
+        age: Duration::from_hours(24 * config.audit.keep_days as u64),
+        bytes: (config.audit.max_mb as u64) << 20,
+    };
+    let sign: TextSigner = Box::new(move |text| identity.sign_base64(text));
+    AuditLog::open_log(
+        AuditPaths::within_folder(&home.audit_dir()),
+        keep,
+        Some(sign),
+    )
+    .context("no thread for the audit")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_document_that_is_too_long_is_published_in_part_and_says_so() {
+        let body = serde_json::json!({"id": "long", "body": "\u{1}é".repeat(200_000)}).to_string();
+        assert!(body.len() > BODY_LIMIT);
+        let item = to_catalog_item(home::HomeCatalogItem {
+            key: "long".into(),
+            hash: "h".into(),
+            body,
+        });
+        assert!(
+            item.body.len() <= BODY_LIMIT && item.body.len() > BODY_LIMIT / 2,
+            "{}",
+            item.body.len()
+        );
+        let document: serde_json::Value = serde_json::from_str(&item.body).expect("JSON");
+        assert_eq!(document["bodyTruncated"], true);
+        let short = home::HomeCatalogItem {
+            key: "s".into(),
+            hash: "h".into(),
+            body: "{\"body\":\"x\"}".into(),
+        };
+        assert_eq!(to_catalog_item(short).body, "{\"body\":\"x\"}");
+    }
+}

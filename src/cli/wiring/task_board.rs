@@ -1,0 +1,207 @@
+//! The board of the Task tools, on the runner's tasks.
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use super::ToolHost;
+use crate::acp::local::local_terminals::LocalTerminals;
+use crate::handlers::shell::{ShellList, ShellSnapshot, snapshot_shell, snapshot_shells};
+use crate::handlers::state::background_tasks::{
+    ShellView, TaskBoard, TaskFuture, TaskStage, TaskSummary, TaskView,
+};
+use crate::ids::{RequestId, ToolName};
+use crate::journal::{ListedTask, RequestRecord, RequestState};
+use crate::request::{ErrorCode, OutcomeKind};
+use crate::runner::{Clock, TaskRequests};
+use crate::tool::{ToolContext, ToolError, ToolRegistry};
+
+/// A task board on rows of the runner's journal.
+pub(super) struct RunnerTaskBoard {
+    tasks: TaskRequests,
+    clock: Clock,
+    /// Set only once every tool, including the Task tools, is registered.
+    board_host: OnceLock<BoardHost>,
+}
+
+/// The parts of the host that the board needs.
+struct BoardHost {
+    registry: Arc<ToolRegistry>,
+    shells: Arc<ShellList>,
+    terminals: LocalTerminals,
+}
+
+impl RunnerTaskBoard {
+    pub(super) fn new(tasks: TaskRequests) -> Self {
+        Self {
+            tasks,
+            clock: Clock::system_clock(),
+            board_host: OnceLock::new(),
+        }
+    }
+
+    /// Sets the tools that tasks may run, and the shells that are listed beside them.
+    pub(super) fn attach_host(&self, machine: &ToolHost) {
+        let known = BoardHost {
+            registry: Arc::clone(&machine.registry),
+            shells: Arc::clone(&machine.shells),
+            terminals: machine.terminals.clone(),
+        };
+        // Wiring calls this only once.
+        let _ = self.board_host.set(known);
+    }
+
+    async fn record_task(
+        &self,
+        cx: &ToolContext,
+        tool: &str,
+        args: &str,
+    ) -> Result<String, ToolError> {
+        let machine = self
+            .board_host
+            .get()
+            .ok_or_else(|| ToolError::internal_error("the tools are not registered yet"))?;
+        let entry = machine.registry.find_tool(tool)?;
+        let effect = entry.decode_call(args)?.actual_effect();
+        // The id derives from the request, so that its task can be found even if the answer was lost.
+        let id = RequestId::parse(format!("{}-task", cx.request)).unwrap_or_default();
+        let name = ToolName::parse(tool).map_err(|bad| ToolError::invalid_args(bad.to_string()))?;
+        self.tasks
+            .accept_task(id, name, effect, args.to_owned(), cx.agent_type.clone())
+            .await
+            .map_err(|error| {
+                let text = format!("the task could not be recorded and was not started: {error}");
+                ToolError::new(ErrorCode::Io, text)
+            })
+    }
+
+    async fn find_task_view(&self, name: &str) -> Result<Option<TaskView>, ToolError> {
+        let (tasks, wanted) = (self.tasks.clone(), name.to_owned());
+        let found = tokio::task::spawn_blocking(move || tasks.find_task_request(&wanted))
+            .await
+            .map_err(|_| ToolError::internal_error("the journal could not be read"))?
+            .map_err(|error| ToolError::new(ErrorCode::Io, error.to_string()))?;
+        Ok(found.map(|(request, life)| self.to_task_view(request, life)))
+    }
+
+    async fn recent_task_lines(
+        &self,
+        within: Duration,
+        limit: u32,
+    ) -> Result<Vec<TaskSummary>, ToolError> {
+        let tasks = self.tasks.clone();
+        let listed = tokio::task::spawn_blocking(move || tasks.list_recent_tasks(within, limit))
+            .await
+            .map_err(|_| ToolError::internal_error("the journal could not be read"))?
+            .map_err(|error| ToolError::new(ErrorCode::Io, error.to_string()))?;
+        Ok(listed
+            .into_iter()
+            .map(|task| self.to_task_line(task))
+            .collect())
+    }
+
+    fn to_task_line(&self, task: ListedTask) -> TaskSummary {
+        let ListedTask {
+            name,
+            args,
+            record: life,
+        } = task;
+        let state = match (life.state, life.outcome) {
+            (RequestState::Accepted, _) => "waiting",
+            (RequestState::Started, _) => "running",
+            (_, Some(OutcomeKind::Error)) => "failed",
+            (_, Some(OutcomeKind::Cancelled)) => "cancelled",
+            _ => "done",
+        };
+        TaskSummary {
+            name,
+            args,
+            elapsed: self.elapsed_time(&life),
+            state,
+            tool: life.tool,
+        }
+    }
+
+    fn elapsed_time(&self, life: &RequestRecord) -> Duration {
+        let until = life.finished_at_ms.unwrap_or_else(|| self.clock.now_ms());
+        Duration::from_millis(u64::try_from(until - life.received_at_ms).unwrap_or(0))
+    }
+
+    fn to_task_view(&self, request: RequestId, life: RequestRecord) -> TaskView {
+        let elapsed = self.elapsed_time(&life);
+        let stage = match (life.state, life.payload) {
+            (RequestState::Accepted, _) => TaskStage::Waiting,
+            (RequestState::Started, _) => TaskStage::Running,
+            (_, Some(payload)) => TaskStage::Done(payload),
+            (_, None) => TaskStage::Forgotten,
+        };
+        TaskView {
+            request,
+            tool: life.tool,
+            elapsed,
+            stage,
+        }
+    }
+}
+
+impl TaskBoard for RunnerTaskBoard {
+    fn start_task<'a>(
+        &'a self,
+        cx: &'a ToolContext,
+        tool: &'a str,
+        args: &'a str,
+    ) -> TaskFuture<'a, String> {
+        Box::pin(self.record_task(cx, tool, args))
+    }
+
+    fn task_view<'a>(&'a self, name: &'a str) -> TaskFuture<'a, Option<TaskView>> {
+        Box::pin(self.find_task_view(name))
+    }
+
+    fn recent_tasks(&self, within: Duration, limit: u32) -> TaskFuture<'_, Vec<TaskSummary>> {
+        Box::pin(self.recent_task_lines(within, limit))
+    }
+    fn shell_view<'a>(&'a self, id: &'a str) -> TaskFuture<'a, Option<ShellView>> {
+        Box::pin(async move {
+            let Some(BoardHost {
+                shells, terminals, ..
+            }) = self.board_host.get()
+            else {
+                return Ok(None);
+            };
+            Ok(snapshot_shell(shells, terminals, id).await.map(shell_view))
+        })
+    }
+
+    fn shell_views(&self) -> TaskFuture<'_, Vec<ShellView>> {
+        Box::pin(async {
+            let Some(BoardHost {
+                shells, terminals, ..
+            }) = self.board_host.get()
+            else {
+                return Ok(Vec::new());
+            };
+            Ok(snapshot_shells(shells, terminals)
+                .await
+                .into_iter()
+                .map(shell_view)
+                .collect())
+        })
+    }
+}
+
+fn shell_view(shell: ShellSnapshot) -> ShellView {
+    let ShellSnapshot {
+        id,
+        title,
+        state,
+        running,
+        handle,
+    } = shell;
+    ShellView {
+        id,
+        title,
+        state,
+        running,
+        handle,
+    }
+}

@@ -1,0 +1,97 @@
+//! The mark that stands for a masked secret is not a text to write: a caller who gives it back means the secret,
+//! which nobody here knows. Not here: masking (`redact`).
+
+use std::io::{self, Read};
+
+use memchr::memmem;
+
+use crate::acp::WorkspacePath;
+use crate::redact::MASK;
+use crate::tool::{ToolContext, ToolError};
+
+/// Read at a time.
+const CHUNK: usize = 256 << 10;
+
+/// Refuses a text with the mark where the loaded file has none.
+pub(super) fn refuse_unless_masked(
+    shown: &str,
+    current: &[u8],
+    arguments: &[(&str, &str)],
+) -> Result<(), ToolError> {
+    match argument_with_mask(arguments) {
+        Some(name) if memmem::find(current, MASK.as_bytes()).is_none() => {
+            Err(mask_refusal(name, shown))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Refuses a content with the mark where the file that it would replace has none, or there is no file.
+pub(super) async fn refuse_masked_overwrite(
+    cx: &ToolContext,
+    path: &WorkspacePath,
+    argument: (&str, &str),
+) -> Result<(), ToolError> {
+    let Some(name) = argument_with_mask(&[argument]) else {
+        return Ok(());
+    };
+    let (file, cancel) = (path.clone(), cx.cancel.clone());
+    let has_it =
+        tokio::task::spawn_blocking(move || file_has_mask(&file, || cancel.is_cancelled()))
+            .await
+            .map_err(|fault| ToolError::internal_error(format!("The search broke off: {fault}")))?;
+    match has_it {
+        Ok(true) => Ok(()),
+        Err(_) if cx.is_cancelled() => Err(ToolError::call_cancelled(
+            "The call was cancelled before anything was changed.",
+        )),
+        // The write itself says best what is wrong with a folder.
+        Err(cause) if cause.kind() == io::ErrorKind::IsADirectory => Ok(()),
+        Ok(false) | Err(_) => Err(mask_refusal(name, &path.display_text())),
+    }
+}
+
+/// The argument that has the mark.
+fn argument_with_mask<'a>(arguments: &[(&'a str, &str)]) -> Option<&'a str> {
+    arguments
+        .iter()
+        .find(|(_, text)| text.contains(MASK))
+        .map(|(name, _)| *name)
+}
+
+fn mask_refusal(argument: &str, shown: &str) -> ToolError {
+    ToolError::invalid_args(format!(
+        "{argument} holds {MASK}, and {shown} does not. That mark stands for a secret value that was masked in an \
+         answer; it would be written literally, and the secret lost. Nothing was written. Change the text around the \
+         secret with Edit, quoting only parts without the mark; the value then stays as it is."
+    ))
+}
+
+/// Whether the file's text has the mark, as UTF-8 or UTF-16, in flat memory.
+fn file_has_mask(path: &WorkspacePath, is_cancelled: impl Fn() -> bool) -> io::Result<bool> {
+    let mut file = path.open_for_reading()?;
+    let wide = |bytes: fn(u16) -> [u8; 2]| MASK.encode_utf16().flat_map(bytes).collect::<Vec<u8>>();
+    let marks = [
+        MASK.as_bytes().to_vec(),
+        wide(u16::to_le_bytes),
+        wide(u16::to_be_bytes),
+    ];
+    let overlap = MASK.len() * 2 - 1;
+    let mut window = Vec::with_capacity(CHUNK + overlap);
+    loop {
+        if is_cancelled() {
+            return Err(io::ErrorKind::Interrupted.into());
+        }
+        let read = (&mut file).take(CHUNK as u64).read_to_end(&mut window)?;
+        if read == 0 {
+            return Ok(false);
+        }
+        if marks
+            .iter()
+            .any(|mark| memmem::find(&window, mark).is_some())
+        {
+            return Ok(true);
+        }
+        window.drain(..window.len().saturating_sub(overlap));
+    }
+}

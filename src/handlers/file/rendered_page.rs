@@ -1,0 +1,147 @@
+//! A text that was made of a file that is none (a notebook's cells, an archive's names), shown by lines like one. Not
+//! here: making it.
+
+use super::line_numbers;
+use crate::output::number_format::{format_count, group_digits};
+use crate::output::{SecretBoundaries, TextBudget};
+use crate::tool::{ResultMeta, ToolReply};
+
+/// Left for the footer.
+const FOOTER_CHARS: usize = 400;
+
+/// Which lines to show.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct LineSelection {
+    /// From 1; negative from the end.
+    pub offset: i64,
+    pub limit: u64,
+    pub budget: TextBudget,
+}
+
+/// The made text.
+#[derive(Debug, Default)]
+pub(super) struct RenderedPage {
+    /// What stands above it, without its line feed.
+    pub header: String,
+    pub lines: Vec<String>,
+    /// What a line is: `line`, `entry`.
+    pub line_noun: &'static str,
+    /// What stands below it.
+    pub notes: Vec<String>,
+    /// There is more than these lines.
+    pub cut_short: bool,
+}
+
+impl RenderedPage {
+    /// The lines asked for as an answer.
+    pub(super) fn show_lines(
+        mut self,
+        asked: LineSelection,
+        uncut: &SecretBoundaries,
+    ) -> ToolReply {
+        let total = self.lines.len() as u64;
+        let first = match asked.offset {
+            ..0 => total.saturating_sub(asked.offset.unsigned_abs()) + 1,
+            offset => offset.unsigned_abs().max(1),
+        };
+        let mut text = self.header;
+        text.push('\n');
+        let from = usize::try_from(first - 1)
+            .unwrap_or(usize::MAX)
+            .min(self.lines.len());
+        let limit = usize::try_from(asked.limit).unwrap_or(usize::MAX);
+        let wanted: String = self
+            .lines
+            .drain(from..)
+            .take(limit)
+            .map(|line| shorten_long_line(&line, uncut) + "\n")
+            .collect();
+        let room = asked
+            .budget
+            .max_chars()
+            .saturating_sub(text.chars().count() + FOOTER_CHARS);
+        let body =
+            line_numbers::number_lines(&wanted, i64::try_from(first).unwrap_or(i64::MAX), room);
+        text.push_str(&body.text);
+        let last = first + body.lines - u64::from(body.lines > 0);
+        let more = if self.cut_short { "more than " } else { "" };
+        if body.lines == 0 && first > 1 {
+            self.notes.insert(
+                0,
+                format!(
+                    "There is no {} {first}: there are {}.",
+                    self.line_noun,
+                    group_digits(total)
+                ),
+            );
+        } else if last < total {
+            self.notes.insert(
+                0,
+                format!(
+                    "Showing {first}-{last} of {more}{}. Continue with offset={}.",
+                    group_digits(total),
+                    last + 1
+                ),
+            );
+        } else if first > 1 {
+            self.notes.insert(
+                0,
+                format!(
+                    "Showing {first}-{last} of {more}{}, to the end.",
+                    group_digits(total)
+                ),
+            );
+        }
+        if !self.notes.is_empty() {
+            text.push('\n');
+            text.push_str(&self.notes.join("\n"));
+            text.push('\n');
+        }
+        let truncated = self.cut_short || last < total;
+        ToolReply::from_fitted_text(text)
+            .with_budget(asked.budget)
+            .with_meta(ResultMeta {
+                truncated,
+                ..ResultMeta::default()
+            })
+    }
+}
+
+/// A line that is too long is cut in its middle.
+fn shorten_long_line(line: &str, uncut: &SecretBoundaries) -> String {
+    if line.chars().count() <= TextBudget::MAX_LINE_CHARS {
+        return line.to_owned();
+    }
+    let line = uncut.mask_text(line);
+    let chars = line.chars().count();
+    if chars <= TextBudget::MAX_LINE_CHARS {
+        return line.into_owned();
+    }
+    let half = TextBudget::MAX_LINE_CHARS / 2;
+    let head: String = line.chars().take(half).collect();
+    let tail: String = line.chars().skip(chars - half).collect();
+    format!(
+        "{head} [... {} of this line omitted ...] {tail}",
+        format_count((chars - 2 * half) as u64, "character")
+    )
+}
+
+/// A name from elsewhere, on one line and without anything that moves a cursor or turns a text around.
+pub(super) fn escape_entry_name(bytes: &[u8]) -> String {
+    const LONGEST: usize = 4_096;
+    let text = String::from_utf8_lossy(bytes);
+    let mut shown = String::new();
+    for (n, c) in text.chars().enumerate() {
+        if n == LONGEST {
+            shown.push_str("...");
+            break;
+        }
+        let hidden = matches!(u32::from(c), 0x200B..=0x200F | 0x202A..=0x202E | 0x2060..=0x206F | 0xFEFF | 0xE0000..=0xE007F);
+        if c.is_control() || hidden || c == '\u{2028}' || c == '\u{2029}' {
+            shown.extend(c.escape_unicode());
+        } else {
+            shown.push(c);
+        }
+    }
+    shown
+}

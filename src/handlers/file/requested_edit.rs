@@ -1,0 +1,325 @@
+//! One replacement as it was asked for, and where it goes in a text: what Edit does once and MultiEdit in a row.
+//! Not here: how the place is found (quote_search), loading and writing.
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+
+use memchr::memmem;
+
+use super::edit_report::{
+    describe_line_span, line_number_at, list_line_numbers, show_neighbouring_lines,
+};
+use super::excerpt_text::ExcerptText;
+use super::match_tier::{MatchTier, strip_line_numbers};
+use super::no_match_hint;
+use super::quote_search::{MAX_PLACES, QuoteMatches, find_quote, fit_replacement};
+use crate::acp::files::ByteSplice;
+use crate::output::SecretBoundaries;
+use crate::output::number_format::{format_count, format_size, group_digits};
+use crate::tool::{ErrorCode, ToolError};
+
+/// A text shorter than this may stand in a file by chance.
+const MIN_DISTINCTIVE_LEN: usize = 8;
+/// So many lines that are in both texts are looked for.
+const MAX_SHARED_LINES: usize = 8;
+/// What may come in all, where it comes at many places.
+const MAX_NEW_BYTES: u64 = 64 << 20;
+
+/// What is to be replaced by what.
+#[derive(Debug, Clone)]
+pub(super) struct RequestedEdit {
+    pub old: String,
+    pub new: String,
+    /// Every place, not just the only one.
+    pub replace_all: bool,
+    /// Every place, if there are exactly so many.
+    pub expected_count: Option<u64>,
+    /// What is masked on its way out, for what is said of a refusal.
+    pub secret_boundaries: SecretBoundaries,
+}
+
+/// What a change comes to in a text.
+#[derive(Debug)]
+pub(super) enum ResolvedEdit {
+    /// The text has it already, as the words say.
+    AlreadyDone(String),
+    /// These places are replaced; the notes say what was forgiven.
+    Splices {
+        splices: Vec<ByteSplice>,
+        notes: Vec<String>,
+    },
+}
+
+impl RequestedEdit {
+    /// The places in `text`, a file that answers call `shown`.
+    ///
+    /// # Errors
+    /// `no_match` with the nearest block, `ambiguous` with the places, `invalid_args` where nothing would change.
+    pub(super) fn resolve_edit(&self, shown: &str, text: &[u8]) -> Result<ResolvedEdit, ToolError> {
+        if self.old == self.new {
+            return Err(ToolError::invalid_args(
+                "old_string and new_string are the same; there is nothing to change.",
+            ));
+        }
+        let mut notes = Vec::new();
+        let (mut old, mut new) = (self.old.clone(), self.new.clone());
+        let mut found = find_quote(text, &old, self.loosest_tier());
+        if found.is_none()
+            && let Some(bare) = strip_line_numbers(&old).filter(|bare| !bare.trim().is_empty())
+        {
+            found = find_quote(text, &bare, self.loosest_tier());
+            if found.is_some() {
+                notes.push(
+                    "Line numbers were taken out of old_string; quote the text without them."
+                        .to_owned(),
+                );
+                old = bare;
+                new = strip_line_numbers(&new).unwrap_or(new);
+            }
+        }
+        let Some(found) = found else {
+            return self.resolve_unmatched(shown, text, &old, &new);
+        };
+        self.check_count(shown, text.into(), &found)?;
+        notes.extend(
+            found
+                .tier
+                .describe_tier()
+                .map(|note| format!("It was {note}.")),
+        );
+        if let [only] = found.places.as_slice()
+            && found.tier == MatchTier::Exact
+            && let Some(into) = old_offset_in_new(&old, &new)
+            && let Some(from) = only.range.start.checked_sub(into)
+            && text.get(from..from + new.len()) == Some(new.as_bytes())
+        {
+            notes.push(duplicated_text_note(line_number_at(text, from), &new));
+        }
+        let splices: Vec<ByteSplice> = found
+            .places
+            .iter()
+            .map(|place| ByteSplice {
+                range: place.range.clone(),
+                with: fit_replacement(text, &old, &new, found.tier, place),
+            })
+            .filter(|splice| text[splice.range.clone()] != *splice.with)
+            .collect();
+        if splices.is_empty() {
+            let at = line_number_at(text, found.places[0].range.start);
+            return Ok(ResolvedEdit::AlreadyDone(format!(
+                "No change: {shown} has new_string at line {at} already."
+            )));
+        }
+        Ok(ResolvedEdit::Splices { splices, notes })
+    }
+
+    /// Refuses to change other places than were meant.
+    ///
+    /// # Errors
+    /// `ambiguous` with the places, `too_large` for too many.
+    pub(super) fn check_count(
+        &self,
+        shown: &str,
+        text: ExcerptText<'_>,
+        found: &QuoteMatches,
+    ) -> Result<(), ToolError> {
+        let ambiguous = |text: String| Err(ToolError::new(ErrorCode::Ambiguous, text));
+        if let (Some(beside), false) = (&found.overlapping, self.replace_all) {
+            let places = [&found.places[0].range, beside];
+            return ambiguous(format!(
+                "old_string stands at places that overlap in {shown}: lines {}. Nothing was changed. Quote more \
+                 lines around the one you mean, or set replace_all=true to replace from the first on.\n{}",
+                list_line_numbers(text, places, 2),
+                show_neighbouring_lines(text, places, &self.secret_boundaries)
+            ));
+        }
+        let wanted = match self.expected_count {
+            Some(wanted) => wanted,
+            None if self.replace_all => found.count,
+            None => 1,
+        };
+        if found.count == wanted {
+            return check_replacement_size(shown, found.count, self.new.len());
+        }
+        let ranges = || found.places.iter().map(|place| &place.range);
+        // What replaces every place forgives less, so that it would not find these.
+        let (loosely, or_all) = if found.tier <= MatchTier::LineEndings {
+            ("", ", or set replace_all=true")
+        } else {
+            (" (not exactly, but nearly)", "")
+        };
+        ambiguous(format!(
+            "old_string stands at {} in {shown}{loosely}, not {wanted}: line{} {}. Nothing was changed. Quote more \
+             lines around the one you mean{or_all}.\n{}",
+            format_count(found.count, "place"),
+            if found.count == 1 { "" } else { "s" },
+            list_line_numbers(text, ranges(), found.count),
+            show_neighbouring_lines(text, ranges(), &self.secret_boundaries)
+        ))
+    }
+
+    /// Whether the text has a place for it, in whichever number.
+    pub(super) fn is_quote_found(&self, text: &[u8]) -> bool {
+        find_quote(text, &self.old, self.loosest_tier()).is_some()
+    }
+
+    /// How loosely a place may match: where more than the only place may change, a wrong one would not be noticed.
+    fn loosest_tier(&self) -> MatchTier {
+        if self.replace_all || self.expected_count.is_some() {
+            MatchTier::LineEndings
+        } else {
+            MatchTier::Indentation
+        }
+    }
+
+    fn resolve_unmatched(
+        &self,
+        shown: &str,
+        text: &[u8],
+        old: &str,
+        new: &str,
+    ) -> Result<ResolvedEdit, ToolError> {
+        let there = find_quote(text, new, MatchTier::LineEndings)
+            .filter(|there| there.count == 1 && is_distinctive_text(new));
+        let there = there.map(|there| there.places[0].range.clone());
+        let lines =
+            there.map(|range| describe_line_span(line_number_at(text, range.start), &text[range]));
+        if let Some(lines) = &lines
+            && is_already_replaced(text, old, new)
+        {
+            return Ok(ResolvedEdit::AlreadyDone(already_replaced_note(
+                shown, lines,
+            )));
+        }
+        let nearly = if self.loosest_tier() < MatchTier::Indentation {
+            find_quote(text, old, MatchTier::Indentation)
+        } else {
+            None
+        };
+        let mut why = match nearly {
+            Some(nearly) => {
+                let ranges = || nearly.places.iter().map(|place| &place.range);
+                format!(
+                    "With replace_all or expected_count only line endings are forgiven. What stands at line{} {} is \
+                     nearly the same: quote it as it is there, or change one place at a time.\n{}",
+                    if nearly.count == 1 { "" } else { "s" },
+                    list_line_numbers(text, ranges(), nearly.count),
+                    show_neighbouring_lines(text, ranges(), &self.secret_boundaries)
+                )
+            }
+            None => no_match_hint::explain_unmatched_quote(
+                text,
+                &strip_pasted_numbers(text, old),
+                &self.secret_boundaries,
+            )
+            .unwrap_or_else(|| {
+                "Nothing in the file is like it. Read the file and quote it.".to_owned()
+            }),
+        };
+        if let Some(lines) = lines {
+            let _ = write!(
+                why,
+                "\nnew_string stands at {lines}; whether this edit put it there is not known."
+            );
+        }
+        let text = format!("old_string is not in {shown}. Nothing was changed.\n{why}");
+        Err(ToolError::new(ErrorCode::NoMatch, text))
+    }
+}
+
+/// The quote without the line numbers that Read shows, unless the file has such numbers itself.
+fn strip_pasted_numbers<'a>(text: &[u8], old: &'a str) -> Cow<'a, str> {
+    let numbers = old.split_inclusive('\t').next().unwrap_or(old);
+    if memmem::find(text, numbers.as_bytes()).is_some() {
+        return Cow::Borrowed(old);
+    }
+    strip_line_numbers(old).map_or(Cow::Borrowed(old), Cow::Owned)
+}
+
+/// Whether a text in which only `new` stands has it where `old` was. A line that is in both texts and stands nowhere else
+/// tells the place; no line that the edit takes out may stand in the file, since then it was not taken out; and where
+/// the edit adds nothing of its own, its texts on both sides of what it takes out must have come together.
+fn is_already_replaced(text: &[u8], old: &str, new: &str) -> bool {
+    let (was, is): (Vec<&str>, Vec<&str>) = (old.lines().collect(), new.lines().collect());
+    let ahead = was.iter().zip(&is).take_while(|(a, b)| a == b).count();
+    let behind = was[ahead..]
+        .iter()
+        .rev()
+        .zip(is[ahead..].iter().rev())
+        .take_while(|(a, b)| a == b)
+        .count();
+    let (taken, added) = (
+        &was[ahead..was.len() - behind],
+        &is[ahead..is.len() - behind],
+    );
+    let stands = |line: &str| memmem::find_iter(text, line.trim()).take(2).count();
+    let tells = |lines: &[&str]| lines.iter().any(|line| is_distinctive_text(line));
+    let added_nothing = !tells(added);
+    if added_nothing && !(tells(&was[..ahead]) && tells(&was[was.len() - behind..])) {
+        return false;
+    }
+    if taken
+        .iter()
+        .filter(|line| is_distinctive_text(line))
+        .take(MAX_SHARED_LINES)
+        .any(|line| stands(line) > 0 && !is.contains(line))
+    {
+        return false;
+    }
+    let shared = was[..ahead]
+        .iter()
+        .chain(&was[was.len() - behind..])
+        .filter(|line| is_distinctive_text(line));
+    shared.take(MAX_SHARED_LINES).any(|line| stands(line) == 1)
+}
+
+/// Whether a text is so long that it does not stand in a file by chance.
+fn is_distinctive_text(new: &str) -> bool {
+    new.trim().len() >= MIN_DISTINCTIVE_LEN
+}
+
+/// What to say where only the new text is in the file, at these lines.
+fn already_replaced_note(shown: &str, lines: &str) -> String {
+    format!(
+        "No change: old_string is not in {shown}, and new_string stands in its place, at {lines}: the edit is done \
+         already. If you mean another place, read the file and quote it."
+    )
+}
+
+/// Where the old text begins in the new one, if the new one only adds to it: it may stand around the place already.
+pub(super) fn old_offset_in_new(old: &str, new: &str) -> Option<usize> {
+    new.find(old)
+        .filter(|_| new.trim().len() >= old.trim().len() + MIN_DISTINCTIVE_LEN)
+}
+
+/// What to say where the new text stood around the place before: the same call may have come twice.
+pub(super) fn duplicated_text_note(line: usize, new: &str) -> String {
+    format!(
+        "new_string stood there before already, at {}; now what it adds is there twice. If the edit had been made \
+         before, take that out again.",
+        describe_line_span(line, new.as_bytes())
+    )
+}
+
+/// Refuses to replace so many places that they would fill the memory, or the disk.
+fn check_replacement_size(shown: &str, count: u64, new: usize) -> Result<(), ToolError> {
+    let too_large = |text| Err(ToolError::new(ErrorCode::TooLarge, text));
+    if count > MAX_PLACES as u64 {
+        return too_large(format!(
+            "old_string stands at {} in {shown}; {} are replaced at most. Nothing was changed. Replace them with Bash, \
+             for example `sed -i`.",
+            format_count(count, "place"),
+            group_digits(MAX_PLACES as u64)
+        ));
+    }
+    let comes = count.saturating_mul(new as u64);
+    if count > 1 && comes > MAX_NEW_BYTES {
+        return too_large(format!(
+            "new_string would come to {} at {} in {shown}; {} of new text are written at most. Nothing was changed.",
+            format_size(comes),
+            format_count(count, "place"),
+            format_size(MAX_NEW_BYTES)
+        ));
+    }
+    Ok(())
+}

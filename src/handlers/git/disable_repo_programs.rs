@@ -1,0 +1,87 @@
+//! Overrides for programs that a repository's settings name under arbitrary keys. Not here: settings with fixed
+//! names.
+
+use super::git_command::{GitCommand, GitOutput};
+use crate::tool::{ErrorCode, ToolContext, ToolError};
+
+/// Overrides the programs and returns the names of the filters among them, which then change nothing.
+pub(super) async fn override_programs(
+    cx: &ToolContext,
+    git: &mut GitCommand,
+) -> Result<Vec<String>, ToolError> {
+    let answer = git
+        .run(cx, &["config", "--list", "-z", "--name-only", "--includes"])
+        .await?;
+    if !answer.is_success() || answer.cut {
+        return Err(unreadable_settings(&answer));
+    }
+    let keys = String::from_utf8(answer.output).map_err(|_| {
+        ToolError::new(
+            ErrorCode::PolicyDenied,
+            "The repository's settings have names that are not valid text; it is not asked.",
+        )
+    })?;
+    let mut filters: Vec<String> = Vec::new();
+    for key in keys.split('\0') {
+        let Some((section, name, variable)) = split_key(key) else {
+            continue;
+        };
+        match (section, variable) {
+            ("filter", "clean" | "smudge" | "process") => {
+                // An empty value means "no filter". A required filter that does nothing would be an error.
+                git.override_setting(key.to_owned(), "");
+                git.override_setting(format!("filter.{name}.required"), "false");
+                if !filters.iter().any(|known| known == name) {
+                    filters.push(name.to_owned());
+                }
+            }
+            ("diff", "command" | "textconv")
+            | ("merge", "driver")
+            | ("tar", "command")
+            | ("remote", "uploadpack" | "receivepack" | "vcs" | "proxy")
+            | ("trailer", "command" | "cmd")
+            | ("credential", "helper") => git.override_setting(key.to_owned(), "false"),
+            // Since git 2.54, settings can name hooks too. Those of a commit run together with its hook files.
+            ("hook", "command") => {
+                git.override_without_hooks(key.to_owned(), "true");
+                git.override_without_hooks(format!("hook.{name}.enabled"), "false");
+            }
+            _ => {}
+        }
+    }
+    Ok(filters)
+}
+
+fn unreadable_settings(answer: &GitOutput) -> ToolError {
+    let why = if answer.stderr_text.is_empty() {
+        "there are too many"
+    } else {
+        &answer.stderr_text
+    };
+    ToolError::new(
+        ErrorCode::Io,
+        format!("The repository's settings cannot be read: {why}"),
+    )
+}
+
+/// Splits `filter.a.b.clean` into `filter`, `a.b`, `clean`.
+fn split_key(key: &str) -> Option<(&str, &str, &str)> {
+    let (section, rest) = key.split_once('.')?;
+    let (name, variable) = rest.rsplit_once('.')?;
+    Some((section, name, variable))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_has_any_dots_in_its_middle() {
+        assert_eq!(
+            split_key("filter.a.b=c.clean"),
+            Some(("filter", "a.b=c", "clean"))
+        );
+        assert_eq!(split_key("core.pager"), None);
+        assert_eq!(split_key(""), None);
+    }
+}

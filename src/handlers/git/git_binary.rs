@@ -1,0 +1,62 @@
+//! The git program: found by absolute path, and never inside a workspace. Not here: how it is started.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use super::GitDeps;
+
+/// Returns the PATH for git and its child processes: absolute folders outside the workspaces.
+pub(super) fn trusted_search_path(deps: &GitDeps) -> OsString {
+    std::env::join_paths(trusted_folders(deps)).unwrap_or_default()
+}
+
+/// Returns the absolute path of git, which never lies in a workspace.
+pub(super) fn find_git(deps: &GitDeps) -> Option<PathBuf> {
+    let name = if cfg!(windows) { "git.exe" } else { "git" };
+    trusted_folders(deps)
+        .map(|folder| folder.join(name))
+        .find(|file| is_trusted_program(file, deps))
+}
+
+fn trusted_folders(deps: &GitDeps) -> impl Iterator<Item = PathBuf> {
+    std::env::split_paths(&deps.search_path).filter(|folder| {
+        let real = folder.canonicalize().unwrap_or_else(|_| folder.clone());
+        folder.is_absolute()
+            && !deps
+                .workspace
+                .root_paths()
+                .any(|root| real.starts_with(root) || folder.starts_with(root))
+    })
+}
+
+fn is_trusted_program(file: &Path, deps: &GitDeps) -> bool {
+    let Ok(real) = file.canonicalize() else {
+        return false;
+    };
+    if deps
+        .workspace
+        .root_paths()
+        .any(|root| real.starts_with(root))
+    {
+        return false;
+    }
+    let Ok(meta) = real.metadata() else {
+        return false;
+    };
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        meta.is_file() && meta.permissions().mode() & 0o111 != 0
+    }
+    #[cfg(not(unix))]
+    {
+        meta.is_file()
+    }
+}
+
+/// Guesses SystemRoot, which Windows programs need: on the drive of git.
+pub(super) fn windows_system_root(program: &Path) -> Option<OsString> {
+    let mut root: OsString = program.components().next()?.as_os_str().to_owned();
+    root.push("\\Windows");
+    Some(root)
+}

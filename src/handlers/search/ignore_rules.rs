@@ -1,0 +1,239 @@
+//! Ignore rules: .ignore, .gitignore, .git/info/exclude and the user's own git ignore file, with git's precedence.
+//! Not here: hidden names and file types.
+
+use std::cell::OnceCell;
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use ignore::Match;
+use ignore::gitignore::{Gitignore, GitignoreBuilder, Glob};
+
+use super::folder::{SearchFolder, open_rules_file};
+use super::folder_entries::WalkEntryKind;
+use super::smallest_items::lock_ignoring_poison;
+
+/// The bytes of a rules file that are read. No hand-written file is longer.
+const MAX_RULES_BYTES: u64 = 1 << 20;
+
+/// The number of rules files in the cache,
+const MAX_CACHED_FILES: usize = 128;
+/// none of them longer than this.
+const MAX_CACHED_BYTES: usize = 16 << 10;
+
+/// The rules that apply in a folder.
+#[derive(Debug, Clone)]
+pub(super) struct IgnoreRules {
+    nearest: Option<Arc<RulesLevel>>,
+    user: Option<Arc<Gitignore>>,
+    known: Arc<RulesCache>,
+}
+
+/// A cache of compiled rules by their text. Many folders have the same rules, and compiling them takes longer than
+/// walking the folder.
+#[derive(Debug, Default)]
+struct RulesCache(Mutex<VecDeque<(Vec<u8>, Arc<Gitignore>)>>);
+
+/// The rules of one folder, for paths relative to it. Most folders have none and need no level.
+#[derive(Debug)]
+struct RulesLevel {
+    ignore: Option<Arc<Gitignore>>,
+    git: Option<Arc<Gitignore>>,
+    exclude: Option<Arc<Gitignore>>,
+    /// The length of the path prefix that leads to the folder.
+    base: usize,
+    /// It lies above the searched folder, so paths are matched as absolute ones.
+    above: bool,
+    /// A repository begins here, so git's rules from parent folders do not apply.
+    repository: bool,
+    up: Option<Arc<RulesLevel>>,
+}
+
+/// The entries of a folder that concern ignore rules.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct RuleFiles {
+    pub(super) ignore: bool,
+    pub(super) git_ignore: bool,
+    /// `.git` itself: a folder, or the file that a linked work tree has instead.
+    pub(super) git: Option<WalkEntryKind>,
+}
+
+impl IgnoreRules {
+    /// Reads the rules of the parent folders and of the user. Nothing else is read there.
+    pub(super) fn from_parents(root: &Path, user: Option<&Path>) -> Self {
+        let known = Arc::new(RulesCache::default());
+        let mut levels = Vec::new();
+        for folder in root.ancestors().skip(1) {
+            let read = |name: &str| known.load_rules(open_rules_file(&folder.join(name)));
+            let git = folder.join(".git");
+            let repository = git.symlink_metadata().is_ok();
+            let exclude = known.load_rules(open_rules_file(&git.join("info/exclude")));
+            levels.push((
+                folder,
+                read(".ignore"),
+                read(".gitignore"),
+                exclude,
+                repository,
+            ));
+        }
+        let mut nearest = None;
+        for (folder, ignore, git, exclude, repository) in levels.into_iter().rev() {
+            if ignore.is_none() && git.is_none() && !repository {
+                continue;
+            }
+            let base = prefix_len(folder);
+            nearest = Some(Arc::new(RulesLevel {
+                ignore,
+                git,
+                exclude,
+                base,
+                above: true,
+                repository,
+                up: nearest,
+            }));
+        }
+        // For the user's file, git anchors patterns at the top of the repository.
+        let user = known.load_rules(user.and_then(open_rules_file));
+        Self {
+            nearest,
+            user,
+            known,
+        }
+    }
+
+    /// Returns the rules in a subfolder, whose path relative to the searched folder is `rel`.
+    pub(super) fn with_folder(&self, rel: &Path, folder: &SearchFolder, signs: RuleFiles) -> Self {
+        let repository = signs.git.is_some();
+        if !signs.ignore && !signs.git_ignore && !repository {
+            return self.clone();
+        }
+        let read = |there: bool, name: &str| {
+            let file = there
+                .then(|| folder.open_file(name.as_ref()).ok())
+                .flatten();
+            self.known.load_rules(file)
+        };
+        let exclude = || {
+            let info = folder
+                .open_subfolder(".git".as_ref())
+                .and_then(|git| git.open_subfolder("info".as_ref()))
+                .ok()?;
+            self.known
+                .load_rules(info.open_file("exclude".as_ref()).ok())
+        };
+        let level = RulesLevel {
+            ignore: read(signs.ignore, ".ignore"),
+            git: read(signs.git_ignore, ".gitignore"),
+            exclude: signs
+                .git
+                .filter(|kind| *kind == WalkEntryKind::Folder)
+                .and_then(|_| exclude()),
+            base: prefix_len(rel),
+            above: false,
+            repository,
+            up: self.nearest.clone(),
+        };
+        Self {
+            nearest: Some(Arc::new(level)),
+            user: self.user.clone(),
+            known: Arc::clone(&self.known),
+        }
+    }
+
+    /// Returns whether a path is ignored, given that its parent folders are not.
+    pub(super) fn is_ignored<'a>(&'a self, root: &Path, rel: &Path, folder: bool) -> bool {
+        let absolute: OnceCell<PathBuf> = OnceCell::new();
+        let (mut git, mut exclude) = (Match::None, Match::None);
+        let mut outside = false;
+        let mut next = self.nearest.as_ref();
+        while let Some(level) = next {
+            let path = if level.above {
+                absolute.get_or_init(|| root.join(rel))
+            } else {
+                rel
+            };
+            let path = skip_prefix(path, level.base);
+            let says = |rules: &'a Option<Arc<Gitignore>>| {
+                rules
+                    .as_ref()
+                    .map_or(Match::None, |rules| rules.matched(path, folder))
+            };
+            // The nearest decision of an .ignore file overrides all git rules.
+            match says(&level.ignore) {
+                Match::None => {}
+                said => return said.is_ignore(),
+            }
+            if !outside {
+                git = first_decision(git, || says(&level.git));
+                exclude = first_decision(exclude, || says(&level.exclude));
+            }
+            outside |= level.repository;
+            next = level.up.as_ref();
+        }
+        let user = || {
+            self.user
+                .as_ref()
+                .map_or(Match::None, |user| user.matched(rel, folder))
+        };
+        first_decision(first_decision(git, || exclude), user).is_ignore()
+    }
+}
+
+fn first_decision<'a>(
+    said: Match<&'a Glob>,
+    next: impl FnOnce() -> Match<&'a Glob>,
+) -> Match<&'a Glob> {
+    if said.is_none() { next() } else { said }
+}
+
+impl RulesCache {
+    /// Loads rules for paths relative to their folder. Skips invalid lines, as git does.
+    fn load_rules(&self, file: Option<File>) -> Option<Arc<Gitignore>> {
+        let mut bytes = Vec::new();
+        file?.take(MAX_RULES_BYTES).read_to_end(&mut bytes).ok()?;
+        let known = lock_ignoring_poison(&self.0)
+            .iter()
+            .find(|(text, _)| *text == bytes)
+            .map(|(_, rules)| Arc::clone(rules));
+        if known.is_some() {
+            return known;
+        }
+        let text = String::from_utf8_lossy(&bytes);
+        let mut builder = GitignoreBuilder::new("");
+        for line in text.trim_start_matches('\u{FEFF}').lines() {
+            let _ = builder.add_line(None, line);
+        }
+        let rules = Arc::new(builder.build().ok()?);
+        if bytes.len() <= MAX_CACHED_BYTES {
+            let mut known = lock_ignoring_poison(&self.0);
+            known.truncate(MAX_CACHED_FILES - 1);
+            known.push_front((bytes, Arc::clone(&rules)));
+        }
+        Some(rules)
+    }
+}
+
+/// Returns the length of the path prefix that entries of a folder share.
+fn prefix_len(folder: &Path) -> usize {
+    folder.join("x").as_os_str().len() - 1
+}
+
+/// Skips the first `base` bytes of a path, which end with a separator.
+#[cfg(unix)]
+fn skip_prefix(path: &Path, base: usize) -> &Path {
+    use std::os::unix::ffi::OsStrExt;
+    Path::new(std::ffi::OsStr::from_bytes(
+        path.as_os_str().as_bytes().get(base..).unwrap_or_default(),
+    ))
+}
+
+/// Skips the first `base` bytes of a path, which end with a separator.
+#[cfg(not(unix))]
+fn skip_prefix(path: &Path, base: usize) -> &Path {
+    path.ancestors()
+        .find(|folder| prefix_len(folder) == base)
+        .and_then(|folder| path.strip_prefix(folder).ok())
+        .unwrap_or(path)
+}

@@ -1,0 +1,90 @@
+//! The ports on which shells listen, and the shell that holds the port that a failed command wanted. Not here:
+//! finding the ports (the terminal client).
+
+use super::ShellDeps;
+use super::shell_list::{BackgroundShell, is_still_running, query_shell_output};
+use crate::acp::TerminalClient;
+
+/// Texts that programs print when a port is taken.
+const PORT_TAKEN_TEXTS: &[&str] = &["address already in use", "address in use", "eaddrinuse"];
+
+/// Formats `, listening on 127.0.0.1:3000`, or nothing.
+pub(super) async fn format_listening(
+    client: &dyn TerminalClient,
+    shell: &BackgroundShell,
+) -> String {
+    let found = listening_addresses(client, shell).await;
+    if found.is_empty() {
+        String::new()
+    } else {
+        format!(", listening on {}", found.join(", "))
+    }
+}
+
+/// Names the shell that holds the port that a failed command wanted. Returns `None` if the output mentions no taken
+/// port, or if no shell holds it.
+pub(super) async fn find_port_holder(
+    deps: &ShellDeps,
+    command: &str,
+    output: &str,
+) -> Option<String> {
+    let folded = output.to_ascii_lowercase();
+    let told: Vec<&str> = folded
+        .lines()
+        .filter(|line| PORT_TAKEN_TEXTS.iter().any(|words| line.contains(words)))
+        .collect();
+    if told.is_empty() {
+        return None;
+    }
+    // Some programs do not print the port, but the command may contain it.
+    let wanted: Vec<u16> = told
+        .into_iter()
+        .chain([command])
+        .flat_map(port_numbers)
+        .collect();
+    for shell in deps.shells.all_shells() {
+        let client = deps.terminals.as_ref();
+        if !query_shell_output(client, &shell, Some(u64::MAX))
+            .await
+            .is_ok_and(|output| is_still_running(&output))
+        {
+            continue;
+        }
+        let port = |address: &String| {
+            address
+                .rsplit(':')
+                .next()
+                .and_then(|port| port.parse().ok())
+        };
+        let held: Vec<u16> = listening_addresses(client, &shell)
+            .await
+            .iter()
+            .filter_map(port)
+            .collect();
+        if let Some(port) = wanted.iter().find(|port| held.contains(port)) {
+            return Some(format!(
+                "Port {port} is held by shell {}: {}. Use that one, or end it with KillShell.",
+                shell.name_with_pid(),
+                shell.describe_command()
+            ));
+        }
+    }
+    None
+}
+
+async fn listening_addresses(client: &dyn TerminalClient, shell: &BackgroundShell) -> Vec<String> {
+    if shell.earlier.is_some() {
+        return Vec::new();
+    }
+    client
+        .terminal_listeners(&shell.terminal)
+        .await
+        .unwrap_or_default()
+}
+
+/// Returns every number in a text that could be a port.
+fn port_numbers(text: &str) -> impl Iterator<Item = u16> {
+    text.split(|c: char| !c.is_ascii_digit())
+        .filter_map(|digits| digits.parse().ok())
+        .filter(|port| *port > 0)
+}

@@ -1,0 +1,64 @@
+//! Snapshots of shells for lists of everything that runs beside a conversation. Not here: the output of a shell.
+
+use super::shell_list::{
+    BackgroundShell, ShellList, is_still_running, list_shells, query_shell_output,
+};
+use super::shell_status::describe_state;
+use crate::acp::TerminalClient;
+use crate::acp::terminals::TerminalOutput;
+use crate::tool::ToolError;
+
+/// The state of a shell at one moment.
+#[derive(Debug, Clone)]
+pub struct ShellSnapshot {
+    /// Its id: `sh_1`.
+    pub id: String,
+    /// Its command and purpose, on one line.
+    pub title: String,
+    /// Its state in words: `running for 12.4 s`.
+    pub state: String,
+    /// Its command or a process that it left still runs.
+    pub running: bool,
+    /// The handle of its stored output, if there is any.
+    pub handle: Option<String>,
+}
+
+/// Returns a snapshot of one shell, or `None` if it does not exist.
+pub async fn snapshot_shell(
+    board: &ShellList,
+    client: &dyn TerminalClient,
+    id: &str,
+) -> Option<ShellSnapshot> {
+    let shell = board.find_shell(id).ok()?;
+    Some(to_snapshot(
+        &shell,
+        query_shell_output(client, &shell, Some(u64::MAX)).await,
+    ))
+}
+
+/// Returns snapshots of the running shells and the latest ended ones.
+pub async fn snapshot_shells(board: &ShellList, client: &dyn TerminalClient) -> Vec<ShellSnapshot> {
+    let (shells, _) = list_shells(board, client).await;
+    shells
+        .into_iter()
+        .map(|(shell, output)| to_snapshot(&shell, output))
+        .collect()
+}
+
+fn to_snapshot(
+    shell: &BackgroundShell,
+    output: Result<TerminalOutput, ToolError>,
+) -> ShellSnapshot {
+    ShellSnapshot {
+        id: shell.id.clone(),
+        title: shell.describe_command(),
+        state: match &output {
+            Ok(output) => describe_state(shell, output),
+            Err(gone) => gone.model_text().to_owned(),
+        },
+        running: output.as_ref().is_ok_and(is_still_running),
+        handle: output
+            .ok()
+            .and_then(|output| Some(output.handle?.as_str().to_owned())),
+    }
+}

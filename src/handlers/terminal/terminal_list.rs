@@ -1,0 +1,146 @@
+//! The terminals that outlive the call that started them, each bound to its conversation. Not here: their processes
+//! (the terminal client), and Bash's shells.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::acp::terminals::{OpenTerminal, OutputQuery, TerminalOutput};
+use crate::acp::{TerminalClient, TerminalId};
+use crate::ids::ConversationId;
+use crate::tool::{ErrorCode, ToolError};
+
+/// The largest number of terminals. The ones that ended longest ago are evicted first.
+pub(super) const MAX_TERMINALS: usize = 100;
+
+/// A terminal that outlives its call.
+#[derive(Debug, Clone)]
+pub(super) struct LastingTerminal {
+    /// Its id for the conversation: `term-0`, counted over all conversations.
+    pub name: TerminalId,
+    /// Its process id, if known.
+    pub pid: Option<u32>,
+    conversation: ConversationId,
+    /// Its id for the client, which also counts terminals of single calls.
+    pub terminal: TerminalId,
+}
+
+/// All lasting terminals of this runner process, oldest first.
+#[derive(Debug, Default)]
+pub struct TerminalList {
+    listed: Mutex<TerminalListState>,
+}
+
+#[derive(Debug, Default)]
+struct TerminalListState {
+    terminals: Vec<LastingTerminal>,
+    given: u64,
+}
+
+impl TerminalList {
+    /// Adds a terminal of a conversation and gives it an id.
+    pub(super) fn add_terminal(
+        &self,
+        conversation: &ConversationId,
+        open: OpenTerminal,
+    ) -> LastingTerminal {
+        let mut listed = self.lock_terminals();
+        let name = TerminalId::from_number(listed.given);
+        listed.given += 1;
+        let lasting = LastingTerminal {
+            name,
+            pid: open.pid,
+            conversation: conversation.clone(),
+            terminal: open.id,
+        };
+        listed.terminals.push(lasting.clone());
+        lasting
+    }
+
+    /// Returns the conversation's terminal with this id.
+    pub(super) fn find_terminal(
+        &self,
+        conversation: &ConversationId,
+        name: &str,
+    ) -> Result<LastingTerminal, ToolError> {
+        let listed = self.lock_terminals();
+        let own = || {
+            listed
+                .terminals
+                .iter()
+                .filter(|terminal| terminal.conversation == *conversation)
+        };
+        if let Some(found) = own().find(|terminal| terminal.name.as_str() == name.trim()) {
+            return Ok(found.clone());
+        }
+        let known: Vec<&str> = own().map(|terminal| terminal.name.as_str()).collect();
+        let hint = if known.is_empty() {
+            "This conversation has none; run_command with background=true starts one.".to_owned()
+        } else {
+            format!("This conversation has: {}.", known.join(", "))
+        };
+        Err(ToolError::not_found(format!(
+            "There is no terminal {name:?}: it was released, or belongs to another conversation or an earlier run. {hint}"
+        )))
+    }
+
+    /// Removes a terminal. Returns whether it was listed; only the caller that gets true must release it.
+    pub(super) fn remove_terminal(&self, lasting: &LastingTerminal) -> bool {
+        let mut listed = self.lock_terminals();
+        let before = listed.terminals.len();
+        listed.terminals.retain(|other| other.name != lasting.name);
+        listed.terminals.len() < before
+    }
+
+    /// Evicts ended terminals until one more fits.
+    ///
+    /// # Errors
+    /// `busy` if all of them run.
+    pub(super) async fn evict_finished(
+        &self,
+        client: &dyn TerminalClient,
+    ) -> Result<(), ToolError> {
+        let all = self.lock_terminals().terminals.clone();
+        let mut surplus = (all.len() + 1).saturating_sub(MAX_TERMINALS);
+        for lasting in all {
+            if surplus == 0 {
+                break;
+            }
+            let over = query_terminal(client, &lasting, Some(u64::MAX))
+                .await
+                .map_or(true, |now| !has_live_output(&now));
+            if over && self.remove_terminal(&lasting) {
+                client.abandon_terminal(lasting.terminal);
+                surplus -= 1;
+            }
+        }
+        if surplus == 0 {
+            return Ok(());
+        }
+        let text = format!(
+            "{MAX_TERMINALS} terminals run already. Nothing was run; end one with release_terminal first."
+        );
+        Err(ToolError::new(ErrorCode::Busy, text))
+    }
+
+    fn lock_terminals(&self) -> MutexGuard<'_, TerminalListState> {
+        self.listed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Returns the output and state of a terminal.
+pub(super) async fn query_terminal(
+    client: &dyn TerminalClient,
+    lasting: &LastingTerminal,
+    since: Option<u64>,
+) -> Result<TerminalOutput, ToolError> {
+    client
+        .terminal_output(OutputQuery {
+            id: lasting.terminal.clone(),
+            since,
+        })
+        .await
+}
+
+/// Returns whether the command, or a process that it left, still runs or holds the output open.
+pub(super) fn has_live_output(output: &TerminalOutput) -> bool {
+    output.exit.as_ref().is_none_or(|exit| exit.output_open) || !output.left.is_empty()
+}

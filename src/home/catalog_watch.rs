@@ -1,0 +1,182 @@
+//! Reports changes in `skills/` or `agents/`, so that they are read again. It sleeps until the system sends an event.
+//! If the system cannot, it reports that once and stays silent. Not here: finding the change, and reading the files.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use notify::event::{AccessKind, AccessMode, EventKind};
+use notify::{Event, RecommendedWatcher, RecursiveMode, Watcher};
+use tokio::sync::watch;
+use tokio::time::{Instant, timeout};
+
+use super::home_document::{self, HomeProblem};
+use super::layout::Home;
+
+/// The time without events before a change is reported, because an editor writes a file in several steps.
+const QUIET_PERIOD: Duration = Duration::from_millis(300);
+/// The longest time before a change is reported, even if events continue.
+const MAX_REPORT_DELAY: Duration = Duration::from_secs(3);
+
+/// The signal of changes. Changes before [`CatalogWatch::open_watch`] returns are not in it, so read the files after
+/// opening.
+#[derive(Debug)]
+pub struct CatalogWatch {
+    signal: watch::Receiver<()>,
+    /// The start of the change that is not yet reported.
+    since: Option<Instant>,
+    watcher: Option<Arc<Mutex<FolderWatcher>>>,
+    // Keeps the receiver open.
+    _sender: Arc<watch::Sender<()>>,
+}
+
+/// The system's watcher and the folders that it watches.
+#[derive(Debug)]
+struct FolderWatcher {
+    watcher: RecommendedWatcher,
+    roots: [PathBuf; 2],
+}
+
+impl CatalogWatch {
+    /// Watches the home's skills and agents. Lists folders: call it where blocking is allowed.
+    pub fn open_watch(home: &Home) -> (Self, Vec<HomeProblem>) {
+        let (sender, touched) = watch::channel(());
+        let sender = Arc::new(sender);
+        let heard = Arc::clone(&sender);
+        let roots = [home.skills_dir(), home.agents_dir()];
+        let made = notify::recommended_watcher(move |event: notify::Result<Event>| {
+            // An error (such as a lost event) may hide a change, so it counts as one.
+            if event.as_ref().map_or(true, is_change) {
+                heard.send_replace(());
+            }
+        });
+        let blind = |error: &notify::Error| HomeProblem {
+            path: home.root_dir().to_owned(),
+            message: format!(
+                "changes to skills and agents are not noticed until a restart: {error}"
+            ),
+        };
+        let (eyes, problems) = match made {
+            Ok(watcher) => {
+                let mut eyes = FolderWatcher { watcher, roots };
+                let problems = eyes
+                    .watch_folders()
+                    .err()
+                    .as_ref()
+                    .map(blind)
+                    .into_iter()
+                    .collect();
+                (Some(Arc::new(Mutex::new(eyes))), problems)
+            }
+            Err(error) => (None, vec![blind(&error)]),
+        };
+        (
+            Self {
+                signal: touched,
+                since: None,
+                watcher: eyes,
+                _sender: sender,
+            },
+            problems,
+        )
+    }
+
+    /// Waits for the next change, and then until no event has come for a moment. Events after the return are the next
+    /// change. Cancelling the wait loses no change.
+    pub async fn wait_for_change(&mut self) {
+        let since = if let Some(since) = self.since {
+            since
+        } else {
+            if self.signal.changed().await.is_err() {
+                // The sender cannot be gone while this holds one; if it were, this must sleep and not spin.
+                std::future::pending::<()>().await;
+            }
+            *self.since.insert(Instant::now())
+        };
+        while since.elapsed() < MAX_REPORT_DELAY
+            && timeout(QUIET_PERIOD, self.signal.changed()).await.is_ok()
+        {}
+        self.rewatch_folders().await;
+        self.since = None;
+    }
+
+    /// Watches new folders before the change is reported, so that no file written into them is missed.
+    async fn rewatch_folders(&self) {
+        let Some(eyes) = self.watcher.clone() else {
+            return;
+        };
+        let look = move || {
+            eyes.lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .watch_folders()
+        };
+        match tokio::task::spawn_blocking(look).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => {
+                tracing::warn!(%error, "some changes to skills and agents will not be noticed")
+            }
+            Err(error) => {
+                tracing::warn!(%error, "the folders of skills and agents were not looked at again")
+            }
+        }
+    }
+}
+
+impl FolderWatcher {
+    /// Watches both folders and their direct subfolders, but not deeper, because a skill may contain a whole project. A
+    /// folder that is already watched is watched again, because it may be a new one with an old name.
+    fn watch_folders(&mut self) -> notify::Result<()> {
+        let mut worst = Ok(());
+        for root in &self.roots {
+            let mut ignored = Vec::new();
+            let inner = home_document::document_folders(root, &mut ignored);
+            for dir in std::iter::once(root)
+                .chain(&inner)
+                .filter(|dir| dir.is_dir())
+            {
+                if let Err(error) = self.watcher.watch(dir, RecursiveMode::NonRecursive) {
+                    worst = Err(error);
+                }
+            }
+        }
+        worst
+    }
+}
+
+/// Returns whether an event is a change. Reading is not, because reading the skills would trigger another event.
+fn is_change(event: &Event) -> bool {
+    match event.kind {
+        EventKind::Access(AccessKind::Close(AccessMode::Write)) => true,
+        EventKind::Access(_) => false,
+        _ => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use notify::event::{AccessKind, CreateKind, ModifyKind, RemoveKind};
+
+    use super::*;
+
+    #[test]
+    fn reading_is_not_a_change_and_everything_else_is() {
+        let event = |kind| is_change(&Event::new(kind));
+        for reading in [
+            AccessKind::Open(AccessMode::Any),
+            AccessKind::Close(AccessMode::Read),
+            AccessKind::Read,
+        ] {
+            assert!(!event(EventKind::Access(reading)), "{reading:?}");
+        }
+        assert!(event(EventKind::Access(AccessKind::Close(
+            AccessMode::Write
+        ))));
+        assert!(event(EventKind::Create(CreateKind::Any)));
+        assert!(event(EventKind::Modify(ModifyKind::Any)));
+        assert!(event(EventKind::Remove(RemoveKind::Any)));
+        assert!(
+            event(EventKind::Other),
+            "the system may say so when it lost events"
+        );
+    }
+}

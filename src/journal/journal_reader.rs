@@ -1,0 +1,333 @@
+//! Read-only queries for recovery, delivery, `status` and `history`.
+
+use std::cmp::Ordering;
+use std::path::Path;
+
+use rusqlite::{CachedStatement, Connection, OpenFlags, OptionalExtension, Row};
+
+use super::entry::{
+    REPLY_COLUMNS, RecordedReply, RequestOrigin, RequestState, StoredText, UnfinishedRequest,
+    parse_column, request_from_row,
+};
+use super::task_names::format_task_name;
+use super::{AcceptedRequest, JournalError, migrate};
+use crate::ids::{LeaseId, RequestId};
+use crate::request::{OutcomeKind, ToolEffect};
+
+/// A read-only view of a journal, which may be in use by a runner.
+#[derive(Debug)]
+pub struct JournalReader {
+    pub(super) connection: Connection,
+    /// The number of the backend that it reads for; none where it reads of all.
+    pub(super) backend: Option<i64>,
+}
+
+const BEGUN: &str = "select id from request where state = 'started' and {own} order by rowid";
+const BEGUN_ANYWHERE: &str = "select id from request where state = 'started' order by rowid";
+/// One whose reply is lost is none of them: the next start puts it in doubt.
+const UNDELIVERED: &str = "select id from request where state = 'finished' and {own} \
+     and exists (select 1 from result where request_id = id) order by rowid";
+const COUNTS: &str = "select (select count(*) from request where state = 'accepted' and {own}), \
+     (select count(*) from request where state = 'started' and {own}), \
+     (select count(*) from request where state = 'finished' and {own}), \
+     (select min(finished_at_ms) from request where state = 'finished' and {own}), \
+     (select count(*) from request where state = 'undeliverable' and {own})";
+const TASKS: &str = "select origin, tool, state, received_at_ms, started_at_ms, finished_at_ms, outcome, null, id, \
+     substr(args, 1, 100), (select number from task where request_id = id) from request where origin = 'task' and {own} and received_at_ms >= ? order by rowid desc limit ?";
+
+/// Queries that run often: none may read through the closed requests.
+#[cfg(test)]
+pub(super) const REGULAR: &[&str] = &[BEGUN, BEGUN_ANYWHERE, UNDELIVERED, COUNTS, TASKS];
+
+/// The number of requests that are not closed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct OpenRequestCounts {
+    /// Accepted, not begun.
+    pub accepted: u32,
+    /// Begun.
+    pub started: u32,
+    /// Answered, not delivered.
+    pub outbox: u32,
+    /// The time when the oldest undelivered reply was recorded, in milliseconds since 1970.
+    pub outbox_oldest_ms: Option<i64>,
+    /// Replies that the backend will never take.
+    pub undeliverable: u32,
+}
+
+/// The record of one request, as `TaskOutput` and `history` show it.
+#[derive(Debug, Clone)]
+pub struct RequestRecord {
+    /// Its origin.
+    pub origin: RequestOrigin,
+    /// The tool asked for.
+    pub tool: String,
+    /// Its state.
+    pub state: RequestState,
+    /// The time when it was received, in milliseconds since 1970.
+    pub received_at_ms: i64,
+    /// The time when it was begun.
+    pub started_at_ms: Option<i64>,
+    /// The time when it was answered.
+    pub finished_at_ms: Option<i64>,
+    /// Its outcome, once it has ended.
+    pub outcome: Option<OutcomeKind>,
+    /// The payload, as long as it is kept.
+    pub payload: Option<String>,
+}
+
+/// One task among others: its record without its payload, and the beginning of its arguments.
+#[derive(Debug, Clone)]
+pub struct ListedTask {
+    /// Its short name, or its id where it was never given one.
+    pub name: String,
+    /// The first characters of its arguments' JSON text.
+    pub args: String,
+    /// Its record.
+    pub record: RequestRecord,
+}
+
+impl JournalReader {
+    /// Opens the file read-only.
+    ///
+    /// # Errors
+    /// [`JournalError::Open`], also when there is no journal yet.
+    pub fn open_read_only(path: &Path) -> Result<Self, JournalError> {
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        crate::record_locks::install_lock_calls();
+        let connection =
+            Connection::open_with_flags(path, flags).map_err(|cause| JournalError::Open {
+                path: path.display().to_string(),
+                cause,
+            })?;
+        connection.busy_timeout(std::time::Duration::from_secs(5))?;
+        Ok(Self {
+            connection,
+            backend: None,
+        })
+    }
+
+    /// The journal as another process than its runner may read it; none where there is none yet, or where it is just
+    /// being made.
+    ///
+    /// # Errors
+    /// [`JournalError::Open`]; [`JournalError::Older`] and [`JournalError::Newer`] where its tables are not ours.
+    pub fn find_journal(path: &Path) -> Result<Option<Self>, JournalError> {
+        if !path.exists() {
+            return Ok(None);
+        }
+        let reader = Self::open_read_only(path)?;
+        let version: i64 = reader
+            .connection
+            .pragma_query_value(None, "user_version", |row| row.get(0))?;
+        let shown = || path.display().to_string();
+        match usize::try_from(version)
+            .unwrap_or(usize::MAX)
+            .cmp(&migrate::VERSION)
+        {
+            _ if version == 0 => Ok(None),
+            Ordering::Less => Err(JournalError::Older { path: shown() }),
+            Ordering::Equal => Ok(Some(reader)),
+            Ordering::Greater => Err(JournalError::Newer { path: shown() }),
+        }
+    }
+
+    /// A small fact of the device, or of the backend that this reads for.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn read_fact(&self, key: &str) -> Result<Option<String>, JournalError> {
+        Ok(super::backend_rows::backend_fact(
+            &self.connection,
+            self.facts_backend()?,
+            key,
+        )?)
+    }
+
+    /// The requests that are begun and not answered, of all backends, oldest first.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn started_requests(&self) -> Result<Vec<RequestId>, JournalError> {
+        self.query_ids(BEGUN_ANYWHERE, [])
+    }
+
+    /// Those of them that belong to the backend that this reads for.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn started_requests_here(&self) -> Result<Vec<RequestId>, JournalError> {
+        self.query_ids(BEGUN, [])
+    }
+
+    /// The requests whose replies are not delivered, oldest first.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn undelivered_requests(&self) -> Result<Vec<RequestId>, JournalError> {
+        self.query_ids(UNDELIVERED, [])
+    }
+
+    /// Prepares a statement for the requests of the backend that this reads for: `{own}` in it stands for that.
+    pub(super) fn prepare_scoped(&self, sql: &str) -> rusqlite::Result<CachedStatement<'_>> {
+        self.connection
+            .prepare_cached(&sql.replace("{own}", &self.backend_condition()))
+    }
+
+    pub(super) fn query_ids(
+        &self,
+        sql: &str,
+        values: impl rusqlite::Params,
+    ) -> Result<Vec<RequestId>, JournalError> {
+        let mut statement = self.prepare_scoped(sql)?;
+        let rows = statement.query_map(values, |row| parse_column(row, 0, RequestId::parse))?;
+        Ok(rows.collect::<Result<_, _>>()?)
+    }
+
+    /// The size of all replies that are not delivered, in bytes.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn undelivered_bytes(&self) -> Result<u64, JournalError> {
+        let mut statement = self.connection.prepare_cached(
+            "select coalesce(sum(octet_length(payload)), 0) from request join result on request_id = id \
+             where state = 'finished'",
+        )?;
+        let bytes: i64 = statement.query_row([], |row| row.get(0))?;
+        Ok(bytes.unsigned_abs())
+    }
+
+    /// A reply that is not delivered; none when it is by now.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn undelivered_reply(&self, id: &RequestId) -> Result<Option<RecordedReply>, JournalError> {
+        let mut statement = self.connection.prepare_cached(&format!(
+            "select {REPLY_COLUMNS} from request join result on request_id = id \
+             where id = ? and state = 'finished' and {}",
+            self.backend_condition()
+        ))?;
+        Ok(statement
+            .query_row([id.as_str()], RecordedReply::from_row)
+            .optional()?)
+    }
+
+    /// A reply that is recorded and still kept, delivered or not.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn retained_reply(&self, id: &RequestId) -> Result<Option<RecordedReply>, JournalError> {
+        match recorded_reply(&self.connection, id) {
+            Err(JournalError::Sqlite(rusqlite::Error::QueryReturnedNoRows)) => Ok(None),
+            found => found.map(Some),
+        }
+    }
+
+    /// The processes that requests' calls had started, of all backends.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn child_processes(&self) -> Result<Vec<(RequestId, String)>, JournalError> {
+        let mut statement = self
+            .connection
+            .prepare_cached("select request_id, identity from child order by rowid")?;
+        let rows = statement.query_map([], |row| {
+            Ok((parse_column(row, 0, RequestId::parse)?, row.get(1)?))
+        })?;
+        Ok(rows.collect::<Result<_, _>>()?)
+    }
+
+    /// The number of requests that are not closed.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn count_open_requests(&self) -> Result<OpenRequestCounts, JournalError> {
+        Ok(self.prepare_scoped(COUNTS)?.query_row([], |row| {
+            Ok(OpenRequestCounts {
+                accepted: row.get(0)?,
+                started: row.get(1)?,
+                outbox: row.get(2)?,
+                outbox_oldest_ms: row.get(3)?,
+                undeliverable: row.get(4)?,
+            })
+        })?)
+    }
+
+    /// Returns the record of one request.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn request_record(&self, id: &RequestId) -> Result<Option<RequestRecord>, JournalError> {
+        let mut statement = self.connection.prepare_cached(&format!(
+            "select origin, tool, state, received_at_ms, started_at_ms, finished_at_ms, outcome, payload \
+             from request left join result on request_id = id where id = ? and {}",
+            self.backend_condition()
+        ))?;
+        Ok(statement
+            .query_row([id.as_str()], record_from_row)
+            .optional()?)
+    }
+
+    /// The tasks that were asked for since then, the latest first, at most so many.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn list_tasks(&self, since_ms: i64, limit: u32) -> Result<Vec<ListedTask>, JournalError> {
+        let mut statement = self.prepare_scoped(TASKS)?;
+        let rows = statement.query_map((since_ms, limit), |row| {
+            let number: Option<i64> = row.get(10)?;
+            Ok(ListedTask {
+                name: number.map_or_else(|| row.get(8), |number| Ok(format_task_name(number)))?,
+                args: row.get(9)?,
+                record: record_from_row(row)?,
+            })
+        })?;
+        Ok(rows.collect::<Result<_, _>>()?)
+    }
+}
+
+fn record_from_row(row: &Row<'_>) -> rusqlite::Result<RequestRecord> {
+    Ok(RequestRecord {
+        origin: row.get::<_, StoredText<RequestOrigin>>(0)?.0,
+        tool: row.get(1)?,
+        state: row.get::<_, StoredText<RequestState>>(2)?.0,
+        received_at_ms: row.get(3)?,
+        started_at_ms: row.get(4)?,
+        finished_at_ms: row.get(5)?,
+        outcome: row
+            .get::<_, Option<StoredText<OutcomeKind>>>(6)?
+            .map(|outcome| outcome.0),
+        payload: row.get(7)?,
+    })
+}
+
+impl From<UnfinishedRequest> for AcceptedRequest {
+    /// Promised by an earlier run, which this one keeps.
+    fn from(left: UnfinishedRequest) -> Self {
+        Self::new(left.request, left.effect, left.origin, left.lease)
+    }
+}
+
+pub(super) fn recorded_reply(
+    connection: &Connection,
+    id: &RequestId,
+) -> Result<RecordedReply, JournalError> {
+    Ok(connection
+        .prepare_cached(&format!(
+            "select {REPLY_COLUMNS} from request join result on request_id = id where id = ?"
+        ))?
+        .query_row([id.as_str()], RecordedReply::from_row)?)
+}
+
+/// The columns that [`unfinished_from_row`] reads behind the request's own columns.
+pub(super) const LIFE_COLUMNS: &str = "origin, effect, state, attempt, lease_id";
+
+pub(super) fn unfinished_from_row(row: &Row<'_>) -> rusqlite::Result<UnfinishedRequest> {
+    Ok(UnfinishedRequest {
+        request: request_from_row(row)?,
+        origin: row.get::<_, StoredText<RequestOrigin>>(9)?.0,
+        effect: row.get::<_, StoredText<ToolEffect>>(10)?.0,
+        state: row.get::<_, StoredText<RequestState>>(11)?.0,
+        attempt: row.get(12)?,
+        lease: parse_column(row, 13, LeaseId::parse)?,
+    })
+}

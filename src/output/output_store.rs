@@ -1,0 +1,297 @@
+//! The full output of every clipped call, kept on disk for ReadOutput.
+//! Not here: writing an output (spool), reading it again (stored_output) and the order of removal (output_inventory).
+#![expect(clippy::disallowed_methods, reason = "this room owns the kept outputs")]
+
+use std::fmt;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use sha2::{Digest, Sha256};
+
+use super::output_inventory::OutputInventory;
+use super::spool::{OutputSpool, SpoolStop};
+use super::stored_line_indexes::StoredLineIndexes;
+use super::{ClippedText, StoredOutput, TextBudget};
+use crate::durable::open_private_file;
+use crate::ids::{RequestId, to_hex};
+
+/// The name of a kept output: `out_` and twelve hex digits.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct OutputHandle(String);
+
+impl OutputHandle {
+    const PREFIX: &'static str = "out_";
+    const DIGITS: usize = 12;
+
+    /// Parses a handle as a model writes it. The grammar cannot express a path.
+    pub fn parse(text: &str) -> Option<Self> {
+        let digits = text.strip_prefix(Self::PREFIX)?;
+        let hex = digits
+            .bytes()
+            .all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));
+        (digits.len() == Self::DIGITS && hex).then(|| Self(text.to_owned()))
+    }
+
+    /// The handle as shown to the model.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for OutputHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// The limits on the size and the age of stored outputs.
+#[derive(Debug, Clone, Copy)]
+pub struct OutputLimits {
+    /// Bytes of one output.
+    pub per_output: u64,
+    /// Bytes of all outputs.
+    pub in_total: u64,
+    /// The time from its start for which an output is stored.
+    pub max_age: Duration,
+}
+
+impl Default for OutputLimits {
+    fn default() -> Self {
+        Self {
+            per_output: 256 << 20,
+            in_total: 2 << 30,
+            max_age: Duration::from_hours(7 * 24),
+        }
+    }
+}
+
+/// The reason why a stored output cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum FindOutputError {
+    /// The text is not a handle.
+    #[error("a handle is out_ and twelve hex digits, as a result's marker shows it")]
+    Malformed,
+    /// There is no such output, or no longer.
+    #[error("there is no such output")]
+    Unknown,
+    /// Something was printed, but nothing of it could be kept.
+    #[error("nothing of it is kept: {0}")]
+    NotKept(String),
+    /// The system refused.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}
+
+/// The folder of stored outputs. Clones share one inventory.
+#[derive(Debug, Clone)]
+pub struct OutputStore {
+    shared: Arc<OutputStoreState>,
+}
+
+#[derive(Debug)]
+pub(super) struct OutputStoreState {
+    pub(super) dir: PathBuf,
+    pub(super) limits: OutputLimits,
+    ledger: Mutex<OutputInventory>,
+    indexes: StoredLineIndexes,
+}
+
+impl OutputStoreState {
+    /// A panic elsewhere leaves the account at worst a little off, which the next start corrects.
+    pub(super) fn lock_inventory(&self) -> MutexGuard<'_, OutputInventory> {
+        self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl OutputStore {
+    /// Opens the folder, making it (0700) where needed, and removes outputs beyond the limits.
+    pub fn open_output_folder(dir: &Path) -> io::Result<Self> {
+        Self::with_limits(dir, OutputLimits::default())
+    }
+
+    /// Opens the folder under limits of the caller's own.
+    pub fn with_limits(dir: &Path, limits: OutputLimits) -> io::Result<Self> {
+        create_private_dir(dir)?;
+        let mut ledger = OutputInventory::load_folder(dir)?;
+        ledger.remove_expired(dir, &limits, SystemTime::now());
+        let (ledger, indexes) = (Mutex::new(ledger), StoredLineIndexes::default());
+        Ok(Self {
+            shared: Arc::new(OutputStoreState {
+                dir: dir.to_owned(),
+                limits,
+                ledger,
+                indexes,
+            }),
+        })
+    }
+
+    /// Returns the handle of a request's `n`-th output (from 0). It is the same after a restart, so that recovery finds
+    /// the output of a killed call.
+    pub fn handle_for(request: &RequestId, n: u32) -> OutputHandle {
+        let digest = Sha256::digest(format!("{request}:{n}"));
+        OutputHandle(format!(
+            "{}{}",
+            OutputHandle::PREFIX,
+            to_hex(&digest[..OutputHandle::DIGITS / 2])
+        ))
+    }
+
+    /// Starts storing a request's `n`-th output, replacing one from an earlier run.
+    pub fn create_spool(&self, request: &RequestId, n: u32) -> io::Result<OutputSpool> {
+        let handle = Self::handle_for(request, n);
+        let path = self.output_path(&handle);
+        match std::fs::remove_file(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let file = open_private_file(&path, |options| options.write(true).create_new(true))?;
+        self.shared.indexes.forget_index(&handle);
+        let now = SystemTime::now();
+        let mut ledger = self.shared.lock_inventory();
+        let order = ledger.begin_item(handle.as_str(), now);
+        ledger.remove_expired(&self.shared.dir, &self.shared.limits, now);
+        drop(ledger);
+        Ok(OutputSpool::for_open_file(
+            handle,
+            file,
+            order,
+            0,
+            Arc::clone(&self.shared),
+        ))
+    }
+
+    /// Resumes a request's `n`-th output from an earlier run: a spool that appends, and a reader of the output so far.
+    /// `None` if there is none.
+    pub fn resume_spool(
+        &self,
+        request: &RequestId,
+        n: u32,
+    ) -> io::Result<Option<(OutputSpool, impl io::Read + use<>)>> {
+        let handle = Self::handle_for(request, n);
+        let path = self.output_path(&handle);
+        let so_far = match File::open(&path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let file = OpenOptions::new().append(true).open(&path)?;
+        let size = so_far.metadata()?.len();
+        let mut ledger = self.shared.lock_inventory();
+        let order = ledger.begin_item(handle.as_str(), SystemTime::now());
+        ledger.add_size(order, size);
+        drop(ledger);
+        let spool = OutputSpool::for_open_file(handle, file, order, size, Arc::clone(&self.shared));
+        Ok(Some((spool, io::Read::take(so_far, size))))
+    }
+
+    /// Keeps a whole text. Unlike a spool's, a failure to write is an error, for nothing else depends on it.
+    pub fn store_text(&self, request: &RequestId, n: u32, text: &str) -> io::Result<OutputHandle> {
+        let mut spool = self.create_spool(request, n)?;
+        spool.write(text.as_bytes());
+        spool.flush();
+        let refused = match spool.stopped.take() {
+            None | Some(SpoolStop::Limit(_)) => return Ok(spool.spool_handle().clone()),
+            Some(SpoolStop::StoreFull(reason)) => {
+                io::Error::new(io::ErrorKind::QuotaExceeded, reason)
+            }
+            Some(SpoolStop::Failed(error)) => error,
+        };
+        let _ = std::fs::remove_file(self.output_path(spool.spool_handle()));
+        Err(refused)
+    }
+
+    /// Keeps a whole text under the first of the request's numbers that is free.
+    pub fn store_next_text(&self, request: &RequestId, text: &str) -> io::Result<OutputHandle> {
+        let taken = |n: &u32| self.output_path(&Self::handle_for(request, *n)).exists();
+        let free = (0..1_000)
+            .find(|n| !taken(n))
+            .ok_or(io::ErrorKind::AlreadyExists)?;
+        self.store_text(request, free, text)
+    }
+
+    /// Opens a kept output by the handle that a model wrote.
+    pub fn find_output(&self, handle: &str) -> Result<StoredOutput, FindOutputError> {
+        let handle = OutputHandle::parse(handle.trim()).ok_or(FindOutputError::Malformed)?;
+        if let Some(reason) = self
+            .shared
+            .lock_inventory()
+            .recorded_refusal(handle.as_str())
+        {
+            return Err(FindOutputError::NotKept(reason.to_owned()));
+        }
+        match File::open(self.output_path(&handle)) {
+            Ok(file) => Ok(StoredOutput::new(handle, file, self.shared.indexes.clone())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Err(FindOutputError::Unknown),
+            Err(error) => Err(FindOutputError::Io(error)),
+        }
+    }
+
+    /// Returns the last characters of an output, from the start of a line where that leaves enough. `None` if nothing
+    /// was stored. Used to report the output of a call that was cut off.
+    pub fn tail_of_output(
+        &self,
+        handle: &OutputHandle,
+        max_chars: usize,
+    ) -> io::Result<Option<String>> {
+        self.open_if_stored(handle)?
+            .map(|mut kept| kept.read_tail_text(max_chars))
+            .transpose()
+    }
+
+    /// A kept output within a budget, with its own handle in the marker; none where nothing was kept.
+    pub fn clip_output(
+        &self,
+        handle: &OutputHandle,
+        budget: TextBudget,
+    ) -> io::Result<Option<ClippedText>> {
+        self.open_if_stored(handle)?
+            .map(|mut kept| kept.read_clipped(budget))
+            .transpose()
+    }
+
+    /// The time for which outputs are stored.
+    pub fn retention_period(&self) -> Duration {
+        self.shared.limits.max_age
+    }
+
+    /// Returns the reason why the end of an output is missing, if this process saw it happen.
+    pub fn recorded_cut(&self, handle: &OutputHandle) -> Option<String> {
+        self.shared
+            .lock_inventory()
+            .cut_reason(handle.as_str())
+            .map(str::to_owned)
+    }
+
+    fn open_if_stored(&self, handle: &OutputHandle) -> io::Result<Option<StoredOutput>> {
+        match self.find_output(handle.as_str()) {
+            Ok(kept) => Ok(Some(kept)),
+            Err(
+                FindOutputError::Unknown | FindOutputError::Malformed | FindOutputError::NotKept(_),
+            ) => Ok(None),
+            Err(FindOutputError::Io(error)) => Err(error),
+        }
+    }
+
+    fn output_path(&self, handle: &OutputHandle) -> PathBuf {
+        self.shared.dir.join(handle.as_str())
+    }
+}
+
+fn create_private_dir(dir: &Path) -> io::Result<()> {
+    let mut builder = std::fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+        builder.mode(0o700).create(dir)?;
+        if std::fs::metadata(dir)?.permissions().mode() & 0o077 != 0 {
+            std::fs::set_permissions(dir, std::fs::Permissions::from_mode(0o700))?;
+        }
+    }
+    #[cfg(not(unix))]
+    builder.create(dir)?;
+    Ok(())
+}

@@ -1,0 +1,220 @@
+//! Finds texts that are masked later, so that no cut goes through one: half a secret would not be recognized. Not here:
+//! the secrets and the masking (redact).
+
+use std::borrow::Cow;
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// A text may be longer than its longest form says, by escape sequences within it: so much more is looked at.
+const MAX_SEQUENCE_EXTRA: usize = 8 << 10;
+
+/// The ranges of masked texts in some bytes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MaskedRanges {
+    /// In order, none over another.
+    pub ranges: Vec<Range<usize>>,
+    /// From here on, later bytes may still complete a masked text. No range reaches beyond it.
+    pub decided_bytes: usize,
+}
+
+impl MaskedRanges {
+    /// The place that a cut at `at` would go through.
+    fn range_across(&self, at: usize) -> Option<&Range<usize>> {
+        let after = self.ranges.partition_point(|place| place.start < at);
+        self.ranges[..after].last().filter(|place| at < place.end)
+    }
+}
+
+/// Finds the texts that are masked.
+pub trait MaskedTexts: Send + Sync {
+    /// Finds their ranges; `at_end` if no bytes follow these.
+    fn find_masked_ranges(&self, bytes: &[u8], at_end: bool) -> MaskedRanges;
+    /// The length of the longest in bytes; 0 if none is known.
+    fn longest_bytes(&self) -> usize;
+    /// The text that replaces each.
+    fn replacement_text(&self) -> &'static str;
+}
+
+/// The texts that must not be cut. Clones share them; the default knows none and costs nothing.
+#[derive(Clone, Default)]
+pub struct SecretBoundaries(Option<Arc<dyn MaskedTexts>>);
+
+impl SecretBoundaries {
+    /// The texts that these know.
+    pub fn new(texts: impl MaskedTexts + 'static) -> Self {
+        Self(Some(Arc::new(texts)))
+    }
+
+    /// The number of bytes around a cut that decide whether it goes through a masked text.
+    pub fn cut_margin(&self) -> usize {
+        match self.0.as_ref().map_or(0, |texts| texts.longest_bytes()) {
+            0 => 0,
+            longest => longest + MAX_SEQUENCE_EXTRA,
+        }
+    }
+
+    /// Finds the ranges of masked texts; `at_end` if no bytes follow.
+    pub fn masked_ranges(&self, bytes: &[u8], at_end: bool) -> MaskedRanges {
+        match &self.0 {
+            Some(texts) => texts.find_masked_ranges(bytes, at_end),
+            None => MaskedRanges {
+                ranges: Vec::new(),
+                decided_bytes: bytes.len(),
+            },
+        }
+    }
+
+    /// The end of a part that begins with these bytes and goes to `at`: earlier where it would end within one.
+    pub fn cut_end_before(&self, bytes: &[u8], at: usize, at_end: bool) -> usize {
+        let standing = self.masked_ranges(bytes, at_end);
+        let at = at.min(standing.decided_bytes);
+        standing.range_across(at).map_or(at, |place| place.start)
+    }
+
+    /// The beginning of a part that begins at `at`: later where it would begin within one.
+    pub fn cut_start_after(&self, bytes: &[u8], at: usize) -> usize {
+        self.masked_ranges(bytes, true)
+            .range_across(at)
+            .map_or(at, |place| place.end)
+    }
+
+    /// Extends the part to include the masked texts that it begins or ends within.
+    pub fn extend_to_whole(&self, bytes: &[u8], part: Range<usize>) -> Range<usize> {
+        let standing = self.masked_ranges(bytes, true);
+        let start = standing
+            .range_across(part.start)
+            .map_or(part.start, |place| place.start);
+        start
+            ..standing
+                .range_across(part.end)
+                .map_or(part.end, |place| place.end)
+    }
+
+    /// Masks the text, for showing a part of it. Its line feeds stay, so that lines keep their numbers.
+    pub fn mask_bytes<'t>(&self, text: &'t [u8]) -> Cow<'t, [u8]> {
+        let (Some(texts), places) = (&self.0, self.masked_ranges(text, true).ranges) else {
+            return Cow::Borrowed(text);
+        };
+        if places.is_empty() {
+            return Cow::Borrowed(text);
+        }
+        let mut out = Vec::with_capacity(text.len());
+        let mut from = 0;
+        for place in places {
+            out.extend_from_slice(&text[from..place.start]);
+            out.extend_from_slice(texts.replacement_text().as_bytes());
+            out.extend(text[place.clone()].iter().filter(|byte| **byte == b'\n'));
+            from = place.end;
+        }
+        out.extend_from_slice(&text[from..]);
+        Cow::Owned(out)
+    }
+
+    /// Masks a string in the same way.
+    pub fn mask_text<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        match self.mask_bytes(text.as_bytes()) {
+            Cow::Borrowed(_) => Cow::Borrowed(text),
+            Cow::Owned(masked) => Cow::Owned(String::from_utf8_lossy(&masked).into_owned()),
+        }
+    }
+
+    /// Returns the first `chars` characters, masked, and whether the text is longer.
+    pub fn masked_prefix(&self, text: &str, chars: usize) -> (String, bool) {
+        let Some((end, _)) = text.char_indices().nth(chars) else {
+            return (text.to_owned(), false);
+        };
+        let looked_at = text.floor_char_boundary(end.saturating_add(self.cut_margin()));
+        (
+            self.mask_text(&text[..looked_at])
+                .chars()
+                .take(chars)
+                .collect(),
+            true,
+        )
+    }
+}
+
+impl fmt::Debug for SecretBoundaries {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "Uncut({})",
+            if self.0.is_some() { "known" } else { "nothing" }
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Word(&'static str);
+
+    impl MaskedTexts for Word {
+        fn find_masked_ranges(&self, bytes: &[u8], _at_end: bool) -> MaskedRanges {
+            let found = memchr::memmem::find_iter(bytes, self.0);
+            MaskedRanges {
+                ranges: found.map(|at| at..at + self.0.len()).collect(),
+                decided_bytes: bytes.len(),
+            }
+        }
+        fn longest_bytes(&self) -> usize {
+            self.0.len()
+        }
+        fn replacement_text(&self) -> &'static str {
+            "[M]"
+        }
+    }
+
+    #[test]
+    fn no_cut_goes_through_a_masked_text() {
+        let uncut = SecretBoundaries::new(Word("secret"));
+        let text = b"a secret b";
+        let ends: Vec<usize> = (0..=10)
+            .map(|at| uncut.cut_end_before(text, at, true))
+            .collect();
+        assert_eq!(ends, [0, 1, 2, 2, 2, 2, 2, 2, 8, 9, 10]);
+        let starts: Vec<usize> = (0..=10).map(|at| uncut.cut_start_after(text, at)).collect();
+        assert_eq!(starts, [0, 1, 2, 8, 8, 8, 8, 8, 8, 9, 10]);
+        assert_eq!(
+            [3..7, 0..5, 2..8, 9..10].map(|part| uncut.extend_to_whole(text, part)),
+            [2..8, 0..8, 2..8, 9..10]
+        );
+        assert_eq!(
+            uncut.masked_prefix("a secret b", 4),
+            ("a [M".to_owned(), true)
+        );
+        assert_eq!(
+            uncut.masked_prefix("a secret", 8),
+            ("a secret".to_owned(), false),
+            "whole, to be masked at its end"
+        );
+    }
+
+    #[test]
+    fn who_knows_nothing_changes_nothing() {
+        let uncut = SecretBoundaries::default();
+        assert_eq!(
+            (
+                uncut.cut_end_before(b"secret", 3, false),
+                uncut.cut_start_after(b"secret", 3),
+                uncut.cut_margin()
+            ),
+            (3, 3, 0)
+        );
+        assert!(matches!(
+            uncut.mask_bytes(b"secret"),
+            Cow::Borrowed(b"secret")
+        ));
+    }
+
+    #[test]
+    fn masked_lines_keep_their_numbers() {
+        let uncut = SecretBoundaries::new(Word("one\ntwo"));
+        assert_eq!(
+            uncut.mask_bytes(b"x one\ntwo y\nz").as_ref(),
+            b"x [M]\n y\nz"
+        );
+    }
+}

@@ -1,0 +1,111 @@
+//! The facts beside a result's text.
+//! Not here: the text.
+
+use serde::{Deserialize, Serialize};
+
+/// The `meta` object of a result payload. An absent field means unknown or false; no field is ever null.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a fact of its own on the wire"
+)]
+pub struct ResultMeta {
+    /// The duration of the call in milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub duration_ms: Option<u64>,
+    /// The stable code of the error.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub code: Option<String>,
+    /// True if the same call may succeed later.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retryable: Option<bool>,
+    /// A command's exit code.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i32>,
+    /// The signal that ended a command, such as `SIGKILL`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub signal: Option<String>,
+    /// The reason why the system killed a command: `oom` (out of memory). Absent if the runner stopped it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub killed: Option<String>,
+    /// The command was stopped at its time limit.
+    #[serde(skip_serializing_if = "is_false")]
+    pub timed_out: bool,
+    /// The text is incomplete.
+    #[serde(skip_serializing_if = "is_false")]
+    pub truncated: bool,
+    /// The number of bytes that the text omits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub omitted_bytes: Option<u64>,
+    /// The handle under which ReadOutput finds the whole text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub handle: Option<String>,
+    /// `editor` if a connected editor provided the text, wrote the file or ran the command.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
+    /// SHA-256 of the file after the call, in hex.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sha256: Option<String>,
+    /// The files that changed.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<FileChange>,
+    /// The sandbox in which the command ran.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub confinement: Option<String>,
+    /// The number of this execution, from 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub attempt: Option<u32>,
+    /// The call was interrupted and may have had its effect.
+    #[serde(skip_serializing_if = "is_false")]
+    pub may_have_run: bool,
+    /// The result was determined after a crash.
+    #[serde(skip_serializing_if = "is_false")]
+    pub recovered: bool,
+    /// Another process held the lease at the end of the call.
+    #[serde(skip_serializing_if = "is_false")]
+    pub lease_lost: bool,
+    /// A process still held the output open at the time of the answer.
+    #[serde(skip_serializing_if = "is_false")]
+    pub output_incomplete: bool,
+    /// The number of masked secrets.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub redactions: Option<u64>,
+    /// The number of bytes that were not valid text and appear as U+FFFD.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lossy_chars: Option<u64>,
+    /// The number of control characters in a file's text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub control_chars: Option<u64>,
+    /// The failure's text is already within its budget and has its own marker, so sealing does not clip it again. Not
+    /// part of the JSON: for a reply, its body says the same.
+    #[serde(skip)]
+    pub text_is_fitted: bool,
+    /// The rule that refused the call, as the owner wrote it or may write it. For the audit log, not part of the JSON.
+    #[serde(skip)]
+    pub rule: Option<String>,
+    /// Remarks that are not errors.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
+}
+
+/// A file that a call changed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileChange {
+    /// The path as the answer shows it.
+    pub path: String,
+    /// SHA-256 before the change, in hex; absent for a new file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub before: Option<String>,
+    /// SHA-256 after the change, in hex; absent for a removed file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub after: Option<String>,
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde's skip_serializing_if passes a reference"
+)]
+fn is_false(flag: &bool) -> bool {
+    !flag
+}

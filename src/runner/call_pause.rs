@@ -1,0 +1,89 @@
+//! The switch that keeps calls from beginning: the owner's pause, or safe mode. Running calls go on, new requests are
+//! accepted and wait, and replies are delivered. Not here: the start of safe mode (housekeeping).
+
+use tokio::sync::watch;
+
+use crate::home::{HomeError, OwnerSwitch, OwnerSwitches, SwitchState, SwitchWatch};
+
+/// The switches as they were last read.
+pub(super) struct CallPause {
+    switches: OwnerSwitches,
+    seen: watch::Sender<PauseSwitches>,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct PauseSwitches {
+    paused: bool,
+    safe_mode: bool,
+}
+
+impl PauseSwitches {
+    fn is_holding(self) -> bool {
+        self.paused || self.safe_mode
+    }
+}
+
+impl CallPause {
+    pub(super) fn new(switches: OwnerSwitches) -> Self {
+        let hold = Self {
+            switches,
+            seen: watch::Sender::default(),
+        };
+        hold.refresh_switches();
+        hold
+    }
+
+    /// Reads the switches; returns whether one changed.
+    pub(super) fn refresh_switches(&self) -> bool {
+        let on = |switch| self.switches.read_switch(switch).is_some();
+        let now = PauseSwitches {
+            paused: on(OwnerSwitch::Paused),
+            safe_mode: on(OwnerSwitch::SafeMode),
+        };
+        self.seen.send_if_modified(|seen| {
+            let moved = *seen != now;
+            *seen = now;
+            moved
+        })
+    }
+
+    /// Returns whether no call may begin.
+    pub(super) fn is_active(&self) -> bool {
+        self.seen.borrow().is_holding()
+    }
+
+    pub(super) fn is_paused(&self) -> bool {
+        self.seen.borrow().paused
+    }
+
+    pub(super) fn is_safe_mode(&self) -> bool {
+        self.seen.borrow().safe_mode
+    }
+
+    /// Completes once calls may begin.
+    pub(super) async fn wait_until_released(&self) {
+        // The sender exists as long as this value.
+        let _ = self
+            .seen
+            .subscribe()
+            .wait_for(|seen| !seen.is_holding())
+            .await;
+    }
+
+    /// Enters safe mode: no call begins until the owner resumes, or it has been quiet for long enough.
+    pub(super) fn enter_safe_mode(&self, on: &SwitchState) -> Result<(), HomeError> {
+        self.switches.switch_on(OwnerSwitch::SafeMode, on)?;
+        self.refresh_switches();
+        Ok(())
+    }
+
+    pub(super) fn leave_safe_mode(&self) -> Result<(), HomeError> {
+        self.switches.switch_off(OwnerSwitch::SafeMode)?;
+        Ok(())
+    }
+
+    /// Returns the watch on the switches, if they can be watched.
+    pub(super) fn watch_pause_switches(&self) -> Option<SwitchWatch> {
+        self.switches.watch_switches()
+    }
+}

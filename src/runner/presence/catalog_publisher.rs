@@ -1,0 +1,271 @@
+//! The catalog of this device, published to the backend at start and after changes: its tools, and the skills and
+//! agents of its home. A catalog that the backend accepted within the last day is not sent again.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use sha2::{Digest, Sha256};
+use tokio::sync::watch;
+
+use crate::backend::{
+    Backend as _, BackendError, CatalogEntry, CatalogKind, RecoveryAction, RetryDelay,
+};
+use crate::ids::to_hex;
+use crate::journal::Journal;
+use crate::runner::backend_client::BackendClient;
+use crate::runner::background::ShutdownPhases;
+use crate::runner::backoff::{RetryBudget, RetryIntervals};
+use crate::runner::clock::Clock;
+use crate::runner::parts::CatalogSource;
+use crate::runner::runner_settings::RunnerSettings;
+use crate::runner::session_keeper::SessionKeeper;
+use crate::runner::tool_threads::run_on_blocking_thread;
+use crate::tool::{ToolEntry, ToolRegistry};
+
+/// The delay that combines changes of tools that come together.
+const BURST_DELAY: Duration = Duration::from_millis(200);
+/// The time for which a backend is assumed to have the catalogs that it accepted.
+const PUBLISHED_FOR: Duration = Duration::from_hours(24);
+const ALL_KINDS: &[CatalogKind] = &[CatalogKind::Tool, CatalogKind::Skill, CatalogKind::Agent];
+
+/// Publishes all catalogs, then each change, until the runner is over.
+pub(in crate::runner) async fn run_publisher(publisher: Arc<CatalogPublisher>) {
+    let mut news = CatalogSignals {
+        home: publisher.catalog.subscribe_catalog(),
+        tools: publisher.registry.subscribe_tool_changes(),
+    };
+    let mut due = ALL_KINDS;
+    loop {
+        let mut retry = RetryIntervals::new(publisher.settings.waits.retry)
+            .with_retry_budget(&publisher.budget);
+        while let Err(error) = publisher.publish_kinds(due).await {
+            tracing::debug!(%error, "the catalog could not be published now");
+            let pause = match error.recovery_action() {
+                RecoveryAction::GiveUp => break,
+                RecoveryAction::Retry(pause) => pause,
+                _ => RetryDelay::Requested(publisher.settings.waits.slow_retry.0),
+            };
+            tokio::select! {
+                () = tokio::time::sleep(retry.delay_after(pause)) => {}
+                () = publisher.phases.over.cancelled() => return,
+            }
+        }
+        due = tokio::select! {
+            due = news.next() => due,
+            () = publisher.phases.over.cancelled() => return,
+        };
+    }
+}
+
+/// The change signals of the catalogs.
+struct CatalogSignals {
+    home: Option<watch::Receiver<u64>>,
+    tools: watch::Receiver<u64>,
+}
+
+impl CatalogSignals {
+    /// Waits for a change and the end of its burst; returns the catalogs to publish.
+    async fn next(&mut self) -> &'static [CatalogKind] {
+        loop {
+            let changed = async {
+                match &mut self.home {
+                    Some(home) => home.changed().await.is_ok(),
+                    None => std::future::pending().await,
+                }
+            };
+            // The runner holds the registry, so its sender exists.
+            tokio::select! {
+                noticed = changed => {
+                    if noticed {
+                        return ALL_KINDS;
+                    }
+                    self.home = None;
+                }
+                _ = self.tools.changed() => break,
+            }
+        }
+        tokio::time::sleep(BURST_DELAY).await;
+        self.tools.borrow_and_update();
+        &[CatalogKind::Tool]
+    }
+}
+
+/// Publishes the catalogs of tools, skills and agents.
+pub(in crate::runner) struct CatalogPublisher {
+    pub registry: Arc<ToolRegistry>,
+    pub catalog: Arc<dyn CatalogSource>,
+    pub journal: Journal,
+    pub backend: Arc<BackendClient>,
+    pub sessions: Arc<SessionKeeper>,
+    pub settings: RunnerSettings,
+    pub clock: Clock,
+    pub budget: Arc<RetryBudget>,
+    pub phases: ShutdownPhases,
+}
+
+impl CatalogPublisher {
+    /// Publishes those of these catalogs that the backend does not have.
+    async fn publish_kinds(&self, kinds: &'static [CatalogKind]) -> Result<(), BackendError> {
+        let mut revision = None;
+        for (kind, published) in kinds.iter().zip(self.published_fingerprints(kinds).await) {
+            let items = match kind {
+                CatalogKind::Tool => self.tool_items(),
+                CatalogKind::Skill | CatalogKind::Agent => {
+                    let (catalog, kind) = (Arc::clone(&self.catalog), *kind);
+                    run_on_blocking_thread(move || catalog.catalog_items(kind)).await
+                }
+            };
+            let fingerprint = fingerprint_items(&items);
+            if published.as_ref() == Some(&fingerprint) {
+                continue;
+            }
+            let revision = match revision {
+                Some(revision) => revision,
+                None => *revision.insert(self.next_revision().await),
+            };
+            self.publish_kind(*kind, revision, &items).await?;
+            let fact = format!("{fingerprint} {}", self.clock.now_ms());
+            if let Err(error) = self.journal.store_fact(published_key(*kind), fact).await {
+                tracing::warn!(%error, "what was published is not written down, and is published again");
+            }
+        }
+        let offered = self
+            .registry
+            .callable_entries()
+            .iter()
+            .filter(|entry| entry.tool_spec().offered)
+            .count();
+        tracing::info!(tools = offered, "the catalog is published");
+        Ok(())
+    }
+
+    /// Returns, for each of these kinds, the fingerprint that this backend accepted lately.
+    async fn published_fingerprints(&self, kinds: &'static [CatalogKind]) -> Vec<Option<String>> {
+        let journal = self.journal.clone();
+        let facts = run_on_blocking_thread(move || {
+            let reader = journal.open_reader().ok();
+            let fact = |kind: &CatalogKind| {
+                reader
+                    .as_ref()?
+                    .read_fact(published_key(*kind))
+                    .ok()
+                    .flatten()
+            };
+            kinds.iter().map(fact).collect::<Vec<_>>()
+        })
+        .await;
+        let now_ms = self.clock.now_ms();
+        let lately = |fact: Option<String>| {
+            let (fingerprint, at_ms) = fact.as_ref()?.split_once(' ')?;
+            let age = u64::try_from(now_ms - at_ms.parse::<i64>().ok()?).ok()?;
+            (Duration::from_millis(age) < PUBLISHED_FOR).then(|| fingerprint.to_owned())
+        };
+        facts.into_iter().map(lately).collect()
+    }
+
+    /// Returns a revision later than all before it, even if the clock went back: the backend ignores an older one.
+    async fn next_revision(&self) -> u64 {
+        const KEY: &str = "catalog_revision";
+        let now = u64::try_from(self.clock.now_ms()).unwrap_or(0);
+        let journal = self.journal.clone();
+        let recalled = run_on_blocking_thread(move || {
+            journal
+                .open_reader()
+                .and_then(|reader| reader.read_fact(KEY))
+        })
+        .await;
+        let last = recalled.ok().flatten();
+        let revision = last
+            .and_then(|last| last.parse::<u64>().ok())
+            .map_or(now, |last| now.max(last + 1));
+        if let Err(error) = self.journal.store_fact(KEY, revision.to_string()).await {
+            tracing::warn!(%error, "the catalog's revision could not be kept");
+        }
+        revision
+    }
+
+    async fn publish_kind(
+        &self,
+        kind: CatalogKind,
+        revision: u64,
+        items: &[CatalogEntry],
+    ) -> Result<(), BackendError> {
+        self.sessions
+            .with_session(|| self.backend.publish_catalog(kind, revision, items))
+            .await
+    }
+
+    fn tool_items(&self) -> Vec<CatalogEntry> {
+        let item = |entry: &Arc<ToolEntry>| {
+            let body = entry.tool_spec().catalog_body().to_string();
+            CatalogEntry {
+                key: entry.tool_spec().name.to_string(),
+                hash: to_hex(&Sha256::digest(&body)),
+                body,
+            }
+        };
+        self.registry
+            .callable_entries()
+            .iter()
+            .filter(|entry| entry.tool_spec().offered)
+            .map(item)
+            .collect()
+    }
+}
+
+fn published_key(kind: CatalogKind) -> &'static str {
+    match kind {
+        CatalogKind::Tool => "catalog_published_tool",
+        CatalogKind::Skill => "catalog_published_skill",
+        CatalogKind::Agent => "catalog_published_agent",
+    }
+}
+
+fn fingerprint_items(items: &[CatalogEntry]) -> String {
+    let mut hasher = Sha256::new();
+    for item in items {
+        // Neither a key nor a hash in hex has a line end.
+        hasher.update(format!("{}\n{}\n", item.key, item.hash));
+    }
+    to_hex(&hasher.finalize())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_burst_of_tools_is_one_publication() {
+        let (home, tools) = (watch::Sender::new(0), watch::Sender::new(0));
+        let mut news = CatalogSignals {
+            home: Some(home.subscribe()),
+            tools: tools.subscribe(),
+        };
+        let burst = async {
+            for n in 1..5 {
+                tools.send_replace(n);
+                tokio::time::sleep(BURST_DELAY / 8).await;
+            }
+        };
+        let (due, ()) = tokio::join!(news.next(), burst);
+        assert_eq!(due, [CatalogKind::Tool]);
+        assert!(
+            !news.tools.has_changed().expect("the sender lives"),
+            "all of it is told of"
+        );
+        home.send_replace(1);
+        assert_eq!(news.next().await, ALL_KINDS);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_home_that_is_not_watched_any_more_ends_nothing() {
+        let (home, tools) = (watch::Sender::new(0), watch::Sender::new(0));
+        let mut news = CatalogSignals {
+            home: Some(home.subscribe()),
+            tools: tools.subscribe(),
+        };
+        drop(home);
+        tools.send_replace(1);
+        assert_eq!(news.next().await, [CatalogKind::Tool]);
+    }
+}

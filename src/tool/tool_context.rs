@@ -1,0 +1,89 @@
+//! The context of a call: ids, cancellation, deadline.
+//! Not here: a tool's dependencies (its `Deps`).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::ToolError;
+use super::before_images::CallBeforeImages;
+use super::call_progress::CallProgress;
+use super::intent::{CallIntent, IntentRecorder, UnrecordedIntents};
+use crate::ids::{ConversationId, RequestId};
+use crate::output::SecretBoundaries;
+
+/// The facts of a request, passed to every tool.
+#[derive(Debug, Clone)]
+pub struct ToolContext {
+    /// The request being answered.
+    pub request: RequestId,
+    /// The conversation it belongs to.
+    pub conversation: ConversationId,
+    /// The kind of agent that asks, if the caller named it.
+    pub agent_type: Option<String>,
+    /// Cancelled when the caller cancels the request, at its deadline, and when the runner stops.
+    pub cancel: CancellationToken,
+    /// Cancelled when the runner itself is about to end. A call that is being stopped then has seconds instead of the
+    /// usual grace.
+    pub shutdown: CancellationToken,
+    /// The time after which the answer is useless.
+    pub deadline: Option<Instant>,
+    /// Records the declared effects.
+    pub intents: Arc<dyn IntentRecorder>,
+    /// Stores before-images of files that the call changes.
+    pub before_images: Option<CallBeforeImages>,
+    /// Shows progress while the call runs.
+    pub progress: CallProgress,
+    /// The positions of secrets, so that a text for an answer is not cut inside one.
+    pub secret_boundaries: SecretBoundaries,
+}
+
+impl ToolContext {
+    /// Creates a context for a call outside any conversation, as `punie-runner call` makes.
+    pub fn for_detached_call(request: RequestId) -> Self {
+        let conversation = ConversationId::from(&request);
+        Self {
+            request,
+            conversation,
+            agent_type: None,
+            cancel: CancellationToken::new(),
+            shutdown: CancellationToken::new(),
+            deadline: None,
+            intents: Arc::new(UnrecordedIntents),
+            before_images: None,
+            progress: CallProgress::default(),
+            secret_boundaries: SecretBoundaries::default(),
+        }
+    }
+
+    /// Declares effects before they are made. When it returns, the declaration and the before-images are stored, so
+    /// that a later process finds them.
+    ///
+    /// # Errors
+    /// They could not be recorded; then they must not be made.
+    pub async fn declare_intents(&self, intents: Vec<CallIntent>) -> Result<(), ToolError> {
+        if let Some(keeping) = &self.before_images {
+            keeping.save_for_call(&self.request, &intents).await;
+        }
+        self.intents.record_intents(&self.request, intents).await
+    }
+
+    /// Completes when the call should stop.
+    pub async fn wait_for_cancel(&self) {
+        self.cancel.cancelled().await;
+    }
+
+    /// Returns whether the call should stop; for loops that do not wait.
+    pub fn is_cancelled(&self) -> bool {
+        self.cancel.is_cancelled()
+    }
+
+    /// Returns the time until the deadline, at most `limit`.
+    pub fn time_until_deadline(&self, limit: Duration) -> Duration {
+        self.deadline.map_or(limit, |at| {
+            limit.min(at.saturating_duration_since(Instant::now()))
+        })
+    }
+}

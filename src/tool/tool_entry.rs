@@ -1,0 +1,271 @@
+//! Erases the types of tools: a tool becomes an entry with a name, and an entry decodes calls that can run.
+//! Not here: the set of entries (`registry`).
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+
+use super::{
+    BeforeImages, CallBeforeImages, CallDescription, DeclaredAccess, DecodedCall, Tool,
+    ToolContext, ToolError, ToolSpec, decode,
+};
+use crate::request::{ToolEffect, ToolReply};
+
+/// The tools of one domain, with their shared dependencies.
+pub struct ToolSet<D> {
+    domain: &'static str,
+    deps: D,
+    entries: Vec<ToolEntry>,
+}
+
+impl<D: Clone + Send + Sync + 'static> ToolSet<D> {
+    /// Creates an empty domain.
+    pub fn new(domain: &'static str, deps: D) -> Self {
+        Self {
+            domain,
+            deps,
+            entries: Vec::new(),
+        }
+    }
+
+    /// Adds a tool.
+    #[must_use]
+    pub fn with_tool<T: Tool<Deps = D>>(mut self) -> Self {
+        let deps = self.deps.clone();
+        let spec = ToolSpec::from_tool::<T>(self.domain);
+        let decode = move |spec: &ToolSpec, text: &str| {
+            let arguments: T = decode::decode_arguments(spec, text)?;
+            let deps = deps.clone();
+            Ok(ReadyCall {
+                effect: if T::EFFECT_DEPENDS_ON.is_some() {
+                    arguments.effect()
+                } else {
+                    T::EFFECT
+                },
+                access: arguments.access(),
+                declares: T::DECLARES,
+                keeping: None,
+                run: Box::new(move |cx| {
+                    Box::pin(async move { arguments.run(&cx, &deps).await.map(Into::into) })
+                }),
+            })
+        };
+        let describe = |spec: &ToolSpec, text: &str| {
+            let arguments: T = decode::decode_arguments(spec, text).ok()?;
+            Some(CallDescription {
+                access: arguments.access(),
+                ..arguments.describe()
+            })
+        };
+        self.entries.push(ToolEntry {
+            spec,
+            varies: T::EFFECT_DEPENDS_ON.is_some(),
+            decode: Box::new(decode),
+            describe,
+            before_images: None,
+        });
+        self
+    }
+
+    /// Adds a tool that the catalog offers only if it can work on this device. Otherwise a call of it returns the
+    /// reason.
+    #[must_use]
+    pub fn with_tool_if<T: Tool<Deps = D>>(self, can_work: bool) -> Self {
+        let mut set = self.with_tool::<T>();
+        if let Some(entry) = set.entries.last_mut() {
+            entry.spec.offered = can_work;
+        }
+        set
+    }
+
+    /// Adds a note about this device to the description of the last added tool.
+    #[must_use]
+    pub fn with_device_note(mut self, facts: &str) -> Self {
+        if let Some(entry) = self.entries.last_mut() {
+            facts.clone_into(&mut entry.spec.on_this_device);
+        }
+        self
+    }
+
+    /// Returns the tools for a [`ToolRegistry`](super::ToolRegistry).
+    pub fn into_entries(self) -> Vec<ToolEntry> {
+        self.entries
+    }
+}
+
+type Decode = Box<dyn Fn(&ToolSpec, &str) -> Result<ReadyCall, ToolError> + Send + Sync>;
+type Run = Box<
+    dyn FnOnce(ToolContext) -> Pin<Box<dyn Future<Output = Result<ToolReply, ToolError>> + Send>>
+        + Send,
+>;
+
+/// One tool with its types erased.
+pub struct ToolEntry {
+    spec: ToolSpec,
+    varies: bool,
+    decode: Decode,
+    describe: fn(&ToolSpec, &str) -> Option<CallDescription>,
+    /// Stores before-images for its calls.
+    before_images: Option<Arc<dyn BeforeImages>>,
+}
+
+impl ToolEntry {
+    /// Creates a tool that is described at run time. `check` returns the problem with the arguments, as part of a
+    /// sentence. `run` gets the effect that was declared for the call, and must not exceed it.
+    pub fn from_spec<C, R, F>(spec: ToolSpec, check: C, run: R) -> Self
+    where
+        C: Fn(&Map<String, Value>) -> Result<(), String> + Send + Sync + 'static,
+        R: Fn(ToolContext, Map<String, Value>, ToolEffect) -> F + Send + Sync + 'static,
+        F: Future<Output = Result<ToolReply, ToolError>> + Send + 'static,
+    {
+        let run = Arc::new(run);
+        let decode = move |spec: &ToolSpec, text: &str| {
+            let arguments = decode::parse_object(spec, text)?;
+            check(&arguments).map_err(|cause| decode::invalid_args_error(spec, &cause))?;
+            let (run, effect) = (Arc::clone(&run), spec.effect);
+            let run: Run =
+                Box::new(move |cx| Box::pin(async move { run(cx, arguments, effect).await }));
+            // Only the provider knows its files by these names.
+            let access = DeclaredAccess::no_access();
+            Ok(ReadyCall {
+                effect,
+                access,
+                declares: false,
+                keeping: None,
+                run,
+            })
+        };
+        Self::from_decoder(spec, Box::new(decode))
+    }
+
+    /// Merges several tools of one name into one, for calls whose owner is known only when they run. The result has the
+    /// first one's description and the strongest effect, and accepts arguments of any of them.
+    pub(super) fn merge_entries(entries: Vec<Arc<ToolEntry>>) -> Option<Arc<Self>> {
+        let mut spec = match entries.as_slice() {
+            [] | [_] => return entries.into_iter().next(),
+            [first, ..] => first.spec.clone(),
+        };
+        if let Some(most) = entries
+            .iter()
+            .map(|entry| entry.spec.effect)
+            .find(|effect| effect.runs_at_most_once())
+        {
+            spec.effect = most;
+        }
+        spec.always_asks = entries.iter().any(|entry| entry.spec.always_asks);
+        let decode = move |spec: &ToolSpec, text: &str| {
+            let mut refused = None;
+            for entry in &entries {
+                match (entry.decode)(spec, text) {
+                    Ok(ready) => return Ok(ready),
+                    Err(error) => refused = refused.or(Some(error)),
+                }
+            }
+            Err(refused
+                .unwrap_or_else(|| ToolError::internal_error("no tool of this name is left")))
+        };
+        Some(Arc::new(Self::from_decoder(spec, Box::new(decode))))
+    }
+
+    fn from_decoder(spec: ToolSpec, decode: Decode) -> Self {
+        Self {
+            spec,
+            varies: false,
+            decode,
+            describe: |_, _| None,
+            before_images: None,
+        }
+    }
+
+    /// Describes a call with these arguments for a person; `None` if the tool cannot describe it.
+    pub(super) fn describe_call(&self, args: &str) -> Option<CallDescription> {
+        (self.describe)(&self.spec, args)
+    }
+
+    /// Returns the catalog's view of the tool.
+    pub fn tool_spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    /// Returns the effect of a call with these arguments. Undecodable arguments count as the tool's strongest effect,
+    /// because such a call is refused before it does anything.
+    pub fn effect_of_call(&self, args: &str) -> ToolEffect {
+        if !self.varies {
+            return self.spec.effect;
+        }
+        self.decode_call(args)
+            .map_or(self.spec.effect, |ready| ready.effect)
+    }
+
+    /// Decodes the arguments, without any effect.
+    ///
+    /// # Errors
+    /// `invalid_args`, with the key, the expected value and the known keys.
+    pub fn decode_call(&self, args: &str) -> Result<ReadyCall, ToolError> {
+        let mut ready = (self.decode)(&self.spec, args)?;
+        ready.keeping = self
+            .before_images
+            .clone()
+            .map(|images| CallBeforeImages::for_call(images, &self.spec.name));
+        Ok(ready)
+    }
+
+    /// Stores before-images of its calls here from now on.
+    pub(super) fn set_before_images(&mut self, images: Arc<dyn BeforeImages>) {
+        self.before_images = Some(images);
+    }
+}
+
+/// A call with decoded arguments.
+pub struct ReadyCall {
+    effect: ToolEffect,
+    access: DeclaredAccess,
+    declares: bool,
+    keeping: Option<CallBeforeImages>,
+    run: Run,
+}
+
+impl ReadyCall {
+    /// Returns the effect of the call.
+    pub fn actual_effect(&self) -> ToolEffect {
+        self.effect
+    }
+
+    /// Returns the access of the call.
+    pub fn declared_access(&self) -> &DeclaredAccess {
+        &self.access
+    }
+
+    /// Returns the input for the gate.
+    pub fn as_gate_input<'a>(&'a self, args: &'a str) -> DecodedCall<'a> {
+        DecodedCall {
+            effect: self.effect,
+            access: &self.access,
+            args,
+        }
+    }
+
+    /// Returns whether it declares its effects before it makes them.
+    pub fn declares_intents(&self) -> bool {
+        self.declares
+    }
+
+    /// Runs the call.
+    ///
+    /// # Errors
+    /// The tool's error.
+    pub async fn run_call(self, cx: ToolContext) -> Result<ToolReply, ToolError> {
+        let Some(keeping) = self.keeping else {
+            return (self.run)(cx).await;
+        };
+        let cx = ToolContext {
+            before_images: Some(keeping.clone()),
+            ..cx
+        };
+        (self.run)(cx)
+            .await
+            .map(|reply| keeping.append_remarks(reply))
+    }
+}

@@ -1,0 +1,73 @@
+//! The setup that makes a command remove into the trash: names of this program in a folder that its PATH begins with,
+//! and a variable that says for whom. Not here: what these names then do (shim), and the rest of the environment (acp).
+#![expect(
+    clippy::disallowed_methods,
+    reason = "this file lays out the names of the shims"
+)]
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::Trash;
+use super::shim::{NAMES, ShimEnv, VARIABLE};
+use crate::acp::Workspace;
+use crate::acp::local::command_environment::{PathPrefix, PathPrefixSource};
+use crate::ids::RequestId;
+
+/// The trash, for commands in these workspaces.
+#[derive(Debug)]
+pub struct CommandShims {
+    trash: Trash,
+    workspaces: Vec<PathBuf>,
+}
+
+impl CommandShims {
+    /// Lays the names out for this program, which is found here.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn install_shims(trash: Trash, workspace: &Workspace, program: &Path) -> io::Result<Self> {
+        let folder = trash.home.trash_programs_dir();
+        for name in NAMES {
+            let link = folder.join(name);
+            if fs::read_link(&link).is_ok_and(|target| target == program) {
+                continue;
+            }
+            // Under another name first: a command that runs meanwhile finds the old one or the new one.
+            let draft = folder.join(format!(".{}.tmp", uuid::Uuid::new_v4().simple()));
+            std::os::unix::fs::symlink(program, &draft)?;
+            fs::rename(&draft, &link)?;
+        }
+        Ok(Self {
+            trash,
+            workspaces: workspace.root_paths().map(Path::to_owned).collect(),
+        })
+    }
+}
+
+impl PathPrefixSource for CommandShims {
+    fn prefix_for_request(&self, request: &RequestId) -> Option<PathPrefix> {
+        // What earlier commands removed is out of this one's reach.
+        if let Err(cause) = self.trash.collect_removed() {
+            tracing::warn!(%cause, "what commands have removed stays where they can reach it");
+        }
+        let programs = self.trash.home.trash_programs_dir();
+        let proof = self.trash.proofs.make_proof(&self.trash.home, request);
+        let proof = proof
+            .inspect_err(|cause| tracing::warn!(%cause, "nothing that commands remove is kept"));
+        let env = ShimEnv {
+            request: request.clone(),
+            proof: proof.ok()?,
+            into: self.trash.home.trash_incoming_dir(),
+            // Half is for what file tools change.
+            max_bytes: self.trash.limits.max_bytes / 2,
+            workspaces: self.workspaces.clone(),
+            programs: programs.clone(),
+        };
+        Some(PathPrefix {
+            path: programs.to_str()?.to_owned(),
+            variable: (VARIABLE.to_owned(), env.to_variable()?),
+        })
+    }
+}

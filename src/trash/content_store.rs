@@ -1,0 +1,102 @@
+//! Kept contents, each once under its hash. Not here: which of them are still wanted (quota).
+#![expect(
+    clippy::disallowed_methods,
+    reason = "this file owns the kept contents"
+)]
+
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::path::PathBuf;
+
+use sha2::{Digest, Sha256};
+
+use crate::durable::{DraftFile, Readers};
+use crate::ids::to_hex;
+
+/// The number of bytes read at once.
+const CHUNK: usize = 256 << 10;
+
+/// The folder of kept contents.
+#[derive(Debug, Clone)]
+pub(super) struct ContentStore {
+    folder: PathBuf,
+}
+
+impl ContentStore {
+    pub fn in_folder(folder: PathBuf) -> Self {
+        Self { folder }
+    }
+
+    /// The path of the content of this hash, stored or not.
+    pub fn content_path(&self, sha256: &str) -> PathBuf {
+        self.folder.join(sha256)
+    }
+
+    /// Returns whether it is stored, with this size.
+    pub fn has_content_of_size(&self, sha256: &str, size: u64) -> bool {
+        fs::symlink_metadata(self.content_path(sha256))
+            .is_ok_and(|found| found.is_file() && found.len() == size)
+    }
+
+    /// Stores the content of this file, and returns its hash and size.
+    pub fn store_from_file(&self, file: &mut File) -> io::Result<(String, u64)> {
+        let mut draft = DraftFile::create_beside(&self.folder.join("content"), Readers::OwnerOnly)?;
+        let (sha256, size) = read_through(file, |chunk| draft.file.write_all(chunk))?;
+        draft.put_in_place(&self.content_path(&sha256))?;
+        Ok((sha256, size))
+    }
+
+    /// Copies the content of this hash into a file, if it still has this hash.
+    pub fn copy_to_file(&self, sha256: &str, to: &mut File) -> io::Result<()> {
+        let mut kept = File::open(self.content_path(sha256))?;
+        let (found, _) = read_through(&mut kept, |chunk| to.write_all(chunk))?;
+        if found == sha256 {
+            return Ok(());
+        }
+        Err(io::Error::new(
+            io::ErrorKind::InvalidData,
+            "what was kept is damaged",
+        ))
+    }
+
+    /// Lists every stored content by its hash with its size, and whatever else lies there.
+    pub fn list_contents(&self) -> io::Result<Vec<(String, u64)>> {
+        let mut all = Vec::new();
+        for entry in fs::read_dir(&self.folder)? {
+            let entry = entry?;
+            if let (Ok(name), Ok(metadata)) = (entry.file_name().into_string(), entry.metadata()) {
+                all.push((name, metadata.len()));
+            }
+        }
+        Ok(all)
+    }
+
+    /// Deletes one.
+    pub fn delete_content(&self, name: &str) -> io::Result<()> {
+        fs::remove_file(self.folder.join(name))
+    }
+}
+
+/// Returns the hash and the size of a file from its current position on.
+pub(super) fn hash_file(file: &mut File) -> io::Result<(String, u64)> {
+    read_through(file, |_| Ok(()))
+}
+
+fn read_through(
+    file: &mut File,
+    mut each: impl FnMut(&[u8]) -> io::Result<()>,
+) -> io::Result<(String, u64)> {
+    let (mut hasher, mut size) = (Sha256::new(), 0);
+    let mut chunk = vec![0; CHUNK];
+    loop {
+        let n = match file.read(&mut chunk) {
+            Ok(0) => return Ok((to_hex(&hasher.finalize()), size)),
+            Ok(n) => n,
+            Err(cause) if cause.kind() == io::ErrorKind::Interrupted => continue,
+            Err(cause) => return Err(cause),
+        };
+        each(&chunk[..n])?;
+        hasher.update(&chunk[..n]);
+        size += n as u64;
+    }
+}
