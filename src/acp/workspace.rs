@@ -421,7 +421,7 @@ fn path_remainder<'a>(path: &'a Path, folder: &Path) -> Option<&'a Path> {
 
 #[cfg(not(unix))]
 fn path_remainder<'a>(path: &'a Path, folder: &Path) -> Option<&'a Path> {
-    workspace_path.strip_prefix(folder).ok()
+    path.strip_prefix(folder).ok()
 }
 
 #[cfg(test)]

@@ -258,6 +258,6 @@ fn file_identity(meta: &Metadata) -> Option<(u64, u64)> {
 }
 
 #[cfg(not(unix))]
-fn who(_: &Metadata) -> Option<(u64, u64)> {
+fn file_identity(_: &Metadata) -> Option<(u64, u64)> {
     None
 }

@@ -162,7 +162,7 @@ pub fn is_same_file(open: &File, path: &Path) -> bool {
 
 /// Returns whether the path still names this open file.
 #[cfg(not(unix))]
-pub fn is_still(_open: &File, path: &Path) -> bool {
+pub fn is_same_file(_open: &File, path: &Path) -> bool {
     // On this system an open file cannot be removed.
     path.exists()
 }
@@ -178,7 +178,7 @@ fn check_free_space(folder: &Path) -> io::Result<()> {
 }
 
 #[cfg(not(unix))]
-fn room_at(_folder: &Path) -> io::Result<()> {
+fn check_free_space(_folder: &Path) -> io::Result<()> {
     Ok(())
 }
 

@@ -256,8 +256,8 @@ fn prompt_for_value(name: &str) -> anyhow::Result<Secret<String>> {
 }
 
 #[cfg(not(unix))]
-fn asked(_: &str) -> anyhow::Result<Secret<String>> {
-    Err(CommandError::with(
+fn prompt_for_value(_: &str) -> anyhow::Result<Secret<String>> {
+    Err(CommandError::with_exit(
         Exit::Usage,
         "give the value on stdin: a terminal here would show it",
     ))

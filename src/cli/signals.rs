@@ -48,7 +48,7 @@ pub fn listen_for_signals(stop: &ShutdownSignal) -> anyhow::Result<JoinSet<()>> 
     listening.spawn(async move {
         let mut limits = [STOP_LIMIT, HURRY_LIMIT].into_iter();
         while tokio::signal::ctrl_c().await.is_ok() {
-            stop.ask();
+            stop.request_stop();
             limits.next().into_iter().for_each(exit_after_limit);
         }
     });

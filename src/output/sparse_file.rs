@@ -25,6 +25,6 @@ fn next_data_offset(file: &File, at: u64, end: u64) -> Option<u64> {
 }
 
 #[cfg(not(any(target_os = "linux", target_os = "macos")))]
-fn next_data(_: &File, _: u64, _: u64) -> Option<u64> {
+fn next_data_offset(_: &File, _: u64, _: u64) -> Option<u64> {
     None
 }

@@ -223,7 +223,7 @@ fn is_own_file(metadata: &Metadata) -> bool {
 }
 
 #[cfg(not(unix))]
-fn is_ours(_: &Metadata) -> bool {
+fn is_own_file(_: &Metadata) -> bool {
     true
 }
 

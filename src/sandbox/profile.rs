@@ -154,7 +154,7 @@ impl ProfileBuilder {
 
     /// Returns the network access of commands.
     #[cfg(not(target_os = "linux"))]
-    pub fn network(&self) -> NetworkAccess {
+    pub fn network_access(&self) -> NetworkAccess {
         if cfg!(target_os = "macos") {
             self.rules.network
         } else {

@@ -1,4 +1,4 @@
-//! The house, held against its plan: who may use whom, how large a file may get, what none may be called.
+//! The modules, compared with ARCHITECTURE.md: which may use which, how large a file may get, what none may be called.
 //! Not here: what the compiler and clippy hold already.
 
 mod source;
@@ -43,16 +43,16 @@ const TABLE: &[(&str, &[&str])] = &[
     ("config", &["redact"]),
 ];
 
-/// These meet everybody: it is what they are for. `fuzzing` is in no normal build.
+/// These may use every module. `fuzzing` is in no normal build.
 const EVERYTHING: &[&str] = &["cli", "fuzzing", "lib", "main"];
 
 /// Names that say nothing about what is inside.
-const DRAWERS: &[&str] = &[
+const VAGUE_NAMES: &[&str] = &[
     "utils", "util", "common", "helpers", "helper", "misc", "shared",
 ];
 
 /// The most lines of a file, its unit tests not counted.
-const MOST_LINES: usize = 400;
+const MAX_LINES: usize = 400;
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -78,24 +78,24 @@ fn rust_files(folder: &Path) -> Vec<(PathBuf, String)> {
     found
 }
 
-/// What a file takes from rooms that its own may not use.
-fn trespasses(path: &Path, text: &str) -> Vec<String> {
+/// What a file takes from modules that its own may not use.
+fn forbidden_imports(path: &Path, text: &str) -> Vec<String> {
     let source = Source::of(path, text);
     let own = source.module();
-    let room = own.first().map_or("lib", String::as_str);
-    if EVERYTHING.contains(&room) {
+    let module = own.first().map_or("lib", String::as_str);
+    if EVERYTHING.contains(&module) {
         return Vec::new();
     }
-    let Some((_, allowed)) = TABLE.iter().find(|(name, _)| *name == room) else {
+    let Some((_, allowed)) = TABLE.iter().find(|(name, _)| *name == module) else {
         return vec![format!(
-            "{}: the room {room} has no line in the table",
+            "{}: the module {module} has no line in the table",
             path.display()
         )];
     };
     let closed = own == ["config", "raw"];
     let may = |used: &[String]| match used.first().map(String::as_str) {
         None | Some("ids" | "approval_answer" | "durable" | "record_locks" | "failpoint") => true,
-        Some(other) if other != room => allowed.contains(&other),
+        Some(other) if other != module => allowed.contains(&other),
         Some("handlers") => used.get(1) == own.get(1) || own.len() < 2,
         Some(_) => !closed || used.starts_with(own),
     };
@@ -110,29 +110,29 @@ fn assert_none(what: &str, found: &[String]) {
 }
 
 #[test]
-fn every_room_uses_only_what_the_table_allows() {
+fn every_module_uses_only_what_the_table_allows() {
     let found: Vec<String> = rust_files(&root().join("src"))
         .iter()
-        .flat_map(|(path, text)| trespasses(path, text))
+        .flat_map(|(path, text)| forbidden_imports(path, text))
         .collect();
     assert_none("imports against the table", &found);
 }
 
 #[test]
-fn no_room_opens_a_database_before_its_locks_are_settled() {
+fn every_module_installs_the_lock_calls_before_it_opens_a_database() {
     let mut found = Vec::new();
     for (path, text) in rust_files(&root().join("src")) {
         let code = text.split("mod tests {").next().unwrap_or_default();
         let opens = code.matches("Connection::open").count()
             - code.matches("Connection::open_in_memory").count();
         // A worker process opens one database and no other file.
-        let is_worker = path == Path::new("handlers/sqlite/session.rs");
-        if !is_worker && opens > code.matches("record_locks::install()").count() {
+        let is_worker = path == Path::new("handlers/sqlite/worker_session.rs");
+        if !is_worker && opens > code.matches("record_locks::install_lock_calls()").count() {
             found.push(path.display().to_string());
         }
     }
     assert_none(
-        "record_locks::install() is missing before Connection::open in",
+        "record_locks::install_lock_calls() is missing before Connection::open in",
         &found,
     );
 }
@@ -142,7 +142,7 @@ fn every_file_is_short_and_says_what_it_is_for() {
     let mut found = Vec::new();
     for (path, text) in rust_files(&root().join("src")) {
         let lines = Source::of(&path, &text).lines();
-        if lines > MOST_LINES {
+        if lines > MAX_LINES {
             found.push(format!(
                 "{} has {lines} lines; split it at a seam",
                 path.display()
@@ -163,14 +163,14 @@ fn every_file_is_short_and_says_what_it_is_for() {
 }
 
 #[test]
-fn no_name_is_a_drawer() {
+fn no_file_has_a_name_without_meaning() {
     let mut found = Vec::new();
     for folder in ["src", "tests"] {
         for (path, _) in rust_files(&root().join(folder)) {
             let bare = path.with_extension("");
             if bare
                 .iter()
-                .any(|part| DRAWERS.iter().any(|drawer| part == *drawer))
+                .any(|part| VAGUE_NAMES.iter().any(|drawer| part == *drawer))
             {
                 found.push(format!("{folder}/{}", path.display()));
             }
@@ -187,14 +187,14 @@ fn the_plan_names_every_room() {
         for entry in fs::read_dir(root().join(folder)).expect("the folder can be read") {
             let entry = entry.expect("an entry");
             let name = entry.file_name().into_string().expect("a plain name");
-            let room = name.trim_end_matches(".rs");
+            let module = name.trim_end_matches(".rs");
             let named = [
-                format!("{room}/"),
-                format!("{room}.rs"),
-                format!("`{room}`"),
-                format!("::{room}"),
+                format!("{module}/"),
+                format!("{module}.rs"),
+                format!("`{module}`"),
+                format!("::{module}"),
             ];
-            if room != "mod" && !named.iter().any(|form| plan.contains(form.as_str())) {
+            if module != "mod" && !named.iter().any(|form| plan.contains(form.as_str())) {
                 missing.push(format!("{folder}/{name}"));
             }
         }
@@ -215,24 +215,24 @@ fn the_plan_has_the_same_table() {
     };
     let mut written = BTreeMap::new();
     for row in plan.lines().filter_map(|line| line.strip_prefix("| `")) {
-        let Some((rooms, may)) = row.split_once(" | ") else {
+        let Some((modules, may)) = row.split_once(" | ") else {
             continue;
         };
         let before_its_limits = may.split([';', '(']).next().unwrap_or(may);
-        for room in quoted(&format!("`{rooms}")) {
-            written.insert(room, quoted(before_its_limits));
+        for module in quoted(&format!("`{modules}")) {
+            written.insert(module, quoted(before_its_limits));
         }
     }
-    for (room, allowed) in TABLE.iter().filter(|(room, _)| *room != "ids") {
+    for (module, allowed) in TABLE.iter().filter(|(module, _)| *module != "ids") {
         let allowed: BTreeSet<String> = allowed.iter().map(|name| (*name).to_owned()).collect();
-        assert_eq!(written.get(*room), Some(&allowed), "{room}");
+        assert_eq!(written.get(*module), Some(&allowed), "{module}");
     }
 }
 
 // The check itself.
 
 fn refused(path: &str, text: &str) -> Vec<String> {
-    trespasses(Path::new(path), text)
+    forbidden_imports(Path::new(path), text)
 }
 
 #[test]
@@ -292,7 +292,7 @@ fn a_forbidden_import_is_found_however_it_is_written() {
     assert_eq!(
         refused("attic/mod.rs", "").len(),
         1,
-        "a room without a line in the table"
+        "a module without a line in the table"
     );
 }
 

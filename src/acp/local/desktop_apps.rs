@@ -119,7 +119,7 @@ async fn open_on_desktop(
         words.extend(request.args.iter().cloned());
     }
     let child = spawn_app(OPENER, &words, &request.cwd, env)
-        .map_err(|cause| ToolError::io(OPENER, &cause))?;
+        .map_err(|cause| ToolError::from_io(OPENER, &cause))?;
     watch_start(child, OPENER_TIMEOUT, Some(OPENER), true).await
 }
 
@@ -138,7 +138,7 @@ async fn open_on_desktop(
     ];
     words.extend(request.args.iter().cloned());
     let child = spawn_app(OPENER, &words, &request.cwd, env)
-        .map_err(|cause| ToolError::io(OPENER, &cause))?;
+        .map_err(|cause| ToolError::from_io(OPENER, &cause))?;
     watch_start(child, OPENER_TIMEOUT, Some(OPENER), true).await
 }
 

@@ -3,7 +3,7 @@
 use super::local_terminals::LocalTerminals;
 use crate::acp::terminals::{CreateTerminal, TerminalId, TerminalOutput};
 use crate::ids::RequestId;
-use crate::output::{Budget, OutputHandle};
+use crate::output::{OutputHandle, TextBudget};
 use crate::tool::{ErrorCode, ToolError};
 
 /// The output of an editor's terminal.
@@ -13,7 +13,7 @@ pub(in crate::acp) struct EditorTerminalOutput {
     /// The number of the output within the request.
     pub number: u32,
     /// The amount of text to return.
-    pub budget: Budget,
+    pub budget: TextBudget,
     /// Keeps escape sequences and progress lines.
     pub raw: bool,
     /// The whole text.

@@ -57,7 +57,7 @@ mod macos {
             let Some(shared) = self.shared.as_ref().filter(|shared| shared.setup.confine) else {
                 return Ok(Vec::new());
             };
-            if self.level().await == ConfinementLevel::None {
+            if self.confinement_level().await == ConfinementLevel::None {
                 return Ok(Vec::new());
             }
             let watch = self.watch_protected_paths(cwd).await;

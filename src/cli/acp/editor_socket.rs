@@ -101,7 +101,7 @@ fn is_command_process(pid: Option<i32>) -> bool {
 
 /// Returns false: commands cannot be recognised on this system.
 #[cfg(not(target_os = "linux"))]
-fn is_of_a_command(_pid: Option<i32>) -> bool {
+fn is_command_process(_pid: Option<i32>) -> bool {
     false
 }
 

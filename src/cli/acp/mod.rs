@@ -1,11 +1,11 @@
 //! `acp`: the agent that an editor launches, over stdin and stdout. If a runner already works with this home, the
 //! editor is connected to it. Otherwise this process is the runner, as long as the editor needs it.
 
-#[cfg(not(unix))]
-#[path = "door_elsewhere.rs"]
-mod door;
 mod editor_host;
 #[cfg(unix)]
+mod editor_socket;
+#[cfg(not(unix))]
+#[path = "editor_socket_elsewhere.rs"]
 mod editor_socket;
 
 use std::sync::Arc;

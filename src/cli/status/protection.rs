@@ -96,6 +96,6 @@ fn control_group_limits(runner: u32) -> (bool, bool) {
 }
 
 #[cfg(not(unix))]
-fn in_groups(_runner: u32) -> (bool, bool) {
+fn control_group_limits(_runner: u32) -> (bool, bool) {
     (false, false)
 }

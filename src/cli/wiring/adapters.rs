@@ -117,7 +117,12 @@ pub(super) async fn remove_expired_hourly(trash: Trash, terminals: LocalTerminal
 
 /// Does nothing: `rm` has other options on this system.
 #[cfg(not(target_os = "linux"))]
-pub(super) fn shims(_trash: &Trash, _workspace: &Workspace, _terminals: &LocalTerminals) {}
+pub(super) fn install_trash_shims(
+    _trash: &Trash,
+    _workspace: &Workspace,
+    _terminals: &LocalTerminals,
+) {
+}
 
 /// Creates a log of child processes in the journal.
 pub(super) fn open_child_log(journal: Option<&Journal>) -> Arc<dyn ChildLog> {

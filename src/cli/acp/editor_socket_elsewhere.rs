@@ -8,11 +8,11 @@ use crate::acp::agent::AgentSetup;
 use crate::home::Home;
 
 /// A placeholder without a socket.
-pub struct Door;
+pub struct EditorSocket;
 
-impl Door {
-    /// Opens nothing.
-    pub fn open(_home: &Home, _setup: &AgentSetup) -> Self {
+impl EditorSocket {
+    /// Listens to nothing.
+    pub fn start_listening(_home: &Home, _setup: &AgentSetup) -> Self {
         Self
     }
 }
@@ -21,7 +21,7 @@ impl Door {
 ///
 /// # Errors
 /// Always.
-pub async fn pass_through(
+pub async fn relay_editor(
     _home: &Home,
     _from: impl AsyncRead + Unpin,
     _to: impl AsyncWrite + Unpin,
