@@ -1,30 +1,27 @@
-//! `punie-runner`: the hands of a remote AI agent on a developer's machine.
+//! `punie-runner`: runs the tool calls of a remote AI agent on a developer's machine.
 //!
-//! The floor plan, in reading order:
+//! The modules, in reading order:
 //!
-//! - [`failpoint`]: where a test can end the process; nothing in a normal build.
+//! - [`failpoint`]: points at which a test can end the process; nothing in a normal build.
 //! - [`durable`]: files that a crash leaves whole.
-//! - [`record_locks`]: how SQLite locks its files.
-//! - [`ids`], [`request`]: what travels and what comes of it.
-//! - [`output`], [`redact`]: text on its way out.
+//! - [`record_locks`]: the locks of SQLite.
+//! - [`ids`], [`request`]: a request and its outcome.
+//! - [`output`], [`redact`]: the text of results, and its masking.
 //! - [`tool`]: the contract between engine and tools.
-//! - [`sandbox`]: what the kernel lets commands touch.
-//! - [`policy`]: which calls the owner's rules let run.
-//! - [`acp`]: who really touches files and processes.
+//! - [`sandbox`]: the kernel limits on commands.
+//! - [`policy`]: the rules of the owner about calls.
+//! - [`acp`]: access to files and processes.
 //! - [`worker`]: this program as a confined process that reads hostile input.
 //! - [`handlers`]: the tools, one file each.
-//! - [`journal`]: what must survive a crash.
-//! - [`backend`]: the wire to the event backend; [`dev_backend`]: one of our own that speaks it.
-//! - [`home`]: everything under `~/.punie`; [`trash`]: the way back from what calls changed; [`audit`]: what was asked
-//!   and decided, in rows that follow from each other.
-//! - [`runner`]: the one loop.
-//! - [`config`], [`cli`]: how it is set up and started.
+//! - [`journal`]: the state that survives a crash.
+//! - [`backend`]: the client of the event backend; [`dev_backend`]: the embedded one.
+//! - [`home`]: everything under `~/.punie`; [`trash`]: the content before calls changed it; [`audit`]: requests and
+//!   decisions, in rows that are chained by hashes.
+//! - [`runner`]: the engine.
+//! - [`config`], [`cli`]: the configuration and the command line.
 
-pub mod approval_answer;
-pub mod durable;
-pub mod failpoint;
-pub mod ids;
-pub mod record_locks;
+pub use punie_core::{approval_answer, durable, failpoint, ids, record_locks};
+
 pub mod request;
 
 pub mod output;

@@ -9,6 +9,7 @@ mod seal;
 mod tool_reply;
 
 pub use payload::shrink_payload;
+pub use punie_core::tool_effect::ToolEffect;
 pub use redactor_boundaries::redactor_boundaries;
 pub use request_signature::{RequestAuth, SignatureRejection, SignedRequest, public_key_from_seed};
 pub use result_meta::{FileChange, ResultMeta};
@@ -43,39 +44,6 @@ pub struct ToolRequest {
     pub issued_at_ms: Option<f64>,
     /// The caller's signature, as base64.
     pub signature: Option<String>,
-}
-
-/// The most that a tool may do, declared once. It decides about approval, about parallel calls, and about repeating a
-/// call after a crash.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, Default)]
-#[serde(rename_all = "snake_case")]
-pub enum ToolEffect {
-    /// Changes nothing; may run beside other calls and again after a crash.
-    #[default]
-    Reads,
-    /// Changes files; runs at most once.
-    Writes,
-    /// Runs programs; runs at most once.
-    Executes,
-    /// Waits for a person; runs at most once and occupies no queue.
-    AsksUser,
-}
-
-impl ToolEffect {
-    /// Returns the name in the catalog and the journal.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Reads => "reads",
-            Self::Writes => "writes",
-            Self::Executes => "executes",
-            Self::AsksUser => "asks_user",
-        }
-    }
-
-    /// Returns whether a second run could do harm.
-    pub fn runs_at_most_once(self) -> bool {
-        self != Self::Reads
-    }
 }
 
 /// The stable codes of a failed call (spec: tools, section 0).

@@ -1,0 +1,15 @@
+//! The parts of `punie-runner` that every other crate of it may use.
+//!
+//! - [`ids`]: the identifiers of the wire, each checked once, when it comes in.
+//! - [`tool_effect`]: the most that a tool may do.
+//! - [`approval_answer`]: the answers to an approval question.
+//! - [`durable`]: files that a crash leaves whole.
+//! - [`record_locks`]: the locks of SQLite, held by the open file and not by the process.
+//! - [`failpoint`]: points at which a test can end the process; nothing in a normal build.
+
+pub mod approval_answer;
+pub mod durable;
+pub mod failpoint;
+pub mod ids;
+pub mod record_locks;
+pub mod tool_effect;

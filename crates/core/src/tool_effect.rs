@@ -1,0 +1,36 @@
+//! The most that a tool may do.
+
+use serde::{Deserialize, Serialize};
+
+/// The most that a tool may do, declared once. It decides about approval, about parallel calls, and about repeating a
+/// call after a crash.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, Default)]
+#[serde(rename_all = "snake_case")]
+pub enum ToolEffect {
+    /// Changes nothing; may run beside other calls and again after a crash.
+    #[default]
+    Reads,
+    /// Changes files; runs at most once.
+    Writes,
+    /// Runs programs; runs at most once.
+    Executes,
+    /// Waits for a person; runs at most once and occupies no queue.
+    AsksUser,
+}
+
+impl ToolEffect {
+    /// Returns the name in the catalog and the journal.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Reads => "reads",
+            Self::Writes => "writes",
+            Self::Executes => "executes",
+            Self::AsksUser => "asks_user",
+        }
+    }
+
+    /// Returns whether a second run could do harm.
+    pub fn runs_at_most_once(self) -> bool {
+        self != Self::Reads
+    }
+}
