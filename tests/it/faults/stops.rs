@@ -9,6 +9,8 @@ use crate::harness::wait::until;
 async fn f49_a_poll_that_panics_is_one_that_failed() {
     let stage = Stage::new().await;
     let runner = stage.run_after("export PUNIE_FAILPOINTS=poll=panic@2");
+    // The first poll is held until there is something to answer with.
+    assert_eq!(stage.caller.have(Ask::bash("true")).await.outcome, "ok");
     runner.logs("could not be polled").await;
     assert_eq!(stage.caller.have(Ask::bash("echo on")).await.outcome, "ok");
     runner.terminate();
