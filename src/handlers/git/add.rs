@@ -8,13 +8,11 @@ use serde::Deserialize;
 
 use super::GitDeps;
 use super::display_text;
+use super::requested_path::read_access;
 use super::staging::{StagingBatch, StagingScope, collect_batch, open_with_paths, stage_batch};
 use crate::acp::RawPath;
 use crate::output::number_format::format_count;
-use crate::tool::{
-    DeclaredAccess, DefaultLocation, ErrorCode, ResultMeta, Tool, ToolContext, ToolEffect,
-    ToolError, ToolReply,
-};
+use crate::tool::{DeclaredAccess, ErrorCode, Tool, ToolContext, ToolEffect, ToolError, ToolReply};
 
 /// The largest number of files that an answer lists.
 const MAX_LISTED_FILES: usize = 100;
@@ -53,30 +51,20 @@ impl Tool for GitAdd {
     type Output = ToolReply;
 
     fn access(&self) -> DeclaredAccess {
-        DeclaredAccess::reading_paths(self.paths.iter().map(RawPath::as_str))
-            .with_default_location(DefaultLocation::FirstWorkspace)
-            .starting_programs()
+        read_access(&self.paths).starting_programs()
     }
 
     async fn run(self, cx: &ToolContext, deps: &GitDeps) -> Result<ToolReply, ToolError> {
         let (repository, parts) = open_with_paths(cx, deps, Self::NAME, &self.paths).await?;
-        let _turn = deps
-            .repo_locks
-            .lock_repository(cx, &repository.git_dir)
-            .await?;
-        let batch = collect_batch(cx, deps, &repository, &parts, StagingScope::All).await?;
+        let _lock = repository.lock_changes().await?;
+        let batch = collect_batch(&repository, &parts, StagingScope::All).await?;
         if batch.accepted.is_empty() && !batch.refused.is_empty() {
             let text = format!("Nothing was staged.\n{}", format_refusals(&batch));
             return Err(ToolError::new(ErrorCode::PolicyDenied, text));
         }
         cx.declare_intents(vec![repository.stage_intent()]).await?;
-        stage_batch(cx, &repository, &batch).await?;
-        Ok(
-            ToolReply::from_text(format_staging_report(&batch)).with_meta(ResultMeta {
-                warnings: repository.notes,
-                ..ResultMeta::default()
-            }),
-        )
+        stage_batch(&repository, &batch).await?;
+        Ok(repository.into_reply(format_staging_report(&batch)))
     }
 }
 
@@ -93,7 +81,7 @@ fn format_staging_report(batch: &StagingBatch) -> String {
             text,
             "  {}: {}{remark}",
             candidate.change_word(),
-            display_text::path(&candidate.path)
+            display_text::path(&candidate.change.path)
         );
     }
     if batch.accepted.len() > MAX_LISTED_FILES {

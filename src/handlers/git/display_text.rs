@@ -16,6 +16,18 @@ pub(super) fn unquote_path(text: &[u8]) -> Vec<u8> {
     unquote_path_bytes(text).unwrap_or_else(|| text.to_vec())
 }
 
+/// Formats a path with the previous path before it, if it was renamed.
+pub(super) fn renamed_path(from: Option<&[u8]>, to: &[u8]) -> String {
+    let from = from.map_or_else(String::new, |from| format!("{} -> ", path(from)));
+    from + &path(to)
+}
+
+/// Counts the characters that no text needs and a terminal would interpret.
+pub(super) fn count_control_chars(text: &str) -> u64 {
+    let is_counted = |c: &char| c.is_control() && !matches!(c, '\n' | '\t' | '\r');
+    text.chars().filter(is_counted).count() as u64
+}
+
 /// Formats a name or a subject on one line, cut to a maximum length.
 pub(super) fn escape_line(text: &str) -> String {
     let mut out = String::new();
