@@ -133,45 +133,34 @@ impl ReadOutput {
             raw: self.raw,
             removed: false,
         };
-        let text = match (&self.pattern, self.tail) {
+        let mut text = match (&self.pattern, self.tail) {
             (Some(pattern), _) => self.format_matches(&mut kept, pattern, room, &mut cleaning)?,
             (None, Some(lines)) => {
                 let page = kept
                     .read_tail(self.line_window(lines, room))
                     .map_err(|error| self.read_error(&error))?;
                 let from = page.lines.first().map_or(1, |line| line.number);
-                let hint = if from > 1 {
-                    format!(
-                        " Earlier lines: offset={}.",
-                        from.saturating_sub(200).max(1)
-                    )
-                } else {
-                    String::new()
-                };
-                self.format_page(&page, &hint, &mut cleaning)
+                let earlier = from.saturating_sub(200).max(1);
+                let hint = (from > 1).then(|| format!(" Earlier lines: offset={earlier}."));
+                self.format_page(&page, hint, &mut cleaning)
             }
             (None, None) => {
                 let page = kept
                     .read_output_window(self.offset, self.line_window(self.limit, room))
                     .map_err(|error| self.read_error(&error))?;
                 let next = page.lines.last().map_or(u64::MAX, |line| line.number + 1);
-                let hint = if next <= page.totals.lines {
-                    format!(" Continue with offset={next}.")
-                } else {
-                    String::new()
-                };
-                self.format_page(&page, &hint, &mut cleaning)
+                let has_more = next <= page.totals.lines;
+                let hint = has_more.then(|| format!(" Continue with offset={next}."));
+                self.format_page(&page, hint, &mut cleaning)
             }
         };
-        let text = if cleaning.removed {
-            text + "\n" + LineCleaner::NOTE
-        } else {
-            text
-        };
-        let cut = outputs
-            .recorded_cut(kept.stored_under())
-            .map(|why| format!("\n[the output went on, but {why}]"));
-        Ok(ToolReply::from_fitted_text(text + &cut.unwrap_or_default()).with_budget(budget))
+        if cleaning.removed {
+            text.extend(["\n", LineCleaner::NOTE]);
+        }
+        if let Some(why) = outputs.recorded_cut(kept.stored_under()) {
+            let _ = write!(text, "\n[the output went on, but {why}]");
+        }
+        Ok(ToolReply::from_fitted_text(text).with_budget(budget))
     }
 
     fn line_window(&self, lines: u64, room: usize) -> OutputWindow {
@@ -182,7 +171,12 @@ impl ReadOutput {
         }
     }
 
-    fn format_page(&self, page: &OutputPage, hint: &str, cleaning: &mut LineCleaner) -> String {
+    fn format_page(
+        &self,
+        page: &OutputPage,
+        hint: Option<String>,
+        cleaning: &mut LineCleaner,
+    ) -> String {
         let header = self.format_header(page.totals);
         let (Some(first), Some(last)) = (page.lines.first(), page.lines.last()) else {
             return match page.totals.lines {
@@ -205,8 +199,10 @@ impl ReadOutput {
         let total = group_digits(page.totals.lines);
         let _ = write!(
             text,
-            "Showing {}-{} of {total}.{hint}",
-            first.number, last.number
+            "Showing {}-{} of {total}.{}",
+            first.number,
+            last.number,
+            hint.unwrap_or_default()
         );
         text
     }
