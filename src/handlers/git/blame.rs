@@ -259,7 +259,7 @@ fn parse_blame(output: &[u8]) -> Vec<BlamedLine> {
     lines
 }
 
-fn render_blame(lines: &[BlamedLine], goes_on: &str) -> String {
+fn render_blame(lines: &[BlamedLine], hint: &str) -> String {
     let mut text = String::new();
     let mut last: Option<&BlamedLine> = None;
     for line in lines {
@@ -282,7 +282,7 @@ fn render_blame(lines: &[BlamedLine], goes_on: &str) -> String {
     }
     match (lines.first(), last) {
         (Some(first), Some(last)) => {
-            let _ = write!(text, "Showing {}-{}.{goes_on}", first.number, last.number);
+            let _ = write!(text, "Showing {}-{}.{hint}", first.number, last.number);
         }
         _ => text.push_str("The file has no lines."),
     }

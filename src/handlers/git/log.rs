@@ -88,10 +88,10 @@ impl Tool for GitLog {
             }
             return Ok(ToolReply::from_text(no_commits_message()));
         };
-        let (mut filters, mut said) = self.build_filters(&repository).await?;
+        let (mut filters, mut description) = self.build_filters(&repository).await?;
         let revision = match &self.revision {
             Some(revision) => {
-                said.insert(
+                description.insert(
                     0,
                     format!("of {}", display_text::escape_line(revision.trim())),
                 );
@@ -105,7 +105,7 @@ impl Tool for GitLog {
                 filters.push("--follow".to_owned());
             }
             let followed = if is_file { " (renames followed)" } else { "" };
-            said.push(format!(
+            description.push(format!(
                 "touching {}{followed}",
                 display_text::path(path.as_bytes())
             ));
@@ -118,13 +118,13 @@ impl Tool for GitLog {
             skip: self.skip,
         };
         let found = slice.run_query(&repository).await?;
-        let said = said.join(", ");
+        let description = description.join(", ");
         if found.entries.is_empty() {
-            return self.reply_without_commits(&repository, &said, &found);
+            return self.reply_without_commits(&repository, &description, &found);
         }
         let mut text = found.render_list(self.skip);
-        if !said.is_empty() {
-            text = format!("Commits {said}:\n{text}");
+        if !description.is_empty() {
+            text = format!("Commits {description}:\n{text}");
         }
         Ok(reply_with_commits(&found, text, repository))
     }
@@ -154,12 +154,12 @@ impl GitLog {
             "--fixed-strings".to_owned(),
             "--regexp-ignore-case".to_owned(),
         ];
-        let mut said = Vec::new();
+        let mut description = Vec::new();
         for (key, text) in [("author", &self.author), ("grep", &self.grep)] {
             let Some(text) = text else { continue };
             let text = check_plain_value(key, text)?;
             filters.push(format!("--{key}={text}"));
-            said.push(match key {
+            description.push(match key {
                 "author" => format!("by {text:?}"),
                 _ => format!("whose message holds {text:?}"),
             });
@@ -169,22 +169,22 @@ impl GitLog {
             let seconds = resolve_date(repository, key, check_plain_value(key, text)?).await?;
             filters.push(format!("--{key}={seconds}"));
             let at = httpdate::fmt_http_date(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds));
-            said.push(format!("{key} {at}"));
+            description.push(format!("{key} {at}"));
         }
-        Ok((filters, said))
+        Ok((filters, description))
     }
 
     fn reply_without_commits(
         &self,
         repository: &GitRepository,
-        said: &str,
+        description: &str,
         found: &CommitList,
     ) -> Result<ToolReply, ToolError> {
         let filters = [&self.author, &self.grep, &self.since, &self.until];
         let narrowed = filters.into_iter().any(Option::is_some);
         if repository.requested.kind == RepoPathKind::Missing && !narrowed && self.skip == 0 {
             return Err(ToolError::not_found(format!(
-                "There is nothing at {}, and no commit {said}.",
+                "There is nothing at {}, and no commit {description}.",
                 repository.requested.shown
             )));
         }
@@ -199,7 +199,7 @@ impl GitLog {
             String::new()
         };
         Ok(ToolReply::from_text(format!(
-            "No commits {said}{after}.{shallow}"
+            "No commits {description}{after}.{shallow}"
         )))
     }
 }

@@ -114,7 +114,7 @@ impl ContentSearcher<'_> {
             root: Arc::clone(entry.root),
             rel: entry.rel.to_owned(),
             matched: lines.matched,
-            lines: lines.kept,
+            lines: lines.hit_lines,
             binary: lines.binary,
             lossy: lines.lossy,
             decoded_from: lines.decoded_from,

@@ -215,11 +215,11 @@ impl WalkShared<'_> {
 
     /// Locks the queue. Spins first, because another thread holds it for less time than sleeping and waking takes.
     fn lock_queue(&self) -> MutexGuard<'_, WalkQueue> {
-        for turn in 0..SPIN_ROUNDS {
+        for round in 0..SPIN_ROUNDS {
             if let Some(queue) = self.state.try_lock() {
                 return queue;
             }
-            if turn < SPIN_ROUNDS / 2 {
+            if round < SPIN_ROUNDS / 2 {
                 std::hint::spin_loop()
             } else {
                 std::thread::yield_now()

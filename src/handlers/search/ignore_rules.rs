@@ -153,7 +153,7 @@ impl IgnoreRules {
             // The nearest decision of an .ignore file overrides all git rules.
             match says(&level.ignore) {
                 Match::None => {}
-                said => return said.is_ignore(),
+                decision => return decision.is_ignore(),
             }
             if !outside {
                 git = first_decision(git, || says(&level.git));
@@ -172,10 +172,10 @@ impl IgnoreRules {
 }
 
 fn first_decision<'a>(
-    said: Match<&'a Glob>,
+    decision: Match<&'a Glob>,
     next: impl FnOnce() -> Match<&'a Glob>,
 ) -> Match<&'a Glob> {
-    if said.is_none() { next() } else { said }
+    if decision.is_none() { next() } else { decision }
 }
 
 impl RulesCache {

@@ -110,7 +110,7 @@ pub(super) trait WalkVisitor: Send {
         path: &mut OsString,
     ) -> (EntryNames, WalkControl);
     /// Visits a chosen file, or one with which the walk began.
-    fn visit_file(&mut self, spot: &WalkEntry<'_>) -> WalkControl;
+    fn visit_file(&mut self, entry: &WalkEntry<'_>) -> WalkControl;
     /// Counts a folder that could not be opened or listed.
     fn count_unreadable(&mut self);
 }

@@ -123,10 +123,10 @@ impl ReadOutput {
         outputs: &OutputStore,
         halt: OutputReadStop,
     ) -> Result<ToolReply, ToolError> {
-        let kept = outputs
+        let stored = outputs
             .find_output(&self.handle)
             .map_err(|error| self.not_found_error(outputs, &error))?;
-        let mut kept = kept.with_stop(halt);
+        let mut stored = stored.with_stop(halt);
         let budget = TextBudget::from_requested(self.max_chars);
         let room = budget.max_chars() - FRAME_CHARS;
         let mut cleaning = LineCleaner {
@@ -134,9 +134,9 @@ impl ReadOutput {
             removed: false,
         };
         let mut text = match (&self.pattern, self.tail) {
-            (Some(pattern), _) => self.format_matches(&mut kept, pattern, room, &mut cleaning)?,
+            (Some(pattern), _) => self.format_matches(&mut stored, pattern, room, &mut cleaning)?,
             (None, Some(lines)) => {
-                let page = kept
+                let page = stored
                     .read_tail(self.line_window(lines, room))
                     .map_err(|error| self.read_error(&error))?;
                 let from = page.lines.first().map_or(1, |line| line.number);
@@ -145,7 +145,7 @@ impl ReadOutput {
                 self.format_page(&page, hint, &mut cleaning)
             }
             (None, None) => {
-                let page = kept
+                let page = stored
                     .read_output_window(self.offset, self.line_window(self.limit, room))
                     .map_err(|error| self.read_error(&error))?;
                 let next = page.lines.last().map_or(u64::MAX, |line| line.number + 1);
@@ -157,7 +157,7 @@ impl ReadOutput {
         if cleaning.removed {
             text.extend(["\n", LineCleaner::NOTE]);
         }
-        if let Some(why) = outputs.recorded_cut(kept.stored_under()) {
+        if let Some(why) = outputs.recorded_cut(stored.stored_under()) {
             let _ = write!(text, "\n[the output went on, but {why}]");
         }
         Ok(ToolReply::from_fitted_text(text).with_budget(budget))
@@ -209,7 +209,7 @@ impl ReadOutput {
 
     fn format_matches(
         &self,
-        kept: &mut StoredOutput,
+        stored: &mut StoredOutput,
         pattern: &str,
         room: usize,
         cleaning: &mut LineCleaner,
@@ -221,13 +221,13 @@ impl ReadOutput {
             limit: self.limit.clamp(1, MAX_LINES),
             max_chars: room,
         };
-        let found = kept.search_lines(&query).map_err(|error| match error {
+        let found = stored.search_lines(&query).map_err(|error| match error {
             OutputSearchError::Pattern(cause) => ToolError::invalid_args(format!(
                 "ReadOutput: the pattern is not a usable regular expression: {cause}. Escape special characters with \\."
             )),
             OutputSearchError::Io(error) => self.read_error(&error),
         })?;
-        let totals = kept
+        let totals = stored
             .read_totals()
             .map_err(|error| self.read_error(&error))?;
         let mut text = self.format_header(totals);

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::TerminalDeps;
-use super::terminal_queries::output_meta_with_handle;
+use super::terminal_queries::lasting_output_meta;
 use crate::acp::terminals::{
     ExitStatus, TerminalOutput, format_seconds, list_processes, output_with_status,
     pending_state_note, status_line,
@@ -42,7 +42,7 @@ impl Tool for GetTerminalOutput {
         let printed = output_with_status(&output.text, pending_state_note(&output).as_deref());
         let state = output_with_status(&describe_terminal(&output), output.hint.as_deref());
         let text = output_with_status(&printed, Some(&state));
-        Ok(ToolReply::from_fitted_text(text).with_meta(output_meta_with_handle(&output)))
+        Ok(ToolReply::from_fitted_text(text).with_meta(lasting_output_meta(&output)))
     }
 }
 

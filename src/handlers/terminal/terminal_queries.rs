@@ -61,7 +61,7 @@ impl TerminalDeps {
 }
 
 /// Returns the facts about an output, with the handle of the stored one.
-pub(super) fn output_meta_with_handle(output: &TerminalOutput) -> ResultMeta {
+pub(super) fn lasting_output_meta(output: &TerminalOutput) -> ResultMeta {
     let handle = output.handle.as_ref();
     ResultMeta {
         handle: handle.map(|handle| handle.as_str().to_owned()),
