@@ -7,11 +7,11 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::GitDeps;
-use super::display_text;
 use super::requested_path::read_access;
 use super::staging::{StagingBatch, StagingScope, collect_batch, open_with_paths, stage_batch};
 use crate::acp::RawPath;
 use crate::output::number_format::format_count;
+use crate::output::path_text::path_text_from_bytes;
 use crate::tool::{DeclaredAccess, ErrorCode, Tool, ToolContext, ToolEffect, ToolError, ToolReply};
 
 /// The largest number of files that an answer lists.
@@ -81,7 +81,7 @@ fn format_staging_report(batch: &StagingBatch) -> String {
             text,
             "  {}: {}{remark}",
             candidate.change_word(),
-            display_text::path(&candidate.change.path)
+            path_text_from_bytes(&candidate.change.path)
         );
     }
     if batch.accepted.len() > MAX_LISTED_FILES {
@@ -112,7 +112,7 @@ pub(super) fn format_refusals(batch: &StagingBatch) -> String {
         format_count(batch.refused.len() as u64, "path")
     );
     for (path, why) in batch.refused.iter().take(MAX_LISTED_FILES) {
-        let _ = writeln!(text, "  {}: {why}", display_text::path(path));
+        let _ = writeln!(text, "  {}: {why}", path_text_from_bytes(path));
     }
     if batch.refused.len() > MAX_LISTED_FILES {
         let _ = writeln!(

@@ -8,12 +8,13 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::GitDeps;
-use super::display_text;
+use super::display_text::{count_control_chars, escape_line};
 use super::object_paths::is_in_workspace;
 use super::repository::{GitRepository, RepoPathKind, append_pathspec};
 use super::requested_path::read_access;
 use super::resolve_revision::short_id;
 use crate::acp::RawPath;
+use crate::output::path_text::path_text_from_bytes;
 use crate::output::{TextBudget, number_format};
 use crate::tool::{
     DeclaredAccess, ErrorCode, ResultMeta, Tool, ToolContext, ToolEffect, ToolError, ToolReply,
@@ -120,11 +121,11 @@ impl Tool for GitBlame {
         );
         let text = format!(
             "{} {at}\n{}",
-            display_text::path(path.as_bytes()),
+            path_text_from_bytes(path.as_bytes()),
             render_blame(&blamed, &hint)
         );
         let texts = blamed.iter().map(|line| line.text.as_str());
-        let controls = texts.map(display_text::count_control_chars).sum();
+        let controls = texts.map(count_control_chars).sum();
         let cut = "git's answer was longer than 8 MB and was cut there".to_owned();
         let meta = ResultMeta {
             control_chars: Some(controls).filter(|count| *count > 0),
@@ -248,10 +249,10 @@ fn parse_blame(output: &[u8]) -> Vec<BlamedLine> {
             fresh = true;
         } else if let Some((key, value)) = text.split_once(' ') {
             match key {
-                "author" => line.author = display_text::escape_line(value),
+                "author" => line.author = escape_line(value),
                 "author-time" => line.seconds = value.parse().unwrap_or(0),
-                "author-tz" => line.zone = display_text::escape_line(value),
-                "summary" => line.subject = display_text::escape_line(value),
+                "author-tz" => line.zone = escape_line(value),
+                "summary" => line.subject = escape_line(value),
                 _ => {}
             }
         }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::display_text;
+use super::display_text::{escape_block, escape_line};
 use super::repository::GitRepository;
 use super::resolve_revision::short_id;
 use crate::output::TextBudget;
@@ -45,11 +45,11 @@ impl CommitDetails {
         let field = |at: usize| fields.get(at).copied().unwrap_or_default();
         Ok(Self {
             parents: field(0).split_whitespace().map(str::to_owned).collect(),
-            author: display_text::escape_line(field(1)),
-            committer: display_text::escape_line(field(2)),
-            refs: display_text::escape_line(field(3)),
+            author: escape_line(field(1)),
+            committer: escape_line(field(2)),
+            refs: escape_line(field(3)),
             // Masked now, because the message is cut later.
-            message: display_text::escape_block(
+            message: escape_block(
                 &repository
                     .git
                     .cx

@@ -3,9 +3,10 @@
 
 use std::fmt::Write as _;
 
+use super::display_text::escape_line;
 use super::git_command::GitOutput;
 use super::repository::GitRepository;
-use super::{display_text, resolve_revision};
+use super::resolve_revision;
 use crate::output::number_format::{format_count, group_digits};
 use crate::tool::ToolError;
 
@@ -123,10 +124,10 @@ fn parse_commits(answer: &GitOutput) -> Vec<CommitEntry> {
         .map(|fields| CommitEntry {
             id: fields[0].to_owned(),
             parents: fields[1].split_whitespace().count(),
-            author: display_text::escape_line(fields[2]),
+            author: escape_line(fields[2]),
             date: fields[3].to_owned(),
-            refs: display_text::escape_line(fields[4]),
-            subject: display_text::escape_line(fields[5]),
+            refs: escape_line(fields[4]),
+            subject: escape_line(fields[5]),
         })
         .collect()
 }

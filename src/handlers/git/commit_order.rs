@@ -1,6 +1,6 @@
 //! A requested commit, and the checks before it. Not here: making it, and the report.
 
-use super::display_text;
+use super::display_text::escape_line;
 use super::pending_operation::find_pending_operations;
 use super::porcelain::{ChangeState, GitFileChange, RepoStatus};
 use super::repository::{GitRepository, RepoPath};
@@ -120,6 +120,6 @@ pub(super) fn refuse_conflicts(status: &RepoStatus) -> Result<(), ToolError> {
     };
     Err(ToolError::invalid_args(format!(
         "Nothing was committed: {files} in conflict: {}. Edit them, then GitAdd them, then commit.",
-        display_text::escape_line(&conflicts.join(", "))
+        escape_line(&conflicts.join(", "))
     )))
 }

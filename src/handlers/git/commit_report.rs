@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::diff_output::DiffQuery;
-use super::display_text;
+use super::display_text::escape_line;
 use super::git_command::GitOutput;
 use super::pending_operation::find_pending_operations;
 use super::repository::GitRepository;
@@ -48,7 +48,7 @@ impl CommitReport {
         let status = read_status(repository, &["--no-renames"], None).await?;
         let place = status.branch.name.as_deref().map_or_else(
             || "on no branch (detached HEAD)".to_owned(),
-            |name| format!("on {}", display_text::escape_line(name)),
+            |name| format!("on {}", escape_line(name)),
         );
         let verb = if self.amended {
             "Replaced the last commit by"
@@ -58,7 +58,7 @@ impl CommitReport {
         let mut text = format!(
             "{verb} {} {place}: {}\n{}\n{}Left: {}\n",
             short_id(&self.id),
-            display_text::escape_line(&subject),
+            escape_line(&subject),
             stat.format_summary(),
             stat.format_list(FILE_LIST_CHARS),
             format_state_counts(&status, None)

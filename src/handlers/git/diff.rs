@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 
 use super::GitDeps;
 use super::diff_output::DiffQuery;
+use super::display_text::escape_line;
 use super::porcelain::ChangeState;
 use super::repository::GitRepository;
 use super::requested_path::{here, read_access};
@@ -156,7 +157,7 @@ impl GitDiff {
             let Some(asked) = asked else { continue };
             let id = repository.resolve_commit(key, asked).await?;
             say(key, &format!("\"{}\"", short_id(&id)));
-            let name = super::display_text::escape_line(asked.trim());
+            let name = escape_line(asked.trim());
             let shown = if id.starts_with(&name) {
                 short_id(&id).to_owned()
             } else {

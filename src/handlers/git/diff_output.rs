@@ -8,6 +8,7 @@ use super::diff_stat::DiffStat;
 use super::patch_capture::{PatchCapture, PatchContent};
 use super::repository::{GitRepository, append_pathspec};
 use crate::output::number_format::{format_count, format_size};
+use crate::output::path_text::path_text_from_bytes;
 use crate::output::{ClippedText, TextBudget};
 use crate::tool::{ToolError, ToolReply};
 
@@ -225,7 +226,7 @@ impl CollectedDiff {
                 .map_or_else(String::new, |file| format!(" ({})", file.format_counts()));
             let line = match (&query.again, json_call_path(repository, path)) {
                 (Some(again), Some(path)) => format!("\n  {again} path={path}{figures}"),
-                _ => format!("\n  {}{figures}", super::display_text::path(path)),
+                _ => format!("\n  {}{figures}", path_text_from_bytes(path)),
             };
             used += line.chars().count();
             // The rest of the budget belongs to the diff.

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
-use super::display_text;
+use super::display_text::renamed_path;
 use crate::output::number_format::{format_count, group_digits};
 
 /// Lines added and removed; `None` for a binary file.
@@ -23,7 +23,7 @@ pub(super) struct FileStat {
 impl FileStat {
     /// Formats the path, with the previous path if it was renamed.
     pub(super) fn display_path(&self) -> String {
-        display_text::renamed_path(self.from.as_deref(), &self.path)
+        renamed_path(self.from.as_deref(), &self.path)
     }
 
     /// Formats the counts: `+12 -3` or `binary`.

@@ -14,9 +14,10 @@ use tokio::process::Command;
 use tokio::sync::mpsc;
 
 use super::GitDeps;
+use super::display_text::escape_block;
+use super::git_binary;
 use super::git_process::{GitExit, GitOutputTarget, GitRunPlan, MAX_STDERR_BYTES, run_to_exit};
 use super::safe_settings::{GIT_VARIABLES, NO_HOOKS_SETTING, PLAIN_OUTPUT_SETTINGS, SAFE_SETTINGS};
-use super::{display_text, git_binary};
 use crate::acp::local::child_log::CALL_MARK;
 use crate::output::terminal_text::TerminalTextCleaner;
 use crate::tool::{ErrorCode, ToolContext, ToolError};
@@ -344,5 +345,5 @@ fn clean_messages(bytes: &[u8]) -> String {
     let (mut cleaner, mut clean) = (TerminalTextCleaner::default(), String::new());
     cleaner.push(&String::from_utf8_lossy(bytes), &mut clean);
     cleaner.finish(&mut clean);
-    display_text::escape_block(clean.trim())
+    escape_block(clean.trim())
 }

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::GitDeps;
-use super::display_text;
+use super::display_text::renamed_path;
 use super::repository::GitRepository;
 use super::requested_path::{here, read_access};
 use crate::acp::RawPath;
@@ -71,7 +71,7 @@ pub(super) async fn build_plain_status(
         let is_renamed = letters.contains(&b'R') || letters.contains(&b'C');
         let from = is_renamed.then(|| records.next()).flatten();
         let letters = String::from_utf8_lossy(letters);
-        lines.push(letters.into_owned() + &display_text::renamed_path(from, path));
+        lines.push(letters.into_owned() + &renamed_path(from, path));
     }
     let mut text = lines.join("\n");
     if text.is_empty() {

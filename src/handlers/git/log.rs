@@ -7,11 +7,12 @@ use serde::Deserialize;
 
 use super::GitDeps;
 use super::commit_list::{CommitList, CommitQuery, no_commits_message};
-use super::display_text;
+use super::display_text::escape_line;
 use super::repository::{GitRepository, RepoPathKind};
 use super::requested_path::{here, read_access};
 use super::resolve_revision::check_plain_value;
 use crate::acp::RawPath;
+use crate::output::path_text::path_text_from_bytes;
 use crate::tool::{DeclaredAccess, Tool, ToolContext, ToolEffect, ToolError, ToolReply};
 
 const DEFAULT_COUNT: u64 = 20;
@@ -91,10 +92,7 @@ impl Tool for GitLog {
         let (mut filters, mut description) = self.build_filters(&repository).await?;
         let revision = match &self.revision {
             Some(revision) => {
-                description.insert(
-                    0,
-                    format!("of {}", display_text::escape_line(revision.trim())),
-                );
+                description.insert(0, format!("of {}", escape_line(revision.trim())));
                 repository.resolve_range("ref", revision).await?
             }
             None => head,
@@ -107,7 +105,7 @@ impl Tool for GitLog {
             let followed = if is_file { " (renames followed)" } else { "" };
             description.push(format!(
                 "touching {}{followed}",
-                display_text::path(path.as_bytes())
+                path_text_from_bytes(path.as_bytes())
             ));
         }
         let slice = CommitQuery {

@@ -2,7 +2,7 @@
 //! and the layout of the answer.
 
 use super::captured_output::{CapturedOutput, OutputCapture};
-use super::display_text;
+use super::display_text::{count_control_chars, escape_block, unquote_path};
 use super::git_command::GitOutputSink;
 use crate::output::text_budget::{TextBudget, clip_to_budget};
 use crate::output::{ClippedText, HeadTail};
@@ -122,11 +122,11 @@ impl PatchCapture {
         }
         let shown = if self.section.in_header && begins {
             self.section.read_path(line.trim_end_matches('\n'));
-            let mut shown = display_text::escape_block(line.trim_end_matches('\n'));
+            let mut shown = escape_block(line.trim_end_matches('\n'));
             shown.push('\n');
             shown
         } else {
-            self.content.controls += display_text::count_control_chars(line);
+            self.content.controls += count_control_chars(line);
             line.to_owned()
         };
         self.head_tail.push(&shown);
@@ -176,7 +176,7 @@ impl PatchSection {
             .iter()
             .find_map(|key| Some((*key, line.strip_prefix(key)?)))
             .unwrap_or_default();
-        let path = || display_text::unquote_path(rest.trim_end_matches('\t').as_bytes());
+        let path = || unquote_path(rest.trim_end_matches('\t').as_bytes());
         let side = |prefix: &[u8]| path().strip_prefix(prefix).map(<[u8]>::to_vec);
         let found = match key {
             "" => None,
@@ -194,8 +194,8 @@ fn parse_common_path(rest: &str) -> Option<Vec<u8>> {
     let half = rest.len().checked_sub(1)? / 2;
     let (first, second) = (rest.get(..half)?, rest.get(half + 1..)?);
     let (first, second) = (
-        display_text::unquote_path(first.as_bytes()),
-        display_text::unquote_path(second.as_bytes()),
+        unquote_path(first.as_bytes()),
+        unquote_path(second.as_bytes()),
     );
     let path = first.strip_prefix(b"a/")?;
     (second.strip_prefix(b"b/")? == path).then(|| path.to_vec())

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use super::display_text;
+use super::display_text::escape_line;
 use super::git_command::GitRunOptions;
 use super::repository::{GitRepository, RepoPath};
+use crate::output::path_text::path_text_from_bytes;
 use crate::tool::ToolError;
 
 /// Returns the requested paths that are ignored, each with the rule.
@@ -39,8 +40,8 @@ pub(super) async fn find_ignored_paths(
     let fields: Vec<&[u8]> = answer.output.split(|byte| *byte == 0).collect();
     let mut found = BTreeMap::new();
     for record in fields.chunks_exact(4) {
-        let source = display_text::path(record[0]);
-        let pattern = display_text::escape_line(&String::from_utf8_lossy(record[2]));
+        let source = path_text_from_bytes(record[0]);
+        let pattern = escape_line(&String::from_utf8_lossy(record[2]));
         if pattern.starts_with('!') {
             continue;
         }
@@ -77,7 +78,7 @@ pub(super) async fn find_filtered_files(
     let with_own_filter = |record: &[&[u8]]| {
         let filters = &mut repository.filters.iter();
         let name = filters.find(|name| name.as_bytes() == record[2])?;
-        Some((record[0].to_vec(), display_text::escape_line(name)))
+        Some((record[0].to_vec(), escape_line(name)))
     };
     Ok(fields.chunks_exact(3).filter_map(with_own_filter).collect())
 }

@@ -1,6 +1,6 @@
 //! Parser for `git status --porcelain=v2 -z`. Not here: the layout of the answer (GitStatus).
 
-use super::display_text;
+use super::display_text::renamed_path;
 
 /// The state of the branch.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -59,7 +59,7 @@ impl GitFileChange {
 
     /// Formats the path, with the previous path if it was renamed.
     pub(super) fn display_path(&self) -> String {
-        display_text::renamed_path(self.from.as_deref(), &self.path)
+        renamed_path(self.from.as_deref(), &self.path)
     }
 }
 

@@ -7,9 +7,10 @@ use tokio::sync::OwnedMutexGuard;
 use tokio_util::sync::CancellationToken;
 
 use super::GitDeps;
+use super::disable_repo_programs;
+use super::display_text::escape_line;
 use super::git_command::{GitCommand, GitOutput};
 use super::object_paths::{find_outside_path, is_in_workspace};
-use super::{disable_repo_programs, display_text};
 use crate::acp::{RawPath, Workspace};
 use crate::tool::{ErrorCode, ResultMeta, ToolContext, ToolError, ToolReply};
 
@@ -91,7 +92,7 @@ impl GitRepository {
         let filters = disable_repo_programs::override_programs(&mut git).await?;
         let mut warnings = Vec::new();
         if !filters.is_empty() {
-            let names = filters.iter().map(|name| display_text::escape_line(name));
+            let names = filters.iter().map(|name| escape_line(name));
             warnings.push(format!(
                 "the filters {} were not run, so files under them may be listed as changed",
                 names.collect::<Vec<_>>().join(", ")

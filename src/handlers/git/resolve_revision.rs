@@ -1,6 +1,6 @@
 //! Resolves revisions to commit ids. Not here: showing the commits (GitLog, GitShow).
 
-use super::display_text;
+use super::display_text::escape_line;
 use super::git_command::GitOutput;
 use super::repository::GitRepository;
 use crate::tool::ToolError;
@@ -31,7 +31,7 @@ pub(super) fn check_plain_value<'a>(key: &str, text: &'a str) -> Result<&'a str,
     };
     Err(ToolError::invalid_args(format!(
         "`{key}` {why}: {:?}. Give it plainly, or leave it out.",
-        display_text::escape_line(text)
+        escape_line(text)
     )))
 }
 
@@ -83,7 +83,7 @@ impl GitRepository {
     }
 
     async fn unknown_revision_error(&self, key: &str, text: &str) -> Result<ToolError, ToolError> {
-        let shown = display_text::escape_line(text);
+        let shown = escape_line(text);
         if self.resolve_head().await?.is_none() {
             return Ok(ToolError::not_found(format!(
                 "`{key}`: there is no commit {shown:?}: the branch that is checked out has no commits yet."
@@ -112,7 +112,7 @@ fn suggest_names(asked: &str, known: &GitOutput) -> String {
     let near: Vec<String> = scored
         .into_iter()
         .take(3)
-        .map(|(_, name)| display_text::escape_line(name))
+        .map(|(_, name)| escape_line(name))
         .collect();
     if near.is_empty() {
         String::new()

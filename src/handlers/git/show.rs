@@ -9,7 +9,6 @@ use super::blob::BlobCapture;
 use super::captured_output::OutputCapture;
 use super::commit_details::CommitDetails;
 use super::diff_output::DiffQuery;
-use super::display_text;
 use super::repository::GitRepository;
 use super::requested_path::{here, read_access};
 use super::resolve_revision::short_id;
@@ -17,6 +16,7 @@ use super::tree_entry::TreeEntry;
 use crate::acp::RawPath;
 use crate::output::TextBudget;
 use crate::output::number_format::{format_count, format_size};
+use crate::output::path_text::path_text_from_bytes;
 use crate::tool::{DeclaredAccess, ErrorCode, Tool, ToolContext, ToolEffect, ToolError, ToolReply};
 
 /// The characters of the budget reserved for a file's title.
@@ -150,7 +150,7 @@ impl GitShow {
             .await?;
         let shown = format!(
             "{} at {}",
-            display_text::path(path.as_bytes()),
+            path_text_from_bytes(path.as_bytes()),
             short_id(id)
         );
         let Some(entry) = answer.nul_records().find_map(TreeEntry::parse_record) else {

@@ -7,13 +7,15 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::GitDeps;
+use super::display_text::escape_line;
 use super::pending_operation::{PendingOperation, find_pending_operations, rebase_step};
 use super::porcelain::{BranchStatus, ChangeState, GitFileChange, RepoStatus};
 use super::repository::GitRepository;
 use super::requested_path::{here, read_access};
-use super::{display_text, resolve_revision};
+use super::resolve_revision;
 use crate::acp::RawPath;
 use crate::output::number_format::{format_count, group_digits};
+use crate::output::path_text::path_text_from_bytes;
 use crate::tool::{DeclaredAccess, Tool, ToolContext, ToolEffect, ToolError, ToolReply};
 
 /// The arguments of the status query that the parser reads.
@@ -194,7 +196,7 @@ pub(super) fn format_state_counts(status: &RepoStatus, path: Option<&str>) -> St
     };
     let counts: Vec<String> = named.into_iter().filter_map(count).collect();
     let within = path.map_or_else(String::new, |path| {
-        format!(" in {}", display_text::path(path.as_bytes()))
+        format!(" in {}", path_text_from_bytes(path.as_bytes()))
     });
     let stashes = match status.branch.stashes {
         0 => String::new(),
@@ -216,11 +218,11 @@ fn describe_branch(branch: &BranchStatus) -> String {
             at.unwrap_or("nothing")
         );
     };
-    let name = display_text::escape_line(name);
+    let name = escape_line(name);
     let Some(at) = at else {
         return format!("On branch {name}, which has no commits yet.");
     };
-    let Some(upstream) = branch.upstream.as_deref().map(display_text::escape_line) else {
+    let Some(upstream) = branch.upstream.as_deref().map(escape_line) else {
         return format!("On branch {name} at {at}, without an upstream.");
     };
     match branch.ahead_behind {

@@ -1,8 +1,8 @@
 //! One line of `git ls-tree -z -l`: an entry of a folder at a commit. Not here: its content.
 
-use super::display_text;
 use super::resolve_revision::short_id;
 use crate::output::number_format::format_size;
+use crate::output::path_text::path_text_from_bytes;
 
 /// One entry of a folder.
 pub(super) struct TreeEntry {
@@ -24,7 +24,7 @@ impl TreeEntry {
             kind: fields.next()?.to_owned(),
             id: fields.next()?.to_owned(),
             size: fields.next().and_then(|text| text.parse().ok()),
-            name: display_text::path(&record[tab + 1..]),
+            name: path_text_from_bytes(&record[tab + 1..]),
         })
     }
 
