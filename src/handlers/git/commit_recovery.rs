@@ -91,7 +91,7 @@ async fn kill_leftover_git(request: &RequestId) {
         match ending.await {
             Ok(stopped) if stopped.survivors.is_empty() => {}
             _ => {
-                tracing::warn!(request.id = %request, "a git that an earlier life left could not be ended")
+                tracing::warn!(request.id = %request, "a git that an earlier life left could not be ended");
             }
         }
     }

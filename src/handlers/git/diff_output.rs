@@ -135,12 +135,12 @@ impl DiffQuery {
         head: String,
         room: usize,
     ) -> Result<CollectedDiff, ToolError> {
-        let context = self.context.unwrap_or(DEFAULT_CONTEXT).min(MAX_CONTEXT);
-        let context = format!("-U{context}");
+        let lines = self.context.unwrap_or(DEFAULT_CONTEXT).min(MAX_CONTEXT);
+        let unified = format!("-U{lines}");
         let capture = OutputCapture::new(&repository.git, room, self.number);
         // A quarter is reserved for the note about omitted files.
         let patch = PatchCapture::new(capture, room / 4 * 3, room);
-        let arguments = self.diff_arguments(&["--patch", &context]);
+        let arguments = self.diff_arguments(&["--patch", &unified]);
         let patch = repository.git.run_into_sink(&arguments, patch).await?;
         let (content, whole, ends) = patch.finish();
         Ok(CollectedDiff {

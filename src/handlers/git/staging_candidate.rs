@@ -43,7 +43,11 @@ impl StagingCandidate {
             return Ok(Some(why));
         }
         let file = repository.top.join(native_path(path));
-        let Some(meta) = file.symlink_metadata().ok().filter(|meta| meta.is_file()) else {
+        let Some(meta) = file
+            .symlink_metadata()
+            .ok()
+            .filter(std::fs::Metadata::is_file)
+        else {
             return Ok(None);
         };
         if let Some(name) = filtered.get(path) {

@@ -122,7 +122,7 @@ impl SearchHandler for PathFinder<'_> {
         let is_by_time = self.order == SortOrder::Mtime;
         let newest = is_by_time.then(|| entry.modified_time()).flatten();
         let last = self.own.last_needed();
-        if !last.is_some_and(|last| Reverse(newest) > last.newest) {
+        if last.is_none_or(|last| Reverse(newest) <= last.newest) {
             self.own.push(FoundPath {
                 newest: Reverse(newest),
                 path: entry.absolute_path(),

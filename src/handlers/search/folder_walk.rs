@@ -220,9 +220,9 @@ impl WalkShared<'_> {
                 return queue;
             }
             if round < SPIN_ROUNDS / 2 {
-                std::hint::spin_loop()
+                std::hint::spin_loop();
             } else {
-                std::thread::yield_now()
+                std::thread::yield_now();
             }
         }
         self.state.lock()

@@ -196,8 +196,10 @@ impl Tool for Grep {
 
     async fn run(self, cx: &ToolContext, deps: &SearchDeps) -> Result<ToolReply, ToolError> {
         let patterns = self.compile_patterns()?;
-        let glob = non_empty(&self.glob).map(FileGlob::new).transpose()?;
-        let types = non_empty(&self.file_type)
+        let glob = non_empty(self.glob.as_deref())
+            .map(FileGlob::new)
+            .transpose()?;
+        let types = non_empty(self.file_type.as_deref())
             .map(select_file_types)
             .transpose()?;
         let plan = self.build_plan(&cx.secret_boundaries)?;
@@ -258,7 +260,7 @@ impl Grep {
         let context = |asked: Option<u64>| {
             usize::try_from(asked.unwrap_or(self.context_lines).min(MAX_CONTEXT)).unwrap_or(0)
         };
-        let encoding = non_empty(&self.encoding).map(|name| {
+        let encoding = non_empty(self.encoding.as_deref()).map(|name| {
             Encoding::new(name).map_err(|_| {
                 ToolError::invalid_args(format!(
                     "There is no encoding {name:?}. Examples: windows-1252, iso-8859-2, shift_jis, gbk, utf-16le."
@@ -351,6 +353,6 @@ impl Grep {
     }
 }
 
-fn non_empty(text: &Option<String>) -> Option<&str> {
-    text.as_deref().filter(|text| !text.is_empty())
+fn non_empty(text: Option<&str>) -> Option<&str> {
+    text.filter(|text| !text.is_empty())
 }

@@ -5,7 +5,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ignore::types::{Types, TypesBuilder};
+use ignore::types::{FileTypeDef, Types, TypesBuilder};
 use parking_lot::Mutex;
 
 use super::SearchDeps;
@@ -328,7 +328,7 @@ pub(super) fn select_file_types(name: &str) -> Result<Types, ToolError> {
     builder.select(name);
     builder.build().map_err(|_| {
         let definitions = builder.definitions();
-        let mut names: Vec<&str> = definitions.iter().map(|known| known.name()).collect();
+        let mut names: Vec<&str> = definitions.iter().map(FileTypeDef::name).collect();
         let score = |known: &str| strsim::jaro_winkler(name, known);
         names.sort_by(|a, b| score(b).total_cmp(&score(a)));
         names.truncate(4);

@@ -106,7 +106,7 @@ impl Tool for ShellStatus {
 impl ShellStatus {
     async fn list_all(&self, deps: &ShellDeps) -> Result<ToolReply, ToolError> {
         let about_one = [self.since, self.wait_ms, self.tail_lines];
-        if self.pattern.is_some() || about_one.into_iter().any(|given| given.is_some()) {
+        if self.pattern.is_some() || about_one.iter().any(Option::is_some) {
             let text = "ShellStatus: since, tail_lines, pattern and wait_ms are about one shell; name it in `shell_id`.";
             return Err(ToolError::invalid_args(text));
         }

@@ -150,6 +150,7 @@ impl SqliteCall {
         };
         // Such a journal may also be that of a program that is just committing. A reader tells.
         let opened = WorkerQuestion {
+            opening: OpenMode::InPlace,
             task: SqlTask::Open,
             ..question.clone()
         };

@@ -154,7 +154,7 @@ impl StatementGuard {
         loop {
             match attempt() {
                 Err(error) if is_lock_error(&error) && !self.should_stop() => {
-                    std::thread::park_timeout(LOCK_PAUSE)
+                    std::thread::park_timeout(LOCK_PAUSE);
                 }
                 result => return result,
             }
