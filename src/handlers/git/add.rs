@@ -7,14 +7,12 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::GitDeps;
-use super::display_text;
+use super::requested_path::read_access;
 use super::staging::{StagingBatch, StagingScope, collect_batch, open_with_paths, stage_batch};
 use crate::acp::RawPath;
 use crate::output::number_format::format_count;
-use crate::tool::{
-    DeclaredAccess, DefaultLocation, ErrorCode, ResultMeta, Tool, ToolContext, ToolEffect,
-    ToolError, ToolReply,
-};
+use crate::output::path_text::path_text_from_bytes;
+use crate::tool::{DeclaredAccess, ErrorCode, Tool, ToolContext, ToolEffect, ToolError, ToolReply};
 
 /// The largest number of files that an answer lists.
 const MAX_LISTED_FILES: usize = 100;
@@ -53,30 +51,20 @@ impl Tool for GitAdd {
     type Output = ToolReply;
 
     fn access(&self) -> DeclaredAccess {
-        DeclaredAccess::reading_paths(self.paths.iter().map(RawPath::as_str))
-            .with_default_location(DefaultLocation::FirstWorkspace)
-            .starting_programs()
+        read_access(&self.paths).starting_programs()
     }
 
     async fn run(self, cx: &ToolContext, deps: &GitDeps) -> Result<ToolReply, ToolError> {
         let (repository, parts) = open_with_paths(cx, deps, Self::NAME, &self.paths).await?;
-        let _turn = deps
-            .repo_locks
-            .lock_repository(cx, &repository.git_dir)
-            .await?;
-        let batch = collect_batch(cx, deps, &repository, &parts, StagingScope::All).await?;
+        let _lock = repository.lock_changes().await?;
+        let batch = collect_batch(&repository, &parts, StagingScope::All).await?;
         if batch.accepted.is_empty() && !batch.refused.is_empty() {
             let text = format!("Nothing was staged.\n{}", format_refusals(&batch));
             return Err(ToolError::new(ErrorCode::PolicyDenied, text));
         }
         cx.declare_intents(vec![repository.stage_intent()]).await?;
-        stage_batch(cx, &repository, &batch).await?;
-        Ok(
-            ToolReply::from_text(format_staging_report(&batch)).with_meta(ResultMeta {
-                warnings: repository.notes,
-                ..ResultMeta::default()
-            }),
-        )
+        stage_batch(&repository, &batch).await?;
+        Ok(repository.into_reply(format_staging_report(&batch)))
     }
 }
 
@@ -93,7 +81,7 @@ fn format_staging_report(batch: &StagingBatch) -> String {
             text,
             "  {}: {}{remark}",
             candidate.change_word(),
-            display_text::path(&candidate.path)
+            path_text_from_bytes(&candidate.change.path)
         );
     }
     if batch.accepted.len() > MAX_LISTED_FILES {
@@ -124,7 +112,7 @@ pub(super) fn format_refusals(batch: &StagingBatch) -> String {
         format_count(batch.refused.len() as u64, "path")
     );
     for (path, why) in batch.refused.iter().take(MAX_LISTED_FILES) {
-        let _ = writeln!(text, "  {}: {why}", display_text::path(path));
+        let _ = writeln!(text, "  {}: {why}", path_text_from_bytes(path));
     }
     if batch.refused.len() > MAX_LISTED_FILES {
         let _ = writeln!(

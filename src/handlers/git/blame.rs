@@ -2,20 +2,22 @@
 
 use std::fmt::Write as _;
 use std::ops::RangeInclusive;
-use std::path::Path;
+use std::path::PathBuf;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::GitDeps;
-use super::display_text;
+use super::display_text::{count_control_chars, escape_line};
+use super::object_paths::is_in_workspace;
 use super::repository::{GitRepository, RepoPathKind, append_pathspec};
+use super::requested_path::read_access;
 use super::resolve_revision::short_id;
 use crate::acp::RawPath;
+use crate::output::path_text::path_text_from_bytes;
 use crate::output::{TextBudget, number_format};
 use crate::tool::{
-    DeclaredAccess, DefaultLocation, ErrorCode, ResultMeta, Tool, ToolContext, ToolEffect,
-    ToolError, ToolReply,
+    DeclaredAccess, ErrorCode, ResultMeta, Tool, ToolContext, ToolEffect, ToolError, ToolReply,
 };
 
 const DEFAULT_LINES: u64 = 200;
@@ -63,8 +65,7 @@ impl Tool for GitBlame {
     type Output = ToolReply;
 
     fn access(&self) -> DeclaredAccess {
-        DeclaredAccess::reading_paths([self.path.as_str()])
-            .with_default_location(DefaultLocation::FirstWorkspace)
+        read_access([&self.path])
     }
 
     async fn run(self, cx: &ToolContext, deps: &GitDeps) -> Result<ToolReply, ToolError> {
@@ -83,10 +84,10 @@ impl Tool for GitBlame {
             ));
         };
         let id = match &self.revision {
-            Some(revision) => Some(repository.resolve_commit(cx, "ref", revision).await?),
+            Some(revision) => Some(repository.resolve_commit("ref", revision).await?),
             None => None,
         };
-        check_ignore_revs_file(cx, deps, &repository).await?;
+        check_ignore_revs_file(&repository).await?;
         // One extra line tells whether the file goes on.
         let range = format!("-L{},{}", lines.start(), lines.end() + 1);
         let mut arguments = vec![
@@ -97,24 +98,16 @@ impl Tool for GitBlame {
             &range,
         ];
         arguments.extend(id.as_deref());
-        let answer = repository
-            .git
-            .run(cx, &append_pathspec(&arguments, Some(path)))
-            .await?;
+        let arguments = append_pathspec(&arguments, Some(path));
+        let answer = repository.git.run(&arguments).await?;
         if !answer.is_success() {
-            return Err(self
-                .explain_blame_failure(cx, &repository, path, &answer.stderr_text)
-                .await?);
+            let complaint = &answer.stderr_text;
+            let failure = explain_blame_failure(&repository, path, id.as_deref(), complaint);
+            return Err(failure.await?);
         }
         let mut blamed = parse_blame(&answer.output);
-        let goes_on = match (
-            blamed.last().is_some_and(|line| line.number > *lines.end()),
-            self.end_line,
-        ) {
-            (false, _) => " There are no more lines.".to_owned(),
-            (true, Some(end)) if end == *lines.end() => " The file has more lines.".to_owned(),
-            (true, _) => format!(" Continue with start_line={}.", lines.end() + 1),
-        };
+        let is_past = |line: &BlamedLine| line.number > *lines.end();
+        let hint = self.continuation_hint(blamed.last().is_some_and(is_past), *lines.end());
         blamed.retain(|line| lines.contains(&line.number));
         if blamed.iter().any(|line| line.text.contains('\0')) {
             return Err(ToolError::new(
@@ -128,18 +121,17 @@ impl Tool for GitBlame {
         );
         let text = format!(
             "{} {at}\n{}",
-            display_text::path(path.as_bytes()),
-            render_blame(&blamed, &goes_on)
+            path_text_from_bytes(path.as_bytes()),
+            render_blame(&blamed, &hint)
         );
-        let controls: u64 = blamed.iter().map(BlamedLine::count_control_chars).sum();
-        let mut meta = ResultMeta {
-            control_chars: Some(controls).filter(|n| *n > 0),
+        let texts = blamed.iter().map(|line| line.text.as_str());
+        let controls = texts.map(count_control_chars).sum();
+        let cut = "git's answer was longer than 8 MB and was cut there".to_owned();
+        let meta = ResultMeta {
+            control_chars: Some(controls).filter(|count| *count > 0),
+            warnings: answer.cut.then_some(cut).into_iter().collect(),
             ..ResultMeta::default()
         };
-        if answer.cut {
-            meta.warnings
-                .push("git's answer was longer than 8 MB and was cut there".to_owned());
-        }
         Ok(ToolReply::from_text(text)
             .with_meta(meta)
             .with_budget(TextBudget::from_requested(Some(200_000))))
@@ -147,6 +139,14 @@ impl Tool for GitBlame {
 }
 
 impl GitBlame {
+    fn continuation_hint(&self, has_more: bool, last: u64) -> String {
+        match self.end_line {
+            _ if !has_more => " There are no more lines.".to_owned(),
+            Some(end) if end == last => " The file has more lines.".to_owned(),
+            _ => format!(" Continue with start_line={}.", last + 1),
+        }
+    }
+
     fn line_range(&self) -> Result<RangeInclusive<u64>, ToolError> {
         let start = self.start_line.unwrap_or(1).max(1);
         let end = self
@@ -163,51 +163,37 @@ impl GitBlame {
         }
         Ok(start..=end.min(start + MAX_LINES - 1))
     }
+}
 
-    /// Explains why git failed: the file is not in its history, or it has fewer lines.
-    async fn explain_blame_failure(
-        &self,
-        cx: &ToolContext,
-        repository: &GitRepository,
-        path: &str,
-        complaint: &str,
-    ) -> Result<ToolError, ToolError> {
-        let shown = &repository.requested.shown;
-        let known = match &self.revision {
-            Some(revision) => {
-                let id = repository.resolve_commit(cx, "ref", revision).await?;
-                repository
-                    .run_on_path(cx, &["ls-tree", "-z", "--full-tree", &id], Some(path))
-                    .await?
-            }
-            None => {
-                repository
-                    .run_on_path(cx, &["ls-files", "-z"], Some(path))
-                    .await?
-            }
-        };
-        if known.output.is_empty() {
-            let place = self
-                .revision
-                .as_ref()
-                .map_or("git does not track it", |_| "that commit does not have it");
-            return Ok(ToolError::not_found(format!(
-                "{shown}: {place}, so there is no history of its lines. GitStatus lists what is untracked."
-            )));
-        }
-        Ok(ToolError::invalid_args(format!(
-            "GitBlame: {shown}: {complaint}"
-        )))
+/// Explains why git failed: the file is not in its history, or it has fewer lines.
+async fn explain_blame_failure(
+    repository: &GitRepository,
+    path: &str,
+    id: Option<&str>,
+    complaint: &str,
+) -> Result<ToolError, ToolError> {
+    let shown = &repository.requested.shown;
+    let (list, place) = match id {
+        Some(id) => (
+            vec!["ls-tree", "--full-tree", id],
+            "that commit does not have it",
+        ),
+        None => (vec!["ls-files"], "git does not track it"),
+    };
+    let known = repository.run_on_path(&list, Some(path)).await?;
+    if known.output.is_empty() {
+        return Ok(ToolError::not_found(format!(
+            "{shown}: {place}, so there is no history of its lines. GitStatus lists what is untracked."
+        )));
     }
+    Ok(ToolError::invalid_args(format!(
+        "GitBlame: {shown}: {complaint}"
+    )))
 }
 
 /// Checks that `blame.ignoreRevsFile` lies in the workspace, because git's error message would quote a file from
 /// elsewhere.
-async fn check_ignore_revs_file(
-    cx: &ToolContext,
-    deps: &GitDeps,
-    repository: &GitRepository,
-) -> Result<(), ToolError> {
+async fn check_ignore_revs_file(repository: &GitRepository) -> Result<(), ToolError> {
     let question = [
         "config",
         "-z",
@@ -215,21 +201,11 @@ async fn check_ignore_revs_file(
         "--get-all",
         "blame.ignoreRevsFile",
     ];
-    let answer = repository.git.run(cx, &question).await?;
-    for file in answer
-        .output
-        .split(|byte| *byte == 0)
-        .filter(|file| !file.is_empty())
-    {
-        let file = repository
-            .top
-            .join(String::from_utf8_lossy(file).into_owned());
-        let inside = |real: &Path| {
-            deps.workspace
-                .root_paths()
-                .any(|root| real.starts_with(root))
-        };
-        if !file.canonicalize().is_ok_and(|real| inside(&real)) {
+    let answer = repository.git.run(&question).await?;
+    let inside = |real: PathBuf| is_in_workspace(&real, &repository.git.deps.workspace);
+    for file in answer.nul_records() {
+        let file = repository.top.join(&*String::from_utf8_lossy(file));
+        if !file.canonicalize().is_ok_and(inside) {
             return Err(ToolError::new(
                 ErrorCode::PolicyDenied,
                 "The setting blame.ignoreRevsFile names a file that is missing or outside the workspace, so git is not asked. \
@@ -250,15 +226,6 @@ struct BlamedLine {
     zone: String,
     subject: String,
     text: String,
-}
-
-impl BlamedLine {
-    fn count_control_chars(&self) -> u64 {
-        self.text
-            .chars()
-            .filter(|c| c.is_control() && !matches!(c, '\t' | '\r'))
-            .count() as u64
-    }
 }
 
 /// Parses the output of `git blame --line-porcelain`.
@@ -282,10 +249,10 @@ fn parse_blame(output: &[u8]) -> Vec<BlamedLine> {
             fresh = true;
         } else if let Some((key, value)) = text.split_once(' ') {
             match key {
-                "author" => line.author = display_text::escape_line(value),
+                "author" => line.author = escape_line(value),
                 "author-time" => line.seconds = value.parse().unwrap_or(0),
-                "author-tz" => line.zone = display_text::escape_line(value),
-                "summary" => line.subject = display_text::escape_line(value),
+                "author-tz" => line.zone = escape_line(value),
+                "summary" => line.subject = escape_line(value),
                 _ => {}
             }
         }
@@ -293,7 +260,7 @@ fn parse_blame(output: &[u8]) -> Vec<BlamedLine> {
     lines
 }
 
-fn render_blame(lines: &[BlamedLine], goes_on: &str) -> String {
+fn render_blame(lines: &[BlamedLine], hint: &str) -> String {
     let mut text = String::new();
     let mut last: Option<&BlamedLine> = None;
     for line in lines {
@@ -316,7 +283,7 @@ fn render_blame(lines: &[BlamedLine], goes_on: &str) -> String {
     }
     match (lines.first(), last) {
         (Some(first), Some(last)) => {
-            let _ = write!(text, "Showing {}-{}.{goes_on}", first.number, last.number);
+            let _ = write!(text, "Showing {}-{}.{hint}", first.number, last.number);
         }
         _ => text.push_str("The file has no lines."),
     }

@@ -1,10 +1,11 @@
 //! Captures a whole output, with secrets masked: in memory while it is short, then in the output store for
 //! ReadOutput. Not here: the part that an answer shows.
 
-use super::GitDeps;
+use super::git_command::GitCommand;
 use crate::ids::RequestId;
+use crate::output::terminal_text::Utf8Decoder;
 use crate::output::{OutputSpool, OutputStore, StreamFilter};
-use crate::tool::ToolContext;
+use crate::tool::ResultMeta;
 
 /// An output being captured.
 pub(super) struct OutputCapture {
@@ -12,15 +13,15 @@ pub(super) struct OutputCapture {
     request: RequestId,
     number: u32,
     filter: Box<dyn StreamFilter>,
+    masked: Vec<u8>,
+    decoder: Utf8Decoder,
     /// The whole output while it is short.
-    held: Vec<u8>,
+    short: Vec<u8>,
     chars: usize,
     limit: usize,
     long: bool,
     spool: Option<OutputSpool>,
-    /// The reason why the output store cannot store it.
-    refused: Option<String>,
-    bytes: u64,
+    result: CapturedOutput,
 }
 
 /// The captured output.
@@ -33,87 +34,101 @@ pub(super) struct CapturedOutput {
     /// The reason why the stored output is incomplete.
     pub(super) cut_short: Option<String>,
     pub(super) bytes: u64,
-    pub(super) redactions: u64,
+    redactions: u64,
+    lossy: u64,
+}
+
+impl CapturedOutput {
+    /// Returns the facts about the text, given the number of its control characters.
+    pub(super) fn text_meta(&self, control_chars: u64) -> ResultMeta {
+        let unless_zero = |count: u64| (count > 0).then_some(count);
+        ResultMeta {
+            redactions: unless_zero(self.redactions),
+            lossy_chars: unless_zero(self.lossy),
+            control_chars: unless_zero(control_chars),
+            ..ResultMeta::default()
+        }
+    }
 }
 
 impl OutputCapture {
     /// Starts a capture in which up to `limit` characters count as short. `number` tells several outputs of a call
     /// apart.
-    pub(super) fn new(cx: &ToolContext, deps: &GitDeps, limit: usize, number: u32) -> Self {
+    pub(super) fn new(git: &GitCommand, limit: usize, number: u32) -> Self {
         Self {
-            outputs: deps.outputs.clone(),
-            request: cx.request.clone(),
+            outputs: git.deps.outputs.clone(),
+            request: git.cx.request.clone(),
             number,
-            filter: (deps.filters)(),
-            held: Vec::new(),
+            filter: (git.deps.filters)(),
+            masked: Vec::new(),
+            decoder: Utf8Decoder::default(),
+            short: Vec::new(),
             chars: 0,
             limit,
             long: false,
             spool: None,
-            refused: None,
-            bytes: 0,
+            result: CapturedOutput::default(),
         }
     }
 
-    /// Pushes a chunk and replaces the content of `masked` by its masked text. Returns false once nothing more would
-    /// be stored.
-    pub(super) fn push_chunk(&mut self, piece: &[u8], masked: &mut Vec<u8>) -> bool {
-        masked.clear();
-        self.bytes += piece.len() as u64;
-        self.filter.push(piece, masked);
-        self.store_masked(masked)
+    /// Pushes a chunk. Returns its masked text, and false once nothing more would be stored.
+    pub(super) fn push_chunk(&mut self, piece: &[u8]) -> (String, bool) {
+        self.result.bytes += piece.len() as u64;
+        self.masked.clear();
+        self.filter.push(piece, &mut self.masked);
+        self.store_masked()
     }
 
-    fn store_masked(&mut self, masked: &[u8]) -> bool {
+    fn store_masked(&mut self) -> (String, bool) {
+        let mut text = String::new();
+        self.decoder.push(&self.masked, &mut text);
+        if self.long {
+            return (text, Self::write_spool(&mut self.spool, &self.masked));
+        }
+        // Count characters: every byte except UTF-8 continuation bytes.
+        let is_start = |byte: &&u8| (**byte & 0xc0) != 0x80;
+        self.chars += self.masked.iter().filter(is_start).count();
+        self.short.extend_from_slice(&self.masked);
+        self.long = self.chars > self.limit || self.short.len() > 4 * self.limit;
         if !self.long {
-            // Count characters: every byte except UTF-8 continuation bytes.
-            self.chars += masked.iter().filter(|byte| (**byte & 0xc0) != 0x80).count();
-            self.held.extend_from_slice(masked);
-            self.long = self.chars > self.limit || self.held.len() > 4 * self.limit;
-            if !self.long {
-                return true;
-            }
-            match self.outputs.create_spool(&self.request, self.number) {
-                Ok(spool) => self.spool = Some(spool),
-                Err(cause) => {
-                    self.refused = Some(format!("the whole could not be kept on disk ({cause})"))
-                }
-            }
-            let held = std::mem::take(&mut self.held);
-            return self.write_spool(&held);
+            return (text, true);
         }
-        self.write_spool(masked)
+        match self.outputs.create_spool(&self.request, self.number) {
+            Ok(spool) => self.spool = Some(spool),
+            Err(cause) => {
+                self.result.cut_short =
+                    Some(format!("the whole could not be kept on disk ({cause})"));
+            }
+        }
+        let stored = Self::write_spool(&mut self.spool, &std::mem::take(&mut self.short));
+        (text, stored)
     }
 
-    fn write_spool(&mut self, masked: &[u8]) -> bool {
-        let Some(spool) = &mut self.spool else {
-            return true;
-        };
-        spool.write(masked);
-        spool.keep_stop_reason().is_none()
+    fn write_spool(spool: &mut Option<OutputSpool>, masked: &[u8]) -> bool {
+        spool.as_mut().is_none_or(|spool| {
+            spool.write(masked);
+            spool.keep_stop_reason().is_none()
+        })
     }
 
-    /// Ends the capture. Returns the masked rest and the captured output.
-    pub(super) fn finish(mut self) -> (Vec<u8>, CapturedOutput) {
-        let mut rest = Vec::new();
-        self.filter.finish(&mut rest);
-        self.store_masked(&rest);
-        let mut kept = CapturedOutput {
-            bytes: self.bytes,
-            redactions: self.filter.rewritten_count(),
-            cut_short: self.refused,
-            ..CapturedOutput::default()
-        };
+    /// Ends the capture. Returns the masked rest as text, and the captured output.
+    pub(super) fn finish(&mut self) -> (String, CapturedOutput) {
+        self.masked.clear();
+        self.filter.finish(&mut self.masked);
+        let (mut rest, _) = self.store_masked();
+        self.decoder.finish(&mut rest);
+        let mut result = std::mem::take(&mut self.result);
+        result.redactions = self.filter.rewritten_count();
+        result.lossy = self.decoder.replacement_count();
         if !self.long {
-            kept.text = Some(self.held);
+            result.text = Some(std::mem::take(&mut self.short));
         }
-        if let Some(mut spool) = self.spool {
+        if let Some(mut spool) = self.spool.take() {
             spool.flush();
-            kept.handle = spool
-                .stored_handle()
-                .map(|handle| handle.as_str().to_owned());
-            kept.cut_short = spool.keep_stop_reason().map(str::to_owned);
+            let handle = spool.stored_handle();
+            result.handle = handle.map(|handle| handle.as_str().to_owned());
+            result.cut_short = spool.keep_stop_reason().map(str::to_owned);
         }
-        (rest, kept)
+        (rest, result)
     }
 }

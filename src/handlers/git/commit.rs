@@ -4,14 +4,14 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::GitDeps;
-use super::create_commit::{CommitOrder, create_commit};
-use super::repository::{GitRepository, RepoPath, RepoPathKind};
+use super::commit_order::CommitOrder;
+use super::create_commit::create_commit;
+use super::repository::{GitRepository, RepoPath};
+use super::requested_path::{here, read_access};
 use super::staging::{StagingScope, collect_batch, open_with_paths};
-use super::status::here;
 use crate::acp::RawPath;
 use crate::tool::{
-    CallDescription, CallTitle, DeclaredAccess, DefaultLocation, Tool, ToolContext, ToolEffect,
-    ToolError, ToolReply,
+    CallDescription, CallTitle, DeclaredAccess, Tool, ToolContext, ToolEffect, ToolError, ToolReply,
 };
 
 /// Commit what is staged, only `paths`, or with all=true every change of files that git knows.
@@ -62,15 +62,7 @@ impl Tool for GitCommit {
     fn access(&self) -> DeclaredAccess {
         // With `paths`, the repository is found from them and `path` is ignored.
         let folder = self.paths.is_none().then_some(&self.path);
-        let paths = self
-            .paths
-            .iter()
-            .flatten()
-            .chain(folder)
-            .map(RawPath::as_str);
-        DeclaredAccess::reading_paths(paths)
-            .with_default_location(DefaultLocation::FirstWorkspace)
-            .starting_programs()
+        read_access(self.paths.iter().flatten().chain(folder)).starting_programs()
     }
 
     fn describe(&self) -> CallDescription {
@@ -86,31 +78,24 @@ impl Tool for GitCommit {
                 "GitCommit: `paths` and `all` exclude each other.",
             ));
         }
-        let (repository, _turn, batch, only) = if let Some(paths) = &self.paths {
-            let (repository, parts) = open_with_paths(cx, deps, Self::NAME, paths).await?;
-            let turn = deps
-                .repo_locks
-                .lock_repository(cx, &repository.git_dir)
-                .await?;
-            let batch = collect_batch(cx, deps, &repository, &parts, StagingScope::All).await?;
-            (repository, turn, Some(batch), Some(parts))
+        let (repository, only) = match &self.paths {
+            Some(paths) => {
+                let (repository, parts) = open_with_paths(cx, deps, Self::NAME, paths).await?;
+                (repository, Some(parts))
+            }
+            None => (
+                GitRepository::open_repository(cx, deps, &self.path).await?,
+                None,
+            ),
+        };
+        let _lock = repository.lock_changes().await?;
+        let batch = if let Some(parts) = &only {
+            Some(collect_batch(&repository, parts, StagingScope::All).await?)
+        } else if self.all {
+            let whole = [RepoPath::default()];
+            Some(collect_batch(&repository, &whole, StagingScope::Tracked).await?)
         } else {
-            let repository = GitRepository::open_repository(cx, deps, &self.path).await?;
-            let turn = deps
-                .repo_locks
-                .lock_repository(cx, &repository.git_dir)
-                .await?;
-            let top = RepoPath {
-                path: String::new(),
-                kind: RepoPathKind::Folder,
-                shown: String::new(),
-            };
-            let batch = if self.all {
-                Some(collect_batch(cx, deps, &repository, &[top], StagingScope::Tracked).await?)
-            } else {
-                None
-            };
-            (repository, turn, batch, None)
+            None
         };
         let order = CommitOrder {
             tool: Self::NAME,
@@ -120,6 +105,6 @@ impl Tool for GitCommit {
             amend: self.amend,
             hooks: true,
         };
-        create_commit(cx, deps, &repository, order).await
+        create_commit(&repository, order).await
     }
 }

@@ -1,10 +1,9 @@
 //! The repository's hooks that a commit would run. Not here: running them, which git does.
 
-use std::path::PathBuf;
-
+use super::git_binary::is_program;
 use super::git_command::GitRunOptions;
 use super::repository::GitRepository;
-use crate::tool::{ToolContext, ToolError};
+use crate::tool::ToolError;
 
 /// The hooks that a commit can run.
 const COMMIT_HOOKS: [&str; 7] = [
@@ -19,45 +18,33 @@ const COMMIT_HOOKS: [&str; 7] = [
 
 /// Returns the executable commit hooks, in the hooks folder or in the settings.
 pub(super) async fn find_commit_hooks(
-    cx: &ToolContext,
     repository: &GitRepository,
 ) -> Result<Vec<&'static str>, ToolError> {
-    let manner = GitRunOptions {
+    let options = GitRunOptions {
         hooks: true,
         ..GitRunOptions::default()
     };
     let answer = repository
         .git
-        .run_with_options(cx, &["rev-parse", "--git-path", "hooks"], manner)
+        .run_with_options(&["rev-parse", "--git-path", "hooks"], options)
         .await?;
-    let folder = repository
-        .top
-        .join(PathBuf::from(answer.first_output_line()));
-    let named = configured_hooks(cx, repository).await?;
+    let folder = repository.top.join(answer.first_output_line());
+    let named = configured_hooks(repository).await?;
     let is_one =
-        |name: &&str| may_run(&folder.join(name)) || named.iter().any(|event| event == name);
+        |name: &&str| is_program(&folder.join(name)) || named.iter().any(|event| event == name);
     Ok(COMMIT_HOOKS.into_iter().filter(is_one).collect())
 }
 
 /// Returns the events of hooks in the settings, if this git supports them (since 2.54).
-async fn configured_hooks(
-    cx: &ToolContext,
-    repository: &GitRepository,
-) -> Result<Vec<String>, ToolError> {
-    if !repository.git.has_configured_hooks()
-        || !supports_config_hooks(
-            &repository
-                .git
-                .run(cx, &["version"])
-                .await?
-                .first_output_line(),
-        )
+async fn configured_hooks(repository: &GitRepository) -> Result<Vec<String>, ToolError> {
+    if repository.git.hook_overrides.is_empty()
+        || !supports_config_hooks(&repository.git.run(&["version"]).await?.first_output_line())
     {
         return Ok(Vec::new());
     }
     let answer = repository
         .git
-        .run(cx, &["config", "-z", "--get-regexp", r"^hook\..*\.event$"])
+        .run(&["config", "-z", "--get-regexp", r"^hook\..*\.event$"])
         .await?;
     let pairs = answer.stdout_text();
     Ok(pairs
@@ -77,18 +64,6 @@ fn supports_config_hooks(version: &str) -> bool {
         // Assume support, because listing a hook too many is safer than missing one.
         _ => true,
     }
-}
-
-#[cfg(unix)]
-fn may_run(hook: &std::path::Path) -> bool {
-    use std::os::unix::fs::PermissionsExt;
-    hook.metadata()
-        .is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
-}
-
-#[cfg(not(unix))]
-fn may_run(hook: &std::path::Path) -> bool {
-    hook.metadata().is_ok_and(|meta| meta.is_file())
 }
 
 #[cfg(test)]

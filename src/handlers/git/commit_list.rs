@@ -3,11 +3,12 @@
 
 use std::fmt::Write as _;
 
+use super::display_text::escape_line;
 use super::git_command::GitOutput;
-use super::repository::{GitRepository, append_pathspec, git_error};
-use super::{display_text, resolve_revision};
+use super::repository::GitRepository;
+use super::resolve_revision;
 use crate::output::number_format::{format_count, group_digits};
-use crate::tool::{ToolContext, ToolError};
+use crate::tool::ToolError;
 
 /// Fields that git prints for each commit, each with a NUL after it.
 const LOG_FORMAT: &str = "--format=%H%x00%P%x00%an%x00%ad%x00%D%x00%s";
@@ -52,7 +53,6 @@ impl CommitQuery<'_> {
     /// Reads the page and one more commit, which tells whether more follow.
     pub(super) async fn run_query(
         &self,
-        cx: &ToolContext,
         repository: &GitRepository,
     ) -> Result<CommitList, ToolError> {
         let (count, skip) = (
@@ -62,20 +62,13 @@ impl CommitQuery<'_> {
         let mut arguments = vec!["log", "-z", "--no-color", LOG_FORMAT, DATE, &count, &skip];
         arguments.extend(self.filters.iter().map(String::as_str));
         arguments.extend(["--end-of-options", self.revision]);
-        let answer = repository
-            .git
-            .run(cx, &append_pathspec(&arguments, self.path))
-            .await?;
-        if !answer.is_success() {
-            return Err(git_error(&answer));
-        }
+        let answer = repository.run_on_path(&arguments, self.path).await?;
         let mut entries = parse_commits(&answer);
         let wanted = usize::try_from(self.count).unwrap_or(usize::MAX);
         let more = entries.len() > wanted || answer.cut;
         entries.truncate(wanted);
         let asked = ["rev-parse", "--is-shallow-repository"];
-        let is_shallow =
-            !more && repository.git.run(cx, &asked).await?.first_output_line() == "true";
+        let is_shallow = !more && repository.git.run(&asked).await?.first_output_line() == "true";
         Ok(CommitList {
             entries,
             more,
@@ -131,10 +124,10 @@ fn parse_commits(answer: &GitOutput) -> Vec<CommitEntry> {
         .map(|fields| CommitEntry {
             id: fields[0].to_owned(),
             parents: fields[1].split_whitespace().count(),
-            author: display_text::escape_line(fields[2]),
+            author: escape_line(fields[2]),
             date: fields[3].to_owned(),
-            refs: display_text::escape_line(fields[4]),
-            subject: display_text::escape_line(fields[5]),
+            refs: escape_line(fields[4]),
+            subject: escape_line(fields[5]),
         })
         .collect()
 }

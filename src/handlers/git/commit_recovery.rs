@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use sha2::{Digest, Sha256};
 
 use super::GitDeps;
-use super::create_commit::report_earlier_commit;
+use super::commit_report::report_earlier_commit;
 use super::repository::GitRepository;
 use super::resolve_revision::short_id;
 use crate::acp::RawPath;
@@ -18,7 +18,7 @@ use crate::tool::{CallIntent, IntentOutcome, ToolContext, ToolError};
 const SEARCH_DEPTH: &str = "--max-count=50";
 
 /// Returns the current time in milliseconds since 1970.
-pub(super) fn unix_time_ms() -> u64 {
+fn unix_time_ms() -> u64 {
     let since = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default();
@@ -91,7 +91,7 @@ async fn kill_leftover_git(request: &RequestId) {
         match ending.await {
             Ok(stopped) if stopped.survivors.is_empty() => {}
             _ => {
-                tracing::warn!(request.id = %request, "a git that an earlier life left could not be ended")
+                tracing::warn!(request.id = %request, "a git that an earlier life left could not be ended");
             }
         }
     }
@@ -114,7 +114,7 @@ async fn recover_staging(
 ) -> Result<IntentOutcome, ToolError> {
     let repository = GitRepository::open_repository(cx, deps, &RawPath::from(top)).await?;
     // Staging the same files twice has the same result as once.
-    Ok(remove_own_locks(deps, &repository, None, since_ms)
+    Ok(remove_own_locks(&repository, None, since_ms)
         .map_or(IntentOutcome::Untouched, unclear_outcome))
 }
 
@@ -126,18 +126,15 @@ async fn recover_commit(
     since_ms: u64,
 ) -> Result<IntentOutcome, ToolError> {
     let repository = GitRepository::open_repository(cx, deps, &RawPath::from(top)).await?;
-    let branch = repository
-        .git
-        .run(cx, &["symbolic-ref", "--quiet", "HEAD"])
-        .await?
-        .first_output_line();
-    let left = remove_own_locks(deps, &repository, Some(&branch), since_ms);
-    let now = repository.resolve_head(cx).await?;
+    let branch = ["symbolic-ref", "--quiet", "HEAD"];
+    let branch = repository.git.run(&branch).await?.first_output_line();
+    let left = remove_own_locks(&repository, Some(&branch), since_ms);
+    let now = repository.resolve_head().await?;
     if now.as_deref() == before {
         return Ok(left.map_or(IntentOutcome::Untouched, unclear_outcome));
     }
-    if let Some(made) = find_own_commit(cx, &repository, before, message).await? {
-        let mut reply = report_earlier_commit(cx, &repository, made).await?;
+    if let Some(made) = find_own_commit(&repository, before, message).await? {
+        let mut reply = report_earlier_commit(&repository, made).await?;
         reply.meta.warnings.extend(left);
         return Ok(IntentOutcome::Done(Box::new(reply)));
     }
@@ -152,7 +149,6 @@ async fn recover_commit(
 
 /// Returns the commit on top of `before` that has this message, if there is one.
 pub(super) async fn find_own_commit(
-    cx: &ToolContext,
     repository: &GitRepository,
     before: Option<&str>,
     message: &str,
@@ -161,7 +157,7 @@ pub(super) async fn find_own_commit(
     let mut arguments = vec!["log", "-z", "--format=%H%n%P%n%B", SEARCH_DEPTH, "HEAD"];
     arguments.extend(not.as_deref());
     arguments.push("--");
-    let answer = repository.git.run(cx, &arguments).await?;
+    let answer = repository.git.run(&arguments).await?;
     let text = answer.stdout_text();
     let made = text.split('\0').find_map(|commit| {
         let (id, rest) = commit.split_once('\n')?;
@@ -179,7 +175,6 @@ pub(super) async fn find_own_commit(
 /// Removes git locks that are newer than the declaration, unless another git that may hold them runs here. Returns a
 /// warning about a lock that stays.
 fn remove_own_locks(
-    deps: &GitDeps,
     repository: &GitRepository,
     branch: Option<&str>,
     since_ms: u64,
@@ -203,7 +198,7 @@ fn remove_own_locks(
         let gone = is_ours
             && lock
                 .to_str()
-                .is_some_and(|lock| remove_workspace_file(deps, lock));
+                .is_some_and(|lock| remove_workspace_file(repository, lock));
         if gone {
             tracing::info!(lock = %lock.display(), "a lock that a killed git of ours left was taken away");
         } else {
@@ -218,8 +213,9 @@ fn remove_own_locks(
 }
 
 /// Removes a file in the workspace. Returns whether it was removed.
-fn remove_workspace_file(deps: &GitDeps, path: &str) -> bool {
-    let Ok(found) = deps.workspace.resolve_in_workspace(&RawPath::from(path)) else {
+fn remove_workspace_file(repository: &GitRepository, path: &str) -> bool {
+    let workspace = &repository.git.deps.workspace;
+    let Ok(found) = workspace.resolve_in_workspace(&RawPath::from(path)) else {
         return false;
     };
     found.absolute_path().to_str() == Some(path)
@@ -232,28 +228,32 @@ fn remove_workspace_file(deps: &GitDeps, path: &str) -> bool {
 impl GitRepository {
     /// Returns the intent to make a commit on top of this HEAD.
     pub(super) fn commit_intent(&self, head: Option<&String>, message: &str) -> CallIntent {
-        match self.top.to_str() {
-            Some(top) => CallIntent::Commit {
-                repository: top.to_owned(),
-                head: head.cloned(),
-                message: message_hash(message),
-                since_ms: unix_time_ms(),
-            },
-            None => CallIntent::Vague {
-                what: format!("commit in {}", self.top.display()),
-            },
-        }
+        self.intent_or_vague("commit", |repository| CallIntent::Commit {
+            repository,
+            head: head.cloned(),
+            message: message_hash(message),
+            since_ms: unix_time_ms(),
+        })
     }
 
     /// Returns the intent to stage files.
     pub(super) fn stage_intent(&self) -> CallIntent {
+        self.intent_or_vague("stage files", |repository| CallIntent::Stage {
+            repository,
+            since_ms: unix_time_ms(),
+        })
+    }
+
+    /// Returns an intent with the path of the working tree, or a vague one if the path is not valid UTF-8.
+    fn intent_or_vague(
+        &self,
+        action: &str,
+        to_intent: impl FnOnce(String) -> CallIntent,
+    ) -> CallIntent {
         match self.top.to_str() {
-            Some(top) => CallIntent::Stage {
-                repository: top.to_owned(),
-                since_ms: unix_time_ms(),
-            },
+            Some(top) => to_intent(top.to_owned()),
             None => CallIntent::Vague {
-                what: format!("stage files in {}", self.top.display()),
+                what: format!("{action} in {}", self.top.display()),
             },
         }
     }

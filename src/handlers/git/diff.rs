@@ -6,20 +6,17 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::GitDeps;
-use super::diff_output::{DiffLimits, DiffQuery};
-use super::porcelain::{ChangeState, RepoStatus};
+use super::diff_output::DiffQuery;
+use super::display_text::escape_line;
+use super::porcelain::ChangeState;
 use super::repository::GitRepository;
+use super::requested_path::{here, read_access};
 use super::resolve_revision::short_id;
-use super::status::here;
+use super::status::read_status;
 use crate::acp::RawPath;
 use crate::output::TextBudget;
 use crate::output::number_format::format_count;
-use crate::tool::{
-    DeclaredAccess, DefaultLocation, Tool, ToolContext, ToolEffect, ToolError, ToolReply,
-};
-
-const DEFAULT_CONTEXT: u64 = 3;
-const MAX_CONTEXT: u64 = 1_000;
+use crate::tool::{DeclaredAccess, Tool, ToolContext, ToolEffect, ToolError, ToolReply};
 
 /// Show what differs in a git repository. Default: working tree against index; staged=true: index against the last
 /// commit.
@@ -89,8 +86,7 @@ impl Tool for GitDiff {
     type Output = ToolReply;
 
     fn access(&self) -> DeclaredAccess {
-        DeclaredAccess::reading_paths([self.path.as_str()])
-            .with_default_location(DefaultLocation::FirstWorkspace)
+        read_access([&self.path])
     }
 
     /// Splits ranges: `a..b` compares two commits, `a...b` shows the changes of b since it left a. An empty side
@@ -116,23 +112,14 @@ impl Tool for GitDiff {
     async fn run(self, cx: &ToolContext, deps: &GitDeps) -> Result<ToolReply, ToolError> {
         self.check_arguments()?;
         let repository = GitRepository::open_repository(cx, deps, &self.path).await?;
-        let (comparison, title) = self.build_diff_query(cx, &repository).await?;
-        let wanted = DiffLimits {
-            budget: TextBudget::from_requested(self.max_chars),
-            stat_only: self.stat_only,
-            bare: false,
-        };
-        let stat = comparison.read_stat(cx, &repository).await?;
+        let (comparison, title) = self.build_diff_query(&repository).await?;
+        let stat = comparison.read_stat(&repository).await?;
         if stat.files.is_empty() {
-            repository.require_known_path(cx).await?;
-            let hint = self.hint_other_changes(cx, &repository).await?;
-            let mut reply = ToolReply::from_text(format!("{title}: no differences.{hint}"));
-            reply.meta.warnings = repository.notes;
-            return Ok(reply);
+            repository.require_known_path().await?;
+            let hint = self.hint_other_changes(&repository).await?;
+            return Ok(repository.into_reply(format!("{title}: no differences.{hint}")));
         }
-        comparison
-            .build_diff_reply(cx, deps, &repository, (&title, stat), wanted)
-            .await
+        comparison.build_diff_reply(&repository, &title, stat).await
     }
 }
 
@@ -152,7 +139,6 @@ impl GitDiff {
 
     async fn build_diff_query(
         &self,
-        cx: &ToolContext,
         repository: &GitRepository,
     ) -> Result<(DiffQuery, String), ToolError> {
         let mut command = vec!["diff".to_owned()];
@@ -169,9 +155,9 @@ impl GitDiff {
         }
         for (key, asked) in [("from", &self.from), ("to", &self.to)] {
             let Some(asked) = asked else { continue };
-            let id = repository.resolve_commit(cx, key, asked).await?;
+            let id = repository.resolve_commit(key, asked).await?;
             say(key, &format!("\"{}\"", short_id(&id)));
-            let name = super::display_text::escape_line(asked.trim());
+            let name = escape_line(asked.trim());
             let shown = if id.starts_with(&name) {
                 short_id(&id).to_owned()
             } else {
@@ -199,30 +185,25 @@ impl GitDiff {
         let comparison = DiffQuery {
             command,
             path: repository.pathspec().map(str::to_owned),
-            context: self
-                .context_lines
-                .unwrap_or(DEFAULT_CONTEXT)
-                .min(MAX_CONTEXT),
+            context: self.context_lines,
             ignore_whitespace: self.ignore_whitespace,
             again: Some(again),
-            number: 0,
+            budget: TextBudget::from_requested(self.max_chars),
+            stat_only: self.stat_only,
+            ..DiffQuery::default()
         };
         Ok((comparison, format!("{parted}{title}")))
     }
 
     /// Returns a hint about other uncommitted changes, if the call asked about uncommitted changes.
-    async fn hint_other_changes(
-        &self,
-        cx: &ToolContext,
-        repository: &GitRepository,
-    ) -> Result<String, ToolError> {
+    async fn hint_other_changes(&self, repository: &GitRepository) -> Result<String, ToolError> {
         if self.from.is_some() {
             return Ok(String::new());
         }
-        let status = read_status(cx, repository).await?;
+        let status = read_status(repository, &[], repository.pathspec()).await?;
         let other = |place: ChangeState, words: &str| match status.count_in_state(place) {
             0 => String::new(),
-            n => format!(" {} {words}", format_count(n as u64, "file")),
+            n => format!(" {} {words}", format_count(n, "file")),
         };
         Ok(if self.staged {
             other(
@@ -236,15 +217,4 @@ impl GitDiff {
             "or folders untracked, which a diff does not show: GitStatus lists them.",
         ))
     }
-}
-
-/// Reads the status of the requested path.
-pub(super) async fn read_status(
-    cx: &ToolContext,
-    repository: &GitRepository,
-) -> Result<RepoStatus, ToolError> {
-    let answer = repository
-        .run_on_path(cx, &super::status::STATUS_ARGUMENTS, repository.pathspec())
-        .await?;
-    Ok(RepoStatus::parse_porcelain(&answer.output))
 }

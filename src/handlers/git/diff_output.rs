@@ -3,36 +3,37 @@
 
 use std::fmt::Write as _;
 
-use super::GitDeps;
 use super::captured_output::{CapturedOutput, OutputCapture};
 use super::diff_stat::DiffStat;
 use super::patch_capture::{PatchCapture, PatchContent};
-use super::repository::{GitRepository, append_pathspec, git_error};
+use super::repository::{GitRepository, append_pathspec};
 use crate::output::number_format::{format_count, format_size};
+use crate::output::path_text::path_text_from_bytes;
 use crate::output::{ClippedText, TextBudget};
-use crate::tool::{ResultMeta, ToolContext, ToolError, ToolReply};
+use crate::tool::{ToolError, ToolReply};
 
 /// The number of omitted files that are listed with the call that shows each.
 const MAX_NAMED_FILES: usize = 50;
 /// Characters reserved for the note about omitted files.
 const NOTE_CHARS: usize = 400;
 
-/// A comparison in git's terms.
+/// The lines of context around a change, unless the call asks for others.
+const DEFAULT_CONTEXT: u64 = 3;
+const MAX_CONTEXT: u64 = 1_000;
+
+/// A comparison in git's terms, and the limits of its answer.
+#[derive(Debug, Default)]
 pub(super) struct DiffQuery {
     /// `diff` or `show`, with the commits.
     pub(super) command: Vec<String>,
     pub(super) path: Option<String>,
-    pub(super) context: u64,
+    /// The lines of context that the call asks for.
+    pub(super) context: Option<u64>,
     pub(super) ignore_whitespace: bool,
     /// The call that shows one file of the diff, without its path: `GitDiff staged=true`.
     pub(super) again: Option<String>,
     /// The number of this output within its call, from 0.
     pub(super) number: u32,
-}
-
-/// Limits on the answer.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct DiffLimits {
     pub(super) budget: TextBudget,
     /// Only count lines.
     pub(super) stat_only: bool,
@@ -41,6 +42,23 @@ pub(super) struct DiffLimits {
 }
 
 impl DiffQuery {
+    /// Returns a comparison with git's default options, and the call that shows one file of it.
+    pub(super) fn with_command(command: &[&str], again: &str) -> Self {
+        Self {
+            command: command.iter().copied().map(str::to_owned).collect(),
+            again: Some(again.to_owned()),
+            ..Self::default()
+        }
+    }
+
+    /// Returns the comparison of a commit with its first parent.
+    pub(super) fn for_commit(id: &str) -> Self {
+        Self {
+            again: None,
+            ..Self::with_command(&["show", "--format=", "--diff-merges=first-parent", id], "")
+        }
+    }
+
     /// Builds the arguments of every comparison. They disable external programs, colours and the scan of submodule
     /// files.
     fn diff_arguments<'a>(&'a self, more: &[&'a str]) -> Vec<&'a str> {
@@ -70,171 +88,158 @@ impl DiffQuery {
     /// Returns the files that differ, with their line counts.
     pub(super) async fn read_stat(
         &self,
-        cx: &ToolContext,
         repository: &GitRepository,
     ) -> Result<DiffStat, ToolError> {
         let more = ["--raw", "--numstat", "-z", "--abbrev=10"];
-        let answer = repository.git.run(cx, &self.diff_arguments(&more)).await?;
-        if !answer.is_success() {
-            return Err(git_error(&answer));
-        }
+        let answer = repository
+            .git
+            .run_checked(&self.diff_arguments(&more))
+            .await?;
         Ok(DiffStat::parse_stat(&answer.output, answer.cut))
     }
 
     /// Builds the answer under a title. Without differences it is the title alone.
     pub(super) async fn build_diff_reply(
         &self,
-        cx: &ToolContext,
-        deps: &GitDeps,
         repository: &GitRepository,
-        (title, stat): (&str, DiffStat),
-        wanted: DiffLimits,
+        title: &str,
+        stat: DiffStat,
     ) -> Result<ToolReply, ToolError> {
-        let meta = ResultMeta {
-            warnings: repository.notes.clone(),
-            ..ResultMeta::default()
-        };
-        let room = wanted.budget.max_chars();
+        let room = self.budget.max_chars();
         let summary = format!("{title}: {}\n", stat.format_summary());
-        if stat.files.is_empty() || wanted.stat_only {
-            let text = format!(
-                "{summary}{}",
-                stat.format_list(room.saturating_sub(summary.chars().count() + NOTE_CHARS))
-            );
-            return Ok(ToolReply::from_text(text)
-                .with_meta(meta)
-                .with_budget(wanted.budget));
-        }
-        let list = if stat.files.len() > 1 {
-            stat.format_list(room / 4)
+        let mut reply = if stat.files.is_empty() || self.stat_only {
+            let left = room.saturating_sub(summary.chars().count() + NOTE_CHARS);
+            ToolReply::from_text(summary + &stat.format_list(left))
         } else {
-            String::new()
+            let list = if stat.files.len() > 1 {
+                stat.format_list(room / 4)
+            } else {
+                String::new()
+            };
+            let head = format!("{summary}{list}\n");
+            let left = room.saturating_sub(head.chars().count() + NOTE_CHARS);
+            self.collect_diff(repository, stat, head, left.max(500))
+                .await?
+                .compose_reply(self, repository)
         };
-        let head = format!("{summary}{list}\n");
-        let room = room
-            .saturating_sub(head.chars().count() + NOTE_CHARS)
-            .max(500);
-        let context = format!("-U{}", self.context);
+        let mut warnings = repository.warnings.clone();
+        warnings.append(&mut reply.meta.warnings);
+        reply.meta.warnings = warnings;
+        Ok(reply.with_budget(self.budget))
+    }
+
+    async fn collect_diff(
+        &self,
+        repository: &GitRepository,
+        stat: DiffStat,
+        head: String,
+        room: usize,
+    ) -> Result<CollectedDiff, ToolError> {
+        let lines = self.context.unwrap_or(DEFAULT_CONTEXT).min(MAX_CONTEXT);
+        let unified = format!("-U{lines}");
+        let capture = OutputCapture::new(&repository.git, room, self.number);
         // A quarter is reserved for the note about omitted files.
-        let patch = PatchCapture::new(
-            OutputCapture::new(cx, deps, room, self.number),
-            room / 4 * 3,
-            room,
-        );
-        let (answer, patch) = repository
-            .git
-            .run_into_sink(cx, &self.diff_arguments(&["--patch", &context]), patch)
-            .await?;
-        if !answer.is_success() {
-            return Err(git_error(&answer));
-        }
-        let (taken, kept, ends) = patch.finish();
-        let read = CollectedDiff {
+        let patch = PatchCapture::new(capture, room / 4 * 3, room);
+        let arguments = self.diff_arguments(&["--patch", &unified]);
+        let patch = repository.git.run_into_sink(&arguments, patch).await?;
+        let (content, whole, ends) = patch.finish();
+        Ok(CollectedDiff {
             stat,
             head,
             room,
-            wanted,
-            taken,
-            kept,
+            content,
+            whole,
             ends,
-        };
-        Ok(self.compose_reply(deps, repository, &read, meta))
+        })
     }
+}
 
-    fn compose_reply(
-        &self,
-        deps: &GitDeps,
-        repository: &GitRepository,
-        read: &CollectedDiff,
-        mut meta: ResultMeta,
-    ) -> ToolReply {
-        let CollectedDiff {
-            taken, kept, ends, ..
-        } = read;
-        meta.redactions = (kept.redactions > 0).then_some(kept.redactions);
-        meta.lossy_chars = (taken.lossy > 0).then_some(taken.lossy);
-        meta.control_chars = (taken.controls > 0).then_some(taken.controls);
-        if kept.text.is_some() && (taken.omitted_count == 0 || ends.omitted_lines == 0) {
+/// The parts of an answer.
+struct CollectedDiff {
+    stat: DiffStat,
+    head: String,
+    room: usize,
+    content: PatchContent,
+    whole: CapturedOutput,
+    ends: ClippedText,
+}
+
+impl CollectedDiff {
+    fn compose_reply(&self, query: &DiffQuery, repository: &GitRepository) -> ToolReply {
+        let Self {
+            head,
+            content,
+            whole,
+            ends,
+            ..
+        } = self;
+        let mut meta = whole.text_meta(content.controls);
+        if whole.text.is_some() && (content.omitted_count == 0 || ends.omitted_lines == 0) {
             // The diff fits without that note.
-            let shown = if taken.omitted_count == 0 {
-                &taken.text
+            let shown = if content.omitted_count == 0 {
+                &content.text
             } else {
                 &ends.text
             };
-            let text = if read.wanted.bare {
-                shown.to_owned()
-            } else {
-                format!("{}{shown}", read.head)
-            };
-            return ToolReply::from_text(text)
-                .with_meta(meta)
-                .with_budget(read.wanted.budget);
+            let head = if query.bare { "" } else { head };
+            return ToolReply::from_text(format!("{head}{shown}")).with_meta(meta);
         }
-        meta.handle.clone_from(&kept.handle);
+        meta.handle.clone_from(&whole.handle);
         meta.truncated = true;
-        meta.omitted_bytes = Some(kept.bytes.saturating_sub(taken.text.len() as u64));
-        meta.warnings.extend(kept.cut_short.iter().cloned());
-        let alone = taken.shown + taken.omitted_count == 1;
-        let body = if alone && taken.omitted_count == 1 {
+        meta.warnings.extend(whole.cut_short.clone());
+        let body = if content.shown == 0 && content.omitted_count == 1 {
             meta.omitted_bytes = Some(ends.omitted_bytes);
             format!(
                 "[The diff of this file is too long for one answer ({}).]\n{}",
-                format_size(kept.bytes),
+                format_size(whole.bytes),
                 ends.text
             )
         } else {
-            let note = self.format_omitted_files(deps, repository, read);
-            format!("{note}{}", taken.text)
+            meta.omitted_bytes = Some(whole.bytes.saturating_sub(content.text.len() as u64));
+            self.format_omitted_files(query, repository) + &content.text
         };
-        ToolReply::from_fitted_text(format!("{}{body}", read.head))
-            .with_meta(meta)
-            .with_budget(read.wanted.budget)
+        ToolReply::from_fitted_text(format!("{head}{body}")).with_meta(meta)
     }
 
     /// Lists the omitted files, each with the call that shows it.
-    fn format_omitted_files(
-        &self,
-        deps: &GitDeps,
-        repository: &GitRepository,
-        read: &CollectedDiff,
-    ) -> String {
-        let CollectedDiff { taken, kept, .. } = read;
+    fn format_omitted_files(&self, query: &DiffQuery, repository: &GitRepository) -> String {
+        let Self { content, whole, .. } = self;
         let mut note = format!(
             "[The whole diff ({}) is too long for one answer.",
-            format_size(kept.bytes)
+            format_size(whole.bytes)
         );
-        if taken.omitted_count == 0 {
+        if content.omitted_count == 0 {
             note.push_str(" Long lines are cut.");
         } else {
-            let files = format_count(taken.omitted_count as u64, "file");
+            let files = format_count(content.omitted_count as u64, "file");
             let _ = write!(
                 note,
                 " {files} of {} had no room:",
-                taken.omitted_count + taken.shown
+                content.omitted_count + content.shown
             );
         }
         let mut used = 0;
-        for path in taken.omitted_paths.iter().take(MAX_NAMED_FILES) {
-            let figures = read
+        for path in content.omitted_paths.iter().take(MAX_NAMED_FILES) {
+            let figures = self
                 .stat
                 .find_file(path)
                 .map_or_else(String::new, |file| format!(" ({})", file.format_counts()));
-            let line = match (&self.again, json_call_path(deps, repository, path)) {
+            let line = match (&query.again, json_call_path(repository, path)) {
                 (Some(again), Some(path)) => format!("\n  {again} path={path}{figures}"),
-                _ => format!("\n  {}{figures}", super::display_text::path(path)),
+                _ => format!("\n  {}{figures}", path_text_from_bytes(path)),
             };
             used += line.chars().count();
             // The rest of the budget belongs to the diff.
-            if used + NOTE_CHARS > read.room / 4 {
+            if used + NOTE_CHARS > self.room / 4 {
                 break;
             }
             note.push_str(&line);
         }
         let named = note.matches("\n  ").count();
-        if named < taken.omitted_count {
-            let _ = write!(note, "\n  and {} more", taken.omitted_count - named);
+        if named < content.omitted_count {
+            let _ = write!(note, "\n  and {} more", content.omitted_count - named);
         }
-        match &kept.handle {
+        match &whole.handle {
             Some(handle) => {
                 let _ = writeln!(note, "\nReadOutput handle=\"{handle}\" has all of it.]\n");
             }
@@ -244,26 +249,10 @@ impl DiffQuery {
     }
 }
 
-/// The parts of an answer.
-struct CollectedDiff {
-    stat: DiffStat,
-    head: String,
-    room: usize,
-    wanted: DiffLimits,
-    taken: PatchContent,
-    kept: CapturedOutput,
-    ends: ClippedText,
-}
-
 /// Formats a repository path as a JSON argument for a call, or returns `None` if it is not valid UTF-8.
-pub(super) fn json_call_path(
-    deps: &GitDeps,
-    repository: &GitRepository,
-    path: &[u8],
-) -> Option<String> {
+fn json_call_path(repository: &GitRepository, path: &[u8]) -> Option<String> {
     let path = repository.top.join(std::str::from_utf8(path).ok()?);
-    let path = path
-        .strip_prefix(deps.workspace.first_root())
-        .unwrap_or(&path);
+    let first_root = repository.git.deps.workspace.first_root();
+    let path = path.strip_prefix(first_root).unwrap_or(&path);
     serde_json::to_string(path.to_str()?).ok()
 }

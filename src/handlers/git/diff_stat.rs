@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
-use super::display_text;
+use super::display_text::renamed_path;
 use crate::output::number_format::{format_count, group_digits};
 
 /// Lines added and removed; `None` for a binary file.
@@ -23,14 +23,7 @@ pub(super) struct FileStat {
 impl FileStat {
     /// Formats the path, with the previous path if it was renamed.
     pub(super) fn display_path(&self) -> String {
-        match &self.from {
-            Some(from) => format!(
-                "{} -> {}",
-                display_text::path(from),
-                display_text::path(&self.path)
-            ),
-            None => display_text::path(&self.path),
-        }
+        renamed_path(self.from.as_deref(), &self.path)
     }
 
     /// Formats the counts: `+12 -3` or `binary`.

@@ -1,19 +1,20 @@
 //! Overrides for programs that a repository's settings name under arbitrary keys. Not here: settings with fixed
 //! names.
 
-use super::git_command::{GitCommand, GitOutput};
-use crate::tool::{ErrorCode, ToolContext, ToolError};
+use super::git_command::GitCommand;
+use crate::tool::{ErrorCode, ToolError};
 
 /// Overrides the programs and returns the names of the filters among them, which then change nothing.
-pub(super) async fn override_programs(
-    cx: &ToolContext,
-    git: &mut GitCommand,
-) -> Result<Vec<String>, ToolError> {
+pub(super) async fn override_programs(git: &mut GitCommand) -> Result<Vec<String>, ToolError> {
     let answer = git
-        .run(cx, &["config", "--list", "-z", "--name-only", "--includes"])
+        .run(&["config", "--list", "-z", "--name-only", "--includes"])
         .await?;
     if !answer.is_success() || answer.cut {
-        return Err(unreadable_settings(&answer));
+        let why = answer.stderr_or("there are too many");
+        return Err(ToolError::new(
+            ErrorCode::Io,
+            format!("The repository's settings cannot be read: {why}"),
+        ));
     }
     let keys = String::from_utf8(answer.output).map_err(|_| {
         ToolError::new(
@@ -29,8 +30,9 @@ pub(super) async fn override_programs(
         match (section, variable) {
             ("filter", "clean" | "smudge" | "process") => {
                 // An empty value means "no filter". A required filter that does nothing would be an error.
-                git.override_setting(key.to_owned(), "");
-                git.override_setting(format!("filter.{name}.required"), "false");
+                git.overrides.push((key.to_owned(), ""));
+                git.overrides
+                    .push((format!("filter.{name}.required"), "false"));
                 if !filters.iter().any(|known| known == name) {
                     filters.push(name.to_owned());
                 }
@@ -40,28 +42,17 @@ pub(super) async fn override_programs(
             | ("tar", "command")
             | ("remote", "uploadpack" | "receivepack" | "vcs" | "proxy")
             | ("trailer", "command" | "cmd")
-            | ("credential", "helper") => git.override_setting(key.to_owned(), "false"),
+            | ("credential", "helper") => git.overrides.push((key.to_owned(), "false")),
             // Since git 2.54, settings can name hooks too. Those of a commit run together with its hook files.
             ("hook", "command") => {
-                git.override_without_hooks(key.to_owned(), "true");
-                git.override_without_hooks(format!("hook.{name}.enabled"), "false");
+                git.hook_overrides.push((key.to_owned(), "true"));
+                git.hook_overrides
+                    .push((format!("hook.{name}.enabled"), "false"));
             }
             _ => {}
         }
     }
     Ok(filters)
-}
-
-fn unreadable_settings(answer: &GitOutput) -> ToolError {
-    let why = if answer.stderr_text.is_empty() {
-        "there are too many"
-    } else {
-        &answer.stderr_text
-    };
-    ToolError::new(
-        ErrorCode::Io,
-        format!("The repository's settings cannot be read: {why}"),
-    )
 }
 
 /// Splits `filter.a.b.clean` into `filter`, `a.b`, `clean`.

@@ -3,17 +3,28 @@
 
 use std::fmt::Write as _;
 
-use crate::output::path_text::{is_invisible, unquote_path_bytes};
+use crate::output::path_text::{is_invisible, path_text_from_bytes, unquote_path_bytes};
 
 /// The characters shown of a branch name, an author or a subject.
 const MAX_LINE_CHARS: usize = 200;
 
-/// Formats a path as all tools do.
-pub(super) use crate::output::path_text::path_text_from_bytes as path;
-
 /// Returns the path that git quoted, or the bytes unchanged.
 pub(super) fn unquote_path(text: &[u8]) -> Vec<u8> {
     unquote_path_bytes(text).unwrap_or_else(|| text.to_vec())
+}
+
+/// Formats a path with the previous path before it, if it was renamed.
+pub(super) fn renamed_path(from: Option<&[u8]>, to: &[u8]) -> String {
+    let from = from.map_or_else(String::new, |from| {
+        format!("{} -> ", path_text_from_bytes(from))
+    });
+    from + &path_text_from_bytes(to)
+}
+
+/// Counts the characters that no text needs and a terminal would interpret.
+pub(super) fn count_control_chars(text: &str) -> u64 {
+    let is_counted = |c: &char| c.is_control() && !matches!(c, '\n' | '\t' | '\r');
+    text.chars().filter(is_counted).count() as u64
 }
 
 /// Formats a name or a subject on one line, cut to a maximum length.

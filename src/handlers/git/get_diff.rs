@@ -6,15 +6,13 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::GitDeps;
-use super::diff_output::DiffLimits;
-use super::git_diff::default_diff_query;
+use super::diff_output::DiffQuery;
 use super::repository::GitRepository;
-use super::status::here;
+use super::requested_path::{here, read_access};
 use crate::acp::RawPath;
 use crate::output::TextBudget;
 use crate::tool::{
-    DeclaredAccess, DefaultLocation, ReplyBody, ResultMeta, Tool, ToolContext, ToolEffect,
-    ToolError, ToolReply,
+    DeclaredAccess, ReplyBody, ResultMeta, Tool, ToolContext, ToolEffect, ToolError, ToolReply,
 };
 
 /// Same as GitDiff: `git diff HEAD`, then `git diff --cached`. For one file use GitDiff.
@@ -39,19 +37,15 @@ impl Tool for GetDiff {
     type Output = ToolReply;
 
     fn access(&self) -> DeclaredAccess {
-        DeclaredAccess::reading_paths([self.path.as_str()])
-            .with_default_location(DefaultLocation::FirstWorkspace)
+        read_access([&self.path])
     }
 
     async fn run(self, cx: &ToolContext, deps: &GitDeps) -> Result<ToolReply, ToolError> {
         let repository = GitRepository::open_repository(cx, deps, &self.path).await?;
         // Before the first commit, only staged files can be compared.
-        let not_committed = if repository.resolve_head(cx).await?.is_some() {
-            "HEAD"
-        } else {
-            "--cached"
-        };
-        let halves: [(&str, &str, &str); 2] = [
+        let head = repository.resolve_head().await?;
+        let not_committed = head.map_or("--cached", |_| "HEAD");
+        let halves = [
             (
                 "Not committed (git diff HEAD)",
                 not_committed,
@@ -66,20 +60,19 @@ impl Tool for GetDiff {
         let budget = TextBudget::from_requested(Some(TextBudget::DEFAULT_CHARS as u64 / 2));
         let (mut text, mut meta) = (String::new(), ResultMeta::default());
         let mut fitted = false;
-        for (number, (title, what, again)) in (0..).zip(halves) {
-            let comparison = default_diff_query(&["diff", what], None, again, number);
-            let stat = comparison.read_stat(cx, &repository).await?;
+        for (number, (title, revision, again)) in (0..).zip(halves) {
+            let comparison = DiffQuery {
+                number,
+                budget,
+                ..DiffQuery::with_command(&["diff", revision], again)
+            };
+            let stat = comparison.read_stat(&repository).await?;
             if stat.files.is_empty() {
                 let _ = write!(text, "{title}: nothing.\n\n");
                 continue;
             }
-            let wanted = DiffLimits {
-                budget,
-                stat_only: false,
-                bare: false,
-            };
             let reply = comparison
-                .build_diff_reply(cx, deps, &repository, (title, stat), wanted)
+                .build_diff_reply(&repository, title, stat)
                 .await?;
             if let ReplyBody::Text(part) | ReplyBody::Fitted(part) = &reply.body {
                 text.push_str(part.trim_end());
@@ -88,7 +81,7 @@ impl Tool for GetDiff {
             fitted |= matches!(reply.body, ReplyBody::Fitted(_));
             meta = merge_meta(meta, reply.meta);
         }
-        meta.warnings = repository.notes;
+        meta.warnings = repository.warnings;
         text.truncate(text.trim_end().len());
         let reply = if fitted {
             ToolReply::from_fitted_text(text)

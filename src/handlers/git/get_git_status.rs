@@ -5,11 +5,9 @@ use serde::Deserialize;
 
 use super::GitDeps;
 use super::git_status::build_plain_status;
-use super::status::here;
+use super::requested_path::{here, read_access};
 use crate::acp::RawPath;
-use crate::tool::{
-    DeclaredAccess, DefaultLocation, Tool, ToolContext, ToolEffect, ToolError, ToolReply,
-};
+use crate::tool::{DeclaredAccess, Tool, ToolContext, ToolEffect, ToolError, ToolReply};
 
 /// Same as GitStatus, as `git status --porcelain` prints it. A clean tree says so.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -30,8 +28,7 @@ impl Tool for GetGitStatus {
     type Output = ToolReply;
 
     fn access(&self) -> DeclaredAccess {
-        DeclaredAccess::reading_paths([self.path.as_str()])
-            .with_default_location(DefaultLocation::FirstWorkspace)
+        read_access([&self.path])
     }
 
     async fn run(self, cx: &ToolContext, deps: &GitDeps) -> Result<ToolReply, ToolError> {

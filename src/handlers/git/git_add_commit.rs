@@ -4,12 +4,13 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::GitDeps;
-use super::create_commit::{CommitOrder, create_commit};
+use super::commit_order::CommitOrder;
+use super::create_commit::create_commit;
+use super::requested_path::read_access;
 use super::staging::{StagingScope, collect_batch, open_with_paths};
 use crate::acp::RawPath;
 use crate::tool::{
-    CallDescription, CallTitle, DeclaredAccess, DefaultLocation, Tool, ToolContext, ToolEffect,
-    ToolError, ToolReply,
+    CallDescription, CallTitle, DeclaredAccess, Tool, ToolContext, ToolEffect, ToolError, ToolReply,
 };
 
 /// Same as GitAdd and then GitCommit of these paths alone. It refuses where the repository has hooks.
@@ -39,9 +40,7 @@ impl Tool for GitAddCommit {
     type Output = ToolReply;
 
     fn access(&self) -> DeclaredAccess {
-        DeclaredAccess::reading_paths(self.paths.iter().map(RawPath::as_str))
-            .with_default_location(DefaultLocation::FirstWorkspace)
-            .starting_programs()
+        read_access(&self.paths).starting_programs()
     }
 
     fn describe(&self) -> CallDescription {
@@ -53,11 +52,8 @@ impl Tool for GitAddCommit {
 
     async fn run(self, cx: &ToolContext, deps: &GitDeps) -> Result<ToolReply, ToolError> {
         let (repository, parts) = open_with_paths(cx, deps, Self::NAME, &self.paths).await?;
-        let _turn = deps
-            .repo_locks
-            .lock_repository(cx, &repository.git_dir)
-            .await?;
-        let batch = collect_batch(cx, deps, &repository, &parts, StagingScope::All).await?;
+        let _lock = repository.lock_changes().await?;
+        let batch = collect_batch(&repository, &parts, StagingScope::All).await?;
         let order = CommitOrder {
             tool: Self::NAME,
             message: self.message,
@@ -66,6 +62,6 @@ impl Tool for GitAddCommit {
             amend: false,
             hooks: false,
         };
-        create_commit(cx, deps, &repository, order).await
+        create_commit(&repository, order).await
     }
 }

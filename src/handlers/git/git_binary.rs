@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use super::GitDeps;
+use super::object_paths::is_in_workspace;
 
 /// Returns the PATH for git and its child processes: absolute folders outside the workspaces.
 pub(super) fn trusted_search_path(deps: &GitDeps) -> OsString {
@@ -22,36 +23,28 @@ fn trusted_folders(deps: &GitDeps) -> impl Iterator<Item = PathBuf> {
     std::env::split_paths(&deps.search_path).filter(|folder| {
         let real = folder.canonicalize().unwrap_or_else(|_| folder.clone());
         folder.is_absolute()
-            && !deps
-                .workspace
-                .root_paths()
-                .any(|root| real.starts_with(root) || folder.starts_with(root))
+            && !is_in_workspace(&real, &deps.workspace)
+            && !is_in_workspace(folder, &deps.workspace)
     })
 }
 
 fn is_trusted_program(file: &Path, deps: &GitDeps) -> bool {
-    let Ok(real) = file.canonicalize() else {
-        return false;
-    };
-    if deps
-        .workspace
-        .root_paths()
-        .any(|root| real.starts_with(root))
-    {
-        return false;
-    }
-    let Ok(meta) = real.metadata() else {
-        return false;
-    };
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt;
-        meta.is_file() && meta.permissions().mode() & 0o111 != 0
-    }
-    #[cfg(not(unix))]
-    {
-        meta.is_file()
-    }
+    let trusted = |real: PathBuf| !is_in_workspace(&real, &deps.workspace) && is_program(&real);
+    file.canonicalize().is_ok_and(trusted)
+}
+
+/// Returns whether a path is an executable file.
+#[cfg(unix)]
+pub(super) fn is_program(file: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    file.metadata()
+        .is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
+}
+
+/// Returns whether a path is a file.
+#[cfg(not(unix))]
+pub(super) fn is_program(file: &Path) -> bool {
+    file.is_file()
 }
 
 /// Guesses SystemRoot, which Windows programs need: on the drive of git.

@@ -14,33 +14,39 @@ use tokio::process::Command;
 use tokio::sync::mpsc;
 
 use super::GitDeps;
+use super::display_text::escape_block;
+use super::git_binary;
 use super::git_process::{GitExit, GitOutputTarget, GitRunPlan, MAX_STDERR_BYTES, run_to_exit};
 use super::safe_settings::{GIT_VARIABLES, NO_HOOKS_SETTING, PLAIN_OUTPUT_SETTINGS, SAFE_SETTINGS};
-use super::{display_text, git_binary};
 use crate::acp::local::child_log::CALL_MARK;
-use crate::acp::local::confinement::Confinement;
 use crate::output::terminal_text::TerminalTextCleaner;
-use crate::tool::{ToolContext, ToolError};
+use crate::tool::{ErrorCode, ToolContext, ToolError};
 
 /// The largest output held in memory. git is stopped beyond it.
 pub(super) const MAX_OUTPUT_BYTES: usize = 8 << 20;
 /// The time limit of one run.
 const RUN_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// git, ready to run in a folder of the workspace.
+/// git, ready to run for a call in a folder of the workspace.
 #[derive(Debug, Clone)]
 pub(super) struct GitCommand {
+    pub(super) cx: ToolContext,
+    pub(super) deps: GitDeps,
+    /// The folder in which git runs.
+    pub(super) folder: PathBuf,
+    /// Further overridden settings. A key may contain any character, because it does not pass through a command line
+    /// where `=` would end it.
+    pub(super) overrides: Vec<(String, &'static str)>,
+    /// Overrides for runs without hooks, one at least for each hook that the settings name.
+    pub(super) hook_overrides: Vec<(String, &'static str)>,
     program: PathBuf,
-    folder: PathBuf,
-    environment: Vec<(OsString, OsString)>,
-    settings: Vec<(String, String)>,
-    /// Overrides for runs without hooks.
-    without_hooks: Vec<(String, String)>,
-    confinement: Confinement,
+    search_path: OsString,
+    /// The search for a repository stops here.
+    ceiling: PathBuf,
 }
 
 /// The result of a run.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct GitOutput {
     /// `None` if git was stopped because its output was enough, or if a signal ended it.
     pub(super) exit_code: Option<i32>,
@@ -67,9 +73,42 @@ impl GitOutput {
             .to_owned()
     }
 
+    /// Returns the records of an output that separates them by NUL bytes.
+    pub(super) fn nul_records(&self) -> impl Iterator<Item = &[u8]> {
+        let records = self.output.split(|byte| *byte == 0);
+        records.filter(|record| !record.is_empty())
+    }
+
     /// Returns whether git succeeded, or was stopped only because its output was long enough.
     pub(super) fn is_success(&self) -> bool {
         self.cut || self.exit_code == Some(0)
+    }
+
+    /// Returns the messages of git or its hooks, or this text if there are none.
+    pub(super) fn stderr_or<'a>(&'a self, silent: &'a str) -> &'a str {
+        if self.stderr_text.is_empty() {
+            silent
+        } else {
+            &self.stderr_text
+        }
+    }
+
+    /// Builds the error for a run that git itself ended with a failure.
+    pub(super) fn git_error(&self) -> ToolError {
+        let code = self.exit_code.map_or_else(
+            || "without an exit code".to_owned(),
+            |code| format!("with exit code {code}"),
+        );
+        let why = self.stderr_or("It gave no reason.");
+        ToolError::new(ErrorCode::Io, format!("git ended {code}: {why}"))
+    }
+
+    fn require_success(self) -> Result<Self, ToolError> {
+        if self.is_success() {
+            Ok(self)
+        } else {
+            Err(self.git_error())
+        }
     }
 }
 
@@ -97,116 +136,76 @@ pub(super) struct GitRunOptions {
 }
 
 impl GitRunOptions {
-    /// Options for a quick read that takes its arguments from standard input.
-    pub(super) fn with_input(input: Vec<u8>) -> Self {
+    /// Returns options for a quick read that takes paths from standard input, each with a NUL byte after it.
+    pub(super) fn with_paths<'a>(paths: impl IntoIterator<Item = &'a [u8]>) -> Self {
+        let nul_ended = |path: &'a [u8]| path.iter().copied().chain([0]);
         Self {
-            input: Some(input),
+            input: Some(paths.into_iter().flat_map(nul_ended).collect()),
             ..Self::default()
         }
     }
 }
 
 impl GitCommand {
-    /// Finds git and prepares its environment.
-    pub(super) fn new(deps: &GitDeps, folder: &Path, ceiling: &Path) -> Result<Self, ToolError> {
+    /// Finds git and prepares it for a call.
+    pub(super) fn new(
+        cx: &ToolContext,
+        deps: &GitDeps,
+        folder: &Path,
+        ceiling: &Path,
+    ) -> Result<Self, ToolError> {
         let program = git_binary::find_git(deps).ok_or_else(|| {
             ToolError::not_found(
                 "git is not installed on this machine, or not on the runner's PATH.",
             )
         })?;
-        let set = |name: &str, value: &Path| (OsString::from(name), value.as_os_str().to_owned());
-        let mut environment = vec![
-            set("HOME", &deps.home),
-            // Leaves out programs of a workspace, in case one is on the PATH.
-            (
-                OsString::from("PATH"),
-                git_binary::trusted_search_path(deps),
-            ),
-            // The search for a repository stops at the workspace.
-            set("GIT_CEILING_DIRECTORIES", ceiling),
-        ];
-        environment.extend(
-            GIT_VARIABLES
-                .iter()
-                .map(|(name, value)| ((*name).into(), (*value).into())),
-        );
-        environment.extend(
-            deps.confinement
-                .temp_folder()
-                .map(|temp| set("TMPDIR", temp)),
-        );
-        if cfg!(windows)
-            && let Some(root) = git_binary::windows_system_root(&program)
-        {
-            environment.push(("SystemRoot".into(), root));
-        }
         Ok(Self {
-            program,
+            cx: cx.clone(),
+            deps: deps.clone(),
             folder: folder.to_owned(),
-            environment,
-            settings: Vec::new(),
-            without_hooks: Vec::new(),
-            confinement: deps.confinement.clone(),
+            overrides: Vec::new(),
+            hook_overrides: Vec::new(),
+            program,
+            search_path: git_binary::trusted_search_path(deps),
+            ceiling: ceiling.to_owned(),
         })
-    }
-
-    /// Sets the folder in which git runs.
-    pub(super) fn set_folder(&mut self, folder: &Path) {
-        folder.clone_into(&mut self.folder);
-    }
-
-    /// Overrides one more setting. The key may contain any character, because it does not pass through a command line
-    /// where `=` would end it.
-    pub(super) fn override_setting(&mut self, key: String, value: &str) {
-        self.settings.push((key, value.to_owned()));
-    }
-
-    /// Overrides a setting for runs without hooks.
-    pub(super) fn override_without_hooks(&mut self, key: String, value: &str) {
-        self.without_hooks.push((key, value.to_owned()));
-    }
-
-    /// Returns whether settings name hooks.
-    pub(super) fn has_configured_hooks(&self) -> bool {
-        !self.without_hooks.is_empty()
     }
 
     /// Runs git until it ends, prints enough, or the call ends.
     pub(super) async fn run<S: AsRef<OsStr>>(
         &self,
-        cx: &ToolContext,
         arguments: &[S],
     ) -> Result<GitOutput, ToolError> {
-        self.run_with_options(cx, arguments, GitRunOptions::default())
+        self.run_with_options(arguments, GitRunOptions::default())
             .await
+    }
+
+    /// Runs git. Fails if git fails.
+    pub(super) async fn run_checked<S: AsRef<OsStr>>(
+        &self,
+        arguments: &[S],
+    ) -> Result<GitOutput, ToolError> {
+        self.run(arguments).await?.require_success()
     }
 
     /// Runs git with options.
     pub(super) async fn run_with_options<S: AsRef<OsStr>>(
         &self,
-        cx: &ToolContext,
         arguments: &[S],
-        manner: GitRunOptions,
+        options: GitRunOptions,
     ) -> Result<GitOutput, ToolError> {
         let mut output = Vec::new();
-        let ending = self
-            .run_confined(
-                cx,
-                arguments,
-                manner,
-                GitOutputTarget::Hold(&mut output, MAX_OUTPUT_BYTES),
-            )
-            .await?;
-        Ok(to_git_output(cx, &ending, output))
+        let target = GitOutputTarget::Hold(&mut output, MAX_OUTPUT_BYTES);
+        let ending = self.run_confined(arguments, options, target).await?;
+        Ok(to_git_output(&self.cx, &ending, output))
     }
 
-    /// Runs git and passes its output to a sink.
+    /// Runs git and passes its output to a sink. Fails if git fails.
     pub(super) async fn run_into_sink<A: AsRef<OsStr>, S: GitOutputSink>(
         &self,
-        cx: &ToolContext,
         arguments: &[A],
         mut sink: S,
-    ) -> Result<(GitOutput, S), ToolError> {
+    ) -> Result<S, ToolError> {
         let (pieces, mut arriving) = mpsc::channel::<Vec<u8>>(4);
         let taking = tokio::task::spawn_blocking(move || {
             while let Some(piece) = arriving.blocking_recv() {
@@ -216,49 +215,47 @@ impl GitCommand {
             }
             sink
         });
+        let target = GitOutputTarget::Pour(pieces);
         let ending = self
-            .run_confined(
-                cx,
-                arguments,
-                GitRunOptions::default(),
-                GitOutputTarget::Pour(pieces),
-            )
+            .run_confined(arguments, GitRunOptions::default(), target)
             .await;
         let sink = taking
             .await
             .map_err(|fault| ToolError::internal_error(format!("git's output: {fault}")))?;
-        Ok((to_git_output(cx, &ending?, Vec::new()), sink))
+        to_git_output(&self.cx, &ending?, Vec::new()).require_success()?;
+        Ok(sink)
     }
 
     async fn run_confined<S: AsRef<OsStr>>(
         &self,
-        cx: &ToolContext,
         arguments: &[S],
-        manner: GitRunOptions,
-        out: GitOutputTarget<'_>,
+        options: GitRunOptions,
+        target: GitOutputTarget<'_>,
     ) -> Result<GitExit, ToolError> {
-        let words = self.confinement.wrapper_arguments(&self.folder).await?;
-        let mut command = self.build_command(cx, arguments, &manner, &words);
-        self.confinement
-            .apply_confinement(&mut command, manner.writes)
+        let confinement = &self.deps.confinement;
+        let wrapper = confinement.wrapper_arguments(&self.folder).await?;
+        let mut command = self.build_command(arguments, &options, &wrapper);
+        confinement
+            .apply_confinement(&mut command, options.writes)
             .await?;
         let plan = GitRunPlan {
-            input: manner.input,
-            limit: cx.time_until_deadline(manner.limit.unwrap_or(RUN_TIMEOUT)),
-            gently: manner.writes,
+            input: options.input,
+            limit: self
+                .cx
+                .time_until_deadline(options.limit.unwrap_or(RUN_TIMEOUT)),
+            gently: options.writes,
         };
-        run_to_exit(cx, command, plan, out).await
+        run_to_exit(&self.cx, command, plan, target).await
     }
 
-    /// Builds the command, started through the wrapper command line `before` if it is not empty.
+    /// Builds the command, started through the wrapper command line if it is not empty.
     fn build_command<S: AsRef<OsStr>>(
         &self,
-        cx: &ToolContext,
         arguments: &[S],
-        manner: &GitRunOptions,
-        before: &[String],
+        options: &GitRunOptions,
+        wrapper: &[String],
     ) -> Command {
-        let mut command = match before.split_first() {
+        let mut command = match wrapper.split_first() {
             Some((first, more)) => {
                 let mut command = Command::new(first);
                 command.args(more).arg(&self.program);
@@ -268,32 +265,13 @@ impl GitCommand {
         };
         command.args(["--no-pager", "--no-optional-locks"]);
         // With literal pathspecs, git commands in a hook could not use patterns.
-        if !(manner.hooks || manner.with_patterns) {
+        if !(options.hooks || options.with_patterns) {
             command.arg("--literal-pathspecs");
         }
-        let mut settings: Vec<(&str, &str)> = SAFE_SETTINGS.to_vec();
-        if !manner.hooks {
-            settings.push(NO_HOOKS_SETTING);
-            settings.extend(PLAIN_OUTPUT_SETTINGS);
-            settings.extend(
-                self.without_hooks
-                    .iter()
-                    .map(|(key, value)| (key.as_str(), value.as_str())),
-            );
-        }
-        settings.extend(
-            self.settings
-                .iter()
-                .map(|(key, value)| (key.as_str(), value.as_str())),
-        );
         command
             .args(arguments)
             .current_dir(&self.folder)
-            .env_clear()
-            .envs(self.environment.iter().map(|(name, value)| (name, value)))
-            .env(CALL_MARK, format!("{}.git", cx.request))
-            .env("GIT_CONFIG_COUNT", settings.len().to_string())
-            .stdin(if manner.input.is_some() {
+            .stdin(if options.input.is_some() {
                 Stdio::piped()
             } else {
                 Stdio::null()
@@ -301,33 +279,62 @@ impl GitCommand {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .kill_on_drop(true);
-        for (i, (key, value)) in settings.iter().enumerate() {
+        self.set_environment(&mut command, options.hooks);
+        // Set up before the confinement, because a confined process can neither lower its limit nor raise its OOM
+        // score.
+        #[cfg(unix)]
+        crate::acp::local::process_attachment::attach_to_request(&mut command, &self.cx.request);
+        command
+    }
+
+    fn set_environment(&self, command: &mut Command, hooks: bool) {
+        command
+            .env_clear()
+            .env("HOME", &self.deps.home)
+            // Leaves out programs of a workspace, in case one is on the PATH.
+            .env("PATH", &self.search_path)
+            .env("GIT_CEILING_DIRECTORIES", &self.ceiling)
+            .envs(GIT_VARIABLES.iter().copied())
+            .env(CALL_MARK, format!("{}.git", self.cx.request));
+        if let Some(temp) = self.deps.confinement.temp_folder() {
+            command.env("TMPDIR", temp);
+        }
+        if cfg!(windows)
+            && let Some(root) = git_binary::windows_system_root(&self.program)
+        {
+            command.env("SystemRoot", root);
+        }
+        let mut settings = SAFE_SETTINGS.to_vec();
+        if !hooks {
+            settings.push(NO_HOOKS_SETTING);
+            settings.extend(PLAIN_OUTPUT_SETTINGS);
+        }
+        let hook_overrides = self.hook_overrides.iter().filter(|_| !hooks);
+        let further = hook_overrides.chain(&self.overrides);
+        settings.extend(further.map(|(key, value)| (key.as_str(), *value)));
+        command.env("GIT_CONFIG_COUNT", settings.len().to_string());
+        for (i, (key, value)) in settings.into_iter().enumerate() {
             command
                 .env(format!("GIT_CONFIG_KEY_{i}"), key)
                 .env(format!("GIT_CONFIG_VALUE_{i}"), value);
         }
-        // Set up before the confinement, because a confined process can neither lower its limit nor raise its OOM
-        // score.
-        #[cfg(unix)]
-        crate::acp::local::process_attachment::attach_to_request(&mut command, &cx.request);
-        command
     }
 }
 
 fn to_git_output(cx: &ToolContext, ending: &GitExit, output: Vec<u8>) -> GitOutput {
-    let heard = &ending.stderr;
-    let end = if heard.len() < MAX_STDERR_BYTES {
-        heard.len()
+    let stderr = &ending.stderr;
+    let end = if stderr.len() < MAX_STDERR_BYTES {
+        stderr.len()
     } else {
         cx.secret_boundaries
-            .cut_end_before(heard, heard.len(), false)
+            .cut_end_before(stderr, stderr.len(), false)
     };
     // Masked before it is cut, so that no part of a secret stays.
-    let complaint = clean_messages(&cx.secret_boundaries.mask_bytes(&heard[..end]));
+    let masked = cx.secret_boundaries.mask_bytes(&stderr[..end]);
     GitOutput {
         exit_code: ending.exit_code,
         output,
-        stderr_text: complaint,
+        stderr_text: clean_messages(&masked),
         cut: ending.cut,
         left_open: ending.left_open,
     }
@@ -338,5 +345,5 @@ fn clean_messages(bytes: &[u8]) -> String {
     let (mut cleaner, mut clean) = (TerminalTextCleaner::default(), String::new());
     cleaner.push(&String::from_utf8_lossy(bytes), &mut clean);
     cleaner.finish(&mut clean);
-    display_text::escape_block(clean.trim())
+    escape_block(clean.trim())
 }

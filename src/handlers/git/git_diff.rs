@@ -4,15 +4,12 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::GitDeps;
-use super::diff_output::{DiffLimits, DiffQuery};
+use super::diff_output::DiffQuery;
 use super::repository::GitRepository;
-use super::status::here;
+use super::requested_path::{here, read_access};
 use crate::acp::RawPath;
 use crate::output::TextBudget;
-use crate::tool::{
-    DeclaredAccess, DefaultLocation, ResultMeta, Tool, ToolContext, ToolEffect, ToolError,
-    ToolReply,
-};
+use crate::tool::{DeclaredAccess, Tool, ToolContext, ToolEffect, ToolError, ToolReply};
 
 /// Same as GitDiff, as `git diff` prints it. With staged=true the index against the last commit.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -48,57 +45,32 @@ impl Tool for PlainDiff {
     type Output = ToolReply;
 
     fn access(&self) -> DeclaredAccess {
-        DeclaredAccess::reading_paths([self.path.as_str()])
-            .with_default_location(DefaultLocation::FirstWorkspace)
+        read_access([&self.path])
     }
 
     async fn run(self, cx: &ToolContext, deps: &GitDeps) -> Result<ToolReply, ToolError> {
         let repository = GitRepository::open_repository(cx, deps, &self.path).await?;
-        let (command, again): (&[&str], _) = if self.staged {
-            (&["diff", "--cached"], "git_diff staged=true")
+        let (command, again, title): (&[&str], _, _) = if self.staged {
+            (&["diff", "--cached"], "git_diff staged=true", "Staged")
         } else {
-            (&["diff"], "git_diff")
+            (&["diff"], "git_diff", "Not staged")
         };
-        let comparison = default_diff_query(command, repository.file_pathspec(), again, 0);
-        let stat = comparison.read_stat(cx, &repository).await?;
-        let title = if self.staged { "Staged" } else { "Not staged" };
+        let comparison = DiffQuery {
+            path: repository.file_pathspec().map(str::to_owned),
+            budget: TextBudget::from_requested(self.max_chars),
+            bare: true,
+            ..DiffQuery::with_command(command, again)
+        };
+        let stat = comparison.read_stat(&repository).await?;
         if stat.files.is_empty() {
-            repository.require_known_path(cx).await?;
-            let text = if self.staged {
+            repository.require_known_path().await?;
+            return Ok(repository.into_reply(if self.staged {
                 "No staged changes."
             } else {
                 "No changes in the working tree against the index. staged=true shows staged changes; git_status \
                  lists new files."
-            };
-            return Ok(ToolReply::from_text(text).with_meta(ResultMeta {
-                warnings: repository.notes,
-                ..ResultMeta::default()
             }));
         }
-        let wanted = DiffLimits {
-            budget: TextBudget::from_requested(self.max_chars),
-            stat_only: false,
-            bare: true,
-        };
-        comparison
-            .build_diff_reply(cx, deps, &repository, (title, stat), wanted)
-            .await
-    }
-}
-
-/// Builds a comparison with git's default options.
-pub(super) fn default_diff_query(
-    command: &[&str],
-    path: Option<&str>,
-    again: &str,
-    number: u32,
-) -> DiffQuery {
-    DiffQuery {
-        command: command.iter().map(|word| (*word).to_owned()).collect(),
-        path: path.map(str::to_owned),
-        context: 3,
-        ignore_whitespace: false,
-        again: Some(again.to_owned()),
-        number,
+        comparison.build_diff_reply(&repository, title, stat).await
     }
 }

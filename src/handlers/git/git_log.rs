@@ -7,11 +7,9 @@ use super::GitDeps;
 use super::commit_list::{CommitQuery, no_commits_message};
 use super::log::reply_with_commits;
 use super::repository::GitRepository;
-use super::status::here;
+use super::requested_path::{here, read_access};
 use crate::acp::RawPath;
-use crate::tool::{
-    DeclaredAccess, DefaultLocation, Tool, ToolContext, ToolEffect, ToolError, ToolReply,
-};
+use crate::tool::{DeclaredAccess, Tool, ToolContext, ToolEffect, ToolError, ToolReply};
 
 const DEFAULT_COUNT: u64 = 10;
 const MAX_COUNT: u64 = 1_000;
@@ -49,13 +47,12 @@ impl Tool for PlainLog {
     type Output = ToolReply;
 
     fn access(&self) -> DeclaredAccess {
-        DeclaredAccess::reading_paths([self.path.as_str()])
-            .with_default_location(DefaultLocation::FirstWorkspace)
+        read_access([&self.path])
     }
 
     async fn run(self, cx: &ToolContext, deps: &GitDeps) -> Result<ToolReply, ToolError> {
         let repository = GitRepository::open_repository(cx, deps, &self.path).await?;
-        let Some(head) = repository.resolve_head(cx).await? else {
+        let Some(head) = repository.resolve_head().await? else {
             return Ok(ToolReply::from_text(no_commits_message()));
         };
         let slice = CommitQuery {
@@ -64,7 +61,7 @@ impl Tool for PlainLog {
             count: self.count.unwrap_or(DEFAULT_COUNT).clamp(1, MAX_COUNT),
             ..CommitQuery::default()
         };
-        let found = slice.run_query(cx, &repository).await?;
+        let found = slice.run_query(&repository).await?;
         if found.entries.is_empty() {
             return Err(ToolError::not_found(format!(
                 "No commit touches {}.",
@@ -74,6 +71,6 @@ impl Tool for PlainLog {
         let text = found
             .render_list(0)
             .replace("Continue with skip=", "GitLog goes on with skip=");
-        Ok(reply_with_commits(&found, text, repository.notes))
+        Ok(reply_with_commits(&found, text, repository))
     }
 }

@@ -41,9 +41,9 @@ impl GitOutputTarget<'_> {
     /// Accepts a chunk. Returns false when no more is wanted.
     async fn accept_bytes(&mut self, piece: &[u8]) -> bool {
         match self {
-            Self::Hold(held, max) => {
-                let room = *max - held.len();
-                held.extend_from_slice(&piece[..piece.len().min(room)]);
+            Self::Hold(output, max) => {
+                let room = *max - output.len();
+                output.extend_from_slice(&piece[..piece.len().min(room)]);
                 piece.len() <= room
             }
             Self::Pour(pieces) => pieces.send(piece.to_vec()).await.is_ok(),

@@ -4,14 +4,11 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::GitDeps;
-use super::display_text;
+use super::display_text::renamed_path;
 use super::repository::GitRepository;
-use super::status::here;
+use super::requested_path::{here, read_access};
 use crate::acp::RawPath;
-use crate::tool::{
-    DeclaredAccess, DefaultLocation, ResultMeta, Tool, ToolContext, ToolEffect, ToolError,
-    ToolReply,
-};
+use crate::tool::{DeclaredAccess, Tool, ToolContext, ToolEffect, ToolError, ToolReply};
 
 /// Same as GitStatus, as `git status --porcelain` prints it. A clean tree says so.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -38,8 +35,7 @@ impl Tool for PlainStatus {
     type Output = ToolReply;
 
     fn access(&self) -> DeclaredAccess {
-        DeclaredAccess::reading_paths([self.path.as_str()])
-            .with_default_location(DefaultLocation::FirstWorkspace)
+        read_access([&self.path])
     }
 
     async fn run(self, cx: &ToolContext, deps: &GitDeps) -> Result<ToolReply, ToolError> {
@@ -54,7 +50,7 @@ pub(super) async fn build_plain_status(
     path: &RawPath,
 ) -> Result<ToolReply, ToolError> {
     let repository = GitRepository::open_repository(cx, deps, path).await?;
-    let question = [
+    let arguments = [
         "status",
         "--porcelain=v1",
         "-z",
@@ -63,28 +59,19 @@ pub(super) async fn build_plain_status(
         "--find-renames",
     ];
     let answer = repository
-        .run_on_path(cx, &question, repository.file_pathspec())
+        .run_on_path(&arguments, repository.file_pathspec())
         .await?;
     if answer.output.is_empty() {
-        repository.require_known_path(cx).await?;
+        repository.require_known_path().await?;
     }
     let mut lines = Vec::new();
-    let mut records = answer
-        .output
-        .split(|byte| *byte == 0)
-        .filter(|record| !record.is_empty());
+    let mut records = answer.nul_records();
     while let Some(record) = records.next() {
         let (letters, path) = record.split_at(record.len().min(3));
+        let is_renamed = letters.contains(&b'R') || letters.contains(&b'C');
+        let from = is_renamed.then(|| records.next()).flatten();
         let letters = String::from_utf8_lossy(letters);
-        let from = if letters.contains(['R', 'C']) {
-            records.next()
-        } else {
-            None
-        };
-        let from = from.map_or_else(String::new, |from| {
-            format!("{} -> ", display_text::path(from))
-        });
-        lines.push(format!("{letters}{from}{}", display_text::path(path)));
+        lines.push(letters.into_owned() + &renamed_path(from, path));
     }
     let mut text = lines.join("\n");
     if text.is_empty() {
@@ -93,8 +80,5 @@ pub(super) async fn build_plain_status(
     if answer.cut {
         text.push_str("\n[the list is longer than 8 MB and was cut]");
     }
-    Ok(ToolReply::from_text(text).with_meta(ResultMeta {
-        warnings: repository.notes,
-        ..ResultMeta::default()
-    }))
+    Ok(repository.into_reply(text))
 }

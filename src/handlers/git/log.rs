@@ -7,15 +7,13 @@ use serde::Deserialize;
 
 use super::GitDeps;
 use super::commit_list::{CommitList, CommitQuery, no_commits_message};
-use super::display_text;
+use super::display_text::escape_line;
 use super::repository::{GitRepository, RepoPathKind};
+use super::requested_path::{here, read_access};
 use super::resolve_revision::check_plain_value;
-use super::status::here;
 use crate::acp::RawPath;
-use crate::tool::{
-    DeclaredAccess, DefaultLocation, ResultMeta, Tool, ToolContext, ToolEffect, ToolError,
-    ToolReply,
-};
+use crate::output::path_text::path_text_from_bytes;
+use crate::tool::{DeclaredAccess, Tool, ToolContext, ToolEffect, ToolError, ToolReply};
 
 const DEFAULT_COUNT: u64 = 20;
 const MAX_COUNT: u64 = 1_000;
@@ -80,26 +78,22 @@ impl Tool for GitLog {
     type Output = ToolReply;
 
     fn access(&self) -> DeclaredAccess {
-        DeclaredAccess::reading_paths([self.path.as_str()])
-            .with_default_location(DefaultLocation::FirstWorkspace)
+        read_access([&self.path])
     }
 
     async fn run(self, cx: &ToolContext, deps: &GitDeps) -> Result<ToolReply, ToolError> {
         let repository = GitRepository::open_repository(cx, deps, &self.path).await?;
-        let Some(head) = repository.resolve_head(cx).await? else {
+        let Some(head) = repository.resolve_head().await? else {
             if let Some(revision) = &self.revision {
-                repository.resolve_range(cx, "ref", revision).await?;
+                repository.resolve_range("ref", revision).await?;
             }
             return Ok(ToolReply::from_text(no_commits_message()));
         };
-        let (mut filters, mut said) = self.build_filters(cx, &repository).await?;
+        let (mut filters, mut description) = self.build_filters(&repository).await?;
         let revision = match &self.revision {
             Some(revision) => {
-                said.insert(
-                    0,
-                    format!("of {}", display_text::escape_line(revision.trim())),
-                );
-                repository.resolve_range(cx, "ref", revision).await?
+                description.insert(0, format!("of {}", escape_line(revision.trim())));
+                repository.resolve_range("ref", revision).await?
             }
             None => head,
         };
@@ -109,9 +103,9 @@ impl Tool for GitLog {
                 filters.push("--follow".to_owned());
             }
             let followed = if is_file { " (renames followed)" } else { "" };
-            said.push(format!(
+            description.push(format!(
                 "touching {}{followed}",
-                display_text::path(path.as_bytes())
+                path_text_from_bytes(path.as_bytes())
             ));
         }
         let slice = CommitQuery {
@@ -121,21 +115,16 @@ impl Tool for GitLog {
             count: self.count.unwrap_or(DEFAULT_COUNT).clamp(1, MAX_COUNT),
             skip: self.skip,
         };
-        let found = slice.run_query(cx, &repository).await?;
-        let said = said.join(", ");
+        let found = slice.run_query(&repository).await?;
+        let description = description.join(", ");
         if found.entries.is_empty() {
-            return self.reply_without_commits(&repository, &said, &found);
+            return self.reply_without_commits(&repository, &description, &found);
         }
-        let head = if said.is_empty() {
-            String::new()
-        } else {
-            format!("Commits {said}:\n")
-        };
-        Ok(reply_with_commits(
-            &found,
-            head + &found.render_list(self.skip),
-            repository.notes,
-        ))
+        let mut text = found.render_list(self.skip);
+        if !description.is_empty() {
+            text = format!("Commits {description}:\n{text}");
+        }
+        Ok(reply_with_commits(&found, text, repository))
     }
 }
 
@@ -143,62 +132,57 @@ impl Tool for GitLog {
 pub(super) fn reply_with_commits(
     found: &CommitList,
     text: String,
-    mut notes: Vec<String>,
+    mut repository: GitRepository,
 ) -> ToolReply {
-    notes.retain(|note| !note.starts_with("the filters"));
+    let warnings = &mut repository.warnings;
+    warnings.retain(|warning| !warning.starts_with("the filters"));
     if found.cut {
-        notes.push("git's list was longer than 8 MB and was cut there".to_owned());
+        warnings.push("git's list was longer than 8 MB and was cut there".to_owned());
     }
-    ToolReply::from_text(text).with_meta(ResultMeta {
-        warnings: notes,
-        ..ResultMeta::default()
-    })
+    repository.into_reply(text)
 }
 
 impl GitLog {
     /// Returns the filters as git arguments and as text for the answer.
     async fn build_filters(
         &self,
-        cx: &ToolContext,
         repository: &GitRepository,
     ) -> Result<(Vec<String>, Vec<String>), ToolError> {
         let mut filters = vec![
             "--fixed-strings".to_owned(),
             "--regexp-ignore-case".to_owned(),
         ];
-        let mut said = Vec::new();
+        let mut description = Vec::new();
         for (key, text) in [("author", &self.author), ("grep", &self.grep)] {
             let Some(text) = text else { continue };
             let text = check_plain_value(key, text)?;
             filters.push(format!("--{key}={text}"));
-            said.push(match key {
+            description.push(match key {
                 "author" => format!("by {text:?}"),
                 _ => format!("whose message holds {text:?}"),
             });
         }
         for (key, text) in [("since", &self.since), ("until", &self.until)] {
             let Some(text) = text else { continue };
-            let seconds = resolve_date(cx, repository, key, check_plain_value(key, text)?).await?;
+            let seconds = resolve_date(repository, key, check_plain_value(key, text)?).await?;
             filters.push(format!("--{key}={seconds}"));
             let at = httpdate::fmt_http_date(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds));
-            said.push(format!("{key} {at}"));
+            description.push(format!("{key} {at}"));
         }
-        Ok((filters, said))
+        Ok((filters, description))
     }
 
     fn reply_without_commits(
         &self,
         repository: &GitRepository,
-        said: &str,
+        description: &str,
         found: &CommitList,
     ) -> Result<ToolReply, ToolError> {
-        let narrowed = self.author.is_some()
-            || self.grep.is_some()
-            || self.since.is_some()
-            || self.until.is_some();
+        let filters = [&self.author, &self.grep, &self.since, &self.until];
+        let narrowed = filters.into_iter().any(Option::is_some);
         if repository.requested.kind == RepoPathKind::Missing && !narrowed && self.skip == 0 {
             return Err(ToolError::not_found(format!(
-                "There is nothing at {}, and no commit {said}.",
+                "There is nothing at {}, and no commit {description}.",
                 repository.requested.shown
             )));
         }
@@ -213,22 +197,17 @@ impl GitLog {
             String::new()
         };
         Ok(ToolReply::from_text(format!(
-            "No commits {said}{after}.{shallow}"
+            "No commits {description}{after}.{shallow}"
         )))
     }
 }
 
 /// Resolves a date with git. Rejects results close to now, because git reads text that it does not understand as
 /// "now".
-async fn resolve_date(
-    cx: &ToolContext,
-    repository: &GitRepository,
-    key: &str,
-    text: &str,
-) -> Result<u64, ToolError> {
+async fn resolve_date(repository: &GitRepository, key: &str, text: &str) -> Result<u64, ToolError> {
     let answer = repository
         .git
-        .run(cx, &["rev-parse", &format!("--since={text}")])
+        .run(&["rev-parse", &format!("--since={text}")])
         .await?;
     let seconds = answer
         .first_output_line()

@@ -92,7 +92,8 @@ fn check_object_stores(common: &Path, workspace: &Workspace) -> Option<String> {
     None
 }
 
-fn is_in_workspace(path: &Path, workspace: &Workspace) -> bool {
+/// Returns whether a resolved path lies in the workspace.
+pub(super) fn is_in_workspace(path: &Path, workspace: &Workspace) -> bool {
     workspace.root_paths().any(|root| path.starts_with(root))
 }
 

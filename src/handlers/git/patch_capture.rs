@@ -2,9 +2,8 @@
 //! and the layout of the answer.
 
 use super::captured_output::{CapturedOutput, OutputCapture};
-use super::display_text;
+use super::display_text::{count_control_chars, escape_block, unquote_path};
 use super::git_command::GitOutputSink;
-use crate::output::terminal_text::Utf8Decoder;
 use crate::output::text_budget::{TextBudget, clip_to_budget};
 use crate::output::{ClippedText, HeadTail};
 
@@ -13,12 +12,20 @@ const MAX_LINE_BYTES: usize = 64 << 10;
 /// The largest number of omitted files to remember by path.
 const MAX_OMITTED_PATHS: usize = 2_000;
 
+/// The header lines of a file's part that hold its path. One of the first three begins the part.
+const HEADER_KEYS: [&str; 7] = [
+    "diff --git ",
+    "diff --cc ",
+    "diff --combined ",
+    "rename to ",
+    "copy to ",
+    "+++ ",
+    "--- ",
+];
+
 /// A sink for git's diff output.
 pub(super) struct PatchCapture {
-    /// `Some` until the end.
-    capture: Option<OutputCapture>,
-    masked: Vec<u8>,
-    decoder: Utf8Decoder,
+    capture: OutputCapture,
     /// A line that has not ended yet.
     pending: String,
     /// The pending text continues a line.
@@ -28,7 +35,7 @@ pub(super) struct PatchCapture {
     /// The initial budget, used for a file that is alone in the diff.
     budget: usize,
     head_tail: HeadTail,
-    taken: PatchContent,
+    content: PatchContent,
 }
 
 /// The content collected from a diff.
@@ -40,7 +47,6 @@ pub(super) struct PatchContent {
     /// The paths of omitted files, up to a limit.
     pub(super) omitted_paths: Vec<Vec<u8>>,
     pub(super) omitted_count: usize,
-    pub(super) lossy: u64,
     pub(super) controls: u64,
 }
 
@@ -61,39 +67,29 @@ impl PatchCapture {
     /// diff is stored as well.
     pub(super) fn new(whole: OutputCapture, room: usize, ends: usize) -> Self {
         Self {
-            capture: Some(whole),
-            masked: Vec::new(),
-            decoder: Utf8Decoder::default(),
+            capture: whole,
             pending: String::new(),
             inside: false,
             section: PatchSection::default(),
             room,
             budget: room,
             head_tail: HeadTail::new(TextBudget::from_requested(Some(ends as u64))),
-            taken: PatchContent::default(),
+            content: PatchContent::default(),
         }
     }
 
     /// Ends the input. Returns the files that fit, the stored output, and the beginning and end for a file that is
     /// alone.
     pub(super) fn finish(mut self) -> (PatchContent, CapturedOutput, ClippedText) {
-        let (last, kept) = self
-            .capture
-            .take()
-            .map(OutputCapture::finish)
-            .unwrap_or_default();
-        let mut rest = String::new();
-        self.decoder.push(&last, &mut rest);
-        self.decoder.finish(&mut rest);
+        let (rest, whole) = self.capture.finish();
         self.push_lines(&rest);
         let pending = std::mem::take(&mut self.pending);
         if !pending.is_empty() {
             self.push_line(&pending);
         }
         self.finish_section();
-        self.taken.lossy = self.decoder.replacement_count();
-        let ends = self.head_tail.render_clipped(kept.handle.as_deref());
-        (self.taken, kept, ends)
+        let ends = self.head_tail.render_clipped(whole.handle.as_deref());
+        (self.content, whole, ends)
     }
 
     fn push_lines(&mut self, text: &str) {
@@ -111,11 +107,8 @@ impl PatchCapture {
     /// Processes a line, or the next part of a very long one.
     fn push_line(&mut self, line: &str) {
         let begins = !std::mem::replace(&mut self.inside, !line.ends_with('\n'));
-        let header = begins
-            && ["diff --git ", "diff --cc ", "diff --combined "]
-                .iter()
-                .any(|s| line.starts_with(s));
-        if header {
+        let is_first = |key: &&str| line.starts_with(key);
+        if begins && HEADER_KEYS[..3].iter().any(is_first) {
             self.finish_section();
             self.section = PatchSection {
                 in_header: true,
@@ -129,14 +122,11 @@ impl PatchCapture {
         }
         let shown = if self.section.in_header && begins {
             self.section.read_path(line.trim_end_matches('\n'));
-            let mut shown = display_text::escape_block(line.trim_end_matches('\n'));
+            let mut shown = escape_block(line.trim_end_matches('\n'));
             shown.push('\n');
             shown
         } else {
-            let controls = line
-                .chars()
-                .filter(|c| c.is_control() && !matches!(c, '\n' | '\t' | '\r'));
-            self.taken.controls += controls.count() as u64;
+            self.content.controls += count_control_chars(line);
             line.to_owned()
         };
         self.head_tail.push(&shown);
@@ -163,16 +153,16 @@ impl PatchCapture {
         let chars = text.text.chars().count() + 1;
         if !section.over && text.omitted_lines == 0 && chars <= self.room {
             self.room -= chars;
-            self.taken.shown += 1;
-            self.taken.text.push_str(&text.text);
+            self.content.shown += 1;
+            self.content.text.push_str(&text.text);
             if !text.text.ends_with('\n') {
-                self.taken.text.push('\n');
+                self.content.text.push('\n');
             }
             return;
         }
-        self.taken.omitted_count += 1;
-        if self.taken.omitted_paths.len() < MAX_OMITTED_PATHS {
-            self.taken
+        self.content.omitted_count += 1;
+        if self.content.omitted_paths.len() < MAX_OMITTED_PATHS {
+            self.content
                 .omitted_paths
                 .push(section.path.unwrap_or_default());
         }
@@ -182,37 +172,20 @@ impl PatchCapture {
 impl PatchSection {
     /// Reads the file's path from a header line. Later lines are more exact and replace earlier ones.
     fn read_path(&mut self, line: &str) {
-        let name = |text: &str| {
-            Some(display_text::unquote_path(
-                text.trim_end_matches('\t').as_bytes(),
-            ))
+        let (key, rest) = HEADER_KEYS
+            .iter()
+            .find_map(|key| Some((*key, line.strip_prefix(key)?)))
+            .unwrap_or_default();
+        let path = || unquote_path(rest.trim_end_matches('\t').as_bytes());
+        let side = |prefix: &[u8]| path().strip_prefix(prefix).map(<[u8]>::to_vec);
+        let found = match key {
+            "" => None,
+            "diff --git " => parse_common_path(rest),
+            "+++ " => side(b"b/"),
+            "--- " => side(b"a/"),
+            _ => Some(path()),
         };
-        let side = |text: &str, prefix: &[u8]| {
-            let path = display_text::unquote_path(text.trim_end_matches('\t').as_bytes());
-            path.strip_prefix(prefix).map(<[u8]>::to_vec)
-        };
-        let found = if let Some(rest) = line.strip_prefix("diff --git ") {
-            parse_common_path(rest)
-        } else if let Some(rest) = line
-            .strip_prefix("diff --cc ")
-            .or_else(|| line.strip_prefix("diff --combined "))
-        {
-            name(rest)
-        } else if let Some(rest) = line
-            .strip_prefix("rename to ")
-            .or_else(|| line.strip_prefix("copy to "))
-        {
-            name(rest)
-        } else if let Some(rest) = line.strip_prefix("+++ ") {
-            side(rest, b"b/")
-        } else if let Some(rest) = line.strip_prefix("--- ") {
-            side(rest, b"a/")
-        } else {
-            None
-        };
-        if found.is_some() {
-            self.path = found;
-        }
+        self.path = found.or_else(|| self.path.take());
     }
 }
 
@@ -221,8 +194,8 @@ fn parse_common_path(rest: &str) -> Option<Vec<u8>> {
     let half = rest.len().checked_sub(1)? / 2;
     let (first, second) = (rest.get(..half)?, rest.get(half + 1..)?);
     let (first, second) = (
-        display_text::unquote_path(first.as_bytes()),
-        display_text::unquote_path(second.as_bytes()),
+        unquote_path(first.as_bytes()),
+        unquote_path(second.as_bytes()),
     );
     let path = first.strip_prefix(b"a/")?;
     (second.strip_prefix(b"b/")? == path).then(|| path.to_vec())
@@ -230,15 +203,8 @@ fn parse_common_path(rest: &str) -> Option<Vec<u8>> {
 
 impl GitOutputSink for PatchCapture {
     fn accept_chunk(&mut self, piece: &[u8]) -> bool {
-        let mut masked = std::mem::take(&mut self.masked);
-        let more = self
-            .capture
-            .as_mut()
-            .is_some_and(|whole| whole.push_chunk(piece, &mut masked));
-        let mut text = String::new();
-        self.decoder.push(&masked, &mut text);
+        let (text, more) = self.capture.push_chunk(piece);
         self.push_lines(&text);
-        self.masked = masked;
         more
     }
 }

@@ -4,8 +4,8 @@
 use std::io::Read as _;
 use std::path::Path;
 
-use super::GitDeps;
 use super::repository::GitRepository;
+use crate::acp::Workspace;
 use crate::tool::{ErrorCode, ToolError};
 
 /// An operation that was started and is not finished.
@@ -84,24 +84,25 @@ pub(super) fn find_pending_operations(repository: &GitRepository) -> Vec<Pending
 }
 
 /// Returns the progress of a rebase: `2 of 5`.
-pub(super) fn rebase_step(deps: &GitDeps, repository: &GitRepository) -> Option<String> {
+pub(super) fn rebase_step(repository: &GitRepository) -> Option<String> {
     let folders = [
         ("rebase-merge", "msgnum", "end"),
         ("rebase-apply", "next", "last"),
     ];
+    let workspace = &repository.git.deps.workspace;
     folders.iter().find_map(|(folder, now, end)| {
         let folder = repository.git_dir.join(folder);
         Some(format!(
             "{} of {}",
-            read_step_number(deps, &folder.join(now))?,
-            read_step_number(deps, &folder.join(end))?
+            read_step_number(workspace, &folder.join(now))?,
+            read_step_number(workspace, &folder.join(end))?
         ))
     })
 }
 
-fn read_step_number(deps: &GitDeps, file: &Path) -> Option<u64> {
+fn read_step_number(workspace: &Workspace, file: &Path) -> Option<u64> {
     let mut text = String::new();
-    deps.workspace
+    workspace
         .open_found_file(file)
         .ok()?
         .take(20)

@@ -1,6 +1,6 @@
 //! Parser for `git status --porcelain=v2 -z`. Not here: the layout of the answer (GitStatus).
 
-use super::display_text;
+use super::display_text::renamed_path;
 
 /// The state of the branch.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -59,14 +59,7 @@ impl GitFileChange {
 
     /// Formats the path, with the previous path if it was renamed.
     pub(super) fn display_path(&self) -> String {
-        match &self.from {
-            Some(from) => format!(
-                "{} -> {}",
-                display_text::path(from),
-                display_text::path(&self.path)
-            ),
-            None => display_text::path(&self.path),
-        }
+        renamed_path(self.from.as_deref(), &self.path)
     }
 }
 
@@ -76,6 +69,8 @@ pub(super) struct RepoStatus {
     pub(super) branch: BranchStatus,
     /// Sorted by importance.
     pub(super) changes: Vec<GitFileChange>,
+    /// The list was longer than the runner reads.
+    pub(super) cut: bool,
 }
 
 impl RepoStatus {
@@ -115,11 +110,7 @@ impl RepoStatus {
         let mut letters = letters.chars();
         for place in [ChangeState::Staged, ChangeState::Unstaged] {
             if let Some(letter) = letters.next().filter(|letter| *letter != '.') {
-                let from = if matches!(letter, 'R' | 'C') {
-                    from.map(<[u8]>::to_vec)
-                } else {
-                    None
-                };
+                let from = from.filter(|_| matches!(letter, 'R' | 'C'));
                 self.push_change(place, letter.to_string(), path, from);
             }
         }
@@ -130,22 +121,25 @@ impl RepoStatus {
         place: ChangeState,
         letters: String,
         path: &[u8],
-        from: Option<Vec<u8>>,
+        from: Option<&[u8]>,
     ) {
         self.changes.push(GitFileChange {
             place,
             letters,
             path: path.to_vec(),
-            from,
+            from: from.map(<[u8]>::to_vec),
         });
     }
 
+    /// Returns the changes in a state.
+    pub(super) fn in_state(&self, place: ChangeState) -> impl Iterator<Item = &GitFileChange> {
+        let changes = self.changes.iter();
+        changes.filter(move |change| change.place == place)
+    }
+
     /// Counts the changes in a state.
-    pub(super) fn count_in_state(&self, place: ChangeState) -> usize {
-        self.changes
-            .iter()
-            .filter(|change| change.place == place)
-            .count()
+    pub(super) fn count_in_state(&self, place: ChangeState) -> u64 {
+        self.in_state(place).count() as u64
     }
 }
 

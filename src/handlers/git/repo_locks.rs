@@ -3,8 +3,9 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tokio::sync::OwnedMutexGuard;
 
 use crate::tool::{ToolContext, ToolError};
@@ -23,12 +24,9 @@ impl RepoLocks {
         cx: &ToolContext,
         git_dir: &Path,
     ) -> Result<OwnedMutexGuard<()>, ToolError> {
-        let turn = {
-            let mut turns = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            Arc::clone(turns.entry(git_dir.to_owned()).or_default())
-        };
+        let lock = Arc::clone(self.0.lock().entry(git_dir.to_owned()).or_default());
         tokio::select! {
-            guard = turn.lock_owned() => Ok(guard),
+            guard = lock.lock_owned() => Ok(guard),
             () = cx.wait_for_cancel() => Err(ToolError::call_cancelled(
                 "Stopped while another call changed the repository; nothing was changed by this one.",
             )),

@@ -3,14 +3,19 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::GitDeps;
-use super::git_command::{GitCommand, GitOutput};
-use super::{disable_repo_programs, display_text, object_paths};
-use crate::acp::{RawPath, Workspace};
-use crate::tool::{ErrorCode, ToolContext, ToolError};
+use tokio::sync::OwnedMutexGuard;
+use tokio_util::sync::CancellationToken;
 
-/// A requested path in its repository.
-#[derive(Debug)]
+use super::GitDeps;
+use super::disable_repo_programs;
+use super::display_text::escape_line;
+use super::git_command::{GitCommand, GitOutput};
+use super::object_paths::{find_outside_path, is_in_workspace};
+use crate::acp::{RawPath, Workspace};
+use crate::tool::{ErrorCode, ResultMeta, ToolContext, ToolError, ToolReply};
+
+/// A requested path in its repository. The default is the whole working tree.
+#[derive(Debug, Clone, Default)]
 pub(super) struct RepoPath {
     /// Relative to the working tree; empty for the working tree itself.
     pub(super) path: String,
@@ -19,9 +24,20 @@ pub(super) struct RepoPath {
     pub(super) shown: String,
 }
 
+impl RepoPath {
+    /// Returns whether a path of the repository is this one or lies in this folder.
+    pub(super) fn contains_path(&self, path: &[u8]) -> bool {
+        self.path.is_empty()
+            || path
+                .strip_prefix(self.path.as_bytes())
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
+    }
+}
+
 /// The kind of file at a path now.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum RepoPathKind {
+    #[default]
     Folder,
     File,
     /// Nothing is there, but git may know the path.
@@ -29,7 +45,7 @@ pub(super) enum RepoPathKind {
 }
 
 /// A checked repository with the path that was requested.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct GitRepository {
     pub(super) git: GitCommand,
     /// The working tree, in which git runs.
@@ -40,7 +56,7 @@ pub(super) struct GitRepository {
     /// The filters in its settings, which do not run.
     pub(super) filters: Vec<String>,
     /// Warnings about things that the answer leaves out.
-    pub(super) notes: Vec<String>,
+    pub(super) warnings: Vec<String>,
 }
 
 impl GitRepository {
@@ -55,8 +71,8 @@ impl GitRepository {
         let shown = resolved.display_text();
         let (folder, kind) = find_start_folder(resolved.absolute_path(), root, &shown)?;
         let marker = find_git_marker(&folder, root)?;
-        let mut git = GitCommand::new(deps, &folder, root.parent().unwrap_or(root))?;
-        let [top, git_dir, _] = find_repo_folders(cx, deps, &git, &marker).await?;
+        let mut git = GitCommand::new(cx, deps, &folder, root.parent().unwrap_or(root))?;
+        let [top, git_dir, _] = find_repo_folders(&git, &marker).await?;
         let Ok(path) = resolved.absolute_path().strip_prefix(&top) else {
             return Err(outside_workspace_error(&format!(
                 "its working tree is {}, which does not hold {shown}",
@@ -67,34 +83,31 @@ impl GitRepository {
             let text = format!("{shown} has a name that is not valid text; name its folder.");
             return Err(ToolError::invalid_args(text));
         };
-        let part = RepoPath {
+        let requested = RepoPath {
             path: path.to_owned(),
             kind,
             shown,
         };
-        git.set_folder(&top);
-        let filters = disable_repo_programs::override_programs(cx, &mut git).await?;
-        let mut notes = Vec::new();
+        git.folder.clone_from(&top);
+        let filters = disable_repo_programs::override_programs(&mut git).await?;
+        let mut warnings = Vec::new();
         if !filters.is_empty() {
-            let filters: Vec<String> = filters
-                .iter()
-                .map(|name| display_text::escape_line(name))
-                .collect();
-            notes.push(format!(
+            let names = filters.iter().map(|name| escape_line(name));
+            warnings.push(format!(
                 "the filters {} were not run, so files under them may be listed as changed",
-                filters.join(", ")
+                names.collect::<Vec<_>>().join(", ")
             ));
         }
         if top.join(".gitmodules").symlink_metadata().is_ok() {
-            notes.push("of submodules the commit is compared, not their files".to_owned());
+            warnings.push("of submodules the commit is compared, not their files".to_owned());
         }
         Ok(Self {
             git,
             top,
             git_dir,
-            requested: part,
+            requested,
             filters,
-            notes,
+            warnings,
         })
     }
 
@@ -115,41 +128,62 @@ impl GitRepository {
     /// Runs a subcommand on a path. Fails if git fails.
     pub(super) async fn run_on_path(
         &self,
-        cx: &ToolContext,
         arguments: &[&str],
         path: Option<&str>,
     ) -> Result<GitOutput, ToolError> {
-        let answer = self.git.run(cx, &append_pathspec(arguments, path)).await?;
-        if answer.is_success() {
-            Ok(answer)
-        } else {
-            Err(git_error(&answer))
-        }
+        self.git
+            .run_checked(&append_pathspec(arguments, path))
+            .await
     }
 
     /// Fails if the requested path is missing and git never tracked it, because "no changes" would then mislead.
-    pub(super) async fn require_known_path(&self, cx: &ToolContext) -> Result<(), ToolError> {
-        let RepoPath {
-            path,
-            kind: RepoPathKind::Missing,
-            shown,
-        } = &self.requested
-        else {
+    pub(super) async fn require_known_path(&self) -> Result<(), ToolError> {
+        let RepoPath { path, kind, shown } = &self.requested;
+        if *kind != RepoPathKind::Missing || self.has_tracked(path).await? {
             return Ok(());
-        };
-        for list in [
-            ["ls-files", "--", path].as_slice(),
-            &["ls-tree", "--name-only", "HEAD", "--", path],
-        ] {
-            // Without a first commit there is no HEAD, so its list is empty.
-            if !self.git.run(cx, list).await?.output.is_empty() {
-                return Ok(());
-            }
         }
         Err(ToolError::not_found(format!(
             "There is nothing at {shown}, and git knows no such path, neither in the index nor in the last commit. \
              GitStatus on its folder lists what changed, GitLog with this path whether it ever was."
         )))
+    }
+
+    /// Returns whether the index or the last commit has a path.
+    pub(super) async fn has_tracked(&self, path: &str) -> Result<bool, ToolError> {
+        for list in [
+            ["ls-files"].as_slice(),
+            &["ls-tree", "--name-only", "--full-tree", "HEAD"],
+        ] {
+            let listed = self.git.run(&append_pathspec(list, Some(path))).await?;
+            // Without a first commit there is no HEAD, so its list is empty.
+            if !listed.output.is_empty() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Waits until no other call changes this repository, and locks it until the guard is dropped.
+    pub(super) async fn lock_changes(&self) -> Result<OwnedMutexGuard<()>, ToolError> {
+        let GitCommand { cx, deps, .. } = &self.git;
+        deps.repo_locks.lock_repository(cx, &self.git_dir).await
+    }
+
+    /// Returns the repository for queries after the end of the call, which neither its cancellation nor its deadline
+    /// stops.
+    pub(super) fn outliving_call(&self) -> Self {
+        let mut after = self.clone();
+        after.git.cx.cancel = CancellationToken::new();
+        after.git.cx.deadline = None;
+        after
+    }
+
+    /// Returns a text answer with the warnings.
+    pub(super) fn into_reply(self, text: impl Into<String>) -> ToolReply {
+        ToolReply::from_text(text).with_meta(ResultMeta {
+            warnings: self.warnings,
+            ..ResultMeta::default()
+        })
     }
 }
 
@@ -163,12 +197,7 @@ pub(super) fn append_pathspec<'a>(arguments: &[&'a str], path: Option<&'a str>) 
 
 /// Asks git for the folders of the repository and checks that they lie in the workspace. `core.worktree`, a `.git`
 /// file and `commondir` can each lead elsewhere.
-async fn find_repo_folders(
-    cx: &ToolContext,
-    deps: &GitDeps,
-    git: &GitCommand,
-    marker: &Path,
-) -> Result<[PathBuf; 3], ToolError> {
+async fn find_repo_folders(git: &GitCommand, marker: &Path) -> Result<[PathBuf; 3], ToolError> {
     let asked = [
         "rev-parse",
         "--show-toplevel",
@@ -176,14 +205,10 @@ async fn find_repo_folders(
         "--path-format=absolute",
         "--git-common-dir",
     ];
-    let answer = git.run(cx, &asked).await?;
+    let answer = git.run(&asked).await?;
     if answer.exit_code != Some(0) {
-        let is_bare = git
-            .run(cx, &["rev-parse", "--is-bare-repository"])
-            .await?
-            .first_output_line()
-            == "true";
-        return Err(if is_bare {
+        let bare = git.run(&["rev-parse", "--is-bare-repository"]).await?;
+        return Err(if bare.first_output_line() == "true" {
             bare_repository_error(marker)
         } else {
             explain_rejected_repository(&answer, marker)
@@ -191,7 +216,7 @@ async fn find_repo_folders(
     }
     let text = String::from_utf8(answer.output)
         .map_err(|_| outside_workspace_error("its folders have names that are no text"))?;
-    let workspace = deps.workspace.clone();
+    let workspace = git.deps.workspace.clone();
     tokio::task::spawn_blocking(move || check_inside_workspace(&text, &workspace))
         .await
         .map_err(|_| {
@@ -206,14 +231,14 @@ fn check_inside_workspace(places: &str, workspace: &Workspace) -> Result<[PathBu
         let real = Path::new(place)
             .canonicalize()
             .map_err(|cause| ToolError::from_io(place, &cause))?;
-        if !workspace.root_paths().any(|root| real.starts_with(root)) {
+        if !is_in_workspace(&real, workspace) {
             return Err(outside_workspace_error(&format!("it uses {place}")));
         }
         found.push(real);
     }
     let found = <[PathBuf; 3]>::try_from(found)
         .map_err(|_| outside_workspace_error("its folders have names with line breaks"))?;
-    let reaches = object_paths::find_outside_path(&found[1], &found[2], workspace);
+    let reaches = find_outside_path(&found[1], &found[2], workspace);
     reaches.map_or(Ok(found), |why| Err(outside_workspace_error(&why)))
 }
 
@@ -244,11 +269,8 @@ fn find_start_folder(
 /// Finds the `.git` above a folder. Without one inside the workspace, git is not even started.
 fn find_git_marker(folder: &Path, root: &Path) -> Result<PathBuf, ToolError> {
     let found = |dir: &Path| Some(dir.join(".git")).filter(|git| git.symlink_metadata().is_ok());
-    if let Some(git) = folder
-        .ancestors()
-        .take_while(|dir| dir.starts_with(root))
-        .find_map(found)
-    {
+    let inside = || folder.ancestors().take_while(|dir| dir.starts_with(root));
+    if let Some(git) = inside().find_map(found) {
         return Ok(git);
     }
     // git's own test for a bare repository.
@@ -257,11 +279,7 @@ fn find_git_marker(folder: &Path, root: &Path) -> Result<PathBuf, ToolError> {
             .iter()
             .all(|name| dir.join(name).exists())
     };
-    if let Some(git) = folder
-        .ancestors()
-        .take_while(|dir| dir.starts_with(root))
-        .find(is_bare)
-    {
+    if let Some(git) = inside().find(is_bare) {
         return Err(bare_repository_error(git));
     }
     match root.ancestors().skip(1).find_map(found) {
@@ -269,12 +287,8 @@ fn find_git_marker(folder: &Path, root: &Path) -> Result<PathBuf, ToolError> {
             "it begins above the workspace, at {}",
             above.display()
         ))),
-        None => Err(not_repository_error()),
+        None => Err(ToolError::not_found("Error: Not a git repository")),
     }
-}
-
-fn not_repository_error() -> ToolError {
-    ToolError::not_found("Error: Not a git repository")
 }
 
 /// Returns the error for a repository without a working tree.
@@ -309,18 +323,11 @@ fn explain_rejected_repository(answer: &GitOutput, marker: &Path) -> ToolError {
             ),
         );
     }
-    let why = if answer.stderr_text.is_empty() {
-        "git gave no reason".to_owned()
-    } else {
-        answer.stderr_text.clone()
-    };
-    ToolError::new(
-        ErrorCode::NotFound,
-        format!(
-            "Error: Not a git repository\n{why}\n{} is there, but git refuses it.",
-            marker.display()
-        ),
-    )
+    let why = answer.stderr_or("git gave no reason");
+    ToolError::not_found(format!(
+        "Error: Not a git repository\n{why}\n{} is there, but git refuses it.",
+        marker.display()
+    ))
 }
 
 #[cfg(unix)]
@@ -341,18 +348,4 @@ fn foreign_owner(marker: &Path) -> Option<String> {
 #[cfg(not(unix))]
 fn foreign_owner(_marker: &Path) -> Option<String> {
     None
-}
-
-/// Builds the error for a run that git itself ended with a failure.
-pub(super) fn git_error(answer: &GitOutput) -> ToolError {
-    let code = answer.exit_code.map_or_else(
-        || "without an exit code".to_owned(),
-        |code| format!("with exit code {code}"),
-    );
-    let why = if answer.stderr_text.is_empty() {
-        "It gave no reason."
-    } else {
-        &answer.stderr_text
-    };
-    ToolError::new(ErrorCode::Io, format!("git ended {code}: {why}"))
 }

@@ -1,9 +1,9 @@
 //! Resolves revisions to commit ids. Not here: showing the commits (GitLog, GitShow).
 
-use super::display_text;
+use super::display_text::escape_line;
 use super::git_command::GitOutput;
 use super::repository::GitRepository;
-use crate::tool::{ToolContext, ToolError};
+use crate::tool::ToolError;
 
 /// The characters shown of a commit id.
 const SHORT_ID_CHARS: usize = 10;
@@ -31,48 +31,36 @@ pub(super) fn check_plain_value<'a>(key: &str, text: &'a str) -> Result<&'a str,
     };
     Err(ToolError::invalid_args(format!(
         "`{key}` {why}: {:?}. Give it plainly, or leave it out.",
-        display_text::escape_line(text)
+        escape_line(text)
     )))
 }
 
 impl GitRepository {
     /// Resolves a revision to a commit id, and a tag to its commit.
-    pub(super) async fn resolve_commit(
-        &self,
-        cx: &ToolContext,
-        key: &str,
-        text: &str,
-    ) -> Result<String, ToolError> {
+    pub(super) async fn resolve_commit(&self, key: &str, text: &str) -> Result<String, ToolError> {
         let text = check_plain_value(key, text)?;
-        match self.look_up_commit(cx, text).await? {
+        match self.look_up_commit(text).await? {
             Some(id) => Ok(id),
-            None => Err(self.unknown_revision_error(cx, key, text).await?),
+            None => Err(self.unknown_revision_error(key, text).await?),
         }
     }
 
     /// Returns the id of the last commit, or `None` before the first.
-    pub(super) async fn resolve_head(&self, cx: &ToolContext) -> Result<Option<String>, ToolError> {
-        self.look_up_commit(cx, "HEAD").await
+    pub(super) async fn resolve_head(&self) -> Result<Option<String>, ToolError> {
+        self.look_up_commit("HEAD").await
     }
 
-    async fn look_up_commit(
-        &self,
-        cx: &ToolContext,
-        text: &str,
-    ) -> Result<Option<String>, ToolError> {
+    async fn look_up_commit(&self, text: &str) -> Result<Option<String>, ToolError> {
         let peeled = format!("{text}^{{commit}}");
         let answer = self
             .git
-            .run(
-                cx,
-                &[
-                    "rev-parse",
-                    "--verify",
-                    "--quiet",
-                    "--end-of-options",
-                    &peeled,
-                ],
-            )
+            .run(&[
+                "rev-parse",
+                "--verify",
+                "--quiet",
+                "--end-of-options",
+                &peeled,
+            ])
             .await?;
         let id = answer.first_output_line();
         let is_id = id.len() >= 40 && id.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -80,37 +68,23 @@ impl GitRepository {
     }
 
     /// Resolves both sides of `a..b` or `a...b` to ids and keeps the dots. Resolves a single revision to one id.
-    pub(super) async fn resolve_range(
-        &self,
-        cx: &ToolContext,
-        key: &str,
-        text: &str,
-    ) -> Result<String, ToolError> {
+    pub(super) async fn resolve_range(&self, key: &str, text: &str) -> Result<String, ToolError> {
         let text = check_plain_value(key, text)?;
         let dots = if text.contains("...") { "..." } else { ".." };
         let Some((from, to)) = text.split_once(dots) else {
-            return self.resolve_commit(cx, key, text).await;
+            return self.resolve_commit(key, text).await;
         };
-        let side = |name: &str| {
-            if name.is_empty() {
-                "HEAD".to_owned()
-            } else {
-                name.to_owned()
-            }
-        };
-        let from = self.resolve_commit(cx, key, &side(from)).await?;
-        let to = self.resolve_commit(cx, key, &side(to)).await?;
-        Ok(format!("{from}{dots}{to}"))
+        let mut ids = Vec::new();
+        for side in [from, to] {
+            let name = if side.is_empty() { "HEAD" } else { side };
+            ids.push(self.resolve_commit(key, name).await?);
+        }
+        Ok(ids.join(dots))
     }
 
-    async fn unknown_revision_error(
-        &self,
-        cx: &ToolContext,
-        key: &str,
-        text: &str,
-    ) -> Result<ToolError, ToolError> {
-        let shown = display_text::escape_line(text);
-        if self.resolve_head(cx).await?.is_none() {
+    async fn unknown_revision_error(&self, key: &str, text: &str) -> Result<ToolError, ToolError> {
+        let shown = escape_line(text);
+        if self.resolve_head().await?.is_none() {
             return Ok(ToolError::not_found(format!(
                 "`{key}`: there is no commit {shown:?}: the branch that is checked out has no commits yet."
             )));
@@ -121,7 +95,7 @@ impl GitRepository {
             "--sort=-committerdate",
             "--format=%(refname:short)",
         ];
-        let near = suggest_names(text, &self.git.run(cx, &list).await?);
+        let near = suggest_names(text, &self.git.run(&list).await?);
         Ok(ToolError::not_found(format!(
             "`{key}`: there is no single commit called {shown:?} in this repository.{near} GitLog lists commits; an id may \
              be shortened as long as it stands for one commit only."
@@ -138,7 +112,7 @@ fn suggest_names(asked: &str, known: &GitOutput) -> String {
     let near: Vec<String> = scored
         .into_iter()
         .take(3)
-        .map(|(_, name)| display_text::escape_line(name))
+        .map(|(_, name)| escape_line(name))
         .collect();
     if near.is_empty() {
         String::new()

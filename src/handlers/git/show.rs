@@ -1,7 +1,5 @@
 //! GitShow: one commit with its changes, or a file at a commit. Not here: comparing two commits (GitDiff).
 
-use std::fmt::Write as _;
-
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -9,23 +7,18 @@ use serde_json::{Map, Value};
 use super::GitDeps;
 use super::blob::BlobCapture;
 use super::captured_output::OutputCapture;
-use super::diff_output::{DiffLimits, DiffQuery};
-use super::display_text;
-use super::repository::{GitRepository, git_error};
+use super::commit_details::CommitDetails;
+use super::diff_output::DiffQuery;
+use super::repository::GitRepository;
+use super::requested_path::{here, read_access};
 use super::resolve_revision::short_id;
-use super::status::here;
+use super::tree_entry::TreeEntry;
 use crate::acp::RawPath;
 use crate::output::TextBudget;
 use crate::output::number_format::{format_count, format_size};
-use crate::output::text_budget::clip_to_budget;
-use crate::tool::{
-    DeclaredAccess, DefaultLocation, ErrorCode, ResultMeta, Tool, ToolContext, ToolEffect,
-    ToolError, ToolReply,
-};
+use crate::output::path_text::path_text_from_bytes;
+use crate::tool::{DeclaredAccess, ErrorCode, Tool, ToolContext, ToolEffect, ToolError, ToolReply};
 
-/// The characters shown of a commit message.
-const MAX_MESSAGE_CHARS: u64 = 4_000;
-const MAX_CONTEXT: u64 = 1_000;
 /// The characters of the budget reserved for a file's title.
 const TITLE_CHARS: usize = 300;
 
@@ -84,8 +77,7 @@ impl Tool for GitShow {
     type Output = ToolReply;
 
     fn access(&self) -> DeclaredAccess {
-        DeclaredAccess::reading_paths([self.path.as_str()])
-            .with_default_location(DefaultLocation::FirstWorkspace)
+        read_access([&self.path])
     }
 
     /// Splits `HEAD:src/main.rs` into commit and path.
@@ -109,10 +101,10 @@ impl Tool for GitShow {
 
     async fn run(self, cx: &ToolContext, deps: &GitDeps) -> Result<ToolReply, ToolError> {
         let repository = GitRepository::open_repository(cx, deps, &self.path).await?;
-        let id = repository.resolve_commit(cx, "ref", &self.revision).await?;
+        let id = repository.resolve_commit("ref", &self.revision).await?;
         match repository.pathspec() {
-            None => self.show_commit(cx, deps, &repository, &id).await,
-            Some(path) => self.show_path(cx, deps, &repository, &id, path).await,
+            None => self.show_commit(&repository, &id).await,
+            Some(path) => self.show_path(&repository, &id, path).await,
         }
     }
 }
@@ -120,19 +112,12 @@ impl Tool for GitShow {
 impl GitShow {
     async fn show_commit(
         &self,
-        cx: &ToolContext,
-        deps: &GitDeps,
         repository: &GitRepository,
         id: &str,
     ) -> Result<ToolReply, ToolError> {
-        let commit = CommitDetails::load_commit(cx, repository, id).await?;
+        let commit = CommitDetails::load_commit(repository, id).await?;
         let comparison = DiffQuery {
-            command: ["show", "--format=", "--diff-merges=first-parent", id]
-                .map(str::to_owned)
-                .to_vec(),
-            path: None,
-            context: self.context_lines.unwrap_or(3).min(MAX_CONTEXT),
-            ignore_whitespace: false,
+            context: self.context_lines,
             // GitDiff for a single file needs a parent.
             again: commit.parents.first().map(|parent| {
                 format!(
@@ -141,46 +126,34 @@ impl GitShow {
                     short_id(id)
                 )
             }),
-            number: 0,
-        };
-        let stat = comparison.read_stat(cx, repository).await?;
-        let wanted = DiffLimits {
             budget: TextBudget::from_requested(self.max_chars),
             stat_only: self.stat_only,
-            bare: false,
+            ..DiffQuery::for_commit(id)
         };
+        let stat = comparison.read_stat(repository).await?;
         let title = commit.render_header(id);
-        comparison
-            .build_diff_reply(cx, deps, repository, (&title, stat), wanted)
-            .await
+        comparison.build_diff_reply(repository, &title, stat).await
     }
 
     /// Shows a path at the commit.
     async fn show_path(
         &self,
-        cx: &ToolContext,
-        deps: &GitDeps,
         repository: &GitRepository,
         id: &str,
         path: &str,
     ) -> Result<ToolReply, ToolError> {
         let answer = repository
             .run_on_path(
-                cx,
                 &["ls-tree", "-z", "-l", "--full-tree", "--end-of-options", id],
                 Some(path),
             )
             .await?;
         let shown = format!(
             "{} at {}",
-            display_text::path(path.as_bytes()),
+            path_text_from_bytes(path.as_bytes()),
             short_id(id)
         );
-        let Some(entry) = answer
-            .output
-            .split(|byte| *byte == 0)
-            .find_map(TreeEntry::parse_record)
-        else {
+        let Some(entry) = answer.nul_records().find_map(TreeEntry::parse_record) else {
             return Err(ToolError::not_found(format!(
                 "{} is not in commit {}. GitLog with this path lists the commits that touch it.",
                 repository.requested.shown,
@@ -188,34 +161,36 @@ impl GitShow {
             )));
         };
         match (entry.kind.as_str(), entry.mode.as_str()) {
-            ("tree", _) => self.show_folder(cx, repository, &shown, &entry.id).await,
+            ("tree", _) => self.show_folder(repository, &shown, &entry.id).await,
             ("commit", _) => Ok(ToolReply::from_text(format!(
                 "{shown}: a submodule, at its commit {}.",
                 short_id(&entry.id)
             ))),
             (_, mode) => {
-                let is_link = mode == "120000";
-                self.show_file(cx, deps, repository, (&shown, &entry, is_link))
-                    .await
+                let remark = if mode == "120000" {
+                    ", a symbolic link to:"
+                } else {
+                    ""
+                };
+                self.show_file(repository, &shown, &entry, remark).await
             }
         }
     }
 
     async fn show_file(
         &self,
-        cx: &ToolContext,
-        deps: &GitDeps,
         repository: &GitRepository,
-        (shown, entry, is_link): (&str, &TreeEntry, bool),
+        shown: &str,
+        entry: &TreeEntry,
+        remark: &str,
     ) -> Result<ToolReply, ToolError> {
         let budget = TextBudget::from_requested(self.max_chars);
         let room =
             TextBudget::from_requested(Some(budget.max_chars().saturating_sub(TITLE_CHARS) as u64));
-        let blob = BlobCapture::new(OutputCapture::new(cx, deps, room.max_chars(), 0), room);
-        let (answer, mut blob) = repository
-            .git
-            .run_into_sink(cx, &["cat-file", "blob", &entry.id], blob)
-            .await?;
+        let capture = OutputCapture::new(&repository.git, room.max_chars(), 0);
+        let arguments = ["cat-file", "blob", &entry.id];
+        let blob = BlobCapture::new(capture, room);
+        let mut blob = repository.git.run_into_sink(&arguments, blob).await?;
         let bytes = entry.size.unwrap_or(0);
         if blob.is_binary {
             return Err(ToolError::new(
@@ -226,57 +201,37 @@ impl GitShow {
                 ),
             ));
         }
-        if !answer.is_success() {
-            return Err(git_error(&answer));
-        }
-        let (lines, ends, kept) = blob.finish();
-        let mut meta = ResultMeta {
-            lossy_chars: Some(blob.lossy_count()).filter(|n| *n > 0),
-            control_chars: Some(blob.controls).filter(|n| *n > 0),
-            redactions: Some(kept.redactions).filter(|n| *n > 0),
-            ..ResultMeta::default()
-        };
-        meta.warnings.extend(kept.cut_short);
-        let what = if is_link { ", a symbolic link to:" } else { "" };
+        let (lines, ends, whole) = blob.finish();
+        let mut meta = whole.text_meta(blob.controls);
+        meta.warnings.extend(whole.cut_short);
         let title = format!(
-            "{shown} ({}, {}){what}\n",
+            "{shown} ({}, {}){remark}\n",
             format_size(bytes),
             format_count(lines, "line")
         );
-        if bytes == 0 {
-            return Ok(ToolReply::from_text(format!("{shown}: an empty file.")).with_budget(budget));
-        }
-        if let Some(text) = kept.text {
-            let text = title + &String::from_utf8_lossy(&text);
-            return Ok(ToolReply::from_text(text)
-                .with_meta(meta)
-                .with_budget(budget));
-        }
-        meta.truncated = true;
-        meta.omitted_bytes = Some(ends.omitted_bytes);
-        meta.handle = kept.handle;
-        Ok(ToolReply::from_fitted_text(title + &ends.text)
-            .with_meta(meta)
-            .with_budget(budget))
+        let reply = if bytes == 0 {
+            ToolReply::from_text(format!("{shown}: an empty file."))
+        } else if let Some(text) = whole.text {
+            ToolReply::from_text(title + &String::from_utf8_lossy(&text))
+        } else {
+            meta.truncated = true;
+            meta.omitted_bytes = Some(ends.omitted_bytes);
+            meta.handle = whole.handle;
+            ToolReply::from_fitted_text(title + &ends.text)
+        };
+        Ok(reply.with_meta(meta).with_budget(budget))
     }
 
     async fn show_folder(
         &self,
-        cx: &ToolContext,
         repository: &GitRepository,
         shown: &str,
         tree: &str,
     ) -> Result<ToolReply, ToolError> {
-        let answer = repository
-            .git
-            .run(cx, &["ls-tree", "-z", "-l", "--end-of-options", tree])
-            .await?;
-        if !answer.is_success() {
-            return Err(git_error(&answer));
-        }
+        let arguments = ["ls-tree", "-z", "-l", "--end-of-options", tree];
+        let answer = repository.git.run_checked(&arguments).await?;
         let entries: Vec<TreeEntry> = answer
-            .output
-            .split(|byte| *byte == 0)
+            .nul_records()
             .filter_map(TreeEntry::parse_record)
             .collect();
         let cut = if answer.cut {
@@ -288,124 +243,7 @@ impl GitShow {
             "{shown}: a folder with {}{cut}\n",
             format_count(entries.len() as u64, "name")
         );
-        for entry in &entries {
-            let _ = match (entry.kind.as_str(), entry.size) {
-                ("tree", _) => writeln!(text, "  {}/", entry.name),
-                ("commit", _) => writeln!(
-                    text,
-                    "  {} (submodule at {})",
-                    entry.name,
-                    short_id(&entry.id)
-                ),
-                (_, bytes) => writeln!(
-                    text,
-                    "  {} ({})",
-                    entry.name,
-                    format_size(bytes.unwrap_or(0))
-                ),
-            };
-        }
+        text.extend(entries.iter().map(TreeEntry::format_line));
         Ok(ToolReply::from_text(text).with_budget(TextBudget::from_requested(self.max_chars)))
-    }
-}
-
-/// One entry of a folder.
-struct TreeEntry {
-    mode: String,
-    kind: String,
-    id: String,
-    size: Option<u64>,
-    name: String,
-}
-
-impl TreeEntry {
-    /// Parses `100644 blob 3f2a      12`, a tab and a name.
-    fn parse_record(record: &[u8]) -> Option<Self> {
-        let tab = record.iter().position(|byte| *byte == b'\t')?;
-        let head = String::from_utf8_lossy(&record[..tab]);
-        let mut fields = head.split_whitespace();
-        Some(Self {
-            mode: fields.next()?.to_owned(),
-            kind: fields.next()?.to_owned(),
-            id: fields.next()?.to_owned(),
-            size: fields.next().and_then(|text| text.parse().ok()),
-            name: display_text::path(&record[tab + 1..]),
-        })
-    }
-}
-
-/// The description of a commit without its changes.
-struct CommitDetails {
-    parents: Vec<String>,
-    author: String,
-    committer: String,
-    refs: String,
-    message: String,
-}
-
-impl CommitDetails {
-    async fn load_commit(
-        cx: &ToolContext,
-        repository: &GitRepository,
-        id: &str,
-    ) -> Result<Self, ToolError> {
-        let format = "--format=%P%x00%an <%ae>, %ad%x00%cn <%ce>, %cd%x00%D%x00%B";
-        let date = "--date=format:%Y-%m-%d %H:%M %z";
-        let arguments = [
-            "log",
-            "-z",
-            "--max-count=1",
-            "--no-color",
-            format,
-            date,
-            "--end-of-options",
-            id,
-            "--",
-        ];
-        let answer = repository.git.run(cx, &arguments).await?;
-        if !answer.is_success() {
-            return Err(git_error(&answer));
-        }
-        let text = answer.stdout_text();
-        let fields: Vec<&str> = text.split('\0').collect();
-        let field = |at: usize| fields.get(at).copied().unwrap_or_default();
-        Ok(Self {
-            parents: field(0).split_whitespace().map(str::to_owned).collect(),
-            author: display_text::escape_line(field(1)),
-            committer: display_text::escape_line(field(2)),
-            refs: display_text::escape_line(field(3)),
-            // Masked now, because the message is cut later.
-            message: display_text::escape_block(&cx.secret_boundaries.mask_text(field(4).trim())),
-        })
-    }
-
-    fn render_header(&self, id: &str) -> String {
-        let mut text = format!("commit {id}");
-        if !self.refs.is_empty() {
-            let _ = write!(text, " ({})", self.refs);
-        }
-        let _ = write!(text, "\nAuthor: {}", self.author);
-        if self.committer != self.author {
-            let _ = write!(text, "\nCommitter: {}", self.committer);
-        }
-        let parents: Vec<&str> = self.parents.iter().map(|parent| short_id(parent)).collect();
-        let _ = match parents.as_slice() {
-            [] => write!(text, "\nThe first commit: it has no parent."),
-            [one] => write!(text, "\nParent: {one}"),
-            [first, ..] => write!(
-                text,
-                "\nMerge of {}; changes against {first}.",
-                parents.join(", ")
-            ),
-        };
-        let message = clip_to_budget(
-            &self.message,
-            TextBudget::from_requested(Some(MAX_MESSAGE_CHARS)),
-            None,
-        )
-        .text;
-        let indented: Vec<String> = message.lines().map(|line| format!("    {line}")).collect();
-        let _ = write!(text, "\n\n{}\n\nChanges", indented.join("\n"));
-        text
     }
 }

@@ -7,19 +7,19 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::GitDeps;
+use super::display_text::escape_line;
 use super::pending_operation::{PendingOperation, find_pending_operations, rebase_step};
 use super::porcelain::{BranchStatus, ChangeState, GitFileChange, RepoStatus};
 use super::repository::GitRepository;
-use super::{display_text, resolve_revision};
+use super::requested_path::{here, read_access};
+use super::resolve_revision;
 use crate::acp::RawPath;
 use crate::output::number_format::{format_count, group_digits};
-use crate::tool::{
-    DeclaredAccess, DefaultLocation, ResultMeta, Tool, ToolContext, ToolEffect, ToolError,
-    ToolReply,
-};
+use crate::output::path_text::path_text_from_bytes;
+use crate::tool::{DeclaredAccess, Tool, ToolContext, ToolEffect, ToolError, ToolReply};
 
 /// The arguments of the status query that the parser reads.
-pub(super) const STATUS_ARGUMENTS: [&str; 9] = [
+const STATUS_ARGUMENTS: [&str; 9] = [
     "status",
     "--porcelain=v2",
     "-z",
@@ -54,11 +54,6 @@ pub(super) struct GitStatus {
     offset: u64,
 }
 
-/// Returns the first workspace folder.
-pub(super) fn here() -> RawPath {
-    RawPath::from(".")
-}
-
 impl Tool for GitStatus {
     const NAME: &'static str = "GitStatus";
     const EFFECT: ToolEffect = ToolEffect::Reads;
@@ -78,35 +73,43 @@ impl Tool for GitStatus {
     type Output = ToolReply;
 
     fn access(&self) -> DeclaredAccess {
-        DeclaredAccess::reading_paths([self.path.as_str()])
-            .with_default_location(DefaultLocation::FirstWorkspace)
+        read_access([&self.path])
     }
 
     async fn run(self, cx: &ToolContext, deps: &GitDeps) -> Result<ToolReply, ToolError> {
         let repository = GitRepository::open_repository(cx, deps, &self.path).await?;
-        let mut question = STATUS_ARGUMENTS.to_vec();
-        if self.all_untracked {
-            question.push("--untracked-files=all");
-        }
-        let answer = repository
-            .run_on_path(cx, &question, repository.pathspec())
-            .await?;
-        let status = RepoStatus::parse_porcelain(&answer.output);
+        let more: &[&str] = if self.all_untracked {
+            &["--untracked-files=all"]
+        } else {
+            &[]
+        };
+        let status = read_status(&repository, more, repository.pathspec()).await?;
         if status.changes.is_empty() {
-            repository.require_known_path(cx).await?;
+            repository.require_known_path().await?;
         }
-        let mut text = status_header(deps, &repository, &status);
-        if answer.cut {
+        let mut text = status_header(&repository, &status);
+        if status.cut {
             text.push_str(
                 "[the list is longer than 8 MB; counts and paths are those of its beginning]\n",
             );
         }
         self.append_changes(&status, &mut text);
-        Ok(ToolReply::from_text(text).with_meta(ResultMeta {
-            warnings: repository.notes,
-            ..ResultMeta::default()
-        }))
+        Ok(repository.into_reply(text))
     }
+}
+
+/// Reads the status with further arguments, of a path or of the whole repository.
+pub(super) async fn read_status(
+    repository: &GitRepository,
+    more: &[&str],
+    path: Option<&str>,
+) -> Result<RepoStatus, ToolError> {
+    let arguments = [&STATUS_ARGUMENTS, more].concat();
+    let answer = repository.run_on_path(&arguments, path).await?;
+    Ok(RepoStatus {
+        cut: answer.cut,
+        ..RepoStatus::parse_porcelain(&answer.output)
+    })
 }
 
 impl GitStatus {
@@ -162,27 +165,21 @@ fn format_change(change: &GitFileChange) -> String {
 }
 
 /// Describes the branch, the operations in progress and the counts.
-pub(super) fn status_header(
-    deps: &GitDeps,
-    repository: &GitRepository,
-    status: &RepoStatus,
-) -> String {
+pub(super) fn status_header(repository: &GitRepository, status: &RepoStatus) -> String {
     let mut text = describe_branch(&status.branch);
     text.push('\n');
     for progress in find_pending_operations(repository) {
-        let step = match progress {
-            PendingOperation::Rebase | PendingOperation::Mailbox => rebase_step(deps, repository),
-            _ => None,
-        };
-        let step = step.map_or_else(String::new, |step| format!(" (Step {step}.)"));
-        let _ = writeln!(text, "{}{step}", progress.describe_next_step());
+        text.push_str(progress.describe_next_step());
+        if matches!(
+            progress,
+            PendingOperation::Rebase | PendingOperation::Mailbox
+        ) && let Some(step) = rebase_step(repository)
+        {
+            let _ = write!(text, " (Step {step}.)");
+        }
+        text.push('\n');
     }
-    let _ = writeln!(
-        text,
-        "{}",
-        format_state_counts(status, repository.pathspec())
-    );
-    text
+    text + &format_state_counts(status, repository.pathspec()) + "\n"
 }
 
 /// Formats `2 staged, 1 untracked`, or says that nothing changed.
@@ -195,18 +192,16 @@ pub(super) fn format_state_counts(status: &RepoStatus, path: Option<&str>) -> St
     ];
     let count = |(place, word): (ChangeState, &str)| match status.count_in_state(place) {
         0 => None,
-        n => Some(format!("{} {word}", group_digits(n as u64))),
+        n => Some(format!("{} {word}", group_digits(n))),
     };
     let counts: Vec<String> = named.into_iter().filter_map(count).collect();
     let within = path.map_or_else(String::new, |path| {
-        format!(" in {}", display_text::path(path.as_bytes()))
+        format!(" in {}", path_text_from_bytes(path.as_bytes()))
     });
     let stashes = match status.branch.stashes {
         0 => String::new(),
-        n => format!(
-            " ({} in the stash.)",
-            format_count(n, "entry").replace("entrys", "entries")
-        ),
+        1 => " (1 entry in the stash.)".to_owned(),
+        n => format!(" ({} entries in the stash.)", group_digits(n)),
     };
     if counts.is_empty() {
         format!("Nothing to commit, working tree clean{within}.{stashes}")
@@ -223,11 +218,11 @@ fn describe_branch(branch: &BranchStatus) -> String {
             at.unwrap_or("nothing")
         );
     };
-    let name = display_text::escape_line(name);
+    let name = escape_line(name);
     let Some(at) = at else {
         return format!("On branch {name}, which has no commits yet.");
     };
-    let Some(upstream) = branch.upstream.as_deref().map(display_text::escape_line) else {
+    let Some(upstream) = branch.upstream.as_deref().map(escape_line) else {
         return format!("On branch {name} at {at}, without an upstream.");
     };
     match branch.ahead_behind {

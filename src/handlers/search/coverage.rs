@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 
 use super::folder_entries::WalkEntryKind;
-use super::folder_walk::WalkStart;
+use super::result_text::workspace_path_text;
+use super::walk_entry::WalkStart;
 use crate::output::number_format::{format_count, group_digits};
 
 /// The largest number of skipped paths to remember for a second search.
@@ -80,45 +81,32 @@ impl SearchCoverage {
 
     /// Formats the last lines of an answer; empty if nothing was skipped.
     pub(super) fn format_footer(&self) -> String {
-        let mut parts = Vec::new();
-        let mut ignored = |count: u64, folders: bool, one: &str, many: &str| {
-            if count > 0 {
-                let names = self.list_ignored(folders, count);
-                parts.push(format!(
-                    "{} {} ({names})",
-                    group_digits(count),
-                    if count == 1 { one } else { many }
-                ));
-            }
-        };
-        ignored(
-            self.ignored_folders,
-            true,
-            "ignored directory",
-            "ignored directories",
-        );
-        ignored(self.ignored_files, false, "ignored file", "ignored files");
-        if self.unreadable > 0 {
-            parts.push(format!("{} unreadable", group_digits(self.unreadable)));
-        }
-        if self.too_large > 0 {
-            parts.push(format!(
-                "{} over max_filesize",
-                format_count(self.too_large, "file")
-            ));
-        }
-        if self.utf32 > 0 {
-            parts.push(format!("{} in UTF-32", format_count(self.utf32, "file")));
-        }
-        if self.links > 0 {
-            parts.push(format_count(self.links, "symbolic link"));
-        }
-        if self.special > 0 {
-            parts.push(format!(
-                "{} that is no regular file",
-                format_count(self.special, "name")
-            ));
-        }
+        let skipped = [
+            (
+                self.ignored_folders,
+                self.ignored_text(true, ["ignored directory", "ignored directories"]),
+            ),
+            (
+                self.ignored_files,
+                self.ignored_text(false, ["ignored file", "ignored files"]),
+            ),
+            (
+                self.unreadable,
+                group_digits(self.unreadable) + " unreadable",
+            ),
+            (
+                self.too_large,
+                format_count(self.too_large, "file") + " over max_filesize",
+            ),
+            (self.utf32, format_count(self.utf32, "file") + " in UTF-32"),
+            (self.links, format_count(self.links, "symbolic link")),
+            (
+                self.special,
+                format_count(self.special, "name") + " that is no regular file",
+            ),
+        ];
+        let present = skipped.into_iter().filter(|(count, _)| *count > 0);
+        let parts: Vec<String> = present.map(|(_, text)| text).collect();
         let mut text = String::new();
         if !parts.is_empty() {
             let _ = write!(text, "\n[skipped: {}]", parts.join(", "));
@@ -139,25 +127,26 @@ impl SearchCoverage {
         text
     }
 
-    /// Lists ignored paths, those closest to the top first.
-    fn list_ignored(&self, folders: bool, count: u64) -> String {
-        let mut nearest: Vec<_> = self
-            .ignored
-            .iter()
-            .filter(|start| (start.kind == WalkEntryKind::Folder) == folders)
-            .collect();
+    /// Counts and lists ignored paths, those closest to the top first.
+    fn ignored_text(&self, folders: bool, [one, many]: [&str; 2]) -> String {
+        let count = if folders {
+            self.ignored_folders
+        } else {
+            self.ignored_files
+        };
+        let is_listed = |start: &&WalkStart| (start.kind == WalkEntryKind::Folder) == folders;
+        let mut nearest: Vec<_> = self.ignored.iter().filter(is_listed).collect();
         nearest.sort_by_cached_key(|start| (start.rel.components().count(), start.rel.clone()));
+        nearest.truncate(MAX_NAMED);
         let mut names: Vec<String> = nearest
             .iter()
-            .take(MAX_NAMED)
-            .map(|start| {
-                super::search_scope::workspace_path_text(&start.root, &start.root.join(&start.rel))
-            })
+            .map(|start| workspace_path_text(&start.root, &start.root.join(&start.rel)))
             .collect();
         if count > names.len() as u64 {
             names.push("...".to_owned());
         }
-        names.join(", ")
+        let noun = if count == 1 { one } else { many };
+        format!("{} {noun} ({})", group_digits(count), names.join(", "))
     }
 }
 

@@ -2,20 +2,20 @@
 
 use std::cmp::Reverse;
 use std::path::PathBuf;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
+use parking_lot::Mutex;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::coverage::SearchCoverage;
 use super::file_glob::FileGlob;
 use super::folder_entries::WalkEntryKind;
-use super::folder_walk::{WalkControl, WalkEntry};
 use super::search_scope::{MatchAction, SearchHandler, SearchScope};
 use super::search_stop::SearchStop;
-use super::smallest_items::{SmallestItems, lock_ignoring_poison};
+use super::smallest_items::SmallestItems;
+use super::walk_entry::{WalkControl, WalkEntry};
 
 /// The order of the paths that are found.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -67,7 +67,7 @@ impl FileNameSearch<'_> {
         &self,
         order: SortOrder,
         keep: usize,
-        left: Option<&SearchCoverage>,
+        earlier: Option<&SearchCoverage>,
     ) -> FoundPaths {
         let pages = Mutex::new(SmallestItems::new(keep, |_: &FoundPath| 1));
         let count = AtomicU64::new(0);
@@ -81,20 +81,13 @@ impl FileNameSearch<'_> {
             order,
             enough,
             count: &count,
-            own: Some(SmallestItems::new(keep, |_| 1)),
+            own: SmallestItems::new(keep, |_| 1),
             all: &pages,
         };
-        let coverage = match left {
-            Some(earlier) => self.scope.walk_skipped(&earlier.skipped, self.halt, finder),
-            None => self.scope.walk_all(self.halt, finder),
-        };
+        let coverage = self.scope.walk_files(earlier, self.halt, finder);
         let count = count.into_inner();
-        let files = pages
-            .into_inner()
-            .unwrap_or_else(std::sync::PoisonError::into_inner)
-            .into_sorted();
         FoundPaths {
-            files,
+            files: pages.into_inner().into_sorted(),
             count,
             stopped: count >= enough,
             coverage,
@@ -107,8 +100,8 @@ struct PathFinder<'a> {
     search: &'a FileNameSearch<'a>,
     order: SortOrder,
     enough: u64,
-    pub(super) count: &'a AtomicU64,
-    own: Option<SmallestItems<FoundPath>>,
+    count: &'a AtomicU64,
+    own: SmallestItems<FoundPath>,
     all: &'a Mutex<SmallestItems<FoundPath>>,
 }
 
@@ -117,32 +110,24 @@ impl SearchHandler for PathFinder<'_> {
         self.search.kind
     }
 
-    fn matches_entry(&self, spot: &WalkEntry<'_>) -> bool {
-        self.search.glob.matches_file(spot.rel, spot.name)
+    fn matches_entry(&self, entry: &WalkEntry<'_>) -> bool {
+        self.search.glob.matches_file(entry.rel, entry.name)
     }
 
     fn wants_links(&self) -> bool {
         self.search.kind == WalkEntryKind::File
     }
 
-    fn handle_match(&mut self, spot: &WalkEntry<'_>, kind: WalkEntryKind) -> MatchAction {
-        let newest = match self.order {
-            SortOrder::Mtime => spot.modified_time(),
-            SortOrder::Name | SortOrder::Any => None,
-        };
-        if let Some(own) = &mut self.own {
-            let too_old = own
-                .last_needed()
-                .is_some_and(|last| Reverse(newest) > last.newest);
-            if !too_old {
-                let is_link =
-                    kind == WalkEntryKind::Link && self.search.kind != WalkEntryKind::Link;
-                own.push(FoundPath {
-                    newest: Reverse(newest),
-                    path: spot.absolute_path(),
-                    is_link,
-                });
-            }
+    fn handle_match(&mut self, entry: &WalkEntry<'_>, kind: WalkEntryKind) -> MatchAction {
+        let is_by_time = self.order == SortOrder::Mtime;
+        let newest = is_by_time.then(|| entry.modified_time()).flatten();
+        let last = self.own.last_needed();
+        if last.is_none_or(|last| Reverse(newest) <= last.newest) {
+            self.own.push(FoundPath {
+                newest: Reverse(newest),
+                path: entry.absolute_path(),
+                is_link: kind == WalkEntryKind::Link && self.search.kind != WalkEntryKind::Link,
+            });
         }
         if self.count.fetch_add(1, Ordering::Relaxed) + 1 >= self.enough {
             MatchAction::Quit
@@ -151,9 +136,9 @@ impl SearchHandler for PathFinder<'_> {
         }
     }
 
-    fn handle_file(&mut self, spot: &WalkEntry<'_>) -> WalkControl {
+    fn handle_file(&mut self, entry: &WalkEntry<'_>) -> WalkControl {
         // Only the start of a walk comes here without its name having been checked.
-        if self.handle_match(spot, self.search.kind) == MatchAction::Quit {
+        if self.handle_match(entry, self.search.kind) == MatchAction::Quit {
             WalkControl::Quit
         } else {
             WalkControl::Continue
@@ -163,8 +148,6 @@ impl SearchHandler for PathFinder<'_> {
 
 impl Drop for PathFinder<'_> {
     fn drop(&mut self) {
-        if let Some(own) = self.own.take() {
-            lock_ignoring_poison(self.all).merge_from(own);
-        }
+        self.all.lock().merge_from(&mut self.own);
     }
 }

@@ -124,27 +124,6 @@ fn literal_suffix(pattern: &str) -> Option<String> {
 }
 
 fn check_glob(pattern: &str) -> Result<(), ToolError> {
-    if pattern.is_empty() {
-        return Err(ToolError::invalid_args(
-            "The file pattern is empty. Examples: *.rs, src/**/*.ts, **/Cargo.toml.",
-        ));
-    }
-    if pattern.len() > MAX_BYTES {
-        return Err(ToolError::invalid_args(format!(
-            "The file pattern is {} bytes long; the limit is {MAX_BYTES}. Search for less at a time.",
-            pattern.len()
-        )));
-    }
-    if pattern.contains('\0') {
-        return Err(ToolError::invalid_args(
-            "The file pattern contains a NUL byte, which no file name has.",
-        ));
-    }
-    if pattern.split('/').any(|part| part == "..") {
-        return Err(ToolError::invalid_args(
-            "The file pattern contains `..`. Name the folder to search in `path` and keep the pattern below it.",
-        ));
-    }
     let (mut depth, mut deepest, mut alternatives) = (0_usize, 0_usize, 0_usize);
     for c in pattern.chars() {
         match c {
@@ -155,13 +134,27 @@ fn check_glob(pattern: &str) -> Result<(), ToolError> {
         }
         deepest = deepest.max(depth);
     }
-    if deepest > MAX_NESTING || alternatives > MAX_ALTERNATIVES {
-        return Err(ToolError::invalid_args(format!(
-            "The file pattern nests {deepest} deep with {alternatives} alternatives; the limits are {MAX_NESTING} \
+    let why = if pattern.is_empty() {
+        "is empty. Examples: *.rs, src/**/*.ts, **/Cargo.toml.".to_owned()
+    } else if pattern.len() > MAX_BYTES {
+        format!(
+            "is {} bytes long; the limit is {MAX_BYTES}. Search for less at a time.",
+            pattern.len()
+        )
+    } else if pattern.contains('\0') {
+        "contains a NUL byte, which no file name has.".to_owned()
+    } else if pattern.split('/').any(|part| part == "..") {
+        "contains `..`. Name the folder to search in `path` and keep the pattern below it."
+            .to_owned()
+    } else if deepest > MAX_NESTING || alternatives > MAX_ALTERNATIVES {
+        format!(
+            "nests {deepest} deep with {alternatives} alternatives; the limits are {MAX_NESTING} \
              and {MAX_ALTERNATIVES}. Search for less at a time."
-        )));
-    }
-    Ok(())
+        )
+    } else {
+        return Ok(());
+    };
+    Err(ToolError::invalid_args(format!("The file pattern {why}")))
 }
 
 #[cfg(test)]

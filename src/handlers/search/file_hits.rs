@@ -45,7 +45,7 @@ pub(super) struct HitLine {
 pub(super) struct LineCollector {
     matcher: RegexMatcher,
     keep: MatchDetail,
-    pub(super) kept: Vec<HitLine>,
+    pub(super) hit_lines: Vec<HitLine>,
     pub(super) matched: u64,
     /// The file contains a NUL byte. Its lines are not text, so only the fact of a match is recorded.
     pub(super) binary: bool,
@@ -62,7 +62,7 @@ impl LineCollector {
         Self {
             matcher,
             keep,
-            kept: Vec::new(),
+            hit_lines: Vec::new(),
             matched: 0,
             binary: false,
             lossy: 0,
@@ -124,7 +124,7 @@ impl Sink for &mut LineCollector {
                         MatchDetail::Matches => self.matching_parts(number, line),
                         _ => self.line_text(line),
                     };
-                    self.kept.push(HitLine {
+                    self.hit_lines.push(HitLine {
                         number,
                         matches: true,
                         text,
@@ -139,7 +139,7 @@ impl Sink for &mut LineCollector {
     fn context(&mut self, _searcher: &Searcher, context: &SinkContext<'_>) -> io::Result<bool> {
         if self.keep == MatchDetail::Lines {
             let text = self.line_text(context.bytes());
-            self.kept.push(HitLine {
+            self.hit_lines.push(HitLine {
                 number: context.line_number().unwrap_or(0),
                 matches: false,
                 text,
@@ -151,7 +151,7 @@ impl Sink for &mut LineCollector {
     fn binary_data(&mut self, _searcher: &Searcher, _offset: u64) -> io::Result<bool> {
         self.binary = true;
         self.keep = MatchDetail::Exists;
-        self.kept.clear();
+        self.hit_lines.clear();
         let known = self.matched > 0;
         self.matched = u64::from(known);
         // Search the rest only while there is no match.

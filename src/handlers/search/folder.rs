@@ -23,7 +23,7 @@ const MAX_OPEN_FOLDERS: usize = 256;
 #[derive(Debug)]
 pub(super) struct FolderOpener {
     workspace: Workspace,
-    held: AtomicUsize,
+    open_folders: AtomicUsize,
 }
 
 /// A folder given by its path and usually an open handle.
@@ -38,14 +38,14 @@ impl FolderOpener {
     pub(super) fn new(workspace: Workspace) -> Arc<Self> {
         Arc::new(Self {
             workspace,
-            held: AtomicUsize::new(0),
+            open_folders: AtomicUsize::new(0),
         })
     }
 
     /// Opens the folder in which a search begins. Its path must be absolute and in the workspace.
     pub(super) fn open_folder(self: &Arc<Self>, path: &Path) -> io::Result<SearchFolder> {
         let fd = OwnedFd::from(self.workspace.open_found_file(path)?);
-        self.held.fetch_add(1, Ordering::Relaxed);
+        self.open_folders.fetch_add(1, Ordering::Relaxed);
         Ok(SearchFolder {
             path: path.to_owned(),
             fd: Some(fd),
@@ -68,7 +68,7 @@ impl SearchFolder {
         };
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let fd = rustix::fs::openat(fd, name, flags, Mode::empty())?;
-        self.folders.held.fetch_add(1, Ordering::Relaxed);
+        self.folders.open_folders.fetch_add(1, Ordering::Relaxed);
         Ok(Self {
             path,
             fd: Some(fd),
@@ -94,9 +94,10 @@ impl SearchFolder {
                 }
             }
         }
-        if self.folders.held.load(Ordering::Relaxed) > MAX_OPEN_FOLDERS && self.fd.take().is_some()
+        if self.folders.open_folders.load(Ordering::Relaxed) > MAX_OPEN_FOLDERS
+            && self.fd.take().is_some()
         {
-            self.folders.held.fetch_sub(1, Ordering::Relaxed);
+            self.folders.open_folders.fetch_sub(1, Ordering::Relaxed);
         }
         Ok(())
     }
@@ -135,7 +136,7 @@ impl SearchFolder {
 impl Drop for SearchFolder {
     fn drop(&mut self) {
         if self.fd.is_some() {
-            self.folders.held.fetch_sub(1, Ordering::Relaxed);
+            self.folders.open_folders.fetch_sub(1, Ordering::Relaxed);
         }
     }
 }

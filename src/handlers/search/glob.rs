@@ -12,11 +12,12 @@ use super::coverage::SearchCoverage;
 use super::file_finder::{FileNameSearch, FoundPaths, SortOrder};
 use super::file_glob::{FileGlob, split_literal_folder};
 use super::folder_entries::WalkEntryKind;
-use super::search_scope::{SearchScope, select_file_types, workspace_path_text};
+use super::result_text::{at_least, ignored_matches_hint, page_range_text, saturating_usize};
+use super::search_scope::{SearchScope, select_file_types};
 use super::search_stop;
 use crate::acp::RawPath;
 use crate::output::TextBudget;
-use crate::output::number_format::{format_count, group_digits};
+use crate::output::number_format::format_count;
 use crate::tool::{
     CallDescription, CallTitle, DeclaredAccess, DefaultLocation, Tool, ToolContext, ToolEffect,
     ToolError, ToolReply,
@@ -109,11 +110,7 @@ impl Tool for Glob {
     type Output = ToolReply;
 
     fn access(&self) -> DeclaredAccess {
-        let path = self
-            .path
-            .as_ref()
-            .map(RawPath::as_str)
-            .filter(|path| !path.is_empty());
+        let path = self.given_path();
         match (pattern_base(&self.pattern), path) {
             (Some(base), _) if base.starts_with('/') => DeclaredAccess::reading_paths([base]),
             (Some(base), Some(path)) => {
@@ -145,8 +142,7 @@ impl Tool for Glob {
             include_ignored: self.include_ignored,
             hidden: self.hidden,
             types,
-            user_ignore: deps.user_ignore.clone(),
-            workspace: deps.workspace.clone(),
+            deps: deps.clone(),
         };
         search_stop::run_search(cx, self.timeout_ms, move |halt| {
             let text = self.build_answer(&FileNameSearch {
@@ -162,6 +158,11 @@ impl Tool for Glob {
 }
 
 impl Glob {
+    fn given_path(&self) -> Option<&str> {
+        let path = self.path.as_ref().map(RawPath::as_str);
+        path.filter(|path| !path.is_empty())
+    }
+
     /// Returns the folders to walk and the pattern for files below them.
     fn resolve_pattern(&self, deps: &SearchDeps) -> Result<(Vec<PathBuf>, FileGlob), ToolError> {
         let pattern = self.pattern.strip_prefix("./").unwrap_or(&self.pattern);
@@ -169,11 +170,7 @@ impl Glob {
         let whole = FileGlob::new(pattern)?;
         let (folder, rest) = split_literal_folder(pattern);
         let absolute = Path::new(folder).is_absolute();
-        let path = self
-            .path
-            .as_ref()
-            .map(RawPath::as_str)
-            .filter(|path| !path.is_empty());
+        let path = self.given_path();
         // With several workspaces, a relative folder may be in any of them.
         let anywhere = path.is_none() && !absolute && deps.workspace.root_paths().count() > 1;
         if folder.is_empty() || rest.is_empty() || pattern.starts_with('!') || anywhere {
@@ -207,49 +204,29 @@ impl Glob {
         let limit = self.limit.clamp(1, MAX_LIMIT);
         let offset = self.offset.min(MAX_OFFSET);
         let found = search.find_paths(self.sort, saturating_usize(offset + limit), None);
-        let base = match search.scope.roots.as_slice() {
-            [one] => format!(" in {}", one.display()),
-            many => format!(" in {} workspaces", many.len()),
-        };
+        let folders = search.scope.describe_roots();
         if found.count == 0 {
-            return self.explain_no_match(search, &found.coverage, &base);
+            return self.explain_no_match(search, &found.coverage, &folders);
         }
         let page = found
             .files
             .iter()
             .skip(saturating_usize(offset))
             .take(saturating_usize(limit));
-        let last = offset + page.len() as u64;
-        let at_least = if found.stopped || found.coverage.timed_out {
-            "at least "
-        } else {
-            ""
-        };
+        let shown = page.len() as u64;
+        let last = offset + shown;
         let mut text = format!(
-            "Found {at_least}{}",
-            format_count(found.count, search.kind_noun())
+            "Found {}{}{}",
+            at_least(found.stopped || found.coverage.timed_out),
+            format_count(found.count, search.kind_noun()),
+            page_range_text(offset, shown, found.count, &folders)
         );
-        if last == offset {
-            let _ = write!(text, "{base}; offset={offset} is past the end");
-        } else if offset > 0 || last < found.count {
-            let _ = write!(
-                text,
-                " (showing {}-{}){base}",
-                group_digits(offset + 1),
-                group_digits(last)
-            );
-        } else {
-            text.push_str(&base);
-        }
         for file in page {
             text.push('\n');
-            text.push_str(&workspace_path_text(
-                search.scope.workspace.first_root(),
-                &file.path,
-            ));
+            text.push_str(&search.scope.path_text(&file.path));
             text.push_str(if file.is_link { " (link)" } else { "" });
         }
-        if last < found.count && last > offset {
+        if last < found.count && shown > 0 {
             match self.sort {
                 SortOrder::Any => {
                     text.push_str(
@@ -272,10 +249,10 @@ impl Glob {
         &self,
         search: &FileNameSearch<'_>,
         coverage: &SearchCoverage,
-        base: &str,
+        folders: &str,
     ) -> String {
         let mut text = format!(
-            "No {} match {:?}{base}.",
+            "No {} match {:?} {folders}.",
             &format_count(0, search.kind_noun())[2..],
             self.pattern
         );
@@ -288,17 +265,9 @@ impl Glob {
             .find_paths(SortOrder::Any, 100_000, Some(coverage));
             if also.count > 0 {
                 let partly = also.stopped || also.coverage.timed_out || coverage.more_skipped;
-                let at_least = if partly { "at least " } else { "" };
-                let names = format_count(
-                    also.count,
-                    &format!("ignored or hidden {}", search.kind_noun()),
-                );
-                let verb = if also.count == 1 { "matches" } else { "match" };
-                let hidden = if self.hidden { "" } else { " and hidden=true" };
-                let _ = write!(
-                    text,
-                    " But {at_least}{names} {verb}: use include_ignored=true{hidden}."
-                );
+                let noun = search.kind_noun();
+                let hint = ignored_matches_hint(also.count, noun, partly, self.hidden);
+                text.extend([" ", &hint]);
             }
         }
         if !coverage.timed_out {
@@ -312,11 +281,10 @@ impl Glob {
         const NAMED: usize = 3;
         let halt = search.halt.shortened_to(Duration::from_secs(2));
         let names = |found: &FoundPaths| {
-            let names = found
-                .files
-                .iter()
-                .map(|file| workspace_path_text(search.scope.workspace.first_root(), &file.path));
-            names.collect::<Vec<_>>()
+            let files = found.files.iter();
+            files
+                .map(|file| search.scope.path_text(&file.path))
+                .collect::<Vec<_>>()
         };
         let mut text = String::new();
         if search.kind == WalkEntryKind::File && search.scope.types.is_none() {
@@ -363,10 +331,6 @@ impl Glob {
         }
         text
     }
-}
-
-fn saturating_usize(n: u64) -> usize {
-    usize::try_from(n).unwrap_or(usize::MAX)
 }
 
 /// Returns the literal folder at the start of a pattern, if it has one.

@@ -8,10 +8,12 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::SearchDeps;
-use super::content_search::{ContentSearch, SearchFindings, SearchPatterns, SearchPlan};
+use super::content_search::{ContentSearch, SearchFindings};
 use super::file_glob::FileGlob;
-use super::grep_report;
-use super::line_pattern::{self, PatternOptions as PatternReading};
+use super::grep_report::GrepReport;
+use super::line_pattern::{self, PatternOptions};
+use super::result_text::ignored_matches_hint;
+use super::search_plan::{Order, OutputMode, SearchPatterns, SearchPlan};
 use super::search_scope::{SearchScope, select_file_types};
 use super::search_stop;
 use crate::acp::RawPath;
@@ -98,25 +100,6 @@ pub(super) struct Grep {
     encoding: Option<String>,
     /// Characters; 30000 if absent.
     max_chars: Option<u64>,
-}
-
-/// What an answer consists of.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum OutputMode {
-    #[default]
-    FilesWithMatches,
-    Content,
-    Count,
-}
-
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub(super) enum Order {
-    #[default]
-    Path,
-    Mtime,
-    Any,
 }
 
 fn default_results() -> u64 {
@@ -213,16 +196,10 @@ impl Tool for Grep {
 
     async fn run(self, cx: &ToolContext, deps: &SearchDeps) -> Result<ToolReply, ToolError> {
         let patterns = self.compile_patterns()?;
-        let glob = self
-            .glob
-            .as_deref()
-            .filter(|glob| !glob.is_empty())
+        let glob = non_empty(self.glob.as_deref())
             .map(FileGlob::new)
             .transpose()?;
-        let types = self
-            .file_type
-            .as_deref()
-            .filter(|name| !name.is_empty())
+        let types = non_empty(self.file_type.as_deref())
             .map(select_file_types)
             .transpose()?;
         let plan = self.build_plan(&cx.secret_boundaries)?;
@@ -231,8 +208,7 @@ impl Tool for Grep {
             include_ignored: self.include_ignored,
             hidden: self.hidden,
             types,
-            user_ignore: deps.user_ignore.clone(),
-            workspace: deps.workspace.clone(),
+            deps: deps.clone(),
         };
         let budget = TextBudget::from_requested(self.max_chars);
         search_stop::run_search(cx, self.timeout_ms, move |halt| {
@@ -248,16 +224,14 @@ impl Tool for Grep {
             } else {
                 Vec::new()
             };
-            let report = grep_report::GrepReport {
+            let report = GrepReport {
                 pattern: &self.pattern,
                 scope: &scope,
                 plan: &plan,
+                findings: &findings,
                 hints,
             };
-            Ok(
-                ToolReply::from_text(grep_report::render_report(&report, &findings))
-                    .with_budget(budget),
-            )
+            Ok(ToolReply::from_text(report.render_report()).with_budget(budget))
         })
         .await
     }
@@ -265,15 +239,15 @@ impl Tool for Grep {
 
 impl Grep {
     fn compile_patterns(&self) -> Result<SearchPatterns, ToolError> {
-        let reading = PatternReading {
+        let options = PatternOptions {
             literal: self.literal,
             case_insensitive: self.case_insensitive,
             multiline: self.multiline,
         };
-        let exact = line_pattern::compile_pattern(&self.pattern, reading)?;
+        let exact = line_pattern::compile_pattern(&self.pattern, options)?;
         let other_case = !self.case_insensitive && self.pattern.chars().any(char::is_alphabetic);
         let any_case = other_case
-            .then(|| line_pattern::compile_for_any_case(&self.pattern, reading))
+            .then(|| line_pattern::compile_for_any_case(&self.pattern, options))
             .flatten();
         Ok(SearchPatterns {
             exact,
@@ -286,7 +260,7 @@ impl Grep {
         let context = |asked: Option<u64>| {
             usize::try_from(asked.unwrap_or(self.context_lines).min(MAX_CONTEXT)).unwrap_or(0)
         };
-        let encoding = self.encoding.as_deref().filter(|name| !name.is_empty()).map(|name| {
+        let encoding = non_empty(self.encoding.as_deref()).map(|name| {
             Encoding::new(name).map_err(|_| {
                 ToolError::invalid_args(format!(
                     "There is no encoding {name:?}. Examples: windows-1252, iso-8859-2, shift_jis, gbk, utf-16le."
@@ -361,15 +335,12 @@ impl Grep {
         if !coverage.skipped.is_empty() {
             let also = second.search_files(&patterns, Some(coverage));
             let partly = also.stopped || also.coverage.timed_out || coverage.more_skipped;
-            let at_least = if partly { "at least " } else { "" };
-            let hidden = if self.hidden { "" } else { " and hidden=true" };
             if also.found > 0 {
-                let (files, verb) = (
-                    format_count(also.found, "ignored or hidden file"),
-                    if also.found == 1 { "matches" } else { "match" },
-                );
-                hints.push(format!(
-                    "But {at_least}{files} {verb}: use include_ignored=true{hidden}."
+                hints.push(ignored_matches_hint(
+                    also.found,
+                    "file",
+                    partly,
+                    self.hidden,
                 ));
             } else if partly {
                 hints.push(
@@ -380,4 +351,8 @@ impl Grep {
         }
         hints
     }
+}
+
+fn non_empty(text: Option<&str>) -> Option<&str> {
+    text.filter(|text| !text.is_empty())
 }

@@ -3,176 +3,191 @@
 use std::fmt::Write as _;
 use std::ops::Range;
 
-use super::content_search::{SearchFindings, SearchPlan};
+use super::content_search::SearchFindings;
 use super::file_hits::{FileHits, HitLine};
-use super::grep::{Order, OutputMode};
-use super::search_scope::{SearchScope, workspace_path_text};
+use super::result_text::{at_least, page_range_text, saturating_usize};
+use super::search_plan::{Order, OutputMode, SearchPlan};
+use super::search_scope::SearchScope;
 use crate::output::number_format::{format_count, group_digits};
 
-/// A request with the hints for its answer.
+/// A request with its findings and the hints for its answer.
 pub(super) struct GrepReport<'a> {
     pub(super) pattern: &'a str,
     pub(super) scope: &'a SearchScope,
     pub(super) plan: &'a SearchPlan,
+    pub(super) findings: &'a SearchFindings,
     /// Advice for an empty result.
     pub(super) hints: Vec<String>,
 }
 
-/// Renders the answer.
-pub(super) fn render_report(report: &GrepReport<'_>, findings: &SearchFindings) -> String {
-    let place = match report.scope.roots.as_slice() {
-        [one] => format!("in {}", one.display()),
-        many => format!("in {} workspaces", many.len()),
-    };
-    let mut text = if findings.found == 0 {
-        let pattern: String = report.pattern.chars().take(200).collect();
-        let searched = format_count(findings.coverage.searched, "file");
-        let mut text = format!("No matches for {pattern:?} {place} ({searched} searched).");
-        for hint in &report.hints {
-            let _ = write!(text, " {hint}");
+impl GrepReport<'_> {
+    /// Renders the answer.
+    pub(super) fn render_report(&self) -> String {
+        let Self { plan, findings, .. } = self;
+        let mut text = if findings.found == 0 {
+            self.render_no_match()
+        } else if let ([root], [file]) = (self.scope.roots.as_slice(), findings.files.as_slice())
+            && file.binary
+            && *root == file.full_path()
+        {
+            format!(
+                "Binary file {} matches; it holds NUL bytes, so its lines are not shown.",
+                self.file_path_text(file)
+            )
+        } else {
+            match plan.mode {
+                OutputMode::Content => self.render_lines(),
+                OutputMode::FilesWithMatches | OutputMode::Count => self.render_files(),
+            }
+        };
+        if plan.is_filesize_lowered {
+            let why = if plan.multiline {
+                " with multiline=true"
+            } else {
+                ""
+            };
+            let _ = write!(
+                text,
+                "\n[max_filesize is {} bytes, the most there is{why}]",
+                group_digits(plan.max_filesize)
+            );
+        }
+        text + &findings.coverage.format_footer()
+    }
+
+    fn render_no_match(&self) -> String {
+        let pattern: String = self.pattern.chars().take(200).collect();
+        let searched = format_count(self.findings.coverage.searched, "file");
+        let folders = self.scope.describe_roots();
+        let mut text = format!("No matches for {pattern:?} {folders} ({searched} searched).");
+        for hint in &self.hints {
+            text.extend([" ", hint]);
         }
         text
-    } else if let ([root], [file]) = (report.scope.roots.as_slice(), findings.files.as_slice())
-        && file.binary
-        && *root == file.full_path()
-    {
-        format!(
-            "Binary file {} matches; it holds NUL bytes, so its lines are not shown.",
-            report.file_path_text(file)
-        )
-    } else {
-        match report.plan.mode {
-            OutputMode::Content => render_lines(report, findings, &place),
-            OutputMode::FilesWithMatches | OutputMode::Count => {
-                render_files(report, findings, &place)
-            }
-        }
-    };
-    if report.plan.is_filesize_lowered {
-        let max = report.plan.max_filesize;
-        let why = if report.plan.multiline {
-            " with multiline=true"
-        } else {
-            ""
-        };
-        let _ = write!(
-            text,
-            "\n[max_filesize is {} bytes, the most there is{why}]",
-            group_digits(max)
-        );
     }
-    text.push_str(&findings.coverage.format_footer());
-    text
-}
 
-impl GrepReport<'_> {
     fn file_path_text(&self, file: &FileHits) -> String {
-        workspace_path_text(self.scope.workspace.first_root(), &file.full_path())
+        self.scope.path_text(&file.full_path())
     }
-}
 
-fn render_files(report: &GrepReport<'_>, findings: &SearchFindings, place: &str) -> String {
-    let plan = &report.plan;
-    let skip = usize::try_from(plan.offset).unwrap_or(usize::MAX);
-    let take = usize::try_from(plan.max).unwrap_or(usize::MAX);
-    let page = findings.files.iter().skip(skip).take(take);
-    let mut shown_count = 0;
-    let mut body = String::new();
-    for file in page {
-        shown_count += 1;
-        body.push('\n');
-        body.push_str(&report.file_path_text(file));
-        match plan.mode {
-            OutputMode::Count if file.binary => body.push_str(": binary file matches"),
-            OutputMode::Count => {
-                let _ = write!(body, ": {}", group_digits(file.matched));
+    fn render_files(&self) -> String {
+        let Self { plan, findings, .. } = self;
+        let mut shown = 0;
+        let mut body = String::new();
+        for file in findings
+            .files
+            .iter()
+            .skip(saturating_usize(plan.offset))
+            .take(saturating_usize(plan.max))
+        {
+            shown += 1;
+            body.extend(["\n", &self.file_path_text(file)]);
+            match (plan.mode, file.binary) {
+                (OutputMode::Count, true) => body.push_str(": binary file matches"),
+                (OutputMode::Count, false) => body.extend([": ", &group_digits(file.matched)]),
+                (_, true) => body.push_str(" (binary file)"),
+                (_, false) => {}
             }
-            _ if file.binary => body.push_str(" (binary file)"),
-            _ => {}
+            body.push_str(&encoding_note(file));
+        }
+        let summary = match plan.mode {
+            OutputMode::Count => self.count_summary(),
+            _ => format!(
+                "Found {}{}",
+                self.count_prefix(),
+                format_count(findings.found, "file")
+            ),
+        };
+        self.frame_page(&summary, &body, shown, findings.found)
+    }
+
+    fn render_lines(&self) -> String {
+        let Self { plan, findings, .. } = self;
+        let mut skip = saturating_usize(plan.offset);
+        let mut take = saturating_usize(plan.max);
+        let mut body = String::new();
+        let mut shown = 0;
+        for file in &findings.files {
+            let matches = if file.binary {
+                1
+            } else {
+                file.lines.iter().filter(|line| line.matches).count()
+            };
+            if skip >= matches {
+                skip -= matches;
+                continue;
+            }
+            if take == 0 {
+                break;
+            }
+            let here = take.min(matches - skip);
+            let window = match_window(&file.lines, skip, here, (plan.before, plan.after));
+            self.append_file_lines(&mut body, file, window);
+            shown += here as u64;
+            take -= here;
+            skip = 0;
+        }
+        let mut text = self.frame_page(&self.count_summary(), &body, shown, findings.lines);
+        let lossy: u64 = findings.files.iter().map(|file| file.lossy).sum();
+        if lossy > 0 {
+            let _ = write!(
+                text,
+                "\n[not UTF-8: {} with bytes shown as \u{FFFD}; encoding=\"windows-1252\" or another may read them]",
+                format_count(lossy, "line")
+            );
+        }
+        text
+    }
+
+    fn append_file_lines(&self, body: &mut String, file: &FileHits, window: Range<usize>) {
+        body.extend(["\n", &self.file_path_text(file)]);
+        if file.binary {
+            body.push_str(": binary file matches");
+            return;
         }
         body.push_str(&encoding_note(file));
+        let context = self.plan.before + self.plan.after > 0;
+        let mut last = None;
+        for line in &file.lines[window] {
+            if context && last.is_some_and(|last| line.number > last + 1) {
+                body.push_str("\n  --");
+            }
+            let mark = if line.matches { ':' } else { '-' };
+            let _ = write!(body, "\n  {}{mark} {}", line.number, line.text);
+            last = Some(line.number);
+        }
     }
-    let mut text = match plan.mode {
-        OutputMode::Count => count_summary(findings),
-        _ => format!(
-            "Found {}{}",
-            count_prefix(findings),
-            format_count(findings.found, "file")
-        ),
-    };
-    append_paging(&mut text, plan, shown_count, findings.found, place);
-    text.push_str(&body);
-    append_next_page(&mut text, plan, shown_count, findings.found);
-    text
-}
 
-fn render_lines(report: &GrepReport<'_>, findings: &SearchFindings, place: &str) -> String {
-    let plan = &report.plan;
-    let mut skip = usize::try_from(plan.offset).unwrap_or(usize::MAX);
-    let mut take = usize::try_from(plan.max).unwrap_or(usize::MAX);
-    let mut body = String::new();
-    let mut shown_count = 0;
-    for file in &findings.files {
-        let matches = if file.binary {
-            1
+    fn count_prefix(&self) -> &'static str {
+        at_least(self.findings.stopped || self.findings.coverage.timed_out)
+    }
+
+    fn count_summary(&self) -> String {
+        let lines = format_count(self.findings.lines, "matching line");
+        let files = format_count(self.findings.found, "file");
+        let at_least = self.count_prefix();
+        // The last file that was searched may have further matches.
+        format!("Found {at_least}{lines} in {at_least}{files}")
+    }
+
+    /// Puts a summary before the shown results, and the way to the next page after them.
+    fn frame_page(&self, summary: &str, body: &str, shown: u64, total: u64) -> String {
+        let plan = self.plan;
+        let folders = self.scope.describe_roots();
+        let range = page_range_text(plan.offset, shown, total, &folders);
+        let next = plan.offset + shown;
+        let hint = if shown == 0 || next >= total {
+            String::new()
+        } else if plan.order == Order::Any {
+            format!(
+                "\n[more matches exist: these are the first {} found, in no set order. Narrow the search, or page with \
+                 sort=\"path\" from offset=0 on]",
+                group_digits(shown),
+            )
         } else {
-            file.lines.iter().filter(|line| line.matches).count()
+            format!("\n[more matches exist: offset={next} for the next page]")
         };
-        if skip >= matches {
-            skip -= matches;
-            continue;
-        }
-        if take == 0 {
-            break;
-        }
-        let here = take.min(matches - skip);
-        append_file_lines(
-            &mut body,
-            report,
-            file,
-            match_window(&file.lines, skip, here, (plan.before, plan.after)),
-        );
-        shown_count += here as u64;
-        take -= here;
-        skip = 0;
-    }
-    let mut text = count_summary(findings);
-    append_paging(&mut text, plan, shown_count, findings.lines, place);
-    text.push_str(&body);
-    append_next_page(&mut text, plan, shown_count, findings.lines);
-    let lossy: u64 = findings.files.iter().map(|file| file.lossy).sum();
-    if lossy > 0 {
-        let _ = write!(
-            text,
-            "\n[not UTF-8: {} with bytes shown as \u{FFFD}; encoding=\"windows-1252\" or another may read them]",
-            format_count(lossy, "line")
-        );
-    }
-    text
-}
-
-fn append_file_lines(
-    body: &mut String,
-    report: &GrepReport<'_>,
-    file: &FileHits,
-    window: Range<usize>,
-) {
-    body.push('\n');
-    body.push_str(&report.file_path_text(file));
-    if file.binary {
-        body.push_str(": binary file matches");
-        return;
-    }
-    body.push_str(&encoding_note(file));
-    let context = report.plan.before + report.plan.after > 0;
-    let mut last = None;
-    for line in &file.lines[window] {
-        if context && last.is_some_and(|last| line.number > last + 1) {
-            body.push_str("\n  --");
-        }
-        let mark = if line.matches { ':' } else { '-' };
-        let _ = write!(body, "\n  {}{mark} {}", line.number, line.text);
-        last = Some(line.number);
+        format!("{summary}{range}{body}{hint}")
     }
 }
 
@@ -211,60 +226,6 @@ fn match_window(
         end += 1;
     }
     start..end
-}
-
-fn count_prefix(findings: &SearchFindings) -> &'static str {
-    if findings.stopped || findings.coverage.timed_out {
-        "at least "
-    } else {
-        ""
-    }
-}
-
-fn count_summary(findings: &SearchFindings) -> String {
-    let (lines, files) = (
-        format_count(findings.lines, "matching line"),
-        format_count(findings.found, "file"),
-    );
-    let at_least = count_prefix(findings);
-    // The last file that was searched may have further matches.
-    format!("Found {at_least}{lines} in {at_least}{files}")
-}
-
-fn append_paging(text: &mut String, plan: &SearchPlan, shown_count: u64, found: u64, place: &str) {
-    if shown_count == 0 {
-        let _ = write!(text, " {place}; offset={} is past the end", plan.offset);
-    } else if plan.offset > 0 || shown_count < found {
-        let last = plan.offset + shown_count;
-        let _ = write!(
-            text,
-            " (showing {}-{}) {place}",
-            group_digits(plan.offset + 1),
-            group_digits(last)
-        );
-    } else {
-        let _ = write!(text, " {place}");
-    }
-}
-
-fn append_next_page(text: &mut String, plan: &SearchPlan, shown_count: u64, found: u64) {
-    let next = plan.offset + shown_count;
-    if shown_count == 0 || next >= found {
-        return;
-    }
-    if plan.order == Order::Any {
-        let _ = write!(
-            text,
-            "\n[more matches exist: these are the first {} found, in no set order. Narrow the search, or page with \
-             sort=\"path\" from offset=0 on]",
-            group_digits(shown_count),
-        );
-    } else {
-        let _ = write!(
-            text,
-            "\n[more matches exist: offset={next} for the next page]"
-        );
-    }
 }
 
 #[cfg(test)]

@@ -6,14 +6,14 @@ use std::collections::VecDeque;
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder, Glob};
+use parking_lot::Mutex;
 
 use super::folder::{SearchFolder, open_rules_file};
 use super::folder_entries::WalkEntryKind;
-use super::smallest_items::lock_ignoring_poison;
 
 /// The bytes of a rules file that are read. No hand-written file is longer.
 const MAX_RULES_BYTES: u64 = 1 << 20;
@@ -64,31 +64,21 @@ impl IgnoreRules {
     /// Reads the rules of the parent folders and of the user. Nothing else is read there.
     pub(super) fn from_parents(root: &Path, user: Option<&Path>) -> Self {
         let known = Arc::new(RulesCache::default());
-        let mut levels = Vec::new();
-        for folder in root.ancestors().skip(1) {
-            let read = |name: &str| known.load_rules(open_rules_file(&folder.join(name)));
-            let git = folder.join(".git");
-            let repository = git.symlink_metadata().is_ok();
-            let exclude = known.load_rules(open_rules_file(&git.join("info/exclude")));
-            levels.push((
-                folder,
-                read(".ignore"),
-                read(".gitignore"),
-                exclude,
-                repository,
-            ));
-        }
+        let mut folders: Vec<&Path> = root.ancestors().skip(1).collect();
+        folders.reverse();
         let mut nearest = None;
-        for (folder, ignore, git, exclude, repository) in levels.into_iter().rev() {
+        for folder in folders {
+            let read = |name: &str| known.load_rules(open_rules_file(&folder.join(name)));
+            let (ignore, git) = (read(".ignore"), read(".gitignore"));
+            let repository = folder.join(".git").symlink_metadata().is_ok();
             if ignore.is_none() && git.is_none() && !repository {
                 continue;
             }
-            let base = prefix_len(folder);
             nearest = Some(Arc::new(RulesLevel {
                 ignore,
                 git,
-                exclude,
-                base,
+                exclude: read(".git/info/exclude"),
+                base: prefix_len(folder),
                 above: true,
                 repository,
                 up: nearest,
@@ -163,7 +153,7 @@ impl IgnoreRules {
             // The nearest decision of an .ignore file overrides all git rules.
             match says(&level.ignore) {
                 Match::None => {}
-                said => return said.is_ignore(),
+                decision => return decision.is_ignore(),
             }
             if !outside {
                 git = first_decision(git, || says(&level.git));
@@ -182,10 +172,10 @@ impl IgnoreRules {
 }
 
 fn first_decision<'a>(
-    said: Match<&'a Glob>,
+    decision: Match<&'a Glob>,
     next: impl FnOnce() -> Match<&'a Glob>,
 ) -> Match<&'a Glob> {
-    if said.is_none() { next() } else { said }
+    if decision.is_none() { next() } else { decision }
 }
 
 impl RulesCache {
@@ -193,7 +183,9 @@ impl RulesCache {
     fn load_rules(&self, file: Option<File>) -> Option<Arc<Gitignore>> {
         let mut bytes = Vec::new();
         file?.take(MAX_RULES_BYTES).read_to_end(&mut bytes).ok()?;
-        let known = lock_ignoring_poison(&self.0)
+        let known = self
+            .0
+            .lock()
             .iter()
             .find(|(text, _)| *text == bytes)
             .map(|(_, rules)| Arc::clone(rules));
@@ -207,7 +199,7 @@ impl RulesCache {
         }
         let rules = Arc::new(builder.build().ok()?);
         if bytes.len() <= MAX_CACHED_BYTES {
-            let mut known = lock_ignoring_poison(&self.0);
+            let mut known = self.0.lock();
             known.truncate(MAX_CACHED_FILES - 1);
             known.push_front((bytes, Arc::clone(&rules)));
         }

@@ -6,16 +6,17 @@ use std::io::{self, Read};
 use grep_regex::RegexMatcher;
 use grep_searcher::Searcher;
 
-use super::content_search::ContentSearch;
 use super::file_hits::{FileSearchError, LineCollector, MatchDetail};
-use super::folder_walk::WalkEntry;
+use super::search_plan::SearchPlan;
 use super::search_stop::SearchStop;
+use super::walk_entry::WalkEntry;
 use crate::acp::encoding::Utf8Tally;
 
 /// A file that is not held in memory as a whole.
 pub(super) struct LargeFile<'a> {
-    pub(super) search: &'a ContentSearch<'a>,
-    pub(super) spot: &'a WalkEntry<'a>,
+    pub(super) plan: &'a SearchPlan,
+    pub(super) halt: &'a SearchStop,
+    pub(super) entry: &'a WalkEntry<'a>,
 }
 
 impl LargeFile<'_> {
@@ -27,21 +28,20 @@ impl LargeFile<'_> {
         keep: MatchDetail,
         tally: Option<&mut Utf8Tally>,
     ) -> Result<LineCollector, FileSearchError> {
-        let plan = self.search.plan;
         let mut stopped = None;
         let file = self
-            .spot
+            .entry
             .open_entry()
             .map_err(|_| FileSearchError::Unreadable)?;
         let file = LimitedReader {
             file,
-            max: plan.max_filesize,
+            max: self.plan.max_filesize,
             read: 0,
-            halt: self.search.halt,
+            halt: self.halt,
             stopped: &mut stopped,
             tally,
         };
-        let mut lines = LineCollector::new(matcher.clone(), keep, plan.uncut.clone());
+        let mut lines = LineCollector::new(matcher.clone(), keep, self.plan.uncut.clone());
         let result = searcher.search_reader(matcher, file, &mut lines);
         match stopped {
             Some(why) => Err(why),

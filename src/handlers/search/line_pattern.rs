@@ -59,21 +59,23 @@ pub(super) fn compile_pattern(
     pattern: &str,
     reading: PatternOptions,
 ) -> Result<RegexMatcher, ToolError> {
-    if pattern.is_empty() {
-        return Err(ToolError::invalid_args(
-            "The pattern is empty, which matches every line. Use Read for a whole file.",
-        ));
-    }
-    if pattern.len() > MAX_PATTERN_BYTES {
-        return Err(ToolError::invalid_args(format!(
-            "The pattern is {} bytes long; the limit is {MAX_PATTERN_BYTES}. Search for a shorter part of it.",
+    let why = if pattern.is_empty() {
+        Some("is empty, which matches every line. Use Read for a whole file.".to_owned())
+    } else if pattern.len() > MAX_PATTERN_BYTES {
+        Some(format!(
+            "is {} bytes long; the limit is {MAX_PATTERN_BYTES}. Search for a shorter part of it.",
             pattern.len()
-        )));
-    }
-    if !reading.multiline && pattern.contains('\n') {
-        return Err(ToolError::invalid_args(
-            "The pattern contains a line break, and lines are searched one by one. Use multiline=true.",
-        ));
+        ))
+    } else if !reading.multiline && pattern.contains('\n') {
+        Some(
+            "contains a line break, and lines are searched one by one. Use multiline=true."
+                .to_owned(),
+        )
+    } else {
+        None
+    };
+    if let Some(why) = why {
+        return Err(ToolError::invalid_args(format!("The pattern {why}")));
     }
     if !reading.literal {
         // Parsed alone first, because the builder wraps the pattern in a group that the caller did not write.

@@ -7,6 +7,7 @@ mod file_encoding;
 mod file_finder;
 mod file_glob;
 mod file_hits;
+mod file_search;
 #[cfg(target_os = "linux")]
 mod folder;
 #[cfg(not(target_os = "linux"))]
@@ -20,9 +21,12 @@ mod grep_report;
 mod ignore_rules;
 mod large_file;
 mod line_pattern;
+mod result_text;
+mod search_plan;
 mod search_scope;
 mod search_stop;
 mod smallest_items;
+mod walk_entry;
 mod walk_queue;
 
 use std::path::PathBuf;

@@ -3,21 +3,21 @@
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
-use ignore::types::{Types, TypesBuilder};
+use ignore::types::{FileTypeDef, Types, TypesBuilder};
+use parking_lot::Mutex;
 
+use super::SearchDeps;
 use super::coverage::SearchCoverage;
 use super::folder::FolderOpener;
 use super::folder_entries::{EntryNames, WalkEntryKind};
-use super::folder_walk::{
-    WalkControl, WalkEntry, WalkFolder, WalkStart, WalkVisitor, walk_folders,
-};
+use super::folder_walk::walk_folders;
 use super::ignore_rules::{IgnoreRules, RuleFiles};
+use super::result_text::workspace_path_text;
 use super::search_stop::SearchStop;
-use super::smallest_items::lock_ignoring_poison;
+use super::walk_entry::{WalkControl, WalkEntry, WalkFolder, WalkStart, WalkVisitor};
 use crate::acp::{RawPath, Workspace};
-use crate::output::path_text::path_text;
 use crate::tool::ToolError;
 
 /// The files that a search covers.
@@ -31,9 +31,7 @@ pub(super) struct SearchScope {
     pub(super) hidden: bool,
     /// Only files of these types.
     pub(super) types: Option<Types>,
-    /// The user's own git ignore file.
-    pub(super) user_ignore: Option<PathBuf>,
-    pub(super) workspace: Workspace,
+    pub(super) deps: SearchDeps,
 }
 
 /// The handling of a matching name.
@@ -56,11 +54,11 @@ pub(super) trait SearchHandler: Send {
         false
     }
     /// Returns whether the name or path matches.
-    fn matches_entry(&self, spot: &WalkEntry<'_>) -> bool;
+    fn matches_entry(&self, entry: &WalkEntry<'_>) -> bool;
     /// Handles an entry that matches and is not ignored.
-    fn handle_match(&mut self, spot: &WalkEntry<'_>, kind: WalkEntryKind) -> MatchAction;
+    fn handle_match(&mut self, entry: &WalkEntry<'_>, kind: WalkEntryKind) -> MatchAction;
     /// Searches a file.
-    fn handle_file(&mut self, spot: &WalkEntry<'_>) -> WalkControl;
+    fn handle_file(&mut self, entry: &WalkEntry<'_>) -> WalkControl;
 }
 
 impl SearchScope {
@@ -94,50 +92,55 @@ impl SearchScope {
         Ok(vec![resolved.absolute_path().to_owned()])
     }
 
-    /// Walks all files on several threads, until the handlers or the stop signal end it.
-    pub(super) fn walk_all<L: SearchHandler>(
-        &self,
-        halt: &SearchStop,
-        looker: impl Fn() -> L + Sync,
-    ) -> SearchCoverage {
-        let starts: Vec<WalkStart> = self
-            .roots
-            .iter()
-            .map(|root| self.to_walk_start(root))
-            .collect();
-        self.walk_starts(&starts, halt, looker)
+    /// Returns the part of an answer that names the searched folders.
+    pub(super) fn describe_roots(&self) -> String {
+        match self.roots.as_slice() {
+            [one] => format!("in {}", one.display()),
+            many => format!("in {} workspaces", many.len()),
+        }
     }
 
-    /// Walks the entries that an earlier walk skipped as ignored or hidden.
-    pub(super) fn walk_skipped<L: SearchHandler>(
+    /// Formats a path for the answer.
+    pub(super) fn path_text(&self, path: &Path) -> String {
+        workspace_path_text(self.deps.workspace.first_root(), path)
+    }
+
+    /// Walks all files on several threads, until the handlers or the stop signal end it. With the coverage of an
+    /// earlier walk, it walks only the entries that were skipped as ignored or hidden.
+    pub(super) fn walk_files<L: SearchHandler>(
         &self,
-        left: &[WalkStart],
+        earlier: Option<&SearchCoverage>,
         halt: &SearchStop,
-        looker: impl Fn() -> L + Sync,
+        handler: impl Fn() -> L + Sync,
     ) -> SearchCoverage {
+        let Some(earlier) = earlier else {
+            let roots = self.roots.iter();
+            let starts = roots.map(|root| self.to_walk_start(root)).collect();
+            return self.walk_starts(starts, halt, handler);
+        };
         let all = Self {
             include_ignored: true,
             hidden: true,
             ..self.clone()
         };
-        all.walk_starts(left, halt, looker)
+        all.walk_starts(earlier.skipped.clone(), halt, handler)
     }
 
     fn walk_starts<L: SearchHandler>(
         &self,
-        starts: &[WalkStart],
+        starts: Vec<WalkStart>,
         halt: &SearchStop,
-        looker: impl Fn() -> L + Sync,
+        handler: impl Fn() -> L + Sync,
     ) -> SearchCoverage {
         let total = Mutex::new(SearchCoverage::default());
-        let folders = FolderOpener::new(self.workspace.clone());
+        let folders = FolderOpener::new(self.deps.workspace.clone());
         walk_folders(&folders, starts, halt, || EntryChooser {
             scope: self,
-            looker: looker(),
+            handler: handler(),
             own: SearchCoverage::default(),
             total: &total,
         });
-        let mut coverage = std::mem::take(&mut *lock_ignoring_poison(&total));
+        let mut coverage = total.into_inner();
         coverage.timed_out = halt.has_timed_out();
         coverage
     }
@@ -156,7 +159,7 @@ impl SearchScope {
             };
         }
         let rules = (!self.include_ignored)
-            .then(|| IgnoreRules::from_parents(root, self.user_ignore.as_deref()));
+            .then(|| IgnoreRules::from_parents(root, self.deps.user_ignore.as_deref()));
         WalkStart {
             root: root.into(),
             rel: PathBuf::new(),
@@ -172,11 +175,12 @@ impl SearchScope {
     }
 
     /// Returns whether a link leads to a file in a workspace, which Read accepts.
-    fn links_to_file(&self, spot: &WalkEntry<'_>) -> bool {
-        let real = spot.absolute_path().canonicalize();
+    fn links_to_file(&self, entry: &WalkEntry<'_>) -> bool {
+        let real = entry.absolute_path().canonicalize();
         real.is_ok_and(|real| {
             real.is_file()
                 && self
+                    .deps
                     .workspace
                     .root_paths()
                     .any(|root| real.starts_with(root))
@@ -192,7 +196,7 @@ impl SearchScope {
 /// The choice of entries on one thread. Adds its counts to the total at the end.
 struct EntryChooser<'a, L> {
     scope: &'a SearchScope,
-    looker: L,
+    handler: L,
     own: SearchCoverage,
     total: &'a Mutex<SearchCoverage>,
 }
@@ -216,13 +220,14 @@ impl<L: SearchHandler> WalkVisitor for EntryChooser<'_, L> {
         (chosen, next)
     }
 
-    fn visit_file(&mut self, spot: &WalkEntry<'_>) -> WalkControl {
+    fn visit_file(&mut self, entry: &WalkEntry<'_>) -> WalkControl {
         // Names found in a folder were checked there.
-        if spot.named && !(self.looker.matches_entry(spot) && self.scope.has_wanted_type(spot.rel))
+        if entry.named
+            && !(self.handler.matches_entry(entry) && self.scope.has_wanted_type(entry.rel))
         {
             return WalkControl::Continue;
         }
-        self.looker.handle_file(spot)
+        self.handler.handle_file(entry)
     }
 
     fn count_unreadable(&mut self) {
@@ -244,12 +249,12 @@ impl<L: SearchHandler> EntryChooser<'_, L> {
         if name == ".git" {
             return false;
         }
-        let spot = WalkEntry::in_folder(place, rel, name);
-        let wanted = self.looker.wanted_kind();
-        let looker = &self.looker;
+        let entry = WalkEntry::in_folder(place, rel, name);
+        let wanted = self.handler.wanted_kind();
+        let handler = &self.handler;
         let fits = || {
             (kind != WalkEntryKind::File || self.scope.has_wanted_type(rel))
-                && looker.matches_entry(&spot)
+                && handler.matches_entry(&entry)
         };
         let hidden = !self.scope.hidden && name.as_encoded_bytes().first() == Some(&b'.');
         if hidden
@@ -258,24 +263,21 @@ impl<L: SearchHandler> EntryChooser<'_, L> {
             })
         {
             if kind == WalkEntryKind::Folder || kind == wanted && fits() {
-                let rel = rel.to_owned();
-                self.own.record_skipped(
-                    WalkStart {
-                        root: Arc::clone(&place.root),
-                        rel,
-                        kind,
-                        rules: None,
-                    },
-                    hidden,
-                );
+                let skipped = WalkStart {
+                    root: Arc::clone(&place.root),
+                    rel: rel.to_owned(),
+                    kind,
+                    rules: None,
+                };
+                self.own.record_skipped(skipped, hidden);
             }
             return false;
         }
         let enters = kind == WalkEntryKind::Folder && !self.scope.is_other_root(place, rel);
         let is_wanted_link = kind == WalkEntryKind::Link
-            && looker.wants_links()
+            && handler.wants_links()
             && fits()
-            && self.scope.links_to_file(&spot);
+            && self.scope.links_to_file(&entry);
         if kind != wanted && !is_wanted_link {
             match kind {
                 WalkEntryKind::Link => self.own.links += u64::from(fits()),
@@ -287,7 +289,7 @@ impl<L: SearchHandler> EntryChooser<'_, L> {
         if !fits() {
             return enters;
         }
-        match self.looker.handle_match(&spot, kind) {
+        match self.handler.handle_match(&entry, kind) {
             MatchAction::Later => true,
             MatchAction::Done => enters,
             MatchAction::Quit => {
@@ -300,21 +302,23 @@ impl<L: SearchHandler> EntryChooser<'_, L> {
 
 impl<L> Drop for EntryChooser<'_, L> {
     fn drop(&mut self) {
-        lock_ignoring_poison(self.total).merge_counts(std::mem::take(&mut self.own));
+        self.total
+            .lock()
+            .merge_counts(std::mem::take(&mut self.own));
     }
 }
 
 fn find_rule_files(names: &EntryNames) -> RuleFiles {
-    let mut signs = RuleFiles::default();
+    let mut files = RuleFiles::default();
     for (name, kind) in names.iter() {
         match (name.as_encoded_bytes(), kind) {
-            (b".ignore", WalkEntryKind::File) => signs.ignore = true,
-            (b".gitignore", WalkEntryKind::File) => signs.git_ignore = true,
-            (b".git", WalkEntryKind::Folder | WalkEntryKind::File) => signs.git = Some(kind),
+            (b".ignore", WalkEntryKind::File) => files.ignore = true,
+            (b".gitignore", WalkEntryKind::File) => files.git_ignore = true,
+            (b".git", WalkEntryKind::Folder | WalkEntryKind::File) => files.git = Some(kind),
             _ => {}
         }
     }
-    signs
+    files
 }
 
 /// Returns the files of a language, by ripgrep's type names.
@@ -323,26 +327,14 @@ pub(super) fn select_file_types(name: &str) -> Result<Types, ToolError> {
     builder.add_defaults();
     builder.select(name);
     builder.build().map_err(|_| {
-        let mut near: Vec<(f64, String)> = builder
-            .definitions()
-            .into_iter()
-            .map(|known| (strsim::jaro_winkler(name, known.name()), known.name().to_owned()))
-            .collect();
-        near.sort_by(|a, b| b.0.total_cmp(&a.0));
-        let near: Vec<String> = near.into_iter().take(4).map(|(_, name)| name).collect();
+        let definitions = builder.definitions();
+        let mut names: Vec<&str> = definitions.iter().map(FileTypeDef::name).collect();
+        let score = |known: &str| strsim::jaro_winkler(name, known);
+        names.sort_by(|a, b| score(b).total_cmp(&score(a)));
+        names.truncate(4);
         ToolError::invalid_args(format!(
             "There is no file type {name:?}. Near ones: {}. Or use a file pattern, such as `*.{name}`.",
-            near.join(", ")
+            names.join(", ")
         ))
     })
-}
-
-/// Formats a path as tools accept it: relative to the first workspace, or absolute outside it.
-pub(super) fn workspace_path_text(first: &Path, path: &Path) -> String {
-    path_text(
-        path.strip_prefix(first)
-            .ok()
-            .filter(|rest| !rest.as_os_str().is_empty())
-            .unwrap_or(path),
-    )
 }

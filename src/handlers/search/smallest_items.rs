@@ -1,7 +1,5 @@
 //! The first items of an ordered list that is never held as a whole. Not here: the items.
 
-use std::sync::{Mutex, PoisonError};
-
 /// Keeps the smallest items up to a total weight. Its memory depends on that weight, not on the number of items
 /// offered.
 #[derive(Debug)]
@@ -49,8 +47,8 @@ impl<T: Ord> SmallestItems<T> {
     }
 
     /// Adds the items of another thread.
-    pub(super) fn merge_from(&mut self, other: Self) {
-        for item in other.items {
+    pub(super) fn merge_from(&mut self, other: &mut Self) {
+        for item in other.items.drain(..) {
             self.push(item);
         }
     }
@@ -73,11 +71,6 @@ impl<T: Ord> SmallestItems<T> {
         self.last = kept.checked_sub(1).filter(|_| weight >= self.keep);
         self.weight = weight;
     }
-}
-
-/// Locks a mutex. A panicked thread poisons it, but leaves its content consistent.
-pub(super) fn lock_ignoring_poison<T>(lock: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    lock.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::folder_entries::WalkEntryKind;
-use super::folder_walk::{WalkFolder, WalkStart};
+use super::walk_entry::{WalkFolder, WalkStart};
 
 /// After this many files without a match, a thread takes several files at once,
 const BATCH_AFTER: usize = 32;

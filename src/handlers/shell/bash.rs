@@ -12,20 +12,19 @@ use serde_json::{Map, Value};
 
 use super::ShellDeps;
 use super::bash_keys;
-use super::listening_ports::{find_port_holder, format_listening};
-use super::shell_list::ShellStart;
+use super::bash_reply::{
+    add_port_holder, finish_foreground, leave_in_background, start_in_background,
+};
+use super::shell_list::ShellDescription;
 use crate::acp::RawPath;
 use crate::acp::terminals::{
-    CommandLaunch, CommandRun, CreateTerminal, OutputQuery, RunEnding, TerminalGuard,
-    TerminalOutput, WatchedCommand, WindowSize, build_run_report, format_seconds, list_processes,
-    output_with_status, pending_state_note, run_or_leave_running, run_to_end, status_line,
-    terminal_output_meta,
+    CommandLaunch, CreateTerminal, WatchedCommand, WindowSize, run_or_leave_running, run_to_end,
 };
 use crate::home::MountedSecrets;
 use crate::output::TextBudget;
 use crate::tool::{
-    AllowScope, CallDescription, DeclaredAccess, ReplyBody, RequestedCommand, ResultMeta, Tool,
-    ToolContext, ToolEffect, ToolError, ToolReply,
+    AllowScope, CallDescription, DeclaredAccess, RequestedCommand, Tool, ToolContext, ToolEffect,
+    ToolError, ToolReply,
 };
 
 const DEFAULT_TIMEOUT_MS: u64 = 120_000;
@@ -41,11 +40,6 @@ const ROWS: std::ops::RangeInclusive<u64> = 5..=200;
 const PURPOSE_CHARS: usize = 100;
 /// Characters of the budget reserved for notes beside the output.
 const NOTE_CHARS: u64 = 900;
-const TIMEOUT_ADVICE: &str = "Run long commands with run_in_background=true or yield_ms, or give a larger timeout (at most \
-                      600000 ms).";
-const SHORT_TIMEOUT_ADVICE: &str = "The timeout is in milliseconds: give a larger one (at most 600000), or run long commands \
-                            with run_in_background=true or yield_ms.";
-
 /// Run a command line with bash; gives output and errors in order, then the exit code.
 ///
 /// For files use Read, Edit, Glob and Grep: they are faster and say more. Each call is a new shell: `cd` and
@@ -173,44 +167,31 @@ impl Bash {
         mounted: Option<Arc<MountedSecrets>>,
     ) -> Result<ToolReply, ToolError> {
         let (limit, warning) = self.time_limit()?;
-        let (patience, tty) = (self.yield_time()?, self.window_size()?);
-        let shown_folder = folder.display().to_string();
-        let mut create = CreateTerminal::new(
-            &cx.request,
-            CommandLaunch::Shell(self.command.clone()),
-            folder,
-        );
-        create.env = self.env.unwrap_or_default().into_iter().collect();
-        create.stdin = self.stdin;
-        create.tty = tty;
-        create.mounted = mounted;
-        create.raw = self.raw;
-        create.background = self.run_in_background || patience.is_some();
+        let yield_after = self.yield_time()?;
         let budget = TextBudget::from_requested(self.max_chars);
-        create.budget = TextBudget::from_requested(Some(
-            (budget.max_chars() as u64).saturating_sub(NOTE_CHARS),
-        ));
-        let purpose = self
-            .description
-            .as_deref()
-            .map(shorten_line)
-            .filter(|line| !line.is_empty());
-        let command = self.command.clone();
+        let output_chars = (budget.max_chars() as u64).saturating_sub(NOTE_CHARS);
+        let tty = self.window_size()?;
+        let purpose = self.description.as_deref().map(shorten_line);
         let about = ShellDescription {
-            command: self.command,
-            folder: shown_folder,
-            purpose,
+            command: self.command.clone(),
+            folder: folder.display().to_string(),
+            purpose: purpose.filter(|line| !line.is_empty()),
+        };
+        let launch = CommandLaunch::Shell(self.command.clone());
+        let create = CreateTerminal {
+            env: self.env.unwrap_or_default().into_iter().collect(),
+            stdin: self.stdin,
+            tty,
+            mounted,
+            raw: self.raw,
+            background: self.run_in_background || yield_after.is_some(),
+            budget: TextBudget::from_requested(Some(output_chars)),
+            ..CreateTerminal::new(&cx.request, launch, folder)
         };
         let reply = if self.run_in_background {
-            start_in_background(
-                cx,
-                deps,
-                create,
-                about,
-                patience.unwrap_or(FIRST_OUTPUT_WAIT),
-            )
-            .await?
-        } else if let Some(patience) = patience {
+            let first_wait = yield_after.unwrap_or(FIRST_OUTPUT_WAIT);
+            start_in_background(cx, deps, create, about, first_wait).await?
+        } else if let Some(patience) = yield_after {
             match run_or_leave_running(&deps.terminals, cx, create, limit, patience).await? {
                 WatchedCommand::Ended(run) => finish_foreground(deps, *run, about, limit).await?,
                 WatchedCommand::Running(guard) => leave_in_background(deps, guard, about).await?,
@@ -219,7 +200,7 @@ impl Bash {
             let run = run_to_end(&deps.terminals, cx, create, limit).await?;
             finish_foreground(deps, run, about, limit).await?
         };
-        let mut reply = add_port_holder(deps, &command, reply)
+        let mut reply = add_port_holder(deps, &self.command, reply)
             .await
             .with_budget(budget);
         reply.meta.warnings.extend(warning);
@@ -303,195 +284,4 @@ fn shorten_line(text: &str) -> String {
         Some((at, _)) => format!("{}…", &line[..at]),
         None => line,
     }
-}
-
-/// The description of a command in the list of shells.
-struct ShellDescription {
-    command: String,
-    folder: String,
-    purpose: Option<String>,
-}
-
-impl ShellDescription {
-    fn into_shell_start(self, guard: TerminalGuard) -> ShellStart {
-        let Self {
-            command,
-            folder,
-            purpose,
-        } = self;
-        ShellStart {
-            terminal: guard.into_open_terminal(),
-            command,
-            folder,
-            purpose,
-        }
-    }
-}
-
-/// Answers for a command that has ended. Processes that it left running become a background shell.
-async fn finish_foreground(
-    deps: &ShellDeps,
-    run: CommandRun,
-    about: ShellDescription,
-    limit: Duration,
-) -> Result<ToolReply, ToolError> {
-    let advice = if limit < Duration::from_secs(1) {
-        SHORT_TIMEOUT_ADVICE
-    } else {
-        TIMEOUT_ADVICE
-    };
-    let (text, meta) = match build_run_report(&run, advice) {
-        Ok(answer) => answer,
-        Err(stopped) => {
-            run.guard.release_guarded().await;
-            return Err(stopped);
-        }
-    };
-    let exit = match &run.ending {
-        RunEnding::Finished(exit) if exit.output_open || !exit.left.is_empty() => exit,
-        _ => {
-            run.guard.release_guarded().await;
-            return Ok(ToolReply::from_fitted_text(text).with_meta(meta));
-        }
-    };
-    let who = if exit.left.is_empty() {
-        "something it started".to_owned()
-    } else {
-        list_processes(&exit.left)
-    };
-    let open = if exit.output_open {
-        " It holds the output open; what it prints from now on is not above."
-    } else {
-        ""
-    };
-    let shell = deps
-        .shells
-        .add_shell(deps.terminals.as_ref(), about.into_shell_start(run.guard))
-        .await;
-    deps.shells.forget_oldest(&deps.terminals).await;
-    let left = format!(
-        "Still running: {who}.{open} Kept as shell {}: ShellStatus follows it, KillShell ends it.",
-        shell.id
-    );
-    Ok(ToolReply::from_fitted_text(output_with_status(&text, Some(&left))).with_meta(meta))
-}
-
-/// Answers for a command that runs longer than `yield_ms` and turns it into a background shell. It has no time limit
-/// then, because a caller that sets `yield_ms` does not want it killed.
-async fn leave_in_background(
-    deps: &ShellDeps,
-    guard: TerminalGuard,
-    about: ShellDescription,
-) -> Result<ToolReply, ToolError> {
-    let output = deps
-        .terminals
-        .terminal_output(OutputQuery::whole_output(guard.terminal_id()))
-        .await?;
-    let shell = deps
-        .shells
-        .add_shell(deps.terminals.as_ref(), about.into_shell_start(guard))
-        .await;
-    deps.shells.forget_oldest(&deps.terminals).await;
-    // If it ended just now, the next query reports that.
-    let status = format!(
-        "Still running after {}, now as shell {} in the background, without a time limit.",
-        format_seconds(output.elapsed),
-        shell.name_with_pid()
-    );
-    let printed = output_with_status(&output.text, pending_state_note(&output).as_deref());
-    let text = output_with_status(
-        &printed,
-        Some(&format!("{status}\n{}", continuation_hint(&output))),
-    );
-    Ok(ToolReply::from_fitted_text(text).with_meta(output_meta(&output)))
-}
-
-/// Adds the shell that holds the port that a failed command wanted.
-async fn add_port_holder(deps: &ShellDeps, command: &str, mut reply: ToolReply) -> ToolReply {
-    let failed = reply.meta.exit_code.is_some_and(|code| code != 0);
-    if let (true, ReplyBody::Text(text) | ReplyBody::Fitted(text)) = (failed, &mut reply.body)
-        && let Some(holder) = find_port_holder(deps, command, text).await
-    {
-        *text = output_with_status(text, Some(&holder));
-    }
-    reply
-}
-
-/// Starts a background command and returns its first output.
-async fn start_in_background(
-    cx: &ToolContext,
-    deps: &ShellDeps,
-    create: CreateTerminal,
-    about: ShellDescription,
-    look: Duration,
-) -> Result<ToolReply, ToolError> {
-    let client = &deps.terminals;
-    let twin = deps
-        .shells
-        .find_running_duplicate(client.as_ref(), &about.command, &about.folder)
-        .await;
-    let guard = TerminalGuard::create_guarded(client, create).await?;
-    tokio::select! {
-        biased;
-        // The guard stops it.
-        () = cx.wait_for_cancel() => return Err(ToolError::call_cancelled("The command had just been started; it is being stopped.")),
-        _ = tokio::time::timeout(look, client.wait_for_terminal_exit(guard.terminal_id())) => {}
-    }
-    let output = client
-        .terminal_output(OutputQuery::whole_output(guard.terminal_id()))
-        .await?;
-    let shell = deps
-        .shells
-        .add_shell(client.as_ref(), about.into_shell_start(guard))
-        .await;
-    deps.shells.forget_oldest(client).await;
-    let first = match &output.exit {
-        None => {
-            let ports = format_listening(client.as_ref(), &shell).await;
-            format!("Shell {} running{ports}", shell.name_with_pid())
-        }
-        Some(_) => format!("Shell {} has ended already", shell.name_with_pid()),
-    };
-    let first = match twin {
-        None => first,
-        Some(twin) => format!(
-            "{first}\nThe same command was running in this folder already, as shell {}; KillShell ends the one not \
-             wanted.",
-            twin.name_with_pid()
-        ),
-    };
-    let status = match &output.exit {
-        Some(exit) => status_line(&exit.status, output.elapsed, !output.text.trim().is_empty()),
-        None => Some(continuation_hint(&output)),
-    };
-    let printed = output_with_status(&output.text, pending_state_note(&output).as_deref());
-    let rest = output_with_status(&printed, status.as_deref());
-    let text = if rest.is_empty() {
-        first
-    } else {
-        format!("{first}\n{rest}")
-    };
-    Ok(ToolReply::from_fitted_text(text).with_meta(output_meta(&output)))
-}
-
-/// Says how to follow a running shell.
-fn continuation_hint(output: &TerminalOutput) -> String {
-    let typing = if output.tty {
-        "; WriteShell types into it"
-    } else {
-        ""
-    };
-    format!(
-        "[ShellStatus since={} shows what comes next{typing}; KillShell ends it]",
-        output.cursor
-    )
-}
-
-fn output_meta(output: &TerminalOutput) -> ResultMeta {
-    let mut meta = terminal_output_meta(output);
-    meta.handle = output
-        .handle
-        .as_ref()
-        .map(|handle| handle.as_str().to_owned());
-    meta
 }

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::ShellDeps;
-use super::shell_list::{is_still_running, query_shell_output};
+use super::background_shell::{is_still_running, query_shell_output};
 use crate::acp::terminals::{
     StopSequence, StopSignal, exit_phrase, format_seconds, list_processes, output_with_status,
     terminal_output_meta,
@@ -80,7 +80,8 @@ impl Tool for KillShell {
             let text = format!("Shell {} is over: {}.", shell.name_with_pid(), past.words);
             return Ok(ToolReply::from_text(text).with_meta(terminal_output_meta(&past.output)));
         }
-        let before = query_shell_output(deps.terminals.as_ref(), &shell, None).await?;
+        let client = deps.terminals.as_ref();
+        let before = query_shell_output(client, &shell, None).await?;
         if let Some(exit) = &before.exit
             && !is_still_running(&before)
             && !exit.output_open
@@ -95,13 +96,8 @@ impl Tool for KillShell {
         }
         let grace =
             Duration::from_millis(self.grace_ms.unwrap_or(DEFAULT_GRACE_MS).min(MAX_GRACE_MS));
-        let stopped = deps
-            .terminals
-            .kill_terminal(
-                &shell.terminal,
-                StopSequence::for_signal(self.signal, grace),
-            )
-            .await?;
+        let sequence = StopSequence::for_signal(self.signal, grace);
+        let stopped = client.kill_terminal(&shell.terminal, sequence).await?;
         if !stopped.survivors.is_empty() {
             let text = format!(
                 "Shell {}: {} could not be ended, not even with SIGKILL; it may hang in the system. Ask again later.",
@@ -111,9 +107,9 @@ impl Tool for KillShell {
             return Err(ToolError::new(ErrorCode::Io, text));
         }
         // Waits for the last output. Only a command that hangs in the kernel has not ended by now.
-        let settled = deps.terminals.wait_for_terminal_exit(&shell.terminal);
-        let _ = tokio::time::timeout(OUTPUT_WAIT, settled).await;
-        let after = query_shell_output(deps.terminals.as_ref(), &shell, None).await?;
+        let ended = client.wait_for_terminal_exit(&shell.terminal);
+        let _ = tokio::time::timeout(OUTPUT_WAIT, ended).await;
+        let after = query_shell_output(client, &shell, None).await?;
         if let Some(exit) = &after.exit {
             deps.shells.record_shell_end(&shell, &exit.status);
         }

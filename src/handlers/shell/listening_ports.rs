@@ -2,7 +2,7 @@
 //! finding the ports (the terminal client).
 
 use super::ShellDeps;
-use super::shell_list::{BackgroundShell, is_still_running, query_shell_output};
+use super::background_shell::{BackgroundShell, is_shell_running};
 use crate::acp::TerminalClient;
 
 /// Texts that programs print when a port is taken.
@@ -29,39 +29,28 @@ pub(super) async fn find_port_holder(
     output: &str,
 ) -> Option<String> {
     let folded = output.to_ascii_lowercase();
-    let told: Vec<&str> = folded
+    let matching: Vec<&str> = folded
         .lines()
         .filter(|line| PORT_TAKEN_TEXTS.iter().any(|words| line.contains(words)))
         .collect();
-    if told.is_empty() {
+    if matching.is_empty() {
         return None;
     }
     // Some programs do not print the port, but the command may contain it.
-    let wanted: Vec<u16> = told
+    let wanted: Vec<u16> = matching
         .into_iter()
         .chain([command])
         .flat_map(port_numbers)
         .collect();
     for shell in deps.shells.all_shells() {
         let client = deps.terminals.as_ref();
-        if !query_shell_output(client, &shell, Some(u64::MAX))
-            .await
-            .is_ok_and(|output| is_still_running(&output))
-        {
+        if !is_shell_running(client, &shell).await {
             continue;
         }
-        let port = |address: &String| {
-            address
-                .rsplit(':')
-                .next()
-                .and_then(|port| port.parse().ok())
-        };
-        let held: Vec<u16> = listening_addresses(client, &shell)
-            .await
-            .iter()
-            .filter_map(port)
-            .collect();
-        if let Some(port) = wanted.iter().find(|port| held.contains(port)) {
+        let addresses = listening_addresses(client, &shell).await;
+        let parse_port = |address: &String| address.rsplit(':').next()?.parse::<u16>().ok();
+        let is_used = |port: &&u16| addresses.iter().any(|at| parse_port(at) == Some(**port));
+        if let Some(port) = wanted.iter().find(is_used) {
             return Some(format!(
                 "Port {port} is held by shell {}: {}. Use that one, or end it with KillShell.",
                 shell.name_with_pid(),

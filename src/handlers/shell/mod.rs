@@ -1,8 +1,10 @@
 //! The shell: commands that a model writes, in the foreground and in the background. Not here: starting, reading and
 //! stopping processes (the terminal client).
 
+mod background_shell;
 mod bash;
 mod bash_keys;
+mod bash_reply;
 mod kill_shell;
 mod listening_ports;
 mod open_app;
@@ -10,6 +12,7 @@ mod shell_list;
 mod shell_records;
 mod shell_snapshot;
 mod shell_status;
+mod shell_wait;
 mod skill_bash;
 mod skill_secrets;
 mod write_shell;
@@ -21,8 +24,9 @@ use crate::home::Home;
 use crate::redact::Redactor;
 use crate::tool::{ToolEntry, ToolSet};
 
-pub use shell_list::{BackgroundShell, RestoredShell, ShellList};
-pub use shell_records::{EarlierShell, NewShell, NoShellRecords, RecordFuture, ShellRecords};
+pub use background_shell::{BackgroundShell, EarlierShell};
+pub use shell_list::{RestoredShell, ShellList};
+pub use shell_records::{NewShell, NoShellRecords, RecordFuture, ShellRecords};
 pub use shell_snapshot::{ShellSnapshot, snapshot_shell, snapshot_shells};
 
 /// The dependencies of the shell tools.

@@ -95,40 +95,29 @@ impl Tool for OpenApp {
 /// Returns the trimmed name, if it is valid.
 fn check_app_name(app: &str) -> Result<&str, ToolError> {
     let app = app.trim();
-    let refuse = |why: &str| {
-        Err(ToolError::invalid_args(format!(
-            "`app`: {why} Nothing was opened."
-        )))
-    };
-    if app.is_empty() {
-        return refuse("it is empty.");
-    }
-    if app.contains("://") || app.starts_with("mailto:") {
-        return refuse("an address is not opened; name a program, or a file of the workspace.");
-    }
-    let count = app.chars().count();
-    if count > MAX_NAME_CHARS {
-        return refuse(&format!(
-            "it has {count} characters; {MAX_NAME_CHARS} are the most."
-        ));
-    }
     let signs = if app.contains('/') {
         PATH_SIGNS
     } else {
         NAME_SIGNS
     };
-    if let Some(strange) = app
-        .chars()
-        .find(|c| !(c.is_alphanumeric() || signs.contains(*c)))
-    {
-        return refuse(&format!(
-            "{strange:?} has no place in the name of an application; arguments go into `args`."
-        ));
-    }
-    if app.starts_with('-') {
-        return refuse("a name does not begin with -; arguments go into `args`.");
-    }
-    Ok(app)
+    let strange = |c: &char| !(c.is_alphanumeric() || signs.contains(*c));
+    let count = app.chars().count();
+    let why = if app.is_empty() {
+        "it is empty.".to_owned()
+    } else if app.contains("://") || app.starts_with("mailto:") {
+        "an address is not opened; name a program, or a file of the workspace.".to_owned()
+    } else if count > MAX_NAME_CHARS {
+        format!("it has {count} characters; {MAX_NAME_CHARS} are the most.")
+    } else if let Some(strange) = app.chars().find(strange) {
+        format!("{strange:?} has no place in the name of an application; arguments go into `args`.")
+    } else if app.starts_with('-') {
+        "a name does not begin with -; arguments go into `args`.".to_owned()
+    } else {
+        return Ok(app);
+    };
+    Err(ToolError::invalid_args(format!(
+        "`app`: {why} Nothing was opened."
+    )))
 }
 
 fn check_args(args: &[String]) -> Result<(), ToolError> {
@@ -160,23 +149,14 @@ fn check_args(args: &[String]) -> Result<(), ToolError> {
 }
 
 fn existing_folder(path: &WorkspacePath) -> Result<PathBuf, ToolError> {
-    match path.file_metadata() {
-        Ok(metadata) if metadata.is_dir() => Ok(path.absolute_path().to_owned()),
-        Ok(_) => {
-            let text = format!(
-                "The working directory {} is not a folder. Nothing was opened.",
-                path.display_text()
-            );
-            Err(ToolError::invalid_args(text))
-        }
-        Err(_) => {
-            let text = format!(
-                "The working directory {} does not exist. Nothing was opened.",
-                path.display_text()
-            );
-            Err(ToolError::not_found(text))
-        }
-    }
+    let (code, why) = match path.file_metadata() {
+        Ok(metadata) if metadata.is_dir() => return Ok(path.absolute_path().to_owned()),
+        Ok(_) => (ErrorCode::InvalidArgs, "is not a folder"),
+        Err(_) => (ErrorCode::NotFound, "does not exist"),
+    };
+    let folder = path.display_text();
+    let text = format!("The working directory {folder} {why}. Nothing was opened.");
+    Err(ToolError::new(code, text))
 }
 
 /// Builds the request. The system looks up a bare name, and a path names itself. Both may mean a file of the

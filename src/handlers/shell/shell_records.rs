@@ -3,8 +3,8 @@
 use std::future::Future;
 use std::pin::Pin;
 
-use super::shell_list::BackgroundShell;
-use crate::acp::terminals::{CommandTrace, ExitStatus, TerminalOutput};
+use super::background_shell::BackgroundShell;
+use crate::acp::terminals::{CommandTrace, ExitStatus};
 
 /// A future that completes once the record is stored.
 pub type RecordFuture<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
@@ -43,13 +43,4 @@ impl ShellRecords for NoShellRecords {
     }
     fn record_end(&self, _: u32, _: &ExitStatus) {}
     fn record_removal(&self, _: u32) {}
-}
-
-/// An ended shell of an earlier runner process.
-#[derive(Debug)]
-pub struct EarlierShell {
-    /// Its end in words: `ended before the runner was restarted, exit code 0`.
-    pub words: String,
-    /// Its output, as far as known.
-    pub output: TerminalOutput,
 }

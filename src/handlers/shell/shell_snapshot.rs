@@ -1,8 +1,7 @@
 //! Snapshots of shells for lists of everything that runs beside a conversation. Not here: the output of a shell.
 
-use super::shell_list::{
-    BackgroundShell, ShellList, is_still_running, list_shells, query_shell_output,
-};
+use super::background_shell::{BackgroundShell, is_still_running, query_shell_state};
+use super::shell_list::{ShellList, list_shells};
 use super::shell_status::describe_state;
 use crate::acp::TerminalClient;
 use crate::acp::terminals::TerminalOutput;
@@ -30,10 +29,7 @@ pub async fn snapshot_shell(
     id: &str,
 ) -> Option<ShellSnapshot> {
     let shell = board.find_shell(id).ok()?;
-    Some(to_snapshot(
-        &shell,
-        query_shell_output(client, &shell, Some(u64::MAX)).await,
-    ))
+    Some(to_snapshot(&shell, query_shell_state(client, &shell).await))
 }
 
 /// Returns snapshots of the running shells and the latest ended ones.

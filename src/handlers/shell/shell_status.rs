@@ -1,19 +1,16 @@
 //! ShellStatus: lists shells, and shows the output of one. Not here: stopping one.
 
-use std::time::Duration;
-
-use grep_matcher::Matcher;
-use grep_regex::{RegexMatcher, RegexMatcherBuilder};
+use grep_regex::RegexMatcher;
 use schemars::JsonSchema;
 use serde::Deserialize;
-use tokio::time::Instant;
 
 use super::ShellDeps;
+use super::background_shell::{BackgroundShell, is_still_running, output_meta_with_handle};
 use super::listening_ports::format_listening;
-use super::shell_list::{BackgroundShell, is_still_running, list_shells, query_shell_output};
+use super::shell_list::list_shells;
+use super::shell_wait::{OutputWait, compile_matcher, matches_line};
 use crate::acp::terminals::{
     TerminalOutput, exit_phrase, format_seconds, list_processes, pending_state_note,
-    terminal_output_meta,
 };
 use crate::tool::{
     CallDescription, CallLane, CallTitle, DeclaredAccess, Tool, ToolContext, ToolEffect, ToolError,
@@ -21,7 +18,6 @@ use crate::tool::{
 };
 
 const DEFAULT_TAIL_LINES: u64 = 50;
-const MAX_WAIT_MS: u64 = 30_000;
 
 /// List background shells, or show the state, ports and last lines of one, with a cursor for `since`.
 ///
@@ -89,7 +85,15 @@ impl Tool for ShellStatus {
         };
         let shell = deps.shells.find_shell(id)?;
         let matcher = self.pattern.as_deref().map(compile_matcher).transpose()?;
-        let output = wait_for_output(&self, cx, deps, &shell, matcher.as_ref()).await?;
+        let wait = OutputWait {
+            // Of a shell from an earlier runner process only the last lines are known, so a cursor does not apply.
+            since: self.since.filter(|_| shell.earlier.is_none()),
+            wait_ms: self.wait_ms.unwrap_or(0),
+            matcher: matcher.as_ref(),
+            ends_at_any: self.since.is_some(),
+            cancelled: "The waiting was ended; the shell goes on.",
+        };
+        let output = wait.wait_for_output(cx, deps, &shell).await?;
         let ports = if is_still_running(&output) {
             format_listening(deps.terminals.as_ref(), &shell).await
         } else {
@@ -101,11 +105,8 @@ impl Tool for ShellStatus {
 
 impl ShellStatus {
     async fn list_all(&self, deps: &ShellDeps) -> Result<ToolReply, ToolError> {
-        if self.since.is_some()
-            || self.pattern.is_some()
-            || self.wait_ms.is_some()
-            || self.tail_lines.is_some()
-        {
+        let about_one = [self.since, self.wait_ms, self.tail_lines];
+        if self.pattern.is_some() || about_one.iter().any(Option::is_some) {
             let text = "ShellStatus: since, tail_lines, pattern and wait_ms are about one shell; name it in `shell_id`.";
             return Err(ToolError::invalid_args(text));
         }
@@ -115,14 +116,13 @@ impl ShellStatus {
         }
         let mut lines = Vec::new();
         for (shell, output) in &shells {
-            let now = match output {
-                Ok(output) if is_still_running(output) => {
-                    describe_state(shell, output)
-                        + &format_listening(deps.terminals.as_ref(), shell).await
-                }
+            let mut now = match output {
                 Ok(output) => describe_state(shell, output),
                 Err(gone) => gone.model_text().to_owned(),
             };
+            if output.as_ref().is_ok_and(is_still_running) {
+                now += &format_listening(deps.terminals.as_ref(), shell).await;
+            }
             lines.push(format!(
                 "{}: {now}, in {}: {}",
                 shell.name_with_pid(),
@@ -150,11 +150,8 @@ impl ShellStatus {
             .lines()
             .filter(|line| matcher.is_none_or(|matcher| matches_line(matcher, line)))
             .collect();
-        let most = match (self.tail_lines, self.since) {
-            (Some(asked), _) => usize::try_from(asked).unwrap_or(usize::MAX),
-            (None, Some(_)) => usize::MAX,
-            (None, None) => usize::try_from(DEFAULT_TAIL_LINES).unwrap_or(usize::MAX),
-        };
+        let usual = self.since.map_or(DEFAULT_TAIL_LINES, |_| u64::MAX);
+        let most = usize::try_from(self.tail_lines.unwrap_or(usual)).unwrap_or(usize::MAX);
         let hidden = lines.len().saturating_sub(most);
         let mut shown = vec![format!(
             "Shell {}: {}{ports}: {}",
@@ -188,11 +185,7 @@ impl ShellStatus {
             shown.push(format!("({what}{new} was printed)"));
         }
         shown.extend(pending_state_note(output));
-        let mut meta = terminal_output_meta(output);
-        meta.handle = output
-            .handle
-            .as_ref()
-            .map(|handle| handle.as_str().to_owned());
+        let mut meta = output_meta_with_handle(output);
         meta.truncated = hidden > 0 || output.omitted_bytes > 0;
         let is_whole =
             !meta.truncated && self.since.is_none() && matcher.is_none() && shell.earlier.is_none();
@@ -214,35 +207,6 @@ fn continuation_footer(output: &TerminalOutput, is_whole: bool) -> Option<String
     (!parts.is_empty()).then(|| format!("[{}]", parts.join("; ")))
 }
 
-/// Waits for a matching line, new output, the end of the command, or the end of the wait time. Returns the output.
-async fn wait_for_output(
-    asked: &ShellStatus,
-    cx: &ToolContext,
-    deps: &ShellDeps,
-    shell: &BackgroundShell,
-    matcher: Option<&RegexMatcher>,
-) -> Result<TerminalOutput, ToolError> {
-    let until = Instant::now() + Duration::from_millis(asked.wait_ms.unwrap_or(0).min(MAX_WAIT_MS));
-    // Of a shell from an earlier runner process only the last lines are known, so a cursor does not apply.
-    let since = asked.since.filter(|_| shell.earlier.is_none());
-    loop {
-        let output = query_shell_output(deps.terminals.as_ref(), shell, since).await?;
-        let found = match matcher {
-            Some(matcher) => output.text.lines().any(|line| matches_line(matcher, line)),
-            None => asked.since.is_some() && !output.text.is_empty(),
-        };
-        if found || output.exit.is_some() || Instant::now() >= until {
-            return Ok(output);
-        }
-        tokio::select! {
-            biased;
-            () = cx.wait_for_cancel() => return Err(ToolError::call_cancelled("The waiting was ended; the shell goes on.")),
-            more = deps.terminals.wait_for_terminal_output(&shell.terminal, output.bytes_read) => more?,
-            () = tokio::time::sleep_until(until) => {}
-        }
-    }
-}
-
 /// Describes the state: `running for 12.4 s`, `ended after 3.1 s with exit code 0`.
 pub(super) fn describe_state(shell: &BackgroundShell, output: &TerminalOutput) -> String {
     if let Some(past) = &shell.earlier {
@@ -258,17 +222,4 @@ pub(super) fn describe_state(shell: &BackgroundShell, output: &TerminalOutput) -
     } else {
         ended
     }
-}
-
-pub(super) fn compile_matcher(pattern: &str) -> Result<RegexMatcher, ToolError> {
-    RegexMatcherBuilder::new().build(pattern).map_err(|bad| {
-        ToolError::invalid_args(format!(
-            "`pattern` is not a usable regular expression: {bad}"
-        ))
-    })
-}
-
-pub(super) fn matches_line(matcher: &RegexMatcher, line: &str) -> bool {
-    // The error type has no values, so matching cannot fail.
-    matcher.is_match(line.as_bytes()).unwrap_or(false)
 }

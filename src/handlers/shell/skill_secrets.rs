@@ -5,16 +5,9 @@ use std::sync::Arc;
 
 use super::ShellDeps;
 use crate::home::{
-    Home, HomeError, MountPlace, MountedSecretFile, MountedSecrets, SecretMount, SecretStore, Skill,
+    HomeError, MountPlace, MountedSecretFile, MountedSecrets, SecretMount, SecretStore, Skill,
 };
-use crate::redact::Redactor;
 use crate::tool::{ErrorCode, ResultMeta, ToolError};
-
-/// The reason why a skill's secrets are unavailable.
-enum SkillSecretError {
-    Missing(String),
-    Home(HomeError),
-}
 
 /// Mounts the secrets that the skill declares for one command. Returns them with warnings; `None` if it declares
 /// none.
@@ -25,64 +18,52 @@ pub(super) async fn mount_secrets(
     if skill.secrets.is_empty() {
         return Ok((None, Vec::new()));
     }
-    let (home, redactor, declared) = (
-        deps.home.clone(),
-        deps.redactor.clone(),
-        skill.secrets.clone(),
-    );
-    let laying_out =
-        tokio::task::spawn_blocking(move || prepare_mount(&home, &redactor, declared)).await;
-    match laying_out.map_err(|panicked| ToolError::internal_error(panicked.to_string()))? {
-        Ok((mounted, warnings)) => Ok((Some(Arc::new(mounted)), warnings)),
-        Err(SkillSecretError::Missing(provider)) => Err(missing_secret_error(&provider)),
-        Err(SkillSecretError::Home(error)) => {
-            tracing::error!(%error, skill = skill.id, "the secrets of a skill cannot be given to its command");
-            let text = "The owner's secrets cannot be used just now, so nothing was run. The owner sees why with \
-                        `punie-runner secrets list`.";
-            Err(ToolError::new(ErrorCode::Io, text))
-        }
-    }
+    let (deps, skill) = (deps.clone(), skill.clone());
+    let mounting = tokio::task::spawn_blocking(move || prepare_mount(&deps, &skill)).await;
+    let (mounted, warnings) =
+        mounting.map_err(|panicked| ToolError::internal_error(panicked.to_string()))??;
+    Ok((Some(Arc::new(mounted)), warnings))
 }
 
 fn prepare_mount(
-    home: &Home,
-    redactor: &Redactor,
-    declared: Vec<SecretMount>,
-) -> Result<(MountedSecrets, Vec<String>), SkillSecretError> {
-    let secrets = SecretStore::in_home(home);
+    deps: &ShellDeps,
+    skill: &Skill,
+) -> Result<(MountedSecrets, Vec<String>), ToolError> {
+    let unusable = |error: HomeError| {
+        tracing::error!(%error, skill = skill.id, "the secrets of a skill cannot be given to its command");
+        let text = "The owner's secrets cannot be used just now, so nothing was run. The owner sees why with \
+                    `punie-runner secrets list`.";
+        ToolError::new(ErrorCode::Io, text)
+    };
+    let secrets = SecretStore::in_home(&deps.home);
     let (mut variables, mut files, mut warnings) = (Vec::new(), Vec::new(), Vec::new());
-    for SecretMount { provider, place } in declared {
-        let found = secrets
-            .get_secret(&provider)
-            .map_err(SkillSecretError::Home)?;
-        let value = found.ok_or_else(|| SkillSecretError::Missing(provider.clone()))?;
+    for SecretMount { provider, place } in &skill.secrets {
+        let found = secrets.get_secret(provider).map_err(unusable)?;
+        let value = found.ok_or_else(|| missing_secret_error(provider))?;
         // Registered before a command can print it.
-        if !redactor.add_secret(&value) {
+        if !deps.redactor.add_secret(&value) {
             warnings.push(format!(
                 "The secret for {provider} is too short to be masked in output."
             ));
         }
-        match place {
-            MountPlace::Variable(name) => variables.push((name, value)),
-            MountPlace::FileOf(variable) => {
-                files.push(MountedSecretFile {
-                    path: variable.clone().into(),
-                    variable: Some(variable),
-                    value,
-                });
+        let (path, variable) = match place {
+            MountPlace::Variable(name) => {
+                variables.push((name.clone(), value));
+                continue;
             }
-            MountPlace::File(path) => files.push(MountedSecretFile {
-                path,
-                variable: None,
-                value,
-            }),
-        }
+            MountPlace::FileOf(variable) => (variable.into(), Some(variable.clone())),
+            MountPlace::File(path) => (path.clone(), None),
+        };
+        files.push(MountedSecretFile {
+            path,
+            variable,
+            value,
+        });
     }
     warnings.sort_unstable();
     warnings.dedup();
-    let mounted = MountedSecrets::write_mounted_secrets(home, variables, files)
-        .map_err(SkillSecretError::Home)?;
-    Ok((mounted, warnings))
+    let mounted = MountedSecrets::write_mounted_secrets(&deps.home, variables, files);
+    Ok((mounted.map_err(unusable)?, warnings))
 }
 
 fn missing_secret_error(provider: &str) -> ToolError {

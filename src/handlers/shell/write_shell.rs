@@ -1,16 +1,13 @@
 //! WriteShell: types into a shell that has a terminal, and shows the new output. Not here: starting one (Bash), and
 //! reading without typing (ShellStatus).
 
-use std::time::Duration;
-
-use grep_regex::RegexMatcher;
 use schemars::JsonSchema;
 use serde::Deserialize;
-use tokio::time::Instant;
 
 use super::ShellDeps;
-use super::shell_list::{BackgroundShell, query_shell_output};
-use super::shell_status::{compile_matcher, describe_state, matches_line};
+use super::background_shell::{BackgroundShell, output_meta_with_handle, query_shell_state};
+use super::shell_status::describe_state;
+use super::shell_wait::{MAX_WAIT_MS, OutputWait, compile_matcher};
 use crate::acp::terminals::{
     TerminalInput, TerminalKey, TerminalOutput, TypedBytes, exit_phrase, pending_state_note,
     terminal_output_meta,
@@ -22,7 +19,6 @@ use crate::tool::{
 };
 
 const DEFAULT_WAIT_MS: u64 = 500;
-const MAX_WAIT_MS: u64 = 30_000;
 const MAX_TEXT_BYTES: usize = 64 << 10;
 const MAX_KEYS: usize = 200;
 
@@ -104,11 +100,17 @@ impl Tool for WriteShell {
         let matcher = self.pattern.as_deref().map(compile_matcher).transpose()?;
         let shell = deps.shells.find_shell(&self.shell_id)?;
         let client = deps.terminals.as_ref();
-        let before = query_shell_output(client, &shell, Some(u64::MAX)).await?;
+        let before = query_shell_state(client, &shell).await?;
         require_typing_shell(&shell, &before)?;
         let typed = client.write_terminal(&shell.terminal, strokes).await?;
-        let since = self.since.unwrap_or(before.cursor);
-        let after = wait_for_new_output(&self, cx, deps, &shell, since, matcher.as_ref()).await?;
+        let wait = OutputWait {
+            since: Some(self.since.unwrap_or(before.cursor)),
+            wait_ms: self.wait_ms.unwrap_or(DEFAULT_WAIT_MS),
+            matcher: matcher.as_ref(),
+            ends_at_any: false,
+            cancelled: "It was typed; only the waiting was ended, and the shell goes on.",
+        };
+        let after = wait.wait_for_output(cx, deps, &shell).await?;
         if typed.taken < typed.given {
             return Err(partial_write_error(&shell, typed, &after));
         }
@@ -136,11 +138,17 @@ impl WriteShell {
             );
             return Err(ToolError::new(ErrorCode::TooLarge, text));
         }
-        let unknown: Vec<String> = names
-            .iter()
-            .filter(|name| TerminalKey::from_key_name(name).is_none())
-            .map(|name| format!("{name:?}"))
-            .collect();
+        let mut strokes = Vec::new();
+        if !text.is_empty() {
+            strokes.push(TerminalInput::Text(text.to_owned()));
+        }
+        let mut unknown = Vec::new();
+        for name in names {
+            match TerminalKey::from_key_name(name) {
+                Some(key) => strokes.push(TerminalInput::Key(key)),
+                None => unknown.push(format!("{name:?}")),
+            }
+        }
         if !unknown.is_empty() {
             return Err(ToolError::invalid_args(format!(
                 "`keys`: there is no key {}. Nothing was typed. Keys: {}. Anything longer is `text`.",
@@ -148,20 +156,8 @@ impl WriteShell {
                 TerminalKey::NAMES
             )));
         }
-        let mut strokes = Vec::new();
-        if !text.is_empty() {
-            strokes.push(TerminalInput::Text(text.to_owned()));
-        }
-        strokes.extend(
-            names
-                .iter()
-                .filter_map(|name| TerminalKey::from_key_name(name))
-                .map(TerminalInput::Key),
-        );
-        if self
-            .enter
-            .unwrap_or(self.text.is_some() && names.is_empty())
-        {
+        let usual = self.text.is_some() && names.is_empty();
+        if self.enter.unwrap_or(usual) {
             strokes.extend(TerminalKey::from_key_name("enter").map(TerminalInput::Key));
         }
         if strokes.is_empty() {
@@ -179,57 +175,27 @@ impl WriteShell {
     }
 }
 
-/// Waits for a matching line, the end of the command, or the end of the wait time. Returns the new output.
-async fn wait_for_new_output(
-    asked: &WriteShell,
-    cx: &ToolContext,
-    deps: &ShellDeps,
-    shell: &BackgroundShell,
-    since: u64,
-    matcher: Option<&RegexMatcher>,
-) -> Result<TerminalOutput, ToolError> {
-    let until = Instant::now()
-        + Duration::from_millis(asked.wait_ms.unwrap_or(DEFAULT_WAIT_MS).min(MAX_WAIT_MS));
-    loop {
-        let output = query_shell_output(deps.terminals.as_ref(), shell, Some(since)).await?;
-        let found = matcher
-            .is_some_and(|matcher| output.text.lines().any(|line| matches_line(matcher, line)));
-        if found || output.exit.is_some() || Instant::now() >= until {
-            return Ok(output);
-        }
-        tokio::select! {
-            biased;
-            () = cx.wait_for_cancel() => {
-                return Err(ToolError::call_cancelled("It was typed; only the waiting was ended, and the shell goes on."));
-            }
-            more = deps.terminals.wait_for_terminal_output(&shell.terminal, output.bytes_read) => more?,
-            () = tokio::time::sleep_until(until) => {}
-        }
-    }
-}
-
 /// Fails if the shell cannot be typed into.
 fn require_typing_shell(shell: &BackgroundShell, now: &TerminalOutput) -> Result<(), ToolError> {
-    if let Some(past) = &shell.earlier {
-        return Err(ToolError::invalid_args(format!(
-            "Shell {} is over ({}), so nothing was typed. Bash starts a new one.",
-            shell.name_with_pid(),
+    let why = if let Some(past) = &shell.earlier {
+        format!(
+            "is over ({}), so nothing was typed. Bash starts a new one.",
             past.words
-        )));
-    }
-    if let Some(exit) = &now.exit {
-        return Err(ToolError::invalid_args(format!(
-            "Shell {} has ended ({}), so nothing was typed. ShellStatus shows its last lines; Bash starts a new one.",
-            shell.name_with_pid(),
+        )
+    } else if let Some(exit) = &now.exit {
+        format!(
+            "has ended ({}), so nothing was typed. ShellStatus shows its last lines; Bash starts a new one.",
             exit_phrase(&exit.status)
-        )));
-    }
-    if now.tty {
+        )
+    } else if now.tty {
         return Ok(());
-    }
+    } else {
+        "was started without a terminal, so nothing can be typed into it; its input is empty or was given as \
+         `stdin`. Start it again with Bash, tty=true and run_in_background=true; KillShell ends this one."
+            .to_owned()
+    };
     Err(ToolError::invalid_args(format!(
-        "Shell {} was started without a terminal, so nothing can be typed into it; its input is empty or was given as \
-         `stdin`. Start it again with Bash, tty=true and run_in_background=true; KillShell ends this one.",
+        "Shell {} {why}",
         shell.name_with_pid()
     )))
 }
@@ -279,11 +245,7 @@ fn reply_with_output(
     if after.exit.is_none() {
         shown.push(format!("[since={} for what comes next]", after.cursor));
     }
-    let mut meta = terminal_output_meta(after);
-    meta.handle = after
-        .handle
-        .as_ref()
-        .map(|handle| handle.as_str().to_owned());
+    let mut meta = output_meta_with_handle(after);
     meta.warnings.extend(warning);
     ToolReply::from_text(shown.join("\n")).with_meta(meta)
 }

@@ -48,14 +48,9 @@ impl CutText {
         } else {
             2 * longest_secret + 100
         };
-        let end = rest
-            .char_indices()
-            .nth(more)
-            .map_or(rest.len(), |(end, _)| end);
-        let (text, beyond) = (text.to_owned(), rest[..end].to_owned());
         Self {
-            text,
-            beyond,
+            text: text.to_owned(),
+            beyond: first_chars(rest, more).to_owned(),
             full_chars: Some(full.chars().count()),
         }
     }
@@ -67,13 +62,14 @@ impl CutText {
             .map_or(usize::MAX, |_| self.text.chars().count());
         self.text.push_str(&std::mem::take(&mut self.beyond));
         let (masked, count) = redactor.mask(&self.text);
-        let end = masked
-            .char_indices()
-            .nth(max_chars)
-            .map_or(masked.len(), |(end, _)| end);
-        self.text = masked[..end].to_owned();
+        self.text = first_chars(&masked, max_chars).to_owned();
         count
     }
+}
+
+fn first_chars(text: &str, count: usize) -> &str {
+    let end = text.char_indices().nth(count);
+    end.map_or(text, |(end, _)| &text[..end])
 }
 
 /// Reads values out of SQLite's memory.
@@ -177,17 +173,7 @@ fn length_note(full_chars: Option<usize>) -> String {
 }
 
 fn number_text(x: f64) -> String {
-    if x.is_nan() {
-        "NaN".to_owned()
-    } else if x.is_infinite() {
-        if x > 0.0 {
-            "Inf".to_owned()
-        } else {
-            "-Inf".to_owned()
-        }
-    } else {
-        format!("{x:?}")
-    }
+    format!("{x:?}").replace("inf", "Inf")
 }
 
 /// A field with a separator, a quote or a line end, in quotes (RFC 4180, section 2).

@@ -191,11 +191,7 @@ fn missing_file_error(path: &Path, shown: &str, cause: &io::Error) -> ToolError 
     if cause.kind() != io::ErrorKind::NotFound {
         return ToolError::from_io(shown, cause);
     }
-    let name = path
-        .file_name()
-        .unwrap_or_default()
-        .to_string_lossy()
-        .into_owned();
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
     let folder = path.parent().unwrap_or(path);
     let beside = Path::new(shown).parent().unwrap_or(folder);
     let mut near: Vec<(f64, String)> = fs::read_dir(folder)
@@ -209,11 +205,9 @@ fn missing_file_error(path: &Path, shown: &str, cause: &io::Error) -> ToolError 
         .filter(|(score, _)| *score > 0.75)
         .collect();
     near.sort_by(|a, b| b.0.total_cmp(&a.0));
-    let near: Vec<String> = near
-        .into_iter()
-        .take(3)
-        .map(|(_, other)| beside.join(other).display().to_string())
-        .collect();
+    near.truncate(3);
+    let paths = near.iter().map(|(_, other)| beside.join(other));
+    let near: Vec<String> = paths.map(|path| path.display().to_string()).collect();
     let next = if near.is_empty() {
         "Glob finds `*.db` and `*.sqlite*`.".to_owned()
     } else {

@@ -40,16 +40,8 @@ impl OutputFormat {
         max_bytes: usize,
     ) -> String {
         match self {
-            Self::Table => format!(
-                "{}\n{}",
-                format_table(columns, &page.rows),
-                page.page_footer(request)
-            ),
-            Self::Csv => format!(
-                "{}\n{}",
-                format_csv(columns, &page.rows),
-                page.page_footer(request)
-            ),
+            Self::Table => format_table(columns, &page.rows) + "\n" + &page.page_footer(request),
+            Self::Csv => format_csv(columns, &page.rows) + "\n" + &page.page_footer(request),
             Self::Json => json_members(columns, page, request, max_bytes),
         }
     }
@@ -81,29 +73,21 @@ fn format_table(columns: &[String], rows: &[Vec<CellValue>]) -> String {
         .iter()
         .map(|row| row.iter().map(CellValue::to_table_cell).collect())
         .collect();
-    let mut widths: Vec<usize> = columns
-        .iter()
-        .map(|name| name.chars().count().min(MAX_PADDING))
-        .collect();
-    for row in &cells {
-        for (width, cell) in widths.iter_mut().zip(row) {
-            *width = (*width).max(cell.chars().count().min(MAX_PADDING));
-        }
-    }
-    let mut text = String::new();
-    let heading: Vec<String> = columns
-        .iter()
-        .zip(&widths)
+    let width = |at: usize| {
+        let column = cells.iter().map(|row| &row[at]).chain([&columns[at]]);
+        let chars = column.map(|cell| cell.chars().count().min(MAX_PADDING));
+        chars.max().unwrap_or_default()
+    };
+    let widths: Vec<usize> = (0..columns.len()).map(width).collect();
+    let heading = columns.iter().zip(&widths);
+    let heading: Vec<String> = heading
         .map(|(name, width)| format!("{name:<width$}"))
         .collect();
-    text.push_str(heading.join(" | ").trim_end());
     let rule: Vec<String> = widths.iter().map(|width| "-".repeat(*width)).collect();
-    let _ = write!(text, "\n{}", rule.join("-+-"));
+    let mut text = format!("{}\n{}", heading.join(" | ").trim_end(), rule.join("-+-"));
     for (row, values) in cells.iter().zip(rows) {
-        let line: Vec<String> = row
-            .iter()
-            .zip(values)
-            .zip(&widths)
+        let padded = row.iter().zip(values).zip(&widths);
+        let line: Vec<String> = padded
             .map(|((cell, value), width)| {
                 if value.is_number() {
                     format!("{cell:>width$}")
@@ -112,7 +96,7 @@ fn format_table(columns: &[String], rows: &[Vec<CellValue>]) -> String {
                 }
             })
             .collect();
-        let _ = write!(text, "\n{}", line.join(" | ").trim_end());
+        text.extend(["\n", line.join(" | ").trim_end()]);
     }
     text
 }

@@ -7,7 +7,7 @@ use rusqlite::Statement;
 use serde::{Deserialize, Serialize};
 
 use super::cell_value::{CellReader, CellValue};
-use super::statement_guard::{StatementGuard, StatementScope};
+use super::statement_guard::StatementGuard;
 use crate::output::number_format::{format_count, group_digits};
 use crate::redact::Redactor;
 
@@ -32,7 +32,7 @@ pub(super) struct PageRequest {
 }
 
 /// The rows of an answer.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct RowPage {
     pub(super) rows: Vec<Vec<CellValue>>,
     skipped: u64,
@@ -58,16 +58,10 @@ impl RowPage {
     ) -> rusqlite::Result<Self> {
         let limit = usize::try_from(request.limit.clamp(1, MAX_ROWS)).unwrap_or(1);
         let columns = statement.column_count();
-        let is_of_change = guard.statement_scope() == StatementScope::Changing;
-        let (rows, skipped, hidden) = (Vec::new(), 0, 0);
+        let is_of_change = guard.is_changing();
         let mut page = Self {
-            rows,
-            skipped,
-            has_more: false,
             is_of_change,
-            hidden,
-            is_full: false,
-            lossy: 0,
+            ..Self::default()
         };
         let (mut size, mut beyond) = (0, 0);
         let mut rows = statement.raw_query();
@@ -97,16 +91,12 @@ impl RowPage {
                     request.max_chars
                 };
                 let value = reader.read_cell(row.get_ref(at)?, max_chars);
-                size += if let CellValue::Text(cut) = &value {
-                    cut.text.len() + 16
-                } else {
-                    32
+                let (shown_bytes, cut_bytes) = match &value {
+                    CellValue::Text(cut) => (cut.text.len() + 16, cut.beyond.len()),
+                    _ => (32, 0),
                 };
-                beyond += if let CellValue::Text(cut) = &value {
-                    cut.beyond.len()
-                } else {
-                    0
-                };
+                size += shown_bytes;
+                beyond += cut_bytes;
                 values.push(value);
             }
             page.rows.push(values);

@@ -6,10 +6,11 @@
 )]
 
 use std::fs;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use rusqlite::config::DbConfig;
 use rusqlite::ffi::ErrorCode as Code;
 use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
@@ -84,10 +85,15 @@ impl StatementGuard {
         self.0.scope
     }
 
+    /// Returns whether the statement may change the database.
+    pub(super) fn is_changing(&self) -> bool {
+        self.0.scope == StatementScope::Changing
+    }
+
     /// Installs the limits on the connection. From here on it does only the actions that its scope allows.
     pub(super) fn install_limits(&self, connection: &Connection) -> rusqlite::Result<()> {
         // A change without its triggers would leave the data as its own program never does.
-        let is_changing = self.statement_scope() == StatementScope::Changing;
+        let is_changing = self.is_changing();
         let settings = [
             (DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true),
             (DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false),
@@ -133,10 +139,10 @@ impl StatementGuard {
 
     /// Runs something within a shorter time limit.
     pub(super) fn run_within<T>(&self, limit: Duration, run: impl FnOnce() -> T) -> T {
-        let before = *lock_mutex(&self.0.deadline);
-        *lock_mutex(&self.0.deadline) = before.min(Instant::now() + limit);
+        let before = *self.0.deadline.lock();
+        *self.0.deadline.lock() = before.min(Instant::now() + limit);
         let result = run();
-        *lock_mutex(&self.0.deadline) = before;
+        *self.0.deadline.lock() = before;
         result
     }
 
@@ -148,7 +154,7 @@ impl StatementGuard {
         loop {
             match attempt() {
                 Err(error) if is_lock_error(&error) && !self.should_stop() => {
-                    std::thread::park_timeout(LOCK_PAUSE)
+                    std::thread::park_timeout(LOCK_PAUSE);
                 }
                 result => return result,
             }
@@ -180,26 +186,26 @@ impl StatementGuard {
     /// Returns whether to stop now.
     pub(super) fn should_stop(&self) -> bool {
         let now = Instant::now();
-        let mut next_temp_check = lock_mutex(&self.0.next_temp_check);
+        let mut next_temp_check = self.0.next_temp_check.lock();
         if now >= *next_temp_check {
             *next_temp_check = now + TEMP_FILE_INTERVAL;
             if temp_file_bytes() > self.0.max_temp_bytes.load(Ordering::Relaxed) {
                 self.0.is_temp_full.store(true, Ordering::Relaxed);
             }
         }
-        self.has_full_temp_files() || self.is_cancelled() || now >= *lock_mutex(&self.0.deadline)
+        self.has_full_temp_files() || self.is_cancelled() || now >= *self.0.deadline.lock()
     }
 
     /// The action that was refused last.
     pub(super) fn take_denied(&self) -> Option<String> {
-        lock_mutex(&self.0.denied).take()
+        self.0.denied.lock().take()
     }
 
     fn authorize_action(&self, context: &AuthContext<'_>) -> Authorization {
         if self.0.is_own.load(Ordering::Relaxed) {
             return Authorization::Allow;
         }
-        let is_changing = self.statement_scope() == StatementScope::Changing;
+        let is_changing = self.is_changing();
         let denied = match context.action {
             AuthAction::Select | AuthAction::Recursive | AuthAction::Read { .. } => {
                 return Authorization::Allow;
@@ -224,14 +230,8 @@ impl StatementGuard {
                 if only_reads {
                     return Authorization::Allow;
                 }
-                format!(
-                    "PRAGMA {name}{}",
-                    if pragma_value.is_some() {
-                        " with a value"
-                    } else {
-                        ""
-                    }
-                )
+                let value = pragma_value.map_or("", |_| " with a value");
+                format!("PRAGMA {name}{value}")
             }
             AuthAction::Attach { .. } => "ATTACH (VACUUM uses it, too)".to_owned(),
             AuthAction::Detach { .. } => "DETACH".to_owned(),
@@ -262,13 +262,9 @@ impl StatementGuard {
             AuthAction::Delete { table_name } => format!("deleting from {table_name}"),
             _ => "changing the schema".to_owned(),
         };
-        *lock_mutex(&self.0.denied) = Some(denied);
+        *self.0.denied.lock() = Some(denied);
         Authorization::Deny
     }
-}
-
-fn lock_mutex<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The bytes in this process's open files that have no name: SQLite removes the names of its temporary files at once.

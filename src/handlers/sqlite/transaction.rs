@@ -125,21 +125,24 @@ pub(super) fn commit_error(cause: &rusqlite::Error, error: &ToolError) -> ToolEr
 
 /// The same error, for a change that may have been made.
 pub(super) fn maybe_committed_error(error: &ToolError) -> ToolError {
-    let text = "It failed while the change was being committed, so the change may have been made or not. Look with \
-                mode=ro before you send it again.";
-    ToolError::new(
-        error.stable_code(),
-        format!("{}\n{text}", error.model_text()),
+    with_note(
+        error,
+        "It failed while the change was being committed, so the change may have been made or not. Look with mode=ro \
+         before you send it again.",
     )
 }
 
 /// The same error, for a change that left nothing behind.
 pub(super) fn rolled_back_error(error: &ToolError) -> ToolError {
+    with_note(
+        error,
+        "Nothing was changed: the transaction was rolled back.",
+    )
+}
+
+fn with_note(error: &ToolError, note: &str) -> ToolError {
     ToolError::new(
         error.stable_code(),
-        format!(
-            "{}\nNothing was changed: the transaction was rolled back.",
-            error.model_text()
-        ),
+        format!("{}\n{note}", error.model_text()),
     )
 }

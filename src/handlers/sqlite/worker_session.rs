@@ -44,7 +44,12 @@ const MAX_CHANGED_FILE: u64 = 64 << 30;
 /// The runner is gone.
 pub fn run_worker() -> io::Result<()> {
     crate::worker::serve_question(|question: WorkerQuestion, link| {
-        let guard = StatementGuard::new(scope_for(question.opening), question.time_limit);
+        let scope = if question.opening == OpenMode::Change {
+            StatementScope::Changing
+        } else {
+            StatementScope::Reading
+        };
+        let guard = StatementGuard::new(scope, question.time_limit);
         WorkerSession {
             question: &question,
             guard,
@@ -53,14 +58,6 @@ pub fn run_worker() -> io::Result<()> {
         .answer_caller()
         .unwrap_or_else(|error| WorkerAnswer::Refused(error.into()))
     })
-}
-
-fn scope_for(opening: OpenMode) -> StatementScope {
-    if opening == OpenMode::Change {
-        StatementScope::Changing
-    } else {
-        StatementScope::Reading
-    }
 }
 
 struct WorkerSession<'a> {
@@ -73,36 +70,38 @@ impl WorkerSession<'_> {
     fn answer_caller(&self) -> Result<WorkerAnswer, ToolError> {
         self.confine_process()
             .map_err(|cause| ToolError::from_io("Confining the worker", &cause))?;
-        let shown = &self.question.shown;
         let connection = match self.open_database() {
             Ok(connection) => connection,
-            Err(error) => {
-                let refusal = file_error(shown, &self.guard, &error);
-                if self.question.opening != OpenMode::InPlace {
-                    return Err(refusal);
-                }
-                let state = match error.sqlite_error_code() {
-                    _ if self.guard.is_cancelled() => UnopenedState::Unreadable,
-                    _ if is_lock_error(&error) => UnopenedState::Locked,
-                    Some(Code::ReadOnly) => UnopenedState::Unfinished,
-                    _ => UnopenedState::Unreadable,
-                };
-                return Ok(WorkerAnswer::NotInPlace {
-                    state,
-                    refusal: refusal.into(),
-                });
-            }
+            Err(error) => return self.answer_unopened(&error),
         };
         match &self.question.task {
             SqlTask::Open => Ok(WorkerAnswer::Opened),
             SqlTask::Describe(part) => self.describe_database(&connection, part),
-            SqlTask::Run(statement) if self.guard.statement_scope() == StatementScope::Changing => {
+            SqlTask::Run(statement) if self.guard.is_changing() => {
                 self.run_change(&connection, statement)
             }
             SqlTask::Run(statement) => self
                 .run_statement(&connection, statement)
                 .map(|ran| ran.into_answer(None)),
         }
+    }
+
+    /// Answers for a database that cannot be opened. If it is only read, the runner may copy it.
+    fn answer_unopened(&self, error: &rusqlite::Error) -> Result<WorkerAnswer, ToolError> {
+        let refusal = file_error(&self.question.shown, &self.guard, error);
+        if self.question.opening != OpenMode::InPlace {
+            return Err(refusal);
+        }
+        let state = match error.sqlite_error_code() {
+            _ if self.guard.is_cancelled() => UnopenedState::Unreadable,
+            _ if is_lock_error(error) => UnopenedState::Locked,
+            Some(Code::ReadOnly) => UnopenedState::Unfinished,
+            _ => UnopenedState::Unreadable,
+        };
+        Ok(WorkerAnswer::NotInPlace {
+            state,
+            refusal: refusal.into(),
+        })
     }
 
     /// Limits this process to the database's own files. Then watches the runner, in a thread that has the limits too.
@@ -124,18 +123,17 @@ impl WorkerSession<'_> {
             OpenMode::Immutable => {}
             OpenMode::Copy | OpenMode::Change => writes.push(PathBuf::from(".")),
         }
-        let file_bytes = if self.guard.statement_scope() == StatementScope::Changing {
+        let file_bytes = if self.guard.is_changing() {
             MAX_CHANGED_FILE
         } else {
             2 * MAX_TEMP_BYTES
         };
-        let processor_time = self.question.time_limit;
         WorkerLimits {
             reads,
             writes,
             memory_bytes: ADDRESS_SPACE,
             file_bytes,
-            processor_time,
+            processor_time: self.question.time_limit,
         }
         .apply_limits()?;
         let guard = self.guard.clone();
@@ -172,7 +170,7 @@ impl WorkerSession<'_> {
             connection.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))
         })?;
         if let Ok(meta) = fs::metadata(&self.question.name)
-            && self.guard.statement_scope() == StatementScope::Changing
+            && self.guard.is_changing()
         {
             self.guard.allow_temp_bytes(meta.len());
         }
@@ -313,7 +311,7 @@ impl WorkerSession<'_> {
             let text = "The query holds no statement that gives rows, such as SELECT.";
             return Err(ToolError::invalid_args(text));
         }
-        if self.guard.statement_scope() == StatementScope::Reading {
+        if !self.guard.is_changing() {
             return Err(scope_refusal(StatementScope::Reading, None));
         }
         check_confirmation(kind, statement.confirm)?;

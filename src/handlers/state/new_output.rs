@@ -26,12 +26,12 @@ pub(super) fn read_from(
     cursor: u64,
     room: usize,
 ) -> io::Result<Option<NewOutput>> {
-    let mut kept = match outputs.find_output(handle.as_str()) {
-        Ok(kept) => kept,
+    let mut stored = match outputs.find_output(handle.as_str()) {
+        Ok(stored) => stored,
         Err(FindOutputError::Io(cause)) => return Err(cause),
         Err(_) => return Ok(None),
     };
-    let (bytes, size) = kept.read_bytes_from(cursor, room)?;
+    let (bytes, size) = stored.read_bytes_from(cursor, room)?;
     let cursor = cursor.min(size);
     let whole = cursor + bytes.len() as u64 >= size;
     let bytes = &bytes[..find_safe_end(&bytes, whole)];

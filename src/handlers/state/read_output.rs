@@ -123,55 +123,44 @@ impl ReadOutput {
         outputs: &OutputStore,
         halt: OutputReadStop,
     ) -> Result<ToolReply, ToolError> {
-        let kept = outputs
+        let stored = outputs
             .find_output(&self.handle)
             .map_err(|error| self.not_found_error(outputs, &error))?;
-        let mut kept = kept.with_stop(halt);
+        let mut stored = stored.with_stop(halt);
         let budget = TextBudget::from_requested(self.max_chars);
         let room = budget.max_chars() - FRAME_CHARS;
         let mut cleaning = LineCleaner {
             raw: self.raw,
             removed: false,
         };
-        let text = match (&self.pattern, self.tail) {
-            (Some(pattern), _) => self.format_matches(&mut kept, pattern, room, &mut cleaning)?,
+        let mut text = match (&self.pattern, self.tail) {
+            (Some(pattern), _) => self.format_matches(&mut stored, pattern, room, &mut cleaning)?,
             (None, Some(lines)) => {
-                let page = kept
+                let page = stored
                     .read_tail(self.line_window(lines, room))
                     .map_err(|error| self.read_error(&error))?;
                 let from = page.lines.first().map_or(1, |line| line.number);
-                let hint = if from > 1 {
-                    format!(
-                        " Earlier lines: offset={}.",
-                        from.saturating_sub(200).max(1)
-                    )
-                } else {
-                    String::new()
-                };
-                self.format_page(&page, &hint, &mut cleaning)
+                let earlier = from.saturating_sub(200).max(1);
+                let hint = (from > 1).then(|| format!(" Earlier lines: offset={earlier}."));
+                self.format_page(&page, hint, &mut cleaning)
             }
             (None, None) => {
-                let page = kept
+                let page = stored
                     .read_output_window(self.offset, self.line_window(self.limit, room))
                     .map_err(|error| self.read_error(&error))?;
                 let next = page.lines.last().map_or(u64::MAX, |line| line.number + 1);
-                let hint = if next <= page.totals.lines {
-                    format!(" Continue with offset={next}.")
-                } else {
-                    String::new()
-                };
-                self.format_page(&page, &hint, &mut cleaning)
+                let has_more = next <= page.totals.lines;
+                let hint = has_more.then(|| format!(" Continue with offset={next}."));
+                self.format_page(&page, hint, &mut cleaning)
             }
         };
-        let text = if cleaning.removed {
-            text + "\n" + LineCleaner::NOTE
-        } else {
-            text
-        };
-        let cut = outputs
-            .recorded_cut(kept.stored_under())
-            .map(|why| format!("\n[the output went on, but {why}]"));
-        Ok(ToolReply::from_fitted_text(text + &cut.unwrap_or_default()).with_budget(budget))
+        if cleaning.removed {
+            text.extend(["\n", LineCleaner::NOTE]);
+        }
+        if let Some(why) = outputs.recorded_cut(stored.stored_under()) {
+            let _ = write!(text, "\n[the output went on, but {why}]");
+        }
+        Ok(ToolReply::from_fitted_text(text).with_budget(budget))
     }
 
     fn line_window(&self, lines: u64, room: usize) -> OutputWindow {
@@ -182,7 +171,12 @@ impl ReadOutput {
         }
     }
 
-    fn format_page(&self, page: &OutputPage, hint: &str, cleaning: &mut LineCleaner) -> String {
+    fn format_page(
+        &self,
+        page: &OutputPage,
+        hint: Option<String>,
+        cleaning: &mut LineCleaner,
+    ) -> String {
         let header = self.format_header(page.totals);
         let (Some(first), Some(last)) = (page.lines.first(), page.lines.last()) else {
             return match page.totals.lines {
@@ -205,15 +199,17 @@ impl ReadOutput {
         let total = group_digits(page.totals.lines);
         let _ = write!(
             text,
-            "Showing {}-{} of {total}.{hint}",
-            first.number, last.number
+            "Showing {}-{} of {total}.{}",
+            first.number,
+            last.number,
+            hint.unwrap_or_default()
         );
         text
     }
 
     fn format_matches(
         &self,
-        kept: &mut StoredOutput,
+        stored: &mut StoredOutput,
         pattern: &str,
         room: usize,
         cleaning: &mut LineCleaner,
@@ -225,13 +221,13 @@ impl ReadOutput {
             limit: self.limit.clamp(1, MAX_LINES),
             max_chars: room,
         };
-        let found = kept.search_lines(&query).map_err(|error| match error {
+        let found = stored.search_lines(&query).map_err(|error| match error {
             OutputSearchError::Pattern(cause) => ToolError::invalid_args(format!(
                 "ReadOutput: the pattern is not a usable regular expression: {cause}. Escape special characters with \\."
             )),
             OutputSearchError::Io(error) => self.read_error(&error),
         })?;
-        let totals = kept
+        let totals = stored
             .read_totals()
             .map_err(|error| self.read_error(&error))?;
         let mut text = self.format_header(totals);

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use tokio::time::Instant;
 
 use super::StateDeps;
-use super::background_tasks::{ShellView, TaskStage, TaskView};
+use super::background_tasks::{ShellView, TaskFuture, TaskStage, TaskView};
 use super::new_output::{self, NewOutput};
 use crate::output::number_format::format_size;
 use crate::output::{OutputHandle, OutputStore};
@@ -102,11 +102,20 @@ impl Tool for TaskOutput {
         let until =
             Instant::now() + Duration::from_millis(self.wait_ms.unwrap_or(0).min(MAX_WAIT_MS));
         if asked.starts_with("sh_") {
-            let shell = self.wait_for_shell(cx, deps, asked, until).await?;
+            let query = || deps.board.shell_view(asked);
+            let shell = poll_while(cx, until, query, |shell| shell.running).await?;
+            let shell = shell.ok_or_else(|| {
+                ToolError::not_found(format!(
+                    "No shell {asked:?} is known to TaskOutput. ShellStatus lists all shells."
+                ))
+            })?;
             return Ok(self.shell_reply(&shell, &deps.outputs));
         }
         let name = asked.to_owned();
-        let view = self.wait_for_task(cx, deps, &name, until).await?;
+        let is_going =
+            |view: &TaskView| matches!(view.stage, TaskStage::Waiting | TaskStage::Running);
+        let view = poll_while(cx, until, || deps.board.task_view(asked), is_going).await?;
+        let view = view.ok_or_else(|| unknown_task_error(asked))?;
         let (outputs, asked) = (deps.outputs.clone(), self);
         // The output is on disk.
         tokio::task::spawn_blocking(move || asked.task_reply(&name, view, &outputs))
@@ -116,51 +125,6 @@ impl Tool for TaskOutput {
 }
 
 impl TaskOutput {
-    /// Waits until the task ends or the time is up, and returns its state.
-    async fn wait_for_task(
-        &self,
-        cx: &ToolContext,
-        deps: &StateDeps,
-        name: &str,
-        until: Instant,
-    ) -> Result<TaskView, ToolError> {
-        let mut look = POLL_DELAYS[0];
-        loop {
-            let view = deps
-                .board
-                .task_view(name)
-                .await?
-                .ok_or_else(|| unknown_task_error(name))?;
-            let going = matches!(view.stage, TaskStage::Waiting | TaskStage::Running);
-            if !going || Instant::now() >= until {
-                return Ok(view);
-            }
-            sleep_before_poll(cx, until, &mut look).await?;
-        }
-    }
-
-    /// Waits until the shell ends or the time is up, and returns its state.
-    async fn wait_for_shell(
-        &self,
-        cx: &ToolContext,
-        deps: &StateDeps,
-        id: &str,
-        until: Instant,
-    ) -> Result<ShellView, ToolError> {
-        let mut look = POLL_DELAYS[0];
-        loop {
-            let view = deps.board.shell_view(id).await?.ok_or_else(|| {
-                ToolError::not_found(format!(
-                    "No shell {id:?} is known to TaskOutput. ShellStatus lists all shells."
-                ))
-            })?;
-            if !view.running || Instant::now() >= until {
-                return Ok(view);
-            }
-            sleep_before_poll(cx, until, &mut look).await?;
-        }
-    }
-
     fn task_reply(&self, name: &str, view: TaskView, outputs: &OutputStore) -> ToolReply {
         let TaskView {
             request,
@@ -227,15 +191,9 @@ impl TaskOutput {
         outputs: &OutputStore,
         running: bool,
     ) -> Option<ToolReply> {
-        let (since, shown) = match self.since {
-            Some(cursor) => (
-                cursor,
-                new_output::read_from(outputs, handle, cursor, NEW_OUTPUT_BYTES),
-            ),
-            None => (
-                0,
-                new_output::read_latest(outputs, handle, LATEST_OUTPUT_CHARS),
-            ),
+        let shown = match self.since {
+            Some(cursor) => new_output::read_from(outputs, handle, cursor, NEW_OUTPUT_BYTES),
+            None => new_output::read_latest(outputs, handle, LATEST_OUTPUT_CHARS),
         };
         let news = match shown {
             Ok(Some(news)) => news,
@@ -247,8 +205,8 @@ impl TaskOutput {
         };
         let mut text = format!("{head}\n{}", news.text);
         if news.text.is_empty() {
-            let past = news.next < since;
-            text.push_str(if past {
+            let is_past = self.since.is_some_and(|cursor| news.next < cursor);
+            text.push_str(if is_past {
                 "(the cursor is past the end)"
             } else {
                 "(nothing new was printed)"
@@ -282,17 +240,26 @@ fn format_cursor_hint(news: &NewOutput, handle: &OutputHandle, running: bool) ->
     ))
 }
 
-async fn sleep_before_poll(
+/// Queries a task or a shell until it has ended or the time is up, and returns its state.
+async fn poll_while<'a, T>(
     cx: &ToolContext,
     until: Instant,
-    look: &mut Duration,
-) -> Result<(), ToolError> {
-    let next = (Instant::now() + *look).min(until);
-    *look = (*look * 2).min(POLL_DELAYS[1]);
-    tokio::select! {
-        biased;
-        () = cx.wait_for_cancel() => Err(ToolError::call_cancelled("The waiting was ended; the task goes on.")),
-        () = tokio::time::sleep_until(next) => Ok(()),
+    query: impl Fn() -> TaskFuture<'a, Option<T>>,
+    is_going: impl Fn(&T) -> bool,
+) -> Result<Option<T>, ToolError> {
+    let mut delay = POLL_DELAYS[0];
+    loop {
+        let view = query().await?;
+        if Instant::now() >= until || !view.as_ref().is_some_and(&is_going) {
+            return Ok(view);
+        }
+        let next = (Instant::now() + delay).min(until);
+        delay = (delay * 2).min(POLL_DELAYS[1]);
+        tokio::select! {
+            biased;
+            () = cx.wait_for_cancel() => return Err(ToolError::call_cancelled("The waiting was ended; the task goes on.")),
+            () = tokio::time::sleep_until(next) => {}
+        }
     }
 }
 

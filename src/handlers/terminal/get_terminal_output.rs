@@ -4,10 +4,10 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::TerminalDeps;
-use super::terminal_list::{has_live_output, query_terminal};
+use super::terminal_queries::lasting_output_meta;
 use crate::acp::terminals::{
     ExitStatus, TerminalOutput, format_seconds, list_processes, output_with_status,
-    pending_state_note, status_line, terminal_output_meta,
+    pending_state_note, status_line,
 };
 use crate::tool::{CallLane, DeclaredAccess, Tool, ToolContext, ToolEffect, ToolError, ToolReply};
 
@@ -37,19 +37,12 @@ impl Tool for GetTerminalOutput {
     }
 
     async fn run(self, cx: &ToolContext, deps: &TerminalDeps) -> Result<ToolReply, ToolError> {
-        let lasting = deps
-            .board
-            .find_terminal(&cx.conversation, &self.terminal_id)?;
-        let output = query_terminal(deps.terminals.as_ref(), &lasting, None).await?;
+        let lasting = deps.find_terminal(cx, &self.terminal_id)?;
+        let output = deps.query_terminal(&lasting, None).await?;
         let printed = output_with_status(&output.text, pending_state_note(&output).as_deref());
         let state = output_with_status(&describe_terminal(&output), output.hint.as_deref());
         let text = output_with_status(&printed, Some(&state));
-        let mut meta = terminal_output_meta(&output);
-        meta.handle = output
-            .handle
-            .as_ref()
-            .map(|handle| handle.as_str().to_owned());
-        Ok(ToolReply::from_fitted_text(text).with_meta(meta))
+        Ok(ToolReply::from_fitted_text(text).with_meta(lasting_output_meta(&output)))
     }
 }
 
@@ -68,7 +61,7 @@ fn describe_terminal(output: &TerminalOutput) -> String {
         ExitStatus::Code(0) if printed => format!("[exited with code 0 after {took}]"),
         status => status_line(status, output.elapsed, printed).unwrap_or_default(),
     };
-    if has_live_output(output) && !output.left.is_empty() {
+    if !output.left.is_empty() {
         return format!("{ended}\nStill running: {}.", list_processes(&output.left));
     }
     ended

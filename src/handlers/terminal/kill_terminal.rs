@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::TerminalDeps;
-use super::terminal_list::{has_live_output, query_terminal};
+use super::terminal_list::has_live_output;
 use crate::acp::terminals::{
     StopSequence, StopSignal, exit_phrase, list_processes, terminal_output_meta,
 };
@@ -17,8 +17,6 @@ use crate::tool::{
 
 /// The time between SIGTERM and SIGKILL.
 const TERM_GRACE: Duration = Duration::from_secs(2);
-/// The time limit for reading the rest of the output after the kill.
-const OUTPUT_WAIT: Duration = Duration::from_secs(2);
 
 /// Same as KillShell, for a terminal of run_command. Its id and output stay.
 #[derive(Deserialize, JsonSchema)]
@@ -46,11 +44,8 @@ impl Tool for KillTerminal {
     }
 
     async fn run(self, cx: &ToolContext, deps: &TerminalDeps) -> Result<ToolReply, ToolError> {
-        let lasting = deps
-            .board
-            .find_terminal(&cx.conversation, &self.terminal_id)?;
-        let client = deps.terminals.as_ref();
-        let before = query_terminal(client, &lasting, Some(u64::MAX)).await?;
+        let lasting = deps.find_terminal(cx, &self.terminal_id)?;
+        let before = deps.query_state(&lasting).await?;
         if let Some(exit) = &before.exit
             && !has_live_output(&before)
         {
@@ -61,8 +56,8 @@ impl Tool for KillTerminal {
             );
             return Ok(ToolReply::from_text(text).with_meta(terminal_output_meta(&before)));
         }
-        let ladder = StopSequence::for_signal(StopSignal::Terminate, TERM_GRACE);
-        let stopped = client.kill_terminal(&lasting.terminal, ladder).await?;
+        let sequence = StopSequence::for_signal(StopSignal::Terminate, TERM_GRACE);
+        let stopped = deps.end_processes(&lasting, sequence).await?;
         if !stopped.survivors.is_empty() {
             let text = format!(
                 "Terminal {}: {} could not be ended, not even with SIGKILL; it may hang in the system. Ask again later.",
@@ -71,13 +66,7 @@ impl Tool for KillTerminal {
             );
             return Err(ToolError::new(ErrorCode::Io, text));
         }
-        // Waits for the last output. Only a command that hangs in the kernel has not ended by now.
-        let _ = tokio::time::timeout(
-            OUTPUT_WAIT,
-            client.wait_for_terminal_exit(&lasting.terminal),
-        )
-        .await;
-        let after = query_terminal(client, &lasting, Some(u64::MAX)).await?;
+        let after = deps.query_state(&lasting).await?;
         Ok(
             ToolReply::from_text(format!("Killed terminal {}", lasting.name))
                 .with_meta(terminal_output_meta(&after)),

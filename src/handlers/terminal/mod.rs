@@ -6,6 +6,7 @@ mod kill_terminal;
 mod release_terminal;
 mod run_command;
 mod terminal_list;
+mod terminal_queries;
 mod wait_for_terminal_exit;
 
 use std::sync::Arc;

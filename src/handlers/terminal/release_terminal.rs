@@ -1,17 +1,13 @@
 //! release_terminal: ends the processes of a lasting terminal and removes it. Not here: ending them alone.
 
-use std::time::Duration;
-
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::TerminalDeps;
-use super::terminal_list::{has_live_output, query_terminal};
-use crate::acp::terminals::{StopSequence, terminal_output_meta};
+use super::terminal_list::has_live_output;
+use super::terminal_queries::lasting_output_meta;
+use crate::acp::terminals::StopSequence;
 use crate::tool::{CallLane, DeclaredAccess, Tool, ToolContext, ToolEffect, ToolError, ToolReply};
-
-/// The time limit for reading the rest of the output after the kill.
-const OUTPUT_WAIT: Duration = Duration::from_secs(2);
 
 /// Same as KillShell, for a terminal of run_command. Its id is forgotten; ReadOutput still shows its output.
 #[derive(Deserialize, JsonSchema)]
@@ -42,31 +38,18 @@ impl Tool for ReleaseTerminal {
     }
 
     async fn run(self, cx: &ToolContext, deps: &TerminalDeps) -> Result<ToolReply, ToolError> {
-        let lasting = deps
-            .board
-            .find_terminal(&cx.conversation, &self.terminal_id)?;
-        let client = deps.terminals.as_ref();
-        let ran = has_live_output(&query_terminal(client, &lasting, Some(u64::MAX)).await?);
+        let lasting = deps.find_terminal(cx, &self.terminal_id)?;
+        let ran = has_live_output(&deps.query_state(&lasting).await?);
         if ran {
             // Killed before it is removed, because the answer includes its last output and its end.
-            client
-                .kill_terminal(&lasting.terminal, StopSequence::for_timeout())
+            deps.end_processes(&lasting, StopSequence::for_timeout())
                 .await?;
-            let _ = tokio::time::timeout(
-                OUTPUT_WAIT,
-                client.wait_for_terminal_exit(&lasting.terminal),
-            )
-            .await;
         }
-        let last = query_terminal(client, &lasting, Some(u64::MAX)).await?;
+        let last = deps.query_state(&lasting).await?;
         if deps.board.remove_terminal(&lasting) {
-            client.release_terminal(&lasting.terminal).await?;
+            deps.terminals.release_terminal(&lasting.terminal).await?;
         }
-        let mut meta = terminal_output_meta(&last);
-        meta.handle = last
-            .handle
-            .as_ref()
-            .map(|handle| handle.as_str().to_owned());
+        let mut meta = lasting_output_meta(&last);
         if ran {
             meta.warnings
                 .push("Its command, or something that it had left running, was ended.".to_owned());

@@ -90,24 +90,27 @@ impl Tool for RunCommand {
             },
             None => CommandLaunch::Shell(self.command),
         };
-        let mut create = CreateTerminal::new(&cx.request, launch, folder);
-        create.budget =
-            TextBudget::from_requested(Some(TextBudget::DEFAULT_CHARS as u64 - NOTE_CHARS));
-        create.outlives_call = self.background;
+        let output_chars = TextBudget::DEFAULT_CHARS as u64 - NOTE_CHARS;
+        let create = CreateTerminal {
+            budget: TextBudget::from_requested(Some(output_chars)),
+            outlives_call: self.background,
+            ..CreateTerminal::new(&cx.request, launch, folder)
+        };
         if self.background {
             return start_lasting(cx, deps, create).await;
         }
         let run = run_to_end(&deps.terminals, cx, create, COMMAND_TIMEOUT).await?;
         let concluded = build_run_report(&run, TIMEOUT_ADVICE);
         let left = match &run.ending {
-            RunEnding::Finished(exit) if !exit.left.is_empty() => Some(list_processes(&exit.left)),
+            RunEnding::Finished(exit) if !exit.left.is_empty() => Some(format!(
+                "Ended with the command: {}.",
+                list_processes(&exit.left)
+            )),
             _ => None,
         };
         run.guard.release_guarded().await;
-        let (mut text, meta) = concluded?;
-        if let Some(left) = left {
-            text = output_with_status(&text, Some(&format!("Ended with the command: {left}.")));
-        }
+        let (text, meta) = concluded?;
+        let text = output_with_status(&text, left.as_deref());
         Ok(ToolReply::from_fitted_text(text).with_meta(meta))
     }
 }

@@ -1,7 +1,7 @@
 //! The terminals that outlive the call that started them, each bound to its conversation. Not here: their processes
 //! (the terminal client), and Bash's shells.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use parking_lot::Mutex;
 
 use crate::acp::terminals::{OpenTerminal, OutputQuery, TerminalOutput};
 use crate::acp::{TerminalClient, TerminalId};
@@ -42,7 +42,7 @@ impl TerminalList {
         conversation: &ConversationId,
         open: OpenTerminal,
     ) -> LastingTerminal {
-        let mut listed = self.lock_terminals();
+        let mut listed = self.listed.lock();
         let name = TerminalId::from_number(listed.given);
         listed.given += 1;
         let lasting = LastingTerminal {
@@ -61,12 +61,10 @@ impl TerminalList {
         conversation: &ConversationId,
         name: &str,
     ) -> Result<LastingTerminal, ToolError> {
-        let listed = self.lock_terminals();
+        let listed = self.listed.lock();
         let own = || {
-            listed
-                .terminals
-                .iter()
-                .filter(|terminal| terminal.conversation == *conversation)
+            let terminals = listed.terminals.iter();
+            terminals.filter(|terminal| terminal.conversation == *conversation)
         };
         if let Some(found) = own().find(|terminal| terminal.name.as_str() == name.trim()) {
             return Ok(found.clone());
@@ -84,7 +82,7 @@ impl TerminalList {
 
     /// Removes a terminal. Returns whether it was listed; only the caller that gets true must release it.
     pub(super) fn remove_terminal(&self, lasting: &LastingTerminal) -> bool {
-        let mut listed = self.lock_terminals();
+        let mut listed = self.listed.lock();
         let before = listed.terminals.len();
         listed.terminals.retain(|other| other.name != lasting.name);
         listed.terminals.len() < before
@@ -98,16 +96,18 @@ impl TerminalList {
         &self,
         client: &dyn TerminalClient,
     ) -> Result<(), ToolError> {
-        let all = self.lock_terminals().terminals.clone();
+        let all = self.listed.lock().terminals.clone();
         let mut surplus = (all.len() + 1).saturating_sub(MAX_TERMINALS);
         for lasting in all {
             if surplus == 0 {
                 break;
             }
-            let over = query_terminal(client, &lasting, Some(u64::MAX))
-                .await
-                .map_or(true, |now| !has_live_output(&now));
-            if over && self.remove_terminal(&lasting) {
+            let query = OutputQuery {
+                id: lasting.terminal.clone(),
+                since: Some(u64::MAX),
+            };
+            let state = client.terminal_output(query).await;
+            if !state.is_ok_and(|now| has_live_output(&now)) && self.remove_terminal(&lasting) {
                 client.abandon_terminal(lasting.terminal);
                 surplus -= 1;
             }
@@ -120,24 +120,6 @@ impl TerminalList {
         );
         Err(ToolError::new(ErrorCode::Busy, text))
     }
-
-    fn lock_terminals(&self) -> MutexGuard<'_, TerminalListState> {
-        self.listed.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Returns the output and state of a terminal.
-pub(super) async fn query_terminal(
-    client: &dyn TerminalClient,
-    lasting: &LastingTerminal,
-    since: Option<u64>,
-) -> Result<TerminalOutput, ToolError> {
-    client
-        .terminal_output(OutputQuery {
-            id: lasting.terminal.clone(),
-            since,
-        })
-        .await
 }
 
 /// Returns whether the command, or a process that it left, still runs or holds the output open.

@@ -6,7 +6,6 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::TerminalDeps;
-use super::terminal_list::query_terminal;
 use crate::acp::terminals::{ExitStatus, format_seconds, list_processes, terminal_output_meta};
 use crate::tool::{
     CallLane, DeclaredAccess, ErrorCode, Tool, ToolContext, ToolEffect, ToolError, ToolReply,
@@ -49,9 +48,7 @@ impl Tool for WaitForTerminalExit {
     }
 
     async fn run(self, cx: &ToolContext, deps: &TerminalDeps) -> Result<ToolReply, ToolError> {
-        let lasting = deps
-            .board
-            .find_terminal(&cx.conversation, &self.terminal_id)?;
+        let lasting = deps.find_terminal(cx, &self.terminal_id)?;
         let asked = self.timeout_ms.unwrap_or(DEFAULT_WAIT_MS);
         let limit = Duration::from_millis(asked.min(MAX_WAIT_MS));
         let exit = tokio::select! {
@@ -68,7 +65,7 @@ impl Tool for WaitForTerminalExit {
                 return Err(ToolError::new(ErrorCode::Timeout, text));
             }
         };
-        let output = query_terminal(deps.terminals.as_ref(), &lasting, Some(u64::MAX)).await?;
+        let output = deps.query_state(&lasting).await?;
         let mut meta = terminal_output_meta(&output);
         if asked > MAX_WAIT_MS {
             meta.warnings.push(format!(
