@@ -12,7 +12,7 @@ use http_body::Frame;
 use serde_json::{Value, json};
 use tokio::time::Sleep;
 
-use super::InjectedFault;
+use super::injected_fault::InjectedFault;
 
 const LOGIN: &str = "<!doctype html><title>Welcome</title><p>Please log in to use this network.";
 
