@@ -11,8 +11,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::SandboxRules;
 use super::hidden_paths::{HiddenPaths, hidden_paths, is_absent};
+use super::sandbox_rules::SandboxRules;
 use super::untrusted_links::WritableFolders;
 
 /// The access to a path.
@@ -87,11 +87,8 @@ const DEVICES: &[&str] = &[
 /// # Errors
 /// A hidden path cannot be resolved, so any grant might contain it.
 pub(super) fn compute_grants(rules: &SandboxRules) -> io::Result<PathGrants> {
-    let HiddenPaths {
-        paths,
-        unresolved: unknown,
-    } = hidden_paths(rules);
-    if let Some(folder) = unknown {
+    let HiddenPaths { paths, unresolved } = hidden_paths(rules);
+    if let Some(folder) = unresolved {
         let text = format!(
             "{} lets nobody in (see its mode), so that nobody can tell where what is hidden in it leads. `chmod u+rwx` \
              opens it",
@@ -108,7 +105,7 @@ pub(super) fn compute_self_test_grants(rules: &SandboxRules) -> PathGrants {
 }
 
 /// Grants everything except these hidden paths.
-fn grant_except_hidden(holes: Vec<PathBuf>, rules: &SandboxRules) -> PathGrants {
+fn grant_except_hidden(hidden: Vec<PathBuf>, rules: &SandboxRules) -> PathGrants {
     let writable = WritableFolders::from_rules(rules);
     // A path that does not exist cannot be granted.
     let real = |folder: &Path| {
@@ -116,9 +113,9 @@ fn grant_except_hidden(holes: Vec<PathBuf>, rules: &SandboxRules) -> PathGrants 
             .resolve_trusted(folder)
             .filter(|real| real.symlink_metadata().is_ok())
     };
-    let mut places = PathGrants::default();
+    let mut grants = PathGrants::default();
     for device in DEVICES {
-        places.push_grant(Path::new(device), PathAccess::Device);
+        grants.push_grant(Path::new(device), PathAccess::Device);
     }
     let programs = rules
         .search_path
@@ -130,13 +127,13 @@ fn grant_except_hidden(holes: Vec<PathBuf>, rules: &SandboxRules) -> PathGrants 
         .chain(programs)
         .chain(rules.user_home.as_deref());
     for folder in shown.filter_map(real) {
-        places.grant_path(&folder, &holes, PathAccess::Read);
+        grants.grant_path(&folder, &hidden, PathAccess::Read);
     }
     for folder in rules.read.iter().filter_map(|folder| real(folder)) {
         // A named path may lie within a hidden one; hidden paths within it stay hidden. The runner's home is never
         // shown.
         if !folder.starts_with(&rules.own_home) {
-            places.grant_path(&folder, &hidden_below(&holes, &folder), PathAccess::Read);
+            grants.grant_path(&folder, &hidden_below(&hidden, &folder), PathAccess::Read);
         }
     }
     for folder in rules
@@ -145,17 +142,14 @@ fn grant_except_hidden(holes: Vec<PathBuf>, rules: &SandboxRules) -> PathGrants 
         .chain(&rules.write)
         .filter_map(|folder| real(folder))
     {
-        places.grant_path(&folder, &hidden_below(&holes, &folder), PathAccess::Write);
+        grants.grant_path(&folder, &hidden_below(&hidden, &folder), PathAccess::Write);
     }
-    places.push_grant(&rules.temp, PathAccess::Write);
-    places.push_grant(&rules.pipes, PathAccess::Reopen);
+    grants.push_grant(&rules.temp, PathAccess::Write);
+    grants.push_grant(&rules.pipes, PathAccess::Reopen);
     for shown in &rules.shown {
-        places.push_grant(shown, PathAccess::Read);
+        grants.push_grant(shown, PathAccess::Read);
     }
-    PathGrants {
-        hidden: holes,
-        ..places
-    }
+    PathGrants { hidden, ..grants }
 }
 
 /// Returns the installation folder of a folder of programs: a toolchain needs the folders beside its `bin`. A user's
@@ -176,41 +170,41 @@ fn installation_folder(folder: &Path) -> &Path {
     }
 }
 
-fn may_exist(hole: &Path) -> bool {
-    hole.symlink_metadata()
+fn may_exist(path: &Path) -> bool {
+    path.symlink_metadata()
         .map_or_else(|cause| !is_absent(&cause), |_| true)
 }
 
 /// Returns the hidden paths below a folder. A folder named by the owner is not hidden by its parents.
-fn hidden_below(holes: &[PathBuf], real: &Path) -> Vec<PathBuf> {
-    holes
+fn hidden_below(hidden: &[PathBuf], real: &Path) -> Vec<PathBuf> {
+    hidden
         .iter()
-        .filter(|hole| *hole != real && hole.starts_with(real))
+        .filter(|path| *path != real && path.starts_with(real))
         .cloned()
         .collect()
 }
 
 impl PathGrants {
-    fn push_grant(&mut self, path: &Path, usage: PathAccess) {
-        let place = PathGrant {
+    fn push_grant(&mut self, path: &Path, access: PathAccess) {
+        let grant = PathGrant {
             path: path.to_owned(),
-            access: usage,
+            access,
         };
-        if !self.list.contains(&place) {
-            self.list.push(place);
+        if !self.list.contains(&grant) {
+            self.list.push(grant);
         }
     }
 
     /// Grants a folder by its resolved path, or its children that are not hidden.
-    fn grant_path(&mut self, path: &Path, holes: &[PathBuf], usage: PathAccess) {
-        if holes.iter().any(|hole| path.starts_with(hole)) {
+    fn grant_path(&mut self, path: &Path, hidden: &[PathBuf], access: PathAccess) {
+        if hidden.iter().any(|hidden| path.starts_with(hidden)) {
             return;
         }
-        if !holes
+        if !hidden
             .iter()
-            .any(|hole| hole.starts_with(path) && may_exist(hole))
+            .any(|hidden| hidden.starts_with(path) && may_exist(hidden))
         {
-            return self.push_grant(path, usage);
+            return self.push_grant(path, access);
         }
         self.listed.push(path.to_owned());
         for child in std::fs::read_dir(path)
@@ -220,7 +214,7 @@ impl PathGrants {
         {
             // A link's target has its own grant, or none.
             if child.file_type().is_ok_and(|kind| !kind.is_symlink()) {
-                self.grant_path(&child.path(), holes, usage);
+                self.grant_path(&child.path(), hidden, access);
             }
         }
     }
