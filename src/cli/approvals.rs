@@ -45,8 +45,7 @@ struct GivenAnswer {
 
 /// Lists the open questions, or answers one.
 pub fn run_approvals(args: &ApprovalsArgs, context: &CliContext) -> anyhow::Result<Exit> {
-    let config = context.effective_config(WorkspaceRule::NotNeeded)?;
-    let home = CliContext::config_home(&config)?;
+    let (_, home) = context.config_and_home(WorkspaceRule::NotNeeded)?;
     let approvals = ApprovalQuestions::in_home(&home);
     let open = approvals.open_questions();
     let (which, allow) = match &args.word {

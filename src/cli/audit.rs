@@ -76,8 +76,7 @@ pub fn owner_entry(event: AuditEvent) -> AuditEntry {
 
 /// Lists or verifies the audit.
 pub fn run_audit(args: &AuditArgs, context: &CliContext) -> anyhow::Result<Exit> {
-    let config = context.effective_config(WorkspaceRule::NotNeeded)?;
-    let home = CliContext::config_home(&config)?;
+    let (_, home) = context.config_and_home(WorkspaceRule::NotNeeded)?;
     match &args.word {
         AuditCommand::Verify(args) => verify_audit(&home, args, context.is_json()),
         AuditCommand::List(args) => list_audit_rows(&home, args, context.is_json()),

@@ -14,6 +14,11 @@ pub fn print_line(text: &str) {
         .and_then(|()| out.flush());
 }
 
+/// Writes a line of a list of facts: a label, and its text in the second column.
+pub fn print_row(label: &str, text: &str) {
+    print_line(&format!("{label:<14}{text}"));
+}
+
 /// Writes a value as one line of JSON. Terminal control characters in its strings are escaped.
 ///
 /// # Panics

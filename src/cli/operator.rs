@@ -148,8 +148,7 @@ impl OperatorCommand {
 
 /// Calls one of the operator's functions.
 pub fn run_operator(args: &OperatorArgs, context: &CliContext) -> anyhow::Result<Exit> {
-    let config = context.effective_config(WorkspaceRule::NotNeeded)?;
-    let home = CliContext::config_home(&config)?;
+    let (config, home) = context.config_and_home(WorkspaceRule::NotNeeded)?;
     let tokens = wiring::backend_tokens(&config, &home)?;
     let key = tokens.read_token(TokenName::Admin)?.ok_or_else(|| {
         let path = tokens.token_path(TokenName::Admin);

@@ -64,8 +64,7 @@ struct SecretLine<'a> {
 
 /// Lists the secrets, or changes one.
 pub fn run_secrets(args: &SecretsArgs, context: &CliContext) -> anyhow::Result<Exit> {
-    let config = context.effective_config(WorkspaceRule::NotNeeded)?;
-    let home = CliContext::config_home(&config)?;
+    let (_, home) = context.config_and_home(WorkspaceRule::NotNeeded)?;
     match &args.word {
         SecretsCommand::List => print_secrets(&home, context.is_json()),
         SecretsCommand::Set { name } => prompt_and_set_secret(&home, name, context.is_json()),
