@@ -69,6 +69,12 @@ impl CliContext {
         Ok((config, home))
     }
 
+    /// Opens the home of the configuration in force.
+    pub fn open_home(&self) -> anyhow::Result<Home> {
+        let (_, home) = self.config_and_home(WorkspaceRule::NotNeeded)?;
+        Ok(home)
+    }
+
     /// Loads the configuration for a runner, which also logs to the home while it is in the background.
     pub fn runner_config(&self, workspaces: WorkspaceRule) -> anyhow::Result<Config> {
         self.load_with_logging(workspaces, |config| {

@@ -1,4 +1,4 @@
-//! One value in force, for display.
+//! One value in force, for display. Not here: all values (`effective_config`).
 
 use super::sources::ValueOrigin;
 

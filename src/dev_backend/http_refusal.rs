@@ -1,4 +1,5 @@
 //! The refusal of a call before any function ran, and the bounds and form of bodies.
+//! Not here: failures of functions (`failure`).
 
 use axum::body::Body;
 use axum::http::{HeaderValue, StatusCode, header};

@@ -75,7 +75,7 @@ impl Drop for DemoFolder {
 }
 
 async fn run_demonstration(context: &CliContext) -> anyhow::Result<bool> {
-    let (_, home) = context.config_and_home(WorkspaceRule::NotNeeded)?;
+    let home = context.open_home()?;
     let stop = crate::runner::ShutdownSignal::new();
     let _signals = signals::listen_for_signals(&stop)?;
     let (ready, is_ready) = oneshot::channel();

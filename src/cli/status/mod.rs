@@ -41,9 +41,10 @@ pub fn run_status(context: &CliContext) -> anyhow::Result<Exit> {
         exec,
         level: level.to_string(),
         network: confinement.effective_network().as_str(),
-        protected_paths: match confinement.has_read_only_protection() {
-            true => "read_only",
-            false => "watched",
+        protected_paths: if confinement.has_read_only_protection() {
+            "read_only"
+        } else {
+            "watched"
         },
         limits: CommandLimits::from_confinement(
             &confinement,
