@@ -158,6 +158,9 @@ impl HttpFunctions {
     ///
     /// # Errors
     /// [`BackendError`]. After `Unreachable` the call may or may not have taken effect.
+    ///
+    /// # Panics
+    /// Never: JSON values and texts are always JSON.
     pub async fn call_function(
         &self,
         kind: FunctionKind,

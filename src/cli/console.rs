@@ -103,9 +103,9 @@ fn replace_controls(text: &str, mut write: impl FnMut(char, &mut String)) -> Cow
     let mut out = String::with_capacity(text.len() + 16);
     for c in text.chars() {
         if steers(c) {
-            write(c, &mut out)
+            write(c, &mut out);
         } else {
-            out.push(c)
+            out.push(c);
         }
     }
     Cow::Owned(out)

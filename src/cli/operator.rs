@@ -120,7 +120,7 @@ impl OperatorCommand {
                 );
             }
             Self::Devices(DevicesCommand::Revoke { id }) => {
-                console::print_line(&format!("{id} is withdrawn."))
+                console::print_line(&format!("{id} is withdrawn."));
             }
         }
     }

@@ -80,10 +80,10 @@ pub fn run_pause(args: &PauseArgs, context: &CliContext) -> anyhow::Result<Exit>
     });
     match (answer.running, answer.in_flight) {
         (false, _) => {
-            console::print_line("No runner runs now; the next one will be paused from its start.")
+            console::print_line("No runner runs now; the next one will be paused from its start.");
         }
         (true, 0) => {
-            console::print_line("New requests are accepted and wait until `punie-runner resume`.")
+            console::print_line("New requests are accepted and wait until `punie-runner resume`.");
         }
         (true, calls) => console::print_line(&format!(
             "{calls} running {} on to the end, and results are delivered. New requests wait until \

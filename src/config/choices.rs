@@ -92,7 +92,7 @@ impl ConfigValue for Vec<AskedAbout> {
         read_list(plain, AskedAbout::from_toml)
     }
     fn to_toml(&self) -> Option<String> {
-        quote_list(self, |asked| asked.as_str().into())
+        Some(quote_list(self, |asked| asked.as_str().into()))
     }
 }
 

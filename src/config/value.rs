@@ -82,9 +82,9 @@ pub(super) fn read_list<T>(
     }
 }
 
-pub(super) fn quote_list<T>(list: &[T], text: impl Fn(&T) -> Cow<'_, str>) -> Option<String> {
+pub(super) fn quote_list<T>(list: &[T], text: impl Fn(&T) -> Cow<'_, str>) -> String {
     let words: Vec<String> = list.iter().map(|item| quote_toml(&text(item))).collect();
-    Some(format!("[{}]", words.join(", ")))
+    format!("[{}]", words.join(", "))
 }
 
 impl ConfigValue for usize {
@@ -174,7 +174,7 @@ impl ConfigValue for Vec<PathBuf> {
         })
     }
     fn to_toml(&self) -> Option<String> {
-        quote_list(self, |path| path.to_string_lossy())
+        Some(quote_list(self, |path| path.to_string_lossy()))
     }
 }
 
@@ -184,7 +184,7 @@ impl ConfigValue for Vec<String> {
         read_list(plain, |word| read_text(word).map(str::to_owned))
     }
     fn to_toml(&self) -> Option<String> {
-        quote_list(self, |word| word.into())
+        Some(quote_list(self, |word| word.into()))
     }
 }
 

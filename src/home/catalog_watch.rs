@@ -109,10 +109,10 @@ impl CatalogWatch {
         match tokio::task::spawn_blocking(move || watcher.lock().watch_folders()).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => {
-                tracing::warn!(%error, "some changes to skills and agents will not be noticed")
+                tracing::warn!(%error, "some changes to skills and agents will not be noticed");
             }
             Err(error) => {
-                tracing::warn!(%error, "the folders of skills and agents were not looked at again")
+                tracing::warn!(%error, "the folders of skills and agents were not looked at again");
             }
         }
     }

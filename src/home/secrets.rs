@@ -180,12 +180,12 @@ impl SecretStore {
                 let _ = notifier.send(());
             }
         });
-        let watching = watched.and_then(|mut watcher| {
+        let started = watched.and_then(|mut watcher| {
             let folder = self.file.parent().unwrap_or(Path::new("."));
             watcher.watch(folder, RecursiveMode::NonRecursive)?;
             Ok(watcher)
         });
-        match watching {
+        match started {
             Ok(watcher) => Some(SecretsWatch {
                 changed,
                 _watcher: watcher,

@@ -43,7 +43,7 @@ pub fn judge_call(
         match judge.judge_part(*part) {
             PartDecision::Against(verdicts) => against.extend(verdicts),
             PartDecision::For(by, words) if matches!(part, CallPart::Whole) => {
-                whole = Some((by, words))
+                whole = Some((by, words));
             }
             PartDecision::For(by, words) => covered = covered.or(Some((by, words))),
             PartDecision::Nothing if matches!(part, CallPart::Whole) && parts.len() > 1 => {}

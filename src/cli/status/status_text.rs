@@ -34,7 +34,7 @@ pub(super) fn show_status(status: &RunnerStatus) {
     #[cfg(unix)]
     console::print_row(
         "A stop ends",
-        &crate::acp::local::process_kill::describe_kill_method(),
+        crate::acp::local::process_kill::describe_kill_method(),
     );
     console::print_row("Version", status.version);
 }

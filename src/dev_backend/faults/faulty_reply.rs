@@ -197,7 +197,7 @@ impl HttpBody for ScriptedBody {
                 None => return Poll::Ready(None),
                 Some(BodyPiece::Bytes(bytes)) => return Poll::Ready(Some(Ok(Frame::data(bytes)))),
                 Some(BodyPiece::Wait(time)) => {
-                    self.waiting = Some(Box::pin(tokio::time::sleep(time)))
+                    self.waiting = Some(Box::pin(tokio::time::sleep(time)));
                 }
                 Some(BodyPiece::Flush) => {
                     cx.waker().wake_by_ref();

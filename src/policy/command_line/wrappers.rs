@@ -111,7 +111,7 @@ pub(super) fn wrapped_commands(
         match *option {
             "I" => mark_placeholders(&mut inner, value),
             "i" | "replace" => {
-                mark_placeholders(&mut inner, if value.is_empty() { "{}" } else { value })
+                mark_placeholders(&mut inner, if value.is_empty() { "{}" } else { value });
             }
             _ => {}
         }
