@@ -16,16 +16,16 @@ use tokio_rustls::TlsConnector;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
 use tokio_tungstenite::tungstenite::handshake::client::Request;
 use tokio_tungstenite::tungstenite::http::header::{
-    AUTHORIZATION, HeaderMap, HeaderName, HeaderValue, USER_AGENT,
+    AUTHORIZATION, HeaderName, HeaderValue, USER_AGENT,
 };
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 use tokio_tungstenite::tungstenite::{Error, protocol::CloseFrame};
 use tokio_tungstenite::{WebSocketStream, client_async_with_config};
 
+use super::address::{BadUrl, parse_address};
 use super::error::BackendError;
-use super::http::parse_retry_after;
+use super::http_response::parse_retry_after;
 use super::proxy::{ProxyRules, ProxyServer};
-use super::transport::{BadUrl, is_loopback_url};
 use crate::redact::Secret;
 
 /// A byte stream, with or without TLS.
@@ -59,19 +59,10 @@ impl WebSocketDialer {
         most_bytes: usize,
         proxies: &ProxyRules,
     ) -> Result<Self, BadUrl> {
-        let url = Url::parse(url)
-            .map_err(|cause| BadUrl::Unparsable(url.to_owned(), cause.to_string()))?;
-        if !url.username().is_empty() || url.password().is_some() {
-            return Err(BadUrl::Credentials);
-        }
+        let url = parse_address(url, "wss", "ws", allow_insecure)?;
         let tls = match url.scheme() {
             "wss" => Some(tls_connector().map_err(BadUrl::Client)?),
-            "ws" if is_loopback_url(&url) || allow_insecure => None,
-            "ws" => return Err(BadUrl::Insecure(url.to_string())),
-            other => {
-                let why = format!("the scheme {other} is not wss");
-                return Err(BadUrl::Unparsable(url.to_string(), why));
-            }
+            _ => None,
         };
         let proxy = proxies.proxy_server_for(&url)?;
         let limits = WebSocketConfig::default()
@@ -124,10 +115,7 @@ impl WebSocketDialer {
         let host = self.url.host_str().unwrap_or_default();
         // An IPv6 address has brackets in URLs only.
         let host = host.trim_matches(['[', ']']).to_owned();
-        let port = self
-            .url
-            .port()
-            .unwrap_or(if self.tls.is_some() { 443 } else { 80 });
+        let port = self.url.port_or_known_default().unwrap_or(443);
         let plain = match &self.proxy {
             None => connect_tcp(&host, port).await?,
             Some(proxy) => connect_through_proxy(proxy, &host, port).await?,
@@ -190,7 +178,7 @@ impl WebSocketDialer {
             404 | 408 | 421 | 425 | 429 | 500..=599 => BackendError::Busy {
                 status,
                 code: String::new(),
-                retry_after: requested_wait(headers),
+                retry_after: parse_retry_after(headers, SystemTime::now()),
             },
             other => BackendError::BadCall {
                 status: other,
@@ -287,10 +275,6 @@ fn tls_connector() -> Result<TlsConnector, String> {
     // A WebSocket begins as HTTP/1.1.
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(TlsConnector::from(Arc::new(config)))
-}
-
-fn requested_wait(headers: &HeaderMap) -> Option<Duration> {
-    parse_retry_after(headers, SystemTime::now())
 }
 
 /// Returns the other end's text in a form that is safe to log.

@@ -1,19 +1,22 @@
 //! The client of Convex's HTTP functions API: sends one call and returns its value or its error.
 //! Not here: which functions exist.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, SystemTime};
 
-use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, DATE, HeaderMap, HeaderValue, RETRY_AFTER};
+use parking_lot::RwLock;
+use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
 use reqwest::{Client, Response, StatusCode, Url};
 use serde::Serialize;
 use serde_json::Value;
 
+use super::address::{BadUrl, parse_address};
 use super::dial::WebSocketDialer;
-use super::error::{BackendError, FunctionRefusal};
+use super::error::BackendError;
+use super::http_response::{function_error, is_html_page, parse_date_offset, parse_retry_after};
 use super::proxy::ProxyServer;
-use super::transport::{BadUrl, TransportOptions, build_client, is_loopback_url};
+use super::transport::{TransportOptions, build_client};
 use super::upload::{UploadLoad, UploadProgress};
 use crate::redact::Secret;
 
@@ -34,9 +37,6 @@ pub struct HttpFunctions {
     /// Shared by all clones; replaced as a whole when its connections are dropped.
     client: Arc<RwLock<Client>>,
     base: Url,
-    query: Url,
-    mutation: Url,
-    any: Url,
     /// The operator's key, if the operator calls.
     admin_key: Option<Secret<String>>,
     proxy: Option<ProxyServer>,
@@ -59,52 +59,21 @@ struct FunctionCall<'a> {
     format: &'static str,
 }
 
-impl FunctionCall<'_> {
-    fn to_json_bytes(&self) -> Vec<u8> {
-        serde_json::to_vec(self).expect("JSON values and texts are always JSON")
-    }
-}
-
 impl HttpFunctions {
     /// Creates a client for the deployment at this address.
     ///
     /// # Errors
     /// [`BadUrl`].
     pub fn new(url: &str, options: TransportOptions) -> Result<Self, BadUrl> {
-        let base = Url::parse(url)
-            .map_err(|cause| BadUrl::Unparsable(url.to_owned(), cause.to_string()))?;
-        if !base.username().is_empty() || base.password().is_some() {
-            return Err(BadUrl::Credentials);
-        }
-        let secure = match base.scheme() {
-            "https" => true,
-            "http" => is_loopback_url(&base) || options.allow_insecure_http,
-            other => {
-                return Err(BadUrl::Unparsable(
-                    url.to_owned(),
-                    format!("the scheme {other} is not https"),
-                ));
-            }
-        };
-        if !secure {
-            return Err(BadUrl::Insecure(base.to_string()));
-        }
+        let base = parse_address(url, "https", "http", options.allow_insecure_http)?;
         // Installing it twice is harmless: the first one stays.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let proxy = options.proxies.proxy_server_for(&base)?;
         let client = build_client(&base, proxy.as_ref(), &options)
             .map_err(|cause| BadUrl::Client(cause.to_string()))?;
-        let (query, mutation) = (
-            join_route(&base, "api/query"),
-            join_route(&base, "api/mutation"),
-        );
-        let any = join_route(&base, "api/function");
         Ok(Self {
             client: Arc::new(RwLock::new(client)),
             base,
-            query,
-            mutation,
-            any,
             admin_key: None,
             proxy,
             options,
@@ -147,16 +116,13 @@ impl HttpFunctions {
     /// Drops all pooled connections: after a sleep they are dead without a sign of it. Calls in flight keep theirs.
     pub fn refresh_connections(&self) {
         match build_client(&self.base, self.proxy.as_ref(), &self.options) {
-            Ok(fresh) => *self.client.write().unwrap_or_else(PoisonError::into_inner) = fresh,
+            Ok(fresh) => *self.client.write() = fresh,
             Err(error) => tracing::warn!(%error, "old connections are kept"),
         }
     }
 
     fn http_client(&self) -> Client {
-        self.client
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.client.read().clone()
     }
 
     /// Returns the backend's clock minus the local one in milliseconds, from the date of the last answer.
@@ -188,43 +154,45 @@ impl HttpFunctions {
         Ok(())
     }
 
-    /// Calls a function. `held` is the time for which the call asks to be held, or zero.
+    /// Calls a function. `hold` is the time for which the call asks to be held, or zero.
     ///
     /// # Errors
     /// [`BackendError`]. After `Unreachable` the call may or may not have taken effect.
+    ///
+    /// # Panics
+    /// Never: JSON values and texts are always JSON.
     pub async fn call_function(
         &self,
         kind: FunctionKind,
         path: &str,
         args: &Value,
-        held: Duration,
+        hold: Duration,
     ) -> Result<Value, BackendError> {
         let route = match kind {
-            FunctionKind::Query => &self.query,
-            FunctionKind::Mutation => &self.mutation,
-            FunctionKind::Any => &self.any,
+            FunctionKind::Query => "api/query",
+            FunctionKind::Mutation => "api/mutation",
+            FunctionKind::Any => "api/function",
         };
-        let patience = if held.is_zero() {
+        let patience = if hold.is_zero() {
             self.options.total_timeout
         } else {
-            held + Duration::from_secs(10)
+            hold + Duration::from_secs(10)
         };
-        let (body, upload) = self.uplink.start_upload(
-            FunctionCall {
-                path,
-                args,
-                format: "json",
-            }
-            .to_json_bytes(),
-        );
+        let call = FunctionCall {
+            path,
+            args,
+            format: "json",
+        };
+        let body = serde_json::to_vec(&call).expect("JSON values and texts are always JSON");
+        let (body, upload) = self.uplink.start_upload(body);
         tokio::select! {
             answered = self.send_call(route, body) => answered,
             waited = upload.wait_for_stall(patience) => Err(self.stall_error(&upload, waited)),
         }
     }
 
-    async fn send_call(&self, route: &Url, body: reqwest::Body) -> Result<Value, BackendError> {
-        let mut request = self.http_client().post(route.clone());
+    async fn send_call(&self, route: &str, body: reqwest::Body) -> Result<Value, BackendError> {
+        let mut request = self.http_client().post(join_route(&self.base, route));
         if let Some(key) = &self.admin_key {
             let mut value =
                 HeaderValue::from_str(&format!("Convex {}", key.expose())).map_err(|_| {
@@ -297,7 +265,7 @@ impl HttpFunctions {
     fn parse_answer(&self, body: &[u8]) -> Result<Value, BackendError> {
         let mut answer: Value = serde_json::from_slice(body)
             .map_err(|cause| self.intercepted_error(&format!("not JSON ({cause})")))?;
-        match answer.get("status").and_then(Value::as_str) {
+        match answer["status"].as_str() {
             Some("success") => Ok(answer.get_mut("value").map(Value::take).unwrap_or_default()),
             Some("error") => Err(function_error(&answer)),
             _ => Err(self.intercepted_error("JSON without a status")),
@@ -311,13 +279,7 @@ impl HttpFunctions {
         body: &[u8],
     ) -> BackendError {
         let parsed: Value = serde_json::from_slice(body).unwrap_or_default();
-        let word = |key: &str| {
-            parsed
-                .get(key)
-                .and_then(Value::as_str)
-                .unwrap_or_default()
-                .to_owned()
-        };
+        let word = |key: &str| parsed[key].as_str().unwrap_or_default().to_owned();
         match status.as_u16() {
             // The API refuses in JSON. A gateway that answers otherwise says nothing about this device's credentials.
             401 | 403 if parsed.is_object() => BackendError::Unauthorized { code: word("code") },
@@ -350,26 +312,27 @@ impl HttpFunctions {
         }
     }
 
-    fn stall_error(&self, upload: &UploadProgress, waited: Duration) -> BackendError {
-        let (seconds, bytes) = (waited.as_secs(), upload.total_bytes());
-        let cause = format!("no answer within {seconds} s to a call of {bytes} bytes");
+    fn unreachable_error(&self, cause: String) -> BackendError {
         BackendError::Unreachable {
             url: self.backend_url().to_owned(),
             cause,
         }
     }
 
-    fn connection_error(&self, cause: &reqwest::Error) -> BackendError {
-        let mut words = cause.to_string();
-        let mut source = std::error::Error::source(cause);
-        while let Some(inner) = source {
-            words = inner.to_string();
-            source = inner.source();
+    fn stall_error(&self, upload: &UploadProgress, waited: Duration) -> BackendError {
+        let (seconds, bytes) = (waited.as_secs(), upload.total_bytes());
+        self.unreachable_error(format!(
+            "no answer within {seconds} s to a call of {bytes} bytes"
+        ))
+    }
+
+    /// Returns the error of a lost connection, in the words of its innermost cause.
+    fn connection_error(&self, error: &reqwest::Error) -> BackendError {
+        let mut innermost: &dyn std::error::Error = error;
+        while let Some(source) = innermost.source() {
+            innermost = source;
         }
-        BackendError::Unreachable {
-            url: self.backend_url().to_owned(),
-            cause: words,
-        }
+        self.unreachable_error(innermost.to_string())
     }
 }
 
@@ -380,78 +343,9 @@ fn join_route(base: &Url, route: &str) -> Url {
     url
 }
 
-fn function_error(answer: &Value) -> BackendError {
-    let message = answer
-        .get("errorMessage")
-        .and_then(Value::as_str)
-        .unwrap_or_default()
-        .to_owned();
-    let Some(data) = answer.get("errorData") else {
-        return BackendError::Function { message };
-    };
-    let Some(code) = data.get("code").and_then(Value::as_str) else {
-        return BackendError::Function { message };
-    };
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "a byte count far below 2^53"
-    )]
-    let limit = data
-        .get("limit")
-        .and_then(Value::as_f64)
-        .map(|limit| limit.max(0.0) as u64);
-    BackendError::Refused(FunctionRefusal {
-        code: code.to_owned(),
-        message: data
-            .get("message")
-            .and_then(Value::as_str)
-            .unwrap_or_default()
-            .to_owned(),
-        limit,
-        server_now_ms: data.get("serverNowMs").and_then(Value::as_f64),
-    })
-}
-
-/// Parses `Retry-After`: seconds or an HTTP date (RFC 9110 section 10.2.3), capped at ten minutes.
-pub(super) fn parse_retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
-    const CAP: Duration = Duration::from_mins(10);
-    let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
-    if let Ok(seconds) = text.parse::<u64>() {
-        // Zero gives no time, so only the back-off applies.
-        return (seconds > 0).then(|| Duration::from_secs(seconds).min(CAP));
-    }
-    if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
-        return Some(CAP);
-    }
-    let at = httpdate::parse_http_date(text).ok()?;
-    at.duration_since(now).ok().map(|wait| wait.min(CAP))
-}
-
-/// Returns the answer's `Date` minus now in milliseconds, exact to the second.
-fn parse_date_offset(headers: &HeaderMap, now: SystemTime) -> Option<i64> {
-    let at = httpdate::parse_http_date(headers.get(DATE)?.to_str().ok()?).ok()?;
-    let ms = |age: Duration| i64::try_from(age.as_millis()).unwrap_or(i64::MAX);
-    Some(
-        at.duration_since(now)
-            .map_or_else(|behind| -ms(behind.duration()), ms),
-    )
-}
-
-/// Returns whether the answer is an HTML page.
-fn is_html_page(headers: &HeaderMap) -> bool {
-    let kind = headers
-        .get(CONTENT_TYPE)
-        .and_then(|kind| kind.to_str().ok());
-    kind.is_some_and(|kind| {
-        kind.trim_start()
-            .to_ascii_lowercase()
-            .starts_with("text/html")
-    })
-}
-
 #[cfg(test)]
 mod tests {
+    use reqwest::header::{DATE, HeaderMap, RETRY_AFTER};
     use serde_json::json;
 
     use super::*;

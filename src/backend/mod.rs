@@ -2,12 +2,15 @@
 //! HTTP functions API and for WebSocket workers.
 //! Not here: when the runner makes these calls (`runner`).
 
+mod address;
 mod convex;
+mod device_client;
 mod dial;
 mod error;
 #[cfg(any(fuzzing, test))]
 pub(crate) mod fuzzing;
 mod http;
+mod http_response;
 mod proxy;
 mod remote_approvals;
 mod signing_clock;
@@ -19,6 +22,7 @@ mod wakeup;
 mod websocket;
 mod wire;
 
+pub use address::BadUrl;
 pub use convex::ConvexBackend;
 pub use error::{BackendError, ConnectionProblem, FunctionRefusal, RecoveryAction, RetryDelay};
 pub use http::{FunctionKind, HttpFunctions};
@@ -26,7 +30,7 @@ pub use proxy::{ProxyRules, ProxyServer};
 pub use remote_approvals::{RemoteAnswer, RemoteApprovals, RemoteQuestion};
 pub use signing_identity::{DeviceSigner, TokenStore};
 pub use subscription::{QueryChange, SyncSocket};
-pub use transport::{BadUrl, TransportOptions};
+pub use transport::TransportOptions;
 pub use websocket::{TokenSource, WebSocketBackend, WebSocketOptions};
 
 use std::convert::Infallible;

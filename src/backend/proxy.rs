@@ -7,10 +7,9 @@ use std::fmt;
 use hyper_util::client::proxy::matcher::{Intercept, Matcher};
 use reqwest::Url;
 use reqwest::header::HeaderValue;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 
-use super::dial::ByteStream;
-use super::transport::{BadUrl, is_loopback_url};
+use super::address::{BadUrl, is_loopback_url};
 
 /// The size limit of a proxy's answer to `CONNECT`.
 const MAX_ANSWER: usize = 16 << 10;
@@ -129,7 +128,7 @@ impl ProxyServer {
     /// The reason why there is no tunnel.
     pub(super) async fn open_tunnel(
         &self,
-        stream: &mut impl ByteStream,
+        stream: &mut (impl AsyncRead + AsyncWrite + Unpin),
         host: &str,
         port: u16,
     ) -> Result<(), String> {

@@ -159,7 +159,7 @@ impl SyncSocket {
         let mut message: Value = serde_json::from_str(text).map_err(|cause| {
             self.protocol_error(&format!("a message that is not JSON ({cause})"))
         })?;
-        match message.get("type").and_then(Value::as_str) {
+        match message["type"].as_str() {
             Some("Transition") => {
                 let changes = message
                     .get_mut("modifications")
@@ -188,7 +188,7 @@ impl SyncSocket {
 
 fn parse_query_change(change: &mut Value) -> Option<QueryChange> {
     let id = u32::try_from(change["queryId"].as_u64()?).ok()?;
-    match change.get("type").and_then(Value::as_str)? {
+    match change["type"].as_str()? {
         "QueryUpdated" => Some((id, Ok(change["value"].take()))),
         "QueryFailed" => Some((id, Err(parse_query_failure(change)))),
         _ => None,
@@ -213,11 +213,6 @@ fn parse_query_failure(change: &Value) -> BackendError {
 }
 
 fn short_field(value: &Value, key: &str) -> String {
-    value
-        .get(key)
-        .and_then(Value::as_str)
-        .unwrap_or_default()
-        .chars()
-        .take(200)
-        .collect()
+    let text = value[key].as_str().unwrap_or_default();
+    text.chars().take(200).collect()
 }

@@ -1,5 +1,5 @@
-//! The connection settings for a backend: allowed addresses, limits, and the HTTP client.
-//! Not here: the calls.
+//! The connection settings for a backend: limits, and the HTTP client.
+//! Not here: allowed addresses (`address`), and the calls (`http`).
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,6 +8,7 @@ use std::time::Duration;
 use reqwest::dns::Resolve;
 use reqwest::{Client, Url};
 
+use super::address::is_loopback_url;
 use super::proxy::{ProxyRules, ProxyServer};
 
 /// The limits of the transport.
@@ -53,28 +54,6 @@ impl Default for TransportOptions {
     }
 }
 
-/// The reason why an address cannot be used.
-#[derive(Debug, Clone, thiserror::Error)]
-pub enum BadUrl {
-    /// It is not a URL.
-    #[error("{0:?} is not a URL like https://name.convex.cloud: {1}")]
-    Unparsable(String, String),
-    /// It would send the token in the clear.
-    #[error(
-        "{0} is plain http to another machine, which would show the token to everyone in between; use https"
-    )]
-    Insecure(String),
-    /// It contains a password, which would end up in logs.
-    #[error("the backend's address must not carry a user name or password")]
-    Credentials,
-    /// The proxy cannot be used.
-    #[error("{0}; set `proxy` under [backend] to an http proxy, or to \"none\"")]
-    Proxy(String),
-    /// The HTTP client cannot be set up.
-    #[error("the HTTP client cannot be set up: {0}")]
-    Client(String),
-}
-
 /// Builds the HTTP client for this address.
 ///
 /// # Errors
@@ -111,15 +90,4 @@ pub(super) fn build_client(
         client = client.dns_resolver(Arc::clone(resolver));
     }
     client.build()
-}
-
-/// Returns whether the address is on this machine.
-pub(super) fn is_loopback_url(url: &Url) -> bool {
-    url.host_str().is_some_and(|host| {
-        host == "localhost"
-            || host
-                .trim_matches(['[', ']'])
-                .parse::<std::net::IpAddr>()
-                .is_ok_and(|address| address.is_loopback())
-    })
 }

@@ -4,13 +4,14 @@
 
 use std::convert::Infallible;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
+use parking_lot::Mutex;
 use tokio::time::{Instant, sleep_until};
 
 /// The bytes passed to the connection at a time. Small, so that progress on a slow line is noticed.
@@ -79,10 +80,7 @@ impl UploadProgress {
     /// system's buffers, beside the bodies of other calls. So `patience` starts after the time that a slow line needs.
     pub(super) async fn wait_for_stall(&self, patience: Duration) -> Duration {
         loop {
-            let last_progress = *self
-                .last_progress
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner);
+            let last_progress = *self.last_progress.lock();
             let limit = patience + self.worst_case_send_time();
             if last_progress.elapsed() >= limit {
                 return limit;
@@ -118,10 +116,7 @@ impl Body for ChunkedBody {
         if self.rest.is_empty() {
             return Poll::Ready(None);
         }
-        *self
-            .last_progress
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner) = Instant::now();
+        *self.last_progress.lock() = Instant::now();
         let size = UPLOAD_CHUNK_BYTES.min(self.rest.len());
         Poll::Ready(Some(Ok(Frame::data(self.rest.split_to(size)))))
     }

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::{
     ClaimReply, EventPage, HeartbeatReply, NextPoll, OfferedEvent, PostOutcome, RemoteAnswer,
@@ -17,24 +17,18 @@ use crate::request::ToolRequest;
 pub(super) type ShapeMismatch = String;
 
 pub(super) fn parse_page(value: &Value, own: &DeviceId) -> Result<EventPage, ShapeMismatch> {
-    let events = value
-        .get("events")
-        .and_then(Value::as_array)
-        .ok_or("no events")?;
+    let events = value["events"].as_array().ok_or("no events")?;
     Ok(EventPage {
         events: events.iter().map(|it| parse_event(it, own)).collect(),
-        cursor: value
-            .get("cursor")
-            .and_then(Value::as_str)
-            .map(str::to_owned),
-        is_done: value.get("isDone").and_then(Value::as_bool).unwrap_or(true),
+        cursor: value["cursor"].as_str().map(str::to_owned),
+        is_done: value["isDone"].as_bool().unwrap_or(true),
         next: parse_next_poll(value),
     })
 }
 
 /// Returns the backend's wish for the next poll, if it states one.
 fn parse_next_poll(page: &Value) -> NextPoll {
-    match page.get("nextPollMs").and_then(Value::as_f64) {
+    match page["nextPollMs"].as_f64() {
         Some(ms) if ms.is_finite() => NextPoll::After(Duration::from_secs_f64(
             ms.clamp(100.0, 3_600_000.0) / 1_000.0,
         )),
@@ -44,11 +38,7 @@ fn parse_next_poll(page: &Value) -> NextPoll {
 
 pub(super) fn parse_open_ids(value: &Value) -> Result<Vec<OfferedEvent>, ShapeMismatch> {
     let open = value.as_array().ok_or("not a list")?;
-    let offered = |row: &Value| match row
-        .get("requestId")
-        .and_then(Value::as_str)
-        .map(RequestId::parse)
-    {
+    let offered = |row: &Value| match row["requestId"].as_str().map(RequestId::parse) {
         Some(Ok(id)) => OfferedEvent::Open {
             id,
             cancelled: cancelled_flag(row),
@@ -70,12 +60,8 @@ pub(super) fn parse_open_requests(
 }
 
 fn parse_event(event: &Value, own: &DeviceId) -> OfferedEvent {
-    match event.get("type").and_then(Value::as_str) {
-        Some("tool_cancel") => match event
-            .get("requestId")
-            .and_then(Value::as_str)
-            .map(RequestId::parse)
-        {
+    match event["type"].as_str() {
+        Some("tool_cancel") => match event["requestId"].as_str().map(RequestId::parse) {
             Some(Ok(id)) => OfferedEvent::Cancel(id),
             _ => skipped_event("a cancel without a usable request id"),
         },
@@ -97,9 +83,8 @@ fn skipped_event(why: &str) -> OfferedEvent {
 }
 
 fn parse_request(body: &Value, own: &DeviceId) -> OfferedEvent {
-    let Some(id) = body
-        .get("requestId")
-        .and_then(Value::as_str)
+    let Some(id) = body["requestId"]
+        .as_str()
         .and_then(|id| RequestId::parse(id).ok())
     else {
         return skipped_event("a request without a usable id");
@@ -156,10 +141,7 @@ fn parse_request_fields(id: &RequestId, body: &Value) -> Result<ToolRequest, Sha
         agent_type: text("agentType")?,
         created_at_ms: number("createdAtMs")?.unwrap_or(0.0),
         deadline_ms: number("deadlineMs")?,
-        cancelled: body
-            .get("cancelled")
-            .and_then(Value::as_bool)
-            .unwrap_or(false),
+        cancelled: body["cancelled"].as_bool().unwrap_or(false),
         issued_at_ms: number("issuedAtMs")?,
         signature: text("signature")?,
     })
@@ -167,9 +149,8 @@ fn parse_request_fields(id: &RequestId, body: &Value) -> Result<ToolRequest, Sha
 
 /// Reads as much as possible of a malformed request, so that it can be answered.
 fn salvage_request(id: RequestId, body: &Value) -> ToolRequest {
-    let tool = body
-        .get("toolName")
-        .and_then(Value::as_str)
+    let tool = body["toolName"]
+        .as_str()
         .and_then(|name| ToolName::parse(name).ok());
     let args = body.get("args").map(|args| {
         // Sorted by key: a store that does not keep the order must not turn a repeated call into a different one.
@@ -192,13 +173,9 @@ fn salvage_request(id: RequestId, body: &Value) -> ToolRequest {
 }
 
 pub(super) fn parse_claim(value: &Value) -> Result<ClaimReply, ShapeMismatch> {
-    let reason = value
-        .get("reason")
-        .and_then(Value::as_str)
-        .unwrap_or_default();
-    let expires = value
-        .get("expiresInMs")
-        .and_then(Value::as_f64)
+    let reason = value["reason"].as_str().unwrap_or_default();
+    let expires = value["expiresInMs"]
+        .as_f64()
         .unwrap_or(0.0)
         .clamp(0.0, 600_000.0);
     let leased_for = (reason == "leased").then(|| Duration::from_secs_f64(expires / 1_000.0));
@@ -207,17 +184,10 @@ pub(super) fn parse_claim(value: &Value) -> Result<ClaimReply, ShapeMismatch> {
         clippy::cast_sign_loss,
         reason = "a small count, bounded here"
     )]
-    let attempt = value
-        .get("attempt")
-        .and_then(Value::as_f64)
-        .unwrap_or(1.0)
-        .clamp(0.0, 1e6) as u32;
+    let attempt = value["attempt"].as_f64().unwrap_or(1.0).clamp(0.0, 1e6) as u32;
     Ok(ClaimReply {
         attempt,
-        granted: value
-            .get("granted")
-            .and_then(Value::as_bool)
-            .ok_or("no granted")?,
+        granted: value["granted"].as_bool().ok_or("no granted")?,
         reason: reason.to_owned(),
         leased_for,
         answered: reason == "finished",
@@ -228,25 +198,16 @@ pub(super) fn parse_claim(value: &Value) -> Result<ClaimReply, ShapeMismatch> {
 
 /// Returns whether a reply says that the caller cancelled the request.
 pub(super) fn cancelled_flag(value: &Value) -> bool {
-    value
-        .get("cancelled")
-        .and_then(Value::as_bool)
-        .unwrap_or(false)
+    value["cancelled"].as_bool().unwrap_or(false)
 }
 
 /// Returns whether a caller listens for progress; true if the backend does not say, as older ones do not.
 pub(super) fn watched_flag(value: &Value) -> bool {
-    value
-        .get("watched")
-        .and_then(Value::as_bool)
-        .unwrap_or(true)
+    value["watched"].as_bool().unwrap_or(true)
 }
 
 pub(super) fn parse_post_outcome(value: &Value) -> Result<PostOutcome, ShapeMismatch> {
-    match (
-        value.get("stored").and_then(Value::as_bool),
-        value.get("duplicate").and_then(Value::as_bool),
-    ) {
+    match (value["stored"].as_bool(), value["duplicate"].as_bool()) {
         (_, Some(true)) => Ok(PostOutcome::Duplicate),
         (Some(true), _) => Ok(PostOutcome::Stored),
         _ => Err("neither stored nor duplicate".to_owned()),
@@ -254,23 +215,21 @@ pub(super) fn parse_post_outcome(value: &Value) -> Result<PostOutcome, ShapeMism
 }
 
 pub(super) fn parse_server_time(value: &Value) -> Result<f64, ShapeMismatch> {
-    value
-        .get("serverNowMs")
-        .and_then(Value::as_f64)
+    value["serverNowMs"]
+        .as_f64()
         .ok_or_else(|| "no serverNowMs".to_owned())
 }
 
 /// Returns the id of the deployment, if it is one that can be stored in a file.
 pub(super) fn parse_backend_id(session: &Value) -> Option<String> {
-    let id = session.get("backendId").and_then(Value::as_str)?;
+    let id = session["backendId"].as_str()?;
     let fits = (1..=64).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_graphic());
     fits.then(|| id.to_owned())
 }
 
 pub(super) fn parse_heartbeat(value: &Value) -> Result<HeartbeatReply, ShapeMismatch> {
-    let next = value
-        .get("nextBeatMs")
-        .and_then(Value::as_f64)
+    let next = value["nextBeatMs"]
+        .as_f64()
         .filter(|ms| (1_000.0..=3_600_000.0).contains(ms));
     Ok(HeartbeatReply {
         server_now_ms: parse_server_time(value)?,
@@ -281,29 +240,25 @@ pub(super) fn parse_heartbeat(value: &Value) -> Result<HeartbeatReply, ShapeMism
 
 /// Returns whether the backend knows of another process with this device's identity.
 pub(super) fn other_process_flag(value: &Value) -> bool {
-    value
-        .get("otherProcess")
-        .and_then(Value::as_bool)
-        .unwrap_or(false)
+    value["otherProcess"].as_bool().unwrap_or(false)
 }
 
 /// Returns the arguments of an approval question.
-pub(super) fn question_fields(question: &RemoteQuestion) -> [(&'static str, Option<Value>); 5] {
+pub(super) fn question_args(question: &RemoteQuestion) -> Value {
     let option = |option: ApprovalOption| json!({ "optionId": option.as_str(), "name": option.display_label(), "kind": option.as_str() });
-    let options = ApprovalOption::ALL.into_iter().map(option).collect();
-    [
-        ("permissionId", Some(json!(question.id.as_str()))),
-        ("requestId", Some(json!(question.request.as_str()))),
-        ("title", Some(json!(question.title))),
-        ("options", Some(Value::Array(options))),
-        ("expiresAtMs", Some(json!(question.expires_at_ms))),
-    ]
+    json!({
+        "permissionId": question.id.as_str(),
+        "requestId": question.request.as_str(),
+        "title": question.title,
+        "options": ApprovalOption::ALL.map(option),
+        "expiresAtMs": question.expires_at_ms,
+    })
 }
 
 /// Returns the answer in a reply or a listed question, or `None` if there is none or it is unreadable.
 pub(super) fn parse_remote_answer(value: &Value) -> Option<RemoteAnswer> {
     let answer = value.get("answer")?;
-    let text = |key: &str| answer.get(key).and_then(Value::as_str);
+    let text = |key: &str| answer[key].as_str();
     Some(RemoteAnswer {
         option: ApprovalOption::from_option_name(text("optionId")?),
         by: AnsweredBy::from_side_name(text("by")?),
@@ -312,31 +267,28 @@ pub(super) fn parse_remote_answer(value: &Value) -> Option<RemoteAnswer> {
 
 /// Finds the answer to the question of this id in a list of questions.
 pub(super) fn find_answer(list: &Value, id: &RequestId) -> Option<RemoteAnswer> {
-    let is_it = |question: &&Value| {
-        question.get("permissionId").and_then(Value::as_str) == Some(id.as_str())
-    };
+    let is_it = |question: &&Value| question["permissionId"].as_str() == Some(id.as_str());
     list.as_array()?
         .iter()
         .find(is_it)
         .and_then(parse_remote_answer)
 }
 
-/// Builds an argument object. Absent arguments are left out, never null.
-pub(super) fn args_object<const N: usize>(fields: [(&str, Option<Value>); N]) -> Value {
-    let map: Map<String, Value> = fields
-        .into_iter()
-        .filter_map(|(key, value)| Some((key.to_owned(), value?)))
-        .collect();
-    Value::Object(map)
+/// Leaves absent arguments out: the contract has no nulls.
+pub(super) fn omit_nulls(mut args: Value) -> Value {
+    if let Some(fields) = args.as_object_mut() {
+        fields.retain(|_, value| !value.is_null());
+    }
+    args
 }
 
-/// Returns milliseconds as the contract wants them: a float.
+/// Returns a duration in milliseconds as the contract wants them: a whole float.
 #[expect(
     clippy::cast_precision_loss,
-    reason = "milliseconds since 1970 are far below 2^53"
+    reason = "intervals are far below 2^53 milliseconds"
 )]
-pub(super) fn millis_value(ms: i64) -> Value {
-    json!(ms as f64)
+pub(super) fn whole_millis(time: Duration) -> f64 {
+    time.as_millis() as f64
 }
 
 #[cfg(test)]

@@ -66,7 +66,7 @@ impl<'a> AnswerWatch<'a> {
                 match self.subscribe_to_answer(&mut brought).await {
                     Ok(answer) => return Ok(answer),
                     Err(error) => {
-                        tracing::debug!(%error, "the subscription to the answer has ended")
+                        tracing::debug!(%error, "the subscription to the answer has ended");
                     }
                 }
                 if brought {

@@ -8,7 +8,6 @@ use super::exit::{CommandError, Exit};
 use super::{audit, console};
 use crate::approval_answer::ApprovalOption;
 use crate::audit::{AuditEntry, AuditEvent};
-use crate::config::WorkspaceRule;
 use crate::home::{ApprovalQuestions, OpenQuestion};
 
 #[derive(Debug, Args)]
@@ -45,8 +44,7 @@ struct GivenAnswer {
 
 /// Lists the open questions, or answers one.
 pub fn run_approvals(args: &ApprovalsArgs, context: &CliContext) -> anyhow::Result<Exit> {
-    let config = context.effective_config(WorkspaceRule::NotNeeded)?;
-    let home = CliContext::config_home(&config)?;
+    let home = context.open_home()?;
     let approvals = ApprovalQuestions::in_home(&home);
     let open = approvals.open_questions();
     let (which, allow) = match &args.word {

@@ -11,7 +11,6 @@ use crate::audit::{
     self, AuditActor, AuditEntry, AuditEvent, AuditHead, AuditPaths, AuditReport, ChainLink,
     HeadSignature,
 };
-use crate::config::WorkspaceRule;
 use crate::home::{DeviceIdentity, Home};
 use crate::output::number_format;
 use crate::runner::Clock;
@@ -76,8 +75,7 @@ pub fn owner_entry(event: AuditEvent) -> AuditEntry {
 
 /// Lists or verifies the audit.
 pub fn run_audit(args: &AuditArgs, context: &CliContext) -> anyhow::Result<Exit> {
-    let config = context.effective_config(WorkspaceRule::NotNeeded)?;
-    let home = CliContext::config_home(&config)?;
+    let home = context.open_home()?;
     match &args.word {
         AuditCommand::Verify(args) => verify_audit(&home, args, context.is_json()),
         AuditCommand::List(args) => list_audit_rows(&home, args, context.is_json()),

@@ -43,8 +43,7 @@ pub struct BackendArgs {
 
 /// Serves until stopped.
 pub fn run_backend(args: &BackendArgs, context: &CliContext) -> anyhow::Result<Exit> {
-    let config = context.effective_config(WorkspaceRule::NotNeeded)?;
-    let home = CliContext::config_home(&config)?;
+    let (config, home) = context.config_and_home(WorkspaceRule::NotNeeded)?;
     let runtime = command_runtime()?;
     runtime.block_on(async {
         let stop = ShutdownSignal::new();
@@ -64,20 +63,13 @@ pub fn run_backend(args: &BackendArgs, context: &CliContext) -> anyhow::Result<E
             console::print_json(&ready);
         } else {
             let token_file = |name| tokens.token_path(name).display().to_string();
-            console::print_line(&format!("Backend       {}", ready.url));
             let code = ready.pairing_code.as_deref();
-            console::print_line(&format!(
-                "Pairing code  {}",
-                code.unwrap_or("none: no new device is let in")
-            ));
-            console::print_line(&format!(
-                "Caller token  in {}",
-                token_file(TokenName::Caller)
-            ));
-            console::print_line(&format!(
-                "Admin key     in {}",
-                token_file(TokenName::Admin)
-            ));
+            let code = code.unwrap_or("none: no new device is let in");
+            let stored = |name| format!("in {}", token_file(name));
+            console::print_row("Backend", &ready.url);
+            console::print_row("Pairing code", code);
+            console::print_row("Caller token", &stored(TokenName::Caller));
+            console::print_row("Admin key", &stored(TokenName::Admin));
         }
         backend.serve_until(stop.wait_for_stop_request()).await;
         anyhow::Ok(())

@@ -23,8 +23,7 @@ pub struct CallArgs {
 
 /// Runs one tool.
 pub fn run_call_command(args: &CallArgs, context: &CliContext) -> anyhow::Result<Exit> {
-    let config = context.effective_config(WorkspaceRule::OrCurrentDir)?;
-    let home = CliContext::config_home(&config)?;
+    let (config, home) = context.config_and_home(WorkspaceRule::OrCurrentDir)?;
     let tool = ToolName::parse(args.call.tool.clone())
         .map_err(|bad| CommandError::with_exit(Exit::Usage, bad.to_string()))?;
     let text = args.call.read_arguments()?;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::answer_watch::AnswerWatch;
 use crate::backend::{BackendError, FunctionKind, HttpFunctions, SyncSocket};
@@ -59,16 +59,9 @@ impl CallerAnswer {
         if row.is_null() {
             return None;
         }
-        let text = row
-            .get("payload")
-            .and_then(Value::as_str)
-            .unwrap_or_default();
+        let text = row["payload"].as_str().unwrap_or_default();
         Some(Self {
-            outcome: row
-                .get("outcome")
-                .and_then(Value::as_str)
-                .unwrap_or("error")
-                .to_owned(),
+            outcome: row["outcome"].as_str().unwrap_or("error").to_owned(),
             payload: serde_json::from_str(text).unwrap_or_else(|_| json!({"error": text})),
         })
     }
@@ -93,26 +86,10 @@ impl OutputPiece {
         let data: Value = serde_json::from_str(row.get("data")?.as_str()?).unwrap_or_default();
         Some(Self {
             n: row.get("n")?.as_f64()?,
-            text: data
-                .get("text")
-                .and_then(Value::as_str)
-                .unwrap_or_default()
-                .to_owned(),
-            omitted_bytes: data
-                .get("omittedBytes")
-                .and_then(Value::as_u64)
-                .unwrap_or(0),
+            text: data["text"].as_str().unwrap_or_default().to_owned(),
+            omitted_bytes: data["omittedBytes"].as_u64().unwrap_or(0),
         })
     }
-}
-
-/// Converts milliseconds to the wire's float.
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "milliseconds since 1970 are far below 2^53"
-)]
-fn wire_millis(ms: i64) -> Value {
-    json!(ms as f64)
 }
 
 impl CallerClient {
@@ -121,24 +98,23 @@ impl CallerClient {
         Self { functions, token }
     }
 
-    /// Builds the arguments of a function with the token; absent fields are omitted.
-    fn args_with_token<const N: usize>(&self, fields: [(&str, Option<Value>); N]) -> Value {
-        let mut args: Map<String, Value> = fields
-            .into_iter()
-            .filter_map(|(key, value)| Some((key.to_owned(), value?)))
-            .collect();
-        args.insert("callerToken".to_owned(), json!(self.token.expose()));
-        Value::Object(args)
+    /// Adds the token to a function's arguments. Absent ones (null) are omitted.
+    fn with_token(&self, mut args: Value) -> Value {
+        args["callerToken"] = json!(self.token.expose());
+        if let Some(fields) = args.as_object_mut() {
+            fields.retain(|_, value| !value.is_null());
+        }
+        args
     }
 
-    async fn call_with_token<const N: usize>(
+    async fn call_with_token(
         &self,
         kind: FunctionKind,
         path: &str,
-        fields: [(&str, Option<Value>); N],
+        args: Value,
     ) -> Result<Value, BackendError> {
         self.functions
-            .call_function(kind, path, &self.args_with_token(fields), Duration::ZERO)
+            .call_function(kind, path, &self.with_token(args), Duration::ZERO)
             .await
     }
 
@@ -148,26 +124,23 @@ impl CallerClient {
         device: &DeviceId,
         ask: &CallerRequest,
     ) -> Result<(), BackendError> {
-        let fields = [
-            ("requestId", Some(json!(ask.id.as_str()))),
-            ("deviceId", Some(json!(device.as_str()))),
-            ("toolName", Some(json!(ask.tool))),
-            ("args", Some(json!(ask.args))),
-            (
-                "conversationId",
-                ask.conversation.as_ref().map(|id| json!(id)),
-            ),
-            ("progress", ask.progress.then_some(Value::Bool(true))),
-            (
-                "issuedAtMs",
-                ask.signed.as_ref().map(|(issued, _)| wire_millis(*issued)),
-            ),
-            (
-                "signature",
-                ask.signed.as_ref().map(|(_, signature)| json!(signature)),
-            ),
-        ];
-        self.call_with_token(FunctionKind::Mutation, "events:appendRequest", fields)
+        let (issued_at_ms, signature) = ask.signed.as_ref().map(|(at, text)| (at, text)).unzip();
+        #[expect(
+            clippy::cast_precision_loss,
+            reason = "milliseconds since 1970 are far below 2^53"
+        )]
+        let issued_at_ms = issued_at_ms.map(|ms| *ms as f64);
+        let args = json!({
+            "requestId": ask.id.as_str(),
+            "deviceId": device.as_str(),
+            "toolName": ask.tool,
+            "args": ask.args,
+            "conversationId": ask.conversation,
+            "progress": ask.progress.then_some(true),
+            "issuedAtMs": issued_at_ms,
+            "signature": signature,
+        });
+        self.call_with_token(FunctionKind::Mutation, "events:appendRequest", args)
             .await
             .map(drop)
     }
@@ -178,14 +151,10 @@ impl CallerClient {
             .call_with_token(
                 FunctionKind::Mutation,
                 "events:cancel",
-                [("requestId", Some(json!(id.as_str())))],
+                json!({"requestId": id.as_str()}),
             )
             .await?;
-        Ok(answer
-            .get("state")
-            .and_then(Value::as_str)
-            .unwrap_or("unknown")
-            .to_owned())
+        Ok(answer["state"].as_str().unwrap_or("unknown").to_owned())
     }
 
     /// Returns the result, once there is one.
@@ -194,7 +163,7 @@ impl CallerClient {
             .call_with_token(
                 FunctionKind::Query,
                 "events:getResult",
-                [("requestId", Some(json!(id.as_str())))],
+                json!({"requestId": id.as_str()}),
             )
             .await?;
         Ok(CallerAnswer::from_result_row(&row))
@@ -207,16 +176,13 @@ impl CallerClient {
 
     /// Builds the arguments of a query about a request.
     pub(super) fn query_args(&self, id: &RequestId, after: Option<f64>) -> Value {
-        self.args_with_token([
-            ("requestId", Some(json!(id.as_str()))),
-            ("after", after.map(|n| json!(n))),
-        ])
+        self.with_token(json!({"requestId": id.as_str(), "after": after}))
     }
 
     /// Requests progress for the next minute.
     pub(super) async fn watch_progress(&self, id: &RequestId) -> Result<(), BackendError> {
-        let fields = [("requestId", Some(json!(id.as_str())))];
-        self.call_with_token(FunctionKind::Mutation, "events:watchProgress", fields)
+        let args = json!({"requestId": id.as_str()});
+        self.call_with_token(FunctionKind::Mutation, "events:watchProgress", args)
             .await
             .map(drop)
     }
@@ -227,11 +193,8 @@ impl CallerClient {
         id: &RequestId,
         after: Option<f64>,
     ) -> Result<Value, BackendError> {
-        let fields = [
-            ("requestId", Some(json!(id.as_str()))),
-            ("after", after.map(|n| json!(n))),
-        ];
-        self.call_with_token(FunctionKind::Query, "events:listProgress", fields)
+        let args = json!({"requestId": id.as_str(), "after": after});
+        self.call_with_token(FunctionKind::Query, "events:listProgress", args)
             .await
     }
 
@@ -261,14 +224,11 @@ impl CallerClient {
     /// Lists the devices that the backend knows, and whether each is online.
     pub async fn list_known_devices(&self) -> Result<Vec<(String, bool)>, BackendError> {
         let rows = self
-            .call_with_token(FunctionKind::Query, "devices:list", [])
+            .call_with_token(FunctionKind::Query, "devices:list", json!({}))
             .await?;
         let device = |row: &Value| {
-            let id = row.get("deviceId").and_then(Value::as_str)?.to_owned();
-            Some((
-                id,
-                row.get("online").and_then(Value::as_bool).unwrap_or(false),
-            ))
+            let id = row["deviceId"].as_str()?.to_owned();
+            Some((id, row["online"].as_bool().unwrap_or(false)))
         };
         Ok(rows
             .as_array()

@@ -19,8 +19,7 @@ pub struct CancelArgs {
 pub fn run_cancel(args: &CancelArgs, context: &CliContext) -> anyhow::Result<Exit> {
     let id = RequestId::parse(args.request.clone())
         .map_err(|bad| CommandError::with_exit(Exit::Usage, bad.to_string()))?;
-    let config = context.effective_config(WorkspaceRule::NotNeeded)?;
-    let home = CliContext::config_home(&config)?;
+    let (config, home) = context.config_and_home(WorkspaceRule::NotNeeded)?;
     let caller = CliContext::caller_client(&config, &home)?;
     let state = command_runtime()?.block_on(caller.cancel_request(&id))?;
     if context.is_json() {

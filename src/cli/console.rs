@@ -14,6 +14,11 @@ pub fn print_line(text: &str) {
         .and_then(|()| out.flush());
 }
 
+/// Writes a line of a list of facts: a label, and its text in the second column.
+pub fn print_row(label: &str, text: &str) {
+    print_line(&format!("{label:<14}{text}"));
+}
+
 /// Writes a value as one line of JSON. Terminal control characters in its strings are escaped.
 ///
 /// # Panics
@@ -98,9 +103,9 @@ fn replace_controls(text: &str, mut write: impl FnMut(char, &mut String)) -> Cow
     let mut out = String::with_capacity(text.len() + 16);
     for c in text.chars() {
         if steers(c) {
-            write(c, &mut out)
+            write(c, &mut out);
         } else {
-            out.push(c)
+            out.push(c);
         }
     }
     Cow::Owned(out)

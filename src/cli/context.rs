@@ -62,6 +62,19 @@ impl CliContext {
         self.load_with_logging(workspaces, |_| None)
     }
 
+    /// Loads the configuration in force, and opens its home.
+    pub fn config_and_home(&self, workspaces: WorkspaceRule) -> anyhow::Result<(Config, Home)> {
+        let config = self.effective_config(workspaces)?;
+        let home = Self::config_home(&config)?;
+        Ok((config, home))
+    }
+
+    /// Opens the home of the configuration in force.
+    pub fn open_home(&self) -> anyhow::Result<Home> {
+        let (_, home) = self.config_and_home(WorkspaceRule::NotNeeded)?;
+        Ok(home)
+    }
+
     /// Loads the configuration for a runner, which also logs to the home while it is in the background.
     pub fn runner_config(&self, workspaces: WorkspaceRule) -> anyhow::Result<Config> {
         self.load_with_logging(workspaces, |config| {

@@ -57,7 +57,7 @@ pub fn run_dev(args: &DevArgs, context: &CliContext) -> anyhow::Result<Exit> {
         let stop = ShutdownSignal::new();
         let _signals = signals::listen_for_signals(&stop)?;
         Box::pin(serve_dev(args.port, context, &home, &stop, |ready| {
-            print_ready_message(ready, context.is_json())
+            print_ready_message(ready, context.is_json());
         }))
         .await
     })?;

@@ -4,8 +4,9 @@
 use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError, RwLock};
+use std::sync::Mutex;
 
+use parking_lot::RwLock;
 use tracing_subscriber::fmt;
 use tracing_subscriber::prelude::*;
 
@@ -58,11 +59,11 @@ pub fn logs_to_file(wanted: Wanted) -> bool {
 /// Also masks the values of this redactor in the log from now on. The last one counts: a process has one home, and
 /// each of its runners reads the secrets anew.
 pub fn mask_with(redactor: &Redactor) {
-    *LOG_REDACTOR.write().unwrap_or_else(PoisonError::into_inner) = Some(redactor.clone());
+    *LOG_REDACTOR.write() = Some(redactor.clone());
 }
 
 /// The redactor of this process.
-static LOG_REDACTOR: RwLock<Option<Redactor>> = RwLock::new(None);
+static LOG_REDACTOR: RwLock<Option<Redactor>> = parking_lot::const_rwlock(None);
 
 /// A writer that masks known values and lookalike credentials and escapes terminal control characters. It receives
 /// whole lines, one at a time.
@@ -81,7 +82,7 @@ fn escape_except_colors(line: &str) -> String {
 impl<W: Write> Write for MaskingWriter<W> {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         let text = String::from_utf8_lossy(line);
-        let known = LOG_REDACTOR.read().unwrap_or_else(PoisonError::into_inner);
+        let known = LOG_REDACTOR.read();
         let known = known
             .as_ref()
             .map_or(Cow::Borrowed(&*text), |known| known.mask(&text).0);

@@ -102,18 +102,12 @@ impl OperatorCommand {
 
     /// Prints the result for people.
     fn show_result(&self, value: &Value) {
-        let text = |key: &str| {
-            value
-                .get(key)
-                .and_then(Value::as_str)
-                .unwrap_or_default()
-                .to_owned()
-        };
+        let text = |key: &str| value[key].as_str().unwrap_or_default().to_owned();
         match self {
             Self::Callers(CallersCommand::Mint { .. }) => console::print_line(&text("callerToken")),
             Self::Callers(CallersCommand::List) => print_callers(value),
             Self::Callers(CallersCommand::Revoke { name }) => {
-                let revoked = value.get("revoked").and_then(Value::as_f64).unwrap_or(0.0);
+                let revoked = value["revoked"].as_f64().unwrap_or(0.0);
                 console::print_line(&format!(
                     "Tokens of {} withdrawn: {revoked}.",
                     console::cell_text(name, 80)
@@ -126,21 +120,17 @@ impl OperatorCommand {
                 );
             }
             Self::Devices(DevicesCommand::Revoke { id }) => {
-                console::print_line(&format!("{id} is withdrawn."))
+                console::print_line(&format!("{id} is withdrawn."));
             }
         }
     }
 
     /// Returns whether there was nothing to revoke.
     fn revoked_nothing(&self, value: &Value) -> bool {
-        let revoked = value.get("revoked");
+        let revoked = &value["revoked"];
         match self {
-            Self::Callers(CallersCommand::Revoke { .. }) => {
-                revoked.and_then(Value::as_f64) == Some(0.0)
-            }
-            Self::Devices(DevicesCommand::Revoke { .. }) => {
-                revoked.and_then(Value::as_bool) == Some(false)
-            }
+            Self::Callers(CallersCommand::Revoke { .. }) => revoked.as_f64() == Some(0.0),
+            Self::Devices(DevicesCommand::Revoke { .. }) => revoked.as_bool() == Some(false),
             _ => false,
         }
     }
@@ -148,8 +138,7 @@ impl OperatorCommand {
 
 /// Calls one of the operator's functions.
 pub fn run_operator(args: &OperatorArgs, context: &CliContext) -> anyhow::Result<Exit> {
-    let config = context.effective_config(WorkspaceRule::NotNeeded)?;
-    let home = CliContext::config_home(&config)?;
+    let (config, home) = context.config_and_home(WorkspaceRule::NotNeeded)?;
     let tokens = wiring::backend_tokens(&config, &home)?;
     let key = tokens.read_token(TokenName::Admin)?.ok_or_else(|| {
         let path = tokens.token_path(TokenName::Admin);
@@ -181,20 +170,14 @@ pub fn run_operator(args: &OperatorArgs, context: &CliContext) -> anyhow::Result
 fn print_callers(callers: &Value) {
     let now_ms = Clock::system_clock().now_ms();
     let row = |caller: &Value| {
-        let name = caller
-            .get("name")
-            .and_then(Value::as_str)
-            .unwrap_or_default();
-        let may = match caller.get("may").and_then(Value::as_str) {
+        let name = caller["name"].as_str().unwrap_or_default();
+        let may = match caller["may"].as_str() {
             Some("ask") => "ask",
             Some("approve") => "approve",
             _ => "ask, approve",
         };
         #[expect(clippy::cast_possible_truncation, reason = "milliseconds since 1970")]
-        let minted = caller
-            .get("mintedAtMs")
-            .and_then(Value::as_f64)
-            .unwrap_or_default() as i64;
+        let minted = caller["mintedAtMs"].as_f64().unwrap_or_default() as i64;
         vec![
             console::cell_text(name, 40),
             may.to_owned(),

@@ -23,8 +23,7 @@ pub struct PairArgs {
 
 /// Opens a first session with the code and stores the backend's address.
 pub fn run_pair(args: &PairArgs, context: &CliContext) -> anyhow::Result<Exit> {
-    let config = context.effective_config(WorkspaceRule::NotNeeded)?;
-    let home = CliContext::config_home(&config)?;
+    let (config, home) = context.config_and_home(WorkspaceRule::NotNeeded)?;
     if args.new_device {
         // No runner may still use the old identity.
         let _lock = RunnerLock::try_acquire(&home)?;

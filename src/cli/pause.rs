@@ -9,7 +9,6 @@ use super::context::CliContext;
 use super::exit::{CommandError, Exit};
 use super::{audit, console, display_time};
 use crate::audit::{AuditEntry, AuditEvent};
-use crate::config::WorkspaceRule;
 use crate::home::{
     Home, OwnerSwitch, OwnerSwitches, RunnerLock, StoppedConversation, SupervisionStore,
     SwitchState,
@@ -60,7 +59,7 @@ struct PauseState {
 
 /// Stops starting new calls.
 pub fn run_pause(args: &PauseArgs, context: &CliContext) -> anyhow::Result<Exit> {
-    let home = context_home(context)?;
+    let home = context.open_home()?;
     let on = SwitchState {
         since_ms: Clock::system_clock().now_ms(),
         reason: args.reason.clone(),
@@ -81,10 +80,10 @@ pub fn run_pause(args: &PauseArgs, context: &CliContext) -> anyhow::Result<Exit>
     });
     match (answer.running, answer.in_flight) {
         (false, _) => {
-            console::print_line("No runner runs now; the next one will be paused from its start.")
+            console::print_line("No runner runs now; the next one will be paused from its start.");
         }
         (true, 0) => {
-            console::print_line("New requests are accepted and wait until `punie-runner resume`.")
+            console::print_line("New requests are accepted and wait until `punie-runner resume`.");
         }
         (true, calls) => console::print_line(&format!(
             "{calls} running {} on to the end, and results are delivered. New requests wait until \
@@ -97,7 +96,7 @@ pub fn run_pause(args: &PauseArgs, context: &CliContext) -> anyhow::Result<Exit>
 
 /// Starts calls again.
 pub fn run_resume(args: &ResumeArgs, context: &CliContext) -> anyhow::Result<Exit> {
-    let home = context_home(context)?;
+    let home = context.open_home()?;
     if let Some(conversation) = &args.conversation {
         return resume_conversation(&home, conversation, args.without_editor, context);
     }
@@ -214,10 +213,6 @@ fn resume_conversation(
         );
     }
     Ok(Exit::Done)
-}
-
-fn context_home(context: &CliContext) -> anyhow::Result<Home> {
-    CliContext::config_home(&context.effective_config(WorkspaceRule::NotNeeded)?)
 }
 
 fn pause_state(home: &Home, paused: bool, changed: bool) -> anyhow::Result<PauseState> {

@@ -10,7 +10,6 @@ use serde::Serialize;
 use super::context::CliContext;
 use super::exit::{CommandError, Exit};
 use super::{console, display_time};
-use crate::config::WorkspaceRule;
 use crate::home::{Home, KeyPlace, SecretError, SecretStore, load_skills};
 use crate::redact::{Redactor, Secret};
 use crate::runner::Clock;
@@ -64,8 +63,7 @@ struct SecretLine<'a> {
 
 /// Lists the secrets, or changes one.
 pub fn run_secrets(args: &SecretsArgs, context: &CliContext) -> anyhow::Result<Exit> {
-    let config = context.effective_config(WorkspaceRule::NotNeeded)?;
-    let home = CliContext::config_home(&config)?;
+    let home = context.open_home()?;
     match &args.word {
         SecretsCommand::List => print_secrets(&home, context.is_json()),
         SecretsCommand::Set { name } => prompt_and_set_secret(&home, name, context.is_json()),

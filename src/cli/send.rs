@@ -71,8 +71,7 @@ pub fn run_send(args: &SendArgs, context: &CliContext) -> anyhow::Result<Exit> {
             format!("--wait {} is not a number of seconds", args.wait),
         )
     })?;
-    let config = context.effective_config(WorkspaceRule::NotNeeded)?;
-    let home = CliContext::config_home(&config)?;
+    let (config, home) = context.config_and_home(WorkspaceRule::NotNeeded)?;
     let caller = CliContext::caller_client(&config, &home)?;
     let key = args.sign_key.as_deref().map(load_sign_key).transpose()?;
     let mut ask = CallerRequest {

@@ -31,7 +31,9 @@ pub fn run_tools(args: &ToolsArgs, context: &CliContext) -> anyhow::Result<Exit>
     let machine = wiring::assemble_lone_host(&config, &home, context.environment())?;
     match &args.name {
         None if args.markdown => {
-            console::print_line(render_catalog_markdown(machine.registry.device_specs()).trim_end())
+            console::print_line(
+                render_catalog_markdown(machine.registry.device_specs()).trim_end(),
+            );
         }
         None => list_tools(machine.registry.device_specs(), context.is_json()),
         Some(name) => {

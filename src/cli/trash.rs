@@ -74,8 +74,7 @@ struct EmptiedTrash {
 
 /// Lists, restores or empties the trash.
 pub fn run_trash(args: &TrashArgs, context: &CliContext) -> anyhow::Result<Exit> {
-    let config = context.effective_config(WorkspaceRule::NotNeeded)?;
-    let home = CliContext::config_home(&config)?;
+    let (config, home) = context.config_and_home(WorkspaceRule::NotNeeded)?;
     let trash = wiring::open_trash(&config, &home);
     match &args.word {
         TrashCommand::List => list_trash(&trash, context.is_json()),

@@ -31,8 +31,7 @@ struct UndoOutput {
 
 /// Undoes a request.
 pub fn run_undo(args: &UndoArgs, context: &CliContext) -> anyhow::Result<Exit> {
-    let config = context.effective_config(WorkspaceRule::OrCurrentDir)?;
-    let home = CliContext::config_home(&config)?;
+    let (config, home) = context.config_and_home(WorkspaceRule::OrCurrentDir)?;
     let trash = wiring::open_trash(&config, &home);
     let workspace = wiring::open_workspace(&config, context.environment())?;
     let undone = match trash.undo_request(&workspace, &args.request, args.dry_run) {

@@ -7,7 +7,7 @@ use reqwest::Url;
 
 use super::sources::ProcessEnvironment;
 use super::toml_document::TomlValue;
-use super::value::{ConfigValue, ValueError, quote_toml};
+use super::value::{ConfigValue, ValueError, quote_toml, read_text};
 
 /// The value of `backend.proxy`.
 #[derive(Clone, PartialEq, Eq)]
@@ -60,12 +60,8 @@ impl ConfigValue for Option<ProxySetting> {
     const WANTED: &'static str = "an address in quotes, or \"none\"";
     const EXAMPLE: &'static str = "\"http://proxy.example.com:8080\"";
     fn from_toml(plain: &TomlValue) -> Result<Self, ValueError> {
-        let TomlValue::Text(text) = plain else {
-            return Err(ValueError::WrongType);
-        };
-        ProxySetting::parse_proxy(text)
-            .map(Some)
-            .map_err(ValueError::Invalid)
+        let parsed = ProxySetting::parse_proxy(read_text(plain)?);
+        parsed.map(Some).map_err(ValueError::Invalid)
     }
     fn to_toml(&self) -> Option<String> {
         self.as_ref()

@@ -4,16 +4,17 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::ConfigSetting;
+use super::choices::{
+    AskedAbout, BackendKind, Discover, LogFile, LogLevel, WakeUp, default_required_level,
+};
+use super::config_setting::ConfigSetting;
 use super::proxy::ProxySetting;
 use super::public_key::PublicKey;
 use super::sources::ValueOrigin;
 use super::toml_document::{ConfigDocument, ConfigFault};
 use super::url::BackendUrl;
-use super::value::{
-    AskedAbout, BackendKind, ConfigValue, Discover, LogFile, LogLevel, Network, Require,
-    ValueBounds, ValueError, WakeUp, expected_text,
-};
+use super::value::{ConfigValue, ValueBounds, ValueError, expected_text};
+use crate::sandbox::{NetworkAccess, RequiredLevel};
 
 /// A table as the generated file shows it.
 pub(super) struct TableInfo {
@@ -192,9 +193,9 @@ tables! {
     /// What commands may touch, as the system's kernel enforces it (docs/safety.md).
     ["sandbox"] Sandbox {
         /// full, partial or none: the least level of confinement at which commands run. Below it they are refused; reading and editing files goes on.
-        require, "require": Require = Require::system_default(), ..;
+        require, "require": RequiredLevel = default_required_level(), ..;
         /// none, loopback or full: what commands reach. loopback: each other, where the system lets that be set up without privilege, else nothing.
-        network, "network": Network = Network::Loopback, ..;
+        network, "network": NetworkAccess = NetworkAccess::Loopback, ..;
         /// What commands may write beside the workspaces and their temporary folder, and what of a workspace although it is protected (as its .git/config). A path may begin with ~.
         write, "write": Vec<PathBuf> = Vec::new(), ..;
         /// What commands may read beside the system's folders and the user's own, or although it is on the list of what is hidden.

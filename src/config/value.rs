@@ -1,11 +1,11 @@
-//! The types of values that a key can have: how each is read, bounded and written. Not here: the keys.
+//! The types of values that a key can have: how each is read, bounded and written. Not here: the keys (tables), and
+//! values of a few names (choices).
 
+use std::borrow::Cow;
 use std::fmt::Display;
 use std::ops::{RangeFull, RangeInclusive};
 use std::path::PathBuf;
 use std::time::Duration;
-
-use tracing::level_filters::LevelFilter;
 
 use super::public_key::PublicKey;
 use super::toml_document::TomlValue;
@@ -65,6 +65,28 @@ fn read_integer<T: TryFrom<i64>>(plain: &TomlValue) -> Result<T, ValueError> {
     }
 }
 
+pub(super) fn read_text(plain: &TomlValue) -> Result<&str, ValueError> {
+    match plain {
+        TomlValue::Text(text) => Ok(text),
+        _ => Err(ValueError::WrongType),
+    }
+}
+
+pub(super) fn read_list<T>(
+    plain: &TomlValue,
+    item: impl Fn(&TomlValue) -> Result<T, ValueError>,
+) -> Result<Vec<T>, ValueError> {
+    match plain {
+        TomlValue::List(list) => list.iter().map(item).collect(),
+        _ => Err(ValueError::WrongType),
+    }
+}
+
+pub(super) fn quote_list<T>(list: &[T], text: impl Fn(&T) -> Cow<'_, str>) -> String {
+    let words: Vec<String> = list.iter().map(|item| quote_toml(&text(item))).collect();
+    format!("[{}]", words.join(", "))
+}
+
 impl ConfigValue for usize {
     const WANTED: &'static str = "a whole number";
     fn from_toml(plain: &TomlValue) -> Result<Self, ValueError> {
@@ -122,12 +144,8 @@ impl ConfigValue for Option<BackendUrl> {
     const WANTED: &'static str = "an address in quotes";
     const EXAMPLE: &'static str = "\"https://your-deployment.convex.cloud\"";
     fn from_toml(plain: &TomlValue) -> Result<Self, ValueError> {
-        let TomlValue::Text(text) = plain else {
-            return Err(ValueError::WrongType);
-        };
-        BackendUrl::parse_url(text)
-            .map(Some)
-            .map_err(ValueError::Invalid)
+        let parsed = BackendUrl::parse_url(read_text(plain)?);
+        parsed.map(Some).map_err(ValueError::Invalid)
     }
     fn to_toml(&self) -> Option<String> {
         self.as_ref().map(|url| quote_toml(url.as_str()))
@@ -139,12 +157,8 @@ impl ConfigValue for Option<PublicKey> {
     // No private key for this exists: it is a hash.
     const EXAMPLE: &'static str = "\"T64rUJbvmpXUmjxh1Cxn14gSXLrRhWVhxm31pHvctcU=\"";
     fn from_toml(plain: &TomlValue) -> Result<Self, ValueError> {
-        let TomlValue::Text(text) = plain else {
-            return Err(ValueError::WrongType);
-        };
-        PublicKey::parse(text)
-            .map(Some)
-            .map_err(ValueError::Invalid)
+        let parsed = PublicKey::parse(read_text(plain)?);
+        parsed.map(Some).map_err(ValueError::Invalid)
     }
     fn to_toml(&self) -> Option<String> {
         self.as_ref().map(|key| quote_toml(&key.encode_base64()))
@@ -154,42 +168,23 @@ impl ConfigValue for Option<PublicKey> {
 impl ConfigValue for Vec<PathBuf> {
     const WANTED: &'static str = "a list of paths in quotes";
     fn from_toml(plain: &TomlValue) -> Result<Self, ValueError> {
-        let TomlValue::List(list) = plain else {
-            return Err(ValueError::WrongType);
-        };
-        let path = |plain: &TomlValue| match plain {
-            TomlValue::Text(text) if text.is_empty() => {
-                Err(ValueError::Invalid("a path in it is empty".to_owned()))
-            }
-            TomlValue::Text(text) => Ok(PathBuf::from(text)),
-            _ => Err(ValueError::WrongType),
-        };
-        list.iter().map(path).collect()
+        read_list(plain, |path| match read_text(path)? {
+            "" => Err(ValueError::Invalid("a path in it is empty".to_owned())),
+            path => Ok(PathBuf::from(path)),
+        })
     }
     fn to_toml(&self) -> Option<String> {
-        let paths: Vec<String> = self
-            .iter()
-            .map(|path| quote_toml(&path.to_string_lossy()))
-            .collect();
-        Some(format!("[{}]", paths.join(", ")))
+        Some(quote_list(self, |path| path.to_string_lossy()))
     }
 }
 
 impl ConfigValue for Vec<String> {
     const WANTED: &'static str = "a list of words in quotes";
     fn from_toml(plain: &TomlValue) -> Result<Self, ValueError> {
-        let TomlValue::List(list) = plain else {
-            return Err(ValueError::WrongType);
-        };
-        let word = |plain: &TomlValue| match plain {
-            TomlValue::Text(text) => Ok(text.clone()),
-            _ => Err(ValueError::WrongType),
-        };
-        list.iter().map(word).collect()
+        read_list(plain, |word| read_text(word).map(str::to_owned))
     }
     fn to_toml(&self) -> Option<String> {
-        let words: Vec<String> = self.iter().map(|word| quote_toml(word)).collect();
-        Some(format!("[{}]", words.join(", ")))
+        Some(quote_list(self, |word| word.into()))
     }
 }
 
@@ -199,183 +194,6 @@ pub(super) fn quote_toml(text: &str) -> String {
     serde_json::Value::from(text)
         .to_string()
         .replace('\u{7f}', "\\u007F")
-}
-
-/// Declares a type with a few named values.
-macro_rules! named {
-    ($(#[doc = $about:literal])+ $Kind:ident, $wanted:literal { $($(#[$meta:meta])* $Name:ident = $text:literal),+ $(,)? }) => {
-        $(#[doc = $about])+
-        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-        pub enum $Kind { $($(#[$meta])* $Name),+ }
-
-        impl $Kind {
-            /// Returns the name in the file.
-            pub fn as_str(self) -> &'static str {
-                match self { $(Self::$Name => $text),+ }
-            }
-
-            /// Parses the name, ignoring case.
-            ///
-            /// # Errors
-            /// A sentence that names the allowed values.
-            pub fn parse(text: &str) -> Result<Self, String> {
-                match text.trim().to_ascii_lowercase().as_str() {
-                    $($text => Ok(Self::$Name),)+
-                    _ => Err(format!("there is no {text:.40?}. It must be {}", $wanted)),
-                }
-            }
-        }
-
-        impl ConfigValue for $Kind {
-            const WANTED: &'static str = $wanted;
-            fn from_toml(plain: &TomlValue) -> Result<Self, ValueError> {
-                let TomlValue::Text(text) = plain else { return Err(ValueError::WrongType) };
-                Self::parse(text).map_err(ValueError::Invalid)
-            }
-            fn to_toml(&self) -> Option<String> {
-                Some(quote_toml(self.as_str()))
-            }
-        }
-    };
-}
-
-named!(
-    /// The kind of backend.
-    BackendKind, "\"convex\" or \"websocket\"" {
-        /// Convex functions over HTTP; the embedded backend speaks the same.
-        Convex = "convex",
-        /// A worker that sends tool calls over one WebSocket.
-        WebSocket = "websocket",
-    }
-);
-
-named!(
-    /// The time at which the wake-up socket is opened.
-    WakeUp, "\"auto\", \"on\" or \"off\"" {
-        /// Once polls turn out not to be held.
-        Auto = "auto",
-        /// From the start.
-        On = "on",
-        /// Never.
-        Off = "off",
-    }
-);
-
-named!(
-    /// The effects that can require approval.
-    AskedAbout, "\"reads\", \"writes\" or \"executes\"" {
-        /// Calls that only read.
-        Reads = "reads",
-        /// Calls that change files.
-        Writes = "writes",
-        /// Calls that run something.
-        Executes = "executes",
-    }
-);
-
-impl ConfigValue for Vec<AskedAbout> {
-    const WANTED: &'static str = "a list of \"reads\", \"writes\" and \"executes\"";
-    fn from_toml(plain: &TomlValue) -> Result<Self, ValueError> {
-        let TomlValue::List(list) = plain else {
-            return Err(ValueError::WrongType);
-        };
-        list.iter().map(AskedAbout::from_toml).collect()
-    }
-    fn to_toml(&self) -> Option<String> {
-        let words: Vec<String> = self.iter().map(|word| quote_toml(word.as_str())).collect();
-        Some(format!("[{}]", words.join(", ")))
-    }
-}
-
-named!(
-    /// The condition for asking an editor for its own tools.
-    Discover, "\"announced\", \"always\" or \"never\"" {
-        /// If it announces that it has some.
-        Announced = "announced",
-        /// Always, whatever it announces.
-        Always = "always",
-        /// Never.
-        Never = "never",
-    }
-);
-
-named!(
-    /// The least level of confinement at which commands run.
-    Require, "\"full\", \"partial\" or \"none\"" {
-        /// Every tested escape is blocked.
-        Full = "full",
-        /// Some tested escapes are blocked.
-        Partial = "partial",
-        /// Any level.
-        None = "none",
-    }
-);
-
-impl Require {
-    /// The default: full on Linux, and none where commands cannot be confined yet.
-    pub(super) const fn system_default() -> Self {
-        if cfg!(target_os = "linux") {
-            Self::Full
-        } else {
-            Self::None
-        }
-    }
-}
-
-named!(
-    /// The network access of commands.
-    Network, "\"none\", \"loopback\" or \"full\"" {
-        /// None.
-        None = "none",
-        /// Each other only.
-        Loopback = "loopback",
-        /// Everything.
-        Full = "full",
-    }
-);
-
-named!(
-    /// The log level.
-    LogLevel, "\"off\", \"error\", \"warn\", \"info\", \"debug\" or \"trace\"" {
-        /// Nothing.
-        Off = "off",
-        /// Failures.
-        Error = "error",
-        /// Also likely failures.
-        Warn = "warn",
-        /// Also completed work.
-        Info = "info",
-        /// Also details.
-        Debug = "debug",
-        /// Also each step.
-        Trace = "trace",
-    }
-);
-
-named!(
-    /// The condition for also writing the log to a file of the home.
-    LogFile, "\"auto\", \"always\" or \"never\"" {
-        /// If stderr is no terminal.
-        Auto = "auto",
-        /// Always.
-        Always = "always",
-        /// Never.
-        Never = "never",
-    }
-);
-
-impl LogLevel {
-    /// Returns the level as a `tracing` filter.
-    pub fn level_filter(self) -> LevelFilter {
-        match self {
-            Self::Off => LevelFilter::OFF,
-            Self::Error => LevelFilter::ERROR,
-            Self::Warn => LevelFilter::WARN,
-            Self::Info => LevelFilter::INFO,
-            Self::Debug => LevelFilter::DEBUG,
-            Self::Trace => LevelFilter::TRACE,
-        }
-    }
 }
 
 /// Formats "must be a whole number between 1 and 64, not 99".

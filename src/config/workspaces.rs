@@ -4,9 +4,10 @@
 use std::ffi::OsStr;
 use std::path::{Component, Path, PathBuf};
 
+use super::config_setting::ConfigSetting;
 use super::error::ConfigError;
+use super::global_flags::GlobalFlags;
 use super::sources::{self, ProcessEnvironment, ValueOrigin};
-use super::{ConfigSetting, GlobalFlags};
 
 /// The behaviour of a command if no workspace was named.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,37 +29,14 @@ pub(super) fn resolve_workspaces(
     (home, writes): (&Path, &[PathBuf]),
     rule: WorkspaceRule,
 ) -> Result<(Vec<PathBuf>, ConfigSetting), ConfigError> {
-    let (paths, file_origin, file) = from_file;
-    let here = environment.current_dir();
-    let (named, base, origin) = if !flags.workspaces.is_empty() {
-        (
-            flags.workspaces.clone(),
-            here,
-            ValueOrigin::Flag("--workspace"),
-        )
-    } else if let Some(list) = environment.get("PUNIE_WORKSPACE") {
-        (
-            split_list(list),
-            here,
-            ValueOrigin::Variable("PUNIE_WORKSPACE"),
-        )
-    } else if !paths.is_empty() {
-        (paths.to_vec(), file.parent(), file_origin.clone())
-    } else {
-        match (rule, here) {
-            (WorkspaceRule::OrCurrentDir, Some(here)) => {
-                (vec![here.to_owned()], None, ValueOrigin::CurrentDir)
-            }
-            (WorkspaceRule::NotNeeded, _) => (Vec::new(), None, ValueOrigin::Default),
-            _ => {
-                return Err(ConfigError::NoWorkspace {
-                    file: file.to_owned(),
-                });
-            }
-        }
-    };
-    let (mut workspaces, mut full) = (Vec::new(), Vec::new());
-    for path in named {
+    let named = NamedWorkspaces::choose_source(flags, environment, from_file, rule)?;
+    let NamedWorkspaces {
+        paths,
+        base,
+        origin,
+    } = named;
+    let (mut workspaces, mut resolved) = (Vec::new(), Vec::new());
+    for path in paths {
         let real = resolve_workspace(environment, &path, base, home).map_err(|why| match why {
             WorkspaceError::Relative => ConfigError::NoCurrentDir {
                 origin: origin.clone(),
@@ -69,36 +47,75 @@ pub(super) fn resolve_workspaces(
                 why,
             },
         })?;
-        full.extend(
-            environment
-                .expand_path(&path, base)
-                .map(|full| (full, real.clone())),
-        );
+        if let Some(full) = environment.expand_path(&path, base) {
+            resolved.push((full, real.clone()));
+        }
         if !workspaces.contains(&real) {
             workspaces.push(real);
         }
     }
-    let mut written = workspaces.clone();
-    written.extend(
-        writes
-            .iter()
-            .map(|path| sources::canonicalize_existing(path)),
-    );
-    if let Some(why) = full
+    let writes = writes
+        .iter()
+        .map(|path| sources::canonicalize_existing(path));
+    let written: Vec<PathBuf> = workspaces.iter().cloned().chain(writes).collect();
+    if let Some(why) = resolved
         .iter()
         .find_map(|(full, real)| untrusted_link_error(full, real, &written))
     {
         return Err(ConfigError::Value { origin, why });
     }
-    let value = super::value::ConfigValue::to_toml(&workspaces).unwrap_or_default();
-    Ok((
-        workspaces,
-        ConfigSetting {
-            key: "workspaces.paths",
-            value,
-            origin,
-        },
-    ))
+    let setting = ConfigSetting {
+        key: "workspaces.paths",
+        value: super::value::ConfigValue::to_toml(&workspaces).unwrap_or_default(),
+        origin,
+    };
+    Ok((workspaces, setting))
+}
+
+/// The workspaces as they are named, the folder of relative ones, and the place of the names.
+struct NamedWorkspaces<'a> {
+    paths: Vec<PathBuf>,
+    base: Option<&'a Path>,
+    origin: ValueOrigin,
+}
+
+impl<'a> NamedWorkspaces<'a> {
+    /// Takes the names of the flags, else of the environment, else of the file, else as the rule says.
+    fn choose_source(
+        flags: &GlobalFlags,
+        environment: &'a ProcessEnvironment,
+        (paths, file_origin, file): (&[PathBuf], &ValueOrigin, &'a Path),
+        rule: WorkspaceRule,
+    ) -> Result<Self, ConfigError> {
+        let base = environment.current_dir();
+        let named = |paths, base, origin| {
+            Ok(Self {
+                paths,
+                base,
+                origin,
+            })
+        };
+        if !flags.workspaces.is_empty() {
+            let origin = ValueOrigin::Flag("--workspace");
+            return named(flags.workspaces.clone(), base, origin);
+        }
+        if let Some(list) = environment.get("PUNIE_WORKSPACE") {
+            let origin = ValueOrigin::Variable("PUNIE_WORKSPACE");
+            return named(split_list(list), base, origin);
+        }
+        if !paths.is_empty() {
+            return named(paths.to_vec(), file.parent(), file_origin.clone());
+        }
+        match (rule, base) {
+            (WorkspaceRule::OrCurrentDir, Some(current)) => {
+                named(vec![current.to_owned()], None, ValueOrigin::CurrentDir)
+            }
+            (WorkspaceRule::NotNeeded, _) => named(Vec::new(), None, ValueOrigin::Default),
+            _ => Err(ConfigError::NoWorkspace {
+                file: file.to_owned(),
+            }),
+        }
+    }
 }
 
 fn split_list(list: &OsStr) -> Vec<PathBuf> {

@@ -9,7 +9,7 @@ use serde::de::{self, DeserializeOwned, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-use super::failure::FunctionFailure;
+use super::failure::{FunctionFailure, FunctionResult};
 
 /// The most bytes of UTF-8 in one payload.
 pub(super) const PAYLOAD_LIMIT: usize = 900 * 1024;
@@ -18,7 +18,7 @@ pub(super) const PAYLOAD_LIMIT: usize = 900 * 1024;
 const MAX_WHOLE: f64 = 9_007_199_254_740_992.0;
 
 /// Reads a function's arguments. Unknown, missing and mistyped fields are refused.
-pub(super) fn read_args<T: DeserializeOwned>(args: &RawValue) -> Result<T, FunctionFailure> {
+pub(super) fn read_args<T: DeserializeOwned>(args: &RawValue) -> FunctionResult<T> {
     let mut reader = serde_json::Deserializer::from_str(args.get());
     serde_path_to_error::deserialize(&mut reader)
         .map_err(|bad| FunctionFailure::Refused(format!("ArgumentValidationError: {bad}")))
@@ -47,7 +47,7 @@ pub(super) fn check_text_length<'t>(
     field: &str,
     text: &'t str,
     max: usize,
-) -> Result<&'t str, FunctionFailure> {
+) -> FunctionResult<&'t str> {
     if text.len() <= max {
         return Ok(text);
     }
@@ -61,16 +61,12 @@ pub(super) fn check_optional_length(
     field: &str,
     text: Option<&str>,
     max: usize,
-) -> Result<(), FunctionFailure> {
+) -> FunctionResult<()> {
     text.map_or(Ok(()), |text| check_text_length(field, text, max).map(drop))
 }
 
 /// Checks the size of a payload. The sender must shrink a larger one.
-pub(super) fn check_payload_size(
-    field: &str,
-    text: &str,
-    limit: usize,
-) -> Result<(), FunctionFailure> {
+pub(super) fn check_payload_size(field: &str, text: &str, limit: usize) -> FunctionResult<()> {
     if text.len() <= limit {
         Ok(())
     } else {
@@ -84,7 +80,7 @@ pub(super) struct WireNumber(f64);
 
 impl WireNumber {
     /// Returns the number if it is finite.
-    pub fn finite_value(self, field: &str) -> Result<f64, FunctionFailure> {
+    pub fn finite_value(self, field: &str) -> FunctionResult<f64> {
         if self.0.is_finite() {
             Ok(self.0)
         } else {
@@ -95,7 +91,7 @@ impl WireNumber {
     }
 
     /// Returns the number if it is a non-negative integer.
-    pub fn whole_value(self, field: &str) -> Result<i64, FunctionFailure> {
+    pub fn whole_value(self, field: &str) -> FunctionResult<i64> {
         if self.0.is_finite() && self.0.fract() == 0.0 && (0.0..=MAX_WHOLE).contains(&self.0) {
             #[expect(clippy::cast_possible_truncation, reason = "whole and within 2^53")]
             return Ok(self.0 as i64);
@@ -179,7 +175,7 @@ mod tests {
         cursor: Option<String>,
     }
 
-    fn sample(text: &str) -> Result<Sample, FunctionFailure> {
+    fn sample(text: &str) -> FunctionResult<Sample> {
         read_args(&RawValue::from_string(text.into()).expect("JSON"))
     }
 

@@ -1,10 +1,11 @@
 //! Authentication: a device by its session token, a caller by its minted token.
 //! Not here: signatures, which prove a device's key when it opens a session.
 
-use rusqlite::{Connection, OptionalExtension as _};
+use rusqlite::Connection;
 
 use super::credentials::{equals_in_constant_time, hash_text};
-use super::failure::{FailureCode, FunctionFailure};
+use super::failure::{FailureCode, FunctionFailure, FunctionResult};
+use super::sql_calls::SqlCalls as _;
 use crate::ids::DeviceId;
 
 /// Returns the device if this is the token of its current session.
@@ -12,12 +13,13 @@ pub(super) fn authenticate_device(
     db: &Connection,
     device_id: &str,
     token: &str,
-) -> Result<DeviceId, FunctionFailure> {
+) -> FunctionResult<DeviceId> {
     let id = DeviceId::parse(device_id)?;
-    let stored: Option<([u8; 32], bool)> = db
-        .prepare_cached("SELECT token_hash, revoked FROM devices WHERE device_id = ?1")?
-        .query_row([id.as_str()], |row| Ok((row.get(0)?, row.get(1)?)))
-        .optional()?;
+    let stored: Option<([u8; 32], bool)> = db.find_row(
+        "SELECT token_hash, revoked FROM devices WHERE device_id = ?1",
+        [id.as_str()],
+        |row| row.try_into(),
+    )?;
     match stored {
         Some((token_hash, false)) if equals_in_constant_time(&token_hash, &hash_text(token)) => {
             Ok(id)
@@ -31,15 +33,13 @@ pub(super) fn authenticate_device(
 }
 
 /// Returns a device that callers may send requests to.
-pub(super) fn find_active_device(
-    db: &Connection,
-    device_id: &str,
-) -> Result<DeviceId, FunctionFailure> {
+pub(super) fn find_active_device(db: &Connection, device_id: &str) -> FunctionResult<DeviceId> {
     let id = DeviceId::parse(device_id)?;
-    let revoked: Option<bool> = db
-        .prepare_cached("SELECT revoked FROM devices WHERE device_id = ?1")?
-        .query_row([id.as_str()], |row| row.get(0))
-        .optional()?;
+    let revoked: Option<bool> = db.find_row(
+        "SELECT revoked FROM devices WHERE device_id = ?1",
+        [id.as_str()],
+        |row| row.get(0),
+    )?;
     match revoked {
         Some(false) => Ok(id),
         Some(true) => Err(revoked_device()),
@@ -87,11 +87,12 @@ pub(super) fn authorize_caller(
     db: &Connection,
     token: &str,
     action: CallerAction,
-) -> Result<(), FunctionFailure> {
-    let may: Option<Option<String>> = db
-        .prepare_cached("SELECT may FROM callers WHERE token_hash = ?1")?
-        .query_row([hash_text(token)], |row| row.get(0))
-        .optional()?;
+) -> FunctionResult<()> {
+    let may: Option<Option<String>> = db.find_row(
+        "SELECT may FROM callers WHERE token_hash = ?1",
+        [hash_text(token)],
+        |row| row.get(0),
+    )?;
     let refusal = match may {
         Some(may) if action.is_allowed_by(may.as_deref()) => return Ok(()),
         Some(_) => action.refusal_text(),

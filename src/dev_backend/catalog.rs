@@ -3,14 +3,15 @@
 
 use std::collections::HashSet;
 
-use rusqlite::{Connection, OptionalExtension as _};
+use rusqlite::Connection;
 use serde::{Deserialize, Serialize};
 
 use super::args::{self, PAYLOAD_LIMIT, WireNumber, optional};
 use super::auth;
-use super::failure::{FailureCode, FunctionFailure};
-use super::functions::{MutationFunction, QueryFunction, SnapshotView};
-use super::store::CommitTransaction;
+use super::commit_transaction::CommitTransaction;
+use super::failure::{FailureCode, FunctionFailure, FunctionResult};
+use super::function_traits::{MutationFunction, QueryFunction, SnapshotView};
+use super::sql_calls::SqlCalls as _;
 use crate::ids::DeviceId;
 
 /// The most items in one call.
@@ -70,7 +71,7 @@ pub(super) struct UpsertCounts {
 }
 
 impl UpsertMany {
-    fn check_items(&self) -> Result<(), FunctionFailure> {
+    fn check_items(&self) -> FunctionResult<()> {
         if self.items.len() > MOST_ITEMS {
             return Err(FunctionFailure::invalid_argument(format!(
                 "items must be at most {MOST_ITEMS} in one call"
@@ -92,18 +93,17 @@ impl UpsertMany {
     }
 
     /// Stores the revision. Returns false if a higher one is stored already: this call is too late and has no effect.
-    fn record_revision(&self, db: &Connection, device: &DeviceId) -> Result<bool, FunctionFailure> {
-        let noted = db
-            .prepare_cached(
-                "INSERT INTO catalog_revisions (device_id, kind, revision) VALUES (?1, ?2, ?3) \
+    fn record_revision(&self, db: &Connection, device: &DeviceId) -> FunctionResult<bool> {
+        let noted = db.execute_cached(
+            "INSERT INTO catalog_revisions (device_id, kind, revision) VALUES (?1, ?2, ?3) \
                  ON CONFLICT (device_id, kind) DO UPDATE SET revision = excluded.revision \
                  WHERE excluded.revision >= catalog_revisions.revision",
-            )?
-            .execute((
+            (
                 device.as_str(),
                 self.kind.column_text(),
                 self.revision.whole_value("revision")?,
-            ))?;
+            ),
+        )?;
         Ok(noted == 1)
     }
 
@@ -115,12 +115,11 @@ impl UpsertMany {
         tally: &mut UpsertCounts,
     ) -> rusqlite::Result<()> {
         let id = (device.as_str(), self.kind.column_text(), &item.key);
-        let stored: Option<String> = db
-            .prepare_cached(
-                "SELECT hash FROM catalog WHERE device_id = ?1 AND kind = ?2 AND key = ?3",
-            )?
-            .query_row(id, |row| row.get(0))
-            .optional()?;
+        let stored: Option<String> = db.find_row(
+            "SELECT hash FROM catalog WHERE device_id = ?1 AND kind = ?2 AND key = ?3",
+            id,
+            |row| row.get(0),
+        )?;
         match stored {
             Some(hash) if hash == item.hash => {
                 tally.unchanged += 1.0;
@@ -129,21 +128,22 @@ impl UpsertMany {
             Some(_) => tally.updated += 1.0,
             None => tally.inserted += 1.0,
         }
-        db.prepare_cached(
+        db.execute_cached(
             "INSERT INTO catalog (device_id, kind, key, hash, body) VALUES (?1, ?2, ?3, ?4, ?5) \
              ON CONFLICT (device_id, kind, key) DO UPDATE SET hash = excluded.hash, body = excluded.body",
-        )?
-        .execute((id.0, id.1, id.2, &item.hash, &item.body))?;
+            (id.0, id.1, id.2, &item.hash, &item.body),
+        )?;
         Ok(())
     }
 
     /// Deletes the items that are not in this complete set.
     fn remove_missing(&self, db: &Connection, device: &DeviceId) -> rusqlite::Result<f64> {
         let kept: HashSet<&str> = self.items.iter().map(|item| item.key.as_str()).collect();
-        let stored: Vec<String> = db
-            .prepare_cached("SELECT key FROM catalog WHERE device_id = ?1 AND kind = ?2")?
-            .query_map((device.as_str(), self.kind.column_text()), |row| row.get(0))?
-            .collect::<Result<_, _>>()?;
+        let stored: Vec<String> = db.read_rows(
+            "SELECT key FROM catalog WHERE device_id = ?1 AND kind = ?2",
+            (device.as_str(), self.kind.column_text()),
+            |row| row.get(0),
+        )?;
         let mut delete = db.prepare_cached(
             "DELETE FROM catalog WHERE device_id = ?1 AND kind = ?2 AND key = ?3",
         )?;
@@ -155,7 +155,7 @@ impl UpsertMany {
         Ok(removed)
     }
 
-    fn check_total_size(&self, db: &Connection, device: &DeviceId) -> Result<(), FunctionFailure> {
+    fn check_total_size(&self, db: &Connection, device: &DeviceId) -> FunctionResult<()> {
         let bytes: i64 = db
             .prepare_cached(
                 "SELECT coalesce(sum(octet_length(body)), 0) FROM catalog WHERE device_id = ?1 AND kind = ?2",
@@ -175,7 +175,7 @@ impl MutationFunction for UpsertMany {
     const PATH: &'static str = "catalog:upsertMany";
     type Reply = UpsertCounts;
 
-    fn run_mutation(self, db: &mut CommitTransaction<'_>) -> Result<UpsertCounts, FunctionFailure> {
+    fn run_mutation(self, db: &mut CommitTransaction<'_>) -> FunctionResult<UpsertCounts> {
         let device = auth::authenticate_device(db, &self.device_id, &self.token)?;
         self.check_items()?;
         let mut tally = UpsertCounts::default();
@@ -215,7 +215,7 @@ impl QueryFunction for ListCatalog {
     /// Sorted by key.
     type Reply = Vec<StoredCatalogItem>;
 
-    fn run_on_snapshot(&self, view: &SnapshotView<'_>) -> Result<Self::Reply, FunctionFailure> {
+    fn run_on_snapshot(&self, view: &SnapshotView<'_>) -> FunctionResult<Self::Reply> {
         let device = match (&self.caller_token, &self.token) {
             (Some(caller), _) => {
                 auth::authorize_caller(view.db, caller, auth::CallerAction::Look)?;
@@ -229,15 +229,17 @@ impl QueryFunction for ListCatalog {
                 ));
             }
         };
-        let items = view
-            .db
-            .prepare_cached(
-                "SELECT key, hash, body FROM catalog WHERE device_id = ?1 AND kind = ?2 ORDER BY key",
-            )?
-            .query_map((device.as_str(), self.kind.column_text()), |row| {
-                Ok(StoredCatalogItem { key: row.get(0)?, hash: row.get(1)?, body: row.get(2)? })
-            })?
-            .collect::<Result<_, _>>()?;
+        let items = view.db.read_rows(
+            "SELECT key, hash, body FROM catalog WHERE device_id = ?1 AND kind = ?2 ORDER BY key",
+            (device.as_str(), self.kind.column_text()),
+            |row| {
+                Ok(StoredCatalogItem {
+                    key: row.get(0)?,
+                    hash: row.get(1)?,
+                    body: row.get(2)?,
+                })
+            },
+        )?;
         Ok(items)
     }
 }

@@ -5,13 +5,13 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use ed25519_dalek::{Signature, VerifyingKey};
 
-use super::failure::{FailureCode, FunctionFailure};
+use super::failure::{FailureCode, FunctionFailure, FunctionResult};
 
 /// The largest difference between a signature's time and the server's.
 const SKEW_MS: f64 = 5.0 * 60.0 * 1000.0;
 
 /// Parses a public key: 32 raw bytes in standard base64.
-pub(super) fn parse_public_key(text: &str) -> Result<VerifyingKey, FunctionFailure> {
+pub(super) fn parse_public_key(text: &str) -> FunctionResult<VerifyingKey> {
     STANDARD
         .decode(text)
         .ok()
@@ -25,18 +25,14 @@ pub(super) fn parse_public_key(text: &str) -> Result<VerifyingKey, FunctionFailu
 }
 
 /// Returns a stored key, which was checked when it was pinned.
-pub(super) fn pinned_key(bytes: &[u8; 32]) -> Result<VerifyingKey, FunctionFailure> {
+pub(super) fn pinned_key(bytes: &[u8; 32]) -> FunctionResult<VerifyingKey> {
     VerifyingKey::from_bytes(bytes)
         .map_err(|_| FunctionFailure::invalid_argument("the pinned key of this device is damaged"))
 }
 
 /// Checks a signature (64 raw bytes in standard base64) of a text. The strict check also refuses weak keys, for which
 /// one signature fits many texts.
-pub(super) fn verify_text(
-    key: &VerifyingKey,
-    text: &str,
-    signature: &str,
-) -> Result<(), FunctionFailure> {
+pub(super) fn verify_text(key: &VerifyingKey, text: &str, signature: &str) -> FunctionResult<()> {
     let bad = || {
         FunctionFailure::with_code(
             FailureCode::BadSignature,
@@ -54,10 +50,7 @@ pub(super) fn verify_text(
 
 /// Refuses a signature that is too old, or made by a clock that is ahead. The error carries the server's time, so that
 /// the device can correct its clock.
-pub(super) fn check_freshness(
-    signed_at_ms: i64,
-    server_now_ms: f64,
-) -> Result<(), FunctionFailure> {
+pub(super) fn check_freshness(signed_at_ms: i64, server_now_ms: f64) -> FunctionResult<()> {
     #[expect(clippy::cast_precision_loss, reason = "signed times are within 2^53")]
     let skew = (signed_at_ms as f64 - server_now_ms).abs();
     if skew <= SKEW_MS {

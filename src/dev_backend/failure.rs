@@ -60,6 +60,9 @@ pub(super) enum FunctionFailure {
     Stopping,
 }
 
+/// The result of a function, or of a part of it.
+pub(super) type FunctionResult<T> = Result<T, FunctionFailure>;
+
 impl FunctionFailure {
     /// Creates an error with a code and no further data.
     pub fn with_code(code: FailureCode, message: impl Into<String>) -> Self {

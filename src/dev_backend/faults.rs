@@ -4,70 +4,24 @@
 
 mod fault_script;
 mod faulty_reply;
+mod injected_fault;
 
 pub use fault_script::BadFault;
+pub use injected_fault::InjectedFault;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use axum::body::{Body, to_bytes};
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::middleware::Next;
 use axum::response::Response;
+use parking_lot::Mutex;
 use serde::Deserialize;
 
-use super::http::BODY_LIMIT;
-
-/// A way in which a call fails.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum InjectedFault {
-    /// The connection is closed before the function runs.
-    Unheard,
-    /// The function runs and commits, and the connection is closed instead of answering.
-    Drop,
-    /// The function does not run; the answer has this status.
-    Status {
-        /// The HTTP status.
-        status: u16,
-        /// The `code` of the body.
-        code: String,
-        /// The value of the `Retry-After` header.
-        retry_after: Option<String>,
-    },
-    /// The function does not run; the answer redirects to this address.
-    Redirect(String),
-    /// The function does not run; the answer is a login page with status 200.
-    Html,
-    /// The function runs; the connection is closed after this many bytes of its answer.
-    Cut(usize),
-    /// The function runs; its answer is complete HTTP with half of the JSON.
-    Half,
-    /// The function runs; its answer arrives at this many bytes a second.
-    Slow(usize),
-    /// The function runs; this many bytes of white space precede its answer.
-    Oversize(usize),
-    /// The function runs; the `Date` of its answer is off by this many seconds.
-    Date(i64),
-    /// The events of the page are in reverse order.
-    Reorder,
-    /// Each event of the page is duplicated.
-    Duplicate,
-    /// The cursor of the page is the initial one.
-    Rewind,
-    /// The requests of the page have these arguments instead of their own.
-    Args(String),
-}
-
-/// A planned fault.
-#[derive(Debug)]
-struct PlannedFault {
-    /// `module:function`, a route such as `/version`, or `*` for all.
-    target: String,
-    /// The number of remaining times; unlimited if absent.
-    remaining: Option<u32>,
-    fault: InjectedFault,
-}
+use super::http_refusal::BODY_LIMIT;
+use injected_fault::PlannedFault;
 
 #[derive(Debug, Default)]
 struct FaultPlan {
@@ -105,26 +59,22 @@ impl FaultInjector {
             remaining: times.into(),
             fault,
         };
-        self.lock_plan().planned.push(planned);
+        self.0.lock().planned.push(planned);
     }
 
     /// Removes all planned faults.
     pub fn clear(&self) {
-        self.lock_plan().planned.clear();
+        self.0.lock().planned.clear();
     }
 
     /// Returns the number of calls of a function, with and without faults.
     pub fn calls(&self, function: &str) -> u32 {
-        self.lock_plan().calls.get(function).copied().unwrap_or(0)
-    }
-
-    fn lock_plan(&self) -> MutexGuard<'_, FaultPlan> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().calls.get(function).copied().unwrap_or(0)
     }
 
     /// Takes the fault for this call, if one is planned.
     pub(super) fn take_fault(&self, target: String) -> Option<InjectedFault> {
-        let mut plan = self.lock_plan();
+        let mut plan = self.0.lock();
         let due = plan.planned.iter_mut().find(|planned| {
             planned.remaining != Some(0) && (planned.target == "*" || planned.target == target)
         });

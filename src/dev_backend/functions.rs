@@ -3,20 +3,17 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Duration;
 
-use rusqlite::Connection;
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 use serde_json::value::{RawValue, to_raw_value};
 use tokio::time::{Instant, sleep_until};
 
-use super::commits::TopicSet;
-use super::failure::FunctionFailure;
-use super::server::BackendState;
-use super::store::CommitTransaction;
+use super::backend_state::BackendState;
+use super::commit_transaction::CommitTransaction;
+use super::failure::{FunctionFailure, FunctionResult};
+use super::function_traits::{
+    FunctionAnswer, MutationFunction, PreparedMutation, PreparedQuery, QueryFunction, SnapshotView,
+};
 use super::{args, catalog, devices, events, operator, permissions};
-use crate::ids::DeviceId;
 
 /// All public functions, by path.
 const FUNCTIONS: &[FunctionEntry] = &[
@@ -80,106 +77,7 @@ impl CallKind {
     }
 }
 
-/// A function that only reads. The implementing struct is its arguments.
-pub(super) trait QueryFunction: DeserializeOwned + Send + Sync + 'static {
-    /// `module:function`.
-    const PATH: &'static str;
-    /// The returned value; its numbers are all `f64`.
-    type Reply: Serialize + Send;
-
-    /// Answers from one snapshot.
-    fn run_on_snapshot(&self, db: &SnapshotView<'_>) -> Result<Self::Reply, FunctionFailure>;
-
-    /// Returns the topics that the reply depends on: a commit that changes one of them runs subscribed queries again.
-    /// Token checks need no topic, because commits that change tokens count as changes of all topics.
-    fn topics_read(&self) -> TopicSet {
-        TopicSet::All
-    }
-
-    /// Returns the device and the longest time for which the call may be held while its reply is empty.
-    fn requested_hold(&self) -> Option<PollHold> {
-        None
-    }
-
-    /// Returns whether a reply is empty, so that a held call goes on waiting.
-    fn is_reply_empty(_reply: &Self::Reply) -> bool {
-        false
-    }
-}
-
-/// A function that writes, in one transaction. The implementing struct is its arguments.
-pub(super) trait MutationFunction: DeserializeOwned + Send + 'static {
-    /// `module:function`.
-    const PATH: &'static str;
-    /// The returned value; its numbers are all `f64`.
-    type Reply: Serialize + Send;
-
-    /// Runs completely, or leaves no trace.
-    fn run_mutation(self, db: &mut CommitTransaction<'_>) -> Result<Self::Reply, FunctionFailure>;
-}
-
-/// The input of a query: one snapshot, without a clock. On Convex a query is run again when its rows change, never
-/// because time has passed.
-pub(super) struct SnapshotView<'c> {
-    pub db: &'c Connection,
-}
-
-/// A wait for a device's next event.
-pub(super) struct PollHold {
-    pub device: DeviceId,
-    pub at_most: Duration,
-}
-
-/// The longest time for which a call is held.
-const LONGEST_WAIT_MS: f64 = 25_000.0;
-
-impl PollHold {
-    /// Returns the hold for the requested time, capped at the limit, or `None` if no wait was requested.
-    pub fn from_wait(device: DeviceId, wait_ms: f64) -> Option<Self> {
-        let wait_ms = Some(wait_ms)
-            .filter(|wait| *wait > 0.0)?
-            .min(LONGEST_WAIT_MS);
-        Some(Self {
-            device,
-            at_most: Duration::from_secs_f64(wait_ms / 1000.0),
-        })
-    }
-}
-
-/// A reply's value as JSON, or the failure.
-pub(super) type FunctionAnswer = Result<Box<RawValue>, FunctionFailure>;
 type AnswerFuture = Pin<Box<dyn Future<Output = FunctionAnswer> + Send>>;
-
-/// A query with its arguments; it can run any number of times.
-pub(super) trait PreparedQuery: Send + Sync {
-    /// Answers from one snapshot.
-    fn answer_from(&self, view: &SnapshotView<'_>) -> FunctionAnswer;
-
-    /// Returns the topics that the answer depends on.
-    fn topics_to_watch(&self) -> TopicSet;
-}
-
-impl<Q: QueryFunction> PreparedQuery for Q {
-    fn answer_from(&self, view: &SnapshotView<'_>) -> FunctionAnswer {
-        Ok(to_raw_value(&self.run_on_snapshot(view)?)?)
-    }
-
-    fn topics_to_watch(&self) -> TopicSet {
-        QueryFunction::topics_read(self)
-    }
-}
-
-/// A mutation with its arguments; it runs once.
-pub(super) trait PreparedMutation: Send {
-    /// Runs within this transaction.
-    fn apply_in(self: Box<Self>, commit: &mut CommitTransaction<'_>) -> FunctionAnswer;
-}
-
-impl<M: MutationFunction> PreparedMutation for M {
-    fn apply_in(self: Box<Self>, commit: &mut CommitTransaction<'_>) -> FunctionAnswer {
-        Ok(to_raw_value(&self.run_mutation(commit)?)?)
-    }
-}
 
 /// An entry of the table.
 pub(super) struct FunctionEntry {
@@ -190,9 +88,9 @@ pub(super) struct FunctionEntry {
 enum FunctionRunner {
     Query {
         held: fn(Arc<BackendState>, &RawValue) -> AnswerFuture,
-        look: fn(&RawValue) -> Result<Box<dyn PreparedQuery>, FunctionFailure>,
+        look: fn(&RawValue) -> FunctionResult<Box<dyn PreparedQuery>>,
     },
-    Mutation(fn(&RawValue) -> Result<Box<dyn PreparedMutation>, FunctionFailure>),
+    Mutation(fn(&RawValue) -> FunctionResult<Box<dyn PreparedMutation>>),
 }
 
 const fn query_entry<Q: QueryFunction>() -> FunctionEntry {
@@ -214,7 +112,7 @@ const fn mutation_entry<M: MutationFunction>() -> FunctionEntry {
 }
 
 impl FunctionEntry {
-    fn find_function(path: &str, scope: FunctionScope) -> Result<&'static Self, FunctionFailure> {
+    fn find_function(path: &str, scope: FunctionScope) -> FunctionResult<&'static Self> {
         let beside: &[Self] = if scope == FunctionScope::Operator {
             OPERATOR_FUNCTIONS
         } else {
@@ -280,10 +178,7 @@ pub(super) async fn call_by_path(
 }
 
 /// Prepares a query without running it.
-pub(super) fn prepare_query(
-    path: &str,
-    args: &RawValue,
-) -> Result<Box<dyn PreparedQuery>, FunctionFailure> {
+pub(super) fn prepare_query(path: &str, args: &RawValue) -> FunctionResult<Box<dyn PreparedQuery>> {
     let function = FunctionEntry::find_function(path, FunctionScope::Public)?;
     match function.run {
         FunctionRunner::Query { look, .. } => look(args),
@@ -295,7 +190,7 @@ pub(super) fn prepare_query(
 pub(super) fn prepare_mutation(
     path: &str,
     args: &RawValue,
-) -> Result<Box<dyn PreparedMutation>, FunctionFailure> {
+) -> FunctionResult<Box<dyn PreparedMutation>> {
     let function = FunctionEntry::find_function(path, FunctionScope::Public)?;
     match function.run {
         FunctionRunner::Mutation(change) => change(args),

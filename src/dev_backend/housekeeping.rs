@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use serde_json::json;
 
+use super::backend_state::BackendState;
+use super::commit_transaction::CommitTransaction;
 use super::credentials::hash_fields;
-use super::failure::FunctionFailure;
-use super::server::BackendState;
-use super::store::CommitTransaction;
+use super::failure::{FunctionFailure, FunctionResult};
+use super::sql_calls::SqlCalls as _;
 use crate::ids::RequestId;
 
 /// The interval.
@@ -54,13 +55,13 @@ pub(super) async fn run_periodically(backend: Arc<BackendState>) {
 }
 
 /// Closes and deletes everything that is due, and returns the number of rows.
-pub(super) async fn run_full_pass(backend: &Arc<BackendState>) -> Result<usize, FunctionFailure> {
+pub(super) async fn run_full_pass(backend: &Arc<BackendState>) -> FunctionResult<usize> {
     let mut done = 0;
     loop {
         let (now_ms, on_writer) = (backend.clock.now_ms(), Arc::clone(backend));
         let batch = backend
             .store
-            .run_write(move |db| -> Result<usize, FunctionFailure> {
+            .run_write(move |db| -> FunctionResult<usize> {
                 let mut commit = CommitTransaction::begin_commit(db, now_ms)?;
                 let rows = close_overdue(&mut commit)?
                     + delete_old_inbox(&commit)?
@@ -86,24 +87,25 @@ struct OverdueRequest {
 /// Answers requests whose deadline has passed, and those that stayed unclaimed for the whole retention. Requests with a
 /// current or recent lease are skipped. An online device answers by itself; the late result of another one is refused
 /// with `RESULT_EXISTS`.
-fn close_overdue(db: &mut CommitTransaction<'_>) -> Result<usize, FunctionFailure> {
-    let overdue: Vec<OverdueRequest> = db
-        .prepare_cached(
-            "SELECT request_id, tool_name, attempt FROM requests WHERE state = 'open' \
-             AND (deadline_ms <= ?1 OR created_at_ms <= ?2) AND ifnull(lease_expires_at_ms, 0) <= ?3 LIMIT ?4",
-        )?
-        .query_map((db.now_ms - GRACE_MS, db.now_ms - KEPT_MS, db.now_ms - CLAIMED_GRACE_MS, BATCH), |row| {
+fn close_overdue(db: &mut CommitTransaction<'_>) -> FunctionResult<usize> {
+    let overdue: Vec<OverdueRequest> = db.read_rows(
+        "SELECT request_id, tool_name, attempt FROM requests WHERE state = 'open' \
+         AND (deadline_ms <= ?1 OR created_at_ms <= ?2) AND ifnull(lease_expires_at_ms, 0) <= ?3 LIMIT ?4",
+        (db.now_ms - GRACE_MS, db.now_ms - KEPT_MS, db.now_ms - CLAIMED_GRACE_MS, BATCH),
+        |row| {
             Ok(OverdueRequest { request: row.get(0)?, tool: row.get(1)?, attempt: row.get(2)? })
-        })?
-        .collect::<Result<_, _>>()?;
+        },
+    )?;
     for request in &overdue {
         let payload = request.expiry_payload();
-        db.prepare_cached(
+        db.execute_cached(
             "INSERT INTO results (request_id, body_hash, outcome, stored_at_ms, payload) VALUES (?1, ?2, 'error', ?3, ?4)",
-        )?
-        .execute((&request.request, hash_fields(&[Some("error"), Some(&payload), None]), db.now_ms, &payload))?;
-        db.prepare_cached("UPDATE requests SET state = 'finished' WHERE request_id = ?1")?
-            .execute([&request.request])?;
+            (&request.request, hash_fields(&[Some("error"), Some(&payload), None]), db.now_ms, &payload),
+        )?;
+        db.execute_cached(
+            "UPDATE requests SET state = 'finished' WHERE request_id = ?1",
+            [&request.request],
+        )?;
     }
     Ok(overdue.len())
 }
@@ -126,34 +128,31 @@ impl OverdueRequest {
     }
 }
 
-fn delete_old_inbox(db: &CommitTransaction<'_>) -> Result<usize, FunctionFailure> {
+fn delete_old_inbox(db: &CommitTransaction<'_>) -> FunctionResult<usize> {
     #[expect(clippy::cast_possible_truncation, reason = "the cast saturates")]
     let before = ((db.now_ms - KEPT_MS) * 1e6) as i64;
-    Ok(db
-        .prepare_cached(
-            "DELETE FROM inbox WHERE (device_id, seq, place) IN \
+    Ok(db.execute_cached(
+        "DELETE FROM inbox WHERE (device_id, seq, place) IN \
              (SELECT device_id, seq, place FROM inbox WHERE seq < ?1 ORDER BY seq LIMIT ?2)",
-        )?
-        .execute((before, BATCH))?)
+        (before, BATCH),
+    )?)
 }
 
 /// Deletes old results with all that belongs to their requests. The request's small row is deleted if its id is refused
 /// from now on.
-fn delete_old_results(db: &CommitTransaction<'_>) -> Result<usize, FunctionFailure> {
-    let old: Vec<String> = db
-        .prepare_cached(
-            "SELECT request_id FROM results WHERE stored_at_ms < ?1 ORDER BY stored_at_ms LIMIT ?2",
-        )?
-        .query_map((db.now_ms - KEPT_MS, BATCH), |row| row.get(0))?
-        .collect::<Result<_, _>>()?;
+fn delete_old_results(db: &CommitTransaction<'_>) -> FunctionResult<usize> {
+    let old: Vec<String> = db.read_rows(
+        "SELECT request_id FROM results WHERE stored_at_ms < ?1 ORDER BY stored_at_ms LIMIT ?2",
+        (db.now_ms - KEPT_MS, BATCH),
+        |row| row.get(0),
+    )?;
     let mut rows = 0;
     for request in &old {
-        rows += db
-            .prepare_cached(
-                "DELETE FROM progress WHERE (request_id, n) IN \
+        rows += db.execute_cached(
+            "DELETE FROM progress WHERE (request_id, n) IN \
                  (SELECT request_id, n FROM progress WHERE request_id = ?1 LIMIT ?2)",
-            )?
-            .execute((request, BATCH))?;
+            (request, BATCH),
+        )?;
         // The result is deleted last, so that the next batch still finds the rest.
         if rows >= BATCH as usize {
             return Ok(rows);
@@ -163,11 +162,10 @@ fn delete_old_results(db: &CommitTransaction<'_>) -> Result<usize, FunctionFailu
             "DELETE FROM request_args WHERE number = (SELECT number FROM requests WHERE request_id = ?1)",
             "DELETE FROM results WHERE request_id = ?1",
         ] {
-            db.prepare_cached(sql)?.execute([request])?;
+            db.execute_cached(sql, [request])?;
         }
         if RequestId::parse(request).is_ok_and(|id| is_past_retention(&id, db.now_ms)) {
-            db.prepare_cached("DELETE FROM requests WHERE request_id = ?1")?
-                .execute([request])?;
+            db.execute_cached("DELETE FROM requests WHERE request_id = ?1", [request])?;
         }
         rows += 1;
     }

@@ -2,31 +2,28 @@
 //! runs is a status with `{code, message}`; every answer of a function is a 200.
 //! Not here: the functions, the header checks (in `http/`), and the socket (`sync`).
 
-mod header_checks;
-
-pub(super) use header_checks::check_client_header;
+pub(super) mod header_checks;
 
 use std::sync::Arc;
 
 use axum::Router;
-use axum::body::{Body, Bytes, to_bytes};
+use axum::body::{Bytes, to_bytes};
 use axum::extract::{Path, Request, State};
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, StatusCode};
 use axum::middleware::{from_fn, from_fn_with_state};
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use axum::routing::{get, post};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use super::backend_state::BackendState;
 use super::failure::{FunctionFailure, ThrownError};
 use super::faults;
-use super::functions::{self, CallKind, FunctionAnswer, FunctionScope, SnapshotView};
-use super::server::BackendState;
+use super::function_traits::{FunctionAnswer, SnapshotView};
+use super::functions::{self, CallKind, FunctionScope};
+use super::http_refusal::{BODY_LIMIT, HttpRefusal, json_response};
 use super::sync::{self, CommitTimestamp};
 use header_checks::CallerIdentity;
-
-/// The largest body: 16 MiB of arguments and their envelope.
-pub(super) const BODY_LIMIT: usize = 16 * 1024 * 1024 + 2000;
 
 /// Builds the routes, behind the header checks and the injected faults, if any.
 pub(super) fn build_router(backend: Arc<BackendState>) -> Router {
@@ -65,40 +62,6 @@ pub(super) fn build_router(backend: Arc<BackendState>) -> Router {
         None => routes,
     };
     routes.layer(from_fn(header_checks::guard_origin))
-}
-
-/// A refusal of a call before any function ran.
-pub(super) struct HttpRefusal {
-    status: StatusCode,
-    code: &'static str,
-    message: String,
-}
-
-impl HttpRefusal {
-    pub fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
-        Self {
-            status,
-            code,
-            message: message.into(),
-        }
-    }
-
-    pub fn bad_request(code: &'static str, message: impl Into<String>) -> Self {
-        Self::new(StatusCode::BAD_REQUEST, code, message)
-    }
-
-    fn bad_body(message: impl Into<String>) -> Self {
-        Self::bad_request("BadJsonBody", message)
-    }
-}
-
-impl IntoResponse for HttpRefusal {
-    fn into_response(self) -> Response {
-        json_response(
-            self.status,
-            serde_json::json!({ "code": self.code, "message": self.message }).to_string(),
-        )
-    }
 }
 
 /// The body of a call. `raw` parts are parsed once the function is known.
@@ -343,16 +306,6 @@ async fn accept_call(
             ))
         })?;
     Ok((body, identity))
-}
-
-fn json_response(status: StatusCode, text: String) -> Response {
-    let mut response = Response::new(Body::from(text));
-    *response.status_mut() = status;
-    response.headers_mut().insert(
-        header::CONTENT_TYPE,
-        HeaderValue::from_static("application/json"),
-    );
-    response
 }
 
 #[cfg(test)]

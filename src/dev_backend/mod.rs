@@ -10,8 +10,10 @@
 
 mod args;
 mod auth;
+mod backend_state;
 mod catalog;
 mod commit_clock;
+mod commit_transaction;
 mod commits;
 mod credentials;
 mod device_signature;
@@ -19,13 +21,16 @@ mod devices;
 mod events;
 mod failure;
 mod faults;
+mod function_traits;
 mod functions;
 mod housekeeping;
 mod http;
+mod http_refusal;
 mod operator;
 mod permissions;
 mod server;
 mod snapshots;
+mod sql_calls;
 mod store;
 mod sync;
 #[cfg(test)]

@@ -5,10 +5,11 @@ use rusqlite::Connection;
 use serde::{Deserialize, Serialize};
 
 use super::args::{self, optional};
+use super::commit_transaction::CommitTransaction;
 use super::credentials;
-use super::failure::FunctionFailure;
-use super::functions::{MutationFunction, QueryFunction, SnapshotView};
-use super::store::CommitTransaction;
+use super::failure::FunctionResult;
+use super::function_traits::{MutationFunction, QueryFunction, SnapshotView};
+use super::sql_calls::SqlCalls as _;
 use crate::ids::DeviceId;
 
 /// The most bytes of a caller's name.
@@ -40,12 +41,12 @@ pub(super) fn mint_token(
     name: &str,
     may: Option<&str>,
     now_ms: f64,
-) -> Result<String, FunctionFailure> {
+) -> FunctionResult<String> {
     let token = credentials::new_token()?;
-    db.prepare_cached(
+    db.execute_cached(
         "INSERT INTO callers (token_hash, name, minted_at_ms, may) VALUES (?1, ?2, ?3, ?4)",
-    )?
-    .execute((credentials::hash_text(&token), name, now_ms, may))?;
+        (credentials::hash_text(&token), name, now_ms, may),
+    )?;
     Ok(token)
 }
 
@@ -72,7 +73,7 @@ impl MutationFunction for MintCaller {
     const PATH: &'static str = "callers:mint";
     type Reply = MintedCaller;
 
-    fn run_mutation(self, db: &mut CommitTransaction<'_>) -> Result<MintedCaller, FunctionFailure> {
+    fn run_mutation(self, db: &mut CommitTransaction<'_>) -> FunctionResult<MintedCaller> {
         args::check_text_length("name", &self.name, NAME_LIMIT)?;
         let may = self.may.and_then(CallerPermission::stored_text);
         let caller_token = mint_token(db, &self.name, may, db.now_ms)?;
@@ -104,7 +105,7 @@ impl QueryFunction for ListCallers {
     /// Sorted by name.
     type Reply = Vec<ListedCaller>;
 
-    fn run_on_snapshot(&self, view: &SnapshotView<'_>) -> Result<Self::Reply, FunctionFailure> {
+    fn run_on_snapshot(&self, view: &SnapshotView<'_>) -> FunctionResult<Self::Reply> {
         let mut callers = view.db.prepare_cached(
             "SELECT name, minted_at_ms, may FROM callers ORDER BY name, minted_at_ms",
         )?;
@@ -136,13 +137,8 @@ impl MutationFunction for RevokeCaller {
     const PATH: &'static str = "callers:revoke";
     type Reply = RevokedCallers;
 
-    fn run_mutation(
-        self,
-        db: &mut CommitTransaction<'_>,
-    ) -> Result<RevokedCallers, FunctionFailure> {
-        let revoked = db
-            .prepare_cached("DELETE FROM callers WHERE name = ?1")?
-            .execute([&self.name])?;
+    fn run_mutation(self, db: &mut CommitTransaction<'_>) -> FunctionResult<RevokedCallers> {
+        let revoked = db.execute_cached("DELETE FROM callers WHERE name = ?1", [&self.name])?;
         #[expect(clippy::cast_precision_loss, reason = "callers are few")]
         Ok(RevokedCallers {
             revoked: revoked as f64,
@@ -166,10 +162,7 @@ impl MutationFunction for RenewPairing {
     const PATH: &'static str = "pairing:renew";
     type Reply = RenewedPairing;
 
-    fn run_mutation(
-        self,
-        db: &mut CommitTransaction<'_>,
-    ) -> Result<RenewedPairing, FunctionFailure> {
+    fn run_mutation(self, db: &mut CommitTransaction<'_>) -> FunctionResult<RenewedPairing> {
         let pairing_code = credentials::new_pairing_code()?;
         db.execute("UPDATE pairing SET code = ?1, closed = 0", [&pairing_code])?;
         Ok(RenewedPairing { pairing_code })
@@ -185,7 +178,7 @@ impl MutationFunction for ClosePairing {
     const PATH: &'static str = "pairing:close";
     type Reply = ();
 
-    fn run_mutation(self, db: &mut CommitTransaction<'_>) -> Result<(), FunctionFailure> {
+    fn run_mutation(self, db: &mut CommitTransaction<'_>) -> FunctionResult<()> {
         db.execute("UPDATE pairing SET closed = 1", [])?;
         Ok(())
     }
@@ -208,14 +201,12 @@ impl MutationFunction for RevokeDevice {
     const PATH: &'static str = "devices:revoke";
     type Reply = RevokedDevice;
 
-    fn run_mutation(
-        self,
-        db: &mut CommitTransaction<'_>,
-    ) -> Result<RevokedDevice, FunctionFailure> {
+    fn run_mutation(self, db: &mut CommitTransaction<'_>) -> FunctionResult<RevokedDevice> {
         let device = DeviceId::parse(&self.device_id)?;
-        let revoked = db
-            .prepare_cached("UPDATE devices SET revoked = 1 WHERE device_id = ?1")?
-            .execute([device.as_str()])?;
+        let revoked = db.execute_cached(
+            "UPDATE devices SET revoked = 1 WHERE device_id = ?1",
+            [device.as_str()],
+        )?;
         // A held poll ends now, with the refusal.
         db.wake_after_commit(&device);
         Ok(RevokedDevice {

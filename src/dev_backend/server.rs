@@ -13,12 +13,13 @@ use tokio::time::timeout;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
+use super::backend_state::BackendState;
 use super::commit_clock::BackendClock;
 use super::commits::{CommitNotifier, TopicSet};
 use super::failure::FunctionFailure;
 use super::faults::FaultInjector;
-use super::snapshots::{self, SnapshotCache};
-use super::store::{BackendStore, FinishedCommit, StoreError};
+use super::snapshots::SnapshotCache;
+use super::store::{BackendStore, StoreError};
 use super::wakeups::WakeupRegistry;
 use super::{auth, credentials, housekeeping, http, operator};
 
@@ -75,52 +76,6 @@ impl From<FunctionFailure> for DevBackendError {
 impl From<rusqlite::Error> for DevBackendError {
     fn from(failure: rusqlite::Error) -> Self {
         Self::Store(failure.into())
-    }
-}
-
-/// The shared state of all calls.
-#[derive(Debug)]
-pub(super) struct BackendState {
-    pub store: BackendStore,
-    pub snapshots: SnapshotCache,
-    pub wakeups: WakeupRegistry,
-    pub commits: CommitNotifier,
-    pub clock: BackendClock,
-    pub stopping: CancellationToken,
-    pub sockets: TaskTracker,
-    pub production_errors: bool,
-    pub admin_key: String,
-    pub holds: bool,
-    pub faults: Option<FaultInjector>,
-}
-
-impl BackendState {
-    /// Evicts expired snapshots until the backend stops. Without this, a snapshot without further reads would stay.
-    async fn evict_snapshots_until_stop(&self) {
-        while timeout(snapshots::SNAPSHOT_TTL / 3, self.stopping.cancelled())
-            .await
-            .is_err()
-        {
-            self.snapshots.evict_expired();
-        }
-        self.snapshots.evict_all();
-    }
-
-    /// Returns whether this is the admin key.
-    pub fn is_admin_key(&self, key: &str) -> bool {
-        let key = key.split_once(':').map_or(key, |(key, _acting_as)| key);
-        credentials::equals_in_constant_time(key.as_bytes(), self.admin_key.as_bytes())
-    }
-
-    /// Notifies waiting calls and subscriptions of a commit. Called on the writer's thread, so notifications keep the
-    /// order of commits.
-    pub fn announce_commit(&self, finished: FinishedCommit) {
-        for device in finished.devices {
-            self.wakeups.wake_device(&device);
-        }
-        if let Some(changed) = finished.changed {
-            self.commits.publish_commit(&changed);
-        }
     }
 }
 
@@ -183,8 +138,7 @@ impl DevBackend {
             drop(served.await);
         });
         serving.spawn(housekeeping::run_periodically(Arc::clone(&backend)));
-        let tidied = Arc::clone(&backend);
-        serving.spawn(async move { tidied.evict_snapshots_until_stop().await });
+        serving.spawn(Arc::clone(&backend).evict_snapshots_until_stop());
         Ok(Self {
             backend,
             url,

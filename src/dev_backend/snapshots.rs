@@ -2,14 +2,15 @@
 //! Not here: snapshots for a single call (`store`).
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use rusqlite::Connection;
 use tokio::time::Instant;
 
 use super::commit_clock::last_commit_seq;
-use super::failure::FunctionFailure;
+use super::failure::{FunctionFailure, FunctionResult};
 use super::store::{StoreError, connect_database};
 
 /// The lifetime of a snapshot. Until its end, the database's write-ahead log cannot start over.
@@ -46,7 +47,7 @@ impl SnapshotCache {
         db.execute_batch("BEGIN")?;
         // In SQLite the first read takes the snapshot.
         let ts = last_commit_seq(&db)?;
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.kept.lock();
         kept.retain(|kept| kept.ts != ts);
         if kept.len() >= MAX_SNAPSHOTS {
             kept.remove(0);
@@ -63,38 +64,33 @@ impl SnapshotCache {
     pub fn read_snapshot<T>(
         &self,
         ts: i64,
-        job: impl FnOnce(&Connection) -> Result<T, FunctionFailure>,
+        job: impl FnOnce(&Connection) -> FunctionResult<T>,
     ) -> Option<Result<T, FunctionFailure>> {
         self.evict_expired();
-        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = self.kept.lock();
         let db = Arc::clone(&kept.iter().find(|kept| kept.ts == ts)?.db);
         drop(kept);
-        let db = db.lock().unwrap_or_else(PoisonError::into_inner);
+        let db = db.lock();
         Some(job(&db))
     }
 
     /// Evicts expired snapshots.
     pub fn evict_expired(&self) {
         let now = Instant::now();
-        self.kept
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .retain(|kept| now < kept.until);
+        self.kept.lock().retain(|kept| now < kept.until);
     }
 
     /// Evicts all snapshots.
     pub fn evict_all(&self) {
-        self.kept
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clear();
+        self.kept.lock().clear();
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dev_backend::store::{BackendStore, CommitTransaction};
+    use crate::dev_backend::commit_transaction::CommitTransaction;
+    use crate::dev_backend::store::BackendStore;
 
     fn commit(store: &BackendStore) -> i64 {
         store

@@ -1,23 +1,20 @@
 //! The database: one writer on its own thread, a few readers, one transaction per call.
-//! Not here: the statements, which belong to the functions.
+//! Not here: a mutation's transaction (`commit_transaction`), and the statements, which belong to the functions.
 
 use std::fmt;
 use std::fs::{File, OpenOptions, TryLockError};
-use std::ops::Deref;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError, TryLockError as Busy, mpsc};
+use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use rusqlite::{Connection, Transaction, TransactionBehavior};
+use parking_lot::Mutex;
+use rusqlite::Connection;
 use rusqlite_migration::{M, Migrations};
 use tokio::sync::{Semaphore, oneshot};
 
-use super::commit_clock::{advance_commit_seq, last_commit_seq};
-use super::commits::{CommitTopic, TopicSet};
-use super::failure::FunctionFailure;
-use crate::ids::{DeviceId, RequestId};
+use super::failure::{FunctionFailure, FunctionResult};
 
 /// The most concurrent reads; each takes microseconds, so few are enough.
 const READERS: usize = 4;
@@ -48,33 +45,28 @@ pub enum StoreError {
     Migration(#[from] rusqlite_migration::Error),
 }
 
+macro_rules! migration_files {
+    ($($name:literal),* $(,)?) => {
+        [$(M::up(include_str!(concat!("../../migrations/dev_backend/", $name)))),*]
+    };
+}
+
 /// The numbered migrations. Never edit one that was released.
+const MIGRATIONS: &[M<'static>] = &migration_files![
+    "001_tables.sql",
+    "002_sync.sql",
+    "003_permissions.sql",
+    "004_housekeeping.sql",
+    "005_processes.sql",
+    "006_operator.sql",
+    "007_watched_progress.sql",
+    "008_beat_interval.sql",
+    "009_deployment.sql",
+];
+
+/// Returns the migrations to the current schema.
 pub(super) fn schema_migrations() -> Migrations<'static> {
-    Migrations::new(vec![
-        M::up(include_str!("../../migrations/dev_backend/001_tables.sql")),
-        M::up(include_str!("../../migrations/dev_backend/002_sync.sql")),
-        M::up(include_str!(
-            "../../migrations/dev_backend/003_permissions.sql"
-        )),
-        M::up(include_str!(
-            "../../migrations/dev_backend/004_housekeeping.sql"
-        )),
-        M::up(include_str!(
-            "../../migrations/dev_backend/005_processes.sql"
-        )),
-        M::up(include_str!(
-            "../../migrations/dev_backend/006_operator.sql"
-        )),
-        M::up(include_str!(
-            "../../migrations/dev_backend/007_watched_progress.sql"
-        )),
-        M::up(include_str!(
-            "../../migrations/dev_backend/008_beat_interval.sql"
-        )),
-        M::up(include_str!(
-            "../../migrations/dev_backend/009_deployment.sql"
-        )),
-    ])
+    Migrations::from_slice(MIGRATIONS)
 }
 
 type Job = Box<dyn FnOnce(&mut Connection) + Send>;
@@ -122,17 +114,18 @@ impl BackendStore {
     }
 
     /// Runs a job on the writer's thread, after earlier jobs, without blocking the caller's thread.
-    pub async fn run_write<T, F>(&self, job: F) -> Result<T, FunctionFailure>
+    pub async fn run_write<T, F>(&self, job: F) -> FunctionResult<T>
     where
         T: Send + 'static,
         F: FnOnce(&mut Connection) -> T + Send + 'static,
     {
-        let answer = self.enqueue_write(job)?;
+        let (done, answer) = oneshot::channel();
+        self.send_job(Box::new(move |db| drop(done.send(job(db)))))?;
         answer.await.map_err(|_| FunctionFailure::Stopping)
     }
 
     /// Runs a job on the writer's thread and blocks until it is done.
-    pub fn run_write_blocking<T, F>(&self, job: F) -> Result<T, FunctionFailure>
+    pub fn run_write_blocking<T, F>(&self, job: F) -> FunctionResult<T>
     where
         T: Send + 'static,
         F: FnOnce(&mut Connection) -> T + Send + 'static,
@@ -146,17 +139,17 @@ impl BackendStore {
     /// poll takes microseconds: passing it to another thread would cost more.
     pub fn run_read<T>(
         &self,
-        job: impl FnOnce(&Connection) -> Result<T, FunctionFailure>,
-    ) -> Result<T, FunctionFailure> {
+        job: impl FnOnce(&Connection) -> FunctionResult<T>,
+    ) -> FunctionResult<T> {
         self.readers.read_on_free(job)
     }
 
     /// Runs a read that may be long, on a blocking thread and with separate readers. Callers are served in the order of
     /// arrival.
-    pub async fn run_long_read<T, F>(&self, job: F) -> Result<T, FunctionFailure>
+    pub async fn run_long_read<T, F>(&self, job: F) -> FunctionResult<T>
     where
         T: Send + 'static,
-        F: FnOnce(&Connection) -> Result<T, FunctionFailure> + Send + 'static,
+        F: FnOnce(&Connection) -> FunctionResult<T> + Send + 'static,
     {
         let turn = Arc::clone(&self.turns)
             .acquire_owned()
@@ -173,17 +166,8 @@ impl BackendStore {
 
     /// Stops the writer after the queued jobs, and releases the file.
     pub fn close_store(&self) {
-        drop(
-            self.jobs
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .take(),
-        );
-        let writer = self
-            .writer
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
+        drop(self.jobs.lock().take());
+        let writer = self.writer.lock().take();
         // A job on the writer's own thread may call this; the thread then ends by itself.
         if let Some(writer) =
             writer.filter(|writer| writer.thread().id() != std::thread::current().id())
@@ -193,19 +177,10 @@ impl BackendStore {
         }
     }
 
-    fn enqueue_write<T, F>(&self, job: F) -> Result<oneshot::Receiver<T>, FunctionFailure>
-    where
-        T: Send + 'static,
-        F: FnOnce(&mut Connection) -> T + Send + 'static,
-    {
-        let (done, answer) = oneshot::channel();
-        self.send_job(Box::new(move |db| drop(done.send(job(db)))))?;
-        Ok(answer)
-    }
-
-    fn send_job(&self, job: Job) -> Result<(), FunctionFailure> {
-        let jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
-        jobs.as_ref()
+    fn send_job(&self, job: Job) -> FunctionResult<()> {
+        self.jobs
+            .lock()
+            .as_ref()
             .ok_or(FunctionFailure::Stopping)?
             .send(job)
             .map_err(|_| FunctionFailure::Stopping)
@@ -232,17 +207,10 @@ impl ReaderPool {
     /// Reads a snapshot with a free connection, or waits for the first one.
     fn read_on_free<T>(
         &self,
-        job: impl FnOnce(&Connection) -> Result<T, FunctionFailure>,
-    ) -> Result<T, FunctionFailure> {
-        let free = self.0.iter().find_map(|reader| match reader.try_lock() {
-            Ok(reader) => Some(reader),
-            Err(Busy::Poisoned(poisoned)) => Some(poisoned.into_inner()),
-            Err(Busy::WouldBlock) => None,
-        });
-        let mut reader = match free {
-            Some(reader) => reader,
-            None => self.0[0].lock().unwrap_or_else(PoisonError::into_inner),
-        };
+        job: impl FnOnce(&Connection) -> FunctionResult<T>,
+    ) -> FunctionResult<T> {
+        let free = self.0.iter().find_map(Mutex::try_lock);
+        let mut reader = free.unwrap_or_else(|| self.0[0].lock());
         let snapshot = reader.transaction()?;
         job(&snapshot)
     }
@@ -298,128 +266,6 @@ pub(super) fn connect_database(path: &Path) -> Result<Connection, StoreError> {
     Ok(db)
 }
 
-/// The transaction of one mutation.
-pub(super) struct CommitTransaction<'c> {
-    tx: Transaction<'c>,
-    /// The time of this commit.
-    pub now_ms: f64,
-    seq: Option<i64>,
-    rows: i64,
-    touched: Vec<DeviceId>,
-    changes_before: u64,
-    topics: TopicSet,
-    settled: Option<SettledSeq>,
-}
-
-/// A commit's position on the commit clock, with a flag for changes.
-#[derive(Debug, Clone, Copy)]
-struct SettledSeq {
-    seq: i64,
-    changed: bool,
-}
-
-/// The effects of a durable commit.
-#[derive(Debug)]
-pub(super) struct FinishedCommit {
-    /// The devices whose inbox grew, to be woken.
-    pub devices: Vec<DeviceId>,
-    /// The changed topics, if anything changed.
-    pub changed: Option<TopicSet>,
-}
-
-impl<'c> CommitTransaction<'c> {
-    /// Begins a transaction. The writer is alone, so it never waits for the lock or starts over.
-    pub fn begin_commit(db: &'c mut Connection, now_ms: f64) -> rusqlite::Result<Self> {
-        let tx = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        let changes_before = tx.total_changes();
-        let (touched, topics) = (Vec::new(), TopicSet::All);
-        Ok(Self {
-            tx,
-            now_ms,
-            seq: None,
-            rows: 0,
-            touched,
-            changes_before,
-            topics,
-            settled: None,
-        })
-    }
-
-    /// Returns the sequence number of this commit, which all rows of the transaction share.
-    pub fn commit_seq(&mut self) -> rusqlite::Result<i64> {
-        if let Some(seq) = self.seq {
-            return Ok(seq);
-        }
-        let seq = advance_commit_seq(&self.tx, self.now_ms)?;
-        self.seq = Some(seq);
-        Ok(seq)
-    }
-
-    /// Appends a row to a device's inbox, and wakes its waiting calls after the commit.
-    pub fn append_inbox_row(
-        &mut self,
-        device: &DeviceId,
-        event: &str,
-        request: &RequestId,
-    ) -> rusqlite::Result<()> {
-        let seq = self.commit_seq()?;
-        self.tx
-            .prepare_cached(
-                "INSERT INTO inbox (device_id, seq, place, type, request_id) VALUES (?1, ?2, ?3, ?4, ?5)",
-            )?
-            .execute((device.as_str(), seq, self.rows, event, request.as_str()))?;
-        self.rows += 1;
-        self.wake_after_commit(device);
-        Ok(())
-    }
-
-    /// Wakes the calls that wait for this device after the commit.
-    pub fn wake_after_commit(&mut self, device: &DeviceId) {
-        self.touched.push(device.clone());
-    }
-
-    /// Limits the subscribed queries to run again: those that read one of these topics, or declare none. Without this
-    /// call, all of them run again.
-    pub fn limit_topics(&mut self, topics: impl Into<Vec<CommitTopic>>) {
-        self.topics = TopicSet::Only(topics.into());
-    }
-
-    /// Returns the time of this commit, which is a new one if anything changed so far. Later writes of this transaction
-    /// are not announced.
-    pub fn fix_commit_seq(&mut self) -> rusqlite::Result<i64> {
-        if let Some(settled) = self.settled {
-            return Ok(settled.seq);
-        }
-        let changed = self.tx.total_changes() != self.changes_before;
-        let seq = if changed {
-            self.commit_seq()?
-        } else {
-            last_commit_seq(&self.tx)?
-        };
-        self.settled = Some(SettledSeq { seq, changed });
-        Ok(seq)
-    }
-
-    /// Commits the transaction. Notify the devices and subscriptions in the returned value now, not before.
-    pub fn finish_commit(mut self) -> rusqlite::Result<FinishedCommit> {
-        self.fix_commit_seq()?;
-        self.tx.commit()?;
-        let changed = self.settled.is_some_and(|settled| settled.changed);
-        Ok(FinishedCommit {
-            devices: self.touched,
-            changed: changed.then_some(self.topics),
-        })
-    }
-}
-
-impl Deref for CommitTransaction<'_> {
-    type Target = Connection;
-
-    fn deref(&self) -> &Connection {
-        &self.tx
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -429,33 +275,6 @@ mod tests {
         schema_migrations()
             .validate()
             .expect("every migration applies to an empty database");
-    }
-
-    #[test]
-    fn the_commit_clock_only_grows_and_a_rollback_leaves_no_trace() {
-        let mut db = Connection::open_in_memory().expect("memory");
-        schema_migrations().to_latest(&mut db).expect("migrated");
-        let first = {
-            let mut commit = CommitTransaction::begin_commit(&mut db, 1000.0).expect("begun");
-            let seq = commit.commit_seq().expect("a seq");
-            assert_eq!(
-                commit.commit_seq().expect("again"),
-                seq,
-                "one transaction, one seq"
-            );
-            commit.finish_commit().expect("committed");
-            seq
-        };
-        assert_eq!(first, 1_000_000_000);
-        CommitTransaction::begin_commit(&mut db, 9000.0)
-            .expect("begun")
-            .commit_seq()
-            .expect("rolled back with its commit");
-        let mut earlier = CommitTransaction::begin_commit(&mut db, 5.0).expect("begun");
-        assert_eq!(
-            earlier.commit_seq().expect("the wall clock went back"),
-            first + 1
-        );
     }
 
     #[test]

@@ -7,10 +7,10 @@ use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::backend_state::BackendState;
 use super::commit_clock::BackendClock;
 use super::commits::CommitNotifier;
 use super::credentials::hash_text;
-use super::server::BackendState;
 use super::snapshots::SnapshotCache;
 use super::store::{BackendStore, schema_migrations};
 use super::wakeups::WakeupRegistry;

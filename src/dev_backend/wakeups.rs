@@ -2,8 +2,9 @@
 //! Not here: the events themselves; a wake-up carries no data.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use crate::ids::DeviceId;
@@ -25,7 +26,7 @@ pub(super) struct WakeupRegistry {
 impl WakeupRegistry {
     /// Starts listening. Arm before reading: a commit between the read and the wait then ends the wait at once.
     pub fn arm_wakeup(&self, device: &DeviceId) -> ArmedWakeup {
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut waiting = self.waiting.lock();
         let listeners = waiting
             .entry(device.clone())
             .or_insert_with(|| DeviceListeners {
@@ -43,7 +44,7 @@ impl WakeupRegistry {
 
     /// Wakes all calls that wait for this device.
     pub fn wake_device(&self, device: &DeviceId) {
-        let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let waiting = self.waiting.lock();
         if let Some(listeners) = waiting.get(device) {
             listeners.signal.send_replace(());
         }
@@ -70,7 +71,7 @@ impl ArmedWakeup {
 
 impl Drop for ArmedWakeup {
     fn drop(&mut self) {
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut waiting = self.waiting.lock();
         if let Some(listeners) = waiting.get_mut(&self.device) {
             listeners.count -= 1;
             if listeners.count == 0 {
@@ -101,9 +102,9 @@ mod tests {
         let device = DeviceId::parse("d").expect("an id");
         let (first, second) = (wakeups.arm_wakeup(&device), wakeups.arm_wakeup(&device));
         drop(first);
-        assert_eq!(wakeups.waiting.lock().expect("unpoisoned").len(), 1);
+        assert_eq!(wakeups.waiting.lock().len(), 1);
         drop(second);
-        assert!(wakeups.waiting.lock().expect("unpoisoned").is_empty());
+        assert!(wakeups.waiting.lock().is_empty());
         wakeups.wake_device(&device);
     }
 }

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::error::HomeError;
 use super::layout::Home;
+use super::private_files::replace_private_file;
 use crate::approval_answer::ApprovalOption;
 use crate::durable::{self, Readers};
 use crate::ids::RequestId;
@@ -67,8 +68,7 @@ impl ApprovalQuestions {
     pub fn open_question(&self, question: &OpenQuestion) -> Result<(), HomeError> {
         let path = self.question_file(&question.id);
         let text = serde_json::to_vec(question).expect("texts and numbers are JSON");
-        durable::replace_file(&path, &text, Readers::OwnerOnly)
-            .map_err(HomeError::unwritable(&path))
+        replace_private_file(&path, &text)
     }
 
     /// Returns the option that the person here has chosen, if any.

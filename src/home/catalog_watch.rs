@@ -2,11 +2,12 @@
 //! If the system cannot, it reports that once and stays silent. Not here: finding the change, and reading the files.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use notify::event::{AccessKind, AccessMode, EventKind};
 use notify::{Event, RecommendedWatcher, RecursiveMode, Watcher};
+use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
 
@@ -102,21 +103,16 @@ impl CatalogWatch {
 
     /// Watches new folders before the change is reported, so that no file written into them is missed.
     async fn rewatch_folders(&self) {
-        let Some(eyes) = self.watcher.clone() else {
+        let Some(watcher) = self.watcher.clone() else {
             return;
         };
-        let look = move || {
-            eyes.lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .watch_folders()
-        };
-        match tokio::task::spawn_blocking(look).await {
+        match tokio::task::spawn_blocking(move || watcher.lock().watch_folders()).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => {
-                tracing::warn!(%error, "some changes to skills and agents will not be noticed")
+                tracing::warn!(%error, "some changes to skills and agents will not be noticed");
             }
             Err(error) => {
-                tracing::warn!(%error, "the folders of skills and agents were not looked at again")
+                tracing::warn!(%error, "the folders of skills and agents were not looked at again");
             }
         }
     }

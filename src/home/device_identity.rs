@@ -20,9 +20,10 @@ use super::error::HomeError;
 use super::file_modes;
 use super::layout::Home;
 use super::machine_id::MachineId;
+use super::private_files::{create_private_file, replace_private_file};
 use super::runner_lock;
 use super::tokens::random_bytes;
-use crate::durable::{self, Readers};
+use crate::durable;
 use crate::ids::DeviceId;
 use crate::redact::Secret;
 
@@ -146,8 +147,7 @@ impl DeviceIdentity {
             (None, Some(here)) => {
                 record.machine = Some(here);
                 let file = home.device_file();
-                durable::replace_file(&file, record.to_json_text().as_bytes(), Readers::OwnerOnly)
-                    .map_err(HomeError::unwritable(&file))?;
+                replace_private_file(&file, record.to_json_text().as_bytes())?;
             }
             _ => {}
         }
@@ -168,16 +168,10 @@ impl DeviceIdentity {
             machine,
         };
         let unfinished = home.unfinished_device_file();
-        durable::replace_file(
-            &unfinished,
-            record.to_json_text().as_bytes(),
-            Readers::OwnerOnly,
-        )
-        .map_err(HomeError::unwritable(&unfinished))?;
+        replace_private_file(&unfinished, record.to_json_text().as_bytes())?;
         let key_file = home.key_file();
         let encoded = STANDARD.encode(seed) + "\n";
-        durable::create_file(&key_file, encoded.as_bytes(), Readers::OwnerOnly)
-            .map_err(HomeError::unwritable(&key_file))?;
+        create_private_file(&key_file, encoded.as_bytes())?;
         Self::finish_identity(home, key)
     }
 

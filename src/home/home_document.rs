@@ -98,7 +98,7 @@ pub(super) fn document_folders(dir: &Path, problems: &mut Vec<HomeProblem>) -> V
         problems.push(HomeProblem {
             path: dir.to_owned(),
             message: what,
-        })
+        });
     };
     let entries = match fs::read_dir(dir) {
         Ok(entries) => entries,

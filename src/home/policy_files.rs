@@ -12,6 +12,7 @@ use std::time::{Duration, SystemTime};
 use super::error::HomeError;
 use super::file_modes;
 use super::layout::Home;
+use super::private_files::create_private_file;
 use crate::durable::{self, Readers};
 use crate::ids::RequestId;
 
@@ -210,7 +211,7 @@ impl GrantFiles {
     /// [`HomeError`] when it cannot be written.
     pub fn store_grant(&self, id: &str, text: &[u8]) -> Result<(), HomeError> {
         let path = self.grant_file(id);
-        durable::create_file(&path, text, Readers::OwnerOnly).map_err(HomeError::unwritable(&path))
+        create_private_file(&path, text)
     }
 
     /// Returns the texts of all grants, used up or not.

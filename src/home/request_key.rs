@@ -10,7 +10,8 @@ use base64::engine::general_purpose::STANDARD;
 use super::error::HomeError;
 use super::file_modes;
 use super::tokens::random_bytes;
-use crate::durable::{self, Readers};
+
+use super::private_files::create_private_file;
 use crate::redact::Secret;
 
 /// The most bytes of a key file.
@@ -23,8 +24,7 @@ const MAX_BYTES: u64 = 4096;
 pub fn make_request_key(path: &Path) -> Result<Secret<[u8; 32]>, HomeError> {
     let seed = random_bytes();
     let text = STANDARD.encode(seed) + "\n";
-    durable::create_file(path, text.as_bytes(), Readers::OwnerOnly)
-        .map_err(HomeError::unwritable(path))?;
+    create_private_file(path, text.as_bytes())?;
     Ok(Secret::new(seed))
 }
 

@@ -8,7 +8,7 @@
 
 use std::fs;
 use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::UNIX_EPOCH;
 
 use serde::{Deserialize, Serialize};
@@ -16,7 +16,8 @@ use sha2::{Digest, Sha256};
 
 use super::error::HomeError;
 use super::layout::Home;
-use crate::durable::{self, Readers};
+
+use super::private_files::{ensure_private_file, remove_file_if_exists};
 use crate::ids::{ConversationId, to_hex};
 
 /// A conversation that a person has stopped.
@@ -92,12 +93,7 @@ impl SupervisionStore {
             reason: reason.to_owned(),
         };
         let text = serde_json::to_vec(&stop).expect("texts are JSON");
-        match durable::create_file(&path, &text, Readers::OwnerOnly) {
-            Err(error) if error.kind() != ErrorKind::AlreadyExists => {
-                Err(HomeError::unwritable(&path)(error))
-            }
-            _ => Ok(()),
-        }
+        ensure_private_file(&path, &text)
     }
 
     /// Returns the reason why this conversation is stopped, if it is. An unreadable file counts as a stop.
@@ -130,12 +126,7 @@ impl SupervisionStore {
     pub fn start_asking(&self, of: Option<&ConversationId>) -> Result<(), HomeError> {
         let path = self.asked_marker(of);
         let text = of.map(ConversationId::as_str).unwrap_or_default();
-        match durable::create_file(&path, text.as_bytes(), Readers::OwnerOnly) {
-            Err(error) if error.kind() != ErrorKind::AlreadyExists => {
-                Err(HomeError::unwritable(&path)(error))
-            }
-            _ => Ok(()),
-        }
+        ensure_private_file(&path, text.as_bytes())
     }
 
     /// Returns whether calls of this conversation require approval. A file that cannot be checked counts.
@@ -155,12 +146,11 @@ impl SupervisionStore {
         let Some(conversation) = of else {
             return self
                 .decision_files("asked-")
-                .try_fold(
-                    false,
-                    |changed, path| Ok(remove_decision(&path)? || changed),
-                );
+                .try_fold(false, |changed, path| {
+                    Ok(remove_file_if_exists(&path)? || changed)
+                });
         };
-        remove_decision(&self.asked_marker(Some(conversation)))
+        remove_file_if_exists(&self.asked_marker(Some(conversation)))
     }
 
     /// Returns the conversations that require approval.
@@ -184,7 +174,7 @@ impl SupervisionStore {
     /// # Errors
     /// [`HomeError`] when the file cannot be removed.
     pub fn remove_stop(&self, conversation: &ConversationId) -> Result<bool, HomeError> {
-        remove_decision(&self.stop_file(conversation))
+        remove_file_if_exists(&self.stop_file(conversation))
     }
 
     /// Resumes every conversation. Returns how many were stopped.
@@ -194,7 +184,7 @@ impl SupervisionStore {
     pub fn remove_all_stops(&self) -> Result<usize, HomeError> {
         let mut resumed = 0;
         for path in self.decision_files("stopped-") {
-            resumed += usize::from(remove_decision(&path)?);
+            resumed += usize::from(remove_file_if_exists(&path)?);
         }
         Ok(resumed)
     }
@@ -227,14 +217,6 @@ impl SupervisionStore {
                     .is_some_and(|name| name.starts_with(prefix))
             })
             .map(|file| file.path())
-    }
-}
-
-fn remove_decision(path: &Path) -> Result<bool, HomeError> {
-    match fs::remove_file(path) {
-        Ok(()) => Ok(true),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
-        Err(error) => Err(HomeError::unwritable(path)(error)),
     }
 }
 

@@ -16,6 +16,7 @@ use tokio::sync::watch;
 
 use super::error::HomeError;
 use super::layout::Home;
+use super::private_files::remove_file_if_exists;
 use crate::durable::{self, Readers};
 
 /// A switch.
@@ -107,12 +108,7 @@ impl OwnerSwitches {
     /// # Errors
     /// [`HomeError`] when it cannot be removed.
     pub fn switch_off(&self, switch: OwnerSwitch) -> Result<bool, HomeError> {
-        let path = self.switch_file(switch);
-        match fs::remove_file(&path) {
-            Ok(()) => Ok(true),
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
-            Err(error) => Err(HomeError::unwritable(&path)(error)),
-        }
+        remove_file_if_exists(&self.switch_file(switch))
     }
 
     /// Watches the switches for changes; `None` if the system cannot.

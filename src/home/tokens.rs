@@ -16,6 +16,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use super::error::HomeError;
 use super::file_modes::{self, FolderAccess};
 use super::layout::Home;
+use super::private_files::replace_private_file;
 use crate::durable::{self, Readers};
 use crate::redact::Secret;
 
@@ -165,8 +166,7 @@ impl BackendTokens {
         }
         self.ensure_backend_dir()?;
         let path = self.dir.join(BACKEND_ID);
-        durable::replace_file(&path, id.as_bytes(), Readers::OwnerOnly)
-            .map_err(HomeError::unwritable(&path))
+        replace_private_file(&path, id.as_bytes())
     }
 
     /// Reads every token that can be read.
@@ -233,8 +233,7 @@ impl BackendTokens {
         let path = self.token_path(name);
         let token = self.check_new_token(name, token)?;
         self.ensure_backend_dir()?;
-        durable::replace_file(&path, token.expose().as_bytes(), Readers::OwnerOnly)
-            .map_err(HomeError::unwritable(&path))
+        replace_private_file(&path, token.expose().as_bytes())
     }
 
     /// Reads the token, or creates it if there is none. Of several callers at once, one creates it and all get the

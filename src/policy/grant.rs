@@ -3,8 +3,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::TouchedPath;
-use super::rule::{CallPart, begins_with_words};
+use super::call::TouchedPath;
+use super::rule::CallPart;
+use super::word_match::begins_with_words;
 
 /// A leave that ends.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

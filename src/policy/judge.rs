@@ -1,12 +1,13 @@
 //! From rules, grants and a call to one verdict: the strictest of what fits any part of the call. Not here: how a rule
 //! fits a part.
 
+use super::call::PolicyCall;
 use super::command_line::quote_word;
+use super::decision::PolicyDecision;
+use super::grant::{GrantTarget, PolicyGrant};
+use super::policy_file::PolicyRules;
 use super::rule::{CallPart, PolicyRule, RuleFit};
-use super::verdict::PolicyObjection;
-use super::{
-    GrantTarget, PolicyCall, PolicyDecision, PolicyGrant, PolicyRules, PolicyVerdict, VerdictSource,
-};
+use super::verdict::{PolicyObjection, PolicyVerdict, VerdictSource};
 
 /// The decision on one part.
 enum PartDecision {
@@ -26,7 +27,7 @@ pub fn judge_call(
     call: &PolicyCall,
     grants: &[PolicyGrant],
 ) -> PolicyVerdict {
-    let mut bench = CallJudge {
+    let mut judge = CallJudge {
         rules,
         call,
         grants,
@@ -39,10 +40,10 @@ pub fn judge_call(
     let mut covered = None;
     let mut whole = None;
     for part in &parts {
-        match bench.judge_part(*part) {
+        match judge.judge_part(*part) {
             PartDecision::Against(verdicts) => against.extend(verdicts),
             PartDecision::For(by, words) if matches!(part, CallPart::Whole) => {
-                whole = Some((by, words))
+                whole = Some((by, words));
             }
             PartDecision::For(by, words) => covered = covered.or(Some((by, words))),
             PartDecision::Nothing if matches!(part, CallPart::Whole) && parts.len() > 1 => {}
@@ -56,27 +57,27 @@ pub fn judge_call(
         uncovered.push(CallPart::Whole);
     }
     if whole.is_none() && !uncovered.is_empty() {
-        let verdict = bench.fallback_verdict(asked_about, &uncovered);
+        let verdict = judge.fallback_verdict(asked_about, &uncovered);
         if verdict.decision != PolicyDecision::Allow {
             against.push(verdict);
-        } else if against.is_empty() && bench.used.is_empty() {
+        } else if against.is_empty() && judge.used.is_empty() {
             return verdict;
         }
     }
     if let Some(verdict) = strictest_verdict(against) {
         return PolicyVerdict {
-            grants: bench.used,
+            grants: judge.used,
             ..verdict
         };
     }
     // What rests on a grant says so, whatever else is for it.
-    if let Some(words) = bench.granted {
-        return PolicyVerdict::allow_because(VerdictSource::Grant, words, bench.used);
+    if let Some(words) = judge.granted {
+        return PolicyVerdict::allow_because(VerdictSource::Grant, words, judge.used);
     }
     let (by, words) = whole
         .or(covered)
         .unwrap_or((VerdictSource::Nothing, String::new()));
-    PolicyVerdict::allow_because(by, words, bench.used)
+    PolicyVerdict::allow_because(by, words, judge.used)
 }
 
 /// The strictest, the first of several, with what all of them are about.
@@ -87,14 +88,12 @@ fn strictest_verdict(verdicts: Vec<PolicyVerdict>) -> Option<PolicyVerdict> {
         .collect();
     about.sort();
     about.dedup();
-    let first = verdicts.into_iter().reduce(|first, next| {
-        if next.decision > first.decision {
-            next
-        } else {
-            first
-        }
-    });
-    first.map(|verdict| PolicyVerdict { about, ..verdict })
+    // `max_by_key` returns the last of several, so the order is reversed.
+    let strictest = verdicts
+        .into_iter()
+        .rev()
+        .max_by_key(|verdict| verdict.decision);
+    strictest.map(|verdict| PolicyVerdict { about, ..verdict })
 }
 
 /// Returns the parts that rules are matched against.
@@ -121,42 +120,30 @@ struct CallJudge<'a> {
     granted: Option<String>,
 }
 
-impl CallJudge<'_> {
+impl<'a> CallJudge<'a> {
     fn judge_part(&mut self, part: CallPart<'_>) -> PartDecision {
         if let Some(grant) = self.grants.iter().find(|grant| grant.covers_part(part)) {
             self.use_grant(&grant.id, part);
             return PartDecision::For(VerdictSource::Grant, self.part_text(part));
         }
-        let tool_grant = self
-            .grants
-            .iter()
-            .find(|grant| grant.target == GrantTarget::Tool(self.call.tool.clone()));
-        let mut against = Vec::new();
-        let mut lifted = false;
-        let about: Vec<&PolicyRule> = self
-            .rules
+        let rules = self.rules;
+        let about: Vec<&PolicyRule> = rules
             .rules_about(&self.call.tool, self.call.effect)
             .collect();
-        let allowing = about
-            .iter()
-            .find(|rule| rule.decision == PolicyDecision::Allow && rule.allows_part(part));
-        let is_named = about
-            .iter()
-            .any(|rule| rule.decision == PolicyDecision::Allow && rule.names_command(part));
-        for rule in about
-            .iter()
-            .filter(|rule| rule.decision != PolicyDecision::Allow)
-        {
+        let (allowing, objecting): (Vec<&PolicyRule>, Vec<&PolicyRule>) = about
+            .into_iter()
+            .partition(|rule| rule.decision == PolicyDecision::Allow);
+        let is_named = allowing.iter().any(|rule| rule.names_command(part));
+        let mut against = Vec::new();
+        let mut lifted = false;
+        for rule in objecting {
             let fit = rule.fit_part(part, &self.call.tool);
             if fit == RuleFit::No || (fit == RuleFit::Maybe && is_named) {
                 continue;
             }
-            let granted = self
-                .grants
-                .iter()
-                .find(|grant| grant.target == GrantTarget::Rule(rule.name.clone()));
-            let granted = granted.or(tool_grant.filter(|_| fit == RuleFit::Maybe));
-            if let Some(grant) = granted {
+            let for_rule = self.find_grant(&GrantTarget::Rule(rule.name.clone()));
+            let for_tool = || self.tool_grant().filter(|_| fit == RuleFit::Maybe);
+            if let Some(grant) = for_rule.or_else(for_tool) {
                 // One for a rule speaks of what the rule names, not of what only may be meant.
                 lifted |= fit != RuleFit::Maybe || matches!(grant.target, GrantTarget::Tool(_));
                 self.use_grant(&grant.id, part);
@@ -170,10 +157,18 @@ impl CallJudge<'_> {
         if lifted {
             return PartDecision::For(VerdictSource::Grant, self.part_text(part));
         }
-        if let Some(rule) = allowing {
+        if let Some(rule) = allowing.iter().find(|rule| rule.allows_part(part)) {
             return PartDecision::For(VerdictSource::Rule(rule.name.clone()), self.part_text(part));
         }
         PartDecision::Nothing
+    }
+
+    fn tool_grant(&self) -> Option<&'a PolicyGrant> {
+        self.find_grant(&GrantTarget::Tool(self.call.tool.clone()))
+    }
+
+    fn find_grant(&self, target: &GrantTarget) -> Option<&'a PolicyGrant> {
+        self.grants.iter().find(|grant| grant.target == *target)
     }
 
     fn use_grant(&mut self, id: &str, part: CallPart<'_>) {
@@ -274,37 +269,25 @@ impl CallJudge<'_> {
         if decision == PolicyDecision::Allow {
             return PolicyVerdict::allow_because(VerdictSource::Nothing, String::new(), Vec::new());
         }
-        if let Some(grant) = self
-            .grants
-            .iter()
-            .find(|grant| grant.target == GrantTarget::Tool(self.call.tool.clone()))
-        {
+        if let Some(grant) = self.tool_grant() {
             self.use_grant(&grant.id, part);
-            return PolicyVerdict::allow_because(
-                VerdictSource::Grant,
-                self.part_text(part),
-                Vec::new(),
-            );
+            let words = self.part_text(part);
+            return PolicyVerdict::allow_because(VerdictSource::Grant, words, Vec::new());
         }
-        let by = if default >= asked {
-            VerdictSource::Default
+        let (by, about) = if default >= asked {
+            let objection = |part: &CallPart<'_>| PolicyObjection {
+                by: "default".to_owned(),
+                part: self.full_part_text(*part),
+            };
+            let about = parts.iter().map(objection).collect();
+            (VerdictSource::Default, about)
         } else {
-            VerdictSource::Ask
-        };
-        let about = match by {
-            VerdictSource::Default => {
-                let each = parts.iter().map(|part| self.full_part_text(*part));
-                each.map(|part| PolicyObjection {
-                    by: "default".to_owned(),
-                    part,
-                })
-                .collect()
-            }
             // That list is about tools, whatever they are given.
-            _ => vec![PolicyObjection {
+            let objection = PolicyObjection {
                 by: "policy.ask".to_owned(),
                 part: String::new(),
-            }],
+            };
+            (VerdictSource::Ask, vec![objection])
         };
         let change = format!(
             "punie-runner policy allow --once {}",

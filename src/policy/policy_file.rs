@@ -6,8 +6,9 @@ use std::fmt;
 use serde::Deserialize;
 use toml::Spanned;
 
+use super::decision::PolicyDecision;
 use super::rule::{PathGlob, PolicyRule};
-use super::{PolicyDecision, rule_examples};
+use super::rule_examples;
 use crate::request::ToolEffect;
 
 /// The rules in force.

@@ -3,8 +3,12 @@
 
 use globset::{GlobBuilder, GlobMatcher};
 
-use super::command_line::{CommandWord, FOLDS_CASE, SimpleCommand, base_name};
-use super::{PolicyDecision, TouchedPath};
+use super::call::TouchedPath;
+use super::command_line::{CommandWord, FOLDS_CASE, SimpleCommand};
+use super::decision::PolicyDecision;
+use super::word_match::{
+    begins_with_words, equals_ignoring_case, has_all_letters, has_option, program_name,
+};
 use crate::request::ToolEffect;
 
 /// A rule of the owner's.
@@ -143,14 +147,6 @@ fn check_path_parts(text: &str, bare: &str) -> Result<(), String> {
              all by its whole path, as \"/home/me/x\""
         )
     })
-}
-
-fn equals_ignoring_case(a: &str, b: &str) -> bool {
-    if FOLDS_CASE {
-        a.eq_ignore_ascii_case(b)
-    } else {
-        a == b
-    }
 }
 
 impl PolicyRule {
@@ -353,40 +349,4 @@ impl PolicyRule {
             RuleFit::Yes(matched.join(" "))
         }
     }
-}
-
-fn program_name(text: &str) -> &str {
-    let name = base_name(text);
-    if cfg!(windows) {
-        name.strip_suffix(".exe").unwrap_or(name)
-    } else {
-        name
-    }
-}
-
-/// Returns whether a word is this option, alone, with a value or in a bundle.
-fn has_option(word: &str, option: &str) -> bool {
-    let with_value = word
-        .strip_prefix(option)
-        .is_some_and(|rest| rest.starts_with('='));
-    word == option || with_value
-}
-
-/// Returns whether all letters of a short option are given somewhere.
-fn has_all_letters(words: &[CommandWord], option: &str) -> bool {
-    let short = |text: &str| text.starts_with('-') && !text.starts_with("--");
-    let given = |letter: char| {
-        words
-            .iter()
-            .any(|word| short(&word.text) && word.text[1..].contains(letter))
-    };
-    short(option) && option.len() > 1 && option[1..].chars().all(given)
-}
-
-/// Returns whether a command begins with exactly these words.
-pub(super) fn begins_with_words(simple: &SimpleCommand, words: &[Vec<String>]) -> bool {
-    let fits = |(word, element): (&CommandWord, &Vec<String>)| {
-        word.is_literal && element.contains(&word.text)
-    };
-    simple.words.len() >= words.len() && simple.words.iter().zip(words).all(fits)
 }

@@ -1,8 +1,9 @@
 //! A rule's own examples: what it must fit and what it must not. Not here: the rule.
 
+use super::call::TouchedPath;
 use super::command_line::{CommandLine, read_command_line};
+use super::decision::PolicyDecision;
 use super::rule::{CallPart, PolicyRule, RuleFit};
-use super::{PolicyDecision, TouchedPath};
 
 /// Holds a rule against its examples.
 pub(super) fn check_examples(

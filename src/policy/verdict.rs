@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::PolicyDecision;
+use super::decision::PolicyDecision;
 
 /// The policy's word.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

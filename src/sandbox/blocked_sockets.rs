@@ -13,7 +13,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 
-use super::SandboxRules;
+use super::sandbox_rules::SandboxRules;
 use super::untrusted_links::{ResolvedPath, WritableFolders};
 
 /// The paths of sockets of system and session daemons: containers, virtual machines, D-Bus, key agents, the service
@@ -126,96 +126,60 @@ impl BlockedSockets {
     /// Collects sockets of the system and the user, paths that the owner hides, and the runner's own sockets. Paths
     /// that the owner makes writable are not blocked.
     pub(super) fn new(rules: &SandboxRules) -> Self {
-        let SandboxRules {
-            workspaces,
-            shown,
-            pipes,
-            temp,
-            search_path,
-            write,
-            read,
-            ..
-        } = rules;
-        let real = |path: &PathBuf| path.canonicalize().unwrap_or_else(|_| path.clone());
-        // The target of a link that commands may have created is never granted.
-        let commands = WritableFolders::from_rules(rules);
-        let owned = |path: &PathBuf| commands.resolve_trusted(path);
-        let there: Vec<ResolvedPath> = search_path
-            .iter()
-            .filter(|folder| folder.is_dir())
-            .map(|folder| commands.resolve_path(folder))
-            .filter(|way| !way.via_untrusted_symlink)
-            .collect();
-        let readable: Vec<PathBuf> = read.iter().chain(shown).filter_map(owned).collect();
-        let readable = [readable, there.iter().map(|way| way.path.clone()).collect()].concat();
-        let write: Vec<PathBuf> = write.iter().filter_map(owned).collect();
-        let writable = workspaces
-            .iter()
-            .chain(&write)
-            .chain([pipes, temp])
-            .filter_map(owned);
-        let links = there.into_iter().flat_map(|way| way.links);
-        let granted: Vec<PathBuf> = writable
-            .chain(readable.iter().cloned())
-            .chain(links)
-            .collect();
-        let of_the_user = rules
-            .user_home
-            .iter()
-            .flat_map(|home| USER_SOCKETS.iter().map(|name| home.join(name)));
-        let all = SYSTEM_SOCKETS.iter().map(PathBuf::from).chain(of_the_user);
-        let all = all.chain(rules.hide.iter().chain(&rules.sockets).cloned());
-        let (mut whole, mut partly_granted, mut readable_folders) =
-            (Vec::new(), Vec::new(), Vec::new());
-        let mut temporary = None;
-        for door in all {
-            let path = real(&door);
-            let is_open = write
-                .iter()
-                .any(|open| path.starts_with(open) || door.starts_with(open));
-            let holds_given = granted
-                .iter()
-                .any(|given| given.starts_with(&path) && *given != path);
-            match () {
-                () if is_open => {}
-                () if holds_given && door == Path::new(TEMP_FOLDER) => temporary = Some(path),
-                () if readable.contains(&path) => readable_folders.push(path),
-                () if granted.contains(&path) => {}
-                () if holds_given => partly_granted.push(path),
-                () => whole.push(path),
+        let granted = GrantedPaths::from_rules(rules);
+        let mut blocked = Self {
+            always_blocked: Vec::new(),
+            below_run_folder: Vec::new(),
+            partly_granted: Vec::new(),
+            readable_folders: Vec::new(),
+            temporary: None,
+            readable: granted.readable,
+            granted: granted.all,
+        };
+        let mut whole = Vec::new();
+        for socket in socket_paths(rules) {
+            let path = socket.canonicalize().unwrap_or_else(|_| socket.clone());
+            let is_writable = |folder| path.starts_with(folder) || socket.starts_with(folder);
+            if granted.named_writable.iter().any(is_writable) {
+                continue;
+            }
+            let mut inner = blocked.granted.iter().filter(|grant| **grant != path);
+            let contains_granted = inner.any(|grant| grant.starts_with(&path));
+            if contains_granted && socket == Path::new(TEMP_FOLDER) {
+                blocked.temporary = Some(path);
+            } else if blocked.readable.contains(&path) {
+                blocked.readable_folders.push(path);
+            } else if contains_granted && !blocked.granted.contains(&path) {
+                blocked.partly_granted.push(path);
+            } else if !blocked.granted.contains(&path) {
+                whole.push(path);
             }
         }
         // A path within another is blocked with it.
-        let outer = |path: &&PathBuf| {
-            !path
+        for path in &whole {
+            if !path
                 .ancestors()
                 .skip(1)
-                .any(|above| whole.iter().any(|door| door == above))
-        };
-        // Through the pipes, commands could write to each other's output. A command that reopens its own, as by
-        // /dev/stdout, uses the open pipe and not this folder.
-        let (mut always, mut below_run_folder) = (Vec::new(), Vec::new());
-        for path in whole.iter().filter(outer).chain([pipes]) {
-            let Some(door) = to_c_string(path) else {
-                continue;
-            };
-            match path
-                .strip_prefix(RUN_FOLDER)
-                .ok()
-                .and_then(|below| below.iter().next())
+                .any(|above| whole.iter().any(|path| path == above))
             {
-                Some(name) => below_run_folder.push((name.to_owned(), door)),
-                None => always.push(door),
+                blocked.block_whole(path);
             }
         }
-        Self {
-            always_blocked: always,
-            below_run_folder,
-            partly_granted,
-            readable_folders,
-            temporary,
-            readable,
-            granted,
+        // Through the pipes, commands could write to each other's output. A command that reopens its own, as by
+        // /dev/stdout, uses the open pipe and not this folder.
+        blocked.block_whole(&rules.pipes);
+        blocked
+    }
+
+    /// Blocks a path with everything below it.
+    fn block_whole(&mut self, path: &Path) {
+        let Some(text) = to_c_string(path) else {
+            return;
+        };
+        let below = path.strip_prefix(RUN_FOLDER).ok();
+        match below.and_then(|below| below.iter().next()) {
+            Some(name) => self.below_run_folder.push((name.to_owned(), text)),
+            None => self.always_blocked.push(text),
         }
     }
 
@@ -232,7 +196,7 @@ impl BlockedSockets {
             self.below_run_folder
                 .iter()
                 .filter(|(name, _)| is_there(name))
-                .map(|(_, door)| door.clone()),
+                .map(|(_, path)| path.clone()),
         );
         for folder in &self.partly_granted {
             self.add_ungranted_entries(folder, &mut all);
@@ -247,25 +211,25 @@ impl BlockedSockets {
     }
 
     /// Adds the sockets in the folder for temporary files, and the folders of terminals and agents by name.
-    fn add_temporary_sockets(&self, folder: &Path, shut: &mut Vec<CString>) {
-        for entry in list_or_block(folder, shut) {
-            let (path, name, Ok(kind)) = (entry.path(), entry.file_name(), entry.file_type())
-            else {
+    fn add_temporary_sockets(&self, folder: &Path, blocked: &mut Vec<CString>) {
+        for entry in list_or_block(folder, blocked) {
+            let (path, name) = (entry.path(), entry.file_name());
+            let Ok(kind) = entry.file_type() else {
                 continue;
             };
-            let is_theirs = SESSION_PREFIXES
+            let is_session_name = SESSION_PREFIXES
                 .iter()
                 .any(|start| name.as_bytes().starts_with(start.as_bytes()));
-            let is_given = || self.granted.iter().any(|given| given.starts_with(&path));
-            if (kind.is_socket() || kind.is_dir() && is_theirs) && !is_given() {
-                shut.extend(to_c_string(&path));
+            let is_granted = || self.granted.iter().any(|grant| grant.starts_with(&path));
+            if (kind.is_socket() || kind.is_dir() && is_session_name) && !is_granted() {
+                blocked.extend(to_c_string(&path));
             }
         }
     }
 
     /// Adds the entries beside granted paths.
-    fn add_ungranted_entries(&self, folder: &Path, shut: &mut Vec<CString>) {
-        for entry in list_or_block(folder, shut) {
+    fn add_ungranted_entries(&self, folder: &Path, blocked: &mut Vec<CString>) {
+        for entry in list_or_block(folder, blocked) {
             let (path, Ok(kind)) = (entry.path(), entry.file_type()) else {
                 continue;
             };
@@ -274,13 +238,13 @@ impl BlockedSockets {
             }
             if self.granted.contains(&path) {
                 if self.readable.contains(&path) {
-                    self.add_sockets_below(&path, MAX_DEPTH, &mut MAX_NAMES.clone(), shut);
+                    self.add_sockets_below(&path, MAX_DEPTH, &mut MAX_NAMES.clone(), blocked);
                 }
                 continue;
             }
-            match self.granted.iter().any(|given| given.starts_with(&path)) {
-                true => self.add_ungranted_entries(&path, shut),
-                false if kind.is_dir() || kind.is_socket() => shut.extend(to_c_string(&path)),
+            match self.granted.iter().any(|grant| grant.starts_with(&path)) {
+                true => self.add_ungranted_entries(&path, blocked),
+                false if kind.is_dir() || kind.is_socket() => blocked.extend(to_c_string(&path)),
                 false => {}
             }
         }
@@ -292,10 +256,10 @@ impl BlockedSockets {
         folder: &Path,
         deeper: usize,
         names: &mut usize,
-        shut: &mut Vec<CString>,
+        blocked: &mut Vec<CString>,
     ) {
         let mut below = Vec::new();
-        for entry in list_or_block(folder, shut) {
+        for entry in list_or_block(folder, blocked) {
             let Some(left) = names.checked_sub(1) else {
                 break;
             };
@@ -305,22 +269,75 @@ impl BlockedSockets {
             };
             let is_open = self.granted.contains(&path) && !self.readable.contains(&path);
             if kind.is_socket() && !is_open {
-                shut.extend(to_c_string(&path));
+                blocked.extend(to_c_string(&path));
             } else if kind.is_dir() && deeper > 0 && !is_open {
                 below.push(path);
             }
         }
         for folder in below {
-            self.add_sockets_below(&folder, deeper - 1, names, shut);
+            self.add_sockets_below(&folder, deeper - 1, names, blocked);
         }
     }
 }
 
+/// The paths that commands are given, resolved.
+struct GrantedPaths {
+    /// The paths that the owner makes writable by name.
+    named_writable: Vec<PathBuf>,
+    /// The paths that commands may only read.
+    readable: Vec<PathBuf>,
+    /// All of them, with the workspaces, and the links on the way to programs.
+    all: Vec<PathBuf>,
+}
+
+impl GrantedPaths {
+    fn from_rules(rules: &SandboxRules) -> Self {
+        // The target of a link that commands may have created is never granted.
+        let commands = WritableFolders::from_rules(rules);
+        let trusted = |path: &PathBuf| commands.resolve_trusted(path);
+        let programs: Vec<ResolvedPath> = rules
+            .search_path
+            .iter()
+            .filter(|folder| folder.is_dir())
+            .map(|folder| commands.resolve_path(folder))
+            .filter(|resolved| !resolved.via_untrusted_symlink)
+            .collect();
+        let named = rules.read.iter().chain(&rules.shown).filter_map(trusted);
+        let readable: Vec<PathBuf> = named
+            .chain(programs.iter().map(|resolved| resolved.path.clone()))
+            .collect();
+        let named_writable: Vec<PathBuf> = rules.write.iter().filter_map(trusted).collect();
+        let all = rules
+            .workspaces
+            .iter()
+            .chain(&named_writable)
+            .chain([&rules.pipes, &rules.temp])
+            .filter_map(trusted)
+            .chain(readable.iter().cloned())
+            .chain(programs.into_iter().flat_map(|resolved| resolved.links))
+            .collect();
+        Self {
+            named_writable,
+            readable,
+            all,
+        }
+    }
+}
+
+/// Returns the paths of sockets of the system and the user, hidden paths, and the runner's own sockets.
+fn socket_paths(rules: &SandboxRules) -> impl Iterator<Item = PathBuf> {
+    let homes = rules.user_home.iter();
+    let in_home = homes.flat_map(|home| USER_SOCKETS.iter().map(|name| home.join(name)));
+    let system = SYSTEM_SOCKETS.iter().map(PathBuf::from);
+    let named = rules.hide.iter().chain(&rules.sockets).cloned();
+    system.chain(in_home).chain(named)
+}
+
 /// Lists a folder. One that cannot be listed is blocked as a whole: a command may have changed its mode and could list
 /// it later.
-fn list_or_block(folder: &Path, shut: &mut Vec<CString>) -> Vec<DirEntry> {
+fn list_or_block(folder: &Path, blocked: &mut Vec<CString>) -> Vec<DirEntry> {
     let Ok(entries) = fs::read_dir(folder) else {
-        shut.extend(to_c_string(folder));
+        blocked.extend(to_c_string(folder));
         return Vec::new();
     };
     entries.filter_map(Result::ok).collect()
@@ -328,18 +345,18 @@ fn list_or_block(folder: &Path, shut: &mut Vec<CString>) -> Vec<DirEntry> {
 
 /// Returns whether a path belongs to a blocked socket of the system or the user.
 pub(super) fn is_blocked_socket(rules: &SandboxRules, path: &Path) -> bool {
-    let of_the_user = |name: &&str| {
+    let is_in_home = |name: &&str| {
         rules
             .user_home
             .as_ref()
             .is_some_and(|home| path.starts_with(home.join(name)))
     };
-    let of_the_system = SYSTEM_SOCKETS.iter().filter(|door| **door != TEMP_FOLDER);
-    of_the_system
-        .map(Path::new)
-        .any(|door| path.starts_with(door))
+    let system = SYSTEM_SOCKETS
+        .iter()
+        .filter(|socket| **socket != TEMP_FOLDER);
+    system.map(Path::new).any(|socket| path.starts_with(socket))
         || path.starts_with("/var/run/docker.sock")
-        || USER_SOCKETS.iter().any(of_the_user)
+        || USER_SOCKETS.iter().any(is_in_home)
             && path.extension().is_some_and(|ending| ending == "sock")
 }
 

@@ -7,8 +7,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::fs::{FileType, lstat, stat};
 
-use super::SandboxRules;
 use super::path_grants::PathGrants;
+use super::sandbox_rules::SandboxRules;
 
 /// A path as it was when the ruleset was built.
 #[derive(Debug)]

@@ -3,7 +3,8 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{NetworkAccess, SandboxRules};
+use super::level::NetworkAccess;
+use super::sandbox_rules::SandboxRules;
 
 /// The length of the output's end that is examined.
 const TAIL: usize = 8_000;

@@ -10,9 +10,12 @@ use std::os::fd::OwnedFd;
 #[cfg(target_os = "linux")]
 use std::path::{Path, PathBuf};
 #[cfg(target_os = "linux")]
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 #[cfg(target_os = "linux")]
 use std::time::SystemTime;
+
+#[cfg(target_os = "linux")]
+use parking_lot::Mutex;
 
 #[cfg(target_os = "linux")]
 use super::blocked_sockets::BlockedSockets;
@@ -20,11 +23,12 @@ use super::blocked_sockets::BlockedSockets;
 use super::bpf::Instruction;
 #[cfg(target_os = "linux")]
 use super::dir_fingerprints::{DirFingerprint, take_fingerprints};
+use super::level::NetworkAccess;
 #[cfg(target_os = "linux")]
-use super::path_grants::PathGrants;
+use super::path_grants::{PathGrants, compute_grants, compute_self_test_grants};
+use super::sandbox_rules::SandboxRules;
 #[cfg(target_os = "linux")]
 use super::seccomp::OtherRestrictions;
-use super::{NetworkAccess, SandboxRules};
 
 /// Everything that confines one process. Its parts are shared with other processes.
 #[derive(Debug, Clone)]
@@ -178,13 +182,8 @@ impl ProfileBuilder {
     /// Returns the paths to block for a process that starts now.
     #[cfg(target_os = "linux")]
     pub fn blocked_paths(&self) -> Vec<CString> {
-        let doors = Arc::clone(
-            &self
-                .blocked_sockets
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner),
-        );
-        doors.current_paths()
+        let blocked = Arc::clone(&self.blocked_sockets.lock());
+        blocked.current_paths()
     }
 
     /// Adds folders to the search path: commands may read these from now on.
@@ -199,10 +198,7 @@ impl ProfileBuilder {
         }
         let mut rules = self.rules.clone();
         rules.search_path.extend(more);
-        *self
-            .blocked_sockets
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner) = Arc::new(BlockedSockets::new(&rules));
+        *self.blocked_sockets.lock() = Arc::new(BlockedSockets::new(&rules));
     }
 
     /// Builds the profile for a process that starts now, without bind mounts and blocked sockets.
@@ -212,8 +208,7 @@ impl ProfileBuilder {
     #[cfg(target_os = "linux")]
     pub fn build_profile(&self) -> io::Result<SandboxProfile> {
         let network = self.network_access();
-        let ruleset = self.current_ruleset(network)?;
-        self.profile_with(ruleset, network)
+        self.profile_with(self.current_ruleset(network)?, network)
     }
 
     /// Builds a profile that also allows reading this folder, wherever it is.
@@ -225,10 +220,8 @@ impl ProfileBuilder {
         let network = self.network_access();
         let mut rules = self.rules.clone();
         rules.shown.push(folder.to_owned());
-        self.profile_with(
-            create_shared_ruleset(&super::path_grants::compute_grants(&rules)?, network)?,
-            network,
-        )
+        let ruleset = create_shared_ruleset(&compute_grants(&rules)?, network)?;
+        self.profile_with(ruleset, network)
     }
 
     /// Builds the profile for the self-test, which measures enforcement even if hidden paths cannot be resolved.
@@ -238,13 +231,8 @@ impl ProfileBuilder {
     #[cfg(target_os = "linux")]
     pub fn build_self_test_profile(&self) -> io::Result<SandboxProfile> {
         let network = self.network_access();
-        self.profile_with(
-            create_shared_ruleset(
-                &super::path_grants::compute_self_test_grants(&self.rules),
-                network,
-            )?,
-            network,
-        )
+        let ruleset = create_shared_ruleset(&compute_self_test_grants(&self.rules), network)?;
+        self.profile_with(ruleset, network)
     }
 
     #[cfg(target_os = "linux")]
@@ -253,15 +241,15 @@ impl ProfileBuilder {
         ruleset: Option<Arc<OwnedFd>>,
         network: NetworkAccess,
     ) -> io::Result<SandboxProfile> {
-        let has_names = || matches!(self.namespaces.get(), Some(Some(made)) if made.ipc.is_some());
-        let made = self.filter.get_or_init(|| {
+        let has_ipc = || matches!(self.namespaces.get(), Some(Some(set)) if set.ipc.is_some());
+        let filter = self.filter.get_or_init(|| {
             let elsewhere = OtherRestrictions {
                 blocks_truncation: super::ruleset::can_block_truncation(),
-                has_ipc_namespace: has_names(),
+                has_ipc_namespace: has_ipc(),
             };
             super::seccomp::build_filter(network, elsewhere).map(Arc::new)
         });
-        let Some(filter) = made else {
+        let Some(filter) = filter else {
             let text = "there is no filter of system calls for this processor";
             return Err(io::Error::new(io::ErrorKind::Unsupported, text));
         };
@@ -269,34 +257,30 @@ impl ProfileBuilder {
             Some(Some(made)) => NamespaceChoice::Existing(Arc::clone(made)),
             _ => NamespaceChoice::Inherited,
         };
-        let (covers, doors) = (Vec::new(), Vec::new());
         Ok(SandboxProfile {
             ruleset,
             filter: Arc::clone(filter),
             namespaces,
-            protected_mounts: covers,
-            blocked_paths: doors,
+            protected_mounts: Vec::new(),
+            blocked_paths: Vec::new(),
         })
     }
 
     #[cfg(target_os = "linux")]
     fn current_ruleset(&self, network: NetworkAccess) -> io::Result<Option<Arc<OwnedFd>>> {
-        let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(CachedRuleset {
-            fingerprints: stamps,
-            ruleset,
-        }) = &*latest
-            && stamps.iter().all(DirFingerprint::is_unchanged)
+        let mut latest = self.latest.lock();
+        if let Some(cached) = &*latest
+            && cached.fingerprints.iter().all(DirFingerprint::is_unchanged)
         {
-            return Ok(ruleset.clone());
+            return Ok(cached.ruleset.clone());
         }
         let began = SystemTime::now();
-        let places = super::path_grants::compute_grants(&self.rules)?;
-        let stamps = take_fingerprints(&self.rules, &places);
-        let ruleset = create_shared_ruleset(&places, network)?;
-        let stays = stamps.iter().all(|stamp| stamp.is_older_than(began));
-        *latest = stays.then(|| CachedRuleset {
-            fingerprints: stamps,
+        let grants = compute_grants(&self.rules)?;
+        let fingerprints = take_fingerprints(&self.rules, &grants);
+        let ruleset = create_shared_ruleset(&grants, network)?;
+        let may_be_cached = fingerprints.iter().all(|one| one.is_older_than(began));
+        *latest = may_be_cached.then(|| CachedRuleset {
+            fingerprints,
             ruleset: ruleset.clone(),
         });
         Ok(ruleset)
@@ -306,10 +290,10 @@ impl ProfileBuilder {
 /// Creates a ruleset; `None` if the kernel has no Landlock.
 #[cfg(target_os = "linux")]
 fn create_shared_ruleset(
-    places: &PathGrants,
+    grants: &PathGrants,
     network: NetworkAccess,
 ) -> io::Result<Option<Arc<OwnedFd>>> {
-    let made = super::ruleset::create_ruleset(&places.list, network == NetworkAccess::None)
+    let made = super::ruleset::create_ruleset(&grants.list, network == NetworkAccess::None)
         .map_err(io::Error::other)?;
     Ok(made.map(Arc::new))
 }

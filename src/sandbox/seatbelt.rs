@@ -5,10 +5,11 @@
 //! match, the later one counts.
 
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use super::hidden_paths::{HiddenPaths, hidden_paths};
-use super::{NetworkAccess, SandboxRules};
+use super::level::NetworkAccess;
+use super::sandbox_rules::SandboxRules;
 
 /// The absolute path: a program found by PATH could be anything.
 pub const PROGRAM: &str = "/usr/bin/sandbox-exec";
@@ -45,78 +46,32 @@ pub fn sandbox_exec_args(
         text: BASE_RULES.to_owned(),
         words: Vec::new(),
     };
-    let writable = rules
-        .workspaces
-        .iter()
-        .chain(&rules.write)
-        .chain([&rules.temp]);
-    let HiddenPaths {
-        paths: mut hidden,
-        unresolved: unknown,
-    } = hidden_paths(rules);
-    // A hidden path cannot be resolved, so it may be anywhere in these folders.
-    hidden.extend(
-        unknown
-            .iter()
-            .flat_map(|_| rules.workspaces.iter().chain(&rules.write))
-            .cloned(),
-    );
-    profile.add_path_rule(
-        "allow file-write*",
-        "subpath",
-        "WRITE",
-        writable.map(PathBuf::as_path),
-    );
-    profile.add_path_rule(
-        "allow file-write-data",
-        "subpath",
-        "PIPES",
-        [rules.pipes.as_path()],
-    );
-    profile.add_path_rule(
-        "deny file-read* file-write*",
-        "subpath",
-        "HIDE",
-        hidden.iter().map(PathBuf::as_path),
-    );
-    // Named by the owner or shown by the runner, although the folders around them are hidden.
-    let shown = rules.shown.iter().chain(&rules.read);
-    profile.add_path_rule(
-        "allow file-read*",
-        "subpath",
-        "SHOW",
-        shown.map(PathBuf::as_path),
-    );
-    let ours = [rules.temp.as_path(), rules.pipes.as_path()];
-    profile.add_path_rule("allow file-read* file-write-data", "subpath", "OURS", ours);
-    profile.add_path_rule(
-        "allow file-write*",
-        "subpath",
-        "TEMP",
-        [rules.temp.as_path()],
-    );
+    let named = || rules.workspaces.iter().chain(&rules.write);
+    let HiddenPaths { paths, unresolved } = hidden_paths(rules);
+    // A hidden path that cannot be resolved may be anywhere in these folders.
+    let perhaps_hidden = unresolved.iter().flat_map(|_| named());
+    let hidden = paths.iter().chain(perhaps_hidden);
     let inside = rules
         .write
         .iter()
         .filter(|path| rules.own_home != **path && path.starts_with(&rules.own_home));
+    // Later rules win: some paths are shown or writable although the folders around them are hidden.
     profile.add_path_rule(
-        "allow file-read* file-write*",
+        "allow file-write*",
         "subpath",
-        "GIVEN",
-        inside.map(PathBuf::as_path),
+        "WRITE",
+        named().chain([&rules.temp]),
     );
-    profile.add_path_rule(
-        "deny file-write*",
-        "subpath",
-        "KEEP",
-        read_only.iter().map(PathBuf::as_path),
-    );
-    profile.add_path_rule(
-        "deny file-write-unlink",
-        "literal",
-        "STAY",
-        in_place.iter().map(PathBuf::as_path),
-    );
+    profile.add_path_rule("allow file-write-data", "subpath", "PIPES", [&rules.pipes]);
+    profile.add_path_rule("deny file-read* file-write*", "subpath", "HIDE", hidden);
+    let shown = rules.shown.iter().chain(&rules.read);
+    profile.add_path_rule("allow file-read*", "subpath", "SHOW", shown);
+    let own = [&rules.temp, &rules.pipes];
+    profile.add_path_rule("allow file-read* file-write-data", "subpath", "OURS", own);
+    profile.add_path_rule("allow file-write*", "subpath", "TEMP", [&rules.temp]);
+    profile.add_path_rule("allow file-read* file-write*", "subpath", "GIVEN", inside);
+    profile.add_path_rule("deny file-write*", "subpath", "KEEP", read_only);
+    profile.add_path_rule("deny file-write-unlink", "literal", "STAY", in_place);
     profile.text.push_str(match rules.network {
         NetworkAccess::None => "(deny network*)\n",
         NetworkAccess::Loopback => LOOPBACK_RULES,
@@ -138,7 +93,7 @@ impl SeatbeltProfile {
         rule: &str,
         kind: &str,
         name: &str,
-        paths: impl IntoIterator<Item = &'a Path>,
+        paths: impl IntoIterator<Item = &'a PathBuf>,
     ) {
         let mut matches = String::new();
         for (number, path) in paths.into_iter().enumerate() {

@@ -4,7 +4,7 @@
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
-use super::SandboxRules;
+use super::sandbox_rules::SandboxRules;
 
 /// The maximum number of links, as in the kernel.
 const MAX_LINKS: usize = 40;

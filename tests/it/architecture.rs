@@ -44,7 +44,7 @@ const TABLE: &[(&str, &[&str])] = &[
         ],
     ),
     ("dev_backend", &[]),
-    ("config", &["redact"]),
+    ("config", &["redact", "sandbox"]),
 ];
 
 /// These may use every module. `fuzzing` is in no normal build.

@@ -3,8 +3,8 @@
 //! Not here: sockets.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use super::super::OfferedEvent;
@@ -55,7 +55,7 @@ impl CallInbox {
 
     /// Appends an event that came in a frame of this size.
     pub(super) fn push_event(&self, event: OfferedEvent, bytes: usize) {
-        let mut state = self.lock_state();
+        let mut state = self.state.lock();
         state.last += 1;
         state.bytes += bytes;
         let number = state.last;
@@ -70,7 +70,7 @@ impl CallInbox {
 
     /// Returns whether the queue accepts more.
     pub(super) fn has_capacity(&self) -> bool {
-        let state = self.lock_state();
+        let state = self.state.lock();
         state.waiting.len() < MAX_CALLS && state.bytes < MOST_BYTES
     }
 
@@ -95,7 +95,7 @@ impl CallInbox {
                 .parse()
                 .ok()
         });
-        let mut state = self.lock_state();
+        let mut state = self.state.lock();
         while let Some(first) = state.waiting.front()
             && taken.is_some_and(|taken: u64| first.number <= taken)
         {
@@ -128,10 +128,6 @@ impl CallInbox {
     /// Waits until a new event arrives.
     pub(super) async fn wait_for_arrival(&self) {
         self.arrived.notified().await;
-    }
-
-    fn lock_state(&self) -> MutexGuard<'_, InboxState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

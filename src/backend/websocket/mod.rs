@@ -23,9 +23,10 @@ use tokio::sync::watch;
 use self::connection::WorkerConnector;
 use self::inbox::CallInbox;
 use self::socket_task::PingPolicy;
+use super::address::BadUrl;
 use super::dial::WebSocketDialer;
 use super::proxy::ProxyRules;
-use super::transport::BadUrl;
+
 use super::{
     Backend, BackendReply, BackendSession, CatalogEntry, CatalogKind, ClaimReply, DeclineReason,
     EventPage, HeartbeatReply, NextPoll, OfferedEvent, PostOutcome, ResultPost,

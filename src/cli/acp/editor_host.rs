@@ -1,8 +1,9 @@
 //! The runner behind an editor's agent: started by the first session, and reports its status.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
+use parking_lot::Mutex;
 use tokio::sync::{OnceCell, mpsc, oneshot};
 
 use crate::acp::agent::{AgentHost, HostFuture};
@@ -40,11 +41,7 @@ impl StartRequest {
 
     /// Reports whether the runner has started.
     pub fn report_start(&self, result: Result<(), String>) {
-        let answer = self
-            .answer
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
+        let answer = self.answer.lock().take();
         // The session may have been closed meanwhile.
         let _ = answer.map(|answer| answer.send(result));
     }

@@ -75,8 +75,7 @@ impl Drop for DemoFolder {
 }
 
 async fn run_demonstration(context: &CliContext) -> anyhow::Result<bool> {
-    let config = context.effective_config(WorkspaceRule::NotNeeded)?;
-    let home = CliContext::config_home(&config)?;
+    let home = context.open_home()?;
     let stop = crate::runner::ShutdownSignal::new();
     let _signals = signals::listen_for_signals(&stop)?;
     let (ready, is_ready) = oneshot::channel();

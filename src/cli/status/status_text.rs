@@ -2,152 +2,153 @@
 
 use super::super::pause::describe_stopped;
 use super::super::{console, display_time};
-use super::{OutboxStatus, RunnerStatus};
+use super::runner_status::{BackendStatus, OtherBackendStatus, OutboxStatus, RunnerStatus};
 use crate::home::{KeyPlace, SwitchState};
 use crate::output::number_format::format_size;
 use crate::runner::Clock;
 
 /// The maximum number of stopped conversations to list.
 const MAX_STOPPED_SHOWN: usize = 5;
-/// Prints the pending work for other backends.
-fn show_other_backends(status: &RunnerStatus) {
-    for other in &status.other_backends {
-        let wait = if other.requests + other.results == 1 {
-            "waits"
-        } else {
-            "wait"
-        };
-        let backend = match &other.url {
-            Some(url) => format!("for {url}"),
-            None => {
-                "until a runner starts with the backend that they are from configured".to_owned()
-            }
-        };
-        console::print_line(&format!(
-            "Elsewhere     {} {wait} {backend}",
-            other.describe_counts()
-        ));
-    }
-}
 
+/// Prints the whole status.
 pub(super) fn show_status(status: &RunnerStatus) {
+    let now_ms = Clock::system_clock().now_ms();
     let running = match (status.running, status.pid) {
         (true, Some(pid)) => format!("running (pid {pid})"),
         (true, None) => "running".to_owned(),
         (false, _) => "not running".to_owned(),
     };
-    let backend = match (&status.backend.url, status.backend.trouble.as_deref()) {
+    console::print_row("Runner", &running);
+    for problem in describe_problems(status, now_ms) {
+        console::print_row("Attention", &problem);
+    }
+    show_stopped_conversations(status, now_ms);
+    let device = format!(
+        "{} (its key is kept in a {})",
+        status.device_id, status.device_key
+    );
+    console::print_row("Device", &device);
+    show_backend(&status.backend, now_ms);
+    show_work(status);
+    show_protection(status);
+    #[cfg(unix)]
+    console::print_row(
+        "A stop ends",
+        crate::acp::local::process_kill::describe_kill_method(),
+    );
+    console::print_row("Version", status.version);
+}
+
+fn show_backend(backend: &BackendStatus, now_ms: i64) {
+    let address = match (&backend.url, backend.trouble.as_deref()) {
         (None, _) => "none is set".to_owned(),
         (Some(url), None) => format!("{url} (answers)"),
         (Some(url), Some(trouble)) => format!("{url} ({})", describe_trouble(trouble)),
     };
-    let now_ms = Clock::system_clock().now_ms();
+    console::print_row("Backend", &format!("{address}, {}", backend.kind));
+    if let Some(link) = &backend.link {
+        console::print_row("Connection", link);
+    }
     let when = |at: Option<i64>| {
         at.map_or_else(
             || "never".to_owned(),
             |at| display_time::format_age(at, now_ms),
         )
     };
+    console::print_row("Last contact", &when(backend.last_contact_ms));
+    console::print_row("Last poll", &when(backend.last_poll_ms));
+}
+
+/// Prints the calls that wait or run, and the answers that are not delivered.
+fn show_work(status: &RunnerStatus) {
     let oldest = |age: Option<i64>| {
         age.map_or_else(String::new, |age| {
             format!(", the oldest for {}", display_time::format_coarse(age))
         })
     };
-    console::print_line(&format!("Runner        {running}"));
-    for hindrance in describe_problems(status, now_ms) {
-        console::print_line(&format!("Attention     {hindrance}"));
-    }
-    show_stopped_conversations(status, now_ms);
-    console::print_line(&format!(
-        "Device        {} (its key is kept in a {})",
-        status.device_id, status.device_key
-    ));
-    console::print_line(&format!("Backend       {backend}, {}", status.backend.kind));
-    if let Some(link) = &status.backend.link {
-        console::print_line(&format!("Connection    {link}"));
-    }
-    console::print_line(&format!(
-        "Last contact  {}",
-        when(status.backend.last_contact_ms)
-    ));
-    console::print_line(&format!(
-        "Last poll     {}",
-        when(status.backend.last_poll_ms)
-    ));
-    console::print_line(&format!(
-        "Waiting       {}{}",
-        status.waiting.count,
-        oldest(status.waiting.oldest_ms)
-    ));
-    console::print_line(&format!(
-        "Running       {}",
-        status.in_flight - status.waiting.count.min(status.in_flight)
-    ));
+    let waiting = &status.waiting;
+    console::print_row(
+        "Waiting",
+        &format!("{}{}", waiting.count, oldest(waiting.oldest_ms)),
+    );
+    let running = status.in_flight.saturating_sub(waiting.count);
+    console::print_row("Running", &running.to_string());
     let oldest_answer = oldest(status.outbox.oldest_ms);
-    console::print_line(&format!(
-        "Undelivered   {}",
-        describe_outbox(&status.outbox, &oldest_answer)
-    ));
-    show_other_backends(status);
+    console::print_row(
+        "Undelivered",
+        &describe_outbox(&status.outbox, &oldest_answer),
+    );
+    for other in &status.other_backends {
+        console::print_row("Elsewhere", &describe_other_backend(other));
+    }
     if status.outbox.undeliverable > 0 {
-        console::print_line(&format!(
-            "Refused       {} answers that the backend will never take (`punie-runner history --failed`)",
+        let refused = format!(
+            "{} answers that the backend will never take (`punie-runner history --failed`)",
             status.outbox.undeliverable
-        ));
+        );
+        console::print_row("Refused", &refused);
     }
     if let Some(salvage) = &status.salvage {
         let lost = salvage
             .lost
             .map_or_else(|| "an unknown number".to_owned(), |lost| lost.to_string());
-        console::print_line(&format!(
-            "Journal       was damaged and is kept as {}: {} requests were carried over, {lost} could not be read",
+        let damage = format!(
+            "was damaged and is kept as {}: {} requests were carried over, {lost} could not be read",
             salvage.file, salvage.kept
-        ));
+        );
+        console::print_row("Journal", &damage);
     }
-    console::print_line(&format!(
-        "Confinement   {} (commands reach by network: {})",
+}
+
+/// Describes the pending work for another backend.
+fn describe_other_backend(other: &OtherBackendStatus) -> String {
+    let wait = match other.requests + other.results {
+        1 => "waits",
+        _ => "wait",
+    };
+    let backend = match &other.url {
+        Some(url) => format!("for {url}"),
+        None => "until a runner starts with the backend that they are from configured".to_owned(),
+    };
+    format!("{} {wait} {backend}", other.describe_counts())
+}
+
+/// Prints the limits on commands, requests and secrets.
+fn show_protection(status: &RunnerStatus) {
+    let confinement = format!(
+        "{} (commands reach by network: {})",
         status.confinement, status.network
-    ));
-    console::print_line(&format!(
-        "Protected     .git/hooks, .git/config and the like {}",
-        if status.protected_paths == "read_only" {
-            "are read-only to commands"
-        } else {
-            "can be written by commands; a result says so when they were"
-        }
-    ));
-    console::print_line(&format!(
-        "Limits        {}",
-        status.limits.describe_limits()
-    ));
-    console::print_line(&format!(
-        "Requests      {}",
-        match status.request_auth {
-            "signed" => "run only when signed with the key that is pinned here",
-            _ => "run as the backend hands them on (request_auth = transport)",
-        }
-    ));
+    );
+    console::print_row("Confinement", &confinement);
+    let protected = match status.protected_paths {
+        "read_only" => "are read-only to commands",
+        _ => "can be written by commands; a result says so when they were",
+    };
+    console::print_row(
+        "Protected",
+        &format!(".git/hooks, .git/config and the like {protected}"),
+    );
+    console::print_row("Limits", &status.limits.describe_limits());
+    let requests = match status.request_auth {
+        "signed" => "run only when signed with the key that is pinned here",
+        _ => "run as the backend hands them on (request_auth = transport)",
+    };
+    console::print_row("Requests", requests);
     if let Some(count @ 1..) = status.secrets {
-        let in_keychain = status.secrets_key == Some(KeyPlace::Keychain);
-        let key = if in_keychain {
-            "; its key is in the system's keychain"
-        } else {
-            ""
+        let key = match status.secrets_key {
+            Some(KeyPlace::Keychain) => "; its key is in the system's keychain",
+            _ => "",
         };
-        console::print_line(&format!("Secrets       {count}, in a sealed file{key}"));
+        console::print_row("Secrets", &format!("{count}, in a sealed file{key}"));
     }
-    if status.policy.rules > 0 || status.policy.default != "allow" {
-        console::print_line(&format!(
-            "Policy        {} rules; {} what none names (`punie-runner policy`)",
-            status.policy.rules, status.policy.default
-        ));
+    let policy = &status.policy;
+    if policy.rules > 0 || policy.default != "allow" {
+        let rules = format!(
+            "{} rules; {} what none names (`punie-runner policy`)",
+            policy.rules, policy.default
+        );
+        console::print_row("Policy", &rules);
     }
-    #[cfg(unix)]
-    console::print_line(&format!(
-        "A stop ends   {}",
-        crate::acp::local::process_kill::describe_kill_method()
-    ));
-    console::print_line(&format!("Version       {}", status.version));
 }
 
 /// Prints the conversations that a person stopped, or wants to be asked about.
@@ -159,22 +160,23 @@ fn show_stopped_conversations(status: &RunnerStatus, now_ms: i64) {
         count => format!("{count} conversations"),
     };
     if !which.is_empty() {
-        console::print_line(&format!(
-            "Asked about   calls that write or run, as an editor was attached to {which}; without one they wait for \
+        let asked = format!(
+            "calls that write or run, as an editor was attached to {which}; without one they wait for \
              `punie-runner approvals`. `punie-runner resume --without-editor` ends that"
-        ));
+        );
+        console::print_row("Asked about", &asked);
     }
     for stop in status.stopped_conversations.iter().take(MAX_STOPPED_SHOWN) {
-        console::print_line(&format!("Attention     {}", describe_stopped(stop, now_ms)));
+        console::print_row("Attention", &describe_stopped(stop, now_ms));
     }
     if let Some(more @ 1..) = status
         .stopped_conversations
         .len()
         .checked_sub(MAX_STOPPED_SHOWN)
     {
-        console::print_line(&format!(
-            "Attention     {more} more conversations are stopped: `punie-runner resume` lists them."
-        ));
+        let text =
+            format!("{more} more conversations are stopped: `punie-runner resume` lists them.");
+        console::print_row("Attention", &text);
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{IdentitySigner, StoredToken};
+use super::device::{IdentitySigner, StoredToken};
 use crate::backend::{
     Backend, ConvexBackend, HttpFunctions, ProxyRules, TokenSource, TransportOptions,
     WebSocketBackend, WebSocketOptions,

@@ -4,11 +4,12 @@ use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
 
+use super::settings::open_trash;
 use crate::acp::local::confinement::{Confinement, ConfinementSetup};
-use crate::config::{self, Config, ProcessEnvironment};
+use crate::config::{Config, ProcessEnvironment};
 use crate::home::Home;
 use crate::runner::ConfinementReport;
-use crate::sandbox::{NetworkAccess, RequiredLevel, SandboxRules, resolve_owner_paths};
+use crate::sandbox::{SandboxRules, resolve_owner_paths};
 
 /// Builds the confinement for this machine's commands. They may move removed files into the trash, through shims of
 /// this program.
@@ -18,13 +19,13 @@ pub fn build_confinement(
     environment: &ProcessEnvironment,
 ) -> Confinement {
     let sandbox = &config.sandbox;
-    let keeps = config.trash.max_mb > 0;
-    let of_trash = if keeps {
-        super::open_trash(config, home).command_trash_folders()
+    let keeps_removed = config.trash.max_mb > 0;
+    let trash_folders = if keeps_removed {
+        open_trash(config, home).command_trash_folders()
     } else {
         Vec::new()
     };
-    let own_program = std::env::current_exe().ok().filter(|_| keeps);
+    let own_program = std::env::current_exe().ok().filter(|_| keeps_removed);
     let path = environment
         .path_variable()
         .map(std::env::split_paths)
@@ -47,7 +48,11 @@ pub fn build_confinement(
         search_path: path.filter(|folder| folder.is_absolute()).collect(),
         write: resolve_owner_paths(
             &writes,
-            sandbox.write.iter().chain(&of_trash).map(PathBuf::as_path),
+            sandbox
+                .write
+                .iter()
+                .chain(&trash_folders)
+                .map(PathBuf::as_path),
         ),
         read: resolve_owner_paths(&writes, sandbox.read.iter().map(PathBuf::as_path)),
         hide: sandbox
@@ -55,35 +60,23 @@ pub fn build_confinement(
             .iter()
             .map(|path| canonical_or_same(path))
             .collect(),
-        sockets: vec![
-            canonical_or_same(home.root_dir()).join(
-                home.editor_socket()
-                    .strip_prefix(home.root_dir())
-                    .unwrap_or(Path::new("s")),
-            ),
-        ],
+        sockets: vec![real_home_path(home, &home.editor_socket())],
         resolved_hidden: Arc::default(),
-        network: match sandbox.network {
-            config::Network::None => NetworkAccess::None,
-            config::Network::Loopback => NetworkAccess::Loopback,
-            config::Network::Full => NetworkAccess::Full,
-        },
+        network: sandbox.network,
     };
     Confinement::new(ConfinementSetup {
         rules,
-        require: match sandbox.require {
-            config::Require::Full => RequiredLevel::Full,
-            config::Require::Partial => RequiredLevel::Partial,
-            config::Require::None => RequiredLevel::None,
-        },
+        require: sandbox.require,
         confine: sandbox.confine,
         apps: sandbox.apps,
-        self_test: canonical_or_same(home.root_dir()).join(
-            home.self_test_dir()
-                .strip_prefix(home.root_dir())
-                .unwrap_or(Path::new("t")),
-        ),
+        self_test: real_home_path(home, &home.self_test_dir()),
     })
+}
+
+/// Returns a path of the home below the home's resolved folder. The path itself may not exist yet.
+fn real_home_path(home: &Home, path: &Path) -> PathBuf {
+    let below = path.strip_prefix(home.root_dir());
+    canonical_or_same(home.root_dir()).join(below.expect("the path is one of this home"))
 }
 
 impl ConfinementReport for Confinement {

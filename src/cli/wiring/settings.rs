@@ -1,9 +1,13 @@
 //! Converts the owner's settings for the engine and the editor. Not here: those of confinement.
 
+use std::time::Duration;
+
 use crate::acp::editor::{DiscoveryMode, EditorSettings};
 use crate::config::{self, Config};
+use crate::home::Home;
 use crate::request::ToolEffect;
 use crate::runner::{RunnerSettings, WakeupMode};
+use crate::trash::{Trash, TrashLimits};
 
 /// Converts the settings of editors.
 pub fn editor_settings(config: &Config) -> EditorSettings {
@@ -69,4 +73,13 @@ pub(super) fn runner_settings(config: &Config) -> RunnerSettings {
     settings.crash_loop.safe_mode_for = config.safe_mode.quiet;
     settings.least_free = min_free_bytes(config);
     settings
+}
+
+/// Opens the trash of this home.
+pub fn open_trash(config: &Config, home: &Home) -> Trash {
+    let limits = TrashLimits {
+        max_bytes: (config.trash.max_mb as u64) << 20,
+        keep: Duration::from_hours(24 * config.trash.keep_days as u64),
+    };
+    Trash::new(home, limits)
 }

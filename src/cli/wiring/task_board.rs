@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use super::ToolHost;
+use super::host::ToolHost;
 use crate::acp::local::local_terminals::LocalTerminals;
 use crate::handlers::shell::{ShellList, ShellSnapshot, snapshot_shell, snapshot_shells};
 use crate::handlers::state::background_tasks::{
@@ -40,11 +40,11 @@ impl RunnerTaskBoard {
     }
 
     /// Sets the tools that tasks may run, and the shells that are listed beside them.
-    pub(super) fn attach_host(&self, machine: &ToolHost) {
+    pub(super) fn attach_host(&self, host: &ToolHost) {
         let known = BoardHost {
-            registry: Arc::clone(&machine.registry),
-            shells: Arc::clone(&machine.shells),
-            terminals: machine.terminals.clone(),
+            registry: Arc::clone(&host.registry),
+            shells: Arc::clone(&host.shells),
+            terminals: host.terminals.clone(),
         };
         // Wiring calls this only once.
         let _ = self.board_host.set(known);
@@ -56,11 +56,11 @@ impl RunnerTaskBoard {
         tool: &str,
         args: &str,
     ) -> Result<String, ToolError> {
-        let machine = self
+        let host = self
             .board_host
             .get()
             .ok_or_else(|| ToolError::internal_error("the tools are not registered yet"))?;
-        let entry = machine.registry.find_tool(tool)?;
+        let entry = host.registry.find_tool(tool)?;
         let effect = entry.decode_call(args)?.actual_effect();
         // The id derives from the request, so that its task can be found even if the answer was lost.
         let id = RequestId::parse(format!("{}-task", cx.request)).unwrap_or_default();

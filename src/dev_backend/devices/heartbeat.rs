@@ -1,14 +1,14 @@
 //! `devices:heartbeat`: a device reports that it is online. The report is signed, so that only the device can make it.
 
-use rusqlite::OptionalExtension as _;
 use serde::{Deserialize, Serialize};
 
 use super::processes::DeviceProcessList;
 use super::{BEAT_MS, LONGEST_BEAT_MS, is_false};
 use crate::dev_backend::args::{self, WireNumber, optional};
-use crate::dev_backend::failure::{FailureCode, FunctionFailure};
-use crate::dev_backend::functions::MutationFunction;
-use crate::dev_backend::store::CommitTransaction;
+use crate::dev_backend::commit_transaction::CommitTransaction;
+use crate::dev_backend::failure::{FailureCode, FunctionFailure, FunctionResult};
+use crate::dev_backend::function_traits::MutationFunction;
+use crate::dev_backend::sql_calls::SqlCalls as _;
 use crate::dev_backend::{auth, device_signature};
 use crate::ids::{DeviceId, ProcessId};
 
@@ -50,10 +50,7 @@ impl MutationFunction for RecordHeartbeat {
     const PATH: &'static str = "devices:heartbeat";
     type Reply = RecordedHeartbeat;
 
-    fn run_mutation(
-        self,
-        db: &mut CommitTransaction<'_>,
-    ) -> Result<RecordedHeartbeat, FunctionFailure> {
+    fn run_mutation(self, db: &mut CommitTransaction<'_>) -> FunctionResult<RecordedHeartbeat> {
         let device = DeviceId::parse(&self.device_id)?;
         let signed_at = self.signed_at_ms.whole_value("signedAtMs")?;
         if let Some(health) = &self.health {
@@ -64,9 +61,11 @@ impl MutationFunction for RecordHeartbeat {
             .map_or(Ok(BEAT_MS), |ms| ms.finite_value("beatMs"))?;
         let beat_ms = wanted.clamp(BEAT_MS, LONGEST_BEAT_MS);
         let (key, revoked): ([u8; 32], bool) = db
-            .prepare_cached("SELECT public_key, revoked FROM devices WHERE device_id = ?1")?
-            .query_row([device.as_str()], |row| Ok((row.get(0)?, row.get(1)?)))
-            .optional()?
+            .find_row(
+                "SELECT public_key, revoked FROM devices WHERE device_id = ?1",
+                [device.as_str()],
+                |row| row.try_into(),
+            )?
             .ok_or_else(auth::unknown_device)?;
         if revoked {
             return Err(auth::revoked_device());
@@ -80,16 +79,14 @@ impl MutationFunction for RecordHeartbeat {
         db.limit_topics([]);
         let online = self.online.unwrap_or(true);
         let (processes, other_process) = self.record_process(db, &device, online, beat_ms)?;
-        let beaten = db
-            .prepare_cached(
-                "INSERT INTO presence (device_id, signed_at_ms, seen_at_ms, online, health, processes, beat_ms) \
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT (device_id) DO UPDATE SET \
-                 signed_at_ms = excluded.signed_at_ms, seen_at_ms = excluded.seen_at_ms, \
-                 online = excluded.online, health = excluded.health, processes = excluded.processes, \
-                 beat_ms = excluded.beat_ms \
-                 WHERE excluded.signed_at_ms > presence.signed_at_ms",
-            )?
-            .execute((
+        let beaten = db.execute_cached(
+            "INSERT INTO presence (device_id, signed_at_ms, seen_at_ms, online, health, processes, beat_ms) \
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT (device_id) DO UPDATE SET \
+             signed_at_ms = excluded.signed_at_ms, seen_at_ms = excluded.seen_at_ms, \
+             online = excluded.online, health = excluded.health, processes = excluded.processes, \
+             beat_ms = excluded.beat_ms \
+             WHERE excluded.signed_at_ms > presence.signed_at_ms",
+            (
                 device.as_str(),
                 signed_at,
                 db.now_ms,
@@ -97,7 +94,8 @@ impl MutationFunction for RecordHeartbeat {
                 &self.health,
                 processes,
                 beat_ms,
-            ))?;
+            ),
+        )?;
         if beaten == 0 {
             let message = "a beat signed at this time or later was heard already; sign again";
             return Err(FunctionFailure::with_code(
@@ -121,7 +119,7 @@ impl RecordHeartbeat {
         device: &DeviceId,
         online: bool,
         beat_ms: f64,
-    ) -> Result<(String, bool), FunctionFailure> {
+    ) -> FunctionResult<(String, bool)> {
         let mut processes = DeviceProcessList::load_for_device(db, device)?;
         let Some(process_id) = &self.process_id else {
             return Ok((processes.to_stored_json(), false));

@@ -2,13 +2,14 @@
 //! health. `online` is the last heartbeat's own statement. The reader judges by `seenAtMs` if that heartbeat is recent
 //! enough (2.5 times `beatMs`). On Convex a query that used the clock would not be run again when the time is up.
 
-use rusqlite::{OptionalExtension as _, Row};
+use rusqlite::Row;
 use serde::{Deserialize, Serialize};
 
 use crate::dev_backend::args::optional;
 use crate::dev_backend::auth;
-use crate::dev_backend::failure::FunctionFailure;
-use crate::dev_backend::functions::{QueryFunction, SnapshotView};
+use crate::dev_backend::failure::FunctionResult;
+use crate::dev_backend::function_traits::{QueryFunction, SnapshotView};
+use crate::dev_backend::sql_calls::SqlCalls as _;
 use crate::ids::DeviceId;
 
 /// The last heartbeat of a device. Absent parts were never sent.
@@ -51,16 +52,14 @@ impl QueryFunction for GetPresence {
     /// Null for a device without any heartbeat.
     type Reply = Option<PresenceStatus>;
 
-    fn run_on_snapshot(&self, view: &SnapshotView<'_>) -> Result<Self::Reply, FunctionFailure> {
+    fn run_on_snapshot(&self, view: &SnapshotView<'_>) -> FunctionResult<Self::Reply> {
         auth::authorize_caller(view.db, &self.caller_token, auth::CallerAction::Look)?;
         let device = DeviceId::parse(&self.device_id)?;
-        let seen = view
-            .db
-            .prepare_cached(
-                "SELECT seen_at_ms, online, health, beat_ms FROM presence WHERE device_id = ?1",
-            )?
-            .query_row([device.as_str()], PresenceStatus::from_presence_row)
-            .optional()?;
+        let seen = view.db.find_row(
+            "SELECT seen_at_ms, online, health, beat_ms FROM presence WHERE device_id = ?1",
+            [device.as_str()],
+            PresenceStatus::from_presence_row,
+        )?;
         Ok(seen)
     }
 }
@@ -95,7 +94,7 @@ impl QueryFunction for ListDevices {
     /// All devices that are not revoked, or the requested one, sorted by id.
     type Reply = Vec<ListedDevice>;
 
-    fn run_on_snapshot(&self, view: &SnapshotView<'_>) -> Result<Self::Reply, FunctionFailure> {
+    fn run_on_snapshot(&self, view: &SnapshotView<'_>) -> FunctionResult<Self::Reply> {
         auth::authorize_caller(view.db, &self.caller_token, auth::CallerAction::Look)?;
         let only = self.device_id.as_ref().map(DeviceId::parse).transpose()?;
         let mut statement = view.db.prepare_cached(

@@ -4,9 +4,10 @@
 //! after a crash.
 //! Not here: the storage of the list (`presence`).
 
-use rusqlite::{Connection, OptionalExtension as _};
+use rusqlite::Connection;
 use serde::{Deserialize, Serialize};
 
+use crate::dev_backend::sql_calls::SqlCalls as _;
 use crate::ids::DeviceId;
 
 /// The most remembered processes per device.
@@ -32,10 +33,11 @@ pub(super) struct DeviceProcessList(Vec<DeviceProcess>);
 impl DeviceProcessList {
     /// Loads the processes of a device; the list is empty before its first heartbeat.
     pub fn load_for_device(db: &Connection, device: &DeviceId) -> rusqlite::Result<Self> {
-        let text: Option<Option<String>> = db
-            .prepare_cached("SELECT processes FROM presence WHERE device_id = ?1")?
-            .query_row([device.as_str()], |row| row.get(0))
-            .optional()?;
+        let text: Option<Option<String>> = db.find_row(
+            "SELECT processes FROM presence WHERE device_id = ?1",
+            [device.as_str()],
+            |row| row.get(0),
+        )?;
         Ok(text
             .flatten()
             .and_then(|text| serde_json::from_str(&text).ok())

@@ -2,16 +2,16 @@
 //! pairing code, and its key is pinned for good.
 
 use ed25519_dalek::VerifyingKey;
-use rusqlite::OptionalExtension as _;
 use serde::{Deserialize, Serialize};
 
 use super::is_false;
 use super::processes::DeviceProcessList;
 use crate::dev_backend::args::{self, WireNumber, optional};
+use crate::dev_backend::commit_transaction::CommitTransaction;
 use crate::dev_backend::credentials::{Sha256Hash, hash_from_hex, matches_pairing_code};
-use crate::dev_backend::failure::{FailureCode, FunctionFailure};
-use crate::dev_backend::functions::MutationFunction;
-use crate::dev_backend::store::CommitTransaction;
+use crate::dev_backend::failure::{FailureCode, FunctionFailure, FunctionResult};
+use crate::dev_backend::function_traits::MutationFunction;
+use crate::dev_backend::sql_calls::SqlCalls as _;
 use crate::dev_backend::{auth, device_signature};
 use crate::ids::{DeviceId, ProcessId};
 
@@ -59,7 +59,7 @@ impl OpenSession {
         &self,
         device: &DeviceId,
         now_ms: f64,
-    ) -> Result<VerifyingKey, FunctionFailure> {
+    ) -> FunctionResult<VerifyingKey> {
         let key = device_signature::parse_public_key(&self.public_key)?;
         let signed_at = self.signed_at_ms.whole_value("signedAtMs")?;
         let text = format!("punie-session:v1:{device}:{signed_at}:{}", self.token_hash);
@@ -68,16 +68,16 @@ impl OpenSession {
         Ok(key)
     }
 
-    fn parse_token_hash(&self) -> Result<Sha256Hash, FunctionFailure> {
+    fn parse_token_hash(&self) -> FunctionResult<Sha256Hash> {
         hash_from_hex(&self.token_hash).ok_or_else(|| {
             FunctionFailure::invalid_argument("tokenHash must be a SHA-256: 64 hexadecimal digits")
         })
     }
 
-    fn check_pairing_code(&self, db: &CommitTransaction<'_>) -> Result<(), FunctionFailure> {
+    fn check_pairing_code(&self, db: &CommitTransaction<'_>) -> FunctionResult<()> {
         let (code, closed): (String, bool) = db
             .prepare_cached("SELECT code, closed FROM pairing")?
-            .query_row([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+            .query_row([], |row| row.try_into())?;
         if !closed
             && self
                 .pairing_code
@@ -107,19 +107,17 @@ impl MutationFunction for OpenSession {
     const PATH: &'static str = "devices:openSession";
     type Reply = OpenedSession;
 
-    fn run_mutation(
-        self,
-        db: &mut CommitTransaction<'_>,
-    ) -> Result<OpenedSession, FunctionFailure> {
+    fn run_mutation(self, db: &mut CommitTransaction<'_>) -> FunctionResult<OpenedSession> {
         let device = DeviceId::parse(&self.device_id)?;
         args::check_text_length("name", &self.name, 256)?;
         args::check_text_length("platform", &self.platform, 128)?;
         let token_hash = self.parse_token_hash()?;
         let key = self.verify_session_signature(&device, db.now_ms)?;
-        let pinned: Option<([u8; 32], bool)> = db
-            .prepare_cached("SELECT public_key, revoked FROM devices WHERE device_id = ?1")?
-            .query_row([device.as_str()], |row| Ok((row.get(0)?, row.get(1)?)))
-            .optional()?;
+        let pinned: Option<([u8; 32], bool)> = db.find_row(
+            "SELECT public_key, revoked FROM devices WHERE device_id = ?1",
+            [device.as_str()],
+            |row| row.try_into(),
+        )?;
         let registered = match pinned {
             Some((pinned, _)) if pinned != *key.as_bytes() => {
                 let message =
@@ -136,19 +134,19 @@ impl MutationFunction for OpenSession {
                 true
             }
         };
-        db.prepare_cached(
+        db.execute_cached(
             "INSERT INTO devices (device_id, public_key, token_hash, name, platform, registered_at_ms) \
              VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (device_id) DO UPDATE SET \
              token_hash = excluded.token_hash, name = excluded.name, platform = excluded.platform",
-        )?
-        .execute((
-            device.as_str(),
-            key.as_bytes(),
-            token_hash,
-            &self.name,
-            &self.platform,
-            db.now_ms,
-        ))?;
+            (
+                device.as_str(),
+                key.as_bytes(),
+                token_hash,
+                &self.name,
+                &self.platform,
+                db.now_ms,
+            ),
+        )?;
         let other_process = match &self.process_id {
             Some(process) => {
                 let process = ProcessId::parse(process)?;

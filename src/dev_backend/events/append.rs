@@ -1,18 +1,18 @@
 //! `events:appendRequest`: a caller sends a device one tool call.
 
-use rusqlite::OptionalExtension as _;
 use serde::{Deserialize, Serialize};
 
 use super::request::WATCH_MS;
 use crate::dev_backend::args::{self, PAYLOAD_LIMIT, WireNumber, optional};
 use crate::dev_backend::auth;
 use crate::dev_backend::commit_clock::last_commit_ms;
+use crate::dev_backend::commit_transaction::CommitTransaction;
 use crate::dev_backend::commits::CommitTopic;
 use crate::dev_backend::credentials::{Sha256Hash, hash_fields};
-use crate::dev_backend::failure::{FailureCode, FunctionFailure};
-use crate::dev_backend::functions::MutationFunction;
+use crate::dev_backend::failure::{FailureCode, FunctionFailure, FunctionResult};
+use crate::dev_backend::function_traits::MutationFunction;
 use crate::dev_backend::housekeeping::is_past_retention;
-use crate::dev_backend::store::CommitTransaction;
+use crate::dev_backend::sql_calls::SqlCalls as _;
 use crate::ids::{ConversationId, DeviceId, RequestId, ToolName};
 
 /// The arguments of `appendRequest`.
@@ -51,7 +51,7 @@ pub(in crate::dev_backend) struct AppendedRequest {
 
 impl AppendRequest {
     /// Refuses a malformed request, with a code that the caller can act on.
-    fn check_request(&self) -> Result<(), FunctionFailure> {
+    fn check_request(&self) -> FunctionResult<()> {
         args::check_payload_size("args", &self.args, PAYLOAD_LIMIT)?;
         ToolName::parse(&self.tool_name)?;
         if let Some(conversation) = &self.conversation_id {
@@ -67,7 +67,7 @@ impl AppendRequest {
     }
 
     /// Returns the hash of the whole request: the same id with another hash is another request.
-    fn request_hash(&self) -> Result<Sha256Hash, FunctionFailure> {
+    fn request_hash(&self) -> FunctionResult<Sha256Hash> {
         let number = |field, n: Option<WireNumber>| {
             n.map(|n| n.finite_value(field))
                 .transpose()
@@ -93,7 +93,7 @@ impl AppendRequest {
         id: &RequestId,
         device: &DeviceId,
         hash: Sha256Hash,
-    ) -> Result<(), FunctionFailure> {
+    ) -> FunctionResult<()> {
         let deadline = self
             .deadline_ms
             .map(|at| at.finite_value("deadlineMs"))
@@ -103,27 +103,29 @@ impl AppendRequest {
             .map(|at| at.finite_value("issuedAtMs"))
             .transpose()?;
         let seq = db.commit_seq()?;
-        db.prepare_cached(
+        db.execute_cached(
             "INSERT INTO requests (request_id, device_id, seq, state, body_hash, tool_name, conversation_id, \
              agent_type, created_at_ms, deadline_ms, issued_at_ms, signature, watched_until_ms) \
              VALUES (?1, ?2, ?3, 'open', ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
-        )?
-        .execute(rusqlite::params![
-            id.as_str(),
-            device.as_str(),
-            seq,
-            hash,
-            self.tool_name,
-            self.conversation_id,
-            self.agent_type,
-            db.now_ms,
-            deadline,
-            issued,
-            self.signature,
-            (self.progress == Some(true)).then_some(db.now_ms + WATCH_MS),
-        ])?;
-        db.prepare_cached("INSERT INTO request_args (number, args) VALUES (?1, ?2)")?
-            .execute((db.last_insert_rowid(), &self.args))?;
+            rusqlite::params![
+                id.as_str(),
+                device.as_str(),
+                seq,
+                hash,
+                self.tool_name,
+                self.conversation_id,
+                self.agent_type,
+                db.now_ms,
+                deadline,
+                issued,
+                self.signature,
+                (self.progress == Some(true)).then_some(db.now_ms + WATCH_MS),
+            ],
+        )?;
+        db.execute_cached(
+            "INSERT INTO request_args (number, args) VALUES (?1, ?2)",
+            (db.last_insert_rowid(), &self.args),
+        )?;
         db.limit_topics([CommitTopic::for_inbox(device.as_str())]);
         db.append_inbox_row(device, "tool_request", id)?;
         Ok(())
@@ -134,18 +136,16 @@ impl MutationFunction for AppendRequest {
     const PATH: &'static str = "events:appendRequest";
     type Reply = AppendedRequest;
 
-    fn run_mutation(
-        self,
-        db: &mut CommitTransaction<'_>,
-    ) -> Result<AppendedRequest, FunctionFailure> {
+    fn run_mutation(self, db: &mut CommitTransaction<'_>) -> FunctionResult<AppendedRequest> {
         auth::authorize_caller(db, &self.caller_token, auth::CallerAction::Ask)?;
         let request_id = RequestId::parse(&self.request_id)?;
         self.check_request()?;
         let hash = self.request_hash()?;
-        let stored: Option<Sha256Hash> = db
-            .prepare_cached("SELECT body_hash FROM requests WHERE request_id = ?1")?
-            .query_row([request_id.as_str()], |row| row.get(0))
-            .optional()?;
+        let stored: Option<Sha256Hash> = db.find_row(
+            "SELECT body_hash FROM requests WHERE request_id = ?1",
+            [request_id.as_str()],
+            |row| row.get(0),
+        )?;
         match stored {
             Some(stored) if stored == hash => Ok(AppendedRequest {
                 request_id,

@@ -4,10 +4,11 @@ use serde::{Deserialize, Serialize};
 
 use super::request::RequestStatus;
 use crate::dev_backend::auth;
+use crate::dev_backend::commit_transaction::CommitTransaction;
 use crate::dev_backend::commits::CommitTopic;
-use crate::dev_backend::failure::FunctionFailure;
-use crate::dev_backend::functions::MutationFunction;
-use crate::dev_backend::store::CommitTransaction;
+use crate::dev_backend::failure::FunctionResult;
+use crate::dev_backend::function_traits::MutationFunction;
+use crate::dev_backend::sql_calls::SqlCalls as _;
 use crate::ids::{DeviceId, RequestId};
 
 /// The arguments of `cancel`.
@@ -40,10 +41,7 @@ impl MutationFunction for CancelRequest {
     const PATH: &'static str = "events:cancel";
     type Reply = CancelledRequest;
 
-    fn run_mutation(
-        self,
-        db: &mut CommitTransaction<'_>,
-    ) -> Result<CancelledRequest, FunctionFailure> {
+    fn run_mutation(self, db: &mut CommitTransaction<'_>) -> FunctionResult<CancelledRequest> {
         auth::authorize_caller(db, &self.caller_token, auth::CallerAction::Ask)?;
         let request = RequestId::parse(&self.request_id)?;
         let Some(standing) = RequestStatus::load_status(db, &request)? else {
@@ -57,8 +55,10 @@ impl MutationFunction for CancelRequest {
             });
         }
         if !standing.cancelled {
-            db.prepare_cached("UPDATE requests SET cancelled = 1 WHERE request_id = ?1")?
-                .execute([request.as_str()])?;
+            db.execute_cached(
+                "UPDATE requests SET cancelled = 1 WHERE request_id = ?1",
+                [request.as_str()],
+            )?;
             db.limit_topics([CommitTopic::for_inbox(&standing.device)]);
             db.append_inbox_row(&DeviceId::parse(standing.device)?, "tool_cancel", &request)?;
         }

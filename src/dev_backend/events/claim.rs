@@ -6,9 +6,10 @@ use serde::{Deserialize, Serialize};
 use super::request::RequestStatus;
 use crate::dev_backend::args::{WireNumber, optional};
 use crate::dev_backend::auth;
-use crate::dev_backend::failure::FunctionFailure;
-use crate::dev_backend::functions::MutationFunction;
-use crate::dev_backend::store::CommitTransaction;
+use crate::dev_backend::commit_transaction::CommitTransaction;
+use crate::dev_backend::failure::{FunctionFailure, FunctionResult};
+use crate::dev_backend::function_traits::MutationFunction;
+use crate::dev_backend::sql_calls::SqlCalls as _;
 use crate::ids::{LeaseId, RequestId};
 
 /// The default lifetime of a lease.
@@ -59,7 +60,7 @@ enum ClaimReason {
 }
 
 impl ClaimRequest {
-    fn requested_lease_ms(&self) -> Result<f64, FunctionFailure> {
+    fn requested_lease_ms(&self) -> FunctionResult<f64> {
         let asked = self
             .lease_ms
             .map_or(Ok(LEASE_MS), |ms| ms.finite_value("leaseMs"))?;
@@ -88,10 +89,7 @@ impl MutationFunction for ClaimRequest {
     const PATH: &'static str = "events:claim";
     type Reply = ClaimDecision;
 
-    fn run_mutation(
-        self,
-        db: &mut CommitTransaction<'_>,
-    ) -> Result<ClaimDecision, FunctionFailure> {
+    fn run_mutation(self, db: &mut CommitTransaction<'_>) -> FunctionResult<ClaimDecision> {
         let device = auth::authenticate_device(db, &self.device_id, &self.token)?;
         let request = RequestId::parse(&self.request_id)?;
         let lease = LeaseId::parse(&self.lease_id)?;
@@ -114,10 +112,10 @@ impl MutationFunction for ClaimRequest {
         let attempt = standing.attempt + i32::from(reason == ClaimReason::Granted);
         let granted = matches!(reason, ClaimReason::Granted | ClaimReason::Renewed);
         if granted {
-            db.prepare_cached(
+            db.execute_cached(
                 "UPDATE requests SET lease_id = ?2, lease_expires_at_ms = ?3, attempt = ?4 WHERE request_id = ?1",
-            )?
-            .execute((request.as_str(), lease.as_str(), db.now_ms + lease_ms, attempt))?;
+                (request.as_str(), lease.as_str(), db.now_ms + lease_ms, attempt),
+            )?;
         }
         let expires_in_ms = match reason {
             ClaimReason::Granted | ClaimReason::Renewed => lease_ms,

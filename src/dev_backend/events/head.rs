@@ -4,8 +4,8 @@ use serde::Deserialize;
 
 use crate::dev_backend::auth;
 use crate::dev_backend::commits::{CommitTopic, TopicSet};
-use crate::dev_backend::failure::FunctionFailure;
-use crate::dev_backend::functions::{QueryFunction, SnapshotView};
+use crate::dev_backend::failure::FunctionResult;
+use crate::dev_backend::function_traits::{QueryFunction, SnapshotView};
 
 /// The arguments of `head`.
 #[derive(Deserialize)]
@@ -24,7 +24,7 @@ impl QueryFunction for GetHead {
         TopicSet::Only(vec![CommitTopic::for_inbox(&self.device_id)])
     }
 
-    fn run_on_snapshot(&self, view: &SnapshotView<'_>) -> Result<Self::Reply, FunctionFailure> {
+    fn run_on_snapshot(&self, view: &SnapshotView<'_>) -> FunctionResult<Self::Reply> {
         let device = auth::authenticate_device(view.db, &self.device_id, &self.token)?;
         let newest: Option<i64> = view
             .db

@@ -11,8 +11,8 @@ use serde_json::value::{RawValue, to_raw_value};
 use super::request::{COLUMNS, PAGE_BYTES, StoredRequest};
 use crate::dev_backend::args::optional;
 use crate::dev_backend::auth;
-use crate::dev_backend::failure::FunctionFailure;
-use crate::dev_backend::functions::{QueryFunction, SnapshotView};
+use crate::dev_backend::failure::{FunctionFailure, FunctionResult};
+use crate::dev_backend::function_traits::{QueryFunction, SnapshotView};
 use crate::ids::RequestId;
 
 /// The most requests in one reply.
@@ -42,7 +42,7 @@ impl QueryFunction for ListOpenIds {
     const PATH: &'static str = "events:listOpenIds";
     type Reply = Vec<OpenId>;
 
-    fn run_on_snapshot(&self, view: &SnapshotView<'_>) -> Result<Self::Reply, FunctionFailure> {
+    fn run_on_snapshot(&self, view: &SnapshotView<'_>) -> FunctionResult<Self::Reply> {
         let device = auth::authenticate_device(view.db, &self.device_id, &self.token)?;
         let mut statement = view.db.prepare_cached(IDS_SQL)?;
         let open = statement
@@ -92,7 +92,7 @@ struct OpenRequestPage {
 
 impl OpenRequestPage {
     /// Adds a request. Returns false if it does not fit.
-    fn try_add_row(&mut self, row: &Row<'_>) -> Result<bool, FunctionFailure> {
+    fn try_add_row(&mut self, row: &Row<'_>) -> FunctionResult<bool> {
         let request = to_raw_value(&StoredRequest::from_request_row(row, 0)?)?;
         self.bytes += request.get().len();
         if self.open.len() == MOST || (self.bytes > PAGE_BYTES && !self.open.is_empty()) {
@@ -107,7 +107,7 @@ impl QueryFunction for ListOpen {
     const PATH: &'static str = "events:listOpen";
     type Reply = Vec<Box<RawValue>>;
 
-    fn run_on_snapshot(&self, view: &SnapshotView<'_>) -> Result<Self::Reply, FunctionFailure> {
+    fn run_on_snapshot(&self, view: &SnapshotView<'_>) -> FunctionResult<Self::Reply> {
         let device = auth::authenticate_device(view.db, &self.device_id, &self.token)?;
         let mut reply = OpenRequestPage::default();
         let Some(named) = &self.request_ids else {

@@ -12,8 +12,8 @@ use serde_json::value::{RawValue, to_raw_value};
 use super::request::{COLUMNS, PAGE_BYTES, StoredRequest};
 use crate::dev_backend::args::{WireNumber, nullable, optional};
 use crate::dev_backend::auth;
-use crate::dev_backend::failure::FunctionFailure;
-use crate::dev_backend::functions::{PollHold, QueryFunction, SnapshotView};
+use crate::dev_backend::failure::{FunctionFailure, FunctionResult};
+use crate::dev_backend::function_traits::{PollHold, QueryFunction, SnapshotView};
 use crate::ids::DeviceId;
 
 /// The default number of events per page.
@@ -113,7 +113,7 @@ impl InboxPager {
 }
 
 impl ListForDevice {
-    fn cursor_seq(&self) -> Result<i64, FunctionFailure> {
+    fn cursor_seq(&self) -> FunctionResult<i64> {
         self.cursor.as_deref().map_or(Ok(0), |cursor| {
             let digits = cursor.bytes().all(|b| b.is_ascii_digit());
             cursor
@@ -124,7 +124,7 @@ impl ListForDevice {
         })
     }
 
-    fn page_limit(&self) -> Result<usize, FunctionFailure> {
+    fn page_limit(&self) -> FunctionResult<usize> {
         let limit = self
             .limit
             .map_or(Ok(LIMIT), |limit| limit.whole_value("limit"))?;
@@ -136,7 +136,7 @@ impl ListForDevice {
         Ok(usize::try_from(limit.min(MOST)).expect("1 to MOST"))
     }
 
-    fn requested_wait_ms(&self) -> Result<f64, FunctionFailure> {
+    fn requested_wait_ms(&self) -> FunctionResult<f64> {
         let wait = self
             .wait_ms
             .map_or(Ok(0.0), |wait| wait.finite_value("waitMs"))?;
@@ -149,11 +149,7 @@ impl ListForDevice {
         }
     }
 
-    fn read_page(
-        &self,
-        view: &SnapshotView<'_>,
-        device: &DeviceId,
-    ) -> Result<InboxPage, FunctionFailure> {
+    fn read_page(&self, view: &SnapshotView<'_>, device: &DeviceId) -> FunctionResult<InboxPage> {
         let (after, mut pager) = (self.cursor_seq()?, InboxPager::new(self.page_limit()?));
         let mut statement = view.db.prepare_cached(&SQL)?;
         let mut rows = statement.query((device.as_str(), after))?;
@@ -200,7 +196,7 @@ impl QueryFunction for ListForDevice {
     const PATH: &'static str = "events:listForDevice";
     type Reply = InboxPage;
 
-    fn run_on_snapshot(&self, view: &SnapshotView<'_>) -> Result<InboxPage, FunctionFailure> {
+    fn run_on_snapshot(&self, view: &SnapshotView<'_>) -> FunctionResult<InboxPage> {
         self.requested_wait_ms()?;
         let device = auth::authenticate_device(view.db, &self.device_id, &self.token)?;
         self.read_page(view, &device)
@@ -223,7 +219,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::dev_backend::store::CommitTransaction;
+    use crate::dev_backend::commit_transaction::CommitTransaction;
     use crate::dev_backend::testing;
     use crate::ids::RequestId;
 

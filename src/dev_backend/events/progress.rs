@@ -8,10 +8,11 @@ use serde_json::value::{RawValue, to_raw_value};
 use super::request::{PAGE_BYTES, RequestStatus, WATCH_MS};
 use crate::dev_backend::args::{self, WireNumber, optional};
 use crate::dev_backend::auth;
+use crate::dev_backend::commit_transaction::CommitTransaction;
 use crate::dev_backend::commits::{CommitTopic, TopicSet};
-use crate::dev_backend::failure::FunctionFailure;
-use crate::dev_backend::functions::{MutationFunction, QueryFunction, SnapshotView};
-use crate::dev_backend::store::CommitTransaction;
+use crate::dev_backend::failure::FunctionResult;
+use crate::dev_backend::function_traits::{MutationFunction, QueryFunction, SnapshotView};
+use crate::dev_backend::sql_calls::SqlCalls as _;
 use crate::ids::{LeaseId, RequestId};
 
 /// The most bytes of one piece.
@@ -46,10 +47,7 @@ impl MutationFunction for AppendProgress {
     const PATH: &'static str = "events:appendProgress";
     type Reply = AppendedProgress;
 
-    fn run_mutation(
-        self,
-        db: &mut CommitTransaction<'_>,
-    ) -> Result<AppendedProgress, FunctionFailure> {
+    fn run_mutation(self, db: &mut CommitTransaction<'_>) -> FunctionResult<AppendedProgress> {
         let device = auth::authenticate_device(db, &self.device_id, &self.token)?;
         let request = RequestId::parse(&self.request_id)?;
         LeaseId::parse(&self.lease_id)?;
@@ -59,12 +57,10 @@ impl MutationFunction for AppendProgress {
         standing.check_lease(&self.lease_id)?;
         db.limit_topics([CommitTopic::for_progress(request.as_str())]);
         let stored = !standing.finished
-            && db
-                .prepare_cached(
-                    "INSERT OR IGNORE INTO progress (request_id, n, data) VALUES (?1, ?2, ?3)",
-                )?
-                .execute((request.as_str(), n, &self.data))?
-                == 1;
+            && db.execute_cached(
+                "INSERT OR IGNORE INTO progress (request_id, n, data) VALUES (?1, ?2, ?3)",
+                (request.as_str(), n, &self.data),
+            )? == 1;
         Ok(AppendedProgress {
             stored,
             cancelled: standing.cancelled,
@@ -106,7 +102,7 @@ impl MutationFunction for WatchProgress {
     const PATH: &'static str = "events:watchProgress";
     type Reply = WatchReply;
 
-    fn run_mutation(self, db: &mut CommitTransaction<'_>) -> Result<WatchReply, FunctionFailure> {
+    fn run_mutation(self, db: &mut CommitTransaction<'_>) -> FunctionResult<WatchReply> {
         auth::authorize_caller(db, &self.caller_token, auth::CallerAction::Ask)?;
         let request = RequestId::parse(&self.request_id)?;
         db.limit_topics([]);
@@ -114,10 +110,10 @@ impl MutationFunction for WatchProgress {
             None => WatchState::Unknown,
             Some(standing) if standing.finished => WatchState::Finished,
             Some(_) => {
-                db.prepare_cached(
+                db.execute_cached(
                     "UPDATE requests SET watched_until_ms = ?2 WHERE request_id = ?1",
-                )?
-                .execute((request.as_str(), db.now_ms + WATCH_MS))?;
+                    (request.as_str(), db.now_ms + WATCH_MS),
+                )?;
                 return Ok(WatchReply {
                     state: WatchState::Watching,
                     expires_in_ms: WATCH_MS,
@@ -157,7 +153,7 @@ impl QueryFunction for ListProgress {
         TopicSet::Only(vec![CommitTopic::for_progress(&self.request_id)])
     }
 
-    fn run_on_snapshot(&self, view: &SnapshotView<'_>) -> Result<Self::Reply, FunctionFailure> {
+    fn run_on_snapshot(&self, view: &SnapshotView<'_>) -> FunctionResult<Self::Reply> {
         auth::authorize_caller(view.db, &self.caller_token, auth::CallerAction::Ask)?;
         let request = RequestId::parse(&self.request_id)?;
         let after = self

@@ -1,9 +1,10 @@
 //! A request in the form for the device, and its status for the functions of its life cycle.
 
-use rusqlite::{Connection, OptionalExtension as _, Row};
+use rusqlite::{Connection, Row};
 use serde::Serialize;
 
-use crate::dev_backend::failure::{FailureCode, FunctionFailure};
+use crate::dev_backend::failure::{FailureCode, FunctionFailure, FunctionResult};
+use crate::dev_backend::sql_calls::SqlCalls as _;
 use crate::ids::{DeviceId, RequestId};
 
 /// The most bytes of events or requests in one reply.
@@ -73,23 +74,23 @@ pub(in crate::dev_backend) struct RequestStatus {
 impl RequestStatus {
     /// Loads the status of a request.
     pub fn load_status(db: &Connection, request: &RequestId) -> rusqlite::Result<Option<Self>> {
-        db.prepare_cached(
+        db.find_row(
             "SELECT device_id, state = 'finished', cancelled, attempt, lease_id, lease_expires_at_ms, \
              watched_until_ms \
              FROM requests WHERE request_id = ?1",
-        )?
-        .query_row([request.as_str()], |row| {
-            Ok(Self {
-                device: row.get(0)?,
-                finished: row.get(1)?,
-                cancelled: row.get(2)?,
-                attempt: row.get(3)?,
-                lease: row.get(4)?,
-                lease_expires_at_ms: row.get::<_, Option<f64>>(5)?.unwrap_or(0.0),
-                watched_until_ms: row.get::<_, Option<f64>>(6)?.unwrap_or(0.0),
-            })
-        })
-        .optional()
+            [request.as_str()],
+            |row| {
+                Ok(Self {
+                    device: row.get(0)?,
+                    finished: row.get(1)?,
+                    cancelled: row.get(2)?,
+                    attempt: row.get(3)?,
+                    lease: row.get(4)?,
+                    lease_expires_at_ms: row.get::<_, Option<f64>>(5)?.unwrap_or(0.0),
+                    watched_until_ms: row.get::<_, Option<f64>>(6)?.unwrap_or(0.0),
+                })
+            },
+        )
     }
 
     /// Loads the status of a device's own request. Another device's request counts as unknown.
@@ -97,7 +98,7 @@ impl RequestStatus {
         db: &Connection,
         request: &RequestId,
         device: &DeviceId,
-    ) -> Result<Self, FunctionFailure> {
+    ) -> FunctionResult<Self> {
         Self::load_status(db, request)?
             .filter(|standing| standing.device == device.as_str())
             .ok_or_else(|| {
@@ -114,7 +115,7 @@ impl RequestStatus {
     }
 
     /// Refuses a lease that is not the last one granted. An unclaimed request has none.
-    pub fn check_lease(&self, lease: &str) -> Result<(), FunctionFailure> {
+    pub fn check_lease(&self, lease: &str) -> FunctionResult<()> {
         match &self.lease {
             Some(last) if last == lease => Ok(()),
             Some(_) => Err(FunctionFailure::with_code(

@@ -1,16 +1,16 @@
 //! `events:appendResult` and `events:getResult`: the results of requests. The first stored result wins.
 
-use rusqlite::OptionalExtension as _;
 use serde::{Deserialize, Serialize};
 
 use super::request::RequestStatus;
 use crate::dev_backend::args::{self, PAYLOAD_LIMIT, optional};
 use crate::dev_backend::auth;
+use crate::dev_backend::commit_transaction::CommitTransaction;
 use crate::dev_backend::commits::{CommitTopic, TopicSet};
 use crate::dev_backend::credentials::{Sha256Hash, hash_fields};
-use crate::dev_backend::failure::{FailureCode, FunctionFailure};
-use crate::dev_backend::functions::{MutationFunction, QueryFunction, SnapshotView};
-use crate::dev_backend::store::CommitTransaction;
+use crate::dev_backend::failure::{FailureCode, FunctionFailure, FunctionResult};
+use crate::dev_backend::function_traits::{MutationFunction, QueryFunction, SnapshotView};
+use crate::dev_backend::sql_calls::SqlCalls as _;
 use crate::ids::{LeaseId, RequestId};
 
 /// The arguments of `appendResult`.
@@ -69,20 +69,22 @@ impl AppendResult {
         hash: Sha256Hash,
     ) -> rusqlite::Result<()> {
         db.limit_topics([CommitTopic::for_result(request.as_str())]);
-        db.prepare_cached(
+        db.execute_cached(
             "INSERT INTO results (request_id, body_hash, outcome, truncated, stored_at_ms, payload) \
              VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
-        )?
-        .execute((
-            request.as_str(),
-            hash,
-            self.outcome.outcome_text(),
-            self.truncated,
-            db.now_ms,
-            &self.payload,
-        ))?;
-        db.prepare_cached("UPDATE requests SET state = 'finished' WHERE request_id = ?1")?
-            .execute([request.as_str()])?;
+            (
+                request.as_str(),
+                hash,
+                self.outcome.outcome_text(),
+                self.truncated,
+                db.now_ms,
+                &self.payload,
+            ),
+        )?;
+        db.execute_cached(
+            "UPDATE requests SET state = 'finished' WHERE request_id = ?1",
+            [request.as_str()],
+        )?;
         Ok(())
     }
 }
@@ -91,20 +93,18 @@ impl MutationFunction for AppendResult {
     const PATH: &'static str = "events:appendResult";
     type Reply = AppendedResult;
 
-    fn run_mutation(
-        self,
-        db: &mut CommitTransaction<'_>,
-    ) -> Result<AppendedResult, FunctionFailure> {
+    fn run_mutation(self, db: &mut CommitTransaction<'_>) -> FunctionResult<AppendedResult> {
         let device = auth::authenticate_device(db, &self.device_id, &self.token)?;
         let request = RequestId::parse(&self.request_id)?;
         LeaseId::parse(&self.lease_id)?;
         args::check_payload_size("payload", &self.payload, PAYLOAD_LIMIT)?;
         let standing = RequestStatus::load_device_status(db, &request, &device)?;
         let hash = self.result_hash();
-        let stored: Option<Sha256Hash> = db
-            .prepare_cached("SELECT body_hash FROM results WHERE request_id = ?1")?
-            .query_row([request.as_str()], |row| row.get(0))
-            .optional()?;
+        let stored: Option<Sha256Hash> = db.find_row(
+            "SELECT body_hash FROM results WHERE request_id = ?1",
+            [request.as_str()],
+            |row| row.get(0),
+        )?;
         match stored {
             // Checked before the lease: a repeat after a lost reply is a repeat under any lease.
             Some(stored) if stored == hash => Ok(AppendedResult {
@@ -161,15 +161,13 @@ impl QueryFunction for GetResult {
         TopicSet::Only(vec![CommitTopic::for_result(&self.request_id)])
     }
 
-    fn run_on_snapshot(&self, view: &SnapshotView<'_>) -> Result<Self::Reply, FunctionFailure> {
+    fn run_on_snapshot(&self, view: &SnapshotView<'_>) -> FunctionResult<Self::Reply> {
         auth::authorize_caller(view.db, &self.caller_token, auth::CallerAction::Ask)?;
         let request = RequestId::parse(&self.request_id)?;
-        let stored = view
-            .db
-            .prepare_cached(
-                "SELECT request_id, outcome, payload, stored_at_ms, truncated FROM results WHERE request_id = ?1",
-            )?
-            .query_row([request.as_str()], |row| {
+        let stored = view.db.find_row(
+            "SELECT request_id, outcome, payload, stored_at_ms, truncated FROM results WHERE request_id = ?1",
+            [request.as_str()],
+            |row| {
                 Ok(StoredResult {
                     request_id: row.get(0)?,
                     outcome: row.get(1)?,
@@ -177,8 +175,8 @@ impl QueryFunction for GetResult {
                     stored_at_ms: row.get(3)?,
                     truncated: row.get(4)?,
                 })
-            })
-            .optional()?;
+            },
+        )?;
         Ok(stored)
     }
 }

@@ -1,6 +1,6 @@
 //! The syntax of faults: `TARGET [xN] FAULT [VALUE]`, one per line or separated by ` ; `. `#` starts a comment.
 
-use super::{InjectedFault, PlannedFault};
+use super::injected_fault::{InjectedFault, PlannedFault};
 
 /// An invalid line.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

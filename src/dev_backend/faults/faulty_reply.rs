@@ -12,7 +12,7 @@ use http_body::Frame;
 use serde_json::{Value, json};
 use tokio::time::Sleep;
 
-use super::InjectedFault;
+use super::injected_fault::InjectedFault;
 
 const LOGIN: &str = "<!doctype html><title>Welcome</title><p>Please log in to use this network.";
 
@@ -197,7 +197,7 @@ impl HttpBody for ScriptedBody {
                 None => return Poll::Ready(None),
                 Some(BodyPiece::Bytes(bytes)) => return Poll::Ready(Some(Ok(Frame::data(bytes)))),
                 Some(BodyPiece::Wait(time)) => {
-                    self.waiting = Some(Box::pin(tokio::time::sleep(time)))
+                    self.waiting = Some(Box::pin(tokio::time::sleep(time)));
                 }
                 Some(BodyPiece::Flush) => {
                     cx.waker().wake_by_ref();

@@ -8,8 +8,8 @@ use axum::response::{IntoResponse as _, Response};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
-use super::HttpRefusal;
-use crate::dev_backend::server::BackendState;
+use crate::dev_backend::backend_state::BackendState;
+use crate::dev_backend::http_refusal::HttpRefusal;
 
 /// Refuses calls from pages of other hosts, also after DNS rebinding, and lets pages of this machine read the answers.
 pub(super) async fn guard_origin(request: Request, next: Next) -> Response {

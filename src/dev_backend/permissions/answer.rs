@@ -4,9 +4,10 @@ use serde::{Deserialize, Serialize};
 
 use super::{ApprovalParty, PermissionOption, StoredAnswer, StoredPermission};
 use crate::dev_backend::args::optional;
-use crate::dev_backend::failure::{FailureCode, FunctionFailure};
-use crate::dev_backend::functions::MutationFunction;
-use crate::dev_backend::store::CommitTransaction;
+use crate::dev_backend::commit_transaction::CommitTransaction;
+use crate::dev_backend::failure::{FailureCode, FunctionFailure, FunctionResult};
+use crate::dev_backend::function_traits::MutationFunction;
+use crate::dev_backend::sql_calls::SqlCalls as _;
 use crate::ids::{DeviceId, RequestId};
 
 /// The arguments of `permissions:answer`.
@@ -36,10 +37,7 @@ impl MutationFunction for AnswerPermission {
     const PATH: &'static str = "permissions:answer";
     type Reply = AnsweredPermission;
 
-    fn run_mutation(
-        self,
-        db: &mut CommitTransaction<'_>,
-    ) -> Result<AnsweredPermission, FunctionFailure> {
+    fn run_mutation(self, db: &mut CommitTransaction<'_>) -> FunctionResult<AnsweredPermission> {
         let party = ApprovalParty::authenticate_party(
             db,
             self.caller_token.as_deref(),
@@ -83,10 +81,10 @@ impl MutationFunction for AnswerPermission {
             });
         }
         let now_ms = db.now_ms;
-        db.prepare_cached(
+        db.execute_cached(
             "UPDATE permissions SET option_id = ?1, answered_by = ?2, answered_at_ms = ?3 WHERE permission_id = ?4",
-        )?
-        .execute((&self.option_id, party.party_name(), now_ms, permission.as_str()))?;
+            (&self.option_id, party.party_name(), now_ms, permission.as_str()),
+        )?;
         db.wake_after_commit(&DeviceId::parse(&stored.device)?);
         let answer = StoredAnswer {
             option_id: self.option_id,

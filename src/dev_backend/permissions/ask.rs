@@ -7,11 +7,12 @@ use serde::{Deserialize, Serialize};
 use super::{PermissionOption, StoredAnswer, StoredPermission};
 use crate::dev_backend::args::{self, WireNumber};
 use crate::dev_backend::auth;
+use crate::dev_backend::commit_transaction::CommitTransaction;
 use crate::dev_backend::credentials::{Sha256Hash, hash_fields};
 use crate::dev_backend::events::request::RequestStatus;
-use crate::dev_backend::failure::{FailureCode, FunctionFailure};
-use crate::dev_backend::functions::MutationFunction;
-use crate::dev_backend::store::CommitTransaction;
+use crate::dev_backend::failure::{FailureCode, FunctionFailure, FunctionResult};
+use crate::dev_backend::function_traits::MutationFunction;
+use crate::dev_backend::sql_calls::SqlCalls as _;
 use crate::ids::RequestId;
 
 /// The most bytes of a title.
@@ -44,7 +45,7 @@ pub(in crate::dev_backend) struct AskedPermission {
 
 impl AskPermission {
     /// Refuses a malformed question.
-    fn check_question(&self) -> Result<(), FunctionFailure> {
+    fn check_question(&self) -> FunctionResult<()> {
         args::check_payload_size("title", &self.title, TITLE_LIMIT)?;
         if !(1..=MOST_OPTIONS).contains(&self.options.len()) {
             return Err(FunctionFailure::invalid_argument(format!(
@@ -83,10 +84,7 @@ impl MutationFunction for AskPermission {
     const PATH: &'static str = "permissions:ask";
     type Reply = AskedPermission;
 
-    fn run_mutation(
-        self,
-        db: &mut CommitTransaction<'_>,
-    ) -> Result<AskedPermission, FunctionFailure> {
+    fn run_mutation(self, db: &mut CommitTransaction<'_>) -> FunctionResult<AskedPermission> {
         let device = auth::authenticate_device(db, &self.device_id, &self.token)?;
         let permission = RequestId::parse(&self.permission_id)?;
         let request = RequestId::parse(&self.request_id)?;
@@ -117,20 +115,20 @@ impl MutationFunction for AskPermission {
             ));
         }
         let now_ms = db.now_ms;
-        db.prepare_cached(
+        db.execute_cached(
             "INSERT INTO permissions (permission_id, request_id, device_id, body_hash, title, options, asked_at_ms, \
              expires_at_ms) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
-        )?
-        .execute(rusqlite::params![
-            permission.as_str(),
-            request.as_str(),
-            device.as_str(),
-            hash,
-            self.title,
-            options,
-            now_ms,
-            expires_at_ms,
-        ])?;
+            rusqlite::params![
+                permission.as_str(),
+                request.as_str(),
+                device.as_str(),
+                hash,
+                self.title,
+                options,
+                now_ms,
+                expires_at_ms,
+            ],
+        )?;
         Ok(AskedPermission {
             created: true,
             answer: None,

@@ -6,12 +6,13 @@ pub(super) mod answer;
 pub(super) mod ask;
 pub(super) mod pending;
 
-use rusqlite::{Connection, OptionalExtension as _, Row};
+use rusqlite::{Connection, Row};
 use serde::{Deserialize, Serialize};
 
 use super::auth;
 use super::credentials::Sha256Hash;
-use super::failure::FunctionFailure;
+use super::failure::FunctionResult;
+use crate::dev_backend::sql_calls::SqlCalls as _;
 use crate::ids::DeviceId;
 
 /// The parties that may read and answer questions: the device by its session, or a caller.
@@ -26,7 +27,7 @@ impl ApprovalParty {
         caller_token: Option<&str>,
         device: Option<&str>,
         token: Option<&str>,
-    ) -> Result<Self, FunctionFailure> {
+    ) -> FunctionResult<Self> {
         if let (Some(device), Some(token)) = (device, token) {
             return Ok(Self::Device(auth::authenticate_device(db, device, token)?));
         }
@@ -97,21 +98,21 @@ struct StoredPermission {
 
 impl StoredPermission {
     fn find_permission(db: &Connection, permission: &str) -> rusqlite::Result<Option<Self>> {
-        db.prepare_cached(
+        db.find_row(
             "SELECT p.device_id, p.body_hash, p.options, p.expires_at_ms, r.state = 'open', p.option_id, \
              p.answered_by, p.answered_at_ms FROM permissions p JOIN requests r ON r.request_id = p.request_id \
              WHERE p.permission_id = ?1",
-        )?
-        .query_row([permission], |row| {
-            Ok(Self {
-                device: row.get(0)?,
-                body_hash: row.get(1)?,
-                options: row.get(2)?,
-                expires_at_ms: row.get(3)?,
-                open: row.get(4)?,
-                answer: StoredAnswer::from_answer_row(row, 5)?,
-            })
-        })
-        .optional()
+            [permission],
+            |row| {
+                Ok(Self {
+                    device: row.get(0)?,
+                    body_hash: row.get(1)?,
+                    options: row.get(2)?,
+                    expires_at_ms: row.get(3)?,
+                    open: row.get(4)?,
+                    answer: StoredAnswer::from_answer_row(row, 5)?,
+                })
+            },
+        )
     }
 }

@@ -7,8 +7,8 @@ use serde_json::value::RawValue;
 
 use super::{ApprovalParty, StoredAnswer};
 use crate::dev_backend::args::{WireNumber, optional};
-use crate::dev_backend::failure::FunctionFailure;
-use crate::dev_backend::functions::{PollHold, QueryFunction, SnapshotView};
+use crate::dev_backend::failure::{FunctionFailure, FunctionResult};
+use crate::dev_backend::function_traits::{PollHold, QueryFunction, SnapshotView};
 use crate::ids::DeviceId;
 
 /// The arguments of `permissions:pending`.
@@ -60,7 +60,7 @@ const COLUMNS: &str = "p.permission_id, p.request_id, p.device_id, p.title, p.op
                        p.expires_at_ms, p.option_id, p.answered_by, p.answered_at_ms";
 
 impl ListPending {
-    fn pending_wait_ms(&self) -> Result<f64, FunctionFailure> {
+    fn pending_wait_ms(&self) -> FunctionResult<f64> {
         let wait = self
             .wait_ms
             .map_or(Ok(0.0), |wait| wait.finite_value("waitMs"))?;
@@ -79,7 +79,7 @@ impl QueryFunction for ListPending {
     /// Sorted from oldest to newest.
     type Reply = Vec<PendingQuestion>;
 
-    fn run_on_snapshot(&self, view: &SnapshotView<'_>) -> Result<Self::Reply, FunctionFailure> {
+    fn run_on_snapshot(&self, view: &SnapshotView<'_>) -> FunctionResult<Self::Reply> {
         let (device, token) = (self.device_id.as_deref(), self.token.as_deref());
         let party = ApprovalParty::authenticate_party(
             view.db,

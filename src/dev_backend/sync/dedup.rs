@@ -3,16 +3,17 @@
 
 use std::sync::Arc;
 
-use rusqlite::{Connection, OptionalExtension as _};
+use rusqlite::Connection;
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
 use super::timestamp::CommitTimestamp;
+use crate::dev_backend::backend_state::BackendState;
+use crate::dev_backend::commit_transaction::CommitTransaction;
 use crate::dev_backend::credentials::{Sha256Hash, hash_fields};
-use crate::dev_backend::failure::FunctionFailure;
-use crate::dev_backend::functions::PreparedMutation;
-use crate::dev_backend::server::BackendState;
-use crate::dev_backend::store::CommitTransaction;
+use crate::dev_backend::failure::{FunctionFailure, FunctionResult};
+use crate::dev_backend::function_traits::PreparedMutation;
+use crate::dev_backend::sql_calls::SqlCalls as _;
 
 /// The retention of values: 14 days, as in the hosted backend.
 const KEPT_MS: f64 = 14.0 * 24.0 * 3_600_000.0;
@@ -46,7 +47,7 @@ pub(super) async fn run_deduplicated(
     backend: &Arc<BackendState>,
     key: CallKey,
     change: Box<dyn PreparedMutation>,
-) -> Result<CommittedMutation, FunctionFailure> {
+) -> FunctionResult<CommittedMutation> {
     let now_ms = backend.clock.now_ms();
     let on_writer = Arc::clone(backend);
     let done = backend.store.run_write(move |db| {
@@ -56,30 +57,23 @@ pub(super) async fn run_deduplicated(
         }
         let value = change.apply_in(&mut commit)?;
         let seq = commit.fix_commit_seq()?;
-        commit
-            .prepare_cached(
-                "INSERT INTO sync_mutations (session_id, request_id, body_hash, ts, value, stored_at_ms) \
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
-            )?
-            .execute((key.session.as_bytes(), key.request_id, key.body, seq, value.get(), now_ms))?;
+        commit.execute_cached(
+            "INSERT INTO sync_mutations (session_id, request_id, body_hash, ts, value, stored_at_ms) \
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+            (key.session.as_bytes(), key.request_id, key.body, seq, value.get(), now_ms),
+        )?;
         on_writer.announce_commit(commit.finish_commit()?);
         Ok(CommittedMutation { ts: CommitTimestamp::from_seq(seq), value })
     });
     done.await?
 }
 
-fn load_committed(
-    db: &Connection,
-    key: &CallKey,
-) -> Result<Option<CommittedMutation>, FunctionFailure> {
-    let kept: Option<(Sha256Hash, i64, String)> = db
-        .prepare_cached(
-            "SELECT body_hash, ts, value FROM sync_mutations WHERE session_id = ?1 AND request_id = ?2",
-        )?
-        .query_row((key.session.as_bytes(), key.request_id), |row| {
-            Ok((row.get(0)?, row.get(1)?, row.get(2)?))
-        })
-        .optional()?;
+fn load_committed(db: &Connection, key: &CallKey) -> FunctionResult<Option<CommittedMutation>> {
+    let kept: Option<(Sha256Hash, i64, String)> = db.find_row(
+        "SELECT body_hash, ts, value FROM sync_mutations WHERE session_id = ?1 AND request_id = ?2",
+        (key.session.as_bytes(), key.request_id),
+        |row| row.try_into(),
+    )?;
     match kept {
         None => Ok(None),
         Some((body, ts, value)) if body == key.body => Ok(Some(CommittedMutation {
@@ -99,17 +93,21 @@ fn load_committed(
 pub(super) async fn begin_session(
     backend: &BackendState,
     observed: CommitTimestamp,
-) -> Result<(), FunctionFailure> {
+) -> FunctionResult<()> {
     let now_ms = backend.clock.now_ms();
     #[expect(clippy::cast_possible_truncation, reason = "the cast saturates")]
     let present = (now_ms * 1e6) as i64;
     let observed = observed.to_seq().unwrap_or(i64::MAX).min(present);
     let begun = backend.store.run_write(move |db| {
         let tx = db.transaction()?;
-        tx.prepare_cached("DELETE FROM sync_mutations WHERE stored_at_ms < ?1")?
-            .execute([now_ms - KEPT_MS])?;
-        tx.prepare_cached("UPDATE clock SET last_seq = ?1 WHERE last_seq < ?1")?
-            .execute([observed])?;
+        tx.execute_cached(
+            "DELETE FROM sync_mutations WHERE stored_at_ms < ?1",
+            [now_ms - KEPT_MS],
+        )?;
+        tx.execute_cached(
+            "UPDATE clock SET last_seq = ?1 WHERE last_seq < ?1",
+            [observed],
+        )?;
         tx.commit()
     });
     Ok(begun.await??)

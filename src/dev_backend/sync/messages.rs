@@ -6,7 +6,8 @@ use serde_json::value::RawValue;
 use uuid::Uuid;
 
 use super::timestamp::CommitTimestamp;
-use crate::dev_backend::failure::{FunctionFailure, ThrownError};
+use crate::dev_backend::failure::{FunctionFailure, FunctionResult, ThrownError};
+use crate::dev_backend::functions::canonical_path;
 
 /// A message that is invalid in this protocol.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -110,7 +111,7 @@ pub(super) struct SyncArgs<'m>(#[serde(borrow)] Vec<&'m RawValue>);
 
 impl<'m> SyncArgs<'m> {
     /// Returns the object.
-    pub fn single_object(&self) -> Result<&'m RawValue, FunctionFailure> {
+    pub fn single_object(&self) -> FunctionResult<&'m RawValue> {
         match self.0.as_slice() {
             [only] => Ok(only),
             other => Err(FunctionFailure::Refused(format!(
@@ -118,6 +119,16 @@ impl<'m> SyncArgs<'m> {
                 other.len()
             ))),
         }
+    }
+}
+
+/// Returns the function that a message names.
+pub(super) fn sync_function_path(path: &str, component: Option<&str>) -> FunctionResult<String> {
+    match component {
+        None | Some("") => canonical_path(path).map_err(FunctionFailure::Refused),
+        Some(_) => Err(FunctionFailure::Refused(
+            "there are no components here".into(),
+        )),
     }
 }
 

@@ -1,6 +1,6 @@
 //! The sync protocol: sockets with subscriptions and mutations, compatible with Convex's own clients.
 //!
-//! - `socket`: one connection from its first message to its end; `query_set`: its subscribed queries.
+//! - `client_socket`: one connection; `socket`: its protocol; `query_set`: its subscribed queries.
 //! - `dedup`: a repeated mutation runs only once.
 //! - `messages`, `timestamp`, `chunks`: the messages' encoding.
 //!
@@ -8,6 +8,7 @@
 //! socket's queries.
 
 mod chunks;
+mod client_socket;
 mod dedup;
 mod messages;
 mod query_set;
@@ -24,15 +25,14 @@ use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 
-use super::failure::FunctionFailure;
-use super::functions;
-use super::http::{self, HttpRefusal};
-use super::server::BackendState;
+use super::backend_state::BackendState;
+use super::http::header_checks::check_client_header;
+use super::http_refusal::{BODY_LIMIT, HttpRefusal};
 
 /// The most sockets at once.
 const MOST_SOCKETS: usize = 256;
 /// The largest message: 16 MiB of arguments and their envelope.
-const MESSAGE_BYTES: usize = http::BODY_LIMIT;
+const MESSAGE_BYTES: usize = BODY_LIMIT;
 
 type Upgrade = Result<WebSocketUpgrade, WebSocketUpgradeRejection>;
 
@@ -61,7 +61,7 @@ fn accept_socket(
     upgrade: Upgrade,
     chunks: bool,
 ) -> Response {
-    if let Err(refusal) = http::check_client_header(headers) {
+    if let Err(refusal) = check_client_header(headers) {
         return refusal.into_response();
     }
     let upgrade = match upgrade {
@@ -93,16 +93,6 @@ fn can_join_chunks(version: &str) -> bool {
         .map_while(|part| part.parse::<u32>().ok());
     let (major, minor) = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
     (major, minor) >= (1, 28)
-}
-
-/// Returns the function that a message names.
-fn sync_function_path(path: &str, component: Option<&str>) -> Result<String, FunctionFailure> {
-    match component {
-        None | Some("") => functions::canonical_path(path).map_err(FunctionFailure::Refused),
-        Some(_) => Err(FunctionFailure::Refused(
-            "there are no components here".into(),
-        )),
-    }
 }
 
 #[cfg(test)]

@@ -5,14 +5,14 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
-use serde_json::value::RawValue;
 use sha2::{Digest as _, Sha256};
 
-use super::messages::{AddQuery, QueryModification};
+use super::messages::{AddQuery, QueryModification, sync_function_path};
 use crate::dev_backend::commits::{CommitNotifier, TopicSet};
 use crate::dev_backend::credentials::Sha256Hash;
-use crate::dev_backend::failure::FunctionFailure;
-use crate::dev_backend::functions::{self, FunctionAnswer, PreparedQuery, SnapshotView};
+use crate::dev_backend::failure::{FunctionFailure, FunctionResult};
+use crate::dev_backend::function_traits::{FunctionAnswer, PreparedQuery, SnapshotView};
+use crate::dev_backend::functions;
 
 /// The most queries per socket.
 pub(super) const MOST_QUERIES: usize = 1024;
@@ -75,12 +75,7 @@ impl SyncQuerySet {
             ));
             return Ok(());
         }
-        let query = prepare_by_path(
-            &add.udf_path,
-            add.component_path.as_deref(),
-            add.args.single_object(),
-        );
-        let query = query.map_err(|why| RefusedQuery(why.to_string()));
+        let query = prepare_added(add).map_err(|why| RefusedQuery(why.to_string()));
         let reads = query
             .as_ref()
             .map_or(TopicSet::Only(Vec::new()), |query| query.topics_to_watch());
@@ -164,13 +159,10 @@ impl HeldQuery {
     }
 }
 
-/// Prepares a query by its path and arguments.
-fn prepare_by_path(
-    path: &str,
-    component: Option<&str>,
-    args: Result<&RawValue, FunctionFailure>,
-) -> Result<Box<dyn PreparedQuery>, FunctionFailure> {
-    functions::prepare_query(&super::sync_function_path(path, component)?, args?)
+/// Prepares the query that a message adds.
+fn prepare_added(add: &AddQuery<'_>) -> FunctionResult<Box<dyn PreparedQuery>> {
+    let path = sync_function_path(&add.udf_path, add.component_path.as_deref())?;
+    functions::prepare_query(&path, add.args.single_object()?)
 }
 
 /// Returns a hash that differs between answers, and the answer's approximate size in bytes.
@@ -188,10 +180,11 @@ fn answer_fingerprint(answer: &FunctionAnswer) -> (Sha256Hash, usize) {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::value::RawValue;
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::dev_backend::server::BackendState;
+    use crate::dev_backend::backend_state::BackendState;
     use crate::dev_backend::testing;
 
     /// Adds a query as a client does.

@@ -63,7 +63,7 @@ pub(super) fn expand_commands(mut state: ParseState) -> CommandLine {
             ),
             Err(AnalysisRefusal::Opaque(why)) => command.opaque = Some(why),
             Err(AnalysisRefusal::Line(why)) => {
-                state.add_reason(format!("`{}`: {why}", command.short_text()))
+                state.add_reason(format!("`{}`: {why}", command.short_text()));
             }
         }
         done.push(command);

@@ -180,23 +180,43 @@ const READS_SETTINGS: &[&str] = &[
     "--unset",
     "--unset-all",
 ];
-/// Subcommands, the options or words by which they start commands, and the letters of such options. Behind the first
-/// three, the commands stand in the words.
-const STARTING: &[(&str, &[&str], &str)] = &[
-    ("submodule", &["foreach"], ""),
-    ("bisect", &["run"], ""),
-    ("rebase", &["exec"], "x"),
-    ("difftool", &["extcmd"], "x"),
-    ("grep", &["open-files-in-pager"], "O"),
-    ("clone", &["upload-pack", "template", "config"], "uc"),
-    ("init", &["template"], ""),
-    ("fetch", &["upload-pack"], ""),
-    ("pull", &["upload-pack"], ""),
-    ("fetch-pack", &["upload-pack", "exec"], ""),
-    ("ls-remote", &["upload-pack", "exec"], ""),
-    ("archive", &["exec"], ""),
-    ("push", &["receive-pack", "exec"], ""),
-    ("send-pack", &["receive-pack", "exec"], ""),
+/// A subcommand that starts commands, by these options or words, and by these letters of short options.
+struct StartingSubcommand {
+    name: &'static str,
+    long: &'static [&'static str],
+    short: &'static str,
+    /// The commands stand in the words themselves.
+    commands_are_words: bool,
+}
+
+const fn starting(
+    name: &'static str,
+    long: &'static [&'static str],
+    short: &'static str,
+) -> StartingSubcommand {
+    StartingSubcommand {
+        name,
+        long,
+        short,
+        commands_are_words: matches!(name.as_bytes(), b"submodule" | b"bisect" | b"rebase"),
+    }
+}
+
+const STARTING: &[StartingSubcommand] = &[
+    starting("submodule", &["foreach"], ""),
+    starting("bisect", &["run"], ""),
+    starting("rebase", &["exec"], "x"),
+    starting("difftool", &["extcmd"], "x"),
+    starting("grep", &["open-files-in-pager"], "O"),
+    starting("clone", &["upload-pack", "template", "config"], "uc"),
+    starting("init", &["template"], ""),
+    starting("fetch", &["upload-pack"], ""),
+    starting("pull", &["upload-pack"], ""),
+    starting("fetch-pack", &["upload-pack", "exec"], ""),
+    starting("ls-remote", &["upload-pack", "exec"], ""),
+    starting("archive", &["exec"], ""),
+    starting("push", &["receive-pack", "exec"], ""),
+    starting("send-pack", &["receive-pack", "exec"], ""),
 ];
 const BY_SETTING: Reason = "it sets which command git runs by a name";
 
@@ -214,34 +234,15 @@ pub(super) fn first_word_git_runs(command: &SimpleCommand) -> Result<Option<usiz
     };
     let (before, arguments) = words.split_at(options.operands);
     let is_unknown = before.iter().any(|word| !word.is_literal);
-    let is_program = |setting: &str| {
-        let name = setting
-            .split('=')
-            .next()
-            .unwrap_or_default()
-            .to_ascii_lowercase();
-        let is_plain = PLAIN_SETTINGS.contains(&name.as_str());
-        !is_plain && (is_unknown || GIT_PROGRAMS.iter().any(|part| name.contains(part)))
-    };
-    if options
-        .given
-        .iter()
-        .any(|(option, setting)| *option == "c" && is_program(setting))
-    {
+    let mut settings = options.given.iter().filter(|(option, _)| *option == "c");
+    if settings.any(|(_, setting)| names_program(setting, is_unknown)) {
         return Err(BY_SETTING);
     }
     let Some((subcommand, arguments)) = arguments.split_first() else {
         return Ok(None);
     };
     if subcommand.text == "config" {
-        let is_scope =
-            |word: &&CommandWord| matches!(word.text.as_str(), "--global" | "--local" | "--system");
-        let rest = &arguments[arguments.iter().take_while(is_scope).count()..];
-        let first = rest.first().filter(|_| rest.len() > 1);
-        let sets = first.is_some_and(|word| !READS_SETTINGS.contains(&word.text.as_str()));
-        let may_be_program = first.is_some_and(|word| !word.is_literal)
-            || rest.iter().any(|word| is_program(&word.text));
-        return if sets && may_be_program {
+        return if config_sets_program(arguments, is_unknown) {
             Err(BY_SETTING)
         } else {
             Ok(None)
@@ -250,23 +251,8 @@ pub(super) fn first_word_git_runs(command: &SimpleCommand) -> Result<Option<usiz
     if arguments.iter().any(|word| word.text.contains("ext::")) {
         return Err(BY_SETTING);
     }
-    let starts = |(name, long, short): &&(&str, &[&str], &str)| {
-        let is_it = |word: &CommandWord| {
-            has_short_option(&word.text, short)
-                || long
-                    .iter()
-                    .any(|long| word.text == *long || is_long_option(&word.text, long))
-        };
-        *name == subcommand.text && arguments.iter().any(is_it)
-    };
-    if let Some((name, _, short)) = STARTING.iter().find(starts) {
-        let is_open = |word: &CommandWord| {
-            let is_bundle = has_short_option(&word.text, short) && word.text.contains(' ');
-            is_bundle || !word.is_literal || word.text.contains(['$', '`'])
-        };
-        let is_unknown = command.is_open_ended || arguments.iter().any(is_open);
-        let names_it = matches!(*name, "submodule" | "bisect" | "rebase");
-        return if names_it && !is_unknown {
+    if let Some(starting) = StartingSubcommand::find(&subcommand.text, arguments) {
+        return if starting.commands_are_words && !starting.is_unknown(command, arguments) {
             Ok(Some(1))
         } else {
             Err(NOT_WRITTEN_OUT)
@@ -275,10 +261,52 @@ pub(super) fn first_word_git_runs(command: &SimpleCommand) -> Result<Option<usiz
     if !subcommand.is_literal {
         return Ok(Some(1));
     }
-    let is_known = GIT_SUBCOMMANDS.contains(&subcommand.text.as_str());
-    if is_known {
+    if GIT_SUBCOMMANDS.contains(&subcommand.text.as_str()) {
         Ok(None)
     } else {
         Err("a git command that is not known here may be an alias")
+    }
+}
+
+/// Returns whether a setting `NAME=VALUE` may name a command. Behind unknown words, any setting may that is not plain.
+fn names_program(setting: &str, is_unknown: bool) -> bool {
+    let name = setting.split('=').next().unwrap_or_default();
+    let name = name.to_ascii_lowercase();
+    let is_plain = PLAIN_SETTINGS.contains(&name.as_str());
+    !is_plain && (is_unknown || GIT_PROGRAMS.iter().any(|part| name.contains(part)))
+}
+
+/// Returns whether `git config` with these arguments may set a command.
+fn config_sets_program(arguments: &[CommandWord], is_unknown: bool) -> bool {
+    let is_scope =
+        |word: &&CommandWord| matches!(word.text.as_str(), "--global" | "--local" | "--system");
+    let rest = &arguments[arguments.iter().take_while(is_scope).count()..];
+    let [first, _, ..] = rest else {
+        return false;
+    };
+    let sets = !READS_SETTINGS.contains(&first.text.as_str());
+    let mut words = rest.iter();
+    sets && (!first.is_literal || words.any(|word| names_program(&word.text, is_unknown)))
+}
+
+impl StartingSubcommand {
+    /// Finds the subcommand if one of its arguments makes it start a command.
+    fn find(name: &str, arguments: &[CommandWord]) -> Option<&'static Self> {
+        let starting = STARTING.iter().find(|starting| starting.name == name)?;
+        let starts = |word: &CommandWord| {
+            let mut long = starting.long.iter();
+            has_short_option(&word.text, starting.short)
+                || long.any(|long| word.text == *long || is_long_option(&word.text, long))
+        };
+        arguments.iter().any(starts).then_some(starting)
+    }
+
+    /// Returns whether the started commands are not written out.
+    fn is_unknown(&self, command: &SimpleCommand, arguments: &[CommandWord]) -> bool {
+        let is_open = |word: &CommandWord| {
+            let is_bundle = has_short_option(&word.text, self.short) && word.text.contains(' ');
+            is_bundle || !word.is_literal || word.text.contains(['$', '`'])
+        };
+        command.is_open_ended || arguments.iter().any(is_open)
     }
 }

@@ -30,18 +30,6 @@ pub(super) fn parse_options<'w>(
         given: Vec::new(),
         operands: 0,
     };
-    let kind_of = |name: &str| {
-        let mut each = known.split_whitespace();
-        let found = each
-            .find(|one| one.trim_end_matches([':', '?', '!']) == name)
-            .ok_or(UNKNOWN_OPTIONS)?;
-        Ok::<_, Reason>(
-            found
-                .chars()
-                .next_back()
-                .filter(|kind| ":?!".contains(*kind)),
-        )
-    };
     while let Some(word) = words.get(parsed.operands) {
         let text = word.text.as_str();
         let is_option = text.len() > 1 && text.starts_with('-');
@@ -52,40 +40,65 @@ pub(super) fn parse_options<'w>(
             break;
         }
         parsed.operands += 1;
-        let Some(long) = text.strip_prefix("--") else {
-            let mut letters = &text[1..];
-            while let Some(letter) = letters.chars().next() {
-                let (name, rest) = letters.split_at(letter.len_utf8());
-                let kind = kind_of(name)?;
-                let takes_next = rest.is_empty() && matches!(kind, Some(':' | '!'));
-                let value = if takes_next {
-                    take_option_value(words, &mut parsed.operands)?
-                } else {
-                    rest
-                };
-                parsed
-                    .given
-                    .push((name, if kind.is_some() { value } else { "" }));
-                if kind == Some('!') {
-                    return Ok(parsed);
-                }
-                letters = if kind.is_some() { "" } else { rest };
-            }
-            continue;
-        };
-        if long.is_empty() {
-            break;
+        match text.strip_prefix("--") {
+            Some("") => break,
+            Some(long) => parsed.add_long(known, words, long)?,
+            None if parsed.add_short(known, words, &text[1..])? => break,
+            None => {}
         }
+    }
+    Ok(parsed)
+}
+
+impl<'w> ParsedOptions<'w> {
+    fn add_long(
+        &mut self,
+        known: &str,
+        words: &'w [CommandWord],
+        long: &'w str,
+    ) -> Result<(), Reason> {
         let (name, attached) = long.split_once('=').unwrap_or((long, ""));
-        let takes_next = kind_of(name)? == Some(':') && name == long;
-        let value = if takes_next {
-            take_option_value(words, &mut parsed.operands)?
+        let value = if option_kind(known, name)? == Some(':') && name == long {
+            take_option_value(words, &mut self.operands)?
         } else {
             attached
         };
-        parsed.given.push((name, value));
+        self.given.push((name, value));
+        Ok(())
     }
-    Ok(parsed)
+
+    /// Adds a bundle of short options. Returns whether its last one ends the options.
+    fn add_short(
+        &mut self,
+        known: &str,
+        words: &'w [CommandWord],
+        mut letters: &'w str,
+    ) -> Result<bool, Reason> {
+        while let Some(letter) = letters.chars().next() {
+            let (name, rest) = letters.split_at(letter.len_utf8());
+            let Some(kind) = option_kind(known, name)? else {
+                self.given.push((name, ""));
+                letters = rest;
+                continue;
+            };
+            let value = if rest.is_empty() && kind != '?' {
+                take_option_value(words, &mut self.operands)?
+            } else {
+                rest
+            };
+            self.given.push((name, value));
+            return Ok(kind == '!');
+        }
+        Ok(false)
+    }
+}
+
+/// Returns the sign behind an option in the list of those that are known.
+fn option_kind(known: &str, name: &str) -> Result<Option<char>, Reason> {
+    let is_it = |option: &&str| option.trim_end_matches([':', '?', '!']) == name;
+    let option = known.split_whitespace().find(is_it);
+    let sign = option.ok_or(UNKNOWN_OPTIONS)?.chars().next_back();
+    Ok(sign.filter(|sign| ":?!".contains(*sign)))
 }
 
 /// The value in the word at this place, which is then gone past.

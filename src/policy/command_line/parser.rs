@@ -263,7 +263,7 @@ impl<'t, 's> ShellParser<'t, 's> {
             match (self.peek(0), self.peek(1)) {
                 (Some('<' | '>'), Some('(')) => self.parse_argument(&mut command)?,
                 (Some('<' | '>'), _) | (Some('&'), Some('>')) => {
-                    self.parse_redirection(&mut command)?
+                    self.parse_redirection(&mut command)?;
                 }
                 (None | Some('\n' | ';' | '|' | ')' | '&'), _) => break,
                 (Some('('), _) => {

@@ -90,23 +90,7 @@ pub(super) fn wrapped_commands(
         return Err(NOT_WRITTEN_OUT);
     }
     if sets_variables_by_words(name) {
-        rest = if rest.first().is_some_and(|word| word.text == "-") {
-            &rest[1..]
-        } else {
-            rest
-        };
-        let count = rest
-            .iter()
-            .take_while(|word| word.text.contains('='))
-            .count();
-        let is_open = |word: &CommandWord| {
-            let name = word.raw.split('=').next().unwrap_or_default();
-            word.may_split || !(word.is_literal || is_variable_name(name))
-        };
-        if rest[..count].iter().any(is_open) {
-            return Err("what it sets is not written out");
-        }
-        rest = &rest[count..];
+        rest = skip_assignments(rest)?;
     }
     if let ("timeout", [duration, behind @ ..]) = (name, rest) {
         rest = behind;
@@ -127,12 +111,33 @@ pub(super) fn wrapped_commands(
         match *option {
             "I" => mark_placeholders(&mut inner, value),
             "i" | "replace" => {
-                mark_placeholders(&mut inner, if value.is_empty() { "{}" } else { value })
+                mark_placeholders(&mut inner, if value.is_empty() { "{}" } else { value });
             }
             _ => {}
         }
     }
     Ok(Some(vec![inner]))
+}
+
+/// Skips the words `NAME=VALUE` before a command.
+///
+/// # Errors
+/// The variables are not written out.
+fn skip_assignments(words: &[CommandWord]) -> Result<&[CommandWord], Reason> {
+    let words = match words {
+        [dash, rest @ ..] if dash.text == "-" => rest,
+        _ => words,
+    };
+    let is_assignment = |word: &&CommandWord| word.text.contains('=');
+    let (assignments, rest) = words.split_at(words.iter().take_while(is_assignment).count());
+    let is_open = |word: &CommandWord| {
+        let name = word.raw.split('=').next().unwrap_or_default();
+        word.may_split || !(word.is_literal || is_variable_name(name))
+    };
+    if assignments.iter().any(is_open) {
+        return Err("what it sets is not written out");
+    }
+    Ok(rest)
 }
 
 /// Marks the words as unknown in which something else will stand in place of this text.

@@ -1,0 +1,126 @@
+//! One request of the history: its line for `--json`, and its state in words.
+//! Not here: its steps (request_detail).
+
+use std::collections::HashMap;
+
+use serde::Serialize;
+
+use crate::cli::console;
+use crate::journal::{HistoryEntry, RequestOrigin, RequestState};
+use crate::request::OutcomeKind;
+
+/// One request, as `--json` shows it.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct HistoryLine<'a> {
+    request_id: &'a str,
+    tool_name: &'a str,
+    origin: &'static str,
+    conversation_id: &'a str,
+    effect: &'a str,
+    state: &'static str,
+    outcome: Option<&'static str>,
+    code: Option<&'a str>,
+    offers: u32,
+    attempts: u32,
+    epoch: Option<u32>,
+    received_at_ms: i64,
+    started_at_ms: Option<i64>,
+    finished_at_ms: Option<i64>,
+    closed_at_ms: Option<i64>,
+    duration_ms: Option<i64>,
+    deadline_ms: Option<f64>,
+    cancel_requested: bool,
+    cancel_requested_at_ms: Option<i64>,
+    failed_posts: u32,
+    last_error: Option<&'a str>,
+    undone_at_ms: Option<i64>,
+    /// The address of the backend that sent it; null if unknown.
+    backend: Option<&'a str>,
+}
+
+impl<'a> HistoryLine<'a> {
+    pub fn from_journal_row(entry: &'a HistoryEntry, undone: &HashMap<String, i64>) -> Self {
+        Self {
+            request_id: &entry.id,
+            tool_name: &entry.tool,
+            origin: match entry.origin {
+                RequestOrigin::Backend => "backend",
+                RequestOrigin::Task => "task",
+            },
+            conversation_id: &entry.conversation,
+            effect: &entry.effect,
+            state: entry.state.as_str(),
+            outcome: entry.outcome.map(OutcomeKind::as_str),
+            code: entry.code.as_deref(),
+            offers: entry.offers,
+            attempts: entry.attempts,
+            epoch: entry.epoch,
+            received_at_ms: entry.received_at_ms,
+            started_at_ms: entry.started_at_ms,
+            finished_at_ms: entry.finished_at_ms,
+            closed_at_ms: entry.closed_at_ms,
+            duration_ms: execution_duration(entry),
+            deadline_ms: entry.deadline_ms,
+            cancel_requested: entry.cancel_requested,
+            cancel_requested_at_ms: entry.cancel_requested_at_ms,
+            failed_posts: entry.failed_posts,
+            last_error: entry.last_error.as_deref(),
+            undone_at_ms: undone.get(&entry.id).copied(),
+            backend: entry.backend.as_deref(),
+        }
+    }
+}
+
+/// Returns the time from the start of the last execution to the answer.
+pub(super) fn execution_duration(entry: &HistoryEntry) -> Option<i64> {
+    Some(entry.finished_at_ms? - entry.started_at_ms?)
+}
+
+/// Describes the outcome of a request that has ended.
+pub(super) fn describe_outcome(entry: &HistoryEntry) -> String {
+    let ended = entry.outcome.map_or("closed", OutcomeKind::as_str);
+    match (&entry.code, entry.outcome) {
+        (Some(code), Some(OutcomeKind::Error)) => format!("error {code}"),
+        _ => ended.to_owned(),
+    }
+}
+
+/// Describes the state for people.
+pub(super) fn describe_progress(entry: &HistoryEntry) -> String {
+    match entry.state {
+        RequestState::Accepted => "waiting".to_owned(),
+        RequestState::Started => "running".to_owned(),
+        RequestState::Finished => format!("{}, not delivered", describe_outcome(entry)),
+        RequestState::Delivered => describe_outcome(entry),
+        RequestState::Undeliverable => format!("{}, undeliverable", describe_outcome(entry)),
+    }
+}
+
+/// Lists remarkable facts besides the outcome.
+pub(super) fn request_notes(entry: &HistoryEntry, undone: bool) -> String {
+    let mut notes = Vec::new();
+    if undone {
+        notes.push("undone".to_owned());
+    }
+    if entry.cancel_requested && entry.outcome != Some(OutcomeKind::Cancelled) {
+        notes.push("taken back".to_owned());
+    }
+    if entry.attempts > 1 {
+        notes.push(format!("begun {} times", entry.attempts));
+    }
+    if entry.offers > 1 {
+        notes.push(format!("offered {} times", entry.offers));
+    }
+    if entry.failed_posts > 0 {
+        notes.push(format!("{} posts failed", entry.failed_posts));
+    }
+    if let Some(error) = entry
+        .last_error
+        .as_ref()
+        .filter(|_| entry.state != RequestState::Delivered)
+    {
+        notes.push(console::cell_text(error, 200));
+    }
+    notes.join("; ")
+}

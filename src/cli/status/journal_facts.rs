@@ -1,0 +1,65 @@
+//! The facts in the journal that the status shows. Not here: the status itself (runner_status).
+
+use std::str::FromStr;
+
+use crate::cli::wiring;
+use crate::config::Config;
+use crate::home::Home;
+use crate::journal::{
+    DamageReport, JournalReader, OpenRequestCounts, PendingRequests, WaitingBackend,
+};
+
+/// The facts in the journal.
+#[derive(Debug, Default)]
+pub(super) struct JournalFacts {
+    pub counts: OpenRequestCounts,
+    pub undelivered_bytes: u64,
+    pub sending_bytes: Option<u64>,
+    pub pending: PendingRequests,
+    pub last_contact_ms: Option<i64>,
+    pub last_poll_ms: Option<i64>,
+    pub clock_skew_ms: Option<i64>,
+    pub epoch: Option<u64>,
+    pub trouble: Option<String>,
+    pub link: Option<String>,
+    pub salvage: Option<DamageReport>,
+    pub other_backends: Vec<WaitingBackend>,
+    /// The problems that the runner recorded last, as keywords.
+    pub degraded: String,
+}
+
+impl JournalFacts {
+    /// Reads the facts of the runner's backend; without a runner, of the configured one; without that, of the last
+    /// one.
+    pub fn read_facts(config: &Config, home: &Home, is_running: bool) -> anyhow::Result<Self> {
+        let Some(reader) = JournalReader::find_journal(&home.journal_file())? else {
+            return Ok(Self::default());
+        };
+        let reader = match &config.backend.url {
+            Some(url) if !is_running => {
+                let id = wiring::backend_tokens(config, home)?.backend_id();
+                reader.for_backend(url.as_str(), id.as_deref())?
+            }
+            _ => reader.for_last_backend()?,
+        };
+        Ok(Self {
+            counts: reader.count_open_requests()?,
+            undelivered_bytes: reader.undelivered_bytes()?,
+            sending_bytes: read_number(&reader, "sending_bytes")?,
+            pending: reader.read_pending()?,
+            last_contact_ms: read_number(&reader, "last_contact_ms")?,
+            last_poll_ms: read_number(&reader, "last_poll_ms")?,
+            clock_skew_ms: read_number(&reader, "clock_offset_ms")?,
+            epoch: read_number(&reader, "epoch")?,
+            trouble: reader.read_fact("backend_trouble")?,
+            link: reader.read_fact("backend_link")?,
+            salvage: reader.damage_report()?,
+            other_backends: reader.other_waiting_backends()?,
+            degraded: reader.read_fact("degraded")?.unwrap_or_default(),
+        })
+    }
+}
+
+fn read_number<T: FromStr>(reader: &JournalReader, key: &str) -> anyhow::Result<Option<T>> {
+    Ok(reader.read_fact(key)?.and_then(|text| text.parse().ok()))
+}

@@ -1,0 +1,138 @@
+//! The status of a runner, as `--json` shows it. Not here: collecting it (the parent), and its text (status_text).
+
+use serde::Serialize;
+
+use super::protection::{CommandLimits, PolicyStatus};
+use crate::home::{AskedConversations, KeyPlace, StoppedConversation, SwitchState};
+use crate::journal::{DamageReport, WaitingBackend};
+
+/// The whole status.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct RunnerStatus {
+    pub running: bool,
+    pub pid: Option<u32>,
+    pub device_id: String,
+    /// The storage of the device's private key: always `file`.
+    pub device_key: &'static str,
+    /// The number of the owner's secrets; null if their file cannot be read.
+    pub secrets: Option<usize>,
+    /// The storage of the secrets' key: `file` or `keychain`; null if its file cannot be read.
+    pub secrets_key: Option<KeyPlace>,
+    pub backend: BackendStatus,
+    pub confinement: String,
+    /// `signed` if only requests signed with the configured key are run, else `transport`.
+    pub request_auth: &'static str,
+    /// The network access of commands: `none`, `loopback` or `full`.
+    pub network: &'static str,
+    /// `read_only` or `watched`: the protection of workspace files that run programs later, such as `.git/hooks`.
+    pub protected_paths: &'static str,
+    /// The resources that are limited for commands.
+    pub limits: CommandLimits,
+    pub in_flight: u32,
+    pub outbox: OutboxStatus,
+    /// The pending work for other backends than the current one, or than the configured one if no runner runs.
+    pub other_backends: Vec<OtherBackendStatus>,
+    pub can_execute: CanExecute,
+    /// The last damage to the journal, and its repair.
+    pub salvage: Option<DamageReport>,
+    pub version: &'static str,
+    /// The number of the current or the last process of the runner.
+    pub epoch: Option<u64>,
+    pub waiting: WaitingCalls,
+    pub paused: Option<SwitchState>,
+    pub safe_mode: Option<SwitchState>,
+    /// The conversations that a person stopped in an editor.
+    pub stopped_conversations: Vec<StoppedConversation>,
+    /// The conversations that are asked about even without an editor, because one was attached to them.
+    pub asked_conversations: AskedConversations,
+    pub policy: PolicyStatus,
+    /// The current problems: `disk`, `intercepted`, `clock_skew`, `secrets`, `paused`, `safe_mode`, `audit`,
+    /// `other_process`, `policy`.
+    pub degraded: Vec<&'static str>,
+}
+
+/// A backend with work that is pending until the runner works for it again.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct OtherBackendStatus {
+    /// Its address; null for requests from before the backend was recorded, if no start has named one since.
+    pub url: Option<String>,
+    /// The id of the deployment, if it has one.
+    pub backend_id: Option<String>,
+    pub requests: u32,
+    pub results: u32,
+    pub oldest_ms: Option<i64>,
+}
+
+/// The requests that are accepted and not started.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct WaitingCalls {
+    pub count: u32,
+    pub oldest_ms: Option<i64>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct BackendStatus {
+    /// `convex` or `websocket`.
+    pub kind: &'static str,
+    pub url: Option<String>,
+    /// `up` or `down` for a lasting connection; null if there is none or no runner runs.
+    pub link: Option<String>,
+    pub reachable: bool,
+    /// The reason why the backend cannot be used: `unreachable`, `intercepted`, `no_backend` (404), `refused`, `busy`,
+    /// `failing`; null if it can.
+    pub trouble: Option<String>,
+    pub last_contact_ms: Option<i64>,
+    pub last_poll_ms: Option<i64>,
+    pub clock_skew_ms: Option<i64>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct OutboxStatus {
+    pub pending: u32,
+    /// The size of the pending answers.
+    pub bytes: u64,
+    /// The number of their bytes being sent, if that takes longer than a moment.
+    pub sending_bytes: u64,
+    pub oldest_ms: Option<i64>,
+    /// Answers of the last 30 days that the backend will never accept.
+    pub undeliverable: u32,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct CanExecute {
+    pub read: bool,
+    pub write: bool,
+    pub exec: bool,
+}
+
+impl OtherBackendStatus {
+    pub fn from_waiting(waiting: WaitingBackend, since: impl Fn(i64) -> i64) -> Self {
+        Self {
+            url: waiting.address,
+            backend_id: waiting.id,
+            requests: waiting.requests,
+            results: waiting.results,
+            oldest_ms: waiting.oldest_ms.map(since),
+        }
+    }
+
+    /// Formats the counts: `2 requests and 3 results`.
+    pub fn describe_counts(&self) -> String {
+        let count = |n: u32, word: &str| match n {
+            0 => None,
+            1 => Some(format!("1 {word}")),
+            n => Some(format!("{n} {word}s")),
+        };
+        let counts = [
+            count(self.requests, "request"),
+            count(self.results, "result"),
+        ];
+        let counts: Vec<String> = counts.into_iter().flatten().collect();
+        counts.join(" and ")
+    }
+}

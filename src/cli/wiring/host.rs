@@ -1,0 +1,329 @@
+//! Assembles the host: the tools with all that they work on. Not here: the runner (runner_assembly).
+
+use std::ffi::OsString;
+use std::sync::Arc;
+
+use anyhow::Context;
+
+use super::confinement_setup::build_confinement;
+use super::settings::open_trash;
+use super::{adapters, permission_rules, shell_records};
+use crate::acp::editor::{AttachedEditors, EditorOverlay};
+use crate::acp::local::command_environment;
+use crate::acp::local::confinement::Confinement;
+use crate::acp::local::desktop_apps::has_display;
+use crate::acp::local::local_client_tools::LocalPolicy;
+use crate::acp::local::local_terminals::{LocalTerminalSetup, LocalTerminals};
+use crate::acp::permission::{GatePolicy, PermissionGate};
+use crate::acp::{LocalClient, Workspace};
+use crate::cli::exit::{self, Exit};
+use crate::cli::logging;
+use crate::config::{Config, ProcessEnvironment};
+use crate::handlers::state::background_tasks::{NoTasks, TaskBoard};
+use crate::handlers::{self, file, git, search, shell, sqlite, state, terminal};
+use crate::home::{BackendTokens, DeviceIdentity, Home, HomeFailureKind, SecretStore};
+use crate::journal::Journal;
+use crate::output::OutputStore;
+use crate::redact::{Redactor, Secret};
+use crate::tool::{BeforeImages, ToolRegistry};
+use crate::trash::{BeforeImageStore, Trash};
+use crate::worker::WorkerProgram;
+
+/// The host with its tools, shared by `call`, `tools` and the runner.
+pub struct ToolHost {
+    /// The tools.
+    pub registry: Arc<ToolRegistry>,
+    /// The permission gate.
+    pub gate: Arc<PermissionGate>,
+    /// Masks secrets.
+    pub redactor: Redactor,
+    /// Stores the full output of clipped results.
+    pub outputs: OutputStore,
+    /// The workspaces.
+    pub workspace: Workspace,
+    /// The dependencies of the git tools.
+    pub git: git::GitDeps,
+    /// The local terminals.
+    pub terminals: LocalTerminals,
+    /// The background shells.
+    pub shells: Arc<shell::ShellList>,
+    /// The confinement of commands.
+    pub confinement: Confinement,
+    /// The before-images and removed files.
+    pub(super) trash: Trash,
+}
+
+/// Assembles the host. Processes are recorded in the journal, if there is one; the tools also use connected editors.
+pub fn assemble_host(
+    config: &Config,
+    home: &Home,
+    environment: &ProcessEnvironment,
+    board: Arc<dyn TaskBoard>,
+    journal: Option<&Journal>,
+    editors: &AttachedEditors,
+) -> anyhow::Result<ToolHost> {
+    let base = HostBase::open(config, home, environment, journal)?;
+    editors.set_workspace(base.workspace.clone());
+    let registry = base.build_registry(config, home, environment, board, editors)?;
+    let policy = GatePolicy {
+        active_rules: permission_rules::load_policy_rules(home, &base.workspace, &registry)?,
+        workspace: base.workspace.clone(),
+        terminals: base.terminals.clone(),
+    };
+    let asked = permission_rules::parse_ask_list(config, &registry)?;
+    let gate = PermissionGate::with_asked_calls(asked)
+        .with_confinement(base.confinement.clone())
+        .with_policy(policy);
+    Ok(ToolHost {
+        gate: Arc::new(gate),
+        registry: Arc::new(registry),
+        redactor: base.redactor,
+        outputs: base.outputs,
+        workspace: base.workspace,
+        git: base.git,
+        terminals: base.terminals,
+        shells: base.shells,
+        confinement: base.confinement,
+        trash: base.trash,
+    })
+}
+
+/// The parts of a host on which its tools are built.
+struct HostBase {
+    redactor: Redactor,
+    outputs: OutputStore,
+    workspace: Workspace,
+    confinement: Confinement,
+    terminals: LocalTerminals,
+    shells: Arc<shell::ShellList>,
+    git: git::GitDeps,
+    trash: Trash,
+}
+
+impl HostBase {
+    fn open(
+        config: &Config,
+        home: &Home,
+        environment: &ProcessEnvironment,
+        journal: Option<&Journal>,
+    ) -> anyhow::Result<Self> {
+        let redactor = Redactor::new(load_known_secrets(home)?);
+        logging::mask_with(&redactor);
+        let outputs = OutputStore::open_output_folder(&home.outputs_dir()).map_err(|cause| {
+            let text = format!("{}: {cause}", home.outputs_dir().display());
+            exit::CommandError::with_exit(Exit::CannotWrite, text)
+        })?;
+        let workspace = open_workspace(config, environment)?;
+        let confinement = build_confinement(config, home, environment);
+        let setup = LocalTerminalSetup {
+            base_env: utf8_variables(environment.variables()),
+            store: outputs.clone(),
+            filters: adapters::masking_filters(&redactor),
+            log: adapters::open_child_log(journal),
+            confinement: confinement.clone(),
+        };
+        let terminals = create_terminals(setup, &redactor)?;
+        let git = git_dependencies(environment, &workspace, &outputs, &redactor, &confinement);
+        Ok(Self {
+            redactor,
+            outputs,
+            workspace,
+            confinement,
+            terminals,
+            shells: shell_records::shell_board(journal),
+            git,
+            trash: open_trash(config, home),
+        })
+    }
+
+    /// Builds the tools. Their changes go to the trash, if it keeps anything.
+    fn build_registry(
+        &self,
+        config: &Config,
+        home: &Home,
+        environment: &ProcessEnvironment,
+        board: Arc<dyn TaskBoard>,
+        editors: &AttachedEditors,
+    ) -> anyhow::Result<ToolRegistry> {
+        let workspace = &self.workspace;
+        let rules = command_rules_text(config, self.confinement.clone());
+        let local = LocalClient::new(self.terminals.clone(), workspace.clone(), LocalPolicy::Deny);
+        let client = Arc::new(EditorOverlay::new(
+            editors.clone(),
+            local,
+            home.scripts_dir(),
+        ));
+        let is_set = |name: &str| environment.get(name).is_some();
+        let worker = worker_program(home, environment)?;
+        let registry = handlers::build_registry(handlers::HandlerDeps {
+            file: file::FileDeps::new(client.clone(), workspace.clone(), worker.clone()),
+            search: search::SearchDeps {
+                workspace: workspace.clone(),
+                user_ignore: ignore::gitignore::gitconfig_excludes_path(),
+            },
+            shell: shell::ShellDeps {
+                terminals: client.clone(),
+                workspace: workspace.clone(),
+                shells: Arc::clone(&self.shells),
+                apps: client.clone(),
+                home: home.clone(),
+                redactor: self.redactor.clone(),
+                command_rules: rules(),
+                opens_apps: self.confinement.check_app_allowed().is_ok() && has_display(is_set),
+            },
+            terminal: terminal::TerminalDeps {
+                terminals: client,
+                workspace: workspace.clone(),
+                board: Arc::default(),
+                command_rules: rules,
+            },
+            git: self.git.clone(),
+            state: state::StateDeps {
+                outputs: self.outputs.clone(),
+                board,
+            },
+            sqlite: sqlite::SqliteDeps {
+                workspace: workspace.clone(),
+                scratch: home.state_dir().join("scratch"),
+                home: home.root_dir().to_owned(),
+                redactor: self.redactor.clone(),
+                worker,
+            },
+        })?;
+        if config.trash.max_mb == 0 {
+            return Ok(registry);
+        }
+        adapters::install_trash_shims(&self.trash, workspace, &self.terminals);
+        let images: Arc<dyn BeforeImages> =
+            Arc::new(BeforeImageStore::new(self.trash.clone(), workspace.clone()));
+        Ok(registry.with_before_images(&images))
+    }
+}
+
+/// Assembles the host for a command that runs no requests: without tasks, journal and editors.
+pub fn assemble_lone_host(
+    config: &Config,
+    home: &Home,
+    environment: &ProcessEnvironment,
+) -> anyhow::Result<ToolHost> {
+    assemble_host(
+        config,
+        home,
+        environment,
+        Arc::new(NoTasks),
+        None,
+        &AttachedEditors::default(),
+    )
+}
+
+/// Returns this program, to be started as a worker.
+fn worker_program(home: &Home, environment: &ProcessEnvironment) -> anyhow::Result<WorkerProgram> {
+    // The file that runs, also when another version has taken its name.
+    let program = if cfg!(target_os = "linux") {
+        "/proc/self/exe".into()
+    } else {
+        std::env::current_exe()?
+    };
+    let temp_root = home.state_dir().join("scratch");
+    Ok(WorkerProgram {
+        program,
+        temp_root,
+        time_zone: environment.get("TZ").map(ToOwned::to_owned),
+    })
+}
+
+/// Builds the dependencies of the git tools.
+fn git_dependencies(
+    environment: &ProcessEnvironment,
+    workspace: &Workspace,
+    outputs: &OutputStore,
+    redactor: &Redactor,
+    confinement: &Confinement,
+) -> git::GitDeps {
+    git::GitDeps {
+        workspace: workspace.clone(),
+        search_path: environment
+            .path_variable()
+            .map(|path| path.to_string_lossy().into_owned())
+            .unwrap_or_default(),
+        home: environment
+            .user_dir()
+            .map(std::path::Path::to_owned)
+            .unwrap_or_default(),
+        outputs: outputs.clone(),
+        filters: adapters::masking_filters(redactor),
+        repo_locks: git::RepoLocks::default(),
+        confinement: confinement.clone(),
+    }
+}
+
+/// Creates the local terminals. Environment values that are withheld from commands are masked from then on.
+fn create_terminals(
+    setup: LocalTerminalSetup,
+    redactor: &Redactor,
+) -> anyhow::Result<LocalTerminals> {
+    redactor.add_secrets(
+        command_environment::withheld_values(&setup.base_env)
+            .into_iter()
+            .map(Secret::new),
+    );
+    let terminals = LocalTerminals::new(setup).context("no thread for starting processes")?;
+    terminals.set_withheld_observer(adapters::mask_withheld_values(redactor));
+    Ok(terminals)
+}
+
+/// Describes for a model the limits of commands, and the trash for removed files.
+fn command_rules_text(config: &Config, confinement: Confinement) -> terminal::CommandRules {
+    let added = config.sandbox.write.clone();
+    let removed = if config.trash.max_mb > 0 {
+        " What rm removes goes to a trash."
+    } else {
+        ""
+    };
+    Arc::new(move || format!("{}{removed}", confinement.describe_rules(&added)))
+}
+
+/// Opens the configured workspaces.
+pub fn open_workspace(
+    config: &Config,
+    environment: &ProcessEnvironment,
+) -> anyhow::Result<Workspace> {
+    let user_home = environment.user_dir().map(std::path::Path::to_owned);
+    Workspace::open_with_home(&config.workspaces, user_home).map_err(|cause| {
+        exit::CommandError::with_exit(
+            Exit::Config,
+            format!("a workspace cannot be opened: {cause}"),
+        )
+    })
+}
+
+/// Returns the variables that are UTF-8; others cannot be passed on.
+fn utf8_variables(variables: &[(OsString, OsString)]) -> Vec<(String, String)> {
+    let text = |(name, value): &(OsString, OsString)| {
+        Some((name.to_str()?.to_owned(), value.to_str()?.to_owned()))
+    };
+    variables.iter().filter_map(text).collect()
+}
+
+fn load_known_secrets(home: &Home) -> anyhow::Result<Vec<Secret<String>>> {
+    let mut known: Vec<_> = DeviceIdentity::private_key_text(home)?
+        .into_iter()
+        .collect();
+    match SecretStore::in_home(home).secret_values() {
+        Ok(values) => known.extend(values),
+        Err(error) if error.failure_kind() == HomeFailureKind::Safety => {
+            return Err(error.into());
+        }
+        // A secret that cannot be read cannot be given to a command either; only copies elsewhere go unmasked.
+        Err(error) => {
+            tracing::error!(%error, "the owner's secrets cannot be read; they are neither given nor masked");
+        }
+    }
+    for tokens in BackendTokens::for_all_backends(home)?
+        .into_iter()
+        .chain([BackendTokens::unassigned_tokens(home)])
+    {
+        known.extend(tokens.read_all_tokens()?);
+    }
+    Ok(known)
+}

@@ -1,0 +1,211 @@
+//! Assembles a runner with its host, and ends its processes. Not here: the host itself (host).
+
+use std::sync::Arc;
+
+use tokio::task::JoinSet;
+
+use super::backends::{self, BackendSource, device_backend};
+use super::host::assemble_host;
+use super::task_board::RunnerTaskBoard;
+use super::{adapters, settings, shell_records};
+use crate::acp::editor::AttachedEditors;
+use crate::acp::local::local_terminals::LocalTerminals;
+use crate::acp::terminals::StopSequence;
+use crate::config::{Config, ProcessEnvironment};
+use crate::home::{
+    self, ApprovalQuestions, DeviceIdentity, Home, OwnerSwitches, SecretStore, SupervisionStore,
+};
+use crate::ids::LeaseId;
+use crate::journal::Journal;
+use crate::redact::Redactor;
+use crate::runner::{
+    Clock, Runner, RunnerParts, ShutdownSignal, TaskRequests, ToolThreads, Watchdog, wake_channel,
+};
+use crate::tool::ToolRegistry;
+use crate::trash::Trash;
+
+/// An assembled runner with its host.
+pub struct AssembledRunner {
+    /// The runner.
+    pub runner: Runner,
+    /// The processes, to be ended after the runner.
+    pub processes: RunnerProcesses,
+    /// The tools.
+    pub registry: Arc<ToolRegistry>,
+    /// The journal, which survives a crash.
+    pub journal: Journal,
+}
+
+/// The processes of a runner, and their housekeeping.
+pub struct RunnerProcesses {
+    terminals: LocalTerminals,
+    trash: Trash,
+    journal: Journal,
+    secrets: SecretStore,
+    redactor: Redactor,
+    /// Background shells go on when the runner is told to stop.
+    keeps_shells: bool,
+}
+
+impl RunnerProcesses {
+    /// Starts background work: reads the login shell's environment, so that the first command need not wait for a slow
+    /// profile; keeps the trash within its limits; masks newly stored secrets. Dropping the returned value stops this.
+    pub fn start_background_work(&self) -> JoinSet<()> {
+        let terminals = self.terminals.clone();
+        let mut tasks = JoinSet::new();
+        tasks.spawn(async move { terminals.warm_up().await });
+        let trash = self.trash.clone();
+        tasks.spawn(adapters::remove_expired_hourly(
+            trash,
+            self.terminals.clone(),
+        ));
+        tasks.spawn(adapters::mask_new_secrets(
+            self.secrets.clone(),
+            self.redactor.clone(),
+        ));
+        tasks
+    }
+
+    /// Awaits the runner, and ends the processes as soon as no call is awaited, during its last deliveries.
+    pub async fn serve_runner<T>(
+        &self,
+        stop: &ShutdownSignal,
+        runner: impl Future<Output = T>,
+    ) -> T {
+        let running = async {
+            let ended = runner.await;
+            // A runner that failed at its start drained nothing.
+            stop.mark_calls_over();
+            ended
+        };
+        let ending = async {
+            stop.wait_for_calls_over().await;
+            self.end_processes(stop).await;
+        };
+        tokio::join!(running, ending).0
+    }
+
+    /// Ends all processes, including background shells unless the owner keeps them. Each gets two seconds to end by
+    /// itself, or none if the stop is hurried. No call is awaited by now.
+    async fn end_processes(&self, stop: &ShutdownSignal) {
+        let now_ms = Clock::system_clock().now_ms();
+        if let Err(error) = self
+            .journal
+            .record_shells_stopping(now_ms, self.keeps_shells)
+            .await
+        {
+            tracing::warn!(%error, "the next life will not know that the shells ended with this one");
+        }
+        if self.keeps_shells {
+            let terminals = self.terminals.clone();
+            let left = tokio::task::spawn_blocking(move || terminals.leave_all_running())
+                .await
+                .unwrap_or(0);
+            tracing::info!(
+                shells = left,
+                "shells in the background go on; the next start takes them up again"
+            );
+        }
+        let sequence = if stop.is_hurried() {
+            StopSequence::kill_at_once()
+        } else {
+            StopSequence::for_timeout()
+        };
+        self.terminals.stop_all_commands(sequence).await;
+        self.journal.checkpoint_wal().await;
+    }
+}
+
+/// Assembles a runner and its host.
+pub fn assemble_runner(
+    config: &Config,
+    home: &Home,
+    environment: &ProcessEnvironment,
+    source: BackendSource,
+    pairing_code: Option<String>,
+    editors: &AttachedEditors,
+    tool_threads: &ToolThreads,
+) -> anyhow::Result<AssembledRunner> {
+    // Created before the host, so that its key is masked.
+    let identity = DeviceIdentity::load_or_create(home)?;
+    let request_auth = backends::configured_request_auth(config, identity.device_id())?;
+    remove_left_mounts(home)?;
+    let backend_identity = backends::backend_identity(config, home, source)?;
+    let journal = Journal::open_for_backend(&home.journal_file(), &backend_identity)?;
+    let supervision = SupervisionStore::in_home(home);
+    editors.set_supervision(supervision.clone(), settings::editor_settings(config).ask);
+    let (clock, lease, wakes) = (Clock::system_clock(), LeaseId::random(), wake_channel());
+    let tasks = TaskRequests::new(
+        journal.clone(),
+        lease.clone(),
+        wakes.0.clone(),
+        clock.clone(),
+    );
+    let board = Arc::new(RunnerTaskBoard::new(tasks));
+    let host = assemble_host(
+        config,
+        home,
+        environment,
+        board.clone(),
+        Some(&journal),
+        editors,
+    )?;
+    board.attach_host(&host);
+    let adopted =
+        shell_records::adopt_shells(&journal, home, &host.terminals, &host.outputs, &host.shells)?;
+    let backend = device_backend(config, home, identity.clone(), &host.redactor, pairing_code)?;
+    let processes = RunnerProcesses {
+        trash: host.trash,
+        terminals: host.terminals,
+        journal: journal.clone(),
+        secrets: SecretStore::in_home(home),
+        redactor: host.redactor.clone(),
+        keeps_shells: config.limits.keep_shells,
+    };
+    let parts = RunnerParts {
+        backend,
+        journal: journal.clone(),
+        audit: adapters::open_audit(config, home, identity)?,
+        request_auth,
+        registry: Arc::clone(&host.registry),
+        gate: host.gate,
+        redactor: host.redactor,
+        outputs: host.outputs,
+        lease,
+        survivors: Arc::new(adapters::CrashCleanup {
+            adopted,
+            workspace: host.workspace,
+            git: host.git,
+        }),
+        catalog: adapters::home_catalog(home),
+        settings: settings::runner_settings(config),
+        clock,
+        confinement: Arc::new(host.confinement),
+        switches: OwnerSwitches::in_home(home),
+        approvals: ApprovalQuestions::in_home(home),
+        supervision,
+        watchdog: Watchdog::from_variables(|name| {
+            environment.get(name)?.to_str().map(str::to_owned)
+        }),
+        observer: Arc::new(editors.clone()),
+        tool_threads: tool_threads.clone(),
+    };
+    Ok(AssembledRunner {
+        runner: Runner::new(parts, wakes),
+        processes,
+        registry: host.registry,
+        journal,
+    })
+}
+
+/// Removes the secrets that an earlier process gave to commands.
+fn remove_left_mounts(home: &Home) -> anyhow::Result<()> {
+    let left = home::remove_stale_mounts(home)?;
+    if left > 0 {
+        tracing::info!(
+            folders = left,
+            "secrets that commands of an earlier life were given are removed"
+        );
+    }
+    Ok(())
+}

@@ -1,0 +1,85 @@
+//! The configuration in force. Not here: loading it (`load`).
+
+use std::path::PathBuf;
+
+use super::config_setting::ConfigSetting;
+use super::global_flags::ColorChoice;
+use super::proxy::ProxyVariables;
+use super::sources::ValueOrigin;
+use super::tables::{
+    Audit, Backend, Editor, Limits, Log, Policy, Poll, SafeMode, Sandbox, Trash, WebSocket,
+};
+use super::url::BackendUrl;
+use crate::ids::DeviceId;
+use crate::redact::Secret;
+
+/// The configuration in force.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// The runner's home folder.
+    pub home: PathBuf,
+    /// The configuration file, which may not exist.
+    pub file: PathBuf,
+    /// The workspaces, all existing folders; empty only if the command needs none.
+    pub workspaces: Vec<PathBuf>,
+    /// The event backend.
+    pub backend: Backend,
+    /// The backend address in the file, else the one in force: the owner's choice, not overridden by one command's
+    /// flags.
+    pub configured_url: Option<BackendUrl>,
+    /// The proxies for reaching the backend.
+    pub proxies: ProxyVariables,
+    /// The polling intervals.
+    pub poll: Poll,
+    /// The settings of a WebSocket backend's connection.
+    pub websocket: WebSocket,
+    /// Limits on concurrency and duration.
+    pub limits: Limits,
+    /// The conditions for safe mode.
+    pub safe_mode: SafeMode,
+    /// The effects and tools that need approval.
+    pub policy: Policy,
+    /// The sandbox's settings.
+    pub sandbox: Sandbox,
+    /// The limits of the trash.
+    pub trash: Trash,
+    /// The limits of the audit log.
+    pub audit: Audit,
+    /// The settings of a connected editor.
+    pub editor: Editor,
+    /// The level and file of the log.
+    pub log: Log,
+    /// The caller's credentials, for the commands of the caller's side.
+    pub caller: CallerSettings,
+    /// Print JSON to stdout.
+    pub json: bool,
+    /// The colour choice.
+    pub color: ColorChoice,
+    /// Likely mistakes that stop nothing.
+    pub warnings: Vec<String>,
+    pub(super) settings: Vec<ConfigSetting>,
+}
+
+impl Config {
+    /// Returns every value in force with its origin, for display.
+    pub fn all_settings(&self) -> &[ConfigSetting] {
+        &self.settings
+    }
+
+    /// Returns the origin of this key's value, such as `"backend.url"`.
+    pub fn value_origin(&self, key: &str) -> Option<&ValueOrigin> {
+        self.settings
+            .iter()
+            .find(|setting| setting.key == key)
+            .map(|setting| &setting.origin)
+    }
+}
+
+/// The caller's credentials and target device.
+#[derive(Debug, Clone, Default)]
+pub struct CallerSettings {
+    /// The token from the flag or the environment; otherwise it is read from a file of the home.
+    pub token: Option<Secret<String>>,
+    /// The device to address; this one if absent.
+    pub device: Option<DeviceId>,
+}

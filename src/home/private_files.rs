@@ -1,0 +1,38 @@
+//! Small files of the home that only this user may read. Not here: the modes of files and folders (file_modes).
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the files of the home are removed by the modules that own them"
+)]
+
+use std::io::ErrorKind;
+use std::path::Path;
+
+use super::error::HomeError;
+use crate::durable::{self, Readers};
+
+/// Writes a file in one step, replacing an existing one.
+pub(super) fn replace_private_file(path: &Path, bytes: &[u8]) -> Result<(), HomeError> {
+    durable::replace_file(path, bytes, Readers::OwnerOnly).map_err(HomeError::unwritable(path))
+}
+
+/// Creates a file that must not exist yet.
+pub(super) fn create_private_file(path: &Path, bytes: &[u8]) -> Result<(), HomeError> {
+    durable::create_file(path, bytes, Readers::OwnerOnly).map_err(HomeError::unwritable(path))
+}
+
+/// Creates a file. One that exists stays as it is.
+pub(super) fn ensure_private_file(path: &Path, bytes: &[u8]) -> Result<(), HomeError> {
+    match durable::create_file(path, bytes, Readers::OwnerOnly) {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
+        created => created.map_err(HomeError::unwritable(path)),
+    }
+}
+
+/// Removes a file. Returns whether it existed.
+pub(super) fn remove_file_if_exists(path: &Path) -> Result<bool, HomeError> {
+    match std::fs::remove_file(path) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(HomeError::unwritable(path)(error)),
+    }
+}
