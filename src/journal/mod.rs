@@ -12,9 +12,11 @@ mod apply_transition;
 mod backend_rows;
 mod backlog;
 mod backup;
+mod child_rows;
 mod corruption_recovery;
 mod disk_reserve;
 mod entry;
+mod facts;
 mod file_replace;
 mod history;
 mod incidents;
@@ -23,14 +25,18 @@ mod intents;
 mod job_queue;
 mod journal_reader;
 mod migrate;
+mod open_journal;
 mod retention;
 mod shell_rows;
-mod task_names;
+mod statements;
+mod task_rows;
 #[cfg(test)]
 mod tests;
 mod transition_rules;
 mod transitions;
+mod write_job;
 mod writer;
+mod writer_thread;
 
 pub use accept_requests::{
     AcceptedRequest, IdConflict, OfferOutcome, RepeatedRequest, RequestOffer, UnreadableRequest,
@@ -41,9 +47,10 @@ pub use corruption_recovery::DamageReport;
 pub use disk_reserve::{DISK_RESERVE_BYTES, has_disk_space_at};
 pub use entry::{RecordedReply, RequestOrigin, RequestState, UnfinishedRequest};
 pub use history::{FullHistory, HistoryEntry, HistoryQuery, PendingRequests, RequestIncident};
-pub use journal_reader::{JournalReader, ListedTask, OpenRequestCounts, RequestRecord};
+pub use journal_reader::{JournalReader, OpenRequestCounts, RequestRecord};
 pub use retention::{BATCH, SignatureExpiry};
 pub use shell_rows::{JournalShellState, ShellExit, ShellProcessTrace, ShellRow};
+pub use task_rows::ListedTask;
 pub use transition_rules::{EffectComparison, RulesReply};
 pub use transitions::{CloseReason, RecordedStart, RecoveredRequest};
 
@@ -134,6 +141,24 @@ pub enum JournalError {
     },
 }
 
+impl JournalError {
+    /// Returns a function that makes the error of a database that cannot be opened.
+    fn cannot_open(path: &Path) -> impl Fn(rusqlite::Error) -> Self {
+        move |cause| Self::Open {
+            path: path.display().to_string(),
+            cause,
+        }
+    }
+
+    /// Returns a function that makes the error of a file that cannot be written.
+    fn cannot_write(path: &Path) -> impl Fn(std::io::Error) -> Self {
+        move |cause| Self::File {
+            path: path.display().to_string(),
+            cause,
+        }
+    }
+}
+
 /// The journal of one home. Cheap to clone; all clones share one writer.
 #[derive(Debug, Clone)]
 pub struct Journal {
@@ -177,7 +202,7 @@ impl Journal {
         path: &Path,
         select: impl Fn(&mut rusqlite::Connection) -> rusqlite::Result<i64>,
     ) -> Result<Self, JournalError> {
-        let mut connection = migrate::open_for_writing(path, false)?;
+        let mut connection = open_journal::open_for_writing(path, false)?;
         let disk = disk_reserve::DiskReserve::for_journal(path);
         let mut prepare = || {
             corruption_recovery::mark_outcome_unknown(&connection)?;

@@ -197,7 +197,7 @@ impl World {
                 );
             }
             Some(TransitionResult::Answer(RulesReply::NeverRan)) => {
-                let _ = self.step(n, RequestEvent::Answered)
+                let _ = self.step(n, RequestEvent::Answered);
             }
             Some(other) => panic!("{other:?}"),
             None => {}
