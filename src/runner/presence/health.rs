@@ -1,10 +1,11 @@
 //! The runner's health: its current problems, in the words of heartbeats and `status`, and the time of the last poll.
 //! Not here: the reaction to problems.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -88,7 +89,7 @@ impl HealthState {
     }
 
     fn set_contact(&self, answers: bool) {
-        let mut contact = self.contact.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut contact = self.contact.lock();
         if contact.since.is_none() || contact.answers != answers {
             *contact = BackendContact {
                 answers,
@@ -99,7 +100,7 @@ impl HealthState {
 
     /// Returns whether the backend has been answering, or failing, for at least this long without a change.
     pub(in crate::runner) fn is_contact_stable(&self, least: Duration) -> bool {
-        let contact = *self.contact.lock().unwrap_or_else(PoisonError::into_inner);
+        let contact = *self.contact.lock();
         contact.since.is_some_and(|since| since.elapsed() >= least)
     }
 
@@ -153,12 +154,7 @@ impl HealthReport {
             self.current_problems().join(","),
             self.state.polled_ms.load(Ordering::Relaxed),
         );
-        let before = self
-            .state
-            .recorded
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone();
+        let before = self.state.recorded.lock().clone();
         let mut news = Vec::new();
         if before.0.as_ref() != Some(&now.0) {
             news.push(("degraded", now.0.clone()));
@@ -174,11 +170,7 @@ impl HealthReport {
                 return;
             }
         }
-        let mut noted = self
-            .state
-            .recorded
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut noted = self.state.recorded.lock();
         *noted = (Some(now.0), if told { now.1 } else { noted.1 });
     }
 
@@ -186,11 +178,7 @@ impl HealthReport {
     /// recent one.
     pub(in crate::runner) fn take_poll_to_record(&self) -> Option<i64> {
         let polled = self.state.polled_ms.load(Ordering::Relaxed);
-        let mut noted = self
-            .state
-            .recorded
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut noted = self.state.recorded.lock();
         is_record_due(noted.1, polled, RECORD_WITH_HEARTBEAT).then(|| {
             noted.1 = polled;
             polled

@@ -2,7 +2,8 @@
 //! here: the asking.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+
+use parking_lot::Mutex;
 
 use crate::approval_answer::ApprovalOption;
 use crate::backend::RemoteAnswer;
@@ -40,17 +41,10 @@ impl ApprovalMemory {
     }
 
     pub(in crate::runner) fn find_remembered(&self, place: &AnswerScope) -> Option<RemoteAnswer> {
-        self.remembered
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .get(place)
-            .copied()
+        self.remembered.lock().get(place).copied()
     }
 
     pub(in crate::runner) fn remember_answer(&self, place: AnswerScope, answer: RemoteAnswer) {
-        self.remembered
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .insert(place, answer);
+        self.remembered.lock().insert(place, answer);
     }
 }
