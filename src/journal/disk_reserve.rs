@@ -159,6 +159,6 @@ fn has_free_bytes(path: &Path, least: u64) -> bool {
 }
 
 #[cfg(not(unix))]
-fn is_free(_path: &Path, _least: u64) -> bool {
+fn has_free_bytes(_path: &Path, _least: u64) -> bool {
     true
 }

@@ -9,6 +9,7 @@ use super::entry::{
     REPLY_COLUMNS, RecordedReply, RequestOrigin, RequestState, UnfinishedRequest, parse_column,
     request_from_row,
 };
+use super::reply_rows::recorded_reply;
 use super::{AcceptedRequest, JournalError, migrate};
 use crate::ids::{LeaseId, RequestId};
 use crate::request::OutcomeKind;
@@ -256,17 +257,6 @@ impl From<UnfinishedRequest> for AcceptedRequest {
     fn from(left: UnfinishedRequest) -> Self {
         Self::new(left.request, left.effect, left.origin, left.lease)
     }
-}
-
-pub(super) fn recorded_reply(
-    connection: &Connection,
-    id: &RequestId,
-) -> Result<RecordedReply, JournalError> {
-    Ok(connection
-        .prepare_cached(&format!(
-            "select {REPLY_COLUMNS} from request join result on request_id = id where id = ?"
-        ))?
-        .query_row([id.as_str()], RecordedReply::from_row)?)
 }
 
 /// The columns that [`unfinished_from_row`] reads behind the request's own columns.

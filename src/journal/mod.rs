@@ -26,6 +26,7 @@ mod job_queue;
 mod journal_reader;
 mod migrate;
 mod open_journal;
+mod reply_rows;
 mod retention;
 mod shell_rows;
 mod statements;
@@ -231,6 +232,20 @@ impl Journal {
     /// doubt.
     pub async fn checkpoint_wal(&self) {
         self.writer.checkpoint_log().await;
+    }
+
+    /// Reads on a blocking thread.
+    ///
+    /// # Errors
+    /// [`JournalError::Open`], and the errors of `read`.
+    pub async fn read_blocking<T: Send + 'static>(
+        &self,
+        read: impl FnOnce(&JournalReader) -> Result<T, JournalError> + Send + 'static,
+    ) -> Result<T, JournalError> {
+        let journal = self.clone();
+        tokio::task::spawn_blocking(move || read(&journal.open_reader()?))
+            .await
+            .unwrap_or(Err(JournalError::NotCommitted))
     }
 
     /// A read-only view of the same file, as far as it is about the backend that this process works for.

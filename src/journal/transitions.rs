@@ -2,19 +2,15 @@
 
 use std::sync::atomic::Ordering;
 
-use rusqlite::{Transaction, params};
+use rusqlite::Transaction;
 
 use super::accept_requests::AcceptedRequest;
-use super::apply_transition::{
-    apply_request_event, check_transition, decide_transition, read_known_request,
-};
-use super::entry::{RecordedReply, RequestState};
+use super::apply_transition::{apply_request_event, check_transition};
+use super::entry::RecordedReply;
 use super::incidents::insert_incident;
-use super::journal_reader::recorded_reply;
+use super::reply_rows::store_reply;
 use super::statements::execute_cached;
-use super::transition_rules::{
-    EffectComparison, RequestEvent, RulesReply, TransitionResult, TransitionWrite,
-};
+use super::transition_rules::{EffectComparison, RequestEvent, RulesReply, TransitionResult};
 use super::write_job::WriteDurability;
 use super::{Journal, JournalError};
 use crate::ids::RequestId;
@@ -273,46 +269,4 @@ fn decide_recovery(
         now_ms,
     )?;
     Ok(fate)
-}
-
-/// Accepted or started, to finished with its payload. A task's reply is read here and never posted, so that the same
-/// step delivers it.
-pub(super) fn store_reply(
-    transaction: &Transaction<'_>,
-    id: &RequestId,
-    reply: &CleanReply,
-    now_ms: i64,
-) -> Result<RecordedReply, JournalError> {
-    let known = read_known_request(transaction, id)?;
-    let step = decide_transition(known.as_ref(), id, RequestEvent::Answered)?;
-    let (Some(known), TransitionWrite::Finish { read_here }) = (known, step.write) else {
-        return Err(JournalError::Moved {
-            id: id.clone(),
-            expected: "known",
-        });
-    };
-    let state = if read_here {
-        RequestState::Delivered
-    } else {
-        RequestState::Finished
-    };
-    let changed = execute_cached(
-        transaction,
-        "update request set outcome = ?1, truncated = ?2, finished_at_ms = ?3, state = ?4, closed_at_ms = ?5, \
-             code = ?6 where id = ?7 and state = ?8",
-        params![
-            reply.outcome_kind().as_str(),
-            reply.is_truncated(),
-            now_ms,
-            state.as_str(),
-            read_here.then_some(now_ms),
-            reply.failure_code(),
-            id.as_str(),
-            known.state.as_str(),
-        ],
-    )?;
-    check_transition(changed, id, known.state.as_str())?;
-    let sql = "insert into result (request_id, payload) values (?, ?)";
-    execute_cached(transaction, sql, [id.as_str(), reply.payload_json()])?;
-    recorded_reply(transaction, id)
 }
