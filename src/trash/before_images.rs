@@ -253,6 +253,6 @@ pub(super) fn permission_bits(metadata: &Metadata) -> Option<u32> {
 }
 
 #[cfg(not(unix))]
-pub(super) fn mode_of(_metadata: &Metadata) -> Option<u32> {
+pub(super) fn permission_bits(_metadata: &Metadata) -> Option<u32> {
     None
 }

@@ -126,7 +126,7 @@ fn os_string_from_bytes(bytes: Vec<u8>) -> OsString {
 }
 
 #[cfg(not(unix))]
-fn from_bytes(bytes: Vec<u8>) -> OsString {
+fn os_string_from_bytes(bytes: Vec<u8>) -> OsString {
     String::from_utf8_lossy(&bytes).into_owned().into()
 }
 

@@ -256,4 +256,4 @@ fn make_folders_accessible(path: &Path) {
 }
 
 #[cfg(not(unix))]
-fn open_folders(_path: &Path) {}
+fn make_folders_accessible(_path: &Path) {}

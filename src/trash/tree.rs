@@ -93,7 +93,7 @@ pub(super) fn copy_without_replacing(from: &Path, to: &Path) -> io::Result<()> {
 
 /// Weaker than elsewhere: what is put into the copy's way meanwhile is not noticed.
 #[cfg(not(unix))]
-fn copy_tree(from: &Path, to: &Path) -> io::Result<()> {
+fn copy_path(from: &Path, to: &Path) -> io::Result<()> {
     let metadata = fs::symlink_metadata(from)?;
     if metadata.is_dir() {
         fs::create_dir(to)?;
@@ -185,7 +185,7 @@ impl TreeSize {
     }
 
     #[cfg(not(unix))]
-    fn is_first_name(&mut self, metadata: &Metadata) -> bool {
+    fn is_first_hard_link(&mut self, metadata: &Metadata) -> bool {
         metadata.is_dir() || self.linked.is_empty()
     }
 }
