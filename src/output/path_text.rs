@@ -96,7 +96,7 @@ fn to_os_string(bytes: Vec<u8>) -> OsString {
 }
 
 #[cfg(not(unix))]
-fn os_string(bytes: Vec<u8>) -> OsString {
+fn to_os_string(bytes: Vec<u8>) -> OsString {
     String::from_utf8_lossy(&bytes).into_owned().into()
 }
 
