@@ -66,7 +66,7 @@ fn read_boot_time() -> i64 {
 
 /// Returns the time since the first call, by a clock that counts sleep on Windows.
 #[cfg(not(unix))]
-fn since_boot() -> i64 {
+fn read_boot_time() -> i64 {
     static FIRST: std::sync::OnceLock<std::time::Instant> = std::sync::OnceLock::new();
     let since = FIRST.get_or_init(std::time::Instant::now).elapsed();
     i64::try_from(since.as_millis()).unwrap_or(i64::MAX)

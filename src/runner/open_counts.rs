@@ -36,21 +36,15 @@ impl OpenCounts {
         if let Some(last) = last.filter(|last| last.moves == moves) {
             return Ok(last);
         }
-        let journal = self.journal.clone();
-        let look = move || {
-            let reader = journal.open_reader()?;
-            let epoch = reader
-                .read_fact("epoch")?
-                .and_then(|epoch| epoch.parse().ok());
+        let counted = self.journal.read_blocking(move |reader| {
+            let epoch = reader.read_fact("epoch")?;
             Ok(CountedRequests {
                 moves,
                 counts: reader.count_open_requests()?,
-                epoch,
+                epoch: epoch.and_then(|epoch| epoch.parse().ok()),
             })
-        };
-        let counted = tokio::task::spawn_blocking(look)
-            .await
-            .unwrap_or(Err(JournalError::NotCommitted))?;
+        });
+        let counted = counted.await?;
         *self.last.lock() = Some(counted);
         Ok(counted)
     }

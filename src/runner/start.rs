@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::background::BackgroundTasks;
 use super::connection_record;
 use super::delivery::{self, Delivery};
 use super::disk_space::DiskSpaceGate;
@@ -158,10 +159,8 @@ impl RunnerAssembly {
             background: self.handles.background.clone(),
         });
         intake.restore_cursor(cursor).await?;
-        let held = Arc::clone(&self.calls.claims);
-        self.handles.background.spawn_restarting("leases", move || {
-            claims::run_claim_renewal(Arc::clone(&held))
-        });
+        let (background, held) = (&self.handles.background, &self.calls.claims);
+        spawn_component(background, "leases", held, claims::run_claim_renewal);
         if self.mode == RunMode::UntilStopped {
             self.start_background_tasks();
         }
@@ -183,47 +182,52 @@ impl RunnerAssembly {
 
     /// Starts the tasks that run until the runner is over.
     fn start_background_tasks(&self) {
-        let (background, phases) = (&self.handles.background, &self.handles.background.phases);
-        let delivery = Arc::clone(&self.delivery);
-        background.spawn_restarting("outbox", move || {
-            delivery::run_outbox(Arc::clone(&delivery))
-        });
-        let delivery = Arc::clone(&self.delivery);
-        background.spawn_restarting("sending", move || {
-            delivery::record_sending(Arc::clone(&delivery))
-        });
+        let (handles, background) = (&self.handles, &self.handles.background);
+        let phases = &background.phases;
+        spawn_component(background, "outbox", &self.delivery, delivery::run_outbox);
+        spawn_component(
+            background,
+            "sending",
+            &self.delivery,
+            delivery::record_sending,
+        );
         self.delivery.outbox.signal_work();
-        let presence = Arc::clone(&self.presence);
-        background.spawn_restarting("heartbeat", move || {
-            presence::run_heartbeats(Arc::clone(&presence))
-        });
+        spawn_component(
+            background,
+            "heartbeat",
+            &self.presence,
+            presence::run_heartbeats,
+        );
         let (backend, journal, over) = (
-            Arc::clone(&self.handles.backend),
-            self.handles.journal.clone(),
+            Arc::clone(&handles.backend),
+            handles.journal.clone(),
             phases.clone(),
         );
         background.spawn_restarting("problem", move || {
             connection_record::store_problem(Arc::clone(&backend), journal.clone(), over.clone())
         });
         let socket = Arc::new(WakeupSocket {
-            state: Arc::clone(&self.handles.socket),
-            backend: Arc::clone(&self.handles.backend),
-            sessions: Arc::clone(&self.handles.sessions),
-            settings: self.handles.settings.clone(),
-            waker: self.handles.waker.clone(),
-            machine_wakes: self.handles.machine_wakes.clone(),
+            state: Arc::clone(&handles.socket),
+            backend: Arc::clone(&handles.backend),
+            sessions: Arc::clone(&handles.sessions),
+            settings: handles.settings.clone(),
+            waker: handles.waker.clone(),
+            machine_wakes: handles.machine_wakes.clone(),
             phases: phases.clone(),
         });
-        background.spawn_restarting("wakeups", move || {
-            wakeup_socket::run_wakeup_socket(Arc::clone(&socket))
-        });
+        spawn_component(
+            background,
+            "wakeups",
+            &socket,
+            wakeup_socket::run_wakeup_socket,
+        );
         let (backend, journal, over) = (
-            Arc::clone(&self.handles.backend),
-            self.handles.journal.clone(),
+            Arc::clone(&handles.backend),
+            handles.journal.clone(),
             phases.clone(),
         );
-        let state = (self.handles.settings.poll.wakeup != WakeupMode::Off)
-            .then(|| Arc::clone(&self.handles.socket));
+        let state =
+            (handles.settings.poll.wakeup != WakeupMode::Off).then(|| Arc::clone(&handles.socket));
         background.spawn_restarting("link", move || {
             connection_record::store_link(
                 Arc::clone(&backend),
@@ -232,21 +236,43 @@ impl RunnerAssembly {
                 over.clone(),
             )
         });
-        let catalog = Arc::clone(&self.catalog);
-        background.spawn_restarting("catalog", move || {
-            catalog_publisher::run_publisher(Arc::clone(&catalog))
-        });
-        let keeper = Arc::clone(&self.housekeeping);
-        background.spawn_restarting("retention", move || {
-            housekeeping::run_retention(Arc::clone(&keeper))
-        });
-        let keeper = Arc::clone(&self.housekeeping);
-        background.spawn_restarting("switches", move || {
-            housekeeping::run_switch_watch(Arc::clone(&keeper))
-        });
-        let keeper = Arc::clone(&self.housekeeping);
-        background.spawn_restarting("housekeeping", move || {
-            housekeeping::run_housekeeping(Arc::clone(&keeper))
-        });
+        spawn_component(
+            background,
+            "catalog",
+            &self.catalog,
+            catalog_publisher::run_publisher,
+        );
+        let housekeeping = &self.housekeeping;
+        spawn_component(
+            background,
+            "retention",
+            housekeeping,
+            housekeeping::run_retention,
+        );
+        spawn_component(
+            background,
+            "switches",
+            housekeeping,
+            housekeeping::run_switch_watch,
+        );
+        spawn_component(
+            background,
+            "housekeeping",
+            housekeeping,
+            housekeeping::run_housekeeping,
+        );
     }
+}
+
+/// Starts a task of a component; a task that panics is restarted.
+fn spawn_component<C: Send + Sync + 'static, F>(
+    background: &BackgroundTasks,
+    name: &'static str,
+    component: &Arc<C>,
+    task: impl Fn(Arc<C>) -> F + Send + 'static,
+) where
+    F: Future<Output = ()> + Send + 'static,
+{
+    let component = Arc::clone(component);
+    background.spawn_restarting(name, move || task(Arc::clone(&component)));
 }

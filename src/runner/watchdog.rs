@@ -56,7 +56,7 @@ impl Watchdog {
     }
 
     #[cfg(not(unix))]
-    pub(super) fn tell(&self, _word: &str) {}
+    pub(super) fn notify_manager(&self, _word: &str) {}
 }
 
 #[cfg(test)]

@@ -41,11 +41,7 @@ impl Recovery {
                      {text}\nLook at it before you repeat the call.",
                     call.tool_request().tool
                 );
-                let failure = CallFailure {
-                    code: ErrorCode::Interrupted,
-                    text,
-                    meta: *meta,
-                };
+                let failure = CallFailure::new(ErrorCode::Interrupted, text).with_meta(*meta);
                 (EffectComparison::Unclear, Some(CallOutcome::Error(failure)))
             }
         }

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use super::call_runner::{CallRunner, RunningCall};
+use super::call_runner::CallRunner;
+use super::running_call::RunningCall;
 use crate::journal::{AcceptedRequest, RequestOrigin};
 use crate::redact::Redactor;
 use crate::request::{CleanReply, OutcomeKind, ToolEffect};

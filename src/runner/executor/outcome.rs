@@ -28,14 +28,14 @@ pub(in crate::runner) fn call_outcome(
         // It finished before it noticed the stop, so its result is true.
         Some(Ok(reply)) => return CallOutcome::Ok(reply),
         Some(Err(error)) => CallFailure::from(error),
-        None => CallFailure {
-            code: ErrorCode::Cancelled,
-            text: "It did not stop when it was told to and was abandoned.".to_owned(),
-            meta: ResultMeta {
-                may_have_run: true,
-                ..ResultMeta::default()
-            },
-        },
+        None => CallFailure::new(
+            ErrorCode::Cancelled,
+            "It did not stop when it was told to and was abandoned.",
+        )
+        .with_meta(ResultMeta {
+            may_have_run: true,
+            ..ResultMeta::default()
+        }),
     };
     if failure.code != ErrorCode::Cancelled {
         return CallOutcome::Error(failure);
@@ -75,12 +75,8 @@ pub(in crate::runner) fn refused_outcome(error: ToolError) -> CallOutcome {
 }
 
 pub(in crate::runner) fn cancelled_before_start() -> CallOutcome {
-    let text = "Cancelled before it started; it never ran.".to_owned();
-    CallOutcome::Cancelled(CallFailure {
-        code: ErrorCode::Cancelled,
-        text,
-        meta: ResultMeta::default(),
-    })
+    let text = "Cancelled before it started; it never ran.";
+    CallOutcome::Cancelled(CallFailure::new(ErrorCode::Cancelled, text))
 }
 
 /// Returns the answer to a call that could not be checked in time, for example because its paths hang.
@@ -90,11 +86,7 @@ pub(in crate::runner) fn preparation_timeout(limit: Duration) -> CallOutcome {
          folder may not answer.",
         limit.as_secs_f64()
     );
-    CallOutcome::Error(CallFailure {
-        code: ErrorCode::Timeout,
-        text,
-        meta: ResultMeta::default(),
-    })
+    CallOutcome::Error(CallFailure::new(ErrorCode::Timeout, text))
 }
 
 pub(in crate::runner) fn panic_error() -> ToolError {

@@ -40,14 +40,12 @@ impl StoppedConversations {
             return None;
         }
         let advice = advice_when_stopped(&request.conversation);
-        Some(CallFailure {
-            code: ErrorCode::PolicyDenied,
-            text: format!("{} was not run: {reason}. {advice}", request.tool),
-            meta: ResultMeta {
-                rule: Some(STOP_RULE.to_owned()),
-                ..ResultMeta::default()
-            },
-        })
+        let text = format!("{} was not run: {reason}. {advice}", request.tool);
+        let meta = ResultMeta {
+            rule: Some(STOP_RULE.to_owned()),
+            ..ResultMeta::default()
+        };
+        Some(CallFailure::new(ErrorCode::PolicyDenied, text).with_meta(meta))
     }
 
     /// Resumes a conversation.

@@ -3,7 +3,8 @@
 
 use std::time::Duration;
 
-use super::call_runner::{CallRunner, RunningCall};
+use super::call_runner::CallRunner;
+use super::running_call::RunningCall;
 
 impl CallRunner {
     /// Waits until a call has run for this long, not counting sleep, or until its deadline has passed.

@@ -40,11 +40,11 @@ impl ApprovalMemory {
             .is_some_and(ApprovalOption::is_allowed)
     }
 
-    pub(in crate::runner) fn find_remembered(&self, place: &AnswerScope) -> Option<RemoteAnswer> {
-        self.remembered.lock().get(place).copied()
+    pub(in crate::runner) fn find_remembered(&self, scope: &AnswerScope) -> Option<RemoteAnswer> {
+        self.remembered.lock().get(scope).copied()
     }
 
-    pub(in crate::runner) fn remember_answer(&self, place: AnswerScope, answer: RemoteAnswer) {
-        self.remembered.lock().insert(place, answer);
+    pub(in crate::runner) fn remember_answer(&self, scope: AnswerScope, answer: RemoteAnswer) {
+        self.remembered.lock().insert(scope, answer);
     }
 }
