@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use super::background::BackgroundTasks;
-use super::connection_record;
+use super::connection_record::{self, ConnectionRecord};
 use super::delivery::{self, Delivery};
 use super::disk_space::DiskSpaceGate;
 use super::error::RunnerError;
@@ -160,7 +159,7 @@ impl RunnerAssembly {
         });
         intake.restore_cursor(cursor).await?;
         let (background, held) = (&self.handles.background, &self.calls.claims);
-        spawn_component(background, "leases", held, claims::run_claim_renewal);
+        background.spawn_component("leases", held, claims::run_claim_renewal);
         if self.mode == RunMode::UntilStopped {
             self.start_background_tasks();
         }
@@ -184,28 +183,19 @@ impl RunnerAssembly {
     fn start_background_tasks(&self) {
         let (handles, background) = (&self.handles, &self.handles.background);
         let phases = &background.phases;
-        spawn_component(background, "outbox", &self.delivery, delivery::run_outbox);
-        spawn_component(
-            background,
-            "sending",
-            &self.delivery,
-            delivery::record_sending,
-        );
+        background.spawn_component("outbox", &self.delivery, delivery::run_outbox);
+        background.spawn_component("sending", &self.delivery, delivery::record_sending);
         self.delivery.outbox.signal_work();
-        spawn_component(
-            background,
-            "heartbeat",
-            &self.presence,
-            presence::run_heartbeats,
-        );
-        let (backend, journal, over) = (
-            Arc::clone(&handles.backend),
-            handles.journal.clone(),
-            phases.clone(),
-        );
-        background.spawn_restarting("problem", move || {
-            connection_record::store_problem(Arc::clone(&backend), journal.clone(), over.clone())
+        background.spawn_component("heartbeat", &self.presence, presence::run_heartbeats);
+        let has_socket = handles.settings.poll.wakeup != WakeupMode::Off;
+        let record = Arc::new(ConnectionRecord {
+            backend: Arc::clone(&handles.backend),
+            socket: has_socket.then(|| Arc::clone(&handles.socket)),
+            journal: handles.journal.clone(),
+            phases: phases.clone(),
         });
+        background.spawn_component("problem", &record, connection_record::store_problem);
+        background.spawn_component("link", &record, connection_record::store_link);
         let socket = Arc::new(WakeupSocket {
             state: Arc::clone(&handles.socket),
             backend: Arc::clone(&handles.backend),
@@ -215,64 +205,11 @@ impl RunnerAssembly {
             machine_wakes: handles.machine_wakes.clone(),
             phases: phases.clone(),
         });
-        spawn_component(
-            background,
-            "wakeups",
-            &socket,
-            wakeup_socket::run_wakeup_socket,
-        );
-        let (backend, journal, over) = (
-            Arc::clone(&handles.backend),
-            handles.journal.clone(),
-            phases.clone(),
-        );
-        let state =
-            (handles.settings.poll.wakeup != WakeupMode::Off).then(|| Arc::clone(&handles.socket));
-        background.spawn_restarting("link", move || {
-            connection_record::store_link(
-                Arc::clone(&backend),
-                state.clone(),
-                journal.clone(),
-                over.clone(),
-            )
-        });
-        spawn_component(
-            background,
-            "catalog",
-            &self.catalog,
-            catalog_publisher::run_publisher,
-        );
+        background.spawn_component("wakeups", &socket, wakeup_socket::run_wakeup_socket);
+        background.spawn_component("catalog", &self.catalog, catalog_publisher::run_publisher);
         let housekeeping = &self.housekeeping;
-        spawn_component(
-            background,
-            "retention",
-            housekeeping,
-            housekeeping::run_retention,
-        );
-        spawn_component(
-            background,
-            "switches",
-            housekeeping,
-            housekeeping::run_switch_watch,
-        );
-        spawn_component(
-            background,
-            "housekeeping",
-            housekeeping,
-            housekeeping::run_housekeeping,
-        );
+        background.spawn_component("retention", housekeeping, housekeeping::run_retention);
+        background.spawn_component("switches", housekeeping, housekeeping::run_switch_watch);
+        background.spawn_component("housekeeping", housekeeping, housekeeping::run_housekeeping);
     }
-}
-
-/// Starts a task of a component; a task that panics is restarted.
-fn spawn_component<C: Send + Sync + 'static, F>(
-    background: &BackgroundTasks,
-    name: &'static str,
-    component: &Arc<C>,
-    task: impl Fn(Arc<C>) -> F + Send + 'static,
-) where
-    F: Future<Output = ()> + Send + 'static,
-{
-    let component = Arc::clone(component);
-    background.spawn_restarting(name, move || task(Arc::clone(&component)));
 }

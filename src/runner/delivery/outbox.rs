@@ -119,7 +119,7 @@ impl Drop for PostSlot<'_> {
 
 impl PostSlot<'_> {
     /// Sets the number of bytes that are being posted.
-    pub(in crate::runner) fn set_size(&self, bytes: usize) {
+    pub fn set_size(&self, bytes: usize) {
         let mut state = self.outbox.state.lock();
         state.in_progress.insert(self.id.clone(), bytes as u64);
         self.outbox.publish_sending(&state);
@@ -127,7 +127,7 @@ impl PostSlot<'_> {
 }
 
 impl Outbox {
-    pub(in crate::runner) fn new(waits: OutboxWaits, budget: Arc<RetryBudget>) -> Self {
+    pub fn new(waits: OutboxWaits, budget: Arc<RetryBudget>) -> Self {
         let state = OutboxState {
             retry: RetryIntervals::new(waits.backend).with_retry_budget(&budget),
             pause: None,
@@ -146,7 +146,7 @@ impl Outbox {
     }
 
     /// Returns a receiver of the number of bytes being posted, if they are many.
-    pub(in crate::runner) fn subscribe_sending(&self) -> watch::Receiver<u64> {
+    pub fn subscribe_sending(&self) -> watch::Receiver<u64> {
         self.sending.subscribe()
     }
 
@@ -159,29 +159,29 @@ impl Outbox {
     }
 
     /// Returns how many replies may be posted at once.
-    pub(in crate::runner) fn post_limit(&self) -> usize {
+    pub fn post_limit(&self) -> usize {
         self.state.lock().at_once
     }
 
     /// Signals that there is something to post.
-    pub(in crate::runner) fn signal_work(&self) {
+    pub fn signal_work(&self) {
         self.work_signal.notify_one();
     }
 
     /// Waits until there is something to post.
-    pub(in crate::runner) async fn wait_for_work(&self) {
+    pub async fn wait_for_work(&self) {
         self.work_signal.notified().await;
     }
 
     /// Waits until a post ends or the backend is back. Armed when this is called, not when it is awaited.
-    pub(in crate::runner) fn wait_for_outbox_change(&self) -> impl Future<Output = ()> + '_ {
+    pub fn wait_for_outbox_change(&self) -> impl Future<Output = ()> + '_ {
         let mut change = Box::pin(self.changed.notified());
         change.as_mut().enable();
         change
     }
 
     /// Begins a post of this reply; `None` while it has to wait, is being posted, or too many others are.
-    pub(in crate::runner) fn begin_post(&self, id: &RequestId) -> Option<PostSlot<'_>> {
+    pub fn begin_post(&self, id: &RequestId) -> Option<PostSlot<'_>> {
         let (mut state, now) = (self.state.lock(), Instant::now());
         let waits = state.pause.is_some_and(|pause| pause.until > now)
             || state.stuck.get(id).is_some_and(|stuck| stuck.until > now);
@@ -196,7 +196,7 @@ impl Outbox {
     }
 
     /// Waits until this reply is not being posted.
-    pub(in crate::runner) async fn wait_until_idle(&self, id: &RequestId) {
+    pub async fn wait_until_idle(&self, id: &RequestId) {
         loop {
             let change = self.wait_for_outbox_change();
             if !self.state.lock().in_progress.contains_key(id) {
@@ -207,7 +207,7 @@ impl Outbox {
     }
 
     /// Returns which of these undelivered replies may be posted now.
-    pub(in crate::runner) fn find_due(&self, undelivered: &[RequestId]) -> DueReplies {
+    pub fn find_due(&self, undelivered: &[RequestId]) -> DueReplies {
         let (state, now) = (self.state.lock(), Instant::now());
         if let Some(pause) = state.pause.filter(|pause| pause.until > now) {
             return DueReplies::At(pause.until);
@@ -238,7 +238,7 @@ impl Outbox {
     }
 
     /// Records that the backend has this reply.
-    pub(in crate::runner) fn record_delivered(&self, id: &RequestId) {
+    pub fn record_delivered(&self, id: &RequestId) {
         let mut state = self.state.lock();
         state.stuck.remove(id);
         state.retry.reset_intervals();
@@ -247,7 +247,7 @@ impl Outbox {
     }
 
     /// Records that a post failed.
-    pub(in crate::runner) fn record_post_failure(&self, id: &RequestId, trouble: PostFailure) {
+    pub fn record_post_failure(&self, id: &RequestId, trouble: PostFailure) {
         let (mut state, now) = (self.state.lock(), Instant::now());
         match trouble {
             PostFailure::Backend(wish) => {
@@ -285,7 +285,7 @@ impl Outbox {
     }
 
     /// Records that the backend answered a call; `has_session` if the call needs an open session.
-    pub(in crate::runner) fn record_backend_answer(&self, has_session: bool) {
+    pub fn record_backend_answer(&self, has_session: bool) {
         let mut state = self.state.lock();
         let ends = state.pause.is_some_and(|pause| match pause.cause {
             PauseCause::Unreachable => true,
@@ -302,7 +302,7 @@ impl Outbox {
     }
 
     /// Ends the waits that the backend did not ask for, because it answers again.
-    pub(in crate::runner) fn end_failure_waits(&self) {
+    pub fn end_failure_waits(&self) {
         let mut state = self.state.lock();
         state.retry.reset_intervals();
         state.pause = state.pause.filter(|pause| pause.cause == PauseCause::Asked);

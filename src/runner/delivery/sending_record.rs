@@ -11,7 +11,7 @@ const SENDING_KEY: &str = "sending_bytes";
 const REPORT_DELAY: Duration = Duration::from_secs(2);
 
 /// Stores the number of bytes being sent, for `status`, which runs in another process. Short sends are not recorded.
-pub(in crate::runner) async fn record_sending(delivery: Arc<Delivery>) {
+pub async fn record_sending(delivery: Arc<Delivery>) {
     let mut sending = delivery.outbox.subscribe_sending();
     // An earlier process may have left a number.
     let mut told = None;

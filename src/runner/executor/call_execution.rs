@@ -19,7 +19,7 @@ use crate::tool::{
 const STOP_TIMEOUT: Duration = Duration::from_secs(15);
 
 impl CallRunner {
-    pub(in crate::runner) fn tool_context(&self, call: &RunningCall) -> ToolContext {
+    pub fn tool_context(&self, call: &RunningCall) -> ToolContext {
         let request = call.accepted.tool_request();
         ToolContext {
             request: request.id.clone(),

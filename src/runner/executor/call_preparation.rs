@@ -12,7 +12,7 @@ use crate::tool::{ApprovalSubject, GateDecision, ReadyCall, ToolError};
 
 impl CallRunner {
     /// Returns the outcome of a call that was cancelled, is late, or was stopped by a person before it began.
-    pub(in crate::runner) fn early_outcome(&self, call: &RunningCall) -> Option<CallOutcome> {
+    pub fn early_outcome(&self, call: &RunningCall) -> Option<CallOutcome> {
         if call.cancel.is_cancelled() {
             return Some(cancelled_before_start());
         }

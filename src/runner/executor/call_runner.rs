@@ -1,4 +1,5 @@
-//! One call from its lane to its recorded reply: prepare, claim, start, run, seal, record, post.
+//! One call from its lane to its recorded reply: prepare, claim, start, run, seal, record, post. Not here: the checks
+//! before (`call_preparation`), and the run (`call_execution`).
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -47,7 +48,7 @@ pub(in crate::runner) struct CallRunner {
 
 impl CallRunner {
     /// Answers a call: records exactly one reply, or closes the request, or leaves it with a reason.
-    pub(in crate::runner) async fn answer_one_call(self: &Arc<Self>, mut call: RunningCall) {
+    pub async fn answer_one_call(self: &Arc<Self>, mut call: RunningCall) {
         let begun = Instant::now();
         call.observed = self.show_to_observer(&call.accepted);
         let (claimed, result) = self.claim_and_run(&call).await;
@@ -109,7 +110,7 @@ impl CallRunner {
     }
 
     /// Answers a call whose task panicked; the effects that it already had stay.
-    pub(in crate::runner) async fn answer_panicked_call(self: &Arc<Self>, call: &AcceptedRequest) {
+    pub async fn answer_panicked_call(self: &Arc<Self>, call: &AcceptedRequest) {
         tracing::error!(request.id = %call.tool_request().id, "answering a call failed inside the runner");
         self.claims.held.release_claim(&call.tool_request().id);
         let outcome = CallOutcome::Error(panic_error().into());

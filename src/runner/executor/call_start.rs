@@ -9,7 +9,7 @@ use crate::runner::backoff::RetryIntervals;
 impl CallRunner {
     /// Records the start of a call, retrying for as long as the call is wanted. Its lane waits meanwhile, because a
     /// full disk needs that.
-    pub(in crate::runner) async fn record_start_with_retry(
+    pub async fn record_start_with_retry(
         &self,
         call: &RunningCall,
         declares: bool,

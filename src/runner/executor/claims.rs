@@ -77,7 +77,7 @@ impl HeldClaims {
     }
 
     /// Removes the claim of a call that ended; returns whether its lease was lost meanwhile.
-    pub(in crate::runner) fn release_claim(&self, id: &RequestId) -> bool {
+    pub fn release_claim(&self, id: &RequestId) -> bool {
         self.held.lock().remove(id).is_some_and(|held| held.lost)
     }
 
@@ -101,15 +101,12 @@ impl HeldClaims {
     }
 
     /// Returns a receiver of whether a caller listens for a call's progress; `None` for a call that is not claimed.
-    pub(in crate::runner) fn subscribe_watched(
-        &self,
-        id: &RequestId,
-    ) -> Option<watch::Receiver<bool>> {
+    pub fn subscribe_watched(&self, id: &RequestId) -> Option<watch::Receiver<bool>> {
         Some(self.held.lock().get(id)?.watched.subscribe())
     }
 
     /// Records the backend's report whether a caller listens.
-    pub(in crate::runner) fn set_watched(&self, id: &RequestId, watched: bool) {
+    pub fn set_watched(&self, id: &RequestId, watched: bool) {
         if let Some(held) = self.held.lock().get(id) {
             held.watched
                 .send_if_modified(|now| std::mem::replace(now, watched) != watched);
@@ -137,7 +134,7 @@ pub(in crate::runner) struct ClaimService {
 
 impl ClaimService {
     /// Claims a request, once.
-    pub(in crate::runner) async fn claim_once(
+    pub async fn claim_once(
         &self,
         call: &AcceptedRequest,
         cancel: &CancellationToken,
@@ -149,7 +146,7 @@ impl ClaimService {
 
     /// Claims a request before its effect: retries until there is an answer, the caller cancels it, or the runner
     /// stops.
-    pub(in crate::runner) async fn claim_with_retry(
+    pub async fn claim_with_retry(
         &self,
         call: &AcceptedRequest,
         cancel: &CancellationToken,
@@ -232,7 +229,7 @@ impl ClaimService {
 }
 
 /// Renews all held claims until the runner is over. Without a claim this task does not wake up.
-pub(in crate::runner) async fn run_claim_renewal(claims: Arc<ClaimService>) {
+pub async fn run_claim_renewal(claims: Arc<ClaimService>) {
     let mut renewing = JoinSet::new();
     loop {
         let due = async {

@@ -10,7 +10,7 @@ use crate::tool::{CallIntent, IntentOutcome};
 impl Recovery {
     /// Compares the declared intents, as JSON text, with the current state. The outcome is the answer, unless the
     /// call is run again.
-    pub(in crate::runner) async fn compare_intents(
+    pub async fn compare_intents(
         &self,
         call: &AcceptedRequest,
         declared: Vec<String>,

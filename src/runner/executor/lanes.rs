@@ -39,7 +39,7 @@ pub(in crate::runner) enum LaneShare {
 impl LaneShare {
     /// Returns the time after which a call gives up its place and runs on without one: a hanging read of a network
     /// disk must not block the other reads.
-    pub(in crate::runner) fn place_limit(self) -> Option<Duration> {
+    pub fn place_limit(self) -> Option<Duration> {
         match self {
             Self::Read => Some(Duration::from_secs(5)),
             Self::Free => Some(Duration::from_secs(1)),
@@ -141,7 +141,7 @@ impl<T> ConversationLane<T> {
 }
 
 impl<T> Lanes<T> {
-    pub(in crate::runner) fn new(places: LanePlaces) -> Self {
+    pub fn new(places: LanePlaces) -> Self {
         Self {
             places,
             conversations: HashMap::new(),
@@ -156,7 +156,7 @@ impl<T> Lanes<T> {
     }
 
     /// Adds a call with this many argument bytes at the end of its conversation.
-    pub(in crate::runner) fn enqueue_call(
+    pub fn enqueue_call(
         &mut self,
         conversation: &ConversationId,
         share: LaneShare,
@@ -184,12 +184,12 @@ impl<T> Lanes<T> {
     }
 
     /// Returns the next cancelled call to answer; it counts as running from now on.
-    pub(in crate::runner) fn next_cancelled(&mut self) -> Option<T> {
+    pub fn next_cancelled(&mut self) -> Option<T> {
         self.start_unordered(LaneShare::Cancelled)
     }
 
     /// Returns the next call that may start, if any; it counts as running from now on.
-    pub(in crate::runner) fn next(&mut self) -> Option<T> {
+    pub fn next(&mut self) -> Option<T> {
         if let Some(call) = self
             .start_unordered(LaneShare::Free)
             .or_else(|| self.start_unordered(LaneShare::Task))
@@ -262,14 +262,14 @@ impl<T> Lanes<T> {
     }
 
     /// Frees the place of a started call that waits for a person; it keeps its turn in its conversation.
-    pub(in crate::runner) fn free_place(&mut self, share: LaneShare) {
+    pub fn free_place(&mut self, share: LaneShare) {
         if share.lends_place() {
             self.remove_running(share);
         }
     }
 
     /// Takes the place again at once: for a while more calls may run than there are places.
-    pub(in crate::runner) fn retake_place(&mut self, share: LaneShare) {
+    pub fn retake_place(&mut self, share: LaneShare) {
         if share.lends_place() {
             self.running[share as usize] += 1;
         }
@@ -282,7 +282,7 @@ impl<T> Lanes<T> {
 
     /// Frees the place of a started call that has run for long, unless too many calls run without one. Returns
     /// whether it did.
-    pub(in crate::runner) fn try_release_place(&mut self, share: LaneShare) -> bool {
+    pub fn try_release_place(&mut self, share: LaneShare) -> bool {
         let long = &mut self.long_running[share as usize];
         if *long >= share.most_without_place() {
             return false;
@@ -293,7 +293,7 @@ impl<T> Lanes<T> {
     }
 
     /// Records that a call without its place ends. To be called before [`Self::finish_call`].
-    pub(in crate::runner) fn finish_without_place(&mut self, share: LaneShare) {
+    pub fn finish_without_place(&mut self, share: LaneShare) {
         if share.most_without_place() > 0 {
             let long = &mut self.long_running[share as usize];
             *long = long.saturating_sub(1);
@@ -302,12 +302,7 @@ impl<T> Lanes<T> {
     }
 
     /// Records that a started call ended.
-    pub(in crate::runner) fn finish_call(
-        &mut self,
-        conversation: &ConversationId,
-        share: LaneShare,
-        bytes: usize,
-    ) {
+    pub fn finish_call(&mut self, conversation: &ConversationId, share: LaneShare, bytes: usize) {
         self.remove_running(share);
         if share == LaneShare::Effect {
             self.running_bytes = self.running_bytes.saturating_sub(countable_bytes(bytes));
@@ -329,7 +324,7 @@ impl<T> Lanes<T> {
     }
 
     /// Removes a waiting call from its conversation.
-    pub(in crate::runner) fn remove_waiting(
+    pub fn remove_waiting(
         &mut self,
         conversation: &ConversationId,
         is_it: impl Fn(&T) -> bool,
@@ -359,29 +354,29 @@ impl<T> Lanes<T> {
     }
 
     /// Returns how many calls of a conversation wait.
-    pub(in crate::runner) fn waiting_count_in(&self, conversation: &ConversationId) -> usize {
+    pub fn waiting_count_in(&self, conversation: &ConversationId) -> usize {
         self.conversations
             .get(conversation)
             .map_or(0, |lane| lane.waiting.len())
     }
 
     /// Returns the load that waits in conversations.
-    pub(in crate::runner) fn ordered_load(&self) -> LaneLoad {
+    pub fn ordered_load(&self) -> LaneLoad {
         self.ordered
     }
 
     /// Returns the load that waits outside conversations.
-    pub(in crate::runner) fn unordered_load(&self) -> LaneLoad {
+    pub fn unordered_load(&self) -> LaneLoad {
         self.unordered
     }
 
     /// Returns how many cancelled calls wait.
-    pub(in crate::runner) fn waiting_cancelled(&self) -> usize {
+    pub fn waiting_cancelled(&self) -> usize {
         self.unordered_calls[LaneShare::Cancelled as usize].len()
     }
 
     /// Returns how many calls wait.
-    pub(in crate::runner) fn waiting_count(&self) -> usize {
+    pub fn waiting_count(&self) -> usize {
         self.ordered.calls + self.unordered.calls
     }
 }

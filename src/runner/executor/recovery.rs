@@ -34,10 +34,7 @@ pub(in crate::runner) struct Recovery {
 
 impl Recovery {
     /// Handles the leftovers; returns the calls still to be run, which stay in the journal until there is capacity.
-    pub(in crate::runner) async fn handle_leftovers(
-        &self,
-        sessions: &SessionKeeper,
-    ) -> Result<Backlog, RunnerError> {
+    pub async fn handle_leftovers(&self, sessions: &SessionKeeper) -> Result<Backlog, RunnerError> {
         self.end_child_processes().await?;
         sessions.identify_backend().await?;
         // Now the backend is known, and with it the requests to handle.

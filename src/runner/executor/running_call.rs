@@ -36,7 +36,7 @@ pub(in crate::runner) enum CallResult {
 }
 
 impl CallResult {
-    pub(in crate::runner) fn from_outcome(outcome: CallOutcome) -> Self {
+    pub fn from_outcome(outcome: CallOutcome) -> Self {
         Self::Outcome(Box::new(outcome), None)
     }
 }

@@ -20,10 +20,7 @@ pub(in crate::runner) struct StoppedConversations {
 
 impl StoppedConversations {
     /// Refuses a call with effects whose conversation is stopped. Calls that only end something are not refused.
-    pub(in crate::runner) fn refuse_if_stopped(
-        &self,
-        call: &AcceptedRequest,
-    ) -> Option<CallFailure> {
+    pub fn refuse_if_stopped(&self, call: &AcceptedRequest) -> Option<CallFailure> {
         let request = call.tool_request();
         if !matches!(
             call.tool_effect(),
@@ -49,7 +46,7 @@ impl StoppedConversations {
     }
 
     /// Resumes a conversation.
-    pub(in crate::runner) fn resume_stopped(&self, conversation: &ConversationId) {
+    pub fn resume_stopped(&self, conversation: &ConversationId) {
         match self.supervision.remove_stop(conversation) {
             Ok(true) => {
                 tracing::info!(%conversation, "a stopped conversation goes on: a person allowed a call of it");

@@ -18,7 +18,7 @@ const BATCH_PAUSE: Duration = Duration::from_millis(20);
 const MAX_BATCHES: usize = 200;
 
 /// Runs the retention work until the runner is over.
-pub(in crate::runner) async fn run_retention(housekeeping: Arc<Housekeeping>) {
+pub async fn run_retention(housekeeping: Arc<Housekeeping>) {
     let keeper = &housekeeping;
     let period = keeper.settings.poll.list_open;
     // A list was requested at the start.

@@ -34,7 +34,7 @@ impl OfferAdmission {
     ///
     /// # Errors
     /// The journal could not be written; nothing of the page was accepted.
-    pub(in crate::runner) async fn admit_page(
+    pub async fn admit_page(
         &self,
         events: Vec<OfferedEvent>,
         cursor: Option<String>,

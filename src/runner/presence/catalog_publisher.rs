@@ -29,7 +29,7 @@ const PUBLISHED_FOR: Duration = Duration::from_hours(24);
 const ALL_KINDS: &[CatalogKind] = &[CatalogKind::Tool, CatalogKind::Skill, CatalogKind::Agent];
 
 /// Publishes all catalogs, then each change, until the runner is over.
-pub(in crate::runner) async fn run_publisher(publisher: Arc<CatalogPublisher>) {
+pub async fn run_publisher(publisher: Arc<CatalogPublisher>) {
     let mut news = CatalogSignals {
         home: publisher.catalog.subscribe_catalog(),
         tools: publisher.registry.subscribe_tool_changes(),

@@ -66,7 +66,7 @@ pub(in crate::runner) struct ApprovalService {
 impl ApprovalService {
     /// Waits until a person allows a call. A call that only the editor's person is asked about is not shown to the
     /// caller's side.
-    pub(in crate::runner) async fn wait_for_approval(
+    pub async fn wait_for_approval(
         &self,
         call: &RunningCall,
         asked: Option<&ApprovalSubject>,
@@ -177,7 +177,7 @@ impl ApprovalService {
 
     /// Returns the text that people read: the tool and its arguments, masked. The JSON is written anew, so that
     /// neither the caller's blanks nor its escapes hide anything. A long text keeps both ends.
-    pub(in crate::runner) fn masked_title(&self, call: &AcceptedRequest) -> String {
+    pub fn masked_title(&self, call: &AcceptedRequest) -> String {
         let request = call.tool_request();
         let args: serde_json::Value = serde_json::from_str(&request.args).unwrap_or_default();
         let whole = format!("{} {args}", request.tool);
