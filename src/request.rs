@@ -129,6 +129,23 @@ pub struct CallFailure {
     pub meta: ResultMeta,
 }
 
+impl CallFailure {
+    /// Creates a failure with this code and this text for the caller's model.
+    pub fn new(code: ErrorCode, text: impl Into<String>) -> Self {
+        Self {
+            code,
+            text: text.into(),
+            meta: ResultMeta::default(),
+        }
+    }
+
+    /// Sets the facts beside the text.
+    #[must_use]
+    pub fn with_meta(self, meta: ResultMeta) -> Self {
+        Self { meta, ..self }
+    }
+}
+
 /// The kind of an outcome, as the contract and the journal name it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -3,16 +3,19 @@
 //! written (a full disk) are buffered and retried.
 
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 use super::chain::AuditChain;
+use super::chain_head::TextSigner;
 use super::row::ChainLink;
+use super::row_expiry::AuditRetention;
 use super::{AuditActor, AuditEntry, AuditEvent, AuditHead, AuditPaths, earlier_rows, row_expiry};
 
 /// The time without new rows after which rows are synced.
@@ -27,18 +30,6 @@ const EXPIRY_CHECK_INTERVAL: Duration = Duration::from_hours(6);
 const MAX_JOBS_PER_WRITE: usize = 256;
 /// The most rows that wait for disk space; further ones are counted and dropped.
 const MAX_WAITING_ROWS: usize = 10_000;
-
-/// The limits of the stored rows.
-#[derive(Debug, Clone, Copy)]
-pub struct AuditRetention {
-    /// The age up to which rows are kept.
-    pub age: Duration,
-    /// The most bytes of the file.
-    pub bytes: u64,
-}
-
-/// Signs a text with the device's key: 64 bytes as base64.
-pub type TextSigner = Box<dyn Fn(&str) -> String + Send>;
 
 /// A runner's audit log. Cheap to clone; the thread ends with the last clone.
 #[derive(Clone)]
@@ -119,10 +110,7 @@ impl AuditLog {
 
     /// Returns the chain's last link.
     pub fn last_row_link(&self) -> ChainLink {
-        self.last
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.last.lock().clone()
     }
 
     /// Returns whether the last write failed.
@@ -172,22 +160,19 @@ struct AuditWriter {
 impl AuditWriter {
     fn run_thread(mut self, queue: &Receiver<AuditJob>) {
         loop {
-            let job = match self.receive_timeout() {
-                Some(wait) => match queue.recv_timeout(wait) {
-                    Ok(job) => job,
-                    Err(RecvTimeoutError::Timeout) => {
-                        self.write_waiting();
-                        self.sync_and_expire();
-                        continue;
-                    }
-                    Err(RecvTimeoutError::Disconnected) => break,
-                },
-                None => match queue.recv() {
-                    Ok(job) => job,
-                    Err(_) => break,
-                },
+            let received = match self.receive_timeout() {
+                Some(wait) => queue.recv_timeout(wait),
+                None => queue.recv().map_err(RecvTimeoutError::from),
             };
-            self.process_jobs(job, queue);
+            match received {
+                Ok(job) => self.process_jobs(job, queue),
+                Err(RecvTimeoutError::Timeout) => {
+                    self.write_waiting();
+                    self.sync_and_expire();
+                    continue;
+                }
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
             if self
                 .dirty_since
                 .is_some_and(|since| since.elapsed() >= MAX_SYNC_DELAY)
@@ -209,33 +194,33 @@ impl AuditWriter {
     }
 
     fn process_jobs(&mut self, first: AuditJob, queue: &Receiver<AuditJob>) {
-        let (mut heard, mut resting) = (Vec::new(), Vec::new());
+        let (mut added, mut flushed) = (Vec::new(), Vec::new());
         for job in std::iter::once(first).chain(queue.try_iter().take(MAX_JOBS_PER_WRITE)) {
             match job {
                 AuditJob::Add(entries, done) => {
                     self.waiting
                         .extend(entries.into_iter().map(AuditEntry::with_bounded_texts));
-                    heard.extend(done);
+                    added.extend(done);
                 }
-                AuditJob::Flush(done) => resting.push(done),
+                AuditJob::Flush(done) => flushed.push(done),
             }
         }
         // While writes fail, no call waits for the next failure.
         let failed = self
             .failed
             .is_some_and(|failed| failed.elapsed() < WRITE_RETRY_INTERVAL);
-        if !failed || !resting.is_empty() {
+        if !failed || !flushed.is_empty() {
             self.write_waiting();
         } else {
             self.bound_waiting();
         }
-        for done in heard {
+        for done in added {
             let _ = done.send(());
         }
-        if !resting.is_empty() {
+        if !flushed.is_empty() {
             self.sync_and_expire();
         }
-        for done in resting {
+        for done in flushed {
             let _ = done.send(());
         }
     }
@@ -247,11 +232,11 @@ impl AuditWriter {
         }
         if self.lost > 0 {
             let at_ms = self.waiting[0].at_ms;
-            let told = AuditEntry {
+            let loss = AuditEntry {
                 count: Some(self.lost),
                 ..AuditEntry::new(AuditEvent::Lost, AuditActor::Runner, at_ms)
             };
-            self.waiting.insert(0, told);
+            self.waiting.insert(0, loss);
         }
         match self
             .check_earlier_rows()
@@ -262,7 +247,7 @@ impl AuditWriter {
                 (self.lost, self.failed) = (0, None);
                 self.fails.store(false, Ordering::Relaxed);
                 self.dirty_since.get_or_insert_with(Instant::now);
-                *self.last.lock().unwrap_or_else(PoisonError::into_inner) = link;
+                *self.last.lock() = link;
                 crate::failpoint::reach("audit.written");
             }
             Err(error) => {
@@ -288,7 +273,7 @@ impl AuditWriter {
             self.sign.as_ref(),
             row_expiry::unix_now_ms(),
         )?;
-        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = self.chain.last_link()?;
+        *self.last.lock() = self.chain.last_link()?;
         if let Some(entry) = unproven {
             tracing::error!(
                 "nothing vouches for the rows of the audit that were there before this start"
@@ -308,10 +293,9 @@ impl AuditWriter {
 
     /// Syncs the added rows, then updates the head; now and then removes old rows.
     fn sync_and_expire(&mut self) {
-        if self.dirty_since.take().is_some()
-            && let Err(error) = self.chain.sync_rows().and_then(|()| self.store_head())
-        {
-            tracing::warn!(%error, "the audit's head could not be kept");
+        if self.dirty_since.take().is_some() {
+            let synced = self.chain.sync_rows();
+            warn_about_head(synced.and_then(|()| self.store_head()));
         }
         let is_long = std::fs::metadata(&self.chain.places.rows)
             .is_ok_and(|rows| rows.len() > self.keep.bytes);
@@ -325,10 +309,8 @@ impl AuditWriter {
         self.expiry_checked_at = Some(Instant::now());
         match row_expiry::remove_old_rows(&mut self.chain, self.keep, self.sign.as_ref()) {
             Ok(Some(link)) => {
-                *self.last.lock().unwrap_or_else(PoisonError::into_inner) = link;
-                if let Err(error) = self.store_head() {
-                    tracing::warn!(%error, "the audit's head could not be kept");
-                }
+                *self.last.lock() = link;
+                warn_about_head(self.store_head());
             }
             Ok(None) => {}
             Err(error) => tracing::warn!(%error, "old rows of the audit could not be let go"),
@@ -336,15 +318,13 @@ impl AuditWriter {
     }
 
     fn store_head(&self) -> io::Result<()> {
-        let at = self
-            .last
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone();
-        let signature = self
-            .sign
-            .as_ref()
-            .map(|sign| sign(&AuditHead::signed_text(&at)));
-        AuditHead { at, signature }.write_head(&self.chain.places.head)
+        let at = self.last.lock().clone();
+        AuditHead::new(at, self.sign.as_ref()).write_head(&self.chain.places.head)
+    }
+}
+
+fn warn_about_head(stored: io::Result<()>) {
+    if let Err(error) = stored {
+        tracing::warn!(%error, "the audit's head could not be kept");
     }
 }

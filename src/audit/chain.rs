@@ -56,10 +56,10 @@ impl AuditChain {
 
     /// Appends these rows, all or none, and returns the new last link.
     pub(super) fn append_entries(&mut self, entries: &[AuditEntry]) -> io::Result<ChainLink> {
-        let mut held = self.lock_audit_file()?;
+        let mut locked = self.lock_audit_file()?;
         let mut text = String::with_capacity(512 * entries.len());
-        let torn = (held.torn > 0).then(|| AuditEntry {
-            count: Some(held.torn),
+        let torn = (locked.torn > 0).then(|| AuditEntry {
+            count: Some(locked.torn),
             ..AuditEntry::new(
                 AuditEvent::Torn,
                 AuditActor::Runner,
@@ -67,19 +67,19 @@ impl AuditChain {
             )
         });
         for entry in torn.iter().chain(entries) {
-            let (line, last) = row::format_row(&held.last, entry);
+            let (line, last) = row::format_row(&locked.last, entry);
             text.push_str(&line);
-            held.last = last;
+            locked.last = last;
         }
-        if let Err(error) = held.file.write_all(text.as_bytes()) {
+        if let Err(error) = locked.file.write_all(text.as_bytes()) {
             // The next process would cut off half a row; it does so where even this fails.
-            let _ = held.file.set_len(held.length);
+            let _ = locked.file.set_len(locked.length);
             self.mark_file_changed();
             return Err(error);
         }
-        held.length += text.len() as u64;
-        let last = held.last.clone();
-        self.remember_file_state(&held);
+        locked.length += text.len() as u64;
+        let last = locked.last.clone();
+        self.remember_file_state(&locked);
         Ok(last)
     }
 
@@ -94,8 +94,8 @@ impl AuditChain {
 
     /// Returns the last link, which the next row follows.
     pub(super) fn last_link(&mut self) -> io::Result<ChainLink> {
-        let held = self.lock_audit_file()?;
-        Ok(held.last)
+        let locked = self.lock_audit_file()?;
+        Ok(locked.last)
     }
 
     /// Takes the lock, opens the file and finds its last row.
@@ -144,16 +144,13 @@ impl AuditChain {
     }
 
     /// Remembers the file's state after a write.
-    pub(super) fn remember_file_state(&mut self, held: &LockedAuditFile) {
-        let who = held
-            .file
-            .metadata()
-            .ok()
-            .and_then(|meta| file_identity(&meta));
+    pub(super) fn remember_file_state(&mut self, locked: &LockedAuditFile) {
+        let metadata = locked.file.metadata().ok();
+        let who = metadata.as_ref().and_then(file_identity);
         self.known_state = Some(KnownFileState {
-            length: held.length,
+            length: locked.length,
             who,
-            last: held.last.clone(),
+            last: locked.last.clone(),
         });
     }
 
@@ -176,10 +173,7 @@ impl AuditChain {
 
 /// Finds the last row, and counts the bytes after the last line end, which belong to no row.
 fn find_last_row(file: &mut File, length: u64) -> io::Result<(ChainLink, u64)> {
-    let from = length.saturating_sub(TAIL_BYTES);
-    file.seek(SeekFrom::Start(from))?;
-    let mut tail = Vec::new();
-    file.take(TAIL_BYTES).read_to_end(&mut tail)?;
+    let tail = read_tail(file, length)?;
     let whole = tail
         .iter()
         .rposition(|byte| *byte == b'\n')
@@ -199,17 +193,13 @@ fn find_last_row(file: &mut File, length: u64) -> io::Result<(ChainLink, u64)> {
 /// Returns the hash of the row with this number, searching from the end; `None` if there is no such row.
 pub(super) fn find_row_hash(file: &File, length: u64, seq: u64) -> io::Result<Option<String>> {
     let mut reading = file.try_clone()?;
-    reading.seek(SeekFrom::Start(length.saturating_sub(TAIL_BYTES)))?;
-    let mut tail = Vec::new();
-    reading.take(TAIL_BYTES).read_to_end(&mut tail)?;
-    for row in tail
+    let tail = read_tail(&mut reading, length)?;
+    let mut near_end = tail
         .split(|byte| *byte == b'\n')
         .rev()
-        .filter_map(AuditRow::parse_row)
-    {
-        if row.seq == seq {
-            return Ok(Some(row.chain_link().hash));
-        }
+        .filter_map(AuditRow::parse_row);
+    if let Some(row) = near_end.find(|row| row.seq == seq) {
+        return Ok(Some(row.chain_link().hash));
     }
     for row in read_rows(file)? {
         let row = row?;
@@ -218,6 +208,13 @@ pub(super) fn find_row_hash(file: &File, length: u64, seq: u64) -> io::Result<Op
         }
     }
     Ok(None)
+}
+
+fn read_tail(file: &mut File, length: u64) -> io::Result<Vec<u8>> {
+    file.seek(SeekFrom::Start(length.saturating_sub(TAIL_BYTES)))?;
+    let mut tail = Vec::new();
+    file.take(TAIL_BYTES).read_to_end(&mut tail)?;
+    Ok(tail)
 }
 
 /// Reads all rows from the beginning.

@@ -11,6 +11,9 @@ use serde::{Deserialize, Serialize};
 
 use super::row::ChainLink;
 
+/// Signs a text with the device's key: 64 bytes as base64.
+pub type TextSigner = Box<dyn Fn(&str) -> String + Send>;
+
 /// The chain's last known link and the device's signature of it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -24,6 +27,12 @@ pub struct AuditHead {
 }
 
 impl AuditHead {
+    /// Creates the head of this link, signed if there is a key.
+    pub(super) fn new(at: ChainLink, sign: Option<&TextSigner>) -> Self {
+        let signature = sign.map(|sign| sign(&Self::signed_text(&at)));
+        Self { at, signature }
+    }
+
     /// Returns the text that is signed.
     pub(super) fn signed_text(at: &ChainLink) -> String {
         format!("punie-audit-head:v1:{}:{}", at.seq, at.hash)

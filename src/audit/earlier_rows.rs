@@ -3,8 +3,8 @@
 
 use std::io;
 
-use super::audit_writer::TextSigner;
 use super::chain::{AuditChain, LockedAuditFile, find_row_hash, read_rows};
+use super::chain_head::TextSigner;
 use super::row::ChainLink;
 use super::{AuditActor, AuditEntry, AuditEvent, AuditHead};
 
@@ -23,27 +23,22 @@ pub(super) fn check_stored_head(
     };
     let head = match AuditHead::read_head(&chain.places.head) {
         Ok(head) => head,
-        Err(error)
-            if matches!(
-                error.kind(),
-                io::ErrorKind::Other | io::ErrorKind::InvalidData
-            ) =>
-        {
-            return Ok(unproven("the head was none"));
+        Err(error) => {
+            let is_damaged =
+                [io::ErrorKind::Other, io::ErrorKind::InvalidData].contains(&error.kind());
+            return if is_damaged {
+                Ok(unproven("the head was none"))
+            } else {
+                Err(error)
+            };
         }
-        Err(error) => return Err(error),
     };
     let Some(head) = head else {
         if read_rows(&chained.file)?.any(|row| row.is_ok_and(|row| !row.is_by_owner())) {
             return Ok(unproven("the head was missing"));
         }
         // From here on a head exists before any row of a runner.
-        let signature = sign.map(|sign| sign(&AuditHead::signed_text(&chained.last)));
-        let head = AuditHead {
-            at: chained.last,
-            signature,
-        };
-        head.write_head(&chain.places.head)?;
+        AuditHead::new(chained.last, sign).write_head(&chain.places.head)?;
         crate::durable::open_private_file(&chain.places.head, |options| options.read(true))?
             .sync_all()?;
         crate::durable::sync_parent_folder(&chain.places.head)?;

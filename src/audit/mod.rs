@@ -8,6 +8,7 @@
 )]
 
 mod audit_entry;
+mod audit_report;
 mod audit_writer;
 mod chain;
 mod chain_head;
@@ -18,10 +19,12 @@ mod row_expiry;
 mod verify;
 
 pub use audit_entry::{AuditActor, AuditDecision, AuditEntry, AuditEvent, sha256_text};
-pub use audit_writer::{AuditLog, AuditRetention, TextSigner, append_entry_durably};
-pub use chain_head::AuditHead;
+pub use audit_report::{AuditFault, AuditFlaw, AuditReport, HeadSignature};
+pub use audit_writer::{AuditLog, append_entry_durably};
+pub use chain_head::{AuditHead, TextSigner};
 pub use row::ChainLink;
-pub use verify::{AuditFault, AuditFlaw, AuditReport, HeadSignature, for_each_row, verify_chain};
+pub use row_expiry::AuditRetention;
+pub use verify::{for_each_row, verify_chain};
 
 use std::path::{Path, PathBuf};
 

@@ -4,14 +4,23 @@
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use super::audit_writer::TextSigner;
 use super::chain::AuditChain;
+use super::chain_head::TextSigner;
 use super::line_reader::AuditLineReader;
 use super::row::{self, AuditRow, ChainLink};
-use super::{AuditActor, AuditEntry, AuditEvent, AuditRetention};
+use super::{AuditActor, AuditEntry, AuditEvent};
 use crate::durable::{open_private_file, sync_parent_folder};
+
+/// The limits of the stored rows.
+#[derive(Debug, Clone, Copy)]
+pub struct AuditRetention {
+    /// The age up to which rows are kept.
+    pub age: Duration,
+    /// The most bytes of the file.
+    pub bytes: u64,
+}
 
 /// The position at which the remaining rows begin.
 struct ExpiredRange {
@@ -56,8 +65,8 @@ pub(super) fn remove_old_rows(
     let mut rest = &held.file;
     rest.seek(SeekFrom::Start(cut.from))?;
     io::copy(&mut rest.take(held.length - cut.from), &mut file)?;
-    let (told, last) = row::format_row(&held.last, &entry(AuditEvent::Expired));
-    file.write_all(told.as_bytes())?;
+    let (removal, last) = row::format_row(&held.last, &entry(AuditEvent::Expired));
+    file.write_all(removal.as_bytes())?;
     file.sync_all()?;
     std::fs::rename(&draft, &chain.places.rows)?;
     // Sync the name before the head refers to the row.
@@ -103,19 +112,17 @@ fn find_expired_range(
             break;
         }
         at += line.bytes.len() as u64 + 1;
-        if row.is_checkpoint() {
-            // A checkpoint's own time is that of the last removal.
-            last = Some(row.chain_link());
-            continue;
+        let link = row.chain_link();
+        // A checkpoint's own time is that of the last removal.
+        if !row.is_checkpoint() {
+            rows += 1;
+            cut = Some(ExpiredRange {
+                from: at,
+                gone: link.clone(),
+                rows,
+            });
         }
-        rows += 1;
-        let gone = row.chain_link();
-        cut = Some(ExpiredRange {
-            from: at,
-            gone: gone.clone(),
-            rows,
-        });
-        last = Some(gone);
+        last = Some(link);
     }
     Ok(cut)
 }

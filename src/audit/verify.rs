@@ -5,84 +5,11 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 
-use serde::Serialize;
-
+use super::audit_report::{AuditFault, AuditFlaw, AuditReport, HeadSignature};
 use super::chain_head::is_validly_signed;
-use super::line_reader::AuditLineReader;
+use super::line_reader::{AuditLineReader, MAX_LINE_BYTES};
 use super::row::{AuditRow, ChainLink, checkpoint_signed_text};
 use super::{AuditEvent, AuditHead, AuditPaths};
-
-/// The result of a verification.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct AuditReport {
-    /// No fault was found.
-    pub sound: bool,
-    /// The number of rows.
-    pub rows: u64,
-    /// The number of the first row.
-    pub first_seq: Option<u64>,
-    /// The chain's last link.
-    pub last: ChainLink,
-    /// The bytes after the last row that belong to no row: a crash leaves them, and the next row cuts them off.
-    pub torn_bytes: u64,
-    /// The head that is stored beside the rows.
-    pub head: Option<ChainLink>,
-    /// The head's signature.
-    pub head_signed: HeadSignature,
-    /// The first fault, from the beginning.
-    pub fault: Option<AuditFault>,
-}
-
-/// The state of the stored head's signature.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum HeadSignature {
-    /// There is no head.
-    NoHead,
-    /// By this device's key.
-    ByThisDevice,
-    /// Not signed, or signed with another key.
-    No,
-    /// The key to check it with is unknown.
-    Unchecked,
-}
-
-/// A fault and its position.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct AuditFault {
-    /// The kind of fault.
-    pub flaw: AuditFlaw,
-    /// The row's number.
-    pub seq: Option<u64>,
-    /// The line of the file, from 1.
-    pub line: u64,
-    /// A sentence for people.
-    pub text: String,
-}
-
-/// The ways in which a row or the head can be wrong.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum AuditFlaw {
-    /// The row was changed after it was written.
-    Edited,
-    /// The row should be there.
-    Missing,
-    /// The row is in another position than it was written to.
-    OutOfOrder,
-    /// The row was inserted later.
-    Inserted,
-    /// The line is not a row.
-    Unreadable,
-    /// The head was not signed by this device.
-    ForgedHead,
-    /// There is no head though a runner wrote rows, or there was none when one started.
-    MissingHead,
-    /// The checkpoint in place of removed rows was not signed by this device.
-    ForgedCheckpoint,
-}
 
 /// Verifies the whole audit. `known` are heads known from elsewhere; `public_key` is the device's, as base64.
 ///
@@ -97,53 +24,38 @@ pub fn verify_chain(
     let kept = head.as_ref().ok().and_then(Option::as_ref);
     let mut heads: Vec<&ChainLink> = known.iter().collect();
     heads.extend(kept.map(|head| &head.at));
-    let file = match File::open(&places.rows) {
-        Ok(file) => Some(file),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-        Err(error) => return Err(error),
-    };
-    let mut following = ChainVerifier::new(&heads, public_key);
-    if let Some(file) = file {
-        following.verify_rows(file)?;
+    let mut verifier = ChainVerifier::new(&heads, public_key);
+    if let Some(file) = open_if_present(&places.rows)? {
+        verifier.verify_rows(file)?;
     }
-    following.check_end(&places.rows)?;
+    verifier.check_end(&places.rows)?;
     let head_signed = match (kept, public_key) {
         (None, _) => HeadSignature::NoHead,
         (Some(_), None) => HeadSignature::Unchecked,
         (Some(head), Some(key)) if head.is_signed_by(key) => HeadSignature::ByThisDevice,
         (Some(_), Some(_)) => HeadSignature::No,
     };
-    let mut fault = following.fault;
-    let forged = head.is_err() || head_signed == HeadSignature::No;
-    if forged && fault.is_none() {
+    // A fault of the head has no row.
+    verifier.line = 0;
+    if head.is_err() || head_signed == HeadSignature::No {
         let text =
             "the head beside the audit is not signed by this device's key: somebody else wrote it";
-        fault = Some(AuditFault {
-            flaw: AuditFlaw::ForgedHead,
-            seq: None,
-            line: 0,
-            text: text.to_owned(),
-        });
+        verifier.record_fault(AuditFlaw::ForgedHead, None, text.to_owned());
     }
-    if head_signed == HeadSignature::NoHead && following.needs_head && fault.is_none() {
+    if head_signed == HeadSignature::NoHead && verifier.needs_head {
         let text = "the head beside the audit is missing, and a runner keeps one from its first row on: nothing \
                     vouches for these rows";
-        fault = Some(AuditFault {
-            flaw: AuditFlaw::MissingHead,
-            seq: None,
-            line: 0,
-            text: text.to_owned(),
-        });
+        verifier.record_fault(AuditFlaw::MissingHead, None, text.to_owned());
     }
     Ok(AuditReport {
-        sound: fault.is_none(),
-        rows: following.rows,
-        first_seq: following.first,
-        last: following.last.unwrap_or_else(ChainLink::before_first),
-        torn_bytes: following.torn,
+        sound: verifier.fault.is_none(),
+        rows: verifier.rows,
+        first_seq: verifier.first,
+        last: verifier.last.unwrap_or_else(ChainLink::before_first),
+        torn_bytes: verifier.torn,
         head: kept.map(|head| head.at.clone()),
         head_signed,
-        fault,
+        fault: verifier.fault,
     })
 }
 
@@ -152,10 +64,8 @@ pub fn verify_chain(
 /// # Errors
 /// The file cannot be read.
 pub fn for_each_row(places: &AuditPaths, mut with: impl FnMut(&[u8]) -> bool) -> io::Result<()> {
-    let file = match File::open(&places.rows) {
-        Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(error),
+    let Some(file) = open_if_present(&places.rows)? else {
+        return Ok(());
     };
     for line in AuditLineReader::from_file(file) {
         let line = line?;
@@ -166,6 +76,14 @@ pub fn for_each_row(places: &AuditPaths, mut with: impl FnMut(&[u8]) -> bool) ->
     Ok(())
 }
 
+fn open_if_present(path: &Path) -> io::Result<Option<File>> {
+    match File::open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        opened => opened.map(Some),
+    }
+}
+
+#[derive(Default)]
 struct ChainVerifier<'a> {
     heads: &'a [&'a ChainLink],
     public_key: Option<&'a str>,
@@ -187,15 +105,7 @@ impl<'a> ChainVerifier<'a> {
         Self {
             heads,
             public_key,
-            needs_head: false,
-            last: None,
-            first: None,
-            rows: 0,
-            torn: 0,
-            gone: None,
-            reported_removals: HashSet::new(),
-            fault: None,
-            line: 0,
+            ..Self::default()
         }
     }
 
@@ -203,11 +113,9 @@ impl<'a> ChainVerifier<'a> {
         for line in AuditLineReader::from_file(file) {
             let line = line?;
             self.line += 1;
-            if !line.is_complete
-                && line.bytes.len()
-                    < usize::try_from(super::line_reader::MAX_LINE_BYTES).unwrap_or(usize::MAX)
-            {
-                self.torn = line.bytes.len() as u64;
+            let length = line.bytes.len() as u64;
+            if !line.is_complete && length < MAX_LINE_BYTES {
+                self.torn = length;
                 break;
             }
             self.rows += 1;
@@ -367,8 +275,7 @@ impl<'a> ChainVerifier<'a> {
         let Some(fault) = &mut self.fault else {
             return Ok(());
         };
-        let Some(seq) = fault.seq else { return Ok(()) };
-        let Ok(file) = File::open(path) else {
+        let (Some(seq), Ok(file)) = (fault.seq, File::open(path)) else {
             return Ok(());
         };
         for (number, line) in (1u64..).zip(AuditLineReader::from_file(file)) {
@@ -384,11 +291,10 @@ impl<'a> ChainVerifier<'a> {
     }
 
     fn record_fault(&mut self, flaw: AuditFlaw, seq: Option<u64>, text: String) {
-        let line = self.line;
         self.fault.get_or_insert(AuditFault {
             flaw,
             seq,
-            line,
+            line: self.line,
             text,
         });
     }

@@ -5,10 +5,15 @@ use std::sync::Arc;
 use rusqlite::{OptionalExtension, Transaction, params};
 use sha2::{Digest, Sha256};
 
+use super::apply_transition::apply_request_event;
 use super::entry::{RecordedReply, RequestOrigin, RequestState, parse_column};
-use super::transition_rules::{self, RequestEvent, TransitionResult};
-use super::writer::WriteDurability;
-use super::{Journal, JournalError, apply_transition, backend_rows};
+use super::facts::advance_cursor;
+use super::incidents::insert_incident;
+use super::reply_rows::store_reply;
+use super::statements::execute_cached;
+use super::transition_rules::{KnownRequest, RequestEvent, TransitionResult};
+use super::write_job::WriteDurability;
+use super::{Journal, JournalError};
 use crate::ids::{ConversationId, LeaseId, RequestId};
 use crate::request::{CleanReply, ToolEffect, ToolRequest};
 
@@ -137,11 +142,7 @@ impl Journal {
         let promises_effects = offers.iter().any(
             |offer| matches!(offer, RequestOffer::Request(_, effect) if effect.runs_at_most_once()),
         );
-        let durability = if promises_effects {
-            WriteDurability::PowerLoss
-        } else {
-            WriteDurability::ProcessCrash
-        };
+        let durability = WriteDurability::for_effect(promises_effects);
         let (lease, backend) = (lease.clone(), self.current.row_id());
         self.writer
             .write_and_wait(durability, move |transaction| {
@@ -162,19 +163,6 @@ impl Journal {
                 Ok(admissions)
             })
             .await
-    }
-}
-
-/// Moves the cursor on, never back.
-fn advance_cursor(
-    transaction: &Transaction<'_>,
-    backend: i64,
-    offered: &str,
-) -> rusqlite::Result<()> {
-    let stands = backend_rows::backend_fact(transaction, backend, "cursor")?;
-    match transition_rules::next_cursor(stands.as_deref(), offered) {
-        Some(cursor) => backend_rows::set_backend_fact(transaction, backend, "cursor", cursor),
-        None => Ok(()),
     }
 }
 
@@ -202,11 +190,9 @@ impl PageTransaction<'_> {
         request: ToolRequest,
         effect: ToolEffect,
     ) -> Result<OfferOutcome, JournalError> {
-        let hash = hash_request(&request);
-        if let Some(known) = self.admit_known(&request, &hash)? {
+        if let Some(known) = self.insert_unless_known(&request, effect)? {
             return Ok(known);
         }
-        self.insert_request(&request, effect, &hash)?;
         Ok(OfferOutcome::Fresh(AcceptedRequest::new(
             request,
             effect,
@@ -216,12 +202,10 @@ impl PageTransaction<'_> {
     }
 
     fn admit_unreadable(&self, refusal: &UnreadableRequest) -> Result<OfferOutcome, JournalError> {
-        let hash = hash_request(&refusal.request);
-        if let Some(known) = self.admit_known(&refusal.request, &hash)? {
+        if let Some(known) = self.insert_unless_known(&refusal.request, ToolEffect::Reads)? {
             return Ok(known);
         }
-        self.insert_request(&refusal.request, ToolEffect::Reads, &hash)?;
-        let recorded = super::transitions::store_reply(
+        let recorded = store_reply(
             self.transaction,
             &refusal.request.id,
             &refusal.reply,
@@ -242,8 +226,7 @@ impl PageTransaction<'_> {
             same: true,
             cancelled,
         };
-        let (then, row) =
-            apply_transition::apply_request_event(self.transaction, &id, event, self.now_ms)?;
+        let (then, row) = apply_request_event(self.transaction, &id, event, self.now_ms)?;
         Ok(known.readmit_request(id, then, row.as_ref(), cancelled))
     }
 
@@ -254,13 +237,23 @@ impl PageTransaction<'_> {
         {
             return Ok(None);
         }
-        let (then, _) = apply_transition::apply_request_event(
-            self.transaction,
-            &id,
-            RequestEvent::TakenBack,
-            self.now_ms,
-        )?;
+        let (then, _) =
+            apply_request_event(self.transaction, &id, RequestEvent::TakenBack, self.now_ms)?;
         Ok((then == TransitionResult::Stop).then_some(OfferOutcome::Cancel(id)))
+    }
+
+    /// Inserts a new request, or decides about the offer of a known one.
+    fn insert_unless_known(
+        &self,
+        request: &ToolRequest,
+        effect: ToolEffect,
+    ) -> Result<Option<OfferOutcome>, JournalError> {
+        let hash = hash_request(request);
+        let known = self.admit_known(request, &hash)?;
+        if known.is_none() {
+            self.insert_request(request, effect, &hash)?;
+        }
+        Ok(known)
     }
 
     /// Decides about an offer of a known request; `None` for a new one.
@@ -279,15 +272,15 @@ impl PageTransaction<'_> {
             same: is_own && known.hash == hash,
             cancelled: request.cancelled,
         };
-        let (then, row) =
-            apply_transition::apply_request_event(self.transaction, id, event, self.now_ms)?;
+        let (then, row) = apply_request_event(self.transaction, id, event, self.now_ms)?;
         if then == TransitionResult::Conflict {
-            let said = if is_own {
-                format!("{} with other arguments", request.tool)
+            let difference = if is_own {
+                "with other arguments"
             } else {
-                format!("{} by another backend", request.tool)
+                "by another backend"
             };
-            apply_transition::incident(self.transaction, id, "conflict", Some(&said), self.now_ms)?;
+            let detail = format!("{} {difference}", request.tool);
+            insert_incident(self.transaction, id, "conflict", Some(&detail), self.now_ms)?;
             return Ok(Some(OfferOutcome::Conflict(IdConflict {
                 id: id.clone(),
                 request: request.clone(),
@@ -320,13 +313,12 @@ impl PageTransaction<'_> {
         effect: ToolEffect,
         hash: &[u8],
     ) -> Result<(), JournalError> {
-        self.transaction
-            .prepare_cached(
-                "insert into request (id, origin, tool, args, args_hash, conversation, agent_type, effect, \
+        execute_cached(
+            self.transaction,
+            "insert into request (id, origin, tool, args, args_hash, conversation, agent_type, effect, \
                  created_at_ms, deadline_ms, received_at_ms, state, lease_id, cancel_requested, cancel_requested_at_ms, \
                  signature, backend) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            )?
-            .execute(params![
+            params![
                 request.id.as_str(),
                 self.origin.as_str(),
                 request.tool.as_str(),
@@ -344,7 +336,8 @@ impl PageTransaction<'_> {
                 request.cancelled.then_some(self.now_ms),
                 request.signature,
                 self.backend,
-            ])?;
+            ],
+        )?;
         Ok(())
     }
 }
@@ -362,7 +355,7 @@ impl KnownOffer {
         self,
         id: RequestId,
         then: TransitionResult,
-        row: Option<&transition_rules::KnownRequest>,
+        row: Option<&KnownRequest>,
         cancelled: bool,
     ) -> OfferOutcome {
         match then {

@@ -4,8 +4,8 @@
 use rusqlite::{OptionalExtension, Transaction, params};
 
 use super::JournalError;
-use super::entry::{RequestOrigin, RequestState, StoredText};
-pub(super) use super::incidents::insert_incident as incident;
+use super::entry::RequestState;
+use super::statements::execute_cached;
 use super::transition_rules::{
     self, KnownRequest, RequestEvent, RequestTransition, TransitionResult, TransitionWrite,
 };
@@ -53,13 +53,13 @@ pub(super) fn read_known_request(
         )?
         .query_row([id.as_str()], |row| {
             Ok(KnownRequest {
-                state: row.get::<_, StoredText<RequestState>>(0)?.0,
-                at_most_once: row.get::<_, StoredText<ToolEffect>>(1)?.0.runs_at_most_once(),
+                state: row.get(0)?,
+                at_most_once: row.get::<_, ToolEffect>(1)?.runs_at_most_once(),
                 declares: row.get(2)?,
                 declared: row.get(3)?,
                 attempt: row.get(4)?,
                 cancelled: row.get(5)?,
-                origin: row.get::<_, StoredText<RequestOrigin>>(6)?.0,
+                origin: row.get(6)?,
                 kept: row.get(7)?,
             })
         })
@@ -67,7 +67,7 @@ pub(super) fn read_known_request(
 }
 
 /// Writes a step that is about the row alone; a new row, a reply and a declaration bring more with them.
-pub(super) fn write_transition(
+fn write_transition(
     transaction: &Transaction<'_>,
     id: &RequestId,
     known: &KnownRequest,
@@ -77,64 +77,98 @@ pub(super) fn write_transition(
     let (id_text, was) = (id.as_str(), known.state.as_str());
     let changed = match write {
         TransitionWrite::Nothing => return Ok(()),
-        TransitionWrite::Insert { .. } | TransitionWrite::Finish { .. } | TransitionWrite::Declare => {
+        TransitionWrite::Insert { .. }
+        | TransitionWrite::Finish { .. }
+        | TransitionWrite::Declare => {
             unreachable!("these bring their own rows, and their callers write them")
         }
-        TransitionWrite::CountOffer { cancelled } => transaction
-            .prepare_cached(
-                "update request set offers = offers + 1, cancel_requested = cancel_requested or ?1, \
-                 cancel_requested_at_ms = case when ?1 then ?2 else cancel_requested_at_ms end \
-                 where id = ?3 and state = ?4",
-            )?
-            .execute(params![cancelled, now_ms, id_text, was])?,
-        TransitionWrite::Unclose => transaction
-            .prepare_cached(
-                "update request set offers = offers + 1, state = 'finished', closed_at_ms = null, sent_at_ms = null \
-                 where id = ? and state = ?",
-            )?
-            .execute([id_text, was])?,
-        TransitionWrite::Cancel => transaction
-            .prepare_cached(
-                "update request set cancel_requested = 1, \
-                 cancel_requested_at_ms = coalesce(cancel_requested_at_ms, ?) where id = ? and state = ?",
-            )?
-            .execute(params![now_ms, id_text, was])?,
-        TransitionWrite::Start { declares } => transaction
-            .prepare_cached(
-                "update request set state = 'started', attempt = attempt + 1, started_at_ms = ?, declares = ?, \
-                 epoch = (select cast(value as integer) from kv where key = 'epoch') where id = ? and state = ?",
-            )?
-            .execute(params![now_ms, declares, id_text, was])?,
+        TransitionWrite::CountOffer { cancelled } => execute_cached(
+            transaction,
+            "update request set offers = offers + 1, cancel_requested = cancel_requested or ?1, \
+             cancel_requested_at_ms = case when ?1 then ?2 else cancel_requested_at_ms end \
+             where id = ?3 and state = ?4",
+            params![cancelled, now_ms, id_text, was],
+        )?,
+        TransitionWrite::Unclose => execute_cached(
+            transaction,
+            "update request set offers = offers + 1, state = 'finished', closed_at_ms = null, sent_at_ms = null \
+             where id = ? and state = ?",
+            [id_text, was],
+        )?,
+        TransitionWrite::Cancel => execute_cached(
+            transaction,
+            "update request set cancel_requested = 1, \
+             cancel_requested_at_ms = coalesce(cancel_requested_at_ms, ?) where id = ? and state = ?",
+            params![now_ms, id_text, was],
+        )?,
+        TransitionWrite::Start { declares } => execute_cached(
+            transaction,
+            "update request set state = 'started', attempt = attempt + 1, started_at_ms = ?, declares = ?, \
+             epoch = (select cast(value as integer) from kv where key = 'epoch') where id = ? and state = ?",
+            params![now_ms, declares, id_text, was],
+        )?,
         TransitionWrite::Requeue => {
-            transaction.prepare_cached("delete from intent where request_id = ?")?.execute([id_text])?;
-            transaction
-                .prepare_cached("update request set state = 'accepted' where id = ? and state = ?")?
-                .execute([id_text, was])?
+            execute_cached(
+                transaction,
+                "delete from intent where request_id = ?",
+                [id_text],
+            )?;
+            let sql = "update request set state = 'accepted' where id = ? and state = ?";
+            execute_cached(transaction, sql, [id_text, was])?
         }
-        TransitionWrite::Close { delivered, kept } => {
-            let state = if delivered { RequestState::Delivered } else { RequestState::Undeliverable };
-            if !kept {
-                transaction
-                    .prepare_cached(
-                        "delete from result where request_id = ?1 \
-                         and exists (select 1 from request where id = ?1 and origin = 'backend')",
-                    )?
-                    .execute([id_text])?;
-            }
-            transaction
-                .prepare_cached(
-                    "update request set state = ?1, closed_at_ms = ?2, sent_at_ms = ?3, \
-                     args = case origin when 'task' then args else '' end where id = ?4 and state = ?5",
-                )?
-                .execute(params![state.as_str(), now_ms, kept.then_some(now_ms), id_text, was])?
-        }
+        TransitionWrite::Close { delivered, kept } => close_row(
+            transaction,
+            id_text,
+            was,
+            delivered,
+            kept.then_some(now_ms),
+            now_ms,
+        )?,
     };
-    if changed == 1 {
-        Ok(())
+    check_transition(changed, id, was)
+}
+
+/// Closes a row, and drops its reply unless it was sent at this time and is kept.
+fn close_row(
+    transaction: &Transaction<'_>,
+    id: &str,
+    was: &str,
+    delivered: bool,
+    sent_at_ms: Option<i64>,
+    now_ms: i64,
+) -> rusqlite::Result<usize> {
+    let state = if delivered {
+        RequestState::Delivered
     } else {
-        Err(JournalError::Moved {
-            id: id.clone(),
-            expected: known.state.as_str(),
-        })
+        RequestState::Undeliverable
+    };
+    if sent_at_ms.is_none() {
+        execute_cached(
+            transaction,
+            "delete from result where request_id = ?1 \
+             and exists (select 1 from request where id = ?1 and origin = 'backend')",
+            [id],
+        )?;
     }
+    execute_cached(
+        transaction,
+        "update request set state = ?1, closed_at_ms = ?2, sent_at_ms = ?3, \
+         args = case origin when 'task' then args else '' end where id = ?4 and state = ?5",
+        params![state.as_str(), now_ms, sent_at_ms, id, was],
+    )
+}
+
+/// Fails unless the one row that was expected in this state was changed.
+pub(super) fn check_transition(
+    changed: usize,
+    id: &RequestId,
+    expected: &'static str,
+) -> Result<(), JournalError> {
+    if changed == 1 {
+        return Ok(());
+    }
+    Err(JournalError::Moved {
+        id: id.clone(),
+        expected,
+    })
 }

@@ -7,23 +7,8 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 
 use super::journal_reader::JournalReader;
-use super::writer::WriteDurability;
+use super::write_job::WriteDurability;
 use super::{Journal, JournalError};
-
-/// The facts that belong to a backend. All others belong to the device.
-const FACTS_OF_BACKEND: &[&str] = &[
-    "cursor",
-    "clock_offset_ms",
-    "catalog_revision",
-    "catalog_published_tool",
-    "catalog_published_skill",
-    "catalog_published_agent",
-    "last_contact_ms",
-    "last_poll_ms",
-    "backend_trouble",
-    "backend_link",
-    "request_key",
-];
 
 /// The row that owns requests older than this table, until a backend takes them over.
 const UNASSIGNED: i64 = 0;
@@ -122,13 +107,8 @@ pub(super) fn last_used_backend(connection: &Connection) -> rusqlite::Result<i64
 }
 
 fn find_backend_by_id(connection: &Connection, id: &str) -> rusqlite::Result<Option<i64>> {
-    connection
-        .query_row(
-            "select number from backend where id = ?1 and id <> ''",
-            [id],
-            |row| row.get(0),
-        )
-        .optional()
+    let sql = "select number from backend where id = ?1 and id <> ''";
+    connection.query_row(sql, [id], |row| row.get(0)).optional()
 }
 
 fn find_backend_by_address(
@@ -178,79 +158,39 @@ fn record_deployment_id(
         [current],
         |row| row.get(0),
     )?;
-    match id {
+    let Some(id) = id else {
         // It was asked, and has none.
+        let sql = "update backend set id = coalesce(id, '') where number = ?";
+        transaction.execute(sql, [current])?;
+        return Ok(current);
+    };
+    if known.as_deref() == Some(id) {
+        return Ok(current);
+    }
+    let is_named = known.is_some_and(|known| !known.is_empty());
+    match find_backend_by_id(transaction, id)? {
+        Some(other) => {
+            if !is_named {
+                let address = "update backend set address = (select address from backend where number = ?1), \
+                               used = (select 1 + max(used) from backend) where number = ?2";
+                transaction.execute(address, [current, other])?;
+                merge_backends(transaction, current, other)?;
+            }
+            Ok(other)
+        }
+        None if is_named => {
+            let number = insert_backend(transaction)?;
+            let sql = "update backend set id = ?1, used = (select 1 + max(used) from backend), \
+                       address = (select address from backend where number = ?2) where number = ?3";
+            transaction.execute(sql, params![id, current, number])?;
+            Ok(number)
+        }
         None => {
-            let sql = "update backend set id = coalesce(id, '') where number = ?";
-            transaction.execute(sql, [current])?;
+            let sql = "update backend set id = ? where number = ?";
+            transaction.execute(sql, params![id, current])?;
             Ok(current)
         }
-        Some(id) if known.as_deref() == Some(id) => Ok(current),
-        Some(id) => {
-            let is_named = known.is_some_and(|known| !known.is_empty());
-            match find_backend_by_id(transaction, id)? {
-                Some(other) => {
-                    if !is_named {
-                        let address = "update backend set address = (select address from backend where number = ?1), \
-                                       used = (select 1 + max(used) from backend) where number = ?2";
-                        transaction.execute(address, [current, other])?;
-                        merge_backends(transaction, current, other)?;
-                    }
-                    Ok(other)
-                }
-                None if is_named => {
-                    let number = insert_backend(transaction)?;
-                    let sql = "update backend set id = ?1, used = (select 1 + max(used) from backend), \
-                               address = (select address from backend where number = ?2) where number = ?3";
-                    transaction.execute(sql, params![id, current, number])?;
-                    Ok(number)
-                }
-                None => {
-                    transaction.execute(
-                        "update backend set id = ? where number = ?",
-                        params![id, current],
-                    )?;
-                    Ok(current)
-                }
-            }
-        }
     }
-}
-
-/// Writes a fact where it belongs.
-pub(super) fn set_backend_fact(
-    transaction: &Transaction<'_>,
-    backend: i64,
-    key: &str,
-    value: &str,
-) -> rusqlite::Result<()> {
-    if !FACTS_OF_BACKEND.contains(&key) {
-        return super::transitions::set_key_value(transaction, key, value);
-    }
-    transaction
-        .prepare_cached(
-            "insert into backend_fact (backend, key, value) values (?, ?, ?) \
-             on conflict (backend, key) do update set value = excluded.value",
-        )?
-        .execute(params![backend, key, value])
-        .map(drop)
-}
-
-/// Reads a fact from where it belongs.
-pub(super) fn backend_fact(
-    connection: &Connection,
-    backend: i64,
-    key: &str,
-) -> rusqlite::Result<Option<String>> {
-    if FACTS_OF_BACKEND.contains(&key) {
-        let mut statement = connection
-            .prepare_cached("select value from backend_fact where backend = ? and key = ?")?;
-        return statement
-            .query_row(params![backend, key], |row| row.get(0))
-            .optional();
-    }
-    let mut statement = connection.prepare_cached("select value from kv where key = ?")?;
-    statement.query_row([key], |row| row.get(0)).optional()
 }
 
 impl Journal {
@@ -285,20 +225,6 @@ impl Journal {
         current.set_row_id(now);
         Ok(changed)
     }
-
-    /// Resets the polling cursor: polling begins anew, and known requests are recognised.
-    ///
-    /// # Errors
-    /// The journal could not be written.
-    pub async fn reset_cursor(&self) -> Result<(), JournalError> {
-        let backend = self.current.row_id();
-        self.writer
-            .write_unordered(move |transaction| {
-                let sql = "delete from backend_fact where backend = ? and key = 'cursor'";
-                Ok(transaction.execute(sql, [backend]).map(drop)?)
-            })
-            .await
-    }
 }
 
 impl JournalReader {
@@ -308,14 +234,11 @@ impl JournalReader {
     /// # Errors
     /// The file cannot be read.
     pub fn for_backend(mut self, address: &str, id: Option<&str>) -> Result<Self, JournalError> {
-        let found = match id {
-            Some(id) => find_backend_by_id(&self.connection, id)?,
-            None => None,
+        let by_id = id.map(|id| find_backend_by_id(&self.connection, id));
+        let found = match by_id.transpose()?.flatten() {
+            None => find_backend_by_address(&self.connection, address, "true")?,
+            found => found,
         };
-        let found = found.map_or_else(
-            || find_backend_by_address(&self.connection, address, "true"),
-            |number| Ok(Some(number)),
-        )?;
         self.backend = Some(found.unwrap_or(NO_BACKEND));
         Ok(self)
     }
@@ -355,8 +278,9 @@ impl JournalReader {
     /// # Errors
     /// The file cannot be read.
     pub fn other_waiting_backends(&self) -> Result<Vec<WaitingBackend>, JournalError> {
-        let mut statement = self.connection.prepare_cached(
-            // One look for each state: the planner uses no partial index for several.
+        let text = |text: Option<String>| text.filter(|text| !text.is_empty());
+        self.query_all(
+            // One query for each state: the planner uses no partial index for several.
             "select backend.address, backend.id, count(*) filter (where not is_result), \
              count(*) filter (where is_result), min(received_at_ms) from ( \
              select backend, 0 as is_result, received_at_ms from request where state = 'accepted' \
@@ -364,18 +288,17 @@ impl JournalReader {
              union all select backend, 1, received_at_ms from request where state = 'finished') as live \
              left join backend on backend.number = live.backend where live.backend <> ? \
              group by live.backend order by live.backend",
-        )?;
-        let text = |text: Option<String>| text.filter(|text| !text.is_empty());
-        let rows = statement.query_map([self.facts_backend()?], |row| {
-            Ok(WaitingBackend {
-                address: text(row.get(0)?),
-                id: text(row.get(1)?),
-                requests: row.get(2)?,
-                results: row.get(3)?,
-                oldest_ms: row.get(4)?,
-            })
-        })?;
-        Ok(rows.collect::<Result<_, _>>()?)
+            [self.facts_backend()?],
+            |row| {
+                Ok(WaitingBackend {
+                    address: text(row.get(0)?),
+                    id: text(row.get(1)?),
+                    requests: row.get(2)?,
+                    results: row.get(3)?,
+                    oldest_ms: row.get(4)?,
+                })
+            },
+        )
     }
 }
 

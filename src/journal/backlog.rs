@@ -3,7 +3,7 @@
 
 use std::collections::HashSet;
 
-use rusqlite::{OptionalExtension as _, Row};
+use rusqlite::Row;
 
 use super::JournalError;
 use super::entry::{REQUEST_COLUMNS, UnfinishedRequest, parse_column};
@@ -79,9 +79,9 @@ impl JournalReader {
     /// # Errors
     /// The file cannot be read.
     pub fn waiting_conversations(&self) -> Result<Vec<ConversationId>, JournalError> {
-        let mut statement = self.prepare_scoped(CONVERSATIONS)?;
-        let rows = statement.query_map([], |row| parse_column(row, 0, ConversationId::parse))?;
-        Ok(rows.collect::<Result<_, _>>()?)
+        self.query_all(CONVERSATIONS, [], |row| {
+            parse_column(row, 0, ConversationId::parse)
+        })
     }
 
     /// Accepted requests of one conversation, oldest first, without those in `busy`, as far as there is room.
@@ -154,12 +154,9 @@ impl JournalReader {
         id: &RequestId,
         condition: &str,
     ) -> Result<Option<UnfinishedRequest>, JournalError> {
-        let own = self.backend_condition();
-        let mut statement = self.connection.prepare_cached(&format!(
-            "select {REQUEST_COLUMNS}, {LIFE_COLUMNS} from request where id = ? and {condition} and {own}"
-        ))?;
-        Ok(statement
-            .query_row([id.as_str()], unfinished_from_row)
-            .optional()?)
+        let sql = format!(
+            "select {REQUEST_COLUMNS}, {LIFE_COLUMNS} from request where id = ? and {condition} and {{own}}"
+        );
+        self.query_optional(&sql, [id.as_str()], unfinished_from_row)
     }
 }

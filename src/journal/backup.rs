@@ -21,17 +21,14 @@ pub(super) fn create_backup(
     path: &Path,
     version: usize,
 ) -> Result<PathBuf, JournalError> {
-    let failed = |cause| JournalError::File {
-        path: backup_path(path, version).display().to_string(),
-        cause,
-    };
+    let backup = backup_path(path, version);
+    let failed = |cause| JournalError::cannot_write(&backup)(cause);
     let draft = file_replace::prepare_draft(path).map_err(failed)?;
     copy_database(connection, &draft)?;
     record_locks::install_lock_calls();
     let copied = Connection::open_with_flags(&draft, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
     integrity::check_integrity(&copied, &draft)?;
     drop(copied);
-    let backup = backup_path(path, version);
     std::fs::rename(&draft, &backup).map_err(failed)?;
     sync_parent_folder(path).map_err(failed)?;
     for older in 1..version {
@@ -46,8 +43,5 @@ pub(super) fn copy_database(connection: &Connection, to: &Path) -> Result<(), Jo
     connection.execute("vacuum into ?", [to.to_string_lossy()])?;
     File::open(to)
         .and_then(|file| file.sync_all())
-        .map_err(|cause| JournalError::File {
-            path: to.display().to_string(),
-            cause,
-        })
+        .map_err(JournalError::cannot_write(to))
 }

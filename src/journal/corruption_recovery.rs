@@ -52,11 +52,8 @@ pub(super) fn replace_damaged(
     path: &Path,
     cause: &JournalError,
 ) -> Result<DamageReport, JournalError> {
-    let failed = |cause| JournalError::File {
-        path: path.display().to_string(),
-        cause,
-    };
-    let draft = file_replace::prepare_draft(path).map_err(failed)?;
+    let failed = JournalError::cannot_write(path);
+    let draft = file_replace::prepare_draft(path).map_err(&failed)?;
     let mut target = migrate::create_database(&draft)?;
     let transaction = target.transaction()?;
     let mut report = DamageReport {
@@ -73,10 +70,10 @@ pub(super) fn replace_damaged(
     }
     mark_outcome_unknown(&transaction)?;
     let text = serde_json::to_string(&report).expect("text and numbers are JSON");
-    super::transitions::set_key_value(&transaction, REPORT_KEY, &text)?;
+    super::facts::set_key_value(&transaction, REPORT_KEY, &text)?;
     transaction.commit()?;
     drop(target);
-    file_replace::replace_journal(path, &draft).map_err(failed)?;
+    file_replace::replace_journal(path, &draft).map_err(&failed)?;
     tracing::error!(
         cause = report.cause,
         broken = report.file,
@@ -93,19 +90,16 @@ pub(super) fn rewrite_unsynced(
     connection: Connection,
     path: &Path,
 ) -> Result<Connection, JournalError> {
-    let failed = |cause| JournalError::File {
-        path: path.display().to_string(),
-        cause,
-    };
-    let draft = file_replace::prepare_draft(path).map_err(failed)?;
+    let failed = JournalError::cannot_write(path);
+    let draft = file_replace::prepare_draft(path).map_err(&failed)?;
     // As the connection sees it: without what it failed to commit.
     backup::copy_database(&connection, &draft)?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
     drop(connection);
-    let aside = file_replace::replace_journal(path, &draft).map_err(failed)?;
+    let aside = file_replace::replace_journal(path, &draft).map_err(&failed)?;
     let opened = migrate::open_checked(path, true)?;
     // Nothing of it is missing in the copy.
-    file_replace::remove_database_files(&aside).map_err(failed)?;
+    file_replace::remove_database_files(&aside).map_err(&failed)?;
     Ok(opened)
 }
 
@@ -130,10 +124,8 @@ impl super::JournalReader {
 fn open_damaged(path: &Path) -> Option<Connection> {
     record_locks::install_lock_calls();
     let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY).ok()?;
-    connection
-        .busy_timeout(std::time::Duration::from_secs(5))
-        .ok()?;
-    Some(connection)
+    let wait = std::time::Duration::from_secs(5);
+    connection.busy_timeout(wait).ok().map(|()| connection)
 }
 
 /// Copies the readable rows of a table and counts the others.

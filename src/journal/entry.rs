@@ -54,19 +54,16 @@ impl RequestState {
 
 macro_rules! from_text {
     ($type:ty, $($word:literal => $value:expr),+ $(,)?) => {
-        impl FromSql for StoredText<$type> {
+        impl FromSql for $type {
             fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
                 match value.as_str()? {
-                    $($word => Ok(Self($value)),)+
+                    $($word => Ok($value),)+
                     _ => Err(FromSqlError::InvalidType),
                 }
             }
         }
     };
 }
-
-/// A value of ours as a column holds it.
-pub(super) struct StoredText<T>(pub T);
 
 from_text!(RequestOrigin, "backend" => RequestOrigin::Backend, "task" => RequestOrigin::Task);
 from_text!(RequestState,
@@ -111,7 +108,7 @@ impl RecordedReply {
         Ok(Self {
             id: parse_column(row, 0, RequestId::parse)?,
             lease: parse_column(row, 1, LeaseId::parse)?,
-            kind: row.get::<_, StoredText<OutcomeKind>>(2)?.0,
+            kind: row.get(2)?,
             payload: row.get(3)?,
             truncated: row.get(4)?,
             claimed: row.get(5)?,

@@ -1,10 +1,10 @@
 //! The requests, their outcomes and their incidents, as `history` and `status` show them.
 //! Not here: the queries that the engine itself needs (journal_reader).
 
+use rusqlite::Row;
 use rusqlite::types::ToSql;
-use rusqlite::{OptionalExtension, Row};
 
-use super::entry::{RequestOrigin, RequestState, StoredText};
+use super::entry::{RequestOrigin, RequestState};
 use super::{JournalError, JournalReader};
 use crate::ids::RequestId;
 use crate::request::OutcomeKind;
@@ -160,9 +160,7 @@ impl JournalReader {
             "select {LIFE} from request where {} order by rowid desc limit ?",
             conditions.join(" and ")
         );
-        let mut statement = self.connection.prepare(&sql)?;
-        let lives = statement.query_map(&values[..], history_entry_from_row)?;
-        Ok(lives.collect::<Result<_, _>>()?)
+        self.query_all(&sql, &values[..], history_entry_from_row)
     }
 
     /// Everything that is known of one request; none where nothing is.
@@ -171,15 +169,9 @@ impl JournalReader {
     /// The file cannot be read.
     pub fn read_full_history(&self, id: &str) -> Result<Option<FullHistory>, JournalError> {
         let sql = format!("select {LIFE} from request where id = ?");
-        let life = self
-            .connection
-            .prepare(&sql)?
-            .query_row([id], history_entry_from_row)
-            .optional()?;
-        let mut statement = self.connection.prepare(
-            "select at_ms, kind, detail, times, last_at_ms from incident where request_id = ? order by id",
-        )?;
-        let incidents = statement.query_map([id], |row| {
+        let entry = self.query_optional(&sql, [id], history_entry_from_row)?;
+        let sql = "select at_ms, kind, detail, times, last_at_ms from incident where request_id = ? order by id";
+        let incidents = self.query_all(sql, [id], |row| {
             Ok(RequestIncident {
                 at_ms: row.get(0)?,
                 kind: row.get(1)?,
@@ -188,8 +180,7 @@ impl JournalReader {
                 last_at_ms: row.get(4)?,
             })
         })?;
-        let incidents = incidents.collect::<Result<Vec<_>, _>>()?;
-        if life.is_none() && incidents.is_empty() {
+        if entry.is_none() && incidents.is_empty() {
             return Ok(None);
         }
         let declared = self.connection.query_row(
@@ -197,13 +188,10 @@ impl JournalReader {
             [id],
             |row| row.get(0),
         )?;
-        let mut statement = self.connection.prepare(
-            "select identity, command from child where request_id = ? order by started_at_ms",
-        )?;
-        let processes = statement.query_map([id], |row| Ok((row.get(0)?, row.get(1)?)))?;
-        let processes = processes.collect::<Result<_, _>>()?;
+        let sql = "select identity, command from child where request_id = ? order by started_at_ms";
+        let processes = self.query_all(sql, [id], |row| Ok((row.get(0)?, row.get(1)?)))?;
         Ok(Some(FullHistory {
-            entry: life,
+            entry,
             incidents,
             declared,
             processes,
@@ -219,11 +207,8 @@ impl JournalReader {
         beginning: &str,
         limit: u32,
     ) -> Result<Vec<String>, JournalError> {
-        let mut statement = self.connection.prepare(
-            "select id from request where substr(id, 1, length(?1)) = ?1 order by rowid desc limit ?2",
-        )?;
-        let ids = statement.query_map((beginning, limit), |row| row.get(0))?;
-        Ok(ids.collect::<Result<_, _>>()?)
+        let sql = "select id from request where substr(id, 1, length(?1)) = ?1 order by rowid desc limit ?2";
+        self.query_all(sql, (beginning, limit), |row| row.get(0))
     }
 
     /// The requests that wait to be started.
@@ -257,13 +242,11 @@ fn history_entry_from_row(row: &Row<'_>) -> rusqlite::Result<HistoryEntry> {
     Ok(HistoryEntry {
         id: row.get(0)?,
         tool: row.get(1)?,
-        origin: row.get::<_, StoredText<RequestOrigin>>(2)?.0,
+        origin: row.get(2)?,
         conversation: row.get(3)?,
         effect: row.get(4)?,
-        state: row.get::<_, StoredText<RequestState>>(5)?.0,
-        outcome: row
-            .get::<_, Option<StoredText<OutcomeKind>>>(6)?
-            .map(|outcome| outcome.0),
+        state: row.get(5)?,
+        outcome: row.get(6)?,
         code: row.get(7)?,
         offers: row.get(8)?,
         attempts: row.get(9)?,

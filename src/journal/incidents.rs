@@ -3,7 +3,8 @@
 
 use rusqlite::{Transaction, params};
 
-use super::writer::WriteDurability;
+use super::statements::execute_cached;
+use super::write_job::WriteDurability;
 use super::{Journal, JournalError};
 use crate::ids::RequestId;
 
@@ -43,18 +44,16 @@ pub(super) fn insert_incident(
     detail: Option<&str>,
     now_ms: i64,
 ) -> rusqlite::Result<()> {
-    let counted = transaction
-        .prepare_cached(
-            "update incident set times = times + 1, last_at_ms = ?1 \
+    let counted = execute_cached(
+        transaction,
+        "update incident set times = times + 1, last_at_ms = ?1 \
              where id = (select max(id) from incident where request_id = ?2) and kind = ?3 and detail is ?4",
-        )?
-        .execute(params![now_ms, request.as_str(), kind, detail])?;
+        params![now_ms, request.as_str(), kind, detail],
+    )?;
     if counted == 0 {
-        transaction
-            .prepare_cached(
-                "insert into incident (request_id, at_ms, kind, detail) values (?, ?, ?, ?)",
-            )?
-            .execute(params![request.as_str(), now_ms, kind, detail])?;
+        let sql = "insert into incident (request_id, at_ms, kind, detail) values (?, ?, ?, ?)";
+        let values = params![request.as_str(), now_ms, kind, detail];
+        execute_cached(transaction, sql, values)?;
     }
     Ok(())
 }

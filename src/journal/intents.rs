@@ -5,7 +5,7 @@ use rusqlite::params;
 
 use super::journal_reader::JournalReader;
 use super::transition_rules::{RequestEvent, TransitionWrite};
-use super::writer::WriteDurability;
+use super::write_job::WriteDurability;
 use super::{Journal, JournalError, apply_transition};
 use crate::ids::RequestId;
 
@@ -53,10 +53,7 @@ impl JournalReader {
     /// # Errors
     /// The file cannot be read.
     pub fn recorded_intents(&self, request: &RequestId) -> Result<Vec<String>, JournalError> {
-        let mut statement = self
-            .connection
-            .prepare_cached("select body from intent where request_id = ? order by n")?;
-        let rows = statement.query_map([request.as_str()], |row| row.get(0))?;
-        Ok(rows.collect::<Result<_, _>>()?)
+        let sql = "select body from intent where request_id = ? order by n";
+        self.query_all(sql, [request.as_str()], |row| row.get(0))
     }
 }

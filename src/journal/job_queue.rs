@@ -3,8 +3,10 @@
 //! then. Not here: the queued jobs (writer).
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Instant;
+
+use parking_lot::{Condvar, Mutex};
 
 /// A queue with no bound: the callers that wait for queued items are the bound.
 pub(super) fn unbounded_queue<T>() -> (QueueSender<T>, QueueReceiver<T>) {
@@ -32,19 +34,13 @@ struct JobQueueState<T> {
     is_read: bool,
 }
 
-impl<T> QueueShared<T> {
-    fn lock_state(&self) -> MutexGuard<'_, JobQueueState<T>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 /// The end of the queue to which any thread adds items.
 pub(super) struct QueueSender<T>(Arc<QueueShared<T>>);
 
 impl<T> QueueSender<T> {
     /// Puts something at the end. It is dropped if the receiver is gone.
     pub fn send(&self, item: T) {
-        let mut state = self.0.lock_state();
+        let mut state = self.0.state.lock();
         if !state.is_read {
             drop(state);
             return drop(item);
@@ -57,14 +53,14 @@ impl<T> QueueSender<T> {
 
 impl<T> Clone for QueueSender<T> {
     fn clone(&self) -> Self {
-        self.0.lock_state().senders += 1;
+        self.0.state.lock().senders += 1;
         Self(Arc::clone(&self.0))
     }
 }
 
 impl<T> Drop for QueueSender<T> {
     fn drop(&mut self) {
-        let mut state = self.0.lock_state();
+        let mut state = self.0.state.lock();
         state.senders -= 1;
         let is_last = state.senders == 0;
         drop(state);
@@ -89,12 +85,10 @@ pub(super) enum EmptyQueue {
 impl<T> QueueReceiver<T> {
     /// The next, once there is one; none once there can be no more.
     pub fn next(&self) -> Option<T> {
-        let idle = |state: &mut JobQueueState<T>| state.waiting.is_empty() && state.senders > 0;
-        let state = self.0.news.wait_while(self.0.lock_state(), idle);
-        state
-            .unwrap_or_else(PoisonError::into_inner)
-            .waiting
-            .pop_front()
+        let mut state = self.0.state.lock();
+        let is_idle = |state: &mut JobQueueState<T>| state.waiting.is_empty() && state.senders > 0;
+        self.0.news.wait_while(&mut state, is_idle);
+        state.waiting.pop_front()
     }
 
     /// The same, if it comes by then.
@@ -102,7 +96,7 @@ impl<T> QueueReceiver<T> {
     /// # Errors
     /// The reason for which none came.
     pub fn next_until(&self, until: Instant) -> Result<T, EmptyQueue> {
-        let mut state = self.0.lock_state();
+        let mut state = self.0.state.lock();
         loop {
             if let Some(item) = state.waiting.pop_front() {
                 return Ok(item);
@@ -110,22 +104,16 @@ impl<T> QueueReceiver<T> {
             if state.senders == 0 {
                 return Err(EmptyQueue::AnyMore);
             }
-            let left = until.saturating_duration_since(Instant::now());
-            if left == Duration::ZERO {
+            if Instant::now() >= until {
                 return Err(EmptyQueue::TimedOut);
             }
-            state = self
-                .0
-                .news
-                .wait_timeout(state, left)
-                .unwrap_or_else(PoisonError::into_inner)
-                .0;
+            self.0.news.wait_until(&mut state, until);
         }
     }
 
     /// Takes the items that wait now, at most so many.
     pub fn drain_up_to(&self, most: usize) -> Vec<T> {
-        let mut state = self.0.lock_state();
+        let mut state = self.0.state.lock();
         let count = most.min(state.waiting.len());
         state.waiting.drain(..count).collect()
     }
@@ -133,7 +121,7 @@ impl<T> QueueReceiver<T> {
 
 impl<T> Drop for QueueReceiver<T> {
     fn drop(&mut self) {
-        let mut state = self.0.lock_state();
+        let mut state = self.0.state.lock();
         state.is_read = false;
         let left = std::mem::take(&mut state.waiting);
         drop(state);

@@ -3,16 +3,16 @@
 use std::cmp::Ordering;
 use std::path::Path;
 
-use rusqlite::{CachedStatement, Connection, OpenFlags, OptionalExtension, Row};
+use rusqlite::{CachedStatement, Connection, OpenFlags, OptionalExtension, Params, Row};
 
 use super::entry::{
-    REPLY_COLUMNS, RecordedReply, RequestOrigin, RequestState, StoredText, UnfinishedRequest,
-    parse_column, request_from_row,
+    REPLY_COLUMNS, RecordedReply, RequestOrigin, RequestState, UnfinishedRequest, parse_column,
+    request_from_row,
 };
-use super::task_names::format_task_name;
+use super::reply_rows::recorded_reply;
 use super::{AcceptedRequest, JournalError, migrate};
 use crate::ids::{LeaseId, RequestId};
-use crate::request::{OutcomeKind, ToolEffect};
+use crate::request::OutcomeKind;
 
 /// A read-only view of a journal, which may be in use by a runner.
 #[derive(Debug)]
@@ -32,12 +32,9 @@ const COUNTS: &str = "select (select count(*) from request where state = 'accept
      (select count(*) from request where state = 'finished' and {own}), \
      (select min(finished_at_ms) from request where state = 'finished' and {own}), \
      (select count(*) from request where state = 'undeliverable' and {own})";
-const TASKS: &str = "select origin, tool, state, received_at_ms, started_at_ms, finished_at_ms, outcome, null, id, \
-     substr(args, 1, 100), (select number from task where request_id = id) from request where origin = 'task' and {own} and received_at_ms >= ? order by rowid desc limit ?";
-
 /// Queries that run often: none may read through the closed requests.
 #[cfg(test)]
-pub(super) const REGULAR: &[&str] = &[BEGUN, BEGUN_ANYWHERE, UNDELIVERED, COUNTS, TASKS];
+pub(super) const REGULAR: &[&str] = &[BEGUN, BEGUN_ANYWHERE, UNDELIVERED, COUNTS];
 
 /// The number of requests that are not closed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -75,17 +72,6 @@ pub struct RequestRecord {
     pub payload: Option<String>,
 }
 
-/// One task among others: its record without its payload, and the beginning of its arguments.
-#[derive(Debug, Clone)]
-pub struct ListedTask {
-    /// Its short name, or its id where it was never given one.
-    pub name: String,
-    /// The first characters of its arguments' JSON text.
-    pub args: String,
-    /// Its record.
-    pub record: RequestRecord,
-}
-
 impl JournalReader {
     /// Opens the file read-only.
     ///
@@ -95,10 +81,7 @@ impl JournalReader {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         crate::record_locks::install_lock_calls();
         let connection =
-            Connection::open_with_flags(path, flags).map_err(|cause| JournalError::Open {
-                path: path.display().to_string(),
-                cause,
-            })?;
+            Connection::open_with_flags(path, flags).map_err(JournalError::cannot_open(path))?;
         connection.busy_timeout(std::time::Duration::from_secs(5))?;
         Ok(Self {
             connection,
@@ -129,18 +112,6 @@ impl JournalReader {
             Ordering::Equal => Ok(Some(reader)),
             Ordering::Greater => Err(JournalError::Newer { path: shown() }),
         }
-    }
-
-    /// A small fact of the device, or of the backend that this reads for.
-    ///
-    /// # Errors
-    /// The file cannot be read.
-    pub fn read_fact(&self, key: &str) -> Result<Option<String>, JournalError> {
-        Ok(super::backend_rows::backend_fact(
-            &self.connection,
-            self.facts_backend()?,
-            key,
-        )?)
     }
 
     /// The requests that are begun and not answered, of all backends, oldest first.
@@ -176,11 +147,32 @@ impl JournalReader {
     pub(super) fn query_ids(
         &self,
         sql: &str,
-        values: impl rusqlite::Params,
+        values: impl Params,
     ) -> Result<Vec<RequestId>, JournalError> {
+        self.query_all(sql, values, |row| parse_column(row, 0, RequestId::parse))
+    }
+
+    /// Returns one value for each row of a query for the backend that this reads for.
+    pub(super) fn query_all<T>(
+        &self,
+        sql: &str,
+        values: impl Params,
+        from_row: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
+    ) -> Result<Vec<T>, JournalError> {
         let mut statement = self.prepare_scoped(sql)?;
-        let rows = statement.query_map(values, |row| parse_column(row, 0, RequestId::parse))?;
+        let rows = statement.query_map(values, from_row)?;
         Ok(rows.collect::<Result<_, _>>()?)
+    }
+
+    /// Returns the value of the first row of such a query; `None` if there is no row.
+    pub(super) fn query_optional<T>(
+        &self,
+        sql: &str,
+        values: impl Params,
+        from_row: impl FnOnce(&Row<'_>) -> rusqlite::Result<T>,
+    ) -> Result<Option<T>, JournalError> {
+        let mut statement = self.prepare_scoped(sql)?;
+        Ok(statement.query_row(values, from_row).optional()?)
     }
 
     /// The size of all replies that are not delivered, in bytes.
@@ -201,14 +193,11 @@ impl JournalReader {
     /// # Errors
     /// The file cannot be read.
     pub fn undelivered_reply(&self, id: &RequestId) -> Result<Option<RecordedReply>, JournalError> {
-        let mut statement = self.connection.prepare_cached(&format!(
+        let sql = format!(
             "select {REPLY_COLUMNS} from request join result on request_id = id \
-             where id = ? and state = 'finished' and {}",
-            self.backend_condition()
-        ))?;
-        Ok(statement
-            .query_row([id.as_str()], RecordedReply::from_row)
-            .optional()?)
+             where id = ? and state = 'finished' and {{own}}"
+        );
+        self.query_optional(&sql, [id.as_str()], RecordedReply::from_row)
     }
 
     /// A reply that is recorded and still kept, delivered or not.
@@ -220,20 +209,6 @@ impl JournalReader {
             Err(JournalError::Sqlite(rusqlite::Error::QueryReturnedNoRows)) => Ok(None),
             found => found.map(Some),
         }
-    }
-
-    /// The processes that requests' calls had started, of all backends.
-    ///
-    /// # Errors
-    /// The file cannot be read.
-    pub fn child_processes(&self) -> Result<Vec<(RequestId, String)>, JournalError> {
-        let mut statement = self
-            .connection
-            .prepare_cached("select request_id, identity from child order by rowid")?;
-        let rows = statement.query_map([], |row| {
-            Ok((parse_column(row, 0, RequestId::parse)?, row.get(1)?))
-        })?;
-        Ok(rows.collect::<Result<_, _>>()?)
     }
 
     /// The number of requests that are not closed.
@@ -257,45 +232,22 @@ impl JournalReader {
     /// # Errors
     /// The file cannot be read.
     pub fn request_record(&self, id: &RequestId) -> Result<Option<RequestRecord>, JournalError> {
-        let mut statement = self.connection.prepare_cached(&format!(
-            "select origin, tool, state, received_at_ms, started_at_ms, finished_at_ms, outcome, payload \
-             from request left join result on request_id = id where id = ? and {}",
-            self.backend_condition()
-        ))?;
-        Ok(statement
-            .query_row([id.as_str()], record_from_row)
-            .optional()?)
-    }
-
-    /// The tasks that were asked for since then, the latest first, at most so many.
-    ///
-    /// # Errors
-    /// The file cannot be read.
-    pub fn list_tasks(&self, since_ms: i64, limit: u32) -> Result<Vec<ListedTask>, JournalError> {
-        let mut statement = self.prepare_scoped(TASKS)?;
-        let rows = statement.query_map((since_ms, limit), |row| {
-            let number: Option<i64> = row.get(10)?;
-            Ok(ListedTask {
-                name: number.map_or_else(|| row.get(8), |number| Ok(format_task_name(number)))?,
-                args: row.get(9)?,
-                record: record_from_row(row)?,
-            })
-        })?;
-        Ok(rows.collect::<Result<_, _>>()?)
+        let sql = "select origin, tool, state, received_at_ms, started_at_ms, finished_at_ms, outcome, payload \
+                   from request left join result on request_id = id where id = ? and {own}";
+        self.query_optional(sql, [id.as_str()], record_from_row)
     }
 }
 
-fn record_from_row(row: &Row<'_>) -> rusqlite::Result<RequestRecord> {
+/// Reads the columns of a request's record.
+pub(super) fn record_from_row(row: &Row<'_>) -> rusqlite::Result<RequestRecord> {
     Ok(RequestRecord {
-        origin: row.get::<_, StoredText<RequestOrigin>>(0)?.0,
+        origin: row.get(0)?,
         tool: row.get(1)?,
-        state: row.get::<_, StoredText<RequestState>>(2)?.0,
+        state: row.get(2)?,
         received_at_ms: row.get(3)?,
         started_at_ms: row.get(4)?,
         finished_at_ms: row.get(5)?,
-        outcome: row
-            .get::<_, Option<StoredText<OutcomeKind>>>(6)?
-            .map(|outcome| outcome.0),
+        outcome: row.get(6)?,
         payload: row.get(7)?,
     })
 }
@@ -307,26 +259,15 @@ impl From<UnfinishedRequest> for AcceptedRequest {
     }
 }
 
-pub(super) fn recorded_reply(
-    connection: &Connection,
-    id: &RequestId,
-) -> Result<RecordedReply, JournalError> {
-    Ok(connection
-        .prepare_cached(&format!(
-            "select {REPLY_COLUMNS} from request join result on request_id = id where id = ?"
-        ))?
-        .query_row([id.as_str()], RecordedReply::from_row)?)
-}
-
 /// The columns that [`unfinished_from_row`] reads behind the request's own columns.
 pub(super) const LIFE_COLUMNS: &str = "origin, effect, state, attempt, lease_id";
 
 pub(super) fn unfinished_from_row(row: &Row<'_>) -> rusqlite::Result<UnfinishedRequest> {
     Ok(UnfinishedRequest {
         request: request_from_row(row)?,
-        origin: row.get::<_, StoredText<RequestOrigin>>(9)?.0,
-        effect: row.get::<_, StoredText<ToolEffect>>(10)?.0,
-        state: row.get::<_, StoredText<RequestState>>(11)?.0,
+        origin: row.get(9)?,
+        effect: row.get(10)?,
+        state: row.get(11)?,
         attempt: row.get(12)?,
         lease: parse_column(row, 13, LeaseId::parse)?,
     })

@@ -1,6 +1,6 @@
 //! Opening the journal's file in an order that a crash or a power cut may break off anywhere: looking whether it is
 //! ours and sound, a backup before its tables change, the change in one transaction, its names made durable. Not
-//! here: what is done with it, and how a damaged one is replaced (corruption_recovery).
+//! here: how a damaged one is replaced (open_journal, corruption_recovery).
 
 use std::fs::File;
 use std::path::Path;
@@ -9,7 +9,7 @@ use rusqlite::Connection;
 use rusqlite::config::DbConfig;
 use rusqlite_migration::{M, Migrations};
 
-use super::{JournalError, backup, corruption_recovery, file_replace, integrity};
+use super::{JournalError, backup, file_replace, integrity};
 use crate::durable::sync_parent_folder;
 use crate::record_locks;
 
@@ -40,19 +40,6 @@ fn schema_migrations() -> Migrations<'static> {
     Migrations::new(STEPS.iter().copied().map(step).collect())
 }
 
-/// Opens the file for writing, made, mended and brought up to date where needed. A suspicious one is looked at in
-/// any case.
-pub(super) fn open_for_writing(path: &Path, suspicious: bool) -> Result<Connection, JournalError> {
-    file_replace::finish_replacement(path).map_err(file_open_error(path))?;
-    match open_checked(path, suspicious) {
-        Err(error) if integrity::is_corruption(&error) => {
-            corruption_recovery::replace_damaged(path, &error)?;
-            open_checked(path, false)
-        }
-        opened => opened,
-    }
-}
-
 /// Creates a file with all tables, for the rows recovered from a broken one.
 pub(super) fn create_database(path: &Path) -> Result<Connection, JournalError> {
     let mut connection = open_connection(path)?;
@@ -60,6 +47,7 @@ pub(super) fn create_database(path: &Path) -> Result<Connection, JournalError> {
     Ok(connection)
 }
 
+/// Opens the file, checked where it may be damaged and brought up to date. A suspicious one is checked in any case.
 pub(super) fn open_checked(path: &Path, suspicious: bool) -> Result<Connection, JournalError> {
     let unclean = file_replace::sibling_path(path, "-wal")
         .metadata()
@@ -69,10 +57,10 @@ pub(super) fn open_checked(path: &Path, suspicious: bool) -> Result<Connection, 
     // Closing a file that is not ours to touch must not write its log into it.
     connection
         .set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)
-        .map_err(database_open_error(path))?;
+        .map_err(JournalError::cannot_open(path))?;
     let version: i64 = connection
         .pragma_query_value(None, "user_version", |row| row.get(0))
-        .map_err(database_open_error(path))?;
+        .map_err(JournalError::cannot_open(path))?;
     let version = usize::try_from(version).unwrap_or(usize::MAX);
     if version > STEPS.len() {
         return Err(JournalError::Newer {
@@ -84,9 +72,9 @@ pub(super) fn open_checked(path: &Path, suspicious: bool) -> Result<Connection, 
     }
     connection
         .set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false)
-        .map_err(database_open_error(path))?;
+        .map_err(JournalError::cannot_open(path))?;
     if version < STEPS.len() {
-        apply_pragmas(&connection).map_err(database_open_error(path))?;
+        apply_pragmas(&connection).map_err(JournalError::cannot_open(path))?;
         if version > 0 {
             let backup = backup::create_backup(&connection, path, version)?;
             tracing::info!(backup = %backup.display(), "the journal is brought up to date; it is kept as it was");
@@ -94,9 +82,9 @@ pub(super) fn open_checked(path: &Path, suspicious: bool) -> Result<Connection, 
         apply_migrations(&mut connection, path)?;
         connection = sync_wal_switch(connection, path)?;
     }
-    apply_pragmas(&connection).map_err(database_open_error(path))?;
+    apply_pragmas(&connection).map_err(JournalError::cannot_open(path))?;
     // Also if an earlier run was cut off before it came to this.
-    sync_parent_folder(path).map_err(file_open_error(path))?;
+    sync_parent_folder(path).map_err(JournalError::cannot_write(path))?;
     Ok(connection)
 }
 
@@ -104,7 +92,7 @@ fn apply_migrations(connection: &mut Connection, path: &Path) -> Result<(), Jour
     // A file that is just made becomes durable step by step: what SQLite unlinks on the way must stay gone.
     connection
         .pragma_update(None, "synchronous", "extra")
-        .map_err(database_open_error(path))?;
+        .map_err(JournalError::cannot_open(path))?;
     schema_migrations()
         .to_latest(connection)
         .map_err(|cause| JournalError::Migrate {
@@ -137,32 +125,19 @@ fn sync_wal_switch(connection: Connection, path: &Path) -> Result<Connection, Jo
     drop(connection);
     File::open(path)
         .and_then(|file| file.sync_all())
-        .map_err(file_open_error(path))?;
-    sync_parent_folder(path).map_err(file_open_error(path))?;
+        .map_err(JournalError::cannot_write(path))?;
+    sync_parent_folder(path).map_err(JournalError::cannot_write(path))?;
     open_connection(path)
 }
 
 fn open_connection(path: &Path) -> Result<Connection, JournalError> {
     record_locks::install_lock_calls();
-    Connection::open(path).map_err(database_open_error(path))
-}
-
-fn database_open_error(path: &Path) -> impl Fn(rusqlite::Error) -> JournalError {
-    move |cause| JournalError::Open {
-        path: path.display().to_string(),
-        cause,
-    }
-}
-
-fn file_open_error(path: &Path) -> impl Fn(std::io::Error) -> JournalError {
-    move |cause| JournalError::File {
-        path: path.display().to_string(),
-        cause,
-    }
+    Connection::open(path).map_err(JournalError::cannot_open(path))
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::open_journal::open_for_writing;
     use super::*;
 
     #[test]

@@ -12,9 +12,11 @@ mod apply_transition;
 mod backend_rows;
 mod backlog;
 mod backup;
+mod child_rows;
 mod corruption_recovery;
 mod disk_reserve;
 mod entry;
+mod facts;
 mod file_replace;
 mod history;
 mod incidents;
@@ -23,14 +25,19 @@ mod intents;
 mod job_queue;
 mod journal_reader;
 mod migrate;
+mod open_journal;
+mod reply_rows;
 mod retention;
 mod shell_rows;
-mod task_names;
+mod statements;
+mod task_rows;
 #[cfg(test)]
 mod tests;
 mod transition_rules;
 mod transitions;
+mod write_job;
 mod writer;
+mod writer_thread;
 
 pub use accept_requests::{
     AcceptedRequest, IdConflict, OfferOutcome, RepeatedRequest, RequestOffer, UnreadableRequest,
@@ -41,9 +48,10 @@ pub use corruption_recovery::DamageReport;
 pub use disk_reserve::{DISK_RESERVE_BYTES, has_disk_space_at};
 pub use entry::{RecordedReply, RequestOrigin, RequestState, UnfinishedRequest};
 pub use history::{FullHistory, HistoryEntry, HistoryQuery, PendingRequests, RequestIncident};
-pub use journal_reader::{JournalReader, ListedTask, OpenRequestCounts, RequestRecord};
+pub use journal_reader::{JournalReader, OpenRequestCounts, RequestRecord};
 pub use retention::{BATCH, SignatureExpiry};
 pub use shell_rows::{JournalShellState, ShellExit, ShellProcessTrace, ShellRow};
+pub use task_rows::ListedTask;
 pub use transition_rules::{EffectComparison, RulesReply};
 pub use transitions::{CloseReason, RecordedStart, RecoveredRequest};
 
@@ -134,6 +142,24 @@ pub enum JournalError {
     },
 }
 
+impl JournalError {
+    /// Returns a function that makes the error of a database that cannot be opened.
+    fn cannot_open(path: &Path) -> impl Fn(rusqlite::Error) -> Self {
+        move |cause| Self::Open {
+            path: path.display().to_string(),
+            cause,
+        }
+    }
+
+    /// Returns a function that makes the error of a file that cannot be written.
+    fn cannot_write(path: &Path) -> impl Fn(std::io::Error) -> Self {
+        move |cause| Self::File {
+            path: path.display().to_string(),
+            cause,
+        }
+    }
+}
+
 /// The journal of one home. Cheap to clone; all clones share one writer.
 #[derive(Debug, Clone)]
 pub struct Journal {
@@ -177,7 +203,7 @@ impl Journal {
         path: &Path,
         select: impl Fn(&mut rusqlite::Connection) -> rusqlite::Result<i64>,
     ) -> Result<Self, JournalError> {
-        let mut connection = migrate::open_for_writing(path, false)?;
+        let mut connection = open_journal::open_for_writing(path, false)?;
         let disk = disk_reserve::DiskReserve::for_journal(path);
         let mut prepare = || {
             corruption_recovery::mark_outcome_unknown(&connection)?;
@@ -206,6 +232,20 @@ impl Journal {
     /// doubt.
     pub async fn checkpoint_wal(&self) {
         self.writer.checkpoint_log().await;
+    }
+
+    /// Reads on a blocking thread.
+    ///
+    /// # Errors
+    /// [`JournalError::Open`], and the errors of `read`.
+    pub async fn read_blocking<T: Send + 'static>(
+        &self,
+        read: impl FnOnce(&JournalReader) -> Result<T, JournalError> + Send + 'static,
+    ) -> Result<T, JournalError> {
+        let journal = self.clone();
+        tokio::task::spawn_blocking(move || read(&journal.open_reader()?))
+            .await
+            .unwrap_or(Err(JournalError::NotCommitted))
     }
 
     /// A read-only view of the same file, as far as it is about the backend that this process works for.

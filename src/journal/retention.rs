@@ -1,6 +1,7 @@
 //! Deletes rows that are not needed any more, at most [`BATCH`] rows in one transaction: a call that writes waits no
 //! longer than that takes. Not here: when, and how often in a row (runner::periodic).
 
+use super::statements::execute_cached;
 use super::{Journal, JournalError};
 
 /// The most rows that one transaction deletes.
@@ -38,14 +39,10 @@ impl Journal {
         self.writer
             .write_unordered(move |transaction| {
                 let bounds = (before_ms, rows_per_delete());
-                transaction
-                    .prepare_cached(&format!("delete from result where request_id in ({SENT})"))?
-                    .execute(bounds)?;
-                Ok(transaction
-                    .prepare_cached(&format!(
-                        "update request set sent_at_ms = null where id in ({SENT})"
-                    ))?
-                    .execute(bounds)?)
+                let delete = format!("delete from result where request_id in ({SENT})");
+                execute_cached(transaction, &delete, bounds)?;
+                let update = format!("update request set sent_at_ms = null where id in ({SENT})");
+                Ok(execute_cached(transaction, &update, bounds)?)
             })
             .await
     }
@@ -83,9 +80,7 @@ impl Journal {
         values: impl rusqlite::Params + Send + 'static,
     ) -> Result<usize, JournalError> {
         self.writer
-            .write_unordered(move |transaction| {
-                Ok(transaction.prepare_cached(sql)?.execute(values)?)
-            })
+            .write_unordered(move |transaction| Ok(execute_cached(transaction, sql, values)?))
             .await
     }
 }
@@ -98,7 +93,7 @@ fn rows_per_delete() -> i64 {
 mod tests {
     use rusqlite::Connection;
 
-    use super::super::{backlog, history, journal_reader, migrate};
+    use super::super::{backlog, history, journal_reader, migrate, task_rows};
     use super::*;
 
     /// The steps that SQLite takes for a statement, as it explains them.
@@ -126,6 +121,7 @@ mod tests {
             .chain(journal_reader::REGULAR)
             .chain(backlog::REGULAR)
             .chain(history::REGULAR)
+            .chain([&task_rows::TASKS])
         {
             let steps = plan(&connection, &sql.replace("{own}", "backend = 1"));
             assert!(!steps.is_empty(), "{sql}");

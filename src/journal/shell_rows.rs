@@ -5,7 +5,8 @@ use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ValueRef};
 use rusqlite::{Row, params};
 
 use super::journal_reader::JournalReader;
-use super::writer::WriteDurability;
+use super::statements::execute_cached;
+use super::write_job::WriteDurability;
 use super::{Journal, JournalError};
 
 /// The last known state of a shell.
@@ -100,13 +101,12 @@ impl Journal {
         self.writer
             .write_and_wait(WriteDurability::ProcessCrash, move |transaction| {
                 let trace = shell.trace.as_ref();
-                transaction
-                    .prepare_cached(
+                execute_cached(
+                    transaction,
                         "insert or replace into shell (number, pid, command, folder, purpose, identity, request_id, \
                          fifo, raw, handle, state, exit_code, exit_signal, started_at_ms, ended_at_ms) \
                          values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                    )?
-                    .execute(params![
+                    params![
                         shell.number,
                         shell.pid,
                         shell.command,
@@ -122,7 +122,8 @@ impl Journal {
                         shell.exit.signal,
                         shell.started_at_ms,
                         shell.ended_at_ms,
-                    ])?;
+                    ],
+                )?;
                 Ok(())
             })
             .await
@@ -130,13 +131,13 @@ impl Journal {
 
     /// Notes that the shell of this process has ended, if there is one that runs.
     pub fn record_shell_exit(&self, identity: String, exit: ShellExit, now_ms: i64) {
-        self.writer.write_later(WriteDurability::ProcessCrash, move |transaction| {
-            transaction
-                .prepare_cached(
-                    "update shell set state = 'ended', exit_code = ?, exit_signal = ?, ended_at_ms = ? \
-                     where identity = ? and state = 'running'",
-                )?
-                .execute(params![exit.code, exit.signal, now_ms, identity])?;
+        self.writer.write_later(move |transaction| {
+            execute_cached(
+                transaction,
+                "update shell set state = 'ended', exit_code = ?, exit_signal = ?, ended_at_ms = ? \
+                 where identity = ? and state = 'running'",
+                params![exit.code, exit.signal, now_ms, identity],
+            )?;
             Ok(())
         });
     }
@@ -149,16 +150,15 @@ impl Journal {
         exit: ShellExit,
         now_ms: i64,
     ) {
-        self.writer
-            .write_later(WriteDurability::ProcessCrash, move |transaction| {
-                transaction
-                .prepare_cached(
-                    "update shell set state = ?, exit_code = ?, exit_signal = ?, ended_at_ms = ? \
+        self.writer.write_later(move |transaction| {
+            execute_cached(
+                transaction,
+                "update shell set state = ?, exit_code = ?, exit_signal = ?, ended_at_ms = ? \
                      where number = ? and state = 'running'",
-                )?
-                .execute(params![state.as_str(), exit.code, exit.signal, now_ms, number])?;
-                Ok(())
-            });
+                params![state.as_str(), exit.code, exit.signal, now_ms, number],
+            )?;
+            Ok(())
+        });
     }
 
     /// Notes that every shell that runs is about to be ended with the runner, but for those that `outlive` it.
@@ -174,9 +174,7 @@ impl Journal {
             .write_and_wait(WriteDurability::ProcessCrash, move |transaction| {
                 let sql = "update shell set state = 'stopped', ended_at_ms = ?1 \
                            where state = 'running' and not (?2 and fifo is not null)";
-                transaction
-                    .prepare_cached(sql)?
-                    .execute((now_ms, outlive))?;
+                execute_cached(transaction, sql, (now_ms, outlive))?;
                 Ok(())
             })
             .await
@@ -184,13 +182,10 @@ impl Journal {
 
     /// A shell that is not listed any more.
     pub fn delete_shell(&self, number: u32) {
-        self.writer
-            .write_later(WriteDurability::ProcessCrash, move |transaction| {
-                transaction
-                    .prepare_cached("delete from shell where number = ?")?
-                    .execute([number])?;
-                Ok(())
-            });
+        self.writer.write_later(move |transaction| {
+            execute_cached(transaction, "delete from shell where number = ?", [number])?;
+            Ok(())
+        });
     }
 }
 
@@ -200,12 +195,12 @@ impl JournalReader {
     /// # Errors
     /// The file cannot be read.
     pub fn list_shell_rows(&self) -> Result<Vec<ShellRow>, JournalError> {
-        let mut statement = self.connection.prepare_cached(
+        self.query_all(
             "select number, pid, command, folder, purpose, identity, request_id, fifo, raw, handle, state, exit_code, \
              exit_signal, started_at_ms, ended_at_ms from shell order by number",
-        )?;
-        let rows = statement.query_map([], shell_from_row)?;
-        Ok(rows.collect::<Result<_, _>>()?)
+            [],
+            shell_from_row,
+        )
     }
 }
 

@@ -178,6 +178,18 @@ fn transition_to(write: TransitionWrite, then: TransitionResult) -> RequestTrans
     RequestTransition { write, then }
 }
 
+impl RequestTransition {
+    /// A step that writes nothing.
+    fn without_write(then: TransitionResult) -> Self {
+        transition_to(TransitionWrite::Nothing, then)
+    }
+
+    /// A step that writes nothing yet: the request is answered so.
+    fn answered_with(reply: RulesReply) -> Self {
+        Self::without_write(TransitionResult::Answer(reply))
+    }
+}
+
 fn handle_unknown(event: RequestEvent) -> Result<RequestTransition, InvalidTransition> {
     match event {
         RequestEvent::Offered { cancelled, .. } => Ok(transition_to(
@@ -186,17 +198,16 @@ fn handle_unknown(event: RequestEvent) -> Result<RequestTransition, InvalidTrans
         )),
         // A cancel follows its request in the backend's order; one for a request that is forgotten, or never was
         // ours, changes nothing. So does closing what is forgotten.
-        RequestEvent::TakenBack | RequestEvent::Closed { .. } => Ok(transition_to(
-            TransitionWrite::Nothing,
-            TransitionResult::Nothing,
-        )),
+        RequestEvent::TakenBack | RequestEvent::Closed { .. } => {
+            Ok(RequestTransition::without_write(TransitionResult::Nothing))
+        }
         _ => Err(InvalidTransition("known")),
     }
 }
 
 fn handle_repeated_offer(known: &KnownRequest, same: bool, cancelled: bool) -> RequestTransition {
     if !same {
-        return transition_to(TransitionWrite::Nothing, TransitionResult::Conflict);
+        return RequestTransition::without_write(TransitionResult::Conflict);
     }
     let cancelled = cancelled && known.state.is_unanswered() && !known.cancelled;
     let then = match known.state {
@@ -215,7 +226,7 @@ fn handle_cancellation(known: &KnownRequest) -> RequestTransition {
     if known.state.is_unanswered() {
         transition_to(TransitionWrite::Cancel, TransitionResult::Stop)
     } else {
-        transition_to(TransitionWrite::Nothing, TransitionResult::Nothing)
+        RequestTransition::without_write(TransitionResult::Nothing)
     }
 }
 
@@ -224,10 +235,9 @@ fn handle_start(
     declares: bool,
 ) -> Result<RequestTransition, InvalidTransition> {
     match known.state {
-        RequestState::Accepted if known.cancelled => Ok(transition_to(
-            TransitionWrite::Nothing,
-            TransitionResult::Answer(RulesReply::NeverRan),
-        )),
+        RequestState::Accepted if known.cancelled => {
+            Ok(RequestTransition::answered_with(RulesReply::NeverRan))
+        }
         RequestState::Accepted => Ok(transition_to(
             TransitionWrite::Start { declares },
             TransitionResult::Begin,
@@ -262,33 +272,30 @@ fn handle_reply(known: &KnownRequest) -> Result<RequestTransition, InvalidTransi
 }
 
 fn handle_close(known: &KnownRequest, delivered: bool, kept: bool) -> RequestTransition {
-    match known.state {
-        RequestState::Delivered | RequestState::Undeliverable => {
-            transition_to(TransitionWrite::Nothing, TransitionResult::Nothing)
-        }
-        RequestState::Accepted | RequestState::Started | RequestState::Finished => transition_to(
+    if known.state.is_closed() {
+        RequestTransition::without_write(TransitionResult::Nothing)
+    } else {
+        transition_to(
             TransitionWrite::Close { delivered, kept },
             TransitionResult::Nothing,
-        ),
+        )
     }
 }
 
 fn handle_recovery(known: &KnownRequest) -> Result<RequestTransition, InvalidTransition> {
     Ok(match known.state {
-        RequestState::Accepted if known.cancelled => transition_to(
-            TransitionWrite::Nothing,
-            TransitionResult::Answer(RulesReply::NeverRan),
-        ),
-        RequestState::Accepted => transition_to(TransitionWrite::Nothing, TransitionResult::Run),
-        RequestState::Started if known.declared => {
-            transition_to(TransitionWrite::Nothing, TransitionResult::Compare)
+        RequestState::Accepted if known.cancelled => {
+            RequestTransition::answered_with(RulesReply::NeverRan)
         }
-        RequestState::Started if known.at_most_once && !known.declares => transition_to(
-            TransitionWrite::Nothing,
-            TransitionResult::Answer(RulesReply::Interrupted),
-        ),
+        RequestState::Accepted => RequestTransition::without_write(TransitionResult::Run),
+        RequestState::Started if known.declared => {
+            RequestTransition::without_write(TransitionResult::Compare)
+        }
+        RequestState::Started if known.at_most_once && !known.declares => {
+            RequestTransition::answered_with(RulesReply::Interrupted)
+        }
         RequestState::Started => allow_rerun(known),
-        RequestState::Finished => transition_to(TransitionWrite::Nothing, TransitionResult::Post),
+        RequestState::Finished => RequestTransition::without_write(TransitionResult::Post),
         RequestState::Delivered | RequestState::Undeliverable => {
             return Err(InvalidTransition("open"));
         }
@@ -303,30 +310,18 @@ fn handle_comparison(
         return Err(InvalidTransition("started"));
     }
     Ok(match comparison {
-        EffectComparison::Done => transition_to(
-            TransitionWrite::Nothing,
-            TransitionResult::Answer(RulesReply::Recovered),
-        ),
+        EffectComparison::Done => RequestTransition::answered_with(RulesReply::Recovered),
         EffectComparison::Untouched => allow_rerun(known),
-        EffectComparison::Unclear => transition_to(
-            TransitionWrite::Nothing,
-            TransitionResult::Answer(RulesReply::Interrupted),
-        ),
+        EffectComparison::Unclear => RequestTransition::answered_with(RulesReply::Interrupted),
     })
 }
 
 /// A call that has certainly changed nothing is run again, unless it seems to crash the runner.
 fn allow_rerun(known: &KnownRequest) -> RequestTransition {
     if known.cancelled {
-        transition_to(
-            TransitionWrite::Nothing,
-            TransitionResult::Answer(RulesReply::ChangedNothing),
-        )
+        RequestTransition::answered_with(RulesReply::ChangedNothing)
     } else if known.attempt >= MAX_ATTEMPTS {
-        transition_to(
-            TransitionWrite::Nothing,
-            TransitionResult::Answer(RulesReply::CrashLooping),
-        )
+        RequestTransition::answered_with(RulesReply::CrashLooping)
     } else {
         transition_to(TransitionWrite::Requeue, TransitionResult::Run)
     }
@@ -348,6 +343,11 @@ impl RequestState {
     /// Not answered yet.
     pub(crate) fn is_unanswered(self) -> bool {
         matches!(self, Self::Accepted | Self::Started)
+    }
+
+    /// Nothing more is posted for it.
+    pub(crate) fn is_closed(self) -> bool {
+        matches!(self, Self::Delivered | Self::Undeliverable)
     }
 }
 

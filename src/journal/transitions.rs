@@ -2,16 +2,17 @@
 
 use std::sync::atomic::Ordering;
 
-use rusqlite::{Transaction, params};
+use rusqlite::Transaction;
 
 use super::accept_requests::AcceptedRequest;
-use super::backend_rows::set_backend_fact;
-use super::entry::{RecordedReply, RequestState};
-use super::transition_rules::{
-    EffectComparison, RequestEvent, RulesReply, TransitionResult, TransitionWrite,
-};
-use super::writer::WriteDurability;
-use super::{Journal, JournalError, apply_transition};
+use super::apply_transition::{apply_request_event, check_transition};
+use super::entry::RecordedReply;
+use super::incidents::insert_incident;
+use super::reply_rows::store_reply;
+use super::statements::execute_cached;
+use super::transition_rules::{EffectComparison, RequestEvent, RulesReply, TransitionResult};
+use super::write_job::WriteDurability;
+use super::{Journal, JournalError};
 use crate::ids::RequestId;
 use crate::request::CleanReply;
 
@@ -61,14 +62,10 @@ impl Journal {
     ) -> Result<RecordedStart, JournalError> {
         let id = call.tool_request().id.clone();
         let promise = call.tool_effect().runs_at_most_once() && !declares;
-        let durability = if promise {
-            WriteDurability::PowerLoss
-        } else {
-            WriteDurability::ProcessCrash
-        };
+        let durability = WriteDurability::for_effect(promise);
         self.writer
             .write_and_wait(durability, move |transaction| {
-                match apply_transition::apply_request_event(
+                match apply_request_event(
                     transaction,
                     &id,
                     RequestEvent::Begins { declares },
@@ -94,11 +91,7 @@ impl Journal {
         now_ms: i64,
     ) -> Result<RecordedReply, JournalError> {
         let id = call.tool_request().id.clone();
-        let durability = if call.tool_effect().runs_at_most_once() {
-            WriteDurability::PowerLoss
-        } else {
-            WriteDurability::ProcessCrash
-        };
+        let durability = WriteDurability::for_effect(call.tool_effect().runs_at_most_once());
         self.writer
             .write_and_wait(durability, move |transaction| {
                 store_reply(transaction, &id, &reply, now_ms)
@@ -164,19 +157,12 @@ impl Journal {
                     delivered,
                     kept: close == CloseReason::Sent,
                 };
-                let (_, known) =
-                    apply_transition::apply_request_event(transaction, &id, event, now_ms)?;
+                let (_, known) = apply_request_event(transaction, &id, event, now_ms)?;
                 if let CloseReason::Undeliverable(reason) = &close {
-                    transaction
-                        .prepare_cached("update request set last_error = ? where id = ?")?
-                        .execute([reason, id.as_str()])?;
+                    let sql = "update request set last_error = ? where id = ?";
+                    execute_cached(transaction, sql, [reason, id.as_str()])?;
                 }
-                Ok(known.is_some_and(|known| {
-                    !matches!(
-                        known.state,
-                        RequestState::Delivered | RequestState::Undeliverable
-                    )
-                }))
+                Ok(known.is_some_and(|known| !known.state.is_closed()))
             })
             .await?;
         if was_open {
@@ -212,12 +198,12 @@ impl Journal {
         self.writer
             // A reply that has to wait here may have to wait long: it is worth a sync now.
             .write_and_wait(WriteDurability::PowerLoss, move |transaction| {
-                transaction
-                    .prepare_cached(
-                        "update request set deliver_attempts = deliver_attempts + 1, last_error = ? where id = ?",
-                    )?
-                    .execute(params![cause, id.as_str()])?;
-                super::incidents::insert_incident(transaction, &id, "post failed", Some(&cause), now_ms)?;
+                execute_cached(
+                    transaction,
+                    "update request set deliver_attempts = deliver_attempts + 1, last_error = ? where id = ?",
+                    [cause.as_str(), id.as_str()],
+                )?;
+                insert_incident(transaction, &id, "post failed", Some(&cause), now_ms)?;
                 Ok(())
             })
             .await
@@ -238,79 +224,16 @@ impl Journal {
         );
         self.writer
             .write_and_wait(WriteDurability::ProcessCrash, move |transaction| {
-                let changed = transaction
-                    .prepare_cached(
-                        "update result set payload = ?1 where request_id = ?2 \
-                         and exists (select 1 from request where id = ?2 and state = 'finished')",
-                    )?
-                    .execute(params![payload, id.as_str()])?;
-                check_transition(changed == 1, id, "finished")?;
+                let changed = execute_cached(
+                    transaction,
+                    "update result set payload = ?1 where request_id = ?2 \
+                     and exists (select 1 from request where id = ?2 and state = 'finished')",
+                    [payload.as_str(), id.as_str()],
+                )?;
+                check_transition(changed, &id, "finished")?;
                 Ok(reply)
             })
             .await
-    }
-
-    /// Notes a process that a call started.
-    ///
-    /// # Errors
-    /// The journal could not be written.
-    pub async fn record_child_start(
-        &self,
-        request: &RequestId,
-        identity: String,
-        command: String,
-        now_ms: i64,
-    ) -> Result<(), JournalError> {
-        let id = request.clone();
-        self.writer
-            .write_and_wait(WriteDurability::ProcessCrash, move |transaction| {
-                transaction
-                    .prepare_cached(
-                        "insert or replace into child (request_id, identity, command, started_at_ms) \
-                         select ?1, ?2, ?3, ?4 where exists (select 1 from request where id = ?1)",
-                    )?
-                    .execute(params![id.as_str(), identity, command, now_ms])?;
-                Ok(())
-            })
-            .await
-    }
-
-    /// Notes that a process is gone, sooner or later; a note that is lost costs a look at the next start.
-    pub fn record_child_end(&self, identity: String) {
-        self.writer
-            .write_later(WriteDurability::ProcessCrash, move |transaction| {
-                transaction
-                    .prepare_cached("delete from child where identity = ?")?
-                    .execute([identity])?;
-                Ok(())
-            });
-    }
-
-    /// Keeps a small fact over restarts: of the device, or of the backend that this process works for (the cursor, the
-    /// clock's offset).
-    ///
-    /// # Errors
-    /// The journal could not be written.
-    pub async fn store_fact(&self, key: &'static str, value: String) -> Result<(), JournalError> {
-        let backend = self.current.row_id();
-        self.writer
-            .write_unordered(move |transaction| {
-                Ok(set_backend_fact(transaction, backend, key, &value)?)
-            })
-            .await
-    }
-
-    /// Stores small facts for `status` without waiting; a failure is only logged.
-    pub fn store_facts_later(&self, facts: Vec<(&'static str, String)>) {
-        if facts.is_empty() {
-            return;
-        }
-        let backend = self.current.row_id();
-        self.writer.write_detached(move |transaction| {
-            facts.iter().try_for_each(|(key, value)| {
-                Ok(set_backend_fact(transaction, backend, key, value)?)
-            })
-        });
     }
 
     /// Returns a number that rises whenever a request may have moved. Counts of open requests hold until then.
@@ -326,7 +249,7 @@ fn decide_recovery(
     event: RequestEvent,
     now_ms: i64,
 ) -> Result<RecoveredRequest, JournalError> {
-    let (then, known) = apply_transition::apply_request_event(transaction, id, event, now_ms)?;
+    let (then, known) = apply_request_event(transaction, id, event, now_ms)?;
     let attempt = known.map_or(0, |known| known.attempt);
     let (fate, kind) = match then {
         TransitionResult::Compare => return Ok(RecoveredRequest::Compare),
@@ -338,7 +261,7 @@ fn decide_recovery(
         _ if attempt == 0 => return Ok(RecoveredRequest::Run),
         _ => (RecoveredRequest::Run, "rerun"),
     };
-    apply_transition::incident(
+    insert_incident(
         transaction,
         id,
         kind,
@@ -346,66 +269,4 @@ fn decide_recovery(
         now_ms,
     )?;
     Ok(fate)
-}
-
-/// Accepted or started, to finished with its payload. A task's reply is read here and never posted, so that the same
-/// step delivers it.
-pub(super) fn store_reply(
-    transaction: &Transaction<'_>,
-    id: &RequestId,
-    reply: &CleanReply,
-    now_ms: i64,
-) -> Result<RecordedReply, JournalError> {
-    let known = apply_transition::read_known_request(transaction, id)?;
-    let step = apply_transition::decide_transition(known.as_ref(), id, RequestEvent::Answered)?;
-    let (Some(known), TransitionWrite::Finish { read_here }) = (known, step.write) else {
-        return Err(JournalError::Moved {
-            id: id.clone(),
-            expected: "known",
-        });
-    };
-    let state = if read_here {
-        RequestState::Delivered
-    } else {
-        RequestState::Finished
-    };
-    let changed = transaction
-        .prepare_cached(
-            "update request set outcome = ?1, truncated = ?2, finished_at_ms = ?3, state = ?4, closed_at_ms = ?5, \
-             code = ?6 where id = ?7 and state = ?8",
-        )?
-        .execute(params![
-            reply.outcome_kind().as_str(),
-            reply.is_truncated(),
-            now_ms,
-            state.as_str(),
-            read_here.then_some(now_ms),
-            reply.failure_code(),
-            id.as_str(),
-            known.state.as_str(),
-        ])?;
-    check_transition(changed == 1, id.clone(), known.state.as_str())?;
-    transaction
-        .prepare_cached("insert into result (request_id, payload) values (?, ?)")?
-        .execute(params![id.as_str(), reply.payload_json()])?;
-    super::journal_reader::recorded_reply(transaction, id)
-}
-
-pub(super) fn set_key_value(
-    transaction: &Transaction<'_>,
-    key: &str,
-    value: &str,
-) -> rusqlite::Result<()> {
-    transaction
-        .prepare_cached("insert into kv (key, value) values (?, ?) on conflict (key) do update set value = excluded.value")?
-        .execute([key, value])
-        .map(drop)
-}
-
-fn check_transition(kept: bool, id: RequestId, expected: &'static str) -> Result<(), JournalError> {
-    if kept {
-        Ok(())
-    } else {
-        Err(JournalError::Moved { id, expected })
-    }
 }

@@ -2,15 +2,18 @@
 //! result (request).
 
 mod binary_data;
+mod control_scanner;
 mod elided_text;
 pub mod head_tail;
 pub(crate) mod line_feed;
 pub(crate) mod line_index;
 mod long_line;
 pub mod number_format;
+mod output_handle;
 mod output_inventory;
 mod output_search;
 pub mod output_store;
+mod output_store_state;
 pub mod path_text;
 pub mod secret_boundaries;
 mod sparse_file;
@@ -25,8 +28,10 @@ mod utf8_decoder;
 
 pub use binary_data::{BinaryRun, find_binary_data};
 pub use head_tail::HeadTail;
+pub use output_handle::OutputHandle;
+pub use output_inventory::OutputLimits;
 pub use output_search::{OutputSearchError, OutputSearchQuery, OutputSearchResult};
-pub use output_store::{FindOutputError, OutputHandle, OutputLimits, OutputStore};
+pub use output_store::{FindOutputError, OutputStore};
 pub use secret_boundaries::{MaskedRanges, MaskedTexts, SecretBoundaries};
 pub use spool::OutputSpool;
 pub use stored_output::{

@@ -5,10 +5,30 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
-use super::OutputHandle;
-use super::output_store::OutputLimits;
+use super::output_handle::OutputHandle;
+
+/// The limits on the size and the age of stored outputs.
+#[derive(Debug, Clone, Copy)]
+pub struct OutputLimits {
+    /// Bytes of one output.
+    pub per_output: u64,
+    /// Bytes of all outputs.
+    pub in_total: u64,
+    /// The time from its start for which an output is stored.
+    pub max_age: Duration,
+}
+
+impl Default for OutputLimits {
+    fn default() -> Self {
+        Self {
+            per_output: 256 << 20,
+            in_total: 2 << 30,
+            max_age: Duration::from_hours(7 * 24),
+        }
+    }
+}
 
 /// Every kept output, oldest first.
 #[derive(Debug, Default)]
@@ -48,23 +68,19 @@ impl OutputInventory {
             found.push((facts.modified()?, name, facts.len()));
         }
         found.sort_by_key(|(since, ..)| *since);
-        let mut ledger = Self::default();
+        let mut inventory = Self::default();
         for (since, name, size) in found {
-            let order = ledger.begin_item(name.as_str(), since);
-            ledger.finish_item(order, dir);
-            ledger.add_size(order, size);
+            let order = inventory.begin_item(name.as_str(), since);
+            inventory.finish_item(order, dir);
+            inventory.add_size(order, size);
         }
-        Ok(ledger)
+        Ok(inventory)
     }
 
     /// Enters an output that is being written; an earlier one of that name is forgotten.
     pub(super) fn begin_item(&mut self, name: &str, since: SystemTime) -> u64 {
-        if let Some(order) = self
-            .items
-            .iter()
-            .find(|(_, item)| item.name == name)
-            .map(|(order, _)| *order)
-        {
+        let earlier = self.items.iter().find(|(_, item)| item.name == name);
+        if let Some(order) = earlier.map(|(order, _)| *order) {
             self.forget_item(order);
         }
         let order = self.next;
@@ -117,20 +133,12 @@ impl OutputInventory {
 
     /// Returns the reason why the end of this output is missing, if this process saw it happen.
     pub(super) fn cut_reason(&self, name: &str) -> Option<&str> {
-        self.items
-            .values()
-            .find(|item| item.name == name)?
-            .cut_short
-            .as_deref()
+        self.find_item(name)?.cut_short.as_deref()
     }
 
     /// Returns the reason why nothing is stored under this name.
     pub(super) fn recorded_refusal(&self, name: &str) -> Option<&str> {
-        self.items
-            .values()
-            .find(|item| item.name == name)?
-            .refused
-            .as_deref()
+        self.find_item(name)?.refused.as_deref()
     }
 
     /// The output is complete. The file of one of which nothing is kept goes: it would look like one that is empty.
@@ -163,6 +171,10 @@ impl OutputInventory {
             item.size += bytes;
             self.total += bytes;
         }
+    }
+
+    fn find_item(&self, name: &str) -> Option<&InventoryItem> {
+        self.items.values().find(|item| item.name == name)
     }
 
     fn oldest_finished(&self) -> Option<u64> {

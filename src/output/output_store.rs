@@ -2,71 +2,22 @@
 //! Not here: writing an output (spool), reading it again (stored_output) and the order of removal (output_inventory).
 #![expect(clippy::disallowed_methods, reason = "this room owns the kept outputs")]
 
-use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use sha2::{Digest, Sha256};
+use parking_lot::Mutex;
 
-use super::output_inventory::OutputInventory;
+use super::output_handle::OutputHandle;
+use super::output_inventory::{OutputInventory, OutputLimits};
+use super::output_store_state::OutputStoreState;
 use super::spool::{OutputSpool, SpoolStop};
 use super::stored_line_indexes::StoredLineIndexes;
 use super::{ClippedText, StoredOutput, TextBudget};
 use crate::durable::open_private_file;
-use crate::ids::{RequestId, to_hex};
-
-/// The name of a kept output: `out_` and twelve hex digits.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct OutputHandle(String);
-
-impl OutputHandle {
-    const PREFIX: &'static str = "out_";
-    const DIGITS: usize = 12;
-
-    /// Parses a handle as a model writes it. The grammar cannot express a path.
-    pub fn parse(text: &str) -> Option<Self> {
-        let digits = text.strip_prefix(Self::PREFIX)?;
-        let hex = digits
-            .bytes()
-            .all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));
-        (digits.len() == Self::DIGITS && hex).then(|| Self(text.to_owned()))
-    }
-
-    /// The handle as shown to the model.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Display for OutputHandle {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-/// The limits on the size and the age of stored outputs.
-#[derive(Debug, Clone, Copy)]
-pub struct OutputLimits {
-    /// Bytes of one output.
-    pub per_output: u64,
-    /// Bytes of all outputs.
-    pub in_total: u64,
-    /// The time from its start for which an output is stored.
-    pub max_age: Duration,
-}
-
-impl Default for OutputLimits {
-    fn default() -> Self {
-        Self {
-            per_output: 256 << 20,
-            in_total: 2 << 30,
-            max_age: Duration::from_hours(7 * 24),
-        }
-    }
-}
+use crate::ids::RequestId;
 
 /// The reason why a stored output cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -91,21 +42,6 @@ pub struct OutputStore {
     shared: Arc<OutputStoreState>,
 }
 
-#[derive(Debug)]
-pub(super) struct OutputStoreState {
-    pub(super) dir: PathBuf,
-    pub(super) limits: OutputLimits,
-    ledger: Mutex<OutputInventory>,
-    indexes: StoredLineIndexes,
-}
-
-impl OutputStoreState {
-    /// A panic elsewhere leaves the account at worst a little off, which the next start corrects.
-    pub(super) fn lock_inventory(&self) -> MutexGuard<'_, OutputInventory> {
-        self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 impl OutputStore {
     /// Opens the folder, making it (0700) where needed, and removes outputs beyond the limits.
     pub fn open_output_folder(dir: &Path) -> io::Result<Self> {
@@ -115,15 +51,14 @@ impl OutputStore {
     /// Opens the folder under limits of the caller's own.
     pub fn with_limits(dir: &Path, limits: OutputLimits) -> io::Result<Self> {
         create_private_dir(dir)?;
-        let mut ledger = OutputInventory::load_folder(dir)?;
-        ledger.remove_expired(dir, &limits, SystemTime::now());
-        let (ledger, indexes) = (Mutex::new(ledger), StoredLineIndexes::default());
+        let mut inventory = OutputInventory::load_folder(dir)?;
+        inventory.remove_expired(dir, &limits, SystemTime::now());
         Ok(Self {
             shared: Arc::new(OutputStoreState {
                 dir: dir.to_owned(),
                 limits,
-                ledger,
-                indexes,
+                inventory: Mutex::new(inventory),
+                indexes: StoredLineIndexes::default(),
             }),
         })
     }
@@ -131,12 +66,7 @@ impl OutputStore {
     /// Returns the handle of a request's `n`-th output (from 0). It is the same after a restart, so that recovery finds
     /// the output of a killed call.
     pub fn handle_for(request: &RequestId, n: u32) -> OutputHandle {
-        let digest = Sha256::digest(format!("{request}:{n}"));
-        OutputHandle(format!(
-            "{}{}",
-            OutputHandle::PREFIX,
-            to_hex(&digest[..OutputHandle::DIGITS / 2])
-        ))
+        OutputHandle::for_request(request, n)
     }
 
     /// Starts storing a request's `n`-th output, replacing one from an earlier run.
@@ -150,10 +80,10 @@ impl OutputStore {
         let file = open_private_file(&path, |options| options.write(true).create_new(true))?;
         self.shared.indexes.forget_index(&handle);
         let now = SystemTime::now();
-        let mut ledger = self.shared.lock_inventory();
-        let order = ledger.begin_item(handle.as_str(), now);
-        ledger.remove_expired(&self.shared.dir, &self.shared.limits, now);
-        drop(ledger);
+        let mut inventory = self.shared.inventory.lock();
+        let order = inventory.begin_item(handle.as_str(), now);
+        inventory.remove_expired(&self.shared.dir, &self.shared.limits, now);
+        drop(inventory);
         Ok(OutputSpool::for_open_file(
             handle,
             file,
@@ -179,10 +109,10 @@ impl OutputStore {
         };
         let file = OpenOptions::new().append(true).open(&path)?;
         let size = so_far.metadata()?.len();
-        let mut ledger = self.shared.lock_inventory();
-        let order = ledger.begin_item(handle.as_str(), SystemTime::now());
-        ledger.add_size(order, size);
-        drop(ledger);
+        let mut inventory = self.shared.inventory.lock();
+        let order = inventory.begin_item(handle.as_str(), SystemTime::now());
+        inventory.add_size(order, size);
+        drop(inventory);
         let spool = OutputSpool::for_open_file(handle, file, order, size, Arc::clone(&self.shared));
         Ok(Some((spool, io::Read::take(so_far, size))))
     }
@@ -217,7 +147,8 @@ impl OutputStore {
         let handle = OutputHandle::parse(handle.trim()).ok_or(FindOutputError::Malformed)?;
         if let Some(reason) = self
             .shared
-            .lock_inventory()
+            .inventory
+            .lock()
             .recorded_refusal(handle.as_str())
         {
             return Err(FindOutputError::NotKept(reason.to_owned()));
@@ -260,7 +191,8 @@ impl OutputStore {
     /// Returns the reason why the end of an output is missing, if this process saw it happen.
     pub fn recorded_cut(&self, handle: &OutputHandle) -> Option<String> {
         self.shared
-            .lock_inventory()
+            .inventory
+            .lock()
             .cut_reason(handle.as_str())
             .map(str::to_owned)
     }

@@ -5,7 +5,8 @@ use std::io::{self, Write as _};
 use std::sync::Arc;
 
 use super::number_format::format_size;
-use super::output_store::{OutputHandle, OutputStoreState};
+use super::output_handle::OutputHandle;
+use super::output_store_state::OutputStoreState;
 
 /// The number of bytes collected before they are written.
 const BUFFER_BYTES: usize = 64 << 10;
@@ -128,12 +129,11 @@ impl OutputSpool {
         let Some(reason) = self.keep_stop_reason() else {
             return;
         };
+        let mut inventory = self.shared.inventory.lock();
         if self.on_disk == 0 {
-            self.shared
-                .lock_inventory()
-                .record_refusal(self.order, reason);
+            inventory.record_refusal(self.order, reason);
         } else {
-            self.shared.lock_inventory().record_cut(self.order, reason);
+            inventory.record_cut(self.order, reason);
         }
     }
 
@@ -158,7 +158,7 @@ impl OutputSpool {
         if self.stopped.is_some() {
             return;
         }
-        if !self.shared.lock_inventory().reserve_bytes(
+        if !self.shared.inventory.lock().reserve_bytes(
             self.order,
             bytes.len() as u64,
             &self.shared.dir,
@@ -181,7 +181,8 @@ impl Drop for OutputSpool {
     fn drop(&mut self) {
         self.flush();
         self.shared
-            .lock_inventory()
+            .inventory
+            .lock()
             .finish_item(self.order, &self.shared.dir);
     }
 }

@@ -2,10 +2,12 @@
 //! itself (line_index).
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
-use super::OutputHandle;
+use parking_lot::Mutex;
+
 use super::line_index::LineIndex;
+use super::output_handle::OutputHandle;
 
 /// Outputs whose indexes are remembered.
 const MAX_REMEMBERED: usize = 32;
@@ -15,16 +17,12 @@ const MAX_REMEMBERED: usize = 32;
 pub(super) struct StoredLineIndexes(Arc<Mutex<BTreeMap<OutputHandle, LineIndex>>>);
 
 impl StoredLineIndexes {
-    fn lock_indexes(&self) -> MutexGuard<'_, BTreeMap<OutputHandle, LineIndex>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     pub(super) fn find_index(&self, handle: &OutputHandle) -> LineIndex {
-        self.lock_indexes().get(handle).cloned().unwrap_or_default()
+        self.0.lock().get(handle).cloned().unwrap_or_default()
     }
 
     pub(super) fn store_index(&self, handle: &OutputHandle, index: LineIndex) {
-        let mut indexes = self.lock_indexes();
+        let mut indexes = self.0.lock();
         if indexes.len() >= MAX_REMEMBERED && !indexes.contains_key(handle) {
             indexes.pop_first();
         }
@@ -33,6 +31,6 @@ impl StoredLineIndexes {
 
     /// Forgets the output whose name another one takes.
     pub(super) fn forget_index(&self, handle: &OutputHandle) {
-        self.lock_indexes().remove(handle);
+        self.0.lock().remove(handle);
     }
 }

@@ -2,7 +2,9 @@
 
 use std::borrow::Cow;
 use std::ops::Range;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
+
+use parking_lot::RwLock;
 
 use super::secret_set::SecretSet;
 use super::{MASK, Masker, Secret, encodings};
@@ -79,19 +81,11 @@ impl Redactor {
     }
 
     pub(super) fn current_set(&self) -> Arc<SecretSet> {
-        Arc::clone(
-            &self
-                .secret_set
-                .read()
-                .unwrap_or_else(PoisonError::into_inner),
-        )
+        Arc::clone(&self.secret_set.read())
     }
 
     fn add_encodings(&self, forms: Vec<String>) {
-        let mut known = self
-            .secret_set
-            .write()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.secret_set.write();
         if known.contains_all(&forms) {
             return;
         }

@@ -1,6 +1,7 @@
 //! The runner's tasks and the phases of its shutdown. Not here: when a phase begins (the shutdown signal).
 
 use std::future::Future;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
@@ -54,17 +55,19 @@ impl BackgroundTasks {
         self.tasks.spawn(task)
     }
 
-    /// Runs a task until it ends by itself; one that panics is restarted.
-    pub(super) fn spawn_restarting<F>(
+    /// Runs a task of a component until it ends by itself; one that panics is restarted.
+    pub(super) fn spawn_component<C, F>(
         &self,
         name: &'static str,
-        task: impl Fn() -> F + Send + 'static,
+        component: &Arc<C>,
+        task: impl Fn(Arc<C>) -> F + Send + 'static,
     ) where
+        C: Send + Sync + 'static,
         F: Future<Output = ()> + Send + 'static,
     {
-        let own = self.clone();
+        let (own, component) = (self.clone(), Arc::clone(component));
         self.tasks.spawn(async move {
-            while let Err(cause) = own.tasks.spawn(task()).await {
+            while let Err(cause) = own.tasks.spawn(task(Arc::clone(&component))).await {
                 tracing::error!(task = name, %cause, "a task of the runner failed and is started again");
                 tokio::select! {
                     () = tokio::time::sleep(own.restart_delay) => {}

@@ -1,11 +1,12 @@
 //! Intervals between attempts. Only this file uses the `backoff` crate, as an interval generator: the crate is
 //! unmaintained, and replacing it changes nothing else.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use backoff::ExponentialBackoff;
 use backoff::backoff::Backoff;
+use parking_lot::Mutex;
 
 use crate::backend::RetryDelay;
 
@@ -29,13 +30,13 @@ impl RetryBudget {
 
     /// Adds a success.
     pub(super) fn record_success(&self) {
-        let mut left = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut left = self.0.lock();
         *left = (*left + Self::SHARE).min(Self::MOST);
     }
 
     /// Spends one retry; returns whether the budget allows it.
     fn try_spend(&self) -> bool {
-        let mut left = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut left = self.0.lock();
         let may = *left >= 1.0;
         if may {
             *left -= 1.0;

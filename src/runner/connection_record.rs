@@ -14,47 +14,50 @@ const PROBLEM_KEY: &str = "backend_trouble";
 /// The journal key of the link state, for backends with a lasting connection.
 const LINK_KEY: &str = "backend_link";
 
-/// Stores the connection problem in the journal for `status`, which runs in another process.
-pub(super) async fn store_problem(
-    backend: Arc<BackendClient>,
-    journal: Journal,
-    phases: ShutdownPhases,
-) {
-    let mut news = backend.subscribe_problem();
+/// Stores the state of the connection.
+pub(super) struct ConnectionRecord {
+    pub backend: Arc<BackendClient>,
+    /// The wake-up socket's state, for a backend without a lasting connection of its own.
+    pub socket: Option<Arc<WakeupState>>,
+    pub journal: Journal,
+    pub phases: ShutdownPhases,
+}
+
+/// Stores the connection problem until the runner is over.
+pub(super) async fn store_problem(record: Arc<ConnectionRecord>) {
+    let mut news = record.backend.subscribe_problem();
     loop {
         let word = news
             .borrow_and_update()
             .map_or("", ConnectionProblem::as_str);
-        if let Err(error) = journal.store_fact(PROBLEM_KEY, word.to_owned()).await {
+        if let Err(error) = record
+            .journal
+            .store_fact(PROBLEM_KEY, word.to_owned())
+            .await
+        {
             tracing::warn!(%error, "the state of the backend could not be noted");
         }
         tokio::select! {
             changed = news.changed() => if changed.is_err() { return },
-            () = phases.over.cancelled() => return,
+            () = record.phases.over.cancelled() => return,
         }
     }
 }
 
-/// Stores in the journal, also for `status`, whether the lasting connection is up. `socket` is the wake-up socket's
-/// state, for a backend without a lasting connection of its own.
-pub(super) async fn store_link(
-    backend: Arc<BackendClient>,
-    socket: Option<Arc<WakeupState>>,
-    journal: Journal,
-    phases: ShutdownPhases,
-) {
-    let own = backend.connection_status();
-    let socket = socket.filter(|_| own.is_none());
-    let mut link = own.or_else(|| socket.as_ref().map(|socket| socket.subscribe_connected()));
+/// Stores whether the lasting connection is up, until the runner is over.
+pub(super) async fn store_link(record: Arc<ConnectionRecord>) {
+    let own = record.backend.connection_status();
+    let socket = record.socket.as_ref().filter(|_| own.is_none());
+    let mut link = own.or_else(|| socket.map(|socket| socket.subscribe_connected()));
     loop {
         let word = match link.as_mut().map(|link| *link.borrow_and_update()) {
             Some(true) => "up",
             // A link that is not needed counts as no link.
-            Some(false) if socket.as_ref().is_some_and(|socket| !socket.is_wanted()) => "",
+            Some(false) if socket.is_some_and(|socket| !socket.is_wanted()) => "",
             Some(false) => "down",
             None => "",
         };
-        if let Err(error) = journal.store_fact(LINK_KEY, word.to_owned()).await {
+        if let Err(error) = record.journal.store_fact(LINK_KEY, word.to_owned()).await {
             tracing::warn!(%error, "the state of the connection could not be noted");
         }
         let changed = async {
@@ -65,7 +68,7 @@ pub(super) async fn store_link(
         };
         tokio::select! {
             changed = changed => if !changed { return },
-            () = phases.over.cancelled() => return,
+            () = record.phases.over.cancelled() => return,
         }
     }
 }

@@ -1,9 +1,9 @@
 //! The liveness of the runner's own tasks: each announces the time of its next progress. The service manager gets its
 //! watchdog message only while no task is overdue. Not here: the message (watchdog).
 
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 /// The watched tasks.
@@ -29,15 +29,12 @@ impl Liveness {
     pub(super) fn expect_within(&self, who: LivenessTask, time: Duration) {
         // An extremely long wait must not overflow.
         let by = Instant::now() + time.min(Duration::from_hours(24)) + OVERDUE_SLACK;
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)[who as usize] = Some(by);
+        self.0.lock()[who as usize] = Some(by);
     }
 
     /// Returns a task that is overdue.
     pub(super) fn find_stuck(&self) -> Option<LivenessTask> {
-        let (now, by) = (
-            Instant::now(),
-            *self.0.lock().unwrap_or_else(PoisonError::into_inner),
-        );
+        let (now, by) = (Instant::now(), *self.0.lock());
         [
             LivenessTask::Poll,
             LivenessTask::Heartbeat,

@@ -1,6 +1,7 @@
 //! The engine: five components around one loop. `intake` requests work, `executor` runs calls, `delivery` posts
 //! their replies, `presence` reports the device's health to the backend, `housekeeping` checks the runner itself.
 
+mod backend_call_state;
 mod backend_client;
 mod background;
 mod backoff;

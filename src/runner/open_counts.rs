@@ -1,7 +1,7 @@
 //! The counts of open requests in the journal. They are counted again only after a change, so that an idle runner
 //! reads nothing. Not here: the use of the counts (presence, housekeeping).
 
-use std::sync::{Mutex, PoisonError};
+use parking_lot::Mutex;
 
 use crate::journal::{Journal, JournalError, OpenRequestCounts};
 
@@ -32,26 +32,20 @@ impl OpenCounts {
     /// Counts the open requests, or returns the last count if nothing changed since.
     pub(super) async fn count_open(&self) -> Result<CountedRequests, JournalError> {
         let moves = self.journal.change_counter();
-        let last = *self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = *self.last.lock();
         if let Some(last) = last.filter(|last| last.moves == moves) {
             return Ok(last);
         }
-        let journal = self.journal.clone();
-        let look = move || {
-            let reader = journal.open_reader()?;
-            let epoch = reader
-                .read_fact("epoch")?
-                .and_then(|epoch| epoch.parse().ok());
+        let counted = self.journal.read_blocking(move |reader| {
+            let epoch = reader.read_fact("epoch")?;
             Ok(CountedRequests {
                 moves,
                 counts: reader.count_open_requests()?,
-                epoch,
+                epoch: epoch.and_then(|epoch| epoch.parse().ok()),
             })
-        };
-        let counted = tokio::task::spawn_blocking(look)
-            .await
-            .unwrap_or(Err(JournalError::NotCommitted))?;
-        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(counted);
+        });
+        let counted = counted.await?;
+        *self.last.lock() = Some(counted);
         Ok(counted)
     }
 }

@@ -4,7 +4,7 @@
 use super::clock::Clock;
 use crate::journal::{AcceptedRequest, RequestOrigin};
 use crate::request::{
-    CallFailure, CallOutcome, ErrorCode, RequestAuth, ResultMeta, SignatureRejection, ToolRequest,
+    CallFailure, CallOutcome, ErrorCode, RequestAuth, SignatureRejection, ToolRequest,
 };
 
 /// Checks the signatures of requests.
@@ -84,11 +84,7 @@ pub(super) fn signature_refusal(request: &ToolRequest, why: &SignatureRejection)
         request.tool,
         explain_rejection(why)
     );
-    CallFailure {
-        code,
-        text,
-        meta: ResultMeta::default(),
-    }
+    CallFailure::new(code, text)
 }
 
 fn explain_rejection(why: &SignatureRejection) -> String {

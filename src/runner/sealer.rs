@@ -83,10 +83,6 @@ impl OutcomeSealer {
             text.push_str(&partial);
             meta.handle = Some(handle.as_str().to_owned());
         }
-        CallOutcome::Error(CallFailure {
-            code: ErrorCode::Interrupted,
-            text,
-            meta,
-        })
+        CallOutcome::Error(CallFailure::new(ErrorCode::Interrupted, text).with_meta(meta))
     }
 }

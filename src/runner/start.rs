@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::connection_record;
+use super::connection_record::{self, ConnectionRecord};
 use super::delivery::{self, Delivery};
 use super::disk_space::DiskSpaceGate;
 use super::error::RunnerError;
@@ -158,10 +158,8 @@ impl RunnerAssembly {
             background: self.handles.background.clone(),
         });
         intake.restore_cursor(cursor).await?;
-        let held = Arc::clone(&self.calls.claims);
-        self.handles.background.spawn_restarting("leases", move || {
-            claims::run_claim_renewal(Arc::clone(&held))
-        });
+        let (background, held) = (&self.handles.background, &self.calls.claims);
+        background.spawn_component("leases", held, claims::run_claim_renewal);
         if self.mode == RunMode::UntilStopped {
             self.start_background_tasks();
         }
@@ -183,70 +181,35 @@ impl RunnerAssembly {
 
     /// Starts the tasks that run until the runner is over.
     fn start_background_tasks(&self) {
-        let (background, phases) = (&self.handles.background, &self.handles.background.phases);
-        let delivery = Arc::clone(&self.delivery);
-        background.spawn_restarting("outbox", move || {
-            delivery::run_outbox(Arc::clone(&delivery))
-        });
-        let delivery = Arc::clone(&self.delivery);
-        background.spawn_restarting("sending", move || {
-            delivery::record_sending(Arc::clone(&delivery))
-        });
+        let (handles, background) = (&self.handles, &self.handles.background);
+        let phases = &background.phases;
+        background.spawn_component("outbox", &self.delivery, delivery::run_outbox);
+        background.spawn_component("sending", &self.delivery, delivery::record_sending);
         self.delivery.outbox.signal_work();
-        let presence = Arc::clone(&self.presence);
-        background.spawn_restarting("heartbeat", move || {
-            presence::run_heartbeats(Arc::clone(&presence))
-        });
-        let (backend, journal, over) = (
-            Arc::clone(&self.handles.backend),
-            self.handles.journal.clone(),
-            phases.clone(),
-        );
-        background.spawn_restarting("problem", move || {
-            connection_record::store_problem(Arc::clone(&backend), journal.clone(), over.clone())
-        });
-        let socket = Arc::new(WakeupSocket {
-            state: Arc::clone(&self.handles.socket),
-            backend: Arc::clone(&self.handles.backend),
-            sessions: Arc::clone(&self.handles.sessions),
-            settings: self.handles.settings.clone(),
-            waker: self.handles.waker.clone(),
-            machine_wakes: self.handles.machine_wakes.clone(),
+        background.spawn_component("heartbeat", &self.presence, presence::run_heartbeats);
+        let has_socket = handles.settings.poll.wakeup != WakeupMode::Off;
+        let record = Arc::new(ConnectionRecord {
+            backend: Arc::clone(&handles.backend),
+            socket: has_socket.then(|| Arc::clone(&handles.socket)),
+            journal: handles.journal.clone(),
             phases: phases.clone(),
         });
-        background.spawn_restarting("wakeups", move || {
-            wakeup_socket::run_wakeup_socket(Arc::clone(&socket))
+        background.spawn_component("problem", &record, connection_record::store_problem);
+        background.spawn_component("link", &record, connection_record::store_link);
+        let socket = Arc::new(WakeupSocket {
+            state: Arc::clone(&handles.socket),
+            backend: Arc::clone(&handles.backend),
+            sessions: Arc::clone(&handles.sessions),
+            settings: handles.settings.clone(),
+            waker: handles.waker.clone(),
+            machine_wakes: handles.machine_wakes.clone(),
+            phases: phases.clone(),
         });
-        let (backend, journal, over) = (
-            Arc::clone(&self.handles.backend),
-            self.handles.journal.clone(),
-            phases.clone(),
-        );
-        let state = (self.handles.settings.poll.wakeup != WakeupMode::Off)
-            .then(|| Arc::clone(&self.handles.socket));
-        background.spawn_restarting("link", move || {
-            connection_record::store_link(
-                Arc::clone(&backend),
-                state.clone(),
-                journal.clone(),
-                over.clone(),
-            )
-        });
-        let catalog = Arc::clone(&self.catalog);
-        background.spawn_restarting("catalog", move || {
-            catalog_publisher::run_publisher(Arc::clone(&catalog))
-        });
-        let keeper = Arc::clone(&self.housekeeping);
-        background.spawn_restarting("retention", move || {
-            housekeeping::run_retention(Arc::clone(&keeper))
-        });
-        let keeper = Arc::clone(&self.housekeeping);
-        background.spawn_restarting("switches", move || {
-            housekeeping::run_switch_watch(Arc::clone(&keeper))
-        });
-        let keeper = Arc::clone(&self.housekeeping);
-        background.spawn_restarting("housekeeping", move || {
-            housekeeping::run_housekeeping(Arc::clone(&keeper))
-        });
+        background.spawn_component("wakeups", &socket, wakeup_socket::run_wakeup_socket);
+        background.spawn_component("catalog", &self.catalog, catalog_publisher::run_publisher);
+        let housekeeping = &self.housekeeping;
+        background.spawn_component("retention", housekeeping, housekeeping::run_retention);
+        background.spawn_component("switches", housekeeping, housekeeping::run_switch_watch);
+        background.spawn_component("housekeeping", housekeeping, housekeeping::run_housekeeping);
     }
 }

@@ -1,8 +1,9 @@
 //! Threads for blocking work. Each tool call runs on its own thread, so that a hanging path on a network disk blocks
 //! neither polls nor heartbeats nor other calls. Not here: the end of a tool (`call_runner`).
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::task::{JoinError, JoinHandle};
 use tokio_util::sync::CancellationToken;
@@ -69,7 +70,7 @@ impl ToolThreads {
 
 impl ToolThreadPool {
     fn runtime_handle(&self) -> Option<Handle> {
-        let mut runtime = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut runtime = self.0.lock();
         if runtime.is_none() {
             let made = Builder::new_multi_thread()
                 .worker_threads(WORKER_THREADS)
@@ -86,12 +87,7 @@ impl ToolThreadPool {
 impl Drop for ToolThreadPool {
     fn drop(&mut self) {
         // A thread that hangs must not be waited for.
-        if let Some(runtime) = self
-            .0
-            .get_mut()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take()
-        {
+        if let Some(runtime) = self.0.get_mut().take() {
             runtime.shutdown_background();
         }
     }
@@ -125,10 +121,7 @@ mod tests {
             hanging.push(bench.spawn_tool(&tasks, async move {
                 holds.send(()).expect("it is waited for");
                 // Like access to a path on a disk that does not answer.
-                gate.lock()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .recv()
-                    .ok()
+                gate.lock().recv().ok()
             }));
         }
         let one_more = async {

@@ -2,7 +2,8 @@
 //! saw it completely.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, PoisonError};
+
+use parking_lot::Mutex;
 
 use crate::ids::RequestId;
 
@@ -18,7 +19,7 @@ pub struct AllowedCalls(Mutex<VecDeque<RequestId>>);
 impl AllowedCalls {
     /// Records that a person allowed this call.
     pub fn record_allowed(&self, request: &RequestId) {
-        let mut calls = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut calls = self.0.lock();
         if calls.len() == CAPACITY {
             calls.pop_front();
         }
@@ -27,7 +28,7 @@ impl AllowedCalls {
 
     /// Returns whether a person allowed the call that made this task.
     pub fn has_made_task(&self, task: &RequestId) -> bool {
-        let calls = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let calls = self.0.lock();
         let maker = task.as_str().strip_suffix(TASK_SUFFIX);
         maker.is_some_and(|maker| calls.iter().any(|call| call.as_str() == maker))
     }

@@ -4,7 +4,9 @@
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use super::CallIntent;
 use crate::ids::RequestId;
@@ -48,20 +50,12 @@ impl CallBeforeImages {
             .images
             .save_before_images(request, &self.tool, intents)
             .await;
-        self.remarks
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .extend(remarks);
+        self.remarks.lock().extend(remarks);
     }
 
     /// Adds the remarks to the answer.
     pub(super) fn append_remarks(&self, mut reply: ToolReply) -> ToolReply {
-        for remark in self
-            .remarks
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .drain(..)
-        {
+        for remark in self.remarks.lock().drain(..) {
             if let ReplyBody::Text(text) | ReplyBody::Fitted(text) = &mut reply.body {
                 text.push('\n');
                 text.push_str(&remark);

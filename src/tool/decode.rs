@@ -4,6 +4,9 @@
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
+use super::schema_words::{
+    accepts_type, describe_value, expected_types, invalid_args_error, json_kind, schema_variants,
+};
 use super::strict_json::{self, StrictError};
 use super::{ToolError, ToolSpec};
 
@@ -22,42 +25,37 @@ pub(super) fn decode_arguments<T: DeserializeOwned>(
 ) -> Result<T, ToolError> {
     let map = canonical_arguments(spec, parse_object(spec, text)?)?;
     serde_path_to_error::deserialize(Value::Object(map)).map_err(|error| {
-        let path = error.path().to_string();
-        let cause = error.inner().to_string();
-        if path == "." {
-            invalid_args_error(spec, &cause)
-        } else {
-            invalid_args_error(spec, &format!("`{path}`: {cause}"))
-        }
+        let (path, cause) = (error.path().to_string(), error.inner());
+        invalid_args_error(
+            spec,
+            &if path == "." {
+                cause.to_string()
+            } else {
+                format!("`{path}`: {cause}")
+            },
+        )
     })
 }
 
 /// Parses the arguments: one JSON object that all readers interpret alike.
 pub(super) fn parse_object(spec: &ToolSpec, text: &str) -> Result<Map<String, Value>, ToolError> {
-    if text.len() > MAX_ARGUMENT_BYTES {
-        return Err(invalid_args_error(
-            spec,
-            &format!(
-                "the arguments are {} bytes; the limit is {MAX_ARGUMENT_BYTES}",
-                text.len()
-            ),
-        ));
-    }
-    let text = if text.trim().is_empty() { "{}" } else { text };
-    match strict_json::parse_strict(text) {
-        Ok(Value::Object(map)) => Ok(map),
-        Ok(other) => Err(invalid_args_error(
-            spec,
-            &format!(
+    let cause = if text.len() > MAX_ARGUMENT_BYTES {
+        format!(
+            "the arguments are {} bytes; the limit is {MAX_ARGUMENT_BYTES}",
+            text.len()
+        )
+    } else {
+        let text = if text.trim().is_empty() { "{}" } else { text };
+        match strict_json::parse_strict(text) {
+            Ok(Value::Object(map)) => return Ok(map),
+            Ok(other) => format!(
                 "the arguments must be a JSON object, not {}",
                 json_kind(&other)
             ),
-        )),
-        Err(StrictError(cause)) => Err(invalid_args_error(
-            spec,
-            &format!("the arguments are not usable JSON: {cause}"),
-        )),
-    }
+            Err(StrictError(cause)) => format!("the arguments are not usable JSON: {cause}"),
+        }
+    };
+    Err(invalid_args_error(spec, &cause))
 }
 
 /// Brings arguments to canonical form: the tool's own keys, no nulls, and strings converted to the numbers and booleans
@@ -152,22 +150,6 @@ fn to_snake_case(key: &str) -> String {
     out
 }
 
-/// Returns whether a schema accepts values of this JSON type.
-fn accepts_type(schema: &Value, name: &str) -> bool {
-    match schema.get("type") {
-        Some(Value::String(one)) => one == name,
-        Some(Value::Array(many)) => many.iter().any(|one| one == name),
-        _ => schema_variants(schema).any(|one| accepts_type(one, name)),
-    }
-}
-
-fn schema_variants(schema: &Value) -> impl Iterator<Item = &Value> {
-    let lists = ["oneOf", "anyOf"]
-        .into_iter()
-        .filter_map(|key| schema.get(key).and_then(Value::as_array));
-    lists.flatten()
-}
-
 /// Refuses a value of another type, in the schema's terms instead of Rust's type names.
 fn check_type(
     spec: &ToolSpec,
@@ -212,39 +194,6 @@ fn check_type(
         ));
     }
     Ok(value)
-}
-
-/// Describes the accepted types in words.
-fn expected_types(schema: &Value) -> String {
-    const WORDS: [(&str, &str); 6] = [
-        ("string", "a string"),
-        ("integer", "an integer"),
-        ("number", "a number"),
-        ("boolean", "true or false"),
-        ("array", "an array"),
-        ("object", "an object"),
-    ];
-    let chosen = schema_type_name(schema);
-    if chosen.contains('"') {
-        return format!("one of {}", chosen.replace('|', ", "));
-    }
-    let words: Vec<&str> = WORDS
-        .iter()
-        .filter(|(name, _)| accepts_type(schema, name))
-        .map(|(_, words)| *words)
-        .collect();
-    words.join(" or ")
-}
-
-/// Describes a value for an error: its type, and the value itself if it is short.
-fn describe_value(value: &Value) -> String {
-    const SHORT: usize = 60;
-    let text = value.to_string();
-    if text.chars().count() <= SHORT {
-        format!("{} {text}", json_kind(value))
-    } else {
-        json_kind(value).to_owned()
-    }
 }
 
 fn coerce_value(schema: &Value, value: Value) -> Value {
@@ -310,90 +259,6 @@ fn scalar_to_text(value: Value) -> Value {
     match value {
         Value::Number(_) | Value::Bool(_) => Value::String(value.to_string()),
         value => value,
-    }
-}
-
-/// Creates the error for refused arguments, with the accepted keys.
-pub(super) fn invalid_args_error(spec: &ToolSpec, cause: &str) -> ToolError {
-    ToolError::invalid_args(format!("{}: {cause}. {}", spec.name, known_keys(spec)))
-}
-
-/// `Read takes: file_path (string, required), offset (integer).`
-fn known_keys(spec: &ToolSpec) -> String {
-    let Some(properties) = spec
-        .schema
-        .get("properties")
-        .and_then(Value::as_object)
-        .filter(|map| !map.is_empty())
-    else {
-        return format!("{} takes no arguments.", spec.name);
-    };
-    let required: Vec<&str> = spec
-        .schema
-        .get("required")
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten()
-        .filter_map(Value::as_str)
-        .collect();
-    let keys: Vec<String> = properties
-        .iter()
-        .map(|(key, schema)| {
-            let must = if required.contains(&key.as_str()) {
-                ", required"
-            } else {
-                ""
-            };
-            format!("{key} ({}{must})", schema_type_name(schema))
-        })
-        .collect();
-    format!("{} takes: {}.", spec.name, keys.join(", "))
-}
-
-fn schema_type_name(schema: &Value) -> String {
-    if let Some(values) = schema.get("enum").and_then(Value::as_array) {
-        return values
-            .iter()
-            .filter(|v| !v.is_null())
-            .map(Value::to_string)
-            .collect::<Vec<_>>()
-            .join("|");
-    }
-    match schema.get("type") {
-        Some(Value::String(one)) => one.clone(),
-        Some(Value::Array(many)) => many
-            .iter()
-            .filter_map(Value::as_str)
-            .filter(|one| *one != "null")
-            .collect::<Vec<_>>()
-            .join("|"),
-        _ => variant_type_names(schema),
-    }
-}
-
-fn variant_type_names(schema: &Value) -> String {
-    let names: Vec<String> = schema_variants(schema)
-        .filter(|one| one.get("type").is_none_or(|kind| kind != "null"))
-        .map(|one| {
-            one.get("const")
-                .map_or_else(|| schema_type_name(one), Value::to_string)
-        })
-        .collect();
-    if names.is_empty() {
-        "any".to_owned()
-    } else {
-        names.join("|")
-    }
-}
-
-fn json_kind(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "a boolean",
-        Value::Number(_) => "a number",
-        Value::String(_) => "a string",
-        Value::Array(_) => "an array",
-        Value::Object(_) => "an object",
     }
 }
 

@@ -3,8 +3,9 @@
 //! Not here: which of them runs a call (the entry decides when it runs).
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use super::ToolEntry;
@@ -42,7 +43,7 @@ pub struct ToolRegistration {
 
 impl DynamicTools {
     pub(super) fn register_group(self: &Arc<Self>, entries: Vec<ToolEntry>) -> ToolRegistration {
-        let mut state = self.lock_groups();
+        let mut state = self.state.lock();
         let number = state.next;
         state.next += 1;
         if !entries.is_empty() {
@@ -60,7 +61,7 @@ impl DynamicTools {
     }
 
     fn unregister_group(&self, number: u64) {
-        let mut state = self.lock_groups();
+        let mut state = self.state.lock();
         let Some(party) = state.groups.remove(&number) else {
             return;
         };
@@ -79,28 +80,24 @@ impl DynamicTools {
     }
 
     pub(super) fn find_entry(&self, name: &str) -> Option<Arc<ToolEntry>> {
-        self.lock_groups().by_name.get(name).cloned()
+        self.state.lock().by_name.get(name).cloned()
     }
 
     pub(super) fn list_entries(&self) -> Vec<Arc<ToolEntry>> {
-        self.lock_groups().by_name.values().cloned().collect()
+        self.state.lock().by_name.values().cloned().collect()
     }
 
     pub(super) fn tool_names(&self) -> Vec<String> {
-        self.lock_groups().by_name.keys().cloned().collect()
+        self.state.lock().by_name.keys().cloned().collect()
     }
 
     /// Returns the origin of a tool that was removed.
     pub(super) fn departed_origin(&self, name: &str) -> Option<String> {
-        self.lock_groups().departed.get(name).cloned()
+        self.state.lock().departed.get(name).cloned()
     }
 
     pub(super) fn subscribe_groups(&self) -> watch::Receiver<u64> {
         self.changed.subscribe()
-    }
-
-    fn lock_groups(&self) -> MutexGuard<'_, DynamicToolState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -15,6 +15,7 @@ mod gate;
 mod intent;
 mod observer;
 mod registry;
+mod schema_words;
 mod strict_json;
 mod tool_context;
 mod tool_entry;

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use super::{
     BeforeImages, CallBeforeImages, CallDescription, DeclaredAccess, DecodedCall, Tool,
-    ToolContext, ToolError, ToolSpec, decode,
+    ToolContext, ToolError, ToolSpec, decode, schema_words,
 };
 use crate::request::{ToolEffect, ToolReply};
 
@@ -123,7 +123,7 @@ impl ToolEntry {
         let run = Arc::new(run);
         let decode = move |spec: &ToolSpec, text: &str| {
             let arguments = decode::parse_object(spec, text)?;
-            check(&arguments).map_err(|cause| decode::invalid_args_error(spec, &cause))?;
+            check(&arguments).map_err(|cause| schema_words::invalid_args_error(spec, &cause))?;
             let (run, effect) = (Arc::clone(&run), spec.effect);
             let run: Run =
                 Box::new(move |cx| Box::pin(async move { run(cx, arguments, effect).await }));

@@ -11,6 +11,7 @@ mod inventory;
 mod manifest;
 mod manifest_proofs;
 mod net_effect;
+mod path_state;
 mod preview;
 mod quota;
 mod restore;

@@ -7,10 +7,10 @@ use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::before_images::permission_bits;
-use super::content_store::{ContentStore, hash_file};
+use super::content_store::ContentStore;
 use super::inventory::{ManifestSource, TrashEntry, UndoLogLine};
 use super::net_effect::{NetChange, sum_file_changes};
+use super::path_state::{PathState, display_workspace_path};
 use super::undo_steps::{UndoStep, apply_steps};
 use super::{Trash, display_path, unix_time_ms};
 use crate::acp::{Workspace, WorkspacePath};
@@ -64,17 +64,6 @@ pub enum UndoError {
     /// The trash itself.
     #[error("the trash cannot be used: {0}")]
     Trash(#[from] io::Error),
-}
-
-/// A path as it is now.
-enum PathState {
-    Absent,
-    File {
-        sha256: String,
-        mode: Option<u32>,
-    },
-    /// Something that no tool of ours left there, in words.
-    Other(String),
 }
 
 impl Trash {
@@ -360,36 +349,4 @@ impl UndoPlan<'_> {
         self.faults
             .push(format!("{} {what}{hint}", display_workspace_path(path)));
     }
-}
-
-impl PathState {
-    /// Looks at a path beneath its workspace.
-    fn read_path_state(path: &WorkspacePath) -> Self {
-        let read = path.file_metadata().and_then(|metadata| {
-            if !metadata.is_file() {
-                return Ok(Self::Other("is no regular file any more".to_owned()));
-            }
-            let (sha256, _) = hash_file(&mut path.open_for_reading()?)?;
-            Ok(Self::File {
-                sha256,
-                mode: permission_bits(&metadata),
-            })
-        });
-        read.unwrap_or_else(|cause| match cause.kind() {
-            io::ErrorKind::NotFound => Self::Absent,
-            _ => Self::from_read_error(&cause),
-        })
-    }
-
-    fn from_read_error(cause: &io::Error) -> Self {
-        // The kernel refuses to follow a link.
-        Self::Other(match cause.raw_os_error() {
-            Some(libc::ELOOP) => "is a link now, or lies behind one".to_owned(),
-            _ => format!("cannot be read ({cause})"),
-        })
-    }
-}
-
-fn display_workspace_path(path: &WorkspacePath) -> String {
-    display_path(path.absolute_path())
 }

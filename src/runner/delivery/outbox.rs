@@ -3,9 +3,10 @@
 //! posting.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
@@ -108,7 +109,7 @@ pub(in crate::runner) struct PostSlot<'a> {
 
 impl Drop for PostSlot<'_> {
     fn drop(&mut self) {
-        let mut state = self.outbox.lock_outbox_state();
+        let mut state = self.outbox.state.lock();
         state.in_progress.remove(&self.id);
         self.outbox.publish_sending(&state);
         drop(state);
@@ -118,15 +119,15 @@ impl Drop for PostSlot<'_> {
 
 impl PostSlot<'_> {
     /// Sets the number of bytes that are being posted.
-    pub(in crate::runner) fn set_size(&self, bytes: usize) {
-        let mut state = self.outbox.lock_outbox_state();
+    pub fn set_size(&self, bytes: usize) {
+        let mut state = self.outbox.state.lock();
         state.in_progress.insert(self.id.clone(), bytes as u64);
         self.outbox.publish_sending(&state);
     }
 }
 
 impl Outbox {
-    pub(in crate::runner) fn new(waits: OutboxWaits, budget: Arc<RetryBudget>) -> Self {
+    pub fn new(waits: OutboxWaits, budget: Arc<RetryBudget>) -> Self {
         let state = OutboxState {
             retry: RetryIntervals::new(waits.backend).with_retry_budget(&budget),
             pause: None,
@@ -145,7 +146,7 @@ impl Outbox {
     }
 
     /// Returns a receiver of the number of bytes being posted, if they are many.
-    pub(in crate::runner) fn subscribe_sending(&self) -> watch::Receiver<u64> {
+    pub fn subscribe_sending(&self) -> watch::Receiver<u64> {
         self.sending.subscribe()
     }
 
@@ -158,30 +159,30 @@ impl Outbox {
     }
 
     /// Returns how many replies may be posted at once.
-    pub(in crate::runner) fn post_limit(&self) -> usize {
-        self.lock_outbox_state().at_once
+    pub fn post_limit(&self) -> usize {
+        self.state.lock().at_once
     }
 
     /// Signals that there is something to post.
-    pub(in crate::runner) fn signal_work(&self) {
+    pub fn signal_work(&self) {
         self.work_signal.notify_one();
     }
 
     /// Waits until there is something to post.
-    pub(in crate::runner) async fn wait_for_work(&self) {
+    pub async fn wait_for_work(&self) {
         self.work_signal.notified().await;
     }
 
     /// Waits until a post ends or the backend is back. Armed when this is called, not when it is awaited.
-    pub(in crate::runner) fn wait_for_outbox_change(&self) -> impl Future<Output = ()> + '_ {
+    pub fn wait_for_outbox_change(&self) -> impl Future<Output = ()> + '_ {
         let mut change = Box::pin(self.changed.notified());
         change.as_mut().enable();
         change
     }
 
     /// Begins a post of this reply; `None` while it has to wait, is being posted, or too many others are.
-    pub(in crate::runner) fn begin_post(&self, id: &RequestId) -> Option<PostSlot<'_>> {
-        let (mut state, now) = (self.lock_outbox_state(), Instant::now());
+    pub fn begin_post(&self, id: &RequestId) -> Option<PostSlot<'_>> {
+        let (mut state, now) = (self.state.lock(), Instant::now());
         let waits = state.pause.is_some_and(|pause| pause.until > now)
             || state.stuck.get(id).is_some_and(|stuck| stuck.until > now);
         if waits || state.in_progress.contains_key(id) || state.in_progress.len() >= state.at_once {
@@ -195,10 +196,10 @@ impl Outbox {
     }
 
     /// Waits until this reply is not being posted.
-    pub(in crate::runner) async fn wait_until_idle(&self, id: &RequestId) {
+    pub async fn wait_until_idle(&self, id: &RequestId) {
         loop {
             let change = self.wait_for_outbox_change();
-            if !self.lock_outbox_state().in_progress.contains_key(id) {
+            if !self.state.lock().in_progress.contains_key(id) {
                 return;
             }
             change.await;
@@ -206,8 +207,8 @@ impl Outbox {
     }
 
     /// Returns which of these undelivered replies may be posted now.
-    pub(in crate::runner) fn find_due(&self, undelivered: &[RequestId]) -> DueReplies {
-        let (state, now) = (self.lock_outbox_state(), Instant::now());
+    pub fn find_due(&self, undelivered: &[RequestId]) -> DueReplies {
+        let (state, now) = (self.state.lock(), Instant::now());
         if let Some(pause) = state.pause.filter(|pause| pause.until > now) {
             return DueReplies::At(pause.until);
         }
@@ -237,8 +238,8 @@ impl Outbox {
     }
 
     /// Records that the backend has this reply.
-    pub(in crate::runner) fn record_delivered(&self, id: &RequestId) {
-        let mut state = self.lock_outbox_state();
+    pub fn record_delivered(&self, id: &RequestId) {
+        let mut state = self.state.lock();
         state.stuck.remove(id);
         state.retry.reset_intervals();
         state.at_once = (state.at_once + 1).min(MAX_POSTS_AT_ONCE);
@@ -246,8 +247,8 @@ impl Outbox {
     }
 
     /// Records that a post failed.
-    pub(in crate::runner) fn record_post_failure(&self, id: &RequestId, trouble: PostFailure) {
-        let (mut state, now) = (self.lock_outbox_state(), Instant::now());
+    pub fn record_post_failure(&self, id: &RequestId, trouble: PostFailure) {
+        let (mut state, now) = (self.state.lock(), Instant::now());
         match trouble {
             PostFailure::Backend(wish) => {
                 let is_asked = matches!(wish, RetryDelay::Requested(_));
@@ -284,8 +285,8 @@ impl Outbox {
     }
 
     /// Records that the backend answered a call; `has_session` if the call needs an open session.
-    pub(in crate::runner) fn record_backend_answer(&self, has_session: bool) {
-        let mut state = self.lock_outbox_state();
+    pub fn record_backend_answer(&self, has_session: bool) {
+        let mut state = self.state.lock();
         let ends = state.pause.is_some_and(|pause| match pause.cause {
             PauseCause::Unreachable => true,
             PauseCause::Refused => has_session,
@@ -301,17 +302,13 @@ impl Outbox {
     }
 
     /// Ends the waits that the backend did not ask for, because it answers again.
-    pub(in crate::runner) fn end_failure_waits(&self) {
-        let mut state = self.lock_outbox_state();
+    pub fn end_failure_waits(&self) {
+        let mut state = self.state.lock();
         state.retry.reset_intervals();
         state.pause = state.pause.filter(|pause| pause.cause == PauseCause::Asked);
         drop(state);
         self.changed.notify_waiters();
         self.signal_work();
-    }
-
-    fn lock_outbox_state(&self) -> MutexGuard<'_, OutboxState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

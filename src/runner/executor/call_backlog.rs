@@ -37,10 +37,7 @@ pub(in crate::runner) struct Backlog {
 
 impl Backlog {
     /// Creates the backlog from the calls that an earlier process left.
-    pub(in crate::runner) fn from_leftovers(
-        conversations: Vec<ConversationId>,
-        beside: Vec<RequestId>,
-    ) -> Self {
+    pub fn from_leftovers(conversations: Vec<ConversationId>, beside: Vec<RequestId>) -> Self {
         let known = conversations.iter().cloned().collect();
         Self {
             order: conversations.into(),
@@ -50,25 +47,21 @@ impl Backlog {
         }
     }
 
-    pub(in crate::runner) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.order.is_empty() && self.unordered.is_empty() && self.cancelled.is_empty()
     }
 
     /// Returns whether a cancelled call is still to be answered.
-    pub(in crate::runner) fn has_cancelled(&self) -> bool {
+    pub fn has_cancelled(&self) -> bool {
         !self.cancelled.is_empty()
     }
 
     /// Returns whether this call will be read from the journal.
-    pub(in crate::runner) fn contains_call(
-        &self,
-        id: &RequestId,
-        conversation: &ConversationId,
-    ) -> bool {
+    pub fn contains_call(&self, id: &RequestId, conversation: &ConversationId) -> bool {
         self.known.contains(conversation) || self.unordered.contains(id)
     }
 
-    pub(in crate::runner) fn add_conversation(&mut self, conversation: &ConversationId) {
+    pub fn add_conversation(&mut self, conversation: &ConversationId) {
         if self.known.insert(conversation.clone()) {
             self.order.push_back(conversation.clone());
         }
@@ -94,11 +87,7 @@ struct BacklogPage {
 
 impl Executor {
     /// Decides whether a call of a conversation is left in the journal for now; adds the conversation if so.
-    pub(in crate::runner) fn park_ordered(
-        &mut self,
-        conversation: &ConversationId,
-        bytes: usize,
-    ) -> bool {
+    pub fn park_ordered(&mut self, conversation: &ConversationId, bytes: usize) -> bool {
         let waiting = self.lanes.ordered_load();
         let full = waiting.calls >= self.runner.settings.calls.queue
             || waiting.calls > 0 && waiting.bytes + bytes > MAX_QUEUED_BYTES
@@ -110,7 +99,7 @@ impl Executor {
     }
 
     /// Does the same for a call that waits for no other.
-    pub(in crate::runner) fn park_unordered(&mut self, id: &RequestId, bytes: usize) -> bool {
+    pub fn park_unordered(&mut self, id: &RequestId, bytes: usize) -> bool {
         let waiting = self.lanes.unordered_load();
         let full = waiting.calls >= UNORDERED_LIMIT.calls
             || waiting.calls > 0 && waiting.bytes + bytes > UNORDERED_LIMIT.bytes;
@@ -121,7 +110,7 @@ impl Executor {
     }
 
     /// Marks a cancelled call of the backlog to be answered soon, before its turn.
-    pub(in crate::runner) fn cancel_parked(&mut self, id: &RequestId) {
+    pub fn cancel_parked(&mut self, id: &RequestId) {
         self.backlog.cancelled.push_back(id.clone());
     }
 
@@ -131,7 +120,7 @@ impl Executor {
 
     /// Reads calls of the backlog into memory while there is capacity, each conversation in its order. Returns
     /// whether the backlog shrank.
-    pub(in crate::runner) async fn load_parked(&mut self) -> bool {
+    pub async fn load_parked(&mut self) -> bool {
         if self.backlog.is_empty() {
             return false;
         }

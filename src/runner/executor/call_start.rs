@@ -1,15 +1,15 @@
 //! The record that a call begins, written before it begins. Not here: the call itself (`call_runner`).
 
-use super::call_runner::{CallResult, CallRunner, RunningCall};
+use super::call_runner::CallRunner;
 use super::outcome::cancelled_before_start;
+use super::running_call::{CallResult, RunningCall};
 use crate::journal::{AcceptedRequest, JournalError, RequestState};
 use crate::runner::backoff::RetryIntervals;
-use crate::runner::tool_threads::run_on_blocking_thread;
 
 impl CallRunner {
     /// Records the start of a call, retrying for as long as the call is wanted. Its lane waits meanwhile, because a
     /// full disk needs that.
-    pub(in crate::runner) async fn record_start_with_retry(
+    pub async fn record_start_with_retry(
         &self,
         call: &RunningCall,
         declares: bool,
@@ -47,14 +47,11 @@ impl CallRunner {
     /// Answers a call whose start the journal already has, for example because a failed write succeeded after all. No
     /// task of this process runs it, so it would otherwise wait for the next process.
     async fn resolve_started_before(&self, call: &AcceptedRequest) -> CallResult {
-        let (journal, id) = (self.journal.clone(), call.tool_request().id.clone());
-        let state = run_on_blocking_thread(move || {
-            journal
-                .open_reader()?
-                .request_record(&id)
-                .map(|life| life.map(|life| life.state))
-        })
-        .await;
+        let id = call.tool_request().id.clone();
+        let record = self
+            .journal
+            .read_blocking(move |reader| reader.request_record(&id));
+        let state = record.await.map(|record| record.map(|record| record.state));
         match state {
             Ok(Some(RequestState::Started)) => {
                 CallResult::from_outcome(self.sealer.interrupted_outcome(call))

@@ -2,8 +2,9 @@
 //! tool's code can delay only for a moment.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -64,25 +65,25 @@ impl HeldClaims {
             watched,
             renewing: false,
         };
-        self.lock_claims().insert(id.clone(), held);
+        self.held.lock().insert(id.clone(), held);
         self.taken.notify_one();
     }
 
     /// Waits until at least one claim is held.
     async fn wait_for_any(&self) {
-        while self.lock_claims().is_empty() {
+        while self.held.lock().is_empty() {
             self.taken.notified().await;
         }
     }
 
     /// Removes the claim of a call that ended; returns whether its lease was lost meanwhile.
-    pub(in crate::runner) fn release_claim(&self, id: &RequestId) -> bool {
-        self.lock_claims().remove(id).is_some_and(|held| held.lost)
+    pub fn release_claim(&self, id: &RequestId) -> bool {
+        self.held.lock().remove(id).is_some_and(|held| held.lost)
     }
 
     /// Returns the claims to renew now, and marks them as being renewed.
     fn begin_renewals(&self) -> Vec<(RequestId, LeaseId)> {
-        let mut held = self.lock_claims();
+        let mut held = self.held.lock();
         let due = held
             .iter_mut()
             .filter(|(_, held)| !held.lost && !held.renewing);
@@ -94,35 +95,28 @@ impl HeldClaims {
     }
 
     fn end_renewal(&self, id: &RequestId) {
-        if let Some(held) = self.lock_claims().get_mut(id) {
+        if let Some(held) = self.held.lock().get_mut(id) {
             held.renewing = false;
         }
     }
 
     /// Returns a receiver of whether a caller listens for a call's progress; `None` for a call that is not claimed.
-    pub(in crate::runner) fn subscribe_watched(
-        &self,
-        id: &RequestId,
-    ) -> Option<watch::Receiver<bool>> {
-        Some(self.lock_claims().get(id)?.watched.subscribe())
+    pub fn subscribe_watched(&self, id: &RequestId) -> Option<watch::Receiver<bool>> {
+        Some(self.held.lock().get(id)?.watched.subscribe())
     }
 
     /// Records the backend's report whether a caller listens.
-    pub(in crate::runner) fn set_watched(&self, id: &RequestId, watched: bool) {
-        if let Some(held) = self.lock_claims().get(id) {
+    pub fn set_watched(&self, id: &RequestId, watched: bool) {
+        if let Some(held) = self.held.lock().get(id) {
             held.watched
                 .send_if_modified(|now| std::mem::replace(now, watched) != watched);
         }
     }
 
     fn mark_lost(&self, id: &RequestId) {
-        if let Some(held) = self.lock_claims().get_mut(id) {
+        if let Some(held) = self.held.lock().get_mut(id) {
             held.lost = true;
         }
-    }
-
-    fn lock_claims(&self) -> std::sync::MutexGuard<'_, HashMap<RequestId, HeldClaim>> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -140,7 +134,7 @@ pub(in crate::runner) struct ClaimService {
 
 impl ClaimService {
     /// Claims a request, once.
-    pub(in crate::runner) async fn claim_once(
+    pub async fn claim_once(
         &self,
         call: &AcceptedRequest,
         cancel: &CancellationToken,
@@ -152,7 +146,7 @@ impl ClaimService {
 
     /// Claims a request before its effect: retries until there is an answer, the caller cancels it, or the runner
     /// stops.
-    pub(in crate::runner) async fn claim_with_retry(
+    pub async fn claim_with_retry(
         &self,
         call: &AcceptedRequest,
         cancel: &CancellationToken,
@@ -235,7 +229,7 @@ impl ClaimService {
 }
 
 /// Renews all held claims until the runner is over. Without a claim this task does not wake up.
-pub(in crate::runner) async fn run_claim_renewal(claims: Arc<ClaimService>) {
+pub async fn run_claim_renewal(claims: Arc<ClaimService>) {
     let mut renewing = JoinSet::new();
     loop {
         let due = async {

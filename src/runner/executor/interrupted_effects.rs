@@ -10,7 +10,7 @@ use crate::tool::{CallIntent, IntentOutcome};
 impl Recovery {
     /// Compares the declared intents, as JSON text, with the current state. The outcome is the answer, unless the
     /// call is run again.
-    pub(in crate::runner) async fn compare_intents(
+    pub async fn compare_intents(
         &self,
         call: &AcceptedRequest,
         declared: Vec<String>,
@@ -41,11 +41,7 @@ impl Recovery {
                      {text}\nLook at it before you repeat the call.",
                     call.tool_request().tool
                 );
-                let failure = CallFailure {
-                    code: ErrorCode::Interrupted,
-                    text,
-                    meta: *meta,
-                };
+                let failure = CallFailure::new(ErrorCode::Interrupted, text).with_meta(*meta);
                 (EffectComparison::Unclear, Some(CallOutcome::Error(failure)))
             }
         }

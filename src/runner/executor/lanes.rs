@@ -39,7 +39,7 @@ pub(in crate::runner) enum LaneShare {
 impl LaneShare {
     /// Returns the time after which a call gives up its place and runs on without one: a hanging read of a network
     /// disk must not block the other reads.
-    pub(in crate::runner) fn place_limit(self) -> Option<Duration> {
+    pub fn place_limit(self) -> Option<Duration> {
         match self {
             Self::Read => Some(Duration::from_secs(5)),
             Self::Free => Some(Duration::from_secs(1)),
@@ -50,7 +50,24 @@ impl LaneShare {
     fn is_ordered(self) -> bool {
         matches!(self, Self::Read | Self::Effect)
     }
+
+    /// Returns whether a call that waits for a person lends its place to others.
+    fn lends_place(self) -> bool {
+        matches!(self, Self::Read | Self::Effect | Self::Free)
+    }
+
+    /// Returns how many long-running calls of this kind may hold no place.
+    fn most_without_place(self) -> usize {
+        match self {
+            Self::Read => MAX_LONG_READS,
+            Self::Free => MAX_LONG_CONTROL_CALLS,
+            Self::Effect | Self::Task | Self::Cancelled => 0,
+        }
+    }
 }
+
+/// The number of kinds of [`LaneShare`].
+const SHARES: usize = LaneShare::Cancelled as usize + 1;
 
 /// A number of calls and the bytes of their arguments.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -86,18 +103,14 @@ pub(in crate::runner) struct Lanes<T> {
     conversations: HashMap<ConversationId, ConversationLane<T>>,
     /// The conversations with waiting calls, in turn.
     turns: VecDeque<ConversationId>,
-    free: VecDeque<LaneEntry<T>>,
-    tasks: VecDeque<LaneEntry<T>>,
-    cancelled: VecDeque<LaneEntry<T>>,
-    reads: usize,
-    effects: usize,
-    running_free: usize,
-    running_tasks: usize,
-    running_cancelled: usize,
+    /// The calls that wait outside conversations, by share.
+    unordered_calls: [VecDeque<LaneEntry<T>>; SHARES],
+    /// The running calls that hold a place, by share.
+    running: [usize; SHARES],
+    /// The long-running calls that hold no place, by share.
+    long_running: [usize; SHARES],
     /// The argument bytes of running effects with large arguments.
     running_bytes: usize,
-    long_reads: usize,
-    long_free: usize,
     /// The calls that wait in conversations.
     ordered: LaneLoad,
     /// The calls that wait outside conversations.
@@ -128,29 +141,22 @@ impl<T> ConversationLane<T> {
 }
 
 impl<T> Lanes<T> {
-    pub(in crate::runner) fn new(places: LanePlaces) -> Self {
+    pub fn new(places: LanePlaces) -> Self {
         Self {
             places,
             conversations: HashMap::new(),
             turns: VecDeque::new(),
-            free: VecDeque::new(),
-            tasks: VecDeque::new(),
-            cancelled: VecDeque::new(),
-            reads: 0,
-            effects: 0,
-            running_free: 0,
-            running_tasks: 0,
-            running_cancelled: 0,
+            unordered_calls: std::array::from_fn(|_| VecDeque::new()),
+            running: [0; SHARES],
+            long_running: [0; SHARES],
             running_bytes: 0,
-            long_reads: 0,
-            long_free: 0,
             ordered: LaneLoad::default(),
             unordered: LaneLoad::default(),
         }
     }
 
     /// Adds a call with this many argument bytes at the end of its conversation.
-    pub(in crate::runner) fn enqueue_call(
+    pub fn enqueue_call(
         &mut self,
         conversation: &ConversationId,
         share: LaneShare,
@@ -158,17 +164,11 @@ impl<T> Lanes<T> {
         call: T,
     ) {
         let waiting = LaneEntry { bytes, call };
-        if share.is_ordered() {
-            self.ordered.add_call(bytes);
-        } else {
+        if !share.is_ordered() {
             self.unordered.add_call(bytes);
+            return self.unordered_calls[share as usize].push_back(waiting);
         }
-        match share {
-            LaneShare::Free => return self.free.push_back(waiting),
-            LaneShare::Task => return self.tasks.push_back(waiting),
-            LaneShare::Cancelled => return self.cancelled.push_back(waiting),
-            LaneShare::Read | LaneShare::Effect => {}
-        }
+        self.ordered.add_call(bytes);
         let lane = self
             .conversations
             .entry(conversation.clone())
@@ -184,30 +184,19 @@ impl<T> Lanes<T> {
     }
 
     /// Returns the next cancelled call to answer; it counts as running from now on.
-    pub(in crate::runner) fn next_cancelled(&mut self) -> Option<T> {
-        if self.running_cancelled >= MAX_CANCELLED_CALLS {
-            return None;
-        }
-        let waiting = self.cancelled.pop_front()?;
-        self.running_cancelled += 1;
-        Some(self.begin_unordered(waiting))
+    pub fn next_cancelled(&mut self) -> Option<T> {
+        self.start_unordered(LaneShare::Cancelled)
     }
 
     /// Returns the next call that may start, if any; it counts as running from now on.
-    pub(in crate::runner) fn next(&mut self) -> Option<T> {
-        if self.running_free < MAX_CONTROL_CALLS
-            && let Some(control) = self.free.pop_front()
+    pub fn next(&mut self) -> Option<T> {
+        if let Some(call) = self
+            .start_unordered(LaneShare::Free)
+            .or_else(|| self.start_unordered(LaneShare::Task))
         {
-            self.running_free += 1;
-            return Some(self.begin_unordered(control));
+            return Some(call);
         }
-        if self.running_tasks < self.places.tasks
-            && let Some(task) = self.tasks.pop_front()
-        {
-            self.running_tasks += 1;
-            return Some(self.begin_unordered(task));
-        }
-        if self.reads >= self.places.reads && self.effects >= self.places.effects {
+        if !self.has_free_place(LaneShare::Read) && !self.has_free_place(LaneShare::Effect) {
             return None;
         }
         // Conversations that cannot start a call keep their turn.
@@ -219,9 +208,25 @@ impl<T> Lanes<T> {
         self.start_first_in(conversation)
     }
 
-    fn begin_unordered(&mut self, waiting: LaneEntry<T>) -> T {
-        self.unordered.remove_call(waiting.bytes);
-        waiting.call
+    fn has_free_place(&self, share: LaneShare) -> bool {
+        let places = match share {
+            LaneShare::Read => self.places.reads,
+            LaneShare::Effect => self.places.effects,
+            LaneShare::Free => MAX_CONTROL_CALLS,
+            LaneShare::Task => self.places.tasks,
+            LaneShare::Cancelled => MAX_CANCELLED_CALLS,
+        };
+        self.running[share as usize] < places
+    }
+
+    fn start_unordered(&mut self, share: LaneShare) -> Option<T> {
+        if !self.has_free_place(share) {
+            return None;
+        }
+        let first = self.unordered_calls[share as usize].pop_front()?;
+        self.running[share as usize] += 1;
+        self.unordered.remove_call(first.bytes);
+        Some(first.call)
     }
 
     fn can_start(&self, conversation: &ConversationId) -> bool {
@@ -231,25 +236,22 @@ impl<T> Lanes<T> {
         let Some((share, first)) = lane.waiting.front() else {
             return false;
         };
-        let has_place = if *share == LaneShare::Read {
-            self.reads < self.places.reads
-        } else {
-            let large = countable_bytes(first.bytes);
-            let fits = self.running_bytes == 0 || self.running_bytes + large <= MAX_RUNNING_BYTES;
-            self.effects < self.places.effects && (large == 0 || fits)
-        };
-        has_place && lane.can_admit(*share)
+        let large = countable_bytes(first.bytes);
+        let has_room = *share == LaneShare::Read
+            || large == 0
+            || self.running_bytes == 0
+            || self.running_bytes + large <= MAX_RUNNING_BYTES;
+        has_room && self.has_free_place(*share) && lane.can_admit(*share)
     }
 
     fn start_first_in(&mut self, conversation: ConversationId) -> Option<T> {
         let lane = self.conversations.get_mut(&conversation)?;
         let (share, first) = lane.waiting.pop_front()?;
+        self.running[share as usize] += 1;
         if share == LaneShare::Read {
             lane.reads += 1;
-            self.reads += 1;
         } else {
             lane.effects += 1;
-            self.effects += 1;
             self.running_bytes += countable_bytes(first.bytes);
         }
         if !lane.waiting.is_empty() {
@@ -260,37 +262,29 @@ impl<T> Lanes<T> {
     }
 
     /// Frees the place of a started call that waits for a person; it keeps its turn in its conversation.
-    pub(in crate::runner) fn free_place(&mut self, share: LaneShare) {
-        if let Some(running) = self.running_count(share) {
-            *running = running.saturating_sub(1);
+    pub fn free_place(&mut self, share: LaneShare) {
+        if share.lends_place() {
+            self.remove_running(share);
         }
     }
 
     /// Takes the place again at once: for a while more calls may run than there are places.
-    pub(in crate::runner) fn retake_place(&mut self, share: LaneShare) {
-        if let Some(running) = self.running_count(share) {
-            *running += 1;
+    pub fn retake_place(&mut self, share: LaneShare) {
+        if share.lends_place() {
+            self.running[share as usize] += 1;
         }
     }
 
-    fn running_count(&mut self, share: LaneShare) -> Option<&mut usize> {
-        match share {
-            LaneShare::Read => Some(&mut self.reads),
-            LaneShare::Effect => Some(&mut self.effects),
-            LaneShare::Free => Some(&mut self.running_free),
-            LaneShare::Task | LaneShare::Cancelled => None,
-        }
+    fn remove_running(&mut self, share: LaneShare) {
+        let running = &mut self.running[share as usize];
+        *running = running.saturating_sub(1);
     }
 
     /// Frees the place of a started call that has run for long, unless too many calls run without one. Returns
     /// whether it did.
-    pub(in crate::runner) fn try_release_place(&mut self, share: LaneShare) -> bool {
-        let (long, most) = match share {
-            LaneShare::Read => (&mut self.long_reads, MAX_LONG_READS),
-            LaneShare::Free => (&mut self.long_free, MAX_LONG_CONTROL_CALLS),
-            LaneShare::Effect | LaneShare::Task | LaneShare::Cancelled => return false,
-        };
-        if *long >= most {
+    pub fn try_release_place(&mut self, share: LaneShare) -> bool {
+        let long = &mut self.long_running[share as usize];
+        if *long >= share.most_without_place() {
             return false;
         }
         *long += 1;
@@ -299,33 +293,19 @@ impl<T> Lanes<T> {
     }
 
     /// Records that a call without its place ends. To be called before [`Self::finish_call`].
-    pub(in crate::runner) fn finish_without_place(&mut self, share: LaneShare) {
-        match share {
-            LaneShare::Read => self.long_reads = self.long_reads.saturating_sub(1),
-            LaneShare::Free => self.long_free = self.long_free.saturating_sub(1),
-            LaneShare::Effect | LaneShare::Task | LaneShare::Cancelled => return,
+    pub fn finish_without_place(&mut self, share: LaneShare) {
+        if share.most_without_place() > 0 {
+            let long = &mut self.long_running[share as usize];
+            *long = long.saturating_sub(1);
+            self.retake_place(share);
         }
-        self.retake_place(share);
     }
 
     /// Records that a started call ended.
-    pub(in crate::runner) fn finish_call(
-        &mut self,
-        conversation: &ConversationId,
-        share: LaneShare,
-        bytes: usize,
-    ) {
-        match share {
-            LaneShare::Free => self.running_free = self.running_free.saturating_sub(1),
-            LaneShare::Task => self.running_tasks = self.running_tasks.saturating_sub(1),
-            LaneShare::Cancelled => {
-                self.running_cancelled = self.running_cancelled.saturating_sub(1)
-            }
-            LaneShare::Read => self.reads = self.reads.saturating_sub(1),
-            LaneShare::Effect => {
-                self.effects = self.effects.saturating_sub(1);
-                self.running_bytes = self.running_bytes.saturating_sub(countable_bytes(bytes));
-            }
+    pub fn finish_call(&mut self, conversation: &ConversationId, share: LaneShare, bytes: usize) {
+        self.remove_running(share);
+        if share == LaneShare::Effect {
+            self.running_bytes = self.running_bytes.saturating_sub(countable_bytes(bytes));
         }
         if !share.is_ordered() {
             return;
@@ -344,15 +324,18 @@ impl<T> Lanes<T> {
     }
 
     /// Removes a waiting call from its conversation.
-    pub(in crate::runner) fn remove_waiting(
+    pub fn remove_waiting(
         &mut self,
         conversation: &ConversationId,
         is_it: impl Fn(&T) -> bool,
     ) -> Option<T> {
-        let beside = remove_matching(&mut self.free, &is_it)
-            .or_else(|| remove_matching(&mut self.tasks, &is_it));
-        if let Some(waiting) = beside {
-            return Some(self.begin_unordered(waiting));
+        for share in [LaneShare::Free, LaneShare::Task] {
+            let calls = &mut self.unordered_calls[share as usize];
+            if let Some(at) = calls.iter().position(|waiting| is_it(&waiting.call)) {
+                let waiting = calls.remove(at)?;
+                self.unordered.remove_call(waiting.bytes);
+                return Some(waiting.call);
+            }
         }
         let lane = self.conversations.get_mut(conversation)?;
         let at = lane
@@ -371,39 +354,31 @@ impl<T> Lanes<T> {
     }
 
     /// Returns how many calls of a conversation wait.
-    pub(in crate::runner) fn waiting_count_in(&self, conversation: &ConversationId) -> usize {
+    pub fn waiting_count_in(&self, conversation: &ConversationId) -> usize {
         self.conversations
             .get(conversation)
             .map_or(0, |lane| lane.waiting.len())
     }
 
     /// Returns the load that waits in conversations.
-    pub(in crate::runner) fn ordered_load(&self) -> LaneLoad {
+    pub fn ordered_load(&self) -> LaneLoad {
         self.ordered
     }
 
     /// Returns the load that waits outside conversations.
-    pub(in crate::runner) fn unordered_load(&self) -> LaneLoad {
+    pub fn unordered_load(&self) -> LaneLoad {
         self.unordered
     }
 
     /// Returns how many cancelled calls wait.
-    pub(in crate::runner) fn waiting_cancelled(&self) -> usize {
-        self.cancelled.len()
+    pub fn waiting_cancelled(&self) -> usize {
+        self.unordered_calls[LaneShare::Cancelled as usize].len()
     }
 
     /// Returns how many calls wait.
-    pub(in crate::runner) fn waiting_count(&self) -> usize {
+    pub fn waiting_count(&self) -> usize {
         self.ordered.calls + self.unordered.calls
     }
-}
-
-fn remove_matching<T>(
-    from: &mut VecDeque<LaneEntry<T>>,
-    is_it: impl Fn(&T) -> bool,
-) -> Option<LaneEntry<T>> {
-    let at = from.iter().position(|waiting| is_it(&waiting.call))?;
-    from.remove(at)
 }
 
 fn countable_bytes(bytes: usize) -> usize {

@@ -3,6 +3,8 @@
 
 pub(super) mod approvals;
 pub(super) mod call_backlog;
+mod call_execution;
+mod call_preparation;
 pub(super) mod call_runner;
 mod call_start;
 pub(super) mod claims;
@@ -14,6 +16,7 @@ mod outcome;
 pub(super) mod progress_report;
 pub(super) mod recovery;
 mod reply_record;
+mod running_call;
 pub(super) mod stopped_conversations;
 mod time_limit;
 
@@ -30,8 +33,9 @@ use crate::journal::{AcceptedRequest, OfferOutcome, RepeatedRequest, RequestOrig
 use crate::request::ToolEffect;
 use crate::tool::CallLane;
 use call_backlog::Backlog;
-use call_runner::{CallRunner, RunningCall};
+use call_runner::CallRunner;
 use lanes::{LanePlaces, LaneShare, Lanes};
+use running_call::RunningCall;
 
 /// Places calls and starts them.
 pub(super) struct Executor {

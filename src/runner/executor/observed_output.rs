@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use super::call_runner::{CallRunner, RunningCall};
+use super::call_runner::CallRunner;
+use super::running_call::RunningCall;
 use crate::journal::{AcceptedRequest, RequestOrigin};
 use crate::redact::Redactor;
 use crate::request::{CleanReply, OutcomeKind, ToolEffect};
@@ -19,10 +20,7 @@ const LAST_OUTPUT_TIMEOUT: Duration = Duration::from_secs(1);
 
 impl CallRunner {
     /// Reports a call to the observer of its conversation, if there is one.
-    pub(in crate::runner) fn show_to_observer(
-        &self,
-        call: &AcceptedRequest,
-    ) -> Option<Arc<dyn ObservedCall>> {
+    pub fn show_to_observer(&self, call: &AcceptedRequest) -> Option<Arc<dyn ObservedCall>> {
         let request = call.tool_request();
         if !self.observer.may_follow(&request.conversation) {
             return None;
@@ -49,7 +47,7 @@ impl CallRunner {
     }
 
     /// Returns the progress handle of a call that also shows its output to the observer.
-    pub(in crate::runner) fn stream_to_observer(
+    pub fn stream_to_observer(
         self: &Arc<Self>,
         call: &RunningCall,
         progress: CallProgress,
@@ -82,7 +80,7 @@ pub(in crate::runner) struct OutputFollower {
 
 impl OutputFollower {
     /// Shows the last output at the end of the call.
-    pub(in crate::runner) async fn finish_output(mut self) {
+    pub async fn finish_output(mut self) {
         self.over.cancel();
         let _ = tokio::time::timeout(LAST_OUTPUT_TIMEOUT, &mut self.task).await;
     }
@@ -124,7 +122,7 @@ async fn show_output(
 
 impl RunningCall {
     /// Completes when the observer wants the call to stop.
-    pub(in crate::runner) async fn stopped_by_follower(&self) {
+    pub async fn stopped_by_follower(&self) {
         match &self.observed {
             Some(observed) => observed.wait_for_stop().await,
             None => std::future::pending().await,
@@ -132,7 +130,7 @@ impl RunningCall {
     }
 
     /// Tells the observer the result of the call.
-    pub(in crate::runner) fn notify_ended(observed: Option<&dyn ObservedCall>, reply: &CleanReply) {
+    pub fn notify_ended(observed: Option<&dyn ObservedCall>, reply: &CleanReply) {
         if let Some(observed) = observed {
             observed.on_ended(CallEnding {
                 ok: reply.outcome_kind() == OutcomeKind::Ok,

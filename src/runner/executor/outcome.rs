@@ -20,7 +20,7 @@ pub(in crate::runner) enum StopReason {
 }
 
 /// Returns the outcome of a call that was stopped for this reason, if any, and returned this result, if any.
-pub(in crate::runner) fn call_outcome(
+pub fn call_outcome(
     cut: Option<StopReason>,
     answer: Option<Result<ToolReply, ToolError>>,
 ) -> CallOutcome {
@@ -28,14 +28,14 @@ pub(in crate::runner) fn call_outcome(
         // It finished before it noticed the stop, so its result is true.
         Some(Ok(reply)) => return CallOutcome::Ok(reply),
         Some(Err(error)) => CallFailure::from(error),
-        None => CallFailure {
-            code: ErrorCode::Cancelled,
-            text: "It did not stop when it was told to and was abandoned.".to_owned(),
-            meta: ResultMeta {
-                may_have_run: true,
-                ..ResultMeta::default()
-            },
-        },
+        None => CallFailure::new(
+            ErrorCode::Cancelled,
+            "It did not stop when it was told to and was abandoned.",
+        )
+        .with_meta(ResultMeta {
+            may_have_run: true,
+            ..ResultMeta::default()
+        }),
     };
     if failure.code != ErrorCode::Cancelled {
         return CallOutcome::Error(failure);
@@ -70,34 +70,26 @@ pub(in crate::runner) fn call_outcome(
     }
 }
 
-pub(in crate::runner) fn refused_outcome(error: ToolError) -> CallOutcome {
+pub fn refused_outcome(error: ToolError) -> CallOutcome {
     CallOutcome::Error(error.into())
 }
 
-pub(in crate::runner) fn cancelled_before_start() -> CallOutcome {
-    let text = "Cancelled before it started; it never ran.".to_owned();
-    CallOutcome::Cancelled(CallFailure {
-        code: ErrorCode::Cancelled,
-        text,
-        meta: ResultMeta::default(),
-    })
+pub fn cancelled_before_start() -> CallOutcome {
+    let text = "Cancelled before it started; it never ran.";
+    CallOutcome::Cancelled(CallFailure::new(ErrorCode::Cancelled, text))
 }
 
 /// Returns the answer to a call that could not be checked in time, for example because its paths hang.
-pub(in crate::runner) fn preparation_timeout(limit: Duration) -> CallOutcome {
+pub fn preparation_timeout(limit: Duration) -> CallOutcome {
     let text = format!(
         "Not begun: looking at what it touches took longer than {:.1} s. It changed nothing. A disk or a network \
          folder may not answer.",
         limit.as_secs_f64()
     );
-    CallOutcome::Error(CallFailure {
-        code: ErrorCode::Timeout,
-        text,
-        meta: ResultMeta::default(),
-    })
+    CallOutcome::Error(CallFailure::new(ErrorCode::Timeout, text))
 }
 
-pub(in crate::runner) fn panic_error() -> ToolError {
+pub fn panic_error() -> ToolError {
     ToolError::internal_error("The tool failed inside (a fault of punie-runner, not of the arguments). What it had done so far stands.")
         .with_meta(ResultMeta { may_have_run: true, ..ResultMeta::default() })
 }

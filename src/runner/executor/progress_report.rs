@@ -35,7 +35,7 @@ pub(in crate::runner) struct ProgressReports {
 impl ProgressReports {
     /// Returns the progress handle of a call, and the task that reports its output until it is dropped. Only commands
     /// report progress; a Task's reply is read on this device.
-    pub(in crate::runner) fn begin_reporting(
+    pub fn begin_reporting(
         self: &Arc<Self>,
         call: &AcceptedRequest,
     ) -> (CallProgress, Option<AbortOnDropHandle<()>>) {

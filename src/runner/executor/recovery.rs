@@ -14,17 +14,13 @@ use crate::runner::parts::LeftoverCleanup;
 use crate::runner::request_signatures::RequestSignatures;
 use crate::runner::sealer::OutcomeSealer;
 use crate::runner::session_keeper::SessionKeeper;
-use crate::tool::{CallLane, ToolEntry, ToolRegistry};
+use crate::tool::{CallLane, ToolRegistry};
 
 /// The journal key of the key that requests had to be signed with; empty for none.
 const REQUEST_KEY: &str = "request_key";
 
 /// The number of requests in one transaction.
 const REQUESTS_PER_TRANSACTION: usize = 64;
-
-fn control_tool_name(entry: &ToolEntry) -> Option<String> {
-    (entry.tool_spec().lane == CallLane::Control).then(|| entry.tool_spec().name.to_string())
-}
 
 /// Handles the leftovers of an earlier process.
 pub(in crate::runner) struct Recovery {
@@ -38,44 +34,21 @@ pub(in crate::runner) struct Recovery {
 
 impl Recovery {
     /// Handles the leftovers; returns the calls still to be run, which stay in the journal until there is capacity.
-    pub(in crate::runner) async fn handle_leftovers(
-        &self,
-        sessions: &SessionKeeper,
-    ) -> Result<Backlog, RunnerError> {
-        let reader = self.journal.open_reader()?;
-        // All at once, because killing a process tree may wait for its end.
-        let mut ending = tokio::task::JoinSet::new();
-        for (request, identity) in reader.child_processes()? {
-            tracing::info!(request.id = %request, "a process that an earlier life started is ended if it still runs");
-            let survivors = Arc::clone(&self.survivors);
-            ending.spawn_blocking(move || {
-                survivors
-                    .end_leftover(&request, &identity)
-                    .then_some(identity)
-            });
-        }
-        while let Some(ended) = ending.join_next().await {
-            if let Ok(Some(identity)) = ended {
-                self.journal.record_child_end(identity);
-            }
-        }
+    pub async fn handle_leftovers(&self, sessions: &SessionKeeper) -> Result<Backlog, RunnerError> {
+        self.end_child_processes().await?;
         sessions.identify_backend().await?;
         // Now the backend is known, and with it the requests to handle.
         let reader = self.journal.open_reader()?;
         // Without a key, waiting calls are left alone until their turn comes.
         let mut left = reader.started_requests_here()?;
-        let waiting = if self.signatures.are_required() {
+        left.extend(if self.signatures.are_required() {
             reader.accepted_requests()?
         } else {
             reader.cancelled_requests()?
-        };
-        left.extend(waiting);
+        });
         // The key of this process; the last one's stays stored until all leftovers are handled.
-        let key = self
-            .signatures
-            .auth
-            .as_ref()
-            .map(RequestAuth::public_key_text);
+        let auth = self.signatures.auth.as_ref();
+        let key = auth.map(RequestAuth::public_key_text);
         let key_is_new = key.is_some() && reader.read_fact(REQUEST_KEY)? != key;
         for page in left.chunks(REQUESTS_PER_TRANSACTION) {
             let fates = self
@@ -98,17 +71,37 @@ impl Recovery {
         self.journal
             .store_fact(REQUEST_KEY, key.unwrap_or_default())
             .await?;
-        let control: Vec<String> = self
-            .registry
-            .callable_entries()
+        let entries = self.registry.callable_entries();
+        let control: Vec<&str> = entries
             .iter()
-            .filter_map(|entry| control_tool_name(entry))
+            .filter(|entry| entry.tool_spec().lane == CallLane::Control)
+            .map(|entry| &*entry.tool_spec().name)
             .collect();
-        let control: Vec<&str> = control.iter().map(String::as_str).collect();
         Ok(Backlog::from_leftovers(
             reader.waiting_conversations()?,
             reader.accepted_unordered_requests(&control)?,
         ))
+    }
+
+    /// Ends the processes that calls of an earlier process left running.
+    async fn end_child_processes(&self) -> Result<(), RunnerError> {
+        // All at once, because killing a process tree may wait for its end.
+        let mut ending = tokio::task::JoinSet::new();
+        for (request, identity) in self.journal.open_reader()?.child_processes()? {
+            tracing::info!(request.id = %request, "a process that an earlier life started is ended if it still runs");
+            let survivors = Arc::clone(&self.survivors);
+            ending.spawn_blocking(move || {
+                survivors
+                    .end_leftover(&request, &identity)
+                    .then_some(identity)
+            });
+        }
+        while let Some(ended) = ending.join_next().await {
+            if let Ok(Some(identity)) = ended {
+                self.journal.record_child_end(identity);
+            }
+        }
+        Ok(())
     }
 
     async fn handle_leftover(
@@ -169,15 +162,7 @@ fn cancelled_without_change(tool: &str) -> CallOutcome {
         "Cancelled: {tool} had begun when the device's runner ended, and was taken back before it could run again. \
          It changed nothing."
     );
-    let meta = ResultMeta {
-        recovered: true,
-        ..ResultMeta::default()
-    };
-    CallOutcome::Cancelled(CallFailure {
-        code: ErrorCode::Cancelled,
-        text,
-        meta,
-    })
+    CallOutcome::Cancelled(recovered_failure(ErrorCode::Cancelled, text))
 }
 
 fn crash_looping_outcome(attempts: u32) -> CallOutcome {
@@ -185,13 +170,12 @@ fn crash_looping_outcome(attempts: u32) -> CallOutcome {
         "Interrupted: the device's runner ended {attempts} times while this ran, so it is not tried again. Ask for \
          less at once, or in another way."
     );
-    let meta = ResultMeta {
+    CallOutcome::Error(recovered_failure(ErrorCode::Interrupted, text))
+}
+
+fn recovered_failure(code: ErrorCode, text: String) -> CallFailure {
+    CallFailure::new(code, text).with_meta(ResultMeta {
         recovered: true,
         ..ResultMeta::default()
-    };
-    CallOutcome::Error(CallFailure {
-        code: ErrorCode::Interrupted,
-        text,
-        meta,
     })
 }

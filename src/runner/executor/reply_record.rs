@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use super::call_runner::{CallRunner, RunningCall};
+use super::call_runner::CallRunner;
+use super::running_call::RunningCall;
 use crate::failpoint::reach_of;
 use crate::journal::{AcceptedRequest, CloseReason, JournalError, RecordedReply};
 use crate::request::CallOutcome;

@@ -20,10 +20,7 @@ pub(in crate::runner) struct StoppedConversations {
 
 impl StoppedConversations {
     /// Refuses a call with effects whose conversation is stopped. Calls that only end something are not refused.
-    pub(in crate::runner) fn refuse_if_stopped(
-        &self,
-        call: &AcceptedRequest,
-    ) -> Option<CallFailure> {
+    pub fn refuse_if_stopped(&self, call: &AcceptedRequest) -> Option<CallFailure> {
         let request = call.tool_request();
         if !matches!(
             call.tool_effect(),
@@ -40,18 +37,16 @@ impl StoppedConversations {
             return None;
         }
         let advice = advice_when_stopped(&request.conversation);
-        Some(CallFailure {
-            code: ErrorCode::PolicyDenied,
-            text: format!("{} was not run: {reason}. {advice}", request.tool),
-            meta: ResultMeta {
-                rule: Some(STOP_RULE.to_owned()),
-                ..ResultMeta::default()
-            },
-        })
+        let text = format!("{} was not run: {reason}. {advice}", request.tool);
+        let meta = ResultMeta {
+            rule: Some(STOP_RULE.to_owned()),
+            ..ResultMeta::default()
+        };
+        Some(CallFailure::new(ErrorCode::PolicyDenied, text).with_meta(meta))
     }
 
     /// Resumes a conversation.
-    pub(in crate::runner) fn resume_stopped(&self, conversation: &ConversationId) {
+    pub fn resume_stopped(&self, conversation: &ConversationId) {
         match self.supervision.remove_stop(conversation) {
             Ok(true) => {
                 tracing::info!(%conversation, "a stopped conversation goes on: a person allowed a call of it");

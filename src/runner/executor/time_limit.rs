@@ -3,11 +3,12 @@
 
 use std::time::Duration;
 
-use super::call_runner::{CallRunner, RunningCall};
+use super::call_runner::CallRunner;
+use super::running_call::RunningCall;
 
 impl CallRunner {
     /// Waits until a call has run for this long, not counting sleep, or until its deadline has passed.
-    pub(in crate::runner) async fn wait_for_time_limit(&self, call: &RunningCall, limit: Duration) {
+    pub async fn wait_for_time_limit(&self, call: &RunningCall, limit: Duration) {
         let mut woken = self.machine_wakes.subscribe_wakes();
         let over = tokio::time::sleep(limit);
         tokio::pin!(over);

@@ -28,9 +28,7 @@ struct CrashRecord {
 
 /// Records the start of this process, and enters safe mode after too many crashes. To be called before recovery
 /// changes the running requests.
-pub(in crate::runner) async fn record_process_start(
-    keeper: &Housekeeping,
-) -> Result<(), RunnerError> {
+pub async fn record_process_start(keeper: &Housekeeping) -> Result<(), RunnerError> {
     keeper.audit.audit_event(
         AuditEvent::Started,
         AuditActor::Runner,
@@ -91,7 +89,7 @@ pub(in crate::runner) async fn record_process_start(
 }
 
 /// Records that this process ends by a stop.
-pub(in crate::runner) async fn record_process_stop(keeper: &Housekeeping) {
+pub async fn record_process_stop(keeper: &Housekeeping) {
     if let Err(error) = keeper.journal.store_fact(ALIVE_KEY, "no".to_owned()).await {
         tracing::warn!(%error, "the next life will take this one for crashed");
     }
@@ -109,7 +107,7 @@ fn count_causes(crashes: &[CrashRecord]) -> usize {
 
 impl Housekeeping {
     /// Ends safe mode after a quiet time.
-    pub(in crate::runner) fn end_safe_mode_when_quiet(&self) {
+    pub fn end_safe_mode_when_quiet(&self) {
         if !self.pause.is_safe_mode()
             || self.started_at.elapsed() < self.settings.crash_loop.safe_mode_for
         {

@@ -18,7 +18,7 @@ const BATCH_PAUSE: Duration = Duration::from_millis(20);
 const MAX_BATCHES: usize = 200;
 
 /// Runs the retention work until the runner is over.
-pub(in crate::runner) async fn run_retention(housekeeping: Arc<Housekeeping>) {
+pub async fn run_retention(housekeeping: Arc<Housekeeping>) {
     let keeper = &housekeeping;
     let period = keeper.settings.poll.list_open;
     // A list was requested at the start.
@@ -89,16 +89,15 @@ impl Housekeeping {
         if self.counts.count_open().await?.counts.outbox == 0 {
             return Ok(Vec::new());
         }
-        let journal = self.journal.clone();
         #[expect(clippy::cast_precision_loss, reason = "milliseconds far below 2^53")]
         let (before, ttl) = (
             (self.server_clock.whole_now_ms() - to_millis(self.settings.retention.keep_posting))
                 as f64,
             to_millis(self.settings.calls.ttl) as f64,
         );
-        tokio::task::spawn_blocking(move || journal.open_reader()?.expired_replies(before, ttl))
+        self.journal
+            .read_blocking(move |reader| reader.expired_replies(before, ttl))
             .await
-            .unwrap_or(Err(JournalError::NotCommitted))
     }
 
     async fn delete_old_rows(&self) {

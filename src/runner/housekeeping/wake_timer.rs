@@ -26,7 +26,7 @@ pub(in crate::runner) struct WakeTimer {
 
 impl WakeTimer {
     /// Creates a timer whose first tick is after one period. To be called within a runtime.
-    pub(in crate::runner) fn with_period(period: Duration, clock: Clock) -> Self {
+    pub fn with_period(period: Duration, clock: Clock) -> Self {
         #[cfg(target_os = "linux")]
         {
             let timer = TimerFd::new().map_err(|error| {
@@ -48,7 +48,7 @@ impl WakeTimer {
     }
 
     /// Waits for the next tick. A wait that is cancelled and repeated does not postpone the tick.
-    pub(in crate::runner) async fn wait_for_tick(&mut self) {
+    pub async fn wait_for_tick(&mut self) {
         #[cfg(target_os = "linux")]
         if let Some(timer) = &mut self.timer {
             match timer.wait_armed(self.period).await {

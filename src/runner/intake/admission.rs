@@ -11,7 +11,7 @@ use crate::ids::{LeaseId, RequestId};
 use crate::journal::{
     Journal, JournalError, OfferOutcome, RequestOffer, RequestOrigin, UnreadableRequest,
 };
-use crate::request::{CallFailure, CallOutcome, ErrorCode, ResultMeta, ToolEffect, ToolRequest};
+use crate::request::{CallFailure, CallOutcome, ErrorCode, ToolEffect, ToolRequest};
 use crate::runner::call_audit::{CallAudit, request_entry_with_args};
 use crate::runner::request_signatures::{self, RequestSignatures};
 use crate::runner::sealer::OutcomeSealer;
@@ -34,7 +34,7 @@ impl OfferAdmission {
     ///
     /// # Errors
     /// The journal could not be written; nothing of the page was accepted.
-    pub(in crate::runner) async fn admit_page(
+    pub async fn admit_page(
         &self,
         events: Vec<OfferedEvent>,
         cursor: Option<String>,
@@ -144,11 +144,10 @@ impl OfferAdmission {
                     "The request cannot be read: {why}. It was not run; send it anew under a new id."
                 );
                 tracing::warn!(request.id = %request.id, why, "a request cannot be read and is answered so");
-                Some(RequestOffer::Unreadable(self.build_refusal(
-                    request,
-                    ErrorCode::InvalidArgs,
-                    text,
-                )))
+                let failure = CallFailure::new(ErrorCode::InvalidArgs, text);
+                Some(RequestOffer::Unreadable(
+                    self.build_refusal(request, failure),
+                ))
             }
             OfferedEvent::Skipped { why } => {
                 tracing::warn!(why, "an event of the backend was passed over");
@@ -161,21 +160,11 @@ impl OfferAdmission {
     fn refuse_unsigned(&self, request: &ToolRequest) -> Option<UnreadableRequest> {
         let why = self.signatures.signature_problem(request)?;
         tracing::warn!(request.id = %request.id, ?why, "a request is not run: it is not signed as this device requires");
-        let CallFailure { code, text, .. } = request_signatures::signature_refusal(request, &why);
-        Some(self.build_refusal(request.clone(), code, text))
+        let failure = request_signatures::signature_refusal(request, &why);
+        Some(self.build_refusal(request.clone(), failure))
     }
 
-    fn build_refusal(
-        &self,
-        request: ToolRequest,
-        code: ErrorCode,
-        text: String,
-    ) -> UnreadableRequest {
-        let failure = CallFailure {
-            code,
-            text,
-            meta: ResultMeta::default(),
-        };
+    fn build_refusal(&self, request: ToolRequest, failure: CallFailure) -> UnreadableRequest {
         let reply =
             self.sealer
                 .seal_blocking(&request, CallOutcome::Error(failure), None, Duration::ZERO);

@@ -12,10 +12,7 @@ const CLOCK_SLACK_MS: i128 = 60_000;
 impl Intake {
     /// Restores the cursor of an earlier process, unless it lies in the future of the backend's clock: polls from
     /// there would bring nothing for long.
-    pub(in crate::runner) async fn restore_cursor(
-        &mut self,
-        cursor: Option<String>,
-    ) -> Result<(), RunnerError> {
+    pub async fn restore_cursor(&mut self, cursor: Option<String>) -> Result<(), RunnerError> {
         self.cursor = cursor;
         let now_ms = self.server_clock.whole_now_ms();
         if self
@@ -33,7 +30,7 @@ impl Intake {
     }
 
     /// Polls without the cursor that was refused. A backend that refuses its own cursors is asked rarely.
-    pub(in crate::runner) async fn restart_without_cursor(
+    pub async fn restart_without_cursor(
         &mut self,
         refused: &BackendError,
     ) -> Result<(), RunnerError> {

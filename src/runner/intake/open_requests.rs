@@ -46,7 +46,7 @@ impl OpenRequests {
 
 impl Intake {
     /// Requests the ids; the answer wakes the loop.
-    pub(in crate::runner) fn request_open_list(&self) {
+    pub fn request_open_list(&self) {
         let (sessions, background, waker) = (
             Arc::clone(&self.sessions),
             self.background.clone(),
@@ -62,7 +62,7 @@ impl Intake {
     }
 
     /// Accepts a list of ids, or a page of bodies, into the journal; returns its decisions.
-    pub(in crate::runner) async fn accept_open_page(
+    pub async fn accept_open_page(
         &mut self,
         open: Vec<OfferedEvent>,
     ) -> Result<Option<Vec<OfferOutcome>>, RunnerError> {
@@ -79,12 +79,12 @@ impl Intake {
     }
 
     /// Adds open requests whose bodies must still be fetched.
-    pub(in crate::runner) fn add_unknown(&mut self, ids: Vec<RequestId>) {
+    pub fn add_unknown(&mut self, ids: Vec<RequestId>) {
         self.open.unknown.extend(ids);
     }
 
     /// Requests the next page of bodies, if one is needed.
-    pub(in crate::runner) fn fetch_next_unknown(&mut self) {
+    pub fn fetch_next_unknown(&mut self) {
         self.open.is_listed = self.open.unknown.is_empty();
         if !self.open.is_listed {
             self.fetch_open_bodies();
@@ -123,10 +123,7 @@ impl Intake {
         });
     }
 
-    pub(in crate::runner) fn handle_list_failure(
-        &mut self,
-        error: &BackendError,
-    ) -> Result<(), RunnerError> {
+    pub fn handle_list_failure(&mut self, error: &BackendError) -> Result<(), RunnerError> {
         tracing::warn!(%error, "the open requests could not be listed now");
         self.open.is_listed = true;
         self.open.unknown.clear();

@@ -80,7 +80,7 @@ impl WakeupSocket {
 }
 
 /// Keeps the socket open while it is wanted, until the runner stops.
-pub(in crate::runner) async fn run_wakeup_socket(socket: Arc<WakeupSocket>) {
+pub async fn run_wakeup_socket(socket: Arc<WakeupSocket>) {
     let mut wanted = socket.state.wanted.subscribe();
     let mut woken = socket.machine_wakes.subscribe_wakes();
     let mut retry = RetryIntervals::new(socket.settings.waits.retry);

@@ -29,7 +29,7 @@ const PUBLISHED_FOR: Duration = Duration::from_hours(24);
 const ALL_KINDS: &[CatalogKind] = &[CatalogKind::Tool, CatalogKind::Skill, CatalogKind::Agent];
 
 /// Publishes all catalogs, then each change, until the runner is over.
-pub(in crate::runner) async fn run_publisher(publisher: Arc<CatalogPublisher>) {
+pub async fn run_publisher(publisher: Arc<CatalogPublisher>) {
     let mut news = CatalogSignals {
         home: publisher.catalog.subscribe_catalog(),
         tools: publisher.registry.subscribe_tool_changes(),
@@ -141,19 +141,11 @@ impl CatalogPublisher {
 
     /// Returns, for each of these kinds, the fingerprint that this backend accepted lately.
     async fn published_fingerprints(&self, kinds: &'static [CatalogKind]) -> Vec<Option<String>> {
-        let journal = self.journal.clone();
-        let facts = run_on_blocking_thread(move || {
-            let reader = journal.open_reader().ok();
-            let fact = |kind: &CatalogKind| {
-                reader
-                    .as_ref()?
-                    .read_fact(published_key(*kind))
-                    .ok()
-                    .flatten()
-            };
-            kinds.iter().map(fact).collect::<Vec<_>>()
-        })
-        .await;
+        let facts = self.journal.read_blocking(move |reader| {
+            let fact = |kind: &CatalogKind| reader.read_fact(published_key(*kind)).ok().flatten();
+            Ok(kinds.iter().map(fact).collect::<Vec<_>>())
+        });
+        let facts = facts.await.unwrap_or_else(|_| vec![None; kinds.len()]);
         let now_ms = self.clock.now_ms();
         let lately = |fact: Option<String>| {
             let (fingerprint, at_ms) = fact.as_ref()?.split_once(' ')?;
@@ -167,14 +159,8 @@ impl CatalogPublisher {
     async fn next_revision(&self) -> u64 {
         const KEY: &str = "catalog_revision";
         let now = u64::try_from(self.clock.now_ms()).unwrap_or(0);
-        let journal = self.journal.clone();
-        let recalled = run_on_blocking_thread(move || {
-            journal
-                .open_reader()
-                .and_then(|reader| reader.read_fact(KEY))
-        })
-        .await;
-        let last = recalled.ok().flatten();
+        let stored = self.journal.read_blocking(|reader| reader.read_fact(KEY));
+        let last = stored.await.ok().flatten();
         let revision = last
             .and_then(|last| last.parse::<u64>().ok())
             .map_or(now, |last| now.max(last + 1));

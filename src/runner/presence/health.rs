@@ -1,10 +1,11 @@
 //! The runner's health: its current problems, in the words of heartbeats and `status`, and the time of the last poll.
 //! Not here: the reaction to problems.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -46,18 +47,18 @@ struct BackendContact {
 
 impl HealthState {
     /// Records a successful poll.
-    pub(in crate::runner) fn record_poll(&self, now_ms: i64) {
+    pub fn record_poll(&self, now_ms: i64) {
         self.polled_ms.store(now_ms, Ordering::Relaxed);
         self.set_contact(true);
     }
 
     /// Records a failed poll.
-    pub(in crate::runner) fn record_poll_failure(&self) {
+    pub fn record_poll_failure(&self) {
         self.set_contact(false);
     }
 
     /// Sets whether the disk is too full for new work; returns whether that changed.
-    pub(in crate::runner) fn set_disk_full(&self, full: bool) -> bool {
+    pub fn set_disk_full(&self, full: bool) -> bool {
         let news = self.disk.swap(full, Ordering::Relaxed) != full;
         if news {
             self.signal_health_change();
@@ -66,7 +67,7 @@ impl HealthState {
     }
 
     /// Sets whether the backend reports another process with this device's identity.
-    pub(in crate::runner) fn set_other_process(&self, there: bool) {
+    pub fn set_other_process(&self, there: bool) {
         if self.other_process.swap(there, Ordering::Relaxed) == there {
             return;
         }
@@ -83,12 +84,12 @@ impl HealthState {
     }
 
     /// Returns whether the disk was too full for new work at the last check.
-    pub(in crate::runner) fn is_disk_full(&self) -> bool {
+    pub fn is_disk_full(&self) -> bool {
         self.disk.load(Ordering::Relaxed)
     }
 
     fn set_contact(&self, answers: bool) {
-        let mut contact = self.contact.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut contact = self.contact.lock();
         if contact.since.is_none() || contact.answers != answers {
             *contact = BackendContact {
                 answers,
@@ -98,18 +99,18 @@ impl HealthState {
     }
 
     /// Returns whether the backend has been answering, or failing, for at least this long without a change.
-    pub(in crate::runner) fn is_contact_stable(&self, least: Duration) -> bool {
-        let contact = *self.contact.lock().unwrap_or_else(PoisonError::into_inner);
+    pub fn is_contact_stable(&self, least: Duration) -> bool {
+        let contact = *self.contact.lock();
         contact.since.is_some_and(|since| since.elapsed() >= least)
     }
 
     /// Signals that a fact that is read when needed has changed.
-    pub(in crate::runner) fn signal_health_change(&self) {
+    pub fn signal_health_change(&self) {
         self.changed.notify_one();
     }
 
     /// Waits until something changes.
-    pub(in crate::runner) async fn wait_for_health_change(&self) {
+    pub async fn wait_for_health_change(&self) {
         self.changed.notified().await;
     }
 }
@@ -127,7 +128,7 @@ pub(in crate::runner) struct HealthReport {
 impl HealthReport {
     /// Returns the current problems as stable words: `disk`, `intercepted`, `clock_skew`, `paused`, `safe_mode`,
     /// `audit` (its rows cannot be written), `other_process` (a copy of this home is running).
-    pub(in crate::runner) fn current_problems(&self) -> Vec<&'static str> {
+    pub fn current_problems(&self) -> Vec<&'static str> {
         let state = &self.state;
         [
             (state.disk.load(Ordering::Relaxed), "disk"),
@@ -148,17 +149,12 @@ impl HealthReport {
     }
 
     /// Stores changes in the journal for `status`, which runs in another process.
-    pub(in crate::runner) async fn record_health(&self) {
+    pub async fn record_health(&self) {
         let now = (
             self.current_problems().join(","),
             self.state.polled_ms.load(Ordering::Relaxed),
         );
-        let before = self
-            .state
-            .recorded
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone();
+        let before = self.state.recorded.lock().clone();
         let mut news = Vec::new();
         if before.0.as_ref() != Some(&now.0) {
             news.push(("degraded", now.0.clone()));
@@ -174,23 +170,15 @@ impl HealthReport {
                 return;
             }
         }
-        let mut noted = self
-            .state
-            .recorded
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut noted = self.state.recorded.lock();
         *noted = (Some(now.0), if told { now.1 } else { noted.1 });
     }
 
     /// Returns the time of the last successful poll, to be stored with another write; `None` if the journal has a
     /// recent one.
-    pub(in crate::runner) fn take_poll_to_record(&self) -> Option<i64> {
+    pub fn take_poll_to_record(&self) -> Option<i64> {
         let polled = self.state.polled_ms.load(Ordering::Relaxed);
-        let mut noted = self
-            .state
-            .recorded
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut noted = self.state.recorded.lock();
         is_record_due(noted.1, polled, RECORD_WITH_HEARTBEAT).then(|| {
             noted.1 = polled;
             polled

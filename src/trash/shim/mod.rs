@@ -4,6 +4,7 @@
 
 mod file_quoting;
 mod removal;
+mod removal_plan;
 mod rm_request;
 mod rmdir;
 mod shim_env;

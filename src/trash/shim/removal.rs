@@ -6,63 +6,20 @@
     reason = "this file removes files, which is what was asked for"
 )]
 
-use std::fs::{self, Metadata};
+use std::fs;
 use std::io::{self, IsTerminal as _, Write as _};
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{Access, AtFlags, CWD, accessat};
-
 use super::file_quoting::quote_file_name;
-use super::shim_env::{QuotaShare, ShimEnv, UsedQuota};
+use super::removal_plan::{PlannedMove, RemovalPlan, RemovalRun, list_folder_paths};
+use super::shim_env::{ShimEnv, UsedQuota};
 use super::trash_writer::{MAX_LINES, TrashWriter};
 use super::{
     RmRequest, SystemProgram, format_os_error, resolve_parent_links, without_trailing_slashes,
-    write_error_message,
 };
-use crate::output::number_format;
 use crate::trash::manifest::{ManifestLine, ManifestPath};
-use crate::trash::tree::{self, TreeSize};
-
-/// A tree is no longer divided to fill the rest of the quota where that is no more than this, in bytes.
-const SMALL_REST: u64 = 64 << 10;
-
-/// One run of `rm` or `unlink`.
-struct RemovalRun<'a> {
-    env: &'a ShimEnv,
-    request: &'a RmRequest,
-    system: SystemProgram,
-    writer: TrashWriter<'a>,
-    used: UsedQuota,
-    /// The system's `rm` asks before it removes what is write-protected.
-    asks_about_protected: bool,
-    /// The reason why a file could not be moved.
-    move_failure: Option<String>,
-    has_warned: bool,
-    exit_code: u8,
-}
-
-/// The way in which one path is removed.
-enum RemovalPlan {
-    /// It is not there, which is no error.
-    Skip,
-    /// To the trash in one step.
-    Move(PlannedMove),
-    /// First the entries of the folder, then the folder.
-    Empty,
-    /// By the system's program.
-    HandOver,
-}
-
-/// A file or a tree that goes to the trash in one step.
-struct PlannedMove {
-    item: String,
-    /// Its path without links.
-    real: PathBuf,
-    size: TreeSize,
-    share: QuotaShare,
-    is_folder: bool,
-}
+use crate::trash::tree;
 
 /// The result for one path.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -132,118 +89,6 @@ impl RemovalRun<'_> {
             all_gone &= left.is_empty() || self.run_system_program(&left, None);
         }
         all_gone
-    }
-
-    /// Decides how a path is removed, and counts the bytes that go to the trash.
-    fn plan_removal(&mut self, path: &Path, used: &mut UsedQuota) -> RemovalPlan {
-        let metadata = match fs::symlink_metadata(path) {
-            Ok(metadata) => metadata,
-            Err(cause) if self.request.force && is_not_found(&cause) => return RemovalPlan::Skip,
-            Err(_) => return RemovalPlan::HandOver,
-        };
-        let Some(real) = self.resolve_tracked_path(path, &metadata) else {
-            return RemovalPlan::HandOver;
-        };
-        let is_folder = metadata.is_dir();
-        if self.writer.failure.is_some() || self.is_protected(path, &metadata) {
-            return RemovalPlan::HandOver;
-        }
-        if is_folder && !self.request.recursive {
-            let is_empty = fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none());
-            return if self.request.empty_dirs && is_empty {
-                RemovalPlan::Empty
-            } else {
-                RemovalPlan::HandOver
-            };
-        }
-        if self.env.contains_protected_folder(&real) {
-            return RemovalPlan::Empty;
-        }
-        let Some(workspace) = self.env.find_workspace(&real) else {
-            return RemovalPlan::HandOver;
-        };
-        let share = QuotaShare::for_path(&real, workspace);
-        // Only files are copied to another file system, one by one: what was copied must be what is removed.
-        let is_elsewhere = is_folder && self.is_on_other_file_system(&metadata);
-        if is_elsewhere && share == QuotaShare::Full {
-            return RemovalPlan::Empty;
-        }
-        let mut size = TreeSize::default();
-        if self
-            .measure_tree(path, &metadata, metadata.dev(), &mut size)
-            .is_err()
-        {
-            return if is_folder {
-                RemovalPlan::Empty
-            } else {
-                RemovalPlan::HandOver
-            };
-        }
-        let free = self.env.share_free_bytes(share, *used);
-        if size.on_disk > free {
-            if is_folder && free > SMALL_REST && share == QuotaShare::Full {
-                return RemovalPlan::Empty;
-            }
-            self.warn_about_quota(path, share);
-            return RemovalPlan::HandOver;
-        }
-        if is_elsewhere {
-            return RemovalPlan::Empty;
-        }
-        used.add_bytes(share, size.on_disk);
-        RemovalPlan::Move(PlannedMove {
-            item: self.writer.next_item_name(),
-            real,
-            size,
-            share,
-            is_folder,
-        })
-    }
-
-    /// The path without links, if the trash has to do with it: not for a folder that is named by a link and a slash.
-    fn resolve_tracked_path(&self, path: &Path, metadata: &Metadata) -> Option<PathBuf> {
-        let real = resolve_parent_links(path)?;
-        let is_behind_link =
-            metadata.is_dir() && fs::symlink_metadata(&real).is_ok_and(|at| at.is_symlink());
-        let is_ours =
-            self.env.find_workspace(&real).is_some() || self.env.contains_protected_folder(&real);
-        (is_ours && !is_behind_link).then_some(real)
-    }
-
-    fn is_on_other_file_system(&self, metadata: &Metadata) -> bool {
-        fs::metadata(&self.env.into).is_ok_and(|trash| trash.dev() != metadata.dev())
-    }
-
-    fn is_protected(&self, path: &Path, metadata: &Metadata) -> bool {
-        self.asks_about_protected && !metadata.is_symlink() && !has_access(path, Access::WRITE_OK)
-    }
-
-    /// Counts the entries of a tree. Fails where a removal one by one would stop, so that the tree cannot go in one
-    /// step.
-    fn measure_tree(
-        &self,
-        path: &Path,
-        metadata: &Metadata,
-        device: u64,
-        size: &mut TreeSize,
-    ) -> io::Result<()> {
-        if metadata.dev() != device || self.is_protected(path, metadata) {
-            return Err(io::ErrorKind::Other.into());
-        }
-        if metadata.is_dir() {
-            let paths = list_folder_paths(path)?;
-            for below in &paths {
-                self.measure_tree(below, &fs::symlink_metadata(below)?, device, size)?;
-            }
-            if !paths.is_empty() && !has_access(path, Access::WRITE_OK | Access::EXEC_OK) {
-                return Err(io::ErrorKind::PermissionDenied.into());
-            }
-        }
-        size.count_entry(metadata);
-        if self.request.verbose {
-            size.paths.push((path.to_owned(), metadata.is_dir()));
-        }
-        Ok(())
     }
 
     fn move_to_trash(
@@ -346,17 +191,6 @@ impl RemovalRun<'_> {
         exit_code == 0
     }
 
-    fn warn_about_quota(&mut self, path: &Path, share: QuotaShare) {
-        let (shown, limit) = (
-            quote_file_name(path),
-            number_format::format_size(self.env.share_limit(share)),
-        );
-        self.warn_once(&format!(
-            "{shown} and what follows is over the {limit} that the trash takes of this; what does not fit is removed for \
-             good"
-        ));
-    }
-
     fn warn_about_loss(&mut self, path: &Path) {
         let because = |why: &String| format!(" ({why})");
         let text = if let Some(why) = &self.writer.failure {
@@ -374,12 +208,6 @@ impl RemovalRun<'_> {
         self.warn_once(&text);
     }
 
-    fn warn_once(&mut self, text: &str) {
-        if !std::mem::replace(&mut self.has_warned, true) {
-            write_error_message(self.system.name, text);
-        }
-    }
-
     /// Prints a removed path, as `rm -v` does.
     fn print_removed(&mut self, path: &Path, is_folder: bool) {
         let what = if is_folder {
@@ -393,38 +221,4 @@ impl RemovalRun<'_> {
             self.exit_code = 1;
         }
     }
-}
-
-impl RemovalPlan {
-    fn manifest_announcement(&self) -> Option<ManifestLine> {
-        let Self::Move(PlannedMove {
-            item, real, size, ..
-        }) = self
-        else {
-            return None;
-        };
-        let (files, bytes) = (size.files, size.bytes);
-        Some(ManifestLine::Removed {
-            path: ManifestPath(real.clone()),
-            item: item.clone(),
-            files,
-            bytes,
-        })
-    }
-}
-
-fn has_access(path: &Path, access: Access) -> bool {
-    accessat(CWD, path, access, AtFlags::EACCESS).is_ok()
-}
-
-fn is_not_found(cause: &io::Error) -> bool {
-    matches!(
-        cause.kind(),
-        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
-    )
-}
-
-/// Lists paths, since entries would keep the folder open: trees are deeper than files may be open.
-fn list_folder_paths(path: &Path) -> io::Result<Vec<PathBuf>> {
-    fs::read_dir(path)?.map(|entry| Ok(entry?.path())).collect()
 }

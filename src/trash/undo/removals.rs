@@ -8,9 +8,10 @@ use super::super::display_path;
 use super::super::net_effect::{
     RemovedPath, RemovedPaths, RemovedThing, name_for_newer, sum_removals,
 };
+use super::super::path_state::{PathState, display_workspace_path};
 use super::super::preview::{TreePreview, contains_all_of};
 use super::super::undo_steps::{RemovedContent, UndoStep};
-use super::{PathState, UndoPlan, display_workspace_path};
+use super::UndoPlan;
 use crate::acp::WorkspacePath;
 use crate::output::number_format;
 

@@ -2,7 +2,8 @@
 //! here: the asking.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+
+use parking_lot::Mutex;
 
 use crate::approval_answer::ApprovalOption;
 use crate::backend::RemoteAnswer;
@@ -22,7 +23,7 @@ pub(in crate::runner) struct ApprovalMemory {
 }
 
 impl ApprovalMemory {
-    pub(in crate::runner) fn new(open: ApprovalQuestions) -> Self {
+    pub fn new(open: ApprovalQuestions) -> Self {
         // This process asks the questions of an earlier one again when their calls come up.
         open.close_all_questions();
         Self {
@@ -33,24 +34,17 @@ impl ApprovalMemory {
     }
 
     /// Returns whether the person at this device allowed this question's call.
-    pub(in crate::runner) fn is_allowed_here(&self, question: &RequestId) -> bool {
+    pub fn is_allowed_here(&self, question: &RequestId) -> bool {
         self.open
             .chosen_option(question)
             .is_some_and(ApprovalOption::is_allowed)
     }
 
-    pub(in crate::runner) fn find_remembered(&self, place: &AnswerScope) -> Option<RemoteAnswer> {
-        self.remembered
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .get(place)
-            .copied()
+    pub fn find_remembered(&self, scope: &AnswerScope) -> Option<RemoteAnswer> {
+        self.remembered.lock().get(scope).copied()
     }
 
-    pub(in crate::runner) fn remember_answer(&self, place: AnswerScope, answer: RemoteAnswer) {
-        self.remembered
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .insert(place, answer);
+    pub fn remember_answer(&self, scope: AnswerScope, answer: RemoteAnswer) {
+        self.remembered.lock().insert(scope, answer);
     }
 }

@@ -1,0 +1,193 @@
+//! One post of a reply, with the corrections that the backend asks for. Not here: when a reply may be posted (outbox).
+
+use tokio::time::Instant;
+
+use super::Delivery;
+use super::outbox::PostFailure;
+use crate::backend::{
+    Backend as _, BackendError, PostOutcome, RecoveryAction, ResultPost, RetryDelay,
+};
+use crate::failpoint::reach_of;
+use crate::journal::{CloseReason, RecordedReply};
+
+/// A reply of fewer bytes is not shrunk: it holds little but the metadata.
+const MIN_SHRINKABLE_BYTES: usize = 1_000;
+
+impl Delivery {
+    /// Posts a reply until the backend has it, rejects it for good, or must be retried later.
+    pub(super) async fn post_until_final(
+        &self,
+        mut reply: RecordedReply,
+    ) -> Result<(), PostFailure> {
+        // Three corrections suffice for every refusal that can be corrected.
+        for _ in 0..3 {
+            let (generation, began) = (self.sessions.current_generation(), Instant::now());
+            let post = ResultPost {
+                id: reply.request_id(),
+                lease: reply.lease_id(),
+                kind: reply.outcome_kind(),
+                payload: reply.payload_text(),
+                truncated: reply.is_truncated(),
+            };
+            let error = match self.backend.post_result(post).await {
+                Ok(posted) => {
+                    reach_of("post.after", reply.request_id().as_str());
+                    let close = if posted == PostOutcome::Sent {
+                        CloseReason::Sent
+                    } else {
+                        CloseReason::Delivered
+                    };
+                    return self.close_reply(&reply, close).await;
+                }
+                Err(error) => error,
+            };
+            match error.recovery_action() {
+                RecoveryAction::GiveUp => {
+                    if !self.try_late_claim(&reply, &error).await? {
+                        return self.close_refused(&reply, &error).await;
+                    }
+                }
+                RecoveryAction::Shrink(limit) => {
+                    self.record_failed_post(&reply, &error).await;
+                    reply = self.shrink_reply(&reply, limit).await?;
+                }
+                RecoveryAction::ReopenSession => {
+                    if let Err(cause) = self.sessions.reopen_session(generation).await {
+                        self.record_failed_post(&reply, &cause).await;
+                        return Err(match cause.recovery_action() {
+                            RecoveryAction::Retry(pause) => {
+                                self.classify_failure(&cause, pause, began)
+                            }
+                            _ => PostFailure::Refused,
+                        });
+                    }
+                }
+                action => {
+                    let failure = match action {
+                        RecoveryAction::Retry(pause) => self.classify_failure(&error, pause, began),
+                        _ => PostFailure::Reply,
+                    };
+                    self.record_failed_post(&reply, &error).await;
+                    return Err(failure);
+                }
+            }
+        }
+        Err(PostFailure::Reply)
+    }
+
+    /// Returns how a failed post affects the others. A failure while other calls are answered says nothing about the
+    /// whole backend: perhaps a proxy rejects large calls.
+    fn classify_failure(
+        &self,
+        error: &BackendError,
+        pause: RetryDelay,
+        began: Instant,
+    ) -> PostFailure {
+        let no_answer = matches!(
+            error,
+            BackendError::Unreachable { .. }
+                | BackendError::Intercepted { .. }
+                | BackendError::NoBackend { .. }
+        );
+        if no_answer && !self.backend.has_answered_since(began) {
+            PostFailure::Unreachable
+        } else {
+            PostFailure::Backend(pause)
+        }
+    }
+
+    /// Returns whether posting again can succeed. A reply whose request may never have been claimed is claimed now. A
+    /// tool with effects never ran unclaimed, so its lost lease is final.
+    async fn try_late_claim(
+        &self,
+        reply: &RecordedReply,
+        error: &BackendError,
+    ) -> Result<bool, PostFailure> {
+        if error.refusal_code() != Some("LEASE_LOST") || reply.is_claimed() {
+            return Ok(false);
+        }
+        match self
+            .backend
+            .claim_request(reply.request_id(), reply.lease_id())
+            .await
+        {
+            Ok(claim) if claim.leased_for.is_some() => Err(PostFailure::Reply),
+            Ok(claim) => Ok(claim.granted),
+            Err(error) => match error.recovery_action() {
+                RecoveryAction::GiveUp => Ok(false),
+                RecoveryAction::Retry(pause) => Err(PostFailure::Backend(pause)),
+                _ => Err(PostFailure::Reply),
+            },
+        }
+    }
+
+    /// Shrinks the reply. If the backend names a limit that the reply already meets, it counts differently; then half
+    /// the size is used.
+    async fn shrink_reply(
+        &self,
+        reply: &RecordedReply,
+        limit: Option<u64>,
+    ) -> Result<RecordedReply, PostFailure> {
+        let now = reply.payload_text().len();
+        let named = limit
+            .and_then(|limit| usize::try_from(limit).ok())
+            .filter(|limit| *limit < now);
+        let target = named.unwrap_or(now / 2);
+        if now <= MIN_SHRINKABLE_BYTES {
+            return Err(PostFailure::Reply);
+        }
+        let smaller = crate::request::shrink_payload(reply.payload_text(), target)
+            .ok_or(PostFailure::Reply)?;
+        match self.journal.replace_reply(reply, smaller).await {
+            Ok(smaller) => Ok(smaller),
+            Err(error) => {
+                tracing::error!(request.id = %reply.request_id(), %error, "a smaller reply could not be recorded");
+                Err(PostFailure::Reply)
+            }
+        }
+    }
+
+    async fn close_reply(
+        &self,
+        reply: &RecordedReply,
+        close: CloseReason,
+    ) -> Result<(), PostFailure> {
+        if let CloseReason::Undeliverable(reason) = &close {
+            tracing::warn!(request.id = %reply.request_id(), reason, "the backend does not take this reply");
+        }
+        // A reply that stays open is posted again later, which does no harm.
+        self.journal.close_request(reply.request_id(), close, self.server_clock.closing_ms()).await.map_err(|error| {
+            tracing::error!(request.id = %reply.request_id(), %error, "a delivered reply could not be closed");
+            PostFailure::Reply
+        })
+    }
+
+    async fn record_failed_post(&self, reply: &RecordedReply, error: &BackendError) {
+        tracing::info!(request.id = %reply.request_id(), %error, "a reply could not be posted now; it is kept");
+        if let Err(error) = self
+            .journal
+            .record_failed_post(
+                reply.request_id(),
+                error.to_string(),
+                self.server_clock.local_clock().now_ms(),
+            )
+            .await
+        {
+            tracing::warn!(request.id = %reply.request_id(), %error, "the failed post could not be noted");
+        }
+    }
+
+    /// Closes the request of a reply that the backend does not accept.
+    async fn close_refused(
+        &self,
+        reply: &RecordedReply,
+        error: &BackendError,
+    ) -> Result<(), PostFailure> {
+        let reason = error.to_string();
+        let code = error.refusal_code();
+        self.audit
+            .record_undeliverable(reply.request_id(), code, &reason);
+        self.close_reply(reply, CloseReason::Undeliverable(reason))
+            .await
+    }
+}

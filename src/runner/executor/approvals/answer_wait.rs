@@ -1,0 +1,190 @@
+//! The wait for the first answer to a question: of the person at an editor, of the person at this device, or of the
+//! caller's side. Not here: the question (approvals) and its verdict (verdicts).
+
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep, sleep_until};
+
+use super::ApprovalService;
+use super::verdicts::{ApprovalFailure, ApprovalReply};
+use crate::approval_answer::{AnsweredBy, ApprovalOption};
+use crate::backend::{
+    Backend as _, RecoveryAction, RemoteAnswer, RemoteApprovals, RemoteQuestion, RetryDelay,
+};
+use crate::runner::backoff::RetryIntervals;
+use crate::runner::executor::running_call::RunningCall;
+use crate::tool::ObserverDecision;
+
+/// The interval at which the runner checks for the device's answer while a question is open.
+const DEVICE_CHECK_INTERVAL: Duration = Duration::from_millis(250);
+/// The least time between two requests to a backend for the answer.
+const MIN_ASK_INTERVAL: Duration = Duration::from_secs(1);
+/// The longest time between them, reached when the answer takes long.
+const MAX_ASK_INTERVAL: Duration = Duration::from_secs(5);
+/// The longest wait for the backend to say whether the device's answer is the first.
+const FIRST_ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
+/// Waits for the answer of the person at an editor that follows the call; never completes if there is no such editor.
+async fn wait_for_editor_answer(call: &RunningCall) -> ObserverDecision {
+    match &call.observed {
+        Some(observed) => observed.ask_follower().await,
+        None => std::future::pending().await,
+    }
+}
+
+impl ApprovalService {
+    /// Waits for the first answer, until the question expires.
+    pub(super) async fn wait_for_first_answer(
+        &self,
+        call: &RunningCall,
+        question: &RemoteQuestion,
+        asks_caller: bool,
+    ) -> Result<ApprovalReply, ApprovalFailure> {
+        let answer = tokio::select! {
+            biased;
+            () = call.cancel.cancelled() => return Err(ApprovalFailure::Cancelled),
+            () = self.phases.stopping.cancelled() => return Err(ApprovalFailure::Stopping),
+            verdict = wait_for_editor_answer(call) => return Ok(ApprovalReply::InEditor(verdict)),
+            answer = self.wait_for_device_answer(question, asks_caller) => answer,
+            answer = self.wait_for_caller_answer(asks_caller, question) => Some(answer),
+            () = self.wait_for_expiry(question.expires_at_ms) => self.find_late_answer(asks_caller, question).await,
+        };
+        Ok(ApprovalReply::Answer(answer))
+    }
+
+    /// Waits until the question expires, by the backend's clock and across sleeps of the machine.
+    async fn wait_for_expiry(&self, at_ms: f64) {
+        let mut woken = self.machine_wakes.subscribe_wakes();
+        loop {
+            let left = match self.server_clock.instant_of_deadline(at_ms) {
+                Some(at) => at,
+                None => Instant::now() + self.settings.calls.approval,
+            };
+            tokio::select! {
+                () = sleep_until(left) => return,
+                _ = woken.changed() => {}
+            }
+        }
+    }
+
+    /// Returns an answer that came in time and was not noticed yet.
+    async fn find_late_answer(
+        &self,
+        asks_caller: bool,
+        question: &RemoteQuestion,
+    ) -> Option<RemoteAnswer> {
+        if let Some(option) = self.memory.open.chosen_option(&question.id) {
+            return self
+                .resolve_device_answer(question, option, asks_caller)
+                .await;
+        }
+        let permissions = self.backend.remote_approvals().filter(|_| asks_caller)?;
+        let look = self
+            .sessions
+            .with_session(|| permissions.fetch_answer(&question.id, Duration::ZERO));
+        tokio::time::timeout(FIRST_ANSWER_TIMEOUT, look)
+            .await
+            .ok()?
+            .ok()?
+    }
+
+    /// Waits for the answer of the person at this device, unless another came first; `None` if it came too late.
+    async fn wait_for_device_answer(
+        &self,
+        question: &RemoteQuestion,
+        asks_caller: bool,
+    ) -> Option<RemoteAnswer> {
+        loop {
+            if let Some(option) = self.memory.open.chosen_option(&question.id) {
+                return self
+                    .resolve_device_answer(question, option, asks_caller)
+                    .await;
+            }
+            sleep(DEVICE_CHECK_INTERVAL).await;
+        }
+    }
+
+    /// Returns the answer that counts, after the person at this device has answered.
+    async fn resolve_device_answer(
+        &self,
+        question: &RemoteQuestion,
+        option: ApprovalOption,
+        asks_caller: bool,
+    ) -> Option<RemoteAnswer> {
+        let own = RemoteAnswer {
+            option,
+            by: AnsweredBy::Device,
+        };
+        let Some(permissions) = self.backend.remote_approvals().filter(|_| asks_caller) else {
+            return Some(own);
+        };
+        // If the backend cannot be asked, the answer at this device counts.
+        match tokio::time::timeout(
+            FIRST_ANSWER_TIMEOUT,
+            permissions.submit_answer(&question.id, own.option),
+        )
+        .await
+        {
+            Ok(Ok(standing)) => standing,
+            _ => Some(own),
+        }
+    }
+
+    /// Waits for the answer of the caller's side.
+    async fn wait_for_caller_answer(
+        &self,
+        asks_caller: bool,
+        question: &RemoteQuestion,
+    ) -> RemoteAnswer {
+        match self.backend.remote_approvals().filter(|_| asks_caller) {
+            Some(permissions) => self.poll_caller_answer(permissions, question).await,
+            None => std::future::pending().await,
+        }
+    }
+
+    async fn poll_caller_answer(
+        &self,
+        permissions: &dyn RemoteApprovals,
+        question: &RemoteQuestion,
+    ) -> RemoteAnswer {
+        let mut retry =
+            RetryIntervals::new(self.settings.waits.retry).with_retry_budget(&self.budget);
+        let mut stored = false;
+        let mut pause = MIN_ASK_INTERVAL;
+        loop {
+            let begun = Instant::now();
+            let hold = self.settings.poll.hold;
+            let ask = || {
+                if stored {
+                    permissions.fetch_answer(&question.id, hold)
+                } else {
+                    permissions.ask_caller(question)
+                }
+            };
+            let answered = self.sessions.with_session(ask).await;
+            let wait = match answered {
+                Ok(Some(answer)) => return answer,
+                Ok(None) if !stored => {
+                    stored = true;
+                    continue;
+                }
+                // A backend that does not hold the request open is not asked all the time.
+                Ok(None) => {
+                    let wait = pause.saturating_sub(begun.elapsed());
+                    pause = (pause * 2).min(MAX_ASK_INTERVAL);
+                    wait
+                }
+                Err(error) => {
+                    tracing::debug!(%error, "the caller's side cannot be asked now");
+                    match error.recovery_action() {
+                        // The request is over there, or this backend is too old: only the person at this device can
+                        // answer.
+                        RecoveryAction::GiveUp => std::future::pending().await,
+                        RecoveryAction::Retry(pause) => retry.delay_after(pause),
+                        _ => retry.delay_after(RetryDelay::BackOff),
+                    }
+                }
+            };
+            sleep(wait).await;
+        }
+    }
+}

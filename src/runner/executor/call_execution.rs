@@ -1,0 +1,156 @@
+//! The run of a prepared call: its start is recorded, and its tool runs to its end or until it is stopped. Not here: the
+//! checks before (`call_preparation`), and the record of the reply (`reply_record`).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::call_runner::CallRunner;
+use super::intent_log::IntentLog;
+use super::outcome::{StopReason, call_outcome, panic_error, refused_outcome};
+use super::running_call::{CallResult, PreparedCall, RunningCall};
+use crate::failpoint::reach_of;
+use crate::request::{CallOutcome, ToolReply};
+use crate::tool::{
+    ApprovalSubject, CallProgress, ReadyCall, ToolContext, ToolError, UnrecordedIntents,
+};
+
+/// The time in which a call that was told to stop may do so, before it is abandoned. Killing a stubborn process tree
+/// takes ten seconds.
+const STOP_TIMEOUT: Duration = Duration::from_secs(15);
+
+impl CallRunner {
+    pub fn tool_context(&self, call: &RunningCall) -> ToolContext {
+        let request = call.accepted.tool_request();
+        ToolContext {
+            request: request.id.clone(),
+            conversation: request.conversation.clone(),
+            agent_type: request.agent_type.clone(),
+            cancel: call.cancel.child_token(),
+            shutdown: self.background.phases.ending.clone(),
+            deadline: request
+                .deadline_ms
+                .and_then(|deadline| self.server_clock.instant_of_deadline(deadline)),
+            intents: Arc::new(UnrecordedIntents),
+            before_images: None,
+            progress: CallProgress::default(),
+            secret_boundaries: crate::request::redactor_boundaries(&self.sealer.redactor),
+        }
+    }
+
+    /// Runs a prepared call after its start is recorded, under its deadline and a panic guard.
+    pub(super) async fn run_prepared(
+        self: &Arc<Self>,
+        call: &RunningCall,
+        prepared: PreparedCall,
+    ) -> CallResult {
+        let ready = prepared.ready;
+        let attempt = match self
+            .record_start_with_retry(call, ready.declares_intents())
+            .await
+        {
+            Ok(attempt) => attempt,
+            Err(not_started) => return not_started,
+        };
+        if let Some(changed) = self.refuse_if_changed(call, prepared.asked).await {
+            return CallResult::Outcome(Box::new(changed), Some(attempt));
+        }
+        self.audit
+            .record_begun(&call.accepted, &prepared.cleared, attempt)
+            .await;
+        reach_of("start.after", call.accepted.tool_request().id.as_str());
+        match self.run_tool(call, ready).await {
+            Some(outcome) => CallResult::Outcome(Box::new(outcome), Some(attempt)),
+            None => CallResult::LeftInJournal,
+        }
+    }
+
+    /// Runs a call's tool to its end; `None` if the call is left for the next process.
+    async fn run_tool(
+        self: &Arc<Self>,
+        call: &RunningCall,
+        ready: ReadyCall,
+    ) -> Option<CallOutcome> {
+        let mut cx = self.tool_context(call);
+        // Ends with this call, so that no progress is reported after its result.
+        let (progress, _reporting) = self.progress.begin_reporting(&call.accepted);
+        let (progress, follower) = self.stream_to_observer(call, progress);
+        cx.progress = progress;
+        if let Some(observed) = &call.observed {
+            observed.on_started();
+        }
+        if ready.declares_intents() {
+            cx.intents = Arc::new(IntentLog(self.journal.clone()));
+        }
+        let (cut, answer) = self.run_until_stopped(call, cx, ready).await;
+        if self.background.phases.calls_over.is_cancelled() {
+            // A tool's result during the shutdown is not reliable: its terminal may be gone.
+            return None;
+        }
+        if let Some(follower) = follower {
+            follower.finish_output().await;
+        }
+        let is_unanswered = !matches!(answer, Some(Ok(_)));
+        if cut == Some(StopReason::Stopped)
+            && is_unanswered
+            && !call.accepted.tool_effect().runs_at_most_once()
+        {
+            // A read that the shutdown cut off is run again by the next process.
+            return None;
+        }
+        Some(call_outcome(cut, answer))
+    }
+
+    /// Runs a call until it ends, or has had its time to stop. Returns the reason why it was stopped, and its result.
+    async fn run_until_stopped(
+        &self,
+        call: &RunningCall,
+        cx: ToolContext,
+        ready: ReadyCall,
+    ) -> (Option<StopReason>, Option<Result<ToolReply, ToolError>>) {
+        let stop = cx.cancel.clone();
+        let limit = cx.time_until_deadline(self.settings.calls.longest_call);
+        let mut running = self
+            .threads
+            .spawn_tool(self.background.task_tracker(), ready.run_call(cx));
+        let ended = tokio::select! {
+            joined = running.wait_for_result() => Ok(joined),
+            () = call.cancel.cancelled() => Err(StopReason::Cancelled),
+            () = call.stopped_by_follower() => Err(StopReason::Followed),
+            () = self.wait_for_time_limit(call, limit) => Err(StopReason::Deadline(limit)),
+            () = self.background.phases.ending.cancelled() => Err(StopReason::Stopped),
+        };
+        let (cut, joined) = match ended {
+            Ok(joined) => (None, Some(joined)),
+            Err(cut) => {
+                stop.cancel();
+                tokio::select! {
+                    last = tokio::time::timeout(STOP_TIMEOUT, running.wait_for_result()) => (Some(cut), last.ok()),
+                    () = self.background.phases.calls_over.cancelled() => (Some(cut), None),
+                }
+            }
+        };
+        running.abandon_tool();
+        let answer =
+            joined.map(|joined| joined.ok().flatten().unwrap_or_else(|| Err(panic_error())));
+        (cut, answer)
+    }
+
+    /// Returns the refusal of a call that no longer matches the person's approval.
+    async fn refuse_if_changed(
+        &self,
+        call: &RunningCall,
+        asked: Option<ApprovalSubject>,
+    ) -> Option<CallOutcome> {
+        let (asked, request) = (asked?, call.accepted.tool_request());
+        let entry = self.registry.find_tool(request.tool.as_str()).ok()?;
+        let access = match entry.decode_call(&request.args) {
+            Ok(ready) => ready.declared_access().clone(),
+            Err(error) => return Some(refused_outcome(error)),
+        };
+        self.gate
+            .recheck_approved(entry.tool_spec(), &access, &asked)
+            .await
+            .err()
+            .map(refused_outcome)
+    }
+}

@@ -1,0 +1,42 @@
+//! A call on its way to its reply, and the result of the work on it. Not here: the work (`call_runner`).
+
+use std::sync::Arc;
+
+use tokio_util::sync::CancellationToken;
+
+use crate::journal::AcceptedRequest;
+use crate::request::CallOutcome;
+use crate::runner::call_audit::Clearance;
+use crate::tool::{ApprovalSubject, ObservedCall, ReadyCall};
+
+/// A call on its way to its reply.
+pub(in crate::runner) struct RunningCall {
+    pub accepted: AcceptedRequest,
+    /// Cancelled when the caller cancels the request.
+    pub cancel: CancellationToken,
+    /// The call's observer, set when work on the call begins.
+    pub observed: Option<Arc<dyn ObservedCall>>,
+}
+
+/// A call that may begin.
+pub(in crate::runner) struct PreparedCall {
+    pub ready: ReadyCall,
+    /// The reason why the call is allowed, for the audit.
+    pub cleared: Clearance,
+    /// The subject that a person was asked about; the call must still match it when it begins.
+    pub asked: Option<ApprovalSubject>,
+}
+
+/// The result of working on a call.
+pub(in crate::runner) enum CallResult {
+    /// An outcome, of this execution (`None` if nothing was started).
+    Outcome(Box<CallOutcome>, Option<u32>),
+    /// No outcome: the call stays in the journal for the next process.
+    LeftInJournal,
+}
+
+impl CallResult {
+    pub fn from_outcome(outcome: CallOutcome) -> Self {
+        Self::Outcome(Box::new(outcome), None)
+    }
+}
