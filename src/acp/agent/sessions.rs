@@ -1,10 +1,11 @@
 //! The sessions of one connection and their open turns. Not here: the display of calls in a turn.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -90,10 +91,6 @@ impl AgentSessions {
         }
     }
 
-    fn lock_connection_state(&self) -> MutexGuard<'_, AgentConnectionState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Stores the editor's name and capabilities.
     pub(super) fn record_editor(&self, request: InitializeRequest) {
         let name = request.client_info.map(|info| {
@@ -118,7 +115,7 @@ impl AgentSessions {
             terminals = capabilities.terminal,
             "an editor is connected"
         );
-        let mut state = self.lock_connection_state();
+        let mut state = self.state.lock();
         state.editor = if name.is_empty() {
             "the editor".to_owned()
         } else {
@@ -129,19 +126,20 @@ impl AgentSessions {
 
     /// Returns the editor's name and capabilities, if it may open another session.
     pub(super) fn editor_for_new_session(&self) -> Option<(String, ClientCapabilities)> {
-        let state = self.lock_connection_state();
+        let state = self.state.lock();
         let has_room = state.sessions.len() < MAX_AGENT_SESSIONS;
         has_room.then(|| (state.editor.clone(), state.capabilities.clone()))
     }
 
     /// Returns whether a session of this id is open.
     pub(super) fn has_session(&self, id: &SessionId) -> bool {
-        self.lock_connection_state().sessions.contains_key(id)
+        self.state.lock().sessions.contains_key(id)
     }
 
     /// Adds an open session.
     pub(super) fn insert_session(&self, seat: &Arc<AgentSession>) {
-        self.lock_connection_state()
+        self.state
+            .lock()
             .sessions
             .insert(seat.session.id.clone(), Arc::clone(seat));
     }
@@ -152,12 +150,7 @@ impl AgentSessions {
         request: &PromptRequest,
         responder: Responder<PromptResponse>,
     ) -> Result<(), Error> {
-        let Some(seat) = self
-            .lock_connection_state()
-            .sessions
-            .get(&request.session_id)
-            .cloned()
-        else {
+        let Some(seat) = self.state.lock().sessions.get(&request.session_id).cloned() else {
             let unknown = crate::acp::protocol::session_not_found(&request.session_id);
             return responder.respond_with_error(unknown);
         };
@@ -315,9 +308,9 @@ impl AgentSessions {
 
     /// Ends the turn of this session because the person stopped it.
     pub(super) fn cancel_prompt(&self, id: &SessionId) {
-        let seat = self.lock_connection_state().sessions.get(id).cloned();
+        let seat = self.state.lock().sessions.get(id).cloned();
         if let Some(seat) = seat
-            && let Some(prompt) = &*seat.prompt.lock().unwrap_or_else(PoisonError::into_inner)
+            && let Some(prompt) = &*seat.prompt.lock()
         {
             prompt.cancel.cancel();
         }
@@ -326,7 +319,7 @@ impl AgentSessions {
     /// Ends all turns because the connection closed. Returns whether a turn was open.
     pub(super) fn close_connection(&self) -> bool {
         let attached = |seat: &Arc<AgentSession>| seat.attached.load(Ordering::Relaxed) > 0;
-        let was_attached = self.lock_connection_state().sessions.values().any(attached);
+        let was_attached = self.state.lock().sessions.values().any(attached);
         self.gone.cancel();
         was_attached
     }
@@ -364,7 +357,7 @@ impl AgentSession {
 
     /// Registers a prompt to attach, unless the session has one already.
     pub(super) fn begin_attach(&self, is_loaded: bool) -> AttachStart {
-        let mut prompt = self.prompt.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut prompt = self.prompt.lock();
         if let Some(standing) = prompt
             .as_ref()
             .filter(|standing| !standing.cancel.is_cancelled())

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 
 use super::argument_schema::ArgumentSchema;
+use super::attached_editors::AttachedEditors;
 use super::client::NO_ANSWER_ERROR;
-use super::prompt_turns::AttachedEditors;
 use super::session::EditorSession;
 use super::tool_catalog::{ToolCatalogProblem, ToolDescriptor, static_kind_name};
 use crate::acp::agent::{MAX_LINE_BYTES, TOO_LONG_ERROR};

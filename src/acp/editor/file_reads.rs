@@ -7,12 +7,12 @@ use std::sync::Arc;
 use super::client_request::{EditorRequestError, await_with_timeout};
 use super::session::EditorSession;
 use super::text_encoding::EditorTextForm;
+use crate::acp::WorkspacePath;
 use crate::acp::files::{
     FileClient, FileEncoding, FileStamp, LoadedFile, ReadTextFile, TextSource, TextWindow,
 };
-use crate::acp::local::local_files::read_window_in_memory;
+use crate::acp::local::local_files::{LocalFiles, read_window_in_memory};
 use crate::acp::protocol::ReadTextFileRequest;
-use crate::acp::{LocalClient, WorkspacePath};
 use crate::output::number_format;
 use crate::tool::{ErrorCode, ToolContext, ToolError};
 
@@ -81,7 +81,7 @@ impl EditorFile {
 /// # Errors
 /// `cancelled`.
 pub(super) async fn look_up_file(
-    local: &LocalClient,
+    local: &LocalFiles,
     cx: &ToolContext,
     session: &EditorSession,
     path: &WorkspacePath,
@@ -155,7 +155,7 @@ pub(super) async fn look_up_file(
 
 /// Reads a window of the editor's text, or of the file on disk.
 pub(super) async fn read_editor_window(
-    local: &LocalClient,
+    local: &LocalFiles,
     cx: &ToolContext,
     session: &EditorSession,
     request: ReadTextFile,
@@ -199,7 +199,7 @@ pub(super) async fn read_editor_window(
 /// Loads the editor's whole text, or the file on disk. `max_bytes` does not apply to the editor's text, whose own bound
 /// is small.
 pub(super) async fn load_editor_file(
-    local: &LocalClient,
+    local: &LocalFiles,
     cx: &ToolContext,
     session: &EditorSession,
     path: WorkspacePath,

@@ -12,10 +12,11 @@ use super::file_reads::{
 };
 use super::tool_call_view::ShownCall;
 use super::write_routing::stale_file_error;
+use crate::acp::WorkspacePath;
 use crate::acp::files::{FileClient, TextSource, WriteReport};
+use crate::acp::local::local_files::LocalFiles;
 use crate::acp::prepared_write::PreparedWrite;
 use crate::acp::protocol::WriteTextFileRequest;
-use crate::acp::{LocalClient, WorkspacePath};
 use crate::failpoint::reach_of;
 use crate::tool::{CallIntent, ErrorCode, ResultMeta, ToolContext, ToolError};
 
@@ -45,7 +46,7 @@ pub(super) struct CheckedWrite {
 
 /// A write that is ready to be sent.
 pub(super) struct EditorWrite {
-    local: LocalClient,
+    local: LocalFiles,
     /// The call's own context, until the write is sent.
     cx: ToolContext,
     call: Arc<ShownCall>,
@@ -58,7 +59,7 @@ pub(super) struct EditorWrite {
 impl EditorWrite {
     /// Prepares a write to the editor that follows this call.
     pub fn new(
-        local: &LocalClient,
+        local: &LocalFiles,
         cx: &ToolContext,
         call: Arc<ShownCall>,
         checked: CheckedWrite,

@@ -10,10 +10,10 @@ use super::file_write::{CheckedWrite, EditorWrite};
 use super::followed_write::FollowedWrite;
 use super::session::EditorSession;
 use super::tool_call_view::ShownCall;
+use crate::acp::WorkspacePath;
 use crate::acp::files::{ByteSplice, FileClient, NewContent, WritePrecondition, WriteTextFile};
-use crate::acp::local::local_files::shape_like_file;
+use crate::acp::local::local_files::{LocalFiles, shape_like_file};
 use crate::acp::prepared_write::PreparedWrite;
-use crate::acp::{LocalClient, WorkspacePath};
 use crate::output::number_format;
 use crate::tool::{ErrorCode, ToolContext, ToolError};
 
@@ -23,7 +23,7 @@ use crate::tool::{ErrorCode, ToolContext, ToolError};
 /// Those of a local write. `stale` if the editor has other text than was read, or unsaved text that would be lost. `io`
 /// if the editor does not return its text.
 pub(super) async fn prepare_editor_write(
-    local: &LocalClient,
+    local: &LocalFiles,
     cx: &ToolContext,
     call: Arc<ShownCall>,
     request: WriteTextFile,
@@ -105,7 +105,7 @@ pub(super) async fn prepare_editor_write(
 
 /// Prepares a write on this machine that is shown in the editor.
 async fn prepare_followed_write(
-    local: &LocalClient,
+    local: &LocalFiles,
     cx: &ToolContext,
     call: Arc<ShownCall>,
     request: WriteTextFile,

@@ -8,9 +8,10 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError, mpsc};
+use std::sync::mpsc;
 use std::thread;
 
+use parking_lot::Mutex;
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, waitpid};
 use tokio::sync::oneshot;
@@ -110,7 +111,7 @@ impl ChildProcess {
                 .is_some_and(ProcessIdentity::is_alive);
             return Ok((!lives).then_some(ExitStatus::Unseen(ADOPTED_REASON)));
         }
-        self.reap_status(&mut self.lock_status(), WaitOptions::NOHANG)
+        self.reap_status(&mut self.status.lock(), WaitOptions::NOHANG)
     }
 
     /// Signals its whole process group while it has not been reaped: until then its id cannot be reused. That of an
@@ -120,7 +121,7 @@ impl ChildProcess {
         if self.adopted {
             return false;
         }
-        let mut known = self.lock_status();
+        let mut known = self.status.lock();
         if !matches!(self.reap_status(&mut known, WaitOptions::NOHANG), Ok(None)) {
             return false;
         }
@@ -135,10 +136,6 @@ impl ChildProcess {
     /// Returns whether its process group has any processes left.
     pub fn has_group_members(&self) -> bool {
         rustix::process::test_kill_process_group(self.pid).is_ok()
-    }
-
-    fn lock_status(&self) -> MutexGuard<'_, Option<ExitStatus>> {
-        self.status.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn reap_status(
@@ -162,7 +159,7 @@ impl Drop for ChildProcess {
     /// A process still runs here only if its starter was dropped meanwhile.
     fn drop(&mut self) {
         if self.signal_group(StopSignal::Kill) {
-            let _ = self.reap_status(&mut self.lock_status(), WaitOptions::empty());
+            let _ = self.reap_status(&mut self.status.lock(), WaitOptions::empty());
         }
     }
 }

@@ -4,10 +4,11 @@
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -131,7 +132,7 @@ impl CommandTerminal {
         // A terminal whose pump thread fails is dropped here, and its command with it.
         let pumping = thread.spawn(move || {
             if let OutputOrigin::EarlierRun = from {
-                terminal.lock_capture().resume_capture();
+                terminal.capture.lock().resume_capture();
             }
             pump_output(&terminal.child, output, &*terminal);
         });
@@ -194,7 +195,7 @@ impl CommandTerminal {
         };
         // Read before the text: output that arrives in between then ends the next wait, and is not missed by it.
         let bytes_read = *self.bytes_read.borrow();
-        let shown = self.lock_capture().view_since(since);
+        let shown = self.capture.lock().view_since(since);
         // Also for a command that succeeded: git continues after some denials.
         let over = self.watch.as_ref().filter(|_| exit.is_some());
         let hint = over.and_then(|watch| watch.explain_denial(&shown.text));
@@ -273,7 +274,7 @@ impl CommandTerminal {
         }
         // The pump blocks on this lock from now on.
         std::mem::forget(self.lock_reading());
-        self.lock_capture().flush_disk_copy();
+        self.capture.lock().flush_disk_copy();
         true
     }
 
@@ -302,12 +303,7 @@ impl CommandTerminal {
     }
 
     fn report_end(&self) {
-        drop(
-            self.mounted
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .take(),
-        );
+        drop(self.mounted.lock().take());
         if let Some(identity) = self.child.child_identity()
             && !self.reported.swap(true, Ordering::Relaxed)
         {
@@ -315,44 +311,35 @@ impl CommandTerminal {
                 .iter()
                 .for_each(ProcessTree::remove_cgroups);
             self.fifo.iter().for_each(|fifo| remove_fifo(fifo));
-            drop(
-                self.holder
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .take(),
-            );
+            drop(self.holder.lock().take());
             self.log.record_child_end(identity);
         }
-    }
-
-    fn lock_capture(&self) -> MutexGuard<'_, CommandCapture> {
-        self.capture.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl PumpListener for CommandTerminal {
     fn lock_reading(&self) -> MutexGuard<'_, ()> {
-        self.reading.lock().unwrap_or_else(PoisonError::into_inner)
+        self.reading.lock()
     }
 
     fn on_output(&self, chunk: &[u8]) {
         if let Some(keyboard) = &self.keyboard {
             keyboard.watch_output(chunk);
         }
-        self.lock_capture().capture_bytes(chunk);
+        self.capture.lock().capture_bytes(chunk);
         self.bytes_read
             .send_modify(|read| *read += chunk.len() as u64);
     }
 
     fn on_pause(&self) {
-        self.lock_capture().flush_disk_copy();
+        self.capture.lock().flush_disk_copy();
     }
 
     fn on_closed(&self) {
         if let Some(keyboard) = &self.keyboard {
             keyboard.close_terminal();
         }
-        self.lock_capture().finish_capture();
+        self.capture.lock().finish_capture();
         let after_the_end = self.phase.send_if_modified(|phase| match phase {
             CommandPhase::Ended(exit, _) => std::mem::take(&mut exit.output_open),
             CommandPhase::Running => false,

@@ -5,10 +5,11 @@ use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::sync::OnceCell;
 use tokio::time::Instant;
 
@@ -63,7 +64,7 @@ pub(super) struct LocalTerminalsShared {
     pub(super) setup: LocalTerminalSetup,
     spawner: ProcessSpawner,
     environment: OnceCell<UserEnvironment>,
-    open: Mutex<HashMap<TerminalId, Arc<CommandTerminal>>>,
+    pub(super) open: Mutex<HashMap<TerminalId, Arc<CommandTerminal>>>,
     next: AtomicU64,
     /// The folder for the named pipes and sockets of commands that outlive the runner; without it, none does.
     pub(super) fifos: OnceLock<PathBuf>,
@@ -138,7 +139,9 @@ impl LocalTerminals {
     /// Stops all running commands at once.
     pub async fn stop_all_commands(&self, ladder: StopSequence) {
         let open: Vec<Arc<CommandTerminal>> = self
-            .lock_open_terminals()
+            .shared
+            .open
+            .lock()
             .drain()
             .map(|(_, terminal)| terminal)
             .collect();
@@ -326,21 +329,12 @@ impl LocalTerminals {
 
     pub(super) fn insert_terminal(&self, terminal: Arc<CommandTerminal>) -> TerminalId {
         let id = self.allocate_id();
-        self.lock_open_terminals().insert(id.clone(), terminal);
+        self.shared.open.lock().insert(id.clone(), terminal);
         id
     }
 
-    pub(super) fn lock_open_terminals(
-        &self,
-    ) -> MutexGuard<'_, HashMap<TerminalId, Arc<CommandTerminal>>> {
-        self.shared
-            .open
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn find_open_terminal(&self, id: &TerminalId) -> Result<Arc<CommandTerminal>, ToolError> {
-        let found = self.lock_open_terminals().get(id).cloned();
+        let found = self.shared.open.lock().get(id).cloned();
         found.ok_or_else(|| no_terminal_error(id))
     }
 }
@@ -439,7 +433,9 @@ impl TerminalClient for LocalTerminals {
     fn release_terminal<'a>(&'a self, id: &'a TerminalId) -> ToolFuture<'a, ()> {
         Box::pin(async move {
             let terminal = self
-                .lock_open_terminals()
+                .shared
+                .open
+                .lock()
                 .remove(id)
                 .ok_or_else(|| no_terminal_error(id))?;
             if terminal.may_have_processes() {
@@ -450,7 +446,7 @@ impl TerminalClient for LocalTerminals {
     }
 
     fn abandon_terminal(&self, id: TerminalId) {
-        let Some(terminal) = self.lock_open_terminals().remove(&id) else {
+        let Some(terminal) = self.shared.open.lock().remove(&id) else {
             return;
         };
         if !terminal.may_have_processes() {

@@ -86,7 +86,7 @@ impl LocalTerminals {
     /// Leaves persistent commands running, because the runner is about to end. They are neither read nor stopped any
     /// more, and all output read so far is on disk. Returns their number. Blocks for the writes.
     pub fn leave_all_running(&self) -> usize {
-        let mut open = self.lock_open_terminals();
+        let mut open = self.shared.open.lock();
         let before = open.len();
         open.retain(|_, terminal| !terminal.leave_to_next_runner());
         before - open.len()
