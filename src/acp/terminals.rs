@@ -1,6 +1,7 @@
 //! ACP's terminal methods with their arguments and results. Not here: their implementations, and the texts of tools.
 
 mod command_run;
+mod exit_status;
 mod run_report;
 mod stop_signal;
 mod terminal_keys;
@@ -18,6 +19,7 @@ use crate::output::{OutputHandle, TextBudget};
 pub use command_run::{
     CommandRun, RunEnding, TerminalGuard, WatchedCommand, run_or_leave_running, run_to_end,
 };
+pub use exit_status::{ExitStatus, SIGKILL_EXIT_CODE};
 pub use run_report::{
     build_run_report, exit_phrase, format_seconds, list_processes, output_with_status,
     pending_state_note, status_line, terminal_output_meta,
@@ -321,36 +323,6 @@ pub struct TerminalOutput {
     pub warnings: Vec<String>,
     /// The probable reason why a command failed, if its confinement explains it.
     pub hint: Option<String>,
-}
-
-/// The exit status of a command.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ExitStatus {
-    /// It exited with this code.
-    Code(i32),
-    /// It was ended by a signal, such as `SIGKILL`.
-    Signal(String),
-    /// Its exit was not observed, for this reason.
-    Unseen(&'static str),
-}
-
-/// The exit code by which a shell reports SIGKILL: 128 and the signal's number.
-pub const SIGKILL_EXIT_CODE: i32 = 137;
-
-impl ExitStatus {
-    /// Returns whether it exited with a code other than 0.
-    pub fn has_failed(&self) -> bool {
-        matches!(self, Self::Code(code) if *code != 0)
-    }
-
-    /// Returns whether SIGKILL ended it, or one of its programs as a shell reports it.
-    pub fn may_be_killed(&self) -> bool {
-        match self {
-            Self::Code(code) => *code == SIGKILL_EXIT_CODE,
-            Self::Signal(name) => name == "SIGKILL",
-            Self::Unseen(_) => false,
-        }
-    }
 }
 
 /// The end of a command.

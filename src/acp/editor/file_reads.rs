@@ -7,9 +7,10 @@ use std::sync::Arc;
 use super::client_request::{EditorRequestError, await_with_timeout};
 use super::session::EditorSession;
 use super::text_encoding::EditorTextForm;
+use crate::acp::FileClient;
 use crate::acp::WorkspacePath;
 use crate::acp::files::{
-    FileClient, FileEncoding, FileStamp, LoadedFile, ReadTextFile, TextSource, TextWindow,
+    FileEncoding, FileStamp, LoadedFile, ReadTextFile, TextSource, TextWindow,
 };
 use crate::acp::local::local_files::{LocalFiles, read_window_in_memory};
 use crate::acp::protocol::ReadTextFileRequest;

@@ -11,10 +11,11 @@ use super::file_reads::{
     EditorFile, EditorFileLookup, MAX_REQUESTED_BYTES, MissingFileHandling, look_up_file,
 };
 use super::tool_call_view::ShownCall;
-use super::write_routing::stale_file_error;
+use crate::acp::FileClient;
 use crate::acp::WorkspacePath;
-use crate::acp::files::{FileClient, TextSource, WriteReport};
+use crate::acp::files::{TextSource, WriteReport};
 use crate::acp::local::local_files::LocalFiles;
+use crate::acp::local::old_file::stale_write_error;
 use crate::acp::prepared_write::PreparedWrite;
 use crate::acp::protocol::WriteTextFileRequest;
 use crate::failpoint::reach_of;
@@ -94,7 +95,7 @@ impl EditorWrite {
                 Ok(())
             }
             EditorFileLookup::Available(_) | EditorFileLookup::Local(None) => {
-                Err(stale_file_error(
+                Err(stale_write_error(
                     &shown,
                     &format!(
                         "was changed by somebody else just now, in {} or on disk",

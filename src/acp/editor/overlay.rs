@@ -12,10 +12,11 @@ use super::attached_editors::AttachedEditors;
 use super::editor_terminals::{EditorCreateError, EditorTerminals};
 use super::tool_call_view::ShownCall;
 use super::{file_reads, write_routing};
+use crate::acp::FileClient;
 use crate::acp::apps::{AppClient, AppRequest, OpenedApp};
 use crate::acp::files::{
-    FileClient, FolderListing, ListFolder, LoadedFile, MoveFile, OpenedFile, ReadTextFile,
-    RemoveFile, TextWindow, WriteReport, WriteTextFile,
+    FolderListing, ListFolder, LoadedFile, MoveFile, OpenedFile, ReadTextFile, RemoveFile,
+    TextWindow, WriteReport, WriteTextFile,
 };
 use crate::acp::local::local_files::{LocalFiles, run_prepared_write};
 use crate::acp::local::local_terminals::LocalTerminals;

@@ -10,9 +10,11 @@ use super::file_write::{CheckedWrite, EditorWrite};
 use super::followed_write::FollowedWrite;
 use super::session::EditorSession;
 use super::tool_call_view::ShownCall;
+use crate::acp::FileClient;
 use crate::acp::WorkspacePath;
-use crate::acp::files::{ByteSplice, FileClient, NewContent, WritePrecondition, WriteTextFile};
+use crate::acp::files::{ByteSplice, NewContent, WritePrecondition, WriteTextFile};
 use crate::acp::local::local_files::{LocalFiles, shape_like_file};
+use crate::acp::local::old_file::stale_write_error;
 use crate::acp::prepared_write::PreparedWrite;
 use crate::output::number_format;
 use crate::tool::{ErrorCode, ToolContext, ToolError};
@@ -150,19 +152,19 @@ fn check_precondition(
     let shown = request.path.display_text();
     let name = &session.editor;
     match (&request.only_if, held.current_bytes()) {
-        (WritePrecondition::Absent, Some(_)) if held.disk.is_none() => Err(stale_file_error(
+        (WritePrecondition::Absent, Some(_)) if held.disk.is_none() => Err(stale_write_error(
             &shown,
             &format!("is open in {name}, not saved yet, and overwrite is \"never\""),
         )),
         // If the file exists, the local check reports it.
         (WritePrecondition::None | WritePrecondition::Absent, _) => Ok(()),
-        (_, None) => Err(stale_file_error(&shown, "does not exist any more")),
+        (_, None) => Err(stale_write_error(&shown, "does not exist any more")),
         (WritePrecondition::Content(expected), Some(now)) => {
             let is = crate::ids::to_hex(&<sha2::Sha256 as sha2::Digest>::digest(now.as_slice()));
             if is.eq_ignore_ascii_case(expected) {
                 return Ok(());
             }
-            Err(stale_file_error(
+            Err(stale_write_error(
                 &shown,
                 &format!("is not what was expected: its SHA-256 in {name} is {is}, not {expected}"),
             ))
@@ -178,7 +180,7 @@ fn check_precondition(
             if same {
                 Ok(())
             } else {
-                Err(stale_file_error(
+                Err(stale_write_error(
                     &shown,
                     &format!("was changed meanwhile, in {name} or on disk"),
                 ))
@@ -259,9 +261,4 @@ fn as_local_request(held: &EditorFile, request: &WriteTextFile, new: &[u8]) -> W
         create_folders: request.create_folders,
         executable: None,
     }
-}
-
-pub(super) fn stale_file_error(shown: &str, what: &str) -> ToolError {
-    let text = format!("{shown} {what}. Nothing was written. Read it again, then decide.");
-    ToolError::new(ErrorCode::Stale, text)
 }

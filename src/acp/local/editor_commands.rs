@@ -102,8 +102,8 @@ impl LocalTerminals {
             over,
             since,
         } = foreign;
-        let place = self.output_location(&request, number);
-        let mut capture = self.create_capture(place, budget, raw, None);
+        let location = self.output_location(&request, number);
+        let mut capture = self.create_capture(location, budget, raw, None);
         if !over {
             capture.disable_disk_copy();
         }

@@ -6,8 +6,8 @@ use std::io::{self, Read as _};
 
 use sha2::{Digest, Sha256};
 
+use super::file_open::file_stamp;
 use super::similar_paths;
-use super::text_window::file_stamp;
 use crate::acp::WorkspacePath;
 use crate::acp::files::{MoveFile, RemoveFile, WritePrecondition};
 use crate::acp::workspace::{FolderHandle, explain_io_error};

@@ -7,12 +7,13 @@ use std::os::unix::ffi::OsStrExt;
 
 use rustix::fs::{Mode, OFlags, open};
 
-use super::super::child_process::{ProcessSpawner, SpawnPlan};
+use super::super::child_process::ProcessSpawner;
 use super::super::child_tracking::ChildTracking;
 use super::super::command_checks::resolve_program;
 use super::super::enter_sandbox;
 use super::super::protected_path_watch::{self, ProtectedPathWatch};
 use super::super::self_test_run::{build_script_plan, capture_output};
+use super::super::spawn_plan::SpawnPlan;
 use super::{Confinement, ConfinementState};
 use crate::acp::terminals::{CommandLaunch, WindowSize};
 use crate::sandbox::profile::{NamespaceSet, ProtectedMount, SandboxProfile};

@@ -11,9 +11,10 @@ use serde_json::{Value, json};
 use super::local_files::LocalFiles;
 use super::local_terminals::LocalTerminals;
 use super::session_terminals::SessionTerminals;
+use crate::acp::FileClient;
 use crate::acp::client_tools::{ClientTools, ProtocolFuture};
 use crate::acp::editor::tool_catalog::ToolCatalog;
-use crate::acp::files::{FileClient, NewContent, WritePrecondition, WriteTextFile};
+use crate::acp::files::{NewContent, WritePrecondition, WriteTextFile};
 use crate::acp::protocol::{
     self, CreateTerminalRequest, CreateTerminalResponse, Error, Implementation,
     KillTerminalRequest, KillTerminalResponse, PermissionOption, PermissionOptionKind,

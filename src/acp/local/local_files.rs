@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 use super::file_form::preserve_form;
-use super::file_open::{file_stamp, open_to_read};
+use super::file_open::{file_stamp, open_to_read, sha256_hex};
 use super::recent_indexes::LineIndexCache;
 use super::text_detection::require_text_encoding;
 use super::{atomic_write, file_removal, folder_listing, text_window};
@@ -193,7 +193,7 @@ pub(in crate::acp) fn read_window_in_memory(
     run_file_work(cx, move |_| {
         let encoding = FileEncoding::Utf8.with_bom_of(&bytes);
         let mut window = text_window::window_in_memory(&request, &uncut, &bytes, encoding, false)?;
-        window.sha256 = Some(text_window::sha256_hex(&bytes));
+        window.sha256 = Some(sha256_hex(&bytes));
         Ok(window)
     })
 }

@@ -1,5 +1,5 @@
-//! Serves this machine's processes as ACP terminals. Not here: a single terminal, and starting (child_process),
-//! reading (pump) and stopping (process_kill) its command.
+//! Serves this machine's processes as ACP terminals. Not here: a single terminal (command_terminal), and starting
+//! (command_start), reading (pump) and stopping (process_kill) its command.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
@@ -11,30 +11,24 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync::OnceCell;
-use tokio::time::Instant;
 
 use super::child_log::ChildLog;
-use super::child_process::{ProcessSpawner, SpawnedProcess};
-use super::command_capture::{CaptureOptions, CommandCapture, OutputLocation};
-use super::command_checks::explain_start_failure;
+use super::child_process::ProcessSpawner;
+use super::command_capture::{CaptureOptions, CommandCapture};
 use super::command_environment::{PathPrefixSource, UserEnvironment, WithheldObserver};
-use super::command_plan::PlannedCommand;
-use super::command_terminal::{CommandTerminal, OutputOrigin, TerminalParts};
+use super::command_terminal::CommandTerminal;
 use super::confinement::Confinement;
 use super::control_group::ControlGroup;
+use super::disk_copy::OutputLocation;
 use super::login_environment;
-use super::process_tree::{OutputPipe, ProcessTree};
-use super::pty::TerminalKeyboard;
-use super::self_test_run::capture_output;
 use crate::acp::ToolFuture;
 use crate::acp::terminals::{
-    CommandLaunch, CommandTrace, CreateTerminal, OpenTerminal, OutputQuery, StopReport,
-    StopSequence, TerminalClient, TerminalExit, TerminalId, TerminalInput, TerminalOutput,
-    TypedBytes, WindowSize,
+    CreateTerminal, OpenTerminal, OutputQuery, StopReport, StopSequence, TerminalClient,
+    TerminalExit, TerminalId, TerminalInput, TerminalOutput, TypedBytes, WindowSize,
 };
 use crate::ids::RequestId;
 use crate::output::{FilterFactory, OutputStore, TextBudget};
-use crate::tool::{ResultMeta, ToolError};
+use crate::tool::ToolError;
 
 /// The time to read the rest of the output of killed processes.
 const DRAIN_AFTER_KILL: Duration = Duration::from_secs(2);
@@ -62,7 +56,7 @@ pub struct LocalTerminals {
 
 pub(super) struct LocalTerminalsShared {
     pub(super) setup: LocalTerminalSetup,
-    spawner: ProcessSpawner,
+    pub(super) spawner: ProcessSpawner,
     environment: OnceCell<UserEnvironment>,
     pub(super) open: Mutex<HashMap<TerminalId, Arc<CommandTerminal>>>,
     next: AtomicU64,
@@ -117,23 +111,6 @@ impl LocalTerminals {
         if let Err(cause) = self.run_trial_program().await {
             tracing::debug!(%cause, "no program could be run ahead of the first command");
         }
-    }
-
-    async fn run_trial_program(&self) -> io::Result<()> {
-        let failed = |error: ToolError| io::Error::other(error.model_text().to_owned());
-        let launch = CommandLaunch::Program {
-            command: "true".to_owned(),
-            args: Vec::new(),
-        };
-        let request = CreateTerminal::new(&RequestId::new(), launch, PathBuf::from("/"));
-        let PlannedCommand {
-            plan,
-            tracking: bonds,
-            ..
-        } = self.plan_command(&request).await.map_err(failed)?;
-        let ended = capture_output(&self.shared.spawner, plan).await;
-        bonds.cleanup();
-        ended.map(drop)
     }
 
     /// Stops all running commands at once.
@@ -200,103 +177,16 @@ impl LocalTerminals {
         captured.await
     }
 
-    async fn start_command(&self, request: CreateTerminal) -> Result<OpenTerminal, ToolError> {
-        let PlannedCommand {
-            plan,
-            tracking: bonds,
-            mark,
-            watch,
-        } = self.plan_command(&request).await?;
-        let spawned = self.shared.spawner.spawn_process(plan).await;
-        let SpawnedProcess {
-            child,
-            output,
-            holder,
-        } = spawned.map_err(|cause| {
-            bonds.cleanup();
-            explain_start_failure(&request.launch, &request.cwd, &cause)
-        })?;
-        if let Some(identity) = child.child_identity() {
-            // The program is still being loaded meanwhile, so this does not delay the call.
-            self.shared
-                .setup
-                .log
-                .record_child_start(&request.request, identity, &request.launch.to_string())
-                .await;
-        }
-        let pid = child.pid();
-        let keyboard = request
-            .tty
-            .map(|_| TerminalKeyboard::from_master(&output))
-            .transpose();
-        let keyboard =
-            keyboard.map_err(|cause| ToolError::from_io("a keyboard for the terminal", &cause))?;
-        let pipe = match &bonds.fifo {
-            // A terminal is no pipe, and all terminals share one inode.
-            _ if keyboard.is_some() => None,
-            Some(path) => Some(OutputPipe::Named(path.clone())),
-            None => rustix::fs::fstat(&output)
-                .ok()
-                .map(|stat| OutputPipe::Unnamed(stat.st_ino)),
-        };
-        let trace = child.child_identity().map(|identity| CommandTrace {
-            identity: identity.to_string(),
-            output: bonds
-                .fifo
-                .clone()
-                .filter(|_| keyboard.is_none() || holder.is_some()),
-            request: request.request.clone(),
-            raw: request.raw,
-        });
-        let family = child
-            .child_identity()
-            .cloned()
-            .map(|leader| ProcessTree::from_command(leader, mark, &bonds, pipe));
-        let place = self.output_location(&request.request, request.output_number);
-        let capture = self.create_capture(place, request.budget, request.raw, request.tty);
-        let log = Arc::clone(&self.shared.setup.log);
-        let (fifo, started) = (bonds.fifo, Instant::now());
-        let mounted = request.mounted;
-        let parts = TerminalParts {
-            child,
-            holder,
-            process_tree: family,
-            fifo,
-            keyboard,
-            capture,
-            started,
-            log,
-            watch,
-            mounted,
-        };
-        let terminal = CommandTerminal::new(parts);
-        // Without its reader the command is ended at once, but it had begun.
-        let ran = |error: ToolError| {
-            error.with_meta(ResultMeta {
-                may_have_run: true,
-                ..ResultMeta::default()
-            })
-        };
-        terminal
-            .start_pump(output, OutputOrigin::NewCommand)
-            .map_err(ran)?;
-        Ok(OpenTerminal {
-            id: self.insert_terminal(terminal),
-            pid: Some(pid),
-            trace,
-        })
-    }
-
     pub(super) fn create_capture(
         &self,
-        place: OutputLocation,
+        location: OutputLocation,
         budget: TextBudget,
         raw: bool,
         window: Option<WindowSize>,
     ) -> CommandCapture {
         let filters = Arc::clone(&self.shared.setup.filters);
         CommandCapture::new(CaptureOptions {
-            place,
+            location,
             filters,
             budget,
             raw,

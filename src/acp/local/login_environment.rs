@@ -10,9 +10,10 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::child_process::{ProcessSpawner, SpawnPlan, SpawnedProcess};
+use super::child_process::{ProcessSpawner, SpawnedProcess};
 use super::child_tracking::ChildTracking;
 use super::command_environment::{UserEnvironment, withheld_values};
+use super::spawn_plan::SpawnPlan;
 use crate::acp::terminals::StopSignal;
 
 /// The time that a profile may take.

@@ -15,6 +15,8 @@ pub mod command_environment;
 #[cfg(unix)]
 mod command_plan;
 #[cfg(unix)]
+mod command_start;
+#[cfg(unix)]
 mod command_terminal;
 pub mod confinement;
 #[cfg(unix)]
@@ -44,10 +46,13 @@ mod git_config;
 #[cfg(unix)]
 pub mod group_limits;
 #[cfg(unix)]
+mod hidden_output;
+#[cfg(unix)]
 mod input_wait;
 pub mod intent_recovery;
 #[cfg(unix)]
 mod known_repositories;
+mod large_file_window;
 #[cfg(unix)]
 mod launch;
 #[cfg(unix)]
@@ -64,9 +69,12 @@ pub mod local_terminals;
 #[cfg(unix)]
 mod login_environment;
 mod mode_and_owner;
+pub(in crate::acp) mod old_file;
 #[cfg(unix)]
 mod oom_kills;
 pub mod other_processes;
+#[cfg(unix)]
+mod output_pipe;
 #[cfg(unix)]
 mod persistent_commands;
 #[cfg(unix)]
@@ -74,10 +82,14 @@ pub(crate) mod process_attachment;
 pub mod process_identity;
 #[cfg(unix)]
 pub mod process_kill;
+#[cfg(unix)]
+mod process_stat;
 #[cfg(target_os = "linux")]
 mod process_tags;
 #[cfg(unix)]
 mod process_tree;
+#[cfg(unix)]
+mod protected_path_stamp;
 #[cfg(unix)]
 mod protected_path_watch;
 #[cfg(unix)]
@@ -94,6 +106,8 @@ pub(in crate::acp) mod script_file;
 mod self_test_run;
 mod session_terminals;
 mod similar_paths;
+#[cfg(unix)]
+mod spawn_plan;
 mod stream_decoder;
 #[cfg(unix)]
 mod temp_cleanup;
@@ -103,6 +117,7 @@ pub mod terminal_holder;
 mod text_detection;
 mod text_lines;
 mod text_window;
+mod window_text;
 
 pub(crate) use crate::sandbox::is_absent;
 pub use local_client_tools::LocalClient;

@@ -9,11 +9,13 @@ use std::sync::Arc;
 use rustix::fs::FileType;
 use tokio::time::Instant;
 
-use super::child_process::{ChildProcess, open_reading_end};
+use super::child_process::ChildProcess;
 use super::command_terminal::{CommandTerminal, OutputOrigin, TerminalParts};
 use super::local_terminals::LocalTerminals;
+use super::output_pipe::OutputPipe;
+use super::output_pipe::open_reading_end;
 use super::process_identity::ProcessIdentity;
-use super::process_tree::{OutputPipe, ProcessTree};
+use super::process_tree::ProcessTree;
 use super::pty::TerminalKeyboard;
 #[cfg(target_os = "linux")]
 use super::terminal_holder;

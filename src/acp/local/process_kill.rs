@@ -8,9 +8,14 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::child_process::ChildProcess;
+#[cfg(target_os = "linux")]
+use super::child_process::signal_number;
 use super::control_group;
 use super::process_identity::ProcessIdentity;
-use super::process_tree::{ProcessTree, TreeMember, process_names};
+#[cfg(target_os = "linux")]
+use super::process_stat::{ProcessStat, ignores_signal, is_member_alive, to_pid};
+use super::process_stat::{TreeMember, process_names};
+use super::process_tree::ProcessTree;
 use crate::acp::terminals::{ProcessName, StopReport, StopSequence, StopSignal, StopStep};
 use crate::ids::RequestId;
 
@@ -131,7 +136,7 @@ pub(super) fn find_lasting_members(family: &ProcessTree) -> Vec<TreeMember> {
         }
         return members
             .into_iter()
-            .filter(|member| super::process_tree::is_member_alive(*member))
+            .filter(|member| is_member_alive(*member))
             .collect();
     }
     members
@@ -264,10 +269,10 @@ struct ProcessHandle {
 #[cfg(target_os = "linux")]
 impl ProcessHandle {
     fn open_process(member: TreeMember) -> Option<Self> {
-        let pid = super::child_process::to_pid(member.pid)?;
+        let pid = to_pid(member.pid)?;
         let fd = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()).ok()?;
-        let still = super::process_tree::ProcessStat::read_proc_stat(member.pid)
-            .is_some_and(|stat| stat.start == member.start);
+        let still =
+            ProcessStat::read_proc_stat(member.pid).is_some_and(|stat| stat.start == member.start);
         still.then_some(Self {
             fd,
             pid: member.pid,
@@ -275,7 +280,7 @@ impl ProcessHandle {
     }
 
     fn ignores_interrupt(&self) -> bool {
-        super::process_tree::ignores_signal(self.pid, rustix::process::Signal::INT)
+        ignores_signal(self.pid, rustix::process::Signal::INT)
     }
 
     fn send_stop(&self) {
@@ -285,10 +290,7 @@ impl ProcessHandle {
 
     fn send_signal(&self, signal: StopSignal) {
         // A process that has just ended, or that we may not signal, shows in the next scan.
-        let _ = rustix::process::pidfd_send_signal(
-            &self.fd,
-            super::child_process::signal_number(signal),
-        );
+        let _ = rustix::process::pidfd_send_signal(&self.fd, signal_number(signal));
         if signal != StopSignal::Kill {
             let _ = rustix::process::pidfd_send_signal(&self.fd, rustix::process::Signal::CONT);
         }
@@ -343,10 +345,11 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::super::child_log::call_mark;
-    use super::super::child_process::{ProcessSpawner, SpawnPlan, SpawnedProcess};
+    use super::super::child_process::{ProcessSpawner, SpawnedProcess};
     use super::super::child_tracking::ChildTracking;
     use super::super::control_group::ControlGroup;
     use super::super::limit_mark::LimitMark;
+    use super::super::spawn_plan::SpawnPlan;
     use super::*;
 
     /// Forks twice, leaves the session, empties its environment, closes its standard streams and reports that.

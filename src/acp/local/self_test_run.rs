@@ -8,9 +8,10 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::child_process::{ProcessSpawner, SpawnPlan, SpawnedProcess};
+use super::child_process::{ProcessSpawner, SpawnedProcess};
 use super::child_tracking::ChildTracking;
 use super::command_checks::resolve_program;
+use super::spawn_plan::SpawnPlan;
 use crate::acp::terminals::CommandLaunch;
 use crate::sandbox::SandboxRules;
 

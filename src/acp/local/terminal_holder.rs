@@ -19,8 +19,8 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags,
 };
 
-use super::child_process::SpawnPlan;
 use super::child_tracking::ChildTracking;
+use super::spawn_plan::SpawnPlan;
 
 /// The first argument with which the runner's program is a holder; the second is the socket's path.
 pub const HOLDER_ARGUMENT: &str = "hold-terminal";

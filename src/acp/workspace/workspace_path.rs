@@ -6,8 +6,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::explain_io_error;
 use super::held::{self, FolderHandle};
-use super::{WorkspaceRoot, explain_io_error};
+use super::workspace_root::WorkspaceRoot;
 use crate::acp::protected_path::{self, PathProtection};
 use crate::output::path_text::path_text;
 
