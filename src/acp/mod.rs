@@ -3,6 +3,7 @@
 
 pub mod agent;
 pub mod apps;
+mod blocking;
 pub mod client_server;
 pub mod client_tools;
 pub mod editor;

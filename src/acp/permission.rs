@@ -15,6 +15,7 @@ use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 
+use super::blocking::run_blocking;
 use super::local::confinement::Confinement;
 use super::local::descriptor_limit;
 use crate::ids::to_hex;
@@ -185,15 +186,6 @@ impl PermissionGate {
 fn default_verdict(asks: bool) -> PolicyVerdict {
     let call = PolicyCall::default();
     judge_call(&crate::policy::PolicyRules::default(), asks, &call, &[])
-}
-
-/// Runs file access outside the event loop.
-async fn run_blocking<T: Send + 'static>(
-    work: impl FnOnce() -> T + Send + 'static,
-) -> Result<T, ToolError> {
-    tokio::task::spawn_blocking(work)
-        .await
-        .map_err(|fallen| ToolError::internal_error(fallen.to_string()))
 }
 
 fn denied_error(tool: &ToolSpec, verdict: &PolicyVerdict) -> ToolError {

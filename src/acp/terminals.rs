@@ -77,7 +77,7 @@ pub trait TerminalClient: Send + Sync + 'static {
     fn kill_terminal<'a>(
         &'a self,
         id: &'a TerminalId,
-        ladder: StopSequence,
+        sequence: StopSequence,
     ) -> ToolFuture<'a, StopReport>;
 
     /// `terminal/release`: stops a command that still runs and forgets the id.
@@ -354,7 +354,7 @@ impl fmt::Display for ProcessName {
 }
 
 /// The result of stopping a command.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct StopReport {
     /// The last signal sent; `None` if no process was running any more.
     pub by: Option<StopSignal>,

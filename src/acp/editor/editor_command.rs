@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use super::client_request::{EditorRequestError, await_with_timeout, await_without_timeout};
 use super::session::EditorSession;
-use crate::acp::local::editor_commands::EditorTerminalOutput;
+use crate::acp::blocking::run_blocking;
 use crate::acp::local::local_terminals::LocalTerminals;
 use crate::acp::local::script_file::ScriptFile;
 use crate::acp::protocol::{
@@ -91,20 +91,9 @@ impl EditorCommand {
             ));
         }
         let over = ended.is_some() && since.is_none();
-        let printed = EditorTerminalOutput {
-            request: self.request.request.clone(),
-            number: self.request.output_number,
-            budget: self.request.budget,
-            raw: self.request.raw,
-            text,
-            over,
-            since,
-        };
-        let local = local.clone();
-        let capturing = tokio::task::spawn_blocking(move || local.capture_editor_output(printed));
-        let captured = capturing
-            .await
-            .map_err(|fault| ToolError::internal_error(fault.to_string()))?;
+        let (local, request) = (local.clone(), self.request.clone());
+        let captured =
+            run_blocking(move || local.capture_editor_output(&request, &text, over, since)).await?;
         let (exit, elapsed) = ended.unzip();
         let output = TerminalOutput {
             elapsed: elapsed.unwrap_or_else(|| self.started.elapsed()),
@@ -174,20 +163,18 @@ impl EditorCommand {
     /// Stops the command; its terminal stays valid.
     pub async fn kill_command(&self) -> Result<StopReport, ToolError> {
         let session = &self.session;
-        let mut report = StopReport {
-            by: None,
-            survivors: Vec::new(),
-            in_editor: None,
-        };
-        if self.state.lock().ended.is_none() {
-            let request = KillTerminalRequest::new(session.id.clone(), self.wire.clone());
-            await_with_timeout(session, session.client.kill_terminal(request))
-                .await
-                .map_err(|error| self.lost_command_error(&error))?;
-            report.by = Some(StopSignal::Kill);
-            report.in_editor = Some(session.editor.clone());
+        if self.state.lock().ended.is_some() {
+            return Ok(StopReport::default());
         }
-        Ok(report)
+        let request = KillTerminalRequest::new(session.id.clone(), self.wire.clone());
+        await_with_timeout(session, session.client.kill_terminal(request))
+            .await
+            .map_err(|error| self.lost_command_error(&error))?;
+        Ok(StopReport {
+            by: Some(StopSignal::Kill),
+            in_editor: Some(session.editor.clone()),
+            ..StopReport::default()
+        })
     }
 
     /// Releases the terminal and waits until the editor has answered.

@@ -16,6 +16,7 @@ use super::editor_command::{
 use super::session::EditorSession;
 use super::terminal_script::{PRIVILEGED, build_bash_script, is_safe_script_path};
 use super::tool_call_view::ShownCall;
+use crate::acp::blocking::run_blocking;
 use crate::acp::local::local_terminals::LocalTerminals;
 use crate::acp::local::script_file::ScriptFile;
 use crate::acp::protocol::{CreateTerminalRequest, EnvVariable, TerminalId as WireId};
@@ -113,11 +114,9 @@ impl EditorTerminals {
             ));
         }
         let (folder, text) = (self.0.scripts.clone(), build_bash_script(&request.launch));
-        tokio::task::spawn_blocking(move || ScriptFile::write_script(&folder, &text))
+        run_blocking(move || ScriptFile::write_script(&folder, &text))
             .await
-            .map_err(|fault| {
-                EditorCreateError::DoNotRun(ToolError::internal_error(fault.to_string()))
-            })?
+            .map_err(EditorCreateError::DoNotRun)?
             .map_err(|cause| cannot(ToolError::from_io("its file", &cause).model_text()))
     }
 

@@ -164,14 +164,14 @@ impl EditorWrite {
         };
         let is_there = matches!(&now, DiskContent::Bytes(now) if *now == self.checked.new);
         let name = self.call.editor_session().editor.clone();
-        if let Err(trouble) = sent {
+        if let Err(failure) = sent {
             // If the bytes are the same as before, they prove nothing.
             if !is_there || as_before {
-                return Err(self.failed_write_error(&trouble, &now, as_before));
+                return Err(self.failed_write_error(&failure, &now, as_before));
             }
             self.checked.warnings.push(format!(
                 "{}, but the file on disk is as it shall be.",
-                trouble.describe_cause(self.call.editor_session())
+                failure.describe_cause(self.call.editor_session())
             ));
         }
         let (after, unsaved) = match now {
@@ -220,13 +220,13 @@ impl EditorWrite {
     /// Builds the error of a write that the editor did not confirm.
     fn failed_write_error(
         &self,
-        trouble: &EditorRequestError,
+        failure: &EditorRequestError,
         now: &DiskContent,
         as_before: bool,
     ) -> ToolError {
         let (shown, said) = (
             self.checked.path.display_text(),
-            trouble.describe_cause(self.call.editor_session()),
+            failure.describe_cause(self.call.editor_session()),
         );
         let state = match now {
             _ if as_before => "The file on disk is as it was before.".to_owned(),
@@ -237,7 +237,7 @@ impl EditorWrite {
             DiskContent::Missing => "The file is not on disk any more.".to_owned(),
             DiskContent::Unknown => "The file on disk cannot be read.".to_owned(),
         };
-        let (what, next) = if trouble.has_unknown_outcome() {
+        let (what, next) = if failure.has_unknown_outcome() {
             (
                 "it is not known whether it was written",
                 "The editor may have got the text all the same.",
@@ -246,7 +246,7 @@ impl EditorWrite {
             ("it was not written", "Nothing was written beside it.")
         };
         let meta = ResultMeta {
-            may_have_run: trouble.has_unknown_outcome() || !as_before,
+            may_have_run: failure.has_unknown_outcome() || !as_before,
             ..ResultMeta::default()
         };
         let text = format!("{shown}: {what}: {said}. {state} {next} Read the file, then decide.");

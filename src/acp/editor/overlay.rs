@@ -275,11 +275,11 @@ impl TerminalClient for EditorOverlay {
     fn kill_terminal<'a>(
         &'a self,
         id: &'a TerminalId,
-        ladder: StopSequence,
+        sequence: StopSequence,
     ) -> ToolFuture<'a, StopReport> {
         match self.editor_terminals.find_command(id) {
             Some(command) => Box::pin(async move { command.kill_command().await }),
-            None => self.local_terminals.kill_terminal(id, ladder),
+            None => self.local_terminals.kill_terminal(id, sequence),
         }
     }
 

@@ -21,7 +21,7 @@ use super::temp_file::TempFile;
 use crate::acp::WorkspacePath;
 use crate::acp::files::{NewContent, TextSource, WritePrecondition, WriteReport, WriteTextFile};
 use crate::acp::prepared_write::PreparedWrite;
-use crate::acp::workspace::{FolderHandle, explain_io_error};
+use crate::acp::workspace::FolderHandle;
 use crate::durable::temp_name;
 use crate::failpoint::reach_of;
 use crate::tool::{CallIntent, ErrorCode, ToolError};
@@ -196,7 +196,8 @@ impl PreparedWrite for AtomicWrite {
             return Ok(());
         }
         let shown = self.request.path.display_text();
-        let failed = |cause: io::Error| ToolError::from_io(&shown, &explain_io_error(cause));
+        let path = self.request.path.clone();
+        let failed = |cause: io::Error| path.access_error(cause);
         let (folder, name) = match self.target.take() {
             Some(target) => target,
             None => open_target_folder(&self.request, self.request.create_folders)
@@ -227,7 +228,8 @@ impl PreparedWrite for AtomicWrite {
 
     fn place_content(mut self: Box<Self>) -> Result<WriteReport, ToolError> {
         let shown = self.request.path.display_text();
-        let failed = |cause: io::Error| ToolError::from_io(&shown, &explain_io_error(cause));
+        let path = self.request.path.clone();
+        let failed = |cause: io::Error| path.access_error(cause);
         let Some(outcome) = self.outcome.take() else {
             return Err(ToolError::internal_error(format!(
                 "{shown} was not staged."
@@ -298,6 +300,6 @@ fn explain_missing_folder(path: &WorkspacePath, cause: io::Error) -> ToolError {
             code,
             format!("{shown} is a workspace folder. Give the path of a file."),
         ),
-        _ => ToolError::from_io(shown, &explain_io_error(cause)),
+        _ => path.access_error(cause),
     }
 }

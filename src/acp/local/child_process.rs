@@ -22,7 +22,7 @@ use super::process_identity::ProcessIdentity;
 use super::process_stat::to_pid;
 use super::pty;
 use super::spawn_plan::SpawnPlan;
-use crate::acp::terminals::{ExitStatus, StopSignal, signal_name};
+use crate::acp::terminals::{ExitStatus, StopSignal};
 
 /// A started process, and the pipe or the terminal's master side that receives its standard output and error in
 /// order.
@@ -160,9 +160,7 @@ pub(super) fn signal_number(signal: StopSignal) -> Signal {
 fn from_wait_status(status: WaitStatus) -> ExitStatus {
     match (status.exit_status(), status.terminating_signal()) {
         (Some(code), _) => ExitStatus::Code(code),
-        (None, Some(signal)) => ExitStatus::Signal(
-            signal_name(signal).map_or_else(|| format!("signal {signal}"), str::to_owned),
-        ),
+        (None, Some(signal)) => ExitStatus::from_signal_number(signal),
         (None, None) => ExitStatus::Signal("an unknown signal".to_owned()),
     }
 }

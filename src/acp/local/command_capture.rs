@@ -6,7 +6,7 @@ use std::io::Read as _;
 use super::disk_copy::{DiskCopy, OutputLocation};
 use super::hidden_output::{add_nul_note, binary_placeholder, is_too_short_for_secret};
 use super::recent_output::RecentOutput;
-use crate::acp::terminals::WindowSize;
+use crate::acp::terminals::{TerminalOutput, WindowSize};
 use crate::output::terminal_screen::{DrawingStart, TerminalScreen, find_drawing};
 use crate::output::terminal_text::{TerminalTextCleaner, Utf8Decoder, clean_terminal_text};
 use crate::output::{
@@ -54,18 +54,6 @@ pub(super) struct CommandCapture {
     drawn: String,
     /// The number of secrets masked in the screen's text.
     drawn_secrets: u64,
-}
-
-/// The captured output at one moment.
-pub(super) struct CaptureView {
-    pub text: String,
-    pub omitted_bytes: u64,
-    pub cursor: u64,
-    pub handle: Option<OutputHandle>,
-    pub lossy_chars: u64,
-    pub redactions: u64,
-    pub cut_short: Option<String>,
-    pub held_back: usize,
 }
 
 impl CommandCapture {
@@ -157,7 +145,7 @@ impl CommandCapture {
 
     /// Returns the current output, or the part that is new since the cursor. An unfinished line is shown as it
     /// stands.
-    pub fn view_since(&mut self, since: Option<u64>) -> CaptureView {
+    pub fn view_since(&mut self, since: Option<u64>) -> TerminalOutput {
         self.disk_copy.flush();
         self.refresh_screen();
         let (under_way, held_back) = self.unfinished_line();
@@ -186,7 +174,7 @@ impl CommandCapture {
             }
             (clipped.text, clipped.omitted_bytes + self.binary_bytes)
         };
-        CaptureView {
+        TerminalOutput {
             text,
             omitted_bytes,
             cursor,
@@ -195,6 +183,7 @@ impl CommandCapture {
             redactions: self.filter.rewritten_count() + self.drawn_secrets,
             cut_short: self.disk_copy.cut_short_reason().map(str::to_owned),
             held_back,
+            ..TerminalOutput::default()
         }
     }
 

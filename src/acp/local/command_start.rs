@@ -48,19 +48,15 @@ impl LocalTerminals {
             mark,
             watch,
         } = self.plan_command(&request).await?;
+        let spawned = self.shared.spawner.spawn_process(plan).await;
         let SpawnedProcess {
             child,
             output,
             holder,
-        } = self
-            .shared
-            .spawner
-            .spawn_process(plan)
-            .await
-            .map_err(|cause| {
-                tracking.cleanup();
-                explain_start_failure(&request.launch, &request.cwd, &cause)
-            })?;
+        } = spawned.map_err(|cause| {
+            tracking.cleanup();
+            explain_start_failure(&request.launch, &request.cwd, &cause)
+        })?;
         let log = Arc::clone(&self.shared.setup.log);
         if let Some(identity) = child.child_identity() {
             // The program is still being loaded meanwhile, so this does not delay the call.
@@ -107,13 +103,7 @@ impl LocalTerminals {
         });
         terminal
             .start_pump(output, OutputOrigin::NewCommand)
-            .map_err(|error| {
-                // Without its reader the command is ended at once, but it had begun.
-                error.with_meta(ResultMeta {
-                    may_have_run: true,
-                    ..ResultMeta::default()
-                })
-            })?;
+            .map_err(mark_as_begun)?;
         Ok(OpenTerminal {
             id: self.insert_terminal(terminal),
             pid: Some(pid),
@@ -129,4 +119,12 @@ fn find_output_pipe(tracking: &ChildTracking, output: &OwnedFd) -> Option<Output
     }
     let stat = rustix::fs::fstat(output).ok()?;
     Some(OutputPipe::Unnamed(stat.st_ino))
+}
+
+/// Marks the error of a command that had begun: without its reader it is ended at once.
+fn mark_as_begun(error: ToolError) -> ToolError {
+    error.with_meta(ResultMeta {
+        may_have_run: true,
+        ..ResultMeta::default()
+    })
 }

@@ -92,7 +92,7 @@ impl CommandTerminal {
         let TerminalParts {
             child,
             holder,
-            process_tree: family,
+            process_tree,
             fifo,
             keyboard,
             capture,
@@ -104,7 +104,7 @@ impl CommandTerminal {
         Arc::new(Self {
             child,
             holder: Mutex::new(holder),
-            process_tree: family,
+            process_tree,
             fifo,
             keyboard,
             reading: Mutex::default(),
@@ -200,23 +200,15 @@ impl CommandTerminal {
         let over = self.watch.as_ref().filter(|_| exit.is_some());
         let hint = over.and_then(|watch| watch.explain_denial(&shown.text));
         TerminalOutput {
-            text: shown.text,
-            omitted_bytes: shown.omitted_bytes,
-            handle: shown.handle,
-            cursor: shown.cursor,
             bytes_read,
             exit,
             elapsed,
             left,
-            lossy_chars: shown.lossy_chars,
-            redactions: shown.redactions,
-            cut_short: shown.cut_short,
             tty: self.keyboard.is_some(),
             input,
-            held_back: shown.held_back,
-            in_editor: false,
             warnings: self.changes.get().cloned().unwrap_or_default(),
             hint,
+            ..shown
         }
     }
 
@@ -253,13 +245,13 @@ impl CommandTerminal {
     pub fn find_listeners(&self) -> Vec<String> {
         self.process_tree
             .as_ref()
-            .map(|family| listening_sockets::list_listening_addresses(&family.find_members()))
+            .map(|tree| listening_sockets::list_listening_addresses(&tree.find_members()))
             .unwrap_or_default()
     }
 
     /// Stops the command with all its processes. Blocks.
-    pub fn stop_command(&self, ladder: &StopSequence) -> StopReport {
-        let stopped = stop_process_tree(self.process_tree.as_ref(), Some(&self.child), ladder);
+    pub fn stop_command(&self, sequence: &StopSequence) -> StopReport {
+        let stopped = stop_process_tree(self.process_tree.as_ref(), Some(&self.child), sequence);
         if stopped.survivors.is_empty() {
             self.report_end();
         }
@@ -280,19 +272,19 @@ impl CommandTerminal {
 
     /// Returns the command's processes that are still running.
     fn find_output_holders(&self) -> Vec<ProcessName> {
-        let Some(family) = &self.process_tree else {
+        let Some(tree) = &self.process_tree else {
             return Vec::new();
         };
-        let members = family.find_members();
-        family.output_holders(&members)
+        let members = tree.find_members();
+        tree.output_holders(&members)
     }
 
     /// Returns the same, without processes that are just ending.
     fn find_lasting_holders(&self) -> Vec<ProcessName> {
-        let Some(family) = &self.process_tree else {
+        let Some(tree) = &self.process_tree else {
             return Vec::new();
         };
-        family.output_holders(&find_lasting_members(family))
+        tree.output_holders(&find_lasting_members(tree))
     }
 
     pub fn may_have_processes(&self) -> bool {

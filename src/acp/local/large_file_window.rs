@@ -7,7 +7,6 @@ use super::text_detection;
 use super::text_lines::{LineGatherer, LineRemainder};
 use super::window_text::{WindowRequest, window_of_lines, window_of_remainder};
 use crate::acp::files::{FileEncoding, LineTotal, ReadTextFile, TextWindow, WindowStart};
-use crate::acp::workspace::explain_io_error;
 use crate::output::line_index::{
     LineIndex, LineMiss, LineScan, READ_CHUNK_BYTES, find_last_lines, read_at_offset,
 };
@@ -243,7 +242,7 @@ fn explain_scan_error(request: &ReadTextFile, scan: &LineScan<'_>, miss: LineMis
         LineMiss::Cancelled => ToolError::call_cancelled(format!(
             "Reading {shown} was cancelled. Nothing was changed."
         )),
-        LineMiss::Io(cause) => ToolError::from_io(shown, &explain_io_error(cause)),
+        LineMiss::Io(cause) => request.path.access_error(cause),
         LineMiss::TooFar | LineMiss::PastEnd => {
             let size = number_format::format_size(scan.size);
             let text = match request.start {

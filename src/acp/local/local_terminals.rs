@@ -22,6 +22,7 @@ use super::control_group::ControlGroup;
 use super::disk_copy::OutputLocation;
 use super::login_environment;
 use crate::acp::ToolFuture;
+use crate::acp::blocking::run_blocking;
 use crate::acp::terminals::{
     CreateTerminal, OpenTerminal, OutputQuery, StopReport, StopSequence, TerminalClient,
     TerminalExit, TerminalId, TerminalInput, TerminalOutput, TypedBytes, WindowSize,
@@ -95,9 +96,9 @@ impl LocalTerminals {
     }
 
     /// Sets the receiver of secrets in the environment. It is called once they are known, before the first command.
-    pub fn set_withheld_observer(&self, told: WithheldObserver) {
+    pub fn set_withheld_observer(&self, observer: WithheldObserver) {
         // Called once, at assembly.
-        let _ = self.shared.withheld_observer.set(told);
+        let _ = self.shared.withheld_observer.set(observer);
     }
 
     /// Captures the login environment and tests the confinement now, so that the first command need not wait (3 s at
@@ -114,7 +115,7 @@ impl LocalTerminals {
     }
 
     /// Stops all running commands at once.
-    pub async fn stop_all_commands(&self, ladder: StopSequence) {
+    pub async fn stop_all_commands(&self, sequence: StopSequence) {
         let open: Vec<Arc<CommandTerminal>> = self
             .shared
             .open
@@ -125,8 +126,8 @@ impl LocalTerminals {
         let stopping: Vec<_> = open
             .into_iter()
             .map(|terminal| {
-                let ladder = ladder.clone();
-                tokio::task::spawn_blocking(move || terminal.stop_command(&ladder))
+                let sequence = sequence.clone();
+                tokio::task::spawn_blocking(move || terminal.stop_command(&sequence))
             })
             .collect();
         for stopped in stopping {
@@ -158,13 +159,13 @@ impl LocalTerminals {
             environment,
             spawner,
             setup,
-            withheld_observer: told,
+            withheld_observer,
             ..
         } = &*self.shared;
         let captured = environment.get_or_init(|| async {
             let (environment, withheld) =
                 login_environment::load_login_environment(spawner, &setup.base_env).await;
-            if let Some(tell) = told.get() {
+            if let Some(tell) = withheld_observer.get() {
                 tell(withheld);
             }
             #[cfg(target_os = "linux")]
@@ -237,32 +238,18 @@ impl TerminalClient for LocalTerminals {
     fn terminal_output(&self, query: OutputQuery) -> ToolFuture<'_, TerminalOutput> {
         Box::pin(async move {
             let terminal = self.find_open_terminal(&query.id)?;
-            let looking = tokio::task::spawn_blocking(move || terminal.read_output(query.since));
-            let looked = looking
-                .await
-                .map_err(|panicked| ToolError::internal_error(panicked.to_string()));
-            let mut output = looked?;
-            if let Some(exit) = &output.exit {
-                let hint = || {
-                    self.shared
-                        .setup
-                        .confinement
-                        .output_hint(&output.text, exit.status.has_failed())
-                };
-                output.hint = output.hint.take().or_else(hint);
+            let mut output = run_blocking(move || terminal.read_output(query.since)).await?;
+            if let Some(exit) = &output.exit
+                && output.hint.is_none()
+            {
+                let confinement = &self.shared.setup.confinement;
+                output.hint = confinement.output_hint(&output.text, exit.status.has_failed());
             }
             if !output.warnings.is_empty() {
                 // Also in the text, because not every reader of a reply sees its metadata.
-                let hint = output.hint.take();
-                output.hint = Some(
-                    output
-                        .warnings
-                        .iter()
-                        .cloned()
-                        .chain(hint)
-                        .collect::<Vec<_>>()
-                        .join("\n"),
-                );
+                let mut lines = output.warnings.clone();
+                lines.extend(output.hint.take());
+                output.hint = Some(lines.join("\n"));
             }
             Ok(output)
         })
@@ -283,10 +270,7 @@ impl TerminalClient for LocalTerminals {
     ) -> ToolFuture<'a, TypedBytes> {
         Box::pin(async move {
             let terminal = self.find_open_terminal(id)?;
-            let typing = tokio::task::spawn_blocking(move || terminal.type_strokes(&strokes));
-            typing
-                .await
-                .map_err(|panicked| ToolError::internal_error(panicked.to_string()))?
+            run_blocking(move || terminal.type_strokes(&strokes)).await?
         })
     }
 
@@ -297,11 +281,11 @@ impl TerminalClient for LocalTerminals {
     fn kill_terminal<'a>(
         &'a self,
         id: &'a TerminalId,
-        ladder: StopSequence,
+        sequence: StopSequence,
     ) -> ToolFuture<'a, StopReport> {
         Box::pin(async move {
             let terminal = self.find_open_terminal(id)?;
-            let stopped = stop_on_blocking_thread(Arc::clone(&terminal), ladder).await?;
+            let stopped = stop_on_blocking_thread(Arc::clone(&terminal), sequence).await?;
             if stopped.survivors.is_empty() {
                 // Only a process outside the tree that got hold of the output keeps it open for longer.
                 let _ = tokio::time::timeout(DRAIN_AFTER_KILL, terminal.wait_until_silent()).await;
@@ -313,10 +297,7 @@ impl TerminalClient for LocalTerminals {
     fn terminal_listeners<'a>(&'a self, id: &'a TerminalId) -> ToolFuture<'a, Vec<String>> {
         Box::pin(async move {
             let terminal = self.find_open_terminal(id)?;
-            let looking = tokio::task::spawn_blocking(move || terminal.find_listeners());
-            looking
-                .await
-                .map_err(|panicked| ToolError::internal_error(panicked.to_string()))
+            run_blocking(move || terminal.find_listeners()).await
         })
     }
 
@@ -353,9 +334,9 @@ impl TerminalClient for LocalTerminals {
 
 async fn stop_on_blocking_thread(
     terminal: Arc<CommandTerminal>,
-    ladder: StopSequence,
+    sequence: StopSequence,
 ) -> Result<StopReport, ToolError> {
-    let stopping = tokio::task::spawn_blocking(move || terminal.stop_command(&ladder));
+    let stopping = tokio::task::spawn_blocking(move || terminal.stop_command(&sequence));
     stopping.await.map_err(|panicked| {
         ToolError::internal_error(format!("stopping the command failed: {panicked}"))
     })

@@ -11,7 +11,6 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::child_process::{ProcessSpawner, SpawnedProcess};
-use super::child_tracking::ChildTracking;
 use super::command_environment::{UserEnvironment, withheld_values};
 use super::spawn_plan::SpawnPlan;
 use crate::acp::terminals::StopSignal;
@@ -59,14 +58,9 @@ async fn run_login_shell(
         format!("echo; echo {ENVIRONMENT_MARKER}; env -0"),
     ];
     let plan = SpawnPlan {
-        program: shell,
-        args,
         env,
         cwd,
-        stdin: None,
-        tty: None,
-        tracking: ChildTracking::default(),
-        profile: None,
+        ..SpawnPlan::new(shell, args)
     };
     let shell = match spawner.spawn_process(plan).await {
         Ok(shell) => shell,

@@ -9,9 +9,11 @@ use sha2::{Digest, Sha256};
 use tokio_util::sync::CancellationToken;
 
 use super::file_open::file_stamp;
-use super::text_detection::{self, InvalidByteCounter};
+use super::text_detection;
+use crate::acp::WorkspacePath;
+use crate::acp::encoding::Utf8Tally;
 use crate::acp::files::{FileStamp, NewContent, WritePrecondition, WriteTextFile};
-use crate::acp::workspace::{FolderHandle, explain_io_error};
+use crate::acp::workspace::FolderHandle;
 use crate::ids::to_hex;
 use crate::output::number_format;
 use crate::tool::{ErrorCode, ToolError};
@@ -40,7 +42,7 @@ pub(super) fn inspect_old_file(
     cancel: &CancellationToken,
 ) -> Result<Option<OldFile>, ToolError> {
     let shown = request.path.display_text();
-    let failed = |cause: io::Error| ToolError::from_io(&shown, &explain_io_error(cause));
+    let failed = |cause: io::Error| request.path.access_error(cause);
     let file = match folder.open_entry_file(name) {
         Ok(file) => file,
         Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -77,17 +79,17 @@ pub(super) fn inspect_old_file(
     {
         return Ok(Some(old));
     }
-    read_old_content(&mut old, &shown, cancel)?;
+    read_old_content(&mut old, &request.path, cancel)?;
     Ok(Some(old))
 }
 
 /// Reads and hashes the whole file, and holds its content unless it is too big.
 fn read_old_content(
     old: &mut OldFile,
-    shown: &str,
+    path: &WorkspacePath,
     cancel: &CancellationToken,
 ) -> Result<(), ToolError> {
-    let (mut hasher, mut invalid) = (Sha256::new(), InvalidByteCounter::default());
+    let (mut hasher, mut tally) = (Sha256::new(), Utf8Tally::default());
     let mut buffer = vec![0; 256 << 10];
     old.whole = old.stamp.size <= MAX_COMPARED_BYTES;
     let most_held = if old.whole {
@@ -97,21 +99,21 @@ fn read_old_content(
     };
     loop {
         if cancel.is_cancelled() {
-            return Err(write_cancelled_error(shown));
+            return Err(write_cancelled_error(&path.display_text()));
         }
         let n = (&old.file)
             .read(&mut buffer)
-            .map_err(|cause| ToolError::from_io(shown, &explain_io_error(cause)))?;
+            .map_err(|cause| path.access_error(cause))?;
         if n == 0 {
             break;
         }
         hasher.update(&buffer[..n]);
-        invalid.count_next_piece(&buffer[..n]);
+        tally.count_piece(&buffer[..n]);
         if (old.bytes.len() as u64) < most_held {
             old.bytes.extend_from_slice(&buffer[..n]);
         }
     }
-    old.invalid = invalid.total_invalid();
+    old.invalid = tally.invalid_bytes();
     old.sha256 = Some(to_hex(&hasher.finalize()));
     Ok(())
 }

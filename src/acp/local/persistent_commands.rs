@@ -55,7 +55,7 @@ impl LocalTerminals {
         let (output, keyboard) = reopen_output(&path)
             .map_err(|cause| ToolError::from_io("the output of the command", &cause))?;
         let pipe = keyboard.is_none().then(|| OutputPipe::Named(path.clone()));
-        let family = Some(ProcessTree::from_earlier_run(identity, &left.request, pipe));
+        let process_tree = Some(ProcessTree::from_earlier_run(identity, &left.request, pipe));
         let window = keyboard.as_ref().and_then(TerminalKeyboard::terminal_size);
         let capture = self.create_capture(
             self.output_location(&left.request, 0),
@@ -67,7 +67,7 @@ impl LocalTerminals {
         let terminal = CommandTerminal::new(TerminalParts {
             child,
             holder: None,
-            process_tree: family,
+            process_tree,
             fifo: Some(path),
             keyboard,
             capture,

@@ -15,9 +15,11 @@ use super::control_group::ControlGroup;
 use super::limit_mark::LimitMark;
 use super::output_pipe::OutputPipe;
 use super::process_identity::ProcessIdentity;
+use super::process_stat::TreeMember;
 #[cfg(target_os = "linux")]
-use super::process_stat::{ProcessStat, all_pids, is_own_thread, newest_pid, pids_newest_first};
-use super::process_stat::{TreeMember, process_names};
+use super::process_stat::{
+    ProcessStat, all_pids, is_own_thread, newest_pid, pids_newest_first, process_names,
+};
 #[cfg(target_os = "linux")]
 use super::process_tags::{has_env_entry, holds_pipe};
 use crate::acp::terminals::ProcessName;
@@ -52,12 +54,12 @@ impl ProcessTree {
     pub fn from_command(
         leader: ProcessIdentity,
         mark: String,
-        ties: &ChildTracking,
+        tracking: &ChildTracking,
         pipe: Option<OutputPipe>,
     ) -> Self {
         let (limits, groups) = (
-            ties.limit.into_iter().collect(),
-            ties.group.iter().cloned().collect(),
+            tracking.limit.into_iter().collect(),
+            tracking.group.iter().cloned().collect(),
         );
         Self {
             leader,

@@ -1,9 +1,5 @@
 //! Finds the protected paths that exist, how commands may use each, and a stamp that shows changes. Not here: the
 //! places to search and the reports (the watch of protected paths), and the protected names (acp::protected_path).
-#![expect(
-    clippy::disallowed_methods,
-    reason = "the protected paths are looked at as they are, links included"
-)]
 
 use std::collections::BTreeMap;
 use std::fs::Metadata;

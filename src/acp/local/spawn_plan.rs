@@ -20,3 +20,19 @@ pub(super) struct SpawnPlan {
     /// The confinement of the process.
     pub profile: Option<SandboxProfile>,
 }
+
+impl SpawnPlan {
+    /// Plans a program with these arguments in the root folder: unconfined, without environment, input and tracking.
+    pub fn new(program: PathBuf, args: Vec<String>) -> Self {
+        Self {
+            program,
+            args,
+            env: BTreeMap::new(),
+            cwd: PathBuf::from("/"),
+            stdin: None,
+            tty: None,
+            tracking: ChildTracking::default(),
+            profile: None,
+        }
+    }
+}

@@ -10,13 +10,13 @@ use super::file_open::{empty_window, file_stamp, open_to_read, sha256_hex};
 use super::large_file_window::read_large_window;
 use super::recent_indexes::LineIndexCache;
 use super::stream_decoder::line_feed_of;
-use super::text_detection::{self, InvalidByteCounter};
+use super::text_detection;
 use super::text_lines::{LineGatherer, LineRemainder};
 use super::window_text::{WindowRequest, window_of_lines, window_of_remainder};
+use crate::acp::encoding::count_invalid_bytes;
 use crate::acp::files::{
     FileEncoding, LineEndings, LineTotal, ReadTextFile, TextWindow, WindowStart,
 };
-use crate::acp::workspace::explain_io_error;
 use crate::output::line_index::{LineScan, read_at_offset};
 use crate::output::{SecretBoundaries, number_format};
 use crate::tool::{ErrorCode, ToolError};
@@ -37,9 +37,7 @@ pub(super) fn read_window(
     cancel: &CancellationToken,
 ) -> Result<TextWindow, ToolError> {
     let (file, metadata) = open_to_read(&request.path)?;
-    let failed = |cause: io::Error| {
-        ToolError::from_io(request.path.display_text(), &explain_io_error(cause))
-    };
+    let failed = |cause: io::Error| request.path.access_error(cause);
     let stamp = file_stamp(&metadata);
     let mut window = if stamp.size <= MAX_WHOLE_BYTES {
         read_whole_file(request, uncut, &file, stamp.size)?
@@ -100,9 +98,9 @@ fn read_whole_file(
 ) -> Result<TextWindow, ToolError> {
     let limit = if size == 0 { MAX_WHOLE_BYTES } else { size };
     let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or_default());
-    file.take(limit).read_to_end(&mut bytes).map_err(|cause| {
-        ToolError::from_io(request.path.display_text(), &explain_io_error(cause))
-    })?;
+    file.take(limit)
+        .read_to_end(&mut bytes)
+        .map_err(|cause| request.path.access_error(cause))?;
     let goes_on = size == 0 && bytes.len() as u64 == limit;
     if goes_on && matches!(request.start, WindowStart::FromEnd(_)) {
         let text = format!(
@@ -149,7 +147,7 @@ pub(super) fn window_in_memory(
         LineEndings::detect_endings(body),
     );
     if encoding.is_utf8() {
-        window.invalid_bytes = InvalidByteCounter::count_invalid(body);
+        window.invalid_bytes = count_invalid_bytes(body);
     }
     window.total = if goes_on {
         LineTotal::MoreThan(newlines)

@@ -1,8 +1,8 @@
 //! The request for a window of a text file, and the window made from the text that was gathered. Not here: gathering
 //! (text_lines).
 
-use super::text_detection::InvalidByteCounter;
 use super::text_lines::{LineGatherer, LineRemainder};
+use crate::acp::encoding::count_invalid_bytes;
 use crate::acp::files::{ReadTextFile, TextWindow};
 use crate::output::{SecretBoundaries, number_format};
 use crate::tool::ToolError;
@@ -53,9 +53,7 @@ fn set_window_text(window: &mut TextWindow, bytes: Vec<u8>) {
         .count() as u64;
     window.text = String::from_utf8(bytes).unwrap_or_else(|error| {
         let bytes = error.into_bytes();
-        window.invalid_bytes = window
-            .invalid_bytes
-            .max(InvalidByteCounter::count_invalid(&bytes));
+        window.invalid_bytes = window.invalid_bytes.max(count_invalid_bytes(&bytes));
         window.lossy = bytes
             .utf8_chunks()
             .filter(|chunk| !chunk.invalid().is_empty())

@@ -1,5 +1,7 @@
 //! The exit status of a command. Not here: its text for a reply (run_report).
 
+use super::stop_signal::signal_name;
+
 /// The exit status of a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ExitStatus {
@@ -15,6 +17,11 @@ pub enum ExitStatus {
 pub const SIGKILL_EXIT_CODE: i32 = 137;
 
 impl ExitStatus {
+    /// Returns the status of a process that this signal ended.
+    pub fn from_signal_number(number: i32) -> Self {
+        Self::Signal(signal_name(number).map_or_else(|| format!("signal {number}"), str::to_owned))
+    }
+
     /// Returns whether it exited with a code other than 0.
     pub fn has_failed(&self) -> bool {
         matches!(self, Self::Code(code) if *code != 0)
