@@ -147,7 +147,7 @@ impl AgentSessions {
             self.tasks.spawn(async move {
                 sessions
                     .reattach_session(&agent_session, attachment.conversation_id)
-                    .await
+                    .await;
             });
         }
         Ok(())

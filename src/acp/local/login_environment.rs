@@ -100,7 +100,7 @@ fn read_shell_output(spawned: &SpawnedProcess) -> Option<Vec<(String, String)>> 
             match rustix::io::read(&spawned.output, buffer.as_mut_slice()) {
                 Ok(0) => return parse_environment(&text),
                 Ok(count) if text.len() + count <= MAX_ENVIRONMENT_BYTES => {
-                    text.extend_from_slice(&buffer[..count])
+                    text.extend_from_slice(&buffer[..count]);
                 }
                 Ok(_) => return None,
                 Err(_nothing_more) => break,

@@ -62,7 +62,7 @@ impl ProcessStat {
         matches!(self.state, b'Z' | b'X')
     }
 
-    pub fn to_member(&self) -> TreeMember {
+    pub fn to_member(self) -> TreeMember {
         TreeMember {
             pid: self.pid,
             start: self.start,

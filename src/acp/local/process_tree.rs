@@ -219,7 +219,7 @@ impl ProcessTree {
             .iter()
             .map(|(stat, _)| stat)
             .filter(|stat| members.contains(&stat.pid) && !stat.has_ended())
-            .map(ProcessStat::to_member)
+            .map(|stat| stat.to_member())
             .collect()
     }
 

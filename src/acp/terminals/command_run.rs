@@ -233,7 +233,7 @@ async fn stop_and_drain(
     {
         Ok(exit) => drop(exit?),
         Err(_still_there) => {
-            tracing::warn!(terminal = %guard.terminal_id(), "a killed command has not ended yet")
+            tracing::warn!(terminal = %guard.terminal_id(), "a killed command has not ended yet");
         }
     }
     Ok(stopped)
