@@ -333,7 +333,8 @@ fn to_timespec(duration: Duration) -> Timespec {
     })
 }
 
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(target_os = "linux")]
+#[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
 
