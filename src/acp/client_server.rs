@@ -23,6 +23,23 @@ use super::protocol::{
 /// The extension method by which an agent asks for a client's own tools.
 const DISCOVER: &str = "_punie/discover_tools";
 
+/// Adds a handler for each of these requests, which answers with the client's method.
+macro_rules! serve_requests {
+    ($builder:expr, $served:ident; $($request:ty => $method:ident,)+) => {
+        $builder$(.on_receive_request(
+            {
+                let served = $served.clone();
+                async move |request: $request, responder: Responder<_>, _cx: ConnectionTo<Agent>| {
+                    let client = Arc::clone(&served.client);
+                    served.answer(responder, async move { client.$method(request).await });
+                    Ok(())
+                }
+            },
+            on_receive_request!(),
+        ))+
+    };
+}
+
 /// Serves the client methods over this transport while `foreground` runs, which gets the connection to the agent. Each
 /// request is served in its own task, so that the connection never waits for an answer. Updates are passed on in order.
 ///
@@ -33,101 +50,67 @@ pub async fn serve_client<R>(
     transport: impl ConnectTo<Client> + 'static,
     foreground: impl AsyncFnOnce(ConnectionTo<Agent>) -> Result<R, Error>,
 ) -> Result<R, Error> {
-    let desk = ClientConnection::new(client);
-    let _closing = desk.over.clone().drop_guard();
-    let [d1, d2, d3, d4, d5, d6, d7, d8, d9, d10, d11] = std::array::from_fn(|_| desk.clone());
-    macro_rules! serves {
-        ($desk:ident, $request:ty, $method:ident) => {
-            async move |request: $request, responder: Responder<_>, _cx: ConnectionTo<Agent>| {
-                let client = Arc::clone(&$desk.client);
-                $desk.answer(responder, async move { client.$method(request).await });
-                Ok(())
-            }
-        };
-    }
-    Client
-        .v1()
-        .name("punie-client")
-        .on_receive_request(
-            serves!(d1, ReadTextFileRequest, read_text_file),
-            on_receive_request!(),
-        )
-        .on_receive_request(
-            serves!(d2, WriteTextFileRequest, write_text_file),
-            on_receive_request!(),
-        )
-        .on_receive_request(
-            serves!(d3, RequestPermissionRequest, request_permission),
-            on_receive_request!(),
-        )
-        .on_receive_request(
-            serves!(d4, CreateTerminalRequest, create_terminal),
-            on_receive_request!(),
-        )
-        .on_receive_request(
-            serves!(d5, TerminalOutputRequest, terminal_output),
-            on_receive_request!(),
-        )
-        .on_receive_request(
-            serves!(d6, WaitForTerminalExitRequest, wait_for_terminal_exit),
-            on_receive_request!(),
-        )
-        .on_receive_request(
-            serves!(d7, KillTerminalRequest, kill_terminal),
-            on_receive_request!(),
-        )
-        .on_receive_request(
-            serves!(d8, ReleaseTerminalRequest, release_terminal),
-            on_receive_request!(),
-        )
-        .on_receive_notification(
-            async move |update: SessionNotification, _cx: ConnectionTo<Agent>| {
-                d9.queue_update(update);
-                Ok(())
-            },
-            on_receive_notification!(),
-        )
-        // Last, because these match every remaining method.
-        .on_receive_request(
-            async move |message: UntypedMessage,
-                        responder: Responder<Value>,
-                        _cx: ConnectionTo<Agent>| {
-                if !message.method.starts_with('_') {
-                    return Ok(Handled::No {
-                        message: (message, responder),
-                        retry: false,
-                    });
-                }
-                let client = Arc::clone(&d10.client);
-                d10.answer(
-                    responder,
-                    async move { call_extension(&*client, message).await },
-                );
-                Ok(Handled::Yes)
-            },
-            on_receive_request!(),
-        )
-        .on_receive_notification(
-            async move |message: UntypedMessage, cx: ConnectionTo<Agent>| {
-                if !message.method.starts_with('_') {
-                    return Ok(Handled::No {
-                        message: (message, cx),
-                        retry: false,
-                    });
-                }
-                let client = Arc::clone(&d11.client);
-                let UntypedMessage { method, params, .. } = message;
-                d11.tasks.spawn(async move {
-                    if let Err(error) = client.ext_notification(method, params).await {
-                        tracing::debug!(%error, "a notification was not understood");
-                    }
+    let served = ClientConnection::new(client);
+    let _closing = served.over.clone().drop_guard();
+    let [notified, requested, informed] = std::array::from_fn(|_| served.clone());
+    serve_requests!(Client.v1().name("punie-client"), served;
+        ReadTextFileRequest => read_text_file,
+        WriteTextFileRequest => write_text_file,
+        RequestPermissionRequest => request_permission,
+        CreateTerminalRequest => create_terminal,
+        TerminalOutputRequest => terminal_output,
+        WaitForTerminalExitRequest => wait_for_terminal_exit,
+        KillTerminalRequest => kill_terminal,
+        ReleaseTerminalRequest => release_terminal,
+    )
+    .on_receive_notification(
+        async move |update: SessionNotification, _cx: ConnectionTo<Agent>| {
+            notified.queue_update(update);
+            Ok(())
+        },
+        on_receive_notification!(),
+    )
+    // Last, because these match every remaining method.
+    .on_receive_request(
+        async move |message: UntypedMessage,
+                    responder: Responder<Value>,
+                    _cx: ConnectionTo<Agent>| {
+            if !message.method.starts_with('_') {
+                return Ok(Handled::No {
+                    message: (message, responder),
+                    retry: false,
                 });
-                Ok(Handled::Yes)
-            },
-            on_receive_notification!(),
-        )
-        .connect_with(transport, foreground)
-        .await
+            }
+            let client = Arc::clone(&requested.client);
+            requested.answer(
+                responder,
+                async move { call_extension(&*client, message).await },
+            );
+            Ok(Handled::Yes)
+        },
+        on_receive_request!(),
+    )
+    .on_receive_notification(
+        async move |message: UntypedMessage, cx: ConnectionTo<Agent>| {
+            if !message.method.starts_with('_') {
+                return Ok(Handled::No {
+                    message: (message, cx),
+                    retry: false,
+                });
+            }
+            let client = Arc::clone(&informed.client);
+            let UntypedMessage { method, params, .. } = message;
+            informed.tasks.spawn(async move {
+                if let Err(error) = client.ext_notification(method, params).await {
+                    tracing::debug!(%error, "a notification was not understood");
+                }
+            });
+            Ok(Handled::Yes)
+        },
+        on_receive_notification!(),
+    )
+    .connect_with(transport, foreground)
+    .await
 }
 
 /// Initializes the connection: sends this client's capabilities to the agent, and tells the client the agent's name.

@@ -270,6 +270,14 @@ impl FileEncoding {
     }
 }
 
+/// Counts the bytes that are not UTF-8.
+pub(in crate::acp) fn count_invalid_bytes(bytes: &[u8]) -> u64 {
+    bytes
+        .utf8_chunks()
+        .map(|chunk| chunk.invalid().len() as u64)
+        .sum()
+}
+
 /// Detects UTF-8 in text that comes in pieces, as [`FileEncoding::detect_encoding`] does for a whole text without a
 /// mark.
 #[derive(Debug, Default)]
@@ -286,8 +294,12 @@ impl Utf8Tally {
         if self.begun.is_empty() && piece.is_ascii() {
             return;
         }
-        let joined = [std::mem::take(&mut self.begun).as_slice(), piece].concat();
-        let mut rest = joined.as_slice();
+        let joined;
+        let mut rest = piece;
+        if !self.begun.is_empty() {
+            joined = [std::mem::take(&mut self.begun).as_slice(), piece].concat();
+            rest = &joined;
+        }
         // In valid UTF-8, each character that is not ASCII has one byte that begins with two ones.
         let characters = |bytes: &[u8]| bytes.iter().filter(|byte| **byte >= 0xC0).count() as u64;
         while let Err(error) = std::str::from_utf8(rest) {
@@ -305,8 +317,13 @@ impl Utf8Tally {
 
     /// Returns whether the text is UTF-8, after the last piece.
     pub fn is_mostly_utf8(&self) -> bool {
-        let wrong = self.wrong + self.begun.len() as u64;
+        let wrong = self.invalid_bytes();
         wrong == 0 || self.right > wrong
+    }
+
+    /// Returns the number of bytes that are not UTF-8, after the last piece.
+    pub fn invalid_bytes(&self) -> u64 {
+        self.wrong + self.begun.len() as u64
     }
 }
 
@@ -411,6 +428,29 @@ mod tests {
             for encoding in [FileEncoding::Utf8, FileEncoding::Utf16Le, FileEncoding::Utf16Be, legacy("windows-1252")] {
                 let bytes = encoding.encode_text(&text).expect("it has all of them").into_owned();
                 prop_assert_eq!(encoding.decode_lossy(&bytes), (Cow::Borrowed(text.as_str()), 0));
+            }
+        }
+    }
+
+    #[test]
+    fn invalid_bytes_are_counted_alike_in_every_piecing() {
+        for text in [
+            b"caf\xe9 \xe9".as_slice(),
+            "grüße – 🦀".as_bytes(),
+            b"\xf0\x9f\x90 \xc3(\xff\xf0\x9f",
+            b"",
+        ] {
+            let whole = count_invalid_bytes(text);
+            assert_eq!(whole > 0, std::str::from_utf8(text).is_err());
+            for size in 1..=text.len() {
+                let mut counter = Utf8Tally::default();
+                text.chunks(size)
+                    .for_each(|piece| counter.count_piece(piece));
+                assert_eq!(
+                    counter.invalid_bytes(),
+                    whole,
+                    "{text:?} in pieces of {size}"
+                );
             }
         }
     }

@@ -3,10 +3,12 @@
 
 pub mod agent;
 pub mod apps;
+mod blocking;
 pub mod client_server;
 pub mod client_tools;
 pub mod editor;
 pub mod encoding;
+pub mod file_client;
 pub mod file_content;
 pub mod files;
 pub mod folders;
@@ -26,7 +28,7 @@ use crate::tool::ToolError;
 
 pub use apps::AppClient;
 pub use client_tools::ClientTools;
-pub use files::FileClient;
+pub use file_client::FileClient;
 pub use local::LocalClient;
 pub use terminals::{TerminalClient, TerminalId};
 pub use workspace::{RawPath, Workspace, WorkspacePath};

@@ -6,22 +6,20 @@
 mod access;
 mod active_rules;
 mod approval_binding;
+mod gate_policy;
 
 pub use active_rules::{ActiveRules, RulesSnapshot};
+pub use gate_policy::GatePolicy;
 
 use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 
-use super::Workspace;
+use super::blocking::run_blocking;
 use super::local::confinement::Confinement;
 use super::local::descriptor_limit;
-use super::local::local_terminals::LocalTerminals;
-use crate::failpoint::reach_of;
-use crate::ids::{RequestId, to_hex};
-use crate::policy::{
-    PolicyCall, PolicyDecision, PolicyGrant, PolicyVerdict, VerdictSource, judge_call,
-};
+use crate::ids::to_hex;
+use crate::policy::{PolicyCall, PolicyDecision, PolicyVerdict, VerdictSource, judge_call};
 use crate::tool::{
     ApprovalSubject, CallGate, CallLane, DEVICE_ORIGIN, DeclaredAccess, DecodedCall, ErrorCode,
     GateDecision, GateFuture, RecheckFuture, ResultMeta, ToolContext, ToolEffect, ToolError,
@@ -35,16 +33,6 @@ pub struct PermissionGate {
     ask: Vec<AskCondition>,
     confinement: Confinement,
     policy: Option<Arc<GatePolicy>>,
-}
-
-/// The owner's rules, with the context to check a call against them.
-pub struct GatePolicy {
-    /// The rules in force.
-    pub active_rules: ActiveRules,
-    /// The workspace folders.
-    pub workspace: Workspace,
-    /// The terminals in which commands run.
-    pub terminals: LocalTerminals,
 }
 
 /// The calls that a person is asked about.
@@ -195,85 +183,9 @@ impl PermissionGate {
     }
 }
 
-impl GatePolicy {
-    /// Returns the verdict on a call, and the call as it was judged. A verdict for a request uses up its grants.
-    fn judge_call(
-        &self,
-        tool: &ToolSpec,
-        effect: ToolEffect,
-        access: &DeclaredAccess,
-        asks: bool,
-        request: Option<&RequestId>,
-    ) -> Result<(PolicyVerdict, PolicyCall), ToolError> {
-        let standing = self.active_rules.current_rules();
-        if let Some(broken) = &standing.broken
-            && effect != ToolEffect::Reads
-            && !tool.only_ends
-        {
-            return Err(broken_rules_error(tool, broken));
-        }
-        let call = access::describe_for_policy(&self.workspace, tool, effect, access)?;
-        let verdict = judge_call(&standing.rules, asks, &call, &[]);
-        if verdict.decision == PolicyDecision::Allow {
-            return Ok((verdict, call));
-        }
-        let mut grants = self.active_rules.grants_for(request);
-        loop {
-            let with = judge_with_fewest_grants(&mut grants, |grants| {
-                judge_call(&standing.rules, asks, &call, grants)
-            });
-            // A call that does not run uses up no grant.
-            let Some(request) = request.filter(|_| with.decision < PolicyDecision::Deny) else {
-                return Ok((with, call));
-            };
-            match with
-                .grants
-                .iter()
-                .find(|id| !self.active_rules.use_up_grant(&grants, id, request))
-            {
-                None => {
-                    reach_of("grant.used", request.as_str());
-                    return Ok((with, call));
-                }
-                // Another request used the grant first.
-                Some(lost) => grants.retain(|grant| grant.id != *lost),
-            }
-        }
-    }
-}
-
-/// Returns the verdict with the fewest grants that lead to it, so that a call uses no grant that it does not need.
-fn judge_with_fewest_grants(
-    grants: &mut Vec<PolicyGrant>,
-    judged: impl Fn(&[PolicyGrant]) -> PolicyVerdict,
-) -> PolicyVerdict {
-    let mut with = judged(grants);
-    for id in with.grants.clone() {
-        let fewer: Vec<PolicyGrant> = grants
-            .iter()
-            .filter(|grant| grant.id != id)
-            .cloned()
-            .collect();
-        let again = judged(&fewer);
-        if again.decision == with.decision && again.about == with.about {
-            (*grants, with) = (fewer, again);
-        }
-    }
-    with
-}
-
 fn default_verdict(asks: bool) -> PolicyVerdict {
     let call = PolicyCall::default();
     judge_call(&crate::policy::PolicyRules::default(), asks, &call, &[])
-}
-
-/// Runs file access outside the event loop.
-async fn run_blocking<T: Send + 'static>(
-    work: impl FnOnce() -> T + Send + 'static,
-) -> Result<T, ToolError> {
-    tokio::task::spawn_blocking(work)
-        .await
-        .map_err(|fallen| ToolError::internal_error(fallen.to_string()))
 }
 
 fn denied_error(tool: &ToolSpec, verdict: &PolicyVerdict) -> ToolError {
@@ -288,18 +200,6 @@ fn denied_error(tool: &ToolSpec, verdict: &PolicyVerdict) -> ToolError {
         ..ResultMeta::default()
     };
     ToolError::new(ErrorCode::PolicyDenied, text.trim_end()).with_meta(meta)
-}
-
-fn broken_rules_error(tool: &ToolSpec, broken: &str) -> ToolError {
-    ToolError::new(
-        ErrorCode::PolicyDenied,
-        format!(
-            "{} was not run: the owner's rules cannot be read ({broken}), and until they can, nothing that changes \
-             anything begins. Ask the owner to mend the file; `punie-runner policy show` on the device says whether \
-             it is good. Reading tools work by the rules as they were.",
-            tool.name
-        ),
-    )
 }
 
 fn question_reason(verdict: &PolicyVerdict) -> Option<String> {

@@ -86,61 +86,43 @@ pub fn find_protection(rel: &Path) -> Option<PathProtection> {
             _ => None,
         })
         .collect();
-    for (at, name) in names.iter().enumerate() {
+    names.iter().enumerate().find_map(|(at, name)| {
         let within = &names[at + 1..];
-        if let Some((rule, why)) = FOLDERS.iter().find(|(rule, _)| rule == name) {
-            return Some(PathProtection { rule, why });
-        }
-        let is_bare = name
-            .strip_suffix(".git")
-            .is_some_and(|stem| !stem.is_empty());
-        if name == ".git" || name == "git~1" || is_bare {
-            if within.is_empty() && !is_bare {
-                return Some(PathProtection {
-                    rule: ".git",
-                    why: REPOSITORY,
-                });
-            }
-            // Also below modules and worktrees, which contain whole repositories.
-            if within.iter().any(|name| name == "hooks") {
-                return Some(PathProtection {
-                    rule: ".git/hooks",
-                    why: HOOKS,
-                });
-            }
-            if within
-                .last()
-                .is_some_and(|name| name == "config" || name == "config.worktree")
-            {
-                return Some(PathProtection {
-                    rule: ".git/config",
-                    why: GIT,
-                });
-            }
-            // These files name other folders for configuration and hooks.
-            if within
-                .last()
-                .is_some_and(|name| name == "commondir" || name == "gitdir")
-            {
-                return Some(PathProtection {
-                    rule: ".git/commondir",
-                    why: GIT,
-                });
-            }
-        }
-        let below_config = within.first().filter(|_| name == ".config");
-        if let Some((rule, why)) = CONFIGS
-            .iter()
-            .find(|(rule, _)| below_config.is_some_and(|name| rule[8..] == **name))
-        {
-            return Some(PathProtection { rule, why });
-        }
-        // Also if a parent folder has that name.
-        if let Some((rule, why)) = FILES.iter().find(|(rule, _)| rule == name) {
-            return Some(PathProtection { rule, why });
-        }
+        let find = |rules: &'static [(&str, &str)], path: &str| {
+            rules.iter().find(|(rule, _)| *rule == path).copied()
+        };
+        let below_config = || {
+            let first = within.first().filter(|_| name == ".config")?;
+            find(CONFIGS, &format!(".config/{first}"))
+        };
+        // A file's name protects also if a parent folder has that name.
+        let (rule, why) = find(FOLDERS, name)
+            .or_else(|| find_repository_rule(name, within))
+            .or_else(below_config)
+            .or_else(|| find(FILES, name))?;
+        Some(PathProtection { rule, why })
+    })
+}
+
+/// Returns the rule and reason for a path that leads into a repository: the repository's folder, and the path within.
+fn find_repository_rule(name: &str, within: &[String]) -> Option<(&'static str, &'static str)> {
+    let is_bare = name
+        .strip_suffix(".git")
+        .is_some_and(|stem| !stem.is_empty());
+    if name != ".git" && name != "git~1" && !is_bare {
+        return None;
     }
-    None
+    // Also below modules and worktrees, which contain whole repositories.
+    if within.iter().any(|name| name == "hooks") {
+        return Some((".git/hooks", HOOKS));
+    }
+    match within.last().map(String::as_str) {
+        None => (!is_bare).then_some((".git", REPOSITORY)),
+        Some("config" | "config.worktree") => Some((".git/config", GIT)),
+        // These files name other folders for configuration and hooks.
+        Some("commondir" | "gitdir") => Some((".git/commondir", GIT)),
+        Some(_) => None,
+    }
 }
 
 /// Returns the protected names with their reasons, except those within a repository.

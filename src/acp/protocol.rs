@@ -4,8 +4,8 @@
 pub use agent_client_protocol::v1::schema::*;
 pub use agent_client_protocol::v1::{ConnectionTo, Responder};
 pub use agent_client_protocol::{
-    Agent, Channel, Client, ConnectTo, ConnectionTermination, Error, Handled, JsonRpcResponse,
-    Lines, RequestCancellation, UntypedMessage, is_connection_terminated,
+    Agent, Channel, Client, ConnectTo, ConnectionTermination, Error, Handled, JsonRpcRequest,
+    JsonRpcResponse, Lines, RequestCancellation, UntypedMessage, is_connection_terminated,
     is_incoming_transport_closed, on_receive_notification, on_receive_request,
     schema::ProtocolVersion,
 };

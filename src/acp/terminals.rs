@@ -1,6 +1,7 @@
 //! ACP's terminal methods with their arguments and results. Not here: their implementations, and the texts of tools.
 
 mod command_run;
+mod exit_status;
 mod run_report;
 mod stop_signal;
 mod terminal_keys;
@@ -18,6 +19,7 @@ use crate::output::{OutputHandle, TextBudget};
 pub use command_run::{
     CommandRun, RunEnding, TerminalGuard, WatchedCommand, run_or_leave_running, run_to_end,
 };
+pub use exit_status::{ExitStatus, SIGKILL_EXIT_CODE};
 pub use run_report::{
     build_run_report, exit_phrase, format_seconds, list_processes, output_with_status,
     pending_state_note, status_line, terminal_output_meta,
@@ -75,7 +77,7 @@ pub trait TerminalClient: Send + Sync + 'static {
     fn kill_terminal<'a>(
         &'a self,
         id: &'a TerminalId,
-        ladder: StopSequence,
+        sequence: StopSequence,
     ) -> ToolFuture<'a, StopReport>;
 
     /// `terminal/release`: stops a command that still runs and forgets the id.
@@ -323,36 +325,6 @@ pub struct TerminalOutput {
     pub hint: Option<String>,
 }
 
-/// The exit status of a command.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ExitStatus {
-    /// It exited with this code.
-    Code(i32),
-    /// It was ended by a signal, such as `SIGKILL`.
-    Signal(String),
-    /// Its exit was not observed, for this reason.
-    Unseen(&'static str),
-}
-
-/// The exit code by which a shell reports SIGKILL: 128 and the signal's number.
-pub const SIGKILL_EXIT_CODE: i32 = 137;
-
-impl ExitStatus {
-    /// Returns whether it exited with a code other than 0.
-    pub fn has_failed(&self) -> bool {
-        matches!(self, Self::Code(code) if *code != 0)
-    }
-
-    /// Returns whether SIGKILL ended it, or one of its programs as a shell reports it.
-    pub fn may_be_killed(&self) -> bool {
-        match self {
-            Self::Code(code) => *code == SIGKILL_EXIT_CODE,
-            Self::Signal(name) => name == "SIGKILL",
-            Self::Unseen(_) => false,
-        }
-    }
-}
-
 /// The end of a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TerminalExit {
@@ -382,7 +354,7 @@ impl fmt::Display for ProcessName {
 }
 
 /// The result of stopping a command.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct StopReport {
     /// The last signal sent; `None` if no process was running any more.
     pub by: Option<StopSignal>,

@@ -7,6 +7,7 @@
 mod io_error_text;
 mod lexical_path;
 mod workspace_path;
+mod workspace_root;
 
 #[cfg(target_os = "linux")]
 #[path = "workspace/beneath.rs"]
@@ -19,7 +20,6 @@ pub use held::FolderHandle;
 pub(in crate::acp) use io_error_text::explain_io_error;
 pub use workspace_path::{DanglingLink, WorkspacePath};
 
-use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
 use std::path::{Component, Path, PathBuf};
@@ -29,7 +29,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::tool::{ErrorCode, ToolError};
-use held::RootHandle;
+use workspace_root::{ResolveFailure, WorkspaceRoot, find_resolve_failure};
 
 /// The number of symlinks that Linux itself follows.
 const MAX_LINKS: usize = 40;
@@ -58,14 +58,6 @@ impl From<&str> for RawPath {
 pub struct Workspace {
     roots: Arc<[Arc<WorkspaceRoot>]>,
     home: Option<Arc<Path>>,
-}
-
-/// One open folder, with the two paths by which a caller may name it.
-#[derive(Debug)]
-struct WorkspaceRoot {
-    handle: RootHandle,
-    canonical: PathBuf,
-    given: PathBuf,
 }
 
 impl Workspace {
@@ -152,10 +144,7 @@ impl Workspace {
             .iter()
             .filter_map(|root| Some((root, absolute.strip_prefix(&root.canonical).ok()?)))
             .min_by_key(|(_, rel)| rel.components().count())?;
-        let plain = rel
-            .components()
-            .all(|part| matches!(part, Component::Normal(_)));
-        if !plain || rel.as_os_str().is_empty() {
+        if !has_only_names(rel) || rel.as_os_str().is_empty() {
             return None;
         }
         let exists = root.handle.metadata_beneath(rel).is_ok();
@@ -191,11 +180,10 @@ impl Workspace {
     fn locate_through_links(
         &self,
         raw: &RawPath,
-        root: Arc<WorkspaceRoot>,
-        rel: PathBuf,
+        mut root: Arc<WorkspaceRoot>,
+        mut rel: PathBuf,
     ) -> Result<WorkspacePath, ToolError> {
         let asked = rel.clone();
-        let (mut root, mut rel) = (root, rel);
         let mut link: Option<DanglingLink> = None;
         for _ in 0..MAX_LINKS {
             if let Ok(real) = root.handle.resolve_beneath(&rel) {
@@ -203,22 +191,14 @@ impl Workspace {
             }
             match find_resolve_failure(&root, &rel) {
                 ResolveFailure::Changed => {}
-                ResolveFailure::Missing { parent, rest } => {
-                    if rest
-                        .components()
-                        .all(|part| matches!(part, Component::Normal(_)))
-                    {
-                        return Ok(WorkspacePath::new(
-                            root,
-                            parent.join(rest),
-                            asked,
-                            false,
-                            link,
-                        ));
-                    }
-                    if lexical_path::climbs_above_start(&rel) {
-                        return Err(self.outside_error(raw, link.as_ref()));
-                    }
+                ResolveFailure::Missing { parent, rest } if has_only_names(&rest) => {
+                    let missing = parent.join(rest);
+                    return Ok(WorkspacePath::new(root, missing, asked, false, link));
+                }
+                ResolveFailure::Missing { .. } if lexical_path::climbs_above_start(&rel) => {
+                    return Err(self.outside_error(raw, link.as_ref()));
+                }
+                ResolveFailure::Missing { parent, .. } => {
                     return Err(ToolError::not_found(format!(
                         "{}: a folder on the way does not exist. The deepest one that does is {}.",
                         raw.as_str(),
@@ -233,18 +213,13 @@ impl Workspace {
                 } => {
                     let met = DanglingLink {
                         link: root.canonical.join(&parent).join(&name),
-                        target: target.clone(),
+                        target,
                     };
-                    let next = if target.is_absolute() {
-                        target
-                    } else {
-                        parent.join(target)
-                    };
-                    let next = if rest.as_os_str().is_empty() {
-                        next
-                    } else {
-                        next.join(rest)
-                    };
+                    // An absolute target replaces the parent. Joining an empty rest would add a slash.
+                    let mut next = parent.join(&met.target);
+                    if !rest.as_os_str().is_empty() {
+                        next.push(rest);
+                    }
                     if next.is_absolute() {
                         (root, rel) = self
                             .split_root(&next)
@@ -278,13 +253,7 @@ impl Workspace {
             .root_paths()
             .map(|root| root.display().to_string())
             .collect();
-        let via = link.map_or_else(String::new, |met| {
-            format!(
-                " (the link {} leads to {})",
-                met.link.display(),
-                met.target.display()
-            )
-        });
+        let via = describe_link(link);
         ToolError::new(
             ErrorCode::OutsideWorkspace,
             format!(
@@ -296,6 +265,12 @@ impl Workspace {
     }
 }
 
+/// Returns whether a path has only names, without a root, `.` or `..`.
+fn has_only_names(path: &Path) -> bool {
+    path.components()
+        .all(|part| matches!(part, Component::Normal(_)))
+}
+
 /// Builds the error for a file in place of a folder: above the rest of a path, or before a slash at its end.
 fn file_in_path_error(
     raw: &RawPath,
@@ -304,13 +279,7 @@ fn file_in_path_error(
     link: Option<&DanglingLink>,
 ) -> ToolError {
     let (raw, shown) = (raw.as_str(), file.display());
-    let via = link.map_or_else(String::new, |met| {
-        format!(
-            " (the link {} leads to {})",
-            met.link.display(),
-            met.target.display()
-        )
-    });
+    let via = describe_link(link);
     if rest.as_os_str().is_empty() {
         return ToolError::invalid_args(format!(
             "{raw}: it ends in a slash, which only a folder may, but {shown} is a file{via}. Leave out the slash."
@@ -323,85 +292,15 @@ fn file_in_path_error(
     ))
 }
 
-impl WorkspaceRoot {
-    fn open_given_root(given: &Path) -> io::Result<Self> {
-        let (held, canonical) = RootHandle::open_root(given)?;
-        Ok(Self {
-            handle: held,
-            canonical,
-            given: given.to_owned(),
-        })
-    }
-}
-
-/// The reason why a path could not be resolved, found by trying one component after the other.
-enum ResolveFailure {
-    /// The path changed meanwhile; it must be resolved again.
-    Changed,
-    /// The parent exists, the rest does not.
-    Missing { parent: PathBuf, rest: PathBuf },
-    /// A symlink that the kernel does not follow, or that is dangling.
-    Link {
-        parent: PathBuf,
-        name: PathBuf,
-        target: PathBuf,
-        rest: PathBuf,
-    },
-    /// The path climbs out by itself.
-    Outside,
-    /// There is a file in place of a folder, and the path continues below it.
-    NotFolder { file: PathBuf, rest: PathBuf },
-    /// Any other error, such as missing permission.
-    Failed(io::Error),
-}
-
-fn find_resolve_failure(root: &WorkspaceRoot, rel: &Path) -> ResolveFailure {
-    let parts: Vec<Component<'_>> = rel.components().collect();
-    let mut parent = PathBuf::new();
-    for (at, part) in parts.iter().enumerate() {
-        let cause = match root.handle.resolve_beneath(&parent.join(part)) {
-            Ok(found) => {
-                parent = found;
-                continue;
-            }
-            Err(cause) => cause,
-        };
-        let name: &OsStr = part.as_os_str();
-        if matches!(part, Component::Normal(_))
-            && let Ok(target) = root.handle.read_link_beneath(&parent, name)
-        {
-            let rest = parts[at + 1..].iter().collect();
-            return ResolveFailure::Link {
-                parent,
-                name: name.into(),
-                target,
-                rest,
-            };
-        }
-        let rest: PathBuf = parts[at..].iter().collect();
-        if is_existing_file(root, &parent) {
-            return ResolveFailure::NotFolder { file: parent, rest };
-        }
-        return match cause.kind() {
-            io::ErrorKind::NotFound => ResolveFailure::Missing { parent, rest },
-            io::ErrorKind::CrossesDevices => ResolveFailure::Outside,
-            _ => ResolveFailure::Failed(cause),
-        };
-    }
-    // Every component exists, so the slash at the end was refused.
-    if is_existing_file(root, &parent) {
-        return ResolveFailure::NotFolder {
-            file: parent,
-            rest: PathBuf::new(),
-        };
-    }
-    ResolveFailure::Changed
-}
-
-fn is_existing_file(root: &WorkspaceRoot, rel: &Path) -> bool {
-    root.handle
-        .metadata_beneath(rel)
-        .is_ok_and(|metadata| !metadata.is_dir())
+/// Names the symlink that led to a path, as a part of a sentence.
+fn describe_link(link: Option<&DanglingLink>) -> String {
+    link.map_or_else(String::new, |met| {
+        format!(
+            " (the link {} leads to {})",
+            met.link.display(),
+            met.target.display()
+        )
+    })
 }
 
 /// Returns the rest of a path behind this folder. Compares the text first, because comparing components takes a quarter

@@ -1,6 +1,7 @@
 //! The runner as an ACP agent that an editor launches. Its one useful prompt opens a turn for the backend's calls. Not
 //! here: the display and execution of those calls (`acp::editor`).
 
+mod agent_session;
 mod line_transport;
 mod prompts;
 mod session_setup;
@@ -87,26 +88,18 @@ pub async fn serve_agent(
     backlog: Option<Arc<UpdateBacklog>>,
 ) -> Result<ServedConnection, Error> {
     let tasks = TaskTracker::new();
-    let seats = Arc::new(AgentSessions::new(setup.clone(), tasks.clone(), backlog));
+    let sessions = Arc::new(AgentSessions::new(setup.clone(), tasks.clone(), backlog));
     let [introducing, opening, loading, prompting, cancelling] =
-        std::array::from_fn(|_| Arc::clone(&seats));
+        std::array::from_fn(|_| Arc::clone(&sessions));
     // Handlers run on the loop that receives answers, so none of them may wait.
     let ended = Agent
         .v1()
         .name("punie-runner")
         .on_receive_request(
-            async move |request: InitializeRequest,
-                        responder,
-                        _connection: ConnectionTo<Client>| {
-                let version = request.protocol_version;
+            async move |request: InitializeRequest, responder, _cx: ConnectionTo<Client>| {
+                let answer = introduce_agent(&request);
                 introducing.record_editor(request);
-                let name = Implementation::new("punie-runner", env!("CARGO_PKG_VERSION"))
-                    .title("Punie".to_owned());
-                responder.respond(
-                    InitializeResponse::new(version)
-                        .agent_capabilities(AgentCapabilities::new().load_session(true))
-                        .agent_info(name),
-                )
+                responder.respond(answer)
             },
             on_receive_request!(),
         )
@@ -148,19 +141,33 @@ pub async fn serve_agent(
                         retry: false,
                     });
                 }
-                let text = format!(
-                    "the request is longer than {} MiB and was not read",
-                    MAX_LINE_BYTES >> 20
-                );
-                responder.respond_with_error(Error::new(TOO_LONG_ERROR, text))?;
+                responder.respond_with_error(too_long_error())?;
                 Ok(Handled::Yes)
             },
             on_receive_request!(),
         )
         .connect_to(transport)
         .await;
-    let was_attached = seats.close_connection();
+    let was_attached = sessions.close_connection();
     tasks.close();
     tasks.wait().await;
     ended.map(|()| ServedConnection { was_attached })
+}
+
+/// Builds the answer to the editor's introduction.
+fn introduce_agent(request: &InitializeRequest) -> InitializeResponse {
+    let name =
+        Implementation::new("punie-runner", env!("CARGO_PKG_VERSION")).title("Punie".to_owned());
+    InitializeResponse::new(request.protocol_version)
+        .agent_capabilities(AgentCapabilities::new().load_session(true))
+        .agent_info(name)
+}
+
+/// Builds the error for a request that is longer than a line may be.
+fn too_long_error() -> Error {
+    let text = format!(
+        "the request is longer than {} MiB and was not read",
+        MAX_LINE_BYTES >> 20
+    );
+    Error::new(TOO_LONG_ERROR, text)
 }

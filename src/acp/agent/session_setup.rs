@@ -7,8 +7,9 @@ use std::sync::Arc;
 use serde_json::json;
 use tokio::sync::watch;
 
+use super::agent_session::{AgentSession, AttachStart};
 use super::prompts::COMMANDS;
-use super::sessions::{AgentSession, AgentSessions, AttachStart};
+use super::sessions::AgentSessions;
 use crate::acp::editor::{EditorClient, EditorSession};
 use crate::acp::protocol::{
     AvailableCommand, AvailableCommandInput, AvailableCommandsUpdate, Client, ConnectionTo, Error,
@@ -39,7 +40,7 @@ impl AgentSessions {
             request.cwd.as_path(),
             request.additional_directories.as_slice(),
         );
-        let (seat, opening) = match self.create_session(id.clone(), folders, connection) {
+        let (agent_session, opening) = match self.create_session(id.clone(), folders, connection) {
             Ok(added) => added,
             Err(refused) => return responder.respond_with_error(refused),
         };
@@ -47,7 +48,7 @@ impl AgentSessions {
             threads.begin_thread(&id.to_string());
         }
         responder.respond(NewSessionResponse::new(id))?;
-        self.start_session(&seat, opening);
+        self.start_session(&agent_session, opening);
         Ok(())
     }
 
@@ -82,32 +83,32 @@ impl AgentSessions {
         if let Some(threads) = host.threads() {
             session.set_thread_store(threads);
         }
-        let (opened, trouble) = watch::channel(None);
-        let seat = Arc::new(AgentSession::new(Arc::new(session), trouble));
-        self.insert_session(&seat);
-        Ok((seat, PendingSetup { folder, opened }))
+        let (opened, failure) = watch::channel(None);
+        let agent_session = Arc::new(AgentSession::new(Arc::new(session), failure));
+        self.insert_session(&agent_session);
+        Ok((agent_session, PendingSetup { folder, opened }))
     }
 
     /// Starts the runner for a session and discovers the editor's tools.
-    fn start_session(self: &Arc<Self>, seat: &AgentSession, opening: PendingSetup) {
-        let session = Arc::clone(&seat.session);
+    fn start_session(self: &Arc<Self>, agent_session: &AgentSession, opening: PendingSetup) {
+        let session = Arc::clone(&agent_session.editor_session);
         session.send_update(SessionUpdate::AvailableCommandsUpdate(
             AvailableCommandsUpdate::new(available_commands()),
         ));
-        let (seats, thread) = (
+        let (sessions, thread) = (
             Arc::clone(self),
             self.setup.editors.register_thread(&session),
         );
         let PendingSetup { folder, opened } = opening;
         self.tasks.spawn(async move {
             let _thread = thread;
-            if let Err(trouble) = seats.setup.host.start_receiving(&folder).await {
-                opened.send_replace(Some(Err(trouble)));
+            if let Err(failure) = sessions.setup.host.start_receiving(&folder).await {
+                opened.send_replace(Some(Err(failure)));
                 return;
             }
-            let (words, _guests) = seats.setup.host.discover_session_tools(session).await;
+            let (words, _guests) = sessions.setup.host.discover_session_tools(session).await;
             opened.send_replace(Some(Ok(words)));
-            seats.gone.cancelled().await;
+            sessions.gone.cancelled().await;
         });
     }
 
@@ -131,22 +132,22 @@ impl AgentSessions {
             request.cwd.as_path(),
             request.additional_directories.as_slice(),
         );
-        let (seat, opening) = match self.create_session(id.clone(), folders, connection) {
+        let (agent_session, opening) = match self.create_session(id.clone(), folders, connection) {
             Ok(added) => added,
             Err(refused) => return responder.respond_with_error(refused),
         };
         let StoredThread { attached, calls } = thread;
         for update in calls.into_iter().filter_map(replay_call) {
-            seat.session.send_update(update);
+            agent_session.editor_session.send_update(update);
         }
         responder.respond(LoadSessionResponse::new())?;
-        self.start_session(&seat, opening);
+        self.start_session(&agent_session, opening);
         if let Some(attachment) = attached {
-            let seats = Arc::clone(&self);
+            let sessions = Arc::clone(&self);
             self.tasks.spawn(async move {
-                seats
-                    .reattach_session(&seat, attachment.conversation_id)
-                    .await
+                sessions
+                    .reattach_session(&agent_session, attachment.conversation_id)
+                    .await;
             });
         }
         Ok(())
@@ -154,9 +155,9 @@ impl AgentSessions {
 
     /// Attaches a loaded thread without a prompt. Conversations that a person stopped stay stopped until that person
     /// says `attach`.
-    async fn reattach_session(&self, seat: &AgentSession, of: Option<ConversationId>) {
-        if let AttachStart::NewTurn(prompt, _) = seat.begin_attach(true) {
-            self.run_attached_turn(seat, of, prompt, std::future::pending())
+    async fn reattach_session(&self, agent_session: &AgentSession, of: Option<ConversationId>) {
+        if let AttachStart::NewTurn(prompt, _) = agent_session.begin_attach(true) {
+            self.run_attached_turn(agent_session, of, prompt, std::future::pending())
                 .await;
         }
     }

@@ -1,17 +1,16 @@
 //! The sessions of one connection and their open turns. Not here: the display of calls in a turn.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::watch;
+use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::agent_session::{AgentSession, AttachStart, AttachedTurnGuard, OpenPrompt};
 use super::prompts::{HELP, PromptCommand};
 use super::{AgentSetup, UpdateBacklog};
-use crate::acp::editor::EditorSession;
 use crate::acp::protocol::{
     ClientCapabilities, ContentBlock, Error, InitializeRequest, PromptRequest, PromptResponse,
     Responder, SessionId, StopReason,
@@ -41,40 +40,6 @@ struct AgentConnectionState {
     sessions: HashMap<SessionId, Arc<AgentSession>>,
 }
 
-/// One session.
-pub(super) struct AgentSession {
-    pub(super) session: Arc<EditorSession>,
-    /// Set once the runner takes calls (a summary of the tools) or cannot (the reason).
-    readiness: watch::Receiver<Option<Result<String, String>>>,
-    /// The prompt that is open.
-    prompt: Mutex<Option<OpenPrompt>>,
-    /// The number of its open turns. It may be two, because an older turn may still be ending.
-    attached: AtomicUsize,
-}
-
-/// A prompt that has not been answered.
-#[derive(Clone, Default)]
-pub(super) struct OpenPrompt {
-    /// Cancelled to end the prompt.
-    cancel: CancellationToken,
-    /// Cancelled once its stop is stored, so that the stop does not affect a turn that begins later.
-    stopped: CancellationToken,
-    /// Cancelled when its turn has ended.
-    ended: CancellationToken,
-    /// The turn has no prompt: the thread was attached when it was loaded.
-    is_loaded: bool,
-}
-
-/// The result of a prompt to attach.
-pub(super) enum AttachStart {
-    /// It opens a turn, after the earlier prompt has ended.
-    NewTurn(OpenPrompt, Option<OpenPrompt>),
-    /// It waits for the end of the turn that was opened when the thread was loaded.
-    JoinLoaded(OpenPrompt),
-    /// Another turn is open.
-    Busy,
-}
-
 impl AgentSessions {
     pub(super) fn new(
         setup: AgentSetup,
@@ -88,10 +53,6 @@ impl AgentSessions {
             state: Mutex::default(),
             gone: CancellationToken::new(),
         }
-    }
-
-    fn lock_connection_state(&self) -> MutexGuard<'_, AgentConnectionState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Stores the editor's name and capabilities.
@@ -118,7 +79,7 @@ impl AgentSessions {
             terminals = capabilities.terminal,
             "an editor is connected"
         );
-        let mut state = self.lock_connection_state();
+        let mut state = self.state.lock();
         state.editor = if name.is_empty() {
             "the editor".to_owned()
         } else {
@@ -129,21 +90,22 @@ impl AgentSessions {
 
     /// Returns the editor's name and capabilities, if it may open another session.
     pub(super) fn editor_for_new_session(&self) -> Option<(String, ClientCapabilities)> {
-        let state = self.lock_connection_state();
+        let state = self.state.lock();
         let has_room = state.sessions.len() < MAX_AGENT_SESSIONS;
         has_room.then(|| (state.editor.clone(), state.capabilities.clone()))
     }
 
     /// Returns whether a session of this id is open.
     pub(super) fn has_session(&self, id: &SessionId) -> bool {
-        self.lock_connection_state().sessions.contains_key(id)
+        self.state.lock().sessions.contains_key(id)
     }
 
     /// Adds an open session.
-    pub(super) fn insert_session(&self, seat: &Arc<AgentSession>) {
-        self.lock_connection_state()
+    pub(super) fn insert_session(&self, session: &Arc<AgentSession>) {
+        self.state
+            .lock()
             .sessions
-            .insert(seat.session.id.clone(), Arc::clone(seat));
+            .insert(session.editor_session.id.clone(), Arc::clone(session));
     }
 
     /// Answers a prompt in a task: the turn of `attach` lasts until the person, the editor or the runner ends it.
@@ -152,58 +114,30 @@ impl AgentSessions {
         request: &PromptRequest,
         responder: Responder<PromptResponse>,
     ) -> Result<(), Error> {
-        let Some(seat) = self
-            .lock_connection_state()
-            .sessions
-            .get(&request.session_id)
-            .cloned()
-        else {
+        let session = self.state.lock().sessions.get(&request.session_id).cloned();
+        let Some(session) = session else {
             let unknown = crate::acp::protocol::session_not_found(&request.session_id);
             return responder.respond_with_error(unknown);
         };
         let words: Vec<&str> = request.prompt.iter().filter_map(prompt_text).collect();
-        let ask = PromptCommand::parse_prompt(&words.join(" "));
-        let seats = Arc::clone(&self);
+        let command = PromptCommand::parse_prompt(&words.join(" "));
+        let sessions = Arc::clone(&self);
         // Registered before the task starts, so that a cancel that comes at once finds it.
-        let begun = matches!(ask, PromptCommand::Attach(_)).then(|| seat.begin_attach(false));
+        let begun =
+            matches!(command, PromptCommand::Attach(_)).then(|| session.begin_attach(false));
         self.tasks.spawn(async move {
-            let reason = match ask {
-                PromptCommand::Attach(of) => match begun {
-                    Some(AttachStart::NewTurn(prompt, before)) => {
-                        if let Some(before) = before {
-                            before.stopped.cancelled().await;
-                        }
-                        let withdrawn = responder.cancellation();
-                        seats
-                            .run_attached_turn(&seat, of, prompt, async move {
-                                withdrawn.cancelled().await
-                            })
-                            .await
-                    }
-                    Some(AttachStart::JoinLoaded(prompt)) => {
-                        seats.join_loaded_turn(&seat, of.as_ref(), &prompt).await
-                    }
-                    Some(AttachStart::Busy) | None => {
-                        seat.session.send_message(
-                            "This session is attached already; its turn is still open.",
-                        );
-                        StopReason::EndTurn
-                    }
-                },
-                PromptCommand::Status => {
-                    let state = seats.describe_status(&seat).await;
-                    seat.session.send_message(&state);
-                    StopReason::EndTurn
+            let reason = match (command, begun) {
+                (PromptCommand::Attach(of), Some(start)) => {
+                    let withdrawn = responder.cancellation();
+                    sessions
+                        .attach_session(&session, of, start, async move {
+                            withdrawn.cancelled().await;
+                        })
+                        .await
                 }
-                PromptCommand::Revoke => {
-                    let taken = seat.session.revoke_permissions();
-                    seat.session.send_message(&format!(
-                        "{taken} permissions of this session were taken back."
-                    ));
-                    StopReason::EndTurn
-                }
-                PromptCommand::Help => {
-                    seat.session.send_message(HELP);
+                (command, _) => {
+                    let text = sessions.answer_command(&session, &command).await;
+                    session.editor_session.send_message(&text);
                     StopReason::EndTurn
                 }
             };
@@ -214,10 +148,49 @@ impl AgentSessions {
         Ok(())
     }
 
+    /// Answers a prompt that opens no turn.
+    async fn answer_command(&self, session: &AgentSession, command: &PromptCommand) -> String {
+        match command {
+            PromptCommand::Status => self.describe_status(session).await,
+            PromptCommand::Revoke => format!(
+                "{} permissions of this session were taken back.",
+                session.editor_session.revoke_permissions()
+            ),
+            _ => HELP.to_owned(),
+        }
+    }
+
+    /// Attaches a session, and waits for the end of the turn.
+    async fn attach_session(
+        &self,
+        session: &AgentSession,
+        of: Option<ConversationId>,
+        start: AttachStart,
+        withdrawn: impl Future<Output = ()>,
+    ) -> StopReason {
+        match start {
+            AttachStart::NewTurn(prompt, before) => {
+                if let Some(before) = before {
+                    before.stopped.cancelled().await;
+                }
+                self.run_attached_turn(session, of, prompt, withdrawn).await
+            }
+            AttachStart::JoinLoaded(prompt) => {
+                self.join_loaded_turn(session, of.as_ref(), &prompt).await
+            }
+            AttachStart::Busy => {
+                session
+                    .editor_session
+                    .send_message("This session is attached already; its turn is still open.");
+                StopReason::EndTurn
+            }
+        }
+    }
+
     /// Keeps a turn open until the person, the editor or the runner ends it.
     pub(super) async fn run_attached_turn(
         &self,
-        seat: &AgentSession,
+        session: &AgentSession,
         of: Option<ConversationId>,
         prompt: OpenPrompt,
         withdrawn: impl Future<Output = ()>,
@@ -234,40 +207,43 @@ impl AgentSessions {
             ended.drop_guard(),
         );
         let opened = tokio::select! {
-            opened = seat.wait_until_ready() => opened,
+            opened = session.wait_until_ready() => opened,
             () = cancel.cancelled() => return StopReason::Cancelled,
             () = self.gone.cancelled() => return StopReason::Cancelled,
         };
-        if let Err(trouble) = opened {
-            seat.session
-                .send_message(&format!("No calls come in: {trouble}"));
+        if let Err(failure) = opened {
+            session
+                .editor_session
+                .send_message(&format!("No calls come in: {failure}"));
             return StopReason::EndTurn;
         }
         let turn = self
             .setup
             .editors
-            .open_turn(Arc::clone(&seat.session), of.clone());
+            .open_turn(Arc::clone(&session.editor_session), of.clone());
         if !is_loaded {
             self.setup.editors.resume_conversations(of.as_ref());
         }
-        seat.session
+        session
+            .editor_session
             .record_event(&ThreadEvent::Attached(ThreadAttachment {
                 conversation_id: of.clone(),
             }));
-        let _attached = AttachedTurnGuard::for_session(seat);
-        seat.session
-            .send_message(&seat.attached_message(of.as_ref()));
+        let _attached = AttachedTurnGuard::for_session(session);
+        session
+            .editor_session
+            .send_message(&session.attached_message(of.as_ref()));
         let reason = tokio::select! {
             () = cancel.cancelled() => StopReason::Cancelled,
             () = withdrawn => StopReason::Cancelled,
             () = self.setup.stopping.cancelled() => {
-                seat.session.send_message("The runner stops.");
+                session.editor_session.send_message("The runner stops.");
                 StopReason::EndTurn
             }
             () = self.gone.cancelled() => return StopReason::Cancelled,
         };
         if reason == StopReason::Cancelled {
-            seat.session.record_event(&ThreadEvent::Stopped);
+            session.editor_session.record_event(&ThreadEvent::Stopped);
             turn.stop_turn().await;
         }
         drop(stopped);
@@ -284,29 +260,25 @@ impl AgentSessions {
     /// that turn.
     async fn join_loaded_turn(
         &self,
-        seat: &AgentSession,
+        session: &AgentSession,
         of: Option<&ConversationId>,
         loaded: &OpenPrompt,
     ) -> StopReason {
         self.setup.editors.resume_conversations(of);
-        seat.session.send_message(
+        session.editor_session.send_message(
             "Attached, as this thread was before; calls are shown here until you stop this turn.",
         );
         loaded.ended.cancelled().await;
         StopReason::Cancelled
     }
 
-    async fn describe_status(&self, seat: &AgentSession) -> String {
-        let opened = match seat.wait_until_ready().await {
+    async fn describe_status(&self, session: &AgentSession) -> String {
+        let opened = match session.wait_until_ready().await {
             Ok(words) => words,
-            Err(trouble) => return format!("No calls come in: {trouble}"),
+            Err(failure) => return format!("No calls come in: {failure}"),
         };
         let runner = self.setup.host.describe_runner().await;
-        let attached = if seat.attached.load(Ordering::Relaxed) > 0 {
-            "yes"
-        } else {
-            "no"
-        };
+        let attached = if session.is_attached() { "yes" } else { "no" };
         format!(
             "{runner}\n- attached: {attached}\n\n{}\n",
             opened.trim_end()
@@ -315,100 +287,20 @@ impl AgentSessions {
 
     /// Ends the turn of this session because the person stopped it.
     pub(super) fn cancel_prompt(&self, id: &SessionId) {
-        let seat = self.lock_connection_state().sessions.get(id).cloned();
-        if let Some(seat) = seat
-            && let Some(prompt) = &*seat.prompt.lock().unwrap_or_else(PoisonError::into_inner)
-        {
-            prompt.cancel.cancel();
+        let session = self.state.lock().sessions.get(id).cloned();
+        if let Some(session) = session {
+            session.cancel_open_prompt();
         }
     }
 
     /// Ends all turns because the connection closed. Returns whether a turn was open.
     pub(super) fn close_connection(&self) -> bool {
-        let attached = |seat: &Arc<AgentSession>| seat.attached.load(Ordering::Relaxed) > 0;
-        let was_attached = self.lock_connection_state().sessions.values().any(attached);
+        let was_attached = {
+            let state = self.state.lock();
+            state.sessions.values().any(|session| session.is_attached())
+        };
         self.gone.cancel();
         was_attached
-    }
-}
-
-/// Counts a turn of a session while it is held.
-struct AttachedTurnGuard<'a>(&'a AgentSession);
-
-impl<'a> AttachedTurnGuard<'a> {
-    fn for_session(seat: &'a AgentSession) -> Self {
-        seat.attached.fetch_add(1, Ordering::Relaxed);
-        Self(seat)
-    }
-}
-
-impl Drop for AttachedTurnGuard<'_> {
-    fn drop(&mut self) {
-        self.0.attached.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-impl AgentSession {
-    /// Creates a session without an open turn. `trouble` is set once the runner takes calls, or cannot.
-    pub(super) fn new(
-        session: Arc<EditorSession>,
-        readiness: watch::Receiver<Option<Result<String, String>>>,
-    ) -> Self {
-        Self {
-            session,
-            readiness,
-            prompt: Mutex::default(),
-            attached: AtomicUsize::new(0),
-        }
-    }
-
-    /// Registers a prompt to attach, unless the session has one already.
-    pub(super) fn begin_attach(&self, is_loaded: bool) -> AttachStart {
-        let mut prompt = self.prompt.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(standing) = prompt
-            .as_ref()
-            .filter(|standing| !standing.cancel.is_cancelled())
-        {
-            return if standing.is_loaded {
-                AttachStart::JoinLoaded(standing.clone())
-            } else {
-                AttachStart::Busy
-            };
-        }
-        let begun = OpenPrompt {
-            is_loaded,
-            ..OpenPrompt::default()
-        };
-        let before = prompt.replace(begun.clone());
-        AttachStart::NewTurn(begun, before)
-    }
-
-    /// Builds the message that is shown when the turn is open.
-    fn attached_message(&self, of: Option<&ConversationId>) -> String {
-        let whose = of.map_or_else(
-            || "the backend".to_owned(),
-            |of| format!("conversation {of}"),
-        );
-        let serves = self.tool_summary().unwrap_or_default();
-        format!(
-            "Attached: tool calls of {whose} are shown here until you stop this turn. What you are asked about here \
-             waits for `punie-runner approvals` on the device when no editor is attached.\n\n{}\n",
-            serves.trim_end()
-        )
-    }
-
-    /// Waits until the runner takes calls, or cannot.
-    async fn wait_until_ready(&self) -> Result<String, String> {
-        let mut trouble = self.readiness.clone();
-        match trouble.wait_for(Option::is_some).await {
-            Ok(opened) => opened.clone().unwrap_or_else(|| Ok(String::new())),
-            Err(_) => Err("the session is over".to_owned()),
-        }
-    }
-
-    /// Returns the summary of the editor's own tools, once they were discovered.
-    fn tool_summary(&self) -> Option<String> {
-        self.readiness.borrow().as_ref()?.as_ref().ok().cloned()
     }
 }
 

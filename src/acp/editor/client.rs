@@ -1,7 +1,6 @@
 //! A connected editor as a client. Each method is sent over the connection, if the editor said that it serves it. Not
-//! here: the choice of the calls that an editor serves (session, prompt_turns).
+//! here: the choice of the calls that an editor serves (session, attached_editors).
 
-use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,7 +11,7 @@ use crate::acp::agent::UpdateBacklog;
 use crate::acp::client_tools::{ClientTools, ProtocolFuture};
 use crate::acp::protocol::{
     Client, ClientCapabilities, ConnectionTo, CreateTerminalRequest, CreateTerminalResponse, Error,
-    Implementation, KillTerminalRequest, KillTerminalResponse, ReadTextFileRequest,
+    Implementation, JsonRpcRequest, KillTerminalRequest, KillTerminalResponse, ReadTextFileRequest,
     ReadTextFileResponse, ReleaseTerminalRequest, ReleaseTerminalResponse,
     RequestPermissionRequest, RequestPermissionResponse, SessionId, SessionNotification,
     SessionUpdate, TerminalOutputRequest, TerminalOutputResponse, UntypedMessage,
@@ -50,58 +49,30 @@ impl EditorClient {
         }
     }
 
-    /// Sends a request that must be answered within the time limit. Fails at once if the editor does not serve the
-    /// method.
-    fn send_with_timeout<'a, T>(
+    /// Sends a request when its future is first polled. Fails at once if the editor does not serve the method.
+    fn send_request<R>(
         &self,
         serves: bool,
         method: &'static str,
-        call: impl Future<Output = Result<T, Error>> + Send + 'a,
-    ) -> ProtocolFuture<'a, T> {
-        let timeout = self.timeout;
+        timeout: Option<Duration>,
+        request: R,
+    ) -> ProtocolFuture<'_, R::Response>
+    where
+        R: JsonRpcRequest + Send + 'static,
+        R::Response: Send,
+    {
         Box::pin(async move {
             if !serves {
-                return Err(unserved_method_error(method));
+                return Err(Error::method_not_found().data(json!(method)));
             }
-            let answered = tokio::time::timeout(timeout, call).await;
+            let answer = self.connection.send_request(request).block_task();
+            let Some(timeout) = timeout else {
+                return answer.await;
+            };
+            let answered = tokio::time::timeout(timeout, answer).await;
             answered.unwrap_or_else(|_| Err(unanswered_method_error(method, timeout)))
         })
     }
-
-    fn send_without_timeout<'a, T>(
-        serves: bool,
-        method: &'static str,
-        call: impl Future<Output = Result<T, Error>> + Send + 'a,
-    ) -> ProtocolFuture<'a, T> {
-        Box::pin(async move {
-            if serves {
-                call.await
-            } else {
-                Err(unserved_method_error(method))
-            }
-        })
-    }
-
-    fn serves_terminals(&self) -> bool {
-        self.capabilities.terminal
-    }
-
-    /// Builds a request that is sent when it is first polled.
-    fn request_on_poll<R>(
-        &self,
-        request: R,
-    ) -> impl Future<Output = Result<R::Response, Error>> + Send + 'static
-    where
-        R: agent_client_protocol::JsonRpcRequest + Send + 'static,
-        R::Response: Send,
-    {
-        let connection = self.connection.clone();
-        async move { connection.send_request(request).block_task().await }
-    }
-}
-
-fn unserved_method_error(method: &'static str) -> Error {
-    Error::method_not_found().data(json!(method))
 }
 
 fn unanswered_method_error(method: &'static str, timeout: Duration) -> Error {
@@ -114,10 +85,11 @@ impl ClientTools for EditorClient {
         &self,
         request: ReadTextFileRequest,
     ) -> ProtocolFuture<'_, ReadTextFileResponse> {
-        self.send_with_timeout(
+        self.send_request(
             self.capabilities.fs.read_text_file,
             "fs/read_text_file",
-            self.request_on_poll(request),
+            Some(self.timeout),
+            request,
         )
     }
 
@@ -125,10 +97,11 @@ impl ClientTools for EditorClient {
         &self,
         request: WriteTextFileRequest,
     ) -> ProtocolFuture<'_, WriteTextFileResponse> {
-        self.send_with_timeout(
+        self.send_request(
             self.capabilities.fs.write_text_file,
             "fs/write_text_file",
-            self.request_on_poll(request),
+            Some(self.timeout),
+            request,
         )
     }
 
@@ -136,11 +109,7 @@ impl ClientTools for EditorClient {
         &self,
         request: RequestPermissionRequest,
     ) -> ProtocolFuture<'_, RequestPermissionResponse> {
-        Self::send_without_timeout(
-            true,
-            "session/request_permission",
-            self.request_on_poll(request),
-        )
+        self.send_request(true, "session/request_permission", None, request)
     }
 
     fn session_update(&self, update: SessionNotification) -> ProtocolFuture<'_, ()> {
@@ -160,21 +129,18 @@ impl ClientTools for EditorClient {
         request: CreateTerminalRequest,
     ) -> ProtocolFuture<'_, CreateTerminalResponse> {
         // The caller limits the wait and keeps listening, because a terminal that comes too late must be released.
-        Self::send_without_timeout(
-            self.serves_terminals(),
-            "terminal/create",
-            self.request_on_poll(request),
-        )
+        self.send_request(self.capabilities.terminal, "terminal/create", None, request)
     }
 
     fn terminal_output(
         &self,
         request: TerminalOutputRequest,
     ) -> ProtocolFuture<'_, TerminalOutputResponse> {
-        self.send_with_timeout(
-            self.serves_terminals(),
+        self.send_request(
+            self.capabilities.terminal,
             "terminal/output",
-            self.request_on_poll(request),
+            Some(self.timeout),
+            request,
         )
     }
 
@@ -182,10 +148,11 @@ impl ClientTools for EditorClient {
         &self,
         request: WaitForTerminalExitRequest,
     ) -> ProtocolFuture<'_, WaitForTerminalExitResponse> {
-        Self::send_without_timeout(
-            self.serves_terminals(),
+        self.send_request(
+            self.capabilities.terminal,
             "terminal/wait_for_exit",
-            self.request_on_poll(request),
+            None,
+            request,
         )
     }
 
@@ -193,10 +160,11 @@ impl ClientTools for EditorClient {
         &self,
         request: KillTerminalRequest,
     ) -> ProtocolFuture<'_, KillTerminalResponse> {
-        self.send_with_timeout(
-            self.serves_terminals(),
+        self.send_request(
+            self.capabilities.terminal,
             "terminal/kill",
-            self.request_on_poll(request),
+            Some(self.timeout),
+            request,
         )
     }
 
@@ -204,10 +172,11 @@ impl ClientTools for EditorClient {
         &self,
         request: ReleaseTerminalRequest,
     ) -> ProtocolFuture<'_, ReleaseTerminalResponse> {
-        self.send_with_timeout(
-            self.serves_terminals(),
+        self.send_request(
+            self.capabilities.terminal,
             "terminal/release",
-            self.request_on_poll(request),
+            Some(self.timeout),
+            request,
         )
     }
 

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 
 use super::argument_schema::ArgumentSchema;
+use super::attached_editors::AttachedEditors;
 use super::client::NO_ANSWER_ERROR;
-use super::prompt_turns::AttachedEditors;
 use super::session::EditorSession;
 use super::tool_catalog::{ToolCatalogProblem, ToolDescriptor, static_kind_name};
 use crate::acp::agent::{MAX_LINE_BYTES, TOO_LONG_ERROR};
@@ -174,14 +174,10 @@ async fn await_tool_answer(
     } else {
         ""
     };
-    let facts = || ResultMeta {
-        may_have_run: !doubt.is_empty(),
-        ..ResultMeta::default()
-    };
     tokio::select! {
         biased;
         () = cx.wait_for_cancel() => {
-            Err(ToolError::call_cancelled(format!("{who} was told to give up {name}.{doubt}")).with_meta(facts()))
+            Err(ToolError::call_cancelled(format!("{who} was told to give up {name}.{doubt}")).with_meta(doubt_meta(doubt)))
         }
         answer = answered => match answer {
             Ok(Value::String(text)) => Ok(ToolReply::from_text(text)),
@@ -190,27 +186,31 @@ async fn await_tool_answer(
         },
         () = tokio::time::sleep(limit) => {
             let text = format!("{who} did not answer {name} within {} s and was told to give it up.{doubt}", limit.as_secs());
-            Err(ToolError::new(ErrorCode::Timeout, text).with_meta(facts()))
+            Err(ToolError::new(ErrorCode::Timeout, text).with_meta(doubt_meta(doubt)))
         }
+    }
+}
+
+/// Builds the metadata of an error that leaves this doubt about the call's effect.
+fn doubt_meta(doubt: &str) -> ResultMeta {
+    ResultMeta {
+        may_have_run: !doubt.is_empty(),
+        ..ResultMeta::default()
     }
 }
 
 /// Converts the editor's error into a tool error with the matching code.
 fn editor_tool_error(who: &str, name: &str, doubt: &str, error: &Error) -> ToolError {
-    let facts = || ResultMeta {
-        may_have_run: !doubt.is_empty(),
-        ..ResultMeta::default()
-    };
     if is_connection_terminated(error) || is_incoming_transport_closed(error) {
         let text = format!("The connection to {who} ended before it answered {name}.{doubt}");
-        return ToolError::new(ErrorCode::Interrupted, text).with_meta(facts());
+        return ToolError::new(ErrorCode::Interrupted, text).with_meta(doubt_meta(doubt));
     }
     if error.code.value() == TOO_LONG_ERROR {
         let most = MAX_LINE_BYTES >> 20;
         let text = format!(
             "{who} answered {name} with more than {most} MiB, of which nothing is taken.{doubt} Ask it for less."
         );
-        return ToolError::new(ErrorCode::TooLarge, text).with_meta(facts());
+        return ToolError::new(ErrorCode::TooLarge, text).with_meta(doubt_meta(doubt));
     }
     let (stable, next) = match error.code.value() {
         code::METHOD_NOT_FOUND => (

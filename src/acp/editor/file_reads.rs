@@ -7,12 +7,13 @@ use std::sync::Arc;
 use super::client_request::{EditorRequestError, await_with_timeout};
 use super::session::EditorSession;
 use super::text_encoding::EditorTextForm;
+use crate::acp::FileClient;
+use crate::acp::WorkspacePath;
 use crate::acp::files::{
-    FileClient, FileEncoding, FileStamp, LoadedFile, ReadTextFile, TextSource, TextWindow,
+    FileEncoding, FileStamp, LoadedFile, ReadTextFile, TextSource, TextWindow,
 };
-use crate::acp::local::local_files::read_window_in_memory;
+use crate::acp::local::local_files::{LocalFiles, read_window_in_memory};
 use crate::acp::protocol::ReadTextFileRequest;
-use crate::acp::{LocalClient, WorkspacePath};
 use crate::output::number_format;
 use crate::tool::{ErrorCode, ToolContext, ToolError};
 
@@ -27,6 +28,17 @@ pub(super) enum EditorFileLookup {
     Local(Option<String>),
     /// The editor may have other text than the disk but did not say so, for this reason.
     Unknown(String),
+}
+
+impl EditorFileLookup {
+    /// Returns the result for a file that neither the disk nor the editor has.
+    fn absent() -> Self {
+        Self::Available(EditorFile {
+            disk: None,
+            text: None,
+            text_form: EditorTextForm::default(),
+        })
+    }
 }
 
 /// The handling of a file that is not on disk.
@@ -81,7 +93,7 @@ impl EditorFile {
 /// # Errors
 /// `cancelled`.
 pub(super) async fn look_up_file(
-    local: &LocalClient,
+    local: &LocalFiles,
     cx: &ToolContext,
     session: &EditorSession,
     path: &WorkspacePath,
@@ -104,12 +116,18 @@ pub(super) async fn look_up_file(
         Ok(_) | Err(_) => return Ok(EditorFileLookup::Local(None)),
     };
     if disk.is_none() && missing == MissingFileHandling::TreatAsNew {
-        return Ok(EditorFileLookup::Available(EditorFile {
-            disk,
-            text: None,
-            text_form: EditorTextForm::default(),
-        }));
+        return Ok(EditorFileLookup::absent());
     }
+    request_editor_text(cx, session, path, disk).await
+}
+
+/// Asks the editor for its text of a file, and puts it beside the file on disk.
+async fn request_editor_text(
+    cx: &ToolContext,
+    session: &EditorSession,
+    path: &WorkspacePath,
+    disk: Option<LoadedFile>,
+) -> Result<EditorFileLookup, ToolError> {
     let request = ReadTextFileRequest::new(session.id.clone(), path.absolute_path());
     let asked = tokio::select! {
         biased;
@@ -119,23 +137,23 @@ pub(super) async fn look_up_file(
         }
         answered = await_with_timeout(session, session.client.read_text_file(request)) => answered,
     };
-    let trouble = match asked {
+    let error = match asked {
         Ok(answer) => {
             let bytes: &[u8] = disk.as_ref().map_or(b"", |disk| &disk.bytes);
-            let spelling = EditorTextForm::detect_form(bytes, &answer.content);
-            let text = Some(Arc::new(spelling.to_disk_bytes(bytes, &answer.content)));
+            let text_form = EditorTextForm::detect_form(bytes, &answer.content);
+            let text = Some(Arc::new(text_form.to_disk_bytes(bytes, &answer.content)));
             return Ok(EditorFileLookup::Available(EditorFile {
                 disk,
                 text,
-                text_form: spelling,
+                text_form,
             }));
         }
-        Err(trouble) => trouble,
+        Err(error) => error,
     };
-    let words = trouble.describe_cause(session);
-    Ok(match (trouble, disk) {
+    let cause = error.describe_cause(session);
+    Ok(match (error, disk) {
         (EditorRequestError::Disconnected(_), _) => {
-            EditorFileLookup::Local(Some(format!("{words}; this is the file on disk.")))
+            EditorFileLookup::Local(Some(format!("{cause}; this is the file on disk.")))
         }
         // Editors report a file that they do not have by different errors.
         (
@@ -143,19 +161,15 @@ pub(super) async fn look_up_file(
             | EditorRequestError::Rejected(_)
             | EditorRequestError::Failed(_),
             None,
-        ) => EditorFileLookup::Available(EditorFile {
-            disk: None,
-            text: None,
-            text_form: EditorTextForm::default(),
-        }),
+        ) => EditorFileLookup::absent(),
         (EditorRequestError::NotFound, Some(_)) => EditorFileLookup::Local(None),
-        _ => EditorFileLookup::Unknown(words),
+        _ => EditorFileLookup::Unknown(cause),
     })
 }
 
 /// Reads a window of the editor's text, or of the file on disk.
 pub(super) async fn read_editor_window(
-    local: &LocalClient,
+    local: &LocalFiles,
     cx: &ToolContext,
     session: &EditorSession,
     request: ReadTextFile,
@@ -171,44 +185,36 @@ pub(super) async fn read_editor_window(
         MissingFileHandling::AskEditor,
     )
     .await?;
-    let (mut window, source) = match &found {
-        EditorFileLookup::Available(held) if held.is_unsaved() => {
-            let text = held.current_bytes().cloned().unwrap_or_default();
-            (
-                read_window_in_memory(cx, request, text).await?,
-                editor_source(session, true),
-            )
+    let source = match found {
+        EditorFileLookup::Available(file) if file.is_unsaved() => {
+            let text = file.current_bytes().cloned().unwrap_or_default();
+            let window = read_window_in_memory(cx, request, text).await?;
+            return Ok(TextWindow {
+                source: editor_source(session, true),
+                ..window
+            });
         }
-        EditorFileLookup::Available(_) => (
-            local.read_text_file(cx, request).await?,
-            editor_source(session, false),
-        ),
-        EditorFileLookup::Local(why) => (
-            local.read_text_file(cx, request).await?,
-            disk_source(why.clone()),
-        ),
-        EditorFileLookup::Unknown(why) => (
-            local.read_text_file(cx, request).await?,
-            disk_source(Some(disk_fallback_note(why))),
-        ),
+        EditorFileLookup::Available(_) => editor_source(session, false),
+        EditorFileLookup::Local(why) => disk_source(why),
+        EditorFileLookup::Unknown(why) => disk_source(Some(disk_fallback_note(&why))),
     };
-    window.source = source;
-    Ok(window)
+    let window = local.read_text_file(cx, request).await?;
+    Ok(TextWindow { source, ..window })
 }
 
 /// Loads the editor's whole text, or the file on disk. `max_bytes` does not apply to the editor's text, whose own bound
 /// is small.
 pub(super) async fn load_editor_file(
-    local: &LocalClient,
+    local: &LocalFiles,
     cx: &ToolContext,
     session: &EditorSession,
     path: WorkspacePath,
     max_bytes: u64,
 ) -> Result<LoadedFile, ToolError> {
     let why = match look_up_file(local, cx, session, &path, MissingFileHandling::AskEditor).await? {
-        EditorFileLookup::Available(held) if held.text.is_some() => {
-            let (unsaved, stamp) = (held.is_unsaved(), held.disk_stamp());
-            let bytes = held.current_bytes().cloned().unwrap_or_default();
+        EditorFileLookup::Available(file) if file.text.is_some() => {
+            let (unsaved, stamp) = (file.is_unsaved(), file.disk_stamp());
+            let bytes = file.current_bytes().cloned().unwrap_or_default();
             let encoding = FileEncoding::Utf8.with_bom_of(&bytes);
             return Ok(LoadedFile {
                 bytes,

@@ -11,11 +11,13 @@ use super::file_reads::{
     EditorFile, EditorFileLookup, MAX_REQUESTED_BYTES, MissingFileHandling, look_up_file,
 };
 use super::tool_call_view::ShownCall;
-use super::write_routing::stale_file_error;
-use crate::acp::files::{FileClient, TextSource, WriteReport};
+use crate::acp::FileClient;
+use crate::acp::WorkspacePath;
+use crate::acp::files::{TextSource, WriteReport};
+use crate::acp::local::local_files::LocalFiles;
+use crate::acp::local::old_file::stale_write_error;
 use crate::acp::prepared_write::PreparedWrite;
 use crate::acp::protocol::WriteTextFileRequest;
-use crate::acp::{LocalClient, WorkspacePath};
 use crate::failpoint::reach_of;
 use crate::tool::{CallIntent, ErrorCode, ResultMeta, ToolContext, ToolError};
 
@@ -45,7 +47,7 @@ pub(super) struct CheckedWrite {
 
 /// A write that is ready to be sent.
 pub(super) struct EditorWrite {
-    local: LocalClient,
+    local: LocalFiles,
     /// The call's own context, until the write is sent.
     cx: ToolContext,
     call: Arc<ShownCall>,
@@ -58,7 +60,7 @@ pub(super) struct EditorWrite {
 impl EditorWrite {
     /// Prepares a write to the editor that follows this call.
     pub fn new(
-        local: &LocalClient,
+        local: &LocalFiles,
         cx: &ToolContext,
         call: Arc<ShownCall>,
         checked: CheckedWrite,
@@ -93,7 +95,7 @@ impl EditorWrite {
                 Ok(())
             }
             EditorFileLookup::Available(_) | EditorFileLookup::Local(None) => {
-                Err(stale_file_error(
+                Err(stale_write_error(
                     &shown,
                     &format!(
                         "was changed by somebody else just now, in {} or on disk",
@@ -162,14 +164,14 @@ impl EditorWrite {
         };
         let is_there = matches!(&now, DiskContent::Bytes(now) if *now == self.checked.new);
         let name = self.call.editor_session().editor.clone();
-        if let Err(trouble) = sent {
+        if let Err(failure) = sent {
             // If the bytes are the same as before, they prove nothing.
             if !is_there || as_before {
-                return Err(self.failed_write_error(&trouble, &now, as_before));
+                return Err(self.failed_write_error(&failure, &now, as_before));
             }
             self.checked.warnings.push(format!(
                 "{}, but the file on disk is as it shall be.",
-                trouble.describe_cause(self.call.editor_session())
+                failure.describe_cause(self.call.editor_session())
             ));
         }
         let (after, unsaved) = match now {
@@ -218,13 +220,13 @@ impl EditorWrite {
     /// Builds the error of a write that the editor did not confirm.
     fn failed_write_error(
         &self,
-        trouble: &EditorRequestError,
+        failure: &EditorRequestError,
         now: &DiskContent,
         as_before: bool,
     ) -> ToolError {
         let (shown, said) = (
             self.checked.path.display_text(),
-            trouble.describe_cause(self.call.editor_session()),
+            failure.describe_cause(self.call.editor_session()),
         );
         let state = match now {
             _ if as_before => "The file on disk is as it was before.".to_owned(),
@@ -235,7 +237,7 @@ impl EditorWrite {
             DiskContent::Missing => "The file is not on disk any more.".to_owned(),
             DiskContent::Unknown => "The file on disk cannot be read.".to_owned(),
         };
-        let (what, next) = if trouble.has_unknown_outcome() {
+        let (what, next) = if failure.has_unknown_outcome() {
             (
                 "it is not known whether it was written",
                 "The editor may have got the text all the same.",
@@ -244,7 +246,7 @@ impl EditorWrite {
             ("it was not written", "Nothing was written beside it.")
         };
         let meta = ResultMeta {
-            may_have_run: trouble.has_unknown_outcome() || !as_before,
+            may_have_run: failure.has_unknown_outcome() || !as_before,
             ..ResultMeta::default()
         };
         let text = format!("{shown}: {what}: {said}. {state} {next} Read the file, then decide.");

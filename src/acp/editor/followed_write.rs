@@ -75,7 +75,7 @@ impl PreparedWrite for FollowedWrite {
             match before {
                 DisplayableText::Missing => call.show_diff(path.absolute_path(), None, &after),
                 DisplayableText::Text(before) => {
-                    call.show_diff(path.absolute_path(), Some(&before), &after)
+                    call.show_diff(path.absolute_path(), Some(&before), &after);
                 }
                 DisplayableText::Other => {}
             }

@@ -3,9 +3,11 @@
 //! here: the connection itself (`acp::agent`).
 
 mod argument_schema;
+mod attached_editors;
 mod change_preview;
 mod client;
 mod client_request;
+mod editor_command;
 mod editor_terminals;
 mod editor_tool;
 mod file_reads;
@@ -14,8 +16,9 @@ mod followed_write;
 mod output_preview;
 mod overlay;
 mod permission_prompt;
+mod permission_request;
 mod permission_scope;
-mod prompt_turns;
+mod prompt_turn;
 mod session;
 mod terminal_script;
 mod text_encoding;
@@ -26,9 +29,10 @@ mod tool_discovery;
 mod unattended_calls;
 mod write_routing;
 
+pub use attached_editors::{AttachedEditors, OpenThread, TurnHandle};
 pub use client::EditorClient;
 pub use overlay::EditorOverlay;
-pub use prompt_turns::{AttachedEditors, OpenThread, TurnHandle};
+
 pub use session::{EditorSession, EditorSettings};
 pub use tool_call_view::ShownCall;
 pub use tool_catalog::{DiscoveryMode, ToolCatalog, ToolCatalogProblem, ToolDescriptor};

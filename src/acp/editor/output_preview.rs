@@ -2,9 +2,9 @@
 //! newest part is shown from time to time, because much output must not become many messages. Not here: masking (the
 //! engine).
 
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 /// The most bytes of a command's output that are shown at once.
@@ -26,7 +26,7 @@ struct OutputPreviewState {
 impl OutputPreview {
     /// Appends output. Returns the preview to show now, if the last one is old enough.
     pub(super) fn push_output(&self, text: &str, omitted: u64) -> Option<String> {
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.0.lock();
         state.omitted += omitted;
         state.text.push_str(text);
         if let Some(over) = state

@@ -4,18 +4,22 @@
 
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
+
+use super::attached_editors::AttachedEditors;
 use super::editor_terminals::{EditorCreateError, EditorTerminals};
-use super::prompt_turns::AttachedEditors;
 use super::tool_call_view::ShownCall;
 use super::{file_reads, write_routing};
+use crate::acp::FileClient;
 use crate::acp::apps::{AppClient, AppRequest, OpenedApp};
 use crate::acp::files::{
-    FileClient, FolderListing, ListFolder, LoadedFile, MoveFile, OpenedFile, ReadTextFile,
-    RemoveFile, TextWindow, WriteReport, WriteTextFile,
+    FolderListing, ListFolder, LoadedFile, MoveFile, OpenedFile, ReadTextFile, RemoveFile,
+    TextWindow, WriteReport, WriteTextFile,
 };
-use crate::acp::local::local_files::run_prepared_write;
+use crate::acp::local::local_files::{LocalFiles, run_prepared_write};
+use crate::acp::local::local_terminals::LocalTerminals;
 use crate::acp::prepared_write::PreparedWrite;
 use crate::acp::terminals::{
     CreateTerminal, OpenTerminal, OutputQuery, StopReport, StopSequence, TerminalClient,
@@ -29,8 +33,9 @@ use crate::tool::{ToolContext, ToolError};
 #[derive(Clone)]
 pub struct EditorOverlay {
     editors: AttachedEditors,
-    local: LocalClient,
-    terminals: EditorTerminals,
+    files: LocalFiles,
+    local_terminals: LocalTerminals,
+    editor_terminals: EditorTerminals,
     /// The reasons why commands that were meant for an editor run on this machine.
     fallback_reasons: Arc<Mutex<HashMap<TerminalId, String>>>,
 }
@@ -38,11 +43,14 @@ pub struct EditorOverlay {
 impl EditorOverlay {
     /// Puts these editors before this machine. Scripts for their terminals are written into this private folder.
     pub fn new(editors: AttachedEditors, local: LocalClient, scripts: PathBuf) -> Self {
-        let terminals = EditorTerminals::new(local.clone(), scripts);
+        let LocalClient {
+            files, terminals, ..
+        } = local;
         Self {
             editors,
-            local,
-            terminals,
+            files,
+            editor_terminals: EditorTerminals::new(terminals.clone(), scripts),
+            local_terminals: terminals,
             fallback_reasons: Arc::default(),
         }
     }
@@ -70,20 +78,18 @@ impl EditorOverlay {
         call.editor_session().serves_commands().then_some(call)
     }
 
-    fn lock_fallback_reasons(&self) -> MutexGuard<'_, HashMap<TerminalId, String>> {
-        self.fallback_reasons
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-    }
-
     async fn create_routed_terminal(
         &self,
         request: CreateTerminal,
     ) -> Result<OpenTerminal, ToolError> {
         let Some(call) = self.call_with_editor_terminal(&request) else {
-            return self.local.create_terminal(request).await;
+            return self.local_terminals.create_terminal(request).await;
         };
-        let why = match self.terminals.create_editor_terminal(&call, &request).await {
+        let why = match self
+            .editor_terminals
+            .create_editor_terminal(&call, &request)
+            .await
+        {
             Ok(open) => {
                 call.mark_sent_to_editor();
                 return Ok(open);
@@ -94,9 +100,9 @@ impl EditorOverlay {
             }
             Err(EditorCreateError::RunLocally(why)) => why,
         };
-        let open = self.local.create_terminal(request).await?;
+        let open = self.local_terminals.create_terminal(request).await?;
         let text = format!("It ran on this machine and not in the editor's terminal: {why}.");
-        self.lock_fallback_reasons().insert(open.id.clone(), text);
+        self.fallback_reasons.lock().insert(open.id.clone(), text);
         Ok(open)
     }
 }
@@ -108,9 +114,9 @@ impl FileClient for EditorOverlay {
         request: ReadTextFile,
     ) -> ToolFuture<'a, TextWindow> {
         match self.call_with_editor_reads(&cx.request, &request.path) {
-            None => self.local.read_text_file(cx, request),
+            None => self.files.read_text_file(cx, request),
             Some(call) => Box::pin(async move {
-                file_reads::read_editor_window(&self.local, cx, call.editor_session(), request)
+                file_reads::read_editor_window(&self.files, cx, call.editor_session(), request)
                     .await
             }),
         }
@@ -122,10 +128,10 @@ impl FileClient for EditorOverlay {
         request: WriteTextFile,
     ) -> ToolFuture<'a, WriteReport> {
         match self.editors.find_shown_call(&cx.request) {
-            None => self.local.write_text_file(cx, request),
+            None => self.files.write_text_file(cx, request),
             Some(call) => Box::pin(async move {
                 let write =
-                    write_routing::prepare_editor_write(&self.local, cx, call, request).await?;
+                    write_routing::prepare_editor_write(&self.files, cx, call, request).await?;
                 run_prepared_write(cx, write).await
             }),
         }
@@ -137,9 +143,9 @@ impl FileClient for EditorOverlay {
         request: WriteTextFile,
     ) -> ToolFuture<'a, Box<dyn PreparedWrite>> {
         match self.editors.find_shown_call(&cx.request) {
-            None => self.local.prepare_file(cx, request),
+            None => self.files.prepare_file(cx, request),
             Some(call) => Box::pin(async move {
-                write_routing::prepare_editor_write(&self.local, cx, call, request).await
+                write_routing::prepare_editor_write(&self.files, cx, call, request).await
             }),
         }
     }
@@ -149,7 +155,7 @@ impl FileClient for EditorOverlay {
         cx: &'a ToolContext,
         write: Box<dyn PreparedWrite>,
     ) -> ToolFuture<'a, Box<dyn PreparedWrite>> {
-        self.local.stage_file(cx, write)
+        self.files.stage_file(cx, write)
     }
 
     fn place_file<'a>(
@@ -157,7 +163,7 @@ impl FileClient for EditorOverlay {
         cx: &'a ToolContext,
         write: Box<dyn PreparedWrite>,
     ) -> ToolFuture<'a, WriteReport> {
-        self.local.place_file(cx, write)
+        self.files.place_file(cx, write)
     }
 
     fn load_file<'a>(
@@ -167,10 +173,10 @@ impl FileClient for EditorOverlay {
         max_bytes: u64,
     ) -> ToolFuture<'a, LoadedFile> {
         match self.call_with_editor_reads(&cx.request, &path) {
-            None => self.local.load_file(cx, path, max_bytes),
+            None => self.files.load_file(cx, path, max_bytes),
             Some(call) => Box::pin(async move {
                 file_reads::load_editor_file(
-                    &self.local,
+                    &self.files,
                     cx,
                     call.editor_session(),
                     path,
@@ -186,15 +192,15 @@ impl FileClient for EditorOverlay {
         cx: &'a ToolContext,
         path: WorkspacePath,
     ) -> ToolFuture<'a, OpenedFile> {
-        self.local.open_file(cx, path)
+        self.files.open_file(cx, path)
     }
 
     fn remove_file<'a>(&'a self, cx: &'a ToolContext, request: RemoveFile) -> ToolFuture<'a, ()> {
-        self.local.remove_file(cx, request)
+        self.files.remove_file(cx, request)
     }
 
     fn move_file<'a>(&'a self, cx: &'a ToolContext, request: MoveFile) -> ToolFuture<'a, ()> {
-        self.local.move_file(cx, request)
+        self.files.move_file(cx, request)
     }
 
     fn remove_empty_folder<'a>(
@@ -202,7 +208,7 @@ impl FileClient for EditorOverlay {
         cx: &'a ToolContext,
         path: WorkspacePath,
     ) -> ToolFuture<'a, bool> {
-        self.local.remove_empty_folder(cx, path)
+        self.files.remove_empty_folder(cx, path)
     }
 
     fn list_folder<'a>(
@@ -210,13 +216,13 @@ impl FileClient for EditorOverlay {
         cx: &'a ToolContext,
         request: ListFolder,
     ) -> ToolFuture<'a, FolderListing> {
-        self.local.list_folder(cx, request)
+        self.files.list_folder(cx, request)
     }
 }
 
 impl AppClient for EditorOverlay {
     fn open_app(&self, request: AppRequest) -> ToolFuture<'_, OpenedApp> {
-        self.local.open_app(request)
+        self.local_terminals.open_app(request)
     }
 }
 
@@ -227,24 +233,24 @@ impl TerminalClient for EditorOverlay {
 
     fn terminal_output(&self, query: OutputQuery) -> ToolFuture<'_, TerminalOutput> {
         Box::pin(async move {
-            if self.terminals.has_terminal(&query.id) {
-                return self.terminals.editor_terminal_output(query).await;
+            if let Some(command) = self.editor_terminals.find_command(&query.id) {
+                return command
+                    .read_output(&self.local_terminals, query.since)
+                    .await;
             }
-            let why = self.lock_fallback_reasons().get(&query.id).cloned();
-            let mut output = self.local.terminal_output(query).await?;
+            let why = self.fallback_reasons.lock().get(&query.id).cloned();
+            let mut output = self.local_terminals.terminal_output(query).await?;
             output.warnings.extend(why);
             Ok(output)
         })
     }
 
     fn wait_for_terminal_output<'a>(&'a self, id: &'a TerminalId, seen: u64) -> ToolFuture<'a, ()> {
-        if self.terminals.has_terminal(id) {
+        match self.editor_terminals.find_command(id) {
             // An editor does not report new output; its commands always run in the foreground.
-            return Box::pin(
-                async move { self.terminals.wait_for_editor_exit(id).await.map(drop) },
-            );
+            Some(command) => Box::pin(async move { command.wait_for_exit().await.map(drop) }),
+            None => self.local_terminals.wait_for_terminal_output(id, seen),
         }
-        self.local.wait_for_terminal_output(id, seen)
     }
 
     fn write_terminal<'a>(
@@ -252,52 +258,54 @@ impl TerminalClient for EditorOverlay {
         id: &'a TerminalId,
         strokes: Vec<TerminalInput>,
     ) -> ToolFuture<'a, TypedBytes> {
-        if self.terminals.has_terminal(id) {
-            let text =
-                "The command runs in an editor's terminal, where only the person there types.";
-            return Box::pin(std::future::ready(Err(ToolError::invalid_args(text))));
+        if self.editor_terminals.find_command(id).is_none() {
+            return self.local_terminals.write_terminal(id, strokes);
         }
-        self.local.write_terminal(id, strokes)
+        let text = "The command runs in an editor's terminal, where only the person there types.";
+        Box::pin(std::future::ready(Err(ToolError::invalid_args(text))))
     }
 
     fn wait_for_terminal_exit<'a>(&'a self, id: &'a TerminalId) -> ToolFuture<'a, TerminalExit> {
-        if self.terminals.has_terminal(id) {
-            return Box::pin(self.terminals.wait_for_editor_exit(id));
+        match self.editor_terminals.find_command(id) {
+            Some(command) => Box::pin(async move { command.wait_for_exit().await }),
+            None => self.local_terminals.wait_for_terminal_exit(id),
         }
-        self.local.wait_for_terminal_exit(id)
     }
 
     fn kill_terminal<'a>(
         &'a self,
         id: &'a TerminalId,
-        ladder: StopSequence,
+        sequence: StopSequence,
     ) -> ToolFuture<'a, StopReport> {
-        if self.terminals.has_terminal(id) {
-            return Box::pin(self.terminals.kill_command(id));
+        match self.editor_terminals.find_command(id) {
+            Some(command) => Box::pin(async move { command.kill_command().await }),
+            None => self.local_terminals.kill_terminal(id, sequence),
         }
-        self.local.kill_terminal(id, ladder)
     }
 
     fn terminal_listeners<'a>(&'a self, id: &'a TerminalId) -> ToolFuture<'a, Vec<String>> {
-        if self.terminals.has_terminal(id) {
-            return Box::pin(std::future::ready(Ok(Vec::new())));
+        match self.editor_terminals.find_command(id) {
+            Some(_) => Box::pin(std::future::ready(Ok(Vec::new()))),
+            None => self.local_terminals.terminal_listeners(id),
         }
-        self.local.terminal_listeners(id)
     }
 
     fn release_terminal<'a>(&'a self, id: &'a TerminalId) -> ToolFuture<'a, ()> {
-        self.lock_fallback_reasons().remove(id);
-        if self.terminals.has_terminal(id) {
-            return Box::pin(self.terminals.release_command(id));
+        self.fallback_reasons.lock().remove(id);
+        match self.editor_terminals.take_command(id) {
+            Some(command) => Box::pin(async move {
+                command.release_terminal().await;
+                Ok(())
+            }),
+            None => self.local_terminals.release_terminal(id),
         }
-        self.local.release_terminal(id)
     }
 
     fn abandon_terminal(&self, id: TerminalId) {
-        self.lock_fallback_reasons().remove(&id);
-        if self.terminals.has_terminal(&id) {
-            return self.terminals.release_in_background(&id);
+        self.fallback_reasons.lock().remove(&id);
+        match self.editor_terminals.take_command(&id) {
+            Some(command) => self.editor_terminals.release_in_background(command),
+            None => self.local_terminals.abandon_terminal(id),
         }
-        self.local.abandon_terminal(id);
     }
 }

@@ -3,7 +3,8 @@
 //! session (permission_scope).
 
 use std::collections::HashSet;
-use std::sync::{Mutex, PoisonError};
+
+use parking_lot::Mutex;
 
 use super::permission_scope::PermissionScope;
 use crate::acp::protocol::{
@@ -15,30 +16,9 @@ use crate::tool::AllowedCalls;
 #[derive(Debug, Default)]
 pub(super) struct SessionPermissions {
     /// Permissions for the whole session.
-    scopes: Mutex<HashSet<PermissionScope>>,
+    pub(super) scopes: Mutex<HashSet<PermissionScope>>,
     /// Permissions for single calls.
     pub(super) calls: AllowedCalls,
-}
-
-impl SessionPermissions {
-    pub(super) fn allows_scope(&self, scope: &PermissionScope) -> bool {
-        self.scopes
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .contains(scope)
-    }
-
-    pub(super) fn add_scope(&self, scope: PermissionScope) {
-        self.scopes
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .insert(scope);
-    }
-
-    pub(super) fn clear_scopes(&self) -> usize {
-        let mut scopes = self.scopes.lock().unwrap_or_else(PoisonError::into_inner);
-        std::mem::take(&mut *scopes).len()
-    }
 }
 
 /// Builds the options that are offered.

@@ -159,6 +159,6 @@ impl EditorSession {
 
     /// Revokes all permissions for the whole session. Returns how many there were.
     pub fn revoke_permissions(&self) -> usize {
-        self.permissions.clear_scopes()
+        std::mem::take(&mut *self.permissions.scopes.lock()).len()
     }
 }

@@ -3,8 +3,8 @@
 
 use std::fmt;
 
+use super::attached_editors::AttachedEditors;
 use super::editor_tool;
-use super::prompt_turns::AttachedEditors;
 use super::session::EditorSession;
 use super::tool_catalog::{ToolCatalog, ToolCatalogProblem};
 use crate::tool::{ToolRegistration, ToolRegistry};

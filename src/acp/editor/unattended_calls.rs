@@ -1,6 +1,6 @@
-//! A call that no editor shows although a person must be asked about it. It waits on the device's list of approvals,
-//! and in an editor once one is attached to its conversation. Not here: the choice of these calls (prompt_turns), and
-//! the list (the engine).
+//! Chooses how a call is observed: a turn shows it, or it is unattended. An unattended call needs a person although no
+//! editor shows it. It waits on the device's list of approvals, and in an editor once one is attached to its
+//! conversation. Not here: the turns (attached_editors), and the list (the engine).
 
 use std::future::Future;
 use std::pin::Pin;
@@ -8,15 +8,46 @@ use std::sync::{Arc, OnceLock};
 
 use serde_json::Value;
 
+use super::attached_editors::AttachedEditors;
 use super::output_preview::fence_text;
-use super::prompt_turns::AttachedEditors;
 use super::tool_call_title;
 use super::tool_call_view::ShownCall;
+use crate::home::SupervisionStore;
 use crate::ids::{ConversationId, RequestId};
 use crate::tool::{
-    CallDescription, CallEnding, CallView, DecisionFuture, ObservedCall, ObserverDecision,
-    ToolEffect, ToolSpec,
+    CallDescription, CallEnding, CallObserver, CallView, DecisionFuture, ObservedCall,
+    ObserverDecision, ToolEffect, ToolSpec,
 };
+
+impl CallObserver for AttachedEditors {
+    fn may_follow(&self, conversation: &ConversationId) -> bool {
+        self.find_turn(conversation).is_some() || may_need_person(self, conversation)
+    }
+
+    fn observe_call(&self, call: CallView<'_>) -> Option<Arc<dyn ObservedCall>> {
+        if let Some(shown) = self.show_call(call) {
+            return Some(shown);
+        }
+        asks_unattended(self, &call)
+            .then(|| Arc::new(UnattendedCall::new(self.clone(), call)) as Arc<dyn ObservedCall>)
+    }
+}
+
+/// Returns whether a thread is open or an editor was attached to the conversation.
+fn may_need_person(editors: &AttachedEditors, conversation: &ConversationId) -> bool {
+    let is_supervised =
+        |(supervision, _): &(SupervisionStore, _)| supervision.requires_approval(conversation);
+    !editors.open_sessions().is_empty() || editors.supervision().is_some_and(is_supervised)
+}
+
+/// Returns whether a person must be asked about a call that no turn shows.
+fn asks_unattended(editors: &AttachedEditors, call: &CallView<'_>) -> bool {
+    editors.supervision().is_some_and(|(_, ask)| {
+        ask.contains(&call.effect)
+            && !call.tool.only_ends
+            && may_need_person(editors, call.conversation)
+    })
+}
 
 /// A call that waits for an editor, or for an approval.
 pub(super) struct UnattendedCall {

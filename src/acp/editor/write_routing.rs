@@ -10,10 +10,12 @@ use super::file_write::{CheckedWrite, EditorWrite};
 use super::followed_write::FollowedWrite;
 use super::session::EditorSession;
 use super::tool_call_view::ShownCall;
-use crate::acp::files::{ByteSplice, FileClient, NewContent, WritePrecondition, WriteTextFile};
-use crate::acp::local::local_files::shape_like_file;
+use crate::acp::FileClient;
+use crate::acp::WorkspacePath;
+use crate::acp::files::{ByteSplice, NewContent, WritePrecondition, WriteTextFile};
+use crate::acp::local::local_files::{LocalFiles, shape_like_file};
+use crate::acp::local::old_file::stale_write_error;
 use crate::acp::prepared_write::PreparedWrite;
-use crate::acp::{LocalClient, WorkspacePath};
 use crate::output::number_format;
 use crate::tool::{ErrorCode, ToolContext, ToolError};
 
@@ -23,7 +25,7 @@ use crate::tool::{ErrorCode, ToolContext, ToolError};
 /// Those of a local write. `stale` if the editor has other text than was read, or unsaved text that would be lost. `io`
 /// if the editor does not return its text.
 pub(super) async fn prepare_editor_write(
-    local: &LocalClient,
+    local: &LocalFiles,
     cx: &ToolContext,
     call: Arc<ShownCall>,
     request: WriteTextFile,
@@ -42,8 +44,8 @@ pub(super) async fn prepare_editor_write(
     } else {
         MissingFileHandling::AskEditor
     };
-    let held = match look_up_file(local, cx, &session, &path, missing).await? {
-        EditorFileLookup::Available(held) => held,
+    let file = match look_up_file(local, cx, &session, &path, missing).await? {
+        EditorFileLookup::Available(file) => file,
         EditorFileLookup::Local(why) => {
             return prepare_followed_write(local, cx, call, request, why).await;
         }
@@ -56,38 +58,29 @@ pub(super) async fn prepare_editor_write(
             return Err(ToolError::new(ErrorCode::Io, text));
         }
     };
-    check_precondition(&session, &held, &request)?;
-    let (new, mut warnings) = build_content(&held, &request);
-    let is_there = held.current_bytes().is_some_and(|now| **now == new);
-    let unsaved = held.is_unsaved();
+    check_precondition(&session, &file, &request)?;
+    let (new, mut warnings) = build_content(&file, &request);
+    let is_there = file.current_bytes().is_some_and(|now| **now == new);
+    let unsaved = file.is_unsaved();
     if !unsaved && is_there && request.executable.is_none() {
         // The disk has this content already, which the local write reports.
         return prepare_followed_write(local, cx, call, request, None).await;
     }
-    let Some(why) = editor_write_obstacle(&session, &held, &request, &new) else {
-        let name = &session.editor;
+    let Some(why) = editor_write_obstacle(&session, &file, &request, &new) else {
         if unsaved {
-            warnings.push(match &request.content {
-                NewContent::Text(_) if !is_there => {
-                    format!("{name} had unsaved text of this file; it was replaced.")
-                }
-                _ => {
-                    format!("{name} had unsaved text of this file; it is written with the change.")
-                }
-            });
+            let is_replaced = matches!(request.content, NewContent::Text(_)) && !is_there;
+            warnings.push(unsaved_text_note(&session, is_replaced));
         }
-        let here = local
-            .prepare_file(cx, as_local_request(&held, &request, &new))
+        let local_write = local
+            .prepare_file(cx, as_local_request(&file, &request, &new))
             .await?;
-        let exact = request.only_if != WritePrecondition::None;
-        let create_folders = request.create_folders;
         let checked = CheckedWrite {
-            local_write: here,
+            local_write,
             path,
-            original: held,
+            original: file,
             new: Arc::new(new),
-            exact,
-            create_folders,
+            exact: request.only_if != WritePrecondition::None,
+            create_folders: request.create_folders,
             warnings,
         };
         return Ok(Box::new(EditorWrite::new(local, cx, call, checked)));
@@ -103,9 +96,22 @@ pub(super) async fn prepare_editor_write(
     prepare_followed_write(local, cx, call, request, None).await
 }
 
+/// Builds the note on text that was not saved.
+fn unsaved_text_note(session: &EditorSession, is_replaced: bool) -> String {
+    let outcome = if is_replaced {
+        "it was replaced"
+    } else {
+        "it is written with the change"
+    };
+    format!(
+        "{} had unsaved text of this file; {outcome}.",
+        session.editor
+    )
+}
+
 /// Prepares a write on this machine that is shown in the editor.
 async fn prepare_followed_write(
-    local: &LocalClient,
+    local: &LocalFiles,
     cx: &ToolContext,
     call: Arc<ShownCall>,
     request: WriteTextFile,
@@ -119,7 +125,7 @@ async fn prepare_followed_write(
 /// Returns the reason why the editor cannot make this write, as the end of a sentence.
 fn editor_write_obstacle(
     session: &EditorSession,
-    held: &EditorFile,
+    file: &EditorFile,
     request: &WriteTextFile,
     new: &[u8],
 ) -> Option<String> {
@@ -135,7 +141,7 @@ fn editor_write_obstacle(
             number_format::format_size(MAX_REQUESTED_BYTES)
         ));
     }
-    held.text_form
+    file.text_form
         .to_editor_text(new)
         .is_none()
         .then(|| "which takes only UTF-8".to_owned())
@@ -144,25 +150,25 @@ fn editor_write_obstacle(
 /// Checks the request's condition against the editor's text.
 fn check_precondition(
     session: &EditorSession,
-    held: &EditorFile,
+    file: &EditorFile,
     request: &WriteTextFile,
 ) -> Result<(), ToolError> {
     let shown = request.path.display_text();
     let name = &session.editor;
-    match (&request.only_if, held.current_bytes()) {
-        (WritePrecondition::Absent, Some(_)) if held.disk.is_none() => Err(stale_file_error(
+    match (&request.only_if, file.current_bytes()) {
+        (WritePrecondition::Absent, Some(_)) if file.disk.is_none() => Err(stale_write_error(
             &shown,
             &format!("is open in {name}, not saved yet, and overwrite is \"never\""),
         )),
         // If the file exists, the local check reports it.
         (WritePrecondition::None | WritePrecondition::Absent, _) => Ok(()),
-        (_, None) => Err(stale_file_error(&shown, "does not exist any more")),
+        (_, None) => Err(stale_write_error(&shown, "does not exist any more")),
         (WritePrecondition::Content(expected), Some(now)) => {
             let is = crate::ids::to_hex(&<sha2::Sha256 as sha2::Digest>::digest(now.as_slice()));
             if is.eq_ignore_ascii_case(expected) {
                 return Ok(());
             }
-            Err(stale_file_error(
+            Err(stale_write_error(
                 &shown,
                 &format!("is not what was expected: its SHA-256 in {name} is {is}, not {expected}"),
             ))
@@ -171,14 +177,14 @@ fn check_precondition(
             let same = match &request.content {
                 NewContent::Spliced { old, .. } => old == now,
                 _ => {
-                    !held.is_unsaved()
-                        && held.disk.as_ref().is_some_and(|disk| disk.stamp == *loaded)
+                    !file.is_unsaved()
+                        && file.disk.as_ref().is_some_and(|disk| disk.stamp == *loaded)
                 }
             };
             if same {
                 Ok(())
             } else {
-                Err(stale_file_error(
+                Err(stale_write_error(
                     &shown,
                     &format!("was changed meanwhile, in {name} or on disk"),
                 ))
@@ -188,10 +194,10 @@ fn check_precondition(
 }
 
 /// Builds the whole new content as it would be on disk, with notes on the changes made to it.
-fn build_content(held: &EditorFile, request: &WriteTextFile) -> (Vec<u8>, Vec<String>) {
+fn build_content(file: &EditorFile, request: &WriteTextFile) -> (Vec<u8>, Vec<String>) {
     match &request.content {
         NewContent::Text(text) => {
-            let disk = held.disk.as_ref().map(|disk| &disk.bytes);
+            let disk = file.disk.as_ref().map(|disk| &disk.bytes);
             disk.map_or_else(
                 || (text.as_bytes().to_vec(), Vec::new()),
                 |disk| shape_like_file(text, disk),
@@ -199,7 +205,7 @@ fn build_content(held: &EditorFile, request: &WriteTextFile) -> (Vec<u8>, Vec<St
         }
         NewContent::Spliced { old, splices } => (apply_splices(old, splices), Vec::new()),
         NewContent::SplicedOnDisk { splices, .. } => {
-            let disk = held
+            let disk = file
                 .disk
                 .as_ref()
                 .map(|disk| Arc::clone(&disk.bytes))
@@ -229,9 +235,9 @@ fn apply_splices(old: &[u8], splices: &[ByteSplice]) -> Vec<u8> {
 }
 
 /// Builds the same write for this machine: for its checks, and for the declaration with the disk's hashes.
-fn as_local_request(held: &EditorFile, request: &WriteTextFile, new: &[u8]) -> WriteTextFile {
+fn as_local_request(file: &EditorFile, request: &WriteTextFile, new: &[u8]) -> WriteTextFile {
     let path: WorkspacePath = request.path.clone();
-    let (content, only_if) = match &held.disk {
+    let (content, only_if) = match &file.disk {
         // The local check refuses it.
         Some(_) if request.only_if == WritePrecondition::Absent => {
             (request.content.clone(), WritePrecondition::Absent)
@@ -259,9 +265,4 @@ fn as_local_request(held: &EditorFile, request: &WriteTextFile, new: &[u8]) -> W
         create_folders: request.create_folders,
         executable: None,
     }
-}
-
-pub(super) fn stale_file_error(shown: &str, what: &str) -> ToolError {
-    let text = format!("{shown} {what}. Nothing was written. Read it again, then decide.");
-    ToolError::new(ErrorCode::Stale, text)
 }

@@ -2,54 +2,35 @@
 //! opened folder. A hard link elsewhere keeps the old content. Not here: building the new content and writing it to
 //! the temporary file.
 
-use std::ffi::{OsStr, OsString};
-use std::fs::{File, Metadata};
-use std::io::{self, Read};
+use std::ffi::OsString;
+use std::fs::File;
+use std::io;
 use std::sync::Arc;
 
-use sha2::{Digest, Sha256};
 use tokio_util::sync::CancellationToken;
 
 use super::file_content_writer::{self, FilledFile, NewBytes};
 use super::file_form::preserve_form;
+use super::file_open::file_stamp;
 use super::mode_and_owner::{copy_mode_and_owner, has_wanted_mode};
+use super::old_file::{
+    OldFile, check_old_file, inspect_old_file, stale_write_error, write_cancelled_error,
+};
 use super::similar_paths;
 use super::temp_file::TempFile;
-use super::text_detection::{self, InvalidByteCounter};
-use super::text_window::file_stamp;
 use crate::acp::WorkspacePath;
-use crate::acp::files::{
-    FileStamp, NewContent, TextSource, WritePrecondition, WriteReport, WriteTextFile,
-};
+use crate::acp::files::{NewContent, TextSource, WritePrecondition, WriteReport, WriteTextFile};
 use crate::acp::prepared_write::PreparedWrite;
-use crate::acp::workspace::{FolderHandle, explain_io_error};
+use crate::acp::workspace::FolderHandle;
 use crate::durable::temp_name;
 use crate::failpoint::reach_of;
-use crate::ids::to_hex;
-use crate::output::number_format;
 use crate::tool::{CallIntent, ErrorCode, ToolError};
-
-/// A file up to this size is compared with the new content; a bigger one is only hashed.
-const MAX_COMPARED_BYTES: u64 = 64 << 20;
-
-/// The target file before the write.
-struct OldFile {
-    file: File,
-    metadata: Metadata,
-    stamp: FileStamp,
-    /// The whole content, or its beginning if the file is too big to hold.
-    bytes: Vec<u8>,
-    whole: bool,
-    sha256: Option<String>,
-    /// The number of bytes that are not UTF-8.
-    invalid: u64,
-}
 
 /// A write that passed its checks, with the names that it will use.
 pub(super) struct AtomicWrite {
     request: WriteTextFile,
     /// The folder and the file's name in it, or `None` if the folder is still to be created.
-    spot: Option<TargetEntry>,
+    target: Option<TargetEntry>,
     old: Option<OldFile>,
     /// The bytes, if the request gives the whole content.
     whole: Vec<u8>,
@@ -72,11 +53,11 @@ pub(super) fn prepare_write(
     if let Some(protection) = request.path.write_protection() {
         return Err(protection.denial_error(&shown));
     }
-    let spot = match open_target_folder(&request, false) {
+    let target = match open_target_folder(&request, false) {
         Err(cause) if cause.kind() == io::ErrorKind::NotFound && request.create_folders => None,
         found => Some(found.map_err(|cause| explain_missing_folder(&request.path, cause))?),
     };
-    let old = match &spot {
+    let old = match &target {
         Some((folder, name)) => inspect_old_file(folder, name, &request, cancel)?,
         None => None,
     };
@@ -101,7 +82,7 @@ pub(super) fn prepare_write(
     let temp_name = temp_name(name).map_err(|cause| ToolError::from_io(&shown, &cause))?;
     let mut prepared = AtomicWrite {
         request,
-        spot,
+        target,
         old,
         whole,
         outcome: None,
@@ -215,16 +196,17 @@ impl PreparedWrite for AtomicWrite {
             return Ok(());
         }
         let shown = self.request.path.display_text();
-        let failed = |cause: io::Error| ToolError::from_io(&shown, &explain_io_error(cause));
-        let (folder, name) = match self.spot.take() {
-            Some(spot) => spot,
+        let path = self.request.path.clone();
+        let failed = |cause: io::Error| path.access_error(cause);
+        let (folder, name) = match self.target.take() {
+            Some(target) => target,
             None => open_target_folder(&self.request, self.request.create_folders)
                 .map_err(|cause| explain_missing_folder(&self.request.path, cause))?,
         };
         let mut temp =
             TempFile::create_temp_file(Arc::clone(&folder), &self.temp_name, self.old.is_none())
                 .map_err(failed)?;
-        self.spot = Some((folder, name));
+        self.target = Some((folder, name));
         let mut warnings = std::mem::take(&mut self.warnings);
         let filled =
             self.fill_temp_file(&mut temp.file, &mut warnings)
@@ -246,7 +228,8 @@ impl PreparedWrite for AtomicWrite {
 
     fn place_content(mut self: Box<Self>) -> Result<WriteReport, ToolError> {
         let shown = self.request.path.display_text();
-        let failed = |cause: io::Error| ToolError::from_io(&shown, &explain_io_error(cause));
+        let path = self.request.path.clone();
+        let failed = |cause: io::Error| path.access_error(cause);
         let Some(outcome) = self.outcome.take() else {
             return Err(ToolError::internal_error(format!(
                 "{shown} was not staged."
@@ -259,7 +242,7 @@ impl PreparedWrite for AtomicWrite {
         if self.unchanged {
             return Ok(outcome);
         }
-        let (Some(mut temp), Some((folder, name))) = (self.staged.take(), &self.spot) else {
+        let (Some(mut temp), Some((folder, name))) = (self.staged.take(), &self.target) else {
             return Err(ToolError::internal_error(format!(
                 "{shown} was not staged."
             )));
@@ -317,133 +300,6 @@ fn explain_missing_folder(path: &WorkspacePath, cause: io::Error) -> ToolError {
             code,
             format!("{shown} is a workspace folder. Give the path of a file."),
         ),
-        _ => ToolError::from_io(shown, &explain_io_error(cause)),
+        _ => path.access_error(cause),
     }
-}
-
-/// Opens the existing file, if any, and reads as much of it as the write needs.
-fn inspect_old_file(
-    folder: &FolderHandle,
-    name: &OsStr,
-    request: &WriteTextFile,
-    cancel: &CancellationToken,
-) -> Result<Option<OldFile>, ToolError> {
-    let shown = request.path.display_text();
-    let failed = |cause: io::Error| ToolError::from_io(&shown, &explain_io_error(cause));
-    let file = match folder.open_entry_file(name) {
-        Ok(file) => file,
-        Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(cause) => return Err(failed(cause)),
-    };
-    let metadata = file.metadata().map_err(failed)?;
-    if metadata.is_dir() {
-        return Err(ToolError::new(
-            ErrorCode::IsDirectory,
-            format!("{shown} is a folder. Give the path of a file."),
-        ));
-    }
-    if !metadata.is_file() {
-        let text =
-            format!("{shown} is a FIFO, a socket or a device. Only regular files are written.");
-        return Err(ToolError::new(ErrorCode::PermissionDenied, text));
-    }
-    let stamp = file_stamp(&metadata);
-    let mut old = OldFile {
-        file,
-        metadata,
-        stamp,
-        bytes: Vec::new(),
-        whole: false,
-        sha256: None,
-        invalid: 0,
-    };
-    // Content loaded for an edit is not read again while the file's stamp is unchanged; content to be copied is never
-    // read here.
-    let is_loaded =
-        matches!(&request.only_if, WritePrecondition::AsLoaded(loaded) if *loaded == stamp);
-    if is_loaded && matches!(request.content, NewContent::Spliced { .. })
-        || matches!(request.content, NewContent::SplicedOnDisk { .. })
-    {
-        return Ok(Some(old));
-    }
-    let (mut hasher, mut invalid) = (Sha256::new(), InvalidByteCounter::default());
-    let mut buffer = vec![0; 256 << 10];
-    let hold = if stamp.size <= MAX_COMPARED_BYTES {
-        MAX_COMPARED_BYTES
-    } else {
-        text_detection::SNIFFED_BYTES as u64
-    };
-    loop {
-        if cancel.is_cancelled() {
-            return Err(write_cancelled_error(&shown));
-        }
-        let n = (&old.file).read(&mut buffer).map_err(failed)?;
-        if n == 0 {
-            break;
-        }
-        hasher.update(&buffer[..n]);
-        invalid.count_next_piece(&buffer[..n]);
-        if (old.bytes.len() as u64) < hold {
-            old.bytes.extend_from_slice(&buffer[..n]);
-        }
-    }
-    old.whole = hold == MAX_COMPARED_BYTES;
-    old.invalid = invalid.total_invalid();
-    old.sha256 = Some(to_hex(&hasher.finalize()));
-    Ok(Some(old))
-}
-
-fn check_old_file(
-    request: &WriteTextFile,
-    old: Option<&OldFile>,
-    shown: &str,
-) -> Result<(), ToolError> {
-    match (&request.only_if, old) {
-        (WritePrecondition::None, _) | (WritePrecondition::Absent, None) => Ok(()),
-        (WritePrecondition::Absent, Some(old)) => {
-            let size = number_format::format_size(old.stamp.size);
-            Err(stale_write_error(
-                shown,
-                &format!("exists already ({size}), and overwrite is \"never\""),
-            ))
-        }
-        (WritePrecondition::Content(_) | WritePrecondition::AsLoaded(_), None) => {
-            Err(stale_write_error(shown, "does not exist any more"))
-        }
-        (WritePrecondition::Content(expected), Some(old)) => {
-            let is = old.sha256.as_deref().unwrap_or_default();
-            if is.eq_ignore_ascii_case(expected) {
-                return Ok(());
-            }
-            Err(stale_write_error(
-                shown,
-                &format!("is not what was expected: its SHA-256 is {is}, not {expected}"),
-            ))
-        }
-        (WritePrecondition::AsLoaded(loaded), Some(old)) => {
-            // The file was touched but has the same bytes, so no change is lost.
-            let same = match &request.content {
-                NewContent::Spliced { old: loaded, .. } => old.whole && old.bytes == **loaded,
-                NewContent::Text(_) | NewContent::SplicedOnDisk { .. } => false,
-            };
-            if *loaded == old.stamp || same {
-                Ok(())
-            } else {
-                Err(stale_write_error(shown, "was changed meanwhile"))
-            }
-        }
-    }
-}
-
-fn write_cancelled_error(shown: &str) -> ToolError {
-    ToolError::call_cancelled(format!(
-        "Writing {shown} was cancelled before anything was changed."
-    ))
-}
-
-fn stale_write_error(shown: &str, what: &str) -> ToolError {
-    ToolError::new(
-        ErrorCode::Stale,
-        format!("{shown} {what}. Nothing was written. Read it again, then decide."),
-    )
 }

@@ -3,43 +3,26 @@
 //! One thread starts all processes and lives as long as the runner. The kernel ties the parent-death signal to the
 //! thread that started a process, not to that thread's process.
 
-use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError, mpsc};
+use std::path::Path;
+use std::sync::mpsc;
 use std::thread;
 
+use parking_lot::Mutex;
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, waitpid};
 use tokio::sync::oneshot;
 
-use super::child_tracking::ChildTracking;
 use super::launch::{ChildStreams, launch_program};
+use super::output_pipe::{cloexec_pipe, create_named_pipe, create_output_pipe, open_empty_input};
 use super::process_identity::ProcessIdentity;
-use super::pty;
-use crate::acp::terminals::{ExitStatus, StopSignal, WindowSize, signal_name};
-use crate::sandbox::SandboxProfile;
-
-/// The size of an output pipe, the largest that the system allows every user: a larger pipe means fewer switches
-/// between the command and its reader.
 #[cfg(target_os = "linux")]
-const PIPE_BYTES: usize = 1 << 20;
-
-/// The process to start.
-pub(super) struct SpawnPlan {
-    pub program: PathBuf,
-    pub args: Vec<String>,
-    pub env: BTreeMap<String, String>,
-    pub cwd: PathBuf,
-    pub stdin: Option<String>,
-    /// The size of a terminal that replaces input and output.
-    pub tty: Option<WindowSize>,
-    pub tracking: ChildTracking,
-    /// The confinement of the process.
-    pub profile: Option<SandboxProfile>,
-}
+use super::process_stat::to_pid;
+use super::pty;
+use super::spawn_plan::SpawnPlan;
+use crate::acp::terminals::{ExitStatus, StopSignal};
 
 /// A started process, and the pipe or the terminal's master side that receives its standard output and error in
 /// order.
@@ -110,7 +93,7 @@ impl ChildProcess {
                 .is_some_and(ProcessIdentity::is_alive);
             return Ok((!lives).then_some(ExitStatus::Unseen(ADOPTED_REASON)));
         }
-        self.reap_status(&mut self.lock_status(), WaitOptions::NOHANG)
+        self.reap_status(&mut self.status.lock(), WaitOptions::NOHANG)
     }
 
     /// Signals its whole process group while it has not been reaped: until then its id cannot be reused. That of an
@@ -120,7 +103,7 @@ impl ChildProcess {
         if self.adopted {
             return false;
         }
-        let mut known = self.lock_status();
+        let mut known = self.status.lock();
         if !matches!(self.reap_status(&mut known, WaitOptions::NOHANG), Ok(None)) {
             return false;
         }
@@ -135,10 +118,6 @@ impl ChildProcess {
     /// Returns whether its process group has any processes left.
     pub fn has_group_members(&self) -> bool {
         rustix::process::test_kill_process_group(self.pid).is_ok()
-    }
-
-    fn lock_status(&self) -> MutexGuard<'_, Option<ExitStatus>> {
-        self.status.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn reap_status(
@@ -162,7 +141,7 @@ impl Drop for ChildProcess {
     /// A process still runs here only if its starter was dropped meanwhile.
     fn drop(&mut self) {
         if self.signal_group(StopSignal::Kill) {
-            let _ = self.reap_status(&mut self.lock_status(), WaitOptions::empty());
+            let _ = self.reap_status(&mut self.status.lock(), WaitOptions::empty());
         }
     }
 }
@@ -178,17 +157,10 @@ pub(super) fn signal_number(signal: StopSignal) -> Signal {
     }
 }
 
-/// Converts a process id for system calls.
-pub(super) fn to_pid(pid: u32) -> Option<Pid> {
-    i32::try_from(pid).ok().and_then(Pid::from_raw)
-}
-
 fn from_wait_status(status: WaitStatus) -> ExitStatus {
     match (status.exit_status(), status.terminating_signal()) {
         (Some(code), _) => ExitStatus::Code(code),
-        (None, Some(signal)) => ExitStatus::Signal(
-            signal_name(signal).map_or_else(|| format!("signal {signal}"), str::to_owned),
-        ),
+        (None, Some(signal)) => ExitStatus::from_signal_number(signal),
         (None, None) => ExitStatus::Signal("an unknown signal".to_owned()),
     }
 }
@@ -334,73 +306,6 @@ fn watch_process(pid: Pid) -> io::Result<ChildProcess> {
             )))
         }
     }
-}
-
-fn open_empty_input() -> io::Result<OwnedFd> {
-    use rustix::fs::{Mode, OFlags};
-    Ok(rustix::fs::open(
-        "/dev/null",
-        OFlags::RDONLY | OFlags::CLOEXEC,
-        Mode::empty(),
-    )?)
-}
-
-/// Creates a pipe that programs started meanwhile do not inherit.
-#[cfg(target_os = "linux")]
-fn cloexec_pipe() -> io::Result<(OwnedFd, OwnedFd)> {
-    Ok(rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?)
-}
-
-/// Creates a pipe that programs started meanwhile do not inherit: the one thread that creates it starts them all.
-#[cfg(not(target_os = "linux"))]
-fn cloexec_pipe() -> io::Result<(OwnedFd, OwnedFd)> {
-    let ends = rustix::pipe::pipe()?;
-    for end in [&ends.0, &ends.1] {
-        rustix::io::fcntl_setfd(end, rustix::io::FdFlags::CLOEXEC)?;
-    }
-    Ok(ends)
-}
-
-/// Creates a pipe that outlives the runner. The child's end is open for reading too. So the child gets neither an end
-/// of file nor a broken pipe while there is no runner: it waits when the pipe is full.
-#[cfg(target_os = "linux")]
-fn create_named_pipe(path: &Path) -> io::Result<(OwnedFd, OwnedFd)> {
-    use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat, open};
-    mknodat(CWD, path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0)?;
-    let theirs = open(
-        path,
-        OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW,
-        Mode::empty(),
-    )?;
-    Ok((open_reading_end(path)?, theirs))
-}
-
-#[cfg(not(target_os = "linux"))]
-fn create_named_pipe(_path: &Path) -> io::Result<(OwnedFd, OwnedFd)> {
-    // No command outlives the runner on this system, because it could not be recognized.
-    create_output_pipe()
-}
-
-/// Opens the runner's end of a named pipe to which a command writes, perhaps one of an earlier process of the runner.
-pub(super) fn open_reading_end(path: &Path) -> io::Result<OwnedFd> {
-    use rustix::fs::{FileType, Mode, OFlags, fstat, open};
-    let how = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-    let end = open(path, how, Mode::empty())?;
-    if FileType::from_raw_mode(fstat(&end)?.st_mode) != FileType::Fifo {
-        return Err(io::ErrorKind::InvalidInput.into());
-    }
-    #[cfg(target_os = "linux")]
-    let _ = rustix::pipe::fcntl_setpipe_size(&end, PIPE_BYTES);
-    Ok(end)
-}
-
-fn create_output_pipe() -> io::Result<(OwnedFd, OwnedFd)> {
-    let (ours, theirs) = cloexec_pipe()?;
-    // Refused if the user has many pipes; a small one works as well, only slower.
-    #[cfg(target_os = "linux")]
-    let _ = rustix::pipe::fcntl_setpipe_size(&ours, PIPE_BYTES);
-    rustix::fs::fcntl_setfl(&ours, rustix::fs::OFlags::NONBLOCK)?;
-    Ok((ours, theirs))
 }
 
 /// Returns a descriptor that becomes readable when the process ends.

@@ -1,36 +1,21 @@
 //! Processes a command's output: masks secrets, stores it on disk, decodes and cleans it, and holds its head, tail
 //! and latest part in memory. Not here: reading the bytes (pump), and the latest output for followers.
 
-use std::fmt::Write as _;
 use std::io::Read as _;
 
-use super::disk_copy::DiskCopy;
+use super::disk_copy::{DiskCopy, OutputLocation};
+use super::hidden_output::{add_nul_note, binary_placeholder, is_too_short_for_secret};
 use super::recent_output::RecentOutput;
-use crate::acp::file_content::classify_content;
-use crate::acp::terminals::WindowSize;
-use crate::ids::RequestId;
-use crate::output::number_format::{format_count, format_size};
+use crate::acp::terminals::{TerminalOutput, WindowSize};
 use crate::output::terminal_screen::{DrawingStart, TerminalScreen, find_drawing};
 use crate::output::terminal_text::{TerminalTextCleaner, Utf8Decoder, clean_terminal_text};
 use crate::output::{
-    BinaryRun, FilterFactory, HeadTail, OutputHandle, OutputStore, StreamFilter, TextBudget,
-    find_binary_data,
+    BinaryRun, FilterFactory, HeadTail, OutputHandle, StreamFilter, TextBudget, find_binary_data,
 };
-
-/// Held-back text below this length is shown although a secret may begin with it. A prompt would lose its last letter
-/// otherwise, and so few bytes reveal no secret.
-const HARMLESS_BYTES: usize = 4;
-
-/// The place in the store for a request's output.
-pub(super) struct OutputLocation {
-    pub store: OutputStore,
-    pub request: RequestId,
-    pub number: u32,
-}
 
 /// The options of a capture.
 pub(super) struct CaptureOptions {
-    pub place: OutputLocation,
+    pub location: OutputLocation,
     /// Creates the filters that mask secrets.
     pub filters: FilterFactory,
     pub budget: TextBudget,
@@ -42,10 +27,10 @@ pub(super) struct CaptureOptions {
 
 /// One command's output, in memory that does not grow with it.
 pub(super) struct CommandCapture {
-    place: OutputLocation,
+    location: OutputLocation,
     filters: FilterFactory,
     filter: Box<dyn StreamFilter>,
-    kept: DiskCopy,
+    disk_copy: DiskCopy,
     decoder: Utf8Decoder,
     cleaner: Option<TerminalTextCleaner>,
     head_tail: HeadTail,
@@ -71,32 +56,20 @@ pub(super) struct CommandCapture {
     drawn_secrets: u64,
 }
 
-/// The captured output at one moment.
-pub(super) struct CaptureView {
-    pub text: String,
-    pub omitted_bytes: u64,
-    pub cursor: u64,
-    pub handle: Option<OutputHandle>,
-    pub lossy_chars: u64,
-    pub redactions: u64,
-    pub cut_short: Option<String>,
-    pub held_back: usize,
-}
-
 impl CommandCapture {
     pub fn new(source: CaptureOptions) -> Self {
         let CaptureOptions {
-            place,
+            location,
             filters,
             budget,
             raw,
             window,
         } = source;
         Self {
-            place,
+            location,
             filter: filters(),
             filters,
-            kept: DiskCopy::NotBegun,
+            disk_copy: DiskCopy::NotBegun,
             decoder: Utf8Decoder::default(),
             cleaner: (!raw).then(TerminalTextCleaner::default),
             head_tail: HeadTail::new(budget),
@@ -117,7 +90,7 @@ impl CommandCapture {
 
     /// Writes nothing to disk, because the whole output will be captured again.
     pub fn disable_disk_copy(&mut self) {
-        self.kept = DiskCopy::Over {
+        self.disk_copy = DiskCopy::Over {
             handle: None,
             cut_short: None,
         };
@@ -126,18 +99,19 @@ impl CommandCapture {
     /// Resumes where an earlier process of the runner ended: shows the output that it stored again, and appends new
     /// output to that file. A process that ended before the first byte stored nothing.
     pub fn resume_capture(&mut self) {
-        let Ok(Some((spool, mut kept))) = self
-            .place
-            .store
-            .resume_spool(&self.place.request, self.place.number)
-        else {
+        let OutputLocation {
+            store,
+            request,
+            number,
+        } = &self.location;
+        let Ok(Some((spool, mut stored))) = store.resume_spool(request, *number) else {
             return;
         };
         let mut chunk = vec![0; 256 << 10];
-        while let Ok(count @ 1..) = kept.read(&mut chunk) {
+        while let Ok(count @ 1..) = stored.read(&mut chunk) {
             self.display_masked(&chunk[..count]);
         }
-        self.kept = DiskCopy::Open(spool);
+        self.disk_copy = DiskCopy::Open(spool);
     }
 
     /// Accepts bytes that were read.
@@ -151,7 +125,7 @@ impl CommandCapture {
 
     /// Makes all bytes accepted so far durable on disk, if they are stored at all.
     pub fn flush_disk_copy(&mut self) {
-        self.kept.flush();
+        self.disk_copy.flush();
     }
 
     /// Ends the output: releases the text that was held back.
@@ -162,7 +136,7 @@ impl CommandCapture {
         self.close_binary_run();
         self.flush_text();
         (self.window, self.drawn) = (None, String::new());
-        self.kept.end_copy();
+        self.disk_copy.end_copy();
         // A finished command may stay listed for long; its buffers need not.
         self.masked = Vec::new();
         self.decoded = String::new();
@@ -171,8 +145,8 @@ impl CommandCapture {
 
     /// Returns the current output, or the part that is new since the cursor. An unfinished line is shown as it
     /// stands.
-    pub fn view_since(&mut self, since: Option<u64>) -> CaptureView {
-        self.kept.flush();
+    pub fn view_since(&mut self, since: Option<u64>) -> TerminalOutput {
+        self.disk_copy.flush();
         self.refresh_screen();
         let (under_way, held_back) = self.unfinished_line();
         // A screen is not one line that continues: if any part of it changed, all of it is new.
@@ -182,7 +156,7 @@ impl CommandCapture {
             &under_way
         };
         let cursor = self.recent.advance_cursor(line);
-        let handle = self.kept.output_handle().cloned();
+        let handle = self.disk_copy.output_handle().cloned();
         let (text, omitted_bytes) = if let Some(since) = since {
             let (text, missed) = self.recent.text_since(since, line);
             let is_new = self.screen.is_some() && since < cursor;
@@ -200,15 +174,16 @@ impl CommandCapture {
             }
             (clipped.text, clipped.omitted_bytes + self.binary_bytes)
         };
-        CaptureView {
+        TerminalOutput {
             text,
             omitted_bytes,
             cursor,
             handle,
             lossy_chars: self.decoder.replacement_count(),
             redactions: self.filter.rewritten_count() + self.drawn_secrets,
-            cut_short: self.kept.cut_short_reason().map(str::to_owned),
+            cut_short: self.disk_copy.cut_short_reason().map(str::to_owned),
             held_back,
+            ..TerminalOutput::default()
         }
     }
 
@@ -245,7 +220,7 @@ impl CommandCapture {
         if masked.is_empty() {
             return;
         }
-        self.write_to_disk(masked);
+        self.disk_copy.write_bytes(&self.location, masked);
         self.display_masked(masked);
     }
 
@@ -393,66 +368,4 @@ impl CommandCapture {
         self.drawn_secrets = self.drawn_secrets.max(filter.rewritten_count());
         String::from_utf8_lossy(&masked).into_owned()
     }
-
-    /// Writes to disk. If the disk fails, the view carries a warning and the command goes on.
-    fn write_to_disk(&mut self, masked: &[u8]) {
-        if let DiskCopy::NotBegun = self.kept {
-            self.kept = match self
-                .place
-                .store
-                .create_spool(&self.place.request, self.place.number)
-            {
-                Ok(spool) => DiskCopy::Open(spool),
-                Err(cause) => {
-                    let why = format!("it could not be kept on disk ({cause})");
-                    DiskCopy::Over {
-                        handle: None,
-                        cut_short: Some(why),
-                    }
-                }
-            };
-        }
-        if let DiskCopy::Open(spool) = &mut self.kept {
-            // The bytes are made durable only when the pump pauses.
-            spool.write(masked);
-        }
-    }
-}
-
-/// Returns whether text is so short that it may be shown although a secret may begin with it.
-fn is_too_short_for_secret(visible: &str) -> bool {
-    visible.len() < HARMLESS_BYTES && !visible.contains(|c: char| c.is_control() || c == '\u{fffd}')
-}
-
-/// Builds the line that replaces binary data.
-fn binary_placeholder(run: &BinaryRun) -> String {
-    let kind = classify_content(&run.first, false)
-        .err()
-        .map_or("binary data", |binary| binary.kind);
-    let first: Vec<String> = run
-        .first
-        .iter()
-        .take(16)
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
-    format!(
-        "[{kind}, {}, not shown; its first bytes: {}]",
-        format_size(run.bytes),
-        first.join(" ")
-    )
-}
-
-/// Appends a line with the number of NUL bytes left out. Without it, a command that printed only NUL bytes would seem
-/// to have printed nothing.
-fn add_nul_note(text: &mut String, nuls: u64) {
-    if !text.is_empty() && !text.ends_with('\n') {
-        text.push('\n');
-    }
-    let what = if nuls < 1024 {
-        format_count(nuls, "NUL byte")
-    } else {
-        format!("{} of NUL bytes", format_size(nuls))
-    };
-    // Writing to a String cannot fail.
-    let _ = writeln!(text, "[{what} left out]");
 }

@@ -5,7 +5,6 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::child_log::call_mark;
-use super::child_process::SpawnPlan;
 use super::child_tracking::ChildTracking;
 use super::command_checks::{check_command, check_working_folder, resolve_program};
 use super::command_environment::{PathPrefix, insert_secrets};
@@ -14,6 +13,7 @@ use super::local_terminals::LocalTerminals;
 use super::protected_path_watch::ProtectedPathWatch;
 use super::pty;
 use super::self_test_run::wrap_program;
+use super::spawn_plan::SpawnPlan;
 use crate::acp::terminals::CreateTerminal;
 use crate::home::MountedSecrets;
 use crate::ids::RequestId;
@@ -46,73 +46,60 @@ impl LocalTerminals {
         }
         check_command(&request.launch)?;
         check_working_folder(&request.cwd)?;
-        let words = self
-            .shared
-            .setup
-            .confinement
-            .wrapper_arguments(&request.cwd)
-            .await?;
+        let confinement = self.confinement();
+        let words = confinement.wrapper_arguments(&request.cwd).await?;
         let (program, args) = resolve_program(&request.launch)?;
         let mounted = request.mounted.as_deref();
         mounted.map_or(Ok(()), |mounted| insert_secrets(&mut env, mounted))?;
         let (program, args) = wrap_program(words, program, args);
-        let watch = self
-            .shared
-            .setup
-            .confinement
-            .watch_protected_paths(&request.cwd)
-            .await;
-        let cage = self
-            .build_command_profile(
-                watch.as_ref(),
-                mounted.and_then(MountedSecrets::secrets_folder),
-            )
+        let watch = confinement.watch_protected_paths(&request.cwd).await;
+        let shown_folder = mounted.and_then(MountedSecrets::secrets_folder);
+        let profile = self
+            .build_command_profile(watch.as_ref(), shown_folder)
             .await?;
-        self.shared
-            .setup
-            .confinement
-            .set_temp_variables(&mut env, &request.env);
-        self.shared
-            .setup
-            .confinement
-            .limit_network_retries(&mut env);
+        confinement.set_temp_variables(&mut env, &request.env);
+        confinement.limit_network_retries(&mut env);
         let mark = call_mark(&request.request, request.output_number);
         if let Some((name, value)) = mark.split_once('=') {
             env.insert(name.to_owned(), value.to_owned());
         }
-        if let Some(beginning) = self.find_path_prefix(&request.request).await {
-            beginning.apply_to_environment(&mut env);
+        if let Some(prefix) = self.find_path_prefix(&request.request).await {
+            prefix.apply_to_environment(&mut env);
         }
         if request.tty.is_some() {
             env.insert("TERM".to_owned(), pty::TERM_NAME.to_owned());
         }
-        let mut ties = ChildTracking::from_mark(&mark, request.background);
-        // A command with secrets must not keep them while no runner supervises it.
-        if request.background
-            && mounted.is_none()
-            && let Some(folder) = self.shared.fifos.get()
-        {
-            let name = OutputStore::handle_for(&request.request, request.output_number);
-            ties.fifo = Some(folder.join(name.as_str()));
-        }
-        let bonds = ties.clone();
-        let (cwd, stdin, tty) = (request.cwd.clone(), request.stdin.clone(), request.tty);
+        let tracking = self.track_command(request, &mark);
         let plan = SpawnPlan {
             program,
             args,
             env,
-            cwd,
-            stdin,
-            tty,
-            tracking: ties,
-            profile: cage,
+            cwd: request.cwd.clone(),
+            stdin: request.stdin.clone(),
+            tty: request.tty,
+            tracking: tracking.clone(),
+            profile,
         };
         Ok(PlannedCommand {
             plan,
-            tracking: bonds,
+            tracking,
             mark,
             watch,
         })
+    }
+
+    /// Chooses the means by which the command's processes are found, and the pipe of one that outlives the runner.
+    fn track_command(&self, request: &CreateTerminal, mark: &str) -> ChildTracking {
+        let mut tracking = ChildTracking::from_mark(mark, request.background);
+        // A command with secrets must not keep them while no runner supervises it.
+        if request.background
+            && request.mounted.is_none()
+            && let Some(folder) = self.shared.fifos.get()
+        {
+            let name = OutputStore::handle_for(&request.request, request.output_number);
+            tracking.fifo = Some(folder.join(name.as_str()));
+        }
+        tracking
     }
 
     #[cfg(target_os = "linux")]
@@ -121,11 +108,7 @@ impl LocalTerminals {
         watch: Option<&ProtectedPathWatch>,
         shown: Option<&Path>,
     ) -> Result<Option<SandboxProfile>, ToolError> {
-        self.shared
-            .setup
-            .confinement
-            .sandbox_profile(watch, shown)
-            .await
+        self.confinement().sandbox_profile(watch, shown).await
     }
 
     #[cfg(not(target_os = "linux"))]

@@ -4,10 +4,11 @@
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -91,7 +92,7 @@ impl CommandTerminal {
         let TerminalParts {
             child,
             holder,
-            process_tree: family,
+            process_tree,
             fifo,
             keyboard,
             capture,
@@ -103,7 +104,7 @@ impl CommandTerminal {
         Arc::new(Self {
             child,
             holder: Mutex::new(holder),
-            process_tree: family,
+            process_tree,
             fifo,
             keyboard,
             reading: Mutex::default(),
@@ -131,7 +132,7 @@ impl CommandTerminal {
         // A terminal whose pump thread fails is dropped here, and its command with it.
         let pumping = thread.spawn(move || {
             if let OutputOrigin::EarlierRun = from {
-                terminal.lock_capture().resume_capture();
+                terminal.capture.lock().resume_capture();
             }
             pump_output(&terminal.child, output, &*terminal);
         });
@@ -194,28 +195,20 @@ impl CommandTerminal {
         };
         // Read before the text: output that arrives in between then ends the next wait, and is not missed by it.
         let bytes_read = *self.bytes_read.borrow();
-        let shown = self.lock_capture().view_since(since);
+        let shown = self.capture.lock().view_since(since);
         // Also for a command that succeeded: git continues after some denials.
         let over = self.watch.as_ref().filter(|_| exit.is_some());
         let hint = over.and_then(|watch| watch.explain_denial(&shown.text));
         TerminalOutput {
-            text: shown.text,
-            omitted_bytes: shown.omitted_bytes,
-            handle: shown.handle,
-            cursor: shown.cursor,
             bytes_read,
             exit,
             elapsed,
             left,
-            lossy_chars: shown.lossy_chars,
-            redactions: shown.redactions,
-            cut_short: shown.cut_short,
             tty: self.keyboard.is_some(),
             input,
-            held_back: shown.held_back,
-            in_editor: false,
             warnings: self.changes.get().cloned().unwrap_or_default(),
             hint,
+            ..shown
         }
     }
 
@@ -252,13 +245,13 @@ impl CommandTerminal {
     pub fn find_listeners(&self) -> Vec<String> {
         self.process_tree
             .as_ref()
-            .map(|family| listening_sockets::list_listening_addresses(&family.find_members()))
+            .map(|tree| listening_sockets::list_listening_addresses(&tree.find_members()))
             .unwrap_or_default()
     }
 
     /// Stops the command with all its processes. Blocks.
-    pub fn stop_command(&self, ladder: &StopSequence) -> StopReport {
-        let stopped = stop_process_tree(self.process_tree.as_ref(), Some(&self.child), ladder);
+    pub fn stop_command(&self, sequence: &StopSequence) -> StopReport {
+        let stopped = stop_process_tree(self.process_tree.as_ref(), Some(&self.child), sequence);
         if stopped.survivors.is_empty() {
             self.report_end();
         }
@@ -273,25 +266,25 @@ impl CommandTerminal {
         }
         // The pump blocks on this lock from now on.
         std::mem::forget(self.lock_reading());
-        self.lock_capture().flush_disk_copy();
+        self.capture.lock().flush_disk_copy();
         true
     }
 
     /// Returns the command's processes that are still running.
     fn find_output_holders(&self) -> Vec<ProcessName> {
-        let Some(family) = &self.process_tree else {
+        let Some(tree) = &self.process_tree else {
             return Vec::new();
         };
-        let members = family.find_members();
-        family.output_holders(&members)
+        let members = tree.find_members();
+        tree.output_holders(&members)
     }
 
     /// Returns the same, without processes that are just ending.
     fn find_lasting_holders(&self) -> Vec<ProcessName> {
-        let Some(family) = &self.process_tree else {
+        let Some(tree) = &self.process_tree else {
             return Vec::new();
         };
-        family.output_holders(&find_lasting_members(family))
+        tree.output_holders(&find_lasting_members(tree))
     }
 
     pub fn may_have_processes(&self) -> bool {
@@ -302,12 +295,7 @@ impl CommandTerminal {
     }
 
     fn report_end(&self) {
-        drop(
-            self.mounted
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .take(),
-        );
+        drop(self.mounted.lock().take());
         if let Some(identity) = self.child.child_identity()
             && !self.reported.swap(true, Ordering::Relaxed)
         {
@@ -315,44 +303,35 @@ impl CommandTerminal {
                 .iter()
                 .for_each(ProcessTree::remove_cgroups);
             self.fifo.iter().for_each(|fifo| remove_fifo(fifo));
-            drop(
-                self.holder
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .take(),
-            );
+            drop(self.holder.lock().take());
             self.log.record_child_end(identity);
         }
-    }
-
-    fn lock_capture(&self) -> MutexGuard<'_, CommandCapture> {
-        self.capture.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl PumpListener for CommandTerminal {
     fn lock_reading(&self) -> MutexGuard<'_, ()> {
-        self.reading.lock().unwrap_or_else(PoisonError::into_inner)
+        self.reading.lock()
     }
 
     fn on_output(&self, chunk: &[u8]) {
         if let Some(keyboard) = &self.keyboard {
             keyboard.watch_output(chunk);
         }
-        self.lock_capture().capture_bytes(chunk);
+        self.capture.lock().capture_bytes(chunk);
         self.bytes_read
             .send_modify(|read| *read += chunk.len() as u64);
     }
 
     fn on_pause(&self) {
-        self.lock_capture().flush_disk_copy();
+        self.capture.lock().flush_disk_copy();
     }
 
     fn on_closed(&self) {
         if let Some(keyboard) = &self.keyboard {
             keyboard.close_terminal();
         }
-        self.lock_capture().finish_capture();
+        self.capture.lock().finish_capture();
         let after_the_end = self.phase.send_if_modified(|phase| match phase {
             CommandPhase::Ended(exit, _) => std::mem::take(&mut exit.output_open),
             CommandPhase::Running => false,

@@ -33,7 +33,7 @@ impl std::fmt::Debug for Confinement {
 
 struct ConfinementState {
     setup: ConfinementSetup,
-    cages: ProfileBuilder,
+    profiles: ProfileBuilder,
     proven: OnceCell<ConfinementLevel>,
     #[cfg(unix)]
     repositories: KnownRepositories,
@@ -57,10 +57,10 @@ pub struct ConfinementSetup {
 impl Confinement {
     /// Creates the confinement from the owner's settings. Tests nothing yet.
     pub fn new(setup: ConfinementSetup) -> Self {
-        let cages = ProfileBuilder::new(setup.rules.clone());
+        let profiles = ProfileBuilder::new(setup.rules.clone());
         let shared = ConfinementState {
             setup,
-            cages,
+            profiles,
             proven: OnceCell::new(),
             #[cfg(unix)]
             repositories: KnownRepositories::default(),
@@ -82,7 +82,7 @@ impl Confinement {
             } else {
                 ConfinementLevel::None
             };
-            let network = shared.cages.network_access().as_str();
+            let network = shared.profiles.network_access().as_str();
             if level == ConfinementLevel::Full {
                 tracing::debug!(level = %level, network, "the confinement of commands is known");
             } else {
@@ -200,7 +200,7 @@ impl Confinement {
         return self
             .shared
             .as_ref()
-            .is_some_and(|shared| shared.cages.has_namespaces())
+            .is_some_and(|shared| shared.profiles.has_namespaces())
             && !rustix::process::geteuid().is_root();
         #[cfg(not(target_os = "linux"))]
         false
@@ -261,12 +261,12 @@ impl Confinement {
         else {
             return UNCONFINED.to_owned();
         };
-        let reach = match shared.cages.network_access() {
+        let reach = match shared.profiles.network_access() {
             NetworkAccess::Full => "the network is open",
             NetworkAccess::Loopback => "no network but between themselves",
             NetworkAccess::None => "no network",
         };
-        let ask = if shared.cages.network_access() == NetworkAccess::Full {
+        let ask = if shared.profiles.network_access() == NetworkAccess::Full {
             ""
         } else {
             " (the owner opens it by network = \"full\" under [sandbox] in config.toml)"
@@ -287,7 +287,7 @@ impl Confinement {
     pub fn output_hint(&self, output: &str, failed: bool) -> Option<String> {
         let shared = self.shared.as_ref()?;
         let level = shared.proven.get()?;
-        let network = shared.cages.network_access();
+        let network = shared.profiles.network_access();
         match *level {
             ConfinementLevel::None => None,
             _ if failed => hint::hint_after_failure(&shared.setup.rules, network, output),
@@ -303,7 +303,9 @@ impl Confinement {
                 .get()
                 .is_none_or(|level| *level != ConfinementLevel::None)
         });
-        confining.map_or(NetworkAccess::Full, |shared| shared.cages.network_access())
+        confining.map_or(NetworkAccess::Full, |shared| {
+            shared.profiles.network_access()
+        })
     }
 }
 

@@ -14,10 +14,11 @@ use std::fs::{self, File};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 
 use super::group_limits;
@@ -138,18 +139,18 @@ impl ControlGroup {
     /// Removes the group, now or as soon as the kernel allows.
     pub fn remove_group(&self) {
         if !self.try_remove() {
-            lock_pending().push(self.clone());
+            PENDING_REMOVALS.lock().push(self.clone());
         }
     }
 
     /// Removes the groups that could not be removed before.
     pub fn remove_pending() {
-        let waiting = std::mem::take(&mut *lock_pending());
+        let waiting = std::mem::take(&mut *PENDING_REMOVALS.lock());
         let still: Vec<Self> = waiting
             .into_iter()
             .filter(|group| !group.try_remove())
             .collect();
-        lock_pending().extend(still);
+        PENDING_REMOVALS.lock().extend(still);
     }
 
     /// Removes the group unless it has members, and returns whether it is gone.
@@ -266,12 +267,6 @@ fn parse_group_name(group: &Path) -> Option<(Option<(u32, u64)>, &str)> {
 /// Returns a command's own name in group names.
 fn hash_command_name(name: &str) -> String {
     to_hex(&Sha256::digest(name)[..8])
-}
-
-fn lock_pending() -> MutexGuard<'static, Vec<ControlGroup>> {
-    PENDING_REMOVALS
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Returns the own group's folder in the version 2 tree.

@@ -18,8 +18,6 @@ use super::local_terminals::LocalTerminals;
 use crate::acp::ToolFuture;
 use crate::acp::apps::{AppClient, AppRequest, OpenedApp};
 use crate::acp::terminals::ExitStatus;
-#[cfg(unix)]
-use crate::acp::terminals::signal_name;
 use crate::tool::{ErrorCode, ToolError};
 
 /// The time for which a new application is watched: one that fails does so at once.
@@ -196,8 +194,7 @@ async fn watch_start(
 fn to_exit_status(status: std::process::ExitStatus) -> ExitStatus {
     #[cfg(unix)]
     if let Some(signal) = std::os::unix::process::ExitStatusExt::signal(&status) {
-        let name = signal_name(signal).map_or_else(|| format!("signal {signal}"), str::to_owned);
-        return ExitStatus::Signal(name);
+        return ExitStatus::from_signal_number(signal);
     }
     match status.code() {
         Some(code) => ExitStatus::Code(code),

@@ -1,7 +1,15 @@
 //! The copy of a command's output on disk. Not here: the bytes written to it (command_capture), and the store of all
-//! copies (output_preview).
+//! copies (`output::OutputStore`).
 
-use crate::output::{OutputHandle, OutputSpool};
+use crate::ids::RequestId;
+use crate::output::{OutputHandle, OutputSpool, OutputStore};
+
+/// The place in the store for a request's output.
+pub(super) struct OutputLocation {
+    pub store: OutputStore,
+    pub request: RequestId,
+    pub number: u32,
+}
 
 /// The state of an output's copy on disk.
 pub(super) enum DiskCopy {
@@ -31,6 +39,27 @@ impl DiskCopy {
             Self::NotBegun => None,
             Self::Open(spool) => spool.keep_stop_reason(),
             Self::Over { cut_short, .. } => cut_short.as_deref(),
+        }
+    }
+
+    /// Writes bytes, and creates the copy before the first ones. If the disk fails, the copy ends with the reason, and
+    /// the command goes on.
+    pub fn write_bytes(&mut self, location: &OutputLocation, bytes: &[u8]) {
+        if let Self::NotBegun = self {
+            *self = location
+                .store
+                .create_spool(&location.request, location.number)
+                .map_or_else(
+                    |cause| Self::Over {
+                        handle: None,
+                        cut_short: Some(format!("it could not be kept on disk ({cause})")),
+                    },
+                    Self::Open,
+                );
+        }
+        if let Self::Open(spool) = self {
+            // The bytes are made durable only when the pump pauses.
+            spool.write(bytes);
         }
     }
 

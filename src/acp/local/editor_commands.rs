@@ -3,28 +3,10 @@
 
 use super::command_checks::{check_command, check_working_folder};
 use super::local_terminals::LocalTerminals;
+use crate::acp::blocking::run_blocking;
 use crate::acp::terminals::{CreateTerminal, TerminalId, TerminalOutput};
-use crate::ids::RequestId;
-use crate::output::{OutputHandle, TextBudget};
+use crate::output::OutputHandle;
 use crate::tool::ToolError;
-
-/// The output of an editor's terminal.
-pub(in crate::acp) struct EditorTerminalOutput {
-    /// The request that the command belongs to.
-    pub request: RequestId,
-    /// The number of the output within the request.
-    pub number: u32,
-    /// The amount of text to return.
-    pub budget: TextBudget,
-    /// Keeps escape sequences and progress lines.
-    pub raw: bool,
-    /// The whole text.
-    pub text: String,
-    /// Set when the output has ended: it is then stored like any output.
-    pub over: bool,
-    /// Returns only text after this cursor.
-    pub since: Option<u64>,
-}
 
 impl LocalTerminals {
     /// Returns the id for one more terminal, local or in an editor.
@@ -62,7 +44,7 @@ impl LocalTerminals {
         most: u64,
     ) -> Result<(Vec<u8>, bool), ToolError> {
         let store = self.output_store().clone();
-        let reading = tokio::task::spawn_blocking(move || {
+        run_blocking(move || {
             let failed = |cause: std::io::Error| ToolError::from_io("the output", &cause);
             let Ok(mut kept) = store.find_output(handle.as_str()) else {
                 return Ok((Vec::new(), false));
@@ -82,28 +64,21 @@ impl LocalTerminals {
                 bytes.drain(..inside);
             }
             Ok((bytes, from > 0))
-        });
-        reading
-            .await
-            .map_err(|fault| ToolError::internal_error(fault.to_string()))?
+        })
+        .await?
     }
 
-    /// Returns the text and its figures: masked, cleaned, within the budget, and stored if it has ended. Blocks.
+    /// Processes the whole text of a command in an editor's terminal: masks and cleans it, and stores it if it has
+    /// ended. Returns the part after the cursor `since`, if there is one, within the budget. Blocks.
     pub(in crate::acp) fn capture_editor_output(
         &self,
-        foreign: EditorTerminalOutput,
+        request: &CreateTerminal,
+        text: &str,
+        over: bool,
+        since: Option<u64>,
     ) -> TerminalOutput {
-        let EditorTerminalOutput {
-            request,
-            number,
-            budget,
-            raw,
-            text,
-            over,
-            since,
-        } = foreign;
-        let place = self.output_location(&request, number);
-        let mut capture = self.create_capture(place, budget, raw, None);
+        let location = self.output_location(&request.request, request.output_number);
+        let mut capture = self.create_capture(location, request.budget, request.raw, None);
         if !over {
             capture.disable_disk_copy();
         }
@@ -111,19 +86,10 @@ impl LocalTerminals {
         if over {
             capture.finish_capture();
         }
-        let shown = capture.view_since(since);
         TerminalOutput {
-            text: shown.text,
-            omitted_bytes: shown.omitted_bytes,
-            handle: shown.handle,
-            cursor: shown.cursor,
             bytes_read: text.len() as u64,
-            lossy_chars: shown.lossy_chars,
-            redactions: shown.redactions,
-            cut_short: shown.cut_short,
-            held_back: shown.held_back,
             in_editor: true,
-            ..TerminalOutput::default()
+            ..capture.view_since(since)
         }
     }
 }

@@ -2,27 +2,8 @@
 
 use super::local_terminals::LocalTerminals;
 use crate::acp::terminals::{CreateTerminal, TerminalId, TerminalOutput};
-use crate::ids::RequestId;
-use crate::output::{OutputHandle, TextBudget};
+use crate::output::OutputHandle;
 use crate::tool::{ErrorCode, ToolError};
-
-/// The output of an editor's terminal.
-pub(in crate::acp) struct EditorTerminalOutput {
-    /// The request that the command belongs to.
-    pub request: RequestId,
-    /// The number of the output within the request.
-    pub number: u32,
-    /// The amount of text to return.
-    pub budget: TextBudget,
-    /// Keeps escape sequences and progress lines.
-    pub raw: bool,
-    /// The whole text.
-    pub text: String,
-    /// Set when the output has ended.
-    pub over: bool,
-    /// Returns only text after this cursor.
-    pub since: Option<u64>,
-}
 
 impl LocalTerminals {
     /// Returns a placeholder: no terminal needs an id here.
@@ -62,10 +43,13 @@ impl LocalTerminals {
     /// Returns the text unprocessed: no command runs here.
     pub(in crate::acp) fn capture_editor_output(
         &self,
-        foreign: EditorTerminalOutput,
+        _request: &CreateTerminal,
+        text: &str,
+        _over: bool,
+        _since: Option<u64>,
     ) -> TerminalOutput {
         TerminalOutput {
-            text: foreign.text,
+            text: text.to_owned(),
             in_editor: true,
             ..TerminalOutput::default()
         }

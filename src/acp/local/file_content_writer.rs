@@ -49,27 +49,30 @@ pub(super) fn hash_before_writing(
     content: &NewBytes<'_>,
     known: Option<&str>,
 ) -> Option<FilledFile> {
-    let known = known.map(str::to_owned);
     match content {
         NewBytes::Whole(bytes) => Some(FilledFile {
-            before: known,
+            before: known.map(str::to_owned),
             after: sha256_hex(bytes),
             size: bytes.len() as u64,
         }),
         NewBytes::Spliced(loaded, splices) if loaded.len() < PARALLEL_HASH_BYTES => {
-            let (mut hasher, mut size) = (Sha256::new(), 0);
-            for piece in spliced_pieces(loaded, splices) {
-                hasher.update(piece);
-                size += piece.len() as u64;
-            }
-            let before = known.unwrap_or_else(|| sha256_hex(loaded));
-            Some(FilledFile {
-                before: Some(before),
-                after: to_hex(&hasher.finalize()),
-                size,
-            })
+            Some(hash_spliced(loaded, splices, known))
         }
         _ => None,
+    }
+}
+
+/// Hashes loaded content, and the content with its ranges replaced.
+fn hash_spliced(loaded: &[u8], splices: &[ByteSplice], known: Option<&str>) -> FilledFile {
+    let (mut hasher, mut size) = (Sha256::new(), 0);
+    for piece in spliced_pieces(loaded, splices) {
+        hasher.update(piece);
+        size += piece.len() as u64;
+    }
+    FilledFile {
+        before: Some(known.map_or_else(|| sha256_hex(loaded), str::to_owned)),
+        after: to_hex(&hasher.finalize()),
+        size,
     }
 }
 
@@ -98,66 +101,38 @@ pub(super) fn write_with_hashes(
     sync: impl FnOnce(&File) -> io::Result<()>,
     cancel: &CancellationToken,
 ) -> io::Result<FilledFile> {
-    let known = known.map(str::to_owned);
-    match content {
-        NewBytes::Whole(bytes) => {
-            file.write_all(bytes)?;
-            sync(file)?;
-            Ok(FilledFile {
-                before: known,
-                after: sha256_hex(bytes),
-                size: bytes.len() as u64,
-            })
-        }
-        NewBytes::Spliced(loaded, splices) => std::thread::scope(|threads| {
-            let hash = || {
-                let before = known.unwrap_or_else(|| sha256_hex(loaded));
-                let mut hasher = Sha256::new();
-                spliced_pieces(loaded, splices).for_each(|piece| hasher.update(piece));
-                (Some(before), to_hex(&hasher.finalize()))
-            };
-            let (here, beside) = if loaded.len() >= PARALLEL_HASH_BYTES {
-                (None, Some(threads.spawn(hash)))
-            } else {
-                (Some(hash), None)
-            };
-            let mut size = 0;
-            for piece in spliced_pieces(loaded, splices) {
-                file.write_all(piece)?;
-                size += piece.len() as u64;
-            }
-            sync(file)?;
-            let hashed = here
-                .map(|hash| hash())
-                .or_else(|| beside.and_then(|thread| thread.join().ok()));
-            let (before, after) = hashed.ok_or_else(hashing_failed_error)?;
-            Ok(FilledFile {
-                before,
-                after,
-                size,
-            })
-        }),
-        NewBytes::Copied {
-            file: old,
-            size,
-            ends,
-            splices,
-        } => std::thread::scope(|threads| {
-            check_replaced_ends(old, ends, splices)?;
-            let hashing = threads.spawn(|| hash_both_versions(old, *size, splices, cancel));
-            let size = copy_spliced(old, *size, splices, file, cancel).and_then(|size| {
-                sync(file)?;
-                Ok(size)
-            });
-            let hashed = hashing.join().map_err(|_| hashing_failed_error())?;
-            let (size, (before, after)) = (size?, hashed?);
-            Ok(FilledFile {
-                before: Some(before),
-                after,
-                size,
-            })
-        }),
+    if let Some(filled) = hash_before_writing(content, known) {
+        write_and_sync(file, content, sync)?;
+        return Ok(filled);
     }
+    std::thread::scope(|threads| {
+        let (loaded, splices): (&[u8], &[ByteSplice]) = match content {
+            NewBytes::Whole(bytes) => (bytes, &[]),
+            NewBytes::Spliced(loaded, splices) => (loaded, splices),
+            NewBytes::Copied {
+                file: old,
+                size,
+                ends,
+                splices,
+            } => {
+                check_replaced_ends(old, ends, splices)?;
+                let hashing =
+                    threads.spawn(move || hash_both_versions(old, *size, splices, cancel));
+                let written = copy_spliced(old, *size, splices, file, cancel)
+                    .and_then(|size| sync(file).map(|()| size));
+                let hashed = hashing.join().map_err(|_| hashing_failed_error())?;
+                let (size, (before, after)) = (written?, hashed?);
+                return Ok(FilledFile {
+                    before: Some(before),
+                    after,
+                    size,
+                });
+            }
+        };
+        let hashing = threads.spawn(move || hash_spliced(loaded, splices, known));
+        write_and_sync(file, content, sync)?;
+        hashing.join().map_err(|_| hashing_failed_error())
+    })
 }
 
 fn hashing_failed_error() -> io::Error {

@@ -6,11 +6,11 @@ use std::io::{self, Read as _};
 
 use sha2::{Digest, Sha256};
 
+use super::file_open::file_stamp;
 use super::similar_paths;
-use super::text_window::file_stamp;
 use crate::acp::WorkspacePath;
 use crate::acp::files::{MoveFile, RemoveFile, WritePrecondition};
-use crate::acp::workspace::{FolderHandle, explain_io_error};
+use crate::acp::workspace::FolderHandle;
 use crate::failpoint::reach_of;
 use crate::ids::to_hex;
 use crate::tool::{ErrorCode, ToolError};
@@ -124,7 +124,7 @@ fn removal_error(path: &WorkspacePath, cause: io::Error) -> ToolError {
             ErrorCode::IsDirectory,
             format!("{} is a workspace folder.", path.display_text()),
         ),
-        _ => ToolError::from_io(path.display_text(), &explain_io_error(cause)),
+        _ => path.access_error(cause),
     }
 }
 

@@ -8,7 +8,7 @@
     )
 )]
 
-use super::process_tree::TreeMember;
+use super::process_stat::TreeMember;
 
 /// Returns whether one of these processes waits in a system call for input from the terminal with this device number.
 /// False if the system does not show it, as for a program of another user.

@@ -5,8 +5,10 @@
 
 use std::collections::{BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
 
 use super::folder_scan::{FolderScan, MAX_SCANNED_ENTRIES, ScanExtent};
 use crate::sandbox::is_absent;
@@ -46,7 +48,7 @@ impl KnownRepositories {
     /// Returns the folders with a repository: those known, and those found below these roots. Blocks while it
     /// searches.
     pub fn repositories_below(&self, roots: &[PathBuf]) -> Vec<PathBuf> {
-        let mut known = self.lock_cache();
+        let mut known = self.0.lock();
         if known
             .looked
             .is_none_or(|at| at.elapsed() >= SEARCH_INTERVAL)
@@ -63,7 +65,7 @@ impl KnownRepositories {
         if folders.len() <= MAX_UNCACHED_FOLDERS {
             return folders;
         }
-        let mut known = self.lock_cache();
+        let mut known = self.0.lock();
         folders
             .into_iter()
             .filter(|folder| known.check_one_of_many(folder))
@@ -72,27 +74,23 @@ impl KnownRepositories {
 
     /// Adds a folder with a repository.
     pub fn add_known(&self, folder: &Path) {
-        self.lock_cache().remember_repository(folder);
+        self.0.lock().remember_repository(folder);
     }
 
     /// Records that a command is about to run: repositories known by now existed before all commands.
     pub fn record_command_start(&self) {
-        let mut known = self.lock_cache();
+        let mut known = self.0.lock();
         let count = known.folders.len();
         known.first.get_or_insert(count);
     }
 
     /// Returns those of these limits, and of the search's own, that were not in force at the last call.
     pub fn new_limits(&self, limits: impl IntoIterator<Item = String>) -> Vec<String> {
-        let mut known = self.lock_cache();
+        let mut known = self.0.lock();
         let now: BTreeSet<String> = known.limits.iter().cloned().chain(limits).collect();
         let news = now.difference(&known.said).cloned().collect();
         known.said = now;
         news
-    }
-
-    fn lock_cache(&self) -> MutexGuard<'_, RepositoryCache> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -223,7 +221,7 @@ mod tests {
 
     /// Makes the last search expire.
     fn later(repositories: &KnownRepositories) {
-        repositories.lock_cache().looked = None;
+        repositories.0.lock().looked = None;
     }
 
     #[test]

@@ -14,8 +14,8 @@ use std::os::fd::BorrowedFd;
 
 use rustix::process::{Pid, Signal};
 
-use super::child_process::SpawnPlan;
 use super::child_tracking::PreparedTracking;
+use super::spawn_plan::SpawnPlan;
 
 /// The descriptors that become the child's standard streams.
 pub(super) struct ChildStreams<'a> {
@@ -367,7 +367,7 @@ pub(super) fn launch_program(plan: &SpawnPlan, streams: ChildStreams<'_>) -> io:
     // SAFETY: between fork and exec, `set_up` makes system calls only: it neither allocates nor locks.
     unsafe { command.pre_exec(set_up) };
     let process = command.spawn()?;
-    super::child_process::to_pid(process.id()).ok_or_else(|| io::Error::from(io::ErrorKind::Other))
+    super::process_stat::to_pid(process.id()).ok_or_else(|| io::Error::from(io::ErrorKind::Other))
 }
 
 #[cfg(test)]

@@ -7,12 +7,12 @@ use std::os::unix::ffi::OsStrExt;
 
 use rustix::fs::{Mode, OFlags, open};
 
-use super::super::child_process::{ProcessSpawner, SpawnPlan};
-use super::super::child_tracking::ChildTracking;
+use super::super::child_process::ProcessSpawner;
 use super::super::command_checks::resolve_program;
 use super::super::enter_sandbox;
 use super::super::protected_path_watch::{self, ProtectedPathWatch};
 use super::super::self_test_run::{build_script_plan, capture_output};
+use super::super::spawn_plan::SpawnPlan;
 use super::{Confinement, ConfinementState};
 use crate::acp::terminals::{CommandLaunch, WindowSize};
 use crate::sandbox::profile::{NamespaceSet, ProtectedMount, SandboxProfile};
@@ -39,22 +39,24 @@ impl Confinement {
             return Ok(None);
         }
         let made = shown.map_or_else(
-            || shared.cages.build_profile(),
-            |folder| shared.cages.build_profile_showing(folder),
+            || shared.profiles.build_profile(),
+            |folder| shared.profiles.build_profile_showing(folder),
         );
-        let mut cage =
+        let mut profile =
             made.map_err(|cause| ToolError::from_io("the confinement of the command", &cause))?;
         if level.has_mount_namespaces() {
-            cage.protected_mounts = watch.map(protected_mounts).unwrap_or_default();
-            cage.blocked_paths = shared.cages.blocked_paths();
+            profile.protected_mounts = watch.map(protected_mounts).unwrap_or_default();
+            profile.blocked_paths = shared.profiles.blocked_paths();
         }
-        Ok(Some(cage))
+        Ok(Some(profile))
     }
 
     /// Adds the folders of this PATH to those searched for programs, which makes them visible to commands.
     pub(in crate::acp::local) fn add_search_path(&self, path: &str) {
         if let Some(shared) = &self.shared {
-            shared.cages.add_search_folders(std::env::split_paths(path));
+            shared
+                .profiles
+                .add_search_folders(std::env::split_paths(path));
         }
     }
 
@@ -92,8 +94,8 @@ impl Confinement {
             Some(cwd) => self.watch_protected_paths(&cwd).await,
             None => None,
         };
-        if let Some(cage) = self.sandbox_profile(watch.as_ref(), None).await? {
-            enter_sandbox::confine_command(command, cage);
+        if let Some(profile) = self.sandbox_profile(watch.as_ref(), None).await? {
+            enter_sandbox::confine_command(command, profile);
         }
         Ok(())
     }
@@ -128,7 +130,7 @@ pub(super) async fn run_self_test(
         tracing::info!(%cause, "commands get no namespaces of their own, and so no loopback and no covers");
     }
     let can_cover = made.is_ok();
-    shared.cages.set_namespaces(made.ok());
+    shared.profiles.set_namespaces(made.ok());
     let (folder, inside) = (
         shared.setup.self_test.clone(),
         shared.setup.rules.temp.clone(),
@@ -136,18 +138,18 @@ pub(super) async fn run_self_test(
     let laid_out =
         tokio::task::spawn_blocking(move || SelfTestTargets::create_targets(&folder, &inside));
     let outside = laid_out.await.map_err(io::Error::other)??;
-    let cage = shared.cages.build_self_test_profile()?;
-    let mut doors = shared.cages.blocked_paths();
-    for door in outside.paths_to_block() {
-        doors.push(to_c_path(&door)?);
+    let profile = shared.profiles.build_self_test_profile()?;
+    let mut blocked_paths = shared.profiles.blocked_paths();
+    for path in outside.paths_to_block() {
+        blocked_paths.push(to_c_path(&path)?);
     }
     let with_view = SandboxProfile {
         protected_mounts: vec![ProtectedMount {
             path: to_c_path(outside.protected_file())?,
             read_only: true,
         }],
-        blocked_paths: doors,
-        ..cage.clone()
+        blocked_paths,
+        ..profile.clone()
     };
     // Twice, because the level holds for the whole run and a machine can be busy.
     for _ in 0..2 {
@@ -163,21 +165,21 @@ pub(super) async fn run_self_test(
         }
     }
     // If the system refuses only the mounts, the rest may still hold.
-    run_self_test_once(&spawner, &outside, shared, cage).await
+    run_self_test_once(&spawner, &outside, shared, profile).await
 }
 
 async fn run_self_test_once(
     spawner: &ProcessSpawner,
     outside: &SelfTestTargets,
     shared: &ConfinementState,
-    cage: SandboxProfile,
+    profile: SandboxProfile,
 ) -> io::Result<Option<ConfinementLevel>> {
     let plan = SpawnPlan {
-        profile: Some(cage),
+        profile: Some(profile),
         ..build_script_plan(SCRIPT, outside.script_arguments()?, &shared.setup.rules)?
     };
     let said = capture_output(spawner, plan).await?;
-    Ok(outside.evaluate_output(&said, shared.cages.network_access()))
+    Ok(outside.evaluate_output(&said, shared.profiles.network_access()))
 }
 
 /// Creates the namespaces in a process that waits until they are opened here, and then ends.
@@ -185,15 +187,10 @@ async fn create_namespaces(spawner: &ProcessSpawner, network: bool) -> io::Resul
     let (program, args) = resolve_program(&CommandLaunch::Shell("read -r _".to_owned()))
         .map_err(|error| io::Error::other(error.model_text().to_owned()))?;
     let plan = SpawnPlan {
-        program,
-        args,
-        env: std::collections::BTreeMap::new(),
-        cwd: "/".into(),
-        stdin: None,
         // An input that never ends.
         tty: Some(WindowSize::default()),
-        tracking: ChildTracking::default(),
         profile: Some(SandboxProfile::for_new_namespaces(network)),
+        ..SpawnPlan::new(program, args)
     };
     let maker = spawner.spawn_process(plan).await?;
     let held = |kind: &str| {
@@ -265,7 +262,7 @@ mod tests {
             self_test,
         };
         let confinement = Confinement::new(setup);
-        let cage = confinement
+        let profile = confinement
             .sandbox_profile(None, None)
             .await
             .expect("it is made")
@@ -282,7 +279,7 @@ mod tests {
                 SpawnPlan {
                     profile: Some(SandboxProfile {
                         protected_mounts: covers,
-                        ..cage.clone()
+                        ..profile.clone()
                     }),
                     ..plan
                 },

@@ -4,7 +4,7 @@
     expect(clippy::disallowed_methods, reason = "sockets are read from /proc")
 )]
 
-use super::process_tree::TreeMember;
+use super::process_stat::TreeMember;
 
 /// Returns the addresses that these processes listen on, such as `127.0.0.1:3000`, each once. Only internet sockets:
 /// a path does not help a reader who looks for a port.

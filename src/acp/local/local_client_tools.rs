@@ -1,16 +1,20 @@
-//! Serves the ACP client methods on this machine, for an agent at the other end of a connection or a test. Not here:
-//! its terminals, and the connection (`acp::serve`).
+//! This machine as a client: its files and terminals, and the ACP client methods for an agent at the other end of a
+//! connection or a test. Not here: the terminals of such an agent (session_terminals), and the connection
+//! (`acp::client_server`).
 
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-use super::LocalClient;
+use super::local_files::LocalFiles;
+use super::local_terminals::LocalTerminals;
 use super::session_terminals::SessionTerminals;
+use crate::acp::FileClient;
 use crate::acp::client_tools::{ClientTools, ProtocolFuture};
 use crate::acp::editor::tool_catalog::ToolCatalog;
-use crate::acp::files::{FileClient, NewContent, WritePrecondition, WriteTextFile};
+use crate::acp::files::{NewContent, WritePrecondition, WriteTextFile};
 use crate::acp::protocol::{
     self, CreateTerminalRequest, CreateTerminalResponse, Error, Implementation,
     KillTerminalRequest, KillTerminalResponse, PermissionOption, PermissionOptionKind,
@@ -20,7 +24,7 @@ use crate::acp::protocol::{
     TerminalOutputResponse, WaitForTerminalExitRequest, WaitForTerminalExitResponse,
     WriteTextFileRequest, WriteTextFileResponse,
 };
-use crate::acp::{RawPath, WorkspacePath};
+use crate::acp::{RawPath, Workspace, WorkspacePath};
 use crate::ids::RequestId;
 use crate::tool::{ErrorCode, ToolContext, ToolError};
 
@@ -39,22 +43,34 @@ pub enum LocalPolicy {
     AllowOnce,
 }
 
-/// The state that all served agents share.
-#[derive(Default)]
-pub(super) struct ClientServiceState {
-    pub policy: LocalPolicy,
-    pub agent: Mutex<Option<Implementation>>,
-    pub session_terminals: SessionTerminals,
+/// This machine: its files and its terminals. The ACP methods that it serves stay in the workspace and follow the
+/// policy. Clones share all state.
+#[derive(Clone)]
+pub struct LocalClient {
+    pub(in crate::acp) files: LocalFiles,
+    pub(in crate::acp) terminals: LocalTerminals,
+    pub(super) workspace: Workspace,
+    pub(super) session_terminals: SessionTerminals,
+    policy: LocalPolicy,
+    agent: Arc<Mutex<Option<Implementation>>>,
 }
 
 impl LocalClient {
+    /// Creates a client with these terminals that has read no file yet.
+    pub fn new(terminals: LocalTerminals, workspace: Workspace, policy: LocalPolicy) -> Self {
+        Self {
+            files: LocalFiles::new(),
+            terminals,
+            workspace,
+            session_terminals: SessionTerminals::default(),
+            policy,
+            agent: Arc::default(),
+        }
+    }
+
     /// Returns the agent that connected last.
     pub fn connected_agent(&self) -> Option<Implementation> {
-        self.serving
-            .agent
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.agent.lock().clone()
     }
 
     /// Resolves a path of the workspace.
@@ -132,7 +148,7 @@ impl LocalClient {
 
     /// Selects an option by its kind, never by its name or position.
     fn select_option(&self, options: &[PermissionOption]) -> RequestPermissionOutcome {
-        let wanted = match self.serving.policy {
+        let wanted = match self.policy {
             LocalPolicy::AllowOnce => PermissionOptionKind::AllowOnce,
             LocalPolicy::Deny => PermissionOptionKind::RejectOnce,
         };
@@ -255,10 +271,6 @@ impl ClientTools for LocalClient {
     }
 
     fn on_connect(&self, agent: Implementation) {
-        *self
-            .serving
-            .agent
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner) = Some(agent);
+        *self.agent.lock() = Some(agent);
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 use super::file_form::preserve_form;
-use super::file_open::{file_stamp, open_to_read};
+use super::file_open::{file_stamp, open_to_read, sha256_hex};
 use super::recent_indexes::LineIndexCache;
 use super::text_detection::require_text_encoding;
 use super::{atomic_write, file_removal, folder_listing, text_window};
@@ -17,7 +17,6 @@ use crate::acp::files::{
     RemoveFile, TextSource, TextWindow, WriteReport, WriteTextFile,
 };
 use crate::acp::prepared_write::PreparedWrite;
-use crate::acp::workspace::explain_io_error;
 use crate::acp::{FileClient, ToolFuture, WorkspacePath};
 use crate::output::line_index::read_at_offset;
 use crate::output::number_format;
@@ -100,7 +99,7 @@ impl FileClient for LocalFiles {
         path: WorkspacePath,
     ) -> ToolFuture<'a, OpenedFile> {
         run_file_work(cx, move |_| {
-            let failed = |cause| ToolError::from_io(path.display_text(), &explain_io_error(cause));
+            let failed = |cause| path.access_error(cause);
             let (mut file, metadata) = open_to_read(&path)?;
             let mut head = vec![0; file_content::SNIFFED_BYTES];
             let n = read_at_offset(&file, 0, &mut head).map_err(failed)?;
@@ -193,7 +192,7 @@ pub(in crate::acp) fn read_window_in_memory(
     run_file_work(cx, move |_| {
         let encoding = FileEncoding::Utf8.with_bom_of(&bytes);
         let mut window = text_window::window_in_memory(&request, &uncut, &bytes, encoding, false)?;
-        window.sha256 = Some(text_window::sha256_hex(&bytes));
+        window.sha256 = Some(sha256_hex(&bytes));
         Ok(window)
     })
 }
@@ -239,8 +238,7 @@ fn load_whole_file(path: &WorkspacePath, max_bytes: u64) -> Result<LoadedFile, T
         return Err(ToolError::new(ErrorCode::TooLarge, text));
     }
     let mut bytes = vec![0; usize::try_from(stamp.size).unwrap_or_default()];
-    let n = read_at_offset(&file, 0, &mut bytes)
-        .map_err(|cause| ToolError::from_io(path.display_text(), &explain_io_error(cause)))?;
+    let n = read_at_offset(&file, 0, &mut bytes).map_err(|cause| path.access_error(cause))?;
     bytes.truncate(n);
     let encoding = require_text_encoding(path, &bytes, stamp.size, true)?;
     Ok(LoadedFile {

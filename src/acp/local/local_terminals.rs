@@ -1,39 +1,35 @@
-//! Serves this machine's processes as ACP terminals. Not here: a single terminal, and starting (child_process),
-//! reading (pump) and stopping (process_kill) its command.
+//! Serves this machine's processes as ACP terminals. Not here: a single terminal (command_terminal), and starting
+//! (command_start), reading (pump) and stopping (process_kill) its command.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::sync::OnceCell;
-use tokio::time::Instant;
 
 use super::child_log::ChildLog;
-use super::child_process::{ProcessSpawner, SpawnedProcess};
-use super::command_capture::{CaptureOptions, CommandCapture, OutputLocation};
-use super::command_checks::explain_start_failure;
+use super::child_process::ProcessSpawner;
+use super::command_capture::{CaptureOptions, CommandCapture};
 use super::command_environment::{PathPrefixSource, UserEnvironment, WithheldObserver};
-use super::command_plan::PlannedCommand;
-use super::command_terminal::{CommandTerminal, OutputOrigin, TerminalParts};
+use super::command_terminal::CommandTerminal;
 use super::confinement::Confinement;
 use super::control_group::ControlGroup;
+use super::disk_copy::OutputLocation;
 use super::login_environment;
-use super::process_tree::{OutputPipe, ProcessTree};
-use super::pty::TerminalKeyboard;
-use super::self_test_run::capture_output;
 use crate::acp::ToolFuture;
+use crate::acp::blocking::run_blocking;
 use crate::acp::terminals::{
-    CommandLaunch, CommandTrace, CreateTerminal, OpenTerminal, OutputQuery, StopReport,
-    StopSequence, TerminalClient, TerminalExit, TerminalId, TerminalInput, TerminalOutput,
-    TypedBytes, WindowSize,
+    CreateTerminal, OpenTerminal, OutputQuery, StopReport, StopSequence, TerminalClient,
+    TerminalExit, TerminalId, TerminalInput, TerminalOutput, TypedBytes, WindowSize,
 };
 use crate::ids::RequestId;
 use crate::output::{FilterFactory, OutputStore, TextBudget};
-use crate::tool::{ResultMeta, ToolError};
+use crate::tool::ToolError;
 
 /// The time to read the rest of the output of killed processes.
 const DRAIN_AFTER_KILL: Duration = Duration::from_secs(2);
@@ -61,9 +57,9 @@ pub struct LocalTerminals {
 
 pub(super) struct LocalTerminalsShared {
     pub(super) setup: LocalTerminalSetup,
-    spawner: ProcessSpawner,
+    pub(super) spawner: ProcessSpawner,
     environment: OnceCell<UserEnvironment>,
-    open: Mutex<HashMap<TerminalId, Arc<CommandTerminal>>>,
+    pub(super) open: Mutex<HashMap<TerminalId, Arc<CommandTerminal>>>,
     next: AtomicU64,
     /// The folder for the named pipes and sockets of commands that outlive the runner; without it, none does.
     pub(super) fifos: OnceLock<PathBuf>,
@@ -100,9 +96,9 @@ impl LocalTerminals {
     }
 
     /// Sets the receiver of secrets in the environment. It is called once they are known, before the first command.
-    pub fn set_withheld_observer(&self, told: WithheldObserver) {
+    pub fn set_withheld_observer(&self, observer: WithheldObserver) {
         // Called once, at assembly.
-        let _ = self.shared.withheld_observer.set(told);
+        let _ = self.shared.withheld_observer.set(observer);
     }
 
     /// Captures the login environment and tests the confinement now, so that the first command need not wait (3 s at
@@ -118,35 +114,20 @@ impl LocalTerminals {
         }
     }
 
-    async fn run_trial_program(&self) -> io::Result<()> {
-        let failed = |error: ToolError| io::Error::other(error.model_text().to_owned());
-        let launch = CommandLaunch::Program {
-            command: "true".to_owned(),
-            args: Vec::new(),
-        };
-        let request = CreateTerminal::new(&RequestId::new(), launch, PathBuf::from("/"));
-        let PlannedCommand {
-            plan,
-            tracking: bonds,
-            ..
-        } = self.plan_command(&request).await.map_err(failed)?;
-        let ended = capture_output(&self.shared.spawner, plan).await;
-        bonds.cleanup();
-        ended.map(drop)
-    }
-
     /// Stops all running commands at once.
-    pub async fn stop_all_commands(&self, ladder: StopSequence) {
+    pub async fn stop_all_commands(&self, sequence: StopSequence) {
         let open: Vec<Arc<CommandTerminal>> = self
-            .lock_open_terminals()
+            .shared
+            .open
+            .lock()
             .drain()
             .map(|(_, terminal)| terminal)
             .collect();
         let stopping: Vec<_> = open
             .into_iter()
             .map(|terminal| {
-                let ladder = ladder.clone();
-                tokio::task::spawn_blocking(move || terminal.stop_command(&ladder))
+                let sequence = sequence.clone();
+                tokio::task::spawn_blocking(move || terminal.stop_command(&sequence))
             })
             .collect();
         for stopped in stopping {
@@ -178,13 +159,13 @@ impl LocalTerminals {
             environment,
             spawner,
             setup,
-            withheld_observer: told,
+            withheld_observer,
             ..
         } = &*self.shared;
         let captured = environment.get_or_init(|| async {
             let (environment, withheld) =
                 login_environment::load_login_environment(spawner, &setup.base_env).await;
-            if let Some(tell) = told.get() {
+            if let Some(tell) = withheld_observer.get() {
                 tell(withheld);
             }
             #[cfg(target_os = "linux")]
@@ -197,103 +178,16 @@ impl LocalTerminals {
         captured.await
     }
 
-    async fn start_command(&self, request: CreateTerminal) -> Result<OpenTerminal, ToolError> {
-        let PlannedCommand {
-            plan,
-            tracking: bonds,
-            mark,
-            watch,
-        } = self.plan_command(&request).await?;
-        let spawned = self.shared.spawner.spawn_process(plan).await;
-        let SpawnedProcess {
-            child,
-            output,
-            holder,
-        } = spawned.map_err(|cause| {
-            bonds.cleanup();
-            explain_start_failure(&request.launch, &request.cwd, &cause)
-        })?;
-        if let Some(identity) = child.child_identity() {
-            // The program is still being loaded meanwhile, so this does not delay the call.
-            self.shared
-                .setup
-                .log
-                .record_child_start(&request.request, identity, &request.launch.to_string())
-                .await;
-        }
-        let pid = child.pid();
-        let keyboard = request
-            .tty
-            .map(|_| TerminalKeyboard::from_master(&output))
-            .transpose();
-        let keyboard =
-            keyboard.map_err(|cause| ToolError::from_io("a keyboard for the terminal", &cause))?;
-        let pipe = match &bonds.fifo {
-            // A terminal is no pipe, and all terminals share one inode.
-            _ if keyboard.is_some() => None,
-            Some(path) => Some(OutputPipe::Named(path.clone())),
-            None => rustix::fs::fstat(&output)
-                .ok()
-                .map(|stat| OutputPipe::Unnamed(stat.st_ino)),
-        };
-        let trace = child.child_identity().map(|identity| CommandTrace {
-            identity: identity.to_string(),
-            output: bonds
-                .fifo
-                .clone()
-                .filter(|_| keyboard.is_none() || holder.is_some()),
-            request: request.request.clone(),
-            raw: request.raw,
-        });
-        let family = child
-            .child_identity()
-            .cloned()
-            .map(|leader| ProcessTree::from_command(leader, mark, &bonds, pipe));
-        let place = self.output_location(&request.request, request.output_number);
-        let capture = self.create_capture(place, request.budget, request.raw, request.tty);
-        let log = Arc::clone(&self.shared.setup.log);
-        let (fifo, started) = (bonds.fifo, Instant::now());
-        let mounted = request.mounted;
-        let parts = TerminalParts {
-            child,
-            holder,
-            process_tree: family,
-            fifo,
-            keyboard,
-            capture,
-            started,
-            log,
-            watch,
-            mounted,
-        };
-        let terminal = CommandTerminal::new(parts);
-        // Without its reader the command is ended at once, but it had begun.
-        let ran = |error: ToolError| {
-            error.with_meta(ResultMeta {
-                may_have_run: true,
-                ..ResultMeta::default()
-            })
-        };
-        terminal
-            .start_pump(output, OutputOrigin::NewCommand)
-            .map_err(ran)?;
-        Ok(OpenTerminal {
-            id: self.insert_terminal(terminal),
-            pid: Some(pid),
-            trace,
-        })
-    }
-
     pub(super) fn create_capture(
         &self,
-        place: OutputLocation,
+        location: OutputLocation,
         budget: TextBudget,
         raw: bool,
         window: Option<WindowSize>,
     ) -> CommandCapture {
         let filters = Arc::clone(&self.shared.setup.filters);
         CommandCapture::new(CaptureOptions {
-            place,
+            location,
             filters,
             budget,
             raw,
@@ -326,21 +220,12 @@ impl LocalTerminals {
 
     pub(super) fn insert_terminal(&self, terminal: Arc<CommandTerminal>) -> TerminalId {
         let id = self.allocate_id();
-        self.lock_open_terminals().insert(id.clone(), terminal);
+        self.shared.open.lock().insert(id.clone(), terminal);
         id
     }
 
-    pub(super) fn lock_open_terminals(
-        &self,
-    ) -> MutexGuard<'_, HashMap<TerminalId, Arc<CommandTerminal>>> {
-        self.shared
-            .open
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn find_open_terminal(&self, id: &TerminalId) -> Result<Arc<CommandTerminal>, ToolError> {
-        let found = self.lock_open_terminals().get(id).cloned();
+        let found = self.shared.open.lock().get(id).cloned();
         found.ok_or_else(|| no_terminal_error(id))
     }
 }
@@ -353,32 +238,18 @@ impl TerminalClient for LocalTerminals {
     fn terminal_output(&self, query: OutputQuery) -> ToolFuture<'_, TerminalOutput> {
         Box::pin(async move {
             let terminal = self.find_open_terminal(&query.id)?;
-            let looking = tokio::task::spawn_blocking(move || terminal.read_output(query.since));
-            let looked = looking
-                .await
-                .map_err(|panicked| ToolError::internal_error(panicked.to_string()));
-            let mut output = looked?;
-            if let Some(exit) = &output.exit {
-                let hint = || {
-                    self.shared
-                        .setup
-                        .confinement
-                        .output_hint(&output.text, exit.status.has_failed())
-                };
-                output.hint = output.hint.take().or_else(hint);
+            let mut output = run_blocking(move || terminal.read_output(query.since)).await?;
+            if let Some(exit) = &output.exit
+                && output.hint.is_none()
+            {
+                let confinement = &self.shared.setup.confinement;
+                output.hint = confinement.output_hint(&output.text, exit.status.has_failed());
             }
             if !output.warnings.is_empty() {
                 // Also in the text, because not every reader of a reply sees its metadata.
-                let hint = output.hint.take();
-                output.hint = Some(
-                    output
-                        .warnings
-                        .iter()
-                        .cloned()
-                        .chain(hint)
-                        .collect::<Vec<_>>()
-                        .join("\n"),
-                );
+                let mut lines = output.warnings.clone();
+                lines.extend(output.hint.take());
+                output.hint = Some(lines.join("\n"));
             }
             Ok(output)
         })
@@ -399,10 +270,7 @@ impl TerminalClient for LocalTerminals {
     ) -> ToolFuture<'a, TypedBytes> {
         Box::pin(async move {
             let terminal = self.find_open_terminal(id)?;
-            let typing = tokio::task::spawn_blocking(move || terminal.type_strokes(&strokes));
-            typing
-                .await
-                .map_err(|panicked| ToolError::internal_error(panicked.to_string()))?
+            run_blocking(move || terminal.type_strokes(&strokes)).await?
         })
     }
 
@@ -413,11 +281,11 @@ impl TerminalClient for LocalTerminals {
     fn kill_terminal<'a>(
         &'a self,
         id: &'a TerminalId,
-        ladder: StopSequence,
+        sequence: StopSequence,
     ) -> ToolFuture<'a, StopReport> {
         Box::pin(async move {
             let terminal = self.find_open_terminal(id)?;
-            let stopped = stop_on_blocking_thread(Arc::clone(&terminal), ladder).await?;
+            let stopped = stop_on_blocking_thread(Arc::clone(&terminal), sequence).await?;
             if stopped.survivors.is_empty() {
                 // Only a process outside the tree that got hold of the output keeps it open for longer.
                 let _ = tokio::time::timeout(DRAIN_AFTER_KILL, terminal.wait_until_silent()).await;
@@ -429,17 +297,16 @@ impl TerminalClient for LocalTerminals {
     fn terminal_listeners<'a>(&'a self, id: &'a TerminalId) -> ToolFuture<'a, Vec<String>> {
         Box::pin(async move {
             let terminal = self.find_open_terminal(id)?;
-            let looking = tokio::task::spawn_blocking(move || terminal.find_listeners());
-            looking
-                .await
-                .map_err(|panicked| ToolError::internal_error(panicked.to_string()))
+            run_blocking(move || terminal.find_listeners()).await
         })
     }
 
     fn release_terminal<'a>(&'a self, id: &'a TerminalId) -> ToolFuture<'a, ()> {
         Box::pin(async move {
             let terminal = self
-                .lock_open_terminals()
+                .shared
+                .open
+                .lock()
                 .remove(id)
                 .ok_or_else(|| no_terminal_error(id))?;
             if terminal.may_have_processes() {
@@ -450,7 +317,7 @@ impl TerminalClient for LocalTerminals {
     }
 
     fn abandon_terminal(&self, id: TerminalId) {
-        let Some(terminal) = self.lock_open_terminals().remove(&id) else {
+        let Some(terminal) = self.shared.open.lock().remove(&id) else {
             return;
         };
         if !terminal.may_have_processes() {
@@ -467,9 +334,9 @@ impl TerminalClient for LocalTerminals {
 
 async fn stop_on_blocking_thread(
     terminal: Arc<CommandTerminal>,
-    ladder: StopSequence,
+    sequence: StopSequence,
 ) -> Result<StopReport, ToolError> {
-    let stopping = tokio::task::spawn_blocking(move || terminal.stop_command(&ladder));
+    let stopping = tokio::task::spawn_blocking(move || terminal.stop_command(&sequence));
     stopping.await.map_err(|panicked| {
         ToolError::internal_error(format!("stopping the command failed: {panicked}"))
     })

@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::child_process::{ProcessSpawner, SpawnPlan, SpawnedProcess};
-use super::child_tracking::ChildTracking;
+use super::child_process::{ProcessSpawner, SpawnedProcess};
 use super::command_environment::{UserEnvironment, withheld_values};
+use super::spawn_plan::SpawnPlan;
 use crate::acp::terminals::StopSignal;
 
 /// The time that a profile may take.
@@ -58,14 +58,9 @@ async fn run_login_shell(
         format!("echo; echo {ENVIRONMENT_MARKER}; env -0"),
     ];
     let plan = SpawnPlan {
-        program: shell,
-        args,
         env,
         cwd,
-        stdin: None,
-        tty: None,
-        tracking: ChildTracking::default(),
-        profile: None,
+        ..SpawnPlan::new(shell, args)
     };
     let shell = match spawner.spawn_process(plan).await {
         Ok(shell) => shell,
@@ -105,7 +100,7 @@ fn read_shell_output(spawned: &SpawnedProcess) -> Option<Vec<(String, String)>> 
             match rustix::io::read(&spawned.output, buffer.as_mut_slice()) {
                 Ok(0) => return parse_environment(&text),
                 Ok(count) if text.len() + count <= MAX_ENVIRONMENT_BYTES => {
-                    text.extend_from_slice(&buffer[..count])
+                    text.extend_from_slice(&buffer[..count]);
                 }
                 Ok(_) => return None,
                 Err(_nothing_more) => break,

@@ -9,11 +9,13 @@ use std::sync::Arc;
 use rustix::fs::FileType;
 use tokio::time::Instant;
 
-use super::child_process::{ChildProcess, open_reading_end};
+use super::child_process::ChildProcess;
 use super::command_terminal::{CommandTerminal, OutputOrigin, TerminalParts};
 use super::local_terminals::LocalTerminals;
+use super::output_pipe::OutputPipe;
+use super::output_pipe::open_reading_end;
 use super::process_identity::ProcessIdentity;
-use super::process_tree::{OutputPipe, ProcessTree};
+use super::process_tree::ProcessTree;
 use super::pty::TerminalKeyboard;
 #[cfg(target_os = "linux")]
 use super::terminal_holder;
@@ -53,7 +55,7 @@ impl LocalTerminals {
         let (output, keyboard) = reopen_output(&path)
             .map_err(|cause| ToolError::from_io("the output of the command", &cause))?;
         let pipe = keyboard.is_none().then(|| OutputPipe::Named(path.clone()));
-        let family = Some(ProcessTree::from_earlier_run(identity, &left.request, pipe));
+        let process_tree = Some(ProcessTree::from_earlier_run(identity, &left.request, pipe));
         let window = keyboard.as_ref().and_then(TerminalKeyboard::terminal_size);
         let capture = self.create_capture(
             self.output_location(&left.request, 0),
@@ -65,7 +67,7 @@ impl LocalTerminals {
         let terminal = CommandTerminal::new(TerminalParts {
             child,
             holder: None,
-            process_tree: family,
+            process_tree,
             fifo: Some(path),
             keyboard,
             capture,
@@ -86,7 +88,7 @@ impl LocalTerminals {
     /// Leaves persistent commands running, because the runner is about to end. They are neither read nor stopped any
     /// more, and all output read so far is on disk. Returns their number. Blocks for the writes.
     pub fn leave_all_running(&self) -> usize {
-        let mut open = self.lock_open_terminals();
+        let mut open = self.shared.open.lock();
         let before = open.len();
         open.retain(|_, terminal| !terminal.leave_to_next_runner());
         before - open.len()

@@ -8,9 +8,14 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::child_process::ChildProcess;
+#[cfg(target_os = "linux")]
+use super::child_process::signal_number;
 use super::control_group;
 use super::process_identity::ProcessIdentity;
-use super::process_tree::{ProcessTree, TreeMember, process_names};
+#[cfg(target_os = "linux")]
+use super::process_stat::{ProcessStat, ignores_signal, is_member_alive, to_pid};
+use super::process_stat::{TreeMember, process_names};
+use super::process_tree::ProcessTree;
 use crate::acp::terminals::{ProcessName, StopReport, StopSequence, StopSignal, StopStep};
 use crate::ids::RequestId;
 
@@ -37,10 +42,10 @@ const EXIT_TIMEOUT: Duration = Duration::from_millis(50);
 ///
 /// Blocks until all have ended, usually a moment.
 pub fn kill_survivor(identity: &ProcessIdentity, request: &RequestId) -> StopReport {
-    let family = ProcessTree::from_earlier_run(identity.clone(), request, None);
-    let stopped = stop_process_tree(Some(&family), None, &StopSequence::kill_at_once());
+    let tree = ProcessTree::from_earlier_run(identity.clone(), request, None);
+    let stopped = stop_process_tree(Some(&tree), None, &StopSequence::kill_at_once());
     if stopped.survivors.is_empty() {
-        family.remove_cgroups();
+        tree.remove_cgroups();
     }
     stopped
 }
@@ -59,7 +64,7 @@ pub fn end_request_processes(request: &RequestId) -> StopReport {
 /// processes.
 pub fn find_request_processes(request: &RequestId) -> Vec<ProcessName> {
     ProcessTree::from_request_marks(request)
-        .map(|family| process_names(&family.find_members()))
+        .map(|tree| process_names(&tree.find_members()))
         .unwrap_or_default()
 }
 
@@ -78,47 +83,40 @@ pub fn describe_kill_method() -> &'static str {
 /// Stops a command and its descendants, step by step; only its process group if the tree is unknown. Blocks, and
 /// returns as soon as all have ended.
 pub(super) fn stop_process_tree(
-    family: Option<&ProcessTree>,
+    tree: Option<&ProcessTree>,
     leader: Option<&ChildProcess>,
-    ladder: &StopSequence,
+    sequence: &StopSequence,
 ) -> StopReport {
     let last = StopStep {
         signal: StopSignal::Kill,
         grace: KILL_GRACE,
     };
-    let mut by = None;
-    for (at, rung) in ladder.stop_steps().iter().chain([&last]).enumerate() {
+    let mut report = StopReport::default();
+    let steps = sequence.stop_steps();
+    for (at, step) in steps.iter().chain([&last]).enumerate() {
         // A shell makes its background jobs ignore SIGINT, so waiting for them is useless. The wait is cut short only
         // if the next step is not yet the final kill.
-        let in_vain = rung.signal == StopSignal::Interrupt && at + 1 < ladder.stop_steps().len();
-        let gone = match (family, leader) {
+        let in_vain = step.signal == StopSignal::Interrupt && at + 1 < steps.len();
+        let gone = match (tree, leader) {
             #[cfg(target_os = "linux")]
-            (Some(family), leader) => run_stop_step(family, leader, *rung, in_vain, &mut by),
-            (_, Some(leader)) => run_group_stop_step(leader, *rung, &mut by),
+            (Some(tree), leader) => run_stop_step(tree, leader, *step, in_vain, &mut report.by),
+            (_, Some(leader)) => run_group_stop_step(leader, *step, &mut report.by),
             (_, None) => true,
         };
         if gone {
-            return StopReport {
-                by,
-                survivors: Vec::new(),
-                in_editor: None,
-            };
+            return report;
         }
     }
-    let survivors = family
-        .map(|family| process_names(&family.find_members()))
-        .unwrap_or_default();
-    StopReport {
-        by,
-        survivors,
-        in_editor: None,
+    if let Some(tree) = tree {
+        report.survivors = process_names(&tree.find_members());
     }
+    report
 }
 
 /// Returns the descendants that still run after a moment. A process that is just ending has closed its files, so that
 /// its pipe looks free, but still counts as living.
-pub(super) fn find_lasting_members(family: &ProcessTree) -> Vec<TreeMember> {
-    let members = family.recent_descendants();
+pub(super) fn find_lasting_members(tree: &ProcessTree) -> Vec<TreeMember> {
+    let members = tree.recent_descendants();
     #[cfg(target_os = "linux")]
     if !members.is_empty() {
         let handles: Vec<ProcessHandle> = members
@@ -127,11 +125,11 @@ pub(super) fn find_lasting_members(family: &ProcessTree) -> Vec<TreeMember> {
             .filter_map(ProcessHandle::open_process)
             .collect();
         if wait_until_all_ended(&handles, Instant::now() + EXIT_TIMEOUT) {
-            return family.recent_descendants();
+            return tree.recent_descendants();
         }
         return members
             .into_iter()
-            .filter(|member| super::process_tree::is_member_alive(*member))
+            .filter(|member| is_member_alive(*member))
             .collect();
     }
     members
@@ -141,27 +139,27 @@ pub(super) fn find_lasting_members(family: &ProcessTree) -> Vec<TreeMember> {
 /// `in_vain`, the grace also ends as soon as all that are left ignore the signal.
 #[cfg(target_os = "linux")]
 fn run_stop_step(
-    family: &ProcessTree,
+    tree: &ProcessTree,
     leader: Option<&ChildProcess>,
-    rung: StopStep,
+    step: StopStep,
     in_vain: bool,
     by: &mut Option<StopSignal>,
 ) -> bool {
-    let until = Instant::now() + rung.grace;
-    if rung.signal == StopSignal::Kill && family.kill_control_groups() {
-        *by = Some(rung.signal);
+    let until = Instant::now() + step.grace;
+    if step.signal == StopSignal::Kill && tree.kill_control_groups() {
+        *by = Some(step.signal);
     }
-    let in_group = leader.is_some_and(|child| child.signal_group(rung.signal));
+    let in_group = leader.is_some_and(|child| child.signal_group(step.signal));
     if in_group {
-        *by = Some(rung.signal);
+        *by = Some(step.signal);
     }
     let mut signalled: Vec<TreeMember> = Vec::new();
     loop {
-        if rung.signal == StopSignal::Kill {
-            freeze_tree(family);
+        if step.signal == StopSignal::Kill {
+            freeze_tree(tree);
         }
         let mut living = Vec::new();
-        let Some(members) = find_living_members(family) else {
+        let Some(members) = find_living_members(tree) else {
             return true;
         };
         let first = signalled.is_empty();
@@ -169,11 +167,11 @@ fn run_stop_step(
             let Some(handle) = ProcessHandle::open_process(member) else {
                 continue;
             };
-            let by_group = in_group && first && member.group == family.process_group();
-            let again = rung.signal == StopSignal::Kill;
+            let by_group = in_group && first && member.group == tree.process_group();
+            let again = step.signal == StopSignal::Kill;
             if again || !(by_group || signalled.contains(&member)) {
-                handle.send_signal(rung.signal);
-                *by = Some(rung.signal);
+                handle.send_signal(step.signal);
+                *by = Some(step.signal);
             }
             signalled.push(member);
             living.push(handle);
@@ -200,16 +198,16 @@ fn run_stop_step(
 
 /// Returns all living processes, or `None` if several consecutive scans find none.
 #[cfg(target_os = "linux")]
-fn find_living_members(family: &ProcessTree) -> Option<Vec<TreeMember>> {
+fn find_living_members(tree: &ProcessTree) -> Option<Vec<TreeMember>> {
     (0..EMPTY_SCANS)
-        .map(|_| family.find_members())
+        .map(|_| tree.find_members())
         .find(|members| !members.is_empty())
 }
 
 /// Stops all processes until several consecutive scans find no new one. A stopped process starts none, and still
 /// counts against the user's process limit. So a fork bomb hits that limit and gets no room for new processes.
 #[cfg(target_os = "linux")]
-fn freeze_tree(family: &ProcessTree) {
+fn freeze_tree(tree: &ProcessTree) {
     let mut stopped: HashSet<TreeMember> = HashSet::new();
     let mut quiet = 0;
     for _ in 0..MAX_FREEZE_SCANS {
@@ -221,8 +219,8 @@ fn freeze_tree(family: &ProcessTree) {
                 handle.send_stop();
             }
         };
-        family.for_each_tagged(&mut stop);
-        family.find_members().into_iter().for_each(&mut stop);
+        tree.for_each_tagged(&mut stop);
+        tree.find_members().into_iter().for_each(&mut stop);
         quiet = if stopped.len() == before {
             quiet + 1
         } else {
@@ -235,10 +233,10 @@ fn freeze_tree(family: &ProcessTree) {
 }
 
 /// Runs one step on the process group alone: signals it and waits until it is empty.
-fn run_group_stop_step(leader: &ChildProcess, rung: StopStep, by: &mut Option<StopSignal>) -> bool {
-    let until = Instant::now() + rung.grace;
-    if leader.signal_group(rung.signal) {
-        *by = Some(rung.signal);
+fn run_group_stop_step(leader: &ChildProcess, step: StopStep, by: &mut Option<StopSignal>) -> bool {
+    let until = Instant::now() + step.grace;
+    if leader.signal_group(step.signal) {
+        *by = Some(step.signal);
     }
     while leader.has_group_members() {
         let left = until.saturating_duration_since(Instant::now());
@@ -264,10 +262,10 @@ struct ProcessHandle {
 #[cfg(target_os = "linux")]
 impl ProcessHandle {
     fn open_process(member: TreeMember) -> Option<Self> {
-        let pid = super::child_process::to_pid(member.pid)?;
+        let pid = to_pid(member.pid)?;
         let fd = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()).ok()?;
-        let still = super::process_tree::ProcessStat::read_proc_stat(member.pid)
-            .is_some_and(|stat| stat.start == member.start);
+        let still =
+            ProcessStat::read_proc_stat(member.pid).is_some_and(|stat| stat.start == member.start);
         still.then_some(Self {
             fd,
             pid: member.pid,
@@ -275,7 +273,7 @@ impl ProcessHandle {
     }
 
     fn ignores_interrupt(&self) -> bool {
-        super::process_tree::ignores_signal(self.pid, rustix::process::Signal::INT)
+        ignores_signal(self.pid, rustix::process::Signal::INT)
     }
 
     fn send_stop(&self) {
@@ -285,10 +283,7 @@ impl ProcessHandle {
 
     fn send_signal(&self, signal: StopSignal) {
         // A process that has just ended, or that we may not signal, shows in the next scan.
-        let _ = rustix::process::pidfd_send_signal(
-            &self.fd,
-            super::child_process::signal_number(signal),
-        );
+        let _ = rustix::process::pidfd_send_signal(&self.fd, signal_number(signal));
         if signal != StopSignal::Kill {
             let _ = rustix::process::pidfd_send_signal(&self.fd, rustix::process::Signal::CONT);
         }
@@ -338,15 +333,17 @@ fn to_timespec(duration: Duration) -> Timespec {
     })
 }
 
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(target_os = "linux")]
+#[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
 
     use super::super::child_log::call_mark;
-    use super::super::child_process::{ProcessSpawner, SpawnPlan, SpawnedProcess};
+    use super::super::child_process::{ProcessSpawner, SpawnedProcess};
     use super::super::child_tracking::ChildTracking;
     use super::super::control_group::ControlGroup;
     use super::super::limit_mark::LimitMark;
+    use super::super::spawn_plan::SpawnPlan;
     use super::*;
 
     /// Forks twice, leaves the session, empties its environment, closes its standard streams and reports that.
@@ -354,14 +351,14 @@ mod tests {
         "(setsid env -i bash -c 'exec 0<&- 1>&- 2>&-; (setsid sleep 600 &)'); echo done";
 
     /// A command that left a daemon behind and ended, with the remaining means to find it.
-    async fn family(mark: &str, ties: ChildTracking) -> (ProcessIdentity, ProcessTree) {
-        family_of(DAEMON, mark, ties).await
+    async fn tree(mark: &str, tracking: ChildTracking) -> (ProcessIdentity, ProcessTree) {
+        family_of(DAEMON, mark, tracking).await
     }
 
     async fn family_of(
         line: &str,
         mark: &str,
-        ties: ChildTracking,
+        tracking: ChildTracking,
     ) -> (ProcessIdentity, ProcessTree) {
         let plan = SpawnPlan {
             program: "/bin/bash".into(),
@@ -370,7 +367,7 @@ mod tests {
             cwd: "/".into(),
             stdin: None,
             tty: None,
-            tracking: ties.clone(),
+            tracking: tracking.clone(),
             profile: None,
         };
         let spawner = ProcessSpawner::new().expect("a thread");
@@ -384,22 +381,22 @@ mod tests {
         let leader = child.child_identity().expect("it is known").clone();
         (
             leader.clone(),
-            ProcessTree::from_command(leader, format!("{mark}:none"), &ties, None),
+            ProcessTree::from_command(leader, format!("{mark}:none"), &tracking, None),
         )
     }
 
-    fn end(family: &ProcessTree) {
+    fn end(tree: &ProcessTree) {
         assert!(
-            (0..1_000).any(|_| !family.find_members().is_empty()),
+            (0..1_000).any(|_| !tree.find_members().is_empty()),
             "it is found"
         );
-        let stopped = stop_process_tree(Some(family), None, &StopSequence::kill_at_once());
+        let stopped = stop_process_tree(Some(tree), None, &StopSequence::kill_at_once());
         assert_eq!(
             (stopped.by, stopped.survivors),
             (Some(StopSignal::Kill), Vec::new())
         );
-        assert!(family.find_members().is_empty());
-        family.remove_cgroups();
+        assert!(tree.find_members().is_empty());
+        tree.remove_cgroups();
     }
 
     #[tokio::test]
@@ -417,7 +414,7 @@ mod tests {
             lost.find_members().is_empty(),
             "the test needs a daemon that nothing else finds"
         );
-        let (_, found) = family(
+        let (_, found) = tree(
             &mark,
             ChildTracking {
                 limit,
@@ -436,7 +433,7 @@ mod tests {
             assert!(!control_group::can_create_groups());
             return;
         };
-        let (_, found) = family(
+        let (_, found) = tree(
             &mark,
             ChildTracking {
                 group: Some(group),
@@ -482,7 +479,7 @@ mod tests {
     async fn a_later_life_finds_a_daemon_by_the_requests_name() {
         let request = RequestId::new();
         let mark = call_mark(&request, 0);
-        let (leader, left) = family(&mark, ChildTracking::from_mark(&mark, true)).await;
+        let (leader, left) = tree(&mark, ChildTracking::from_mark(&mark, true)).await;
         assert_eq!(left.find_members().len(), 1);
         let stranger = kill_survivor(&leader, &RequestId::new());
         assert!(

@@ -6,7 +6,7 @@ use std::ffi::OsStr;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use super::process_tree::OutputPipe;
+use super::output_pipe::OutputPipe;
 
 /// Returns whether the process has this entry in its environment. A mark that ends in a dot matches all entries that
 /// begin with it.

@@ -12,8 +12,9 @@ use std::path::{Path, PathBuf};
 use super::folder_scan::{FolderScan, MAX_SCANNED_ENTRIES, ScanExtent};
 use super::git_config;
 use super::known_repositories::KnownRepositories;
+use super::protected_path_stamp::PathStamp;
 pub(super) use super::protected_paths::CoverMode;
-use super::protected_paths::{PathStamp, ProtectedPathScan, ProtectedPathState};
+use super::protected_paths::{ProtectedPathScan, ProtectedPathState};
 use crate::acp::protected_path;
 use crate::sandbox::SandboxRules;
 

@@ -1,17 +1,15 @@
 //! Finds the protected paths that exist, how commands may use each, and a stamp that shows changes. Not here: the
 //! places to search and the reports (the watch of protected paths), and the protected names (acp::protected_path).
-#![expect(
-    clippy::disallowed_methods,
-    reason = "the protected paths are looked at as they are, links included"
-)]
 
 use std::collections::BTreeMap;
-use std::fs::{self, Metadata};
-use std::hash::{DefaultHasher, Hash, Hasher as _};
+use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::folder_scan::{FolderScan, ScanExtent};
+use super::protected_path_stamp::{
+    MAX_FOLDER_ENTRIES, MAX_STAMPED_FILES, PathStamp, ProtectedFiles, path_stamp,
+};
 use crate::acp::protected_path;
 use crate::sandbox::is_absent;
 
@@ -21,9 +19,6 @@ const MAX_INNER_FOLDERS: usize = 2_048;
 const MAX_INNER_REPOSITORIES: usize = 512;
 /// The depth to which submodule repositories are searched.
 const MAX_MODULE_DEPTH: usize = 12;
-/// The number of a protected folder's files that are stamped one by one, and of its entries that are read.
-const MAX_STAMPED_FILES: usize = 200;
-const MAX_FOLDER_ENTRIES: usize = 10_000;
 /// The depth to which files are stamped one by one.
 const MAX_FILE_DEPTH: usize = 2;
 
@@ -43,17 +38,6 @@ pub(super) struct ProtectedPathState {
     pub cover: Option<CoverMode>,
     /// Differs after a change.
     pub stamp: PathStamp,
-}
-
-/// A stamp by which changes are detected.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum PathStamp {
-    /// A folder without its own stamp: its files are stamped one by one.
-    Separate,
-    /// Inode, size, mode, and ctime, which no command can set.
-    Single(u64, u64, u32, i64, i64),
-    /// A folder with too many files: one number from all of theirs.
-    Combined(u64),
 }
 
 /// The result of a scan.
@@ -368,74 +352,4 @@ impl<'a> ProtectedPathScan<'a> {
 /// Returns how to cover a file. A link is not covered, because its target may be anywhere.
 fn cover_for_file(metadata: &Metadata) -> Option<CoverMode> {
     metadata.is_file().then_some(CoverMode::ReadOnly)
-}
-
-/// The files of a protected folder.
-struct ProtectedFiles {
-    found: Vec<(PathBuf, PathStamp)>,
-    folders: Vec<PathStamp>,
-    /// The number of entries that may still be read.
-    left: usize,
-}
-
-impl ProtectedFiles {
-    fn new(folder: &Metadata) -> Self {
-        Self {
-            found: Vec::new(),
-            folders: vec![path_stamp(folder)],
-            left: MAX_FOLDER_ENTRIES,
-        }
-    }
-
-    /// Stamps the files of a folder. Sample hooks are skipped: git never runs them, and there may be many.
-    fn walk_files(&mut self, folder: &Path, depth: usize) {
-        for entry in fs::read_dir(folder)
-            .into_iter()
-            .flatten()
-            .filter_map(Result::ok)
-        {
-            if self.left == 0 {
-                return;
-            }
-            self.left -= 1;
-            let (path, kind) = (entry.path(), entry.file_type());
-            let is_folder = kind.is_ok_and(|kind| kind.is_dir());
-            if !is_folder
-                && path
-                    .extension()
-                    .is_some_and(|extension| extension == "sample")
-            {
-                continue;
-            }
-            let Ok(metadata) = entry.metadata() else {
-                continue;
-            };
-            if is_folder && depth > 0 {
-                self.folders.push(path_stamp(&metadata));
-                self.walk_files(&path, depth - 1);
-            } else {
-                self.found.push((path, path_stamp(&metadata)));
-            }
-        }
-    }
-
-    /// Combines all stamps to a number that does not depend on their order.
-    fn combined_digest(&self) -> u64 {
-        fn hash_value(what: impl Hash) -> u64 {
-            let mut hasher = DefaultHasher::new();
-            what.hash(&mut hasher);
-            hasher.finish()
-        }
-        let all = self
-            .found
-            .iter()
-            .map(hash_value)
-            .chain(self.folders.iter().map(hash_value));
-        all.fold(0, u64::wrapping_add)
-    }
-}
-
-fn path_stamp(metadata: &Metadata) -> PathStamp {
-    let (mode, seconds, nanos) = (metadata.mode(), metadata.ctime(), metadata.ctime_nsec());
-    PathStamp::Single(metadata.ino(), metadata.size(), mode, seconds, nanos)
 }

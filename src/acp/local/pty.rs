@@ -3,9 +3,9 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::pty::{OpenptFlags, grantpt, openpt, unlockpt};
@@ -99,18 +99,18 @@ impl TerminalKeyboard {
 
     /// Examines the program's output, which may switch the form of the cursor keys.
     pub fn watch_output(&self, printed: &[u8]) {
-        self.lock_keyboard().modes.parse_output(printed);
+        self.state.lock().modes.parse_output(printed);
     }
 
     /// Closes the terminal when no program reads it any more.
     pub fn close_terminal(&self) {
-        self.lock_keyboard().master = None;
+        self.state.lock().master = None;
     }
 
     /// Types these strokes. Blocks for a moment at most while the program does not read.
     pub fn write_strokes(&self, strokes: &[TerminalInput]) -> Result<TypedBytes, ToolError> {
         let (ours, application) = {
-            let state = self.lock_keyboard();
+            let state = self.state.lock();
             let ours = state.master.as_ref().map(OwnedFd::try_clone).transpose();
             (
                 ours.map_err(|cause| ToolError::from_io("the terminal", &cause))?,
@@ -140,7 +140,8 @@ impl TerminalKeyboard {
     /// Returns whether the program reads a line without echo, as at a password prompt.
     pub fn is_reading_hidden(&self) -> bool {
         let modes = self
-            .lock_keyboard()
+            .state
+            .lock()
             .master
             .as_ref()
             .map_or(LocalModes::empty(), read_local_modes);
@@ -149,7 +150,7 @@ impl TerminalKeyboard {
 
     /// Returns the size of the terminal's window.
     pub fn terminal_size(&self) -> Option<WindowSize> {
-        let size = tcgetwinsize(self.lock_keyboard().master.as_ref()?).ok()?;
+        let size = tcgetwinsize(self.state.lock().master.as_ref()?).ok()?;
         Some(WindowSize {
             cols: size.ws_col,
             rows: size.ws_row,
@@ -158,12 +159,8 @@ impl TerminalKeyboard {
 
     /// Returns the device number of the slave side.
     pub fn device_number(&self) -> Option<u64> {
-        let name = rustix::pty::ptsname(self.lock_keyboard().master.as_ref()?, Vec::new()).ok()?;
+        let name = rustix::pty::ptsname(self.state.lock().master.as_ref()?, Vec::new()).ok()?;
         Some(rustix::fs::stat(name.as_c_str()).ok()?.st_rdev)
-    }
-
-    fn lock_keyboard(&self) -> MutexGuard<'_, KeyboardState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,9 +1,9 @@
 //! The thread that reads one command's output and detects its end. Not here: processing the bytes (command_capture).
 
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::MutexGuard;
 use std::time::{Duration, Instant};
 
+use parking_lot::MutexGuard;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 

@@ -1,7 +1,7 @@
 //! Caches the line indexes of the files read last, so that the next page need not start again. Not here: counting
 //! lines (line_index).
 
-use std::sync::Mutex;
+use parking_lot::Mutex;
 
 use crate::acp::files::FileStamp;
 use crate::output::line_feed::LineFeed;
@@ -20,20 +20,14 @@ impl LineIndexCache {
     /// Takes the index of this state of a file out of the cache, so that no scan holds a lock.
     /// [`LineIndexCache::put_index`] returns it.
     pub(super) fn take_index(&self, stamp: FileStamp, feed: LineFeed) -> LineIndex {
-        let mut recent = self
-            .recent
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut recent = self.recent.lock();
         let at = recent.iter().position(|(known, _)| *known == (stamp, feed));
         at.map_or_else(LineIndex::default, |at| recent.remove(at).1)
     }
 
     /// Stores an index for the next page.
     pub(super) fn put_index(&self, stamp: FileStamp, feed: LineFeed, index: LineIndex) {
-        let mut recent = self
-            .recent
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut recent = self.recent.lock();
         // An older state of the same file will not come back.
         if let Some(at) = recent
             .iter()

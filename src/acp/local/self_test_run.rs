@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::child_process::{ProcessSpawner, SpawnPlan, SpawnedProcess};
-use super::child_tracking::ChildTracking;
+use super::child_process::{ProcessSpawner, SpawnedProcess};
 use super::command_checks::resolve_program;
+use super::spawn_plan::SpawnPlan;
 use crate::acp::terminals::CommandLaunch;
 use crate::sandbox::SandboxRules;
 
@@ -40,14 +40,9 @@ pub(super) fn build_script_plan(
     let env = [("PATH".to_owned(), folders.join(":"))].into();
     let cwd = rules.temp.clone();
     Ok(SpawnPlan {
-        program,
-        args,
         env,
         cwd,
-        stdin: None,
-        tty: None,
-        tracking: ChildTracking::default(),
-        profile: None,
+        ..SpawnPlan::new(program, args)
     })
 }
 

@@ -3,11 +3,12 @@
 
 use std::collections::HashMap;
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
-use super::LocalClient;
+use parking_lot::Mutex;
+
 use super::command_environment::is_runner_setting;
-use super::local_client_tools::to_protocol_error;
+use super::local_client_tools::{LocalClient, to_protocol_error};
 use crate::acp::protocol::{
     self, CreateTerminalRequest, CreateTerminalResponse, Error, KillTerminalRequest,
     KillTerminalResponse, ReleaseTerminalRequest, ReleaseTerminalResponse, SessionId,
@@ -25,19 +26,13 @@ use crate::tool::ToolError;
 const MAX_SESSION_OUTPUT: u64 = 8 << 20;
 
 /// The terminals that agents created.
-#[derive(Default)]
-pub(super) struct SessionTerminals(Mutex<HashMap<TerminalId, SessionTerminal>>);
+#[derive(Clone, Default)]
+pub(super) struct SessionTerminals(Arc<Mutex<HashMap<TerminalId, SessionTerminal>>>);
 
 #[derive(Clone)]
 struct SessionTerminal {
     session: SessionId,
     limit: u64,
-}
-
-impl SessionTerminals {
-    fn lock_session_terminals(&self) -> MutexGuard<'_, HashMap<TerminalId, SessionTerminal>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl LocalClient {
@@ -63,7 +58,7 @@ impl LocalClient {
             .filter(|(name, value)| !is_runner_setting(name, value))
             .collect();
         create.raw = true;
-        let opened = TerminalClient::create_terminal(&self.terminals, create).await;
+        let opened = self.terminals.create_terminal(create).await;
         let opened =
             opened.map_err(|fault| to_protocol_error(&fault, Path::new(&request.command)))?;
         let wire = WireId::from(opened.id.as_str().to_owned());
@@ -71,16 +66,13 @@ impl LocalClient {
             .output_byte_limit
             .unwrap_or(MAX_SESSION_OUTPUT)
             .min(MAX_SESSION_OUTPUT);
-        self.serving
-            .session_terminals
-            .lock_session_terminals()
-            .insert(
-                opened.id,
-                SessionTerminal {
-                    session: request.session_id,
-                    limit,
-                },
-            );
+        self.session_terminals.0.lock().insert(
+            opened.id,
+            SessionTerminal {
+                session: request.session_id,
+                limit,
+            },
+        );
         Ok(CreateTerminalResponse::new(wire))
     }
 
@@ -88,18 +80,23 @@ impl LocalClient {
         &self,
         request: TerminalOutputRequest,
     ) -> Result<TerminalOutputResponse, Error> {
-        let (id, loan) = self.find_session_terminal(&request.session_id, &request.terminal_id)?;
+        let (id, terminal) =
+            self.find_session_terminal(&request.session_id, &request.terminal_id)?;
         let output = self
             .terminals
             .terminal_output(OutputQuery::whole_output(&id))
             .await;
         let output = output.map_err(|cause| terminal_error(&cause, &id))?;
         let kept = match output.handle {
-            Some(handle) => self.terminals.stored_output_end(handle, loan.limit).await,
+            Some(handle) => {
+                self.terminals
+                    .stored_output_end(handle, terminal.limit)
+                    .await
+            }
             None => Ok((Vec::new(), false)),
         };
         let (bytes, cut) = kept.map_err(|cause| terminal_error(&cause, &id))?;
-        let (text, more) = truncate_to_end(&bytes, loan.limit, output.exit.is_some());
+        let (text, more) = truncate_to_end(&bytes, terminal.limit, output.exit.is_some());
         let answer = TerminalOutputResponse::new(text, cut || more);
         Ok(answer.exit_status(output.exit.as_ref().map(to_wire_exit_status)))
     }
@@ -109,7 +106,7 @@ impl LocalClient {
         request: WaitForTerminalExitRequest,
     ) -> Result<WaitForTerminalExitResponse, Error> {
         let (id, _) = self.find_session_terminal(&request.session_id, &request.terminal_id)?;
-        let exit = TerminalClient::wait_for_terminal_exit(&self.terminals, &id).await;
+        let exit = self.terminals.wait_for_terminal_exit(&id).await;
         let exit = exit.map_err(|cause| terminal_error(&cause, &id))?;
         Ok(WaitForTerminalExitResponse::new(to_wire_exit_status(&exit)))
     }
@@ -119,8 +116,10 @@ impl LocalClient {
         request: KillTerminalRequest,
     ) -> Result<KillTerminalResponse, Error> {
         let (id, _) = self.find_session_terminal(&request.session_id, &request.terminal_id)?;
-        let stopped =
-            TerminalClient::kill_terminal(&self.terminals, &id, StopSequence::for_timeout()).await;
+        let stopped = self
+            .terminals
+            .kill_terminal(&id, StopSequence::for_timeout())
+            .await;
         stopped
             .map(|_| KillTerminalResponse::new())
             .map_err(|cause| terminal_error(&cause, &id))
@@ -131,11 +130,8 @@ impl LocalClient {
         request: ReleaseTerminalRequest,
     ) -> Result<ReleaseTerminalResponse, Error> {
         let (id, _) = self.find_session_terminal(&request.session_id, &request.terminal_id)?;
-        self.serving
-            .session_terminals
-            .lock_session_terminals()
-            .remove(&id);
-        let released = TerminalClient::release_terminal(&self.terminals, &id).await;
+        self.session_terminals.0.lock().remove(&id);
+        let released = self.terminals.release_terminal(&id).await;
         released
             .map(|()| ReleaseTerminalResponse::new())
             .map_err(|cause| terminal_error(&cause, &id))
@@ -148,15 +144,10 @@ impl LocalClient {
         wire: &WireId,
     ) -> Result<(TerminalId, SessionTerminal), Error> {
         let id = TerminalId::from(&*wire.to_string());
-        let found = self
-            .serving
-            .session_terminals
-            .lock_session_terminals()
-            .get(&id)
-            .cloned();
-        let found = found.filter(|loan| loan.session == *session);
+        let found = self.session_terminals.0.lock().get(&id).cloned();
+        let found = found.filter(|terminal| terminal.session == *session);
         found
-            .map(|loan| (id, loan))
+            .map(|terminal| (id, terminal))
             .ok_or_else(|| protocol::resource_missing(format!("terminal {wire}")))
     }
 }

@@ -4,12 +4,11 @@
 //!
 //! Not here: starting it (child_process), and the choice of commands to adopt.
 
-use std::collections::BTreeMap;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -19,8 +18,8 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags,
 };
 
-use super::child_process::SpawnPlan;
 use super::child_tracking::ChildTracking;
+use super::spawn_plan::SpawnPlan;
 
 /// The first argument with which the runner's program is a holder; the second is the socket's path.
 pub const HOLDER_ARGUMENT: &str = "hold-terminal";
@@ -35,19 +34,14 @@ const HANG_UP_CHECK_INTERVAL: Timespec = Timespec {
 /// Plans a holder, and opens the socket that it will listen on.
 pub(super) fn prepare_holder(socket: &Path) -> io::Result<(SpawnPlan, OwnedFd)> {
     let listener = UnixListener::bind(socket)?;
+    let args = vec![HOLDER_ARGUMENT.to_owned(), socket.display().to_string()];
     let plan = SpawnPlan {
-        program: std::env::current_exe()?,
-        args: vec![HOLDER_ARGUMENT.to_owned(), socket.display().to_string()],
-        env: BTreeMap::new(),
-        cwd: PathBuf::from("/"),
-        stdin: None,
-        tty: None,
         // It outlives the runner, as its terminal does.
         tracking: ChildTracking {
             fifo: Some(socket.to_owned()),
             ..ChildTracking::default()
         },
-        profile: None,
+        ..SpawnPlan::new(std::env::current_exe()?, args)
     };
     Ok((plan, listener.into()))
 }

@@ -1,5 +1,5 @@
-//! Detects a file's encoding when it is read, rejects files that are not text, and counts bytes that are not UTF-8.
-//! Not here: the detection itself (`acp::content`, `acp::encoding`).
+//! Detects a file's encoding when it is read, and rejects files that are not text. Not here: the
+//! detection itself (`acp::file_content`, `acp::encoding`).
 
 use crate::acp::WorkspacePath;
 use crate::acp::encoding::FileEncoding;
@@ -75,80 +75,4 @@ pub(super) fn not_text_error(
         shown.join(" ")
     );
     ToolError::new(ErrorCode::NotText, text)
-}
-
-/// Counts the bytes that are not UTF-8, over pieces that may split a character.
-#[derive(Debug, Default)]
-pub(super) struct InvalidByteCounter {
-    count: u64,
-    /// The beginning of a character that the next piece may complete.
-    begun: Vec<u8>,
-}
-
-impl InvalidByteCounter {
-    /// Counts the bytes that are not UTF-8 in a whole.
-    pub(super) fn count_invalid(bytes: &[u8]) -> u64 {
-        bytes
-            .utf8_chunks()
-            .map(|chunk| chunk.invalid().len() as u64)
-            .sum()
-    }
-
-    /// Counts in the next piece.
-    pub(super) fn count_next_piece(&mut self, piece: &[u8]) {
-        let joined;
-        let piece = if self.begun.is_empty() {
-            piece
-        } else {
-            joined = [self.begun.as_slice(), piece].concat();
-            joined.as_slice()
-        };
-        let (mut at, mut begun) = (0, Vec::new());
-        for chunk in piece.utf8_chunks() {
-            let invalid = chunk.invalid();
-            at += chunk.valid().len() + invalid.len();
-            // Only at the end of the piece can a character be incomplete and not invalid.
-            let is_begun = at == piece.len()
-                && std::str::from_utf8(invalid).is_err_and(|error| error.error_len().is_none());
-            if is_begun {
-                begun = invalid.to_vec();
-            } else {
-                self.count += invalid.len() as u64;
-            }
-        }
-        self.begun = begun;
-    }
-
-    /// Returns the count after the last piece.
-    pub(super) fn total_invalid(&self) -> u64 {
-        self.count + self.begun.len() as u64
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn invalid_bytes_are_counted_alike_in_every_piecing() {
-        for text in [
-            b"caf\xe9 \xe9".as_slice(),
-            "grüße – 🦀".as_bytes(),
-            b"\xf0\x9f\x90 \xc3(\xff\xf0\x9f",
-            b"",
-        ] {
-            let whole = InvalidByteCounter::count_invalid(text);
-            assert_eq!(whole > 0, std::str::from_utf8(text).is_err());
-            for size in 1..=text.len() {
-                let mut counter = InvalidByteCounter::default();
-                text.chunks(size)
-                    .for_each(|piece| counter.count_next_piece(piece));
-                assert_eq!(
-                    counter.total_invalid(),
-                    whole,
-                    "{text:?} in pieces of {size}"
-                );
-            }
-        }
-    }
 }

@@ -4,8 +4,9 @@
 use std::io;
 use std::path::Path;
 
-use super::super::child_process::{ProcessSpawner, SpawnPlan};
+use super::super::child_process::ProcessSpawner;
 use super::super::self_test_run::{build_script_plan, capture_output, wrap_program};
+use super::super::spawn_plan::SpawnPlan;
 use super::ConfinementState;
 use crate::sandbox::ConfinementLevel;
 use crate::sandbox::self_test::{SCRIPT, SelfTestTargets};

@@ -133,7 +133,7 @@ fn accessed_places(workspace: &Workspace, access: &DeclaredAccess) -> Vec<Touche
         match &access.default_location {
             DefaultLocation::Nowhere => {}
             DefaultLocation::FirstWorkspace => {
-                places.push(describe_place(workspace, workspace.first_root()))
+                places.push(describe_place(workspace, workspace.first_root()));
             }
             DefaultLocation::AllWorkspaces(Some(base)) if workspace.root_paths().count() == 1 => {
                 places.push(describe_place(workspace, Path::new(base)));

@@ -6,9 +6,10 @@
 //! previous rules.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use parking_lot::Mutex;
 use uuid::Uuid;
 
 use crate::home::{GrantFiles, Home, HomeError, PolicyFile, PolicyStamp};
@@ -78,7 +79,7 @@ impl ActiveRules {
     /// Returns whether there are rules to check a call against, from the file's metadata only. Runs for every call.
     pub(super) fn may_have_rules(&self) -> bool {
         // Called on the event loop, so it must not wait for another thread that reads the file.
-        let Ok(seen) = self.loaded.try_lock() else {
+        let Some(seen) = self.loaded.try_lock() else {
             return true;
         };
         let is_same = self
@@ -90,7 +91,7 @@ impl ActiveRules {
 
     /// Returns the rules in force. Reads the file if it changed, which takes a moment.
     pub fn current_rules(&self) -> RulesSnapshot {
-        let mut seen = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = self.loaded.lock();
         if self
             .file
             .read_stamp()

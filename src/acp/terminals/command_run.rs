@@ -162,8 +162,8 @@ async fn run_watched(
         exit = client.wait_for_terminal_exit(guard.terminal_id()) => RunEnding::Finished(exit?),
         () = cx.wait_for_cancel() => {
             // A runner that shuts down cannot wait ten seconds for each command.
-            let ladder = if cx.shutdown.is_cancelled() { StopSequence::for_timeout() } else { StopSequence::for_cancel() };
-            RunEnding::Cancelled(stop_and_drain(client, &guard, ladder).await?)
+            let sequence = if cx.shutdown.is_cancelled() { StopSequence::for_timeout() } else { StopSequence::for_cancel() };
+            RunEnding::Cancelled(stop_and_drain(client, &guard, sequence).await?)
         }
         never = follow_output(client, cx, guard.terminal_id(), &mut shown) => match never {},
         () = out_of_patience => return Ok(WatchedCommand::Running(guard)),
@@ -222,9 +222,9 @@ async fn follow_output(
 async fn stop_and_drain(
     client: &Arc<dyn TerminalClient>,
     guard: &TerminalGuard,
-    ladder: StopSequence,
+    sequence: StopSequence,
 ) -> Result<StopReport, ToolError> {
-    let stopped = client.kill_terminal(guard.terminal_id(), ladder).await?;
+    let stopped = client.kill_terminal(guard.terminal_id(), sequence).await?;
     match tokio::time::timeout(
         KILL_TIMEOUT,
         client.wait_for_terminal_exit(guard.terminal_id()),
@@ -233,7 +233,7 @@ async fn stop_and_drain(
     {
         Ok(exit) => drop(exit?),
         Err(_still_there) => {
-            tracing::warn!(terminal = %guard.terminal_id(), "a killed command has not ended yet")
+            tracing::warn!(terminal = %guard.terminal_id(), "a killed command has not ended yet");
         }
     }
     Ok(stopped)

@@ -6,10 +6,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::explain_io_error;
 use super::held::{self, FolderHandle};
-use super::{WorkspaceRoot, explain_io_error};
+use super::workspace_root::WorkspaceRoot;
 use crate::acp::protected_path::{self, PathProtection};
 use crate::output::path_text::path_text;
+use crate::tool::ToolError;
 
 /// A path that lies in a workspace and has no symlinks. If one is put there later, opening fails; it never opens
 /// another file.
@@ -66,6 +68,11 @@ impl WorkspacePath {
     /// Returns the path as a reply shows it, and as [`super::Workspace::resolve_in_workspace`] accepts it.
     pub fn display_text(&self) -> String {
         path_text(&self.absolute)
+    }
+
+    /// Builds the error of a tool that could not access the file.
+    pub(in crate::acp) fn access_error(&self, cause: io::Error) -> ToolError {
+        ToolError::from_io(self.display_text(), &explain_io_error(cause))
     }
 
     /// Returns the workspace folder that it lies in.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use punie_runner::acp::editor::{AttachedEditors, EditorOverlay};
 use punie_runner::acp::local::child_log::NoChildLog;
 use punie_runner::acp::local::local_client_tools::LocalPolicy;
 use punie_runner::acp::local::local_terminals::{LocalTerminalSetup, LocalTerminals};
@@ -35,10 +36,12 @@ pub fn whole() -> Whole {
         confinement: punie_runner::acp::local::confinement::Confinement::default(),
     })
     .expect("a thread");
-    let client = Arc::new(LocalClient::new(
-        terminals,
-        workspace.clone(),
-        LocalPolicy::Deny,
+    let local = LocalClient::new(terminals, workspace.clone(), LocalPolicy::Deny);
+    let scripts = folders.path().join("scripts");
+    let client = Arc::new(EditorOverlay::new(
+        AttachedEditors::default(),
+        local,
+        scripts,
     ));
     let home = Home::open_home(&folders.path().join("home")).expect("a home");
     let registry = handlers::build_registry(handlers::HandlerDeps {

@@ -1,0 +1,100 @@
+//! The owner's rules with the context to check a call against them: the verdict on a call, and the grants that it uses.
+//! Not here: the question that follows (permission), and the rules themselves (`crate::policy`).
+
+use super::access;
+use super::active_rules::ActiveRules;
+use crate::acp::Workspace;
+use crate::acp::local::local_terminals::LocalTerminals;
+use crate::failpoint::reach_of;
+use crate::ids::RequestId;
+use crate::policy::{PolicyCall, PolicyDecision, PolicyGrant, PolicyVerdict, judge_call};
+use crate::tool::{DeclaredAccess, ErrorCode, ToolEffect, ToolError, ToolSpec};
+
+/// The owner's rules, with the context to check a call against them.
+pub struct GatePolicy {
+    /// The rules in force.
+    pub active_rules: ActiveRules,
+    /// The workspace folders.
+    pub workspace: Workspace,
+    /// The terminals in which commands run.
+    pub terminals: LocalTerminals,
+}
+
+impl GatePolicy {
+    /// Returns the verdict on a call, and the call as it was judged. A verdict for a request uses up its grants.
+    pub(super) fn judge_call(
+        &self,
+        tool: &ToolSpec,
+        effect: ToolEffect,
+        access: &DeclaredAccess,
+        asks: bool,
+        request: Option<&RequestId>,
+    ) -> Result<(PolicyVerdict, PolicyCall), ToolError> {
+        let current = self.active_rules.current_rules();
+        if let Some(broken) = &current.broken
+            && effect != ToolEffect::Reads
+            && !tool.only_ends
+        {
+            return Err(broken_rules_error(tool, broken));
+        }
+        let call = access::describe_for_policy(&self.workspace, tool, effect, access)?;
+        let verdict = judge_call(&current.rules, asks, &call, &[]);
+        if verdict.decision == PolicyDecision::Allow {
+            return Ok((verdict, call));
+        }
+        let mut grants = self.active_rules.grants_for(request);
+        loop {
+            let with = judge_with_fewest_grants(&mut grants, |grants| {
+                judge_call(&current.rules, asks, &call, grants)
+            });
+            // A call that does not run uses up no grant.
+            let Some(request) = request.filter(|_| with.decision < PolicyDecision::Deny) else {
+                return Ok((with, call));
+            };
+            match with
+                .grants
+                .iter()
+                .find(|id| !self.active_rules.use_up_grant(&grants, id, request))
+            {
+                None => {
+                    reach_of("grant.used", request.as_str());
+                    return Ok((with, call));
+                }
+                // Another request used the grant first.
+                Some(lost) => grants.retain(|grant| grant.id != *lost),
+            }
+        }
+    }
+}
+
+/// Returns the verdict with the fewest grants that lead to it, so that a call uses no grant that it does not need.
+fn judge_with_fewest_grants(
+    grants: &mut Vec<PolicyGrant>,
+    judged: impl Fn(&[PolicyGrant]) -> PolicyVerdict,
+) -> PolicyVerdict {
+    let mut with = judged(grants);
+    for id in with.grants.clone() {
+        let fewer: Vec<PolicyGrant> = grants
+            .iter()
+            .filter(|grant| grant.id != id)
+            .cloned()
+            .collect();
+        let again = judged(&fewer);
+        if again.decision == with.decision && again.about == with.about {
+            (*grants, with) = (fewer, again);
+        }
+    }
+    with
+}
+
+fn broken_rules_error(tool: &ToolSpec, broken: &str) -> ToolError {
+    ToolError::new(
+        ErrorCode::PolicyDenied,
+        format!(
+            "{} was not run: the owner's rules cannot be read ({broken}), and until they can, nothing that changes \
+             anything begins. Ask the owner to mend the file; `punie-runner policy show` on the device says whether \
+             it is good. Reading tools work by the rules as they were.",
+            tool.name
+        ),
+    )
+}
