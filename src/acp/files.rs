@@ -1,5 +1,6 @@
 //! ACP's file methods with their arguments and results. Not here: their implementations.
 
+use std::any::Any;
 use std::fmt;
 use std::io::{Read, Seek};
 use std::ops::Range;
@@ -356,9 +357,9 @@ pub struct WriteReport {
 }
 
 /// Seekable bytes.
-pub trait ReadSeek: Read + Seek + Send {}
+pub trait ReadSeek: Read + Seek + Send + Any {}
 
-impl<T: Read + Seek + Send> ReadSeek for T {}
+impl<T: Read + Seek + Send + Any> ReadSeek for T {}
 
 /// An open file.
 pub struct OpenedFile {

@@ -1,14 +1,14 @@
 //! Read: a window of numbered lines of one text file, or a folder's content. Not here: formats that are not text
-//! (documents), and finding text (output_search).
+//! (document), and finding text (output_search).
 
 use std::fmt::Write as _;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::documents::{self, DocumentQuery};
+use super::document::{self, DocumentQuery};
 use super::rendered_page::LineSelection;
-use super::{FileDeps, folder_view, line_numbers, pdf};
+use super::{FileDeps, folder_view, line_numbers};
 use crate::acp::RawPath;
 use crate::acp::encoding::FileEncoding;
 use crate::acp::files::{LineEndings, LineTotal, ReadTextFile, TextWindow, WindowStart};
@@ -26,8 +26,8 @@ const MAX_LINES: u64 = 10_000;
 /// Left for the footer.
 const FOOTER_CHARS: usize = 400;
 
-/// Read a file: text as numbered lines (`number<tab>text`), PDF pages, notebook cells, an image, an archive's or
-/// folder's listing.
+/// Read a file: text as numbered lines (`number<tab>text`), PDF pages, office documents as text, notebook cells, an
+/// image, an archive's or folder's listing.
 ///
 /// Cuts lines over 2,000 characters. Images come as JSON with base64 `data`. For databases use SqliteQuery.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -79,8 +79,9 @@ impl Tool for Read {
         "30,000 characters an answer, up to 200,000 with max_chars",
         "lines over 2,000 characters are cut in the middle",
         "meta.sha256 and the exact number of lines for files up to 100 MB",
-        "images up to 525 KB are sent along (700 KB of base64)",
+        "images over 525 KB (700 KB of base64) or over max_chars are scaled down, up to 67 megapixels",
         "PDF documents up to 64 MB, 10 pages a call unless asked for more, 20 s",
+        "Word, Excel, PowerPoint and OpenDocument files: the first 4 MB of their text",
         "notebooks up to 16 MB; 500 entries of an archive or a folder a call",
     ];
     type Deps = FileDeps;
@@ -122,17 +123,21 @@ impl Tool for Read {
         let pages = self
             .pages
             .as_deref()
-            .map(pdf::parse_page_ranges)
+            .map(document::parse_page_ranges)
             .transpose()?;
         let ask = DocumentQuery {
             lines,
             offset: self.offset,
             limit: self.limit,
             pages,
+            image_budget: self
+                .max_chars
+                .map(|asked| TextBudget::from_requested(Some(asked))),
         };
         let mut no_notebook = None;
-        if documents::has_notebook_name(&path) && encoding.is_none() && self.column.is_none() {
-            match documents::read_notebook(cx, &*deps.client, &path, ask.clone()).await {
+        if document::has_notebook_name(&path) && encoding.is_none() && self.column.is_none() {
+            match document::read_notebook(cx, &*deps.client, &path, ask.clone(), &deps.worker).await
+            {
                 Ok(Ok(reply)) => return Ok(reply),
                 Ok(Err(why)) => no_notebook = Some(why),
                 // A folder may be called so, too.
@@ -179,7 +184,7 @@ impl Tool for Read {
                 folder_view::show_folder_entries(cx, &*deps.client, path, false, lines, true).await
             }
             Err(error) if error.stable_code() == ErrorCode::NotText => {
-                documents::show_document(cx, &*deps.client, &path, ask, error, &deps.worker).await
+                document::show_document(cx, &*deps.client, &path, ask, error, &deps.worker).await
             }
             Err(error) => Err(error),
         }
