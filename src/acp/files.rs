@@ -357,14 +357,19 @@ pub struct WriteReport {
 }
 
 /// Seekable bytes.
-pub trait ReadSeek: Read + Seek + Send + Any {}
+pub trait ReadSeek: Read + Seek + Send {}
 
-impl<T: Read + Seek + Send + Any> ReadSeek for T {}
+impl<T: Read + Seek + Send> ReadSeek for T {}
+
+/// The bytes of an open file. A worker process asks for the file itself by its type.
+pub trait OpenedBytes: ReadSeek + Any {}
+
+impl<T: ReadSeek + Any> OpenedBytes for T {}
 
 /// An open file.
 pub struct OpenedFile {
     /// Its bytes, from the first.
-    pub bytes: Box<dyn ReadSeek>,
+    pub bytes: Box<dyn OpenedBytes>,
     /// The number of bytes.
     pub size: u64,
     /// The stamp when it was opened.

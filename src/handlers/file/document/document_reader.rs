@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use super::document_protocol::{
     ADDRESS_SPACE, DOCUMENT_JOB, DocumentAnswer, DocumentQuestion, DocumentWork, TIME_LIMIT,
 };
-use crate::acp::files::ReadSeek;
+use crate::acp::files::OpenedBytes;
 use crate::ids::RequestId;
 use crate::output::number_format::format_size;
 use crate::tool::{ErrorCode, ToolError};
@@ -76,7 +76,7 @@ impl DocumentReader {
     pub(super) fn read_document(
         &self,
         source: &DocumentSource,
-        file: Box<dyn ReadSeek>,
+        file: Box<dyn OpenedBytes>,
         work: DocumentWork,
     ) -> Result<DocumentAnswer, ToolError> {
         let failed = |cause: &io::Error| ToolError::from_io(&source.shown, cause);

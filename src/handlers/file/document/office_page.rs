@@ -104,7 +104,13 @@ pub(super) fn render_zip(
         fault = format.read_text(&mut archive, &mut lines).err();
         let has_text = lines.lines.iter().any(|line| !line.is_empty());
         if fault.is_none() || has_text {
-            return Ok(render_document(shown, size, format, lines, fault));
+            return Ok(render_document(
+                shown,
+                size,
+                format,
+                lines,
+                fault.as_deref(),
+            ));
         }
     }
     let listing = archive_entries::list_zip(&archive)?;
@@ -121,7 +127,7 @@ fn render_document(
     size: u64,
     format: OfficeFormat,
     lines: TextLines<'_>,
-    fault: Option<String>,
+    fault: Option<&str>,
 ) -> RenderedPage {
     let (noun, count) = match format.section_noun() {
         Some(noun) => {
@@ -132,7 +138,7 @@ fn render_document(
         None => ("line", lines.lines.len()),
     };
     let mut notes = Vec::new();
-    if let Some(why) = &fault {
+    if let Some(why) = fault {
         notes.push(format!(
             "The document is damaged: {why}. The text before the damage is shown."
         ));

@@ -9,7 +9,7 @@ use super::document_protocol::{DocumentContent, DocumentWork, PageRange, PdfPage
 use super::document_query::DocumentQuery;
 use super::document_reader::{DocumentReader, DocumentSource};
 use super::pdf_pages::page_numbers;
-use crate::acp::files::ReadSeek;
+use crate::acp::files::OpenedBytes;
 use crate::output::SecretBoundaries;
 use crate::output::number_format::{format_count, format_size, group_digits};
 use crate::tool::{ResultMeta, ToolError, ToolReply};
@@ -42,7 +42,7 @@ pub(in super::super) fn parse_page_ranges(text: &str) -> Result<Vec<PageRange>, 
 /// Answers with the text of the pages that are asked for. Blocks.
 pub(super) fn show_pdf(
     source: &DocumentSource,
-    file: Box<dyn ReadSeek>,
+    file: Box<dyn OpenedBytes>,
     query: &DocumentQuery,
     uncut: &SecretBoundaries,
     reader: &DocumentReader,
@@ -96,7 +96,7 @@ fn page_room(query: &DocumentQuery) -> usize {
 
 fn read_pages(
     source: &DocumentSource,
-    file: Box<dyn ReadSeek>,
+    file: Box<dyn OpenedBytes>,
     query: &DocumentQuery,
     by_lines: bool,
     reader: &DocumentReader,
