@@ -75,7 +75,7 @@ pub(super) fn show_image(
         if let Some(fault) = find_image_damage(format, &bytes) {
             return Err(damaged(fault));
         }
-        add_image_data(&mut value, STANDARD.encode(&bytes));
+        add_image_data(&mut value, &STANDARD.encode(&bytes));
         return Ok(ToolReply::from(value));
     }
     let work = DocumentWork::ScaleImage {
@@ -92,7 +92,7 @@ pub(super) fn show_image(
         Err(error) => return Err(error),
     };
     match scaled {
-        Ok(scaled) => add_scaled_image(&mut value, source, scaled),
+        Ok(scaled) => add_scaled_image(&mut value, source, &scaled),
         Err(why) => {
             value["note"] = json!(advise_smaller_copy(source, &why, max_chars, budget));
         }
@@ -104,12 +104,12 @@ pub(super) fn show_image(
     }))
 }
 
-fn add_image_data(value: &mut Value, base64: String) {
+fn add_image_data(value: &mut Value, base64: &str) {
     value["encoding"] = json!("base64");
     value["data"] = json!(base64);
 }
 
-fn add_scaled_image(value: &mut Value, source: &DocumentSource, scaled: ScaledImage) {
+fn add_scaled_image(value: &mut Value, source: &DocumentSource, scaled: &ScaledImage) {
     value["note"] = json!(format!(
         "The image is {}x{} pixels and {}. It is shown scaled down to {}x{} pixels and {}.",
         value["width"],
@@ -120,7 +120,7 @@ fn add_scaled_image(value: &mut Value, source: &DocumentSource, scaled: ScaledIm
         format_size(scaled.bytes as u64)
     ));
     value["mime_type"] = json!(scaled.mime_type);
-    add_image_data(value, scaled.base64);
+    add_image_data(value, &scaled.base64);
 }
 
 fn advise_smaller_copy(

@@ -46,9 +46,9 @@ impl OfficeFormat {
         let kind = mime_type.strip_prefix("application/vnd.oasis.opendocument.")?;
         // A template has the same content.
         match kind.trim().trim_end_matches("-template") {
-            "text" => Some(Self::OpenDocument(TextMarkup::OpenDocumentText)),
-            "spreadsheet" => Some(Self::OpenDocument(TextMarkup::OpenDocumentSheets)),
-            "presentation" => Some(Self::OpenDocument(TextMarkup::OpenDocumentSlides)),
+            "text" => Some(Self::OpenDocument(TextMarkup::OdfText)),
+            "spreadsheet" => Some(Self::OpenDocument(TextMarkup::OdfSheets)),
+            "presentation" => Some(Self::OpenDocument(TextMarkup::OdfSlides)),
             _ => None,
         }
     }
@@ -58,8 +58,8 @@ impl OfficeFormat {
             Self::Word => "Word document",
             Self::Excel => "Excel workbook",
             Self::PowerPoint => "PowerPoint presentation",
-            Self::OpenDocument(TextMarkup::OpenDocumentSheets) => "OpenDocument spreadsheet",
-            Self::OpenDocument(TextMarkup::OpenDocumentSlides) => "OpenDocument presentation",
+            Self::OpenDocument(TextMarkup::OdfSheets) => "OpenDocument spreadsheet",
+            Self::OpenDocument(TextMarkup::OdfSlides) => "OpenDocument presentation",
             Self::OpenDocument(_) => "OpenDocument text",
         }
     }
@@ -67,8 +67,8 @@ impl OfficeFormat {
     /// The name of its sections, where it has any.
     fn section_noun(self) -> Option<&'static str> {
         match self {
-            Self::Excel | Self::OpenDocument(TextMarkup::OpenDocumentSheets) => Some("sheet"),
-            Self::PowerPoint | Self::OpenDocument(TextMarkup::OpenDocumentSlides) => Some("slide"),
+            Self::Excel | Self::OpenDocument(TextMarkup::OdfSheets) => Some("sheet"),
+            Self::PowerPoint | Self::OpenDocument(TextMarkup::OdfSlides) => Some("slide"),
             _ => None,
         }
     }

@@ -67,9 +67,9 @@ fn join_cells(cells: &[String]) -> String {
 pub(super) enum TextMarkup {
     /// Of Word and PowerPoint.
     OpenXml,
-    OpenDocumentText,
-    OpenDocumentSheets,
-    OpenDocumentSlides,
+    OdfText,
+    OdfSheets,
+    OdfSlides,
 }
 
 /// A row that is being read; tables may stand in tables.
@@ -144,18 +144,18 @@ impl TextReader<'_, '_> {
             }
             "tr" | "table-row" => self.rows.push(OpenRow::default()),
             "tc" | "table-cell" | "covered-table-cell" => self.start_cell(start),
-            "table" if self.markup == TextMarkup::OpenDocumentSheets => {
+            "table" if self.markup == TextMarkup::OdfSheets => {
                 self.sections += 1;
                 let sheet = attribute_value(start, "name").unwrap_or_default();
                 let heading = format!("[sheet {}: {sheet}]", self.sections);
                 self.lines.push_heading(&heading);
             }
-            "page" if self.markup == TextMarkup::OpenDocumentSlides => {
+            "page" if self.markup == TextMarkup::OdfSlides => {
                 self.sections += 1;
                 self.lines
                     .push_heading(&format!("[slide {}]", self.sections));
             }
-            "notes" if self.markup == TextMarkup::OpenDocumentSlides => {
+            "notes" if self.markup == TextMarkup::OdfSlides => {
                 self.lines.push_text("[notes]");
             }
             _ => {}
@@ -218,7 +218,7 @@ impl TextReader<'_, '_> {
     fn end_row(&mut self, row: &OpenRow) {
         let text = join_cells(&row.cells);
         let is_in_table = self.rows.last().is_some_and(|row| row.cell.is_some());
-        let is_blank = text.is_empty() && self.markup == TextMarkup::OpenDocumentSheets;
+        let is_blank = text.is_empty() && self.markup == TextMarkup::OdfSheets;
         if is_in_table {
             self.end_paragraph(&text);
         } else if !is_blank {

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
+use super::commit_state::{PatchCommit, PatchUndo, unchanged_fault};
 use super::commit_step::{CommitStep, FileRename, prepare_commit_step};
 use super::plan::{PlannedAction, PlannedChange};
-use super::undo::PatchUndo;
 use crate::acp::files::{LoadedFile, MoveFile, RemoveFile, WritePrecondition};
 use crate::acp::{RawPath, WorkspacePath};
 use crate::handlers::file::FileDeps;
@@ -73,18 +73,6 @@ pub(crate) async fn commit_patch(
     tokio::task::spawn_blocking(work)
         .await
         .map_err(|fault| ToolError::internal_error(format!("The writing broke off: {fault}")))?
-}
-
-/// A patch while it is written.
-pub(super) struct PatchCommit {
-    pub(super) cx: ToolContext,
-    /// The call's own context, by which it declares.
-    declaring_cx: ToolContext,
-    pub(super) deps: FileDeps,
-    /// The way back from each step that was taken.
-    pub(super) undos: Vec<PatchUndo>,
-    /// Folders that were made for new files, inner ones first.
-    pub(super) folders: Vec<WorkspacePath>,
 }
 
 impl PatchCommit {
@@ -253,25 +241,4 @@ impl PatchCommit {
             .take_while(|folder| !folder.existed_when_resolved())
             .collect()
     }
-}
-
-/// The first fault of a patch, before which nothing was done.
-pub(super) fn unchanged_fault(path: &WorkspacePath, fault: &ToolError) -> ToolError {
-    let text = format!(
-        "{}\nNo file was changed before it.",
-        describe_file_fault(path, fault)
-    );
-    ToolError::new(fault.stable_code(), text).with_meta(fault.error_meta().clone())
-}
-
-/// Describes the fault of a file. Of one that may have been changed its own words say how it stands.
-pub(super) fn describe_file_fault(path: &WorkspacePath, fault: &ToolError) -> String {
-    if fault.error_meta().may_have_run {
-        return fault.model_text().to_owned();
-    }
-    format!(
-        "{} could not be changed: {}",
-        path.display_text(),
-        fault.model_text()
-    )
 }

@@ -148,7 +148,7 @@ fn locate_hunks(
         let location = locate_hunk(file, hunk, &hunk_name(hunk, number), drift, notes, uncut)?;
         match &location {
             HunkLocation::Candidates { starts, .. } if starts.len() == 1 => {
-                drift.update_placed(hunk, starts[0])
+                drift.update_placed(hunk, starts[0]);
             }
             HunkLocation::Decided(HunkPlace::Applied(at)) => drift.update_applied(hunk, *at),
             _ => {}

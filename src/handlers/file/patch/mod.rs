@@ -4,6 +4,7 @@
 pub(super) mod apply_hunks;
 mod codex;
 pub(super) mod commit;
+mod commit_state;
 mod commit_step;
 mod diff_names;
 mod hunk_candidates;

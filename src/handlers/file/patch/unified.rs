@@ -450,7 +450,7 @@ mod tests {
         ] {
             match parse_patch(text) {
                 Err(PatchParseError::Unsupported { why, .. }) => {
-                    assert!(why.contains(words), "{text}: {why}")
+                    assert!(why.contains(words), "{text}: {why}");
                 }
                 other => panic!("{text}: {other:?}"),
             }
