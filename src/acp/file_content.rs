@@ -30,6 +30,12 @@ pub enum BinaryFormat {
     Tar,
     /// Data packed with gzip, which may be a tar archive.
     Gzip,
+    /// Data packed with bzip2, which may be a tar archive.
+    Bzip2,
+    /// Data packed with xz, which may be a tar archive.
+    Xz,
+    /// Data packed with zstd, which may be a tar archive.
+    Zstd,
     /// Any other format.
     Other,
 }
@@ -92,14 +98,9 @@ const MAGIC: &[(&[u8], BinaryFormat, &str, &str)] = &[
         UNZIP,
     ),
     (b"\x1f\x8b", BinaryFormat::Gzip, "gzip data", UNTAR),
-    (b"BZh", BinaryFormat::Other, "bzip2 data", ARCHIVE),
-    (b"\xFD7zXZ\0", BinaryFormat::Other, "xz data", ARCHIVE),
-    (
-        b"\x28\xB5\x2F\xFD",
-        BinaryFormat::Other,
-        "zstd data",
-        ARCHIVE,
-    ),
+    (b"BZh", BinaryFormat::Bzip2, "bzip2 data", UNTAR),
+    (b"\xFD7zXZ\0", BinaryFormat::Xz, "xz data", UNTAR),
+    (b"\x28\xB5\x2F\xFD", BinaryFormat::Zstd, "zstd data", UNTAR),
     (
         b"7z\xBC\xAF\x27\x1C",
         BinaryFormat::Other,

@@ -1,5 +1,6 @@
 //! The arguments and results of ACP's file methods. Not here: the methods (file_client).
 
+use std::any::Any;
 use std::fmt;
 use std::io::{Read, Seek};
 use std::ops::Range;
@@ -277,10 +278,15 @@ pub trait ReadSeek: Read + Seek + Send {}
 
 impl<T: Read + Seek + Send> ReadSeek for T {}
 
+/// The bytes of an open file. A worker process asks for the file itself by its type.
+pub trait OpenedBytes: ReadSeek + Any {}
+
+impl<T: ReadSeek + Any> OpenedBytes for T {}
+
 /// An open file.
 pub struct OpenedFile {
     /// Its bytes, from the first.
-    pub bytes: Box<dyn ReadSeek>,
+    pub bytes: Box<dyn OpenedBytes>,
     /// The number of bytes.
     pub size: u64,
     /// The stamp when it was opened.

@@ -54,7 +54,7 @@ pub fn build_registry(deps: HandlerDeps) -> Result<ToolRegistry, DuplicateToolNa
 pub fn run_worker(job: &OsStr) -> io::Result<()> {
     match job.to_str() {
         Some(sqlite::JOB) => sqlite::run_worker(),
-        Some(file::PDF_JOB) => file::run_pdf_worker(),
+        Some(file::DOCUMENT_JOB) => file::serve_document_questions(),
         _ => Err(io::Error::from(io::ErrorKind::InvalidInput)),
     }
 }

@@ -70,10 +70,6 @@ from_text!(RequestState,
     "accepted" => RequestState::Accepted, "started" => RequestState::Started, "finished" => RequestState::Finished,
     "delivered" => RequestState::Delivered, "undeliverable" => RequestState::Undeliverable,
 );
-from_text!(ToolEffect,
-    "reads" => ToolEffect::Reads, "writes" => ToolEffect::Writes, "executes" => ToolEffect::Executes,
-    "asks_user" => ToolEffect::AsksUser,
-);
 from_text!(OutcomeKind,
     "ok" => OutcomeKind::Ok, "error" => OutcomeKind::Error, "cancelled" => OutcomeKind::Cancelled,
 );

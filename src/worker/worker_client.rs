@@ -6,6 +6,7 @@
 )]
 
 use std::ffi::OsString;
+use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::pin::pin;
@@ -52,8 +53,8 @@ pub struct WorkerCall<'a, Q> {
     pub folder: &'a Path,
     /// The question.
     pub question: &'a Q,
-    /// Bytes that go with it.
-    pub input: &'a [u8],
+    /// An open file that goes with it.
+    pub file: Option<&'a File>,
     /// The time that the worker is given.
     pub time_limit: Duration,
     /// Cancels the call.
@@ -109,7 +110,6 @@ impl WorkerProgram {
             .ok_or_else(missing)?;
         // A worker that died already does not take the question; its end is reported below.
         let _ = stdin.write_all(&line).await;
-        let _ = stdin.write_all(call.input).await;
         let is_committing = AtomicBool::new(false);
         let mut reading = pin!(read_answer(stdout, &is_committing));
         let (in_time, failure) = tokio::select! {
@@ -154,7 +154,11 @@ impl WorkerProgram {
             .envs(self.time_zone.iter().map(|zone| ("TZ", zone)))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            .stderr(Stdio::null())
+            // The third place for an open file. Nobody would read a worker's messages.
+            .stderr(match call.file {
+                Some(file) => Stdio::from(file.try_clone()?),
+                None => Stdio::null(),
+            })
             .kill_on_drop(true);
         #[cfg(unix)]
         crate::acp::local::process_attachment::tie_worker(&mut command, call.request);

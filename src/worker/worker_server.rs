@@ -1,6 +1,7 @@
 //! The worker's side of a call: reads the question, sends the answer. Not here: the confinement (worker_limits).
 
-use std::io::{self, BufRead as _, Read as _, Write as _};
+use std::fs::File;
+use std::io::{self, BufRead as _, Read as _, Seek as _, Write as _};
 use std::thread;
 
 use serde::de::DeserializeOwned;
@@ -41,14 +42,18 @@ impl CallerLink {
         write_message(&WorkerMessage::Committing::<()>)
     }
 
-    /// Reads the bytes that go with the question.
+    /// Opens the file that goes with the question, at its beginning. It stands in the place of stderr.
     ///
     /// # Errors
-    /// The runner hangs up before.
-    pub fn read_input(&self, length: usize) -> io::Result<Vec<u8>> {
-        let mut input = vec![0; length];
-        io::stdin().read_exact(&mut input)?;
-        Ok(input)
+    /// The system refuses. A question without a file.
+    pub fn open_input_file(&self) -> io::Result<File> {
+        #[cfg(unix)]
+        let owned = std::os::fd::AsFd::as_fd(&io::stderr()).try_clone_to_owned();
+        #[cfg(windows)]
+        let owned = std::os::windows::io::AsHandle::as_handle(&io::stderr()).try_clone_to_owned();
+        let mut file = File::from(owned?);
+        file.rewind()?;
+        Ok(file)
     }
 
     /// Calls this when the runner hangs up: the call was cancelled, or the runner is gone.

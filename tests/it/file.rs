@@ -23,6 +23,8 @@ mod read;
 mod read_documents;
 mod read_encodings;
 mod read_file;
+mod read_formats;
+mod read_images;
 mod rights;
 mod seen_files;
 mod write;

@@ -1,5 +1,6 @@
 //! The most that a tool may do.
 
+use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ValueRef};
 use serde::{Deserialize, Serialize};
 
 /// The most that a tool may do, declared once. It decides about approval, about parallel calls, and about repeating a
@@ -32,5 +33,18 @@ impl ToolEffect {
     /// Returns whether a second run could do harm.
     pub fn runs_at_most_once(self) -> bool {
         self != Self::Reads
+    }
+}
+
+/// As [`ToolEffect::as_str`] in a column of the journal.
+impl FromSql for ToolEffect {
+    fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
+        match value.as_str()? {
+            "reads" => Ok(Self::Reads),
+            "writes" => Ok(Self::Writes),
+            "executes" => Ok(Self::Executes),
+            "asks_user" => Ok(Self::AsksUser),
+            _ => Err(FromSqlError::InvalidType),
+        }
     }
 }

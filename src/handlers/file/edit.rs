@@ -6,6 +6,9 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use super::edit_plan::{
+    EditPlan, MAX_BYTES, PreparedEdit, append_change_note, check_expected_hash, join_notes_below,
+};
 use super::edit_report::{describe_replacements, diff_edit, show_changed_places};
 use super::excerpt_text::ExcerptText;
 use super::requested_edit::{RequestedEdit, ResolvedEdit};
@@ -13,9 +16,7 @@ use super::seen_files::{SeenFiles, SeenLines};
 use super::text_transcoding::TranscodedText;
 use super::write::{check_content_size, parse_expected_sha256};
 use super::{FileDeps, large_edit, mask_guard, written_file_meta};
-use crate::acp::files::{
-    ByteSplice, FileStamp, LoadedFile, NewContent, WritePrecondition, WriteTextFile,
-};
+use crate::acp::files::{ByteSplice, LoadedFile, NewContent, WritePrecondition, WriteTextFile};
 use crate::acp::{RawPath, WorkspacePath};
 use crate::output::SecretBoundaries;
 use crate::tool::{
@@ -23,8 +24,6 @@ use crate::tool::{
     ToolContext, ToolEffect, ToolError, ToolReply,
 };
 
-/// The largest file that is held whole to be edited.
-pub(super) const MAX_BYTES: u64 = 64 << 20;
 /// A bigger one is held only where its text is not found exactly.
 const HELD_WITHOUT_SCAN: u64 = 1 << 20;
 
@@ -146,30 +145,6 @@ impl Tool for Edit {
         };
         self.carry_out_edit(cx, deps, path, plan).await
     }
-}
-
-/// What is to be done.
-#[derive(Debug)]
-pub(super) enum EditPlan {
-    /// The file stays as it is, as the words say; with its SHA-256.
-    NoChange(String, String),
-    Change(PreparedEdit),
-}
-
-/// A change and what to say of it.
-#[derive(Debug)]
-pub(super) struct PreparedEdit {
-    /// Where something changes.
-    pub places: String,
-    /// What it looks like then: lines, or for a dry run a diff.
-    pub view: String,
-    /// What was forgiven.
-    pub notes: Vec<String>,
-    pub content: NewContent,
-    /// The state that the file had.
-    pub stamp: FileStamp,
-    /// The lines that it will have, where they are remembered.
-    pub lines: SeenLines,
 }
 
 impl Edit {
@@ -381,43 +356,4 @@ impl Edit {
         );
         Ok(ToolReply::from_text(text).with_meta(written_file_meta(shown, written)))
     }
-}
-
-/// An error with what changed in the file since the caller read it: that may be its cause.
-pub(super) fn append_change_note(error: ToolError, changed: Option<&str>) -> ToolError {
-    match changed {
-        Some(changed) => ToolError::new(
-            error.stable_code(),
-            format!("{}\n{changed}", error.model_text()),
-        ),
-        None => error,
-    }
-}
-
-/// Each on a line of its own, below what is said already.
-pub(super) fn join_notes_below(warnings: &[String]) -> String {
-    warnings
-        .iter()
-        .flat_map(|warning| ["\n", warning.as_str()])
-        .collect()
-}
-
-/// Refuses a file that is not as the caller knew it.
-pub(super) fn check_expected_hash(
-    shown: &str,
-    expected: Option<&str>,
-    hash: impl FnOnce() -> String,
-) -> Result<(), ToolError> {
-    let Some(expected) = expected else {
-        return Ok(());
-    };
-    let is = hash();
-    if is == expected {
-        return Ok(());
-    }
-    let text = format!(
-        "{shown} is not what was expected: its SHA-256 is {is}, not {expected}. Nothing was changed. Read it again, \
-         then decide."
-    );
-    Err(ToolError::new(ErrorCode::Stale, text))
 }

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use memchr::memmem;
 
-use super::edit::{Edit, EditPlan, MAX_BYTES, PreparedEdit, check_expected_hash};
+use super::edit::Edit;
+use super::edit_plan::{EditPlan, MAX_BYTES, PreparedEdit, check_expected_hash};
 use super::excerpt::FileExcerpt;
 use super::match_tier::MatchTier;
 use super::quote_search::QuoteMatches;

@@ -97,7 +97,7 @@ fn ignore_differences(line: &str, kept: Option<InvisibleDifference>) -> String {
         match plain_spelling(c) {
             Some(" ") if overlooked(InvisibleDifference::SpecialBlank) => text.push(' '),
             Some(spelling) if spelling != " " && overlooked(InvisibleDifference::Typography) => {
-                text.push_str(spelling)
+                text.push_str(spelling);
             }
             _ if c == '\r' && overlooked(InvisibleDifference::CarriageReturn) => {}
             _ if is_invisible_char(c) && overlooked(InvisibleDifference::Invisible) => {}

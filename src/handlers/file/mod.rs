@@ -2,10 +2,10 @@
 //! Not here: who touches the disk (`acp::local`) and which paths may be touched (`acp::workspace`).
 
 mod apply_patch;
-mod archive;
 mod block_search;
-mod documents;
+mod document;
 mod edit;
+mod edit_plan;
 mod edit_report;
 mod edit_sequence;
 mod excerpt;
@@ -14,8 +14,6 @@ mod first_line_difference;
 mod folder_view;
 #[cfg(any(fuzzing, test))]
 pub(crate) mod fuzzing;
-mod image;
-mod image_structure;
 mod large_edit;
 mod line_diff_hint;
 mod line_numbers;
@@ -24,12 +22,7 @@ mod mask_guard;
 mod match_tier;
 mod multi_edit;
 mod no_match_hint;
-mod notebook;
 mod patch;
-mod pdf;
-mod pdf_font;
-mod pdf_pages;
-mod pdf_text;
 mod preserve_unchanged;
 mod quote_search;
 mod read;
@@ -39,12 +32,11 @@ mod rendered_page;
 mod requested_edit;
 mod seen_files;
 mod stream_search;
-mod tar_headers;
 mod text_transcoding;
+mod text_window;
 mod unified_diff;
 mod write;
 mod write_file;
-mod zip_directory;
 
 use std::fmt;
 use std::sync::Arc;
@@ -56,7 +48,7 @@ use crate::acp::{FileClient, Workspace};
 use crate::tool::{FileChange, ResultMeta, ToolEntry, ToolSet};
 use crate::worker::WorkerProgram;
 
-pub use pdf_pages::{PDF_JOB_NAME as PDF_JOB, serve_pdf_questions as run_pdf_worker};
+pub use document::{DOCUMENT_JOB, serve_document_questions};
 
 /// What the file tools work with.
 #[derive(Clone)]
@@ -65,7 +57,7 @@ pub struct FileDeps {
     pub client: Arc<dyn FileClient>,
     /// Says where.
     pub workspace: Workspace,
-    /// Starts the process that reads PDF documents.
+    /// Starts the process that reads documents.
     pub worker: WorkerProgram,
     /// What each conversation has seen of files.
     seen: SeenFiles,

@@ -7,7 +7,9 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::edit::{MAX_BYTES, append_change_note, check_expected_hash, join_notes_below};
+use super::edit_plan::{
+    MAX_BYTES, append_change_note, check_expected_hash, join_notes_below, number_edit_error,
+};
 use super::edit_report::{describe_replacements, diff_edit, show_changed_places};
 use super::edit_sequence::EditSequence;
 use super::requested_edit::{RequestedEdit, ResolvedEdit};
@@ -381,25 +383,4 @@ impl OneEdit {
             }
         }
     }
-}
-
-/// The error of one edit, with its number, and that of the edit that replaced the text which this one looks for.
-fn number_edit_error(
-    error: &ToolError,
-    at: usize,
-    of: usize,
-    replaced: Option<usize>,
-) -> ToolError {
-    let replaced = replaced.map_or_else(String::new, |before| {
-        format!(
-            "\nedit {} of this call replaced it: quote the text as that edit leaves it, or join the two edits.",
-            before + 1
-        )
-    });
-    let text = format!(
-        "Edit {} of {of}: {}{replaced}\nNone of the edits was made.",
-        at + 1,
-        error.model_text()
-    );
-    ToolError::new(error.stable_code(), text)
 }

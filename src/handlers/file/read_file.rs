@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{FileDeps, read};
+use super::{FileDeps, text_window};
 use crate::acp::RawPath;
 use crate::acp::files::{LineTotal, ReadTextFile, WindowStart};
 use crate::output::TextBudget;
@@ -73,7 +73,7 @@ impl Tool for ReadFile {
             .await
             .map_err(with_known_first_line)?;
         deps.seen.record_seen_window(cx, &path, &window, false);
-        let warnings = read::window_warnings(&window, false);
+        let warnings = text_window::window_warnings(&window, false);
         let (note, source) = (window.source.unsaved_note(), window.source.source_label());
         let mut text = window.text;
         let complete = window.at_end && window.omitted_bytes == 0;

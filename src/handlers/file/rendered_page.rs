@@ -1,6 +1,8 @@
 //! A text that was made of a file that is none (a notebook's cells, an archive's names), shown by lines like one. Not
 //! here: making it.
 
+use serde::{Deserialize, Serialize};
+
 use super::line_numbers;
 use crate::output::number_format::{format_count, group_digits};
 use crate::output::{SecretBoundaries, TextBudget};
@@ -18,14 +20,23 @@ pub(super) struct LineSelection {
     pub budget: TextBudget,
 }
 
+/// The name of a line in messages.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum LineNoun {
+    /// `line`.
+    #[default]
+    Line,
+    /// `entry`, of an archive or a folder.
+    Entry,
+}
+
 /// The made text.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct RenderedPage {
     /// What stands above it, without its line feed.
     pub header: String,
     pub lines: Vec<String>,
-    /// What a line is: `line`, `entry`.
-    pub line_noun: &'static str,
+    pub line_noun: LineNoun,
     /// What stands below it.
     pub notes: Vec<String>,
     /// There is more than these lines.
@@ -33,6 +44,11 @@ pub(super) struct RenderedPage {
 }
 
 impl RenderedPage {
+    /// Returns whether its lines are entries.
+    pub(super) fn is_listing(&self) -> bool {
+        self.line_noun == LineNoun::Entry
+    }
+
     /// The lines asked for as an answer.
     pub(super) fn show_lines(
         mut self,
@@ -65,33 +81,28 @@ impl RenderedPage {
         text.push_str(&body.text);
         let last = first + body.lines - u64::from(body.lines > 0);
         let more = if self.cut_short { "more than " } else { "" };
-        if body.lines == 0 && first > 1 {
-            self.notes.insert(
-                0,
-                format!(
-                    "There is no {} {first}: there are {}.",
-                    self.line_noun,
-                    group_digits(total)
-                ),
-            );
+        let total_shown = group_digits(total);
+        let position = if body.lines == 0 && first > 1 {
+            let noun = match self.line_noun {
+                LineNoun::Line => "line",
+                LineNoun::Entry => "entry",
+            };
+            Some(format!(
+                "There is no {noun} {first}: there are {total_shown}."
+            ))
         } else if last < total {
-            self.notes.insert(
-                0,
-                format!(
-                    "Showing {first}-{last} of {more}{}. Continue with offset={}.",
-                    group_digits(total),
-                    last + 1
-                ),
-            );
+            let next = last + 1;
+            Some(format!(
+                "Showing {first}-{last} of {more}{total_shown}. Continue with offset={next}."
+            ))
         } else if first > 1 {
-            self.notes.insert(
-                0,
-                format!(
-                    "Showing {first}-{last} of {more}{}, to the end.",
-                    group_digits(total)
-                ),
-            );
-        }
+            Some(format!(
+                "Showing {first}-{last} of {more}{total_shown}, to the end."
+            ))
+        } else {
+            None
+        };
+        drop(self.notes.splice(0..0, position));
         if !self.notes.is_empty() {
             text.push('\n');
             text.push_str(&self.notes.join("\n"));

@@ -156,10 +156,10 @@ fn stored_line_starts(bytes: &[u8], mark: usize, encoding: FileEncoding) -> Vec<
     let mut starts = vec![mark];
     match encoding {
         FileEncoding::Utf16Le | FileEncoding::Utf16LeUnmarked => {
-            starts.extend(utf16_line_starts(bytes, mark, [b'\n', 0]))
+            starts.extend(utf16_line_starts(bytes, mark, [b'\n', 0]));
         }
         FileEncoding::Utf16Be | FileEncoding::Utf16BeUnmarked => {
-            starts.extend(utf16_line_starts(bytes, mark, [0, b'\n']))
+            starts.extend(utf16_line_starts(bytes, mark, [0, b'\n']));
         }
         FileEncoding::Utf8 | FileEncoding::Utf8Bom | FileEncoding::Legacy(_) => {
             starts.extend(memchr_iter(b'\n', &bytes[mark..]).map(|at| mark + at + 1));

@@ -184,7 +184,7 @@ impl SqliteCall {
             job: JOB,
             folder,
             question,
-            input: &[],
+            file: None,
             time_limit: question.time_limit,
             cancel: &self.time.cancel,
         };

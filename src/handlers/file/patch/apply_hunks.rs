@@ -4,7 +4,8 @@
 use std::sync::Arc;
 
 use super::hunk_candidates::PatchedLines;
-use super::hunk_placement::{HunkPlace, HunkPlacementError, PlacedHunks, place_hunks};
+use super::hunk_placement::{HunkPlace, PlacedHunks, place_hunks};
+use super::placement_error::HunkPlacementError;
 use super::{Hunk, HunkLine, LineKind};
 use crate::acp::files::{ByteSplice, FileEncoding, LoadedFile};
 use crate::handlers::file::block_search::LineTable;

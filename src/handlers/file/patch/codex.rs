@@ -2,7 +2,7 @@
 //! diffs (unified).
 
 use super::hunk_text::read_hunk;
-use super::parse::{PatchParseError, is_wrapping_line, quote_line};
+use super::parse_error::{PatchParseError, is_wrapping_line, quote_line};
 use super::{Patch, PatchFileSection, SectionAction};
 
 const BEGIN: &str = "*** Begin Patch";

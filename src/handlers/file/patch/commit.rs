@@ -5,17 +5,13 @@ use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
-use super::apply_hunks::ContentEdit;
+use super::commit_state::{PatchCommit, PatchUndo, unchanged_fault};
+use super::commit_step::{CommitStep, FileRename, prepare_commit_step};
 use super::plan::{PlannedAction, PlannedChange};
-use super::undo::PatchUndo;
-use crate::acp::files::{
-    LoadedFile, MoveFile, NewContent, RemoveFile, WritePrecondition, WriteTextFile,
-};
-use crate::acp::prepared_write::PreparedWrite;
+use crate::acp::files::{LoadedFile, MoveFile, RemoveFile, WritePrecondition};
 use crate::acp::{RawPath, WorkspacePath};
 use crate::handlers::file::FileDeps;
-use crate::ids::to_hex;
-use crate::tool::{CallIntent, ErrorCode, FileChange, ToolContext, ToolError, UnrecordedIntents};
+use crate::tool::{CallIntent, FileChange, ToolContext, ToolError, UnrecordedIntents};
 
 /// The outcome of a patch.
 pub(crate) struct CommittedPatch {
@@ -77,167 +73,6 @@ pub(crate) async fn commit_patch(
     tokio::task::spawn_blocking(work)
         .await
         .map_err(|fault| ToolError::internal_error(format!("The writing broke off: {fault}")))?
-}
-
-/// The steps for one file, ready to be taken.
-#[derive(Default)]
-struct CommitStep {
-    write: Option<Box<dyn PreparedWrite>>,
-    /// The right to be executed that the file had, where that changes.
-    was_executable: Option<bool>,
-    rename: Option<FileRename>,
-}
-
-/// A file that gets another name: its new one, or one until everything else is done, where it shall go.
-struct FileRename {
-    from: WorkspacePath,
-    to: WorkspacePath,
-    is_removal: bool,
-    /// The hash of its content, where that is known.
-    sha256: Option<String>,
-}
-
-/// Checks a change and gives it its names; nothing is done.
-async fn prepare_commit_step(
-    cx: &ToolContext,
-    deps: &FileDeps,
-    change: &PlannedChange,
-) -> Result<CommitStep, ToolError> {
-    let path = &change.path;
-    let loaded_sha256 = || change.loaded.as_ref().map(LoadedFile::bytes_sha256);
-    let rename = |to: WorkspacePath, is_removal: bool, sha256: Option<String>| {
-        Some(FileRename {
-            from: path.clone(),
-            to,
-            is_removal,
-            sha256,
-        })
-    };
-    match &change.action {
-        PlannedAction::Unchanged(_) => Ok(CommitStep::default()),
-        PlannedAction::Add {
-            content,
-            executable,
-        } => {
-            let request = WriteTextFile {
-                path: path.clone(),
-                content: NewContent::Text(content.clone()),
-                only_if: WritePrecondition::Absent,
-                create_folders: true,
-                executable: *executable,
-            };
-            let write = Some(deps.client.prepare_file(cx, request).await?);
-            Ok(CommitStep {
-                write,
-                ..CommitStep::default()
-            })
-        }
-        PlannedAction::Delete => {
-            let rename = rename(temporary_sibling(deps, path)?, true, loaded_sha256());
-            Ok(CommitStep {
-                rename,
-                ..CommitStep::default()
-            })
-        }
-        PlannedAction::Update {
-            edit,
-            executable,
-            move_to,
-        } => {
-            let written = change
-                .loaded
-                .as_ref()
-                .filter(|_| !edit.splices.is_empty() || executable.is_some());
-            let mut step = CommitStep::default();
-            if let Some(loaded) = written {
-                let request = update_request(path, loaded, edit, *executable);
-                step.write = Some(deps.client.prepare_file(cx, request).await?);
-            }
-            step.was_executable = executable.and_then(|_| is_executable(path));
-            if let Some(to) = move_to {
-                let sha256 = match step.write.as_ref().and_then(|write| write.next_intent()) {
-                    Some(CallIntent::File { after, .. }) => after,
-                    _ => loaded_sha256(),
-                };
-                step.rename = rename(to.clone(), false, sha256);
-            }
-            Ok(step)
-        }
-    }
-}
-
-fn update_request(
-    path: &WorkspacePath,
-    loaded: &LoadedFile,
-    edit: &ContentEdit,
-    executable: Option<bool>,
-) -> WriteTextFile {
-    WriteTextFile {
-        path: path.clone(),
-        content: NewContent::Spliced {
-            old: Arc::clone(&loaded.bytes),
-            splices: edit.stored.clone(),
-        },
-        only_if: WritePrecondition::AsLoaded(loaded.stamp),
-        create_folders: false,
-        executable,
-    }
-}
-
-impl CommitStep {
-    /// The declarations of its effects.
-    fn step_intents(&self) -> Vec<CallIntent> {
-        let mut intents: Vec<CallIntent> = self
-            .write
-            .iter()
-            .filter_map(|write| write.next_intent())
-            .collect();
-        intents.extend(self.rename.as_ref().map(FileRename::rename_intent));
-        intents
-    }
-}
-
-impl FileRename {
-    fn rename_intent(&self) -> CallIntent {
-        let (from, to) = (
-            self.from.absolute_path().to_str(),
-            self.to.absolute_path().to_str(),
-        );
-        let (from, to) = (from.map(str::to_owned), to.map(str::to_owned));
-        let sha256 = self.sha256.clone();
-        match (from, to) {
-            (Some(path), Some(temp)) if self.is_removal => CallIntent::File {
-                path,
-                before: sha256,
-                after: None,
-                executable: None,
-                temp,
-            },
-            (Some(from), Some(to)) => CallIntent::Move { from, to, sha256 },
-            _ if self.is_removal => CallIntent::Vague {
-                what: format!("remove {}", self.from.display_text()),
-            },
-            _ => CallIntent::Vague {
-                what: format!(
-                    "move {} to {}",
-                    self.from.display_text(),
-                    self.to.display_text()
-                ),
-            },
-        }
-    }
-}
-
-/// A patch while it is written.
-pub(super) struct PatchCommit {
-    pub(super) cx: ToolContext,
-    /// The call's own context, by which it declares.
-    declaring_cx: ToolContext,
-    pub(super) deps: FileDeps,
-    /// The way back from each step that was taken.
-    pub(super) undos: Vec<PatchUndo>,
-    /// Folders that were made for new files, inner ones first.
-    pub(super) folders: Vec<WorkspacePath>,
 }
 
 impl PatchCommit {
@@ -406,64 +241,4 @@ impl PatchCommit {
             .take_while(|folder| !folder.existed_when_resolved())
             .collect()
     }
-}
-
-/// The first fault of a patch, before which nothing was done.
-pub(super) fn unchanged_fault(path: &WorkspacePath, fault: &ToolError) -> ToolError {
-    let text = format!(
-        "{}\nNo file was changed before it.",
-        describe_file_fault(path, fault)
-    );
-    ToolError::new(fault.stable_code(), text).with_meta(fault.error_meta().clone())
-}
-
-/// Describes the fault of a file. Of one that may have been changed its own words say how it stands.
-pub(super) fn describe_file_fault(path: &WorkspacePath, fault: &ToolError) -> String {
-    if fault.error_meta().may_have_run {
-        return fault.model_text().to_owned();
-    }
-    format!(
-        "{} could not be changed: {}",
-        path.display_text(),
-        fault.model_text()
-    )
-}
-
-/// Makes a name beside a file that nobody can foresee.
-fn temporary_sibling(deps: &FileDeps, path: &WorkspacePath) -> Result<WorkspacePath, ToolError> {
-    let mut random = [0_u8; 8];
-    getrandom::fill(&mut random)
-        .map_err(|cause| ToolError::internal_error(format!("No random bytes: {cause}")))?;
-    let name = path
-        .absolute_path()
-        .file_name()
-        .unwrap_or_default()
-        .to_string_lossy();
-    let stem: String = name.chars().take(40).collect();
-    let aside = path
-        .absolute_path()
-        .with_file_name(format!(".{stem}.{}.tmp", to_hex(&random)));
-    let aside = aside.to_str().ok_or_else(|| {
-        ToolError::new(
-            ErrorCode::Io,
-            format!(
-                "{}: a folder's name is not UTF-8. Remove it with Bash.",
-                path.display_text()
-            ),
-        )
-    })?;
-    deps.workspace.resolve_in_workspace(&RawPath::from(aside))
-}
-
-#[cfg(unix)]
-fn is_executable(path: &WorkspacePath) -> Option<bool> {
-    use std::os::unix::fs::PermissionsExt as _;
-    path.file_metadata()
-        .ok()
-        .map(|metadata| metadata.permissions().mode() & 0o100 != 0)
-}
-
-#[cfg(not(unix))]
-fn is_executable(_path: &WorkspacePath) -> Option<bool> {
-    None
 }

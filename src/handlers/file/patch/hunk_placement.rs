@@ -2,14 +2,11 @@
 //! the text that is put there (apply_hunks).
 
 use super::hunk_candidates::{AnchorLines, PatchedLines};
+use super::placement_error::{HunkPlacementError, ambiguous_hunk, hunk_name, unmatched_hunk};
 use super::{Hunk, LineKind};
 use crate::handlers::file::match_tier::MatchTier;
-use crate::handlers::file::no_match_hint;
 use crate::output::SecretBoundaries;
 use crate::tool::ErrorCode;
-
-/// Places named in an answer.
-const MAX_NAMED: usize = 8;
 
 /// The place of a hunk.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,30 +26,6 @@ pub(crate) enum HunkPlace {
 pub(crate) struct PlacedHunks {
     pub places: Vec<HunkPlace>,
     pub notes: Vec<String>,
-}
-
-/// The reason why a hunk has no place.
-#[derive(Debug)]
-pub(crate) struct HunkPlacementError {
-    pub code: ErrorCode,
-    /// A sentence that begins with the hunk's number.
-    pub text: String,
-}
-
-impl HunkPlacementError {
-    fn no_match_error(text: String) -> Self {
-        Self {
-            code: ErrorCode::NoMatch,
-            text,
-        }
-    }
-
-    fn ambiguous_error(text: String) -> Self {
-        Self {
-            code: ErrorCode::Ambiguous,
-            text,
-        }
-    }
 }
 
 /// The place of a hunk before the others are looked at.
@@ -100,33 +73,7 @@ pub(super) fn place_hunks(
     is_cancelled: &dyn Fn() -> bool,
 ) -> Result<PlacedHunks, HunkPlacementError> {
     let mut placed = PlacedHunks::default();
-    let mut located = Vec::with_capacity(hunks.len());
-    let mut drift = LineDrift::default();
-    for (number, hunk) in (1..).zip(hunks) {
-        if is_cancelled() {
-            let text = "The call was cancelled before anything was changed.".to_owned();
-            return Err(HunkPlacementError {
-                code: ErrorCode::Cancelled,
-                text,
-            });
-        }
-        let this = locate_hunk(
-            file,
-            hunk,
-            &hunk_name(hunk, number),
-            drift,
-            &mut placed.notes,
-            uncut,
-        )?;
-        match &this {
-            HunkLocation::Candidates { starts, .. } if starts.len() == 1 => {
-                drift.update_placed(hunk, starts[0])
-            }
-            HunkLocation::Decided(HunkPlace::Applied(at)) => drift.update_applied(hunk, *at),
-            _ => {}
-        }
-        located.push(this);
-    }
+    let mut located = locate_hunks(file, hunks, &mut placed.notes, uncut, is_cancelled)?;
     let is_ordered = narrow_by_order(hunks, &mut located);
     if !is_ordered {
         placed
@@ -180,9 +127,35 @@ pub(super) fn place_hunks(
     Ok(placed)
 }
 
-/// The name of a hunk in answers.
-fn hunk_name(hunk: &Hunk, number: usize) -> String {
-    format!("Hunk {number} (line {} of the patch)", hunk.line)
+/// Finds the places that each hunk's own lines and head allow.
+fn locate_hunks(
+    file: &mut PatchedLines<'_>,
+    hunks: &[Hunk],
+    notes: &mut Vec<String>,
+    uncut: &SecretBoundaries,
+    is_cancelled: &dyn Fn() -> bool,
+) -> Result<Vec<HunkLocation>, HunkPlacementError> {
+    let mut located = Vec::with_capacity(hunks.len());
+    let mut drift = LineDrift::default();
+    for (number, hunk) in (1..).zip(hunks) {
+        if is_cancelled() {
+            let text = "The call was cancelled before anything was changed.".to_owned();
+            return Err(HunkPlacementError {
+                code: ErrorCode::Cancelled,
+                text,
+            });
+        }
+        let location = locate_hunk(file, hunk, &hunk_name(hunk, number), drift, notes, uncut)?;
+        match &location {
+            HunkLocation::Candidates { starts, .. } if starts.len() == 1 => {
+                drift.update_placed(hunk, starts[0]);
+            }
+            HunkLocation::Decided(HunkPlace::Applied(at)) => drift.update_applied(hunk, *at),
+            _ => {}
+        }
+        located.push(location);
+    }
+    Ok(located)
 }
 
 /// Finds the places that one hunk's own lines and head allow.
@@ -367,49 +340,4 @@ fn choose_start(
         }
     }
     Err(ambiguous_hunk(name, starts, None))
-}
-
-fn ambiguous_hunk(name: &str, starts: &[usize], note: Option<&str>) -> HunkPlacementError {
-    let mut lines: Vec<String> = starts
-        .iter()
-        .take(MAX_NAMED)
-        .map(|start| (start + 1).to_string())
-        .collect();
-    if starts.len() > MAX_NAMED {
-        lines.push(format!("and {} more", starts.len() - MAX_NAMED));
-    }
-    let note = note.map_or_else(String::new, |note| format!(" ({note})"));
-    HunkPlacementError::ambiguous_error(format!(
-        "{name} fits at {} places: lines {}{note}. Add lines of context to it, or a line `@@ TEXT` with the text of a \
-         line that stands above the right place.",
-        starts.len(),
-        lines.join(", ")
-    ))
-}
-
-fn unmatched_hunk(
-    file: &PatchedLines<'_>,
-    hunk: &Hunk,
-    name: &str,
-    uncut: &SecretBoundaries,
-) -> HunkPlacementError {
-    let lines = hunk.old_lines();
-    let lines = lines
-        .iter()
-        .map(|line| line.strip_suffix(b"\n").unwrap_or(line));
-    let old: Vec<u8> = lines.flat_map(|line| [line, b"\n"].concat()).collect();
-    let text = &file.table.text[file.table.line_start(0)..];
-    let why = match no_match_hint::explain_unmatched_quote(
-        text,
-        &String::from_utf8_lossy(&old),
-        uncut,
-    ) {
-        Some(why) => format!(
-            "Below, old_string is what the hunk says stands in the file: its context and - lines.\n{why}"
-        ),
-        None => "Nothing in the file is like it. Read the file and write the hunk anew.".to_owned(),
-    };
-    HunkPlacementError::no_match_error(format!(
-        "{name}: its context and - lines are not in the file. {why}"
-    ))
 }

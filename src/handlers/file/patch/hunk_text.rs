@@ -1,7 +1,7 @@
 //! Reads one hunk: its `@@` lines as diffs and as models write them, then its lines, by the counts of its head where
 //! they hold. Not here: what stands around hunks (codex, unified).
 
-use super::parse::{PatchParseError, quote_line};
+use super::parse_error::{PatchParseError, quote_line};
 use super::{Hunk, HunkLine, LineKind, StatedRange};
 
 /// Reads the hunk that begins at a line; gives it with the index behind it and the empty lines that follow. `ends` tells

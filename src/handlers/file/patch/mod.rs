@@ -4,11 +4,16 @@
 pub(super) mod apply_hunks;
 mod codex;
 pub(super) mod commit;
+mod commit_state;
+mod commit_step;
 mod diff_names;
 mod hunk_candidates;
 mod hunk_placement;
 mod hunk_text;
+mod located_section;
 pub(super) mod parse;
+pub(super) mod parse_error;
+mod placement_error;
 pub(super) mod plan;
 mod proposed_changes;
 pub(super) mod report;

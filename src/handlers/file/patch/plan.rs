@@ -1,13 +1,14 @@
 //! Plans the changes of a patch, file by file, checked and placed before anything is written. Not here: writing
 //! (commit), and the places of hunks (hunk_placement).
 
-use std::path::Path;
-
 use super::apply_hunks::{ContentEdit, edit_content};
-use super::{Hunk, Patch, PatchFileSection, SectionAction};
+use super::located_section::{
+    LocatedSection, find_collisions, join_sections, locate_section, with_patch_line,
+};
+use super::{Hunk, Patch, SectionAction};
+use crate::acp::WorkspacePath;
 use crate::acp::files::{FileEncoding, LoadedFile};
-use crate::acp::{RawPath, WorkspacePath};
-use crate::handlers::file::edit::append_change_note;
+use crate::handlers::file::edit_plan::append_change_note;
 use crate::handlers::file::seen_files::SeenLines;
 use crate::handlers::file::{FileDeps, mask_guard};
 use crate::output::number_format::{format_count, format_size};
@@ -58,13 +59,6 @@ pub(crate) enum PlannedAction {
     Unchanged(&'static str),
 }
 
-/// A section with its file found.
-struct LocatedSection {
-    section: PatchFileSection,
-    path: WorkspacePath,
-    move_to: Option<WorkspacePath>,
-}
-
 /// Checks all of a patch and places its hunks.
 ///
 /// # Errors
@@ -82,7 +76,7 @@ pub(crate) async fn plan_patch(
     }
     faults.extend(find_collisions(&found));
     let mut changes = Vec::new();
-    let mut held = 0;
+    let mut loaded_bytes = 0;
     for this in found {
         if cx.is_cancelled() {
             return Err(ToolError::call_cancelled(
@@ -92,7 +86,7 @@ pub(crate) async fn plan_patch(
         let line = this.section.line;
         match plan_section(cx, deps, this).await {
             Ok(change) => {
-                held += change
+                loaded_bytes += change
                     .loaded
                     .as_ref()
                     .map_or(0, |loaded| loaded.bytes.len());
@@ -101,7 +95,7 @@ pub(crate) async fn plan_patch(
             Err(fault) if fault.stable_code() == ErrorCode::Cancelled => return Err(fault),
             Err(fault) => faults.push(with_patch_line(line, &fault)),
         }
-        if held > MAX_ALL {
+        if loaded_bytes > MAX_ALL {
             let text = format!(
                 "The files of this patch are over {} together. Nothing was changed. Split the patch.",
                 format_size(MAX_ALL as u64)
@@ -129,120 +123,6 @@ fn list_faults(faults: &[ToolError]) -> String {
     text
 }
 
-fn with_patch_line(line: usize, fault: &ToolError) -> ToolError {
-    ToolError::new(
-        fault.stable_code(),
-        format!("Line {line} of the patch: {}", fault.model_text()),
-    )
-}
-
-/// Finds the file of a section, by the first of its names that is there.
-fn locate_section(deps: &FileDeps, section: PatchFileSection) -> Result<LocatedSection, ToolError> {
-    let resolve = |name: &str| {
-        deps.workspace
-            .resolve_in_workspace(&RawPath::from(name))
-            .and_then(|path| match path.write_protection() {
-                Some(protection) => Err(protection.denial_error(&path.display_text())),
-                None if path.names_folder() => Err(ToolError::new(
-                    ErrorCode::IsDirectory,
-                    format!("{}/ names a folder.", path.display_text()),
-                )),
-                None => Ok(path),
-            })
-            .map_err(|fault| with_patch_line(section.line, &fault))
-    };
-    let first = resolve(&section.names[0]);
-    let is_new = matches!(section.action, SectionAction::Add { .. });
-    let path = if is_new
-        || first
-            .as_ref()
-            .is_ok_and(WorkspacePath::existed_when_resolved)
-    {
-        first?
-    } else {
-        let other = section.names[1..]
-            .iter()
-            .filter_map(|name| resolve(name).ok())
-            .find(WorkspacePath::existed_when_resolved);
-        other.map_or(first, Ok)?
-    };
-    let move_to = match &section.action {
-        SectionAction::Update {
-            move_to: Some(name),
-            ..
-        } => Some(resolve(name)?).filter(|to| to.absolute_path() != path.absolute_path()),
-        _ => None,
-    };
-    Ok(LocatedSection {
-        section,
-        path,
-        move_to,
-    })
-}
-
-/// Takes a section, or joins it with an earlier one of the same file.
-fn join_sections(found: &mut Vec<LocatedSection>, this: LocatedSection) -> Result<(), ToolError> {
-    let Some(other) = found
-        .iter_mut()
-        .find(|other| other.path.absolute_path() == this.path.absolute_path())
-    else {
-        found.push(this);
-        return Ok(());
-    };
-    let (first, line) = (other.section.line, this.section.line);
-    if other.move_to.is_none()
-        && this.move_to.is_none()
-        && let (
-            SectionAction::Update {
-                hunks, executable, ..
-            },
-            SectionAction::Update {
-                hunks: more,
-                executable: later,
-                ..
-            },
-        ) = (&mut other.section.action, this.section.action)
-    {
-        hunks.extend(more);
-        *executable = later.or(*executable);
-        return Ok(());
-    }
-    let text = format!(
-        "Line {line} of the patch: {} is in the patch already, at line {first}. Give one section a file: only two \
-         changes of the same file are joined.",
-        this.path.display_text()
-    );
-    Err(ToolError::invalid_args(text))
-}
-
-/// Finds paths that two sections want.
-fn find_collisions(found: &[LocatedSection]) -> Vec<ToolError> {
-    let mut faults = Vec::new();
-    for (at, this) in found.iter().enumerate() {
-        let Some(to) = &this.move_to else { continue };
-        let wants = |other: &Path| other == to.absolute_path();
-        let other = found.iter().enumerate().find(|(other_at, other)| {
-            wants(other.path.absolute_path())
-                || (*other_at < at
-                    && other
-                        .move_to
-                        .as_ref()
-                        .is_some_and(|to| wants(to.absolute_path())))
-        });
-        if let Some((_, other)) = other {
-            faults.push(ToolError::invalid_args(format!(
-                "Line {} of the patch: {} gets the path {}, which line {} of the patch names too. Do it in two \
-                 patches.",
-                this.section.line,
-                this.path.display_text(),
-                to.display_text(),
-                other.section.line
-            )));
-        }
-    }
-    faults
-}
-
 /// Plans the change of one section.
 async fn plan_section(
     cx: &ToolContext,
@@ -254,7 +134,6 @@ async fn plan_section(
         path,
         move_to,
     } = found;
-    let load = || deps.client.load_file(cx, path.clone(), MAX_FILE);
     if let Some(to) = move_to.as_ref().filter(|to| to.existed_when_resolved()) {
         let text = format!(
             "{} exists already; {} is not moved over it.",
@@ -263,96 +142,99 @@ async fn plan_section(
         );
         return Err(ToolError::new(ErrorCode::Stale, text));
     }
-    let mut notes = Vec::new();
-    let (loaded, action) = match section.action {
+    match section.action {
         SectionAction::Add {
             content,
             executable,
-        } => {
-            mask_guard::refuse_masked_overwrite(cx, &path, ("patch", &content)).await?;
-            if path.existed_when_resolved() {
-                let loaded = load().await?;
-                check_same_content(&path, &loaded, &content)?;
-                (
-                    Some(loaded),
-                    PlannedAction::Unchanged("it is there already, with exactly this text"),
-                )
-            } else {
-                (
-                    None,
-                    PlannedAction::Add {
-                        content,
-                        executable,
-                    },
-                )
-            }
-        }
+        } => plan_new_file(cx, deps, path, content, executable).await,
         SectionAction::Delete { hunks } => {
-            let loaded = load().await?;
+            let loaded = load_whole(cx, deps, &path).await?;
             if let Some(hunks) = hunks {
                 check_whole_removal(cx, &path, loaded.clone(), hunks).await?;
             }
-            (Some(loaded), PlannedAction::Delete)
+            let action = PlannedAction::Delete;
+            Ok(PlannedChange::new(path, Some(loaded), action))
         }
         SectionAction::Update {
             hunks, executable, ..
         } if hunks.is_empty() => {
             // Any regular file can be moved or made executable, whatever it holds.
             let loaded = if executable.is_some() || !path.existed_when_resolved() {
-                Some(load().await?)
+                Some(load_whole(cx, deps, &path).await?)
             } else {
                 None
             };
-            (
-                loaded,
-                PlannedAction::Update {
-                    edit: ContentEdit::default(),
-                    executable,
-                    move_to,
-                },
-            )
+            let action = PlannedAction::Update {
+                edit: ContentEdit::default(),
+                executable,
+                move_to,
+            };
+            Ok(PlannedChange::new(path, loaded, action))
         }
         SectionAction::Update {
             hunks, executable, ..
-        } => {
-            let loaded = load().await?;
-            let lines = hunks
-                .iter()
-                .flat_map(|hunk| &hunk.lines)
-                .map(|line| line.text.as_str());
-            mask_guard::refuse_unless_masked(
-                &path.display_text(),
-                &loaded.bytes,
-                &[("patch", &lines.collect::<String>())],
-            )?;
-            let changed = deps.seen.describe_change_since(
-                cx,
-                &path,
-                || loaded.bytes_sha256(),
-                Some(&loaded.bytes),
-            );
-            let edited = edit_loaded(cx, &path, loaded.clone(), hunks).await;
-            let (edit, said) =
-                edited.map_err(|error| append_change_note(error, changed.as_deref()))?;
-            notes.extend(said.into_iter().chain(changed));
-            let action = if edit.splices.is_empty() && executable.is_none() && move_to.is_none() {
-                PlannedAction::Unchanged("all that the patch changes in it is there already")
-            } else {
-                PlannedAction::Update {
-                    edit,
-                    executable,
-                    move_to,
-                }
-            };
-            (Some(loaded), action)
+        } => plan_update(cx, deps, path, hunks, executable, move_to).await,
+    }
+}
+
+async fn load_whole(
+    cx: &ToolContext,
+    deps: &FileDeps,
+    path: &WorkspacePath,
+) -> Result<LoadedFile, ToolError> {
+    deps.client.load_file(cx, path.clone(), MAX_FILE).await
+}
+
+async fn plan_new_file(
+    cx: &ToolContext,
+    deps: &FileDeps,
+    path: WorkspacePath,
+    content: String,
+    executable: Option<bool>,
+) -> Result<PlannedChange, ToolError> {
+    mask_guard::refuse_masked_overwrite(cx, &path, ("patch", &content)).await?;
+    if !path.existed_when_resolved() {
+        let action = PlannedAction::Add {
+            content,
+            executable,
+        };
+        return Ok(PlannedChange::new(path, None, action));
+    }
+    let loaded = load_whole(cx, deps, &path).await?;
+    check_same_content(&path, &loaded, &content)?;
+    let action = PlannedAction::Unchanged("it is there already, with exactly this text");
+    Ok(PlannedChange::new(path, Some(loaded), action))
+}
+
+async fn plan_update(
+    cx: &ToolContext,
+    deps: &FileDeps,
+    path: WorkspacePath,
+    hunks: Vec<Hunk>,
+    executable: Option<bool>,
+    move_to: Option<WorkspacePath>,
+) -> Result<PlannedChange, ToolError> {
+    let loaded = load_whole(cx, deps, &path).await?;
+    let lines = hunks.iter().flat_map(|hunk| &hunk.lines);
+    let lines: String = lines.map(|line| line.text.as_str()).collect();
+    mask_guard::refuse_unless_masked(&path.display_text(), &loaded.bytes, &[("patch", &lines)])?;
+    let changed =
+        deps.seen
+            .describe_change_since(cx, &path, || loaded.bytes_sha256(), Some(&loaded.bytes));
+    let edited = edit_loaded(cx, &path, loaded.clone(), hunks).await;
+    let (edit, said) = edited.map_err(|error| append_change_note(error, changed.as_deref()))?;
+    let action = if edit.splices.is_empty() && executable.is_none() && move_to.is_none() {
+        PlannedAction::Unchanged("all that the patch changes in it is there already")
+    } else {
+        PlannedAction::Update {
+            edit,
+            executable,
+            move_to,
         }
     };
-    Ok(PlannedChange {
-        path,
-        loaded,
-        action,
-        notes,
-    })
+    let mut change = PlannedChange::new(path, Some(loaded), action);
+    change.notes.extend(said.into_iter().chain(changed));
+    Ok(change)
 }
 
 /// Refuses to make a file that is there with another text.
@@ -415,6 +297,15 @@ async fn edit_loaded(
 }
 
 impl PlannedChange {
+    fn new(path: WorkspacePath, loaded: Option<LoadedFile>, action: PlannedAction) -> Self {
+        Self {
+            path,
+            loaded,
+            action,
+            notes: Vec::new(),
+        }
+    }
+
     /// The bytes that the file holds before, as far as they were loaded.
     pub(crate) fn loaded_bytes(&self) -> &[u8] {
         self.loaded.as_ref().map_or(&[], |loaded| &loaded.bytes)

@@ -1,32 +1,10 @@
 //! Taking back what a patch has changed, the last first, where one of its files cannot be changed. Not here: changing
 //! them (commit).
 
-use super::commit::{PatchCommit, describe_file_fault, unchanged_fault};
+use super::commit_state::{PatchCommit, PatchUndo, describe_file_fault, unchanged_fault};
 use crate::acp::WorkspacePath;
-use crate::acp::files::{
-    LoadedFile, MoveFile, NewContent, RemoveFile, WritePrecondition, WriteTextFile,
-};
+use crate::acp::files::{MoveFile, NewContent, RemoveFile, WritePrecondition, WriteTextFile};
 use crate::tool::{ErrorCode, FileChange, ResultMeta, ToolError};
-
-/// The way back from one step.
-pub(super) enum PatchUndo {
-    /// The file's content was replaced; it had these bytes and this right to be executed.
-    WriteBack {
-        path: WorkspacePath,
-        before: LoadedFile,
-        executable: Option<bool>,
-        after: String,
-    },
-    /// It was made.
-    Remove { path: WorkspacePath, after: String },
-    /// It got another path, and these folders were made for that; or another name until it is removed.
-    RenameBack {
-        from: WorkspacePath,
-        to: WorkspacePath,
-        folders: Vec<WorkspacePath>,
-        is_removal: bool,
-    },
-}
 
 impl PatchCommit {
     /// Takes everything back, the last first, and says how that went.

@@ -3,7 +3,7 @@
 
 use super::diff_names::{self, DEV_NULL};
 use super::hunk_text::read_hunk;
-use super::parse::{PatchParseError, is_wrapping_line, quote_line};
+use super::parse_error::{PatchParseError, is_wrapping_line, quote_line};
 use super::{Hunk, LineKind, Patch, PatchFileSection, SectionAction};
 
 const GIT_HEAD: &str = "diff --git ";
@@ -450,7 +450,7 @@ mod tests {
         ] {
             match parse_patch(text) {
                 Err(PatchParseError::Unsupported { why, .. }) => {
-                    assert!(why.contains(words), "{text}: {why}")
+                    assert!(why.contains(words), "{text}: {why}");
                 }
                 other => panic!("{text}: {other:?}"),
             }

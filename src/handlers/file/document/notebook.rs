@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::rendered_page::RenderedPage;
+use super::super::rendered_page::RenderedPage;
 use crate::output::number_format::{format_count, format_size};
 
 /// So many lines of one output are shown.
@@ -26,7 +26,6 @@ pub(super) fn render_notebook(shown: &str, bytes: &[u8]) -> Result<RenderedPage,
             format_size(bytes.len() as u64),
             format_count(cells.len() as u64, "cell")
         ),
-        line_noun: "line",
         ..RenderedPage::default()
     };
     for (n, cell) in (1..).zip(cells) {

@@ -1,0 +1,226 @@
+//! The names and sizes in an archive, read by the worker. Nothing is unpacked to the disk. Not here: showing them
+//! (archive_page).
+
+use std::fs::File;
+use std::io::{self, BufReader, Read, Seek};
+
+use bzip2::read::MultiBzDecoder;
+use flate2::read::MultiGzDecoder;
+use lzma_rust2::XzReader;
+use ruzstd::decoding::StreamingDecoder;
+use tar::EntryType;
+use zip::ZipArchive;
+
+use super::super::rendered_page::escape_entry_name;
+use super::document_protocol::Packing;
+
+/// The most names that are stored, for a later page.
+const MAX_STORED_ENTRIES: usize = 50_000;
+/// The most packed data that is unpacked to look for names in it.
+const MAX_UNPACKED_BYTES: u64 = 256 << 20;
+/// The most data of a single packed file that is unpacked to measure it.
+const MAX_MEASURED_BYTES: u64 = 64 << 20;
+/// The most memory for the window of a packed file.
+const MAX_WINDOW_BYTES: u64 = 128 << 20;
+
+/// No honest name is longer than this.
+const MAX_NAME_BYTES: u64 = 64 << 10;
+
+/// One name in an archive.
+#[derive(Debug)]
+pub(super) struct ArchiveEntry {
+    pub(super) name: Vec<u8>,
+    pub(super) is_folder: bool,
+    pub(super) size: u64,
+    /// Further facts, shown behind the size.
+    pub(super) suffix: String,
+}
+
+/// The content of an archive.
+#[derive(Debug, Default)]
+pub(super) struct ArchiveListing {
+    pub(super) entries: Vec<ArchiveEntry>,
+    pub(super) total: u64,
+    /// The sizes of all files together.
+    pub(super) bytes: u64,
+    /// It was not read to its end.
+    pub(super) is_stopped: bool,
+}
+
+/// The content of packed data.
+#[derive(Debug)]
+pub(super) enum PackedContent {
+    Tar(ArchiveListing),
+    /// One file, and whether it was unpacked to its end.
+    File {
+        bytes: u64,
+        is_complete: bool,
+    },
+}
+
+impl ArchiveListing {
+    fn add_entry(&mut self, entry: ArchiveEntry, unpacked: u64) {
+        self.total += 1;
+        self.bytes = self.bytes.saturating_add(unpacked);
+        if self.entries.len() < MAX_STORED_ENTRIES {
+            self.entries.push(entry);
+        }
+    }
+}
+
+/// Lists the directory of a ZIP archive.
+pub(super) fn list_zip<R: Read + Seek>(archive: &ZipArchive<R>) -> Result<ArchiveListing, String> {
+    let mut listing = ArchiveListing::default();
+    for index in 0..archive.len() {
+        let entry = archive
+            .by_index_data(index)
+            .map_err(|cause| cause.to_string())?;
+        let suffix = match (entry.encrypted(), entry.is_symlink()) {
+            (true, _) => ", encrypted",
+            (_, true) => ", a link",
+            _ => "",
+        };
+        let listed = ArchiveEntry {
+            name: entry.name_raw().to_vec(),
+            is_folder: entry.is_dir(),
+            size: entry.size(),
+            suffix: suffix.to_owned(),
+        };
+        listing.add_entry(listed, entry.size());
+    }
+    Ok(listing)
+}
+
+/// Lists a tar archive that is not packed. The contents of its files are skipped.
+pub(super) fn list_plain_tar(
+    file: File,
+    has_time_left: &dyn Fn() -> bool,
+) -> Result<ArchiveListing, String> {
+    let mut archive = tar::Archive::new(file);
+    let mut listing = ArchiveListing::default();
+    let read = archive
+        .entries_with_seek()
+        .and_then(|entries| add_tar_entries(&mut listing, entries, has_time_left));
+    read.map_err(|cause| describe_tar_fault(&cause))?;
+    Ok(listing)
+}
+
+/// Lists a packed tar archive, or measures a single packed file.
+pub(super) fn list_packed(
+    mut file: File,
+    packing: Packing,
+    has_time_left: &dyn Fn() -> bool,
+) -> Result<PackedContent, String> {
+    let unpacked = open_packed(&file, packing).map_err(|cause| cause.to_string())?;
+    let mut archive = tar::Archive::new(unpacked.take(MAX_UNPACKED_BYTES));
+    let mut listing = ArchiveListing::default();
+    let read = archive
+        .entries()
+        .and_then(|entries| add_tar_entries(&mut listing, entries, has_time_left));
+    let is_bound_reached = archive.into_inner().limit() == 0;
+    if listing.total > 0 {
+        listing.is_stopped |= is_bound_reached;
+        return match read {
+            Err(cause) if !listing.is_stopped => Err(describe_tar_fault(&cause)),
+            _ => Ok(PackedContent::Tar(listing)),
+        };
+    }
+    let measured = file
+        .rewind()
+        .and_then(|()| open_packed(&file, packing))
+        .and_then(|unpacked| measure_file(unpacked, has_time_left));
+    measured.map_err(|cause| cause.to_string())
+}
+
+fn open_packed(file: &File, packing: Packing) -> io::Result<Box<dyn Read + '_>> {
+    let file = BufReader::new(file);
+    Ok(match packing {
+        Packing::Gzip => Box::new(MultiGzDecoder::new(file)),
+        Packing::Bzip2 => Box::new(MultiBzDecoder::new(file)),
+        Packing::Xz => {
+            let kilobytes = u32::try_from(MAX_WINDOW_BYTES >> 10).unwrap_or(u32::MAX);
+            Box::new(XzReader::new_mem_limit(file, true, kilobytes))
+        }
+        Packing::Zstd => Box::new(
+            StreamingDecoder::new_with_max_window_size(file, MAX_WINDOW_BYTES)
+                .map_err(|cause| io::Error::other(cause.to_string()))?,
+        ),
+    })
+}
+
+fn measure_file(
+    unpacked: impl Read,
+    has_time_left: &dyn Fn() -> bool,
+) -> io::Result<PackedContent> {
+    let mut bounded = unpacked.take(MAX_MEASURED_BYTES);
+    let mut buffer = vec![0; 64 << 10];
+    let mut bytes = 0;
+    loop {
+        let count = bounded.read(&mut buffer)?;
+        bytes += count as u64;
+        if count == 0 || !has_time_left() {
+            return Ok(PackedContent::File {
+                bytes,
+                is_complete: count == 0 && bounded.limit() > 0,
+            });
+        }
+    }
+}
+
+/// Adds the entries up to the end or to the first fault. A truncated archive ends where its data ends.
+fn add_tar_entries<R: Read>(
+    listing: &mut ArchiveListing,
+    entries: tar::Entries<'_, R>,
+    has_time_left: &dyn Fn() -> bool,
+) -> io::Result<()> {
+    let mut long_name = None;
+    for entry in entries {
+        if !has_time_left() {
+            listing.is_stopped = true;
+            break;
+        }
+        let mut entry = entry?;
+        let kind = entry.header().entry_type();
+        // The reader resolves these itself where the header names a version of the format. Some programs leave it out.
+        if kind.is_gnu_longname() {
+            let mut name = Vec::new();
+            entry.by_ref().take(MAX_NAME_BYTES).read_to_end(&mut name)?;
+            name.truncate(memchr::memchr(0, &name).unwrap_or(name.len()));
+            long_name = Some(name);
+            continue;
+        }
+        let suffix = match kind {
+            EntryType::Link | EntryType::Symlink => {
+                let target = entry.link_name_bytes().unwrap_or_default();
+                format!(" -> {}", escape_entry_name(&target))
+            }
+            EntryType::Char | EntryType::Block | EntryType::Fifo => {
+                ", not a regular file".to_owned()
+            }
+            _ => String::new(),
+        };
+        let size = entry.size();
+        let unpacked = match kind {
+            EntryType::Regular | EntryType::Continuous => size,
+            _ => 0,
+        };
+        let name = long_name
+            .take()
+            .unwrap_or_else(|| entry.path_bytes().into_owned());
+        let listed = ArchiveEntry {
+            is_folder: kind.is_dir() || name.ends_with(b"/"),
+            name,
+            size,
+            suffix,
+        };
+        listing.add_entry(listed, unpacked);
+    }
+    Ok(())
+}
+
+fn describe_tar_fault(cause: &io::Error) -> String {
+    match cause.kind() {
+        io::ErrorKind::UnexpectedEof => "it is cut off".to_owned(),
+        _ => format!("one of its headers is damaged: {cause}"),
+    }
+}

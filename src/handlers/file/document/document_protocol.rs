@@ -1,0 +1,104 @@
+//! The question to the worker that reads documents, and its answer. Not here: asking (document_reader) and answering
+//! (document_worker).
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::super::rendered_page::RenderedPage;
+
+/// The worker's job, by its name on the command line.
+pub const DOCUMENT_JOB: &str = "document";
+/// The time that the worker is given.
+pub(super) const TIME_LIMIT: Duration = Duration::from_secs(20);
+/// The worker's address space: the document, its unpacked parts, and the program itself.
+pub(super) const ADDRESS_SPACE: u64 = 512 << 20;
+
+/// First and last page, from 1.
+pub(in super::super) type PageRange = (usize, usize);
+
+/// The question. The file goes with it.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct DocumentQuestion {
+    /// The path for people.
+    pub(super) shown: String,
+    pub(super) size: u64,
+    pub(super) work: DocumentWork,
+}
+
+/// The work on a file, by its format.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum DocumentWork {
+    Pdf(PdfQuestion),
+    Notebook,
+    /// An office document or another archive.
+    Zip,
+    Tar,
+    Packed(Packing),
+    ScaleImage {
+        mime_type: String,
+        /// The most characters of base64.
+        max_chars: usize,
+    },
+}
+
+/// A format of packed data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Packing {
+    Gzip,
+    Bzip2,
+    Xz,
+    Zstd,
+}
+
+/// The pages of a PDF document that are asked for.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct PdfQuestion {
+    /// Ranges; without any the first pages.
+    pub(super) pages: Option<Vec<PageRange>>,
+    /// The number of pages where no ranges are given.
+    pub(super) default_pages: usize,
+    /// Enough text: no further page is read.
+    pub(super) enough_chars: usize,
+    pub(super) enough_lines: usize,
+}
+
+/// The worker's answer, or the reason why there is none.
+pub(super) type DocumentAnswer = Result<DocumentContent, String>;
+
+/// The content of a document.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum DocumentContent {
+    Pdf(PdfPages),
+    Page(RenderedPage),
+    Image(ScaledImage),
+}
+
+/// The text of a document's pages.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(super) struct PdfPages {
+    pub(super) total: usize,
+    /// The text of the first of the wanted pages.
+    pub(super) texts: Vec<PageText>,
+    pub(super) is_late: bool,
+    /// The mark at a document's end is not there.
+    pub(super) is_cut_off: bool,
+}
+
+/// The text of one page.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(super) struct PageText {
+    pub(super) text: String,
+    /// The number of letters without a known character.
+    pub(super) unreadable: u64,
+}
+
+/// A smaller copy of an image.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct ScaledImage {
+    pub(super) width: u32,
+    pub(super) height: u32,
+    pub(super) mime_type: String,
+    pub(super) bytes: usize,
+    pub(super) base64: String,
+}

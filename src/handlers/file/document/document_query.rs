@@ -1,0 +1,17 @@
+//! The part of a document that a call asks for. Not here: the question to the worker (document_protocol).
+
+use super::super::rendered_page::LineSelection;
+use super::document_protocol::PageRange;
+use crate::output::TextBudget;
+
+/// The part of a document to show.
+#[derive(Debug, Clone)]
+pub(in super::super) struct DocumentQuery {
+    pub(in super::super) lines: LineSelection,
+    /// The offset and the limit as they were given.
+    pub(in super::super) offset: Option<i64>,
+    pub(in super::super) limit: Option<u64>,
+    pub(in super::super) pages: Option<Vec<PageRange>>,
+    /// The budget for an image, where the call gives one.
+    pub(in super::super) image_budget: Option<TextBudget>,
+}

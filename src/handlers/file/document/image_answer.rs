@@ -1,0 +1,142 @@
+//! Read of an image: its dimensions and its bytes in base64, as JSON, scaled down where it is too large. Not here:
+//! scaling it (image_scaling).
+
+use std::io::{BufReader, Read as _};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+
+use super::document_protocol::{DocumentContent, DocumentWork, ScaledImage};
+use super::document_reader::{DocumentReader, DocumentSource};
+use super::image_structure::find_image_damage;
+use crate::acp::file_content::BinaryFormat;
+use crate::acp::files::OpenedFile;
+use crate::output::TextBudget;
+use crate::output::number_format::format_size;
+use crate::tool::{ErrorCode, ResultMeta, ToolError, ToolReply};
+
+/// The most base64 that an answer carries, so that it travels whole.
+const MAX_BASE64_CHARS: usize = 700 << 10;
+/// Left for the note, where the call gives a budget.
+const NOTE_CHARS: usize = 400;
+
+/// Returns the format's media type, if it is an image that is shown.
+pub(super) fn image_mime_type(format: BinaryFormat) -> Option<&'static str> {
+    match format {
+        BinaryFormat::Png => Some("image/png"),
+        BinaryFormat::Jpeg => Some("image/jpeg"),
+        BinaryFormat::Gif => Some("image/gif"),
+        BinaryFormat::WebP => Some("image/webp"),
+        BinaryFormat::Bmp => Some("image/bmp"),
+        _ => None,
+    }
+}
+
+/// Answers with the image. Blocks.
+pub(super) fn show_image(
+    source: &DocumentSource,
+    mut opened: OpenedFile,
+    format: BinaryFormat,
+    mime_type: &str,
+    budget: Option<TextBudget>,
+    reader: &DocumentReader,
+) -> Result<ToolReply, ToolError> {
+    let shown = source.shown.as_str();
+    let damaged = |why: String| {
+        ToolError::new(
+            ErrorCode::NotText,
+            format!(
+                "{shown} begins like an image ({mime_type}), but {why}. Look into it with Bash, for example `file` or `xxd`."
+            ),
+        )
+    };
+    let size = imagesize::reader_size(BufReader::new(&mut opened.bytes))
+        .map_err(|cause| damaged(format!("its dimensions cannot be read: {cause}")))?;
+    let mut value = json!({
+        "type": "image",
+        "path": shown,
+        "mime_type": mime_type,
+        "width": size.width,
+        "height": size.height,
+        "size": opened.size,
+    });
+    let rewound = opened.bytes.rewind();
+    rewound.map_err(|cause| damaged(format!("it cannot be read: {cause}")))?;
+    let max_chars = budget.map_or(MAX_BASE64_CHARS, |budget| {
+        let around = value.to_string().chars().count() + NOTE_CHARS;
+        budget.max_chars().saturating_sub(around)
+    });
+    // Three bytes are four characters.
+    if opened.size.div_ceil(3) * 4 <= max_chars as u64 {
+        let mut bytes = Vec::new();
+        let read = opened.bytes.take(opened.size).read_to_end(&mut bytes);
+        read.map_err(|cause| damaged(format!("it cannot be read: {cause}")))?;
+        if let Some(fault) = find_image_damage(format, &bytes) {
+            return Err(damaged(fault));
+        }
+        add_image_data(&mut value, &STANDARD.encode(&bytes));
+        return Ok(ToolReply::from(value));
+    }
+    let work = DocumentWork::ScaleImage {
+        mime_type: mime_type.to_owned(),
+        max_chars,
+    };
+    let scaled = match reader.read_document(source, opened.bytes, work) {
+        Ok(Ok(DocumentContent::Image(scaled))) => Ok(scaled),
+        Ok(Ok(_)) => Err("it was not scaled down".to_owned()),
+        Ok(Err(why)) => Err(why),
+        Err(error) if error.stable_code() == ErrorCode::TooLarge => {
+            Err("scaling it down takes too much memory".to_owned())
+        }
+        Err(error) => return Err(error),
+    };
+    match scaled {
+        Ok(scaled) => add_scaled_image(&mut value, source, &scaled),
+        Err(why) => {
+            value["note"] = json!(advise_smaller_copy(source, &why, max_chars, budget));
+        }
+    }
+    Ok(ToolReply::from(value).with_meta(ResultMeta {
+        truncated: true,
+        omitted_bytes: Some(opened.size),
+        ..ResultMeta::default()
+    }))
+}
+
+fn add_image_data(value: &mut Value, base64: &str) {
+    value["encoding"] = json!("base64");
+    value["data"] = json!(base64);
+}
+
+fn add_scaled_image(value: &mut Value, source: &DocumentSource, scaled: &ScaledImage) {
+    value["note"] = json!(format!(
+        "The image is {}x{} pixels and {}. It is shown scaled down to {}x{} pixels and {}.",
+        value["width"],
+        value["height"],
+        format_size(source.size),
+        scaled.width,
+        scaled.height,
+        format_size(scaled.bytes as u64)
+    ));
+    value["mime_type"] = json!(scaled.mime_type);
+    add_image_data(value, &scaled.base64);
+}
+
+fn advise_smaller_copy(
+    source: &DocumentSource,
+    why: &str,
+    max_chars: usize,
+    budget: Option<TextBudget>,
+) -> String {
+    let cause = match budget {
+        Some(_) => format!("It was left out because of max_chars, and {why}."),
+        None => format!("It was not scaled down: {why}."),
+    };
+    format!(
+        "The image is {}; up to {} are sent along. {cause} Make a smaller copy in the workspace with Bash, for \
+         example `magick IN -resize '1024x1024>' -quality 80 OUT.jpg`, and Read that.",
+        format_size(source.size),
+        format_size(max_chars as u64 / 4 * 3)
+    )
+}

@@ -1,0 +1,28 @@
+//! Read of files that are not plain text: a worker process reads them, and the runner words the answer. Not here: text
+//! files (read).
+
+mod archive_entries;
+mod archive_page;
+mod document_protocol;
+mod document_query;
+mod document_reader;
+mod document_worker;
+mod image_answer;
+mod image_scaling;
+mod image_structure;
+mod notebook;
+mod office_page;
+mod office_parts;
+mod office_text;
+mod pdf_answer;
+mod pdf_line;
+mod pdf_pages;
+mod pdf_text;
+mod show_document;
+mod workbook;
+
+pub use document_protocol::DOCUMENT_JOB;
+pub(super) use document_query::DocumentQuery;
+pub use document_worker::serve_document_questions;
+pub(super) use pdf_answer::parse_page_ranges;
+pub(super) use show_document::{has_notebook_name, read_notebook, show_document};

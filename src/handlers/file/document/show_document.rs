@@ -1,0 +1,182 @@
+//! Read of files that are not plain text: which format is shown in which way. Not here: the formats, one file each.
+
+use tokio::task::spawn_blocking;
+
+use super::super::rendered_page::LineSelection;
+use super::document_protocol::{DocumentContent, DocumentWork, Packing};
+use super::document_query::DocumentQuery;
+use super::document_reader::{DocumentReader, DocumentSource};
+use super::{image_answer, pdf_answer};
+use crate::acp::file_content::BinaryFormat;
+use crate::acp::files::OpenedFile;
+use crate::acp::{FileClient, WorkspacePath};
+use crate::output::SecretBoundaries;
+use crate::output::number_format::format_size;
+use crate::tool::{ErrorCode, ToolContext, ToolError, ToolReply};
+use crate::worker::WorkerProgram;
+
+/// Bigger notebooks are shown as text.
+const MAX_NOTEBOOK_BYTES: u64 = 16 << 20;
+/// The most entries of an archive in one answer.
+const MAX_SHOWN_ENTRIES: u64 = 500;
+/// The advice for a document that cannot be read.
+const PDF_ADVICE: &str = "Try Bash, for example `pdftotext` or `qpdf`.";
+const NOTEBOOK_ADVICE: &str = "Look into it with Bash, for example `file`.";
+
+/// Returns whether a file of this name is shown as a notebook.
+pub(in super::super) fn has_notebook_name(path: &WorkspacePath) -> bool {
+    path.absolute_path()
+        .extension()
+        .is_some_and(|extension| extension.eq_ignore_ascii_case("ipynb"))
+}
+
+/// Answers with the cells of a notebook. The inner error is the reason to show it as text.
+pub(in super::super) async fn read_notebook(
+    cx: &ToolContext,
+    client: &dyn FileClient,
+    path: &WorkspacePath,
+    query: DocumentQuery,
+    worker: &WorkerProgram,
+) -> Result<Result<ToolReply, String>, ToolError> {
+    let opened = client.open_file(cx, path.clone()).await?;
+    if opened.content.is_err() {
+        return Ok(Err("it is not text".to_owned()));
+    }
+    if opened.size > MAX_NOTEBOOK_BYTES {
+        return Ok(Err(format!(
+            "it is over {}",
+            format_size(MAX_NOTEBOOK_BYTES)
+        )));
+    }
+    let source = DocumentSource {
+        shown: path.display_text(),
+        size: opened.size,
+        kind: "a notebook",
+        advice: NOTEBOOK_ADVICE,
+    };
+    let uncut = cx.secret_boundaries.clone();
+    read_in_worker(cx, worker, move |reader| {
+        let content = reader.read_document(&source, opened.bytes, DocumentWork::Notebook)?;
+        Ok(content.and_then(|content| match content {
+            DocumentContent::Page(page) => Ok(page.show_lines(query.lines, &uncut)),
+            _ => Err("it was not read".to_owned()),
+        }))
+    })
+    .await
+}
+
+/// Answers for a file that is not text; `refusal` where there is nothing to show of it.
+pub(in super::super) async fn show_document(
+    cx: &ToolContext,
+    client: &dyn FileClient,
+    path: &WorkspacePath,
+    query: DocumentQuery,
+    refusal: ToolError,
+    worker: &WorkerProgram,
+) -> Result<ToolReply, ToolError> {
+    let Ok(opened) = client.open_file(cx, path.clone()).await else {
+        return Err(refusal);
+    };
+    let Err(binary) = opened.content else {
+        return Err(refusal);
+    };
+    let shown = path.display_text();
+    if query.pages.is_some() && binary.format != BinaryFormat::Pdf {
+        return Err(ToolError::invalid_args(format!(
+            "pages is for PDF documents; {shown} is {}. Leave it out.",
+            binary.kind
+        )));
+    }
+    if binary.format == BinaryFormat::Other {
+        return Err(refusal);
+    }
+    let source = DocumentSource {
+        shown,
+        size: opened.size,
+        kind: binary.kind,
+        advice: if binary.format == BinaryFormat::Pdf {
+            PDF_ADVICE
+        } else {
+            binary.hint
+        },
+    };
+    let uncut = cx.secret_boundaries.clone();
+    read_in_worker(cx, worker, move |reader| {
+        show_opened_document(&source, opened, binary.format, &query, &uncut, reader)
+    })
+    .await
+}
+
+/// Runs this on a thread that may wait for a worker. A call that is dropped cancels the worker.
+async fn read_in_worker<T: Send + 'static>(
+    cx: &ToolContext,
+    worker: &WorkerProgram,
+    read: impl FnOnce(&DocumentReader) -> Result<T, ToolError> + Send + 'static,
+) -> Result<T, ToolError> {
+    let cancel = cx.cancel.child_token();
+    let _cancel_on_drop = cancel.clone().drop_guard();
+    let reader = DocumentReader {
+        program: worker.clone(),
+        request: cx.request.clone(),
+        cancel,
+    };
+    let read = spawn_blocking(move || read(&reader)).await;
+    read.unwrap_or_else(|fault| {
+        Err(ToolError::internal_error(format!(
+            "Reading broke off: {fault}"
+        )))
+    })
+}
+
+fn show_opened_document(
+    source: &DocumentSource,
+    opened: OpenedFile,
+    format: BinaryFormat,
+    query: &DocumentQuery,
+    uncut: &SecretBoundaries,
+    reader: &DocumentReader,
+) -> Result<ToolReply, ToolError> {
+    if let Some(mime_type) = image_answer::image_mime_type(format) {
+        let budget = query.image_budget;
+        return image_answer::show_image(source, opened, format, mime_type, budget, reader);
+    }
+    let work = match format {
+        BinaryFormat::Pdf => {
+            return pdf_answer::show_pdf(source, opened.bytes, query, uncut, reader);
+        }
+        BinaryFormat::Zip => DocumentWork::Zip,
+        BinaryFormat::Gzip => DocumentWork::Packed(Packing::Gzip),
+        BinaryFormat::Bzip2 => DocumentWork::Packed(Packing::Bzip2),
+        BinaryFormat::Xz => DocumentWork::Packed(Packing::Xz),
+        BinaryFormat::Zstd => DocumentWork::Packed(Packing::Zstd),
+        _ => DocumentWork::Tar,
+    };
+    let unlisted = |why: String| {
+        let DocumentSource {
+            shown,
+            kind,
+            advice,
+            ..
+        } = source;
+        let size = format_size(source.size);
+        let text =
+            format!("{shown} begins like {kind} ({size}), but cannot be listed: {why}. {advice}");
+        ToolError::new(ErrorCode::NotText, text)
+    };
+    match reader.read_document(source, opened.bytes, work)? {
+        Ok(DocumentContent::Page(page)) => {
+            let mut lines = query.lines;
+            if page.is_listing() {
+                lines = LineSelection {
+                    limit: query
+                        .limit
+                        .map_or(MAX_SHOWN_ENTRIES, |limit| limit.min(MAX_SHOWN_ENTRIES)),
+                    ..lines
+                };
+            }
+            Ok(page.show_lines(lines, uncut))
+        }
+        Ok(_) => Err(unlisted("it was not read".to_owned())),
+        Err(why) => Err(unlisted(why)),
+    }
+}

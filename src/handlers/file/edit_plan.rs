@@ -1,0 +1,92 @@
+//! A planned edit of a file, and the checks and notes that all tools for edits share. Not here: finding the place
+//! (quote_search) and making the change (edit, multi_edit).
+
+use super::seen_files::SeenLines;
+use crate::acp::files::{FileStamp, NewContent};
+use crate::tool::{ErrorCode, ToolError};
+
+/// The largest file that is held whole to be edited.
+pub(super) const MAX_BYTES: u64 = 64 << 20;
+/// The outcome of planning an edit.
+#[derive(Debug)]
+pub(super) enum EditPlan {
+    /// The file stays as it is, as the words say; with its SHA-256.
+    NoChange(String, String),
+    Change(PreparedEdit),
+}
+
+/// A change and its description.
+#[derive(Debug)]
+pub(super) struct PreparedEdit {
+    /// The changed places.
+    pub places: String,
+    /// The lines afterwards, or for a dry run a diff.
+    pub view: String,
+    /// The differences that were forgiven.
+    pub notes: Vec<String>,
+    pub content: NewContent,
+    /// The state that the file had.
+    pub stamp: FileStamp,
+    /// The lines that it will have, where they are remembered.
+    pub lines: SeenLines,
+}
+
+/// An error with what changed in the file since the caller read it: that may be its cause.
+pub(super) fn append_change_note(error: ToolError, changed: Option<&str>) -> ToolError {
+    match changed {
+        Some(changed) => ToolError::new(
+            error.stable_code(),
+            format!("{}\n{changed}", error.model_text()),
+        ),
+        None => error,
+    }
+}
+
+/// Each on a line of its own, below what is said already.
+pub(super) fn join_notes_below(warnings: &[String]) -> String {
+    warnings
+        .iter()
+        .flat_map(|warning| ["\n", warning.as_str()])
+        .collect()
+}
+
+/// Refuses a file that is not as the caller knew it.
+pub(super) fn check_expected_hash(
+    shown: &str,
+    expected: Option<&str>,
+    hash: impl FnOnce() -> String,
+) -> Result<(), ToolError> {
+    let Some(expected) = expected else {
+        return Ok(());
+    };
+    let is = hash();
+    if is == expected {
+        return Ok(());
+    }
+    let text = format!(
+        "{shown} is not what was expected: its SHA-256 is {is}, not {expected}. Nothing was changed. Read it again, \
+         then decide."
+    );
+    Err(ToolError::new(ErrorCode::Stale, text))
+}
+
+/// The error of one edit, with its number, and that of the edit that replaced the text which this one looks for.
+pub(super) fn number_edit_error(
+    error: &ToolError,
+    at: usize,
+    of: usize,
+    replaced: Option<usize>,
+) -> ToolError {
+    let replaced = replaced.map_or_else(String::new, |before| {
+        format!(
+            "\nedit {} of this call replaced it: quote the text as that edit leaves it, or join the two edits.",
+            before + 1
+        )
+    });
+    let text = format!(
+        "Edit {} of {of}: {}{replaced}\nNone of the edits was made.",
+        at + 1,
+        error.model_text()
+    );
+    ToolError::new(error.stable_code(), text)
+}

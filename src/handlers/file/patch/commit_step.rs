@@ -1,0 +1,201 @@
+//! The steps by which one file of a patch changes: a prepared write, a new name, or both. Not here: taking them
+//! (commit).
+
+use std::sync::Arc;
+
+use super::apply_hunks::ContentEdit;
+use super::plan::{PlannedAction, PlannedChange};
+use crate::acp::files::{LoadedFile, NewContent, WritePrecondition, WriteTextFile};
+use crate::acp::prepared_write::PreparedWrite;
+use crate::acp::{RawPath, WorkspacePath};
+use crate::handlers::file::FileDeps;
+use crate::ids::to_hex;
+use crate::tool::{CallIntent, ErrorCode, ToolContext, ToolError};
+
+/// The steps for one file, ready to be taken.
+#[derive(Default)]
+pub(super) struct CommitStep {
+    pub(super) write: Option<Box<dyn PreparedWrite>>,
+    /// The right to be executed that the file had, where that changes.
+    pub(super) was_executable: Option<bool>,
+    pub(super) rename: Option<FileRename>,
+}
+
+/// A file that gets another name: its new one, or one until everything else is done, where it shall go.
+pub(super) struct FileRename {
+    pub(super) from: WorkspacePath,
+    pub(super) to: WorkspacePath,
+    pub(super) is_removal: bool,
+    /// The hash of its content, where that is known.
+    pub(super) sha256: Option<String>,
+}
+
+/// Checks a change and gives it its names; nothing is done.
+pub(super) async fn prepare_commit_step(
+    cx: &ToolContext,
+    deps: &FileDeps,
+    change: &PlannedChange,
+) -> Result<CommitStep, ToolError> {
+    let path = &change.path;
+    let loaded_sha256 = || change.loaded.as_ref().map(LoadedFile::bytes_sha256);
+    let rename = |to: WorkspacePath, is_removal: bool, sha256: Option<String>| {
+        Some(FileRename {
+            from: path.clone(),
+            to,
+            is_removal,
+            sha256,
+        })
+    };
+    match &change.action {
+        PlannedAction::Unchanged(_) => Ok(CommitStep::default()),
+        PlannedAction::Add {
+            content,
+            executable,
+        } => {
+            let request = WriteTextFile {
+                path: path.clone(),
+                content: NewContent::Text(content.clone()),
+                only_if: WritePrecondition::Absent,
+                create_folders: true,
+                executable: *executable,
+            };
+            let write = Some(deps.client.prepare_file(cx, request).await?);
+            Ok(CommitStep {
+                write,
+                ..CommitStep::default()
+            })
+        }
+        PlannedAction::Delete => {
+            let rename = rename(temporary_sibling(deps, path)?, true, loaded_sha256());
+            Ok(CommitStep {
+                rename,
+                ..CommitStep::default()
+            })
+        }
+        PlannedAction::Update {
+            edit,
+            executable,
+            move_to,
+        } => {
+            let written = change
+                .loaded
+                .as_ref()
+                .filter(|_| !edit.splices.is_empty() || executable.is_some());
+            let mut step = CommitStep::default();
+            if let Some(loaded) = written {
+                let request = update_request(path, loaded, edit, *executable);
+                step.write = Some(deps.client.prepare_file(cx, request).await?);
+            }
+            step.was_executable = executable.and_then(|_| is_executable(path));
+            if let Some(to) = move_to {
+                let sha256 = match step.write.as_ref().and_then(|write| write.next_intent()) {
+                    Some(CallIntent::File { after, .. }) => after,
+                    _ => loaded_sha256(),
+                };
+                step.rename = rename(to.clone(), false, sha256);
+            }
+            Ok(step)
+        }
+    }
+}
+
+fn update_request(
+    path: &WorkspacePath,
+    loaded: &LoadedFile,
+    edit: &ContentEdit,
+    executable: Option<bool>,
+) -> WriteTextFile {
+    WriteTextFile {
+        path: path.clone(),
+        content: NewContent::Spliced {
+            old: Arc::clone(&loaded.bytes),
+            splices: edit.stored.clone(),
+        },
+        only_if: WritePrecondition::AsLoaded(loaded.stamp),
+        create_folders: false,
+        executable,
+    }
+}
+
+impl CommitStep {
+    /// The declarations of its effects.
+    pub(super) fn step_intents(&self) -> Vec<CallIntent> {
+        let mut intents: Vec<CallIntent> = self
+            .write
+            .iter()
+            .filter_map(|write| write.next_intent())
+            .collect();
+        intents.extend(self.rename.as_ref().map(FileRename::rename_intent));
+        intents
+    }
+}
+
+impl FileRename {
+    fn rename_intent(&self) -> CallIntent {
+        let (from, to) = (
+            self.from.absolute_path().to_str(),
+            self.to.absolute_path().to_str(),
+        );
+        let (from, to) = (from.map(str::to_owned), to.map(str::to_owned));
+        let sha256 = self.sha256.clone();
+        match (from, to) {
+            (Some(path), Some(temp)) if self.is_removal => CallIntent::File {
+                path,
+                before: sha256,
+                after: None,
+                executable: None,
+                temp,
+            },
+            (Some(from), Some(to)) => CallIntent::Move { from, to, sha256 },
+            _ if self.is_removal => CallIntent::Vague {
+                what: format!("remove {}", self.from.display_text()),
+            },
+            _ => CallIntent::Vague {
+                what: format!(
+                    "move {} to {}",
+                    self.from.display_text(),
+                    self.to.display_text()
+                ),
+            },
+        }
+    }
+}
+
+/// Makes a name beside a file that nobody can foresee.
+fn temporary_sibling(deps: &FileDeps, path: &WorkspacePath) -> Result<WorkspacePath, ToolError> {
+    let mut random = [0_u8; 8];
+    getrandom::fill(&mut random)
+        .map_err(|cause| ToolError::internal_error(format!("No random bytes: {cause}")))?;
+    let name = path
+        .absolute_path()
+        .file_name()
+        .unwrap_or_default()
+        .to_string_lossy();
+    let stem: String = name.chars().take(40).collect();
+    let aside = path
+        .absolute_path()
+        .with_file_name(format!(".{stem}.{}.tmp", to_hex(&random)));
+    let aside = aside.to_str().ok_or_else(|| {
+        ToolError::new(
+            ErrorCode::Io,
+            format!(
+                "{}: a folder's name is not UTF-8. Remove it with Bash.",
+                path.display_text()
+            ),
+        )
+    })?;
+    deps.workspace.resolve_in_workspace(&RawPath::from(aside))
+}
+
+#[cfg(unix)]
+fn is_executable(path: &WorkspacePath) -> Option<bool> {
+    use std::os::unix::fs::PermissionsExt as _;
+    path.file_metadata()
+        .ok()
+        .map(|metadata| metadata.permissions().mode() & 0o100 != 0)
+}
+
+#[cfg(not(unix))]
+fn is_executable(_path: &WorkspacePath) -> Option<bool> {
+    None
+}

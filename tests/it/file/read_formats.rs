@@ -1,0 +1,226 @@
+//! Read: documents that other programs made. `fixtures/documents/make_documents.py` says how.
+
+use std::fs;
+use std::io::Write as _;
+use std::path::Path;
+
+use punie_runner::tool::ErrorCode;
+use serde_json::json;
+use zip::ZipWriter;
+use zip::write::SimpleFileOptions;
+
+use super::Bench;
+use crate::harness::tools::text;
+
+/// A workspace with this document in it.
+fn bench_with(name: &str) -> Bench {
+    let bench = Bench::new();
+    let made = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/it/fixtures/documents")
+        .join(name);
+    bench.put(name, fs::read(made).unwrap());
+    bench
+}
+
+async fn read_fixture(name: &str) -> String {
+    bench_with(name).read(json!({ "file_path": name })).await
+}
+
+// PDF documents.
+
+#[tokio::test]
+async fn the_labels_of_a_figure_are_in_its_text() {
+    let shown = read_fixture("figure.pdf").await;
+    for label in [
+        "0.0 0.2 0.4 0.6 0.8 1.0",
+        "100",
+        "Time in seconds",
+        "Speed over ground",
+        "First attempt",
+    ] {
+        assert!(shown.lines().any(|line| line == label), "{label}: {shown}");
+    }
+    assert!(!shown.contains('\u{FFFD}'), "{shown}");
+}
+
+#[tokio::test]
+async fn text_from_right_to_left_stands_in_the_order_in_which_it_is_read() {
+    let shown = read_fixture("right_to_left.pdf").await;
+    for line in [
+        "שלום עולם",
+        "גרסה 12.5 (שנייה) של Read היום",
+        "The title שלום עולם is Hebrew",
+        "السلام عليكم",
+    ] {
+        assert!(shown.lines().any(|found| found == line), "{line}: {shown}");
+    }
+}
+
+// Office documents.
+
+#[tokio::test]
+async fn a_word_document_is_read_as_paragraphs_and_rows() {
+    let bench = bench_with("report.docx");
+    let shown = bench.read(json!({"file_path": "report.docx"})).await;
+    assert!(shown.contains("(Word document, 35 KB, "), "{shown}");
+    for line in [
+        "     1\tQuarterly report\n",
+        "     2\tSales rose by 4 % & costs fell.\n",
+        "\tRegion\tUnits\tPrice\n",
+        "\tNorth\t12\t3.50\n",
+        "\tBefore the tab\tafter it\n",
+        "\ton a new line\n",
+    ] {
+        assert!(shown.contains(line), "{line:?}: {shown}");
+    }
+    let shown = bench
+        .read(json!({"file_path": "report.docx", "offset": 2, "limit": 1}))
+        .await;
+    assert!(
+        shown.contains("     2\tSales rose") && !shown.contains("Quarterly report"),
+        "{shown}"
+    );
+    assert!(shown.contains("Continue with offset=3."), "{shown}");
+}
+
+#[tokio::test]
+async fn a_workbook_is_read_by_sheet() {
+    let shown = read_fixture("book.xlsx").await;
+    assert!(
+        shown.contains("(Excel workbook, ") && shown.contains(", 2 sheets)\n"),
+        "{shown}"
+    );
+    for part in [
+        "\t[sheet 1: Sales]\n",
+        "\tRegion\tUnits\tPrice\n",
+        "\tNorth & South\t12\t3.5\n",
+        "\t\t\t\t\tTRUE\n",
+        "\t[sheet 2: Notes]\n",
+        "\t\tSecond sheet\n",
+        "Dates are shown as the numbers",
+    ] {
+        assert!(shown.contains(part), "{part:?}: {shown}");
+    }
+}
+
+#[tokio::test]
+async fn slides_are_read_one_after_the_other() {
+    let shown = read_fixture("slides.pptx").await;
+    assert!(
+        shown.contains("(PowerPoint presentation, ") && shown.contains(", 2 slides)\n"),
+        "{shown}"
+    );
+    let parts = [
+        "\t[slide 1]\n",
+        "\tWelcome\n",
+        "\tFirst point\n",
+        "\tSecond point\n",
+        "\t[slide 2]\n",
+        "\tNumbers\n",
+        "\tAll is well\n",
+        "\t[notes]\n",
+        "\tSay this slowly\n",
+    ];
+    let mut from = 0;
+    for part in parts {
+        let at = shown[from..].find(part);
+        from += at.unwrap_or_else(|| panic!("{part:?}: {shown}"));
+    }
+}
+
+#[tokio::test]
+async fn open_documents_are_read_as_text_and_rows() {
+    let shown = read_fixture("letter.odt").await;
+    assert!(
+        shown.contains("(OpenDocument text, ")
+            && shown.contains("     1\tDear reader\n     2\tOne paragraph.\n"),
+        "{shown}"
+    );
+    let shown = read_fixture("costs.ods").await;
+    assert!(
+        shown.contains("(OpenDocument spreadsheet, ")
+            && shown.contains("\t[sheet 1: Costs]\n     2\tItem\tCost\n     3\tPaper\t7\n"),
+        "{shown}"
+    );
+}
+
+/// A Word document whose text is this XML.
+fn word_document(body: &[u8]) -> Vec<u8> {
+    let mut archive = ZipWriter::new(std::io::Cursor::new(Vec::new()));
+    for (name, content) in [
+        ("[Content_Types].xml", b"<Types/>".as_slice()),
+        ("word/document.xml", body),
+    ] {
+        archive
+            .start_file(name, SimpleFileOptions::default())
+            .unwrap();
+        archive.write_all(content).unwrap();
+    }
+    archive.finish().unwrap().into_inner()
+}
+
+#[tokio::test]
+async fn a_document_that_is_damaged_or_unpacks_without_end_is_a_bounded_answer() {
+    let bench = Bench::new();
+    // Not well-formed: what stands before the fault is shown, and the fault is named.
+    bench.put(
+        "broken.docx",
+        word_document(b"<w:document><w:p><w:t>First words</w:t></w:p><w:p></w:oops>"),
+    );
+    let shown = bench.read(json!({"file_path": "broken.docx"})).await;
+    assert!(
+        shown.contains("\tFirst words\n") && shown.contains("is damaged"),
+        "{shown}"
+    );
+
+    let mut bomb = b"<w:document>".to_vec();
+    bomb.extend(b"<w:p><w:t>bomb</w:t></w:p>".repeat(1 << 20));
+    let packed = word_document(&bomb);
+    drop(bomb);
+    assert!(packed.len() < 1 << 20);
+    bench.put("bomb.docx", packed);
+    let reply = bench.ok("Read", json!({"file_path": "bomb.docx"})).await;
+    assert!(
+        text(&reply).contains("first 4 MB of its text") && reply.meta.truncated,
+        "{}",
+        text(&reply)
+    );
+
+    let reply = bench
+        .ok(
+            "Read",
+            json!({"file_path": "bomb.docx", "max_chars": 1_000}),
+        )
+        .await;
+    assert!(text(&reply).chars().count() <= 1_000);
+}
+
+// Archives.
+
+#[tokio::test]
+async fn an_archive_is_listed_however_it_is_packed() {
+    for (name, kind) in [
+        ("files.tar.xz", "(tar archive packed with xz, "),
+        ("files.tar.bz2", "(tar archive packed with bzip2, "),
+        ("files.tar.zst", "(tar archive packed with zstd, "),
+    ] {
+        let shown = read_fixture(name).await;
+        assert!(
+            shown.contains(kind) && shown.contains(", 2 entries, 703 bytes unpacked)\n"),
+            "{shown}"
+        );
+        assert!(
+            shown.contains("     1\tsrc/main.rs (700 bytes)\n     2\tnotes/today.txt (3 bytes)\n"),
+            "{shown}"
+        );
+        assert!(
+            shown.contains("`tar ") && shown.contains("NAME`"),
+            "{shown}"
+        );
+        let bench = bench_with(name);
+        let whole = fs::read(bench.root.join(name)).unwrap();
+        bench.put(name, &whole[..20]);
+        let error = bench.refused("Read", json!({ "file_path": name })).await;
+        assert_eq!(error.stable_code(), ErrorCode::NotText, "{error}");
+    }
+}

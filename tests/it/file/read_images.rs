@@ -1,0 +1,147 @@
+//! Read: images that are larger than an answer may be, and come scaled down.
+
+use std::io::Cursor;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use image::{DynamicImage, ImageFormat, RgbImage};
+use punie_runner::request::ReplyBody;
+use punie_runner::tool::ToolReply;
+use serde_json::{Value, json};
+
+use super::Bench;
+
+/// An image that cannot be packed well: each pixel is another colour.
+fn noise(width: u32, height: u32) -> DynamicImage {
+    let mut state = 1_u32;
+    let mut next = || {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        state.to_be_bytes()[0]
+    };
+    DynamicImage::ImageRgb8(RgbImage::from_fn(width, height, |_, _| {
+        image::Rgb([next(), next(), next()])
+    }))
+}
+
+fn encoded(image: &DynamicImage, format: ImageFormat) -> Vec<u8> {
+    let mut bytes = Cursor::new(Vec::new());
+    image.write_to(&mut bytes, format).unwrap();
+    bytes.into_inner()
+}
+
+fn body(reply: ToolReply) -> Value {
+    match reply.body {
+        ReplyBody::Json(value) => value,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The image in an answer, and its format.
+fn sent(value: &Value) -> (DynamicImage, ImageFormat) {
+    let data = STANDARD.decode(value["data"].as_str().unwrap()).unwrap();
+    let format = image::guess_format(&data).unwrap();
+    assert_eq!(value["mime_type"], format.to_mime_type());
+    (image::load_from_memory(&data).unwrap(), format)
+}
+
+#[tokio::test]
+async fn an_image_over_the_limit_comes_scaled_down() {
+    let bench = Bench::new();
+    let large = noise(1_800, 900);
+    for (name, format) in [("a.png", ImageFormat::Png), ("a.jpg", ImageFormat::Jpeg)] {
+        let bytes = encoded(&large, format);
+        assert!(bytes.len() > 600 << 10, "{name}: {}", bytes.len());
+        bench.put(name, &bytes);
+        let value = body(bench.ok("Read", json!({ "file_path": name })).await);
+        assert_eq!(
+            (&value["width"], &value["height"], &value["size"]),
+            (&json!(1_800), &json!(900), &json!(bytes.len()))
+        );
+        assert!(value["data"].as_str().unwrap().len() <= 700 << 10);
+        let (small, _) = sent(&value);
+        assert!(small.width() <= 1_568, "{}", small.width());
+        assert_eq!(small.width(), small.height() * 2);
+        let shown = format!("{}x{} pixels", small.width(), small.height());
+        let note = value["note"].as_str().unwrap();
+        assert!(
+            note.contains("1800x900 pixels") && note.contains(&shown),
+            "{note}"
+        );
+    }
+    // A drawing packs well: it comes as it is.
+    let mut drawing = RgbImage::from_pixel(1_400, 1_400, image::Rgb([255; 3]));
+    for pixel in drawing.rows_mut().take(600).flatten() {
+        pixel.0[0] = 7;
+    }
+    let drawing = DynamicImage::ImageRgb8(drawing);
+    let bytes = encoded(&drawing, ImageFormat::Png);
+    assert!(bytes.len() < 100 << 10);
+    bench.put("drawing.png", bytes);
+    let value = body(bench.ok("Read", json!({"file_path": "drawing.png"})).await);
+    assert_eq!(
+        (sent(&value).1, &value["note"]),
+        (ImageFormat::Png, &Value::Null)
+    );
+}
+
+#[tokio::test]
+async fn the_budget_of_a_call_holds_for_an_image() {
+    let bench = Bench::new();
+    let bytes = encoded(&noise(300, 300), ImageFormat::Png);
+    bench.put("a.png", &bytes);
+    let whole = body(bench.ok("Read", json!({"file_path": "a.png"})).await);
+    assert_eq!(sent(&whole).0.width(), 300);
+    for max_chars in [1_000, 8_000, 60_000] {
+        let args = json!({"file_path": "a.png", "max_chars": max_chars});
+        let value = body(bench.ok("Read", args).await);
+        assert!(value.to_string().chars().count() <= max_chars, "{value}");
+        assert_eq!(value["width"], 300);
+        let note = value["note"].as_str().unwrap();
+        if value["data"].is_null() {
+            assert!(note.contains("max_chars"), "{note}");
+        } else {
+            assert!(sent(&value).0.width() < 300);
+        }
+    }
+    // An image that is not decoded is left out, and the answer says so.
+    let mut bmp = b"BM\0\0\0\0\0\0\0\0\x36\0\0\0\x28\0\0\0".to_vec();
+    bmp.extend([20, 0, 0, 0, 10, 0, 0, 0, 1, 0, 24, 0]);
+    bmp.resize(9_000, 0);
+    bench.put("a.bmp", bmp);
+    let args = json!({"file_path": "a.bmp", "max_chars": 2_000});
+    let value = body(bench.ok("Read", args).await);
+    assert!(
+        value["data"].is_null() && value["note"].is_string(),
+        "{value}"
+    );
+}
+
+#[tokio::test]
+async fn an_image_of_too_many_pixels_is_not_unpacked() {
+    let bench = Bench::new();
+    // A megabyte that would be gigabytes.
+    let mut packed = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::none());
+    std::io::Write::write_all(&mut packed, &vec![0; 1 << 20]).unwrap();
+    let header = [60_000_u32.to_be_bytes(), 60_000_u32.to_be_bytes()].concat();
+    let chunks = [
+        (b"IHDR", [header.as_slice(), &[8, 2, 0, 0, 0]].concat()),
+        (b"IDAT", packed.finish().unwrap()),
+        (b"IEND", vec![]),
+    ];
+    let mut bytes = b"\x89PNG\r\n\x1a\n".to_vec();
+    for (name, body) in chunks {
+        let named = [name.as_slice(), &body].concat();
+        let mut crc = flate2::Crc::new();
+        crc.update(&named);
+        bytes.extend(u32::try_from(body.len()).unwrap().to_be_bytes());
+        bytes.extend(named);
+        bytes.extend(crc.sum().to_be_bytes());
+    }
+    bench.put("bomb.png", bytes);
+    let value = body(bench.ok("Read", json!({"file_path": "bomb.png"})).await);
+    let note = value["note"].as_str().unwrap();
+    assert!(
+        value["data"].is_null() && note.contains("too many pixels") && note.contains("magick"),
+        "{note}"
+    );
+}
