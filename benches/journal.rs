@@ -90,6 +90,7 @@ async fn start(live: usize) {
 
 /// One request after the other while the regular looks go over so many closed ones, of which some are to be forgotten:
 /// what the runner does every few minutes (periodic).
+#[expect(clippy::too_many_lines, reason = "one measurement, step after step")]
 async fn housekeeping(closed: u32) {
     let dir = tempfile::tempdir().expect("a folder");
     let file = dir.path().join("journal.sqlite3");

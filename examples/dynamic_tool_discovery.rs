@@ -108,6 +108,7 @@ fn step(number: u8, what: &str) {
 }
 
 /// What happens, from the editor's start to its end.
+#[expect(clippy::too_many_lines, reason = "a tour, step after step")]
 async fn tour(
     connection: &ConnectionTo<Agent>,
     device: &Device,

@@ -95,8 +95,8 @@ fn find_expired_range(
     let mut last: Option<ChainLink> = None;
     let mut cut: Option<ExpiredRange> = None;
     let mut rows = 0;
-    for line in AuditLineReader::from_file(reading) {
-        let line = line?;
+    for read in AuditLineReader::from_file(reading) {
+        let line = read?;
         let Some(row) =
             AuditRow::parse_row(&line.bytes).filter(|row| row.is_sound && line.is_complete)
         else {
@@ -112,17 +112,17 @@ fn find_expired_range(
             break;
         }
         at += line.bytes.len() as u64 + 1;
-        let link = row.chain_link();
+        let chained = row.chain_link();
         // A checkpoint's own time is that of the last removal.
         if !row.is_checkpoint() {
             rows += 1;
             cut = Some(ExpiredRange {
                 from: at,
-                gone: link.clone(),
+                gone: chained.clone(),
                 rows,
             });
         }
-        last = Some(link);
+        last = Some(chained);
     }
     Ok(cut)
 }

@@ -174,13 +174,13 @@ impl SecretStore {
     pub fn watch_secrets(&self) -> Option<SecretsWatch> {
         let (sender, changed) = watch::channel(());
         let notifier = sender.clone();
-        let watched = notify::recommended_watcher(move |event: notify::Result<Event>| {
+        let created = notify::recommended_watcher(move |event: notify::Result<Event>| {
             // Reading is not a change; otherwise reading the file would trigger another event.
             if event.map_or(true, |event| !event.kind.is_access()) {
                 let _ = notifier.send(());
             }
         });
-        let started = watched.and_then(|mut watcher| {
+        let started = created.and_then(|mut watcher| {
             let folder = self.file.parent().unwrap_or(Path::new("."));
             watcher.watch(folder, RecursiveMode::NonRecursive)?;
             Ok(watcher)

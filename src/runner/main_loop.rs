@@ -65,7 +65,7 @@ impl MainLoop {
                     self.process_admissions(admitted).await;
                 }
                 WakeEvent::Polled(_, Err(error), _) => {
-                    self.intake.handle_poll_failure(error).await?
+                    self.intake.handle_poll_failure(error).await?;
                 }
                 WakeEvent::OpenListed(Ok(open)) => {
                     if let Some(admitted) = self.intake.accept_open_page(open).await? {

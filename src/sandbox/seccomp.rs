@@ -351,6 +351,7 @@ mod tests {
     }
 
     #[test]
+    #[expect(clippy::too_many_lines, reason = "a list of cases")]
     fn what_depends_on_arguments_is_refused_by_them() {
         let given = |network: NetworkAccess, call: libc::c_long, args: [libc::c_int; 3]| {
             let filter = build_filter(network, NOWHERE).expect("this processor is known");

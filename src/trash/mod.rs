@@ -94,9 +94,9 @@ fn display_path(path: &Path) -> String {
     let mut text = String::new();
     for c in path.display().to_string().chars() {
         if c.is_control() {
-            text.extend(c.escape_default())
+            text.extend(c.escape_default());
         } else {
-            text.push(c)
+            text.push(c);
         }
     }
     text

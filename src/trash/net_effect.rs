@@ -180,7 +180,7 @@ impl RemovedPaths {
         let is_later = path.ancestors().any(|above| self.removed.contains(above));
         match what {
             RemovedThing::Kept(RemovedContent::Item(at)) if is_later => {
-                self.later.push((path.to_owned(), at))
+                self.later.push((path.to_owned(), at));
             }
             _ if is_later => {}
             what => {
@@ -219,6 +219,7 @@ mod tests {
 
     #[test]
     #[expect(clippy::disallowed_methods, reason = "a test lays out what is kept")]
+    #[expect(clippy::too_many_lines, reason = "a list of cases")]
     fn only_the_removal_that_failed_did_not_happen() {
         let folder = tempfile::tempdir().expect("a folder");
         std::fs::write(folder.path().join("1"), "kept").expect("written");

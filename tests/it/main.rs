@@ -4,6 +4,10 @@
     clippy::disallowed_methods,
     reason = "tests touch the real world: files, processes, the environment"
 )]
+#![expect(
+    clippy::too_many_lines,
+    reason = "a test tells one course of events, or lists cases"
+)]
 
 mod harness;
 

@@ -275,6 +275,7 @@ mod tests {
 
     /// Mutations declare the topics they change, and queries those they read. This checks every declaration.
     #[tokio::test]
+    #[expect(clippy::too_many_lines, reason = "a list of cases")]
     async fn no_change_is_missed_whoever_makes_it() {
         let (backend, _home) = testing::backend();
         let mut set = SyncQuerySet::default();

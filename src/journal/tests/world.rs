@@ -96,7 +96,7 @@ impl World {
             TransitionWrite::Nothing => return,
             TransitionWrite::Unclose => row.state = RequestState::Finished,
             TransitionWrite::Insert { cancelled } | TransitionWrite::CountOffer { cancelled } => {
-                row.cancelled |= cancelled
+                row.cancelled |= cancelled;
             }
             TransitionWrite::Cancel => row.cancelled = true,
             TransitionWrite::Start { declares } => {

@@ -4,6 +4,7 @@ use super::*;
 use crate::policy::AddedPolicyRule;
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a list of cases")]
 fn a_broken_file_is_refused_with_its_line_and_the_reason() {
     for (text, line, words) in [
         ("default = \"maybe\"", Some(1), "unknown variant"),

@@ -266,7 +266,7 @@ impl ClaimService {
             }
             Ok(claim) => self.held.set_watched(&id, claim.watched),
             Err(error) => {
-                tracing::debug!(request.id = %id, %error, "a lease could not be renewed now")
+                tracing::debug!(request.id = %id, %error, "a lease could not be renewed now");
             }
         }
     }

@@ -98,7 +98,7 @@ async fn report_output(
             }
             Err(error) if error.recovery_action() == RecoveryAction::GiveUp => return,
             Err(error) => {
-                tracing::debug!(request.id = %id, %error, "a piece of progress is not told")
+                tracing::debug!(request.id = %id, %error, "a piece of progress is not told");
             }
         }
         n += 1;

@@ -76,7 +76,7 @@ impl CallRunner {
         {
             Ok(()) | Err(JournalError::Moved { .. }) => {}
             Err(error) => {
-                tracing::error!(request.id = %id, %error, "a request could not be closed")
+                tracing::error!(request.id = %id, %error, "a request could not be closed");
             }
         }
     }

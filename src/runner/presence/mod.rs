@@ -88,9 +88,9 @@ pub(super) async fn run_heartbeats(presence: Arc<Presence>) {
             .expect_within(LivenessTask::Heartbeat, wait + wait / 4);
         let pause = async {
             if regular {
-                presence.timer.wait_for_check(wait).await
+                presence.timer.wait_for_check(wait).await;
             } else {
-                tokio::time::sleep(wait).await
+                tokio::time::sleep(wait).await;
             }
         };
         tokio::select! {
@@ -167,7 +167,7 @@ impl Presence {
                 self.send_one_heartbeat(true)
                     .await
                     .map(drop)
-                    .unwrap_or_default()
+                    .unwrap_or_default();
             };
             self.time_asked.get_or_init(|| ask).await;
         }

@@ -1,11 +1,6 @@
 //! `rm` and `unlink`: what lies in a workspace goes to the trash, a tree in one step where that is possible. What the
 //! trash does not take is handed to the system's program, which removes it or says why not. Not here: the options
 //! (rm_request) and the folders of the trash (trash_writer).
-#![expect(
-    clippy::disallowed_methods,
-    reason = "this file removes files, which is what was asked for"
-)]
-
 use std::fs;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::os::unix::fs::PermissionsExt as _;

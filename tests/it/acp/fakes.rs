@@ -80,7 +80,7 @@ async fn questions_are_answered_in_order_and_then_put_away() {
             .outcome
         {
             RequestPermissionOutcome::Selected(selected) => {
-                chosen.push(selected.option_id.to_string())
+                chosen.push(selected.option_id.to_string());
             }
             _ => chosen.push("cancelled".to_owned()),
         }

@@ -141,7 +141,7 @@ async fn the_backend_is_told_when_guests_come_and_go() {
     let mut held = None;
     let none = ToolRegistry::new([Vec::new()]).expect("no tools");
     let runner = Inside::with(&stage, none, RunnerSettings::default(), |parts| {
-        held = Some(Arc::clone(&parts.registry))
+        held = Some(Arc::clone(&parts.registry));
     });
     let registry = held.expect("the runner has one");
     let names = async || {

@@ -166,12 +166,12 @@ async fn h97_everything_that_is_signed_is_part_of_it() {
         ("id", |order| order.id = RequestId::new()),
         ("tool", |order| order.tool = "run_command"),
         ("args", |order| {
-            order.args = json!({ "command": "echo RAN >> effects" }).to_string()
+            order.args = json!({ "command": "echo RAN >> effects" }).to_string();
         }),
         ("spaces in args", |order| order.args.push(' ')),
         ("issued", |order| order.issued_at_ms += 1),
         ("deadline", |order| {
-            order.deadline_ms = order.deadline_ms.map(|at| at + 1)
+            order.deadline_ms = order.deadline_ms.map(|at| at + 1);
         }),
         ("conversation", |order| order.conversation = Some("other")),
         ("agent", |order| order.agent_type = None),

@@ -304,7 +304,7 @@ impl Shared {
             (*self.serve.lock().unwrap_or_else(PoisonError::into_inner))(&method, &params);
         match reaction {
             Reaction::Answer(result) => {
-                self.say(&json!({ "jsonrpc": "2.0", "id": id, "result": result }))
+                self.say(&json!({ "jsonrpc": "2.0", "id": id, "result": result }));
             }
             Reaction::Refuse(code) => {
                 let error = json!({ "code": code, "message": "refused" });

@@ -111,7 +111,7 @@ fn a_damaged_file_is_said_to_be_and_is_never_written_over() {
     let whole = |home: &Home| fs::read_to_string(home.secrets_file()).expect("there");
     let cases: [(&str, Damage); 5] = [
         ("cut short", |home, text| {
-            fs::write(home.secrets_file(), &text[..text.len() / 2]).expect("cut")
+            fs::write(home.secrets_file(), &text[..text.len() / 2]).expect("cut");
         }),
         ("was changed", |home, text| {
             let at = text.rfind("\"}").expect("its end") - 20;
@@ -128,10 +128,10 @@ fn a_damaged_file_is_said_to_be_and_is_never_written_over() {
             fs::write(home.secrets_key_file(), other).expect("another key");
         }),
         ("32 bytes as base64", |home, _| {
-            fs::write(home.secrets_key_file(), "short\n").expect("no key")
+            fs::write(home.secrets_key_file(), "short\n").expect("no key");
         }),
         ("is gone", |home, _| {
-            fs::remove_file(home.secrets_key_file()).expect("no key")
+            fs::remove_file(home.secrets_key_file()).expect("no key");
         }),
     ];
     for (why, damage) in cases {

@@ -264,9 +264,9 @@ fn files_below(folder: &std::path::Path) -> Vec<String> {
         {
             let path = entry.path();
             if path.is_dir() {
-                folders.push(path)
+                folders.push(path);
             } else {
-                found.push(path.display().to_string())
+                found.push(path.display().to_string());
             }
         }
     }

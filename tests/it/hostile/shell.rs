@@ -271,7 +271,7 @@ async fn a_socket_for_a_while_that_the_owner_names_is_reached() {
     let place = std::path::Path::new("/tmp").join(uuid::Uuid::new_v4().simple().to_string());
     let daemon = UnixListener::bind(&place).expect("a socket");
     let yard = Yard::with(NetworkAccess::Loopback, |rules| {
-        rules.write.push(place.clone())
+        rules.write.push(place.clone());
     });
     let told = yard.escape(&format!("path {}", place.display())).await;
     std::fs::remove_file(&place).expect("removed");

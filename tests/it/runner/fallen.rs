@@ -127,7 +127,7 @@ async fn a_tool_that_holds_up_its_thread_stops_neither_polls_nor_other_calls() {
     let tools = ToolRegistry::new([hanging, tools]).expect("two tools");
     let bench = ToolThreads::with_own_threads();
     let runner = Inside::with(&stage, tools, RunnerSettings::default(), |parts| {
-        parts.tool_threads = bench.clone()
+        parts.tool_threads = bench.clone();
     });
     let hangs = stage.ask(Ask::new("Hang", &json!({})).of("one")).await;
     disk.asked.notified().await;

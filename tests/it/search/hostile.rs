@@ -252,7 +252,7 @@ async fn a_file_that_grows_while_it_is_read_ends_at_the_limit() {
             inner
                 .spawn(|| runtime.block_on(search()))
                 .join()
-                .expect("searched")
+                .expect("searched");
         });
         stop.store(true, std::sync::atomic::Ordering::Relaxed);
     });
