@@ -28,7 +28,7 @@ pub trait FileClient: Send + Sync + 'static {
     /// Replaces or creates a file: readers see the old content or the new one, never a part. It is declared before the
     /// file is changed.
     ///
-    /// Fails with `policy_denied`, `stale` when the [`WritePrecondition`] does not hold, `is_directory`.
+    /// Fails with `policy_denied`, `stale` when the [`WritePrecondition`](super::files::WritePrecondition) does not hold, `is_directory`.
     fn write_text_file<'a>(
         &'a self,
         cx: &'a ToolContext,

@@ -96,17 +96,23 @@ fn above(module: &[String]) -> Vec<String> {
     module[..module.len().saturating_sub(1)].to_vec()
 }
 
-/// Leaves out the modules behind `#[cfg(test)]`, and says how many lines they take.
+/// Returns whether a module behind `#[cfg(test)]` or `#[cfg(all(test, ...))]` begins here.
+fn begins_test_module(tokens: &[Token]) -> bool {
+    let mut texts = tokens.iter().map(|token| token.text.as_str());
+    let opened = texts.by_ref().take(4).eq(["#", "[", "cfg", "("]);
+    let condition = match texts.next() {
+        Some("all") => texts.nth(1),
+        first => first,
+    };
+    let item = texts.skip_while(|text| *text != "]").nth(1);
+    opened && condition == Some("test") && item == Some("mod")
+}
+
+/// Leaves out the modules of tests, and counts their lines.
 fn without_tests(tokens: &[Token]) -> (Vec<Token>, usize) {
-    const MARK: [&str; 8] = ["#", "[", "cfg", "(", "test", ")", "]", "mod"];
     let (mut kept, mut lines, mut at) = (Vec::new(), 0, 0);
     while at < tokens.len() {
-        let marked = tokens[at..]
-            .iter()
-            .map(|token| token.text.as_str())
-            .take(MARK.len())
-            .eq(MARK);
-        if !marked {
+        if !begins_test_module(&tokens[at..]) {
             kept.push(tokens[at].clone());
             at += 1;
             continue;
