@@ -1,5 +1,5 @@
-//! ApplyPatch: changes of several files at once, all of them or none. Not here: reading, placing and writing a patch
-//! (patch).
+//! ApplyPatch: changes several files at once, all of them or none. Not here: reading, placing and
+//! writing a patch (patch).
 
 use std::sync::Arc;
 
@@ -63,7 +63,8 @@ impl Tool for ApplyPatch {
     type Output = ToolReply;
 
     fn access(&self) -> DeclaredAccess {
-        // The names are those that the call itself will read. A patch that cannot be read changes nothing.
+        // These names are the ones that the call will read. A patch that cannot be parsed changes
+        // nothing.
         match parse_patch(&self.patch) {
             Ok(patch) if self.patch.len() <= MAX_PATCH => {
                 DeclaredAccess::writing_paths(patch.named_paths())
@@ -84,7 +85,7 @@ impl Tool for ApplyPatch {
             .iter()
             .filter_map(|section| section.names.first());
         let title = CallTitle::about_files("Edit", names);
-        // The person is shown the patch itself where differences would not say all of it.
+        // Shows the user the patch itself where per-file diffs would be incomplete.
         let changes = patch
             .sections
             .iter()
@@ -159,7 +160,7 @@ impl Tool for ApplyPatch {
     }
 }
 
-/// The conversation knows the files as the patch left them.
+/// Records the patched files in the conversation's file state.
 fn record_patched_files(
     cx: &ToolContext,
     deps: &FileDeps,
@@ -182,7 +183,7 @@ fn record_patched_files(
     }
 }
 
-/// The hash of the only file that there was to change.
+/// The hash of the changed file, if the patch changed only one.
 fn single_file_hash(changes: &[PlannedChange], committed: &CommittedPatch) -> Option<String> {
     match (changes, committed.files.as_slice()) {
         ([_], [.., last]) => last.after.clone(),

@@ -1,5 +1,5 @@
-//! Finds blocks of whole lines in a text, as strictly as a tier asks: the one search behind Edit and ApplyPatch. Not
-//! here: the order of the tiers (quote_search, patch::hunk_candidates).
+//! Finds blocks of whole lines in a text, as strictly as a tier asks. Edit and ApplyPatch share
+//! this search. Not here: the order of the tiers (quote_search, patch::hunk_candidates).
 
 use std::hash::{BuildHasher as _, RandomState};
 
@@ -8,13 +8,13 @@ use memchr::memchr_iter;
 use super::match_tier::{MatchTier, PlainLine, comparison_key, split_indent, strip_line_ending};
 use super::reindent::IndentShift;
 
-/// The hash of a blank line where indentation is overlooked.
+/// The hash of a blank line where indentation is ignored.
 const BLANK: u64 = 0;
 
 /// The lines of a text.
 pub(super) struct LineTable<'t> {
     pub text: &'t [u8],
-    /// Where each line begins. A text that is held is far below 4 GB.
+    /// The start of each line. A text held in memory is far below 4 GB.
     starts: Vec<u32>,
 }
 
@@ -37,21 +37,21 @@ impl<'t> LineTable<'t> {
         self.starts.len()
     }
 
-    /// Where a line begins; behind the last line, where the text ends.
+    /// The start of a line; after the last line, the end of the text.
     pub(super) fn line_start(&self, line: usize) -> usize {
         self.starts
             .get(line)
             .map_or(self.text.len(), |start| *start as usize)
     }
 
-    /// The line of a byte.
+    /// The line that contains a byte.
     pub(super) fn line_of_offset(&self, at: usize) -> usize {
         self.starts
             .partition_point(|start| *start as usize <= at)
             .saturating_sub(1)
     }
 
-    /// Keeps the first lines only, and the text up to their end.
+    /// Drops all lines after the first `lines`, and their text.
     pub(super) fn truncate_lines(&mut self, lines: usize) {
         self.text = &self.text[..self.line_start(lines)];
         self.starts.truncate(lines);
@@ -71,7 +71,8 @@ impl<'t> LineTable<'t> {
         self.line_with_ending(line).ends_with(b"\n")
     }
 
-    /// Tells whether these whole lines stand from this line on, in whatever indentation where that is overlooked.
+    /// Returns whether these whole lines begin at this line, in any indentation where the tier
+    /// ignores it.
     pub(super) fn matches_at(&self, at: usize, lines: &[&[u8]], tier: MatchTier) -> bool {
         let is_same = |(at, line)| {
             comparison_key(self.line_with_ending(at), tier) == comparison_key(line, tier)
@@ -97,12 +98,12 @@ impl<'t> LineTable<'t> {
         }
     }
 
-    /// Finds these whole lines; gives the first line of each block. Blocks may overlap.
+    /// Returns the first line of each block of these whole lines. Blocks may overlap.
     pub(super) fn find_block(&self, hashes: &LineHashes, block: &[&[u8]]) -> Vec<usize> {
         if hashes.tier != MatchTier::Indentation {
             return hashes.find_hashed_block(block).collect();
         }
-        // Behind the first line with words each line is compared with the one before.
+        // After the first nonblank line, each line is compared with the one before.
         let Some(head) = first_nonblank_line(block) else {
             return Vec::new();
         };
@@ -122,7 +123,7 @@ impl<'t> LineTable<'t> {
         starts.filter(fits).collect()
     }
 
-    /// The indentation of the lines from this one on against that of a block.
+    /// The indentation of the lines from this one on relative to a block.
     pub(super) fn indent_shift_at(&self, first: usize, block: &[&[u8]]) -> Option<IndentShift> {
         let head = first_nonblank_line(block)?;
         let plain = [self.line_with_ending(first + head), block[head]]
@@ -139,7 +140,8 @@ fn first_nonblank_line(block: &[&[u8]]) -> Option<usize> {
         .position(|line| !comparison_key(line, MatchTier::Indentation).is_empty())
 }
 
-/// The lines of a text by their hashes, which are random: in practice two different lines never have the same.
+/// The lines of a text by their randomly seeded hashes. In practice two different lines never
+/// collide.
 pub(super) struct LineHashes {
     tier: MatchTier,
     hashes: Vec<u64>,
@@ -147,7 +149,7 @@ pub(super) struct LineHashes {
 }
 
 impl LineHashes {
-    /// Finds these whole lines; gives the first line of each block. Blocks may overlap.
+    /// Finds the first line of each block of these whole lines. Blocks may overlap.
     pub(super) fn find_hashed_block(&self, block: &[&[u8]]) -> impl Iterator<Item = usize> {
         find_runs(
             &self.hashes,
@@ -156,10 +158,11 @@ impl LineHashes {
     }
 }
 
-/// Hashes lines as a tier compares them, the first behind a line with this indentation.
+/// Hashes lines as a tier compares them; the first follows a line with this indentation.
 ///
-/// Where indentation is overlooked, a line counts by its words and by the step from the indentation of the line before
-/// that is not blank. The steps are the same in lines that are all indented by as much more.
+/// Where indentation is ignored, a line's hash covers its trimmed text and its indentation relative
+/// to the previous nonblank line. Shifting all lines by the same amount leaves these differences
+/// equal.
 fn hash_lines<'l>(
     random: &RandomState,
     lines: impl Iterator<Item = &'l [u8]>,
@@ -192,9 +195,10 @@ fn hash_lines<'l>(
     lines.map(&mut hash_step).collect()
 }
 
-/// Finds a run of numbers as Knuth, Morris and Pratt do, so that the work never grows with the product of the lengths.
+/// Finds a run of numbers with the Knuth-Morris-Pratt algorithm, so the work never grows with the
+/// product of the lengths.
 fn find_runs(numbers: &[u64], run: Vec<u64>) -> impl Iterator<Item = usize> {
-    // For each length that fits: the longest shorter one that fits then, too.
+    // For each matched length: the next shorter one that also matches there.
     let mut shorter = vec![0; run.len() + 1];
     for at in 1..run.len() {
         shorter[at + 1] = extend_run(&run, &shorter, shorter[at], run[at]);
@@ -213,7 +217,7 @@ fn find_runs(numbers: &[u64], run: Vec<u64>) -> impl Iterator<Item = usize> {
     })
 }
 
-/// The length of the run that fits with one number more.
+/// The length of the match after one more number.
 fn extend_run(run: &[u64], shorter: &[usize], mut fits: usize, number: u64) -> usize {
     while fits > 0 && run[fits] != number {
         fits = shorter[fits];
@@ -229,7 +233,7 @@ mod tests {
     use crate::handlers::file::match_tier::trim_blanks;
     use crate::handlers::file::quote_search::find_quote;
 
-    /// The same by comparing every line with every part.
+    /// Reference implementation: compares every line with every part.
     fn slowly(text: &[u8], parts: &[&[u8]], tier: MatchTier) -> Option<usize> {
         let lines: Vec<&[u8]> = text.split_inclusive(|byte| *byte == b'\n').collect();
         let plain = |line: &[u8]| PlainLine::from_line(line, tier).bytes.into_owned();
@@ -263,7 +267,7 @@ mod tests {
             .map(|from| from + 1)
     }
 
-    /// The same by comparing the indentation of every line with that of every part.
+    /// Reference implementation: compares the indentation of every line with that of every part.
     fn slowly_indented(text: &[u8], parts: &[&[u8]]) -> Option<usize> {
         let lines: Vec<&[u8]> = text.split_inclusive(|byte| *byte == b'\n').collect();
         let ends_whole = parts.len() > 1 && parts.last().is_some_and(|part| part.is_empty());

@@ -1,5 +1,5 @@
-//! Edit: one text replaced by another in a file, every other byte untouched. Not here: how the place is found
-//! (quote_search) and what an answer shows of it (edit_report).
+//! Edit: replaces one text in a file and leaves every other byte unchanged. Not here: finding the
+//! place (quote_search) and reporting the edit (edit_report).
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ use crate::tool::{
     ToolContext, ToolEffect, ToolError, ToolReply,
 };
 
-/// A bigger one is held only where its text is not found exactly.
+/// Larger files are loaded only if their text is not found exactly.
 const HELD_WITHOUT_SCAN: u64 = 1 << 20;
 
 /// Replace a text in a file. `old_string` is literal and must name one place: quote enough lines.
@@ -126,7 +126,7 @@ impl Tool for Edit {
             .load_file(cx, path.clone(), HELD_WITHOUT_SCAN)
             .await
         {
-            // Too big to be held if it need not be.
+            // Too large to load, unless the edit requires it.
             Err(error) if error.stable_code() == ErrorCode::TooLarge => {
                 if let Some(plan) =
                     large_edit::plan_large_edit(cx, deps, &path, &self, expected.as_deref()).await?
@@ -148,7 +148,7 @@ impl Tool for Edit {
 }
 
 impl Edit {
-    /// What is asked for.
+    /// The requested edit.
     pub(super) fn requested_edit(&self, uncut: &SecretBoundaries) -> RequestedEdit {
         RequestedEdit {
             old: self.old_string.clone(),
@@ -159,7 +159,7 @@ impl Edit {
         }
     }
 
-    /// The arguments in which a masked secret may come back, with their names.
+    /// The arguments that may contain a masked secret, with their names.
     pub(super) fn quoted_arguments(&self) -> [(&'static str, &str); 2] {
         [
             ("old_string", &self.old_string),
@@ -167,7 +167,7 @@ impl Edit {
         ]
     }
 
-    /// What to say of these changed places; there are `more` behind them.
+    /// Describes these changed places; `more` others follow them.
     pub(super) fn describe_splices(
         &self,
         path: &WorkspacePath,
@@ -299,7 +299,7 @@ impl Edit {
         Ok(ToolReply::from_text(text).with_meta(written_file_meta(shown, written)))
     }
 
-    /// An empty old_string: makes the file, or fills an empty one.
+    /// Creates the file, or fills an empty one, for an empty `old_string`.
     async fn create_from_edit(
         self,
         cx: &ToolContext,

@@ -1,16 +1,16 @@
-//! A planned edit of a file, and the checks and notes that all tools for edits share. Not here: finding the place
-//! (quote_search) and making the change (edit, multi_edit).
+//! A planned edit of a file, and the checks and notes that all edit tools share. Not here: finding
+//! the place (quote_search) and making the change (edit, multi_edit).
 
 use super::seen_files::SeenLines;
 use crate::acp::files::{FileStamp, NewContent};
 use crate::tool::{ErrorCode, ToolError};
 
-/// The largest file that is held whole to be edited.
+/// The largest file that is loaded whole to be edited.
 pub(super) const MAX_BYTES: u64 = 64 << 20;
 /// The outcome of planning an edit.
 #[derive(Debug)]
 pub(super) enum EditPlan {
-    /// The file stays as it is, as the words say; with its SHA-256.
+    /// The file stays unchanged: the message that says so, and the file's SHA-256.
     NoChange(String, String),
     Change(PreparedEdit),
 }
@@ -20,18 +20,18 @@ pub(super) enum EditPlan {
 pub(super) struct PreparedEdit {
     /// The changed places.
     pub places: String,
-    /// The lines afterwards, or for a dry run a diff.
+    /// The lines after the edit, or a diff for a dry run.
     pub view: String,
-    /// The differences that were forgiven.
+    /// The differences that were tolerated.
     pub notes: Vec<String>,
     pub content: NewContent,
-    /// The state that the file had.
+    /// The file's stamp before the edit.
     pub stamp: FileStamp,
-    /// The lines that it will have, where they are remembered.
+    /// The file's lines after the edit, if they are recorded.
     pub lines: SeenLines,
 }
 
-/// An error with what changed in the file since the caller read it: that may be its cause.
+/// Appends to an error the changes since the caller read the file, since they may be its cause.
 pub(super) fn append_change_note(error: ToolError, changed: Option<&str>) -> ToolError {
     match changed {
         Some(changed) => ToolError::new(
@@ -42,7 +42,7 @@ pub(super) fn append_change_note(error: ToolError, changed: Option<&str>) -> Too
     }
 }
 
-/// Each on a line of its own, below what is said already.
+/// Formats the notes, each on its own line below the message.
 pub(super) fn join_notes_below(warnings: &[String]) -> String {
     warnings
         .iter()
@@ -50,7 +50,7 @@ pub(super) fn join_notes_below(warnings: &[String]) -> String {
         .collect()
 }
 
-/// Refuses a file that is not as the caller knew it.
+/// Refuses a file whose hash is not the expected one.
 pub(super) fn check_expected_hash(
     shown: &str,
     expected: Option<&str>,
@@ -70,7 +70,7 @@ pub(super) fn check_expected_hash(
     Err(ToolError::new(ErrorCode::Stale, text))
 }
 
-/// The error of one edit, with its number, and that of the edit that replaced the text which this one looks for.
+/// Adds to the error of one edit its number, and the number of the edit that replaced its text.
 pub(super) fn number_edit_error(
     error: &ToolError,
     at: usize,

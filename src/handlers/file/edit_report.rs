@@ -1,4 +1,5 @@
-//! What an edit says of itself: where, what it looks like now, what it would look like. Not here: the edit.
+//! Reports an edit: the changed lines, their new content, or a diff for a dry run. Not here: the
+//! edit.
 
 use std::fmt::Write as _;
 use std::ops::Range;
@@ -12,16 +13,16 @@ use crate::output::SecretBoundaries;
 
 /// Lines shown before and after a changed place.
 const CONTEXT: usize = 3;
-/// Changed lines shown of a place, and places shown.
+/// Changed lines shown per place, and places shown.
 const MAX_SHOWN_LINES: usize = 30;
 const MAX_SHOWN_PLACES: usize = 5;
-/// Bytes of changes close to each other that are put together to be shown.
+/// Bytes of nearby changes that are joined into one shown place.
 const MAX_JOINED_BYTES: usize = 64 << 10;
 /// Places listed.
 const MAX_LISTED_PLACES: usize = 10;
 /// Places in a diff.
 const MAX_DIFF_PLACES: usize = 200;
-/// Said where the rest is not shown.
+/// The note for omitted places.
 const AND_MORE: &str = "[... and more changed places]\n";
 /// Characters shown of a line.
 const MAX_LINE_CHARS: usize = 300;
@@ -31,7 +32,7 @@ pub(super) fn line_number_at<'t>(text: impl Into<ExcerptText<'t>>, at: usize) ->
     text.into().newlines_in_range(0..at) + 1
 }
 
-/// `line 12` or `lines 12-14`, of bytes that begin at a line.
+/// `line 12` or `lines 12-14`, for bytes that begin at a line.
 pub(super) fn describe_line_span(line: usize, bytes: &[u8]) -> String {
     let more = memchr_iter(b'\n', bytes.strip_suffix(b"\n").unwrap_or(bytes)).count();
     if more == 0 {
@@ -41,8 +42,8 @@ pub(super) fn describe_line_span(line: usize, bytes: &[u8]) -> String {
     }
 }
 
-/// `1 replacement at lines 4-5`, `3 replacements at lines 4, 9, 12`: the lines of the new text. There are `more` behind
-/// those that are given.
+/// `1 replacement at lines 4-5`, `3 replacements at lines 4, 9, 12`: the lines of the new text.
+/// `more` others follow the given ones.
 pub(super) fn describe_replacements<'t>(
     old: impl Into<ExcerptText<'t>>,
     splices: &[ByteSplice],
@@ -101,7 +102,8 @@ pub(super) fn list_line_numbers<'a, 't>(
     format!("{}{more}", lines.join(", "))
 }
 
-/// Each place with the line before and the line behind it, numbered, so that a caller sees what tells them apart.
+/// Shows each place, numbered, with the line before and after it, so that a caller can distinguish
+/// them.
 pub(super) fn show_neighbouring_lines<'a, 't>(
     text: impl Into<ExcerptText<'t>>,
     ranges: impl IntoIterator<Item = &'a Range<usize>>,
@@ -113,7 +115,7 @@ pub(super) fn show_neighbouring_lines<'a, 't>(
     let mut shown_to = 0;
     for range in ranges.into_iter().take(MAX_LISTED_PLACES) {
         let from = nth_line_start_before(text, range.start, 1).max(shown_to);
-        // Of a long quote the beginning tells enough.
+        // The beginning of a long quote is enough.
         let to = next_line_start(text, next_line_start(text, range.start));
         if from >= to {
             continue;
@@ -132,8 +134,8 @@ pub(super) fn show_neighbouring_lines<'a, 't>(
     out
 }
 
-/// The changed places as they are now, each with the lines around it, numbered. There are `more` behind those that are
-/// given.
+/// Shows the changed places after the edit, numbered, each with the lines around it. `more` others
+/// follow the given ones.
 pub(super) fn show_changed_places<'t>(
     old: impl Into<ExcerptText<'t>>,
     splices: &[ByteSplice],
@@ -207,7 +209,7 @@ fn write_numbered_lines(out: &mut String, lines: &[u8], first: usize, uncut: &Se
     }
 }
 
-/// The change as a unified diff. There are `more` behind those that are given.
+/// Formats the change as a unified diff. `more` others follow the given ones.
 pub(super) fn diff_edit<'t>(
     name: &str,
     old: impl Into<ExcerptText<'t>>,
@@ -231,7 +233,8 @@ pub(super) fn diff_edit<'t>(
     out
 }
 
-/// A splice without the whole lines at its ends that stay as they are: a quote has them to name its place.
+/// Removes the unchanged whole lines at a splice's ends. A quote includes them only to locate its
+/// place.
 fn trim_equal_lines(old: &[u8], splice: &ByteSplice) -> ByteSplice {
     let is_start = |at: usize| at == 0 || old[at - 1] == b'\n';
     let (mut range, mut with) = (splice.range.clone(), splice.with.as_slice());
@@ -242,7 +245,7 @@ fn trim_equal_lines(old: &[u8], splice: &ByteSplice) -> ByteSplice {
         range.start += newline + 1;
         with = &with[newline + 1..];
     }
-    // The last line stays with what is before it unless that ends a line too.
+    // The last line stays with the text before it unless that also ends a line.
     while range.end > range.start && is_start(range.end) && with.ends_with(b"\n") {
         let line = memrchr(b'\n', &old[range.start..range.end - 1]).map_or(0, |at| at + 1);
         let line = &old[range.start + line..range.end];
@@ -272,9 +275,9 @@ fn clip_shown_line(line: &str, uncut: &SecretBoundaries) -> String {
     short
 }
 
-/// Where the line ends that is `count` after the one in which `at` ends.
+/// The end of the line that is `count` lines after the one in which `at` ends.
 fn offset_after_lines(text: &[u8], at: usize, count: usize) -> usize {
-    // A place that ends with a line's ending ends on that line.
+    // A place that ends with a line ending ends on that line.
     let end = if at > 0 && text[at - 1] == b'\n' {
         at
     } else {

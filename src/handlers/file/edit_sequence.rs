@@ -1,11 +1,11 @@
-//! A text under several changes in a row, kept as one change of the first text, so that what no change touched stays
-//! as it was. Not here: where the changes go.
+//! Combines successive edits of a text into one change of the original. Text that no edit touched
+//! stays as it was. Not here: the places of the edits.
 
 use std::ops::Range;
 
 use crate::acp::files::ByteSplice;
 
-/// Makes the text with its splices.
+/// Builds the text with its splices applied.
 pub(super) fn apply_splices(text: &[u8], splices: &[ByteSplice]) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len());
     let mut at = 0;
@@ -18,7 +18,7 @@ pub(super) fn apply_splices(text: &[u8], splices: &[ByteSplice]) -> Vec<u8> {
     out
 }
 
-/// A text as it has become, and what of it is still of the first.
+/// The current text, and the parts of it that come from the original.
 #[derive(Debug)]
 pub(super) struct EditSequence {
     text: Vec<u8>,
@@ -28,9 +28,9 @@ pub(super) struct EditSequence {
 
 #[derive(Debug, Clone)]
 enum SequencePiece {
-    /// These bytes of the first text.
+    /// A byte range of the original text.
     Kept(Range<usize>),
-    /// Bytes that came in.
+    /// Inserted bytes.
     New(Vec<u8>),
 }
 
@@ -42,7 +42,7 @@ impl SequencePiece {
         }
     }
 
-    /// The part of it between two of its own offsets.
+    /// The part of this piece between two of its offsets.
     fn slice_piece(&self, from: usize, to: usize) -> Self {
         match self {
             Self::Kept(range) => Self::Kept(range.start + from..range.start + to),
@@ -52,7 +52,7 @@ impl SequencePiece {
 }
 
 impl EditSequence {
-    /// The text that nothing has changed yet.
+    /// Creates a sequence without edits.
     pub(super) fn from_original(text: &[u8]) -> Self {
         Self {
             text: text.to_vec(),
@@ -61,17 +61,17 @@ impl EditSequence {
         }
     }
 
-    /// The text as it is now.
+    /// The text after all edits so far.
     pub(super) fn current_text(&self) -> &[u8] {
         &self.text
     }
 
-    /// The text as it became.
+    /// Returns the text after all edits.
     pub(super) fn into_current_text(self) -> Vec<u8> {
         self.text
     }
 
-    /// Replaces places of the text as it is now; they are in order and do not overlap.
+    /// Replaces places of the current text; they are in order and do not overlap.
     pub(super) fn push_splices(&mut self, splices: &[ByteSplice]) {
         let mut pieces = Vec::with_capacity(self.pieces.len() + 2 * splices.len());
         let mut at = 0;
@@ -98,7 +98,7 @@ impl EditSequence {
         parts
     }
 
-    /// All changes as one change of the first text.
+    /// All edits as splices of the original text.
     pub(super) fn combined_splices(&self) -> Vec<ByteSplice> {
         let mut splices: Vec<ByteSplice> = Vec::new();
         let (mut at, mut with) = (0, Vec::new());

@@ -1,5 +1,5 @@
-//! What an answer needs of a file that is too big to hold: the places with the lines around them, read again where a
-//! scan found them. Not here: how they are shown (edit_report).
+//! Excerpts of a file that is too large to load: the found places with the lines around them, read
+//! again from the file. Not here: showing them (edit_report).
 
 use std::io::{self, SeekFrom};
 use std::ops::Range;
@@ -11,15 +11,15 @@ use super::stream_search::StreamMatch;
 use crate::acp::files::ReadSeek;
 use crate::acp::files::read_full;
 
-/// Lines taken around a place: one more than is shown.
+/// Lines copied around a place: one more than is shown.
 const CONTEXT: usize = 4;
-/// Of a longer line this much is taken from its beginning and this much before a place. What an answer makes of a
-/// line is decided by less.
+/// The bytes of a longer line that are copied, both from its beginning and before a place. Reports
+/// use less of a line.
 const MAX_LINE_PART: usize = 68 << 10;
-/// No more places are taken when the text has this many bytes, or so many places are in it.
+/// No more places are copied once the text has this many bytes, or this many places.
 const MAX_EXCERPT_BYTES: usize = 1 << 20;
 const MAX_EXCERPT_PLACES: usize = 20_000;
-/// Read at a time.
+/// Bytes read at a time.
 const READ_CHUNK_BYTES: usize = 64 << 10;
 
 /// Parts of a file.
@@ -27,7 +27,7 @@ const READ_CHUNK_BYTES: usize = 64 << 10;
 pub(super) struct FileExcerpt {
     text: Vec<u8>,
     gaps: Vec<ExcerptGap>,
-    /// Where the places are in the text; the first of those that were asked for.
+    /// The places in the excerpt's text: the first of the requested ones.
     pub places: Vec<Range<usize>>,
 }
 
@@ -36,10 +36,11 @@ impl FileExcerpt {
         ExcerptText::new(&self.text, &self.gaps)
     }
 
-    /// The places of `old` with what is around them, from the first on until it is enough for any answer.
+    /// Copies the places of `old` with their context, from the first on until any answer has
+    /// enough.
     ///
     /// # Errors
-    /// Those of reading; `UnexpectedEof` where the file became shorter.
+    /// Read errors; `UnexpectedEof` if the file became shorter.
     pub(super) fn read_excerpt(
         file: &mut dyn ReadSeek,
         size: u64,
@@ -73,23 +74,23 @@ impl FileExcerpt {
     }
 }
 
-/// An excerpt while it is made, from the file's beginning to its end.
+/// An excerpt under construction, from the file's beginning to its end.
 struct ExcerptBuilder<'f> {
     file: &'f mut dyn ReadSeek,
     size: u64,
     excerpt: FileExcerpt,
-    /// All before this is taken or left out.
+    /// The offset up to which the file is copied or omitted.
     at: u64,
-    /// How many lines end before it.
+    /// The number of line endings before it.
     newlines: usize,
-    /// Bytes taken of the line, or behind the place in it.
+    /// Bytes copied of the line, or after the place in it.
     run: usize,
-    /// The last bytes of a line that was too long; more may have been between.
+    /// The last bytes of a line that is too long; bytes before them may be omitted.
     tail: Vec<u8>,
 }
 
 impl ExcerptBuilder<'_> {
-    /// Takes the lines before a place, and leaves out what is before them.
+    /// Copies the lines before a place, and omits the text before them.
     fn skip_to_place(&mut self, start: u64, newlines: usize) -> io::Result<()> {
         let (from, lines) = self.find_context_start(start)?;
         if from > self.at {
@@ -107,8 +108,8 @@ impl ExcerptBuilder<'_> {
         Ok(())
     }
 
-    /// Where the line begins that is so many before a place, and how many lines end between; not before what is
-    /// taken already.
+    /// Finds the first context line of a place, and counts the line endings between. Stops at the
+    /// text that is already copied.
     fn find_context_start(&mut self, start: u64) -> io::Result<(u64, usize)> {
         let mut buffer = vec![0; READ_CHUNK_BYTES];
         let (mut end, mut lines) = (start, 0);
@@ -129,7 +130,7 @@ impl ExcerptBuilder<'_> {
         Ok((self.at, lines))
     }
 
-    /// Takes a place, all of it.
+    /// Copies a whole place.
     fn copy_place(&mut self, end: u64) -> io::Result<()> {
         let from = self.excerpt.text.len();
         let len = buffer_length(end.saturating_sub(self.at));
@@ -142,7 +143,7 @@ impl ExcerptBuilder<'_> {
         read
     }
 
-    /// Takes the lines behind a place, but not from the next one on.
+    /// Copies the lines after a place, up to the next place.
     fn copy_lines_after(&mut self, next: u64) -> io::Result<()> {
         let end = next.min(self.size);
         let mut buffer = vec![0; READ_CHUNK_BYTES];
@@ -174,7 +175,7 @@ impl ExcerptBuilder<'_> {
         Ok(())
     }
 
-    /// Takes these bytes, the next ones, but for the middle of long lines.
+    /// Appends the next bytes, without the middle of long lines.
     fn append_clipped(&mut self, bytes: &[u8]) {
         self.at += bytes.len() as u64;
         for line in bytes.split_inclusive(|byte| *byte == b'\n') {
@@ -230,7 +231,7 @@ mod tests {
     };
     use crate::handlers::file::stream_search::StreamSearch;
 
-    /// What is said of an excerpt is what is said of the whole text.
+    /// Checks that a report of an excerpt equals the report of the whole text.
     fn compare(text: &[u8], new: &str) -> Result<(), TestCaseError> {
         let scan = StreamSearch {
             old: "#",

@@ -1,16 +1,16 @@
-//! A text for an answer, of which long stretches may be left out: what is left still knows its line numbers. Not here:
-//! what is left out (excerpt).
+//! A text for an answer from which long parts may be omitted, with its original line numbers. Not
+//! here: the choice of the omitted parts (excerpt).
 
 use std::ops::Range;
 
 use memchr::memchr_iter;
 
-/// Where something was left out.
+/// A gap where text was omitted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ExcerptGap {
-    /// In the text that is left: the gap is before this byte.
+    /// The byte offset in the remaining text that follows the gap.
     pub at: usize,
-    /// How many lines ended in it; none where a long line was cut.
+    /// The number of line endings in the gap; zero where a long line was cut.
     pub newlines: usize,
 }
 
@@ -26,8 +26,8 @@ impl<'a> ExcerptText<'a> {
         Self { text, gaps }
     }
 
-    /// How many lines end in this part. What is left out before it begins belongs to what is before, but for the gap
-    /// that everything begins with.
+    /// Counts the line endings in this part. A gap at the part's start belongs to the text before
+    /// it, except for the gap at the beginning of the whole text.
     pub(super) fn newlines_in_range(self, range: Range<usize>) -> usize {
         let first = if range.start == 0 {
             0
@@ -41,7 +41,7 @@ impl<'a> ExcerptText<'a> {
             + left_out.map(|gap| gap.newlines).sum::<usize>()
     }
 
-    /// Whether a long line was cut.
+    /// Returns whether a long line was cut.
     pub(super) fn has_cut_lines(self) -> bool {
         self.gaps.iter().any(|gap| gap.newlines == 0)
     }

@@ -1,12 +1,14 @@
-//! The first line at which a quoted block parts from the file by more than the matcher forgives. Not here: which block
-//! is compared (no_match_hint), and how a difference is put in words (line_diff_hint).
+//! The first line at which a quoted block differs from the file by more than the matcher ignores.
+//! Not here: the choice of the block (no_match_hint) and the description of a difference
+//! (line_diff_hint).
 
 use super::line_diff_hint::{self, QuotedLinePart};
 use super::match_tier::{MatchTier, PlainLine, split_indent};
 use super::reindent::IndentShift;
 
-/// The number of the first line that really differs, and a sentence on how. None where nothing is left that the
-/// matcher does not forgive. The lines of the file stand beside the quoted ones; there may be fewer of them.
+/// The number of the first line that really differs, with a sentence that describes the difference.
+/// `None` if the matcher ignores every difference. The file's lines are paired with the quoted
+/// ones; there may be fewer of them.
 pub(super) fn find_first_difference(
     file: &[&[u8]],
     quoted: &[&str],
@@ -44,7 +46,8 @@ pub(super) fn find_first_difference(
     let (there, wanted) = (there.trim_ascii_end(), wanted.trim_ascii_end());
     let (there_core, wanted_core) = (split_indent(there).1, split_indent(wanted).1);
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    // Lines that are not all indented by as much more differ in that, too; else it is no cause.
+    // Lines that are not all shifted equally differ in that, too; otherwise indentation is not the
+    // cause.
     let mut said = if indented > here && there_core != wanted_core {
         let whole = QuotedLinePart {
             begins_inside: false,
@@ -60,14 +63,14 @@ pub(super) fn find_first_difference(
     Some((at, said))
 }
 
-/// A line in the spelling in which the matcher compares it.
+/// The line in the normalized form that the matcher compares.
 fn plain_line_bytes(line: &[u8]) -> Vec<u8> {
     PlainLine::from_line(line, MatchTier::Indentation)
         .bytes
         .into_owned()
 }
 
-/// How the first line that is not blank is indented against its quote.
+/// The indentation of the first nonblank line relative to its quote.
 fn first_indent_shift(pairs: &[(Vec<u8>, Vec<u8>)]) -> Option<IndentShift> {
     let (there, wanted) = pairs
         .iter()

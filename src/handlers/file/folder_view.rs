@@ -10,12 +10,13 @@ use crate::output::number_format;
 use crate::output::path_text::path_text;
 use crate::tool::{ResultMeta, ToolContext, ToolError, ToolReply};
 
-/// So many entries are shown.
+/// The most entries shown.
 pub(super) const MAX_FOLDER_ENTRIES: usize = 500;
-/// Left for what stands around the entries.
+/// Characters reserved for the text around the entries.
 const FRAME_CHARS: usize = 500;
 
-/// Lists a folder as an answer: the entries asked for, with how to go on where the caller can.
+/// Lists the requested entries of a folder, with a hint for the next page where the caller can ask
+/// for it.
 pub(super) async fn show_folder_entries(
     cx: &ToolContext,
     client: &dyn FileClient,

@@ -1,5 +1,5 @@
-//! The laws of quoted texts and of patches, for the fuzz targets and their seeds. Absent from every normal build. Not
-//! here: what calls them (`crate::fuzzing`).
+//! Invariants of quoted texts and of patches, for the fuzz targets and their seeds. Absent from
+//! every normal build. Not here: the callers (`crate::fuzzing`).
 
 use super::edit_sequence::apply_splices;
 use super::match_tier::MatchTier;
@@ -11,7 +11,7 @@ use super::{no_match_hint, quote_search};
 use crate::acp::files::ByteSplice;
 use crate::output::SecretBoundaries;
 
-/// Reads a patch and places each of its files' hunks in the text.
+/// Parses a patch and places the hunks of each of its files in the text.
 pub(crate) fn patch(text: &[u8], patch: &str) {
     let Ok(patch) = parse_patch(patch) else {
         return;
@@ -66,7 +66,7 @@ fn check_order(text: &[u8], splices: &[ByteSplice]) {
     assert!(at <= text.len());
 }
 
-/// Finds a quoted text, replaces it, explains a miss.
+/// Finds a quoted text and replaces it, or explains the failed search.
 pub(crate) fn edit(text: &[u8], old: &str, new: &str) {
     if old.is_empty() {
         return;
@@ -86,10 +86,10 @@ pub(crate) fn edit(text: &[u8], old: &str, new: &str) {
         at = place.range.end;
         let _ = quote_search::fit_replacement(text, old, new, found.tier, place);
         if found.tier == super::match_tier::MatchTier::Exact {
-            // A line feed at the front takes its carriage return with it.
+            // A line feed at the front includes its carriage return.
             let there = &text[place.range.clone()];
             assert!(there == old.as_bytes() || there.strip_prefix(b"\r") == Some(old.as_bytes()));
-            // What is replaced by itself stays as it is, whatever the file's line endings are.
+            // Replacing a text by itself changes nothing, in a file with any line endings.
             if !text.contains(&b'\r') {
                 let same = quote_search::fit_replacement(text, old, old, found.tier, place);
                 assert_eq!(same, old.as_bytes());

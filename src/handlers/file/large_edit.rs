@@ -1,5 +1,6 @@
-//! Edit of a file that is too big to hold: the exact text is found piece by piece, and what stays is copied from file
-//! to file. Not here: leniency, which needs the whole text (requested_edit), and the copying (`acp::local`).
+//! Edit of a file that is too large to load: finds the exact text chunk by chunk, and copies the
+//! unchanged parts from file to file. Not here: tolerant matching, which needs the whole text
+//! (requested_edit), and the copying (`acp::local`).
 
 use std::io::{self, Read as _, SeekFrom};
 use std::sync::Arc;
@@ -24,14 +25,15 @@ use crate::acp::files::{
 use crate::output::number_format;
 use crate::tool::{ErrorCode, ToolContext, ToolError};
 
-/// The largest file that is edited at all.
+/// The largest file that can be edited.
 const MAX_LARGE_BYTES: u64 = 1 << 30;
 
-/// What an edit of a big file comes to; none where the file has to be held for it, and can be.
+/// Plans an edit of a large file; `None` if the edit requires loading the file, and it can be
+/// loaded.
 ///
 /// # Errors
-/// As an edit in memory; above what can be held also `no_match` without the nearest block, and `too_large` for what
-/// is not UTF-8.
+/// As an edit in memory. Above the size that can be loaded also `no_match` without the nearest
+/// block, and `too_large` for text that is not UTF-8.
 pub(super) async fn plan_large_edit(
     cx: &ToolContext,
     deps: &FileDeps,
@@ -84,13 +86,13 @@ pub(super) async fn plan_large_edit(
     Ok(planned)
 }
 
-/// An edit on its way through a file.
+/// An edit in progress over a file.
 struct LargeEditSearch {
     edit: Edit,
     change: RequestedEdit,
     path: WorkspacePath,
     stamp: FileStamp,
-    /// The file begins with the mark of UTF-8.
+    /// True if the file begins with a UTF-8 byte order mark.
     has_utf8_mark: bool,
     expected: Option<String>,
     cx: ToolContext,
@@ -166,7 +168,7 @@ impl LargeEditSearch {
             chunk: SEARCH_CHUNK_BYTES,
             is_cancelled: &is_cancelled,
         };
-        // Of a file that grows one byte more is enough to see it.
+        // One more byte is enough to detect that the file grew.
         let scanned = file
             .seek(SeekFrom::Start(0))
             .and_then(|_| scan.search_stream(&mut (&mut *file).take(self.stamp.size + 1)))
@@ -196,7 +198,7 @@ impl LargeEditSearch {
         ToolError::new(ErrorCode::Stale, text)
     }
 
-    /// Where the text stands again inside its only place, in the excerpt.
+    /// The offset in the excerpt at which the text begins again inside its only place.
     fn find_overlapping(
         &self,
         file: &mut dyn ReadSeek,
@@ -219,7 +221,7 @@ impl LargeEditSearch {
             .map(|at| at..at + old.len()))
     }
 
-    /// What to say where the new text stood around the place before.
+    /// The note for a new text that was around the place already.
     fn note_duplicate(
         &self,
         file: &mut dyn ReadSeek,
@@ -239,7 +241,7 @@ impl LargeEditSearch {
         Ok(None)
     }
 
-    /// So many bytes from this place on, fewer at the end.
+    /// Reads this many bytes from an offset on, fewer at the end of the file.
     fn read_bytes_at(
         &self,
         file: &mut dyn ReadSeek,
@@ -320,7 +322,7 @@ impl LargeEditSearch {
         }))
     }
 
-    /// The file is as it should be; its hash is all that is still to be known.
+    /// Plans no change: the file is correct already and only its hash is missing.
     fn plan_no_change(
         &self,
         file: &mut dyn ReadSeek,
@@ -330,7 +332,7 @@ impl LargeEditSearch {
         Ok(EditPlan::NoChange(words, hashed.sha256.unwrap_or_default()))
     }
 
-    /// A file that cannot be held is only searched for the exact text.
+    /// The error for a file that is too large to load, in which only the exact text is searched.
     fn exact_not_found(&self) -> ToolError {
         let shown = self.path.display_text();
         let text = format!(
@@ -344,7 +346,7 @@ impl LargeEditSearch {
     }
 }
 
-/// What comes in a place, by how lines end there.
+/// The replacement text of a place, by its line ending.
 pub(super) struct ReplacementTexts {
     lf: Arc<[u8]>,
     crlf: Arc<[u8]>,

@@ -1,27 +1,27 @@
-//! What parts two lines that are alike: what does not show is named only where nothing else parts them, else the
-//! first difference that shows. Not here: which lines to compare (no_match_hint).
+//! Describes the difference of two similar lines: the first visible one, or invisible ones if there
+//! are no others. Not here: the choice of the lines (no_match_hint).
 
 use memchr::memmem;
 
 use super::match_tier::plain_spelling;
 
-/// Longer lines are not looked into, in bytes.
+/// Longer lines are not examined, in bytes.
 const MAX_LINE_BYTES: usize = 64 << 10;
-/// A difference is searched in so many characters, and so many are shown of it.
+/// The most characters that are searched for a difference, and shown of it.
 const MAX_SEARCHED_CHARS: usize = 400;
 const MAX_SHOWN_CHARS: usize = 60;
 
-/// Where in a line a quoted one may stand.
+/// The parts of a line at which a quoted line may begin and end.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct QuotedLinePart {
-    /// It is the first quoted line, so it may begin inside the line.
+    /// True for the first quoted line, which may begin inside the line.
     pub begins_inside: bool,
-    /// It is the last quoted line and has no ending, so it may end inside the line.
+    /// True for a last quoted line without an ending, which may end inside the line.
     pub ends_inside: bool,
 }
 
 impl QuotedLinePart {
-    /// Whether the quoted line stands in this line.
+    /// Returns whether this line contains the quoted one at an allowed position.
     pub(super) fn matches_in_line(self, line: &[u8], quoted: &[u8]) -> bool {
         match (self.begins_inside, self.ends_inside) {
             (true, true) => memmem::find(line, quoted).is_some(),
@@ -32,7 +32,7 @@ impl QuotedLinePart {
     }
 }
 
-/// What a reader does not see, or takes for the same.
+/// A difference that a reader cannot see, or reads as the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum InvisibleDifference {
     Indentation,
@@ -56,7 +56,8 @@ const INVISIBLE_DIFFERENCES: [InvisibleDifference; 8] = [
     InvisibleDifference::Case,
 ];
 
-/// A sentence on what parts a line of the file and a quoted one; empty where there is nothing to say.
+/// Describes the difference of a line of the file and a quoted one; empty if there is nothing to
+/// say.
 pub(super) fn explain_line_difference(file: &[u8], quoted: &str, part: QuotedLinePart) -> String {
     if file.len().max(quoted.len()) > MAX_LINE_BYTES {
         return String::new();
@@ -89,7 +90,7 @@ pub(super) fn explain_line_difference(file: &[u8], quoted: &str, part: QuotedLin
     format!(" Cause: {}.", causes.join("; "))
 }
 
-/// The line as it reads when every slip but the kept one is overlooked.
+/// The line normalized for every invisible difference except `kept`.
 fn ignore_differences(line: &str, kept: Option<InvisibleDifference>) -> String {
     let overlooked = |slip| kept != Some(slip);
     let mut text = String::with_capacity(line.len());
@@ -168,7 +169,7 @@ fn describe_indentation(line: &str) -> String {
     }
 }
 
-/// The first place where the lines part to the eye.
+/// Describes the first visible difference of the lines.
 fn describe_visible_difference(
     file: &[u8],
     line: &str,
@@ -188,7 +189,7 @@ fn describe_visible_difference(
     } else {
         1.min(of_file.len())
     };
-    // The first of the best: a later one is not nearer.
+    // The first of the best matches: a later one is not nearer.
     let Some((from, same)) = (0..starts)
         .map(|from| (from, common(from)))
         .max_by_key(|(from, same)| (*same, usize::MAX - from))
@@ -229,7 +230,7 @@ fn describe_visible_difference(
     text
 }
 
-/// The characters that a reader sees and tells apart, each with its offset.
+/// The characters that a reader can distinguish, each with its offset.
 fn visible_chars(line: &str) -> Vec<(char, usize)> {
     line.char_indices()
         .filter(|(_, c)| !is_invisible_char(*c) && !c.is_whitespace())
@@ -242,7 +243,7 @@ fn visible_chars(line: &str) -> Vec<(char, usize)> {
         .collect()
 }
 
-/// The bytes of a line that are not UTF-8, for the answer.
+/// Describes the bytes of a line that are not UTF-8.
 fn describe_invalid_bytes(line: &[u8]) -> Option<String> {
     let bytes: Vec<String> = line
         .utf8_chunks()
@@ -257,7 +258,7 @@ fn is_space_or_tab(c: char) -> bool {
     matches!(c, ' ' | '\t')
 }
 
-/// A character that takes no room.
+/// Returns whether a character has no width.
 pub(super) fn is_invisible_char(c: char) -> bool {
     matches!(c, '\u{00AD}' | '\u{200B}'..='\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2060}'..='\u{2064}' | '\u{FEFF}')
 }

@@ -1,15 +1,15 @@
-//! Lines with their numbers, as many as fit. Pure text work; not here: which lines.
+//! Numbers lines within a character budget. Pure text work; not here: the choice of the lines.
 
 /// Numbered lines within a budget.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct NumberedLines {
     pub text: String,
-    /// How many lines are shown; at least one where there is one.
+    /// The number of lines shown; at least one if there is one.
     pub lines: u64,
 }
 
-/// Numbers the lines of `text` from `first` on until `room` characters are used. A carriage return before a line
-/// feed is not shown; the header of an answer says how lines end.
+/// Numbers the lines of `text` from `first` on until `room` characters are used. Omits a carriage
+/// return before a line feed; an answer's header names the line ending.
 pub(super) fn number_lines(text: &str, first: i64, room: usize) -> NumberedLines {
     let mut out = String::with_capacity(text.len().min(room) + text.len() / 4 + 64);
     let (mut used, mut lines) = (0, 0);
@@ -37,8 +37,8 @@ pub(super) fn number_lines(text: &str, first: i64, room: usize) -> NumberedLines
     NumberedLines { text: out, lines }
 }
 
-/// Six columns, more where the number needs them, and a tab; gives the width. By hand: this runs for every line of
-/// every read.
+/// Writes six columns, more for longer numbers, and a tab; returns the width. Avoids `format!`,
+/// because every read runs this for every line.
 fn push_line_number(n: i64, out: &mut String) -> usize {
     let mut digits = [b' '; 21];
     let mut at = 20;

@@ -1,4 +1,4 @@
-//! list_files: what is in a folder. Not here: finding files by pattern (output_search).
+//! list_files: a folder's content. Not here: finding files by pattern (search::glob).
 
 use schemars::JsonSchema;
 use serde::Deserialize;

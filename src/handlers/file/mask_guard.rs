@@ -1,5 +1,5 @@
-//! The mark that stands for a masked secret is not a text to write: a caller who gives it back means the secret,
-//! which nobody here knows. Not here: masking (`redact`).
+//! Rejects writes of the mark that replaces a masked secret. A caller that returns it means the
+//! secret, which the runner cannot restore. Not here: masking (`redact`).
 
 use std::io::{self, Read};
 
@@ -9,10 +9,10 @@ use crate::acp::WorkspacePath;
 use crate::redact::MASK;
 use crate::tool::{ToolContext, ToolError};
 
-/// Read at a time.
+/// Bytes read at a time.
 const CHUNK: usize = 256 << 10;
 
-/// Refuses a text with the mark where the loaded file has none.
+/// Refuses a text with the mark if the loaded file does not contain it.
 pub(super) fn refuse_unless_masked(
     shown: &str,
     current: &[u8],
@@ -26,7 +26,7 @@ pub(super) fn refuse_unless_masked(
     }
 }
 
-/// Refuses a content with the mark where the file that it would replace has none, or there is no file.
+/// Refuses content with the mark unless the file that it would replace contains it.
 pub(super) async fn refuse_masked_overwrite(
     cx: &ToolContext,
     path: &WorkspacePath,
@@ -45,13 +45,13 @@ pub(super) async fn refuse_masked_overwrite(
         Err(_) if cx.is_cancelled() => Err(ToolError::call_cancelled(
             "The call was cancelled before anything was changed.",
         )),
-        // The write itself says best what is wrong with a folder.
+        // The write itself reports a folder with a better error.
         Err(cause) if cause.kind() == io::ErrorKind::IsADirectory => Ok(()),
         Ok(false) | Err(_) => Err(mask_refusal(name, &path.display_text())),
     }
 }
 
-/// The argument that has the mark.
+/// The argument that contains the mark.
 fn argument_with_mask<'a>(arguments: &[(&'a str, &str)]) -> Option<&'a str> {
     arguments
         .iter()
@@ -67,7 +67,7 @@ fn mask_refusal(argument: &str, shown: &str) -> ToolError {
     ))
 }
 
-/// Whether the file's text has the mark, as UTF-8 or UTF-16, in flat memory.
+/// Returns whether the file's text, as UTF-8 or UTF-16, contains the mark; in constant memory.
 fn file_has_mask(path: &WorkspacePath, is_cancelled: impl Fn() -> bool) -> io::Result<bool> {
     let mut file = path.open_for_reading()?;
     let wide = |bytes: fn(u16) -> [u8; 2]| MASK.encode_utf16().flat_map(bytes).collect::<Vec<u8>>();

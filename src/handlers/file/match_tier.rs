@@ -1,11 +1,11 @@
-//! The differences that may be overlooked between a quoted line and the file's, tier by tier. Not here: finding the
-//! place (quote_search, block_search).
+//! The differences that are ignored between a quoted line and the file's, tier by tier. Not here:
+//! finding the place (quote_search, block_search).
 
 use std::borrow::Cow;
 
 use memchr::memchr3_iter;
 
-/// How strictly a place was matched, strictest first.
+/// The strictness of a match, strictest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum MatchTier {
     Exact,
@@ -16,7 +16,7 @@ pub(super) enum MatchTier {
 }
 
 impl MatchTier {
-    /// The overlooked difference, for the answer.
+    /// The ignored difference, for the answer.
     pub(super) fn describe_tier(self) -> Option<&'static str> {
         match self {
             Self::Exact => None,
@@ -32,16 +32,16 @@ impl MatchTier {
     }
 }
 
-/// A line in plain spelling, with the way back to its own bytes.
+/// A line with typographic characters replaced, and a map back to its own bytes.
 #[derive(Debug)]
 pub(super) struct PlainLine<'a> {
     pub bytes: Cow<'a, [u8]>,
-    /// For every byte of `bytes`, and its end, the offset in the line; none where they are the same.
+    /// The original offset of every byte of `bytes` and of its end; `None` where they are equal.
     origin: Option<Vec<usize>>,
 }
 
 impl<'a> PlainLine<'a> {
-    /// The line as a tier compares it.
+    /// Normalizes a line as a tier compares it.
     pub(super) fn from_line(line: &'a [u8], tier: MatchTier) -> Self {
         if tier < MatchTier::Typography || !has_typographic_char(line) {
             return Self {
@@ -78,7 +78,7 @@ impl<'a> PlainLine<'a> {
         }
     }
 
-    /// Where a byte of the plain spelling comes from.
+    /// The original offset of a normalized byte.
     pub(super) fn origin_offset(&self, at: usize) -> usize {
         self.origin.as_ref().map_or(at, |origin| origin[at])
     }
@@ -96,8 +96,8 @@ pub(super) fn plain_spelling(c: char) -> Option<&'static str> {
     })
 }
 
-/// Tells whether the bytes have a character with a plain spelling. Most text that is not ASCII has none, and need not
-/// be taken apart.
+/// Returns whether the bytes contain a character with a plain spelling. Most non-ASCII text has
+/// none and need not be decoded.
 pub(super) fn has_typographic_char(bytes: &[u8]) -> bool {
     memchr3_iter(0xC2, 0xE2, 0xE3, bytes).any(|at| {
         let width = if bytes[at] == 0xC2 { 2 } else { 3 };
@@ -128,7 +128,7 @@ pub(super) fn comparison_key(line: &[u8], tier: MatchTier) -> Cow<'_, [u8]> {
     }
 }
 
-/// The line without the blanks that a tier overlooks at its ends.
+/// The line without the blanks that a tier ignores at its ends.
 pub(super) fn trim_blanks(line: &[u8], tier: MatchTier) -> &[u8] {
     match tier {
         MatchTier::Exact | MatchTier::LineEndings => line,
@@ -137,7 +137,7 @@ pub(super) fn trim_blanks(line: &[u8], tier: MatchTier) -> &[u8] {
     }
 }
 
-/// A line split after its indentation.
+/// Splits a line after its indentation.
 pub(super) fn split_indent(line: &[u8]) -> (&[u8], &[u8]) {
     let at = line
         .iter()
@@ -146,7 +146,7 @@ pub(super) fn split_indent(line: &[u8]) -> (&[u8], &[u8]) {
     line.split_at(at)
 }
 
-/// The text without the numbers that Read puts before lines, if every line has one and they count up.
+/// Removes the numbers that Read puts before lines, if every line has one and they count up.
 pub(super) fn strip_line_numbers(text: &str) -> Option<String> {
     let mut out = String::with_capacity(text.len());
     let mut last: Option<u64> = None;

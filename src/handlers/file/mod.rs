@@ -1,5 +1,5 @@
-//! Files: read a window of text or what else can be shown, write a whole, edit a place, apply a patch, list a folder.
-//! Not here: who touches the disk (`acp::local`) and which paths may be touched (`acp::workspace`).
+//! File tools: read a text window or a document, write a file, edit a place, apply a patch, list a
+//! folder. Not here: disk access (`acp::local`) and the allowed paths (`acp::workspace`).
 
 mod apply_patch;
 mod block_search;
@@ -50,21 +50,21 @@ use crate::worker::WorkerProgram;
 
 pub use document::{DOCUMENT_JOB, serve_document_questions};
 
-/// What the file tools work with.
+/// The dependencies of the file tools.
 #[derive(Clone)]
 pub struct FileDeps {
-    /// Reads and writes.
+    /// Reads and writes files.
     pub client: Arc<dyn FileClient>,
-    /// Says where.
+    /// Resolves paths.
     pub workspace: Workspace,
     /// Starts the process that reads documents.
     pub worker: WorkerProgram,
-    /// What each conversation has seen of files.
+    /// The files that each conversation has read or written.
     seen: SeenFiles,
 }
 
 impl FileDeps {
-    /// With no file seen yet.
+    /// Creates the dependencies, without recorded files.
     pub fn new(client: Arc<dyn FileClient>, workspace: Workspace, worker: WorkerProgram) -> Self {
         Self {
             client,
@@ -97,7 +97,7 @@ pub fn tools(deps: FileDeps) -> Vec<ToolEntry> {
         .into_entries()
 }
 
-/// The facts of a write: the file with its hashes before and after.
+/// The metadata of a write: the file with its hashes before and after.
 fn written_file_meta(shown: String, written: WriteReport) -> ResultMeta {
     let mut meta = ResultMeta {
         sha256: Some(written.after.clone()),

@@ -1,5 +1,5 @@
-//! MultiEdit: several replacements in one file, all or none. Not here: where one goes (requested_edit), and many files
-//! (ApplyPatch).
+//! MultiEdit: several replacements in one file, all or none. Not here: the place of one replacement
+//! (requested_edit), and edits of many files (ApplyPatch).
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -138,18 +138,18 @@ impl Tool for MultiEdit {
     }
 }
 
-/// What is to be done.
+/// The planned edits.
 struct MultiEditPlan {
-    /// The text before.
+    /// The text before the edits.
     text: Arc<Vec<u8>>,
-    /// What changes of it, and of the bytes.
+    /// The changes of the text, and of the stored bytes.
     splices: Vec<ByteSplice>,
     stored: Vec<ByteSplice>,
-    /// The text after.
+    /// The text after the edits.
     new: Vec<u8>,
     /// A line for each edit.
     report: String,
-    /// What was forgiven, with the number of its edit.
+    /// The tolerated differences, each with the number of its edit.
     notes: Vec<String>,
 }
 
@@ -247,7 +247,7 @@ impl MultiEdit {
         })
     }
 
-    /// The edit before this one, counted from 0, that replaced what this one looks for.
+    /// The index of the previous edit that replaced the text which this one looks for.
     fn find_replacing_edit(
         &self,
         at: usize,
@@ -310,7 +310,7 @@ impl MultiEdit {
                 },
                 WritePrecondition::AsLoaded(loaded.stamp),
             ),
-            // What the edits made of nothing is text, for each put text there.
+            // The text consists of the edits' own strings, so the conversion loses nothing.
             None => (
                 NewContent::Text(String::from_utf8_lossy(&plan.new).into_owned()),
                 WritePrecondition::Absent,
@@ -347,8 +347,8 @@ impl OneEdit {
         }
     }
 
-    /// Makes the edit; gives a line that says what it did, and what was forgiven. Lines are those that the text has
-    /// then.
+    /// Makes the edit; returns a line that describes it, and the tolerated differences. Line
+    /// numbers refer to the text after this edit.
     fn apply_one_edit(
         &self,
         shown: &str,

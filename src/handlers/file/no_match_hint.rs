@@ -1,5 +1,5 @@
-//! Why a quoted text was not found: the nearest block and its first difference, with work that is bounded whatever is
-//! in the file. It explains and never decides. Not here: finding (quote_search).
+//! Explains a failed search for a quoted text: the nearest block and its first difference. Its work
+//! is bounded for any file. It never affects a match. Not here: finding (quote_search).
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -13,11 +13,11 @@ use super::match_tier::{MatchTier, PlainLine};
 
 use crate::output::{SecretBoundaries, number_format};
 
-/// So much of a text is looked at.
+/// The bytes of a text that are searched.
 const MAX_SEARCHED_BYTES: usize = 4 << 20;
-/// So many of its lines, for each costs something too.
+/// The lines that are searched, because each line has a cost of its own.
 const MAX_SEARCHED_LINES: usize = 1 << 20;
-/// A line that stands so often in the quote says nothing more of where the block begins.
+/// A line that occurs more often in the quote says too little about the block's start.
 const MAX_VOTES_PER_LINE: usize = 4;
 /// Bytes of a line that are compared.
 const MAX_COMPARED_BYTES: usize = 400;
@@ -25,12 +25,12 @@ const MAX_COMPARED_BYTES: usize = 400;
 const MAX_BLOCK_LINES: usize = 12;
 /// Characters shown of a line.
 const MAX_LINE_CHARS: usize = 160;
-/// Lines less alike than this are not shown (0 to 1).
+/// The similarity (0 to 1) below which lines are not shown.
 const MIN_SIMILARITY: f64 = 0.45;
-/// As much of a quote as does not stand in a long line by chance.
+/// The length of a quote part that is unlikely to occur in a long line by chance.
 const ANCHOR_BYTES: usize = 24;
 
-/// Says what stands nearest to `old` and where they part; none where nothing is near.
+/// Describes the nearest match for `old` and its first difference; `None` if nothing is near.
 pub(super) fn explain_unmatched_quote(
     text: &[u8],
     old: &str,
@@ -43,7 +43,7 @@ pub(super) fn explain_unmatched_quote(
     } else {
         head
     };
-    // Parts of lines are quoted below: of a value that is masked on its way out none is.
+    // The hint quotes parts of lines. Masking first ensures that no part of a secret is quoted.
     let masked = uncut.mask_bytes(head);
     let text = &*masked;
     let mut lines = LineTable::split_lines(text, 0);
@@ -65,7 +65,7 @@ pub(super) fn explain_unmatched_quote(
     said
 }
 
-/// The block that begins at a line, and its first difference.
+/// Describes the block that begins at a line, and its first difference.
 fn describe_nearest_block(
     lines: &LineTable<'_>,
     quoted: &[&str],
@@ -131,7 +131,7 @@ fn clip_line(line: &str) -> String {
 }
 
 fn clip_line_bytes(line: &[u8]) -> String {
-    // Four bytes are the widest character.
+    // The widest character has four bytes.
     let head = &line[..line.len().min(4 * MAX_LINE_CHARS + 4)];
     let mut short = clip_line(&String::from_utf8_lossy(head));
     if head.len() < line.len() && !short.ends_with('…') {
@@ -140,7 +140,7 @@ fn clip_line_bytes(line: &[u8]) -> String {
     short
 }
 
-/// A line without what a reader does not see; of a long one its beginning.
+/// The line without invisible characters; of a long line only its beginning.
 fn visible_line<'b>(line: &[u8], buffer: &'b mut Vec<u8>) -> &'b [u8] {
     buffer.clear();
     let line = &line[..line.len().min(2 * MAX_COMPARED_BYTES)];
@@ -165,7 +165,8 @@ fn visible_line<'b>(line: &[u8], buffer: &'b mut Vec<u8>) -> &'b [u8] {
     buffer
 }
 
-/// The line at which the block begins that shares most lines with the quoted ones, or has the one most alike.
+/// Finds the first line of the block that shares most lines with the quote, or has the most similar
+/// one.
 fn find_nearest_block(lines: &LineTable<'_>, quoted: &[&str]) -> Option<usize> {
     let mut buffer = Vec::new();
     let wanted: Vec<Vec<u8>> = quoted
@@ -197,8 +198,8 @@ fn find_nearest_block(lines: &LineTable<'_>, quoted: &[&str]) -> Option<usize> {
             .collect()
     };
     let key_bits = byte_pair_set(key);
-    // A line that stands in both votes for where the block would begin; one of a single character, such as a brace,
-    // stands in many places, so that only most of the quoted lines together say something.
+    // A line that is in both votes for the block's start. A line of one character, such as a brace,
+    // occurs in many places. Such lines count only if most of the quoted lines agree.
     let wanted_lines = wanted.iter().filter(|line| !line.is_empty()).count();
     let mut votes = vec![0_usize; lines.len()];
     let mut alike = (0.0, 0);
@@ -224,7 +225,7 @@ fn find_nearest_block(lines: &LineTable<'_>, quoted: &[&str]) -> Option<usize> {
     }
 }
 
-/// Which pairs of bytes a line has, as 256 bits.
+/// The byte pairs of a line, as a set of 256 bits.
 fn byte_pair_set(line: &[u8]) -> [u64; 4] {
     let mut bits = [0_u64; 4];
     for pair in line.windows(2).take(MAX_COMPARED_BYTES) {
@@ -234,7 +235,7 @@ fn byte_pair_set(line: &[u8]) -> [u64; 4] {
     bits
 }
 
-/// How much two sets of pairs have in common (0 to 1).
+/// The overlap of two sets of pairs (0 to 1).
 fn pair_similarity(a: &[u64; 4], b: &[u64; 4]) -> f64 {
     let count = |bits: &mut dyn Iterator<Item = u64>| bits.map(u64::count_ones).sum::<u32>();
     let both = count(&mut a.iter().zip(b).map(|(a, b)| a & b));
@@ -246,7 +247,7 @@ fn pair_similarity(a: &[u64; 4], b: &[u64; 4]) -> f64 {
     }
 }
 
-/// Where a piece of the quote stands: in a long line no line is near as a whole.
+/// Finds a piece of the quote in the file. A long line is never similar as a whole.
 fn find_line_fragment(lines: &LineTable<'_>, old: &str) -> Option<String> {
     let text = lines.text;
     let old = old.trim();
@@ -266,7 +267,7 @@ fn find_line_fragment(lines: &LineTable<'_>, old: &str) -> Option<String> {
         memmem::find(text, piece.as_bytes()).map(|at| (begin, at))
     })?;
     let line = lines.line_of_offset(at);
-    // As far as they are the same on both sides.
+    // Extends the match while both sides are equal.
     let ahead = text[at..]
         .iter()
         .zip(&old.as_bytes()[begin..])

@@ -1,16 +1,18 @@
-//! What a place that matched loosely keeps of the file: the lines and characters that are the same in the old and the
-//! new text stay as the file spells them. Not here: finding the place (quote_search), what new lines look like (fitting).
+//! Preserves the file's bytes in a place that matched loosely. Lines and characters that are equal
+//! in the old and the new text stay as in the file. Not here: finding the place (quote_search) and
+//! indenting new lines (reindent).
 
 use similar::{Algorithm, DiffOp, capture_diff_slices};
 
 use super::match_tier::{MatchTier, PlainLine};
 
-/// Of longer texts (lines of the one times lines of the other) no line is kept: comparing them takes as long as that.
+/// Longer texts (lines of the one times lines of the other) are replaced whole, since a comparison
+/// takes that many steps.
 const MAX_LINE_PAIRS: usize = 4_000_000;
 
-/// The new text for a place, with the file's own bytes wherever it is the same as the old one. `fit` indents a line as
-/// the file does, `end` is how a line ends that the file does not have. None where the place has other lines than the
-/// old text, and where the texts are too long.
+/// The new text for a place, with the file's own bytes wherever it equals the old text. `fit`
+/// indents a line as the file does; `end` is the ending of new lines. `None` if the place's lines
+/// differ from the old text, or if the texts are too long.
 pub(super) fn replace_preserving(
     place: &[u8],
     (old, new): (&str, &str),
@@ -52,7 +54,7 @@ pub(super) fn replace_preserving(
     Some(out)
 }
 
-/// A line and its ending.
+/// Splits a line from its ending.
 fn split_line_ending(line: &[u8]) -> (&[u8], &[u8]) {
     let body = line
         .strip_suffix(b"\n")
@@ -60,8 +62,8 @@ fn split_line_ending(line: &[u8]) -> (&[u8], &[u8]) {
     line.split_at(body.len())
 }
 
-/// A line of the file in which what differs between `was` and `is` is put; none where `was` is not this line. Blanks at
-/// its end are the file's where both texts have the same ones there, else the new text's.
+/// Applies the difference of `was` and `is` to a line of the file; `None` if `was` is another line.
+/// Trailing blanks are the file's if both texts have the same ones, otherwise the new text's.
 fn change_line(there: &[u8], was: &[u8], is: &[u8], tier: MatchTier) -> Option<Vec<u8>> {
     let (was, is) = (
         std::str::from_utf8(was).ok()?,
@@ -79,7 +81,7 @@ fn change_line(there: &[u8], was: &[u8], is: &[u8], tier: MatchTier) -> Option<V
         .take_while(|(a, b)| a == b)
         .map(|(c, _)| c.len_utf8())
         .sum();
-    // A line of which nothing but its indentation stays is another one.
+    // A line is replaced if only its indentation is unchanged.
     if bare_was[..ahead].trim().is_empty() && behind == 0 {
         return None;
     }
@@ -128,7 +130,7 @@ mod tests {
     #[test]
     fn what_is_the_same_in_both_texts_stays_as_the_file_has_it() {
         for (text, old, new, expect) in [
-            // Typographic characters, before and behind what changes in a line, and in lines that stay.
+            // Typographic characters before and after a change in a line, and in unchanged lines.
             (
                 "It’s “a” – no\n",
                 "It's \"a\" - no",
@@ -166,9 +168,9 @@ mod tests {
                 "one\nnew\ntwo",
                 "one  \nnew\ntwo\n",
             ),
-            // Blanks that are meant: those of the old text are taken out.
+            // Intended blanks: those of the old text are removed.
             ("one\t\ntwo\n", "one \ntwo", "one\ntwo!", "one\ntwo!\n"),
-            // Blanks that the file does not have where they were quoted.
+            // Quoted blanks that the file does not have.
             (
                 "def f():\n    ...\n",
                 "def f():  \n    ...  ",
@@ -219,7 +221,7 @@ mod tests {
             line in 0_usize..6,
             lines in 1_usize..4,
         ) {
-            // Quoted plainly, as a model would.
+            // Quoted without trailing blanks, as a model would.
             let quoted: Vec<&str> = text.lines().skip(line).take(lines).map(str::trim_end).collect();
             let old = quoted.join("\n").replace('“', "\"").replace('’', "'").replace('–', "-").replace('…', "...");
             prop_assume!(!old.is_empty());

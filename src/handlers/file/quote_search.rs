@@ -1,5 +1,6 @@
-//! Finds a quoted text in a file: exactly, else by the strictest tier that finds it. Similarity never decides; it only
-//! explains a miss (no_match_hint). Not here: the search for blocks of lines (block_search), the text for a place (reindent).
+//! Finds a quoted text in a file: exactly, otherwise by the strictest tier that finds it.
+//! Similarity never decides; it only explains a failed search (no_match_hint). Not here: the search
+//! for blocks of lines (block_search) and the text for a place (reindent).
 
 use std::ops::Range;
 
@@ -11,23 +12,24 @@ use super::reindent::{IndentShift, LineEnding, QuotePlace};
 
 pub(super) use super::reindent::fit_replacement;
 
-/// More places than this are only counted: each costs memory, here and when it is replaced.
+/// Further places are only counted, since each costs memory, here and when it is replaced.
 pub(super) const MAX_PLACES: usize = 200_000;
 
 /// The places of a text, all of one tier.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct QuoteMatches {
     pub tier: MatchTier,
-    /// In order, without overlap; the first [`MAX_PLACES`] of them.
+    /// The first [`MAX_PLACES`] places, in order and without overlap.
     pub places: Vec<QuotePlace>,
-    /// How many there are.
+    /// The number of places.
     pub count: u64,
-    /// The same text inside the only place: it could as well be that one.
+    /// An overlapping match inside the only place, which could as well be the intended one.
     pub overlapping: Option<Range<usize>>,
 }
 
-/// Finds a text that is not empty, overlooking what `loosest` and stricter tiers overlook; of a text of blanks nothing
-/// but line endings. The work grows with the text and with the quote, never with their product.
+/// Finds a text that is not empty, ignoring the differences of `loosest` and stricter tiers. For a
+/// text of blanks only line endings are ignored. The work grows with the text and with the quote,
+/// never with their product.
 pub(super) fn find_quote(text: &[u8], old: &str, loosest: MatchTier) -> Option<QuoteMatches> {
     let ending = LineEnding::first_of_file(text);
     let mut places = PlaceCollector::new(ending);
@@ -90,8 +92,8 @@ fn find_exact_quote(text: &[u8], old: &str, places: &mut PlaceCollector) {
     }
 }
 
-/// The beginning of a quote that was found at `at`. A line feed at its front takes its carriage return with it, which
-/// would be left behind alone otherwise. A quote with carriage returns is taken as it is.
+/// The start of a quote that was found at `at`. It includes the carriage return before a leading
+/// line feed, which would otherwise be left alone. A quote with carriage returns is used unchanged.
 pub(super) fn include_carriage_return(text: &[u8], at: usize, old: &str) -> usize {
     let parted = old.starts_with('\n') && at > 0 && text[at - 1] == b'\r' && !old.contains('\r');
     at - usize::from(parted)
@@ -117,7 +119,7 @@ impl PlaceCollector {
         }
     }
 
-    /// Takes a place, or notes that it lies across the one before.
+    /// Adds a place, or records that it overlaps the one before.
     pub(super) fn push_place(&mut self, range: Range<usize>, indent: IndentShift) {
         if self.count > 0 && range.start < self.end {
             self.overlapping.get_or_insert(range);
@@ -148,7 +150,7 @@ impl PlaceCollector {
     }
 }
 
-/// Finds one line's part, anywhere in a line.
+/// Finds a part of one line, anywhere in a line.
 fn find_in_single_lines(
     lines: &LineTable<'_>,
     part: &[u8],
@@ -194,7 +196,7 @@ fn find_in_single_lines(
     }
 }
 
-/// Finds two parts of lines or more that follow each other: the end of the first line, the middle ones whole, the
+/// Finds two or more consecutive line parts: the end of the first line, the middle ones whole, the
 /// beginning of the last.
 fn find_across_lines(
     lines: &LineTable<'_>,
@@ -223,7 +225,7 @@ fn find_across_lines(
     }
 }
 
-/// Finds a line's end; gives where it begins.
+/// Matches the end of a line; returns the start of the match.
 fn match_line_end(
     lines: &LineTable<'_>,
     line: usize,
@@ -237,7 +239,8 @@ fn match_line_end(
     Some(lines.line_start(line) + body.origin_offset(at))
 }
 
-/// Finds a line's beginning; gives where it ends. Nothing stands at the beginning of any line, also behind the last.
+/// Matches the beginning of a line; returns the end of the match. An empty part matches at every
+/// line, also after the last.
 fn match_line_beginning(
     lines: &LineTable<'_>,
     line: usize,
@@ -256,7 +259,7 @@ fn match_line_beginning(
     is_same.then(|| start + lines.line_body(line).len())
 }
 
-/// Finds whole lines that are all indented by the same more, or the same less.
+/// Finds whole lines whose indentation is shifted equally.
 fn find_indented_block(lines: &LineTable<'_>, parts: &[&[u8]], places: &mut PlaceCollector) {
     let (whole, ends_whole) = match parts {
         [whole @ .., []] if !whole.is_empty() => (whole, true),
@@ -452,7 +455,7 @@ mod tests {
                 let new = String::from_utf8(new).unwrap();
                 let mut plain = new.replace("\r\n", "\n");
                 if !text.contains('\n') {
-                    // Its lines may end with carriage returns alone.
+                    // Lines may end with carriage returns alone.
                     plain = plain.replace('\r', "\n");
                 }
                 prop_assert_eq!(plain, "N\nM");

@@ -1,5 +1,5 @@
-//! Read: a window of numbered lines of one text file, or a folder's content. Not here: formats that are not text
-//! (document), and finding text (output_search).
+//! Read: a window of numbered lines of one text file, or a folder's content. Not here: formats
+//! other than text (document), and finding text (search::grep).
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -17,9 +17,9 @@ use crate::tool::{
     ToolError, ToolReply,
 };
 
-/// Lines where the call does not say.
+/// The number of lines without a limit in the call.
 const DEFAULT_LINES: u64 = 2_000;
-/// Lines at most.
+/// The highest limit of lines.
 const MAX_LINES: u64 = 10_000;
 /// Read a file: text as numbered lines (`number<tab>text`), PDF pages, office documents as text, notebook cells, an
 /// image, an archive's or folder's listing.
@@ -114,7 +114,7 @@ impl Tool for Read {
             {
                 Ok(Ok(reply)) => return Ok(reply),
                 Ok(Err(why)) => no_notebook = Some(why),
-                // A folder may be called so, too.
+                // A folder may have such a name, too.
                 Err(error) if error.stable_code() == ErrorCode::IsDirectory => {}
                 Err(error) => return Err(error),
             }
@@ -197,7 +197,7 @@ impl Read {
                 column: column.max(1),
             }),
             (None, ..0) => Ok(WindowStart::FromEnd(offset.unsigned_abs())),
-            // Line 0 is what a caller who counts from 0 means by the first.
+            // A caller that counts from 0 means the first line by line 0.
             (None, _) => Ok(WindowStart::Line(offset.unsigned_abs().max(1))),
         }
     }

@@ -15,7 +15,7 @@ use crate::tool::{
     ToolEffect, ToolError, ToolReply,
 };
 
-/// Left for the note on what is left out.
+/// Characters reserved for the note on the omitted part.
 const NOTE_CHARS: usize = 300;
 
 /// Same as Read: plain text, up to 30,000 characters. For a part of a file use Read.
@@ -112,7 +112,7 @@ impl Tool for ReadFile {
     }
 }
 
-/// The two failures that callers of this tool know by their first line.
+/// Gives two errors the first line by which this tool's callers recognize them.
 fn with_known_first_line(error: ToolError) -> ToolError {
     let first = match error.stable_code() {
         ErrorCode::NotFound => "Error: File not found",

@@ -1,5 +1,5 @@
-//! Fits a new text to its place: the indentation and the line endings that are there. Not here: finding the place
-//! (quote_search).
+//! Adapts a new text to the indentation and the line endings of its place. Not here: finding the
+//! place (quote_search).
 
 use std::ops::Range;
 
@@ -8,7 +8,7 @@ use memchr::{memchr, memchr_iter, memrchr};
 use super::match_tier::MatchTier;
 use super::preserve_unchanged;
 
-/// The nearest line ending is looked for so far from a place, in bytes.
+/// The distance, in bytes, within which the nearest line ending is searched.
 pub(super) const MAX_ENDING_DISTANCE: usize = 4 << 10;
 
 /// The place of a quoted text.
@@ -16,11 +16,11 @@ pub(super) const MAX_ENDING_DISTANCE: usize = 4 << 10;
 pub(super) struct QuotePlace {
     pub range: Range<usize>,
     pub indent: IndentShift,
-    /// The ending of lines where nothing nearer says it.
+    /// The line ending to use where none is nearer.
     pub ending: LineEnding,
 }
 
-/// The indentation of the file's lines against that of the quoted ones.
+/// The indentation of the file's lines relative to the quoted ones.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum IndentShift {
     Same,
@@ -29,7 +29,7 @@ pub(super) enum IndentShift {
 }
 
 impl IndentShift {
-    /// Compares two indentations; none where neither ends with the other.
+    /// Compares two indentations; `None` if neither ends with the other.
     pub(super) fn between_indents(of_file: &[u8], of_quote: &[u8]) -> Option<Self> {
         if of_file == of_quote {
             return Some(Self::Same);
@@ -44,7 +44,7 @@ impl IndentShift {
         })
     }
 
-    /// Indents lines as the file does. Blank lines stay as they are.
+    /// Indents lines as the file does. Blank lines stay unchanged.
     fn shift_lines(&self, text: &str) -> Vec<u8> {
         let mut out = Vec::with_capacity(text.len());
         for line in text.split_inclusive('\n') {
@@ -67,22 +67,22 @@ impl IndentShift {
 pub(super) enum LineEnding {
     Lf,
     Crlf,
-    /// A carriage return alone, as in files of old.
+    /// A carriage return alone, as in classic Mac OS files.
     Cr,
 }
 
 impl LineEnding {
-    /// The ending of the first line; `Lf` where there is none.
+    /// The ending of the first line; `Lf` if there is none.
     pub(super) fn first_of_file(text: &[u8]) -> Self {
         match memchr(b'\n', text) {
             Some(at) => Self::of_newline_at(text, at),
-            // One alone may be there by accident.
+            // A single one may be there by accident.
             None if memchr_iter(b'\r', text).nth(1).is_some() => Self::Cr,
             None => Self::Lf,
         }
     }
 
-    /// Of a line feed.
+    /// The ending at a line feed.
     fn of_newline_at(text: &[u8], newline: usize) -> Self {
         if newline > 0 && text[newline - 1] == b'\r' {
             Self::Crlf
@@ -91,8 +91,8 @@ impl LineEnding {
         }
     }
 
-    /// The ending of the lines in or around a place: most of those in it decide, else the nearest one behind or
-    /// before it. None where no line ends so near.
+    /// The most frequent line ending in a place, otherwise the nearest one after or before it.
+    /// `None` if no line ends nearby.
     pub(super) fn nearest_to_range(text: &[u8], range: &Range<usize>) -> Option<Self> {
         let (mut crlf, mut all) = (0_usize, 0_usize);
         for at in memchr_iter(b'\n', &text[range.clone()]) {
@@ -119,7 +119,7 @@ impl LineEnding {
     }
 }
 
-/// The text to put in a place: `new` with the indentation and the line endings that are there.
+/// The replacement text of a place: `new` with the place's indentation and line endings.
 pub(super) fn fit_replacement(
     text: &[u8],
     old: &str,
@@ -147,13 +147,13 @@ pub(super) fn fit_replacement(
     convert_line_endings(fit(&new.replace("\r\n", "\n")), ending)
 }
 
-/// Tells whether the new text goes as it is to wherever the old one stands exactly. Carriage returns in an exact quote
-/// are meant.
+/// Returns whether the new text is inserted unchanged wherever the old one matches exactly.
+/// Carriage returns in an exact quote are intended.
 pub(super) fn is_literal(old: &str, new: &str) -> bool {
     !new.contains(['\n', '\r']) || old.contains('\r') || new.contains('\r')
 }
 
-/// Lines that end with a line feed, with this ending.
+/// Converts line feeds to this ending.
 pub(super) fn convert_line_endings(indented: Vec<u8>, ending: LineEnding) -> Vec<u8> {
     if ending == LineEnding::Lf {
         return indented;

@@ -1,5 +1,5 @@
-//! A text that was made of a file that is none (a notebook's cells, an archive's names), shown by lines like one. Not
-//! here: making it.
+//! Text rendered from a binary format (notebook cells, archive listing), shown by lines like a text
+//! file. Not here: rendering it.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,19 +8,19 @@ use crate::output::number_format::{format_count, group_digits};
 use crate::output::{SecretBoundaries, TextBudget};
 use crate::tool::{ResultMeta, ToolReply};
 
-/// Left for the footer.
+/// Characters reserved for the footer.
 const FOOTER_CHARS: usize = 400;
 
-/// Which lines to show.
+/// The lines to show.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct LineSelection {
-    /// From 1; negative from the end.
+    /// The first line, from 1; negative from the end.
     pub offset: i64,
     pub limit: u64,
     pub budget: TextBudget,
 }
 
-/// The name of a line in messages.
+/// The noun for a line in messages.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum LineNoun {
     /// `line`.
@@ -30,16 +30,16 @@ pub(super) enum LineNoun {
     Entry,
 }
 
-/// The made text.
+/// The rendered text.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct RenderedPage {
-    /// What stands above it, without its line feed.
+    /// The text above the lines, without its line feed.
     pub header: String,
     pub lines: Vec<String>,
     pub line_noun: LineNoun,
-    /// What stands below it.
+    /// The notes below the lines.
     pub notes: Vec<String>,
-    /// There is more than these lines.
+    /// True if further lines were omitted.
     pub cut_short: bool,
 }
 
@@ -49,7 +49,7 @@ impl RenderedPage {
         self.line_noun == LineNoun::Entry
     }
 
-    /// The lines asked for as an answer.
+    /// Formats the requested lines as an answer.
     pub(super) fn show_lines(
         mut self,
         asked: LineSelection,
@@ -118,7 +118,7 @@ impl RenderedPage {
     }
 }
 
-/// A line that is too long is cut in its middle.
+/// Shortens a line that is too long in its middle.
 fn shorten_long_line(line: &str, uncut: &SecretBoundaries) -> String {
     if line.chars().count() <= TextBudget::MAX_LINE_CHARS {
         return line.to_owned();
@@ -137,7 +137,8 @@ fn shorten_long_line(line: &str, uncut: &SecretBoundaries) -> String {
     )
 }
 
-/// A name from elsewhere, on one line and without anything that moves a cursor or turns a text around.
+/// Formats an untrusted name on one line, without characters that move the cursor or reverse the
+/// text.
 pub(super) fn escape_entry_name(bytes: &[u8]) -> String {
     const LONGEST: usize = 4_096;
     let text = String::from_utf8_lossy(bytes);

@@ -1,5 +1,5 @@
-//! One replacement as it was asked for, and where it goes in a text: what Edit does once and MultiEdit in a row.
-//! Not here: how the place is found (quote_search), loading and writing.
+//! One requested replacement and its place in a text. Edit applies one, MultiEdit several in a row.
+//! Not here: finding the place (quote_search), loading and writing.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -18,32 +18,32 @@ use crate::output::SecretBoundaries;
 use crate::output::number_format::{format_count, format_size, group_digits};
 use crate::tool::{ErrorCode, ToolError};
 
-/// A text shorter than this may stand in a file by chance.
+/// A shorter text may occur in a file by chance.
 const MIN_DISTINCTIVE_LEN: usize = 8;
-/// So many lines that are in both texts are looked for.
+/// The most lines common to both texts that are searched.
 const MAX_SHARED_LINES: usize = 8;
-/// What may come in all, where it comes at many places.
+/// The most bytes that are inserted, over all places.
 const MAX_NEW_BYTES: u64 = 64 << 20;
 
-/// What is to be replaced by what.
+/// A requested replacement.
 #[derive(Debug, Clone)]
 pub(super) struct RequestedEdit {
     pub old: String,
     pub new: String,
-    /// Every place, not just the only one.
+    /// Replaces every place, not just the only one.
     pub replace_all: bool,
-    /// Every place, if there are exactly so many.
+    /// Replaces every place, if there are exactly this many.
     pub expected_count: Option<u64>,
-    /// What is masked on its way out, for what is said of a refusal.
+    /// The secrets to mask in error messages.
     pub secret_boundaries: SecretBoundaries,
 }
 
-/// What a change comes to in a text.
+/// The outcome of resolving an edit in a text.
 #[derive(Debug)]
 pub(super) enum ResolvedEdit {
-    /// The text has it already, as the words say.
+    /// The text has the change already; the message says so.
     AlreadyDone(String),
-    /// These places are replaced; the notes say what was forgiven.
+    /// The places to replace, with notes on tolerated differences.
     Splices {
         splices: Vec<ByteSplice>,
         notes: Vec<String>,
@@ -51,10 +51,11 @@ pub(super) enum ResolvedEdit {
 }
 
 impl RequestedEdit {
-    /// The places in `text`, a file that answers call `shown`.
+    /// Resolves the places in `text`, a file named `shown` in answers.
     ///
     /// # Errors
-    /// `no_match` with the nearest block, `ambiguous` with the places, `invalid_args` where nothing would change.
+    /// `no_match` with the nearest block, `ambiguous` with the places, `invalid_args` if nothing
+    /// would change.
     pub(super) fn resolve_edit(&self, shown: &str, text: &[u8]) -> Result<ResolvedEdit, ToolError> {
         if self.old == self.new {
             return Err(ToolError::invalid_args(
@@ -113,7 +114,7 @@ impl RequestedEdit {
         Ok(ResolvedEdit::Splices { splices, notes })
     }
 
-    /// Refuses to change other places than were meant.
+    /// Refuses to change other places than the call intended.
     ///
     /// # Errors
     /// `ambiguous` with the places, `too_large` for too many.
@@ -142,7 +143,7 @@ impl RequestedEdit {
             return check_replacement_size(shown, found.count, self.new.len());
         }
         let ranges = || found.places.iter().map(|place| &place.range);
-        // What replaces every place forgives less, so that it would not find these.
+        // An edit of every place tolerates fewer differences, so it would not find these.
         let (loosely, or_all) = if found.tier <= MatchTier::LineEndings {
             ("", ", or set replace_all=true")
         } else {
@@ -158,12 +159,13 @@ impl RequestedEdit {
         ))
     }
 
-    /// Whether the text has a place for it, in whichever number.
+    /// Returns whether the text contains any place for it.
     pub(super) fn is_quote_found(&self, text: &[u8]) -> bool {
         find_quote(text, &self.old, self.loosest_tier()).is_some()
     }
 
-    /// How loosely a place may match: where more than the only place may change, a wrong one would not be noticed.
+    /// The loosest tier for this edit. With several places a wrong match would be unnoticed, so it
+    /// is stricter.
     fn loosest_tier(&self) -> MatchTier {
         if self.replace_all || self.expected_count.is_some() {
             MatchTier::LineEndings
@@ -236,9 +238,10 @@ fn strip_pasted_numbers<'a>(text: &[u8], old: &'a str) -> Cow<'a, str> {
     strip_line_numbers(old).map_or(Cow::Borrowed(old), Cow::Owned)
 }
 
-/// Whether a text in which only `new` stands has it where `old` was. A line that is in both texts and stands nowhere else
-/// tells the place; no line that the edit takes out may stand in the file, since then it was not taken out; and where
-/// the edit adds nothing of its own, its texts on both sides of what it takes out must have come together.
+/// Returns whether a text that contains only `new` has it in the place of `old`. A line common to
+/// both texts that occurs once identifies the place. No removed line may be in the file, since then
+/// the edit was not made. If the edit adds no distinctive line, distinctive lines must surround the
+/// removed part.
 fn is_already_replaced(text: &[u8], old: &str, new: &str) -> bool {
     let (was, is): (Vec<&str>, Vec<&str>) = (old.lines().collect(), new.lines().collect());
     let ahead = was.iter().zip(&is).take_while(|(a, b)| a == b).count();
@@ -273,12 +276,12 @@ fn is_already_replaced(text: &[u8], old: &str, new: &str) -> bool {
     shared.take(MAX_SHARED_LINES).any(|line| stands(line) == 1)
 }
 
-/// Whether a text is so long that it does not stand in a file by chance.
+/// Returns whether a text is too long to occur in a file by chance.
 fn is_distinctive_text(new: &str) -> bool {
     new.trim().len() >= MIN_DISTINCTIVE_LEN
 }
 
-/// What to say where only the new text is in the file, at these lines.
+/// The note for a file that contains only the new text, at these lines.
 fn already_replaced_note(shown: &str, lines: &str) -> String {
     format!(
         "No change: old_string is not in {shown}, and new_string stands in its place, at {lines}: the edit is done \
@@ -286,13 +289,14 @@ fn already_replaced_note(shown: &str, lines: &str) -> String {
     )
 }
 
-/// Where the old text begins in the new one, if the new one only adds to it: it may stand around the place already.
+/// The offset of the old text in a new text that only adds to it and may already surround the
+/// place.
 pub(super) fn old_offset_in_new(old: &str, new: &str) -> Option<usize> {
     new.find(old)
         .filter(|_| new.trim().len() >= old.trim().len() + MIN_DISTINCTIVE_LEN)
 }
 
-/// What to say where the new text stood around the place before: the same call may have come twice.
+/// The note for a new text that was around the place already: the same call may have come twice.
 pub(super) fn duplicated_text_note(line: usize, new: &str) -> String {
     format!(
         "new_string stood there before already, at {}; now what it adds is there twice. If the edit had been made \

@@ -1,5 +1,5 @@
-//! What each conversation has read and written of files, to tell it what changed on the disk since. In memory, bounded,
-//! gone with the process. Not here: whether a changed file may be written.
+//! Records the file content that each conversation read or wrote, to report later changes on disk.
+//! In memory, bounded, lost with the process. Not here: the permission to write a changed file.
 
 use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -18,18 +18,18 @@ use crate::ids::ConversationId;
 use crate::output::number_format::group_digits;
 use crate::tool::ToolContext;
 
-/// Files remembered in all conversations; the one that was not seen for longest goes first.
+/// The most files recorded over all conversations; the least recently seen is evicted first.
 const MAX_SEEN_FILES: usize = 512;
-/// Lines remembered of all files, four bytes each.
+/// The most lines recorded over all files, four bytes each.
 const MAX_SEEN_LINES: usize = 1_000_000;
-/// Of a file with more lines, or of a larger one, only its hash is remembered.
+/// For a file with more lines, or a larger one, only the hash is recorded.
 const MAX_LINES_PER_FILE: usize = 10_000;
 const MAX_BYTES_PER_FILE: usize = 1 << 20;
-/// Lines around the remembered ones among which they are looked for.
+/// The margin around the recorded lines in which they are searched.
 const SEARCH_MARGIN_LINES: usize = 200;
-/// Comparing takes no longer; what is not compared by then counts as changed.
+/// The time limit of a comparison; lines not compared by then count as changed.
 const COMPARE_TIME_LIMIT: Duration = Duration::from_millis(100);
-/// Ranges of lines that are named.
+/// The most line ranges that are named.
 const MAX_NAMED_RANGES: usize = 4;
 
 /// The files that conversations have seen.
@@ -44,13 +44,13 @@ struct SeenFile {
     lines: SeenLines,
 }
 
-/// Hashes of the lines that were seen; none of a file with too many.
+/// Hashes of the seen lines; empty for a file with too many.
 #[derive(Debug, Clone, Default)]
 pub(super) struct SeenLines {
-    /// How many lines stand before them.
+    /// The number of lines before them.
     before: usize,
     hashes: Vec<u32>,
-    /// They are all lines of the file.
+    /// True if they are all lines of the file.
     is_whole: bool,
 }
 
@@ -71,7 +71,7 @@ impl SeenLines {
         }
     }
 
-    /// The lines of a text in which these places are replaced.
+    /// The lines of a text after these splices.
     pub(super) fn from_spliced(text: &[u8], splices: &[ByteSplice]) -> Self {
         if text.len() > MAX_BYTES_PER_FILE {
             Self::default()
@@ -98,7 +98,7 @@ impl SeenLines {
         }
     }
 
-    /// Takes up lines that follow those that are there, or stands for them instead.
+    /// Appends lines that directly follow, or replaces the recorded lines.
     fn extend_lines(&mut self, next: Self) {
         let follows = !self.hashes.is_empty() && next.before == self.before + self.hashes.len();
         if follows && !next.is_whole && self.hashes.len() + next.hashes.len() <= MAX_LINES_PER_FILE
@@ -109,7 +109,7 @@ impl SeenLines {
         }
     }
 
-    /// The lines of the text of now that are not as they were seen; in words.
+    /// Describes the lines of the current text that differ from the seen ones.
     fn describe_changed_lines(&self, text: &[u8]) -> Option<String> {
         if self.hashes.is_empty() || text.len() > MAX_BYTES_PER_FILE {
             return None;
@@ -137,7 +137,7 @@ impl SeenLines {
             Some(until),
         );
         if !self.is_whole {
-            // What stands before and behind the lines that were seen says nothing of them.
+            // Text before and after the seen lines says nothing about them.
             let is_outside = |op: Option<&DiffOp>| matches!(op, Some(DiffOp::Insert { .. }));
             if is_outside(ops.first()) {
                 ops.remove(0);
@@ -202,14 +202,15 @@ fn hash_text_lines(text: &[u8]) -> Vec<u32> {
         .map(|line| {
             let mut hasher = DefaultHasher::new();
             strip_line_ending(line).hash(&mut hasher);
-            // Half of it is enough to tell a changed line.
+            // Half of the hash is enough to detect a changed line.
             (hasher.finish() >> 32) as u32
         })
         .collect()
 }
 
 impl SeenFiles {
-    /// Remembers a window that the conversation was shown. `forced` says that it was decoded as the call asked.
+    /// Records a window that the conversation was shown. `forced` marks one decoded as the call
+    /// asked.
     pub(super) fn record_seen_window(
         &self,
         cx: &ToolContext,
@@ -228,7 +229,7 @@ impl SeenFiles {
         self.record_seen_file(cx, path, sha256, lines);
     }
 
-    /// Remembers what a file holds, as the conversation knows it now.
+    /// Records a file's content as the conversation now knows it.
     pub(super) fn record_seen_file(
         &self,
         cx: &ToolContext,
@@ -260,7 +261,7 @@ impl SeenFiles {
         }
     }
 
-    /// Forgets a file that is gone.
+    /// Removes the record of a deleted file.
     pub(super) fn forget_file(&self, cx: &ToolContext, path: &WorkspacePath) {
         let mut files = self.lock_seen_files();
         if let Some(at) = seen_position(&files, cx, path.absolute_path()) {
@@ -268,14 +269,14 @@ impl SeenFiles {
         }
     }
 
-    /// The SHA-256 (hex) that the file had when the conversation saw it last.
+    /// The SHA-256 (hex) of the file when the conversation last saw it.
     pub(super) fn seen_sha256(&self, cx: &ToolContext, path: &WorkspacePath) -> Option<String> {
         let files = self.lock_seen_files();
         seen_position(&files, cx, path.absolute_path()).map(|at| files[at].sha256.clone())
     }
 
-    /// A sentence on what changed since the conversation saw the file last; none where nothing did, and where it never
-    /// saw it. `text` is the whole file in UTF-8, where that is held.
+    /// Describes the changes since the conversation last saw the file; `None` if there are none or
+    /// it never saw the file. `text` is the whole file in UTF-8, if it is loaded.
     pub(super) fn describe_change_since(
         &self,
         cx: &ToolContext,

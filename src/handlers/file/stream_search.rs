@@ -1,5 +1,5 @@
-//! Where a text stands exactly in a file that is too big to hold: read in pieces, in flat memory, with the same places
-//! as in memory (quote_search). Not here: what is done with the places.
+//! Finds exact occurrences of a text in a file that is too large to load. Reads chunks in constant
+//! memory and finds the same places as quote_search in memory. Not here: the use of the places.
 
 use std::io::{self, Read};
 use std::ops::Range;
@@ -13,67 +13,67 @@ use crate::acp::encoding::Utf8Tally;
 use crate::acp::files::read_full;
 use crate::ids::to_hex;
 
-/// Read at a time.
+/// Bytes read at a time.
 pub(super) const SEARCH_CHUNK_BYTES: usize = 256 << 10;
 
-/// A place in a file, as small as it can be: there may be many.
+/// A place in a file. It is small, because there may be many.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct StreamMatch {
-    /// Where it begins.
+    /// The offset of its start.
     pub at: u64,
-    /// How many lines end before it. A file that is searched has less than four billion.
+    /// The number of line endings before it. A searched file has less than four billion.
     pub newlines: u32,
-    /// It begins with the carriage return of the line feed that the quote begins with.
+    /// True if it begins with the carriage return before the quote's leading line feed.
     pub includes_carriage_return: bool,
-    /// How lines end there; none where none ends near.
+    /// The line ending near the place; `None` if no line ends nearby.
     pub ending: Option<LineEnding>,
 }
 
 impl StreamMatch {
-    /// The bytes of the place.
+    /// The byte range of the place.
     pub(super) fn match_range(self, old: &str) -> Range<u64> {
         self.at..self.at + old.len() as u64 + u64::from(self.includes_carriage_return)
     }
 }
 
-/// What a scan found.
+/// The result of a search.
 #[derive(Debug)]
 pub(super) struct StreamMatches {
-    /// In order, without overlap; the first [`MAX_PLACES`] of them.
+    /// The first [`MAX_PLACES`] matches, in order and without overlap.
     pub matches: Vec<StreamMatch>,
-    /// How many there are.
+    /// The number of matches.
     pub count: u64,
-    /// How the file's lines end where nothing nearer says it.
+    /// The file's line ending, for places without a nearer one.
     pub ending: LineEnding,
-    /// How many bytes there were.
+    /// The size of the file in bytes.
     pub size: u64,
-    /// Whether they are UTF-8, as far as they do not begin with a mark.
+    /// True if the bytes after a byte order mark are UTF-8.
     pub is_utf8: bool,
-    /// SHA-256 of them in hex, where it was asked for.
+    /// The SHA-256 of the bytes in hex, if requested.
     pub sha256: Option<String>,
 }
 
-/// What to look for.
+/// The search parameters.
 pub(super) struct StreamSearch<'a> {
     /// The text, not empty.
     pub old: &'a str,
-    /// Hash the bytes on the way.
+    /// Hash the bytes as well.
     pub hash: bool,
     /// Bytes read at a time.
     pub chunk: usize,
     pub is_cancelled: &'a dyn Fn() -> bool,
 }
 
-/// What is learned of the bytes themselves, whatever is looked for.
+/// Properties of the bytes that do not depend on the search.
 #[derive(Default)]
 struct FileTraits {
     size: u64,
     tally: Utf8Tally,
     hasher: Option<Sha256>,
     last: Option<u8>,
-    /// Of the first line that ends.
+    /// The ending of the first line.
     first: Option<LineEnding>,
-    /// Carriage returns before it; two are enough.
+    /// The number of carriage returns before it; two are enough.
     returns: usize,
 }
 
@@ -107,7 +107,7 @@ impl FileTraits {
     fn guess_line_ending(&self) -> LineEnding {
         match self.first {
             Some(first) => first,
-            // One alone may be there by accident.
+            // A single one may be there by accident.
             None if self.returns >= 2 => LineEnding::Cr,
             None => LineEnding::Lf,
         }
@@ -115,12 +115,13 @@ impl FileTraits {
 }
 
 impl StreamSearch<'_> {
-    /// Reads the file from where it stands to its end.
+    /// Searches the file from its current position to its end.
     ///
     /// # Errors
-    /// Those of reading; `Interrupted` when it is cancelled.
+    /// Read errors; `Interrupted` when it is cancelled.
     pub(super) fn search_stream(&self, file: &mut dyn Read) -> io::Result<StreamMatches> {
-        /// Kept around what is searched: the nearest line ending of a place is looked for so far.
+        /// The overlap around the searched part: the range in which a place's line ending is
+        /// searched.
         const MARGIN: usize = MAX_ENDING_DISTANCE + 2;
         let finder = memmem::Finder::new(self.old);
         let mut traits = FileTraits {
@@ -129,7 +130,8 @@ impl StreamSearch<'_> {
         };
         let (mut spots, mut count) = (Vec::new(), 0_u64);
         let mut window = vec![0; self.chunk + 2 * MARGIN + self.old.len()];
-        // Of the window: what is filled, where the search goes on, how far lines are counted.
+        // Offsets in the window: its filled end, the next search start, and the end of the counted
+        // lines.
         let (mut filled, mut next, mut counted) = (0_usize, 0_usize, 0_usize);
         let (mut base, mut newlines) = (0_u64, 0_usize);
         loop {
@@ -171,7 +173,7 @@ impl StreamSearch<'_> {
                     ending: LineEnding::nearest_to_range(text, &(start..next)),
                 });
             }
-            // A place that begins behind this may not have been whole.
+            // A place that begins later may have been incomplete.
             next = next.max((end + 1).saturating_sub(self.old.len()));
             if read == 0 {
                 break;
@@ -208,7 +210,7 @@ mod tests {
         scan.search_stream(&mut &*text).unwrap()
     }
 
-    /// What a scan in pieces says is what the matcher says of the whole.
+    /// Checks that the search in chunks finds the same as the search of the whole text.
     fn compare(text: &[u8], old: &str, new: &str, chunk: usize) -> Result<(), TestCaseError> {
         let found = scanned(text, old, chunk);
         prop_assert_eq!(found.size, text.len() as u64);

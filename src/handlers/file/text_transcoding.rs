@@ -1,6 +1,6 @@
-//! A file's bytes as UTF-8 text to edit, and what is changed there as a change of the bytes: what is not touched
-//! stays byte for byte, even where its encoding has several ways to write one character. Not here: telling the
-//! encoding (`acp::encoding`).
+//! Decodes a file's bytes to UTF-8 for an edit, and maps text changes back to byte changes.
+//! Unchanged text stays identical byte for byte, even in encodings with several forms of one
+//! character. Not here: detecting the encoding (`acp::encoding`).
 
 use std::sync::Arc;
 
@@ -10,7 +10,8 @@ use crate::acp::encoding::{FileEncoding, UnencodableChar};
 use crate::acp::files::{ByteSplice, LoadedFile};
 use crate::tool::{ErrorCode, ToolError};
 
-/// Files in another encoding than UTF-8 are edited up to this size: their text is held beside their bytes.
+/// The largest file in an encoding other than UTF-8 that is edited: its text is in memory beside
+/// its bytes.
 const MAX_BYTES: usize = 32 << 20;
 
 /// A file as text.
@@ -18,14 +19,14 @@ const MAX_BYTES: usize = 32 << 20;
 pub(super) struct TranscodedText {
     bytes: Arc<Vec<u8>>,
     encoding: FileEncoding,
-    /// The text; the bytes themselves where they are UTF-8, their mark included.
+    /// The text; for UTF-8 the bytes themselves, including a byte order mark.
     text: Arc<Vec<u8>>,
-    /// Where each line begins, in the text and in the bytes.
+    /// The start of each line, in the text and in the bytes.
     lines: Vec<(usize, usize)>,
 }
 
 impl TranscodedText {
-    /// Decodes a loaded file that is to be edited.
+    /// Decodes a loaded file for an edit.
     ///
     /// # Errors
     /// `too_large` for a file that would have to be converted and is over 32 MB.
@@ -71,10 +72,11 @@ impl TranscodedText {
         &self.text
     }
 
-    /// Changes of the text as changes of the bytes.
+    /// Maps changes of the text to changes of the bytes.
     ///
     /// # Errors
-    /// `invalid_args` for a character that the encoding lacks, `not_text` for a place inside of what is no text.
+    /// `invalid_args` for a character that the encoding lacks, `not_text` for a place inside
+    /// invalid bytes.
     pub(super) fn to_stored_splices(
         &self,
         shown: &str,
@@ -113,7 +115,7 @@ impl TranscodedText {
         })
     }
 
-    /// The byte at which the character at this offset of the text begins.
+    /// The byte offset of the character at this offset of the text.
     fn stored_offset_of(&self, offset: usize) -> Option<usize> {
         let line = self
             .lines
@@ -133,16 +135,18 @@ impl TranscodedText {
                         decoder.decode_to_utf8(std::slice::from_ref(byte), &mut buffer, false);
                     reached += written;
                 }
-                // What an unfinished character at the very end stands for comes only with the end.
+                // The decoder emits an incomplete character at the very end only when the input
+                // ends.
                 (reached == before.len() || offset == self.text.len()).then_some(self.bytes.len())
             }
-            // Each unit of UTF-16 is two bytes, a lone one of a pair, shown as U+FFFD, too.
+            // Each unit of UTF-16 is two bytes. This includes a lone surrogate, which is shown as
+            // U+FFFD.
             _ => Some((in_bytes + 2 * before.encode_utf16().count()).min(self.bytes.len())),
         }
     }
 }
 
-/// The refusal of a character that the file's encoding lacks.
+/// The error for a character that the file's encoding lacks.
 fn unencodable_error(shown: &str, lacking: UnencodableChar) -> ToolError {
     ToolError::invalid_args(format!(
         "{shown} is {}, and {lacking}. Nothing was changed. Use a character that it has, or convert the file to UTF-8 \
@@ -151,7 +155,7 @@ fn unencodable_error(shown: &str, lacking: UnencodableChar) -> ToolError {
     ))
 }
 
-/// Where the lines begin in the bytes.
+/// The starts of the lines in the bytes.
 fn stored_line_starts(bytes: &[u8], mark: usize, encoding: FileEncoding) -> Vec<usize> {
     let mut starts = vec![mark];
     match encoding {
@@ -168,7 +172,7 @@ fn stored_line_starts(bytes: &[u8], mark: usize, encoding: FileEncoding) -> Vec<
     starts
 }
 
-/// Behind each line feed of two bytes.
+/// The offsets after each two-byte line feed.
 fn utf16_line_starts(bytes: &[u8], mark: usize, feed: [u8; 2]) -> Vec<usize> {
     let (units, _) = bytes[mark..].as_chunks::<2>();
     let feeds = units.iter().enumerate().filter(|(_, unit)| **unit == feed);

@@ -1,5 +1,5 @@
-//! A window of a text as an answer: its heading, its numbered lines, and how to read on. Not here: reading the window
-//! (read).
+//! Formats a window of a text as an answer: its heading, its numbered lines, and a hint for the
+//! next page. Not here: reading the window (read).
 
 use std::fmt::Write as _;
 
@@ -10,7 +10,7 @@ use crate::output::number_format::{format_count, format_size, group_digits};
 use crate::output::{SecretBoundaries, TextBudget};
 use crate::tool::{ResultMeta, ToolReply};
 
-/// Left for the footer.
+/// Characters reserved for the footer.
 pub(super) const FOOTER_CHARS: usize = 400;
 
 /// Answers with a window of a text.
@@ -58,7 +58,7 @@ pub(super) fn window_reply(
         .with_meta(meta)
 }
 
-/// What is to be known of a window beside its text.
+/// The warnings for a window.
 pub(super) fn window_warnings(window: &TextWindow, forced: bool) -> Vec<String> {
     let mut warnings: Vec<String> = window
         .source
@@ -91,7 +91,7 @@ pub(super) fn window_warnings(window: &TextWindow, forced: bool) -> Vec<String> 
     warnings
 }
 
-/// `path (38.2 KB, 1,204 lines, utf-8, lf)`, and how it was decoded where that is not plain.
+/// `path (38.2 KB, 1,204 lines, utf-8, lf)`, and the decoding where it is not obvious.
 fn window_header(shown: &str, window: &TextWindow, forced: bool) -> String {
     let lines = match window.total {
         LineTotal::Exactly(n) => format_count(n, "line"),
@@ -147,7 +147,7 @@ fn write_empty_window(text: &mut String, window: &TextWindow) {
     }
 }
 
-/// The rest of one line, from this column on; whether the line has more.
+/// Writes the rest of one line, from this column on; returns whether the line continues.
 fn write_line_part(
     text: &mut String,
     window: &TextWindow,
@@ -157,7 +157,7 @@ fn write_line_part(
     uncut: &SecretBoundaries,
 ) -> bool {
     let column = column - window.back;
-    // The carriage return before a line feed is no part of the line.
+    // The carriage return before a line feed is not part of the line.
     let body = if window.stopped_in_line || window.endings == LineEndings::Lf {
         window.text.as_str()
     } else {
@@ -165,7 +165,8 @@ fn write_line_part(
     };
     let shown = match body.char_indices().nth(room) {
         None => body,
-        // What is masked as a whole is short then: one at the beginning is shown, though it has no room as it is.
+        // A secret at the beginning is masked as a whole and then short, so it is shown despite the
+        // limit.
         Some((at, _)) => match uncut.cut_end_before(body.as_bytes(), at, true) {
             0 => &body[..uncut.extend_to_whole(body.as_bytes(), 0..at).end],
             end => &body[..end],

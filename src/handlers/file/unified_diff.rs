@@ -1,4 +1,5 @@
-//! Writes the splices of a text as a unified diff. Not here: the choice of what is shown (edit_report, patch::report).
+//! Writes the splices of a text as a unified diff. Not here: the choice of the shown changes
+//! (edit_report, patch::report).
 
 use std::fmt::Write as _;
 
@@ -11,7 +12,7 @@ use crate::acp::files::ByteSplice;
 /// Lines of context in a diff.
 const CONTEXT: usize = 3;
 
-/// Changed whole lines: their place in the old text, and the new ones.
+/// Changed whole lines: their place in the old text, and the new lines.
 struct ChangedLines {
     from: usize,
     to: usize,
@@ -32,7 +33,7 @@ pub(super) fn write_hunks(out: &mut String, sheet: ExcerptText<'_>, splices: &[B
     let (mut at, mut line, mut shift) = (0, 1_usize, 0_isize);
     let mut rest = changes.as_slice();
     while let Some(first) = rest.first() {
-        // Changes that share context are one hunk.
+        // Changes that share context form one hunk.
         let is_near = |pair: &&[ChangedLines]| {
             sheet.newlines_in_range(pair[0].to..pair[1].from) <= 2 * CONTEXT
         };
@@ -76,7 +77,7 @@ fn widen_to_lines(old: &[u8], splices: &[ByteSplice]) -> Vec<ChangedLines> {
         let from = line_start_before(old, first.range.start);
         let (mut to, mut taken) = (from, 0);
         let with = loop {
-            // Splices that begin before the end belong to these lines, and push it on.
+            // Splices that begin before the end belong to these lines, and extend it.
             while let Some(splice) = rest
                 .get(taken)
                 .filter(|splice| taken == 0 || splice.range.start <= to)
@@ -95,7 +96,7 @@ fn widen_to_lines(old: &[u8], splices: &[ByteSplice]) -> Vec<ChangedLines> {
             };
             let shifted: Vec<ByteSplice> = rest[..taken].iter().map(shift).collect();
             let with = apply_splices(&old[from..to], &shifted);
-            // Text that ends in the middle of a line goes on with the next one.
+            // Text that ends in the middle of a line continues with the next one.
             if to == old.len() || with.is_empty() || with.ends_with(b"\n") {
                 break with;
             }
@@ -107,7 +108,7 @@ fn widen_to_lines(old: &[u8], splices: &[ByteSplice]) -> Vec<ChangedLines> {
     changes
 }
 
-/// Adds lines with their mark; gives their number.
+/// Writes lines with their mark; returns their number.
 fn push_marked_lines(out: &mut String, mark: char, lines: &[u8]) -> usize {
     let mut count = 0;
     for line in lines.split_inclusive(|byte| *byte == b'\n') {
@@ -121,17 +122,17 @@ fn push_marked_lines(out: &mut String, mark: char, lines: &[u8]) -> usize {
     count
 }
 
-/// Finds the beginning of the line of `at`.
+/// Finds the beginning of the line that contains `at`.
 pub(super) fn line_start_before(text: &[u8], at: usize) -> usize {
     memrchr(b'\n', &text[..at]).map_or(0, |newline| newline + 1)
 }
 
-/// Finds the beginning of the line behind the one of `at`.
+/// Finds the beginning of the line after the one that contains `at`.
 pub(super) fn next_line_start(text: &[u8], at: usize) -> usize {
     memchr(b'\n', &text[at..]).map_or(text.len(), |newline| at + newline + 1)
 }
 
-/// Finds the beginning of the line that is so many before the one of `at`.
+/// Finds the beginning of the line `lines` lines before the one that contains `at`.
 pub(super) fn nth_line_start_before(text: &[u8], at: usize, lines: usize) -> usize {
     (0..lines).fold(line_start_before(text, at), |start, _| {
         line_start_before(text, start.saturating_sub(1))

@@ -14,7 +14,7 @@ use crate::tool::{
     ToolError, ToolReply,
 };
 
-/// The largest content that is taken.
+/// The largest content that is accepted.
 const MAX_BYTES: usize = 10 << 20;
 
 /// Create a text file or replace all of it. To change a part use Edit.
@@ -87,7 +87,8 @@ impl Tool for Write {
         let chars = self.content.chars().count() as u64;
         let lines = self.content.lines().count() as u64;
         let new_lines = SeenLines::from_whole_text(self.content.as_bytes());
-        // Nobody's change is lost: a file that is not as this conversation read it is not replaced unasked.
+        // By default a file that this conversation read is replaced only in that version, so that
+        // other changes are not lost.
         let seen = deps
             .seen
             .seen_sha256(cx, &path)
@@ -132,7 +133,7 @@ impl Tool for Write {
     }
 }
 
-/// The refusal to replace a file that changed since this conversation read it.
+/// The error for replacing a file that changed since this conversation read it.
 async fn changed_since_refusal(
     cx: &ToolContext,
     deps: &FileDeps,
@@ -175,7 +176,7 @@ impl Write {
     }
 }
 
-/// Refuses a content that is too large.
+/// Refuses content that is too large.
 pub(super) fn check_content_size(content: &str) -> Result<(), ToolError> {
     if content.len() <= MAX_BYTES {
         return Ok(());
@@ -188,7 +189,7 @@ pub(super) fn check_content_size(content: &str) -> Result<(), ToolError> {
     Err(ToolError::new(ErrorCode::TooLarge, text))
 }
 
-/// A hash as given, if it is one.
+/// Validates a SHA-256 hash and returns it.
 pub(super) fn parse_expected_sha256(text: &str) -> Result<String, ToolError> {
     let hash = text
         .trim()

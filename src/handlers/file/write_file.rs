@@ -1,4 +1,4 @@
-//! write_file: a whole file, plainly. Not here: conditions on what is there (Write).
+//! write_file: a whole file, without options. Not here: conditions on the existing file (Write).
 
 use schemars::JsonSchema;
 use serde::Deserialize;

@@ -1,5 +1,5 @@
-//! The names and sizes in an archive, read by the worker. Nothing is unpacked to the disk. Not here: showing them
-//! (archive_page).
+//! Reads the names and sizes in an archive, in the worker. Nothing is unpacked to disk. Not here:
+//! showing them (archive_page).
 
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek};
@@ -14,16 +14,16 @@ use zip::ZipArchive;
 use super::super::rendered_page::escape_entry_name;
 use super::document_protocol::Packing;
 
-/// The most names that are stored, for a later page.
+/// The most names that are stored, for later pages.
 const MAX_STORED_ENTRIES: usize = 50_000;
-/// The most packed data that is unpacked to look for names in it.
+/// The most packed data that is unpacked to find names in it.
 const MAX_UNPACKED_BYTES: u64 = 256 << 20;
 /// The most data of a single packed file that is unpacked to measure it.
 const MAX_MEASURED_BYTES: u64 = 64 << 20;
-/// The most memory for the window of a packed file.
+/// The largest decompression window.
 const MAX_WINDOW_BYTES: u64 = 128 << 20;
 
-/// No honest name is longer than this.
+/// The longest plausible name.
 const MAX_NAME_BYTES: u64 = 64 << 10;
 
 /// One name in an archive.
@@ -32,7 +32,7 @@ pub(super) struct ArchiveEntry {
     pub(super) name: Vec<u8>,
     pub(super) is_folder: bool,
     pub(super) size: u64,
-    /// Further facts, shown behind the size.
+    /// Further properties, shown after the size.
     pub(super) suffix: String,
 }
 
@@ -41,9 +41,9 @@ pub(super) struct ArchiveEntry {
 pub(super) struct ArchiveListing {
     pub(super) entries: Vec<ArchiveEntry>,
     pub(super) total: u64,
-    /// The sizes of all files together.
+    /// The total size of all files.
     pub(super) bytes: u64,
-    /// It was not read to its end.
+    /// True if the archive was not read to its end.
     pub(super) is_stopped: bool,
 }
 
@@ -51,7 +51,7 @@ pub(super) struct ArchiveListing {
 #[derive(Debug)]
 pub(super) enum PackedContent {
     Tar(ArchiveListing),
-    /// One file, and whether it was unpacked to its end.
+    /// One file, and a flag for whether it was unpacked to its end.
     File {
         bytes: u64,
         is_complete: bool,
@@ -91,7 +91,7 @@ pub(super) fn list_zip<R: Read + Seek>(archive: &ZipArchive<R>) -> Result<Archiv
     Ok(listing)
 }
 
-/// Lists a tar archive that is not packed. The contents of its files are skipped.
+/// Lists an uncompressed tar archive. The contents of its files are skipped.
 pub(super) fn list_plain_tar(
     file: File,
     has_time_left: &dyn Fn() -> bool,
@@ -105,7 +105,7 @@ pub(super) fn list_plain_tar(
     Ok(listing)
 }
 
-/// Lists a packed tar archive, or measures a single packed file.
+/// Lists a compressed tar archive, or measures a single compressed file.
 pub(super) fn list_packed(
     mut file: File,
     packing: Packing,
@@ -167,7 +167,8 @@ fn measure_file(
     }
 }
 
-/// Adds the entries up to the end or to the first fault. A truncated archive ends where its data ends.
+/// Adds the entries up to the end or to the first error. A truncated archive ends where its data
+/// ends.
 fn add_tar_entries<R: Read>(
     listing: &mut ArchiveListing,
     entries: tar::Entries<'_, R>,
@@ -181,7 +182,8 @@ fn add_tar_entries<R: Read>(
         }
         let mut entry = entry?;
         let kind = entry.header().entry_type();
-        // The reader resolves these itself where the header names a version of the format. Some programs leave it out.
+        // The reader resolves these itself if the header names a version of the format. Some
+        // programs omit it.
         if kind.is_gnu_longname() {
             let mut name = Vec::new();
             entry.by_ref().take(MAX_NAME_BYTES).read_to_end(&mut name)?;

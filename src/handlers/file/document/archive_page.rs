@@ -1,11 +1,11 @@
-//! A listing of an archive as lines. Not here: reading its entries (archive_entries).
+//! Renders an archive's listing as lines. Not here: reading its entries (archive_entries).
 
 use super::super::rendered_page::{LineNoun, RenderedPage, escape_entry_name};
 use super::archive_entries::{ArchiveListing, PackedContent};
 use super::document_protocol::Packing;
 use crate::output::number_format::{format_size, group_digits};
 
-/// The program that unpacks a format, and the option by which `tar` uses it.
+/// The program that unpacks a format, and its option in `tar`.
 fn unpacking_program(packing: Packing) -> (&'static str, &'static str) {
     match packing {
         Packing::Gzip => ("gzip", "xzOf"),
@@ -15,7 +15,7 @@ fn unpacking_program(packing: Packing) -> (&'static str, &'static str) {
     }
 }
 
-/// Documents are archives with agreed names.
+/// Describes the document type; document formats are archives with reserved names.
 fn describe_zip_kind(listing: &ArchiveListing) -> &'static str {
     const KINDS: [(&[&str], &str); 7] = [
         (&["word/document"], "Word document (a ZIP archive)"),
@@ -48,7 +48,7 @@ pub(super) fn render_zip_listing(shown: &str, size: u64, listing: &ArchiveListin
     render_listing(shown, describe_zip_kind(listing), size, listing, &extract)
 }
 
-/// Renders the listing of a tar archive, which may be packed.
+/// Renders the listing of a tar archive, which may be compressed.
 pub(super) fn render_tar(
     shown: &str,
     size: u64,

@@ -1,5 +1,5 @@
-//! The question to the worker that reads documents, and its answer. Not here: asking (document_reader) and answering
-//! (document_worker).
+//! The request to the worker that reads documents, and its answer. Not here: sending it
+//! (document_reader) and answering it (document_worker).
 
 use std::time::Duration;
 
@@ -7,20 +7,20 @@ use serde::{Deserialize, Serialize};
 
 use super::super::rendered_page::RenderedPage;
 
-/// The worker's job, by its name on the command line.
+/// The name of the worker's job on the command line.
 pub const DOCUMENT_JOB: &str = "document";
-/// The time that the worker is given.
+/// The worker's time limit.
 pub(super) const TIME_LIMIT: Duration = Duration::from_secs(20);
-/// The worker's address space: the document, its unpacked parts, and the program itself.
+/// The worker's address space limit: for the document, its unpacked parts, and the program itself.
 pub(super) const ADDRESS_SPACE: u64 = 512 << 20;
 
 /// First and last page, from 1.
 pub(in super::super) type PageRange = (usize, usize);
 
-/// The question. The file goes with it.
+/// The request. The open file is passed with it.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct DocumentQuestion {
-    /// The path for people.
+    /// The path to show.
     pub(super) shown: String,
     pub(super) size: u64,
     pub(super) work: DocumentWork,
@@ -51,19 +51,19 @@ pub(super) enum Packing {
     Zstd,
 }
 
-/// The pages of a PDF document that are asked for.
+/// The requested pages of a PDF document.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct PdfQuestion {
-    /// Ranges; without any the first pages.
+    /// The page ranges; `None` for the first pages.
     pub(super) pages: Option<Vec<PageRange>>,
-    /// The number of pages where no ranges are given.
+    /// The number of pages without ranges.
     pub(super) default_pages: usize,
-    /// Enough text: no further page is read.
+    /// The number of characters after which no further page is read.
     pub(super) enough_chars: usize,
     pub(super) enough_lines: usize,
 }
 
-/// The worker's answer, or the reason why there is none.
+/// The worker's answer, or the reason for a failure.
 pub(super) type DocumentAnswer = Result<DocumentContent, String>;
 
 /// The content of a document.
@@ -78,10 +78,10 @@ pub(super) enum DocumentContent {
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct PdfPages {
     pub(super) total: usize,
-    /// The text of the first of the wanted pages.
+    /// The text of the first of the requested pages.
     pub(super) texts: Vec<PageText>,
     pub(super) is_late: bool,
-    /// The mark at a document's end is not there.
+    /// True if the document's end marker is missing.
     pub(super) is_cut_off: bool,
 }
 
@@ -89,7 +89,7 @@ pub(super) struct PdfPages {
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct PageText {
     pub(super) text: String,
-    /// The number of letters without a known character.
+    /// The number of glyphs without a known character.
     pub(super) unreadable: u64,
 }
 

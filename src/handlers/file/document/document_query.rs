@@ -1,4 +1,4 @@
-//! The part of a document that a call asks for. Not here: the question to the worker (document_protocol).
+//! The requested part of a document. Not here: the request to the worker (document_protocol).
 
 use super::super::rendered_page::LineSelection;
 use super::document_protocol::PageRange;
@@ -8,10 +8,10 @@ use crate::output::TextBudget;
 #[derive(Debug, Clone)]
 pub(in super::super) struct DocumentQuery {
     pub(in super::super) lines: LineSelection,
-    /// The offset and the limit as they were given.
+    /// The offset and the limit as given in the call.
     pub(in super::super) offset: Option<i64>,
     pub(in super::super) limit: Option<u64>,
     pub(in super::super) pages: Option<Vec<PageRange>>,
-    /// The budget for an image, where the call gives one.
+    /// The budget for an image, if the call gives one.
     pub(in super::super) image_budget: Option<TextBudget>,
 }

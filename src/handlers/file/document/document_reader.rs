@@ -1,5 +1,5 @@
-//! The runner's side of reading a document: asks a worker and words its failures. Not here: the worker's side
-//! (document_worker).
+//! The runner's side of reading a document: asks a worker and formats its errors. Not here: the
+//! worker's side (document_worker).
 
 use std::any::Any;
 use std::fs::File;
@@ -17,10 +17,10 @@ use crate::output::number_format::format_size;
 use crate::tool::{ErrorCode, ToolError};
 use crate::worker::{WorkerCall, WorkerFailure, WorkerProgram};
 
-/// A document as errors name it.
+/// A document as described in errors.
 #[derive(Debug)]
 pub(super) struct DocumentSource {
-    /// The path for people.
+    /// The path to show.
     pub(super) shown: String,
     pub(super) size: u64,
     /// The format with its article: `a PDF document`.
@@ -72,7 +72,7 @@ impl DocumentReader {
     /// Asks a worker. Blocks. The inner error is the worker's reason, as the end of a sentence.
     ///
     /// # Errors
-    /// The worker did not come to an end.
+    /// The worker did not finish.
     pub(super) fn read_document(
         &self,
         source: &DocumentSource,

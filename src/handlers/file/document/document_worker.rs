@@ -1,5 +1,6 @@
-//! The worker's side of reading a document: confines itself, reads, answers. A document's parser may need any memory
-//! and may not come to an end, so it runs in a process of its own. Not here: the runner's side (document_reader).
+//! The worker's side of reading a document: sandboxes itself, reads, answers. A document's parser
+//! may use unbounded memory or never finish, so it runs in its own process. Not here: the runner's
+//! side (document_reader).
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -12,10 +13,10 @@ use super::document_protocol::{
 use super::{archive_page, image_scaling, notebook, office_page, pdf_pages};
 use crate::worker::{CallerLink, WorkerLimits, serve_question};
 
-/// Answers the runner's question as a worker process.
+/// Answers the runner's requests as a worker process.
 ///
 /// # Errors
-/// The runner is gone.
+/// The runner has exited.
 pub fn serve_document_questions() -> io::Result<()> {
     serve_question(|question: DocumentQuestion, link| {
         confine_worker(link)
@@ -24,7 +25,7 @@ pub fn serve_document_questions() -> io::Result<()> {
     })
 }
 
-/// Gives up all rights but that to the open file.
+/// Drops all rights except access to the open file.
 fn confine_worker(link: &CallerLink) -> io::Result<File> {
     let file = link.open_input_file()?;
     let limits = WorkerLimits {

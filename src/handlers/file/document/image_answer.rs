@@ -1,5 +1,5 @@
-//! Read of an image: its dimensions and its bytes in base64, as JSON, scaled down where it is too large. Not here:
-//! scaling it (image_scaling).
+//! Read of an image: its dimensions and its bytes in base64, as JSON, scaled down if it is too
+//! large. Not here: scaling it (image_scaling).
 
 use std::io::{BufReader, Read as _};
 
@@ -16,12 +16,12 @@ use crate::output::TextBudget;
 use crate::output::number_format::format_size;
 use crate::tool::{ErrorCode, ResultMeta, ToolError, ToolReply};
 
-/// The most base64 that an answer carries, so that it travels whole.
+/// The most base64 in an answer, so that it is sent whole.
 const MAX_BASE64_CHARS: usize = 700 << 10;
-/// Left for the note, where the call gives a budget.
+/// Characters reserved for the note, if the call gives a budget.
 const NOTE_CHARS: usize = 400;
 
-/// Returns the format's media type, if it is an image that is shown.
+/// The format's media type, if it is an image that is shown.
 pub(super) fn image_mime_type(format: BinaryFormat) -> Option<&'static str> {
     match format {
         BinaryFormat::Png => Some("image/png"),
@@ -67,7 +67,7 @@ pub(super) fn show_image(
         let around = value.to_string().chars().count() + NOTE_CHARS;
         budget.max_chars().saturating_sub(around)
     });
-    // Three bytes are four characters.
+    // Three bytes become four characters.
     if opened.size.div_ceil(3) * 4 <= max_chars as u64 {
         let mut bytes = Vec::new();
         let read = opened.bytes.take(opened.size).read_to_end(&mut bytes);

@@ -10,13 +10,13 @@ use image::{DynamicImage, ImageDecoder as _, ImageFormat, ImageReader, Limits, R
 
 use super::document_protocol::ScaledImage;
 
-/// The most pixels of an image that is unpacked.
+/// The most pixels of an image that is decoded.
 const MAX_PIXELS: u64 = 64 << 20;
-/// The most memory that its decoder allocates.
+/// The most memory that the decoder allocates.
 const MAX_DECODER_BYTES: u64 = 320 << 20;
-/// The longest side of a scaled image. Models see no more than this.
+/// The longest side of a scaled image. Models use no more than this.
 const LONGEST_SIDE: u32 = 1_568;
-/// A longest side below this shows nothing.
+/// An image with a shorter longest side is useless.
 const SHORTEST_USE: u32 = 24;
 const JPEG_QUALITY: u8 = 80;
 
@@ -32,7 +32,7 @@ pub(super) fn scale_image(
     let longest = image.width().max(image.height());
     let mut side = LONGEST_SIDE.min(longest);
     while side >= SHORTEST_USE {
-        // Keeps the proportions.
+        // Preserves the proportions.
         let scaled = if side == longest {
             image.clone()
         } else {
@@ -70,7 +70,8 @@ fn decode_image(file: File, format: ImageFormat) -> Result<DynamicImage, String>
     Ok(image)
 }
 
-/// Encodes as PNG where that fits, so that drawings stay sharp, else as JPEG. A photo is a JPEG at once.
+/// Encodes as PNG if that fits, so that drawings stay sharp, otherwise as JPEG. Photos become JPEG
+/// directly.
 fn encode_to_fit(
     image: &DynamicImage,
     source: ImageFormat,
@@ -94,7 +95,7 @@ fn encode_to_fit(
     Ok((encoded.len() <= max_bytes).then_some((encoded, ImageFormat::Jpeg)))
 }
 
-/// Paints it on white, because JPEG has no transparency.
+/// Paints the image on white, because JPEG has no transparency.
 fn paint_on_white(image: &DynamicImage) -> RgbImage {
     if !image.color().has_alpha() {
         return image.to_rgb8();

@@ -1,11 +1,11 @@
-//! Finds images that end too early or are damaged, by the parts that their formats consist of. Not here: decoding
+//! Detects truncated or damaged images by the structure of their formats. Not here: decoding
 //! pixels.
 
 use flate2::Crc;
 
 use crate::acp::file_content::BinaryFormat;
 
-/// The fault of an image, as the end of a sentence; none where its parts are whole.
+/// The damage of an image, as the end of a sentence; `None` if its structure is complete.
 pub(super) fn find_image_damage(format: BinaryFormat, bytes: &[u8]) -> Option<String> {
     let parts = ImageParts { bytes, at: 0 };
     let checked = match format {
@@ -13,7 +13,7 @@ pub(super) fn find_image_damage(format: BinaryFormat, bytes: &[u8]) -> Option<St
         BinaryFormat::Jpeg => check_jpeg(parts),
         BinaryFormat::Gif => check_gif(parts),
         BinaryFormat::WebP => check_stated_length(bytes, 4, 8),
-        // Some programs leave the size out.
+        // Some programs omit the size.
         BinaryFormat::Bmp => check_stated_length(bytes, 2, 0),
         _ => Some(Ok(())),
     };
@@ -27,7 +27,7 @@ pub(super) fn find_image_damage(format: BinaryFormat, bytes: &[u8]) -> Option<St
     }
 }
 
-/// None where the image ends before it should.
+/// `None` if the image is truncated.
 type Checked = Option<Result<(), String>>;
 
 struct ImageParts<'a> {
@@ -89,7 +89,7 @@ fn check_jpeg(mut parts: ImageParts<'_>) -> Checked {
             )));
         }
         let marker = match parts.take_byte()? {
-            // Any marker may be filled up.
+            // Any marker may be preceded by fill bytes.
             0xFF => {
                 parts.at -= 1;
                 continue;
@@ -110,7 +110,8 @@ fn check_jpeg(mut parts: ImageParts<'_>) -> Checked {
     }
 }
 
-/// Skips packed pixels: a marker ends them, other than a restart and a zero that is put behind 0xFF.
+/// Skips compressed pixels up to the next marker. Restart markers and the zero after a 0xFF do not
+/// end them.
 fn skip_jpeg_scan(parts: &mut ImageParts<'_>) -> Option<()> {
     loop {
         parts.at += memchr::memchr(0xFF, parts.bytes.get(parts.at..)?)?;
@@ -154,7 +155,7 @@ fn check_gif(mut parts: ImageParts<'_>) -> Checked {
     }
 }
 
-/// Compares the length that stands at a place with what is there; `beyond` bytes are not counted in it.
+/// Compares the length stored at an offset with the actual one; it does not count `beyond` bytes.
 fn check_stated_length(bytes: &[u8], place: usize, beyond: usize) -> Checked {
     let length = u32::from_le_bytes(bytes.get(place..place + 4)?.try_into().ok()?);
     (bytes.len() >= usize::try_from(length).ok()?.checked_add(beyond)?).then_some(Ok(()))

@@ -1,5 +1,5 @@
-//! Read of files that are not plain text: a worker process reads them, and the runner words the answer. Not here: text
-//! files (read).
+//! Read of binary documents: a worker process reads them, and the runner formats the answer. Not
+//! here: text files (read).
 
 mod archive_entries;
 mod archive_page;

@@ -1,14 +1,14 @@
-//! Read of a Jupyter notebook: its cells as text, with their outputs in short. Not here: running them.
+//! Read of a Jupyter notebook: its cells as text, with shortened outputs. Not here: running them.
 
 use serde_json::Value;
 
 use super::super::rendered_page::RenderedPage;
 use crate::output::number_format::{format_count, format_size};
 
-/// So many lines of one output are shown.
+/// The most lines shown of one output.
 const MAX_OUTPUT_LINES: usize = 20;
 
-/// The cells, or why this is no notebook.
+/// Renders the cells; the error says why the file is not a notebook.
 pub(super) fn render_notebook(shown: &str, bytes: &[u8]) -> Result<RenderedPage, String> {
     let notebook: Value =
         serde_json::from_slice(bytes).map_err(|cause| format!("it is not JSON: {cause}"))?;
@@ -55,7 +55,7 @@ pub(super) fn render_notebook(shown: &str, bytes: &[u8]) -> Result<RenderedPage,
     Ok(rendered)
 }
 
-/// A text that is one string or a list of lines.
+/// Joins a text that is one string or a list of lines.
 fn join_notebook_text(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
@@ -92,7 +92,7 @@ fn push_cell_output(lines: &mut Vec<String>, output: &Value) {
                 } else {
                     join_notebook_text(content)
                 };
-                // Base64 is a third longer than what it stands for.
+                // Base64 is a third longer than the encoded bytes.
                 let bytes = if mime.starts_with("image/") && mime != "image/svg+xml" {
                     text.len() / 4 * 3
                 } else {

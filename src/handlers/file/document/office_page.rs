@@ -1,5 +1,5 @@
-//! An office document as a page of lines, or the listing of another ZIP archive. Not here: reading the text of a part
-//! (office_text, workbook).
+//! Renders an office document as a page of lines, or the listing of another ZIP archive. Not here:
+//! reading the text of a part (office_text, workbook).
 
 use std::fs::File;
 use std::io::{BufReader, Read as _};
@@ -64,7 +64,7 @@ impl OfficeFormat {
         }
     }
 
-    /// The name of its sections, where it has any.
+    /// The name of its sections, if it has any.
     fn section_noun(self) -> Option<&'static str> {
         match self {
             Self::Excel | Self::OpenDocument(TextMarkup::OdfSheets) => Some("sheet"),
@@ -192,7 +192,7 @@ fn read_word_document(
     Ok(())
 }
 
-/// Adds the slides in their order, each with its notes.
+/// Adds the slides in order, each with its notes.
 fn read_slides(archive: &mut OfficeArchive, lines: &mut TextLines<'_>) -> Result<(), String> {
     let relations = read_relations(archive, SLIDES_PART)?;
     let mut slides = Vec::new();
@@ -200,7 +200,7 @@ fn read_slides(archive: &mut OfficeArchive, lines: &mut TextLines<'_>) -> Result
     loop {
         match part.next_step()? {
             XmlStep::Start(start) if start.local_name().as_ref() == "sldId" => {
-                // The attribute `id` without a prefix is a number of its own, and no relation.
+                // The attribute `id` without a prefix is an unrelated number, not a relation.
                 let ids = start.attributes().flatten();
                 let ids = ids.map(|attribute| attribute.value.into_owned());
                 slides.extend(ids.filter_map(|id| relations.get(&id)));

@@ -1,5 +1,5 @@
-//! The parts of an office document: the XML files in its ZIP archive, each unpacked up to a limit. Not here: their
-//! text (office_text, workbook).
+//! The parts of an office document: the XML files in its ZIP archive, each unpacked up to a limit.
+//! Not here: their text (office_text, workbook).
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -12,13 +12,13 @@ use quick_xml::{Reader, XmlVersion};
 use zip::ZipArchive;
 use zip::read::ZipFile;
 
-/// The most data that one part is unpacked to.
+/// The most bytes to which one part is unpacked.
 const MAX_PART_BYTES: u64 = 64 << 20;
 
 /// The archive of a document.
 pub(super) type OfficeArchive = ZipArchive<BufReader<File>>;
 
-/// One part, read from its beginning to its end.
+/// One part, read sequentially.
 pub(super) struct XmlPart<'a> {
     reader: Reader<BufReader<Take<ZipFile<'a, BufReader<File>>>>>,
     buffer: Vec<u8>,
@@ -30,7 +30,7 @@ pub(super) enum XmlStep<'b> {
     /// The local name of an element that ends.
     End(String),
     Text(Cow<'b, str>),
-    /// A comment or an instruction.
+    /// A comment or a processing instruction.
     Ignored,
     AtEnd,
 }
@@ -38,7 +38,7 @@ pub(super) enum XmlStep<'b> {
 /// A relation of one part to another, by its id.
 pub(super) struct PartRelation {
     pub(super) target: String,
-    /// The last word of its type, such as `slide`.
+    /// The last segment of its type, such as `slide`.
     pub(super) kind: String,
 }
 
@@ -62,7 +62,7 @@ impl XmlPart<'_> {
     /// Reads the next step.
     ///
     /// # Errors
-    /// XML that is not well-formed, or data that is damaged, as the end of a sentence.
+    /// Malformed XML or damaged data, as the end of a sentence.
     pub(super) fn next_step(&mut self) -> Result<XmlStep<'_>, String> {
         self.buffer.clear();
         let event = self
@@ -90,7 +90,7 @@ fn resolve_reference(reference: &BytesRef<'_>) -> String {
     }
 }
 
-/// Returns an attribute's value by its local name.
+/// The value of an attribute, found by its local name.
 pub(super) fn attribute_value(start: &BytesStart<'_>, name: &str) -> Option<String> {
     let mut attributes = start.attributes().flatten();
     let found = attributes.find(|attribute| attribute.key.local_name().as_ref() == name)?;
@@ -100,7 +100,7 @@ pub(super) fn attribute_value(start: &BytesStart<'_>, name: &str) -> Option<Stri
         .map(Cow::into_owned)
 }
 
-/// Reads the relations of a part; none where it has none.
+/// Reads the relations of a part; empty if it has none.
 pub(super) fn read_relations(
     archive: &mut OfficeArchive,
     part: &str,

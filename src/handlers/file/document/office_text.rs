@@ -1,19 +1,19 @@
-//! The text of an office document: its paragraphs as lines, its tables as rows with tabs. Not here: workbooks of Excel
-//! (workbook), and which part holds the text (office_page).
+//! The text of an office document: its paragraphs as lines, its tables as rows with tabs. Not here:
+//! Excel workbooks (workbook), and the choice of the part (office_page).
 
 use super::office_parts::{XmlPart, XmlStep, attribute_value};
 use quick_xml::events::BytesStart;
 
 /// The most text of a document.
 pub(super) const MAX_TEXT_BYTES: usize = 4 << 20;
-/// The most cells that one cell with a count stands for.
+/// The most copies of a repeated cell.
 const MAX_REPEATED_CELLS: usize = 1_000;
 
 /// The lines of a document, up to a limit.
 pub(super) struct TextLines<'c> {
     pub(super) lines: Vec<String>,
     bytes: usize,
-    /// The limit or the deadline was reached.
+    /// True if the limit or the deadline was reached.
     pub(super) is_cut: bool,
     has_time_left: &'c dyn Fn() -> bool,
 }
@@ -62,28 +62,28 @@ fn join_cells(cells: &[String]) -> String {
     cells[..used.map_or(0, |last| last + 1)].join("\t")
 }
 
-/// The vocabulary of a part.
+/// The XML vocabulary of a part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TextMarkup {
-    /// Of Word and PowerPoint.
+    /// Word and PowerPoint.
     OpenXml,
     OdfText,
     OdfSheets,
     OdfSlides,
 }
 
-/// A row that is being read; tables may stand in tables.
+/// A row that is being read; tables may be nested.
 #[derive(Default)]
 struct OpenRow {
     cells: Vec<String>,
-    /// The cell that is being read, and how many cells it stands for.
+    /// The cell that is being read, with its repeat count.
     cell: Option<(String, usize)>,
 }
 
 /// Reads the text of a part.
 ///
 /// # Errors
-/// The part is damaged; the lines before the damage are there.
+/// The part is damaged; the lines before the damage were added.
 pub(super) fn read_part_text(
     part: &mut XmlPart<'_>,
     markup: TextMarkup,
@@ -113,10 +113,10 @@ pub(super) fn read_part_text(
 struct TextReader<'l, 'c> {
     markup: TextMarkup,
     lines: &'l mut TextLines<'c>,
-    /// The paragraphs that are open: a text box stands within another paragraph.
+    /// The open paragraphs: a text box is nested in another paragraph.
     paragraphs: Vec<String>,
     rows: Vec<OpenRow>,
-    /// The depth within an element that is skipped.
+    /// The depth within a skipped element.
     skipped: usize,
     is_in_text: bool,
     sections: usize,
@@ -126,7 +126,8 @@ impl TextReader<'_, '_> {
     fn start_element(&mut self, start: &BytesStart<'_>) {
         let local = start.local_name();
         let name = local.as_ref();
-        // Properties hold tab stops; a fallback repeats a text box; tracked changes hold deleted text.
+        // Properties hold tab stops; a fallback repeats a text box; tracked changes hold deleted
+        // text.
         let is_skipped = matches!(name, "pPr" | "rPr" | "Fallback" | "tracked-changes");
         if self.skipped > 0 || is_skipped {
             self.skipped += 1;
@@ -192,7 +193,7 @@ impl TextReader<'_, '_> {
         }
     }
 
-    /// Adds a paragraph to the cell that is open, else to the lines.
+    /// Adds a paragraph to the open cell, otherwise to the lines.
     fn end_paragraph(&mut self, text: &str) {
         let Some((cell, _)) = self.rows.last_mut().and_then(|row| row.cell.as_mut()) else {
             self.lines.push_text(text);

@@ -1,5 +1,5 @@
-//! Read of a PDF document: which pages, and their text within the budget. Not here: the worker that reads them
-//! (pdf_pages).
+//! Read of a PDF document: the choice of pages, and their text within the budget. Not here: the
+//! worker that reads them (pdf_pages).
 
 use std::fmt::Write as _;
 
@@ -14,14 +14,14 @@ use crate::output::SecretBoundaries;
 use crate::output::number_format::{format_count, format_size, group_digits};
 use crate::tool::{ResultMeta, ToolError, ToolReply};
 
-/// The largest document, which its reader holds in memory.
+/// The largest document; its reader holds it in memory.
 const MAX_DOCUMENT_BYTES: u64 = 64 << 20;
-/// So many pages where the call does not say.
+/// The number of pages if the call names none.
 const DEFAULT_PAGES: usize = 10;
-/// Left for the footer.
+/// Characters reserved for the footer.
 const FOOTER_CHARS: usize = 600;
 
-/// Reads `1-5`, `3` or `2,4-6`.
+/// Parses `1-5`, `3` or `2,4-6`.
 pub(in super::super) fn parse_page_ranges(text: &str) -> Result<Vec<PageRange>, ToolError> {
     let wrong = || {
         ToolError::invalid_args(format!(
@@ -39,7 +39,7 @@ pub(in super::super) fn parse_page_ranges(text: &str) -> Result<Vec<PageRange>, 
         .collect()
 }
 
-/// Answers with the text of the pages that are asked for. Blocks.
+/// Answers with the text of the requested pages. Blocks.
 pub(super) fn show_pdf(
     source: &DocumentSource,
     file: Box<dyn OpenedBytes>,
@@ -89,7 +89,7 @@ pub(super) fn show_pdf(
         }))
 }
 
-/// The characters that pages may have.
+/// The most characters of page text.
 fn page_room(query: &DocumentQuery) -> usize {
     query.lines.budget.max_chars().saturating_sub(FOOTER_CHARS)
 }
@@ -128,7 +128,7 @@ fn read_pages(
     }
 }
 
-/// The lines of the text of all pages that were asked for, and no more than those.
+/// Shows only the requested lines of the requested pages' text.
 fn show_selected_lines(
     mut text: String,
     lines: impl Iterator<Item = String>,
@@ -187,13 +187,13 @@ fn negative_offset_error() -> ToolError {
     )
 }
 
-/// The answer as it grows, page by page.
+/// An answer under construction, page by page.
 #[derive(Default)]
 struct PdfAnswer {
     text: String,
     /// The characters of the text.
     used: usize,
-    /// The number of wanted pages that are shown.
+    /// The number of requested pages that are shown.
     shown: usize,
     empty: Vec<usize>,
     has_unreadable: bool,
@@ -202,7 +202,8 @@ struct PdfAnswer {
 }
 
 impl PdfAnswer {
-    /// Adds whole pages while they fit. Of a first page that does not fit, the beginning is shown.
+    /// Adds whole pages while they fit. If the first page does not fit, only its beginning is
+    /// shown.
     fn add_pages(
         &mut self,
         pages: &PdfPages,
@@ -294,7 +295,7 @@ impl PdfAnswer {
     }
 }
 
-/// `3`, `4-6`, `2,4-6`.
+/// Formats `3`, `4-6`, `2,4-6`.
 fn format_page_ranges(pages: &[usize]) -> String {
     let mut out: Vec<PageRange> = Vec::new();
     for page in pages {

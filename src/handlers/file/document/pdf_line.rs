@@ -1,5 +1,5 @@
-//! One line of a page of a PDF document: where words part is decided by where letters stand, and text from right to
-//! left is put into reading order. Not here: which glyphs a page draws (pdf_text).
+//! One line of a PDF page: derives word spaces from glyph positions, and puts right-to-left text
+//! into reading order. Not here: the glyphs that a page draws (pdf_text).
 
 use hayro_interpret::kurbo::{Point, Vec2};
 use unicode_bidi::{BidiClass, BidiInfo, Level, bidi_class};
@@ -18,21 +18,21 @@ pub(super) struct PlacedGlyph {
 }
 
 impl PlacedGlyph {
-    /// Its place along its line and across it, in the directions of this one.
+    /// The position along the line and across it, relative to this direction.
     fn place_along(&self, direction: Vec2) -> (f64, f64) {
         let start = self.start.to_vec2();
         (start.dot(direction), direction.cross(start))
     }
 }
 
-/// The glyphs of a line, each with the space that its run puts between letters.
+/// The glyphs of a line, each with the usual letter gap of its run.
 #[derive(Debug, Default)]
 pub(super) struct PageLine {
     glyphs: Vec<(PlacedGlyph, f64)>,
 }
 
 impl PageLine {
-    /// The space that a run puts between all its letters. It is no space between words.
+    /// The gap that a run puts between all its letters, which is not a word space.
     pub(super) fn usual_gap(run: &[PlacedGlyph]) -> f64 {
         const ENOUGH_GAPS: usize = 3;
         let gaps = run.windows(2).map(|pair| {
@@ -45,7 +45,7 @@ impl PageLine {
         gaps.fold(f64::INFINITY, f64::min).max(0.0)
     }
 
-    /// Returns whether the glyph stands on another line, and whether a paragraph ends before it.
+    /// Returns `Some` if the glyph is on another line; true if a paragraph ends before it.
     pub(super) fn is_ended_by(&self, next: &PlacedGlyph) -> Option<bool> {
         let (last, _) = self.glyphs.last()?;
         if last.direction.dot(next.direction) < 0.99 {
@@ -78,7 +78,8 @@ impl PageLine {
         visual_to_logical(&self.join_glyphs(true))
     }
 
-    /// Joins the glyphs with the spaces between words. In visual order the letters of one glyph are turned, too.
+    /// Joins the glyphs with the spaces between words. In visual order the letters of one glyph are
+    /// reversed, too.
     fn join_glyphs(&self, in_visual_order: bool) -> String {
         let mut text = String::new();
         let mut last_end: Option<f64> = None;
@@ -107,7 +108,8 @@ fn is_right_to_left(c: char) -> bool {
     matches!(bidi_class(c), BidiClass::R | BidiClass::AL)
 }
 
-/// Spells ligatures by their letters, and Arabic letters by their plain forms. So a word is found by its spelling.
+/// Replaces ligatures by their letters, and Arabic letters by their plain forms, so that words can
+/// be found.
 fn plain_spelling(text: &str) -> String {
     let mut plain = String::new();
     for c in text.chars().filter(|c| !c.is_control()) {
@@ -120,8 +122,8 @@ fn plain_spelling(text: &str) -> String {
     plain
 }
 
-/// Turns a line as it is seen, from left to right, into reading order. The bidirectional algorithm is its own inverse
-/// for almost all lines.
+/// Converts a line from visual order, left to right, to reading order. The bidirectional algorithm
+/// is its own inverse for almost all lines.
 fn visual_to_logical(seen: &str) -> String {
     let count = |of: fn(BidiClass) -> bool| seen.chars().filter(|c| of(bidi_class(*c))).count();
     let right = count(|class| matches!(class, BidiClass::R | BidiClass::AL));
@@ -146,7 +148,7 @@ fn visual_to_logical(seen: &str) -> String {
     text
 }
 
-/// A bracket as it is typed: within text from right to left it is drawn mirrored.
+/// The bracket as typed: right-to-left text draws it mirrored.
 fn mirrored_bracket(c: char) -> char {
     match c {
         '(' => ')',

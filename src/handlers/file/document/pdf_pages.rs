@@ -1,5 +1,5 @@
-//! The worker's work on a PDF document: finds its pages and their text. Not here: the words of the answer (pdf_answer),
-//! and one page (pdf_text).
+//! The worker's part of reading a PDF document: finds its pages and their text. Not here: the text
+//! of the answer (pdf_answer), and one page (pdf_text).
 
 use hayro_interpret::{InterpreterCache, InterpreterSettings};
 use hayro_syntax::{DecryptionError, LoadPdfError, Pdf};
@@ -7,7 +7,7 @@ use hayro_syntax::{DecryptionError, LoadPdfError, Pdf};
 use super::document_protocol::{PageRange, PdfPages, PdfQuestion};
 use super::pdf_text;
 
-/// Returns the numbers of the wanted pages; those of a range that ends beyond the last page end there.
+/// Returns the numbers of the requested pages. Ranges that end beyond the last page end there.
 pub(super) fn page_numbers(
     ranges: Option<&[PageRange]>,
     default_pages: usize,
@@ -22,7 +22,7 @@ pub(super) fn page_numbers(
     }
 }
 
-/// Reads the wanted pages.
+/// Reads the requested pages.
 pub(super) fn read_pdf_document(
     bytes: Vec<u8>,
     question: &PdfQuestion,
@@ -44,7 +44,7 @@ pub(super) fn read_pdf_document(
         question.default_pages,
         read.total,
     ) {
-        // A page beyond the last one is the runner's to refuse.
+        // The runner refuses a page beyond the last one.
         let Some(page) = pages.get(number - 1) else {
             break;
         };

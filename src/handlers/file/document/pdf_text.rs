@@ -1,5 +1,5 @@
-//! The text of one page of a PDF document: collects the glyphs that the page draws, with their places. Not here: the
-//! order of glyphs and spaces within a line (pdf_line).
+//! The text of one page of a PDF document: collects the glyphs that the page draws, with their
+//! positions. Not here: the order of glyphs and spaces within a line (pdf_line).
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
@@ -16,12 +16,12 @@ use hayro_syntax::xref::XRef;
 use super::document_protocol::PageText;
 use super::pdf_line::{PageLine, PlacedGlyph};
 
-/// No page of a book has more text than this.
+/// The most bytes of text per page, more than any book has.
 const MAX_PAGE_BYTES: usize = 2 << 20;
-/// Glyph space: so many units are the height of a letter.
+/// The number of glyph space units per em.
 const UNITS_PER_EM: f64 = 1_000.0;
 
-/// Returns the text of a page, in the order in which it is drawn. It ends early when there is no time left.
+/// Extracts the text of a page in drawing order. Stops early when the time is up.
 pub(super) fn extract_page_text<'a>(
     page: &Page<'a>,
     xref: &'a XRef,
@@ -55,7 +55,7 @@ pub(super) fn extract_page_text<'a>(
     collector.page
 }
 
-/// Unwinds the interpreter, which has no other way to end before the page does.
+/// Unwinds the interpreter, which has no other way to stop before the page ends.
 struct PageLimitReached;
 
 struct GlyphCollector<'c> {
@@ -68,7 +68,7 @@ struct GlyphCollector<'c> {
 }
 
 impl GlyphCollector<'_> {
-    /// Counts an operation, and ends the page where it has too much text or no time is left.
+    /// Counts an operation, and stops the page at too much text or when the time is up.
     fn check_limits(&mut self) {
         self.operations = self.operations.wrapping_add(1);
         let is_late = self.operations.is_multiple_of(1_024) && !(self.has_time_left)();

@@ -1,4 +1,5 @@
-//! Read of files that are not plain text: which format is shown in which way. Not here: the formats, one file each.
+//! Read of binary documents: dispatches each format to its reader. Not here: the formats, one file
+//! each.
 
 use tokio::task::spawn_blocking;
 
@@ -15,7 +16,7 @@ use crate::output::number_format::format_size;
 use crate::tool::{ErrorCode, ToolContext, ToolError, ToolReply};
 use crate::worker::WorkerProgram;
 
-/// Bigger notebooks are shown as text.
+/// Larger notebooks are shown as text.
 const MAX_NOTEBOOK_BYTES: u64 = 16 << 20;
 /// The most entries of an archive in one answer.
 const MAX_SHOWN_ENTRIES: u64 = 500;
@@ -65,7 +66,7 @@ pub(in super::super) async fn read_notebook(
     .await
 }
 
-/// Answers for a file that is not text; `refusal` where there is nothing to show of it.
+/// Answers for a binary file; returns `refusal` if nothing can be shown.
 pub(in super::super) async fn show_document(
     cx: &ToolContext,
     client: &dyn FileClient,
@@ -107,7 +108,7 @@ pub(in super::super) async fn show_document(
     .await
 }
 
-/// Runs this on a thread that may wait for a worker. A call that is dropped cancels the worker.
+/// Runs a closure on a thread that may wait for a worker. Dropping the call cancels the worker.
 async fn read_in_worker<T: Send + 'static>(
     cx: &ToolContext,
     worker: &WorkerProgram,

@@ -1,4 +1,5 @@
-//! The sheets of an Excel workbook: a row a line, its cells with tabs. Not here: sheets of OpenDocument (office_text).
+//! The sheets of an Excel workbook: a line per row, its cells separated by tabs. Not here:
+//! OpenDocument sheets (office_text).
 
 use quick_xml::events::BytesStart;
 
@@ -8,17 +9,17 @@ use super::office_text::TextLines;
 /// The part that names the sheets.
 pub(super) const WORKBOOK_PART: &str = "xl/workbook.xml";
 const STRINGS_PART: &str = "xl/sharedStrings.xml";
-/// The most text that cells share.
+/// The most text of shared strings.
 const MAX_SHARED_BYTES: usize = 32 << 20;
-/// The most columns of a sheet, as Excel has it.
+/// The most columns of a sheet, as in Excel.
 const MAX_COLUMNS: usize = 16_384;
-/// More empty rows than this are counted, not shown.
+/// Longer runs of empty rows are counted, not shown.
 const MAX_EMPTY_ROWS: u64 = 5;
 
 /// Adds all sheets to the lines.
 ///
 /// # Errors
-/// The workbook is damaged; the lines before the damage are there.
+/// The workbook is damaged; the lines before the damage were added.
 pub(super) fn read_workbook(
     archive: &mut OfficeArchive,
     lines: &mut TextLines<'_>,
@@ -156,7 +157,7 @@ fn read_sheet(
     Ok(())
 }
 
-/// Shows the empty rows before this one. Returns its number.
+/// Adds the empty rows before this one. Returns its number.
 fn start_row(start: &BytesStart<'_>, last_row: u64, lines: &mut TextLines<'_>) -> u64 {
     let row = attribute_value(start, "r").and_then(|row| row.parse().ok());
     let row = row.unwrap_or(last_row + 1);
@@ -169,7 +170,7 @@ fn start_row(start: &BytesStart<'_>, last_row: u64, lines: &mut TextLines<'_>) -
     row
 }
 
-/// Returns the column in a place such as `AB12`, from 0.
+/// The column of a cell reference such as `AB12`, from 0.
 fn cell_column(start: &BytesStart<'_>) -> Option<usize> {
     let place = attribute_value(start, "r")?;
     let letters = place.bytes().take_while(u8::is_ascii_uppercase);

@@ -1,5 +1,6 @@
-//! Turns placed hunks into splices of a file's text, so that every byte that no hunk names stays as it is. What comes
-//! is fitted to its place as an edit's new text is. Not here: the places (hunk_placement), and the files of a patch (plan).
+//! Turns placed hunks into splices of a file's text, so that every byte that no hunk names is
+//! unchanged. New text is adapted to its place as in Edit. Not here: the places (hunk_placement),
+//! and the files of a patch (plan).
 
 use std::sync::Arc;
 
@@ -20,13 +21,13 @@ use crate::tool::{ErrorCode, ToolError};
 pub(crate) struct ContentEdit {
     /// The file's text before, as UTF-8.
     pub text: Arc<Vec<u8>>,
-    /// The places that change in the text.
+    /// The changed places of the text.
     pub splices: Vec<ByteSplice>,
-    /// The same as places of the file's bytes.
+    /// The same places in the file's bytes.
     pub stored: Vec<ByteSplice>,
 }
 
-/// Applies hunks to a loaded file; gives the change, with notes for the answer.
+/// Applies hunks to a loaded file; returns the change, with notes for the answer.
 pub(super) fn edit_content(
     shown: &str,
     loaded: &LoadedFile,
@@ -36,7 +37,7 @@ pub(super) fn edit_content(
 ) -> Result<(ContentEdit, Vec<String>), ToolError> {
     let mut loaded = loaded.clone();
     if loaded.encoding == FileEncoding::Utf8 {
-        // The whole file tells more than its beginning.
+        // The whole file allows better detection than its beginning.
         loaded.encoding = FileEncoding::detect_encoding(&loaded.bytes, true);
     }
     let transcoded = TranscodedText::decode_loaded(&loaded);
@@ -101,17 +102,17 @@ fn describe_places(placed: &PlacedHunks) -> Vec<String> {
     notes
 }
 
-/// The way in which a hunk's lines become the file's.
+/// The conversion of a hunk's lines to the file's.
 struct HunkFit {
     tier: MatchTier,
     indent: IndentShift,
-    /// They come as the patch has them.
+    /// The lines are inserted as the patch has them.
     is_literal: bool,
-    /// The text shall end in a line feed, where the hunk reaches its end.
+    /// The text must end in a line feed if the hunk reaches its end.
     ends_closed: bool,
 }
 
-/// Makes the splices of placed hunks, in order and without overlap.
+/// Builds the splices of placed hunks, in order and without overlap.
 fn splice_hunks(file: &LineTable<'_>, hunks: &[Hunk], placed: &PlacedHunks) -> Vec<ByteSplice> {
     let ends_with_return = |line: &HunkLine| line.text.trim_end_matches('\n').ends_with('\r');
     let writes_returns = hunks
@@ -163,7 +164,7 @@ fn splice_hunks(file: &LineTable<'_>, hunks: &[Hunk], placed: &PlacedHunks) -> V
     join_splices(file.text, all)
 }
 
-/// Tells whether the file shall end in a line feed: as it did, unless the patch changes just that.
+/// Returns whether the file must end in a line feed: as before, unless the patch changes just that.
 fn ends_with_newline(file: &LineTable<'_>, hunk: &Hunk) -> bool {
     let is_closed = |lines: &[&[u8]]| lines.last().is_none_or(|line| line.ends_with(b"\n"));
     let (old, new) = (is_closed(&hunk.old_lines()), is_closed(&hunk.new_lines()));
@@ -174,7 +175,7 @@ fn ends_with_newline(file: &LineTable<'_>, hunk: &Hunk) -> bool {
     }
 }
 
-/// Makes the splice of a run of changed lines: an edit whose old text is that of these lines of the file.
+/// Builds the splice of a run of changed lines: an edit whose old text is these lines of the file.
 fn splice_run(
     file: &LineTable<'_>,
     lines: std::ops::Range<usize>,
@@ -218,7 +219,7 @@ fn splice_run(
     }
 }
 
-/// Ends the last line of a text, or leaves it open.
+/// Adds or removes the line ending of a text's last line.
 fn close_text(mut text: String, is_closed: bool) -> String {
     if text.is_empty() {
         return text;
@@ -231,15 +232,15 @@ fn close_text(mut text: String, is_closed: bool) -> String {
     text
 }
 
-/// Joins splices that touch. What comes before a line comes before that which takes the line's place; else the order
-/// is the patch's.
+/// Joins adjacent splices. Text inserted before a line precedes that line's replacement; otherwise
+/// the patch's order applies.
 fn join_splices(text: &[u8], mut all: Vec<ByteSplice>) -> Vec<ByteSplice> {
     all.sort_by_key(|splice| (splice.range.start, splice.range.end));
     let mut splices: Vec<ByteSplice> = Vec::new();
     for splice in all {
         match splices.last_mut() {
             Some(last) if last.range.end == splice.range.start && splice.range.is_empty() => {
-                // The first of them has closed the last line already.
+                // The first of them has ended the last line already.
                 let is_at_open_end = splice.range.start == text.len() && !text.ends_with(b"\n");
                 let is_closed = is_at_open_end && last.with.ends_with(b"\n");
                 let endings = [b"\r\n".as_slice(), b"\n"];
@@ -263,7 +264,7 @@ mod tests {
     use super::*;
     use crate::handlers::file::edit_sequence::apply_splices;
 
-    /// What a patch of one file makes of a text.
+    /// Applies a patch of one file to a text.
     fn patched(text: &str, patch: &str) -> Result<(String, Vec<String>), String> {
         let patch = parse_patch(patch).map_err(|error| error.to_string())?;
         let SectionAction::Update { hunks, .. } = &patch.sections[0].action else {
@@ -370,7 +371,7 @@ mod tests {
                 "@@ -1,2 +1,2 @@\n a\n-b\n\\ No newline at end of file\n+c\n\\ No newline at end of file",
                 "a\nc",
             ),
-            // Wrong marks in the middle of a file are no reason to join lines.
+            // Wrong newline markers in the middle of a file must not join lines.
             (
                 "a\nb\nc\n",
                 "@@ -1,2 +1,2 @@\n a\n-b\n+B\n\\ No newline at end of file",
@@ -460,7 +461,7 @@ mod tests {
         // Two hunks may share a line of context.
         makes("a\nm\nb\n", "@@\n-a\n+A\n m\n@@\n m\n-b\n+B", "A\nm\nB\n");
         assert!(fails("a\nb\n", "@@\n-a\n+A\n@@\n-a\n+B").contains("Hunk 2"));
-        // What comes before a line stands before what takes its place, in whatever order the patch says it.
+        // Text before a line precedes that line's replacement, in any order of the patch.
         makes("x\nb\n", "@@\n-b\n+B\n@@\n x\n+z", "x\nz\nB\n");
         makes(
             "a\nb",
@@ -483,7 +484,7 @@ mod tests {
         let hunk = "@@\n two\n+new line\n three";
         makes(before, hunk, after);
         assert_eq!(makes(after, hunk, after), Vec::<String>::new());
-        // A mixture is applied and said.
+        // A mixture is applied and reported.
         let notes = makes(
             after,
             &format!("{hunk}\n@@\n-four\n+FOUR"),
@@ -493,7 +494,7 @@ mod tests {
             notes[0].contains("Hunk 1 was there already, at line 2"),
             "{notes:?}"
         );
-        // Context on one side only: still not twice.
+        // Context on one side only: still applied once.
         for hunk in [
             "@@\n+first line\n one",
             "@@\n four\n+last line\n*** End of File",
@@ -507,7 +508,7 @@ mod tests {
         let diff = "--- a/f\n+++ b/f\n@@ -2,3 +2,4 @@\n two\n three\n four\n+last line\n";
         let once = patched(before, diff).expect("applied").0;
         assert_eq!(patched(&once, diff).expect("applied").0, once);
-        // Lines that repeat are no sign of it.
+        // Repeated lines are no sign of an applied hunk.
         makes(
             "x\nx\nx\nx\n",
             "@@ -2,3 +2,4 @@\n x\n x\n x\n+x",

@@ -1,5 +1,5 @@
-//! The patch format of Codex: `*** Begin Patch`, a section a file, hunks placed by their own lines. Not here: unified
-//! diffs (unified).
+//! Parses the patch format of Codex: `*** Begin Patch`, a section per file, hunks placed by their
+//! own lines. Not here: unified diffs (unified).
 
 use super::hunk_text::read_hunk;
 use super::parse_error::{PatchParseError, is_wrapping_line, quote_line};
@@ -13,14 +13,14 @@ const DELETE: &str = "*** Delete File:";
 const MOVE: &str = "*** Move to:";
 const END_OF_FILE: &str = "*** End of File";
 
-/// Tells whether only this format has such a line.
+/// Returns whether only this format has such a line.
 pub(super) fn is_codex_mark(line: &str) -> bool {
     [BEGIN, END, UPDATE, ADD, DELETE]
         .iter()
         .any(|mark| line.starts_with(mark))
 }
 
-/// Tells whether a line ends the lines of a hunk.
+/// Returns whether a line ends the lines of a hunk.
 fn ends_codex_hunk(line: &str) -> bool {
     is_codex_mark(line)
         || line.starts_with("@@")
@@ -29,13 +29,13 @@ fn ends_codex_hunk(line: &str) -> bool {
             .any(|mark| line.starts_with(mark))
 }
 
-/// Reads a whole patch.
+/// Parses a whole patch.
 pub(super) fn parse_codex(lines: &[&str]) -> Result<Patch, PatchParseError> {
     let mut patch = Patch {
         sections: Vec::new(),
         notes: Vec::new(),
     };
-    // What is wrapped around a patch without an end mark is not part of its last hunk.
+    // Wrapping lines around a patch without an end mark do not belong to its last hunk.
     let mut len = lines.len();
     while len > 0 && is_wrapping_line(lines[len - 1]) {
         len -= 1;
@@ -97,7 +97,8 @@ pub(super) fn parse_codex(lines: &[&str]) -> Result<Patch, PatchParseError> {
     Ok(patch)
 }
 
-/// Where another patch begins behind the end of this one, or the end; what is left out is said.
+/// Finds the next patch after the end of this one, or the end of the text; adds a note on ignored
+/// lines.
 fn skip_after_end(lines: &[&str], end: usize, notes: &mut Vec<String>) -> usize {
     let next = (end + 1..lines.len())
         .find(|at| lines[*at].starts_with(BEGIN))
@@ -119,7 +120,7 @@ fn skip_after_end(lines: &[&str], end: usize, notes: &mut Vec<String>) -> usize 
     next
 }
 
-/// The name behind a mark, if the line has this mark.
+/// The name after a mark, if the line has this mark.
 fn name_after_mark(
     lines: &[&str],
     at: usize,

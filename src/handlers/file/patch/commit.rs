@@ -1,5 +1,5 @@
-//! Commits a planned patch: one file after the other, and all of it back if one fails. Not here: the changes (plan),
-//! the writing of one file (the client), and taking back (undo).
+//! Commits a planned patch: writes one file after the other, and undoes all of them if one fails.
+//! Not here: the changes (plan), the writing of one file (the client), and undoing (undo).
 
 use std::sync::Arc;
 
@@ -17,26 +17,29 @@ use crate::tool::{CallIntent, FileChange, ToolContext, ToolError, UnrecordedInte
 pub(crate) struct CommittedPatch {
     /// Each changed file with its hashes.
     pub files: Vec<FileChange>,
-    /// Notes on what the patch did not ask for.
+    /// Notes on effects that the patch did not ask for.
     pub warnings: Vec<String>,
-    /// `editor` where a connected editor wrote one of them.
+    /// `editor` if a connected editor wrote one of the files.
     pub source: Option<String>,
 }
 
-/// Writes everything, or takes it back.
+/// Writes everything, or undoes it.
 ///
-/// Once the first file is written, only an editor that has still to be sent its part looks at the call's cancel. All of
-/// it is declared before anything is done, and all new contents are on the disk before the first file is replaced, so
-/// that a later process can finish what a crash cut off.
+/// Once the first file is written, only writes still to be sent to an editor react to the call's
+/// cancellation. All effects are declared before the first one, and all new contents are on disk
+/// before the first file is replaced. So a later process can finish a commit that a crash
+/// interrupted.
 ///
 /// # Errors
-/// Why a write failed, and that everything was taken back; or, file by file, what could not be.
+/// The reason of a failed write, with the note that everything was undone, or each file that could
+/// not be.
 pub(crate) async fn commit_patch(
     cx: &ToolContext,
     deps: &FileDeps,
     changes: Arc<Vec<PlannedChange>>,
 ) -> Result<CommittedPatch, ToolError> {
-    // Taking back needs no declaration of its own: the first one covers whatever a later process finds.
+    // Undoing needs no declaration of its own: the first one covers any state a later process
+    // finds.
     let steady = ToolContext {
         cancel: CancellationToken::new(),
         intents: Arc::new(UnrecordedIntents),
@@ -44,7 +47,7 @@ pub(crate) async fn commit_patch(
     };
     let (cx, deps) = (cx.clone(), deps.clone());
     let runtime = tokio::runtime::Handle::current();
-    // On a thread of its own, so that it goes on even when nobody waits for the call any more.
+    // Runs on its own thread, so that it continues even after the call is dropped.
     let work = move || {
         runtime.block_on(async move {
             if cx.is_cancelled() {
@@ -118,7 +121,8 @@ impl PatchCommit {
         for change in changes {
             let step = rest.next().unwrap_or_default();
             if let Err(fault) = self.carry_out_step(change, step, &mut committed).await {
-                // What is staged and not placed goes, and then its folders can.
+                // Dropping removes the remaining staged files, so that their folders can be
+                // removed.
                 drop(rest);
                 return Err(self.undo_all(&change.path, &fault).await);
             }
@@ -188,7 +192,7 @@ impl PatchCommit {
                 is_removal,
                 sha256,
             }) => {
-                // Of a file that an editor has unsaved text of, the text on the disk was not looked at.
+                // If an editor has unsaved text of a file, the text on disk was not read.
                 let on_disk = change
                     .loaded
                     .as_ref()
@@ -226,7 +230,7 @@ impl PatchCommit {
         Ok(())
     }
 
-    /// The folders that will be made for a file, inner ones first.
+    /// The folders to create for a file, inner ones first.
     fn missing_folders(&self, path: &WorkspacePath) -> Vec<WorkspacePath> {
         path.absolute_path()
             .ancestors()

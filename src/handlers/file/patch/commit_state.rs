@@ -1,35 +1,36 @@
-//! The state of a patch while it is written, and the words for its first fault. Not here: writing it (commit) and taking
-//! it back (undo).
+//! The state of a patch during its commit, and the messages for its first fault. Not here: writing
+//! it (commit) and undoing it (undo).
 
 use crate::acp::WorkspacePath;
 use crate::acp::files::LoadedFile;
 use crate::handlers::file::FileDeps;
 use crate::tool::{ToolContext, ToolError};
 
-/// A patch while it is written.
+/// A patch during its commit.
 pub(super) struct PatchCommit {
     pub(super) cx: ToolContext,
-    /// The call's own context, by which it declares.
+    /// The call's own context, used for its declarations.
     pub(super) declaring_cx: ToolContext,
     pub(super) deps: FileDeps,
-    /// The way back from each step that was taken.
+    /// The undo of each step taken.
     pub(super) undos: Vec<PatchUndo>,
-    /// Folders that were made for new files, inner ones first.
+    /// Folders created for new files, inner ones first.
     pub(super) folders: Vec<WorkspacePath>,
 }
 
-/// The way back from one step.
+/// The undo of one step.
 pub(super) enum PatchUndo {
-    /// The file's content was replaced; it had these bytes and this right to be executed.
+    /// The file's content was replaced; these are its previous bytes and executable bit.
     WriteBack {
         path: WorkspacePath,
         before: LoadedFile,
         executable: Option<bool>,
         after: String,
     },
-    /// It was made.
+    /// The file was created.
     Remove { path: WorkspacePath, after: String },
-    /// It got another path, and these folders were made for that; or another name until it is removed.
+    /// The file was moved, and these folders were created for it, or it was renamed until it is
+    /// removed.
     RenameBack {
         from: WorkspacePath,
         to: WorkspacePath,
@@ -38,7 +39,7 @@ pub(super) enum PatchUndo {
     },
 }
 
-/// The first fault of a patch, before which nothing was done.
+/// The first fault of a patch, before any change.
 pub(super) fn unchanged_fault(path: &WorkspacePath, fault: &ToolError) -> ToolError {
     let text = format!(
         "{}\nNo file was changed before it.",
@@ -47,7 +48,7 @@ pub(super) fn unchanged_fault(path: &WorkspacePath, fault: &ToolError) -> ToolEr
     ToolError::new(fault.stable_code(), text).with_meta(fault.error_meta().clone())
 }
 
-/// Describes the fault of a file. Of one that may have been changed its own words say how it stands.
+/// Describes the fault of a file. If the file may have been changed, its own message states that.
 pub(super) fn describe_file_fault(path: &WorkspacePath, fault: &ToolError) -> String {
     if fault.error_meta().may_have_run {
         return fault.model_text().to_owned();

@@ -1,5 +1,5 @@
-//! The steps by which one file of a patch changes: a prepared write, a new name, or both. Not here: taking them
-//! (commit).
+//! The steps by which one file of a patch changes: a prepared write, a rename, or both. Not here:
+//! taking them (commit).
 
 use std::sync::Arc;
 
@@ -12,25 +12,25 @@ use crate::handlers::file::FileDeps;
 use crate::ids::to_hex;
 use crate::tool::{CallIntent, ErrorCode, ToolContext, ToolError};
 
-/// The steps for one file, ready to be taken.
+/// The prepared steps for one file.
 #[derive(Default)]
 pub(super) struct CommitStep {
     pub(super) write: Option<Box<dyn PreparedWrite>>,
-    /// The right to be executed that the file had, where that changes.
+    /// The file's previous executable bit, if it changes.
     pub(super) was_executable: Option<bool>,
     pub(super) rename: Option<FileRename>,
 }
 
-/// A file that gets another name: its new one, or one until everything else is done, where it shall go.
+/// A rename of a file: to its new name, or to a temporary one until its removal.
 pub(super) struct FileRename {
     pub(super) from: WorkspacePath,
     pub(super) to: WorkspacePath,
     pub(super) is_removal: bool,
-    /// The hash of its content, where that is known.
+    /// The hash of its content, if known.
     pub(super) sha256: Option<String>,
 }
 
-/// Checks a change and gives it its names; nothing is done.
+/// Checks a change and prepares its steps; changes nothing.
 pub(super) async fn prepare_commit_step(
     cx: &ToolContext,
     deps: &FileDeps,
@@ -161,7 +161,7 @@ impl FileRename {
     }
 }
 
-/// Makes a name beside a file that nobody can foresee.
+/// Returns an unpredictable name beside a file.
 fn temporary_sibling(deps: &FileDeps, path: &WorkspacePath) -> Result<WorkspacePath, ToolError> {
     let mut random = [0_u8; 8];
     getrandom::fill(&mut random)

@@ -1,14 +1,16 @@
-//! The names of files in a unified diff: quoted, prefixed, followed by a time. Not here: whether they exist (plan).
+//! Parses the file names in a unified diff: quoted, prefixed, followed by a time. Not here:
+//! checking that they exist (plan).
 
-/// Where git says that there is no file.
+/// The name by which git says that there is no file.
 pub(super) const DEV_NULL: &str = "/dev/null";
 
-/// A name as written behind `---`, `+++`, `rename from` and the like. None where it is quoted and not text.
+/// A name as written after `---`, `+++`, `rename from` and the like. `None` if it is quoted and not
+/// UTF-8.
 pub(super) fn unquote_name(text: &str) -> Option<String> {
     let text = text.trim_end_matches('\r');
     match text.strip_prefix('"') {
         Some(quoted) => unescape_quoted(quoted).map(|(name, _)| name),
-        // A time may follow behind a tab, as `diff -u` writes it.
+        // A time may follow after a tab, as `diff -u` writes it.
         None => Some(
             text.split('\t')
                 .next()
@@ -19,7 +21,7 @@ pub(super) fn unquote_name(text: &str) -> Option<String> {
     }
 }
 
-/// The text up to the closing quote, with what comes behind.
+/// The text up to the closing quote, and the rest after it.
 fn unescape_quoted(quoted: &str) -> Option<(String, &str)> {
     let bytes = quoted.as_bytes();
     let mut name = Vec::new();
@@ -59,7 +61,7 @@ fn unescape_quoted(quoted: &str) -> Option<(String, &str)> {
     }
 }
 
-/// The two names of `diff --git a/x b/x`, as far as they can be told apart.
+/// The two names of `diff --git a/x b/x`, as far as they can be separated.
 pub(super) fn split_git_names(rest: &str) -> Option<(String, String)> {
     let rest = rest.trim_end_matches('\r');
     if let Some(quoted) = rest.strip_prefix('"') {
@@ -69,7 +71,8 @@ pub(super) fn split_git_names(rest: &str) -> Option<(String, String)> {
     if let Some((first, second)) = rest.split_once(" \"") {
         return Some((first.to_owned(), unescape_quoted(second)?.0));
     }
-    // Names with blanks: both are the same but for the prefix, so the blank between them is the middle one.
+    // Names with blanks: both are equal except for the prefix, so the blank between them is the
+    // middle one.
     let same = rest
         .match_indices(' ')
         .map(|(at, _)| (&rest[..at], &rest[at + 1..]))
@@ -78,7 +81,7 @@ pub(super) fn split_git_names(rest: &str) -> Option<(String, String)> {
     Some((first.to_owned(), second.to_owned()))
 }
 
-/// A name without the one letter and slash that git puts before it.
+/// The name without the letter and slash that git puts before it.
 fn strip_git_prefix(name: &str) -> &str {
     split_git_prefix(name).map_or(name, |(_, bare)| bare)
 }
@@ -95,7 +98,8 @@ fn split_git_prefix(name: &str) -> Option<(u8, &str)> {
         .map(|bare| (letter, bare))
 }
 
-/// What the two names of a section may mean as paths, the likeliest first: of the old side, of the new one.
+/// The possible paths of a section's two names, the likeliest first: of the old side, of the new
+/// one.
 pub(super) fn possible_paths(old: &str, new: &str) -> (Vec<String>, Vec<String>) {
     let has_prefixes = match (split_git_prefix(old), split_git_prefix(new)) {
         (Some((a, _)), Some((b, _))) => a != b,

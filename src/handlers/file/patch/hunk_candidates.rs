@@ -1,5 +1,5 @@
-//! Finds the lines at which one hunk may stand in a file, and tells whether it was applied before. Not here: the choice
-//! between several places (hunk_placement).
+//! Finds the lines at which one hunk may match a file, and detects a hunk that was applied before.
+//! Not here: the choice between several places (hunk_placement).
 
 use std::collections::BTreeMap;
 
@@ -18,13 +18,13 @@ const TIERS: [MatchTier; 5] = [
     MatchTier::Indentation,
 ];
 
-/// UTF-8's byte order mark.
+/// The UTF-8 byte order mark.
 const BYTE_ORDER_MARK: &str = "\u{FEFF}";
 
-/// A text shorter than this may stand in a file by chance.
+/// A shorter text may occur in a file by chance.
 const MIN_DISTINCTIVE_BYTES: usize = 8;
 
-/// The lines of a file that is patched, hashed for each tier that was needed.
+/// The lines of a patched file, hashed for each tier that was needed.
 pub(super) struct PatchedLines<'t> {
     pub table: LineTable<'t>,
     hashes: BTreeMap<MatchTier, LineHashes>,
@@ -33,18 +33,18 @@ pub(super) struct PatchedLines<'t> {
 /// The places of a hunk, all of one tier.
 #[derive(Debug)]
 pub(super) struct HunkCandidates {
-    /// The first lines, in order.
+    /// The first lines of the places, in order.
     pub starts: Vec<usize>,
     pub tier: MatchTier,
-    /// The part of the hunk's head that was not followed.
+    /// The part of the hunk's head that was ignored.
     pub note: Option<String>,
 }
 
 /// The lines that a hunk's anchors lead to.
 pub(super) enum AnchorLines {
-    /// It has no anchors.
+    /// The hunk has no anchors.
     None,
-    /// The last anchor stands at these lines.
+    /// The last anchor is at these lines.
     At(Vec<usize>),
     /// This anchor is not in the file.
     Missing(String),
@@ -66,8 +66,8 @@ impl AnchorLines {
 }
 
 impl<'t> PatchedLines<'t> {
-    /// Splits a file's text for these hunks. Its byte order mark is no part of its first line, unless a hunk writes it:
-    /// such a patch may take it away.
+    /// Splits a file's text for these hunks. Its byte order mark is not part of the first line,
+    /// unless a hunk contains it: such a patch may remove it.
     pub(super) fn split_for_hunks(text: &'t [u8], hunks: &[Hunk]) -> Self {
         let mut lines = hunks.iter().flat_map(|hunk| &hunk.lines);
         let is_marked = text.starts_with(BYTE_ORDER_MARK.as_bytes());
@@ -94,8 +94,8 @@ impl<'t> PatchedLines<'t> {
         self.table.find_block(hashes, block)
     }
 
-    /// Finds every line at which the hunk's old lines stand, by the strictest tier that finds any; only those that its
-    /// anchors lead to, where they lead anywhere.
+    /// Finds every line at which the hunk's old lines match, by the strictest tier with a match. If
+    /// its anchors lead to some of them, returns only those.
     pub(super) fn find_candidates(&mut self, hunk: &Hunk) -> Option<HunkCandidates> {
         let old = hunk.old_lines();
         let is_at_end = |table: &LineTable<'_>, at: usize| at + old.len() == table.len();
@@ -133,7 +133,7 @@ impl<'t> PatchedLines<'t> {
         anywhere
     }
 
-    /// Finds the lines that these anchors lead to, each behind the one before.
+    /// Finds the lines that these anchors lead to, each after the one before.
     pub(super) fn find_anchors(&mut self, anchors: &[String]) -> AnchorLines {
         let mut reached = AnchorLines::None;
         for anchor in anchors {
@@ -161,7 +161,7 @@ impl<'t> PatchedLines<'t> {
         reached
     }
 
-    /// Finds the lines that have this text somewhere in them.
+    /// Finds the lines that contain this text.
     fn find_lines_containing(&self, text: &str) -> Vec<usize> {
         let wanted = comparison_key(text.as_bytes(), MatchTier::Indentation);
         let finder = memmem::Finder::new(&wanted);
@@ -170,19 +170,21 @@ impl<'t> PatchedLines<'t> {
         (0..self.table.len()).filter(has_it).collect()
     }
 
-    /// Tells whether a hunk of a diff can stand here: with less context on one side it is at that end of the file.
+    /// Returns whether a hunk of a diff fits here: with less context on one side it is at that end
+    /// of the file.
     pub(super) fn fits_margins(&self, hunk: &Hunk, at: usize) -> bool {
         let (before, after) = hunk.context_margins();
         (before >= after || at == 0)
             && (after >= before || at + hunk.old_lines().len() == self.table.len())
     }
 
-    /// Finds the place of a hunk that was applied before: its new lines stand there, its old ones nowhere.
+    /// Finds the place of a hunk that was applied before: its new lines match there, its old ones
+    /// nowhere.
     pub(super) fn find_applied_hunk(&mut self, hunk: &Hunk) -> Option<usize> {
         let new = hunk.new_lines();
         let (before, after) = hunk.context_margins();
         let chars: usize = new.iter().map(|line| line.trim_ascii().len()).sum();
-        // Where lines only go, both neighbours must be there, now side by side.
+        // For a hunk that only removes lines, both neighbours must be there, now adjacent.
         if chars < MIN_DISTINCTIVE_BYTES
             || (!hunk.has_kind(LineKind::Added) && (before == 0 || after == 0))
         {
@@ -198,7 +200,8 @@ impl<'t> PatchedLines<'t> {
         }
     }
 
-    /// Tells whether the lines that a hunk would put beside its context are there already, in that place.
+    /// Returns whether the lines that a hunk would add beside its context are in that place
+    /// already.
     pub(super) fn has_added_lines(&self, hunk: &Hunk, at: usize) -> bool {
         let new = hunk.new_lines();
         let from = match hunk.context_margins() {
@@ -215,7 +218,7 @@ impl<'t> PatchedLines<'t> {
     }
 }
 
-/// Finds for each of the lines the first start at or behind it.
+/// Finds for each of the lines the first start at or after it.
 fn first_starts_after(lines: &[usize], starts: &[usize]) -> Vec<usize> {
     let behind = |line: &usize| {
         starts

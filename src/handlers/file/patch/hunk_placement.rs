@@ -1,5 +1,5 @@
-//! Places the hunks of a file: all of them together, in order, each in the only place that is left for it. Not here:
-//! the text that is put there (apply_hunks).
+//! Places all hunks of a file together, in order, each in its only possible place. Not here: the
+//! text that is inserted there (apply_hunks).
 
 use super::hunk_candidates::{AnchorLines, PatchedLines};
 use super::placement_error::{HunkPlacementError, ambiguous_hunk, hunk_name, unmatched_hunk};
@@ -11,11 +11,11 @@ use crate::tool::ErrorCode;
 /// The place of a hunk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum HunkPlace {
-    /// Its context and removed lines stand from this line on.
+    /// Its context and removed lines match from this line on.
     At { start: usize, tier: MatchTier },
-    /// It has no such lines and comes before this one.
+    /// It has no such lines and is inserted before this one.
     Before(usize),
-    /// It was applied before; its new lines stand from this line on.
+    /// It was applied before; its new lines match from this line on.
     Applied(usize),
     /// It has neither added nor removed lines.
     NoChange,
@@ -28,22 +28,22 @@ pub(crate) struct PlacedHunks {
     pub notes: Vec<String>,
 }
 
-/// The place of a hunk before the others are looked at.
+/// The place of a hunk before the others are considered.
 enum HunkLocation {
     Decided(HunkPlace),
-    /// One of these first lines.
+    /// The candidates for its first line.
     Candidates {
         starts: Vec<usize>,
         tier: MatchTier,
     },
 }
 
-/// How far the hunks so far stand behind the lines that they state.
+/// The distance of the hunks so far from the lines that they state.
 #[derive(Clone, Copy, Default)]
 struct LineDrift(isize);
 
 impl LineDrift {
-    /// The line that a diff states, as far as the hunks before it have moved.
+    /// The line that a diff states, corrected by the shift of the hunks before it.
     fn expected_start(self, hunk: &Hunk) -> Option<usize> {
         hunk.stated?
             .start
@@ -58,7 +58,8 @@ impl LineDrift {
         }
     }
 
-    /// Counts a hunk that was applied before: what it adds or takes is in the file already.
+    /// Counts a hunk that was applied before: the lines that it adds or removes are in the file
+    /// already.
     fn update_applied(&mut self, hunk: &Hunk, start: usize) {
         self.update_placed(hunk, start);
         self.0 += hunk.new_lines().len().cast_signed() - hunk.old_lines().len().cast_signed();
@@ -206,7 +207,7 @@ fn locate_hunk(
     }
 }
 
-/// Places a hunk of added lines only: behind its anchor, by its number, or at the end.
+/// Places a hunk of added lines only: after its anchor, by its number, or at the end.
 fn locate_without_context(
     file: &mut PatchedLines<'_>,
     hunk: &Hunk,
@@ -278,7 +279,8 @@ fn locate_without_context(
     Ok(HunkPlace::Before(len))
 }
 
-/// Leaves each hunk the starts at which the hunks keep their order. False where they cannot; then all starts stay.
+/// Narrows each hunk's starts to those that preserve the order of the hunks. Returns false without
+/// a change if there are none.
 fn narrow_by_order(hunks: &[Hunk], located: &mut [HunkLocation]) -> bool {
     let mut open: Vec<(&Hunk, &mut Vec<usize>, Vec<usize>)> = Vec::new();
     for (hunk, location) in hunks.iter().zip(located) {
@@ -309,7 +311,7 @@ fn narrow_by_order(hunks: &[Hunk], located: &mut [HunkLocation]) -> bool {
     true
 }
 
-/// Chooses the only start, or the one nearest to the stated line among exact ones.
+/// Chooses the only start, or among exact ones the one nearest to the stated line.
 fn choose_start(
     hunk: &Hunk,
     name: &str,

@@ -1,11 +1,11 @@
-//! Reads one hunk: its `@@` lines as diffs and as models write them, then its lines, by the counts of its head where
-//! they hold. Not here: what stands around hunks (codex, unified).
+//! Parses one hunk: its `@@` lines as diffs and as models write them, then its lines, by the counts
+//! of its head if they are right. Not here: the text around hunks (codex, unified).
 
 use super::parse_error::{PatchParseError, quote_line};
 use super::{Hunk, HunkLine, LineKind, StatedRange};
 
-/// Reads the hunk that begins at a line; gives it with the index behind it and the empty lines that follow. `ends` tells
-/// a line that belongs to no hunk.
+/// Parses the hunk that begins at a line; returns it with the index after it and the empty lines
+/// that follow. `ends` detects a line that belongs to no hunk.
 pub(super) fn read_hunk(
     lines: &[&str],
     from: usize,
@@ -16,7 +16,7 @@ pub(super) fn read_hunk(
         ..Hunk::default()
     };
     let mut at = from;
-    // Behind a stated range come its lines; before it there may be anchors.
+    // The hunk's lines follow a stated range; before it there may be anchors.
     while hunk.stated.is_none()
         && let Some(line) = lines.get(at).filter(|line| line.starts_with("@@"))
     {
@@ -44,8 +44,8 @@ pub(super) fn read_hunk(
     Ok((hunk, at))
 }
 
-/// Reads a line that begins with `@@`: the stated range, else the anchor. None for the head of a merge's diff, which
-/// has a third `@`.
+/// Parses a line that begins with `@@`: the stated range, otherwise the anchor. `None` for the head
+/// of a merge's diff, which has a third `@`.
 fn read_hunk_head(line: &str) -> Option<(Option<StatedRange>, Option<String>)> {
     let rest = line
         .strip_prefix("@@")
@@ -55,14 +55,14 @@ fn read_hunk_head(line: &str) -> Option<(Option<StatedRange>, Option<String>)> {
         return Some((Some(stated), None));
     }
     let anchor = rest.strip_suffix("@@").unwrap_or(rest).trim();
-    // `@@ ... @@` and `@@ -?,? +?,? @@` stand for figures that the writer did not know.
+    // `@@ ... @@` and `@@ -?,? +?,? @@` replace numbers that the writer did not know.
     let says_nothing = anchor
         .chars()
         .all(|c| matches!(c, '.' | '…' | '?' | ',' | '-' | '+' | ' '));
     Some((None, (!says_nothing).then(|| anchor.to_owned())))
 }
 
-/// Reads `-10,2 +10,3`, whatever follows.
+/// Parses `-10,2 +10,3`, with any text after it.
 fn read_stated_ranges(text: &str) -> Option<StatedRange> {
     let read_range = |text: &str| {
         let (start, count) = text.split_once(',').unwrap_or((text, "1"));
@@ -80,7 +80,7 @@ fn read_stated_ranges(text: &str) -> Option<StatedRange> {
     })
 }
 
-/// Reads as many lines as the head says, if they are a hunk's.
+/// Reads as many lines as the head says, if they are valid hunk lines.
 fn read_counted_lines(
     lines: &[&str],
     at: usize,
@@ -103,7 +103,7 @@ fn read_counted_lines(
     Some((found, end))
 }
 
-/// Tells whether a hunk may end here: nothing that looks like a further line of it follows.
+/// Returns whether a hunk may end here: no line follows that looks like another line of it.
 fn can_hunk_end_at(lines: &[&str], end: usize, ends: &dyn Fn(usize) -> bool) -> bool {
     let next = (end..lines.len()).find(|at| !lines[*at].trim_end_matches('\r').is_empty());
     next.is_none_or(|at| ends(at) || !lines[at].starts_with([' ', '+', '-', '\t']))
@@ -134,13 +134,13 @@ fn read_uncounted_lines(
     Ok((found, end))
 }
 
-/// Adds one line; none where it is not a hunk's.
+/// Adds one line; `None` if it is not a hunk line.
 fn push_hunk_line(line: &str, found: &mut Vec<HunkLine>) -> Option<()> {
     let (kind, text) = match line.as_bytes().first() {
         Some(b' ') => (LineKind::Context, &line[1..]),
         Some(b'-') => (LineKind::Removed, &line[1..]),
         Some(b'+') => (LineKind::Added, &line[1..]),
-        // Editors take away a blank at the end of a line; some writers leave it out before a tab.
+        // Editors remove a blank at the end of a line; some writers omit it before a tab.
         None | Some(b'\t' | b'\r') => (LineKind::Context, line),
         // `\ No newline at end of file`
         Some(b'\\') => {

@@ -1,5 +1,5 @@
-//! The file of each section of a patch: the name that is there, sections of the same file joined, collisions refused.
-//! Not here: the change of the file (plan).
+//! Resolves the file of each section of a patch: chooses the existing name, joins sections of the
+//! same file, refuses collisions. Not here: the change of the file (plan).
 
 use std::path::Path;
 
@@ -8,14 +8,14 @@ use crate::acp::{RawPath, WorkspacePath};
 use crate::handlers::file::FileDeps;
 use crate::tool::{ErrorCode, ToolError};
 
-/// A section with its file found.
+/// A section with its resolved file.
 pub(super) struct LocatedSection {
     pub(super) section: PatchFileSection,
     pub(super) path: WorkspacePath,
     pub(super) move_to: Option<WorkspacePath>,
 }
 
-/// Names the line of the patch in a fault.
+/// Adds the line of the patch to a fault.
 pub(super) fn with_patch_line(line: usize, fault: &ToolError) -> ToolError {
     ToolError::new(
         fault.stable_code(),
@@ -23,7 +23,7 @@ pub(super) fn with_patch_line(line: usize, fault: &ToolError) -> ToolError {
     )
 }
 
-/// Finds the file of a section, by the first of its names that is there.
+/// Resolves the file of a section, by the first of its names that exists.
 pub(super) fn locate_section(
     deps: &FileDeps,
     section: PatchFileSection,
@@ -70,7 +70,7 @@ pub(super) fn locate_section(
     })
 }
 
-/// Takes a section, or joins it with an earlier one of the same file.
+/// Adds a section, or joins it with an earlier one of the same file.
 pub(super) fn join_sections(
     found: &mut Vec<LocatedSection>,
     this: LocatedSection,
@@ -108,7 +108,7 @@ pub(super) fn join_sections(
     Err(ToolError::invalid_args(text))
 }
 
-/// Finds paths that two sections want.
+/// Finds paths that two sections use.
 pub(super) fn find_collisions(found: &[LocatedSection]) -> Vec<ToolError> {
     let mut faults = Vec::new();
     for (at, this) in found.iter().enumerate() {

@@ -1,5 +1,5 @@
-//! Patches over several files: reading them, finding the place of each hunk, planning the changes and carrying them
-//! out together or not at all. Not here: the tool and its answer (apply_patch).
+//! Patches over several files: parses them, places each hunk, plans the changes, and applies all of
+//! them or none. Not here: the tool and its answer (apply_patch).
 
 pub(super) mod apply_hunks;
 mod codex;
@@ -22,17 +22,17 @@ mod unified;
 
 use std::collections::BTreeSet;
 
-/// A patch as it was read.
+/// A parsed patch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Patch {
-    /// One section a file, in the order of the patch.
+    /// One section per file, in the order of the patch.
     pub sections: Vec<PatchFileSection>,
-    /// Notes on what was overlooked in reading it.
+    /// Notes on text that the parser ignored.
     pub notes: Vec<String>,
 }
 
 impl Patch {
-    /// The paths of all its files, each by all its readings.
+    /// The paths of all its files, in all their possible readings.
     pub(crate) fn named_paths(&self) -> BTreeSet<&str> {
         let mut paths = BTreeSet::new();
         for section in &self.sections {
@@ -62,39 +62,39 @@ pub(crate) struct PatchFileSection {
 /// The change of one file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum SectionAction {
-    /// Make it.
+    /// Creates the file.
     Add {
         /// The whole content.
         content: String,
-        /// The right to be executed, where the patch names it.
+        /// The executable bit, if the patch states it.
         executable: Option<bool>,
     },
-    /// Remove it.
+    /// Removes the file.
     Delete {
-        /// The content before, where the patch has it.
+        /// The content before, if the patch has it.
         hunks: Option<Vec<Hunk>>,
     },
-    /// Change it.
+    /// Changes the file.
     Update {
         /// The changes of its lines.
         hunks: Vec<Hunk>,
-        /// The path that it gets.
+        /// The new path.
         move_to: Option<String>,
-        /// The right to be executed, where the patch names it.
+        /// The executable bit, if the patch states it.
         executable: Option<bool>,
     },
 }
 
-/// Lines that belong together: an edit, of which both texts share their context.
+/// A hunk: an edit whose old and new text share their context lines.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Hunk {
     /// The line of the patch where it begins, from 1.
     pub line: usize,
-    /// Lines that stand before it in the file, outer ones first.
+    /// Lines before it in the file, outer ones first.
     pub anchors: Vec<String>,
     /// The place that a unified diff states.
     pub stated: Option<StatedRange>,
-    /// It is said to stand at the end of the file.
+    /// True if it is marked to be at the end of the file.
     pub at_end: bool,
     /// The lines.
     pub lines: Vec<HunkLine>,
@@ -103,41 +103,41 @@ pub(crate) struct Hunk {
 /// The old side of a unified hunk's head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct StatedRange {
-    /// The first line, from 1; where there is none, the line before.
+    /// The first line, from 1; for an empty range, the line before.
     pub start: usize,
     /// The number of lines.
     pub count: usize,
-    /// The number of lines of the new side.
+    /// The number of lines on the new side.
     pub new_count: usize,
 }
 
 /// One line of a hunk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct HunkLine {
-    /// What becomes of it.
+    /// The kind of change.
     pub kind: LineKind,
     /// Its text with the line feed, unless the patch says that none follows.
     pub text: String,
 }
 
-/// What becomes of a line.
+/// The change of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LineKind {
-    /// It stays.
+    /// Unchanged.
     Context,
-    /// It goes.
+    /// Removed from the file.
     Removed,
-    /// It comes.
+    /// Added to the file.
     Added,
 }
 
 impl Hunk {
-    /// The lines that stand in the file before.
+    /// The lines in the file before the change.
     fn old_lines(&self) -> Vec<&[u8]> {
         self.lines_without(LineKind::Added)
     }
 
-    /// The lines that stand in the file afterwards.
+    /// The lines in the file after the change.
     fn new_lines(&self) -> Vec<&[u8]> {
         self.lines_without(LineKind::Removed)
     }
@@ -154,7 +154,8 @@ impl Hunk {
         self.lines.iter().any(|line| line.kind == kind)
     }
 
-    /// Tells whether an added line has no line feed behind it, which only a file's last line may.
+    /// Returns whether an added line has no line feed after it, which only a file's last line may
+    /// lack.
     fn adds_open_line(&self) -> bool {
         self.lines
             .iter()
@@ -171,7 +172,8 @@ impl Hunk {
         )
     }
 
-    /// The lines between its outer context, if it starts at this line of the file. No two hunks share any.
+    /// The range of lines inside its outer context, if it starts at this line of the file. No two
+    /// hunks share any.
     fn core_at(&self, start: usize) -> (usize, usize) {
         let (before, after) = self.context_margins();
         (start + before, start + self.old_lines().len() - after)

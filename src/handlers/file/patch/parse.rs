@@ -1,13 +1,13 @@
-//! Reads a text as a [`Patch`]: tells the two formats apart and takes off what is wrapped around them. Not here: the
-//! formats themselves (codex, unified).
+//! Parses a text as a [`Patch`]: detects its format and removes the wrapping around it. Not here:
+//! the formats themselves (codex, unified).
 
 use super::parse_error::PatchParseError;
 use super::{Patch, codex, unified};
 
-/// Reads a patch.
+/// Parses a patch.
 ///
 /// # Errors
-/// [`PatchParseError`], naming the line.
+/// [`PatchParseError`], with the line.
 pub(crate) fn parse_patch(text: &str) -> Result<Patch, PatchParseError> {
     let mut lines: Vec<&str> = text.split('\n').collect();
     if lines
@@ -16,7 +16,8 @@ pub(crate) fn parse_patch(text: &str) -> Result<Patch, PatchParseError> {
     {
         lines.pop();
     }
-    // Heads have no carriage return of their own: where they have one, the whole patch was written so.
+    // Heads have no carriage return of their own. If they have one, the whole patch was written
+    // with CRLF.
     let is_head = |line: &&&str| codex::is_codex_mark(line) || unified::is_diff_head(line);
     let notes = if lines
         .iter()
@@ -123,7 +124,7 @@ mod tests {
         let crlf = parse_patch(&plain.replace('\n', "\r\n")).expect("a patch");
         assert_eq!(crlf.sections, parse_patch(plain).expect("a patch").sections);
         assert_eq!(crlf.notes.len(), 1);
-        // Only the contents have it: that is the file's own.
+        // Only the contents have CRLF, so it belongs to the file.
         let of_file = parse_patch("--- a/f\n+++ b/f\n@@ -1 +1 @@\n-a\r\n+b\r\n").expect("a patch");
         let SectionAction::Update { hunks, .. } = &of_file.sections[0].action else {
             panic!("{of_file:?}")

@@ -1,26 +1,26 @@
-//! The refusal of a text that is no patch, and the lines that may be wrapped around one. Not here: reading a patch
-//! (parse).
+//! The error for a text that is not a valid patch, and the lines that may be wrapped around one.
+//! Not here: parsing a patch (parse).
 
-/// The reason why a text is no patch that can be applied.
+/// The reason for which a text cannot be applied as a patch.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum PatchParseError {
     /// It has the marks of neither format.
     #[error("{EXAMPLES}")]
     Neither,
-    /// A line does not belong where it stands.
+    /// A line is not allowed at its position.
     #[error("Line {line} of the patch: {why}")]
     Line {
         /// From 1.
         line: usize,
-        /// The fault, and what to do.
+        /// The fault, with the remedy.
         why: String,
     },
-    /// It asks for something that is not done.
+    /// It requests an unsupported change.
     #[error("Line {line} of the patch: {why}")]
     Unsupported {
         /// From 1.
         line: usize,
-        /// The thing, and what to do instead.
+        /// The unsupported change, with an alternative.
         why: String,
     },
 }
@@ -65,12 +65,12 @@ impl PatchParseError {
     }
 }
 
-/// Quotes a line for a refusal.
+/// Quotes a line for an error.
 pub(super) fn quote_line(line: &str) -> String {
     format!("{:?}", line.chars().take(80).collect::<String>())
 }
 
-/// Tells whether a line can only be put around a patch: a fence, or the end of a here document.
+/// Returns whether a line can only be wrapping: a fence, or the end of a here-document.
 pub(super) fn is_wrapping_line(line: &str) -> bool {
     let line = line.trim();
     line.is_empty()

@@ -1,4 +1,5 @@
-//! The refusal of a hunk that has no place, or more than one. Not here: finding its place (hunk_placement).
+//! The error for a hunk without a place, or with more than one. Not here: finding its place
+//! (hunk_placement).
 
 use super::Hunk;
 use super::hunk_candidates::PatchedLines;
@@ -9,7 +10,7 @@ use crate::tool::ErrorCode;
 /// Places named in an answer.
 const MAX_NAMED: usize = 8;
 
-/// The reason why a hunk has no place.
+/// The reason for which a hunk has no place.
 #[derive(Debug)]
 pub(crate) struct HunkPlacementError {
     pub code: ErrorCode,
@@ -38,7 +39,7 @@ pub(super) fn hunk_name(hunk: &Hunk, number: usize) -> String {
     format!("Hunk {number} (line {} of the patch)", hunk.line)
 }
 
-/// Refuses a hunk that fits at several places.
+/// The error for a hunk that matches at several places.
 pub(super) fn ambiguous_hunk(
     name: &str,
     starts: &[usize],
@@ -61,7 +62,7 @@ pub(super) fn ambiguous_hunk(
     ))
 }
 
-/// Refuses a hunk whose lines are not in the file.
+/// The error for a hunk whose lines are not in the file.
 pub(super) fn unmatched_hunk(
     file: &PatchedLines<'_>,
     hunk: &Hunk,

@@ -1,5 +1,5 @@
-//! Plans the changes of a patch, file by file, checked and placed before anything is written. Not here: writing
-//! (commit), and the places of hunks (hunk_placement).
+//! Plans the changes of a patch file by file, and checks and places all of it before any write. Not
+//! here: writing (commit), and the places of hunks (hunk_placement).
 
 use super::apply_hunks::{ContentEdit, edit_content};
 use super::located_section::{
@@ -14,11 +14,11 @@ use crate::handlers::file::{FileDeps, mask_guard};
 use crate::output::number_format::{format_count, format_size};
 use crate::tool::{ErrorCode, ToolContext, ToolError};
 
-/// The largest file that is patched.
+/// The largest file that can be patched.
 const MAX_FILE: u64 = 64 << 20;
-/// All files of a patch together: they are held in memory until the last is written.
+/// The most bytes of all files of a patch, which are in memory until the last is written.
 const MAX_ALL: usize = 256 << 20;
-/// Faults listed at once.
+/// The most faults listed at once.
 const MAX_FAULTS: usize = 10;
 
 /// The change of one file.
@@ -26,7 +26,7 @@ const MAX_FAULTS: usize = 10;
 pub(crate) struct PlannedChange {
     /// The file.
     pub path: WorkspacePath,
-    /// Its state before; none for a new file, and for one that is only moved.
+    /// Its state before; `None` for a new file, and for one that is only moved.
     pub loaded: Option<LoadedFile>,
     /// The change.
     pub action: PlannedAction,
@@ -37,32 +37,32 @@ pub(crate) struct PlannedChange {
 /// A change that is ready to be made.
 #[derive(Debug)]
 pub(crate) enum PlannedAction {
-    /// The file is made.
+    /// Creates the file.
     Add {
         /// The whole content.
         content: String,
-        /// The right to be executed.
+        /// The executable bit.
         executable: Option<bool>,
     },
-    /// It goes.
+    /// Removes the file.
     Delete,
-    /// Its content changes, or its right to be executed, or its path.
+    /// Changes the file's content, its executable bit, or its path.
     Update {
-        /// The content's change.
+        /// The change of the content.
         edit: ContentEdit,
-        /// The right to be executed.
+        /// The executable bit.
         executable: Option<bool>,
-        /// The path that it gets.
+        /// The new path.
         move_to: Option<WorkspacePath>,
     },
-    /// Nothing, for this reason.
+    /// Changes nothing, for this reason.
     Unchanged(&'static str),
 }
 
-/// Checks all of a patch and places its hunks.
+/// Checks a whole patch and places its hunks.
 ///
 /// # Errors
-/// Everything that is wrong with it, under the code of the first fault.
+/// All faults of the patch, under the code of the first.
 pub(crate) async fn plan_patch(
     cx: &ToolContext,
     deps: &FileDeps,
@@ -158,7 +158,7 @@ async fn plan_section(
         SectionAction::Update {
             hunks, executable, ..
         } if hunks.is_empty() => {
-            // Any regular file can be moved or made executable, whatever it holds.
+            // Any regular file can be moved or made executable, with any content.
             let loaded = if executable.is_some() || !path.existed_when_resolved() {
                 Some(load_whole(cx, deps, &path).await?)
             } else {
@@ -237,7 +237,7 @@ async fn plan_update(
     Ok(change)
 }
 
-/// Refuses to make a file that is there with another text.
+/// Refuses to create a file that exists with another text.
 fn check_same_content(
     path: &WorkspacePath,
     loaded: &LoadedFile,
@@ -254,7 +254,7 @@ fn check_same_content(
     Err(ToolError::new(ErrorCode::Stale, text))
 }
 
-/// Refuses the removal of a file that holds something else than the patch says.
+/// Refuses the removal of a file whose content differs from the patch.
 async fn check_whole_removal(
     cx: &ToolContext,
     path: &WorkspacePath,
@@ -306,12 +306,12 @@ impl PlannedChange {
         }
     }
 
-    /// The bytes that the file holds before, as far as they were loaded.
+    /// The file's bytes before the change, as far as they were loaded.
     pub(crate) fn loaded_bytes(&self) -> &[u8] {
         self.loaded.as_ref().map_or(&[], |loaded| &loaded.bytes)
     }
 
-    /// The file that there is afterwards, with its lines where they are remembered; none where it goes.
+    /// The file after the change, with its lines if they are recorded; `None` if it is removed.
     pub(crate) fn seen_after(&self) -> Option<(&WorkspacePath, SeenLines)> {
         match &self.action {
             PlannedAction::Add { content, .. } => {
@@ -334,7 +334,7 @@ impl PlannedChange {
         }
     }
 
-    /// The numbers of lines that come and that go.
+    /// The numbers of added and removed lines.
     pub(crate) fn count_lines(&self) -> (usize, usize) {
         let count = |bytes: &[u8]| bytes.split_inclusive(|byte| *byte == b'\n').count();
         match &self.action {
@@ -345,7 +345,7 @@ impl PlannedChange {
                     .iter()
                     .fold((0, 0), |(added, removed), splice| {
                         let range = &splice.range;
-                        // What comes behind an open last line ends that line first.
+                        // Text added after an unterminated last line ends that line first.
                         let closes = range.is_empty()
                             && range.start == edit.text.len()
                             && edit.text.last().is_some_and(|byte| *byte != b'\n');

@@ -1,10 +1,11 @@
-//! The changes that a patch proposes, as a person is shown them before it is applied.
+//! The changes that a patch proposes, as shown to the user before it is applied.
 
 use super::{Hunk, LineKind, PatchFileSection, SectionAction};
 use crate::tool::{ProposedChange, ProposedContent, TextReplacement};
 
 impl PatchFileSection {
-    /// The change to this file's text; `None` where the patch does more than that (a mode) or where the name is unclear.
+    /// The change of this file's text; `None` if the patch also changes something else (a mode) or
+    /// the name is unclear.
     pub(in crate::handlers::file) fn proposed_change(&self) -> Option<ProposedChange> {
         let (content, moved_to) = match &self.action {
             SectionAction::Add {

@@ -1,4 +1,5 @@
-//! Describes a planned patch: a line a file, and for a dry run a unified diff. Not here: the plan itself (plan).
+//! Describes a planned patch: one line per file, and for a dry run a unified diff. Not here: the
+//! plan itself (plan).
 
 use std::fmt::Write as _;
 
@@ -8,10 +9,10 @@ use super::plan::{PlannedAction, PlannedChange};
 use crate::acp::files::ByteSplice;
 use crate::handlers::file::unified_diff::write_hunks;
 
-/// Lines named of a file.
+/// The most line numbers named per file.
 const MAX_NAMED: usize = 12;
 
-/// Writes one line a file, with its notes below.
+/// Writes one line per file, with its notes below.
 pub(crate) fn summarize_changes(changes: &[PlannedChange]) -> String {
     let mut out = String::new();
     for change in changes {
@@ -54,7 +55,7 @@ pub(crate) fn summarize_changes(changes: &[PlannedChange]) -> String {
     out
 }
 
-/// Lists the lines of the new text at which something changed.
+/// Lists the changed lines of the new text.
 fn list_lines(old: &[u8], splices: &[ByteSplice]) -> String {
     let mut lines: Vec<String> = Vec::new();
     let (mut line, mut at) = (1_usize, 0);

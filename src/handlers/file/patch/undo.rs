@@ -1,5 +1,5 @@
-//! Taking back what a patch has changed, the last first, where one of its files cannot be changed. Not here: changing
-//! them (commit).
+//! Undoes the changes of a patch, the last first, if one of its files cannot be changed. Not here:
+//! making them (commit).
 
 use super::commit_state::{PatchCommit, PatchUndo, describe_file_fault, unchanged_fault};
 use crate::acp::WorkspacePath;
@@ -7,7 +7,7 @@ use crate::acp::files::{MoveFile, NewContent, RemoveFile, WritePrecondition, Wri
 use crate::tool::{ErrorCode, FileChange, ResultMeta, ToolError};
 
 impl PatchCommit {
-    /// Takes everything back, the last first, and says how that went.
+    /// Undoes every step, the last first, and reports the outcome.
     pub(super) async fn undo_all(mut self, path: &WorkspacePath, fault: &ToolError) -> ToolError {
         let count = self.undos.len();
         let (mut left, mut files) = (Vec::new(), Vec::new());
@@ -62,7 +62,7 @@ impl PatchCommit {
                         old: before.bytes,
                         splices: Vec::new(),
                     },
-                    // What somebody else wrote since is not ours to replace.
+                    // A later change by another writer must not be replaced.
                     only_if: WritePrecondition::Content(after),
                     create_folders: false,
                     executable,
@@ -95,7 +95,7 @@ impl PatchCommit {
         folders: Vec<WorkspacePath>,
     ) -> Result<(), ToolError> {
         for folder in folders {
-            // One that somebody else has put something into stays, and so do those around it.
+            // A folder that another writer has put a file into remains, and so do its parents.
             match self.deps.client.remove_empty_folder(&self.cx, folder).await {
                 Err(fault) if fault.stable_code() != ErrorCode::NotFound => return Err(fault),
                 _ => {}

@@ -1,5 +1,5 @@
-//! Reads unified diffs, plain or as git writes them. Not here: the quoting and prefixes of names (diff_names), the lines of
-//! a hunk (hunk_text).
+//! Parses unified diffs, plain or as git writes them. Not here: the quoting and prefixes of names
+//! (diff_names), the lines of a hunk (hunk_text).
 
 use super::diff_names::{self, DEV_NULL};
 use super::hunk_text::read_hunk;
@@ -8,12 +8,12 @@ use super::{Hunk, LineKind, Patch, PatchFileSection, SectionAction};
 
 const GIT_HEAD: &str = "diff --git ";
 
-/// Tells whether a line is a file's head, by which the patch's own line endings are told.
+/// Returns whether a line belongs to a file's head, which shows the patch's own line endings.
 pub(super) fn is_diff_head(line: &str) -> bool {
     line.starts_with(GIT_HEAD) || line.starts_with("--- ")
 }
 
-/// Tells whether a file's part begins here.
+/// Returns whether a file's part begins here.
 pub(super) fn begins_file_part(lines: &[&str], at: usize) -> bool {
     starts_with_any(lines[at], &[GIT_HEAD, "diff --cc ", "diff --combined "])
         || (lines[at].starts_with("--- ")
@@ -26,11 +26,11 @@ fn starts_with_any(line: &str, marks: &[&str]) -> bool {
     marks.iter().any(|mark| line.starts_with(mark))
 }
 
-/// Tells whether a line ends the lines of a hunk.
+/// Returns whether a line ends the lines of a hunk.
 fn ends_unified_hunk(lines: &[&str], at: usize) -> bool {
     let line = lines[at];
     if line.starts_with("--- ") {
-        // A removed line that begins with two dashes looks the same; what follows tells.
+        // A removed line that begins with two dashes looks the same; the next lines decide.
         let names = lines
             .get(at + 1)
             .and_then(|next| next.strip_prefix("+++ "))
@@ -52,14 +52,14 @@ fn ends_unified_hunk(lines: &[&str], at: usize) -> bool {
     ) || is_mail_signature(lines, at)
 }
 
-/// Tells whether a patch that was made for mail ends here: two dashes, then git's version.
+/// Returns whether a patch made for mail ends here: two dashes, then git's version.
 fn is_mail_signature(lines: &[&str], at: usize) -> bool {
     let is_version =
         |line: &&str| line.is_empty() || line.starts_with(|c: char| c.is_ascii_digit());
     matches!(lines[at], "-- " | "--") && lines.get(at + 1).is_none_or(is_version)
 }
 
-/// Reads a whole diff.
+/// Parses a whole diff.
 pub(super) fn parse_unified(lines: &[&str]) -> Result<Patch, PatchParseError> {
     let mut sections = Vec::new();
     let mut at = find_file_part(lines, 0);
@@ -88,7 +88,7 @@ fn skip_to_next_file(lines: &[&str], from: usize) -> Result<usize, PatchParseErr
     for at in from..end {
         let line = lines[at];
         if line.starts_with("```") {
-            // The fence around the diff ends; another may begin.
+            // The fence around the diff ends here; another may begin.
             break;
         }
         is_mail |= is_mail_signature(lines, at);
@@ -117,7 +117,7 @@ fn binary_file_error(at: usize) -> PatchParseError {
 /// The head of a file's part.
 #[derive(Default)]
 struct DiffFileHead {
-    /// The names of the old side and the new one.
+    /// The names on the old side and on the new one.
     names: Option<(String, String)>,
     is_new: bool,
     is_deleted: bool,
@@ -126,7 +126,7 @@ struct DiffFileHead {
     executable: Option<bool>,
 }
 
-/// Reads one file's part.
+/// Parses one file's part.
 fn read_file_section(
     lines: &[&str],
     from: usize,
@@ -202,7 +202,7 @@ fn read_file_section(
     ))
 }
 
-/// Reads all lines before the first hunk.
+/// Parses all lines before the first hunk.
 fn read_file_head(lines: &[&str], from: usize) -> Result<(DiffFileHead, usize), PatchParseError> {
     let mut head = DiffFileHead::default();
     let mut at = from;
@@ -219,7 +219,7 @@ fn read_file_head(lines: &[&str], from: usize) -> Result<(DiffFileHead, usize), 
             at += 1;
         }
     }
-    // Behind git's own head the names are those of this file, not of a next one.
+    // After git's own head the names belong to this file, not to a next one.
     if at < lines.len() && lines[at].starts_with("--- ") && begins_file_part(lines, at) {
         head.names = Some((
             read_quoted_name(lines, at, 4)?,
@@ -230,7 +230,7 @@ fn read_file_head(lines: &[&str], from: usize) -> Result<(DiffFileHead, usize), 
     Ok((head, at))
 }
 
-/// Reads the name of a file in a line, from this byte on.
+/// Parses a file's name in a line, from this byte on.
 fn read_quoted_name(lines: &[&str], at: usize, from: usize) -> Result<String, PatchParseError> {
     diff_names::unquote_name(&lines[at][from..]).ok_or_else(|| {
         PatchParseError::bad_line_error(
@@ -240,7 +240,7 @@ fn read_quoted_name(lines: &[&str], at: usize, from: usize) -> Result<String, Pa
     })
 }
 
-/// Reads a file's mode: the right to be executed, where it is a regular file's.
+/// Parses a file's mode: the executable bit of a regular file.
 fn read_file_mode(at: usize, mode: &str) -> Result<Option<bool>, PatchParseError> {
     let other = match mode {
         "100644" | "100755" | "100664" => return Ok(Some(mode == "100755")),
@@ -252,7 +252,7 @@ fn read_file_mode(at: usize, mode: &str) -> Result<Option<bool>, PatchParseError
     Err(PatchParseError::unsupported_line(at, why))
 }
 
-/// Reads a line of git's own head; false where it is none.
+/// Parses a line of git's own head; returns false if it is none.
 fn read_git_head_line(
     lines: &[&str],
     at: usize,
@@ -282,7 +282,7 @@ fn read_git_head_line(
     match mark.trim_end() {
         "new file mode" => {
             head.is_new = true;
-            // A new file is plain unless it says that it is not.
+            // A new file is not executable unless the diff says so.
             head.executable = read_file_mode(at, rest)?.filter(|executable| *executable);
         }
         "deleted file mode" => {
@@ -302,7 +302,7 @@ fn read_git_head_line(
             let why = "a copy. Make the diff without `-C`, so that it has the new file's text.";
             return Err(PatchParseError::unsupported_line(at, why));
         }
-        // The mode stands behind the hashes of an index line.
+        // The mode follows the hashes in an index line.
         _ => {
             read_file_mode(at, rest.rsplit(' ').next().unwrap_or_default())?;
         }
