@@ -1,7 +1,7 @@
 //! The permission gate of tool calls. Calls inside the workspace are allowed, and `acp::workspace` proves that they are
 //! inside, unless the owner's rules say otherwise. Calls that the rules ask about wait for a person. Calls are refused
 //! without free descriptors, or if they start programs with less confinement than the owner requires. Not here: the
-//! meaning of the rules (policy_files).
+//! meaning of the rules (policy).
 
 mod access;
 mod active_rules;

@@ -1,5 +1,5 @@
 //! `policy`: shows the owner's rules and grants, tests calls against them, and adds rules. Not here: their meaning
-//! (policy) and enforcement (acp::permission_prompt).
+//! (policy) and enforcement (acp::permission).
 
 mod rule_changes;
 mod rule_listing;

@@ -1,5 +1,5 @@
 //! A call as the policy sees it: its tool, the files it names, the commands it would run. Not here: how that is found
-//! out (acp::permission_prompt).
+//! out (acp::permission).
 
 use super::command_line::CommandLine;
 use crate::request::ToolEffect;

@@ -1,5 +1,5 @@
 //! Checks for free file descriptors: a call that begins without them fails midway, and takes those that the journal
-//! and the backend need. Not here: the refusal of the call (permission_prompt).
+//! and the backend need. Not here: the refusal of the call (acp::permission).
 
 #[cfg(unix)]
 use std::os::fd::{AsFd, OwnedFd};

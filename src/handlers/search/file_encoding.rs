@@ -1,5 +1,5 @@
 //! Detection of the files to decode before a search, so that Grep finds the text that Read shows. Not here: the
-//! detection of an encoding (`acp::content`).
+//! detection of an encoding (`acp::file_content`).
 
 use crate::acp::encoding::FileEncoding;
 use crate::acp::file_content::{self, SNIFFED_BYTES};

@@ -24,7 +24,7 @@ use outbox::{DueReplies, Outbox, PostFailure};
 pub(super) use sending_record::record_sending;
 
 /// The most replies that are read and posted at the same time when the outbox is drained.
-const MAX_CONCURRENT_POSTS: usize = 8;
+const MAX_DRAIN_POSTS: usize = 8;
 
 /// Posts recorded replies.
 pub(super) struct Delivery {
@@ -133,7 +133,7 @@ impl Delivery {
     async fn post_replies(self: &Arc<Self>, ids: &[RequestId]) {
         let mut posts = JoinSet::new();
         for id in ids {
-            let most = MAX_CONCURRENT_POSTS.min(self.outbox.post_limit());
+            let most = MAX_DRAIN_POSTS.min(self.outbox.post_limit());
             if posts.len() >= most && matches!(posts.join_next().await, Some(Ok(false) | Err(_))) {
                 break;
             }

@@ -70,7 +70,7 @@ pub(in crate::runner) struct Outbox {
 struct OutboxState {
     retry: RetryIntervals,
     pause: Option<PostingPause>,
-    stuck: HashMap<RequestId, RefusedReply>,
+    stuck: HashMap<RequestId, RetriedReply>,
     /// The replies that are being posted, and their sizes.
     in_progress: HashMap<RequestId, u64>,
     /// The number of replies that may be posted at once: fewer after each failed delivery, more after each success.
@@ -96,7 +96,7 @@ enum PauseCause {
     Refused,
 }
 
-struct RefusedReply {
+struct RetriedReply {
     retry: RetryIntervals,
     until: Instant,
 }
@@ -274,7 +274,7 @@ impl Outbox {
                 });
             }
             PostFailure::Reply => {
-                let mut stuck = state.stuck.remove(id).unwrap_or_else(|| RefusedReply {
+                let mut stuck = state.stuck.remove(id).unwrap_or_else(|| RetriedReply {
                     retry: RetryIntervals::new(self.waits.reply).with_retry_budget(&self.budget),
                     until: now,
                 });

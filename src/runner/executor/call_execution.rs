@@ -115,7 +115,7 @@ impl CallRunner {
         let ended = tokio::select! {
             joined = running.wait_for_result() => Ok(joined),
             () = call.cancel.cancelled() => Err(StopReason::Cancelled),
-            () = call.stopped_by_follower() => Err(StopReason::Followed),
+            () = call.wait_for_observer_stop() => Err(StopReason::Followed),
             () = self.wait_for_time_limit(call, limit) => Err(StopReason::Deadline(limit)),
             () = self.background.phases.ending.cancelled() => Err(StopReason::Stopped),
         };

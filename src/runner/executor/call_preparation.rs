@@ -47,11 +47,11 @@ impl CallRunner {
             GateDecision::Allowed => None,
             GateDecision::NeedsApproval(asked) => Some(asked),
         };
-        let is_follower_asked = call
+        let does_observer_ask = call
             .observed
             .as_ref()
             .is_some_and(|observed| observed.wants_approval());
-        let cleared = if asked.is_some() || is_follower_asked {
+        let cleared = if asked.is_some() || does_observer_ask {
             self.obtain_approval(call, asked.as_ref()).await?
         } else {
             Clearance::without_approval()

@@ -122,7 +122,7 @@ async fn show_output(
 
 impl RunningCall {
     /// Completes when the observer wants the call to stop.
-    pub async fn stopped_by_follower(&self) {
+    pub async fn wait_for_observer_stop(&self) {
         match &self.observed {
             Some(observed) => observed.wait_for_stop().await,
             None => std::future::pending().await,
