@@ -28,7 +28,7 @@ const DECODERS: &[&str] = &[
 
 /// The reason for which a command cannot be analysed.
 enum AnalysisRefusal {
-    /// The command is opaque. A rule that allows exactly this command avoids the question.
+    /// Opaque. A rule that allows exactly this command avoids the question.
     Opaque(Reason),
     /// The command may change the meaning of other words of the line, or start any other command.
     Line(Reason),

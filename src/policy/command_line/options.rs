@@ -17,9 +17,9 @@ impl ParsedOptions<'_> {
     }
 }
 
-/// Parses the options among a program's arguments. In the list of known options, `x` takes no
-/// value, `x:` has a value, `x?` may have one in the same word, and `x!` has one that ends the
-/// options. One-letter names are short.
+/// Parses the options among a program's arguments. In the list of known options, `x` takes no value
+/// and `x:` has one. `x?` may have one in the same word; the value of `x!` ends the options.
+/// One-letter names are short.
 ///
 /// # Errors
 /// An option is unknown, or not literal.

@@ -39,7 +39,7 @@ impl ParseState {
         }
     }
 
-    /// Counts steps against the budget, so that parsing time is bounded.
+    /// Counts steps, so that parsing time is bounded.
     pub fn spend_steps(&mut self, steps: usize) -> Parsed<()> {
         self.steps = self.steps.checked_sub(steps).ok_or(TOO_MANY_STEPS)?;
         Ok(())

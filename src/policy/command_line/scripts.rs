@@ -94,8 +94,8 @@ fn awk_may_start(program: &str) -> bool {
         || program.split('@').skip(1).any(calls)
 }
 
-/// Checks the arguments of `make` and similar programs: they must not name standard input as the
-/// file, nor a shell.
+/// Checks the arguments of `make` and similar programs: they name no input as their file, and no
+/// shell.
 fn check_make(words: &[CommandWord]) -> Result<(), Reason> {
     for (at, word) in words.iter().enumerate() {
         let text = word.text.as_str();

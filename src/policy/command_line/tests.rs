@@ -1,4 +1,4 @@
-//! Tests of the commands and reasons found in command lines.
+//! Tests of the command-line parser.
 
 use super::{CommandLine, SimpleCommand, read_command_line};
 
