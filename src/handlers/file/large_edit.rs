@@ -1,5 +1,5 @@
-//! Edit of a file that is too large to load: finds the exact text chunk by chunk, and copies the
-//! unchanged parts from file to file. Not here: tolerant matching, which needs the whole text
+//! Edit of a file that is too large to load: finds the exact text chunk by chunk and copies
+//! unchanged parts between files. Not here: tolerant matching, which needs the whole text
 //! (requested_edit), and the copying (`acp::local`).
 
 use std::io::{self, Read as _, SeekFrom};
@@ -28,8 +28,7 @@ use crate::tool::{ErrorCode, ToolContext, ToolError};
 /// The largest file that can be edited.
 const MAX_LARGE_BYTES: u64 = 1 << 30;
 
-/// Plans an edit of a large file; `None` if the edit requires loading the file, and it can be
-/// loaded.
+/// Plans an edit of a large file; `None` if the file must and can be loaded.
 ///
 /// # Errors
 /// As an edit in memory. Above the size that can be loaded also `no_match` without the nearest
@@ -332,7 +331,7 @@ impl LargeEditSearch {
         Ok(EditPlan::NoChange(words, hashed.sha256.unwrap_or_default()))
     }
 
-    /// The error for a file that is too large to load, in which only the exact text is searched.
+    /// The error for a file too large for more than an exact search.
     fn exact_not_found(&self) -> ToolError {
         let shown = self.path.display_text();
         let text = format!(

@@ -21,7 +21,7 @@ pub(super) struct QuotedLinePart {
 }
 
 impl QuotedLinePart {
-    /// Returns whether this line contains the quoted one at an allowed position.
+    /// Returns whether this line contains the quoted one.
     pub(super) fn matches_in_line(self, line: &[u8], quoted: &[u8]) -> bool {
         match (self.begins_inside, self.ends_inside) {
             (true, true) => memmem::find(line, quoted).is_some(),

@@ -64,7 +64,7 @@ pub struct FileDeps {
 }
 
 impl FileDeps {
-    /// Creates the dependencies, without recorded files.
+    /// Creates the dependencies.
     pub fn new(client: Arc<dyn FileClient>, workspace: Workspace, worker: WorkerProgram) -> Self {
         Self {
             client,

@@ -1,5 +1,5 @@
-//! MultiEdit: several replacements in one file, all or none. Not here: the place of one replacement
-//! (requested_edit), and edits of many files (ApplyPatch).
+//! MultiEdit: several replacements in one file, all or none. Not here: the place of one
+//! (requested_edit), and many files (ApplyPatch).
 
 use std::fmt::Write as _;
 use std::sync::Arc;

@@ -199,7 +199,7 @@ fn find_nearest_block(lines: &LineTable<'_>, quoted: &[&str]) -> Option<usize> {
     };
     let key_bits = byte_pair_set(key);
     // A line that is in both votes for the block's start. A line of one character, such as a brace,
-    // occurs in many places. Such lines count only if most of the quoted lines agree.
+    // occurs often, so its vote weighs less: only most of the quoted lines together decide.
     let wanted_lines = wanted.iter().filter(|line| !line.is_empty()).count();
     let mut votes = vec![0_usize; lines.len()];
     let mut alike = (0.0, 0);

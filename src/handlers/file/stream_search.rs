@@ -173,7 +173,7 @@ impl StreamSearch<'_> {
                     ending: LineEnding::nearest_to_range(text, &(start..next)),
                 });
             }
-            // A place that begins later may have been incomplete.
+            // A place that begins from here on may have been incomplete.
             next = next.max((end + 1).saturating_sub(self.old.len()));
             if read == 0 {
                 break;

@@ -1,4 +1,4 @@
-//! Builtins of a shell that run text, change what later words mean, or set variables.
+//! Shell builtins that run text, change the meaning of later words, or set variables.
 
 use super::command::{CommandWord, NOT_WRITTEN_OUT, is_device};
 use super::options::has_short_option;
@@ -7,7 +7,8 @@ use super::parser::is_variable_name;
 use super::variables::names_program_variable;
 use super::wrappers::sets_variables_by_words;
 
-/// Builtins that change what commands mean, or run one; and the letter of the option by which they do, if not always.
+/// Builtins that change the meaning of commands, or run one, with the option letter by which they
+/// do, if not always.
 const CHANGING: &[(&str, &str)] = &[
     ("eval", ""),
     ("alias", ""),
@@ -22,9 +23,9 @@ const CHANGING: &[(&str, &str)] = &[
     ("jobs", "x"),
     ("set", "H"),
 ];
-/// Builtins whose words are variables, with a value or without.
+/// Builtins whose arguments are variables, with or without a value.
 const DECLARERS: &[&str] = &["declare", "typeset", "local", "export", "readonly"];
-/// Builtins that set the variables which their words name.
+/// Builtins that set the variables named by their arguments.
 const SETTERS: &[&str] = &[
     "let",
     "getopts",
@@ -41,10 +42,10 @@ const SETTERS: &[&str] = &[
     "readonly",
 ];
 
-/// The text that a builtin runs as a command line; nothing where it runs none.
+/// The text that a builtin runs as a command line; `None` if it runs none.
 ///
 /// # Errors
-/// The commands that it runs, or the meaning of later words, are not known.
+/// The commands that it runs, or the meaning of later words, are unknown.
 pub(super) fn builtin_text(name: &str, words: &[CommandWord]) -> Result<Option<String>, Reason> {
     let letters = CHANGING
         .iter()
@@ -91,7 +92,8 @@ pub(super) fn builtin_text(name: &str, words: &[CommandWord]) -> Result<Option<S
     }
 }
 
-/// Records the variables that a command sets by its words, and those whose names it evaluates as arithmetic.
+/// Records the variables that a command sets by its arguments, and those whose names it evaluates
+/// as arithmetic.
 pub(super) fn record_builtin(name: &str, words: &[CommandWord], state: &mut ParseState) {
     let has = |option: &str| words.iter().any(|word| word.text.starts_with(option));
     // An unknown first word of `printf` may be `-v`.

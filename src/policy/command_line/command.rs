@@ -1,55 +1,57 @@
-//! The parts of a command line that was read: commands, words and redirections.
+//! The parts of a parsed command line: commands, words and redirections.
 
-/// True if the system tells names apart by case alone.
+/// True if the system ignores the case of file names.
 pub(in crate::policy) const FOLDS_CASE: bool = cfg!(any(target_os = "macos", windows));
 
-/// The reason for a command that is, or starts, something its words do not tell.
+/// The reason for a command that is unknown until it runs, or that starts such a command.
 pub(super) const NOT_WRITTEN_OUT: &str = "its words are known only when it runs";
 
-/// A command line, as far as its text tells what it would run.
+/// A command line, as far as its text determines the commands it would run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CommandLine {
-    /// Every simple command, also those behind wrappers and in substitutions.
+    /// Every simple command, also those run by wrappers and in substitutions.
     pub commands: Vec<SimpleCommand>,
-    /// The reasons for which parts of it cannot be analysed; empty where all of it can.
+    /// The reasons for which parts of it cannot be analysed; empty if all of it can.
     pub unanalysed: Vec<String>,
-    /// It sets variables, which may change what a name stands for.
+    /// True if it sets variables, which may change the command that a name refers to.
     pub sets_variables: bool,
-    /// It changes, or may change, where programs are looked up.
+    /// True if it changes, or may change, where programs are looked up.
     pub sets_path: bool,
-    /// It changes the folder, or may, so that relative paths in it are uncertain.
+    /// True if it changes the folder, or may, so that relative paths in it are uncertain.
     pub changes_folder: bool,
 }
 
 /// A program or builtin with its arguments.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SimpleCommand {
-    /// The words, the name first; none where there are redirections only.
+    /// The words, the name first; empty if there are redirections only.
     pub words: Vec<CommandWord>,
     /// The files that its input or output is redirected to.
     pub redirections: Vec<CommandRedirection>,
-    /// It only starts another command, which stands beside it in the list (`env`, `nohup`, `bash -c`).
+    /// True if it only starts another command, which is also in the list (`env`, `nohup`, `bash
+    /// -c`).
     pub is_transparent: bool,
-    /// More arguments come when it runs (`xargs`).
+    /// True if it receives more arguments when it runs (`xargs`).
     pub is_open_ended: bool,
-    /// The reason for which its words do not tell what it runs (`sh` without a script, `python -c`).
+    /// The reason for which its words do not determine the code it runs (`sh` without a script,
+    /// `python -c`).
     pub opaque: Option<&'static str>,
-    /// The first of its words that may be a command which it starts; none where it starts nothing.
+    /// The first of its words that may be a command which it starts; `None` if it starts none.
     pub possible_from: Option<usize>,
 }
 
 /// A word of a command.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CommandWord {
-    /// Its value without quotes; an expansion adds nothing to it.
+    /// Its value without quotes and without the values of expansions.
     pub text: String,
-    /// True if `text` is the whole value: there is no expansion and no pattern.
+    /// True if `text` is the whole value: the word has no expansion and no pattern.
     pub is_literal: bool,
     /// The word as it was written.
     pub raw: String,
-    /// It is `NAME=...`.
+    /// True if it is `NAME=...`.
     pub(super) is_assignment: bool,
-    /// It may become several words, or none.
+    /// True if it may expand to several words, or none.
     pub(super) may_split: bool,
 }
 
@@ -65,7 +67,7 @@ pub struct CommandRedirection {
 }
 
 impl CommandWord {
-    /// A word that stands for this text.
+    /// Creates a word with this literal text.
     pub fn from_literal(text: &str) -> Self {
         Self {
             text: text.to_owned(),
@@ -75,7 +77,7 @@ impl CommandWord {
         }
     }
 
-    /// The word as a person reads it: its value where that is known, else its spelling.
+    /// The word for display: its value if that is known, otherwise its spelling.
     fn display_text(&self) -> String {
         if self.is_literal {
             quote_word(&self.text)
@@ -86,7 +88,7 @@ impl CommandWord {
 }
 
 impl SimpleCommand {
-    /// A command of these words.
+    /// Creates a command of these words.
     pub(super) fn from_words(words: Vec<CommandWord>) -> Self {
         Self {
             words,
@@ -109,7 +111,7 @@ impl SimpleCommand {
         }
     }
 
-    /// The whole command with its redirections, by which it is told from others.
+    /// The whole command with its redirections, which identifies it.
     pub fn full_text(&self) -> String {
         let redirection = |one: &CommandRedirection| {
             format!(
@@ -127,7 +129,7 @@ impl SimpleCommand {
     }
 }
 
-/// A word with the quotes that a shell needs to take it as it is.
+/// The word with the quotes that make a shell read it literally.
 pub fn quote_word(text: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@%+,".contains(c);
     if !text.is_empty() && text.chars().all(is_plain) {
@@ -141,7 +143,8 @@ pub(in crate::policy) fn base_name(text: &str) -> &str {
     text.rsplit(['/', '\\']).next().unwrap_or(text)
 }
 
-/// A program's name as the tables here have it. Where the system ignores case and the ending `.exe`, so does this.
+/// A program's name as in these tables. Where the system ignores case and the ending `.exe`, so
+/// does this.
 pub(super) fn table_name(text: &str, folds_case: bool) -> String {
     let name = base_name(text);
     if !folds_case {
@@ -151,7 +154,8 @@ pub(super) fn table_name(text: &str, folds_case: bool) -> String {
     name.strip_suffix(".exe").map(str::to_owned).unwrap_or(name)
 }
 
-/// Returns whether a path leads to standard input, a terminal or another process's files, instead of to a script.
+/// Returns whether a path leads to standard input, a terminal or another process's files, instead
+/// of a script.
 pub(super) fn is_device(path: &str) -> bool {
     let mut parts: Vec<&str> = Vec::new();
     for part in path.split('/') {
@@ -163,7 +167,7 @@ pub(super) fn is_device(path: &str) -> bool {
     }
     let leaves_folder = path.starts_with('/') || path.split('/').any(|part| part == "..");
     let is_number = |part: &str| !part.is_empty() && part.chars().all(|c| c.is_ascii_digit());
-    // A relative path may be meant from within such a folder.
+    // A relative path may be resolved from within such a folder.
     leaves_folder && matches!(parts.first(), Some(&("dev" | "proc")))
         || parts
             .last()

@@ -1,13 +1,13 @@
-//! Loops, conditions and arithmetic, as far as they hold commands or set variables.
+//! Parses loops, conditions and arithmetic, as far as they contain commands or set variables.
 
 use super::parse_state::Parsed;
 use super::parser::{ShellParser, ends_word};
 
-/// Operators of `[[` beside which arithmetic stands.
+/// Operators of `[[` whose operands are arithmetic.
 const ARITHMETIC_OPERATORS: &[&str] = &["-eq", "-ne", "-lt", "-le", "-gt", "-ge", "-v", "-R"];
 
 impl ShellParser<'_, '_> {
-    /// Parses the head of `for`, to behind its list.
+    /// Parses the head of `for`, including its list.
     pub fn parse_loop_head(&mut self) -> Parsed<()> {
         self.skip_blanks();
         if self.peek(0) == Some('(') {
@@ -34,7 +34,7 @@ impl ShellParser<'_, '_> {
         }
     }
 
-    /// Parses `[[ ... ]]`, from behind its beginning.
+    /// Parses `[[ ... ]]`, from after the opening brackets.
     pub fn parse_condition(&mut self) -> Parsed<()> {
         let (mut is_arithmetic, mut written) = (false, String::new());
         loop {
@@ -67,7 +67,7 @@ impl ShellParser<'_, '_> {
         Ok(())
     }
 
-    /// Parses `((...))`. Where it is a group in a group, nothing is parsed, and the answer is false.
+    /// Parses `((...))`. For a group within a group it parses nothing and returns false.
     pub fn parse_arithmetic(&mut self, in_loop: bool) -> Parsed<bool> {
         let body = &self.text[self.at + 2..];
         let mut open = 0_u32;
@@ -85,7 +85,7 @@ impl ShellParser<'_, '_> {
         let is_arithmetic = body.get(end + 1) == Some(&')');
         let body = &body[..end];
         let written: String = body.iter().collect();
-        // A comment, a quote or a here-document may hold a bracket that does not count.
+        // A comment, a quote or a here-document may contain a bracket that does not count.
         let is_plain =
             |c: char| c.is_ascii_alphanumeric() || " \t\n_+-*/%<>=!&|^~?:,;.${}@[]()".contains(c);
         let is_unclear = !written

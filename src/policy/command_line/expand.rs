@@ -1,5 +1,5 @@
-//! Commands that commands start: behind wrappers, in texts for shells, and in the words of programs that may start
-//! others.
+//! Finds commands that other commands start: through wrappers, in texts for shells, and in the
+//! arguments of programs that may start others.
 
 use super::builtins::{builtin_text, record_builtin};
 use super::command::{
@@ -15,22 +15,22 @@ use super::programs::{first_possible_word, is_launcher, is_quiet};
 use super::variables::sets_program_variable;
 use super::wrappers::{is_transparent_wrapper, wrapped_commands};
 
-/// The most commands that may start each other, one within the other.
+/// The deepest nesting of commands that start each other.
 const DEEPEST: u32 = 20;
-/// The most commands that may come of one text.
+/// The most commands expanded from one text.
 const MOST_COMMANDS: usize = 100_000;
-/// The steps that it takes to begin a text inside the text.
+/// The parsing steps charged for each nested text.
 const NESTED_STEPS: usize = 2_000;
-/// Programs that print what no word of theirs tells.
+/// Programs whose output their arguments do not determine.
 const DECODERS: &[&str] = &[
     "base64", "base32", "basenc", "xxd", "rev", "openssl", "uudecode",
 ];
 
 /// The reason for which a command cannot be analysed.
 enum AnalysisRefusal {
-    /// A rule that allows just this command spares the question.
+    /// Opaque. A rule that allows exactly this command avoids the question.
     Opaque(Reason),
-    /// It may change what other words of the line mean, or start any other command.
+    /// The command may change the meaning of other words of the line, or start any other command.
     Line(Reason),
 }
 
@@ -40,7 +40,7 @@ impl From<Reason> for AnalysisRefusal {
     }
 }
 
-/// Adds to the commands found so far all those that they start.
+/// Adds to the parsed commands all those that they start.
 pub(super) fn expand_commands(mut state: ParseState) -> CommandLine {
     let mut queue: Vec<(SimpleCommand, u32)> = std::mem::take(&mut state.line.commands)
         .into_iter()
@@ -73,7 +73,7 @@ pub(super) fn expand_commands(mut state: ParseState) -> CommandLine {
     state.line
 }
 
-/// The commands that one starts for certain; those that it only may start are marked among its words.
+/// Returns the commands that one certainly starts; marks those that it may start among its words.
 fn start_command(
     state: &mut ParseState,
     command: &mut SimpleCommand,
@@ -108,7 +108,7 @@ fn start_command(
     };
     if let Some(text) = text {
         let started = parse_nested(state, &text);
-        // Where no command is found in it, nothing else stands for what it does.
+        // If the text contains no command, only this command itself represents its effect.
         command.is_transparent =
             !is_elsewhere && started.iter().any(|inner| !inner.words.is_empty());
         return Ok(started);
@@ -124,7 +124,7 @@ fn start_command(
     Ok(Vec::new())
 }
 
-/// The commands of a text inside the text.
+/// Parses the commands of a nested text.
 fn parse_nested(state: &mut ParseState, text: &str) -> Vec<SimpleCommand> {
     let chars: Vec<char> = text.chars().collect();
     let outer = std::mem::take(&mut state.line.commands);
@@ -139,7 +139,7 @@ fn parse_nested(state: &mut ParseState, text: &str) -> Vec<SimpleCommand> {
     std::mem::replace(&mut state.line.commands, outer)
 }
 
-/// Checks the texts for shells that stand among a program's words, and has rules look into them.
+/// Checks texts for shells among a program's arguments, and marks them so that rules apply to them.
 fn check_shells(
     state: &mut ParseState,
     name: &str,

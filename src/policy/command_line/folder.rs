@@ -1,4 +1,4 @@
-//! Commands that change the folder in which others run.
+//! Commands that change the folder in which other commands run.
 
 use super::command::{SimpleCommand, base_name};
 use super::options::has_short_option;
@@ -8,7 +8,8 @@ pub(super) fn may_change_folder(name: &str, command: &SimpleCommand) -> bool {
     matches!(name, "cd" | "pushd" | "popd" | "source" | ".") || changes_to_unknown_folder(command)
 }
 
-/// Returns whether a command goes to a folder that its words do not tell, or has another one run there.
+/// Returns whether a command changes to a folder that its words do not determine, or runs another
+/// command in one.
 pub fn changes_to_unknown_folder(command: &SimpleCommand) -> bool {
     let Some((name, words)) = command.words.split_first() else {
         return false;

@@ -1,10 +1,10 @@
-//! Commands that git starts, by its settings and by the options of its subcommands.
+//! Commands that git starts through its settings and the options of its subcommands.
 
 use super::command::{CommandWord, NOT_WRITTEN_OUT, SimpleCommand};
 use super::options::{has_short_option, is_long_option, parse_options};
 use super::parse_state::Reason;
 
-/// Parts of the names of git's settings by which it runs commands, or lets others be run.
+/// Parts of the names of git settings that run commands, or allow others to be run.
 const GIT_PROGRAMS: &[&str] = &[
     "alias.",
     "pager",
@@ -155,7 +155,7 @@ const GIT_SUBCOMMANDS: &[&str] = &[
 const GIT_OPTIONS: &str = "C: c: p P git-dir: work-tree: namespace: super-prefix: attr-source: no-pager paginate \
                            no-replace-objects no-lazy-fetch no-optional-locks no-advice bare literal-pathspecs \
                            glob-pathspecs noglob-pathspecs icase-pathspecs version help";
-/// Settings of which the value may be anything.
+/// Settings that are harmless with any value.
 const PLAIN_SETTINGS: &[&str] = &[
     "user.name",
     "user.email",
@@ -166,7 +166,7 @@ const PLAIN_SETTINGS: &[&str] = &[
     "init.defaultbranch",
     "safe.directory",
 ];
-/// First words by which `git config` sets nothing.
+/// First arguments with which `git config` sets nothing.
 const READS_SETTINGS: &[&str] = &[
     "get",
     "list",
@@ -180,12 +180,12 @@ const READS_SETTINGS: &[&str] = &[
     "--unset",
     "--unset-all",
 ];
-/// A subcommand that starts commands, by these options or words, and by these letters of short options.
+/// A subcommand that starts commands through these options or words, or these short option letters.
 struct StartingSubcommand {
     name: &'static str,
     long: &'static [&'static str],
     short: &'static str,
-    /// The commands stand in the words themselves.
+    /// True if the commands are the arguments themselves.
     commands_are_words: bool,
 }
 
@@ -220,10 +220,10 @@ const STARTING: &[StartingSubcommand] = &[
 ];
 const BY_SETTING: Reason = "it sets which command git runs by a name";
 
-/// The place of the first word that may be a command which git starts; none where none is.
+/// The index of the first word that may be a command which git starts; `None` if there is none.
 ///
 /// # Errors
-/// It starts a command that its words do not tell, or may.
+/// It starts, or may start, a command that its words do not determine.
 pub(super) fn first_word_git_runs(command: &SimpleCommand) -> Result<Option<usize>, Reason> {
     let words = &command.words[1..];
     let options = match parse_options(GIT_OPTIONS, words) {
@@ -268,7 +268,8 @@ pub(super) fn first_word_git_runs(command: &SimpleCommand) -> Result<Option<usiz
     }
 }
 
-/// Returns whether a setting `NAME=VALUE` may name a command. Behind unknown words, any setting may that is not plain.
+/// Returns whether a setting `NAME=VALUE` may name a command. After unknown words any setting may,
+/// unless it is harmless.
 fn names_program(setting: &str, is_unknown: bool) -> bool {
     let name = setting.split('=').next().unwrap_or_default();
     let name = name.to_ascii_lowercase();
@@ -301,7 +302,7 @@ impl StartingSubcommand {
         arguments.iter().any(starts).then_some(starting)
     }
 
-    /// Returns whether the started commands are not written out.
+    /// Returns whether the started commands are not literal.
     fn is_unknown(&self, command: &SimpleCommand, arguments: &[CommandWord]) -> bool {
         let is_open = |word: &CommandWord| {
             let is_bundle = has_short_option(&word.text, self.short) && word.text.contains(' ');

@@ -1,4 +1,5 @@
-//! Shells and interpreters of other languages: whether they run a file, a text in their words, or what they read.
+//! Shells and interpreters of other languages: detects if they run a file, a text in their
+//! arguments, or their input.
 
 use super::command::{CommandWord, NOT_WRITTEN_OUT, is_device};
 use super::options::{UNKNOWN_OPTIONS, parse_options};
@@ -7,7 +8,7 @@ use super::parser::join_lines;
 
 pub(super) const RUNS_INPUT: Reason = "it runs what it reads";
 
-/// Shells whose command lines are read here.
+/// Shells whose command lines are parsed here.
 const SHELLS: &[&str] = &["bash", "sh", "dash", "ksh", "ksh93", "mksh", "ash", "rbash"];
 /// Shells of another language.
 const OTHER_SHELLS: &[&str] = &[
@@ -22,10 +23,10 @@ const OTHER_SHELLS: &[&str] = &[
     "elvish",
     "xonsh",
 ];
-/// Options of shells that do not change which commands a text holds.
+/// Shell options that do not affect which commands a text contains.
 const SHELL_OPTIONS: &str = "a b c e f h l m n p r t u v x B C E P T o: O: login norc noprofile posix restricted \
                              verbose noediting version help";
-/// Settings of shells, for `-o` and `-O`, that do neither.
+/// Settings for `-o` and `-O` that do not affect it either.
 const SHELL_SETTINGS: &[&str] = &[
     "allexport",
     "errexit",
@@ -45,10 +46,10 @@ const SHELL_SETTINGS: &[&str] = &[
     "nocaseglob",
     "nullglob",
 ];
-/// Signs of bash that other shells take for something else.
+/// Syntax of bash that other shells parse differently.
 const BASH_ONLY: &[&str] = &["((", "[[", "&>", "<<<", "|&", "<(", ">(", "$'"];
-/// The names of an interpreter without a version, the options that give it no program text, and those by which it only
-/// tells something about itself.
+/// The names of an interpreter without a version, its options that carry no program text, and its
+/// options that only print information.
 type Interpreter = (
     &'static [&'static str],
     &'static str,
@@ -103,18 +104,18 @@ const INTERPRETERS: &[Interpreter] = &[
         &["v", "version", "help"],
     ),
 ];
-/// Modules and subcommands by which an interpreter runs a text in its words, or what it reads.
+/// Modules and subcommands by which an interpreter runs a text in its arguments, or its input.
 const RUNS_TEXT: &[&str] = &[
     "code", "timeit", "pdb", "bdb", "asyncio", "runpy", "trace", "profile", "cProfile", "IPython",
     "idlelib", "eval", "repl", "exec",
 ];
 
-/// Returns whether a program of this name runs a file that it is given.
+/// Returns whether a program of this name runs a file given to it.
 pub fn runs_files(name: &str) -> bool {
     is_interpreter(name) || matches!(name, "source" | "." | "make" | "gmake" | "just")
 }
 
-/// Returns whether this is a shell or another interpreter, with its version or without.
+/// Returns whether this is a shell or another interpreter, with or without a version.
 pub(super) fn is_interpreter(name: &str) -> bool {
     SHELLS.contains(&name) || OTHER_SHELLS.contains(&name) || find_interpreter(name).is_some()
 }
@@ -126,10 +127,11 @@ fn find_interpreter(name: &str) -> Option<&'static Interpreter> {
         .find(|(names, ..)| names.contains(&bare) || names.contains(&name))
 }
 
-/// The command line that a shell runs by these words; nothing where it is no shell, or runs a file.
+/// The command line that a shell runs with these arguments; `None` if it is no shell, or runs a
+/// file.
 ///
 /// # Errors
-/// It runs something that its words do not tell, or that is not read here.
+/// It runs code that its arguments do not determine, or that is not parsed here.
 pub(super) fn interpreted_text<'w>(
     name: &str,
     words: &'w [CommandWord],
@@ -183,7 +185,7 @@ fn shell_text<'w>(name: &str, words: &'w [CommandWord]) -> Result<Option<&'w str
     }
 }
 
-/// Checks that what an interpreter runs is a file, or a module, that its words name.
+/// Checks that an interpreter runs only a file or a module that its arguments name.
 fn check_program(
     (names, known, informs): &Interpreter,
     words: &[CommandWord],
@@ -227,17 +229,17 @@ fn check_program(
     Ok(())
 }
 
-/// Returns whether other shells read a text as bash does: no arithmetic, conditions or redirections of its own are in
-/// it.
+/// Returns whether other shells parse a text as bash does: it has no arithmetic, conditions or
+/// redirections specific to bash.
 fn reads_as_bash(text: &str) -> bool {
     [text, &join_lines(text)].iter().all(|text| {
-        // This begins arithmetic for all of them.
+        // This begins arithmetic in all of them.
         let rest = text.replace("$((", "");
         BASH_ONLY.iter().all(|sign| !rest.contains(sign))
     })
 }
 
-/// Returns whether what should be a program's file is what the interpreter reads, or may hold a text.
+/// Returns whether a supposed program file is the interpreter's input, or may contain program text.
 fn may_be_program(text: &str) -> bool {
     text == "-"
         || is_device(text)

@@ -1,8 +1,9 @@
-//! A conservative reader of command lines: every simple command that bash might run of a text, and the reasons for
-//! which parts of it cannot be analysed. Not here: whether any of it may run (rules).
+//! A conservative parser of command lines: returns every simple command that bash might run, and
+//! the reasons for which parts cannot be analysed. Not here: permission to run them (judge).
 //!
-//! It reads words, lists, redirections, substitutions and common wrappers. Where it is not certain, it gives a reason,
-//! and a person is asked wherever a rule might apply. Its depth and its work are bounded.
+//! It parses words, lists, redirections, substitutions and common wrappers. If it is not certain,
+//! it returns a reason, and the user is asked wherever a rule might apply. Its depth and its work
+//! are bounded.
 
 mod builtins;
 mod command;
@@ -27,7 +28,8 @@ pub(super) use command::{FOLDS_CASE, base_name};
 pub use folder::changes_to_unknown_folder;
 pub use interpreters::runs_files;
 
-/// Reads a command line as bash would. What cannot be read is among the reasons in the answer.
+/// Parses a command line as bash would. The answer lists the reasons for any part that cannot be
+/// parsed.
 pub fn read_command_line(text: &str) -> CommandLine {
     let chars: Vec<char> = text.chars().collect();
     let mut state = parse_state::ParseState::for_length(chars.len());
@@ -39,7 +41,7 @@ pub fn read_command_line(text: &str) -> CommandLine {
     expand::expand_commands(state)
 }
 
-/// Reads a program with its arguments, which no shell reads first.
+/// Parses a program with its arguments, which no shell parses first.
 pub fn read_program(program: &str, args: &[String]) -> CommandLine {
     let words: Vec<CommandWord> = std::iter::once(program)
         .chain(args.iter().map(String::as_str))
@@ -52,7 +54,8 @@ pub fn read_program(program: &str, args: &[String]) -> CommandLine {
 }
 
 impl CommandLine {
-    /// Adds a variable that is set for the whole line. It may change what a name stands for.
+    /// Adds a variable that is set for the whole line. It may change the command that a name refers
+    /// to.
     pub fn add_variable(&mut self, name: &str, value: &str) {
         self.sets_variables = true;
         self.sets_path |= name == "PATH";

@@ -1,11 +1,11 @@
-//! Options of programs, read as getopt does by a list of those that are known.
+//! Parses a program's options as getopt does, from a list of known options.
 
 use super::command::{CommandWord, NOT_WRITTEN_OUT};
 use super::parse_state::Reason;
 
 pub(super) const UNKNOWN_OPTIONS: Reason = "its options are not known here";
 
-/// The options of a command with their values, and the place of the first word behind them.
+/// The options of a command with their values, and the index of the first word after them.
 pub(super) struct ParsedOptions<'w> {
     pub given: Vec<(&'w str, &'w str)>,
     pub operands: usize,
@@ -17,11 +17,12 @@ impl ParsedOptions<'_> {
     }
 }
 
-/// Parses the options of a program's arguments. In the list of those that are known, `x` stands alone, `x:` has a
-/// value, `x?` may have one in the same word, and `x!` has one that ends the options. Names of one letter are short.
+/// Parses the options among a program's arguments. In the list of known options, `x` takes no value
+/// and `x:` has one. `x?` may have one in the same word; the value of `x!` ends the options.
+/// One-letter names are short.
 ///
 /// # Errors
-/// An option is not known, or not written out.
+/// An option is unknown, or not literal.
 pub(super) fn parse_options<'w>(
     known: &str,
     words: &'w [CommandWord],
@@ -93,7 +94,7 @@ impl<'w> ParsedOptions<'w> {
     }
 }
 
-/// Returns the sign behind an option in the list of those that are known.
+/// Returns the suffix of an option in the list of known options.
 fn option_kind(known: &str, name: &str) -> Result<Option<char>, Reason> {
     let is_it = |option: &&str| option.trim_end_matches([':', '?', '!']) == name;
     let option = known.split_whitespace().find(is_it);
@@ -101,7 +102,7 @@ fn option_kind(known: &str, name: &str) -> Result<Option<char>, Reason> {
     Ok(sign.filter(|sign| ":?!".contains(*sign)))
 }
 
-/// The value in the word at this place, which is then gone past.
+/// Returns the value in the word at this index, and advances past it.
 fn take_option_value<'w>(words: &'w [CommandWord], at: &mut usize) -> Result<&'w str, Reason> {
     let Some(word) = words.get(*at) else {
         return Ok("");
@@ -114,7 +115,7 @@ fn take_option_value<'w>(words: &'w [CommandWord], at: &mut usize) -> Result<&'w
     }
 }
 
-/// Returns whether a word is this long option, whole or by its beginning, with a value or without.
+/// Returns whether a word is this long option, whole or abbreviated, with or without a value.
 pub(super) fn is_long_option(text: &str, option: &str) -> bool {
     let name = text
         .strip_prefix("--")
@@ -122,7 +123,7 @@ pub(super) fn is_long_option(text: &str, option: &str) -> bool {
     !name.is_empty() && option.starts_with(name)
 }
 
-/// Returns whether a bundle of short options may hold one of these letters.
+/// Returns whether a bundle of short options may contain one of these letters.
 pub(super) fn has_short_option(text: &str, letters: &str) -> bool {
     text.strip_prefix('-')
         .is_some_and(|rest| !rest.starts_with('-') && rest.contains(|c| letters.contains(c)))

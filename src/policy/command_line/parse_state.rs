@@ -1,14 +1,14 @@
-//! The result of parsing a command line so far, and the work that may still be spent on it.
+//! The result of parsing a command line so far, and its remaining budget of steps.
 
 use super::command::{CommandLine, CommandWord, SimpleCommand};
 use super::variables::{is_program_variable, sets_program_variable};
 
 /// The reason for which a text cannot be analysed.
 pub(super) type Reason = &'static str;
-/// The parsed item, or the reason for which it cannot be.
+/// The parsed item, or the reason for which parsing failed.
 pub(super) type Parsed<T> = Result<T, Reason>;
 
-/// Characters and words that may be looked at: for each character of the text, and for every text.
+/// The most steps (characters and words): per character of the text, and for every text.
 const STEPS: (usize, usize) = (64, 100_000);
 /// The most commands of one text.
 const MOST_COMMANDS: usize = 100_000;
@@ -16,16 +16,17 @@ pub(super) const TOO_MANY_STEPS: Reason = "it is too intricate";
 const SETS_PROGRAM: Reason = "it sets a variable by which programs run others";
 const TEXT_IN_ARITHMETIC: Reason =
     "text may get into arithmetic, where a shell would run the substitutions in it";
-/// Beginnings of terminal colours, whose bracket begins no array index.
+/// Escape sequences of terminal colours, whose bracket begins no array index.
 const COLOURS: &[&str] = &["\\033[", "\\e[", "\\x1b[", "\\x1B[", "\u{1b}["];
 
 /// A command line while it is parsed.
 #[derive(Default)]
 pub(super) struct ParseState {
     pub line: CommandLine,
-    /// A shell evaluates a variable or an argument as arithmetic.
+    /// True if a shell evaluates a variable or an argument as arithmetic.
     pub evaluates_variables: bool,
-    /// The line holds text that arithmetic would take for an array index with a substitution in it.
+    /// True if the line contains text that arithmetic would parse as an array index with a
+    /// substitution in it.
     pub holds_index: bool,
     steps: usize,
 }
@@ -38,7 +39,7 @@ impl ParseState {
         }
     }
 
-    /// Counts work, so that no text takes long.
+    /// Counts steps, so that parsing time is bounded.
     pub fn spend_steps(&mut self, steps: usize) -> Parsed<()> {
         self.steps = self.steps.checked_sub(steps).ok_or(TOO_MANY_STEPS)?;
         Ok(())
@@ -141,7 +142,7 @@ impl ParseState {
         }
     }
 
-    /// Records what only the whole line tells.
+    /// Records findings that depend on the whole line.
     pub fn finish_line(&mut self) {
         if self.evaluates_variables && self.holds_index {
             self.add_reason(TEXT_IN_ARITHMETIC.to_owned());
@@ -149,8 +150,8 @@ impl ParseState {
     }
 }
 
-/// Returns whether a text, or what programs decode of it, may be an array index that holds a substitution, or a piece
-/// of one.
+/// Returns whether a text, or its decoded form, may be an array index that contains a substitution,
+/// or a piece of one.
 fn may_become_index(text: &str) -> bool {
     let text = COLOURS
         .iter()
@@ -172,7 +173,7 @@ fn may_become_index(text: &str) -> bool {
     holds_numbered_character(&text) || text.match_indices('[').any(|(at, _)| begins_index(at))
 }
 
-/// Returns whether a text holds a character that is written as a number behind a backslash.
+/// Returns whether a text contains a character written as a number after a backslash.
 fn holds_numbered_character(text: &str) -> bool {
     text.match_indices('\\').any(|(at, _)| {
         let behind = &text[at + 1..];

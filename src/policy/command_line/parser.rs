@@ -1,18 +1,18 @@
-//! Lists of commands, with the words, redirections and assignments of each, and here-documents. What is not known for
-//! certain is an error, so that nothing a shell would run is missed.
+//! Parses lists of commands, the words, redirections and assignments of each, and here-documents.
+//! Uncertain syntax is an error, so that no command a shell would run is missed.
 
 use super::command::{CommandRedirection, SimpleCommand};
 use super::parse_state::{ParseState, Parsed};
 
 /// The most levels of nested substitutions.
 const DEEPEST: u32 = 60;
-/// Words that mean something where a command begins.
+/// Words with a special meaning at the start of a command.
 const KEYWORDS: &[&str] = &[
     "if", "then", "elif", "else", "fi", "while", "until", "do", "done", "{", "}", "!", "time",
     "for", "[[", "coproc", "select", "case", "esac", "function",
 ];
 
-/// A here-document whose body is still to come.
+/// A here-document whose body has not been parsed yet.
 struct HereDocument {
     end: String,
     is_quoted: bool,
@@ -27,7 +27,7 @@ pub(super) struct ShellParser<'t, 's> {
     pub state: &'s mut ParseState,
     /// Here-documents whose bodies follow the next line break.
     pending: Vec<HereDocument>,
-    /// A command around this substitution waits for such a body too.
+    /// True if a command around this substitution waits for such a body too.
     is_awaited_outside: bool,
     in_substitution: bool,
 }
@@ -46,16 +46,16 @@ pub(super) fn is_variable_name(text: &str) -> bool {
         && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
 }
 
-/// A text without the line breaks behind a backslash, which a shell removes first.
+/// The text without backslash-newline pairs, which a shell removes first.
 pub(super) fn join_lines(text: &str) -> String {
     text.replace("\\\n", "")
 }
 
 impl<'t, 's> ShellParser<'t, 's> {
-    /// A parser of a text at this depth.
+    /// Creates a parser of a text at this depth.
     ///
     /// # Errors
-    /// The text is nested too deeply, or too long for what may still be spent.
+    /// The text is nested too deeply, or too long for the remaining step budget.
     pub fn new(text: &'t [char], depth: u32, state: &'s mut ParseState) -> Parsed<Self> {
         state.spend_steps(text.len())?;
         if depth > DEEPEST {
@@ -83,17 +83,17 @@ impl<'t, 's> ShellParser<'t, 's> {
         }
     }
 
-    /// The character so many places ahead.
+    /// The character this many places ahead.
     pub fn peek(&self, places: usize) -> Option<char> {
         self.text.get(self.at + places).copied()
     }
 
-    /// The text from a place to this one.
+    /// The text from an index to the current one.
     pub fn text_since(&self, begin: usize) -> String {
         self.text[begin..self.at].iter().collect()
     }
 
-    /// Goes past this text if it comes next.
+    /// Skips this text if it comes next.
     pub fn skip_text(&mut self, wanted: &str) -> bool {
         let is_next = wanted
             .chars()
@@ -103,7 +103,7 @@ impl<'t, 's> ShellParser<'t, 's> {
         is_next
     }
 
-    /// Goes past blanks and joined lines, and past a comment behind them.
+    /// Skips blanks and joined lines, and a comment after them.
     pub fn skip_blanks(&mut self) {
         while self.skip_text(" ") || self.skip_text("\t") || self.skip_text("\\\n") {}
         if self.peek(0) == Some('#') {
@@ -146,7 +146,7 @@ impl<'t, 's> ShellParser<'t, 's> {
         }
     }
 
-    /// Goes past a line break and the bodies of here-documents that follow it.
+    /// Skips a line break and the bodies of here-documents that follow it.
     pub fn end_line(&mut self) -> Parsed<()> {
         if self.is_awaited_outside {
             return Err("a here-document and a bracket cross");
@@ -165,7 +165,8 @@ impl<'t, 's> ShellParser<'t, 's> {
         Ok(())
     }
 
-    /// Goes past the body of a here-document and the line that ends it; the place where the body ends.
+    /// Skips the body of a here-document and the line that ends it; returns the index of the body's
+    /// end.
     fn skip_body(&mut self, document: &HereDocument) -> Parsed<usize> {
         let mut continues = false;
         while self.at < self.text.len() {
@@ -185,8 +186,8 @@ impl<'t, 's> ShellParser<'t, 's> {
             if line == document.end && !continues {
                 return Ok(begin);
             }
-            // A backslash joins lines to one that may end the body, or not. In a substitution bash also ends it at a
-            // line that only begins so.
+            // A line joined by a backslash may or may not end the body. In a substitution bash also
+            // ends it at a line that only begins with the delimiter.
             continues = !document.is_quoted && line.ends_with('\\');
             let may_end = continues && document.end.starts_with(line.trim_end_matches('\\'));
             let ends_early =
@@ -217,7 +218,7 @@ impl<'t, 's> ShellParser<'t, 's> {
         Ok(())
     }
 
-    /// Parses what begins where a command may begin.
+    /// Parses the syntax at a position where a command may begin.
     fn parse_command(&mut self) -> Parsed<()> {
         let rest = &self.text[self.at..];
         let length = rest
@@ -249,12 +250,13 @@ impl<'t, 's> ShellParser<'t, 's> {
                     Ok(())
                 }
             }
-            // The others stand before a command, or end one.
+            // The others precede a command, or end one.
             _ => Ok(()),
         }
     }
 
-    /// Parses a simple command, or the head of a function, whose body then follows as a command of its own.
+    /// Parses a simple command, or the head of a function, whose body then follows as its own
+    /// command.
     fn parse_simple_command(&mut self) -> Parsed<()> {
         let mut command = SimpleCommand::default();
         let begin = self.at;

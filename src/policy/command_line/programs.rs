@@ -1,11 +1,12 @@
-//! Programs by name: those whose words are only data, those with subcommands, and those that start others.
+//! Programs by name: those whose arguments are only data, those with subcommands, and those that
+//! start others.
 
 use super::command::{CommandWord, NOT_WRITTEN_OUT, SimpleCommand};
 use super::options::{has_short_option, is_long_option};
 use super::parse_state::Reason;
 use super::scripts::check_script;
 
-/// Programs and builtins whose words name no command that they start.
+/// Programs and builtins whose arguments name no command that they start.
 const QUIET: &[&str] = &[
     "echo",
     "printf",
@@ -138,7 +139,7 @@ const WITH_SUBCOMMANDS: &[&str] = &[
     "hg",
     "jj",
 ];
-/// Their subcommands that start what follows.
+/// Their subcommands that start the following words.
 const STARTING: &[(&str, &str)] = &[
     ("cargo", "watch"),
     ("npm", "exec"),
@@ -152,7 +153,7 @@ const STARTING: &[(&str, &str)] = &[
     ("poetry", "run"),
     ("uv", "run"),
 ];
-/// Programs whose words are names of packages behind one of the subcommands below.
+/// Programs whose arguments are package names after one of the subcommands below.
 const PACKAGERS: &[&str] = &["apt", "apt-get", "brew", "pip", "pip3"];
 const WITH_PACKAGES: &[&str] = &[
     "install",
@@ -167,7 +168,7 @@ const WITH_PACKAGES: &[&str] = &[
     "download",
     "list",
 ];
-/// Programs that are there to start others.
+/// Programs whose purpose is to start others.
 const LAUNCHERS: &[&str] = &[
     "setpriv",
     "taskset",
@@ -210,7 +211,7 @@ const LAUNCHERS: &[&str] = &[
     "mise",
     "nix-shell",
 ];
-/// Programs that hand text to a shell, or run what they read, whatever their options.
+/// Programs that pass text to a shell, or run their input, with any options.
 const HAND_TO_SHELL: &[&str] = &[
     "su",
     "runuser",
@@ -231,7 +232,7 @@ const HAND_TO_SHELL: &[&str] = &[
     "red",
     "chroot",
 ];
-/// Single arguments by which such a program only shows or ends something.
+/// Single arguments with which such a program only shows or ends something.
 const ONLY_SHOWS: &[&str] = &[
     "ls",
     "list-sessions",
@@ -242,7 +243,7 @@ const ONLY_SHOWS: &[&str] = &[
     "kill-server",
     "-V",
 ];
-/// Programs whose words are only data but for these: long options, and letters of short ones.
+/// Programs whose arguments are only data except for these long options and short option letters.
 const OPTIONS: &[(&[&str], &[&str], &str)] = &[
     (&["rg"], &["pre", "hostname-bin"], ""),
     (&["ag", "bat"], &["pager"], ""),
@@ -261,20 +262,21 @@ const OPTIONS: &[(&[&str], &[&str], &str)] = &[
 ];
 const BY_OPTION: Reason = "one of its options starts a command";
 
-/// Returns whether the words of this program name no command that it starts.
+/// Returns whether the arguments of this program name no command that it starts.
 pub(super) fn is_quiet(name: &str) -> bool {
     QUIET.contains(&name)
 }
 
-/// Returns whether this program is there to start others.
+/// Returns whether this program's purpose is to start others.
 pub(super) fn is_launcher(name: &str) -> bool {
     LAUNCHERS.contains(&name)
 }
 
-/// The place of the first word that may be a command which this program starts; none where none is.
+/// The index of the first word that may be a command which this program starts; `None` if there is
+/// none.
 ///
 /// # Errors
-/// It starts a command that its words do not tell, or may.
+/// It starts, or may start, a command that its arguments do not determine.
 pub(super) fn first_possible_word(
     name: &str,
     command: &SimpleCommand,

@@ -1,4 +1,4 @@
-//! Programs that read a small language of their own, in which commands may stand: sed, awk and make.
+//! Programs with a small language of their own that may contain commands: sed, awk and make.
 
 use super::command::{CommandWord, NOT_WRITTEN_OUT, SimpleCommand, is_device};
 use super::interpreters::RUNS_INPUT;
@@ -10,10 +10,10 @@ const SED_OPTIONS: &str = "n r E s z u i? l: e: f: quiet silent regexp-extended 
                            posix follow-symlinks sandbox in-place? line-length: expression: file: help version";
 const AWK_OPTIONS: &str = "h V P r c b n N O s t k F: v: f: version help posix csv re-interval field-separator: \
                            assign: file:";
-/// Flags of sed's `s`, but for `e`.
+/// Flags of sed's `s`, except `e`.
 const SED_FLAGS: &str = "0123456789gpiImMw";
 
-/// Checks that the script of this program is written out, and starts no command.
+/// Checks that the script of this program is literal, and starts no command.
 ///
 /// # Errors
 /// It may start one.
@@ -26,7 +26,7 @@ pub(super) fn check_script(name: &str, command: &SimpleCommand) -> Result<(), Re
         _ => return Ok(()),
     };
     let options = parse_options(known, words)?;
-    // The value of a variable of awk may be anything.
+    // A variable of awk may have any value.
     let is_open = |word: &CommandWord| !word.is_literal && (is_sed || !word.text.contains('='));
     let (before, operands) = words.split_at(options.operands);
     let has_script = options.has_any(&["e", "expression", "f", "file", "version", "help"]);
@@ -61,7 +61,7 @@ pub(super) fn check_script(name: &str, command: &SimpleCommand) -> Result<(), Re
     }
 }
 
-/// Returns whether a sed script may hold the command `e`, or `s` with the flag `e`.
+/// Returns whether a sed script may contain the command `e`, or `s` with the flag `e`.
 fn sed_may_start(script: &str) -> bool {
     let is_run = |piece: &str| {
         let end = piece.trim_start_matches(|c| SED_FLAGS.contains(c));
@@ -82,7 +82,7 @@ fn sed_may_start(script: &str) -> bool {
             .any(is_run)
 }
 
-/// Returns whether an awk program may hold `system`, a pipe, or a call of a function by a name in a text.
+/// Returns whether an awk program may contain `system`, a pipe, or an indirect function call.
 fn awk_may_start(program: &str) -> bool {
     let program = program.replace("\\\n", "");
     let calls = |rest: &str| {
@@ -94,7 +94,8 @@ fn awk_may_start(program: &str) -> bool {
         || program.split('@').skip(1).any(calls)
 }
 
-/// Checks the words of `make` and its kin: they name no input as their file, and no shell.
+/// Checks the arguments of `make` and similar programs: they name no input as their file, and no
+/// shell.
 fn check_make(words: &[CommandWord]) -> Result<(), Reason> {
     for (at, word) in words.iter().enumerate() {
         let text = word.text.as_str();
@@ -109,7 +110,7 @@ fn check_make(words: &[CommandWord]) -> Result<(), Reason> {
         if text == "-" || file == "-" || is_device(file) {
             return Err(RUNS_INPUT);
         }
-        // A number of jobs may be counted when it runs.
+        // The number of jobs may be computed when it runs.
         let is_open = (is_file && text.is_empty()) || (is_option && !text.starts_with("-j"));
         if !word.is_literal && is_open {
             return Err(NOT_WRITTEN_OUT);

@@ -1,4 +1,4 @@
-//! What is found in command lines.
+//! Tests of the command-line parser.
 
 use super::{CommandLine, SimpleCommand, read_command_line};
 
@@ -21,7 +21,7 @@ fn commands(text: &str) -> Vec<String> {
     script.commands.iter().map(shown).collect()
 }
 
-/// Whether the text is known to run `git push`, or says that something is hidden.
+/// Returns whether `git push` is among the commands, or an unknown part may be one.
 fn tells(script: &CommandLine) -> bool {
     let pushes = script.commands.iter().any(|simple| {
         let words: Vec<&str> = simple.words.iter().map(|word| word.text.as_str()).collect();

@@ -1,8 +1,8 @@
-//! Variables by which programs run others.
+//! Variables through which programs run others.
 
 use super::command::CommandWord;
 
-/// Variables whose value a shell or a program runs, or takes commands from.
+/// Variables whose value a shell or a program runs, or reads commands from.
 const PROGRAM_VARIABLES: &[&str] = &[
     "BASH_ENV",
     "ENV",
@@ -11,7 +11,7 @@ const PROGRAM_VARIABLES: &[&str] = &[
     "BASH_ALIASES",
     "SHELLOPTS",
     "BASHOPTS",
-    // A shell makes substitutions in its prompts; `set -x` shows one for every command.
+    // A shell expands substitutions in its prompts; `set -x` prints one for every command.
     "PS0",
     "PS1",
     "PS2",
@@ -57,7 +57,7 @@ const PROGRAM_VARIABLES: &[&str] = &[
     "CARGO_BUILD_RUSTC_WRAPPER",
     "CARGO_BUILD_RUSTC_WORKSPACE_WRAPPER",
 ];
-/// Variables that hold options, and the beginnings of those that run nothing.
+/// Variables that contain options, with the prefixes of options that run nothing.
 const OPTION_VARIABLES: &[(&str, &[&str])] = &[
     (
         "NODE_OPTIONS",
@@ -98,9 +98,9 @@ const OPTION_VARIABLES: &[(&str, &[&str])] = &[
     ("_JAVA_OPTIONS", &["-X", "-D", "-XX:"]),
     ("JDK_JAVA_OPTIONS", &["-X", "-D", "-XX:"]),
 ];
-/// Beginnings of the names of more of them.
+/// Prefixes of further such names.
 const PROGRAM_PREFIXES: &[&str] = &["GIT_", "LD_", "DYLD_", "BASH_FUNC_"];
-/// Variables that hold a program's name, which is often a harmless one.
+/// Variables that contain a program's name, which is often a harmless one.
 const PAGERS: &[&str] = &[
     "PAGER",
     "EDITOR",
@@ -110,12 +110,13 @@ const PAGERS: &[&str] = &[
     "GIT_SEQUENCE_EDITOR",
     "MANPAGER",
 ];
-/// Programs that do no more than show or leave a file as it is.
+/// Programs that only show a file or leave it unchanged.
 const HARMLESS: &[&str] = &["", "cat", "true", ":", "less", "more"];
-/// Variables of git that only say who and how.
+/// Harmless variables of git.
 const PLAIN_GIT: &[&str] = &["GIT_TERMINAL_PROMPT", "GIT_OPTIONAL_LOCKS"];
 
-/// Returns whether a word `NAME=VALUE`, of which parts may be unknown, sets a variable by which programs run others.
+/// Returns whether a word `NAME=VALUE`, possibly with unknown parts, sets a variable through which
+/// programs run others.
 pub(super) fn sets_program_variable(word: &CommandWord) -> bool {
     let Some((name, value)) = word.text.split_once('=') else {
         return false;
@@ -136,7 +137,7 @@ pub(super) fn sets_program_variable(word: &CommandWord) -> bool {
     is_program_variable(name)
 }
 
-/// Returns whether programs run others by the variable of this name.
+/// Returns whether programs run others through the variable of this name.
 pub(super) fn is_program_variable(name: &str) -> bool {
     let is_harmless = PLAIN_GIT.contains(&name)
         || name.starts_with("GIT_AUTHOR_")
@@ -151,8 +152,8 @@ pub(super) fn is_program_variable(name: &str) -> bool {
                 .any(|prefix| name.starts_with(prefix)))
 }
 
-/// Returns whether a builtin that sets variables sets such a one by this word, in which the name may follow an
-/// option's letters.
+/// Returns whether a builtin that sets variables sets such a variable with this word. In the word
+/// the name may follow an option's letters.
 pub(super) fn names_program_variable(word: &CommandWord) -> bool {
     const MOST_LETTERS: usize = 8;
     let is_name = |text: &str| !text.contains('=') && is_program_variable(bare_name(text));

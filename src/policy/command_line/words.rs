@@ -1,4 +1,4 @@
-//! Words: quotes, expansions, and the substitutions in them.
+//! Parses words: quotes, expansions, and the substitutions in them.
 
 use super::command::CommandWord;
 use super::parse_state::{Parsed, Reason};
@@ -7,7 +7,7 @@ use super::parser::{ShellParser, ends_word, is_variable_name, join_lines};
 const UNCLOSED_QUOTE: Reason = "a quote is not closed";
 
 impl ShellParser<'_, '_> {
-    /// Parses a word; an empty one where none begins.
+    /// Parses a word; returns an empty one if none begins here.
     pub fn parse_word(&mut self) -> Parsed<CommandWord> {
         let mut word = CommandWord {
             is_literal: true,
@@ -49,7 +49,7 @@ impl ShellParser<'_, '_> {
         Ok(word)
     }
 
-    /// Parses `'...'`, or `$'...'`, in which what a backslash stands for is not told.
+    /// Parses `'...'`, or `$'...'`, whose backslash escapes are not decoded.
     fn parse_single_quoted(&mut self, word: &mut CommandWord, has_escapes: bool) -> Parsed<()> {
         loop {
             self.at += 1;
@@ -77,7 +77,7 @@ impl ShellParser<'_, '_> {
         Ok(())
     }
 
-    /// Parses one piece of a text in which expansions are made and single quotes mean nothing.
+    /// Parses one piece of a text with expansions, in which single quotes are literal.
     fn parse_expanded(&mut self, word: &mut CommandWord, in_quotes: bool) -> Parsed<()> {
         match (self.peek(0), self.peek(1)) {
             (Some('$' | '`'), _) => return self.parse_expansion(word, true),
@@ -95,7 +95,7 @@ impl ShellParser<'_, '_> {
         Ok(())
     }
 
-    /// Parses all of a text in which expansions are made and quotes mean nothing.
+    /// Parses a whole text with expansions, in which quotes are literal.
     pub fn parse_expansions(mut self) -> Parsed<()> {
         let mut word = CommandWord::default();
         while self.peek(0).is_some() {
@@ -114,7 +114,7 @@ impl ShellParser<'_, '_> {
         Ok(())
     }
 
-    /// Parses what begins with `$` or a backquote.
+    /// Parses an expansion that begins with `$` or a backquote.
     fn parse_expansion(&mut self, word: &mut CommandWord, in_quotes: bool) -> Parsed<()> {
         let (first, next) = (self.peek(0), self.peek(1));
         self.at += 1;
@@ -182,7 +182,7 @@ impl ShellParser<'_, '_> {
         Ok(())
     }
 
-    /// Parses a substitution in backquotes, from behind the first.
+    /// Parses a substitution in backquotes, from after the first.
     fn parse_backquoted(&mut self) -> Parsed<()> {
         let rest = &self.text[self.at..];
         let end = rest.iter().position(|c| matches!(c, '`' | '\\'));
@@ -194,7 +194,7 @@ impl ShellParser<'_, '_> {
     }
 }
 
-/// Returns whether an unquoted text may be a pattern, of which several words may come.
+/// Returns whether an unquoted text may be a pattern, which may expand to several words.
 fn may_be_pattern(unquoted: &str) -> bool {
     let inside = |open, close| Some(unquoted.split_once(open)?.1.rsplit_once(close)?.0);
     unquoted.contains(['*', '?'])
@@ -202,7 +202,7 @@ fn may_be_pattern(unquoted: &str) -> bool {
         || inside('{', '}').is_some_and(|text| text.contains(',') || text.contains(".."))
 }
 
-/// Returns whether `NAME`, `NAME+` or `NAME[...]` stands before an equals sign.
+/// Returns whether the text before an equals sign is `NAME`, `NAME+` or `NAME[...]`.
 fn is_assignment_name(text: &str) -> bool {
     let text = text.strip_suffix('+').unwrap_or(text);
     let index = text.strip_suffix(']').and_then(|rest| rest.split_once('['));

@@ -1,12 +1,12 @@
-//! Programs and builtins that start the command which follows in their words.
+//! Programs and builtins that start the command given in their arguments.
 
 use super::command::{CommandWord, NOT_WRITTEN_OUT, SimpleCommand};
 use super::options::parse_options;
 use super::parse_state::Reason;
 use super::parser::is_variable_name;
 
-/// Wrappers, and the options that they know. Options that give a program another name are not among these: by its name
-/// it may do other things.
+/// Wrappers and their known options. Options that give a program another name are missing: under
+/// that name it may behave differently.
 const WRAPPERS: &[(&str, &str)] = &[
     ("builtin", ""),
     ("command", "p v V"),
@@ -45,7 +45,7 @@ const WRAPPERS: &[(&str, &str)] = &[
     ("caffeinate", "d i s u m t: w:"),
     ("arch", "d: e:"),
 ];
-/// Wrappers that change more than how a command is started.
+/// Wrappers that change more than the way in which a command is started.
 const NOT_TRANSPARENT: &[&str] = &[
     "sudo",
     "doas",
@@ -56,7 +56,7 @@ const NOT_TRANSPARENT: &[&str] = &[
     "arch",
 ];
 
-/// Returns whether this wrapper changes nothing but how a command is started.
+/// Returns whether this wrapper changes only the way in which a command is started.
 pub(super) fn is_transparent_wrapper(name: &str) -> bool {
     !NOT_TRANSPARENT.contains(&name)
 }
@@ -66,10 +66,10 @@ pub(super) fn sets_variables_by_words(name: &str) -> bool {
     matches!(name, "env" | "sudo" | "doas")
 }
 
-/// The commands that a wrapper of this name starts; nothing where it is none.
+/// The commands that a wrapper of this name starts; `None` if it is none.
 ///
 /// # Errors
-/// It starts a command that its words do not tell.
+/// It starts a command that its arguments do not determine.
 pub(super) fn wrapped_commands(
     name: &str,
     command: &SimpleCommand,
@@ -122,7 +122,7 @@ pub(super) fn wrapped_commands(
 /// Skips the words `NAME=VALUE` before a command.
 ///
 /// # Errors
-/// The variables are not written out.
+/// The variables are not literal.
 fn skip_assignments(words: &[CommandWord]) -> Result<&[CommandWord], Reason> {
     let words = match words {
         [dash, rest @ ..] if dash.text == "-" => rest,
@@ -140,7 +140,7 @@ fn skip_assignments(words: &[CommandWord]) -> Result<&[CommandWord], Reason> {
     Ok(rest)
 }
 
-/// Marks the words as unknown in which something else will stand in place of this text.
+/// Marks the words as unknown in which other text will replace this placeholder.
 fn mark_placeholders(command: &mut SimpleCommand, text: &str) {
     let words = command
         .words
@@ -149,7 +149,7 @@ fn mark_placeholders(command: &mut SimpleCommand, text: &str) {
     words.for_each(|word| word.is_literal = false);
 }
 
-/// The commands that `find` starts for what it finds.
+/// The commands that `find` starts for its matches.
 fn find_actions(command: &SimpleCommand) -> Result<Vec<SimpleCommand>, Reason> {
     let mut words = &command.words[1..];
     let are_unknown = |pair: &[CommandWord]| pair.iter().all(|word| !word.is_literal);

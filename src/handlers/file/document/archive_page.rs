@@ -15,7 +15,7 @@ fn unpacking_program(packing: Packing) -> (&'static str, &'static str) {
     }
 }
 
-/// Describes the document type; document formats are archives with reserved names.
+/// Names the kind of archive, such as a document.
 fn describe_zip_kind(listing: &ArchiveListing) -> &'static str {
     const KINDS: [(&[&str], &str); 7] = [
         (&["word/document"], "Word document (a ZIP archive)"),

@@ -58,7 +58,7 @@ pub(super) struct PdfQuestion {
     pub(super) pages: Option<Vec<PageRange>>,
     /// The number of pages without ranges.
     pub(super) default_pages: usize,
-    /// The number of characters after which no further page is read.
+    /// The characters after which reading stops.
     pub(super) enough_chars: usize,
     pub(super) enough_lines: usize,
 }

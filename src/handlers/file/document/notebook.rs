@@ -8,7 +8,7 @@ use crate::output::number_format::{format_count, format_size};
 /// The most lines shown of one output.
 const MAX_OUTPUT_LINES: usize = 20;
 
-/// Renders the cells; the error says why the file is not a notebook.
+/// Renders the cells, or explains why this is no notebook.
 pub(super) fn render_notebook(shown: &str, bytes: &[u8]) -> Result<RenderedPage, String> {
     let notebook: Value =
         serde_json::from_slice(bytes).map_err(|cause| format!("it is not JSON: {cause}"))?;

@@ -31,8 +31,7 @@ pub(crate) struct CommittedPatch {
 /// interrupted.
 ///
 /// # Errors
-/// The reason of a failed write, with the note that everything was undone, or each file that could
-/// not be.
+/// The failed write, with the note that everything was undone, or with each file that was not.
 pub(crate) async fn commit_patch(
     cx: &ToolContext,
     deps: &FileDeps,
