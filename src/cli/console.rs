@@ -1,4 +1,4 @@
-//! Output to stdout: lines, JSON lines, and tables that fit the terminal. Not here: logs (stderr).
+//! Output to stdout: lines, JSON lines, and tables that fit the terminal. Not here: logs (logging).
 
 use std::borrow::Cow;
 use std::fmt::Write as _;

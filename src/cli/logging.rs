@@ -1,5 +1,5 @@
 //! Logging to stderr and, for a runner in the background, also to files of the home. Masks secrets and escapes
-//! terminal control characters. Not here: a command's output (stdout).
+//! terminal control characters. Not here: a command's output (console).
 
 use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};

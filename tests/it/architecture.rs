@@ -187,13 +187,62 @@ fn no_file_has_a_name_without_meaning() {
             let bare = path.with_extension("");
             if bare
                 .iter()
-                .any(|part| VAGUE_NAMES.iter().any(|drawer| part == *drawer))
+                .any(|part| VAGUE_NAMES.iter().any(|vague| part == *vague))
             {
                 found.push(format!("{folder}/{}", path.display()));
             }
         }
     }
-    assert_none("drawers", &found);
+    assert_none("names without meaning", &found);
+}
+
+/// The modules that a file's first paragraph names in parentheses after "Not here:".
+fn modules_named_elsewhere(text: &str) -> Vec<String> {
+    let header: Vec<&str> = text
+        .lines()
+        .map_while(|line| line.strip_prefix("//! "))
+        .collect();
+    let header = header.join(" ");
+    let (_, elsewhere) = header.split_once("Not here:").unwrap_or_default();
+    let groups = elsewhere.split('(').skip(1);
+    groups
+        .filter_map(|group| group.split(')').next())
+        .flat_map(|group| group.split(", "))
+        .map(|name| name.trim_matches('`'))
+        .filter(|name| {
+            name.chars()
+                .all(|c| c.is_ascii_lowercase() || "_:".contains(c))
+        })
+        .map(str::to_owned)
+        .collect()
+}
+
+#[test]
+fn every_header_names_modules_that_exist() {
+    let sources = all_sources();
+    let modules: BTreeSet<String> = sources
+        .iter()
+        .flat_map(|(path, _)| {
+            let bare = path.with_extension("");
+            let parts = bare.iter().map(|part| part.to_string_lossy().into_owned());
+            parts.collect::<Vec<_>>()
+        })
+        .collect();
+    let mut missing = Vec::new();
+    for (path, text) in &sources {
+        for name in modules_named_elsewhere(text) {
+            if name
+                .split("::")
+                .any(|part| part != "crate" && !modules.contains(part))
+            {
+                missing.push(format!("{}: ({name})", path.display()));
+            }
+        }
+    }
+    assert_none("headers that name no module", &missing);
+    let header =
+        "//! A file. Not here: logs\n//! (`cli::logs`), others (no such one, gone).\n//!\n//! (x)";
+    assert_eq!(modules_named_elsewhere(header), ["cli::logs", "gone"]);
 }
 
 #[test]
