@@ -94,6 +94,17 @@ impl Workspace {
         &self.roots[0].canonical
     }
 
+    /// Resolves the folder that a call names, or returns the first folder. It need not exist.
+    ///
+    /// # Errors
+    /// As [`Self::resolve_in_workspace`].
+    pub fn resolve_folder(&self, asked: Option<&RawPath>) -> Result<PathBuf, ToolError> {
+        match asked {
+            Some(raw) => Ok(self.resolve_in_workspace(raw)?.absolute_path().to_owned()),
+            None => Ok(self.first_root().to_owned()),
+        }
+    }
+
     /// Resolves a path and proves that it lies in a workspace; it need not exist. Symlinks that stay inside are
     /// followed, so the result has none.
     ///

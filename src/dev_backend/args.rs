@@ -90,6 +90,17 @@ impl WireNumber {
         }
     }
 
+    /// Returns the number as the `waitMs` of a query that waits, in milliseconds: finite and not negative.
+    pub fn wait_ms_value(self) -> FunctionResult<f64> {
+        let wait = self.finite_value("waitMs")?;
+        if wait < 0.0 {
+            return Err(FunctionFailure::invalid_argument(
+                "waitMs must not be negative",
+            ));
+        }
+        Ok(wait)
+    }
+
     /// Returns the number if it is a non-negative integer.
     pub fn whole_value(self, field: &str) -> FunctionResult<i64> {
         if self.0.is_finite() && self.0.fract() == 0.0 && (0.0..=MAX_WHOLE).contains(&self.0) {

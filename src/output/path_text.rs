@@ -55,34 +55,41 @@ pub fn unquote_path_bytes(text: &[u8]) -> Option<Vec<u8>> {
             out.push(byte);
             continue;
         }
-        let Some((&escaped, after)) = rest.split_first() else {
+        let Some(&escaped) = rest.first() else {
             break;
         };
-        let octal = rest
-            .get(..3)
-            .filter(|digits| digits.iter().all(|d| (b'0'..=b'7').contains(d)));
-        if let Some(digits) = octal {
-            out.push(
-                digits
-                    .iter()
-                    .fold(0_u8, |sum, d| sum.wrapping_mul(8).wrapping_add(d - b'0')),
-            );
-            rest = &rest[3..];
-            continue;
-        }
-        rest = after;
-        out.push(match escaped {
-            b'a' => 7,
-            b'b' => 8,
-            b't' => b'\t',
-            b'n' => b'\n',
-            b'v' => 11,
-            b'f' => 12,
-            b'r' => b'\r',
-            other => other,
-        });
+        // An escape that git does not write stands for its character.
+        let (value, length) = unescape_byte(rest).unwrap_or((escaped, 1));
+        out.push(value);
+        rest = &rest[length..];
     }
     Some(out)
+}
+
+/// Reads what follows a backslash in a name that git quoted: three octal digits or one letter. Returns the byte, and
+/// the length of what was read. `None` for anything else.
+pub fn unescape_byte(rest: &[u8]) -> Option<(u8, usize)> {
+    let octal = rest
+        .get(..3)
+        .filter(|digits| digits.iter().all(|d| (b'0'..=b'7').contains(d)));
+    if let Some(digits) = octal {
+        let value = digits
+            .iter()
+            .fold(0_u16, |sum, digit| sum * 8 + u16::from(digit - b'0'));
+        return Some((u8::try_from(value).ok()?, 3));
+    }
+    let byte = match *rest.first()? {
+        b'a' => 7,
+        b'b' => 8,
+        b't' => b'\t',
+        b'n' => b'\n',
+        b'v' => 11,
+        b'f' => 12,
+        b'r' => b'\r',
+        same @ (b'"' | b'\\') => same,
+        _ => return None,
+    };
+    Some((byte, 1))
 }
 
 /// The path that a text stands for: quoted as answers quote it, or as it is.

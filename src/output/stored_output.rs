@@ -12,7 +12,7 @@ use super::line_feed::LineFeed;
 use super::line_index::{LineIndex, LineMiss, LineScan, find_last_lines};
 use super::long_line::{LineView, char_offset, last_chars_offset};
 use super::stored_line_indexes::StoredLineIndexes;
-use super::terminal_text::Utf8Decoder;
+use super::terminal_text::{Utf8Decoder, drop_cut_character};
 use super::{ClippedText, HeadTail, OutputHandle, TextBudget};
 
 const CHUNK_BYTES: usize = 64 << 10;
@@ -264,12 +264,7 @@ impl StoredOutput {
             .take(wanted)
             .read_to_end(&mut bytes)?;
         if from > 0 {
-            let inside = bytes
-                .iter()
-                .take(3)
-                .take_while(|byte| (**byte & 0xc0) == 0x80)
-                .count();
-            bytes.drain(..inside);
+            drop_cut_character(&mut bytes);
         }
         let text = String::from_utf8_lossy(&bytes);
         let at = last_chars_offset(&text, max_chars);

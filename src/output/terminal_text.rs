@@ -4,7 +4,7 @@
 use memchr::{memchr3, memrchr};
 
 use super::control_scanner::ControlScanner;
-pub use super::utf8_decoder::Utf8Decoder;
+pub use super::utf8_decoder::{Utf8Decoder, drop_cut_character};
 
 /// A carriage return or backspaces may rewrite this many bytes of the current line. Older bytes are passed on.
 const MAX_HELD_LINE_BYTES: usize = 64 << 10;

@@ -75,6 +75,16 @@ fn valid_utf8(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).expect("the error named these bytes as valid")
 }
 
+/// Removes the rest of a character whose beginning was cut off.
+pub fn drop_cut_character(bytes: &mut Vec<u8>) {
+    let inside = bytes
+        .iter()
+        .take(3)
+        .take_while(|byte| (**byte & 0xc0) == 0x80)
+        .count();
+    bytes.drain(..inside);
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

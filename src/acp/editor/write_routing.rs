@@ -31,9 +31,7 @@ pub(super) async fn prepare_editor_write(
     request: WriteTextFile,
 ) -> Result<Box<dyn PreparedWrite>, ToolError> {
     let path = request.path.clone();
-    if let Some(protection) = path.write_protection() {
-        return Err(protection.denial_error(&path.display_text()));
-    }
+    path.check_writable()?;
     let session = Arc::clone(call.editor_session());
     if !session.serves_reads_of(&path) {
         return prepare_followed_write(local, cx, call, request, None).await;

@@ -50,9 +50,7 @@ pub(super) fn prepare_write(
     cancel: &CancellationToken,
 ) -> Result<AtomicWrite, ToolError> {
     let shown = request.path.display_text();
-    if let Some(protection) = request.path.write_protection() {
-        return Err(protection.denial_error(&shown));
-    }
+    request.path.check_writable()?;
     let target = match open_target_folder(&request, false) {
         Err(cause) if cause.kind() == io::ErrorKind::NotFound && request.create_folders => None,
         found => Some(found.map_err(|cause| explain_missing_folder(&request.path, cause))?),

@@ -6,6 +6,7 @@ use super::local_terminals::LocalTerminals;
 use crate::acp::blocking::run_blocking;
 use crate::acp::terminals::{CreateTerminal, TerminalId, TerminalOutput};
 use crate::output::OutputHandle;
+use crate::output::terminal_text::drop_cut_character;
 use crate::tool::ToolError;
 
 impl LocalTerminals {
@@ -55,13 +56,7 @@ impl LocalTerminals {
                 .read_bytes_from(from, usize::try_from(most).unwrap_or(usize::MAX))
                 .map_err(failed)?;
             if from > 0 {
-                // The rest of a character whose beginning is cut off.
-                let inside = bytes
-                    .iter()
-                    .take(3)
-                    .take_while(|byte| (**byte & 0xc0) == 0x80)
-                    .count();
-                bytes.drain(..inside);
+                drop_cut_character(&mut bytes);
             }
             Ok((bytes, from > 0))
         })

@@ -25,9 +25,7 @@ pub(super) fn remove_regular_file(request: &RemoveFile) -> Result<(), ToolError>
 
 pub(super) fn move_regular_file(request: &MoveFile) -> Result<(), ToolError> {
     let (from, name) = open_checked_file(&request.from, &request.only_if)?;
-    if let Some(protection) = request.to.write_protection() {
-        return Err(protection.denial_error(&request.to.display_text()));
-    }
+    request.to.check_writable()?;
     let (to, new_name) = request
         .to
         .open_parent_folder(true)
@@ -65,9 +63,7 @@ fn open_checked_file(
     only_if: &WritePrecondition,
 ) -> Result<(FolderHandle, OsString), ToolError> {
     let shown = path.display_text();
-    if let Some(protection) = path.write_protection() {
-        return Err(protection.denial_error(&shown));
-    }
+    path.check_writable()?;
     let (folder, name) = path
         .open_parent_folder(false)
         .map_err(|cause| removal_error(path, cause))?;

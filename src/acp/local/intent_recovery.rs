@@ -292,10 +292,10 @@ fn resolve_unchanged(workspace: &Workspace, path: &str) -> Result<WorkspacePath,
     if resolved.absolute_path() != Path::new(path) {
         return Err(format!("leads to {} now", resolved.display_text()));
     }
-    if resolved.write_protection().is_some() {
-        return Err("must not be written".to_owned());
+    match resolved.check_writable() {
+        Ok(()) => Ok(resolved),
+        Err(_) => Err("must not be written".to_owned()),
     }
-    Ok(resolved)
 }
 
 fn read_current_file(workspace: &Workspace, path: &str) -> CurrentFileResult {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::explain_io_error;
 use super::held::{self, FolderHandle};
 use super::workspace_root::WorkspaceRoot;
-use crate::acp::protected_path::{self, PathProtection};
+use crate::acp::protected_path;
 use crate::output::path_text::path_text;
 use crate::tool::ToolError;
 
@@ -100,10 +100,16 @@ impl WorkspacePath {
         self.dangling.as_ref()
     }
 
-    /// Returns the rule that protects this path from writes, by its resolved name or by the requested one.
-    pub fn write_protection(&self) -> Option<PathProtection> {
-        protected_path::find_protection(&self.rel)
-            .or_else(|| protected_path::find_protection(&self.asked))
+    /// Refuses a path that is protected from writes, by its resolved name or by the requested one.
+    ///
+    /// # Errors
+    /// `policy_denied`, naming the rule.
+    pub fn check_writable(&self) -> Result<(), ToolError> {
+        let protection = protected_path::find_protection(&self.rel)
+            .or_else(|| protected_path::find_protection(&self.asked));
+        protection.map_or(Ok(()), |protection| {
+            Err(protection.denial_error(&self.display_text()))
+        })
     }
 
     /// Opens the file for reading.

@@ -137,16 +137,7 @@ impl ListForDevice {
     }
 
     fn requested_wait_ms(&self) -> FunctionResult<f64> {
-        let wait = self
-            .wait_ms
-            .map_or(Ok(0.0), |wait| wait.finite_value("waitMs"))?;
-        if wait < 0.0 {
-            Err(FunctionFailure::invalid_argument(
-                "waitMs must not be negative",
-            ))
-        } else {
-            Ok(wait)
-        }
+        self.wait_ms.map_or(Ok(0.0), WireNumber::wait_ms_value)
     }
 
     fn read_page(&self, view: &SnapshotView<'_>, device: &DeviceId) -> FunctionResult<InboxPage> {

@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 
 use super::{ApprovalParty, StoredAnswer};
 use crate::dev_backend::args::{WireNumber, optional};
-use crate::dev_backend::failure::{FunctionFailure, FunctionResult};
+use crate::dev_backend::failure::FunctionResult;
 use crate::dev_backend::function_traits::{PollHold, QueryFunction, SnapshotView};
 use crate::ids::DeviceId;
 
@@ -61,16 +61,7 @@ const COLUMNS: &str = "p.permission_id, p.request_id, p.device_id, p.title, p.op
 
 impl ListPending {
     fn pending_wait_ms(&self) -> FunctionResult<f64> {
-        let wait = self
-            .wait_ms
-            .map_or(Ok(0.0), |wait| wait.finite_value("waitMs"))?;
-        if wait < 0.0 {
-            Err(FunctionFailure::invalid_argument(
-                "waitMs must not be negative",
-            ))
-        } else {
-            Ok(wait)
-        }
+        self.wait_ms.map_or(Ok(0.0), WireNumber::wait_ms_value)
     }
 }
 

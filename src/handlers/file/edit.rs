@@ -105,14 +105,8 @@ impl Tool for Edit {
     async fn run(self, cx: &ToolContext, deps: &FileDeps) -> Result<ToolReply, ToolError> {
         check_content_size(&self.new_string)?;
         let path = deps.workspace.resolve_in_workspace(&self.file_path)?;
-        if let Some(protection) = path.write_protection() {
-            return Err(protection.denial_error(&path.display_text()));
-        }
-        let expected = self
-            .expected_sha256
-            .as_deref()
-            .map(parse_expected_sha256)
-            .transpose()?;
+        path.check_writable()?;
+        let expected = parse_expected_sha256(self.expected_sha256.as_deref())?;
         if self.old_string.is_empty() {
             return self.create_from_edit(cx, deps, path, expected).await;
         }

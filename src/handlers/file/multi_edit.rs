@@ -100,14 +100,8 @@ impl Tool for MultiEdit {
     async fn run(self, cx: &ToolContext, deps: &FileDeps) -> Result<ToolReply, ToolError> {
         self.check_edit_list()?;
         let path = deps.workspace.resolve_in_workspace(&self.file_path)?;
-        if let Some(protection) = path.write_protection() {
-            return Err(protection.denial_error(&path.display_text()));
-        }
-        let expected = self
-            .expected_sha256
-            .as_deref()
-            .map(parse_expected_sha256)
-            .transpose()?;
+        path.check_writable()?;
+        let expected = parse_expected_sha256(self.expected_sha256.as_deref())?;
         let makes = self.edits[0].old_string.is_empty();
         let loaded = if makes && !path.existed_when_resolved() && expected.is_none() {
             None

@@ -157,11 +157,7 @@ async fn changed_since_refusal(
 
 impl Write {
     fn write_precondition(&self) -> Result<WritePrecondition, ToolError> {
-        let expected = self
-            .expected_sha256
-            .as_deref()
-            .map(parse_expected_sha256)
-            .transpose()?;
+        let expected = parse_expected_sha256(self.expected_sha256.as_deref())?;
         match (self.overwrite, expected) {
             (Overwrite::Never, None) => Ok(WritePrecondition::Absent),
             (Overwrite::Never, Some(_)) => Err(ToolError::invalid_args(
@@ -189,15 +185,16 @@ pub(super) fn check_content_size(content: &str) -> Result<(), ToolError> {
     Err(ToolError::new(ErrorCode::TooLarge, text))
 }
 
-/// Validates a SHA-256 hash and returns it.
-pub(super) fn parse_expected_sha256(text: &str) -> Result<String, ToolError> {
+/// Validates a SHA-256 hash, if one is given, and returns it in lower case.
+pub(super) fn parse_expected_sha256(text: Option<&str>) -> Result<Option<String>, ToolError> {
+    let Some(text) = text else { return Ok(None) };
     let hash = text
         .trim()
         .strip_prefix("sha256:")
         .unwrap_or(text.trim())
         .to_ascii_lowercase();
     if hash.len() == 64 && hash.bytes().all(|b| b.is_ascii_hexdigit()) {
-        return Ok(hash);
+        return Ok(Some(hash));
     }
     Err(ToolError::invalid_args(
         "expected_sha256 must be 64 hex digits, as Read gives them in meta.sha256.",

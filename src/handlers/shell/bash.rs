@@ -145,14 +145,9 @@ impl Tool for Bash {
     }
 
     async fn run(self, cx: &ToolContext, deps: &ShellDeps) -> Result<ToolReply, ToolError> {
-        let folder = match &self.working_directory {
-            Some(raw) => deps
-                .workspace
-                .resolve_in_workspace(raw)?
-                .absolute_path()
-                .to_owned(),
-            None => deps.workspace.first_root().to_owned(),
-        };
+        let folder = deps
+            .workspace
+            .resolve_folder(self.working_directory.as_ref())?;
         self.run_in_folder(cx, deps, folder, None).await
     }
 }

@@ -142,10 +142,8 @@ impl Tool for SqliteQuery {
         }
         let path = deps.workspace.resolve_in_workspace(&self.database_path)?;
         check_not_own(path.absolute_path(), &deps.home, &path.display_text())?;
-        if self.is_change()
-            && let Some(protection) = path.write_protection()
-        {
-            return Err(protection.denial_error(&path.display_text()));
+        if self.is_change() {
+            path.check_writable()?;
         }
         let time_limit =
             cx.time_until_deadline(Duration::from_millis(self.timeout_ms.clamp(1, 600_000)));

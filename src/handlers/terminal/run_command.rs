@@ -75,14 +75,7 @@ impl Tool for RunCommand {
     }
 
     async fn run(self, cx: &ToolContext, deps: &TerminalDeps) -> Result<ToolReply, ToolError> {
-        let folder = match &self.cwd {
-            Some(raw) => deps
-                .workspace
-                .resolve_in_workspace(raw)?
-                .absolute_path()
-                .to_owned(),
-            None => deps.workspace.first_root().to_owned(),
-        };
+        let folder = deps.workspace.resolve_folder(self.cwd.as_ref())?;
         let launch = match self.args {
             Some(args) => CommandLaunch::Program {
                 command: self.command,

@@ -79,13 +79,8 @@ impl UndoPlan<'_> {
             .ancestors()
             .skip(1)
             .any(|above| self.returning.contains_key(above));
-        if let Some(protection) = path.write_protection().filter(|_| !is_within) {
-            return self.faults.push(
-                protection
-                    .denial_error(&display_workspace_path(path))
-                    .model_text()
-                    .to_owned(),
-            );
+        if !is_within && let Err(denied) = path.check_writable() {
+            return self.faults.push(denied.model_text().to_owned());
         }
         match (path.file_metadata(), &removed) {
             (Err(cause), _) if cause.kind() == io::ErrorKind::NotFound => {

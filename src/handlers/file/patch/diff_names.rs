@@ -1,6 +1,8 @@
 //! Parses the file names in a unified diff: quoted, prefixed, followed by a time. Not here:
 //! checking that they exist (plan).
 
+use crate::output::path_text::unescape_byte;
+
 /// The name by which git says that there is no file.
 pub(super) const DEV_NULL: &str = "/dev/null";
 
@@ -30,30 +32,9 @@ fn unescape_quoted(quoted: &str) -> Option<(String, &str)> {
         match *bytes.get(at)? {
             b'"' => return Some((String::from_utf8(name).ok()?, &quoted[at + 1..])),
             b'\\' => {
-                at += 1;
-                let escaped = *bytes.get(at)?;
-                let octal = bytes
-                    .get(at..at + 3)
-                    .filter(|three| three.iter().all(|b| matches!(b, b'0'..=b'7')));
-                if let Some(digits) = octal {
-                    let value = digits
-                        .iter()
-                        .fold(0_u16, |value, digit| value * 8 + u16::from(digit - b'0'));
-                    name.push(u8::try_from(value).ok()?);
-                    at += 2;
-                } else {
-                    name.push(match escaped {
-                        b'a' => 7,
-                        b'b' => 8,
-                        b't' => b'\t',
-                        b'n' => b'\n',
-                        b'v' => 11,
-                        b'f' => 12,
-                        b'r' => b'\r',
-                        b'"' | b'\\' => escaped,
-                        _ => return None,
-                    });
-                }
+                let (value, length) = unescape_byte(bytes.get(at + 1..)?)?;
+                name.push(value);
+                at += length;
             }
             byte => name.push(byte),
         }

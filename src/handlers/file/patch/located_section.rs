@@ -31,13 +31,13 @@ pub(super) fn locate_section(
     let resolve = |name: &str| {
         deps.workspace
             .resolve_in_workspace(&RawPath::from(name))
-            .and_then(|path| match path.write_protection() {
-                Some(protection) => Err(protection.denial_error(&path.display_text())),
-                None if path.names_folder() => Err(ToolError::new(
-                    ErrorCode::IsDirectory,
-                    format!("{}/ names a folder.", path.display_text()),
-                )),
-                None => Ok(path),
+            .and_then(|path| {
+                path.check_writable()?;
+                if path.names_folder() {
+                    let text = format!("{}/ names a folder.", path.display_text());
+                    return Err(ToolError::new(ErrorCode::IsDirectory, text));
+                }
+                Ok(path)
             })
             .map_err(|fault| with_patch_line(section.line, &fault))
     };
