@@ -21,6 +21,7 @@
 //! - [`config`], [`cli`]: the configuration and the command line.
 
 pub use punie_core::{approval_answer, durable, failpoint, ids, record_locks};
+pub use {punie_dev_backend as dev_backend, punie_policy as policy, punie_sandbox as sandbox};
 
 pub mod request;
 
@@ -29,8 +30,6 @@ pub mod redact;
 
 pub mod tool;
 
-pub mod policy;
-pub mod sandbox;
 
 pub mod acp;
 
@@ -41,7 +40,6 @@ pub mod handlers;
 pub mod journal;
 
 pub mod backend;
-pub mod dev_backend;
 
 pub mod audit;
 pub mod home;

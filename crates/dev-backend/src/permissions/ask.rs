@@ -1,0 +1,137 @@
+//! `permissions:ask`: a device asks if it may run a call.
+
+use std::collections::HashSet;
+
+use serde::{Deserialize, Serialize};
+
+use super::{PermissionOption, StoredAnswer, StoredPermission};
+use crate::args::{self, WireNumber};
+use crate::auth;
+use crate::commit_transaction::CommitTransaction;
+use crate::credentials::{Sha256Hash, hash_fields};
+use crate::events::request::RequestStatus;
+use crate::failure::{FailureCode, FunctionFailure, FunctionResult};
+use crate::function_traits::MutationFunction;
+use crate::sql_calls::SqlCalls as _;
+use punie_core::ids::RequestId;
+
+/// The most bytes of a title.
+const TITLE_LIMIT: usize = 4 * 1024;
+/// The most options of a question.
+const MOST_OPTIONS: usize = 8;
+/// The most bytes of an option's id, and of its name.
+const OPTION_LIMIT: usize = 256;
+
+/// The arguments of `permissions:ask`.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct AskPermission {
+    device_id: String,
+    token: String,
+    permission_id: String,
+    request_id: String,
+    title: String,
+    options: Vec<PermissionOption>,
+    expires_at_ms: WireNumber,
+}
+
+/// The value of `permissions:ask`.
+#[derive(Serialize)]
+pub(crate) struct AskedPermission {
+    created: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    answer: Option<StoredAnswer>,
+}
+
+impl AskPermission {
+    /// Refuses a malformed question.
+    fn check_question(&self) -> FunctionResult<()> {
+        args::check_payload_size("title", &self.title, TITLE_LIMIT)?;
+        if !(1..=MOST_OPTIONS).contains(&self.options.len()) {
+            return Err(FunctionFailure::invalid_argument(format!(
+                "options must be 1 to {MOST_OPTIONS}"
+            )));
+        }
+        for choice in &self.options {
+            args::check_text_length("optionId", &choice.option_id, OPTION_LIMIT)?;
+            args::check_text_length("name", &choice.name, OPTION_LIMIT)?;
+        }
+        let ids: HashSet<_> = self
+            .options
+            .iter()
+            .map(|choice| &choice.option_id)
+            .collect();
+        if ids.len() < self.options.len() || ids.iter().any(|id| id.is_empty()) {
+            return Err(FunctionFailure::invalid_argument(
+                "each option must have an id of its own",
+            ));
+        }
+        Ok(())
+    }
+
+    fn question_hash(&self, options: &str, expires_at_ms: f64) -> Sha256Hash {
+        hash_fields(&[
+            Some(&self.device_id),
+            Some(&self.request_id),
+            Some(&self.title),
+            Some(options),
+            Some(&expires_at_ms.to_string()),
+        ])
+    }
+}
+
+impl MutationFunction for AskPermission {
+    const PATH: &'static str = "permissions:ask";
+    type Reply = AskedPermission;
+
+    fn run_mutation(self, db: &mut CommitTransaction<'_>) -> FunctionResult<AskedPermission> {
+        let device = auth::authenticate_device(db, &self.device_id, &self.token)?;
+        let permission = RequestId::parse(&self.permission_id)?;
+        let request = RequestId::parse(&self.request_id)?;
+        self.check_question()?;
+        let expires_at_ms = self.expires_at_ms.finite_value("expiresAtMs")?;
+        let options = serde_json::to_string(&self.options)?;
+        let hash = self.question_hash(&options, expires_at_ms);
+        match StoredPermission::find_permission(db, permission.as_str())? {
+            Some(stored) if stored.body_hash == hash => {
+                return Ok(AskedPermission {
+                    created: false,
+                    answer: stored.answer,
+                });
+            }
+            Some(_) => {
+                let message = "a permission of this id with another question is stored already; make a new id";
+                return Err(FunctionFailure::with_code(
+                    FailureCode::RequestIdReused,
+                    message,
+                ));
+            }
+            None => {}
+        }
+        if RequestStatus::load_device_status(db, &request, &device)?.finished {
+            return Err(FunctionFailure::with_code(
+                FailureCode::RequestUnknown,
+                "the request has its result already",
+            ));
+        }
+        let now_ms = db.now_ms;
+        db.execute_cached(
+            "INSERT INTO permissions (permission_id, request_id, device_id, body_hash, title, options, asked_at_ms, \
+             expires_at_ms) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+            rusqlite::params![
+                permission.as_str(),
+                request.as_str(),
+                device.as_str(),
+                hash,
+                self.title,
+                options,
+                now_ms,
+                expires_at_ms,
+            ],
+        )?;
+        Ok(AskedPermission {
+            created: true,
+            answer: None,
+        })
+    }
+}

@@ -1,0 +1,315 @@
+//! policy.toml: read, checked, and added to. Not here: matching rules (rule).
+
+use std::collections::HashSet;
+use std::fmt;
+
+use serde::Deserialize;
+use toml::Spanned;
+
+use super::decision::PolicyDecision;
+use super::rule::{PathGlob, PolicyRule};
+use super::rule_examples;
+use punie_core::tool_effect::ToolEffect;
+
+/// The rules in force.
+#[derive(Debug, Clone)]
+pub struct PolicyRules {
+    /// The decision for calls that no rule names.
+    pub default: PolicyDecision,
+    /// The rules, as they stand in the file.
+    pub rules: Vec<PolicyRule>,
+}
+
+impl Default for PolicyRules {
+    fn default() -> Self {
+        Self {
+            default: PolicyDecision::Allow,
+            rules: Vec::new(),
+        }
+    }
+}
+
+/// The error in the file.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub struct PolicyFileError {
+    /// The line, from 1.
+    pub line: Option<usize>,
+    /// The error and its correction.
+    pub text: String,
+}
+
+impl fmt::Display for PolicyFileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.line {
+            Some(line) => write!(f, "policy.toml, line {line}: {}", self.text),
+            None => write!(f, "policy.toml: {}", self.text),
+        }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PolicyFileText {
+    default: Option<PolicyDecision>,
+    #[serde(default)]
+    rule: Vec<Spanned<PolicyFileRule>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PolicyFileRule {
+    name: String,
+    decision: PolicyDecision,
+    reason: Option<String>,
+    #[serde(default)]
+    tools: Vec<String>,
+    #[serde(default)]
+    paths: Vec<String>,
+    #[serde(default)]
+    command: Vec<WordPattern>,
+    #[serde(default, rename = "match")]
+    matches: Vec<String>,
+    #[serde(default)]
+    no_match: Vec<String>,
+}
+
+/// A word of a command, or several that may stand in its place.
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "a word in quotes, or a list of such words")]
+enum WordPattern {
+    One(String),
+    Any(Vec<String>),
+}
+
+impl PolicyRules {
+    /// Reads the file's text. `is_tool` knows the names of this device's own tools.
+    ///
+    /// # Errors
+    /// [`PolicyFileError`], with the line: also where a rule's examples are not as it says.
+    pub fn parse_policy(
+        text: &str,
+        is_tool: &dyn Fn(&str) -> bool,
+    ) -> Result<Self, PolicyFileError> {
+        let breaks = |part: &str| part.matches('\n').count();
+        let line_at = |offset: usize| breaks(&text[..offset.min(text.len())]) + 1;
+        let written: PolicyFileText = toml::from_str(text).map_err(|error| PolicyFileError {
+            line: error.span().map(|span| line_at(span.start)),
+            text: error.message().trim().to_owned(),
+        })?;
+        let mut rules: Vec<PolicyRule> = Vec::new();
+        let mut names = HashSet::new();
+        let (mut line, mut counted) = (1, 0);
+        for written in written.rule {
+            // They come as they stand in the text, so each line break is counted once.
+            let begin = written.span().start.min(text.len());
+            line += text.get(counted..begin).map_or(0, breaks);
+            counted = counted.max(begin);
+            let broken = |text: String| PolicyFileError {
+                line: Some(line),
+                text,
+            };
+            let written = written.into_inner();
+            let name = written.name.clone();
+            if !names.insert(name.clone()) {
+                return Err(broken(format!(
+                    "two rules are called {name:?}; grants name a rule, so give one another name"
+                )));
+            }
+            let (matches, no_match) = (written.matches.clone(), written.no_match.clone());
+            let rule = build_rule(written, line, is_tool)
+                .and_then(|rule| {
+                    rule_examples::check_examples(&rule, &matches, &no_match).map(|()| rule)
+                })
+                .map_err(|why| broken(format!("the rule {name:?}: {why}")))?;
+            rules.push(rule);
+        }
+        Ok(Self {
+            default: written.default.unwrap_or(PolicyDecision::Allow),
+            rules,
+        })
+    }
+
+    /// Returns whether nothing is said at all.
+    pub fn is_empty(&self) -> bool {
+        self.default == PolicyDecision::Allow && self.rules.is_empty()
+    }
+
+    /// The rule of this name.
+    pub fn find_rule(&self, name: &str) -> Option<&PolicyRule> {
+        self.rules.iter().find(|rule| rule.name == name)
+    }
+
+    pub(super) fn rules_about<'a>(
+        &'a self,
+        tool: &'a str,
+        effect: ToolEffect,
+    ) -> impl Iterator<Item = &'a PolicyRule> {
+        self.rules
+            .iter()
+            .filter(move |rule| rule.applies_to_tool(tool, effect))
+    }
+}
+
+fn build_rule(
+    written: PolicyFileRule,
+    line: usize,
+    is_tool: &dyn Fn(&str) -> bool,
+) -> Result<PolicyRule, String> {
+    let sign = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    if written.name.is_empty() || written.name.len() > 64 || !written.name.chars().all(sign) {
+        return Err(
+            "its name must be 1 to 64 letters, digits, dashes, dots or underscores".to_owned(),
+        );
+    }
+    let known = |word: &str| {
+        matches!(word, "reads" | "writes" | "executes")
+            || word.starts_with("guest:")
+            || is_tool(word)
+    };
+    if let Some(other) = written.tools.iter().find(|word| !known(word)) {
+        return Err(format!(
+            "tools holds {other:?}, which is neither reads, writes, executes nor a tool (`punie-runner tools` lists \
+             them); a tool of an editor's is written \"guest:NAME\""
+        ));
+    }
+    if written.tools.is_empty() && written.paths.is_empty() && written.command.is_empty() {
+        return Err(
+            "it says neither tools, paths nor command; `default` is for everything else".to_owned(),
+        );
+    }
+    if !written.paths.is_empty() && !written.command.is_empty() {
+        return Err("it says both paths and command; make two rules of it".to_owned());
+    }
+    let command: Vec<Vec<String>> = written
+        .command
+        .into_iter()
+        .map(|element| match element {
+            WordPattern::One(word) => vec![word],
+            WordPattern::Any(words) => words,
+        })
+        .collect();
+    let odd = |word: &String| {
+        word.is_empty() || word.chars().any(|c| c.is_whitespace() || c.is_control())
+    };
+    if command
+        .iter()
+        .any(|element| element.is_empty() || element.iter().any(odd))
+    {
+        return Err(
+            "command is a list of single words, as [\"git\", [\"push\", \"fetch\"]]".to_owned(),
+        );
+    }
+    let paths = written
+        .paths
+        .iter()
+        .map(|text| PathGlob::new(text))
+        .collect::<Result<_, _>>()?;
+    Ok(PolicyRule {
+        name: written.name,
+        decision: written.decision,
+        reason: written
+            .reason
+            .map(|text| text.split_whitespace().collect::<Vec<_>>().join(" ")),
+        tools: written.tools,
+        paths,
+        command,
+        line,
+    })
+}
+
+/// A rule to be added to the file.
+#[derive(Debug, Clone, Default)]
+pub struct AddedPolicyRule {
+    /// Its name; made from the rest if not given.
+    pub name: Option<String>,
+    /// The reason.
+    pub reason: Option<String>,
+    /// Its tools.
+    pub tools: Vec<String>,
+    /// Its paths.
+    pub paths: Vec<String>,
+    /// Its command.
+    pub command: Vec<String>,
+}
+
+impl AddedPolicyRule {
+    /// Adds it at the end of the file's text, whose comments and order stay; with the name it got.
+    ///
+    /// # Errors
+    /// [`PolicyFileError`] where the text is broken before, or would be after.
+    pub fn append_to_file(
+        &self,
+        text: &str,
+        decision: PolicyDecision,
+        is_tool: &dyn Fn(&str) -> bool,
+    ) -> Result<(String, String), PolicyFileError> {
+        let before = PolicyRules::parse_policy(text, is_tool)?;
+        let name = self
+            .name
+            .clone()
+            .unwrap_or_else(|| self.choose_rule_name(&before, decision));
+        let list = |words: &[String]| {
+            let quoted: Vec<String> = words.iter().map(|word| quote_toml(word)).collect();
+            (!words.is_empty()).then(|| format!("[{}]", quoted.join(", ")))
+        };
+        let keys = [
+            ("name", Some(quote_toml(&name))),
+            ("decision", Some(quote_toml(decision.as_str()))),
+            ("reason", self.reason.as_deref().map(quote_toml)),
+            ("tools", list(&self.tools)),
+            ("paths", list(&self.paths)),
+            ("command", list(&self.command)),
+        ];
+        let lines = keys
+            .into_iter()
+            .filter_map(|(key, value)| Some(format!("{key} = {}\n", value?)));
+        let added: String = std::iter::once("[[rule]]\n".to_owned())
+            .chain(lines)
+            .collect();
+        let gap = match text {
+            "" => "",
+            text if text.ends_with("\n\n") => "",
+            text if text.ends_with('\n') => "\n",
+            _ => "\n\n",
+        };
+        let whole = format!("{text}{gap}{added}");
+        PolicyRules::parse_policy(&whole, is_tool)?;
+        Ok((whole, name))
+    }
+
+    /// A name that says what it is about and that no rule has.
+    fn choose_rule_name(&self, rules: &PolicyRules, decision: PolicyDecision) -> String {
+        let words = self.command.iter().chain(&self.paths).chain(&self.tools);
+        let signs = words.flat_map(|word| word.chars().chain(['-']));
+        let plain: String = signs
+            .map(|c| {
+                if c.is_ascii_alphanumeric() {
+                    c.to_ascii_lowercase()
+                } else {
+                    '-'
+                }
+            })
+            .collect();
+        let parts: Vec<&str> = plain
+            .split('-')
+            .filter(|part| !part.is_empty())
+            .take(4)
+            .collect();
+        let base: String = format!("{}-{}", decision.as_str(), parts.join("-"))
+            .chars()
+            .take(50)
+            .collect();
+        let numbered = (2..).map(|n| format!("{base}-{n}"));
+        std::iter::once(base.clone())
+            .chain(numbered)
+            .find(|name| rules.find_rule(name).is_none())
+            .unwrap_or(base)
+    }
+}
+
+/// Quotes a text as JSON, which TOML reads too.
+fn quote_toml(text: &str) -> String {
+    serde_json::Value::from(text)
+        .to_string()
+        .replace('\u{7f}', "\\u007f")
+}

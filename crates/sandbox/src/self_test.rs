@@ -1,0 +1,175 @@
+//! The self-test of confinement: a script that tries to escape, and the evaluation of its attempts. Available
+//! mechanisms may not be enforced, so the test runs like a command. Not here: running it (acp::local).
+#![cfg_attr(
+    unix,
+    expect(
+        clippy::disallowed_methods,
+        reason = "the self-test lays out files that must stay as they are"
+    )
+)]
+
+/// The script. Its arguments are: the folder outside, the ports of a TCP listener and a UDP socket outside, the
+/// runner's process id, a free name, and a protected file. It uses shell builtins where possible, so that it takes
+/// milliseconds. An escape that cannot be tried counts as successful.
+pub const SCRIPT: &str = r#"
+echo began
+{ : > "$1/made"; } 2>/dev/null
+{ echo x >> "$1/rc"; } 2>/dev/null
+{ read -r line < "$1/hidden" && echo "read $line"; } 2>/dev/null
+if command -v ln >/dev/null; then ln "$1/hidden" "./$5" 2>/dev/null && rm "./$5" && echo linked; else echo linked; fi
+(exec 3<>"/dev/tcp/127.0.0.1/$2") 2>/dev/null
+{ echo x > "/dev/udp/127.0.0.1/$3"; } 2>/dev/null
+(exec 3<"/proc/$4/mem") 2>/dev/null && echo traced
+kill -0 "$4" 2>/dev/null && echo signalled
+{ echo x >> "./$6"; } 2>/dev/null
+[ -e "$1/door/inside" ] && echo entered
+[ -S "$1/door.sock" ] && echo entered
+echo ended
+"#;
+
+#[cfg(unix)]
+pub use outside::SelfTestTargets;
+
+#[cfg(unix)]
+mod outside {
+    use std::fs::{self, File};
+    use std::io::{self, Write as _};
+    use std::net::{TcpListener, UdpSocket};
+    use std::os::unix::net::UnixListener;
+    use std::path::{Path, PathBuf};
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use crate::{ConfinementLevel, EscapeAttempt, NetworkAccess};
+
+    /// A whole line: the shell's `read` fails on an incomplete one.
+    const SECRET: &str = "punie-self-test-secret\n";
+    const UNTOUCHED_TEXT: &str = "untouched\n";
+
+    /// The targets that the script tries to reach, observed from outside. They are removed on drop.
+    #[derive(Debug)]
+    pub struct SelfTestTargets {
+        folder: PathBuf,
+        /// This file is in a folder that commands write, so its name is unpredictable.
+        protected_file: PathBuf,
+        free_name: String,
+        tcp: TcpListener,
+        udp: UdpSocket,
+    }
+
+    impl SelfTestTargets {
+        /// Creates the targets in a new subfolder of `folder`, since another test may run at the same time, and a file
+        /// to be protected in `inside`, where the script runs.
+        ///
+        /// # Errors
+        /// The system's.
+        pub fn create_targets(folder: &Path, inside: &Path) -> io::Result<Self> {
+            static NEXT: AtomicU32 = AtomicU32::new(0);
+            let number = NEXT.fetch_add(1, Ordering::Relaxed);
+            let folder = folder.join(format!("{}-{number}", std::process::id()));
+            fs::create_dir_all(folder.join("door"))?;
+            fs::write(folder.join("door/inside"), UNTOUCHED_TEXT)?;
+            let _ = fs::remove_file(folder.join("door.sock"));
+            // The socket's file is enough.
+            drop(UnixListener::bind(folder.join("door.sock"))?);
+            let random = || uuid::Uuid::new_v4().simple().to_string();
+            let covered = inside.join(format!("self-test-{}", random()));
+            // Create a new file, so that nothing is written through a link that a command left there.
+            File::create_new(&covered)?.write_all(UNTOUCHED_TEXT.as_bytes())?;
+            fs::write(folder.join("rc"), UNTOUCHED_TEXT)?;
+            fs::write(folder.join("hidden"), SECRET)?;
+            let _ = fs::remove_file(folder.join("made"));
+            let (tcp, udp) = (
+                TcpListener::bind("127.0.0.1:0")?,
+                UdpSocket::bind("127.0.0.1:0")?,
+            );
+            tcp.set_nonblocking(true)?;
+            udp.set_nonblocking(true)?;
+            Ok(Self {
+                folder,
+                protected_file: covered,
+                free_name: format!("self-test-{}", random()),
+                tcp,
+                udp,
+            })
+        }
+
+        /// Returns the script's arguments.
+        ///
+        /// # Errors
+        /// The system's.
+        pub fn script_arguments(&self) -> io::Result<Vec<String>> {
+            let runner = std::process::id();
+            Ok(vec![
+                self.folder.display().to_string(),
+                self.tcp.local_addr()?.port().to_string(),
+                self.udp.local_addr()?.port().to_string(),
+                runner.to_string(),
+                self.free_name.clone(),
+                self.protected_file
+                    .file_name()
+                    .unwrap_or_default()
+                    .to_string_lossy()
+                    .into_owned(),
+            ])
+        }
+
+        /// Returns the folder and the socket to be blocked.
+        pub fn paths_to_block(&self) -> [PathBuf; 2] {
+            ["door", "door.sock"].map(|name| self.folder.join(name))
+        }
+
+        /// Returns the file to be protected.
+        pub fn protected_file(&self) -> &Path {
+            &self.protected_file
+        }
+
+        /// Returns whether the file was protected.
+        fn is_file_protected(&self) -> bool {
+            if !fs::symlink_metadata(&self.protected_file).is_ok_and(|file| file.is_file()) {
+                return false;
+            }
+            fs::read_to_string(&self.protected_file).ok().as_deref() == Some(UNTOUCHED_TEXT)
+        }
+
+        /// Evaluates the attempts; `None` if the script did not complete. Access that the owner allows is no escape.
+        pub fn evaluate_output(
+            &self,
+            said: &str,
+            network: NetworkAccess,
+        ) -> Option<ConfinementLevel> {
+            let lines: Vec<&str> = said.lines().collect();
+            if lines.first() != Some(&"began") || lines.last() != Some(&"ended") {
+                return None;
+            }
+            let reached = |escape: EscapeAttempt| match escape {
+                EscapeAttempt::Write => self.folder.join("made").exists(),
+                EscapeAttempt::Append => {
+                    fs::read_to_string(self.folder.join("rc")).ok().as_deref()
+                        != Some(UNTOUCHED_TEXT)
+                }
+                EscapeAttempt::Read => said.contains(SECRET.trim_end()),
+                EscapeAttempt::Link => lines.contains(&"linked"),
+                EscapeAttempt::Tcp => network != NetworkAccess::Full && self.tcp.accept().is_ok(),
+                EscapeAttempt::Udp => {
+                    network != NetworkAccess::Full && self.udp.recv(&mut [0; 8]).is_ok()
+                }
+                EscapeAttempt::Trace => lines.contains(&"traced"),
+                EscapeAttempt::Signal => lines.contains(&"signalled"),
+                EscapeAttempt::Protected => !self.is_file_protected(),
+                EscapeAttempt::Daemon => lines.contains(&"entered"),
+            };
+            let open = EscapeAttempt::ALL
+                .into_iter()
+                .filter(|escape| reached(*escape))
+                .collect();
+            Some(ConfinementLevel::from_escapes(open))
+        }
+    }
+
+    impl Drop for SelfTestTargets {
+        fn drop(&mut self) {
+            let _ = fs::remove_file(&self.protected_file);
+            let _ = fs::remove_dir_all(&self.folder);
+        }
+    }
+}
