@@ -30,7 +30,6 @@ pub mod redact;
 
 pub mod tool;
 
-
 pub mod acp;
 
 pub mod worker;

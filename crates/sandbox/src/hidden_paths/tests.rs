@@ -58,12 +58,8 @@ fn what_a_command_shuts_shows_nothing_of_what_is_hidden_in_it_or_by_it() {
             );
             let hint = |path: &Path| {
                 let output = format!("cat: {}: Permission denied", path.display());
-                crate::hint::hint_after_failure(
-                    &rules,
-                    crate::NetworkAccess::Full,
-                    &output,
-                )
-                .expect("said")
+                crate::hint::hint_after_failure(&rules, crate::NetworkAccess::Full, &output)
+                    .expect("said")
             };
             let shut: PathBuf = home.join(folder).components().collect();
             let way_in = format!("{} lets nobody in", shut.display());

@@ -34,11 +34,7 @@ pub(crate) fn home() -> (tempfile::TempDir, PathBuf) {
     (folder, home)
 }
 
-pub(crate) fn uses(
-    rules: &SandboxRules,
-    home: &Path,
-    wanted: PathAccess,
-) -> Vec<String> {
+pub(crate) fn uses(rules: &SandboxRules, home: &Path, wanted: PathAccess) -> Vec<String> {
     let list = compute_grants(rules).expect("known").list;
     let below = list.iter().filter(|place| place.access == wanted);
     let mut names: Vec<String> = below
