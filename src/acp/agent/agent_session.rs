@@ -62,7 +62,7 @@ impl Drop for AttachedTurnGuard<'_> {
 }
 
 impl AgentSession {
-    /// Creates a session without an open turn. `failure` is set once the runner takes calls, or cannot.
+    /// Creates a session without an open turn. `readiness` is set once the runner takes calls, or cannot.
     pub(super) fn new(
         editor_session: Arc<EditorSession>,
         readiness: watch::Receiver<Option<Result<String, String>>>,
@@ -124,8 +124,8 @@ impl AgentSession {
 
     /// Waits until the runner takes calls, or cannot.
     pub(super) async fn wait_until_ready(&self) -> Result<String, String> {
-        let mut failure = self.readiness.clone();
-        match failure.wait_for(Option::is_some).await {
+        let mut readiness = self.readiness.clone();
+        match readiness.wait_for(Option::is_some).await {
             Ok(opened) => opened.clone().unwrap_or_else(|| Ok(String::new())),
             Err(_) => Err("the session is over".to_owned()),
         }

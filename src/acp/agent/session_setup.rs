@@ -83,8 +83,8 @@ impl AgentSessions {
         if let Some(threads) = host.threads() {
             session.set_thread_store(threads);
         }
-        let (opened, failure) = watch::channel(None);
-        let agent_session = Arc::new(AgentSession::new(Arc::new(session), failure));
+        let (opened, readiness) = watch::channel(None);
+        let agent_session = Arc::new(AgentSession::new(Arc::new(session), readiness));
         self.insert_session(&agent_session);
         Ok((agent_session, PendingSetup { folder, opened }))
     }

@@ -87,6 +87,11 @@ impl AttachedEditors {
         }
     }
 
+    /// Returns whether a session is open, attached or not.
+    pub(super) fn has_open_session(&self) -> bool {
+        !self.0.state.lock().threads.is_empty()
+    }
+
     /// Returns the open sessions, attached or not.
     pub(super) fn open_sessions(&self) -> Vec<Arc<EditorSession>> {
         self.0.state.lock().threads.clone()
@@ -147,13 +152,6 @@ impl AttachedEditors {
         self.0.open_turns.subscribe()
     }
 
-    /// Returns the sessions that have an open turn, the newest last.
-    pub fn attached_sessions(&self) -> Vec<Arc<EditorSession>> {
-        let state = self.0.state.lock();
-        let sessions = state.turns.iter().map(|turn| Arc::clone(&turn.session));
-        sessions.collect()
-    }
-
     /// Finds the turn for a conversation: one that names it before those for all, newer ones before older ones.
     pub(super) fn find_turn(&self, conversation: &ConversationId) -> Option<Arc<PromptTurn>> {
         let state = self.0.state.lock();
@@ -181,11 +179,6 @@ impl AttachedEditors {
 }
 
 impl TurnHandle {
-    /// Returns the session of the turn.
-    pub fn turn_session(&self) -> &Arc<EditorSession> {
-        &self.turn.session
-    }
-
     /// Stops the turn for the person. Its conversations write and run nothing more, calls shown in it are told to stop,
     /// and later ones are not shown. If the turn is only dropped, because the editor was closed, its calls go on.
     pub async fn stop_turn(&self) {

@@ -30,7 +30,7 @@ const DEFAULT_OUTPUT_LIMIT: u64 = 1 << 20;
 pub(super) struct EditorCommand {
     session: Arc<EditorSession>,
     wire: WireId,
-    request: CreateTerminal,
+    request: Arc<CreateTerminal>,
     started: Instant,
     runtime: Handle,
     state: Mutex<EditorCommandState>,
@@ -59,7 +59,7 @@ impl EditorCommand {
         Self {
             session,
             wire,
-            request,
+            request: Arc::new(request),
             started: Instant::now(),
             runtime: Handle::current(),
             state: Mutex::default(),
@@ -91,7 +91,7 @@ impl EditorCommand {
             ));
         }
         let over = ended.is_some() && since.is_none();
-        let (local, request) = (local.clone(), self.request.clone());
+        let (local, request) = (local.clone(), Arc::clone(&self.request));
         let captured =
             run_blocking(move || local.capture_editor_output(&request, &text, over, since)).await?;
         let (exit, elapsed) = ended.unzip();

@@ -37,7 +37,7 @@ impl CallObserver for AttachedEditors {
 fn may_need_person(editors: &AttachedEditors, conversation: &ConversationId) -> bool {
     let is_supervised =
         |(supervision, _): &(SupervisionStore, _)| supervision.requires_approval(conversation);
-    !editors.open_sessions().is_empty() || editors.supervision().is_some_and(is_supervised)
+    editors.has_open_session() || editors.supervision().is_some_and(is_supervised)
 }
 
 /// Returns whether a person must be asked about a call that no turn shows.

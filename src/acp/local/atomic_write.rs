@@ -194,8 +194,7 @@ impl PreparedWrite for AtomicWrite {
             return Ok(());
         }
         let shown = self.request.path.display_text();
-        let path = self.request.path.clone();
-        let failed = |cause: io::Error| path.access_error(cause);
+        let failed = |cause: io::Error| self.request.path.access_error(cause);
         let (folder, name) = match self.target.take() {
             Some(target) => target,
             None => open_target_folder(&self.request, self.request.create_folders)
@@ -226,8 +225,7 @@ impl PreparedWrite for AtomicWrite {
 
     fn place_content(mut self: Box<Self>) -> Result<WriteReport, ToolError> {
         let shown = self.request.path.display_text();
-        let path = self.request.path.clone();
-        let failed = |cause: io::Error| path.access_error(cause);
+        let failed = |cause: io::Error| self.request.path.access_error(cause);
         let Some(outcome) = self.outcome.take() else {
             return Err(ToolError::internal_error(format!(
                 "{shown} was not staged."

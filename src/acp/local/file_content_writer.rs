@@ -92,7 +92,7 @@ pub(super) fn write_and_sync(
     sync(file)
 }
 
-/// Writes the bytes and syncs them. Returns `InvalidData` if a replaced range does not end as expected any more.
+/// Writes the bytes and syncs them, and hashes them meanwhile. Returns `InvalidData` if a replaced range does not end as expected any more.
 /// `known` is the hash of the old bytes, if a caller has it.
 pub(super) fn write_with_hashes(
     file: &mut File,
@@ -101,10 +101,6 @@ pub(super) fn write_with_hashes(
     sync: impl FnOnce(&File) -> io::Result<()>,
     cancel: &CancellationToken,
 ) -> io::Result<FilledFile> {
-    if let Some(filled) = hash_before_writing(content, known) {
-        write_and_sync(file, content, sync)?;
-        return Ok(filled);
-    }
     std::thread::scope(|threads| {
         let (loaded, splices): (&[u8], &[ByteSplice]) = match content {
             NewBytes::Whole(bytes) => (bytes, &[]),

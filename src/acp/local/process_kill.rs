@@ -333,8 +333,7 @@ fn to_timespec(duration: Duration) -> Timespec {
     })
 }
 
-#[cfg(target_os = "linux")]
-#[cfg(test)]
+#[cfg(all(test, target_os = "linux"))]
 mod tests {
     use std::collections::BTreeMap;
 

@@ -46,11 +46,6 @@ impl TerminalGuard {
         &self.terminal.id
     }
 
-    /// Returns the command's process id, if it is known.
-    pub fn command_pid(&self) -> Option<u32> {
-        self.terminal.pid
-    }
-
     /// Ends the guard without releasing the terminal, which the caller now owns.
     pub fn into_open_terminal(mut self) -> OpenTerminal {
         self.armed = false;
