@@ -117,6 +117,7 @@ impl Backend for ConvexBackend {
             let function = "events:listForDevice";
             let limit = f64::from(limit);
             let mut args = wire::omit_nulls(json!({"limit": limit, "waitMs": wait_argument(wait)}));
+            // Null at the first poll, so it must not be left out.
             args["cursor"] = json!(cursor);
             let answer = self.device.query(function, args, wait).await?;
             check_shape(function, wire::parse_page(&answer, self.device.device_id()))

@@ -32,6 +32,7 @@ pub use signing_identity::{DeviceSigner, TokenStore};
 pub use subscription::{QueryChange, SyncSocket};
 pub use transport::TransportOptions;
 pub use websocket::{TokenSource, WebSocketBackend, WebSocketOptions};
+pub(crate) use wire::omit_nulls;
 
 use std::convert::Infallible;
 use std::future::Future;

@@ -274,8 +274,8 @@ pub(super) fn find_answer(list: &Value, id: &RequestId) -> Option<RemoteAnswer> 
         .and_then(parse_remote_answer)
 }
 
-/// Leaves absent arguments out: the contract has no nulls.
-pub(super) fn omit_nulls(mut args: Value) -> Value {
+/// Leaves absent arguments out. Only the cursor of a poll may be null.
+pub(crate) fn omit_nulls(mut args: Value) -> Value {
     if let Some(fields) = args.as_object_mut() {
         fields.retain(|_, value| !value.is_null());
     }

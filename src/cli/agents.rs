@@ -6,7 +6,6 @@ use super::console;
 use super::context::CliContext;
 use super::exit::Exit;
 use super::skills::{DocumentsCommand, ShownDocument, enabled_text, show_documents};
-use crate::config::WorkspaceRule;
 use crate::home::load_agents;
 
 #[derive(Debug, Args)]
@@ -17,8 +16,7 @@ pub struct AgentsArgs {
 
 /// Lists or shows the agents.
 pub fn run_agents(args: &AgentsArgs, context: &CliContext) -> anyhow::Result<Exit> {
-    let config = context.effective_config(WorkspaceRule::NotNeeded)?;
-    let (agents, problems) = load_agents(&CliContext::config_home(&config)?);
+    let (agents, problems) = load_agents(&context.open_home()?);
     let shown = agents
         .into_iter()
         .map(|agent| ShownDocument {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::answer_watch::AnswerWatch;
-use crate::backend::{BackendError, FunctionKind, HttpFunctions, SyncSocket};
+use crate::backend::{BackendError, FunctionKind, HttpFunctions, SyncSocket, omit_nulls};
 use crate::ids::{DeviceId, RequestId};
 use crate::redact::Secret;
 
@@ -101,10 +101,7 @@ impl CallerClient {
     /// Adds the token to a function's arguments. Absent ones (null) are omitted.
     fn with_token(&self, mut args: Value) -> Value {
         args["callerToken"] = json!(self.token.expose());
-        if let Some(fields) = args.as_object_mut() {
-            fields.retain(|_, value| !value.is_null());
-        }
-        args
+        omit_nulls(args)
     }
 
     async fn call_with_token(

@@ -6,7 +6,6 @@ use serde_json::json;
 use super::console;
 use super::context::CliContext;
 use super::exit::{CommandError, Exit};
-use crate::config::WorkspaceRule;
 use crate::home::{HomeProblem, load_skills};
 
 /// What to do with the home's documents; `list` without a word.
@@ -41,8 +40,7 @@ pub struct ShownDocument {
 
 /// Lists or shows the skills.
 pub fn run_skills(args: &SkillsArgs, context: &CliContext) -> anyhow::Result<Exit> {
-    let config = context.effective_config(WorkspaceRule::NotNeeded)?;
-    let (skills, problems) = load_skills(&CliContext::config_home(&config)?);
+    let (skills, problems) = load_skills(&context.open_home()?);
     let shown = skills
         .into_iter()
         .map(|skill| ShownDocument {

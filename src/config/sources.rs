@@ -119,11 +119,6 @@ impl ProcessEnvironment {
         self.user_dir.as_deref()
     }
 
-    /// Returns the user's shell.
-    pub fn user_shell(&self) -> Option<&OsStr> {
-        self.get("SHELL")
-    }
-
     /// Returns the search path for programs.
     pub fn path_variable(&self) -> Option<&OsStr> {
         self.get("PATH")

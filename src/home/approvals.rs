@@ -13,9 +13,8 @@ use serde::{Deserialize, Serialize};
 
 use super::error::HomeError;
 use super::layout::Home;
-use super::private_files::replace_private_file;
+use super::private_files::{ensure_private_file, replace_private_file};
 use crate::approval_answer::ApprovalOption;
-use crate::durable::{self, Readers};
 use crate::ids::RequestId;
 
 /// An open approval question.
@@ -122,16 +121,13 @@ impl ApprovalQuestions {
         option: ApprovalOption,
     ) -> Result<bool, HomeError> {
         let path = self.answer_file(id);
-        match durable::create_file(&path, option.as_str().as_bytes(), Readers::OwnerOnly) {
+        let is_first = ensure_private_file(&path, option.as_str().as_bytes())?;
+        if is_first && !self.question_file(id).exists() {
             // The question was closed at this moment, so the answer will not be read.
-            Ok(()) if !self.question_file(id).exists() => {
-                self.close_question(id);
-                Ok(false)
-            }
-            Ok(()) => Ok(true),
-            Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(false),
-            Err(error) => Err(HomeError::unwritable(&path)(error)),
+            self.close_question(id);
+            return Ok(false);
         }
+        Ok(is_first)
     }
 }
 

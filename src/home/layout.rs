@@ -66,10 +66,6 @@ impl Home {
     pub fn root_dir(&self) -> &Path {
         &self.root
     }
-    /// Returns `config.toml`, written by the owner.
-    pub fn config_file(&self) -> PathBuf {
-        self.root.join("config.toml")
-    }
     /// Returns `policy.toml`, written by the owner.
     pub fn policy_file(&self) -> PathBuf {
         self.root.join("policy.toml")

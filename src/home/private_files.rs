@@ -20,11 +20,12 @@ pub(super) fn create_private_file(path: &Path, bytes: &[u8]) -> Result<(), HomeE
     durable::create_file(path, bytes, Readers::OwnerOnly).map_err(HomeError::unwritable(path))
 }
 
-/// Creates a file. One that exists stays as it is.
-pub(super) fn ensure_private_file(path: &Path, bytes: &[u8]) -> Result<(), HomeError> {
+/// Creates a file. One that exists stays as it is. Returns whether it was created.
+pub(super) fn ensure_private_file(path: &Path, bytes: &[u8]) -> Result<bool, HomeError> {
     match durable::create_file(path, bytes, Readers::OwnerOnly) {
-        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
-        created => created.map_err(HomeError::unwritable(path)),
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(false),
+        Err(error) => Err(HomeError::unwritable(path)(error)),
     }
 }
 

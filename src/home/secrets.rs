@@ -1,4 +1,5 @@
-//! The owner's secrets, by name, in one encrypted file. Not here: its key (secrets_key), the runner's own tokens
+//! The owner's secrets, by name, in one encrypted file. Without the key nobody can read them, and any change to the
+//! file is detected. Not here: its key (secrets_key), the runner's own tokens
 //! (tokens), and passing secrets to commands (mounted_secrets).
 
 use std::collections::BTreeMap;
@@ -13,7 +14,9 @@ use super::error::HomeError;
 use super::layout::Home;
 use super::runner_lock;
 use super::sealed_text::{self, SealingKey};
-use super::secrets_key::{KeyPlace, SecretsKeyFile, read_secret_text, secrets_advice};
+use super::secrets_key::{
+    KeyFileContent, KeyPlace, SecretsKeyFile, read_secret_text, secrets_advice,
+};
 
 use super::private_files::replace_private_file;
 use crate::redact::Secret;
@@ -162,12 +165,24 @@ impl SecretStore {
     /// key is then still in its old place.
     pub fn move_key_to(&self, place: KeyPlace) -> Result<bool, HomeError> {
         let _writing = runner_lock::lock_exclusively(&self.lock)?;
-        if self.key.current_place()? == place {
+        let stored = self.key.read_key_file()?;
+        if stored
+            .as_ref()
+            .map_or(KeyPlace::File, KeyFileContent::key_location)
+            == place
+        {
             return Ok(false);
         }
+        // The keychain may ask a person, so it is asked once.
+        let key = stored
+            .as_ref()
+            .map(|stored| self.key.resolve_key(stored))
+            .transpose()?;
         // A missing or wrong key is not moved, because that would hide the fault.
-        self.read_secrets()?;
-        self.key.move_to(place).map(|()| true)
+        if let Some(text) = read_secret_text(&self.file)? {
+            self.unseal_secrets(&text, key)?;
+        }
+        self.key.move_to(place, stored.zip(key)).map(|()| true)
     }
 
     /// Watches the file for changes; `None` if the system cannot.

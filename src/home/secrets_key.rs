@@ -1,8 +1,8 @@
 //! The key of the owner's secrets: a file beside the device's key, or an entry of the system's keychain.
 //!
 //! The key is a file that only this user may read. If the owner wishes, it is in the system's keychain, and the file
-//! names the entry. Backups and syncs that exclude `keys/` then have no readable values. A person who opens the file
-//! cannot read them, and any change to it is detected. Other programs of the same user can still read them.
+//! names the entry. Backups and syncs that exclude `keys/` then have no readable values. Other programs of the same user
+//! can still read the key. Not here: the file that it seals (secrets).
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -14,10 +14,9 @@ use serde::Serialize;
 use super::error::HomeError;
 use super::file_modes;
 use super::keychain::KeychainEntry;
-use super::private_files::create_private_file;
+use super::private_files::{create_private_file, replace_private_file};
 use super::sealed_text::SealingKey;
 use super::tokens::random_bytes;
-use crate::durable::{self, Readers};
 use crate::redact::Secret;
 
 /// The largest file of all secrets.
@@ -37,7 +36,7 @@ pub enum KeyPlace {
 const KEYCHAIN_PREFIX: &str = "keychain ";
 
 /// The content of the key's file.
-enum KeyFileContent {
+pub(super) enum KeyFileContent {
     /// The key.
     InFile(SealingKey),
     /// The name of the keychain's entry that holds the key.
@@ -52,7 +51,7 @@ impl KeyFileContent {
         }
     }
 
-    fn key_location(&self) -> KeyPlace {
+    pub fn key_location(&self) -> KeyPlace {
         match self {
             Self::InFile(_) => KeyPlace::File,
             Self::InKeychain(_) => KeyPlace::Keychain,
@@ -83,12 +82,16 @@ impl SecretsKeyFile {
         Ok(stored.map_or(KeyPlace::File, |stored| stored.key_location()))
     }
 
-    /// Moves the key to this place, or creates it there. Called under the lock, and only for another place.
-    pub fn move_to(&self, place: KeyPlace) -> Result<(), HomeError> {
-        let before = self.read_key_file()?;
-        let key = match &before {
-            Some(stored) => self.resolve_key(stored)?,
-            None => random_bytes(),
+    /// Moves the key to this place, or creates it there. Called under the lock, and only for another place. `before` is
+    /// the content of the key's file, if it exists, and the key.
+    pub fn move_to(
+        &self,
+        place: KeyPlace,
+        before: Option<(KeyFileContent, SealingKey)>,
+    ) -> Result<(), HomeError> {
+        let (before, key) = match before {
+            Some((stored, key)) => (Some(stored), key),
+            None => (None, random_bytes()),
         };
         let entry = match place {
             KeyPlace::File => None,
@@ -99,13 +102,13 @@ impl SecretsKeyFile {
             |entry| format!("{KEYCHAIN_PREFIX}{}", entry.entry_name()),
         );
         let text = text + "\n";
-        let written = durable::replace_file(&self.path, text.as_bytes(), Readers::OwnerOnly);
+        let written = replace_private_file(&self.path, text.as_bytes());
         // If writing failed halfway, the old file may be back after a power failure.
         let before = before
             .and_then(KeyFileContent::into_keychain_entry)
             .filter(|_| written.is_ok());
         self.delete_unnamed_entries(before.into_iter().chain(entry));
-        written.map_err(HomeError::unwritable(&self.path))
+        written
     }
 
     /// Creates a key. Called under the lock, so that no other process creates one meanwhile.
@@ -123,7 +126,8 @@ impl SecretsKeyFile {
             .transpose()
     }
 
-    fn resolve_key(&self, stored: &KeyFileContent) -> Result<SealingKey, HomeError> {
+    /// Returns the key that the file holds, or that the keychain has for it.
+    pub fn resolve_key(&self, stored: &KeyFileContent) -> Result<SealingKey, HomeError> {
         match stored {
             KeyFileContent::InFile(key) => Ok(*key),
             KeyFileContent::InKeychain(entry) => self.read_from_keychain(entry),
@@ -143,7 +147,7 @@ impl SecretsKeyFile {
     }
 
     /// Reads the key's file, if there is one.
-    fn read_key_file(&self) -> Result<Option<KeyFileContent>, HomeError> {
+    pub fn read_key_file(&self) -> Result<Option<KeyFileContent>, HomeError> {
         let Some(text) = read_secret_text(&self.path)? else {
             return Ok(None);
         };

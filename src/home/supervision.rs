@@ -93,7 +93,7 @@ impl SupervisionStore {
             reason: reason.to_owned(),
         };
         let text = serde_json::to_vec(&stop).expect("texts are JSON");
-        ensure_private_file(&path, &text)
+        ensure_private_file(&path, &text).map(drop)
     }
 
     /// Returns the reason why this conversation is stopped, if it is. An unreadable file counts as a stop.
@@ -126,7 +126,7 @@ impl SupervisionStore {
     pub fn start_asking(&self, of: Option<&ConversationId>) -> Result<(), HomeError> {
         let path = self.asked_marker(of);
         let text = of.map(ConversationId::as_str).unwrap_or_default();
-        ensure_private_file(&path, text.as_bytes())
+        ensure_private_file(&path, text.as_bytes()).map(drop)
     }
 
     /// Returns whether calls of this conversation require approval. A file that cannot be checked counts.

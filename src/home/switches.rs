@@ -16,8 +16,7 @@ use tokio::sync::watch;
 
 use super::error::HomeError;
 use super::layout::Home;
-use super::private_files::remove_file_if_exists;
-use crate::durable::{self, Readers};
+use super::private_files::{ensure_private_file, remove_file_if_exists};
 
 /// A switch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -96,11 +95,7 @@ impl OwnerSwitches {
     pub fn switch_on(&self, switch: OwnerSwitch, on: &SwitchState) -> Result<bool, HomeError> {
         let path = self.switch_file(switch);
         let text = serde_json::to_vec(on).expect("a number and a text are JSON");
-        match durable::create_file(&path, &text, Readers::OwnerOnly) {
-            Ok(()) => Ok(true),
-            Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(false),
-            Err(error) => Err(HomeError::unwritable(&path)(error)),
-        }
+        ensure_private_file(&path, &text)
     }
 
     /// Turns a switch off. Returns whether it was on.

@@ -7,8 +7,8 @@
 )]
 
 use std::fmt::Write as _;
-use std::io::{ErrorKind, Read};
-use std::path::{Path, PathBuf};
+use std::io::Read;
+use std::path::PathBuf;
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -16,8 +16,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use super::error::HomeError;
 use super::file_modes::{self, FolderAccess};
 use super::layout::Home;
-use super::private_files::replace_private_file;
-use crate::durable::{self, Readers};
+use super::private_files::{ensure_private_file, replace_private_file};
 use crate::redact::Secret;
 
 /// The most bytes of a token; tokens and signed claims in use are shorter.
@@ -192,11 +191,6 @@ impl BackendTokens {
         file_modes::ensure_dir(&self.dir, FolderAccess::OwnerOnly)
     }
 
-    /// Returns the folder.
-    pub fn backend_dir(&self) -> &Path {
-        &self.dir
-    }
-
     /// Returns the token's path, for messages.
     pub fn token_path(&self, name: TokenName) -> PathBuf {
         self.dir.join(name.as_str())
@@ -249,10 +243,8 @@ impl BackendTokens {
                 return Ok(token);
             }
             let token = random_token();
-            match durable::create_file(&path, token.expose().as_bytes(), Readers::OwnerOnly) {
-                Ok(()) => return Ok(token),
-                Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
-                Err(error) => return Err(HomeError::unwritable(&path)(error)),
+            if ensure_private_file(&path, token.expose().as_bytes())? {
+                return Ok(token);
             }
         }
     }

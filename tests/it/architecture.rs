@@ -12,6 +12,7 @@ use source::Source;
 /// Modules of the crate `punie-core`, which all may use.
 const CORE: &[&str] = &[
     "ids",
+    "tool_effect",
     "approval_answer",
     "durable",
     "record_locks",
@@ -133,6 +134,25 @@ fn every_module_uses_only_what_the_table_allows() {
 }
 
 #[test]
+fn the_other_crates_use_only_the_core() {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(root().join("crates")).expect("the folder can be read") {
+        let manifest = entry.expect("an entry").path().join("Cargo.toml");
+        let text = fs::read_to_string(&manifest).expect("a manifest");
+        let text: toml::Table = text.parse().expect("TOML");
+        for section in ["dependencies", "dev-dependencies"] {
+            let used = text.get(section).and_then(toml::Value::as_table);
+            let ours = used.into_iter().flatten().map(|(name, _)| name);
+            found.extend(
+                ours.filter(|name| name.starts_with("punie-") && *name != "punie-core")
+                    .map(|name| format!("{} uses {name}", manifest.display())),
+            );
+        }
+    }
+    assert_none("crates that use more than the core", &found);
+}
+
+#[test]
 fn every_module_installs_the_lock_calls_before_it_opens_a_database() {
     let mut found = Vec::new();
     for (path, text) in all_sources() {
@@ -247,7 +267,7 @@ fn every_header_names_modules_that_exist() {
 fn the_page_names_every_module() {
     let page = fs::read_to_string(root().join("ARCHITECTURE.md")).expect("the page");
     let mut missing = Vec::new();
-    for folder in ["src", "src/handlers"] {
+    for folder in ["src", "src/handlers", "crates"] {
         for entry in fs::read_dir(root().join(folder)).expect("the folder can be read") {
             let entry = entry.expect("an entry");
             let name = entry.file_name().into_string().expect("a plain name");
@@ -340,6 +360,11 @@ fn a_forbidden_import_is_found_however_it_is_written() {
         ),
         ("output/x.rs", "pub use crate::request as r;", "request"),
         (
+            "journal/x.rs",
+            "use punie_policy::PolicyRules;",
+            "policy::PolicyRules",
+        ),
+        (
             "tool/x.rs",
             "mod tests { use crate::acp::Workspace; }",
             "acp::Workspace",
@@ -365,7 +390,7 @@ fn what_the_table_allows_is_left_alone() {
     for (path, text) in [
         (
             "acp/x.rs",
-            "use crate::tool::{Meta, ToolCx}; use crate::output; use crate::ids::RequestId;",
+            "use crate::tool::{Meta, ToolCx}; use crate::output; use punie_core::ids::RequestId;",
         ),
         (
             "acp/local/x.rs",
@@ -396,5 +421,11 @@ fn what_the_table_allows_is_left_alone() {
 #[test]
 fn unit_tests_do_not_count_as_lines() {
     let text = "//! x\nfn f() {}\n\n#[cfg(test)]\nmod tests {\n    fn g() { \"}\"; }\n}\n";
-    assert_eq!(Source::of(Path::new("acp/x.rs"), text).lines(), 3);
+    let lines = |text: &str| Source::of(Path::new("acp/x.rs"), text).lines();
+    assert_eq!(lines(text), 3);
+    assert_eq!(
+        lines("fn f() {}\n#[cfg(all(test, unix))]\nmod tests {}\n"),
+        1
+    );
+    assert_eq!(lines("fn f() {}\n#[cfg(not(test))]\nmod real {}\n"), 3);
 }

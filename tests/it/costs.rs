@@ -28,7 +28,8 @@ use crate::harness::wait::{eventually, until};
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/hosted.md");
 /// The hours of a month of 30 days.
 const MONTH_HOURS: u64 = 720;
-/// The hours that are simulated with the wake-up socket, and without it: some 1,200 and 2,300 calls.
+/// The hours that are simulated with the wake-up socket, and without it: some 1,200 and 2,300 calls. A call that is
+/// made less often than every 12 hours would be seen with the socket only.
 const HOURS_LISTENING: u64 = 48;
 const HOURS_POLLING: u64 = 12;
 /// Waits are jittered by a fifth, and end with the runner's other waits.

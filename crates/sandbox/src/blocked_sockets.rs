@@ -149,10 +149,13 @@ impl BlockedSockets {
                 blocked.temporary = Some(path);
             } else if blocked.readable.contains(&path) {
                 blocked.readable_folders.push(path);
-            } else if contains_granted && !blocked.granted.contains(&path) {
-                blocked.partly_granted.push(path);
             } else if !blocked.granted.contains(&path) {
-                whole.push(path);
+                let list = if contains_granted {
+                    &mut blocked.partly_granted
+                } else {
+                    &mut whole
+                };
+                list.push(path);
             }
         }
         // A path within another is blocked with it.

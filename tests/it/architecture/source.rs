@@ -44,20 +44,24 @@ impl Source {
         self.lines
     }
 
-    /// Every path that begins at the crate or above this module, from the crate on.
+    /// Every path that begins at the crate, above this module, or at another crate of ours (`punie_policy::X` is
+    /// `policy::X`; what is in `punie_core` stands beside the modules), from the crate on.
     pub fn uses(&self) -> Vec<Vec<String>> {
         let mut uses = Vec::new();
         for at in 0..self.tokens.len() {
-            let begins = matches!(self.text(at), "crate" | "super") && self.text(at + 1) == "::";
             let goes_on = at > 0 && self.text(at - 1) == "::";
-            if begins && !goes_on {
-                let here = if self.text(at) == "crate" {
-                    Vec::new()
-                } else {
-                    above(&self.module)
-                };
-                self.follow(at + 2, here, &mut uses);
+            if goes_on || self.text(at + 1) != "::" {
+                continue;
             }
+            let start = match self.text(at) {
+                "crate" | "punie_core" => Vec::new(),
+                "super" => above(&self.module),
+                other => match other.strip_prefix("punie_") {
+                    Some(name) => vec![name.to_owned()],
+                    None => continue,
+                },
+            };
+            self.follow(at + 2, start, &mut uses);
         }
         uses
     }

@@ -138,6 +138,7 @@ fn own_history() -> Vec<Step> {
         "120",
         "--",
         "src/*.rs",
+        "crates/*.rs",
         "tests/*.rs",
         "*.toml",
     ];

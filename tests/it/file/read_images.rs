@@ -98,6 +98,7 @@ async fn the_budget_of_a_call_holds_for_an_image() {
         assert_eq!(value["width"], 300);
         let note = value["note"].as_str().unwrap();
         if value["data"].is_null() {
+            assert!(max_chars < 60_000, "{note}");
             assert!(note.contains("max_chars"), "{note}");
         } else {
             assert!(sent(&value).0.width() < 300);

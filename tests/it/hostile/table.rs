@@ -88,7 +88,9 @@ fn tests_in(text: &str) -> Vec<(u8, String)> {
 /// All tests with a number, by it.
 fn tests() -> BTreeMap<u8, BTreeSet<String>> {
     let mut found: BTreeMap<u8, BTreeSet<String>> = BTreeMap::new();
-    let mut folders = vec![repository().join("tests/it"), repository().join("src")];
+    let mut folders = ["tests/it", "src", "crates"]
+        .map(|folder| repository().join(folder))
+        .to_vec();
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(folder).expect("a folder") {
             let path = entry.expect("an entry").path();
