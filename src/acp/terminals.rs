@@ -21,8 +21,8 @@ pub use command_run::{
 };
 pub use exit_status::{ExitStatus, SIGKILL_EXIT_CODE};
 pub use run_report::{
-    build_run_report, exit_phrase, format_seconds, list_processes, output_with_status,
-    pending_state_note, status_line, terminal_output_meta,
+    build_run_report, exit_phrase, format_seconds, list_processes, output_meta_with_handle,
+    output_with_status, pending_state_note, status_line, terminal_output_meta,
 };
 pub use stop_signal::{StopSequence, StopSignal, StopStep, signal_name};
 pub use terminal_keys::{TerminalInput, TerminalKey};
@@ -282,6 +282,14 @@ impl OutputQuery {
         Self {
             id: id.clone(),
             since: None,
+        }
+    }
+
+    /// Requests the state without output: nothing is printed after this cursor.
+    pub fn state_only(id: &TerminalId) -> Self {
+        Self {
+            id: id.clone(),
+            since: Some(u64::MAX),
         }
     }
 }

@@ -147,6 +147,11 @@ impl Workspace {
         root.handle.open_file_beneath(rel)
     }
 
+    /// Returns whether a path without symlinks lies in a workspace, or is one.
+    pub fn contains_real_path(&self, real: &Path) -> bool {
+        self.root_paths().any(|root| real.starts_with(root))
+    }
+
     /// Returns a path that was found earlier, without symlinks; `None` if it lies in no workspace. Opening it refuses
     /// symlinks that were put there since.
     pub fn path_if_inside(&self, absolute: &Path) -> Option<WorkspacePath> {

@@ -116,25 +116,20 @@ fn write_transition(
             let sql = "update request set state = 'accepted' where id = ? and state = ?";
             execute_cached(transaction, sql, [id_text, was])?
         }
-        TransitionWrite::Close { delivered, kept } => close_row(
-            transaction,
-            id_text,
-            was,
-            delivered,
-            kept.then_some(now_ms),
-            now_ms,
-        )?,
+        TransitionWrite::Close { delivered, kept } => {
+            close_row(transaction, id_text, was, delivered, kept, now_ms)?
+        }
     };
     check_transition(changed, id, was)
 }
 
-/// Closes a row, and drops its reply unless it was sent at this time and is kept.
+/// Closes a row, and drops its reply unless it is kept, as sent now.
 fn close_row(
     transaction: &Transaction<'_>,
     id: &str,
     was: &str,
     delivered: bool,
-    sent_at_ms: Option<i64>,
+    kept: bool,
     now_ms: i64,
 ) -> rusqlite::Result<usize> {
     let state = if delivered {
@@ -142,7 +137,7 @@ fn close_row(
     } else {
         RequestState::Undeliverable
     };
-    if sent_at_ms.is_none() {
+    if !kept {
         execute_cached(
             transaction,
             "delete from result where request_id = ?1 \
@@ -154,7 +149,7 @@ fn close_row(
         transaction,
         "update request set state = ?1, closed_at_ms = ?2, sent_at_ms = ?3, \
          args = case origin when 'task' then args else '' end where id = ?4 and state = ?5",
-        params![state.as_str(), now_ms, sent_at_ms, id, was],
+        params![state.as_str(), now_ms, kept.then_some(now_ms), id, was],
     )
 }
 

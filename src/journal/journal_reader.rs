@@ -152,7 +152,7 @@ impl JournalReader {
         self.query_all(sql, values, |row| parse_column(row, 0, RequestId::parse))
     }
 
-    /// Returns one value for each row of a query for the backend that this reads for.
+    /// Returns one value for each row. `{own}` in the query stands for the backend that this reads for.
     pub(super) fn query_all<T>(
         &self,
         sql: &str,

@@ -234,7 +234,7 @@ impl Journal {
         self.writer.checkpoint_log().await;
     }
 
-    /// Reads on a blocking thread.
+    /// Reads on a blocking thread. A panic of `read` goes on here.
     ///
     /// # Errors
     /// [`JournalError::Open`], and the errors of `read`.
@@ -243,9 +243,13 @@ impl Journal {
         read: impl FnOnce(&JournalReader) -> Result<T, JournalError> + Send + 'static,
     ) -> Result<T, JournalError> {
         let journal = self.clone();
-        tokio::task::spawn_blocking(move || read(&journal.open_reader()?))
-            .await
-            .unwrap_or(Err(JournalError::NotCommitted))
+        match tokio::task::spawn_blocking(move || read(&journal.open_reader()?)).await {
+            Ok(read) => read,
+            Err(failure) => match failure.try_into_panic() {
+                Ok(panic) => std::panic::resume_unwind(panic),
+                Err(_) => Err(JournalError::NotCommitted),
+            },
+        }
     }
 
     /// A read-only view of the same file, as far as it is about the backend that this process works for.

@@ -33,11 +33,6 @@ impl TextBudget {
     pub fn head_share(self) -> usize {
         self.0 * 2 / 5
     }
-
-    /// Characters for the tail: 60 %.
-    pub fn tail_share(self) -> usize {
-        self.0 - self.head_share()
-    }
 }
 
 impl Default for TextBudget {

@@ -195,6 +195,15 @@ pub fn output_with_status(output: &str, status: Option<&str>) -> String {
     }
 }
 
+/// Converts an output to the metadata of a reply, with the handle of a stored output that is shown whole, too.
+pub fn output_meta_with_handle(output: &TerminalOutput) -> ResultMeta {
+    let handle = output.handle.as_ref();
+    ResultMeta {
+        handle: handle.map(|handle| handle.as_str().to_owned()),
+        ..terminal_output_meta(output)
+    }
+}
+
 /// Converts an output to the metadata of a reply.
 pub fn terminal_output_meta(output: &TerminalOutput) -> ResultMeta {
     let mut meta = ResultMeta {

@@ -9,7 +9,6 @@ use serde::Deserialize;
 
 use super::GitDeps;
 use super::display_text::{count_control_chars, escape_line};
-use super::object_paths::is_in_workspace;
 use super::repository::{GitRepository, RepoPathKind, append_pathspec};
 use super::requested_path::read_access;
 use super::resolve_revision::short_id;
@@ -202,7 +201,7 @@ async fn check_ignore_revs_file(repository: &GitRepository) -> Result<(), ToolEr
         "blame.ignoreRevsFile",
     ];
     let answer = repository.git.run(&question).await?;
-    let inside = |real: PathBuf| is_in_workspace(&real, &repository.git.deps.workspace);
+    let inside = |real: PathBuf| repository.git.deps.workspace.contains_real_path(&real);
     for file in answer.nul_records() {
         let file = repository.top.join(&*String::from_utf8_lossy(file));
         if !file.canonicalize().is_ok_and(inside) {

@@ -58,7 +58,11 @@ impl Tool for GetDiff {
             ),
         ];
         let budget = TextBudget::from_requested(Some(TextBudget::DEFAULT_CHARS as u64 / 2));
-        let (mut text, mut meta) = (String::new(), ResultMeta::default());
+        let mut text = String::new();
+        let mut meta = ResultMeta {
+            warnings: repository.warnings.clone(),
+            ..ResultMeta::default()
+        };
         let mut fitted = false;
         for (number, (title, revision, again)) in (0..).zip(halves) {
             let comparison = DiffQuery {
@@ -81,7 +85,6 @@ impl Tool for GetDiff {
             fitted |= matches!(reply.body, ReplyBody::Fitted(_));
             meta = merge_meta(meta, reply.meta);
         }
-        meta.warnings = repository.warnings;
         text.truncate(text.trim_end().len());
         let reply = if fitted {
             ToolReply::from_fitted_text(text)
@@ -94,6 +97,12 @@ impl Tool for GetDiff {
 
 /// Merges the metadata of both halves. Each half names its own handle in its text, since the metadata has only one.
 fn merge_meta(first: ResultMeta, second: ResultMeta) -> ResultMeta {
+    let mut warnings = first.warnings;
+    for warning in second.warnings {
+        if !warnings.contains(&warning) {
+            warnings.push(warning);
+        }
+    }
     let sum = |a: Option<u64>, b: Option<u64>| a.map_or(b, |a| Some(a + b.unwrap_or(0)));
     ResultMeta {
         truncated: first.truncated || second.truncated,
@@ -102,6 +111,7 @@ fn merge_meta(first: ResultMeta, second: ResultMeta) -> ResultMeta {
         lossy_chars: sum(first.lossy_chars, second.lossy_chars),
         control_chars: sum(first.control_chars, second.control_chars),
         handle: first.handle.or(second.handle),
+        warnings,
         ..ResultMeta::default()
     }
 }

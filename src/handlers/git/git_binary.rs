@@ -4,7 +4,6 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use super::GitDeps;
-use super::object_paths::is_in_workspace;
 
 /// Returns the PATH for git and its child processes: absolute folders outside the workspaces.
 pub(super) fn trusted_search_path(deps: &GitDeps) -> OsString {
@@ -23,13 +22,13 @@ fn trusted_folders(deps: &GitDeps) -> impl Iterator<Item = PathBuf> {
     std::env::split_paths(&deps.search_path).filter(|folder| {
         let real = folder.canonicalize().unwrap_or_else(|_| folder.clone());
         folder.is_absolute()
-            && !is_in_workspace(&real, &deps.workspace)
-            && !is_in_workspace(folder, &deps.workspace)
+            && !deps.workspace.contains_real_path(&real)
+            && !deps.workspace.contains_real_path(folder)
     })
 }
 
 fn is_trusted_program(file: &Path, deps: &GitDeps) -> bool {
-    let trusted = |real: PathBuf| !is_in_workspace(&real, &deps.workspace) && is_program(&real);
+    let trusted = |real: PathBuf| !deps.workspace.contains_real_path(&real) && is_program(&real);
     file.canonicalize().is_ok_and(trusted)
 }
 

@@ -50,7 +50,7 @@ fn check_object_stores(common: &Path, workspace: &Workspace) -> Option<String> {
         let Ok(real) = objects.canonicalize() else {
             continue;
         };
-        if !is_in_workspace(&real, workspace) {
+        if !workspace.contains_real_path(&real) {
             return Some(format!("it takes objects from {}", objects.display()));
         }
         // Alternates may name a store repeatedly, and each other.
@@ -92,11 +92,6 @@ fn check_object_stores(common: &Path, workspace: &Workspace) -> Option<String> {
     None
 }
 
-/// Returns whether a resolved path lies in the workspace.
-pub(super) fn is_in_workspace(path: &Path, workspace: &Workspace) -> bool {
-    workspace.root_paths().any(|root| path.starts_with(root))
-}
-
 /// Describes a link in a folder that leads outside the workspace, or the reason why the folder cannot be read.
 fn find_outside_link(folder: &Path, most: usize, workspace: &Workspace) -> Option<String> {
     let entries = match std::fs::read_dir(folder) {
@@ -129,7 +124,7 @@ fn find_outside_link(folder: &Path, most: usize, workspace: &Workspace) -> Optio
 /// Describes a link that leads outside the workspace. A dangling link is harmless.
 fn describe_outside_link(link: &Path, workspace: &Workspace) -> Option<String> {
     match link.canonicalize() {
-        Ok(real) if is_in_workspace(&real, workspace) => None,
+        Ok(real) if workspace.contains_real_path(&real) => None,
         Ok(_) => Some(format!("{} is a link that leads there", link.display())),
         Err(cause) if is_absent(&cause) => None,
         Err(cause) => Some(format!("{} cannot be looked at: {cause}", link.display())),

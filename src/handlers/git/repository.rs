@@ -10,7 +10,7 @@ use super::GitDeps;
 use super::disable_repo_programs;
 use super::display_text::escape_line;
 use super::git_command::{GitCommand, GitOutput};
-use super::object_paths::{find_outside_path, is_in_workspace};
+use super::object_paths::find_outside_path;
 use crate::acp::{RawPath, Workspace};
 use crate::tool::{ErrorCode, ResultMeta, ToolContext, ToolError, ToolReply};
 
@@ -231,7 +231,7 @@ fn check_inside_workspace(places: &str, workspace: &Workspace) -> Result<[PathBu
         let real = Path::new(place)
             .canonicalize()
             .map_err(|cause| ToolError::from_io(place, &cause))?;
-        if !is_in_workspace(&real, workspace) {
+        if !workspace.contains_real_path(&real) {
             return Err(outside_workspace_error(&format!("it uses {place}")));
         }
         found.push(real);

@@ -177,14 +177,7 @@ impl SearchScope {
     /// Returns whether a link leads to a file in a workspace, which Read accepts.
     fn links_to_file(&self, entry: &WalkEntry<'_>) -> bool {
         let real = entry.absolute_path().canonicalize();
-        real.is_ok_and(|real| {
-            real.is_file()
-                && self
-                    .deps
-                    .workspace
-                    .root_paths()
-                    .any(|root| real.starts_with(root))
-        })
+        real.is_ok_and(|real| real.is_file() && self.deps.workspace.contains_real_path(&real))
     }
 
     /// Returns whether the folder is another root of this search, which is walked separately.

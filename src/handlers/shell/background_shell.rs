@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use crate::acp::TerminalClient;
-use crate::acp::terminals::{OutputQuery, TerminalId, TerminalOutput, terminal_output_meta};
-use crate::tool::{ResultMeta, ToolError};
+use crate::acp::terminals::{OutputQuery, TerminalId, TerminalOutput};
+use crate::tool::ToolError;
 
 /// The prefix of shell ids.
 const ID_PREFIX: &str = "sh_";
@@ -109,13 +109,4 @@ pub(super) async fn is_shell_running(client: &dyn TerminalClient, shell: &Backgr
 /// Returns whether the command or a process that it left still runs.
 pub(super) fn is_still_running(output: &TerminalOutput) -> bool {
     output.exit.is_none() || !output.left.is_empty()
-}
-
-/// Returns the facts about an output, with the handle of the stored one.
-pub(super) fn output_meta_with_handle(output: &TerminalOutput) -> ResultMeta {
-    let handle = output.handle.as_ref();
-    ResultMeta {
-        handle: handle.map(|handle| handle.as_str().to_owned()),
-        ..terminal_output_meta(output)
-    }
 }

@@ -5,13 +5,13 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use super::ShellDeps;
-use super::background_shell::{BackgroundShell, output_meta_with_handle};
+use super::background_shell::BackgroundShell;
 use super::listening_ports::{find_port_holder, format_listening};
 use super::shell_list::ShellDescription;
 use crate::acp::terminals::{
     CommandRun, CreateTerminal, OutputQuery, RunEnding, TerminalGuard, TerminalOutput,
-    build_run_report, format_seconds, list_processes, output_with_status, pending_state_note,
-    status_line,
+    build_run_report, format_seconds, list_processes, output_meta_with_handle, output_with_status,
+    pending_state_note, status_line,
 };
 use crate::tool::{ReplyBody, ToolContext, ToolError, ToolReply};
 

@@ -191,8 +191,10 @@ impl ShellList {
                 return;
             }
             if !is_shell_running(client, &shell).await {
-                let shells = &mut self.listed.lock().shells;
-                shells.retain(|other| other.id != shell.id);
+                self.listed
+                    .lock()
+                    .shells
+                    .retain(|other| other.id != shell.id);
                 self.records.record_removal(shell.shell_number());
                 client.abandon_terminal(shell.terminal);
                 surplus -= 1;

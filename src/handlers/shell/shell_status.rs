@@ -5,12 +5,13 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::ShellDeps;
-use super::background_shell::{BackgroundShell, is_still_running, output_meta_with_handle};
+use super::background_shell::{BackgroundShell, is_still_running};
 use super::listening_ports::format_listening;
 use super::shell_list::list_shells;
 use super::shell_wait::{OutputWait, compile_matcher, matches_line};
 use crate::acp::terminals::{
-    TerminalOutput, exit_phrase, format_seconds, list_processes, pending_state_note,
+    TerminalOutput, exit_phrase, format_seconds, list_processes, output_meta_with_handle,
+    pending_state_note,
 };
 use crate::tool::{
     CallDescription, CallLane, CallTitle, DeclaredAccess, Tool, ToolContext, ToolEffect, ToolError,

@@ -5,12 +5,12 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::ShellDeps;
-use super::background_shell::{BackgroundShell, output_meta_with_handle, query_shell_state};
+use super::background_shell::{BackgroundShell, query_shell_state};
 use super::shell_status::describe_state;
 use super::shell_wait::{MAX_WAIT_MS, OutputWait, compile_matcher};
 use crate::acp::terminals::{
-    TerminalInput, TerminalKey, TerminalOutput, TypedBytes, exit_phrase, pending_state_note,
-    terminal_output_meta,
+    TerminalInput, TerminalKey, TerminalOutput, TypedBytes, exit_phrase, output_meta_with_handle,
+    pending_state_note, terminal_output_meta,
 };
 use crate::output::number_format::group_digits;
 use crate::tool::{

@@ -74,7 +74,10 @@ fn format_table(columns: &[String], rows: &[Vec<CellValue>]) -> String {
         .map(|row| row.iter().map(CellValue::to_table_cell).collect())
         .collect();
     let width = |at: usize| {
-        let column = cells.iter().map(|row| &row[at]).chain([&columns[at]]);
+        let column = cells
+            .iter()
+            .filter_map(|row| row.get(at))
+            .chain([&columns[at]]);
         let chars = column.map(|cell| cell.chars().count().min(MAX_PADDING));
         chars.max().unwrap_or_default()
     };

@@ -1,4 +1,5 @@
-//! A private copy of a database, for reading one that cannot be read where it is. Not here: when a copy is made (query).
+//! A private copy of a database, for reading one that cannot be read where it is. Not here: when a copy is made
+//! (sqlite_call).
 #![expect(
     clippy::disallowed_methods,
     reason = "this module copies database files"

@@ -1,5 +1,5 @@
 //! The question that SqliteQuery asks its worker, and the answer, as they travel between the two processes. Not here:
-//! asking (query), and answering (worker_session).
+//! asking (sqlite_call), and answering (worker_session).
 
 use std::ffi::OsString;
 use std::time::Duration;

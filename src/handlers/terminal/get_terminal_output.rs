@@ -4,10 +4,9 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::TerminalDeps;
-use super::terminal_queries::lasting_output_meta;
 use crate::acp::terminals::{
-    ExitStatus, TerminalOutput, format_seconds, list_processes, output_with_status,
-    pending_state_note, status_line,
+    ExitStatus, TerminalOutput, format_seconds, list_processes, output_meta_with_handle,
+    output_with_status, pending_state_note, status_line,
 };
 use crate::tool::{CallLane, DeclaredAccess, Tool, ToolContext, ToolEffect, ToolError, ToolReply};
 
@@ -38,11 +37,11 @@ impl Tool for GetTerminalOutput {
 
     async fn run(self, cx: &ToolContext, deps: &TerminalDeps) -> Result<ToolReply, ToolError> {
         let lasting = deps.find_terminal(cx, &self.terminal_id)?;
-        let output = deps.query_terminal(&lasting, None).await?;
+        let output = deps.query_output(&lasting).await?;
         let printed = output_with_status(&output.text, pending_state_note(&output).as_deref());
         let state = output_with_status(&describe_terminal(&output), output.hint.as_deref());
         let text = output_with_status(&printed, Some(&state));
-        Ok(ToolReply::from_fitted_text(text).with_meta(lasting_output_meta(&output)))
+        Ok(ToolReply::from_fitted_text(text).with_meta(output_meta_with_handle(&output)))
     }
 }
 

@@ -5,8 +5,7 @@ use serde::Deserialize;
 
 use super::TerminalDeps;
 use super::terminal_list::has_live_output;
-use super::terminal_queries::lasting_output_meta;
-use crate::acp::terminals::StopSequence;
+use crate::acp::terminals::{StopSequence, output_meta_with_handle};
 use crate::tool::{CallLane, DeclaredAccess, Tool, ToolContext, ToolEffect, ToolError, ToolReply};
 
 /// Same as KillShell, for a terminal of run_command. Its id is forgotten; ReadOutput still shows its output.
@@ -49,7 +48,7 @@ impl Tool for ReleaseTerminal {
         if deps.board.remove_terminal(&lasting) {
             deps.terminals.release_terminal(&lasting.terminal).await?;
         }
-        let mut meta = lasting_output_meta(&last);
+        let mut meta = output_meta_with_handle(&last);
         if ran {
             meta.warnings
                 .push("Its command, or something that it had left running, was ended.".to_owned());

@@ -102,10 +102,7 @@ impl TerminalList {
             if surplus == 0 {
                 break;
             }
-            let query = OutputQuery {
-                id: lasting.terminal.clone(),
-                since: Some(u64::MAX),
-            };
+            let query = OutputQuery::state_only(&lasting.terminal);
             let state = client.terminal_output(query).await;
             if !state.is_ok_and(|now| has_live_output(&now)) && self.remove_terminal(&lasting) {
                 client.abandon_terminal(lasting.terminal);

@@ -5,10 +5,8 @@ use std::time::Duration;
 
 use super::TerminalDeps;
 use super::terminal_list::LastingTerminal;
-use crate::acp::terminals::{
-    OutputQuery, StopReport, StopSequence, TerminalOutput, terminal_output_meta,
-};
-use crate::tool::{ResultMeta, ToolContext, ToolError};
+use crate::acp::terminals::{OutputQuery, StopReport, StopSequence, TerminalOutput};
+use crate::tool::{ToolContext, ToolError};
 
 /// The time limit for reading the rest of the output after the kill.
 const OUTPUT_WAIT: Duration = Duration::from_secs(2);
@@ -23,16 +21,13 @@ impl TerminalDeps {
         self.board.find_terminal(&cx.conversation, id)
     }
 
-    /// Returns the state of a terminal, and its output after a cursor. The largest cursor stands for no output.
-    pub(super) async fn query_terminal(
+    /// Returns the state of a terminal, with its output.
+    pub(super) async fn query_output(
         &self,
         lasting: &LastingTerminal,
-        since: Option<u64>,
     ) -> Result<TerminalOutput, ToolError> {
-        let id = lasting.terminal.clone();
-        self.terminals
-            .terminal_output(OutputQuery { id, since })
-            .await
+        let query = OutputQuery::whole_output(&lasting.terminal);
+        self.terminals.terminal_output(query).await
     }
 
     /// Returns the state of a terminal, without its output.
@@ -40,7 +35,8 @@ impl TerminalDeps {
         &self,
         lasting: &LastingTerminal,
     ) -> Result<TerminalOutput, ToolError> {
-        self.query_terminal(lasting, Some(u64::MAX)).await
+        let query = OutputQuery::state_only(&lasting.terminal);
+        self.terminals.terminal_output(query).await
     }
 
     /// Ends the processes of a terminal, and waits for the rest of its output.
@@ -51,20 +47,9 @@ impl TerminalDeps {
     ) -> Result<StopReport, ToolError> {
         let client = self.terminals.as_ref();
         let stopped = client.kill_terminal(&lasting.terminal, sequence).await?;
-        if stopped.survivors.is_empty() {
-            // Only a command that hangs in the kernel has not ended by now.
-            let ended = client.wait_for_terminal_exit(&lasting.terminal);
-            let _ = tokio::time::timeout(OUTPUT_WAIT, ended).await;
-        }
+        // Only a command that hangs in the kernel has not ended by now.
+        let ended = client.wait_for_terminal_exit(&lasting.terminal);
+        let _ = tokio::time::timeout(OUTPUT_WAIT, ended).await;
         Ok(stopped)
-    }
-}
-
-/// Returns the facts about an output, with the handle of the stored one.
-pub(super) fn lasting_output_meta(output: &TerminalOutput) -> ResultMeta {
-    let handle = output.handle.as_ref();
-    ResultMeta {
-        handle: handle.map(|handle| handle.as_str().to_owned()),
-        ..terminal_output_meta(output)
     }
 }

@@ -1,5 +1,5 @@
 //! The outcome of a call, made from its tool's result and from the reason that stopped it. Not here: the call itself
-//! (`call_runner`).
+//! (`call_execution`).
 
 use std::time::Duration;
 

@@ -192,6 +192,7 @@ impl SyncConnection {
                 error_data: failure.as_ref().and_then(FunctionFailure::thrown_data),
             })
             .await?;
+        drop((message, failure));
         let mut next = self.version;
         next.ts = next.ts.max(ts.unwrap_or_default());
         // Clients wait for it, also after a failure.

@@ -185,8 +185,6 @@ struct StartingSubcommand {
     name: &'static str,
     long: &'static [&'static str],
     short: &'static str,
-    /// True if the commands are the arguments themselves.
-    commands_are_words: bool,
 }
 
 const fn starting(
@@ -194,12 +192,7 @@ const fn starting(
     long: &'static [&'static str],
     short: &'static str,
 ) -> StartingSubcommand {
-    StartingSubcommand {
-        name,
-        long,
-        short,
-        commands_are_words: matches!(name.as_bytes(), b"submodule" | b"bisect" | b"rebase"),
-    }
+    StartingSubcommand { name, long, short }
 }
 
 const STARTING: &[StartingSubcommand] = &[
@@ -252,7 +245,7 @@ pub(super) fn first_word_git_runs(command: &SimpleCommand) -> Result<Option<usiz
         return Err(BY_SETTING);
     }
     if let Some(starting) = StartingSubcommand::find(&subcommand.text, arguments) {
-        return if starting.commands_are_words && !starting.is_unknown(command, arguments) {
+        return if starting.commands_are_words() && !starting.is_unknown(command, arguments) {
             Ok(Some(1))
         } else {
             Err(NOT_WRITTEN_OUT)
@@ -291,6 +284,11 @@ fn config_sets_program(arguments: &[CommandWord], is_unknown: bool) -> bool {
 }
 
 impl StartingSubcommand {
+    /// Returns whether the commands are the arguments themselves.
+    fn commands_are_words(&self) -> bool {
+        matches!(self.name, "submodule" | "bisect" | "rebase")
+    }
+
     /// Finds the subcommand if one of its arguments makes it start a command.
     fn find(name: &str, arguments: &[CommandWord]) -> Option<&'static Self> {
         let starting = STARTING.iter().find(|starting| starting.name == name)?;
