@@ -259,7 +259,7 @@ mod tests {
             "ls: cannot open directory '/home/a': Permission denied",
             "touch: cannot touch '/home/a/new': Permission denied",
             "mkdir: cannot create directory '/app': Permission denied",
-            "touch: cannot touch '/tmp/x': Permission denied",
+            "touch: cannot touch '/tmp/no such file of a test': Permission denied",
         ] {
             let text = said(output).expect("a line");
             assert!(!text.contains("= [\""), "{text}");
