@@ -114,9 +114,12 @@ impl Tool for Read {
             {
                 Ok(Ok(reply)) => return Ok(reply),
                 Ok(Err(why)) => no_notebook = Some(why),
-                // A folder may have such a name, too.
-                Err(error) if error.stable_code() == ErrorCode::IsDirectory => {}
-                Err(error) => return Err(error),
+                Err(error) => match error.stable_code() {
+                    ErrorCode::Cancelled => return Err(error),
+                    // A folder may have such a name, too.
+                    ErrorCode::IsDirectory => {}
+                    _ => no_notebook = Some(error.model_text().trim_end_matches('.').to_owned()),
+                },
             }
         }
         let line_chars = TextBudget::MAX_LINE_CHARS.min(lines.budget.max_chars() / 2);
