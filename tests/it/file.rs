@@ -20,6 +20,7 @@ mod paths;
 mod pdf_packing;
 mod plain;
 mod read;
+mod read_archives;
 mod read_documents;
 mod read_encodings;
 mod read_file;
