@@ -101,6 +101,13 @@ const MAGIC: &[(&[u8], BinaryFormat, &str, &str)] = &[
     (b"BZh", BinaryFormat::Bzip2, "bzip2 data", UNTAR),
     (b"\xFD7zXZ\0", BinaryFormat::Xz, "xz data", UNTAR),
     (b"\x28\xB5\x2F\xFD", BinaryFormat::Zstd, "zstd data", UNTAR),
+    // `pzstd` begins with a frame that holds the size of the next one.
+    (
+        b"\x50\x2A\x4D\x18\x04\0\0\0",
+        BinaryFormat::Zstd,
+        "zstd data",
+        UNTAR,
+    ),
     (
         b"7z\xBC\xAF\x27\x1C",
         BinaryFormat::Other,

@@ -36,7 +36,7 @@ const MAX_ANSWER_BYTES: u64 = 64 << 20;
 pub struct WorkerProgram {
     /// Its path.
     pub program: PathBuf,
-    /// The folder in which each worker gets a private folder for temporary files. It need not exist.
+    /// The folder in which a worker gets a private folder for temporary files. It need not exist.
     pub temp_root: PathBuf,
     /// The `TZ` variable. A worker gets no other variable of the runner's.
     pub time_zone: Option<OsString>,
@@ -55,6 +55,8 @@ pub struct WorkerCall<'a, Q> {
     pub question: &'a Q,
     /// An open file that goes with it.
     pub file: Option<&'a File>,
+    /// True for a job that writes temporary files. Another one gets no folder for them.
+    pub needs_temp: bool,
     /// The time that the worker is given.
     pub time_limit: Duration,
     /// Cancels the call.
@@ -90,14 +92,17 @@ impl WorkerProgram {
         &self,
         call: &WorkerCall<'_, Q>,
     ) -> Result<A, WorkerFailure> {
-        let temp = TempFolder::create_below(&self.temp_root)?;
-        Handle::current().block_on(self.exchange_messages(call, &temp))
+        let temp = call
+            .needs_temp
+            .then(|| TempFolder::create_below(&self.temp_root))
+            .transpose()?;
+        Handle::current().block_on(self.exchange_messages(call, temp.as_ref()))
     }
 
     async fn exchange_messages<Q: Serialize, A: DeserializeOwned>(
         &self,
         call: &WorkerCall<'_, Q>,
-        temp: &TempFolder,
+        temp: Option<&TempFolder>,
     ) -> Result<A, WorkerFailure> {
         let mut line = serde_json::to_vec(call.question).map_err(io::Error::from)?;
         line.push(b'\n');
@@ -144,13 +149,17 @@ impl WorkerProgram {
         }
     }
 
-    fn spawn_worker<Q>(&self, call: &WorkerCall<'_, Q>, temp: &TempFolder) -> io::Result<Child> {
+    fn spawn_worker<Q>(
+        &self,
+        call: &WorkerCall<'_, Q>,
+        temp: Option<&TempFolder>,
+    ) -> io::Result<Child> {
         let mut command = Command::new(&self.program);
         command
             .args([WORKER_ARGUMENT, call.job])
             .current_dir(call.folder)
             .env_clear()
-            .env("TMPDIR", temp.folder_path())
+            .envs(temp.map(|temp| ("TMPDIR", temp.folder_path())))
             .envs(self.time_zone.iter().map(|zone| ("TZ", zone)))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

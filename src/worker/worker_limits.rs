@@ -1,4 +1,4 @@
-//! The limits that a worker puts on itself before it opens its input; none can be lifted again. Not here: the filter of
+//! The limits that a worker puts on itself before it reads its input; none can be lifted again. Not here: the filter of
 //! system calls, which it has from its start (`acp::local::process_attachment`).
 
 use std::io;

@@ -20,11 +20,13 @@ mod paths;
 mod pdf_packing;
 mod plain;
 mod read;
+mod read_archives;
 mod read_documents;
 mod read_encodings;
 mod read_file;
 mod read_formats;
 mod read_images;
+mod read_workers;
 mod rights;
 mod seen_files;
 mod write;
@@ -39,6 +41,7 @@ use punie_runner::acp::{FileClient, RawPath, Workspace};
 use punie_runner::handlers::file::{FileDeps, tools};
 use punie_runner::ids::RequestId;
 use punie_runner::tool::{ToolContext, ToolError, ToolRegistry, ToolReply};
+use punie_runner::worker::WorkerProgram;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -66,6 +69,11 @@ impl Bench {
 
     /// In a folder of the caller's choice.
     pub fn at(dir: TempDir, client: Arc<dyn FileClient>) -> Self {
+        Self::with_worker(dir, client, worker_program())
+    }
+
+    /// With another program as the worker.
+    fn with_worker(dir: TempDir, client: Arc<dyn FileClient>, worker: WorkerProgram) -> Self {
         let base = fs::canonicalize(dir.path()).unwrap();
         let (root, outside) = (base.join("root"), base.join("root-evil"));
         fs::create_dir(&root).unwrap();
@@ -74,7 +82,7 @@ impl Bench {
         let workspace =
             Workspace::open_with_home(std::slice::from_ref(&root), Some(root.join("home")))
                 .unwrap();
-        let deps = FileDeps::new(client, workspace.clone(), worker_program());
+        let deps = FileDeps::new(client, workspace.clone(), worker);
         Self {
             _dir: dir,
             root,

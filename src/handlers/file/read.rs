@@ -74,7 +74,7 @@ impl Tool for Read {
         "30,000 characters an answer, up to 200,000 with max_chars",
         "lines over 2,000 characters are cut in the middle",
         "meta.sha256 and the exact number of lines for files up to 100 MB",
-        "images over 525 KB (700 KB of base64) or over max_chars are scaled down, up to 67 megapixels",
+        "images over 525 KB (700 KB of base64) or over max_chars are scaled down, up to 67 megapixels (16-bit RGB 56, RGBA 42)",
         "PDF documents up to 64 MB, 10 pages a call unless asked for more, 20 s",
         "Word, Excel, PowerPoint and OpenDocument files: the first 4 MB of their text",
         "notebooks up to 16 MB; 500 entries of an archive or a folder a call",
@@ -114,9 +114,12 @@ impl Tool for Read {
             {
                 Ok(Ok(reply)) => return Ok(reply),
                 Ok(Err(why)) => no_notebook = Some(why),
-                // A folder may have such a name, too.
-                Err(error) if error.stable_code() == ErrorCode::IsDirectory => {}
-                Err(error) => return Err(error),
+                Err(error) => match error.stable_code() {
+                    ErrorCode::Cancelled => return Err(error),
+                    // A folder may have such a name, too.
+                    ErrorCode::IsDirectory => {}
+                    _ => no_notebook = Some(error.model_text().trim_end_matches('.').to_owned()),
+                },
             }
         }
         let line_chars = TextBudget::MAX_LINE_CHARS.min(lines.budget.max_chars() / 2);

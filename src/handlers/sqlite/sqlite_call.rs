@@ -185,6 +185,7 @@ impl SqliteCall {
             folder,
             question,
             file: None,
+            needs_temp: true,
             time_limit: question.time_limit,
             cancel: &self.time.cancel,
         };

@@ -137,3 +137,17 @@ async fn a_document_packed_twice_as_programs_do_it_is_read() {
         assert!(shown.contains("Good morning"), "{filters}: {shown}");
     }
 }
+
+#[tokio::test]
+async fn the_text_of_one_line_is_bounded() {
+    let bench = Bench::new();
+    let run = format!("({}) Tj ", "a".repeat(1_000));
+    let content = format!("BT /F1 12 Tf 10 10 Td {}ET", run.repeat(3_000));
+    bench.put("line.pdf", pdf(&[&content], PLAIN, &[]));
+    let shown = bench.read(json!({"file_path": "line.pdf"})).await;
+    assert!(
+        shown.contains("Page 1 has 2,09") && shown.contains(" characters of text"),
+        "{}",
+        &shown[shown.len() - 400..]
+    );
+}

@@ -517,7 +517,7 @@ async fn a_notebook_is_shown_by_cell_and_read_by_line() {
 // Archives.
 
 /// A ZIP archive whose files are empty, however big they say to be.
-fn zip(entries: &[(&str, u32)]) -> Vec<u8> {
+pub(super) fn zip(entries: &[(&str, u32)]) -> Vec<u8> {
     let (mut bytes, mut directory) = (Vec::new(), Vec::new());
     for (name, size) in entries {
         let length = u16::try_from(name.len()).unwrap().to_le_bytes();
@@ -549,7 +549,7 @@ fn zip(entries: &[(&str, u32)]) -> Vec<u8> {
     bytes
 }
 
-fn tar_header(name: &str, size: u64, kind: u8) -> [u8; 512] {
+pub(super) fn tar_header(name: &str, size: u64, kind: u8) -> [u8; 512] {
     let mut header = [0; 512];
     header[..name.len()].copy_from_slice(name.as_bytes());
     header[124..135].copy_from_slice(format!("{size:011o}").as_bytes());
@@ -562,7 +562,7 @@ fn tar_header(name: &str, size: u64, kind: u8) -> [u8; 512] {
 }
 
 /// A tar archive of files full of zeros, one with a long name, and a folder.
-fn tar() -> Vec<u8> {
+pub(super) fn tar() -> Vec<u8> {
     let mut bytes = Vec::new();
     bytes.extend(tar_header("src/", 0, b'5'));
     bytes.extend(tar_header("src/main.rs", 700, b'0'));

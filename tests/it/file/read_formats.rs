@@ -146,13 +146,18 @@ async fn open_documents_are_read_as_text_and_rows() {
 
 /// A Word document whose text is this XML.
 fn word_document(body: &[u8]) -> Vec<u8> {
-    let mut archive = ZipWriter::new(std::io::Cursor::new(Vec::new()));
-    for (name, content) in [
-        ("[Content_Types].xml", b"<Types/>".as_slice()),
+    office_archive(&[
+        ("[Content_Types].xml", b"<Types/>"),
         ("word/document.xml", body),
-    ] {
+    ])
+}
+
+/// An archive of these parts.
+fn office_archive(parts: &[(&str, &[u8])]) -> Vec<u8> {
+    let mut archive = ZipWriter::new(std::io::Cursor::new(Vec::new()));
+    for (name, content) in parts {
         archive
-            .start_file(name, SimpleFileOptions::default())
+            .start_file(*name, SimpleFileOptions::default())
             .unwrap();
         archive.write_all(content).unwrap();
     }
@@ -169,7 +174,7 @@ async fn a_document_that_is_damaged_or_unpacks_without_end_is_a_bounded_answer()
     );
     let shown = bench.read(json!({"file_path": "broken.docx"})).await;
     assert!(
-        shown.contains("\tFirst words\n") && shown.contains("is damaged"),
+        shown.contains("\tFirst words\n") && shown.contains("its XML is damaged"),
         "{shown}"
     );
 
@@ -193,6 +198,78 @@ async fn a_document_that_is_damaged_or_unpacks_without_end_is_a_bounded_answer()
         )
         .await;
     assert!(text(&reply).chars().count() <= 1_000);
+}
+
+#[tokio::test]
+async fn a_part_that_is_not_read_to_its_end_is_said() {
+    let bench = Bench::new();
+    let start = b"<w:document><w:p><w:t>First words</w:t></w:p>".as_slice();
+    let spaces = vec![b' '; 1 << 20];
+    let long = [start, &[spaces.as_slice(), b"<w:x/>"].concat().repeat(66)].concat();
+    for (name, body, why) in [
+        ("cut.docx", start, "it is cut off"),
+        ("long.docx", &long, "over 64 MB"),
+    ] {
+        bench.put(name, word_document(body));
+        let reply = bench.ok("Read", json!({ "file_path": name })).await;
+        let shown = text(&reply);
+        assert!(
+            shown.contains("\tFirst words\n") && shown.contains(why) && reply.meta.truncated,
+            "{shown}"
+        );
+    }
+
+    // Without the text that its cells share, no cell is shown.
+    let book = office_archive(&[
+        ("xl/workbook.xml", b"<workbook><sheets><sheet name=\"A\" r:id=\"r1\"/></sheets></workbook>"),
+        (
+            "xl/_rels/workbook.xml.rels",
+            b"<Relationships><Relationship Id=\"r1\" Type=\"x/worksheet\" Target=\"sheet1.xml\"/></Relationships>",
+        ),
+        ("xl/sharedStrings.xml", b"<sst><si><t>North</t></si>"),
+        (
+            "xl/sheet1.xml",
+            b"<worksheet><row><c t=\"s\"><v>0</v></c><c t=\"s\"><v>1</v></c><c><v>7</v></c></row></worksheet>",
+        ),
+    ]);
+    bench.put("cut.xlsx", book);
+    let shown = bench.read(json!({"file_path": "cut.xlsx"})).await;
+    assert!(
+        shown.contains("Its text could not be read: ") && shown.contains("cut off"),
+        "{shown}"
+    );
+    assert!(!shown.contains("North"), "{shown}");
+}
+
+#[tokio::test]
+async fn a_repeated_row_is_repeated() {
+    let bench = Bench::new();
+    let row = |count: u32, text: &str| {
+        format!(
+            "<t:table-row t:number-rows-repeated=\"{count}\"><t:table-cell><p>{text}</p></t:table-cell></t:table-row>"
+        )
+    };
+    let content = format!(
+        "<d><t:table t:name=\"A\">{}{}{}</t:table></d>",
+        row(3, "same"),
+        row(1_000_000, ""),
+        row(5_000, "more"),
+    );
+    let sheet = b"application/vnd.oasis.opendocument.spreadsheet";
+    bench.put(
+        "a.ods",
+        office_archive(&[("mimetype", sheet), ("content.xml", content.as_bytes())]),
+    );
+    let shown = bench.read(json!({"file_path": "a.ods"})).await;
+    assert!(
+        shown.contains("     2\tsame\n     3\tsame\n     4\tsame\n     5\tmore\n"),
+        "{shown}"
+    );
+    assert_eq!(shown.matches("\tmore\n").count(), 1_000);
+    assert!(
+        shown.contains("\t[the row above stands here 4,000 more times]\n"),
+        "{shown}"
+    );
 }
 
 // Archives.

@@ -104,16 +104,17 @@ async fn the_budget_of_a_call_holds_for_an_image() {
             assert!(sent(&value).0.width() < 300);
         }
     }
-    // An image that is not decoded is left out, and the answer says so.
+    // A bitmap is scaled like the others.
     let mut bmp = b"BM\0\0\0\0\0\0\0\0\x36\0\0\0\x28\0\0\0".to_vec();
-    bmp.extend([20, 0, 0, 0, 10, 0, 0, 0, 1, 0, 24, 0]);
-    bmp.resize(9_000, 0);
+    bmp.extend([60, 0, 0, 0, 40, 0, 0, 0, 1, 0, 24, 0]);
+    bmp.resize(54 + 60 * 40 * 3, 0);
     bench.put("a.bmp", bmp);
     let args = json!({"file_path": "a.bmp", "max_chars": 2_000});
     let value = body(bench.ok("Read", args).await);
-    assert!(
-        value["data"].is_null() && value["note"].is_string(),
-        "{value}"
+    assert!(value["data"].is_string(), "{value}");
+    assert_eq!(
+        (sent(&value).0.width(), sent(&value).1),
+        (60, ImageFormat::Png)
     );
 }
 

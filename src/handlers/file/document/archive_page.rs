@@ -123,7 +123,10 @@ fn render_listing(
             format_size(listing.bytes)
         ),
         line_noun: LineNoun::Entry,
-        cut_short: listing.is_stopped || listing.total > listing.entries.len() as u64,
+        cut_short: listing.is_stopped
+            || listing.is_cut_off
+            || listing.has_duplicates
+            || listing.total > listing.entries.len() as u64,
         ..RenderedPage::default()
     };
     for entry in &listing.entries {
@@ -145,10 +148,23 @@ fn render_listing(
             group_digits(hostile as u64)
         ));
     }
+    if listing.has_duplicates {
+        let note = "Some names occur more than once; only the last entry of each is listed.";
+        rendered.notes.push(note.to_owned());
+    }
+    if listing.total > listing.entries.len() as u64 {
+        rendered.notes.push(format!(
+            "Only the first {} of its names can be shown.",
+            group_digits(listing.entries.len() as u64)
+        ));
+    }
     if listing.is_stopped {
-        rendered
-            .notes
-            .push("It was not looked at to its end: that would have taken too long.".to_owned());
+        let note = "It was not looked at to its end: that would have taken too long.";
+        rendered.notes.push(note.to_owned());
+    }
+    if listing.is_cut_off {
+        let note = "The archive is cut off: its end is missing, and entries may be missing. Get the file again.";
+        rendered.notes.push(note.to_owned());
     }
     rendered.notes.push(format!(
         "To see one of them use Bash, for example `{extract}`."

@@ -52,7 +52,7 @@ pub(super) enum Packing {
 }
 
 /// The requested pages of a PDF document.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct PdfQuestion {
     /// The page ranges; `None` for the first pages.
     pub(super) pages: Option<Vec<PageRange>>,

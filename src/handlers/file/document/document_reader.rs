@@ -18,7 +18,7 @@ use crate::tool::{ErrorCode, ToolError};
 use crate::worker::{WorkerCall, WorkerFailure, WorkerProgram};
 
 /// A document as described in errors.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct DocumentSource {
     /// The path to show.
     pub(super) shown: String,
@@ -94,6 +94,7 @@ impl DocumentReader {
             folder: Path::new("/"),
             question: &question,
             file: Some(&file),
+            needs_temp: false,
             time_limit: TIME_LIMIT,
             cancel: &self.cancel,
         };
@@ -103,7 +104,8 @@ impl DocumentReader {
     }
 }
 
-fn describe_failure(source: &DocumentSource, failure: &WorkerFailure) -> ToolError {
+/// Builds the error for a worker that did not finish.
+pub(super) fn describe_failure(source: &DocumentSource, failure: &WorkerFailure) -> ToolError {
     let shown = &source.shown;
     match failure {
         WorkerFailure::Cancelled => ToolError::call_cancelled(format!(

@@ -3,7 +3,7 @@
 //! side (document_reader).
 
 use std::fs::File;
-use std::io::{self, Read as _};
+use std::io::{self, Read};
 use std::time::Instant;
 
 use super::archive_entries;
@@ -46,11 +46,11 @@ fn read_document(question: &DocumentQuestion, file: File) -> DocumentAnswer {
     let (shown, size) = (question.shown.as_str(), question.size);
     match &question.work {
         DocumentWork::Pdf(pages) => {
-            let pdf = pdf_pages::read_pdf_document(read_whole(file)?, pages, &has_time_left);
+            let pdf = pdf_pages::read_pdf_document(read_whole(file, size)?, pages, &has_time_left);
             pdf.map(DocumentContent::Pdf)
         }
         DocumentWork::Notebook => {
-            notebook::render_notebook(shown, &read_whole(file)?).map(DocumentContent::Page)
+            notebook::render_notebook(shown, &read_whole(file, size)?).map(DocumentContent::Page)
         }
         DocumentWork::Zip => {
             office_page::render_zip(shown, size, file, &has_time_left).map(DocumentContent::Page)
@@ -71,9 +71,21 @@ fn read_document(question: &DocumentQuestion, file: File) -> DocumentAnswer {
     }
 }
 
-fn read_whole(mut file: File) -> Result<Vec<u8>, String> {
+/// Reads up to this size. The file may grow meanwhile.
+fn read_whole(file: impl Read, size: u64) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::new();
-    file.read_to_end(&mut bytes)
+    file.take(size)
+        .read_to_end(&mut bytes)
         .map(|_| bytes)
         .map_err(|cause| format!("it cannot be read: {cause}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_grows_is_read_up_to_its_size() {
+        assert_eq!(read_whole(io::repeat(7).take(9), 4).unwrap(), [7; 4]);
+    }
 }

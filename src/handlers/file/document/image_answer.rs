@@ -86,10 +86,12 @@ pub(super) fn show_image(
         Ok(Ok(DocumentContent::Image(scaled))) => Ok(scaled),
         Ok(Ok(_)) => Err("it was not scaled down".to_owned()),
         Ok(Err(why)) => Err(why),
-        Err(error) if error.stable_code() == ErrorCode::TooLarge => {
-            Err("scaling it down takes too much memory".to_owned())
-        }
-        Err(error) => return Err(error),
+        Err(error) => match error.stable_code() {
+            ErrorCode::Cancelled => return Err(error),
+            ErrorCode::TooLarge => Err("scaling it down takes too much memory".to_owned()),
+            ErrorCode::Timeout => Err("scaling it down takes too long".to_owned()),
+            _ => Err("the process that scales images failed".to_owned()),
+        },
     };
     match scaled {
         Ok(scaled) => add_scaled_image(&mut value, source, &scaled),

@@ -20,6 +20,7 @@ mod pdf_pages;
 mod pdf_text;
 mod show_document;
 mod workbook;
+mod zstd_frames;
 
 pub use document_protocol::DOCUMENT_JOB;
 pub(super) use document_query::DocumentQuery;

@@ -140,10 +140,12 @@ fn render_document(
     let mut notes = Vec::new();
     if let Some(why) = fault {
         notes.push(format!(
-            "The document is damaged: {why}. The text before the damage is shown."
+            "The document is not shown to its end: {why}. The text before that is shown."
         ));
     }
-    if lines.is_cut {
+    if lines.is_late {
+        notes.push("The time for reading was over: the text goes on.".to_owned());
+    } else if lines.is_cut {
         notes.push(format!(
             "Only the first {} of its text can be shown.",
             format_size(MAX_TEXT_BYTES as u64)
@@ -226,4 +228,20 @@ fn read_slides(archive: &mut OfficeArchive, lines: &mut TextLines<'_>) -> Result
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_document_that_takes_too_long_says_so() {
+        let mut lines = TextLines::new(&|| false);
+        lines.push_text(&"a\n".repeat(2_000));
+        assert!(lines.is_cut);
+        let page = render_document("a.docx", 9, OfficeFormat::Word, lines, None);
+        let notes = page.notes.join("\n");
+        assert!(notes.contains("time for reading"), "{notes}");
+        assert!(!notes.contains("4 MB") && page.cut_short, "{notes}");
+    }
 }

@@ -12,6 +12,8 @@ use quick_xml::{Reader, XmlVersion};
 use zip::ZipArchive;
 use zip::read::ZipFile;
 
+use crate::output::number_format::format_size;
+
 /// The most bytes to which one part is unpacked.
 const MAX_PART_BYTES: u64 = 64 << 20;
 
@@ -22,6 +24,8 @@ pub(super) type OfficeArchive = ZipArchive<BufReader<File>>;
 pub(super) struct XmlPart<'a> {
     reader: Reader<BufReader<Take<ZipFile<'a, BufReader<File>>>>>,
     buffer: Vec<u8>,
+    /// The number of open elements.
+    depth: usize,
 }
 
 /// One step through a part. Empty elements start and end.
@@ -55,6 +59,7 @@ pub(super) fn open_part<'a>(
     Ok(XmlPart {
         reader,
         buffer: Vec::new(),
+        depth: 0,
     })
 }
 
@@ -62,16 +67,27 @@ impl XmlPart<'_> {
     /// Reads the next step.
     ///
     /// # Errors
-    /// Malformed XML or damaged data, as the end of a sentence.
+    /// Malformed XML, damaged data, or a part that ends early, as the end of a sentence.
     pub(super) fn next_step(&mut self) -> Result<XmlStep<'_>, String> {
         self.buffer.clear();
-        let event = self
-            .reader
-            .read_event_into(&mut self.buffer)
-            .map_err(|cause| format!("its XML is damaged: {cause}"))?;
+        let event = match self.reader.read_event_into(&mut self.buffer) {
+            Ok(Event::Eof) if self.depth > 0 => Err("it is cut off".to_owned()),
+            event => event.map_err(|cause| format!("its XML is damaged: {cause}")),
+        };
+        let is_at_limit = || self.reader.get_ref().get_ref().limit() == 0;
+        let event = event.map_err(|fault| match is_at_limit() {
+            true => format!("a part of it is over {}", format_size(MAX_PART_BYTES)),
+            false => fault,
+        })?;
         Ok(match event {
-            Event::Start(start) => XmlStep::Start(start),
-            Event::End(end) => XmlStep::End(end.local_name().as_ref().to_owned()),
+            Event::Start(start) => {
+                self.depth += 1;
+                XmlStep::Start(start)
+            }
+            Event::End(end) => {
+                self.depth = self.depth.saturating_sub(1);
+                XmlStep::End(end.local_name().as_ref().to_owned())
+            }
             Event::Text(text) => XmlStep::Text(text.into_inner()),
             Event::CData(text) => XmlStep::Text(text.into_inner()),
             Event::GeneralRef(reference) => XmlStep::Text(resolve_reference(&reference).into()),

@@ -2,12 +2,13 @@
 //! Excel workbooks (workbook), and the choice of the part (office_page).
 
 use super::office_parts::{XmlPart, XmlStep, attribute_value};
+use crate::output::number_format::format_count;
 use quick_xml::events::BytesStart;
 
 /// The most text of a document.
 pub(super) const MAX_TEXT_BYTES: usize = 4 << 20;
-/// The most copies of a repeated cell.
-const MAX_REPEATED_CELLS: usize = 1_000;
+/// The most copies of a repeated cell or row.
+const MAX_REPEATS: usize = 1_000;
 
 /// The lines of a document, up to a limit.
 pub(super) struct TextLines<'c> {
@@ -15,6 +16,8 @@ pub(super) struct TextLines<'c> {
     bytes: usize,
     /// True if the limit or the deadline was reached.
     pub(super) is_cut: bool,
+    /// True if it was the deadline.
+    pub(super) is_late: bool,
     has_time_left: &'c dyn Fn() -> bool,
 }
 
@@ -24,6 +27,7 @@ impl<'c> TextLines<'c> {
             lines: Vec::new(),
             bytes: 0,
             is_cut: false,
+            is_late: false,
             has_time_left,
         }
     }
@@ -38,7 +42,8 @@ impl<'c> TextLines<'c> {
             }
             self.lines.push(line.to_owned());
             if self.lines.len().is_multiple_of(1_024) && !(self.has_time_left)() {
-                self.is_cut = true;
+                (self.is_cut, self.is_late) = (true, true);
+                return;
             }
         }
     }
@@ -62,6 +67,12 @@ fn join_cells(cells: &[String]) -> String {
     cells[..used.map_or(0, |last| last + 1)].join("\t")
 }
 
+/// The value of an attribute that says how often a cell or a row stands there.
+fn repeat_count(start: &BytesStart<'_>, name: &str) -> usize {
+    let count = attribute_value(start, name).and_then(|count| count.parse().ok());
+    count.unwrap_or(1)
+}
+
 /// The XML vocabulary of a part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TextMarkup {
@@ -78,6 +89,7 @@ struct OpenRow {
     cells: Vec<String>,
     /// The cell that is being read, with its repeat count.
     cell: Option<(String, usize)>,
+    repeats: usize,
 }
 
 /// Reads the text of a part.
@@ -140,10 +152,13 @@ impl TextReader<'_, '_> {
             "br" | "cr" | "line-break" => self.push_character("\n"),
             "s" if self.markup != TextMarkup::OpenXml => {
                 let count = attribute_value(start, "c").and_then(|count| count.parse().ok());
-                let count = count.unwrap_or(1).min(MAX_REPEATED_CELLS);
+                let count = count.unwrap_or(1).min(MAX_REPEATS);
                 self.push_character(&" ".repeat(count));
             }
-            "tr" | "table-row" => self.rows.push(OpenRow::default()),
+            "tr" | "table-row" => self.rows.push(OpenRow {
+                repeats: repeat_count(start, "number-rows-repeated"),
+                ..OpenRow::default()
+            }),
             "tc" | "table-cell" | "covered-table-cell" => self.start_cell(start),
             "table" if self.markup == TextMarkup::OdfSheets => {
                 self.sections += 1;
@@ -164,8 +179,7 @@ impl TextReader<'_, '_> {
     }
 
     fn start_cell(&mut self, start: &BytesStart<'_>) {
-        let count = attribute_value(start, "number-columns-repeated");
-        let count = count.and_then(|count| count.parse().ok()).unwrap_or(1);
+        let count = repeat_count(start, "number-columns-repeated");
         if let Some(row) = self.rows.last_mut() {
             row.cell = Some((String::new(), count));
         }
@@ -211,7 +225,7 @@ impl TextReader<'_, '_> {
             return;
         };
         if let Some((text, count)) = row.cell.take() {
-            let count = count.min(MAX_REPEATED_CELLS);
+            let count = count.min(MAX_REPEATS);
             row.cells.extend(std::iter::repeat_n(text, count));
         }
     }
@@ -223,7 +237,14 @@ impl TextReader<'_, '_> {
         if is_in_table {
             self.end_paragraph(&text);
         } else if !is_blank {
-            self.lines.push_text(&text);
+            for _ in 0..row.repeats.min(MAX_REPEATS) {
+                self.lines.push_text(&text);
+            }
+            if let Some(more @ 1..) = row.repeats.checked_sub(MAX_REPEATS) {
+                let more = format_count(more as u64, "more time");
+                let note = format!("[the row above stands here {more}]");
+                self.lines.push_text(&note);
+            }
         }
     }
 

@@ -49,10 +49,10 @@ pub(super) fn show_pdf(
 ) -> Result<ToolReply, ToolError> {
     let shown = source.shown.as_str();
     let by_lines = query.offset.is_some() || query.limit.is_some();
-    let default_pages = if by_lines { usize::MAX } else { DEFAULT_PAGES };
-    let pages = read_pages(source, file, query, by_lines, reader)?;
+    let question = pdf_question(query, by_lines);
+    let pages = read_pages(source, file, question.clone(), reader)?;
     let total = pages.total;
-    let wanted = page_numbers(query.pages.as_deref(), default_pages, total);
+    let wanted = page_numbers(&question, total);
     if let Some(beyond) = wanted.iter().find(|page| **page > total) {
         return Err(ToolError::invalid_args(format!(
             "{shown} has {}; there is no page {beyond}.",
@@ -94,19 +94,7 @@ fn page_room(query: &DocumentQuery) -> usize {
     query.lines.budget.max_chars().saturating_sub(FOOTER_CHARS)
 }
 
-fn read_pages(
-    source: &DocumentSource,
-    file: Box<dyn OpenedBytes>,
-    query: &DocumentQuery,
-    by_lines: bool,
-    reader: &DocumentReader,
-) -> Result<PdfPages, ToolError> {
-    if source.size > MAX_DOCUMENT_BYTES {
-        return Err(source.too_large_error(&format!(
-            "; they are read up to {}",
-            format_size(MAX_DOCUMENT_BYTES)
-        )));
-    }
+fn pdf_question(query: &DocumentQuery, by_lines: bool) -> PdfQuestion {
     let last_line = usize::try_from(query.lines.offset)
         .unwrap_or(0)
         .saturating_add(usize::try_from(query.lines.limit).unwrap_or(usize::MAX));
@@ -115,12 +103,26 @@ fn read_pages(
     } else {
         (DEFAULT_PAGES, page_room(query), usize::MAX)
     };
-    let question = PdfQuestion {
+    PdfQuestion {
         pages: query.pages.clone(),
         default_pages,
         enough_chars,
         enough_lines,
-    };
+    }
+}
+
+fn read_pages(
+    source: &DocumentSource,
+    file: Box<dyn OpenedBytes>,
+    question: PdfQuestion,
+    reader: &DocumentReader,
+) -> Result<PdfPages, ToolError> {
+    if source.size > MAX_DOCUMENT_BYTES {
+        return Err(source.too_large_error(&format!(
+            "; they are read up to {}",
+            format_size(MAX_DOCUMENT_BYTES)
+        )));
+    }
     match reader.read_document(source, file, DocumentWork::Pdf(question))? {
         Ok(DocumentContent::Pdf(pages)) => Ok(pages),
         Ok(_) => Err(source.unreadable_error("it was not read")),

@@ -4,21 +4,17 @@
 use hayro_interpret::{InterpreterCache, InterpreterSettings};
 use hayro_syntax::{DecryptionError, LoadPdfError, Pdf};
 
-use super::document_protocol::{PageRange, PdfPages, PdfQuestion};
+use super::document_protocol::{PdfPages, PdfQuestion};
 use super::pdf_text;
 
 /// Returns the numbers of the requested pages. Ranges that end beyond the last page end there.
-pub(super) fn page_numbers(
-    ranges: Option<&[PageRange]>,
-    default_pages: usize,
-    total: usize,
-) -> Vec<usize> {
-    match ranges {
+pub(super) fn page_numbers(question: &PdfQuestion, total: usize) -> Vec<usize> {
+    match &question.pages {
         Some(ranges) => ranges
             .iter()
             .flat_map(|(first, last)| *first..=(*last).min(total.max(*first)))
             .collect(),
-        None => (1..=total.min(default_pages)).collect(),
+        None => (1..=total.min(question.default_pages)).collect(),
     }
 }
 
@@ -39,11 +35,7 @@ pub(super) fn read_pdf_document(
         ..PdfPages::default()
     };
     let (mut chars, mut lines) = (0, 0);
-    for number in page_numbers(
-        question.pages.as_deref(),
-        question.default_pages,
-        read.total,
-    ) {
+    for number in page_numbers(question, read.total) {
         // The runner refuses a page beyond the last one.
         let Some(page) = pages.get(number - 1) else {
             break;

@@ -32,6 +32,7 @@ pub(super) fn extract_page_text<'a>(
     let mut collector = GlyphCollector {
         has_time_left,
         operations: 0,
+        glyph_bytes: 0,
         page: PageText::default(),
         line: PageLine::default(),
         last_run: None,
@@ -61,6 +62,8 @@ struct PageLimitReached;
 struct GlyphCollector<'c> {
     has_time_left: &'c dyn Fn() -> bool,
     operations: u32,
+    /// The bytes of all glyphs; those of the open line are not in the text yet.
+    glyph_bytes: usize,
     page: PageText,
     line: PageLine,
     /// The start and the text of the last run. Bold letters may be the same run drawn twice.
@@ -72,7 +75,7 @@ impl GlyphCollector<'_> {
     fn check_limits(&mut self) {
         self.operations = self.operations.wrapping_add(1);
         let is_late = self.operations.is_multiple_of(1_024) && !(self.has_time_left)();
-        if is_late || self.page.text.len() > MAX_PAGE_BYTES {
+        if is_late || self.page.text.len().max(self.glyph_bytes) > MAX_PAGE_BYTES {
             resume_unwind(Box::new(PageLimitReached));
         }
     }
@@ -100,9 +103,11 @@ impl GlyphCollector<'_> {
             BfString::String(letters) => letters,
         });
         self.page.unreadable += u64::from(text.is_none());
+        let text = text.unwrap_or_else(|| char::REPLACEMENT_CHARACTER.to_string());
+        self.glyph_bytes += text.len();
         let direction = to_page * (forward * UNITS_PER_EM).to_point() - start;
         PlacedGlyph {
-            text: text.unwrap_or_else(|| char::REPLACEMENT_CHARACTER.to_string()),
+            text,
             start,
             direction: direction / direction.hypot().max(f64::MIN_POSITIVE),
             advance: length(forward * advance),

@@ -1,12 +1,15 @@
 //! Read of binary documents: dispatches each format to its reader. Not here: the formats, one file
 //! each.
 
+use std::time::Duration;
+
 use tokio::task::spawn_blocking;
+use tokio::time::sleep;
 
 use super::super::rendered_page::LineSelection;
-use super::document_protocol::{DocumentContent, DocumentWork, Packing};
+use super::document_protocol::{DocumentContent, DocumentWork, Packing, TIME_LIMIT};
 use super::document_query::DocumentQuery;
-use super::document_reader::{DocumentReader, DocumentSource};
+use super::document_reader::{DocumentReader, DocumentSource, describe_failure};
 use super::{image_answer, pdf_answer};
 use crate::acp::file_content::BinaryFormat;
 use crate::acp::files::OpenedFile;
@@ -14,12 +17,14 @@ use crate::acp::{FileClient, WorkspacePath};
 use crate::output::SecretBoundaries;
 use crate::output::number_format::format_size;
 use crate::tool::{ErrorCode, ToolContext, ToolError, ToolReply};
-use crate::worker::WorkerProgram;
+use crate::worker::{WorkerFailure, WorkerProgram};
 
 /// Larger notebooks are shown as text.
 const MAX_NOTEBOOK_BYTES: u64 = 16 << 20;
 /// The most entries of an archive in one answer.
 const MAX_SHOWN_ENTRIES: u64 = 500;
+/// The time after the worker's limit for its end and for reading its answer.
+const GRACE: Duration = Duration::from_secs(5);
 /// The advice for a document that cannot be read.
 const PDF_ADVICE: &str = "Try Bash, for example `pdftotext` or `qpdf`.";
 const NOTEBOOK_ADVICE: &str = "Look into it with Bash, for example `file`.";
@@ -56,8 +61,8 @@ pub(in super::super) async fn read_notebook(
         advice: NOTEBOOK_ADVICE,
     };
     let uncut = cx.secret_boundaries.clone();
-    read_in_worker(cx, worker, move |reader| {
-        let content = reader.read_document(&source, opened.bytes, DocumentWork::Notebook)?;
+    read_in_worker(cx, worker, source, move |source, reader| {
+        let content = reader.read_document(source, opened.bytes, DocumentWork::Notebook)?;
         Ok(content.and_then(|content| match content {
             DocumentContent::Page(page) => Ok(page.show_lines(query.lines, &uncut)),
             _ => Err("it was not read".to_owned()),
@@ -102,17 +107,19 @@ pub(in super::super) async fn show_document(
         },
     };
     let uncut = cx.secret_boundaries.clone();
-    read_in_worker(cx, worker, move |reader| {
-        show_opened_document(&source, opened, binary.format, &query, &uncut, reader)
+    read_in_worker(cx, worker, source, move |source, reader| {
+        show_opened_document(source, opened, binary.format, &query, &uncut, reader)
     })
     .await
 }
 
-/// Runs a closure on a thread that may wait for a worker. Dropping the call cancels the worker.
+/// Runs a closure on a thread that may wait for a worker. Dropping the call cancels the worker; a
+/// thread that hangs in the system is left behind.
 async fn read_in_worker<T: Send + 'static>(
     cx: &ToolContext,
     worker: &WorkerProgram,
-    read: impl FnOnce(&DocumentReader) -> Result<T, ToolError> + Send + 'static,
+    source: DocumentSource,
+    read: impl FnOnce(&DocumentSource, &DocumentReader) -> Result<T, ToolError> + Send + 'static,
 ) -> Result<T, ToolError> {
     let cancel = cx.cancel.child_token();
     let _cancel_on_drop = cancel.clone().drop_guard();
@@ -121,12 +128,17 @@ async fn read_in_worker<T: Send + 'static>(
         request: cx.request.clone(),
         cancel,
     };
-    let read = spawn_blocking(move || read(&reader)).await;
-    read.unwrap_or_else(|fault| {
-        Err(ToolError::internal_error(format!(
-            "Reading broke off: {fault}"
-        )))
-    })
+    let on_thread = source.clone();
+    let reading = spawn_blocking(move || read(&on_thread, &reader));
+    let failure = tokio::select! {
+        biased;
+        read = reading => return read.unwrap_or_else(|_| {
+            Err(source.unreadable_error("it is damaged in a way that its reader gave up on"))
+        }),
+        () = cx.wait_for_cancel() => WorkerFailure::Cancelled,
+        () = sleep(TIME_LIMIT + GRACE) => WorkerFailure::TimedOut,
+    };
+    Err(describe_failure(&source, &failure))
 }
 
 fn show_opened_document(
@@ -179,5 +191,64 @@ fn show_opened_document(
         }
         Ok(_) => Err(unlisted("it was not read".to_owned())),
         Err(why) => Err(unlisted(why)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+    use crate::ids::RequestId;
+
+    async fn read_with(
+        cx: &ToolContext,
+        read: impl FnOnce() + Send + 'static,
+    ) -> Result<(), ToolError> {
+        let worker = WorkerProgram {
+            program: "worker".into(),
+            temp_root: "temp".into(),
+            time_zone: None,
+        };
+        let source = DocumentSource {
+            shown: "a.pdf".to_owned(),
+            size: 9,
+            kind: "a PDF document",
+            advice: PDF_ADVICE,
+        };
+        read_in_worker(cx, &worker, source, move |_, _| {
+            read();
+            Ok(())
+        })
+        .await
+    }
+
+    #[tokio::test]
+    async fn a_panic_is_a_document_that_cannot_be_read() {
+        let cx = ToolContext::for_detached_call(RequestId::new());
+        let error = read_with(&cx, || panic!("no such table")).await;
+        let error = error.unwrap_err();
+        assert_eq!(error.stable_code(), ErrorCode::NotText, "{error}");
+        assert!(
+            error.model_text().contains("a.pdf is a PDF document"),
+            "{error}"
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_thread_that_hangs_holds_up_no_call() {
+        let cx = ToolContext::for_detached_call(RequestId::new());
+        let (_hang, end) = mpsc::channel::<()>();
+        let hanging = read_with(&cx, move || while end.recv().is_ok() {});
+        let late = async {
+            tokio::time::advance(TIME_LIMIT + GRACE).await;
+        };
+        let (error, ()) = tokio::join!(hanging, late);
+        assert_eq!(error.unwrap_err().stable_code(), ErrorCode::Timeout);
+
+        let (_hang, end) = mpsc::channel::<()>();
+        cx.cancel.cancel();
+        let error = read_with(&cx, move || while end.recv().is_ok() {}).await;
+        assert_eq!(error.unwrap_err().stable_code(), ErrorCode::Cancelled);
     }
 }

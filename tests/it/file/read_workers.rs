@@ -1,0 +1,92 @@
+//! Read with a worker that does not start or dies: what needs no worker is still answered.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use punie_runner::acp::local::local_files::LocalFiles;
+use punie_runner::request::ReplyBody;
+use punie_runner::worker::WorkerProgram;
+use serde_json::json;
+
+use super::Bench;
+use crate::harness::process::worker_program;
+use crate::harness::tools::text;
+
+fn bench_with_worker(worker: WorkerProgram) -> Bench {
+    let client = Arc::new(LocalFiles::new());
+    Bench::with_worker(tempfile::tempdir().unwrap(), client, worker)
+}
+
+/// Programs that do not start, and that end without an answer.
+fn broken_workers() -> impl Iterator<Item = (Bench, &'static str)> {
+    ["/nowhere/worker", "/bin/false"]
+        .into_iter()
+        .map(|program| {
+            let worker = WorkerProgram {
+                program: program.into(),
+                ..worker_program()
+            };
+            (bench_with_worker(worker), program)
+        })
+}
+
+#[tokio::test]
+async fn an_image_without_a_worker_keeps_its_dimensions() {
+    for (bench, program) in broken_workers() {
+        let mut bmp = b"BM\0\0\0\0\0\0\0\0\x36\0\0\0\x28\0\0\0".to_vec();
+        bmp.extend([0, 4, 0, 0, 0, 2, 0, 0, 1, 0, 24, 0]);
+        bmp.resize(54 + 1_024 * 512 * 3, 0);
+        bench.put("a.bmp", &bmp);
+        let reply = bench.call("Read", json!({"file_path": "a.bmp"})).await;
+        let reply = reply.unwrap_or_else(|error| panic!("{program}: {error}"));
+        assert!(reply.meta.truncated);
+        let ReplyBody::Json(value) = reply.body else {
+            panic!("{program}: no JSON");
+        };
+        assert_eq!(
+            (&value["width"], &value["height"], &value["size"]),
+            (&json!(1_024), &json!(512), &json!(bmp.len()))
+        );
+        let note = value["note"].as_str().unwrap();
+        assert!(
+            value["data"].is_null() && note.contains("magick"),
+            "{program}: {note}"
+        );
+    }
+}
+
+const NOTEBOOK: &str = r#"{"cells": [{"cell_type": "code", "source": "1 + 1", "outputs": []}], "nbformat": 4}
+"#;
+
+#[tokio::test]
+async fn a_notebook_without_a_worker_is_shown_as_text() {
+    for (bench, program) in broken_workers() {
+        bench.put("a.ipynb", NOTEBOOK);
+        let reply = bench.call("Read", json!({"file_path": "a.ipynb"})).await;
+        let reply = reply.unwrap_or_else(|error| panic!("{program}: {error}"));
+        assert!(
+            text(&reply).contains("     1\t{\"cells\""),
+            "{}",
+            text(&reply)
+        );
+        let warnings = &reply.meta.warnings;
+        assert!(
+            warnings
+                .iter()
+                .any(|text| text.contains("not as a notebook")),
+            "{program}: {warnings:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_document_needs_no_folder_for_temporary_files() {
+    let worker = WorkerProgram {
+        temp_root: Path::new("/dev/null/scratch").into(),
+        ..worker_program()
+    };
+    let bench = bench_with_worker(worker);
+    bench.put("a.zip", super::read_documents::zip(&[("a", 1)]));
+    let shown = bench.read(json!({"file_path": "a.zip"})).await;
+    assert!(shown.contains(", 1 entry, "), "{shown}");
+}
