@@ -127,7 +127,7 @@ pub(super) fn list_packed(
     packing: Packing,
     has_time_left: &dyn Fn() -> bool,
 ) -> Result<PackedContent, String> {
-    let unpacked = open_packed(&file, packing).map_err(|cause| cause.to_string())?;
+    let unpacked = open_packed(&file, packing);
     let mut archive = tar::Archive::new(EndWatch::new(unpacked.take(MAX_UNPACKED_BYTES)));
     let mut listing = ArchiveListing::default();
     let read = archive
@@ -142,14 +142,13 @@ pub(super) fn list_packed(
     }
     let measured = file
         .rewind()
-        .and_then(|()| open_packed(&file, packing))
-        .and_then(|unpacked| measure_file(unpacked, has_time_left));
+        .and_then(|()| measure_file(open_packed(&file, packing), has_time_left));
     measured.map_err(|cause| cause.to_string())
 }
 
-fn open_packed(file: &File, packing: Packing) -> io::Result<Box<dyn Read + '_>> {
+fn open_packed(file: &File, packing: Packing) -> Box<dyn Read + '_> {
     let file = BufReader::new(file);
-    Ok(match packing {
+    match packing {
         Packing::Gzip => Box::new(MultiGzDecoder::new(file)),
         Packing::Bzip2 => Box::new(MultiBzDecoder::new(file)),
         Packing::Xz => {
@@ -157,7 +156,7 @@ fn open_packed(file: &File, packing: Packing) -> io::Result<Box<dyn Read + '_>> 
             Box::new(XzReader::new_mem_limit(file, true, kilobytes))
         }
         Packing::Zstd => Box::new(ZstdFrames::new(file, MAX_WINDOW_BYTES)),
-    })
+    }
 }
 
 fn measure_file(

@@ -75,9 +75,12 @@ impl XmlPart<'_> {
             event => event.map_err(|cause| format!("its XML is damaged: {cause}")),
         };
         let is_at_limit = || self.reader.get_ref().get_ref().limit() == 0;
-        let event = event.map_err(|fault| match is_at_limit() {
-            true => format!("a part of it is over {}", format_size(MAX_PART_BYTES)),
-            false => fault,
+        let event = event.map_err(|fault| {
+            if is_at_limit() {
+                format!("a part of it is over {}", format_size(MAX_PART_BYTES))
+            } else {
+                fault
+            }
         })?;
         Ok(match event {
             Event::Start(start) => {
