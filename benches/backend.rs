@@ -65,7 +65,15 @@ struct Served {
 impl Served {
     fn start(home: &Path) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_punie-runner"))
-            .args(["backend", "--json", "--log", "error", "--home"])
+            .args([
+                "backend",
+                "--max-connections",
+                "10000",
+                "--json",
+                "--log",
+                "error",
+                "--home",
+            ])
             .arg(home)
             .stdout(Stdio::piped())
             .spawn()

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use punie_runner::dev_backend::{BackendClock, DevBackend, DevBackendOptions};
+use punie_runner::dev_backend::{BackendClock, DevBackend, DevBackendOptions, MAX_CONNECTIONS};
 use punie_runner::home::{DeviceIdentity, Home};
 use rusqlite::Connection;
 use tempfile::TempDir;
@@ -43,6 +43,7 @@ impl Stage {
             clock: BackendClock::from_system(),
             production_errors: false,
             holds,
+            max_connections: MAX_CONNECTIONS,
             faults: None,
         };
         let backend = runtime

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use punie_runner::dev_backend::{
     BackendClock, DevBackend, DevBackendError, DevBackendOptions, FaultInjector, InjectedFault,
+    MAX_CONNECTIONS,
 };
 
 use crate::caller::Caller;
@@ -116,6 +117,7 @@ async fn start_backend(
         clock: BackendClock::from_system(),
         production_errors: false,
         holds: true,
+        max_connections: MAX_CONNECTIONS,
         faults: Some(faults.clone()),
     })
     .await

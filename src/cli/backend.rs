@@ -7,13 +7,16 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use clap::builder::RangedU64ValueParser;
 
 use super::context::{CliContext, command_runtime};
 use super::dev::backend_ready_message;
 use super::exit::{self, Exit};
 use super::{console, embedded_tokens, signals};
 use crate::config::WorkspaceRule;
-use crate::dev_backend::{BackendClock, DevBackend, DevBackendOptions, FaultInjector};
+use crate::dev_backend::{
+    BackendClock, DevBackend, DevBackendOptions, FaultInjector, MAX_CONNECTIONS,
+};
 use crate::home::TokenName;
 use crate::runner::ShutdownSignal;
 
@@ -31,6 +34,14 @@ pub struct BackendArgs {
     /// Answer every poll at once, as Convex does: devices then listen on a wake-up socket
     #[arg(long)]
     no_hold: bool,
+    /// Close the connection that was idle longest when there are more than this
+    #[arg(
+        long,
+        default_value_t = MAX_CONNECTIONS,
+        value_name = "N",
+        value_parser = RangedU64ValueParser::<usize>::new().range(1..)
+    )]
+    max_connections: usize,
     /// Misbehave as this file or text says, a fault a line: TARGET [xN] FAULT [VALUE]
     ///
     /// TARGET is a function (events:appendResult), a route (/version) or *; xN is how often, else always. FAULT is one
@@ -54,6 +65,7 @@ pub fn run_backend(args: &BackendArgs, context: &CliContext) -> anyhow::Result<E
             clock: BackendClock::from_system(),
             production_errors: args.production_errors,
             holds: !args.no_hold,
+            max_connections: args.max_connections,
             faults: args.faults.as_deref().map(load_faults).transpose()?,
         };
         let backend = DevBackend::start_server(options).await?;

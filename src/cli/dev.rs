@@ -13,7 +13,7 @@ use super::{acp, console, embedded_tokens, signals};
 use crate::acp::editor::AttachedEditors;
 use crate::backend::Backend as _;
 use crate::config::{Config, WorkspaceRule};
-use crate::dev_backend::{BackendClock, DevBackend, DevBackendOptions};
+use crate::dev_backend::{BackendClock, DevBackend, DevBackendOptions, MAX_CONNECTIONS};
 use crate::home::{BackendTokens, DeviceIdentity, Home, RunnerLock, TokenName};
 use crate::redact::Redactor;
 use crate::runner::{ShutdownSignal, ToolThreads};
@@ -129,6 +129,7 @@ pub async fn start_dev_backend(home: &Home, port: u16) -> anyhow::Result<DevBack
         clock: BackendClock::from_system(),
         production_errors: false,
         holds: true,
+        max_connections: MAX_CONNECTIONS,
         faults: None,
     };
     Ok(DevBackend::start_server(options).await?)

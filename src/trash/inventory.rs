@@ -223,9 +223,10 @@ impl Trash {
     /// # Errors
     /// The system's.
     pub fn list_entries(&self) -> io::Result<Vec<TrashEntry>> {
-        let _lock = self.lock_trash()?;
-        self.collect_from_commands()?;
-        self.list_entries_locked()
+        self.with_trash_lock(|| {
+            self.collect_from_commands()?;
+            self.list_entries_locked()
+        })
     }
 
     /// The same for a caller that holds the lock.
@@ -307,31 +308,58 @@ impl Trash {
         manifest::read_lines(&self.home.trash_log_file())
     }
 
-    /// Takes items that commands have removed out of their reach, once the command that removes it is over. Returns how
-    /// many bytes that are.
+    /// Takes items that commands have removed out of their reach, once the command that removes it is over, and discards
+    /// what no shim put there. Returns how many bytes were collected.
     pub(super) fn collect_from_commands(&self) -> io::Result<u64> {
         let mut bytes = 0;
-        for folder in list_visible(&self.home.trash_incoming_dir())? {
-            // A link would lead out of here.
-            let Some(name) = folder.file_name().filter(|_| is_folder(&folder)) else {
-                continue;
-            };
-            // The shim that fills it holds a lock on its manifest.
-            let Ok(Some(manifest)) = manifest::open_manifest(&folder.join(MANIFEST)) else {
-                continue;
-            };
-            if manifest.try_lock().is_err() {
-                continue;
+        for path in list_visible(&self.home.trash_incoming_dir())? {
+            let collected = self.collect_entry(&path);
+            if collected.is_none() {
+                self.discard_if_possible(&path);
             }
-            let removed = self.home.trash_removed_dir().join(name);
-            // One whose name is taken is forged; it goes with the stray files.
-            if let Err(cause) = move_from_command(&folder, &removed) {
-                tracing::warn!(path = %folder.display(), %cause, "what a command removed stays in its reach");
-                continue;
-            }
-            bytes += TreeSize::measure_path(&removed).on_disk;
+            bytes += collected.unwrap_or_default();
         }
         Ok(bytes)
+    }
+
+    /// Does the same before a command, in bounded time: looks at so many entries at most, and leaves folders that no shim
+    /// made unless they are empty.
+    pub(super) fn collect_some_from_commands(&self, most: usize) -> io::Result<u64> {
+        let mut bytes = 0;
+        for path in list_first_visible(&self.home.trash_incoming_dir(), most)? {
+            let collected = self.collect_entry(&path);
+            if collected.is_none() {
+                let _ = fs::remove_dir(&path).or_else(|_| fs::remove_file(&path));
+            }
+            bytes += collected.unwrap_or_default();
+        }
+        Ok(bytes)
+    }
+
+    /// Collects the folder of one run of a shim, unless that run goes on; returns its bytes. `None`: no shim made it.
+    fn collect_entry(&self, folder: &Path) -> Option<u64> {
+        // A link would lead out of here.
+        let name = folder.file_name().filter(|_| is_folder(folder))?;
+        // A shim names its folder only when the manifest is there, and holds a lock on that while it fills the folder.
+        let manifest = match manifest::open_manifest(&folder.join(MANIFEST)) {
+            Ok(manifest) => manifest?,
+            Err(cause) if cause.kind() == io::ErrorKind::PermissionDenied => return None,
+            // It may be a shim's: this process may have too many open files.
+            Err(_) => return Some(0),
+        };
+        if manifest.try_lock().is_err() {
+            return Some(0);
+        }
+        let removed = self.home.trash_removed_dir().join(name);
+        match move_from_command(folder, &removed) {
+            Ok(()) => Some(TreeSize::measure_path(&removed).on_disk),
+            // One whose name is taken is forged.
+            Err(cause) if cause.kind() == io::ErrorKind::DirectoryNotEmpty => None,
+            Err(cause) => {
+                tracing::warn!(path = %folder.display(), %cause, "what a command removed stays in its reach");
+                Some(0)
+            }
+        }
     }
 }
 
@@ -342,12 +370,20 @@ fn is_folder(path: &Path) -> bool {
 
 /// Lists a folder of the trash without the hidden names, which are still being made.
 pub(super) fn list_visible(folder: &Path) -> io::Result<Vec<PathBuf>> {
-    let is_visible = |path: &PathBuf| {
-        path.file_name()
-            .is_some_and(|name| !name.as_encoded_bytes().starts_with(b"."))
-    };
+    list_first_visible(folder, usize::MAX)
+}
+
+/// Lists the visible names among so many first entries of a folder.
+pub(super) fn list_first_visible(folder: &Path, most: usize) -> io::Result<Vec<PathBuf>> {
     let paths: io::Result<Vec<PathBuf>> = fs::read_dir(folder)?
+        .take(most)
         .map(|entry| Ok(entry?.path()))
         .collect();
-    Ok(paths?.into_iter().filter(is_visible).collect())
+    Ok(paths?.into_iter().filter(|path| !is_hidden(path)).collect())
+}
+
+/// Returns whether a name is hidden, as that of a folder which a shim is making.
+pub(super) fn is_hidden(path: &Path) -> bool {
+    path.file_name()
+        .is_none_or(|name| name.as_encoded_bytes().starts_with(b"."))
 }

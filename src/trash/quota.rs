@@ -10,13 +10,17 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::content_store::ContentStore;
-use super::inventory::{ManifestRecord, TrashEntry, list_visible};
+use super::inventory::{ManifestRecord, TrashEntry, is_hidden, list_first_visible, list_visible};
 use super::manifest::ManifestLine;
 use super::{Trash, UNKNOWN_SIZE, tree, unix_time_ms};
 use crate::ids::RequestId;
 
 /// The age from which files without a manifest, where commands may write, are discarded.
 const STRAY_AGE: Duration = Duration::from_hours(24);
+/// The age from which a hidden folder is none that a shim is just making.
+const HIDDEN_AGE: Duration = Duration::from_mins(1);
+/// The most entries, where commands may write, that are looked at before a command. A command may make any number there.
+const MAX_ENTRIES_BEFORE_COMMAND: usize = 1_000;
 
 impl Trash {
     /// Removes entries that are too old or too many. For the start of a runner, and now and then.
@@ -26,21 +30,23 @@ impl Trash {
     pub fn apply_limits(&self) -> io::Result<()> {
         self.with_trash_lock(|| {
             self.collect_from_commands()?;
-            self.discard_stray_files()?;
+            self.discard_stray_files(|_, age| age > STRAY_AGE)?;
             self.evict_entries(0, None).map(drop)
         })
     }
 
-    /// Takes items that commands have removed since out of their reach, and keeps to the quota.
+    /// Takes items that commands have removed since out of their reach, and keeps to the quota. Where there are very many
+    /// entries, the rest waits for the next command.
     ///
     /// # Errors
     /// The system's.
     pub fn collect_removed(&self) -> io::Result<()> {
-        if list_visible(&self.home.trash_incoming_dir())?.is_empty() {
+        let (incoming, most) = (self.home.trash_incoming_dir(), MAX_ENTRIES_BEFORE_COMMAND);
+        if list_first_visible(&incoming, most)?.is_empty() {
             return Ok(());
         }
         self.with_trash_lock(|| {
-            let more = self.collect_from_commands()?;
+            let more = self.collect_some_from_commands(most)?;
             self.add_used_bytes(more);
             if more > 0 && self.used_bytes()? > self.limits.max_bytes {
                 self.evict_entries(0, None)?;
@@ -56,10 +62,15 @@ impl Trash {
     pub fn empty_trash(&self) -> io::Result<(u64, u64)> {
         self.with_trash_lock(|| {
             self.collect_from_commands()?;
+            self.discard_stray_files(|path, age| is_hidden(path) && age > HIDDEN_AGE)?;
             let all = self.list_entries_locked()?;
             let emptied = (all.len() as u64, self.count_bytes(&all)?);
             for entry in all {
                 self.discard_records(entry.records);
+            }
+            // A manifest that a command wrote may name no request.
+            for folder in list_visible(&self.home.trash_removed_dir())? {
+                self.discard_if_possible(&folder);
             }
             self.delete_unused_contents(&[])?;
             self.used.store(0, Ordering::Relaxed);
@@ -175,13 +186,20 @@ impl Trash {
         }
     }
 
+    /// Discards this. What cannot be moved stays, and keeps nothing else from going.
+    pub(super) fn discard_if_possible(&self, path: &Path) {
+        if let Err(cause) = self.discard_path(path) {
+            tracing::warn!(path = %path.display(), %cause, "what nobody can undo stays in the trash");
+        }
+    }
+
     fn discard_path(&self, path: &Path) -> io::Result<()> {
         let name = uuid::Uuid::new_v4().simple().to_string();
         tree::move_from_command(path, &self.home.trash_doomed_dir().join(name))
     }
 
-    /// Discards files that were not touched for a day, where commands may write.
-    fn discard_stray_files(&self) -> io::Result<()> {
+    /// Discards entries where commands may write, by their paths and the time since they were touched.
+    fn discard_stray_files(&self, is_stray: impl Fn(&Path, Duration) -> bool) -> io::Result<()> {
         for entry in fs::read_dir(self.home.trash_incoming_dir())? {
             let path = entry?.path();
             let modified = fs::symlink_metadata(&path).and_then(|metadata| metadata.modified());
@@ -189,11 +207,8 @@ impl Trash {
                 .ok()
                 .and_then(|modified| modified.elapsed().ok())
                 .unwrap_or_default();
-            // What cannot be moved stays, and keeps nothing else from going.
-            if age > STRAY_AGE
-                && let Err(cause) = self.discard_path(&path)
-            {
-                tracing::warn!(path = %path.display(), %cause, "what nobody has collected stays in the trash");
+            if is_stray(&path, age) {
+                self.discard_if_possible(&path);
             }
         }
         Ok(())

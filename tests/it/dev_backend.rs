@@ -1,6 +1,7 @@
 //! The embedded backend over real HTTP: the wire's own rules, held polls,
 //! parallel calls and restarts.
 
+mod connections;
 mod faults;
 mod held;
 mod housekeeping;

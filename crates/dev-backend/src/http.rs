@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::backend_state::BackendState;
+use super::connections;
 use super::failure::{FunctionFailure, ThrownError};
 use super::faults;
 use super::function_traits::{FunctionAnswer, SnapshotView};
@@ -25,7 +26,7 @@ use super::http_refusal::{BODY_LIMIT, HttpRefusal, json_response};
 use super::sync::{self, CommitTimestamp};
 use header_checks::CallerIdentity;
 
-/// Builds the routes, behind the header checks and the injected faults, if any.
+/// Builds the routes, behind the tracking of connections, the header checks and the injected faults, if any.
 pub(super) fn build_router(backend: Arc<BackendState>) -> Router {
     let faults = backend.faults.clone();
     let routes = Router::new()
@@ -61,7 +62,9 @@ pub(super) fn build_router(backend: Arc<BackendState>) -> Router {
         Some(faults) => routes.layer(from_fn_with_state(faults, faults::inject_faults)),
         None => routes,
     };
-    routes.layer(from_fn(header_checks::guard_origin))
+    routes
+        .layer(from_fn(header_checks::guard_origin))
+        .layer(from_fn(connections::track_request))
 }
 
 /// The body of a call. `raw` parts are parsed once the function is known.

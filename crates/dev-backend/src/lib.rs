@@ -1,7 +1,7 @@
 //! The embedded backend: the contract's functions over SQLite, with Convex's HTTP functions API and sync protocol. It
 //! listens on loopback only. It shares no code with the client in `backend`, only the protocol.
 //!
-//! - `server`: start and stop; `http`: calls; `sync`: sockets, with subscriptions.
+//! - `server`: start and stop; `connections`: their limits; `http`: calls; `sync`: sockets, with subscriptions.
 //! - `functions`: the table of functions and the handling of calls; `args`: shapes and limits.
 //! - `events`, `devices`, `catalog`, `permissions`: the functions; `operator`: those that need the admin key.
 //! - `faults`: injected faults for testing an agent; off by default.
@@ -15,6 +15,7 @@ mod catalog;
 mod commit_clock;
 mod commit_transaction;
 mod commits;
+mod connections;
 mod credentials;
 mod device_signature;
 mod devices;
@@ -38,6 +39,7 @@ mod testing;
 mod wakeups;
 
 pub use commit_clock::BackendClock;
+pub use connections::MAX_CONNECTIONS;
 pub use faults::{BadFault, FaultInjector, InjectedFault};
 pub use server::{DevBackend, DevBackendError, DevBackendOptions};
 pub use store::StoreError;

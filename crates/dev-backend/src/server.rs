@@ -6,7 +6,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::serve::ListenerExt as _;
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
@@ -16,6 +15,7 @@ use tokio_util::task::TaskTracker;
 use super::backend_state::BackendState;
 use super::commit_clock::BackendClock;
 use super::commits::{CommitNotifier, TopicSet};
+use super::connections::{ConnectionHandle, LimitedListener};
 use super::failure::FunctionFailure;
 use super::faults::FaultInjector;
 use super::snapshots::SnapshotCache;
@@ -41,6 +41,8 @@ pub struct DevBackendOptions {
     pub production_errors: bool,
     /// Holds calls that ask for it until there is an event, which Convex does not.
     pub holds: bool,
+    /// The most connections at once; [`super::MAX_CONNECTIONS`] fits the usual limit of open files.
+    pub max_connections: usize,
     /// The faults to inject, if any.
     pub faults: Option<FaultInjector>,
 }
@@ -105,6 +107,7 @@ impl DevBackend {
             clock,
             production_errors,
             holds,
+            max_connections,
             faults,
         } = options;
         let store = BackendStore::open_store(&db)?;
@@ -114,8 +117,7 @@ impl DevBackend {
         let listen = |source| DevBackendError::Listen { port, source };
         let listener = bind_listener(port).map_err(listen)?;
         let url = format!("http://{}", listener.local_addr().map_err(listen)?);
-        // A reply is two small writes. With Nagle's algorithm the second would wait for a delayed ACK.
-        let listener = listener.tap_io(|socket| drop(socket.set_nodelay(true)));
+        let listener = LimitedListener::new(listener, max_connections);
         let stopping = CancellationToken::new();
         let backend = Arc::new(BackendState {
             store,
@@ -130,7 +132,9 @@ impl DevBackend {
             holds,
             faults,
         });
-        let served = axum::serve(listener, http::build_router(Arc::clone(&backend)))
+        let routes = http::build_router(Arc::clone(&backend))
+            .into_make_service_with_connect_info::<ConnectionHandle>();
+        let served = axum::serve(listener, routes)
             .with_graceful_shutdown(stopping.clone().cancelled_owned());
         let mut serving = JoinSet::new();
         serving.spawn(async move {

@@ -4,6 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::call::TouchedPath;
+use super::command_line::may_exceed_words;
 use super::rule::CallPart;
 use super::word_match::begins_with_words;
 
@@ -49,7 +50,9 @@ impl PolicyGrant {
         match (&self.target, part) {
             (GrantTarget::Command(words), CallPart::Command(simple, assigns)) => {
                 let each: Vec<Vec<String>> = words.iter().map(|word| vec![word.clone()]).collect();
-                !assigns && begins_with_words(simple, &each)
+                !assigns
+                    && begins_with_words(simple, &each)
+                    && !may_exceed_words(simple, each.len())
             }
             (GrantTarget::Path(path), CallPart::Place(place)) => {
                 place.known && is_at_path(place, path)

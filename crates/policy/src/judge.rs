@@ -307,17 +307,18 @@ impl<'a> CallJudge<'a> {
 
     /// Explains why a rule that allows this part by its words does not.
     fn why_not_allowed(&self, part: CallPart<'_>) -> Option<String> {
-        let CallPart::Command(simple, true) = part else {
+        let CallPart::Command(simple, sets_variables) = part else {
             return None;
         };
         let mut about = self.rules.rules_about(&self.call.tool, self.call.effect);
-        let bare = CallPart::Command(simple, false);
         let rule = about
-            .find(|rule| rule.decision == PolicyDecision::Allow && rule.names_command(bare))?;
-        Some(format!(
-            "the owner's rule {:?} allows it only where no variables are set, and the line or the call sets some",
-            rule.name
-        ))
+            .find(|rule| rule.decision == PolicyDecision::Allow && rule.begins_command(simple))?;
+        let why = if sets_variables {
+            "only where no variables are set, and the line or the call sets some"
+        } else {
+            "only without options that write files, run programs or change settings, and it has one, or may have"
+        };
+        Some(format!("the owner's rule {:?} allows it {why}", rule.name))
     }
 
     /// The smallest thing that could be granted for this part.

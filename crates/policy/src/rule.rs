@@ -4,7 +4,7 @@
 use globset::{GlobBuilder, GlobMatcher};
 
 use super::call::TouchedPath;
-use super::command_line::{CommandWord, FOLDS_CASE, SimpleCommand};
+use super::command_line::{CommandWord, FOLDS_CASE, SimpleCommand, may_exceed_words};
 use super::decision::PolicyDecision;
 use super::word_match::{
     begins_with_words, equals_ignoring_case, has_all_letters, has_option, program_name,
@@ -207,7 +207,9 @@ impl PolicyRule {
                         .any(|glob| path(glob).is_some_and(|path| glob.matches_path(&path)))
             }
             CallPart::Command(simple, assigns) => {
-                !assigns && !self.command.is_empty() && begins_with_words(simple, &self.command)
+                !assigns
+                    && self.begins_command(simple)
+                    && !may_exceed_words(simple, self.command.len())
             }
             CallPart::Whole | CallPart::Hidden(_) => false,
         }
@@ -216,6 +218,11 @@ impl PolicyRule {
     /// Returns whether it names this command itself, and not only its tool.
     pub(super) fn names_command(&self, part: CallPart<'_>) -> bool {
         !self.command.is_empty() && self.allows_part(part)
+    }
+
+    /// Returns whether a command begins with exactly the rule's words.
+    pub(super) fn begins_command(&self, simple: &SimpleCommand) -> bool {
+        !self.command.is_empty() && begins_with_words(simple, &self.command)
     }
 
     fn fit_path(&self, place: &TouchedPath) -> RuleFit {

@@ -105,6 +105,7 @@ pub(in crate::acp) mod script_file;
 #[cfg(unix)]
 mod self_test_run;
 mod session_terminals;
+pub mod shell_start_files;
 mod similar_paths;
 #[cfg(unix)]
 mod spawn_plan;

@@ -14,6 +14,7 @@ use crate::acp::local::confinement::Confinement;
 use crate::acp::local::desktop_apps::has_display;
 use crate::acp::local::local_client_tools::LocalPolicy;
 use crate::acp::local::local_terminals::{LocalTerminalSetup, LocalTerminals};
+use crate::acp::local::shell_start_files::read_start_file_secrets;
 use crate::acp::permission::{GatePolicy, PermissionGate};
 use crate::acp::{LocalClient, Workspace};
 use crate::cli::exit::{self, Exit};
@@ -107,7 +108,7 @@ impl HostBase {
         environment: &ProcessEnvironment,
         journal: Option<&Journal>,
     ) -> anyhow::Result<Self> {
-        let redactor = Redactor::new(load_known_secrets(home)?);
+        let redactor = Redactor::new(load_known_secrets(home, environment)?);
         logging::mask_with(&redactor);
         let outputs = OutputStore::open_output_folder(&home.outputs_dir()).map_err(|cause| {
             let text = format!("{}: {cause}", home.outputs_dir().display());
@@ -305,7 +306,11 @@ fn utf8_variables(variables: &[(OsString, OsString)]) -> Vec<(String, String)> {
     variables.iter().filter_map(text).collect()
 }
 
-fn load_known_secrets(home: &Home) -> anyhow::Result<Vec<Secret<String>>> {
+/// Loads the values to mask: the runner's keys and tokens, the owner's secrets, and those in the shells' start files.
+fn load_known_secrets(
+    home: &Home,
+    environment: &ProcessEnvironment,
+) -> anyhow::Result<Vec<Secret<String>>> {
     let mut known: Vec<_> = DeviceIdentity::private_key_text(home)?
         .into_iter()
         .collect();
@@ -325,5 +330,7 @@ fn load_known_secrets(home: &Home) -> anyhow::Result<Vec<Secret<String>>> {
     {
         known.extend(tokens.read_all_tokens()?);
     }
+    let in_start_files = environment.user_dir().map(read_start_file_secrets);
+    known.extend(in_start_files.into_iter().flatten().map(Secret::new));
     Ok(known)
 }

@@ -21,6 +21,9 @@ const FILE_LIST_CHARS: usize = 4_000;
 const RECOVERED_WARNING: &str =
     "the commit was made before the device's runner ended; it was not made twice";
 
+const UNSIGNED_NOTE: &str = "Not signed, although commit.gpgSign is set: signing needs the user's key. The user can \
+                             sign it with `git commit --amend --no-edit -S`.\n";
+
 /// A finished commit to report.
 #[derive(Default)]
 pub(super) struct CommitReport {
@@ -63,6 +66,9 @@ impl CommitReport {
             stat.format_list(FILE_LIST_CHARS),
             format_state_counts(&status, None)
         );
+        if asks_for_signatures(repository).await? {
+            text.push_str(UNSIGNED_NOTE);
+        }
         for operation in find_pending_operations(repository) {
             let _ = writeln!(text, "{}", operation.describe_next_step());
         }
@@ -109,6 +115,14 @@ impl CommitReport {
             );
         }
     }
+}
+
+/// Returns whether the user's settings ask for signed commits.
+async fn asks_for_signatures(repository: &GitRepository) -> Result<bool, ToolError> {
+    let signing = ["config", "--type=bool", "--get-all", "commit.gpgSign"];
+    let values = repository.git.run(&signing).await?.stdout_text();
+    // The last value is our own override.
+    Ok(values.lines().rev().nth(1) == Some("true"))
 }
 
 /// Cuts the messages of git and its hooks to the part for an answer.

@@ -141,21 +141,12 @@ async fn find_made_commit(
     find_own_commit(repository, before, &message_hash(&order.message)).await
 }
 
-/// Returns warnings about signing and about a published commit.
+/// Returns warnings about the repository and about a published commit.
 async fn commit_warnings(
     repository: &GitRepository,
     order: &CommitOrder,
 ) -> Result<Vec<String>, ToolError> {
     let mut warnings = repository.warnings.clone();
-    let signing = ["config", "--type=bool", "--get-all", "commit.gpgSign"];
-    let signing = repository.git.run(&signing).await?.stdout_text();
-    // The last value is our own override.
-    if signing.lines().rev().nth(1) == Some("true") {
-        warnings.push(
-            "commit.gpgSign is set, but the commit is not signed: signing needs the user"
-                .to_owned(),
-        );
-    }
     let published = ["merge-base", "--is-ancestor", "HEAD", "@{upstream}"];
     if order.amend && repository.git.run(&published).await?.exit_code == Some(0) {
         warnings.push(

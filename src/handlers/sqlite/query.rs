@@ -25,9 +25,9 @@ use crate::tool::{
 
 /// Run one SQL statement on a SQLite file. An empty query shows the schema with row counts: begin there.
 ///
-/// mode=ro allows what only reads. mode=rw runs one change in a transaction; UPDATE and DELETE without WHERE need
-/// confirm=true. The answer says whether there are more rows: write no LIMIT. For a new database Write an empty
-/// file first.
+/// mode=ro allows what only reads. mode=rw runs one change in a transaction; UPDATE and DELETE without WHERE, and
+/// every DROP, need confirm=true. The answer says whether there are more rows: write no LIMIT. For a new database
+/// Write an empty file first.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SqliteQuery {
@@ -39,7 +39,7 @@ pub(super) struct SqliteQuery {
     /// `ro` (default) changes nothing.
     #[serde(default)]
     mode: Mode,
-    /// Every row is meant.
+    /// Every row, or the DROP, is meant.
     #[serde(default)]
     confirm: bool,
     /// A list for `?`, an object for `:name`.

@@ -1,8 +1,8 @@
-//! The verb of a statement, and whether it has a WHERE. Not here: the actions it may take (statement_guard).
+//! The verb of a statement, and whether it needs to be confirmed. Not here: the actions it may take (statement_guard).
 //!
 //! SQLite does not tell whether an UPDATE had a WHERE, so the text is cut into SQLite's tokens. Strings, quoted names
-//! and comments hide words. Brackets hide the words of subqueries and of common table expressions. WHERE, UPDATE and
-//! DELETE are reserved words, so outside of all these they are keywords.
+//! and comments hide words. Brackets hide the words of subqueries and of common table expressions. WHERE, UPDATE,
+//! DELETE and DROP are reserved words, so outside of all these they are keywords.
 
 use std::sync::LazyLock;
 
@@ -25,6 +25,8 @@ pub(super) struct StatementKind {
     pub(super) verb: StatementVerb,
     /// It has a WHERE of its own.
     has_where: bool,
+    /// It is a DROP, or an ALTER TABLE that drops something.
+    pub(super) drops: bool,
 }
 
 impl StatementKind {
@@ -47,6 +49,11 @@ impl StatementKind {
         Self {
             verb,
             has_where: words.iter().any(|word| word == "where"),
+            drops: match words.first().map(String::as_str) {
+                Some("drop") => true,
+                Some("alter") => words.iter().any(|word| word == "drop"),
+                _ => false,
+            },
         }
     }
 
@@ -195,6 +202,32 @@ mod tests {
             true,
         ),
     ];
+
+    #[test]
+    fn every_statement_that_drops_something_is_known() {
+        let connection = Connection::open_in_memory().expect("a database");
+        let schema = "CREATE TABLE t (a, b); CREATE VIEW v AS SELECT 1; CREATE INDEX i ON t (a);
+            CREATE TRIGGER g AFTER DELETE ON t BEGIN SELECT 1; END; CREATE TABLE \"drop\" (\"drop\", c);";
+        connection.execute_batch(schema).expect("a schema");
+        for (sql, drops) in [
+            ("DROP TABLE t", true),
+            ("/* x */ drop table if exists main.t", true),
+            ("DROP VIEW v", true),
+            ("DROP INDEX i", true),
+            ("DROP TRIGGER g", true),
+            ("ALTER TABLE t DROP COLUMN b", true),
+            ("ALTER TABLE [t]/**/DROP b", true),
+            ("ALTER TABLE \"drop\" DROP \"drop\"", true),
+            ("ALTER TABLE \"drop\" ADD COLUMN d DEFAULT 'drop'", false),
+            ("ALTER TABLE \"drop\" RENAME COLUMN \"drop\" TO e", false),
+            ("INSERT INTO \"drop\" SELECT 1, 'drop' -- drop", false),
+        ] {
+            connection
+                .prepare(sql)
+                .unwrap_or_else(|error| panic!("{sql}: {error}"));
+            assert_eq!(StatementKind::from_sql(sql).drops, drops, "{sql}");
+        }
+    }
 
     #[test]
     fn every_statement_that_changes_all_rows_is_known() {

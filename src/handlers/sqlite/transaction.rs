@@ -80,15 +80,23 @@ impl Drop for ChangeTransaction<'_> {
     }
 }
 
-/// Refuses a statement that changes every row of its table, unless that is confirmed, and one that no transaction
-/// holds.
+/// Refuses a statement that changes every row of its table or drops something, unless that is confirmed, and one that
+/// no transaction holds.
 pub(super) fn check_confirmation(kind: StatementKind, is_confirmed: bool) -> Result<(), ToolError> {
     if kind.verb == StatementVerb::Vacuum {
         let text = "VACUUM is not allowed: it writes the whole file anew, or another one, and cannot be undone. Run it with \
                     the sqlite3 command, in Bash, if the user wants it.";
         return Err(ToolError::new(ErrorCode::PolicyDenied, text));
     }
-    if is_confirmed || !kind.changes_every_row() {
+    if is_confirmed {
+        return Ok(());
+    }
+    if kind.drops {
+        let text = "This statement drops a part of the schema, with what it holds. It was not run. Give confirm=true if \
+                    that is meant.";
+        return Err(ToolError::new(ErrorCode::PolicyDenied, text));
+    }
+    if !kind.changes_every_row() {
         return Ok(());
     }
     let verb = if kind.verb == StatementVerb::Delete {

@@ -1,6 +1,11 @@
 //! `dev` and `demo`: everything in one process, for people without an account.
 
-use super::{User, glance, keys, tokens_of};
+use std::process::Stdio;
+
+use tokio::io::AsyncReadExt as _;
+use tokio::net::TcpStream;
+
+use super::{User, glance, keys, tokens_of, within};
 
 #[tokio::test]
 async fn dev_answers_requests_of_other_processes_until_it_is_stopped() {
@@ -223,4 +228,46 @@ async fn dev_runs_in_a_home_whose_backend_is_a_websocket() {
     assert!(url.starts_with("http://127.0.0.1:"), "{url}");
     assert!(dev.ready["deviceId"].is_string());
     dev.stopped().await;
+}
+
+#[tokio::test]
+async fn backend_closes_connections_above_its_limit_and_logs_that_once() {
+    let user = User::new();
+    let log = user.path("log");
+    let file = std::fs::File::create(&log).expect("made");
+    let args = [
+        "backend",
+        "--json",
+        "--log",
+        "warn",
+        "--max-connections",
+        "1",
+    ];
+    let mut child = user
+        .command(&args)
+        .stderr(Stdio::from(file))
+        .spawn()
+        .expect("started");
+    let mut out = child.stdout.take().expect("piped");
+    let mut ready = Vec::new();
+    while !ready.ends_with(b"\n") {
+        assert_ne!(within(out.read_buf(&mut ready)).await.expect("readable"), 0);
+    }
+    let ready: serde_json::Value = serde_json::from_slice(&ready).expect("JSON");
+    let url = ready["url"].as_str().expect("an address");
+    let connect = || TcpStream::connect(url.trim_start_matches("http://"));
+    let mut last = connect().await.expect("connected");
+    for _ in 0..5 {
+        let next = connect().await.expect("connected");
+        let closed = within(last.read(&mut [0])).await;
+        assert!(!matches!(closed, Ok(1..)), "{closed:?}");
+        last = next;
+    }
+    child.kill().await.expect("killed");
+    let lines = user.read("log");
+    assert_eq!(
+        lines.matches("has as many connections as it may").count(),
+        1,
+        "{lines}"
+    );
 }

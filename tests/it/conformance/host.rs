@@ -1,7 +1,7 @@
 //! A backend that a script may have restarted, wiped, or made to lose an answer.
 
 use punie_runner::dev_backend::{
-    BackendClock, DevBackend, DevBackendOptions, FaultInjector, InjectedFault,
+    BackendClock, DevBackend, DevBackendOptions, FaultInjector, InjectedFault, MAX_CONNECTIONS,
 };
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -39,6 +39,7 @@ impl Host {
             clock: BackendClock::from_system(),
             production_errors: false,
             holds: true,
+            max_connections: MAX_CONNECTIONS,
             faults: Some(self.faults.clone()),
         };
         let backend = DevBackend::start_server(options).await.expect("started");

@@ -325,13 +325,18 @@ async fn amending_what_is_published_and_leaving_out_a_signature_are_said() {
     bench.git(&["config", "commit.gpgSign", "true"]);
     let args = json!({"path": "repo", "message": "x", "amend": true});
     let reply = bench.ask("GitCommit", args).await.expect("a commit");
-    for part in ["on the upstream branch already", "is not signed"] {
-        assert!(
-            reply.meta.warnings.iter().any(|note| note.contains(part)),
-            "{part}: {:?}",
-            reply.meta
-        );
-    }
+    let published = |note: &String| note.contains("on the upstream branch already");
+    assert!(
+        reply.meta.warnings.iter().any(published),
+        "{:?}",
+        reply.meta
+    );
+    let answer = text(&reply);
+    assert!(answer.contains("\nNot signed, although"), "{answer}");
+    bench.git(&["config", "commit.gpgSign", "false"]);
+    let args = json!({"path": "repo", "message": "y", "amend": true});
+    let answer = bench.answer("GitCommit", args).await;
+    assert!(!answer.contains("signed"), "{answer}");
 }
 
 #[tokio::test]

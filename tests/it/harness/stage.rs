@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use punie_runner::dev_backend::{BackendClock, DevBackend, DevBackendOptions, FaultInjector};
+use punie_runner::dev_backend::{
+    BackendClock, DevBackend, DevBackendOptions, FaultInjector, MAX_CONNECTIONS,
+};
 use punie_runner::ids::RequestId;
 use punie_runner::journal::{JournalReader, RequestState};
 use punie_runner::output::OutputStore;
@@ -107,6 +109,7 @@ impl Stage {
             clock: BackendClock::new(move || system_ms() + ms(ahead.load(Ordering::SeqCst))),
             production_errors: false,
             holds,
+            max_connections: MAX_CONNECTIONS,
             faults: Some(faults.clone()),
         };
         let backend = DevBackend::start_server(options.clone())

@@ -143,3 +143,28 @@ async fn withheld_variables_are_masked_and_so_is_what_the_owner_stores_while_the
     })
     .await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_shells_start_files_assign_behind_a_guard_is_masked() {
+    let stage = Stage::new().await;
+    let user_home = &stage.setting.logs;
+    let guarded = "case $- in *i*) ;; *) return;; esac\nexport OPENAI_API_KEY=\"bashrc-0123456789\"\n\
+                   KEY_MODE=disabled\nexport GH_TOKEN=$(echo made-0123456789)\nEDITOR=plain-0123456789\n";
+    std::fs::write(user_home.join(".bashrc"), guarded).expect("written");
+    let fish = user_home.join(".config/fish");
+    std::fs::create_dir_all(&fish).expect("made");
+    let fish_lines = "if status is-interactive\n  set -gx DB_PASSWORD 'fish-0123456789'\nend\n";
+    std::fs::write(fish.join("config.fish"), fish_lines).expect("written");
+    // Neither a pipe nor a huge file holds the start up.
+    rustix::fs::mkfifoat(rustix::fs::CWD, user_home.join(".zshrc"), 0o600.into()).expect("a pipe");
+    let huge = std::fs::File::create(user_home.join(".zshenv")).expect("made");
+    huge.set_len(1 << 40).expect("sparse");
+    let _runner = stage.run();
+    let said = async |command: &str| stage.caller.have(Ask::bash(command)).await.text();
+    assert_eq!(
+        said("echo bashrc-0123456789 fish-0123456789 $(echo bashrc-0123456789 | rev)").await,
+        "[REDACTED:secret] [REDACTED:secret] 9876543210-crhsab"
+    );
+    let innocent = "disabled made-0123456789 plain-0123456789";
+    assert_eq!(said(&format!("echo {innocent}")).await, innocent);
+}

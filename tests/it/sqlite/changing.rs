@@ -101,7 +101,8 @@ async fn the_schema_can_be_changed() {
         "DROP VIEW names",
         "DROP TABLE notes",
     ] {
-        let answer = desk.change(query).await;
+        let args = json!({"query": query, "mode": "rw", "confirm": query.contains("DROP")});
+        let answer = desk.answer(args).await;
         assert!(
             answer.starts_with("Done and committed to "),
             "{query}: {answer}"
@@ -119,6 +120,36 @@ async fn the_schema_can_be_changed() {
         schema.contains("table animals: 1 row") && !schema.contains("notes"),
         "{schema}"
     );
+}
+
+#[tokio::test]
+async fn dropping_something_needs_to_be_confirmed() {
+    let desk = Desk::new(USERS);
+    desk.change("CREATE INDEX by_name ON users (name)").await;
+    desk.change("CREATE TRIGGER tidy AFTER DELETE ON users BEGIN SELECT 1; END")
+        .await;
+    let before = desk.answer(json!({})).await;
+    let drops = [
+        "DROP TRIGGER tidy",
+        "DROP INDEX by_name",
+        "ALTER TABLE users DROP big",
+        "DROP VIEW names",
+        "drop table if exists users",
+    ];
+    for query in drops {
+        let refused = desk.refused(json!({"query": query, "mode": "rw"})).await;
+        assert_eq!(
+            refused.stable_code(),
+            ErrorCode::PolicyDenied,
+            "{query}: {refused}"
+        );
+        assert!(refused.model_text().contains("confirm=true"), "{refused}");
+    }
+    assert_eq!(desk.answer(json!({})).await, before);
+    for query in drops {
+        desk.answer(json!({"query": query, "mode": "rw", "confirm": true}))
+            .await;
+    }
 }
 
 #[tokio::test]

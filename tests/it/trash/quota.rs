@@ -1,6 +1,7 @@
 //! How much is kept, and for how long.
 
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::Path;
 
 use serde_json::json;
@@ -266,4 +267,53 @@ fn what_was_made_in_the_place_of_what_went_for_good_does_not_come_back_as_that()
     owner.write("work/target/theirs", "x".repeat(2 << 20));
     let (request, _) = owner.calls("Bash", &json!({"command": "rm -rf target"}));
     owner.is_refused(&request, "target: nothing of it is kept");
+}
+
+#[test]
+fn a_command_looks_at_a_bounded_part_of_what_others_left_and_removes_it() {
+    let owner = Owner::new();
+    owner.write("work/a.txt", "old\n");
+    owner.runs("true");
+    let incoming = owner.path("home/state/trash/incoming");
+    let count = || fs::read_dir(&incoming).expect("there").count();
+    for n in 0..5_000 {
+        fs::create_dir(incoming.join(format!("foreign-{n}"))).expect("made");
+    }
+    for left in [4_000, 3_000] {
+        owner.runs("true");
+        assert_eq!(count(), left);
+    }
+    let (request, ..) = owner.runs("rm a.txt");
+    owner.undoes(&request);
+    assert_eq!(owner.read("work/a.txt"), "old\n");
+    assert_eq!(count(), 0);
+}
+
+#[test]
+fn emptying_the_trash_removes_what_no_shim_put_there() {
+    let owner = Owner::new();
+    owner.write("work/kept/file", "kept\n");
+    owner.runs("true");
+    let incoming = owner.path("home/state/trash/incoming");
+    for n in 0..5_000 {
+        fs::create_dir(incoming.join(format!("foreign-{n}"))).expect("made");
+    }
+    fs::write(incoming.join("foreign-1/manifest.json"), "x").expect("written");
+    fs::write(incoming.join("foreign-2/manifest.jsonl"), "x").expect("written");
+    fs::create_dir_all(incoming.join("taken/full")).expect("made");
+    fs::write(incoming.join("taken/manifest.jsonl"), "x").expect("written");
+    fs::create_dir_all(owner.path("home/state/trash/removed/taken/full")).expect("made");
+    fs::write(incoming.join("file"), "x").expect("written");
+    symlink(owner.path("work/kept"), incoming.join("link")).expect("linked");
+    fs::create_dir(incoming.join(".hidden")).expect("made");
+    let earlier = std::time::SystemTime::now() - std::time::Duration::from_mins(2);
+    let hidden = fs::File::open(incoming.join(".hidden")).expect("there");
+    hidden.set_modified(earlier).expect("set");
+    let emptied = owner.types(&["trash", "empty", "--yes"]);
+    assert_eq!(emptied.code, 0, "{emptied:?}");
+    for folder in ["incoming", "doomed", "removed"] {
+        let left = fs::read_dir(owner.path("home/state/trash").join(folder));
+        assert_eq!(left.expect("there").count(), 0, "{folder}");
+    }
+    assert_eq!(owner.read("work/kept/file"), "kept\n");
 }

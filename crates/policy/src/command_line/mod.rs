@@ -20,6 +20,7 @@ mod scripts;
 #[cfg(test)]
 mod tests;
 mod variables;
+mod widening_options;
 mod words;
 mod wrappers;
 
@@ -27,6 +28,7 @@ pub use command::{CommandLine, CommandRedirection, CommandWord, SimpleCommand, q
 pub(super) use command::{FOLDS_CASE, base_name};
 pub use folder::changes_to_unknown_folder;
 pub use interpreters::runs_files;
+pub(super) use widening_options::may_exceed_words;
 
 /// Parses a command line as bash would. The answer lists the reasons for any part that cannot be
 /// parsed.

@@ -1,7 +1,7 @@
 //! Programs that start others by what their words tell: git, and those behind which a shell's text stands.
 
-use super::NO_PUSH;
 use super::lines::{NO_PUBLISH, allowed, stopped};
+use super::{GrantTarget, NO_PUSH, PolicyDecision, bash, decide, grant, judge_call, rules};
 
 #[test]
 fn git_starts_nothing_that_its_options_and_settings_do_not_tell() {
@@ -85,6 +85,72 @@ fn git_starts_nothing_that_its_options_and_settings_do_not_tell() {
         "git lfs pull push",
     ];
     assert_eq!(stopped(NO_PUSH, &free), Vec::<&str>::new());
+}
+
+#[test]
+fn an_allow_rule_covers_no_option_that_does_more_than_its_words_say() {
+    let rule = |name: &str, command: &str| {
+        format!("[[rule]]\nname = \"{name}\"\ndecision = \"allow\"\ncommand = {command}\n")
+    };
+    let text = [
+        "default = \"ask\"\n".to_owned(),
+        rule("history", r#"["git", ["log", "diff", "show"]]"#),
+        rule("build", r#"["cargo", ["build", "check", "test"]]"#),
+        rule("patch", r#"["git", "diff", "--output=x.patch"]"#),
+        rule("quick", r#"["git", "--no-pager", "log"]"#),
+        rule("find", r#"[["find", "ls"]]"#),
+    ]
+    .concat();
+    let lines = [
+        "git log -1 --format=%B --output=Makefile",
+        "git log --output Makefile",
+        "git diff --outp=Makefile",
+        "git show -p HEAD --ext-diff",
+        "git log -p --textconv",
+        "git diff -O -- --output=x",
+        "git log --show-signature",
+        "git log \"$x\"",
+        "git log HEAD~$x",
+        "git diff *",
+        "git diff {--output=x,y}",
+        "ls | xargs git log",
+        "find . -exec git log {} ';'",
+        "git -c core.fsmonitor=./x log",
+        "git --config-env=core.fsmonitor=X diff",
+        "git --exec-path=. log",
+        "cargo build --config build.rustc-wrapper='\"./x\"'",
+        "cargo test --config=x",
+        "cargo check -q $FLAGS",
+        "git diff --output=x.patch --output=Makefile",
+        "git --no-pager log --output=Makefile",
+    ];
+    assert_eq!(allowed(&text, &lines), Vec::<&str>::new());
+    let free = [
+        "git log -Oorder --oneline -c",
+        "git diff --output-indicator-new=+ --stat",
+        "git show \"HEAD~$x\" src/*.rs @{u}",
+        "git log -- '*.rs'",
+        "cargo build --release",
+        "cargo test -- --config x \"$y\"",
+        "git diff --output=x.patch HEAD",
+        "git --no-pager log -1",
+    ];
+    assert_eq!(stopped(&text, &free), Vec::<&str>::new());
+    let verdict = decide(&text, &bash("git log --output=Makefile"));
+    let why = verdict.reason.expect("a reason");
+    assert!(
+        why.contains("\"history\" allows it only without options"),
+        "{why}"
+    );
+    let wanted = Some("punie-runner policy allow --once -- git log --output=Makefile");
+    assert_eq!(verdict.change.as_deref(), wanted);
+    let grants = [grant(
+        "a",
+        GrantTarget::Command(vec!["git".into(), "log".into()]),
+    )];
+    let judge = |line: &str| judge_call(&rules("default = \"ask\""), false, &bash(line), &grants);
+    assert_eq!(judge("git log -1").decision, PolicyDecision::Allow);
+    assert_eq!(judge("git log --output=x").decision, PolicyDecision::Ask);
 }
 
 #[test]

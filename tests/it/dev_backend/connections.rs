@@ -1,0 +1,128 @@
+//! The embedded backend's limits on connections: the time for the headers of a request, and their number.
+
+use std::io::ErrorKind;
+use std::time::Duration;
+
+use punie_runner::dev_backend::DevBackendOptions;
+use serde_json::Value;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
+
+use super::server::TestBackend;
+use crate::harness::stepped_time::SteppedTime;
+
+const SECOND: Duration = Duration::from_secs(1);
+const REQUEST: &str = "GET /version HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n";
+const UPGRADE: &str = "GET /api/sync HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: Upgrade\r\nupgrade: websocket\r\n\
+                       sec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
+
+async fn connect(server: &TestBackend) -> TcpStream {
+    let place = server.wire.url.strip_prefix("http://").expect("http");
+    TcpStream::connect(place).await.expect("connected")
+}
+
+/// Sends this and reads until the answer ends so.
+async fn ask(socket: &mut TcpStream, request: &str, ends: &str) {
+    socket.write_all(request.as_bytes()).await.expect("sent");
+    let mut answer = Vec::new();
+    while !String::from_utf8_lossy(&answer).ends_with(ends) {
+        let count = socket.read_buf(&mut answer).await.expect("open");
+        assert_ne!(count, 0, "{}", String::from_utf8_lossy(&answer));
+    }
+}
+
+async fn ask_version(socket: &mut TcpStream) {
+    ask(socket, REQUEST, env!("CARGO_PKG_VERSION")).await;
+}
+
+async fn connect_and_ask(server: &TestBackend) -> TcpStream {
+    let mut socket = connect(server).await;
+    ask_version(&mut socket).await;
+    socket
+}
+
+fn is_closed(socket: &TcpStream) -> bool {
+    match socket.try_read(&mut [0; 1]) {
+        Ok(count) => count == 0,
+        Err(error) => error.kind() != ErrorKind::WouldBlock,
+    }
+}
+
+#[tokio::test]
+async fn late_headers_end_a_connection() {
+    let time = SteppedTime::stop();
+    let server = TestBackend::start().await;
+    let silent = connect(&server).await;
+    // A byte a second, and a second request that is never finished.
+    let dripping = connect(&server).await;
+    let mut second = connect_and_ask(&server).await;
+    second
+        .write_all(&REQUEST.as_bytes()[..9])
+        .await
+        .expect("sent");
+    let took = time
+        .move_until("all three to be closed", SECOND, || {
+            let _ = dripping.try_write(b"G");
+            [&silent, &dripping, &second].map(is_closed) == [true; 3]
+        })
+        .await;
+    assert!((10..13).contains(&took.as_secs()), "{took:?}");
+}
+
+#[tokio::test]
+async fn neither_a_long_call_nor_a_pause_between_calls_ends_a_connection() {
+    let time = SteppedTime::stop();
+    let server = TestBackend::start().await;
+    let mut idle = connect_and_ask(&server).await;
+    let device = server.pair("dev-1").await;
+    let mut polling = JoinSet::new();
+    polling.spawn(async move { device.poll(Value::Null, 25_000).await });
+    let took = time
+        .move_until("the held poll to end", SECOND, || {
+            polling.try_join_next().is_some_and(|page| page.is_ok())
+        })
+        .await;
+    assert!(took > 20 * SECOND, "{took:?}");
+    ask_version(&mut idle).await;
+}
+
+#[tokio::test]
+async fn at_the_limit_the_connection_that_was_idle_longest_makes_way() {
+    let time = SteppedTime::stop();
+    let server = TestBackend::start().await;
+    let options = DevBackendOptions {
+        max_connections: 3,
+        ..server.options()
+    };
+    let server = server.restart_with(options).await;
+    let mut open = Vec::new();
+    for _ in 0..3 {
+        open.push(connect_and_ask(&server).await);
+        tokio::time::advance(SECOND).await;
+    }
+    ask_version(&mut open[0]).await;
+    tokio::time::advance(SECOND).await;
+
+    let mut newest = connect_and_ask(&server).await;
+    let closed = |open: &[TcpStream]| open.iter().map(is_closed).collect::<Vec<_>>();
+    time.move_until("the second to be closed", Duration::ZERO, || {
+        closed(&open) == [false, true, false]
+    })
+    .await;
+
+    // WebSockets are in use: where there are only those, nothing makes way.
+    for socket in [&mut open[0], &mut newest] {
+        ask(socket, UPGRADE, "\r\n\r\n").await;
+    }
+    let mut last = connect_and_ask(&server).await;
+    time.move_until("the third to be closed", Duration::ZERO, || {
+        closed(&open) == [false, true, true]
+    })
+    .await;
+    ask(&mut last, UPGRADE, "\r\n\r\n").await;
+    let refused = connect(&server).await;
+    time.move_until("the refusal", Duration::ZERO, || is_closed(&refused))
+        .await;
+    assert!(![&open[0], &newest, &last].into_iter().any(is_closed));
+}
