@@ -1,6 +1,7 @@
 //! ACP's terminal methods with their arguments and results. Not here: their implementations, and the texts of tools.
 
 mod command_run;
+mod end_for_owner;
 mod exit_status;
 mod run_report;
 mod stop_signal;
@@ -19,6 +20,7 @@ use crate::output::{OutputHandle, TextBudget};
 pub use command_run::{
     CommandRun, RunEnding, TerminalGuard, WatchedCommand, run_or_leave_running, run_to_end,
 };
+pub use end_for_owner::end_for_owner;
 pub use exit_status::{ExitStatus, SIGKILL_EXIT_CODE};
 pub use run_report::{
     build_run_report, exit_phrase, format_seconds, list_processes, output_meta_with_handle,

@@ -33,6 +33,8 @@ pub enum AuditEvent {
     Released,
     /// The owner's `pause`.
     Pause,
+    /// The owner's `stop` of one call or command.
+    Stop,
     /// The owner's `resume`.
     Resume,
     /// The owner undid the changes of a request.

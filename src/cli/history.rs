@@ -87,7 +87,7 @@ pub fn run_history(args: &HistoryArgs, context: &CliContext) -> anyhow::Result<E
 }
 
 /// Finds the request by its id or a unique beginning of it.
-fn find_request(
+pub(super) fn find_request(
     reader: Option<&JournalReader>,
     typed: &str,
 ) -> anyhow::Result<(String, FullHistory)> {

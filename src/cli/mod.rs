@@ -35,6 +35,7 @@ mod send;
 mod signals;
 mod skills;
 mod status;
+mod stop;
 mod tools;
 mod trash;
 mod undo;
@@ -149,8 +150,10 @@ enum CliCommand {
     Trash(trash::TrashArgs),
     /// The secrets that skills' commands are given: list, set, remove; no value is ever shown
     Secrets(secrets::SecretsArgs),
-    /// Let nothing new begin; calls that run go on and results are delivered
+    /// Let nothing new begin; calls that run go on and results are delivered. With --now they end, too
     Pause(pause::PauseArgs),
+    /// End one call that runs, or a shell in the background, now
+    Stop(stop::StopArgs),
     /// Let calls begin again: after a pause, in safe mode, or of a conversation that was stopped in an editor
     Resume(pause::ResumeArgs),
     /// The calls that wait for somebody's word, and yours
@@ -291,6 +294,7 @@ fn dispatch_command(
         CliCommand::Trash(args) => trash::run_trash(&args, context),
         CliCommand::Secrets(args) => secrets::run_secrets(&args, context),
         CliCommand::Pause(args) => pause::run_pause(&args, context),
+        CliCommand::Stop(args) => stop::run_stop(&args, context),
         CliCommand::Resume(args) => pause::run_resume(&args, context),
         CliCommand::Policy(args) => policy::run_policy(&args, context),
         CliCommand::Operator(args) => operator::run_operator(&args, context),

@@ -7,11 +7,12 @@ use serde::Serialize;
 
 use super::context::CliContext;
 use super::exit::{CommandError, Exit};
+use super::stop::{self, StopAnswer};
 use super::{audit, console, display_time};
 use crate::audit::{AuditEntry, AuditEvent};
 use crate::home::{
-    Home, OwnerSwitch, OwnerSwitches, RunnerLock, StoppedConversation, SupervisionStore,
-    SwitchState,
+    Home, OwnerSwitch, OwnerSwitches, RunnerLock, StopOutcome, StopTarget, StoppedConversation,
+    SupervisionStore, SwitchState,
 };
 use crate::ids::ConversationId;
 use crate::journal::JournalReader;
@@ -22,6 +23,9 @@ pub struct PauseArgs {
     /// Why, for `status`
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
+    /// Also end all calls that run, and all shells and terminals in the background, within a second
+    #[arg(long)]
+    now: bool,
 }
 
 #[derive(Debug, Args)]
@@ -55,6 +59,9 @@ struct PauseState {
     in_flight: u32,
     /// The conversations that a person stopped in an editor.
     stopped: Vec<StoppedConversation>,
+    /// What `--now` ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ended: Option<StopOutcome>,
 }
 
 /// Stops starting new calls.
@@ -68,21 +75,49 @@ pub fn run_pause(args: &PauseArgs, context: &CliContext) -> anyhow::Result<Exit>
     if changed {
         audit::record_owner_action(&home, audit::owner_entry(AuditEvent::Pause));
     }
-    let answer = pause_state(&home, true, changed)?;
+    // Said before the end of calls, which may fail.
+    if !context.is_json() {
+        console::print_line(if changed {
+            "Paused: nothing new begins."
+        } else {
+            "It was paused already."
+        });
+    }
+    let ended = args.now.then(|| end_everything(&home)).transpose()?;
+    let exit = ended.as_ref().map_or(Exit::Done, stop::exit_for_outcome);
+    let answer = PauseState {
+        ended,
+        ..pause_state(&home, true, changed)?
+    };
     if context.is_json() {
         console::print_json(&answer);
-        return Ok(Exit::Done);
+        return Ok(exit);
     }
-    console::print_line(if changed {
-        "Paused: nothing new begins."
-    } else {
-        "It was paused already."
-    });
+    if let Some(ended) = &answer.ended {
+        stop::show_stopped(ended);
+    }
+    show_work(&answer);
+    Ok(exit)
+}
+
+/// Ends all calls and commands, also those that a killed runner left.
+fn end_everything(home: &Home) -> anyhow::Result<StopOutcome> {
+    let outcome = match stop::order_stop(home, &StopTarget::Everything)? {
+        StopAnswer::Done(outcome) => outcome,
+        StopAnswer::NoRunner => stop::end_leftovers(home)?,
+    };
+    let row = audit::owner_entry(AuditEvent::Stop);
+    audit::record_owner_action(home, row.with_detail("everything"));
+    Ok(outcome)
+}
+
+/// Prints what becomes of calls that run and wait.
+fn show_work(answer: &PauseState) {
     match (answer.running, answer.in_flight) {
         (false, _) => {
             console::print_line("No runner runs now; the next one will be paused from its start.");
         }
-        (true, 0) => {
+        (true, calls) if calls == 0 || answer.ended.is_some() => {
             console::print_line("New requests are accepted and wait until `punie-runner resume`.");
         }
         (true, calls) => console::print_line(&format!(
@@ -91,7 +126,6 @@ pub fn run_pause(args: &PauseArgs, context: &CliContext) -> anyhow::Result<Exit>
             if calls == 1 { "call goes" } else { "calls go" }
         )),
     }
-    Ok(Exit::Done)
 }
 
 /// Starts calls again.
@@ -231,5 +265,6 @@ fn pause_state(home: &Home, paused: bool, changed: bool) -> anyhow::Result<Pause
         waiting: counts.accepted,
         in_flight: counts.started,
         stopped,
+        ended: None,
     })
 }

@@ -1,9 +1,13 @@
 //! The switch that keeps calls from beginning: the owner's pause, or safe mode. Running calls go on, new requests are
-//! accepted and wait, and replies are delivered. Not here: the start of safe mode (housekeeping).
+//! accepted and wait, and replies are delivered. Not here: the start of safe mode (housekeeping), and orders to end what
+//! runs (executor).
 
 use tokio::sync::watch;
 
-use crate::home::{HomeError, OwnerSwitch, OwnerSwitches, SwitchState, SwitchWatch};
+use crate::home::{
+    HomeError, OwnerSwitch, OwnerSwitches, StopOrder, StopOutcome, SwitchState, SwitchWatch,
+};
+use crate::ids::RequestId;
 
 /// The switches as they were last read.
 pub(super) struct CallPause {
@@ -68,6 +72,19 @@ impl CallPause {
             .subscribe()
             .wait_for(|seen| !seen.is_holding())
             .await;
+    }
+
+    /// Takes the owner's orders to end what runs.
+    pub(super) fn take_stop_orders(&self) -> Vec<StopOrder> {
+        self.switches.take_stop_orders()
+    }
+
+    pub(super) fn record_stop_outcome(
+        &self,
+        order: &RequestId,
+        outcome: &StopOutcome,
+    ) -> Result<(), HomeError> {
+        self.switches.record_stop_outcome(order, outcome)
     }
 
     /// Enters safe mode: no call begins until the owner resumes, or it has been quiet for long enough.

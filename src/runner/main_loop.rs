@@ -96,6 +96,10 @@ impl MainLoop {
                     self.start_ready_calls().await;
                 }
                 WakeEvent::PauseChanged => self.start_ready_calls().await,
+                WakeEvent::StopOrdered(order) => {
+                    self.executor.stop_by_order(order);
+                    self.start_ready_calls().await;
+                }
                 WakeEvent::MachineWoke(missed) => self.handle_machine_wake(missed),
                 WakeEvent::Pushed => self.intake.handle_push(),
                 WakeEvent::PollDue => self.start_due_work().await,

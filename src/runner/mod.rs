@@ -40,7 +40,10 @@ mod watchdog;
 pub use clock::{Clock, SKEW_MS};
 pub use error::RunnerError;
 pub use main_loop::OnePassSummary;
-pub use parts::{CatalogSource, ConfinementReport, InspectedEffects, LeftoverCleanup, RunnerParts};
+pub use parts::{
+    BackgroundCommands, CatalogSource, ConfinementReport, EndedCommands, EndingCommands,
+    InspectedEffects, LeftoverCleanup, RunnerParts,
+};
 pub use runner_settings::{RunnerSettings, WakeupMode};
 pub use shutdown_signal::ShutdownSignal;
 pub use start::Runner;

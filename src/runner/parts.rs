@@ -40,6 +40,8 @@ pub struct RunnerParts {
     pub lease: LeaseId,
     /// Ends processes that an earlier process left running.
     pub survivors: Arc<dyn LeftoverCleanup>,
+    /// The commands that run beside calls.
+    pub background_commands: Arc<dyn BackgroundCommands>,
     /// The catalogs of the home, beside the tools.
     pub catalog: Arc<dyn CatalogSource>,
     /// The runner's settings.
@@ -77,6 +79,27 @@ pub trait LeftoverCleanup: Send + Sync + 'static {
         request: &'a RequestId,
         intents: Vec<CallIntent>,
     ) -> InspectedEffects<'a>;
+}
+
+/// The result of ending commands in the background.
+#[derive(Debug, Default)]
+pub struct EndedCommands {
+    /// Those that ended, by id.
+    pub ended: Vec<String>,
+    /// Those that did not, for people.
+    pub left: Vec<String>,
+}
+
+/// Completes once the commands have ended, or have had their time.
+pub type EndingCommands<'a> = Pin<Box<dyn Future<Output = EndedCommands> + Send + 'a>>;
+
+/// The commands that run beside calls: background shells and lasting terminals.
+pub trait BackgroundCommands: Send + Sync + 'static {
+    /// Ends all of them for the owner, or only the one with this id. Those that have ended are not mentioned.
+    fn end_commands<'a>(&'a self, only: Option<&'a str>) -> EndingCommands<'a>;
+
+    /// Kills the processes of this request's call that still run. Names those that SIGKILL does not end. Blocks.
+    fn kill_processes(&self, request: &RequestId) -> Vec<String>;
 }
 
 /// The confinement of this device's commands.

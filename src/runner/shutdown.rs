@@ -73,10 +73,11 @@ impl MainLoop {
             }
             tokio::select! {
                 Some(wake) = self.wakes.0.recv() => {
-                    if let WakeEvent::CallFinished(ended) = wake {
-                        self.executor.remove_ended(&ended.id);
-                    } else if let WakeEvent::CancelSeen(id) = wake {
-                        self.executor.cancel_call(&id);
+                    match wake {
+                        WakeEvent::CallFinished(ended) => self.executor.remove_ended(&ended.id),
+                        WakeEvent::CancelSeen(id) => self.executor.cancel_call(&id),
+                        WakeEvent::StopOrdered(order) => self.executor.stop_by_order(order),
+                        _ => {}
                     }
                 }
                 () = tokio::time::sleep_until(deadline) => return false,

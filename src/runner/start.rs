@@ -110,6 +110,7 @@ impl RunnerAssembly {
             delivery: Arc::clone(&delivery),
             machine_wakes: handles.machine_wakes.clone(),
             background: handles.background.clone(),
+            background_commands: parts.background_commands,
         };
         Self {
             mode,
@@ -160,6 +161,9 @@ impl RunnerAssembly {
         intake.restore_cursor(cursor).await?;
         let (background, held) = (&self.handles.background, &self.calls.claims);
         background.spawn_component("leases", held, claims::run_claim_renewal);
+        // Also in a one-shot pass, which the owner may pause and stop too.
+        let housekeeping = &self.housekeeping;
+        background.spawn_component("switches", housekeeping, housekeeping::run_switch_watch);
         if self.mode == RunMode::UntilStopped {
             self.start_background_tasks();
         }
@@ -209,7 +213,6 @@ impl RunnerAssembly {
         background.spawn_component("catalog", &self.catalog, catalog_publisher::run_publisher);
         let housekeeping = &self.housekeeping;
         background.spawn_component("retention", housekeeping, housekeeping::run_retention);
-        background.spawn_component("switches", housekeeping, housekeeping::run_switch_watch);
         background.spawn_component("housekeeping", housekeeping, housekeeping::run_housekeeping);
     }
 }

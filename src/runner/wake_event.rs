@@ -4,6 +4,7 @@ use tokio::sync::mpsc;
 
 use super::executor::lanes::LaneShare;
 use crate::backend::{BackendError, EventPage, OfferedEvent};
+use crate::home::StopOrder;
 use crate::ids::{ConversationId, RequestId};
 use crate::journal::AcceptedRequest;
 
@@ -28,6 +29,8 @@ pub(super) enum WakeEvent {
     RunsLong(RequestId),
     /// The pause of calls began or ended.
     PauseChanged,
+    /// The owner ordered that calls and commands end.
+    StopOrdered(StopOrder),
     /// The machine slept for about this long.
     MachineWoke(std::time::Duration),
     /// The backend reports that there may be new events.

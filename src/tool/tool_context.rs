@@ -28,6 +28,8 @@ pub struct ToolContext {
     /// Cancelled when the runner itself is about to end. A call that is being stopped then has seconds instead of the
     /// usual grace.
     pub shutdown: CancellationToken,
+    /// Cancelled, before `cancel`, when the owner stops the call, which must then end within a second.
+    pub owner_stop: CancellationToken,
     /// The time after which the answer is useless.
     pub deadline: Option<Instant>,
     /// Records the declared effects.
@@ -50,6 +52,7 @@ impl ToolContext {
             agent_type: None,
             cancel: CancellationToken::new(),
             shutdown: CancellationToken::new(),
+            owner_stop: CancellationToken::new(),
             deadline: None,
             intents: Arc::new(UnrecordedIntents),
             before_images: None,

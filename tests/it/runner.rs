@@ -14,6 +14,7 @@ mod holding;
 mod lanes;
 mod mounts;
 mod once;
+mod owner_stops;
 mod pages;
 mod progress;
 mod schedule;

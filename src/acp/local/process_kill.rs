@@ -50,13 +50,13 @@ pub fn kill_survivor(identity: &ProcessIdentity, request: &RequestId) -> StopRep
     stopped
 }
 
-/// Ends all processes that an earlier process of the runner started for `request`, found by their marks alone, with a
-/// termination signal first. Blocks, two seconds at most for processes that obey.
-pub fn end_request_processes(request: &RequestId) -> StopReport {
+/// Ends all processes that were started for `request`, also by an earlier process of the runner, found by their marks
+/// alone. Blocks until they have ended, or the steps are over.
+pub fn end_request_processes(request: &RequestId, sequence: &StopSequence) -> StopReport {
     stop_process_tree(
         ProcessTree::from_request_marks(request).as_ref(),
         None,
-        &StopSequence::for_timeout(),
+        sequence,
     )
 }
 

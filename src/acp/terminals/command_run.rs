@@ -156,9 +156,7 @@ async fn run_watched(
         biased;
         exit = client.wait_for_terminal_exit(guard.terminal_id()) => RunEnding::Finished(exit?),
         () = cx.wait_for_cancel() => {
-            // A runner that shuts down cannot wait ten seconds for each command.
-            let sequence = if cx.shutdown.is_cancelled() { StopSequence::for_timeout() } else { StopSequence::for_cancel() };
-            RunEnding::Cancelled(stop_and_drain(client, &guard, sequence).await?)
+            RunEnding::Cancelled(stop_and_drain(client, &guard, cancel_sequence(cx)).await?)
         }
         never = follow_output(client, cx, guard.terminal_id(), &mut shown) => match never {},
         () = out_of_patience => return Ok(WatchedCommand::Running(guard)),
@@ -189,6 +187,18 @@ async fn run_watched(
         output,
         guard,
     })))
+}
+
+/// Returns the steps by which the command of a cancelled call is stopped.
+fn cancel_sequence(cx: &ToolContext) -> StopSequence {
+    if cx.owner_stop.is_cancelled() {
+        StopSequence::for_owner_stop()
+    } else if cx.shutdown.is_cancelled() {
+        // A runner that shuts down cannot wait ten seconds for each command.
+        StopSequence::for_timeout()
+    } else {
+        StopSequence::for_cancel()
+    }
 }
 
 /// Shows the command's output after `since` at regular intervals, as long as this is awaited.

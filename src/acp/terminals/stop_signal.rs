@@ -84,6 +84,11 @@ impl StopSequence {
         Self::for_signal(StopSignal::Terminate, Duration::from_secs(2))
     }
 
+    /// Returns the steps for a command that the owner stops: it must end within a second.
+    pub fn for_owner_stop() -> Self {
+        Self::for_signal(StopSignal::Terminate, Duration::from_millis(500))
+    }
+
     /// Returns the steps of one signal, then SIGKILL after `grace`.
     pub fn for_signal(signal: StopSignal, grace: Duration) -> Self {
         match signal {

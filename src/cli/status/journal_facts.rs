@@ -6,7 +6,8 @@ use crate::cli::wiring;
 use crate::config::Config;
 use crate::home::Home;
 use crate::journal::{
-    DamageReport, JournalReader, OpenRequestCounts, PendingRequests, WaitingBackend,
+    DamageReport, JournalReader, JournalShellState, OpenRequestCounts, PendingRequests, ShellRow,
+    WaitingBackend,
 };
 
 /// The facts in the journal.
@@ -24,6 +25,8 @@ pub(super) struct JournalFacts {
     pub link: Option<String>,
     pub salvage: Option<DamageReport>,
     pub other_backends: Vec<WaitingBackend>,
+    /// The background shells that run, as far as the last runner knew.
+    pub shells: Vec<ShellRow>,
     /// The problems that the runner recorded last, as keywords.
     pub degraded: String,
 }
@@ -55,6 +58,11 @@ impl JournalFacts {
             link: reader.read_fact("backend_link")?,
             salvage: reader.damage_report()?,
             other_backends: reader.other_waiting_backends()?,
+            shells: reader
+                .list_shell_rows()?
+                .into_iter()
+                .filter(|row| row.state == JournalShellState::Running)
+                .collect(),
             degraded: reader.read_fact("degraded")?.unwrap_or_default(),
         })
     }

@@ -21,7 +21,8 @@ use crate::sandbox::ConfinementLevel;
 use journal_facts::JournalFacts;
 use protection::{CommandLimits, PolicyStatus};
 use runner_status::{
-    BackendStatus, CanExecute, OtherBackendStatus, OutboxStatus, RunnerStatus, WaitingCalls,
+    BackendStatus, CanExecute, OtherBackendStatus, OutboxStatus, RunnerStatus, RunningShell,
+    WaitingCalls,
 };
 use status_text::show_status;
 
@@ -109,6 +110,7 @@ fn collect_status(
             Some(_) => "signed",
             None => "transport",
         },
+        shells: facts.shells.into_iter().map(RunningShell::from).collect(),
         in_flight: counts.accepted + counts.started,
         outbox: OutboxStatus {
             pending: counts.outbox,

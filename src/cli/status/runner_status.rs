@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::protection::{CommandLimits, PolicyStatus};
 use crate::home::{AskedConversations, KeyPlace, StoppedConversation, SwitchState};
-use crate::journal::{DamageReport, WaitingBackend};
+use crate::journal::{DamageReport, ShellRow, WaitingBackend};
 
 /// The whole status.
 #[derive(Debug, Serialize)]
@@ -30,6 +30,8 @@ pub(super) struct RunnerStatus {
     /// The resources that are limited for commands.
     pub limits: CommandLimits,
     pub in_flight: u32,
+    /// The background shells that run; without a runner, those that ran when it ended.
+    pub shells: Vec<RunningShell>,
     pub outbox: OutboxStatus,
     /// The pending work for other backends than the current one, or than the configured one if no runner runs.
     pub other_backends: Vec<OtherBackendStatus>,
@@ -50,6 +52,28 @@ pub(super) struct RunnerStatus {
     /// The current problems: `disk`, `intercepted`, `clock_skew`, `secrets`, `paused`, `safe_mode`, `audit`,
     /// `other_process`, `policy`.
     pub degraded: Vec<&'static str>,
+}
+
+/// A background shell that runs.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct RunningShell {
+    /// Its id, such as `sh_1`.
+    pub id: String,
+    pub pid: Option<u32>,
+    pub command: String,
+    pub started_at_ms: i64,
+}
+
+impl From<ShellRow> for RunningShell {
+    fn from(row: ShellRow) -> Self {
+        Self {
+            id: format!("sh_{}", row.number),
+            pid: row.pid,
+            command: row.command,
+            started_at_ms: row.started_at_ms,
+        }
+    }
 }
 
 /// A backend with work that is pending until the runner works for it again.

@@ -9,6 +9,8 @@ use crate::runner::Clock;
 
 /// The maximum number of stopped conversations to list.
 const MAX_STOPPED_SHOWN: usize = 5;
+/// The maximum number of background shells to list.
+const MAX_SHELLS_SHOWN: usize = 10;
 
 /// Prints the whole status.
 pub(super) fn show_status(status: &RunnerStatus) {
@@ -30,6 +32,7 @@ pub(super) fn show_status(status: &RunnerStatus) {
     console::print_row("Device", &device);
     show_backend(&status.backend, now_ms);
     show_work(status);
+    show_shells(status, now_ms);
     show_protection(status);
     #[cfg(unix)]
     console::print_row(
@@ -97,6 +100,27 @@ fn show_work(status: &RunnerStatus) {
             salvage.file, salvage.kept
         );
         console::print_row("Journal", &damage);
+    }
+}
+
+/// Prints the background shells that run.
+fn show_shells(status: &RunnerStatus, now_ms: i64) {
+    for shell in status.shells.iter().take(MAX_SHELLS_SHOWN) {
+        let end = if status.running {
+            format!("`punie-runner stop {}` ends it", shell.id)
+        } else {
+            "it may still run; `punie-runner pause --now` ends it".to_owned()
+        };
+        let text = format!(
+            "{}, started {}: {} ({end})",
+            shell.id,
+            display_time::format_age(shell.started_at_ms, now_ms),
+            console::cell_text(&shell.command, 60)
+        );
+        console::print_row("Shell", &text);
+    }
+    if let Some(more @ 1..) = status.shells.len().checked_sub(MAX_SHELLS_SHOWN) {
+        console::print_row("Shell", &format!("{more} more"));
     }
 }
 

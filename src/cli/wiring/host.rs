@@ -48,6 +48,8 @@ pub struct ToolHost {
     pub terminals: LocalTerminals,
     /// The background shells.
     pub shells: Arc<shell::ShellList>,
+    /// The terminals that outlive their call.
+    pub(super) lasting: Arc<terminal::TerminalList>,
     /// The confinement of commands.
     pub confinement: Confinement,
     /// The before-images and removed files.
@@ -84,6 +86,7 @@ pub fn assemble_host(
         git: base.git,
         terminals: base.terminals,
         shells: base.shells,
+        lasting: base.lasting,
         confinement: base.confinement,
         trash: base.trash,
     })
@@ -97,6 +100,7 @@ struct HostBase {
     confinement: Confinement,
     terminals: LocalTerminals,
     shells: Arc<shell::ShellList>,
+    lasting: Arc<terminal::TerminalList>,
     git: git::GitDeps,
     trash: Trash,
 }
@@ -132,6 +136,7 @@ impl HostBase {
             confinement,
             terminals,
             shells: shell_records::shell_board(journal),
+            lasting: Arc::default(),
             git,
             trash: open_trash(config, home),
         })
@@ -175,7 +180,7 @@ impl HostBase {
             terminal: terminal::TerminalDeps {
                 terminals: client,
                 workspace: workspace.clone(),
-                board: Arc::default(),
+                board: Arc::clone(&self.lasting),
                 command_rules: rules,
             },
             git: self.git.clone(),

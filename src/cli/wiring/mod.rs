@@ -3,6 +3,7 @@
 
 mod adapters;
 mod backends;
+mod background_commands;
 mod confinement_setup;
 mod device;
 mod host;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tokio::task::JoinSet;
 
 use super::backends::{self, BackendSource, device_backend};
+use super::background_commands::HostCommands;
 use super::host::assemble_host;
 use super::task_board::RunnerTaskBoard;
 use super::{adapters, settings, shell_records};
@@ -129,7 +130,7 @@ pub fn assemble_runner(
     // Created before the host, so that its key is masked.
     let identity = DeviceIdentity::load_or_create(home)?;
     let request_auth = backends::configured_request_auth(config, identity.device_id())?;
-    remove_left_mounts(home)?;
+    remove_left_files(home)?;
     let backend_identity = backends::backend_identity(config, home, source)?;
     let journal = Journal::open_for_backend(&home.journal_file(), &backend_identity)?;
     let supervision = SupervisionStore::in_home(home);
@@ -154,6 +155,7 @@ pub fn assemble_runner(
     let adopted =
         shell_records::adopt_shells(&journal, home, &host.terminals, &host.outputs, &host.shells)?;
     let backend = device_backend(config, home, identity.clone(), &host.redactor, pairing_code)?;
+    let background_commands = Arc::new(HostCommands::from_host(&host));
     let processes = RunnerProcesses {
         trash: host.trash,
         terminals: host.terminals,
@@ -177,6 +179,7 @@ pub fn assemble_runner(
             workspace: host.workspace,
             git: host.git,
         }),
+        background_commands,
         catalog: adapters::home_catalog(home),
         settings: settings::runner_settings(config),
         clock,
@@ -198,8 +201,9 @@ pub fn assemble_runner(
     })
 }
 
-/// Removes the secrets that an earlier process gave to commands.
-fn remove_left_mounts(home: &Home) -> anyhow::Result<()> {
+/// Removes the secrets that an earlier process gave to commands, and the stop orders that it was given.
+fn remove_left_files(home: &Home) -> anyhow::Result<()> {
+    OwnerSwitches::in_home(home).remove_stop_orders();
     let left = home::remove_stale_mounts(home)?;
     if left > 0 {
         tracing::info!(

@@ -11,6 +11,8 @@ use super::repository::GitRepository;
 use super::resolve_revision::short_id;
 use crate::acp::RawPath;
 use crate::acp::local::other_processes::may_run_in_folder;
+#[cfg(unix)]
+use crate::acp::terminals::StopSequence;
 use crate::ids::{RequestId, to_hex};
 use crate::tool::{CallIntent, IntentOutcome, ToolContext, ToolError};
 
@@ -86,7 +88,10 @@ async fn kill_leftover_git(request: &RequestId) {
     {
         let asked = request.clone();
         let ending = tokio::task::spawn_blocking(move || {
-            crate::acp::local::process_kill::end_request_processes(&asked)
+            crate::acp::local::process_kill::end_request_processes(
+                &asked,
+                &StopSequence::for_timeout(),
+            )
         });
         match ending.await {
             Ok(stopped) if stopped.survivors.is_empty() => {}

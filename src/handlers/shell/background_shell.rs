@@ -2,6 +2,7 @@
 //! client).
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use crate::acp::TerminalClient;
 use crate::acp::terminals::{OutputQuery, TerminalId, TerminalOutput};
@@ -27,6 +28,8 @@ pub struct BackgroundShell {
     pub purpose: Option<String>,
     /// The end of a shell of an earlier runner process; such a shell has no terminal.
     pub earlier: Option<Arc<EarlierShell>>,
+    /// Set when the owner ends it.
+    pub stopped_by_owner: Arc<AtomicBool>,
 }
 
 impl BackgroundShell {

@@ -12,6 +12,7 @@ mod shell_list;
 mod shell_records;
 mod shell_snapshot;
 mod shell_status;
+mod shell_stop;
 mod shell_wait;
 mod skill_bash;
 mod skill_secrets;
@@ -28,6 +29,7 @@ pub use background_shell::{BackgroundShell, EarlierShell};
 pub use shell_list::{RestoredShell, ShellList};
 pub use shell_records::{NewShell, NoShellRecords, RecordFuture, ShellRecords};
 pub use shell_snapshot::{ShellSnapshot, snapshot_shell, snapshot_shells};
+pub use shell_stop::end_shells;
 
 /// The dependencies of the shell tools.
 #[derive(Clone)]

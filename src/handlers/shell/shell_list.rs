@@ -89,6 +89,7 @@ impl ShellList {
                 folder: known.folder,
                 purpose: known.purpose,
                 earlier,
+                stopped_by_owner: Arc::default(),
             });
         }
     }
@@ -112,6 +113,7 @@ impl ShellList {
                 folder: about.folder,
                 purpose: about.purpose,
                 earlier: None,
+                stopped_by_owner: Arc::default(),
             };
             listed.shells.push(shell.clone());
             shell

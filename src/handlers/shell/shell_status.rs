@@ -1,5 +1,7 @@
 //! ShellStatus: lists shells, and shows the output of one. Not here: stopping one.
 
+use std::sync::atomic::Ordering;
+
 use grep_regex::RegexMatcher;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -92,7 +94,7 @@ impl Tool for ShellStatus {
             wait_ms: self.wait_ms.unwrap_or(0),
             matcher: matcher.as_ref(),
             ends_at_any: self.since.is_some(),
-            cancelled: "The waiting was ended; the shell goes on.",
+            cancelled: "The waiting was ended. That does not end the shell.",
         };
         let output = wait.wait_for_output(cx, deps, &shell).await?;
         let ports = if is_still_running(&output) {
@@ -217,7 +219,12 @@ pub(super) fn describe_state(shell: &BackgroundShell, output: &TerminalOutput) -
     let Some(exit) = &output.exit else {
         return format!("running for {took}");
     };
-    let ended = format!("ended after {took}, {}", exit_phrase(&exit.status));
+    let by = if shell.stopped_by_owner.load(Ordering::Relaxed) {
+        "; the owner stopped it"
+    } else {
+        ""
+    };
+    let ended = format!("ended after {took}, {}{by}", exit_phrase(&exit.status));
     if is_still_running(output) {
         format!("{ended}; still running: {}", list_processes(&output.left))
     } else {

@@ -108,7 +108,7 @@ impl Tool for WriteShell {
             wait_ms: self.wait_ms.unwrap_or(DEFAULT_WAIT_MS),
             matcher: matcher.as_ref(),
             ends_at_any: false,
-            cancelled: "It was typed; only the waiting was ended, and the shell goes on.",
+            cancelled: "It was typed. The waiting was ended; that does not end the shell.",
         };
         let after = wait.wait_for_output(cx, deps, &shell).await?;
         if typed.taken < typed.given {

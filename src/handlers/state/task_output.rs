@@ -257,7 +257,7 @@ async fn poll_while<'a, T>(
         delay = (delay * 2).min(POLL_DELAYS[1]);
         tokio::select! {
             biased;
-            () = cx.wait_for_cancel() => return Err(ToolError::call_cancelled("The waiting was ended; the task goes on.")),
+            () = cx.wait_for_cancel() => return Err(ToolError::call_cancelled("The waiting was ended. That does not end the task.")),
             () = tokio::time::sleep_until(next) => {}
         }
     }

@@ -7,6 +7,7 @@ mod release_terminal;
 mod run_command;
 mod terminal_list;
 mod terminal_queries;
+mod terminal_stop;
 mod wait_for_terminal_exit;
 
 use std::sync::Arc;
@@ -15,6 +16,7 @@ use crate::acp::{TerminalClient, Workspace};
 use crate::tool::{ToolEntry, ToolSet};
 
 pub use terminal_list::TerminalList;
+pub use terminal_stop::end_terminals;
 
 /// The dependencies of the terminal tools.
 #[derive(Clone)]

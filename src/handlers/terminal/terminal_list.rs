@@ -80,6 +80,11 @@ impl TerminalList {
         )))
     }
 
+    /// Returns all terminals, of all conversations.
+    pub(super) fn all_terminals(&self) -> Vec<LastingTerminal> {
+        self.listed.lock().terminals.clone()
+    }
+
     /// Removes a terminal. Returns whether it was listed; only the caller that gets true must release it.
     pub(super) fn remove_terminal(&self, lasting: &LastingTerminal) -> bool {
         let mut listed = self.listed.lock();
@@ -96,7 +101,7 @@ impl TerminalList {
         &self,
         client: &dyn TerminalClient,
     ) -> Result<(), ToolError> {
-        let all = self.listed.lock().terminals.clone();
+        let all = self.all_terminals();
         let mut surplus = (all.len() + 1).saturating_sub(MAX_TERMINALS);
         for lasting in all {
             if surplus == 0 {

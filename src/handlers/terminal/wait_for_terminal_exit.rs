@@ -54,7 +54,7 @@ impl Tool for WaitForTerminalExit {
         let exit = tokio::select! {
             biased;
             exit = deps.terminals.wait_for_terminal_exit(&lasting.terminal) => exit?,
-            () = cx.wait_for_cancel() => return Err(ToolError::call_cancelled("The waiting was ended; the command goes on.")),
+            () = cx.wait_for_cancel() => return Err(ToolError::call_cancelled("The waiting was ended. That does not end the command.")),
             () = tokio::time::sleep(limit) => {
                 let text = format!(
                     "Terminal {} still runs after {} of waiting. Nothing was stopped: wait again, look with \

@@ -27,6 +27,7 @@ impl CallRunner {
             agent_type: request.agent_type.clone(),
             cancel: call.cancel.child_token(),
             shutdown: self.background.phases.ending.clone(),
+            owner_stop: call.owner_stop.clone(),
             deadline: request
                 .deadline_ms
                 .and_then(|deadline| self.server_clock.instant_of_deadline(deadline)),
@@ -43,6 +44,7 @@ impl CallRunner {
         call: &RunningCall,
         prepared: PreparedCall,
     ) -> CallResult {
+        let _over = call.over.clone().drop_guard();
         let ready = prepared.ready;
         let attempt = match self
             .record_start_with_retry(call, ready.declares_intents())
@@ -130,6 +132,13 @@ impl CallRunner {
             }
         };
         running.abandon_tool();
+        // A tool may answer its own cancellation before the wait above notices it.
+        let cut = match cut {
+            None | Some(StopReason::Cancelled) if call.owner_stop.is_cancelled() => {
+                Some(StopReason::Owner)
+            }
+            cut => cut,
+        };
         let answer =
             joined.map(|joined| joined.ok().flatten().unwrap_or_else(|| Err(panic_error())));
         (cut, answer)

@@ -3,7 +3,7 @@
 
 use super::approvals::ApprovalFailure;
 use super::call_runner::CallRunner;
-use super::outcome::{cancelled_before_start, preparation_timeout, refused_outcome};
+use super::outcome::{preparation_timeout, refused_outcome};
 use super::running_call::{CallResult, PreparedCall, RunningCall};
 use crate::journal::{AcceptedRequest, RequestOrigin};
 use crate::request::{CallFailure, CallOutcome, ErrorCode};
@@ -14,7 +14,7 @@ impl CallRunner {
     /// Returns the outcome of a call that was cancelled, is late, or was stopped by a person before it began.
     pub fn early_outcome(&self, call: &RunningCall) -> Option<CallOutcome> {
         if call.cancel.is_cancelled() {
-            return Some(cancelled_before_start());
+            return Some(call.never_started_outcome());
         }
         self.refuse_if_late(&call.accepted)
             .or_else(|| self.approvals.stopped.refuse_if_stopped(&call.accepted))
@@ -37,7 +37,7 @@ impl CallRunner {
         let stopped = |outcome| Err(CallResult::from_outcome(outcome));
         let decoded = tokio::select! {
             decoded = self.decode_and_permit(call) => decoded,
-            () = call.cancel.cancelled() => return stopped(cancelled_before_start()),
+            () = call.cancel.cancelled() => return stopped(call.never_started_outcome()),
             () = self.wait_for_time_limit(call, limit) => return stopped(preparation_timeout(limit)),
             () = self.background.phases.calls_over.cancelled() => return Err(CallResult::LeftInJournal),
         };
@@ -74,7 +74,7 @@ impl CallRunner {
             ApprovalFailure::Refused(failure) => {
                 CallResult::from_outcome(CallOutcome::Error(*failure))
             }
-            ApprovalFailure::Cancelled => CallResult::from_outcome(cancelled_before_start()),
+            ApprovalFailure::Cancelled => CallResult::from_outcome(call.never_started_outcome()),
             ApprovalFailure::Stopping => CallResult::LeftInJournal,
         })?;
         // The answer may have taken long, and the owner may have paused calls meanwhile.

@@ -16,6 +16,7 @@ use crate::runner::call_audit::CallAudit;
 use crate::runner::call_pause::CallPause;
 use crate::runner::clock::ServerClock;
 use crate::runner::delivery::Delivery;
+use crate::runner::parts::BackgroundCommands;
 use crate::runner::presence::Presence;
 use crate::runner::request_signatures::RequestSignatures;
 use crate::runner::runner_settings::RunnerSettings;
@@ -44,6 +45,7 @@ pub(in crate::runner) struct CallRunner {
     pub delivery: Arc<Delivery>,
     pub machine_wakes: MachineWakeSignal,
     pub background: BackgroundTasks,
+    pub background_commands: Arc<dyn BackgroundCommands>,
 }
 
 impl CallRunner {
@@ -52,6 +54,7 @@ impl CallRunner {
         let begun = Instant::now();
         call.observed = self.show_to_observer(&call.accepted);
         let (claimed, result) = self.claim_and_run(&call).await;
+        call.over.cancel();
         let id = &call.accepted.tool_request().id;
         let lease_lost = self.claims.held.release_claim(id);
         let (outcome, attempt) = match (claimed, result) {
@@ -136,6 +139,7 @@ impl CallRunner {
                 return (ClaimOutcome::Abandoned, CallResult::LeftInJournal);
             }
             Err(refused) => {
+                call.over.cancel();
                 return (
                     self.claims.claim_once(&call.accepted, &call.cancel).await,
                     refused,

@@ -1,7 +1,6 @@
 //! The record that a call begins, written before it begins. Not here: the call itself (`call_runner`).
 
 use super::call_runner::CallRunner;
-use super::outcome::cancelled_before_start;
 use super::running_call::{CallResult, RunningCall};
 use crate::journal::{AcceptedRequest, JournalError, RequestState};
 use crate::runner::backoff::RetryIntervals;
@@ -24,7 +23,7 @@ impl CallRunner {
             {
                 Ok(started) => return Ok(started.attempt),
                 Err(JournalError::TakenBack { .. }) => {
-                    return Err(CallResult::from_outcome(cancelled_before_start()));
+                    return Err(CallResult::from_outcome(call.never_started_outcome()));
                 }
                 Err(error @ JournalError::Moved { .. }) => {
                     tracing::error!(request.id = %id, %error, "the call is not begun a second time");

@@ -160,7 +160,13 @@ impl ClaimService {
                 () = cancel.cancelled() => return ClaimOutcome::Abandoned,
                 () = self.phases.stopping.cancelled() => return ClaimOutcome::Abandoned,
             }
-            let wait = match self.try_claim(call, cancel).await {
+            // A backend that does not answer must not hold up a cancel.
+            let claimed = tokio::select! {
+                biased;
+                claimed = self.try_claim(call, cancel) => claimed,
+                () = cancel.cancelled() => return ClaimOutcome::Abandoned,
+            };
+            let wait = match claimed {
                 Ok(claimed) => return claimed,
                 Err(pause) => retry.delay_after(pause),
             };

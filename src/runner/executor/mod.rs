@@ -13,6 +13,8 @@ mod interrupted_effects;
 pub(super) mod lanes;
 mod observed_output;
 mod outcome;
+mod owner_stop;
+mod placed_call;
 pub(super) mod progress_report;
 pub(super) mod recovery;
 mod reply_record;
@@ -28,13 +30,14 @@ use tokio_util::sync::CancellationToken;
 use super::disk_space::DiskSpaceGate;
 use super::wake_event::{EndedCall, LoopWaker, WakeEvent};
 use crate::backend::{Backend as _, DeclineReason};
-use crate::ids::{ConversationId, RequestId};
+use crate::ids::RequestId;
 use crate::journal::{AcceptedRequest, OfferOutcome, RepeatedRequest, RequestOrigin, RequestState};
 use crate::request::ToolEffect;
 use crate::tool::CallLane;
 use call_backlog::Backlog;
 use call_runner::CallRunner;
 use lanes::{LanePlaces, LaneShare, Lanes};
+use placed_call::{LaneGuard, PlaceState, PlacedCall};
 use running_call::RunningCall;
 
 /// Places calls and starts them.
@@ -50,43 +53,11 @@ pub(super) struct Executor {
     pub finished: u64,
 }
 
-/// The handle that cancels a call that is placed or runs.
-pub(super) struct PlacedCall {
-    conversation: ConversationId,
-    cancel: CancellationToken,
-    share: LaneShare,
-    place: PlaceState,
-}
-
-/// The state of a running call's place among the running ones.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum PlaceState {
-    /// The call holds its place.
-    Held,
-    /// The place is free while the call waits for a person.
-    Waiting,
-    /// The place was given up because the call takes long.
-    Released,
-}
-
 /// A call in its lane.
 pub(super) struct QueuedLaneCall {
     call: RunningCall,
     share: LaneShare,
     bytes: usize,
-}
-
-/// Wakes the loop when dropped, so that the lane is freed however the call's task ends.
-struct LaneGuard {
-    waker: LoopWaker,
-    ended: EndedCall,
-}
-
-impl Drop for LaneGuard {
-    fn drop(&mut self) {
-        self.waker
-            .wake_loop(WakeEvent::CallFinished(self.ended.clone()));
-    }
 }
 
 impl Executor {
@@ -221,21 +192,26 @@ impl Executor {
     /// Puts a call into a lane; it can be cancelled from now on.
     pub(super) fn put_in_share(&mut self, share: LaneShare, accepted: AcceptedRequest) {
         let request = accepted.tool_request();
-        let cancel = CancellationToken::new();
+        let [cancel, owner_stop, over] = std::array::from_fn(|_| CancellationToken::new());
         if request.cancelled {
             cancel.cancel();
         }
         let (conversation, bytes) = (request.conversation.clone(), request.args.len());
         let token = PlacedCall {
+            tool: request.tool.clone(),
             conversation: conversation.clone(),
             cancel: cancel.clone(),
+            owner_stop: owner_stop.clone(),
+            over: over.clone(),
             share,
-            place: PlaceState::Held,
+            place: PlaceState::Queued,
         };
         self.calls.insert(request.id.clone(), token);
         let call = RunningCall {
             accepted,
             cancel,
+            owner_stop,
+            over,
             observed: None,
         };
         self.lanes.enqueue_call(
@@ -284,7 +260,7 @@ impl Executor {
         }
     }
 
-    fn start_call(&self, QueuedLaneCall { call, share, bytes }: QueuedLaneCall) {
+    fn start_call(&mut self, QueuedLaneCall { call, share, bytes }: QueuedLaneCall) {
         let (runner, waker) = (Arc::clone(&self.runner), self.waker.clone());
         let request = call.accepted.tool_request();
         let id = request.id.clone();
@@ -294,9 +270,13 @@ impl Executor {
             share,
             bytes,
         };
+        if let Some(placed) = self.calls.get_mut(&id) {
+            placed.place = PlaceState::Held;
+        }
         let freeing = LaneGuard {
             waker: waker.clone(),
             ended,
+            over: call.over.clone(),
         };
         self.runner.background.spawn_task(async move {
             let _freeing = freeing;
@@ -359,7 +339,7 @@ impl Executor {
         match self.calls.remove(&ended.id).map(|token| token.place) {
             Some(PlaceState::Waiting) => self.lanes.retake_place(ended.share),
             Some(PlaceState::Released) => self.lanes.finish_without_place(ended.share),
-            Some(PlaceState::Held) | None => {}
+            Some(PlaceState::Held | PlaceState::Queued) | None => {}
         }
         self.lanes
             .finish_call(&ended.conversation, ended.share, ended.bytes);

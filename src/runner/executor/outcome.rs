@@ -6,11 +6,17 @@ use std::time::Duration;
 use crate::request::{CallFailure, CallOutcome, ErrorCode, ResultMeta, ToolReply};
 use crate::tool::ToolError;
 
+/// The first line of the answer to a call that the owner stopped.
+const OWNER_STOPPED_IT: &str = "The owner stopped it, by a command on this device. Do not start it again before the \
+                                owner asks for it.";
+
 /// The reason why a call was told to stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::runner) enum StopReason {
     /// The caller cancelled it.
     Cancelled,
+    /// The owner stopped it.
+    Owner,
     /// The observer wants it to stop.
     Followed,
     /// Its time was up, after this duration.
@@ -47,6 +53,9 @@ pub fn call_outcome(
     };
     match cut {
         None | Some(StopReason::Cancelled) => CallOutcome::Cancelled(failure),
+        Some(StopReason::Owner) => {
+            CallOutcome::Cancelled(led(ErrorCode::Cancelled, OWNER_STOPPED_IT))
+        }
         Some(StopReason::Followed) => CallOutcome::Cancelled(led(
             ErrorCode::Cancelled,
             "Stopped by the person at the editor, who ended the turn. Do not start it again before that person lets the \
@@ -76,6 +85,12 @@ pub fn refused_outcome(error: ToolError) -> CallOutcome {
 
 pub fn cancelled_before_start() -> CallOutcome {
     let text = "Cancelled before it started; it never ran.";
+    CallOutcome::Cancelled(CallFailure::new(ErrorCode::Cancelled, text))
+}
+
+/// Returns the answer to a call that the owner stopped before it started.
+pub fn stopped_before_start() -> CallOutcome {
+    let text = format!("{OWNER_STOPPED_IT}\nIt had not started; it never ran.");
     CallOutcome::Cancelled(CallFailure::new(ErrorCode::Cancelled, text))
 }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
+use super::outcome::{cancelled_before_start, stopped_before_start};
 use crate::journal::AcceptedRequest;
 use crate::request::CallOutcome;
 use crate::runner::call_audit::Clearance;
@@ -12,10 +13,25 @@ use crate::tool::{ApprovalSubject, ObservedCall, ReadyCall};
 /// A call on its way to its reply.
 pub(in crate::runner) struct RunningCall {
     pub accepted: AcceptedRequest,
-    /// Cancelled when the caller cancels the request.
+    /// Cancelled when the caller cancels the request, and when the owner stops the call.
     pub cancel: CancellationToken,
+    /// Cancelled before that when the owner stops the call.
+    pub owner_stop: CancellationToken,
+    /// Cancelled when its tool has ended, or will not begin.
+    pub over: CancellationToken,
     /// The call's observer, set when work on the call begins.
     pub observed: Option<Arc<dyn ObservedCall>>,
+}
+
+impl RunningCall {
+    /// Returns the outcome of a call that was cancelled before it started.
+    pub fn never_started_outcome(&self) -> CallOutcome {
+        if self.owner_stop.is_cancelled() {
+            stopped_before_start()
+        } else {
+            cancelled_before_start()
+        }
+    }
 }
 
 /// A call that may begin.

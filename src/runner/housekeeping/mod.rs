@@ -99,8 +99,16 @@ pub(super) async fn run_housekeeping(housekeeping: Arc<Housekeeping>) {
 }
 
 impl Housekeeping {
-    /// Reads the switches and notifies the affected components of a change.
+    /// Reads the switches and the stop orders, and notifies the affected components.
     pub(super) fn apply_switches(&self) {
+        self.apply_pause();
+        // After the pause, so that no call begins while an order ends those that run.
+        for order in self.pause.take_stop_orders() {
+            self.waker.wake_loop(WakeEvent::StopOrdered(order));
+        }
+    }
+
+    fn apply_pause(&self) {
         if !self.pause.refresh_switches() {
             return;
         }

@@ -205,7 +205,7 @@ async fn the_owners_switch_the_trash_and_undo_stand_in_the_audit() {
     stage.answer(&write).await;
     let told = |event: &str| rows_of(&stage).iter().any(|row| row["event"] == event);
     for (words, events) in [
-        (&["pause"][..], &["pause", "held"][..]),
+        (&["pause", "--now"][..], &["pause", "held", "stop"][..]),
         (&["resume"], &["resume", "released"]),
         (&["undo", &write], &["undo"]),
         (&["trash", "empty", "--yes"], &["trash_emptied"]),

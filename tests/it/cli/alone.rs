@@ -265,6 +265,7 @@ async fn status_says_the_same_keys_without_a_runner() {
         "salvage",
         "secrets",
         "secretsKey",
+        "shells",
         "stoppedConversations",
         "version",
         "waiting",

@@ -19,8 +19,9 @@ use punie_runner::journal::{BackendIdentity, Journal};
 use punie_runner::output::OutputStore;
 use punie_runner::redact::{Redactor, Secret};
 use punie_runner::runner::{
-    CatalogSource, Clock, InspectedEffects, LeftoverCleanup, Runner, RunnerError, RunnerParts,
-    RunnerSettings, ShutdownSignal, ToolThreads, wake_channel,
+    BackgroundCommands, CatalogSource, Clock, EndedCommands, EndingCommands, InspectedEffects,
+    LeftoverCleanup, Runner, RunnerError, RunnerParts, RunnerSettings, ShutdownSignal, ToolThreads,
+    wake_channel,
 };
 use punie_runner::tool::{CallIntent, IntentOutcome, NoObserver, ToolRegistry};
 use tokio::task::JoinSet;
@@ -123,6 +124,7 @@ impl Inside {
             outputs: OutputStore::open_output_folder(&home.outputs_dir()).expect("a folder"),
             lease: LeaseId::random(),
             survivors: Arc::new(Nobody),
+            background_commands: Arc::new(Nobody),
             catalog: Arc::new(Nobody),
             settings,
             clock: Clock::system_clock(),
@@ -200,6 +202,15 @@ impl LeftoverCleanup for Nobody {
         _intents: Vec<CallIntent>,
     ) -> InspectedEffects<'a> {
         Box::pin(std::future::ready(IntentOutcome::Untouched))
+    }
+}
+
+impl BackgroundCommands for Nobody {
+    fn end_commands<'a>(&'a self, _only: Option<&'a str>) -> EndingCommands<'a> {
+        Box::pin(std::future::ready(EndedCommands::default()))
+    }
+    fn kill_processes(&self, _request: &RequestId) -> Vec<String> {
+        Vec::new()
     }
 }
 

@@ -176,7 +176,7 @@ async fn waiting_ends_with_the_task_with_the_time_and_with_a_cancel() {
     let error = answer.expect_err("a cancel");
     assert!(
         error.stable_code() == ErrorCode::Cancelled
-            && error.model_text().contains("the task goes on"),
+            && error.model_text().contains("does not end the task"),
         "{error}"
     );
 }

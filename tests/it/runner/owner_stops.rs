@@ -1,0 +1,382 @@
+//! The owner ends what runs, without a caller's token: everything with `pause --now`, one call or shell with `stop`.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use punie_runner::acp::terminals::StopSequence;
+use punie_runner::home::{Home, RunnerLock};
+use punie_runner::journal::RequestState;
+use punie_runner::request::{ToolEffect, ToolReply};
+use punie_runner::runner::RunnerSettings;
+use punie_runner::tool::{DeclaredAccess, Tool, ToolContext, ToolError, ToolRegistry, ToolSet};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::sync::Notify;
+
+use crate::harness::caller::Ask;
+use crate::harness::inside::Inside;
+use crate::harness::process::{Program, carrying, is_alive};
+use crate::harness::relay::{Fate, Relay};
+use crate::harness::stage::Stage;
+use crate::harness::wait::until;
+
+/// A number of seconds that nobody else sleeps.
+fn marker(test: u32) -> String {
+    format!("6{:07}{test:02}", std::process::id())
+}
+
+/// A command that ignores every signal but SIGKILL, and writes its process id to this file.
+fn stubborn(file: &str) -> String {
+    format!("trap '' INT TERM; echo half of it; echo $$ > {file}; while :; do sleep 1; done")
+}
+
+async fn begin_shell(stage: &Stage, command: &str) {
+    let args = json!({ "command": command, "run_in_background": true });
+    let begun = stage.caller.have(Ask::new("Bash", &args)).await;
+    assert_eq!(begun.outcome, "ok", "{begun:?}");
+}
+
+async fn shell_state(stage: &Stage, id: &str) -> String {
+    let ask = Ask::new("ShellStatus", &json!({ "shell_id": id }));
+    stage.caller.have(ask).await.text()
+}
+
+fn sorted(list: &Value) -> Vec<&str> {
+    let mut texts: Vec<&str> = list
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|text| text.as_str().expect("a text"))
+        .collect();
+    texts.sort_unstable();
+    texts
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn pause_now_ends_all_that_runs_and_nothing_that_waits() {
+    let stage = Stage::new().await;
+    let _runner = stage.run();
+    let marker = marker(1);
+    let deaf = format!("(sleep {marker}) & {}", stubborn("deaf"));
+    let deaf = stage.ask(Ask::bash(&deaf).of("a")).await;
+    let polite = "trap 'echo asked to end; exit' TERM; echo $$ > polite; sleep 600 & wait";
+    let polite = stage.ask(Ask::bash(polite).of("b")).await;
+    let query =
+        "with recursive c(x) as (select 1 union all select x + 1 from c) select count(*) from c";
+    rusqlite::Connection::open(stage.file("numbers.db"))
+        .and_then(|db| db.execute_batch("create table t (n)"))
+        .expect("a database");
+    let args = json!({ "database_path": "numbers.db", "query": query, "timeout_ms": 600_000 });
+    let query = stage.ask(Ask::new("SqliteQuery", &args).of("c")).await;
+    begin_shell(&stage, &stubborn("shell")).await;
+    let args = json!({ "command": stubborn("terminal"), "background": true });
+    let begun = stage.caller.have(Ask::new("run_command", &args).of("d"));
+    assert_eq!(begun.await.outcome, "ok");
+    let behind = stage.ask(Ask::bash("echo ran > behind").of("a")).await;
+    let mut pids = Vec::new();
+    for file in ["deaf", "polite", "shell", "terminal"] {
+        pids.push(stage.line(file).await);
+    }
+    stage.reaches(&query, RequestState::Started).await;
+    stage.reaches(&behind, RequestState::Accepted).await;
+
+    let paused = stage.command(&["--json", "pause", "--now"]).await;
+    // At once, not after a while.
+    let alive: Vec<_> = pids.iter().filter(|pid| is_alive(pid)).collect();
+    assert_eq!((alive.len(), carrying(&marker)), (0, Vec::new()));
+    assert_eq!(paused.code, Some(0), "{paused:?}");
+    let paused = paused.json();
+    let ended = &paused["ended"];
+    let mut calls = [&*deaf, &*polite, &*query];
+    calls.sort_unstable();
+    assert_eq!(sorted(&ended["calls"]), calls, "{paused}");
+    assert_eq!(sorted(&ended["shells"]), ["sh_1", "term-0"], "{paused}");
+    assert_eq!(
+        (&ended["left"], &ended["withdrawn"]),
+        (&json!([]), &json!([]))
+    );
+    for (id, words) in [
+        (&deaf, &["half of it", "stopped with SIGKILL after "][..]),
+        (&polite, &["asked to end", "stopped with SIGTERM after "]),
+        (&query, &[]),
+    ] {
+        let answer = stage.answer(id).await;
+        assert_eq!(answer.verdict(), ("cancelled", "cancelled"), "{answer:?}");
+        let text = answer.text();
+        assert!(text.starts_with("The owner stopped it"), "{text}");
+        assert!(words.iter().all(|words| text.contains(words)), "{text}");
+    }
+    // How long a command may take to end is the sum of these.
+    let steps = StopSequence::for_owner_stop();
+    let graces: Duration = steps.stop_steps().iter().map(|step| step.grace).sum();
+    assert!(graces < Duration::from_secs(1));
+
+    assert_eq!(stage.state(&behind), Some(RequestState::Accepted));
+    let again = stage.command(&["pause", "--now"]).await;
+    assert!(
+        again.code == Some(0) && again.out.contains("Nothing was running."),
+        "{again:?}"
+    );
+    assert_eq!(stage.command(&["resume"]).await.code, Some(0));
+    assert_eq!(stage.answer(&behind).await.outcome, "ok");
+    let told = shell_state(&stage, "sh_1").await;
+    assert!(
+        told.contains("killed by SIGKILL; the owner stopped it"),
+        "{told}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn pause_now_waits_for_no_slower_end_and_for_no_backend() {
+    let stage = Stage::new().await;
+    let relay = Relay::before(&stage.setting.url).await;
+    let _runner = stage.run_at(&relay.url);
+    // The caller has cancelled this one, which gives its command ten seconds.
+    let command =
+        "trap '' TERM; trap 'echo > asked' INT; echo $$ > slow; while :; do sleep 1; done";
+    let slow = stage.ask(Ask::bash(command).of("a")).await;
+    // The runner has just started this one, and would give it two seconds.
+    let args =
+        json!({ "command": stubborn("young"), "run_in_background": true, "yield_ms": 60_000 });
+    let young = stage.ask(Ask::new("Bash", &args).of("b")).await;
+    let pids = [stage.line("slow").await, stage.line("young").await];
+    stage.caller.cancel(&slow).await;
+    stage.line("asked").await;
+    // The backend does not answer the claim of this one.
+    let known = [slow.clone(), young.clone()];
+    let hangs = Arc::new(AtomicBool::new(false));
+    let is_hanging = Arc::clone(&hangs);
+    relay.rule(move |path, args| {
+        let is_known = known.iter().any(|id| args["requestId"] == id.as_str());
+        if path != "events:claim" || is_known {
+            return Fate::Pass;
+        }
+        is_hanging.store(true, Ordering::Relaxed);
+        Fate::Hang
+    });
+    let claimed = stage.ask(Ask::bash("echo ran > claimed").of("c")).await;
+    until("its claim", || hangs.load(Ordering::Relaxed)).await;
+
+    let paused = stage.command(&["--json", "pause", "--now"]).await;
+    let alive: Vec<_> = pids.iter().filter(|pid| is_alive(pid)).collect();
+    assert!(alive.is_empty(), "{alive:?}: {paused:?}");
+    assert_eq!(paused.code, Some(0), "{paused:?}");
+    let paused = paused.json();
+    let mut calls = [&*slow, &*young, &*claimed];
+    calls.sort_unstable();
+    assert_eq!(sorted(&paused["ended"]["calls"]), calls, "{paused}");
+    assert_eq!(paused["ended"]["left"], json!([]), "{paused}");
+    for id in [&slow, &young] {
+        let answer = stage.answer(id).await;
+        assert_eq!(answer.verdict(), ("cancelled", "cancelled"), "{answer:?}");
+        assert!(
+            answer.text().starts_with("The owner stopped it"),
+            "{answer:?}"
+        );
+    }
+    // Its answer waits for the backend.
+    stage.reaches(&claimed, RequestState::Finished).await;
+    assert_eq!(stage.read("claimed"), "");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn stop_ends_one_call_or_shell_and_tells_the_truth_about_others() {
+    let stage = Stage::new().await;
+    let _runner = stage.run();
+    let other = stage.ask(Ask::bash(&stubborn("other")).of("other")).await;
+    let call = stage.ask(Ask::bash(&stubborn("call")).of("talk")).await;
+    let behind = stage.ask(Ask::bash("echo ran > behind").of("talk")).await;
+    begin_shell(&stage, "echo $$ > shell; sleep 600").await;
+    let [other_pid, call_pid, shell_pid] = [
+        stage.line("other").await,
+        stage.line("call").await,
+        stage.line("shell").await,
+    ];
+    let status = stage.status().await;
+    assert_eq!(status["shells"][0]["id"], "sh_1", "{status}");
+    stage.reaches(&behind, RequestState::Accepted).await;
+
+    let withdrawn = stage.command(&["stop", &behind]).await;
+    assert_eq!(withdrawn.code, Some(0), "{withdrawn:?}");
+    assert!(withdrawn.out.contains("never will"), "{withdrawn:?}");
+    let answer = stage.answer(&behind).await;
+    assert_eq!(answer.verdict(), ("cancelled", "cancelled"));
+    let text = answer.text();
+    assert!(
+        text.starts_with("The owner stopped it") && text.contains("it never ran"),
+        "{text}"
+    );
+
+    let stopped = stage.command(&["stop", &call]).await;
+    assert!(!is_alive(&call_pid) && is_alive(&shell_pid) && is_alive(&other_pid));
+    assert_eq!(stopped.code, Some(0), "{stopped:?}");
+    assert_eq!(stopped.out.trim(), format!("Ended the call {call}."));
+    let answer = stage.answer(&call).await;
+    assert_eq!(answer.verdict(), ("cancelled", "cancelled"));
+    assert!(answer.text().contains("half of it"), "{answer:?}");
+    let ended = stage.command(&["stop", "sh_1", "--json"]).await.json();
+    assert_eq!(
+        (&ended["id"], &ended["shells"]),
+        (&json!("sh_1"), &json!(["sh_1"]))
+    );
+    assert!(!is_alive(&shell_pid) && is_alive(&other_pid));
+
+    stage.reaches(&call, RequestState::Delivered).await;
+    for (id, words) in [
+        (&*call, "had ended before"),
+        ("sh_1", "sh_1 had ended before"),
+        ("sh_9", "no shell or terminal sh_9 is running"),
+        ("term-7", "no shell or terminal term-7 is running"),
+        ("none", "the journal knows no request \"none\""),
+    ] {
+        let refused = stage.command(&["stop", id]).await;
+        assert_eq!(refused.code, Some(1), "{id}: {refused:?}");
+        assert!(refused.log.contains(words), "{id}: {refused:?}");
+    }
+    assert_eq!(stage.command(&["stop", &other]).await.code, Some(0));
+    assert!(!is_alive(&other_pid));
+    let rows = stage.command(&["audit", "list", "--json"]).await.out;
+    assert_eq!(rows.matches("\"event\":\"stop\"").count(), 4, "{rows}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_runner_that_is_stopping_or_makes_one_pass_is_told_too() {
+    let stage = Stage::with("[limits]\ndrain_ms = 600000\n").await;
+    let runner = stage.run();
+    let call = stage.ask(Ask::bash(&stubborn("first"))).await;
+    let pid = stage.line("first").await;
+    runner.terminate();
+    let stopped = stage.command(&["stop", &call]).await;
+    assert!(stopped.code == Some(0) && !is_alive(&pid), "{stopped:?}");
+    assert_eq!(runner.end().await.code, Some(0));
+    assert_eq!(
+        stage.answer(&call).await.verdict(),
+        ("cancelled", "cancelled")
+    );
+
+    let call = stage.ask(Ask::bash(&stubborn("second"))).await;
+    let pass = Program::start(&stage.setting, &["--once", "--json"]);
+    let pid = stage.line("second").await;
+    let paused = stage.command(&["pause", "--now"]).await;
+    assert!(paused.code == Some(0) && !is_alive(&pid), "{paused:?}");
+    let pass = pass.end().await;
+    assert_eq!(
+        (pass.code, &pass.json()["delivered"]),
+        (Some(0), &json!(1)),
+        "{pass:?}"
+    );
+    assert_eq!(
+        stage.answer(&call).await.verdict(),
+        ("cancelled", "cancelled")
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_a_runner_what_a_killed_one_left_is_ended() {
+    let stage = Stage::new().await;
+    let runner = stage.run();
+    begin_shell(&stage, "echo $$ > shell; sleep 600").await;
+    let shell = stage.line("shell").await;
+    let command = "sleep 600 & echo $! > orphan; wait";
+    let call = stage.ask(Ask::bash(command)).await;
+    let orphan = stage.line("orphan").await;
+    runner.kill();
+    assert!(
+        is_alive(&shell) && is_alive(&orphan),
+        "the test needs orphans"
+    );
+    let refused = stage.command(&["stop", &call]).await;
+    assert_eq!(refused.code, Some(1), "{refused:?}");
+    assert!(
+        refused.log.contains("no runner is running") && refused.log.contains("pause --now"),
+        "{refused:?}"
+    );
+    let paused = stage.command(&["pause", "--now"]).await;
+    assert!(!is_alive(&shell) && !is_alive(&orphan), "{paused:?}");
+    assert_eq!(paused.code, Some(0));
+    assert!(
+        paused
+            .out
+            .contains("Ended 1 call, and 1 shell in the background: sh_1.")
+            && paused.out.contains("No runner runs now"),
+        "{paused:?}"
+    );
+    let again = stage.command(&["pause", "--now"]).await;
+    assert!(again.out.contains("Nothing was running."), "{again:?}");
+}
+
+/// Holds up its call, whatever it is told.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Deaf {}
+
+impl Tool for Deaf {
+    const NAME: &'static str = "Deaf";
+    const EFFECT: ToolEffect = ToolEffect::Executes;
+    type Deps = Arc<[Notify; 2]>;
+    type Output = ToolReply;
+
+    fn access(&self) -> DeclaredAccess {
+        DeclaredAccess::no_access()
+    }
+
+    async fn run(
+        self,
+        _cx: &ToolContext,
+        gates: &Arc<[Notify; 2]>,
+    ) -> Result<ToolReply, ToolError> {
+        gates[0].notify_one();
+        gates[1].notified().await;
+        Ok(ToolReply::from_text("done all the same"))
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_call_that_does_not_end_is_named_and_a_runner_that_is_silent_too() {
+    let stage = Stage::new().await;
+    let home = Home::open_home(&stage.setting.home).expect("a home");
+    let _lock = RunnerLock::try_acquire(&home).expect("free");
+    let gates = Arc::new([Notify::new(), Notify::new()]);
+    let tools = ToolSet::new("test", Arc::clone(&gates)).with_tool::<Deaf>();
+    let tools = ToolRegistry::new([tools.into_entries()]).expect("one tool");
+    let runner = Inside::start(&stage, tools, RunnerSettings::default());
+    let call = stage.ask(Ask::new("Deaf", &json!({}))).await;
+    gates[0].notified().await;
+    let paused = stage.command(&["pause", "--now"]).await;
+    assert_eq!(paused.code, Some(1), "{paused:?}");
+    assert!(
+        paused
+            .out
+            .contains(&format!("Still running: Deaf (call {call}).")),
+        "{paused:?}"
+    );
+    gates[1].notify_one();
+    // It came to its end, and says so.
+    assert_eq!(stage.answer(&call).await.text(), "done all the same");
+    runner.stop().await;
+
+    let silent = stage.command(&["stop", "sh_1"]).await;
+    assert_eq!(silent.code, Some(124), "{silent:?}");
+    let pid = std::process::id();
+    assert!(
+        silent.log.contains("the runner did not answer")
+            && silent.log.contains(&format!("`kill {pid}`")),
+        "{silent:?}"
+    );
+    let left = std::fs::read_dir(stage.setting.home.join("state/switches")).expect("a folder");
+    let names: Vec<_> = left.map(|file| file.expect("a file").file_name()).collect();
+    assert_eq!(names, ["paused"], "no order is left for a later runner");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_command_in_the_foreground_dies_with_a_runner_that_is_killed() {
+    let stage = Stage::new().await;
+    let runner = stage.run();
+    stage.ask(Ask::bash(&stubborn("pid"))).await;
+    let pid = stage.line("pid").await;
+    runner.kill();
+    // No other runner starts: the kernel ends it. What it had started itself is ended by the next one (survivors).
+    until("its end", || !is_alive(&pid)).await;
+}
