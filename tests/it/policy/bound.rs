@@ -55,6 +55,29 @@ async fn a_yes_is_for_the_script_that_is_read_or_given_to_whichever_interpreter(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_yes_is_for_the_sourced_file_that_path_leads_to() {
+    let stage = Stage::with(ASKING).await;
+    std::fs::create_dir_all(stage.file("bin")).expect("made");
+    let bin = stage.file("bin");
+    let _runner = stage.run_after(&format!("export PATH={}:$PATH", bin.display()));
+    for line in [". lib.sh", "source lib.sh", "bash lib.sh"] {
+        stage.write("bin/lib.sh", "echo good > effect\n");
+        let id = stage.ask(Ask::bash(line)).await;
+        let question =
+            eventually("a question", async || stage.caller.questions().await.pop()).await;
+        stage.write("bin/lib.sh", "echo bad > effect\n");
+        stage.caller.choose(&question, "allow_once").await;
+        let answer = stage.answer(&id).await;
+        assert_eq!(answer.verdict(), ("error", "policy_denied"), "{line}");
+        assert!(
+            answer.text().contains("bin/lib.sh changed after"),
+            "{line}: {answer:?}"
+        );
+    }
+    assert_eq!(stage.read("effect"), "");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_yes_to_make_is_for_the_makefile_of_its_folder() {
     let stage = Stage::with(ASKING).await;
     std::fs::create_dir_all(stage.file("sub")).expect("made");
