@@ -283,7 +283,6 @@ impl Device {
             of_task: false,
             args,
             description: &self.registry.describe_tool_call(tool, args),
-            title: tool,
         });
         if let Some(observed) = observed
             .as_ref()

@@ -147,7 +147,7 @@ pub(in crate::acp) fn fold_name(name: &OsStr) -> String {
 
 /// Returns whether some file systems ignore this character when they compare names, or whether it is a mark that makes
 /// a lookalike of a name.
-pub(in crate::acp) fn is_ignored_char(c: char) -> bool {
+fn is_ignored_char(c: char) -> bool {
     matches!(
         c,
         '\u{00AD}'

@@ -36,6 +36,8 @@ pub struct RemoteQuestion {
     pub request: RequestId,
     /// A description of the call for people; at most 4 KiB.
     pub title: String,
+    /// True if the title shows only a part of the call, so that only the person at the device can allow it.
+    pub is_cut: bool,
     /// The time at which an unanswered call is refused: milliseconds of the backend's clock.
     pub expires_at_ms: f64,
 }

@@ -245,7 +245,16 @@ pub(super) fn other_process_flag(value: &Value) -> bool {
 
 /// Returns the arguments of an approval question.
 pub(super) fn question_args(question: &RemoteQuestion) -> Value {
-    let option = |option: ApprovalOption| json!({ "optionId": option.as_str(), "name": option.display_label(), "kind": option.as_str() });
+    let option = |option: ApprovalOption| {
+        let is_for_device = question.is_cut && option.is_allowed();
+        let limit = if is_for_device {
+            " (only at the device)"
+        } else {
+            ""
+        };
+        let name = format!("{}{limit}", option.display_label());
+        json!({ "optionId": option.as_str(), "name": name, "kind": option.as_str() })
+    };
     json!({
         "permissionId": question.id.as_str(),
         "requestId": question.request.as_str(),

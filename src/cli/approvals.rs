@@ -1,14 +1,15 @@
 //! `approvals`: the calls that wait for approval, and the answer of the person at this device.
 
+use anyhow::Context as _;
 use clap::{Args, Subcommand};
 use serde::Serialize;
 
 use super::context::CliContext;
 use super::exit::{CommandError, Exit};
-use super::{audit, console};
+use super::{audit, console, display_time};
 use crate::approval_answer::ApprovalOption;
 use crate::audit::{AuditEntry, AuditEvent};
-use crate::home::{ApprovalQuestions, OpenQuestion};
+use crate::home::{AnswerResult, ApprovalQuestions, Home, OpenQuestion};
 
 #[derive(Debug, Args)]
 pub struct ApprovalsArgs {
@@ -18,10 +19,18 @@ pub struct ApprovalsArgs {
 
 #[derive(Debug, Subcommand)]
 enum ApprovalsCommand {
+    /// Show all of a call: the whole command, every argument
+    Show(ShowArgs),
     /// Let a call run
     Allow(QuestionArgs),
     /// Refuse a call
     Deny(QuestionArgs),
+}
+
+#[derive(Debug, Args)]
+struct ShowArgs {
+    /// The question's id, or the end of it
+    id: String,
 }
 
 #[derive(Debug, Args)]
@@ -33,6 +42,19 @@ struct QuestionArgs {
     always: bool,
 }
 
+/// An open question in the list.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ListedQuestion<'q> {
+    id: &'q str,
+    request_id: &'q str,
+    tool: &'q str,
+    title: &'q str,
+    is_cut: bool,
+    asked_at_ms: i64,
+    expires_at_ms: i64,
+}
+
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct GivenAnswer {
@@ -42,36 +64,41 @@ struct GivenAnswer {
     accepted: bool,
 }
 
-/// Lists the open questions, or answers one.
+/// Lists the open questions, shows one, or answers one.
 pub fn run_approvals(args: &ApprovalsArgs, context: &CliContext) -> anyhow::Result<Exit> {
     let home = context.open_home()?;
     let approvals = ApprovalQuestions::in_home(&home);
     let open = approvals.open_questions();
     let (which, allow) = match &args.word {
         None => return Ok(list_questions(&open, context.is_json())),
+        Some(ApprovalsCommand::Show(which)) => {
+            let question = find_question(&open, &which.id)?;
+            return show_question(&approvals, question, context.is_json());
+        }
         Some(ApprovalsCommand::Allow(which)) => (which, true),
         Some(ApprovalsCommand::Deny(which)) => (which, false),
     };
     let question = find_question(&open, &which.id)?;
     let option = ApprovalOption::new(allow, which.always);
-    let accepted = approvals.answer_question(&question.id, option)?;
-    let option_id = option.as_str();
+    let accepted = match approvals.answer_question(question, option)? {
+        AnswerResult::Accepted => true,
+        AnswerResult::TooLate => false,
+        AnswerResult::SeenInPart => {
+            let text = format!(
+                "the list shows only a part of this call, and a yes lets all of it run. Read it first: `punie-runner \
+                 approvals show {}`. Then allow it",
+                question.id
+            );
+            return Err(CommandError::with_exit(Exit::Failed, text));
+        }
+    };
     if accepted {
-        let row = audit::owner_entry(AuditEvent::Approval)
-            .with_request(&question.request_id)
-            .with_detail(option_id);
-        audit::record_owner_action(
-            &home,
-            AuditEntry {
-                tool_name: Some(question.tool.clone()),
-                ..row
-            },
-        );
+        record_answer(&home, question, option);
     }
     if context.is_json() {
         console::print_json(&GivenAnswer {
             id: question.id.to_string(),
-            option_id,
+            option_id: option.as_str(),
             accepted,
         });
     } else if accepted {
@@ -86,10 +113,31 @@ pub fn run_approvals(args: &ApprovalsArgs, context: &CliContext) -> anyhow::Resu
     Ok(if accepted { Exit::Done } else { Exit::Failed })
 }
 
+fn record_answer(home: &Home, question: &OpenQuestion, option: ApprovalOption) {
+    let row = audit::owner_entry(AuditEvent::Approval)
+        .with_request(&question.request_id)
+        .with_detail(option.as_str());
+    audit::record_owner_action(
+        home,
+        AuditEntry {
+            tool_name: Some(question.tool.clone()),
+            ..row
+        },
+    );
+}
+
 fn list_questions(open: &[OpenQuestion], as_json: bool) -> Exit {
     if as_json {
         for question in open {
-            console::print_json(question);
+            console::print_json(&ListedQuestion {
+                id: question.id.as_str(),
+                request_id: question.request_id.as_str(),
+                tool: &question.tool,
+                title: &question.title,
+                is_cut: question.is_cut,
+                asked_at_ms: question.asked_at_ms,
+                expires_at_ms: question.expires_at_ms,
+            });
         }
     } else if open.is_empty() {
         console::print_line("Nothing waits for a word.");
@@ -102,10 +150,55 @@ fn list_questions(open: &[OpenQuestion], as_json: bool) -> Exit {
             ));
         }
         console::print_line(
-            "`punie-runner approvals allow QUESTION` lets it run, `deny` refuses it.",
+            "`punie-runner approvals show QUESTION` shows all of it, `allow` lets it run, `deny` refuses it.",
         );
     }
     Exit::Done
+}
+
+/// Shows all of a question's call, and records that it was shown once all of it is written.
+fn show_question(
+    approvals: &ApprovalQuestions,
+    question: &OpenQuestion,
+    as_json: bool,
+) -> anyhow::Result<Exit> {
+    let text = if as_json {
+        console::json_line(question)
+    } else {
+        question_text(question)
+    };
+    console::try_print_line(&text).context("the call could not be shown whole")?;
+    approvals.record_shown(&question.id)?;
+    Ok(Exit::Done)
+}
+
+/// Returns everything about a question. The runner has escaped hidden characters in its texts already.
+fn question_text(question: &OpenQuestion) -> String {
+    let OpenQuestion { id, arguments, .. } = question;
+    let row =
+        |label: &str, text: &str| format!("{label:<14}{}", console::cell_text(text, usize::MAX));
+    let mut lines = vec![
+        row("Question", id.as_str()),
+        row("Request", question.request_id.as_str()),
+        row("Tool", &question.tool),
+        row(
+            "Expires at",
+            &display_time::format_utc(question.expires_at_ms),
+        ),
+    ];
+    lines.extend(question.why.as_deref().map(|why| row("Asked because", why)));
+    lines.push(format!("\n{arguments}\n"));
+    if question.runs_command {
+        lines.push(
+            "A yes is bound to the programs and scripts that the command names, as they are now. Other files that it \
+             reads (imports, includes, a shell's input) may change after your yes."
+                .to_owned(),
+        );
+    }
+    lines.push(format!(
+        "Answer by `punie-runner approvals allow {id}` or `punie-runner approvals deny {id}`."
+    ));
+    lines.join("\n")
 }
 
 /// Finds the question by the end of its id, because the beginnings are alike.

@@ -1,17 +1,22 @@
 //! Output to stdout: lines, JSON lines, and tables that fit the terminal. Not here: logs (logging).
 
-use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write};
+
+use crate::output::hidden_characters::{escape_hidden_characters, replace_hidden_characters};
 
 /// Writes a line to stdout and flushes it. Write errors are ignored if the reader is gone: a command must still clean
 /// up, and a server must go on.
 pub fn print_line(text: &str) {
+    let _ = try_print_line(text);
+}
+
+/// Writes a line to stdout, and fails if it cannot be written whole.
+pub fn try_print_line(text: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
-    let _ = out
-        .write_all(text.as_bytes())
-        .and_then(|()| out.write_all(b"\n"))
-        .and_then(|()| out.flush());
+    out.write_all(text.as_bytes())?;
+    out.write_all(b"\n")?;
+    out.flush()
 }
 
 /// Writes a line of a list of facts: a label, and its text in the second column.
@@ -24,18 +29,27 @@ pub fn print_row(label: &str, text: &str) {
 /// # Panics
 /// If a value has keys that are not strings; the runner's own types have none.
 pub fn print_json(value: &impl serde::Serialize) {
+    print_line(&json_line(value));
+}
+
+/// Returns a value as one line of JSON, as [`print_json`] writes it.
+///
+/// # Panics
+/// If a value has keys that are not strings; the runner's own types have none.
+pub fn json_line(value: &impl serde::Serialize) -> String {
     let text = serde_json::to_string(value).expect("our own values have string keys");
-    print_line(&replace_controls(&text, |c, out| {
+    let escaped = replace_hidden_characters(&text, |c, out| {
         for unit in c.encode_utf16(&mut [0; 2]) {
             let _ = write!(out, "\\u{unit:04x}");
         }
-    }));
+    });
+    escaped.into_owned()
 }
 
 /// Writes an error to stderr, with control characters escaped, because it may contain foreign text.
 pub fn print_error(text: &str) {
     // If stderr is closed, there is no other place to report it.
-    let _ = writeln!(io::stderr().lock(), "{}", escape_controls(text));
+    let _ = writeln!(io::stderr().lock(), "{}", escape_hidden_characters(text));
 }
 
 /// Writes to stderr unchanged, beside the result on stdout.
@@ -76,39 +90,14 @@ pub fn print_table(head: &[&str], rows: &[Vec<String>]) {
     }
 }
 
-/// Returns the first line of a text for a table's cell, cut to this many characters. Control characters are replaced.
+/// Returns the first line of a text for a table's cell, cut to this many characters. Hidden characters are escaped.
 pub fn cell_text(text: &str, width: usize) -> String {
     let first = text
         .lines()
         .find(|line| !line.trim().is_empty())
         .unwrap_or_default()
         .trim();
-    truncate_text(
-        &replace_controls(&first.replace('\t', " "), |_, out| out.push('\u{FFFD}')),
-        width,
-    )
-}
-
-/// Escapes terminal control characters in a text that may be foreign (`\u{1b}`).
-pub fn escape_controls(text: &str) -> Cow<'_, str> {
-    replace_controls(text, |c, out| out.extend(c.escape_unicode()))
-}
-
-/// Replaces every control character by the output of `write`.
-fn replace_controls(text: &str, mut write: impl FnMut(char, &mut String)) -> Cow<'_, str> {
-    let steers = |c: char| c.is_control() && c != '\n' && c != '\t' || is_format_control(c);
-    if !text.contains(steers) {
-        return Cow::Borrowed(text);
-    }
-    let mut out = String::with_capacity(text.len() + 16);
-    for c in text.chars() {
-        if steers(c) {
-            write(c, &mut out);
-        } else {
-            out.push(c);
-        }
-    }
-    Cow::Owned(out)
+    truncate_text(&escape_hidden_characters(&first.replace('\t', " ")), width)
 }
 
 fn truncate_text(text: &str, width: usize) -> String {
@@ -131,20 +120,6 @@ fn terminal_width() -> Option<usize> {
     is_terminal().then_some(80)
 }
 
-/// Returns whether a character changes the appearance of others (bidirectional controls, zero width, tags).
-fn is_format_control(c: char) -> bool {
-    matches!(
-        c,
-        '\u{061C}'
-            | '\u{200B}'..='\u{200F}'
-            | '\u{2028}'..='\u{202E}'
-            | '\u{2060}'..='\u{206F}'
-            | '\u{FEFF}'
-            | '\u{FFF9}'..='\u{FFFB}'
-            | '\u{E0000}'..='\u{E007F}'
-    )
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -153,11 +128,7 @@ mod tests {
     fn a_cell_cannot_steer_the_terminal() {
         assert_eq!(
             cell_text("\u{1b}]0;title\u{7}x\u{202E}y", 40),
-            "\u{FFFD}]0;title\u{FFFD}x\u{FFFD}y"
-        );
-        assert_eq!(
-            escape_controls("a\tb\u{1b}[31m\u{9b}\u{e0041}"),
-            "a\tb\\u{1b}[31m\\u{9b}\\u{e0041}"
+            "\\u{1b}]0;title\\u{7}x\\u{202e}y"
         );
         assert_eq!(cell_text("\n  first\nsecond", 40), "first");
         assert_eq!(cell_text("abcdef", 4), "abc…");

@@ -10,9 +10,9 @@ use parking_lot::RwLock;
 use tracing_subscriber::fmt;
 use tracing_subscriber::prelude::*;
 
-use super::console;
 use super::log_file::RotatingLog;
 use crate::config::{ColorChoice, LogFile as Wanted, LogLevel};
+use crate::output::hidden_characters::escape_hidden_characters;
 use crate::redact::{self, Redactor};
 
 /// Starts logging at this level, also to files in `folder` if given. A second start in one process changes nothing.
@@ -75,7 +75,7 @@ struct MaskingWriter<W> {
 
 /// Escapes terminal control characters except the colours.
 fn escape_except_colors(line: &str) -> String {
-    let parts: Vec<_> = line.split('\x1b').map(console::escape_controls).collect();
+    let parts: Vec<_> = line.split('\x1b').map(escape_hidden_characters).collect();
     parts.join("\x1b")
 }
 
@@ -90,7 +90,7 @@ impl<W: Write> Write for MaskingWriter<W> {
         let plain = if self.colored {
             escape_except_colors(&masked)
         } else {
-            console::escape_controls(&masked).into_owned()
+            escape_hidden_characters(&masked).into_owned()
         };
         self.to.write_all(plain.as_bytes())?;
         Ok(line.len())

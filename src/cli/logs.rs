@@ -19,6 +19,7 @@ use super::exit::{CommandError, Exit};
 use super::{console, log_file};
 use crate::config::WorkspaceRule;
 use crate::home::Home;
+use crate::output::hidden_characters::escape_hidden_characters;
 
 #[derive(Debug, Args)]
 pub struct LogsArgs {
@@ -77,7 +78,7 @@ fn show_log_line(line: &str, json: bool) {
     if json {
         console::print_json(&LogLine { line });
     } else {
-        console::print_line(&console::escape_controls(line));
+        console::print_line(&escape_hidden_characters(line));
     }
 }
 

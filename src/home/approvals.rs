@@ -1,5 +1,5 @@
-//! Stores the approval questions to the person at this machine: one file for each open question, and beside it the file
-//! of its answer. Not here: the content of a question and the effect of an answer (runner), and the backend's side.
+//! Stores the approval questions to the person at this machine: one file for each open question, and beside it the files
+//! that say that it was shown whole, and what was answered. Not here: the content of a question and the effect of an answer (runner), and the backend's side.
 #![expect(
     clippy::disallowed_methods,
     reason = "this file owns the open questions of the home"
@@ -27,12 +27,31 @@ pub struct OpenQuestion {
     pub request_id: RequestId,
     /// The tool.
     pub tool: String,
+    /// True if the call runs a command.
+    pub runs_command: bool,
     /// The call's title.
     pub title: String,
+    /// True if the title shows only a part of the call.
+    pub is_cut: bool,
+    /// All arguments of the call, as people read them.
+    pub arguments: String,
+    /// The reason why a person is asked, if there is more to say than that the owner wants to be asked.
+    pub why: Option<String>,
     /// The time when it was asked, in milliseconds since 1970.
     pub asked_at_ms: i64,
     /// The time when the call is refused if there is no answer, in milliseconds since 1970.
     pub expires_at_ms: i64,
+}
+
+/// The result of an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AnswerResult {
+    /// It is the first answer here to an open question.
+    Accepted,
+    /// The question was answered here before, or is closed.
+    TooLate,
+    /// It allows a call of which the person has seen only a part. It was not stored.
+    SeenInPart,
 }
 
 /// The open questions of one home.
@@ -57,6 +76,10 @@ impl ApprovalQuestions {
         self.folder.join(format!("{id}.answer"))
     }
 
+    fn shown_file(&self, id: &RequestId) -> PathBuf {
+        self.folder.join(format!("{id}.shown"))
+    }
+
     /// Stores a question.
     ///
     /// # Errors
@@ -79,7 +102,11 @@ impl ApprovalQuestions {
 
     /// Removes a question and its answer.
     pub fn close_question(&self, id: &RequestId) {
-        for path in [self.question_file(id), self.answer_file(id)] {
+        for path in [
+            self.question_file(id),
+            self.answer_file(id),
+            self.shown_file(id),
+        ] {
             if let Err(error) = fs::remove_file(&path)
                 && error.kind() != ErrorKind::NotFound
             {
@@ -110,24 +137,44 @@ impl ApprovalQuestions {
         questions
     }
 
-    /// Answers a question for the person here. Returns whether this is the first such answer to a question that is
-    /// still open.
+    /// Records that the person here was shown all of a question's call.
+    ///
+    /// # Errors
+    /// [`HomeError`] when it cannot be written.
+    pub fn record_shown(&self, id: &RequestId) -> Result<(), HomeError> {
+        ensure_private_file(&self.shown_file(id), b"")?;
+        self.remove_if_closed(id);
+        Ok(())
+    }
+
+    /// Answers a question for the person here.
     ///
     /// # Errors
     /// [`HomeError`] when it cannot be written.
     pub fn answer_question(
         &self,
-        id: &RequestId,
+        question: &OpenQuestion,
         option: ApprovalOption,
-    ) -> Result<bool, HomeError> {
-        let path = self.answer_file(id);
-        let is_first = ensure_private_file(&path, option.as_str().as_bytes())?;
-        if is_first && !self.question_file(id).exists() {
-            // The question was closed at this moment, so the answer will not be read.
-            self.close_question(id);
-            return Ok(false);
+    ) -> Result<AnswerResult, HomeError> {
+        let id = &question.id;
+        if option.is_allowed() && question.is_cut && !self.shown_file(id).exists() {
+            return Ok(AnswerResult::SeenInPart);
         }
-        Ok(is_first)
+        let is_first = ensure_private_file(&self.answer_file(id), option.as_str().as_bytes())?;
+        if is_first && !self.remove_if_closed(id) {
+            Ok(AnswerResult::Accepted)
+        } else {
+            Ok(AnswerResult::TooLate)
+        }
+    }
+
+    /// Removes the files of a question that was closed while one of them was written. Returns whether it was.
+    fn remove_if_closed(&self, id: &RequestId) -> bool {
+        let is_closed = !self.question_file(id).exists();
+        if is_closed {
+            self.close_question(id);
+        }
+        is_closed
     }
 }
 
@@ -145,7 +192,11 @@ mod tests {
             id: RequestId::parse(format!("q{n}")).expect("an id"),
             request_id: RequestId::parse("r").expect("an id"),
             tool: "Bash".to_owned(),
+            runs_command: true,
             title: "rm -rf build".to_owned(),
+            is_cut: n == 2,
+            arguments: "command: rm -rf build".to_owned(),
+            why: None,
             asked_at_ms: 10 - n,
             expires_at_ms: 20,
         };
@@ -156,15 +207,18 @@ mod tests {
         std::fs::write(folder.path().join("torn.json"), "{").expect("written");
         assert_eq!(approvals.open_questions(), [second.clone(), first.clone()]);
         assert_eq!(approvals.chosen_option(&first.id), None);
-        assert!(
+        let answer = |question: &OpenQuestion, option| {
             approvals
-                .answer_question(&first.id, ApprovalOption::AllowOnce)
+                .answer_question(question, option)
                 .expect("written")
+        };
+        assert_eq!(
+            answer(&first, ApprovalOption::AllowOnce),
+            AnswerResult::Accepted
         );
-        assert!(
-            !approvals
-                .answer_question(&first.id, ApprovalOption::RejectOnce)
-                .expect("it is answered")
+        assert_eq!(
+            answer(&first, ApprovalOption::RejectOnce),
+            AnswerResult::TooLate
         );
         assert_eq!(
             approvals.chosen_option(&first.id),
@@ -176,14 +230,27 @@ mod tests {
                 approvals.open_questions(),
                 approvals.chosen_option(&first.id)
             ),
-            (vec![second], None)
+            (vec![second.clone()], None)
         );
-        assert!(
-            !approvals
-                .answer_question(&first.id, ApprovalOption::AllowOnce)
-                .expect("written"),
+        assert_eq!(
+            answer(&first, ApprovalOption::AllowOnce),
+            AnswerResult::TooLate,
             "it is over"
         );
+        // Of the second one only a part was seen.
+        assert_eq!(
+            answer(&second, ApprovalOption::AllowAlways),
+            AnswerResult::SeenInPart
+        );
+        assert_eq!(approvals.chosen_option(&second.id), None);
+        approvals.record_shown(&second.id).expect("written");
+        assert_eq!(
+            answer(&second, ApprovalOption::AllowOnce),
+            AnswerResult::Accepted
+        );
+        approvals.close_question(&second.id);
+        approvals.record_shown(&second.id).expect("written");
+        assert!(!approvals.shown_file(&second.id).exists(), "it is over");
         approvals.close_all_questions();
         assert_eq!(
             std::fs::read_dir(folder.path()).expect("a folder").count(),

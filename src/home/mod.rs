@@ -32,7 +32,7 @@ mod threads;
 mod tokens;
 
 pub use agents::{AgentDefinition, load_agents};
-pub use approvals::{ApprovalQuestions, OpenQuestion};
+pub use approvals::{AnswerResult, ApprovalQuestions, OpenQuestion};
 pub use catalog_watch::CatalogWatch;
 pub use device_identity::DeviceIdentity;
 pub use error::{HomeError, HomeFailureKind};

@@ -5,6 +5,7 @@ mod binary_data;
 mod control_scanner;
 mod elided_text;
 pub mod head_tail;
+pub mod hidden_characters;
 pub(crate) mod line_feed;
 pub(crate) mod line_index;
 mod long_line;

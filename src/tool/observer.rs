@@ -39,8 +39,6 @@ pub struct CallView<'a> {
     pub args: &'a Value,
     /// The tool's description of the call.
     pub description: &'a CallDescription,
-    /// The tool with its arguments in one line, nothing omitted.
-    pub title: &'a str,
 }
 
 /// A person's decision about a call.

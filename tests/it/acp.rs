@@ -170,7 +170,6 @@ impl Bench {
             of_task: false,
             args,
             description: &self.registry.describe_tool_call(tool, args),
-            title: tool,
         })
     }
 

@@ -4,15 +4,17 @@
 use std::time::Duration;
 
 use super::change_preview;
+use super::output_preview::fence_text;
 use super::permission_prompt::{self, PermissionReply};
-use super::tool_call_title;
 use super::tool_call_view::ShownCall;
 use crate::acp::protocol::{
     ContentBlock, Error, PermissionOption, RequestPermissionRequest, ToolCallContent,
     ToolCallStatus, ToolCallUpdate, ToolCallUpdateFields, is_connection_terminated,
     is_incoming_transport_closed,
 };
-use crate::tool::{ObservedCall as _, ObserverDecision, advice_when_stopped};
+use crate::tool::{
+    ObservedCall as _, ObserverDecision, advice_when_stopped, format_call_arguments,
+};
 
 /// The time after a dismissed question in which the whole turn may turn out to be stopped: the two messages come in
 /// either order.
@@ -56,7 +58,8 @@ impl ShownCall {
         RequestPermissionRequest::new(self.turn.session.id.clone(), call, offered)
     }
 
-    /// Returns the content of the question: the diffs of an edit, else all arguments.
+    /// Returns the content of the question: the diffs of an edit, else all arguments whole, because a yes is
+    /// for all of them.
     async fn question_content(&self) -> Vec<ToolCallContent> {
         let (changes, workspace) = (self.changes.clone(), self.workspace.clone());
         let reading = tokio::task::spawn_blocking(move || {
@@ -64,9 +67,9 @@ impl ShownCall {
         });
         match reading.await {
             Ok(Some(diffs)) => diffs.into_iter().map(ToolCallContent::Diff).collect(),
-            _ => vec![ToolCallContent::from(ContentBlock::from(
-                tool_call_title::format_arguments(&self.args),
-            ))],
+            _ => vec![ToolCallContent::from(ContentBlock::from(fence_text(
+                &format_call_arguments(&self.args),
+            )))],
         }
     }
 

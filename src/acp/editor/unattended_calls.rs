@@ -59,7 +59,6 @@ pub(super) struct UnattendedCall {
     of_task: bool,
     args: Value,
     description: CallDescription,
-    title: String,
     /// The call in the turn that was opened for it.
     shown: OnceLock<Arc<ShownCall>>,
 }
@@ -76,7 +75,6 @@ impl UnattendedCall {
             of_task: call.of_task,
             args: call.args.clone(),
             description: call.description.clone(),
-            title: call.title.to_owned(),
             shown: OnceLock::new(),
         }
     }
@@ -90,7 +88,6 @@ impl UnattendedCall {
             of_task: self.of_task,
             args: &self.args,
             description: &self.description,
-            title: &self.title,
         }
     }
 

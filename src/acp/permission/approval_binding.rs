@@ -107,7 +107,7 @@ pub(super) fn unresolvable_program(call: &PolicyCall, folder: Option<&Path>) -> 
     let somewhere = script.commands.iter().any(changes_to_unknown_folder);
     let runs = |simple: &SimpleCommand| {
         let name = simple.words.first().map_or("", |name| &name.text);
-        simple.opaque.is_some() || runs_files(command_file_name(name))
+        simple.opaque.is_some() || runs_files(name)
     };
     // A group with a redirection has no name, and any command in it may read the file.
     let runs_input = script.commands.iter().any(runs);
@@ -132,7 +132,8 @@ pub(super) fn unresolvable_program(call: &PolicyCall, folder: Option<&Path>) -> 
             ));
         }
         // The same name may be another script in another folder.
-        let scripts = script_words(simple)
+        let scripts = simple.script_files().words.into_iter();
+        let scripts = scripts
             .filter(|_| somewhere)
             .find(|word| is_missing(&word.text));
         let given = simple
@@ -144,7 +145,7 @@ pub(super) fn unresolvable_program(call: &PolicyCall, folder: Option<&Path>) -> 
             |word: &&CommandWord| !word.is_literal || (somewhere && is_missing(&word.text));
         let reads = runs(simple) || (simple.words.is_empty() && runs_input);
         let given = given.filter(|_| reads).find(is_unclear);
-        if let Some(word) = scripts.or(given) {
+        if let Some(word) = scripts.as_ref().or(given) {
             return Some(format!(
                 "which file `{}` is cannot be told before the line runs",
                 word.raw
@@ -152,16 +153,6 @@ pub(super) fn unresolvable_program(call: &PolicyCall, folder: Option<&Path>) -> 
         }
     }
     None
-}
-
-/// Returns the words of a command that may be scripts, if its program runs scripts.
-fn script_words(simple: &SimpleCommand) -> impl Iterator<Item = &CommandWord> {
-    let runs = simple
-        .words
-        .first()
-        .is_some_and(|name| name.is_literal && runs_files(command_file_name(&name.text)));
-    let words = simple.words.iter().skip(1).filter(move |_| runs);
-    words.filter(|word| word.is_literal && !word.text.starts_with('-'))
 }
 
 /// Returns whether a shell searches PATH for a command of this name.
@@ -173,13 +164,6 @@ fn is_searched_in_path(name: &str) -> bool {
         "wait", "env",
     ];
     !name.is_empty() && !name.contains('/') && !BUILTINS.contains(&name)
-}
-
-fn command_file_name(name: &str) -> &str {
-    Path::new(name)
-        .file_name()
-        .and_then(|name| name.to_str())
-        .unwrap_or_default()
 }
 
 /// Returns an error if something changed since the question was asked.
@@ -237,12 +221,14 @@ fn files_of_command(
         .collect();
     if let Some(name) = simple.words.first().filter(|name| name.is_literal) {
         found.extend(find_in_search_path(&name.text, folder, search_path));
-        found.extend(
-            script_words(simple)
-                .filter_map(path)
-                .filter(is_file)
-                .take(2),
-        );
+        let scripts = simple.script_files();
+        let words = scripts.words.iter();
+        let in_folder = words.clone().filter_map(path).filter(is_file);
+        found.extend(in_folder.take(scripts.most));
+        let searched = words.filter(|word| scripts.uses_search_path && !word.text.contains('/'));
+        let in_path =
+            searched.filter_map(|word| find_in_search_path(&word.text, folder, search_path));
+        found.extend(in_path.take(scripts.most));
     }
     found
 }

@@ -42,7 +42,6 @@ impl CallRunner {
             description: &self
                 .registry
                 .describe_tool_call(request.tool.as_str(), &args),
-            title: &self.approvals.masked_title(call),
         })
     }
 

@@ -238,7 +238,6 @@ impl Desk {
             effect,
             args,
             description: &self.registry().describe_tool_call(tool, args),
-            title: tool,
         })
     }
 }

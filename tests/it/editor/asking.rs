@@ -182,6 +182,23 @@ async fn whatever_is_unclear_is_a_no() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_question_shows_all_of_a_long_command() {
+    let stage = Stage::new().await;
+    let mut editor = Editor::launch(&stage.setting, choosing("allow_once"));
+    editor.attached(&json!({}), &stage.setting).await;
+    let line = |c: &str| format!("echo {} > /dev/null", c.repeat(30_000));
+    let command = format!("{}; echo ran > effect; {}", line("a"), line("b"));
+    assert_eq!(stage.caller.have(Ask::bash(&command)).await.outcome, "ok");
+    assert_eq!(stage.read("effect"), "ran\n");
+    let asked = &editor.requests("session/request_permission")[0];
+    let text = asked["toolCall"]["content"][0]["content"]["text"].as_str();
+    assert_eq!(
+        text.expect("a text"),
+        format!("```\ncommand: {command}\n```")
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn silence_is_a_no() {
     let stage = Stage::with("[policy]\npatience_ms = 1000\n").await;
     let mut editor = Editor::launch(&stage.setting, |_, _| Reaction::Silence);

@@ -48,6 +48,17 @@ async fn h102_what_others_wrote_steers_no_terminal() {
         Some(()).filter(|()| open.contains("owned"))
     })
     .await;
+    // The question as the caller's side reads it is as plain.
+    let question = eventually("the question on the wire", async || {
+        stage.caller.questions().await.pop()
+    })
+    .await;
+    let title = question["title"].as_str().expect("a title");
+    assert!(
+        is_plain(title) && title.contains("\\u{202e}") && title.contains("\\u{e0041}"),
+        "{title}"
+    );
+    let which = question["permissionId"].as_str().expect("an id");
     until("the refusal in the log", || runner.log().contains("owned")).await;
     let mut seen = Vec::new();
     for args in [
@@ -60,6 +71,8 @@ async fn h102_what_others_wrote_steers_no_terminal() {
         &["history", &asked],
         &["approvals"],
         &["--json", "approvals"],
+        &["approvals", "show", which],
+        &["--json", "approvals", "show", which],
         &["logs", "-n", "1000"],
         &["--json", "logs", "-n", "1000"],
     ] {
@@ -77,6 +90,8 @@ async fn h102_what_others_wrote_steers_no_terminal() {
     for shown in [
         "approvals",
         "--json approvals",
+        &format!("approvals show {which}"),
+        &format!("--json approvals show {which}"),
         "logs -n 1000",
         "--json logs -n 1000",
     ] {

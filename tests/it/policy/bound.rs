@@ -25,6 +25,16 @@ async fn a_yes_is_for_the_script_that_is_read_or_given_to_whichever_interpreter(
         "rbash script.sh",
         "ash script.sh",
         "Rscript script.sh",
+        ". ./script.sh",
+        ". script.sh",
+        "source script.sh",
+        "builtin . script.sh",
+        "awk -f script.sh",
+        "gawk -v a=b -fscript.sh data",
+        "sed -n -f script.sh data",
+        "make -f script.sh",
+        "make all --file=script.sh",
+        "make -C . -f script.sh",
     ] {
         stage.write("script.sh", "echo good > effect\n");
         let id = stage.ask(Ask::bash(line)).await;
@@ -42,6 +52,57 @@ async fn a_yes_is_for_the_script_that_is_read_or_given_to_whichever_interpreter(
         );
     }
     assert_eq!(stage.read("effect"), "");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_yes_is_for_the_sourced_file_that_path_leads_to() {
+    let stage = Stage::with(ASKING).await;
+    std::fs::create_dir_all(stage.file("bin")).expect("made");
+    let bin = stage.file("bin");
+    let _runner = stage.run_after(&format!("export PATH={}:$PATH", bin.display()));
+    for line in [". lib.sh", "source lib.sh", "bash lib.sh"] {
+        stage.write("bin/lib.sh", "echo good > effect\n");
+        let id = stage.ask(Ask::bash(line)).await;
+        let question =
+            eventually("a question", async || stage.caller.questions().await.pop()).await;
+        stage.write("bin/lib.sh", "echo bad > effect\n");
+        stage.caller.choose(&question, "allow_once").await;
+        let answer = stage.answer(&id).await;
+        assert_eq!(answer.verdict(), ("error", "policy_denied"), "{line}");
+        assert!(
+            answer.text().contains("bin/lib.sh changed after"),
+            "{line}: {answer:?}"
+        );
+    }
+    assert_eq!(stage.read("effect"), "");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_yes_to_make_is_for_the_makefile_of_its_folder() {
+    let stage = Stage::with(ASKING).await;
+    std::fs::create_dir_all(stage.file("sub")).expect("made");
+    let _runner = stage.run();
+    for (line, changed) in [
+        ("make", "Makefile"),
+        ("make -C sub all", "sub/Makefile"),
+        ("cd sub && make", "sub/Makefile"),
+        // It goes before the one that was there.
+        ("make all", "GNUmakefile"),
+    ] {
+        for name in ["Makefile", "sub/Makefile"] {
+            stage.write(name, "all:\n\techo good > effect\n");
+        }
+        let id = stage.ask(Ask::bash(line)).await;
+        let question =
+            eventually("a question", async || stage.caller.questions().await.pop()).await;
+        stage.write(changed, "all:\n\techo bad > effect\n");
+        stage.caller.choose(&question, "allow_once").await;
+        let answer = stage.answer(&id).await;
+        assert_eq!(answer.verdict(), ("error", "policy_denied"), "{line}");
+        let said = format!("{changed} changed after a person had said yes");
+        assert!(answer.text().contains(&said), "{line}: {answer:?}");
+    }
+    assert_eq!(stage.read("effect") + &stage.read("sub/effect"), "");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

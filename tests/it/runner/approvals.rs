@@ -4,6 +4,7 @@
 use serde_json::json;
 
 use crate::harness::caller::Ask;
+use crate::harness::process::Program;
 use crate::harness::relay::{Fate, Relay};
 use crate::harness::stage::Stage;
 use crate::harness::wait::eventually;
@@ -134,6 +135,124 @@ async fn nothing_in_how_a_call_is_written_hides_what_it_does() {
         stage.answer(&id).await.verdict(),
         ("error", "policy_denied")
     );
+}
+
+/// A command whose middle does not fit into a title.
+fn long_command() -> String {
+    let line = |c: &str| format!("echo {} > /dev/null", c.repeat(6_000));
+    format!("{}; echo ran > effect; {}", line("a"), line("b"))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_call_that_the_list_cuts_is_shown_whole_before_it_is_allowed() {
+    let stage = Stage::with(ASKING).await;
+    let _runner = stage.run();
+    let many_lines = "true\n".repeat(800) + "echo ran > effect\n" + &"true\n".repeat(800);
+    for (command, shown) in [
+        (long_command(), format!("\ncommand: {}\n", long_command())),
+        (
+            many_lines.clone(),
+            format!("\ncommand:\n    {}\n", many_lines.replace('\n', "\n    ")),
+        ),
+    ] {
+        stage.write("effect", "");
+        let id = stage.ask(Ask::bash(&command)).await;
+        let listed = stage.listed_question().await;
+        let (which, title) = (&listed["id"], &listed["title"]);
+        let which = which.as_str().expect("an id");
+        assert!(!title.to_string().contains("effect"), "{title}");
+        let show = format!("punie-runner approvals show {which}");
+        assert!(title.to_string().contains(&show), "{title}");
+        for args in [
+            &["approvals", "allow", which][..],
+            &["approvals", "allow", "--always", which],
+        ] {
+            let refused = stage.command(args).await;
+            assert_eq!(refused.code, Some(1), "{refused:?}");
+            assert!(refused.log.contains(&show), "{refused:?}");
+        }
+        // What could not be printed was not shown.
+        let show_args = ["approvals", "show", which];
+        let unseen = Program::start_after(&stage.setting, "exec > /dev/full", &show_args);
+        assert_eq!(unseen.end().await.code, Some(1));
+        let refused = stage.command(&["approvals", "allow", which]).await;
+        assert_eq!(refused.code, Some(1), "{refused:?}");
+        let whole = stage.command(&["approvals", "show", &which[20..]]).await;
+        assert_eq!(whole.code, Some(0), "{whole:?}");
+        assert!(whole.out.contains(&shown), "{}", whole.out);
+        assert!(
+            whole.out.contains("Other files that it reads"),
+            "{}",
+            whole.out
+        );
+        assert_eq!(stage.read("effect"), "", "nothing runs before the word");
+        let allowed = stage.command(&["approvals", "allow", which]).await;
+        assert_eq!(allowed.code, Some(0), "{allowed:?}");
+        assert_eq!(stage.answer(&id).await.outcome, "ok");
+        assert_eq!(stage.read("effect"), "ran\n");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_call_that_the_list_cuts_can_be_denied_unread() {
+    let stage = Stage::with(ASKING).await;
+    let _runner = stage.run();
+    let id = stage.ask(Ask::bash(&long_command())).await;
+    let listed = stage.listed_question().await;
+    let which = listed["id"].as_str().expect("an id");
+    let denied = stage.command(&["approvals", "deny", which]).await;
+    assert_eq!(denied.code, Some(0), "{denied:?}");
+    assert_eq!(
+        stage.answer(&id).await.verdict(),
+        ("error", "policy_denied")
+    );
+    let none = stage.command(&["approvals", "show", which]).await;
+    assert_eq!(none.code, Some(1), "{none:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_caller_s_side_cannot_allow_what_its_question_cuts() {
+    let stage = Stage::with(ASKING).await;
+    let _runner = stage.run();
+    for (option, words) in [
+        ("allow_once", "Only the person at the device can allow it"),
+        ("allow_always", "Only the person at the device can allow it"),
+        ("reject_once", "the caller's side refused it"),
+    ] {
+        let id = stage.ask(Ask::bash(&long_command()).of("talk")).await;
+        let asked = question(&stage).await;
+        let title = asked["title"].as_str().expect("a title");
+        assert!(
+            title.len() <= 4_096 && title.contains("only a part of the call"),
+            "{title}"
+        );
+        assert_eq!(asked["options"][0]["name"], "Allow (only at the device)");
+        stage.caller.choose(&asked, option).await;
+        let answer = stage.answer(&id).await;
+        assert_eq!(answer.verdict(), ("error", "policy_denied"), "{option}");
+        assert!(answer.text().contains(words), "{option}: {answer:?}");
+    }
+    assert_eq!(stage.read("effect"), "");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_backend_cannot_claim_that_the_person_here_allowed_what_they_did_not_see() {
+    let stage = Stage::with(ASKING).await;
+    let relay = Relay::before(&stage.setting.url).await;
+    relay.rule(|path, _| match path {
+        "permissions:ask" => Fate::Alter(|reply| {
+            reply["value"]["answer"] =
+                json!({ "optionId": "allow_once", "by": "device", "answeredAtMs": 1.0 });
+        }),
+        _ => Fate::Pass,
+    });
+    let _runner = stage.run_at(&relay.url);
+    let id = stage.ask(Ask::bash(&long_command())).await;
+    assert_eq!(
+        stage.answer(&id).await.verdict(),
+        ("error", "policy_denied")
+    );
+    assert_eq!(stage.read("effect"), "");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -110,14 +110,14 @@ const RUNS_TEXT: &[&str] = &[
     "idlelib", "eval", "repl", "exec",
 ];
 
-/// Returns whether a program of this name runs a file given to it.
-pub fn runs_files(name: &str) -> bool {
-    is_interpreter(name) || matches!(name, "source" | "." | "make" | "gmake" | "just")
+/// Returns whether this is a shell.
+pub(super) fn is_shell(name: &str) -> bool {
+    SHELLS.contains(&name) || OTHER_SHELLS.contains(&name)
 }
 
 /// Returns whether this is a shell or another interpreter, with or without a version.
 pub(super) fn is_interpreter(name: &str) -> bool {
-    SHELLS.contains(&name) || OTHER_SHELLS.contains(&name) || find_interpreter(name).is_some()
+    is_shell(name) || find_interpreter(name).is_some()
 }
 
 fn find_interpreter(name: &str) -> Option<&'static Interpreter> {

@@ -16,6 +16,7 @@ mod options;
 mod parse_state;
 mod parser;
 mod programs;
+mod script_files;
 mod scripts;
 #[cfg(test)]
 mod tests;
@@ -27,7 +28,7 @@ mod wrappers;
 pub use command::{CommandLine, CommandRedirection, CommandWord, SimpleCommand, quote_word};
 pub(super) use command::{FOLDS_CASE, base_name};
 pub use folder::changes_to_unknown_folder;
-pub use interpreters::runs_files;
+pub use script_files::{ScriptFiles, runs_files};
 pub(super) use widening_options::may_exceed_words;
 
 /// Parses a command line as bash would. The answer lists the reasons for any part that cannot be

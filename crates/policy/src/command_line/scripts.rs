@@ -13,18 +13,28 @@ const AWK_OPTIONS: &str = "h V P r c b n N O s t k F: v: f: version help posix c
 /// Flags of sed's `s`, except `e`.
 const SED_FLAGS: &str = "0123456789gpiImMw";
 
+/// Returns the known options of sed and awk, under any of their names.
+pub(super) fn program_options(name: &str) -> Option<&'static str> {
+    match name {
+        "sed" | "gsed" => Some(SED_OPTIONS),
+        "awk" | "gawk" | "mawk" | "nawk" => Some(AWK_OPTIONS),
+        _ => None,
+    }
+}
+
 /// Checks that the script of this program is literal, and starts no command.
 ///
 /// # Errors
 /// It may start one.
 pub(super) fn check_script(name: &str, command: &SimpleCommand) -> Result<(), Reason> {
     let words = &command.words[1..];
-    let (is_sed, known) = match name {
-        "sed" | "gsed" => (true, SED_OPTIONS),
-        "awk" | "gawk" | "mawk" | "nawk" => (false, AWK_OPTIONS),
-        "make" | "gmake" | "just" | "ninja" => return check_make(words),
-        _ => return Ok(()),
+    let Some(known) = program_options(name) else {
+        return match name {
+            "make" | "gmake" | "just" | "ninja" => check_make(words),
+            _ => Ok(()),
+        };
     };
+    let is_sed = name.ends_with("sed");
     let options = parse_options(known, words)?;
     // A variable of awk may have any value.
     let is_open = |word: &CommandWord| !word.is_literal && (is_sed || !word.text.contains('='));

@@ -6,6 +6,7 @@
 mod answer_wait;
 mod memory;
 mod open_question;
+mod question_text;
 mod verdicts;
 
 use std::sync::Arc;
@@ -15,9 +16,9 @@ use super::stopped_conversations::StoppedConversations;
 use crate::backend::{Backend as _, RemoteQuestion};
 use crate::home::OpenQuestion;
 use crate::ids::RequestId;
-use crate::journal::{AcceptedRequest, RequestOrigin};
+use crate::journal::RequestOrigin;
 use crate::redact::Redactor;
-use crate::request::ToolRequest;
+use crate::request::{ToolEffect, ToolRequest};
 use crate::runner::backend_client::BackendClient;
 use crate::runner::background::ShutdownPhases;
 use crate::runner::backoff::RetryBudget;
@@ -31,10 +32,11 @@ use crate::tool::ApprovalSubject;
 use memory::AnswerScope;
 pub(in crate::runner) use memory::ApprovalMemory;
 use open_question::{DeviceQuestion, LanePlaceRelease};
+use question_text::QuestionText;
 pub(in crate::runner) use verdicts::ApprovalFailure;
 use verdicts::{
     ApprovalReply, EDITOR_ASK_TOPIC, apply_answer, apply_editor_verdict, asking_rule,
-    truncate_middle, unanswered_denial,
+    unanswered_denial, unseen_denial,
 };
 
 /// Returns the scope in which an answer is remembered. An answer of the caller's side does not answer a question to the
@@ -77,15 +79,19 @@ impl ApprovalService {
             return earlier;
         }
         let now = self.server_clock.now_ms();
-        let question = self.build_question(&call.accepted, asked, now);
+        let id = RequestId::new();
+        let why = asked.and_then(|asked| asked.why.as_deref());
+        let text = QuestionText::for_call(&id, request, why, &self.redactor);
+        let question = self.build_question(id, request, &text, now);
         let asks_caller = asked.is_some() && self.can_ask_caller(call);
-        let listed = self.list_on_device(call, &question);
+        let listed = self.list_on_device(call, &question, text);
         let _place = LanePlaceRelease::release_place(&self.waker, &call.accepted);
         tracing::info!(request.id = %request.id, tool.name = %request.tool, "a call waits for somebody's word");
         let reply = self
             .wait_for_first_answer(call, &question, asks_caller)
             .await;
-        if self.memory.is_allowed_here(&question.id) {
+        let is_allowed_here = self.memory.is_allowed_here(&question.id);
+        if is_allowed_here {
             self.stopped.resume_stopped(&request.conversation);
         }
         listed.unlist_question().await;
@@ -99,6 +105,11 @@ impl ApprovalService {
                     return judged;
                 }
                 judged
+            }
+            ApprovalReply::Answer(Some(answer))
+                if question.is_cut && answer.option.is_allowed() && !is_allowed_here =>
+            {
+                Err(unseen_denial(&request.tool, asked))
             }
             ApprovalReply::Answer(Some(answer)) => {
                 if answer.option.is_always() {
@@ -152,16 +163,17 @@ impl ApprovalService {
     /// Builds the question, which expires with the patience of people or at the deadline of the call.
     fn build_question(
         &self,
-        call: &AcceptedRequest,
-        asked: Option<&ApprovalSubject>,
+        id: RequestId,
+        request: &ToolRequest,
+        text: &QuestionText,
         now_ms: f64,
     ) -> RemoteQuestion {
-        let request = call.tool_request();
         let latest = now_ms + self.settings.calls.approval.as_secs_f64() * 1_000.0;
         RemoteQuestion {
-            id: RequestId::new(),
+            id,
             request: request.id.clone(),
-            title: self.question_text(call, asked),
+            title: text.title.clone(),
+            is_cut: text.is_cut,
             expires_at_ms: request
                 .deadline_ms
                 .map_or(latest, |deadline| deadline.min(latest)),
@@ -175,27 +187,13 @@ impl ApprovalService {
             && self.backend.remote_approvals().is_some()
     }
 
-    /// Returns the text that people read: the tool and its arguments, masked. The JSON is written anew, so that
-    /// neither the caller's blanks nor its escapes hide anything. A long text keeps both ends.
-    pub fn masked_title(&self, call: &AcceptedRequest) -> String {
-        let request = call.tool_request();
-        let args: serde_json::Value = serde_json::from_str(&request.args).unwrap_or_default();
-        let whole = format!("{} {args}", request.tool);
-        let (masked, _) = self.redactor.mask(&whole);
-        truncate_middle(&masked)
-    }
-
-    /// Returns the same text with the reason of the question.
-    fn question_text(&self, call: &AcceptedRequest, asked: Option<&ApprovalSubject>) -> String {
-        let Some(why) = asked.and_then(|asked| asked.why.as_deref()) else {
-            return self.masked_title(call);
-        };
-        let (why, _) = self.redactor.mask(why);
-        truncate_middle(&format!("{} [{why}]", self.masked_title(call)))
-    }
-
     /// Lists the question for the person at this device. A slow disk blocks nothing else meanwhile.
-    fn list_on_device(&self, call: &RunningCall, question: &RemoteQuestion) -> DeviceQuestion {
+    fn list_on_device(
+        &self,
+        call: &RunningCall,
+        question: &RemoteQuestion,
+        text: QuestionText,
+    ) -> DeviceQuestion {
         let asked_at_ms = self.clock.now_ms();
         #[expect(clippy::cast_possible_truncation, reason = "milliseconds since 1970")]
         let left_ms = (question.expires_at_ms - self.server_clock.now_ms()) as i64;
@@ -203,7 +201,11 @@ impl ApprovalService {
             id: question.id.clone(),
             request_id: question.request.clone(),
             tool: call.accepted.tool_request().tool.to_string(),
-            title: question.title.clone(),
+            runs_command: call.accepted.tool_effect() == ToolEffect::Executes,
+            title: text.title,
+            is_cut: text.is_cut,
+            arguments: text.arguments,
+            why: text.why,
             asked_at_ms,
             expires_at_ms: asked_at_ms + left_ms,
         };

@@ -10,8 +10,6 @@ use crate::tool::{ApprovalSubject, ObserverDecision};
 
 /// The topic of a remembered answer if only the person at this device was asked, and the rule of such an answer.
 pub(super) const EDITOR_ASK_TOPIC: &str = "editor.ask";
-/// The most bytes of a title on the wire.
-const MAX_TITLE_BYTES: usize = 4_000;
 
 /// The result of a question.
 pub(super) enum ApprovalReply {
@@ -103,22 +101,14 @@ pub(super) fn unanswered_denial(
     policy_denial(text, asked)
 }
 
-/// Truncates a text in the middle.
-pub(super) fn truncate_middle(text: &str) -> String {
-    if text.len() <= MAX_TITLE_BYTES {
-        return text.to_owned();
-    }
-    let half = MAX_TITLE_BYTES / 2 - 40;
-    let (head, tail) = (
-        text.floor_char_boundary(half),
-        text.ceil_char_boundary(text.len() - half),
+/// Returns the refusal of a call that the caller's side allowed though its question showed only a part of the call.
+pub(super) fn unseen_denial(tool: &ToolName, asked: Option<&ApprovalSubject>) -> ApprovalFailure {
+    let text = format!(
+        "{tool} was not run: the caller's side allowed it, but the call is too long for its question, which showed only \
+         a part. Only the person at the device can allow it. Ask again, and let them read it by `punie-runner approvals \
+         show`; or split it into shorter calls."
     );
-    format!(
-        "{} …({} bytes left out)… {}",
-        &text[..head],
-        tail - head,
-        &text[tail..]
-    )
+    policy_denial(text, asked)
 }
 
 /// Returns the owner's rule by which a person is asked.
@@ -136,22 +126,4 @@ pub(super) fn policy_denial(text: String, asked: Option<&ApprovalSubject>) -> Ap
     };
     let failure = CallFailure::new(ErrorCode::PolicyDenied, text).with_meta(meta);
     ApprovalFailure::Refused(Box::new(failure))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn of_a_long_title_both_ends_are_shown() {
-        let text = format!("begin{}end", "é".repeat(MAX_TITLE_BYTES));
-        let shown = truncate_middle(&text);
-        assert!(
-            shown.len() <= MAX_TITLE_BYTES
-                && shown.starts_with("beginé")
-                && shown.ends_with("éend"),
-            "{shown}"
-        );
-        assert_eq!(truncate_middle("short"), "short");
-    }
 }
